@@ -1,0 +1,46 @@
+# make chip   build the bundled network's chip into gds_out/
+# make test   run every check and every test
+# Each makes its own environment in .venv; a Python from 3.11 to 3.13 is all they need.
+
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := optinc_pdk tests hatch_build.py
+
+# gdsfactory 9.45 supports Python 3.11 to 3.13: take the first of these that is one of them.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+    "$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null \
+    && { echo "$$p"; break; }; done)
+
+# Workers of pytest and threads of the linear algebra would otherwise multiply.
+export OMP_NUM_THREADS ?= 1
+
+.DELETE_ON_ERROR:
+.PHONY: chip test lint unit
+
+chip: $(VENV)/.chip
+	$(BIN)/optinc build
+
+test: lint unit
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/codespell
+
+unit: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "needs Python 3.11, 3.12 or 3.13: install one, or say make PYTHON=/path/to/python" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# The stamps' order lets both targets share one environment: dev is chip plus what the tests need.
+$(VENV)/.chip: pyproject.toml hatch_build.py | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.chip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,91 @@
+"""One layer's linear block: meshes with dummies on idle slots, attenuators, dark and dumped modes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from optinc_pdk.circuit import Builder
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One MZI or dummy of a rectangular mesh; ``row`` is the upper mode, or the dummy's mode."""
+
+    row: int
+    column: int
+    dummy: bool
+
+
+def rectangular_slots(modes: int) -> list[Slot]:
+    """Every slot of the rectangular arrangement (Clements, Optica 3, 1460 (2016)), column by column.
+
+    A mode without partner at an edge gets a dummy, so that all paths lose equally.
+
+    Args:
+        modes: N; N columns for N ≥ 3, one for N = 2, none for N = 1.
+    """
+    slots: list[Slot] = []
+    for column in range(modes if modes > 2 else modes - 1):
+        uppers = range(column % 2, modes - 1, 2)
+        covered = {row for upper in uppers for row in (upper, upper + 1)}
+        slots += [Slot(row, column, False) for row in uppers]
+        slots += [Slot(row, column, True) for row in range(modes) if row not in covered]
+    return slots
+
+
+class Modes:
+    """The light's end on each mode while a block is put together from left to right."""
+
+    def __init__(self, builder: Builder, section: str, ends: dict[int, str]) -> None:
+        """Start with a port per mode row; rows without one are dark."""
+        self.builder = builder
+        self.section = section
+        self.ends = dict(ends)
+        self.column = 0
+
+    def mesh(self, name: str, modes: int) -> None:
+        """Add a rectangular mesh on rows 0 to ``modes`` - 1; dark inputs are terminated."""
+        b = self.builder
+        for row in range(modes):
+            if row not in self.ends:
+                dark = b.add(f"{name}_dark_r{row}", "terminator", (self.section, self.column, row))
+                self.ends[row] = f"{dark},o1"
+        slots = rectangular_slots(modes)
+        for slot in slots:
+            at = (self.section, self.column + slot.column, slot.row)
+            if slot.dummy:
+                dummy = b.add(f"{name}_c{slot.column}_r{slot.row}_dummy", "mzi_dummy", at)
+                b.connect(self.ends[slot.row], f"{dummy},o1")
+                self.ends[slot.row] = f"{dummy},o2"
+                continue
+            mzi = b.add(f"{name}_c{slot.column}_r{slot.row}", "mzi", at)
+            b.connect(self.ends[slot.row], f"{mzi},o2")
+            b.connect(self.ends[slot.row + 1], f"{mzi},o1")
+            self.ends[slot.row], self.ends[slot.row + 1] = f"{mzi},o3", f"{mzi},o4"
+            add_heater(b, f"{mzi}_phi", f"{mzi},e1", f"{mzi},e2")
+            add_heater(b, f"{mzi}_theta", f"{mzi},e3", f"{mzi},e4")
+        self.column += 1 + max((slot.column for slot in slots), default=-1)
+
+    def attenuators(self, name: str, modes: int) -> None:
+        """Add an attenuator on rows 0 to ``modes`` - 1; the other rows end in terminators."""
+        b = self.builder
+        for row, end in sorted(self.ends.items()):
+            at = (self.section, self.column, row)
+            if row >= modes:
+                dump = b.add(f"{name}_dump_r{row}", "terminator", at)
+                b.connect(end, f"{dump},o1")
+                del self.ends[row]
+                continue
+            attenuator = b.add(f"{name}_r{row}", "attenuator", at)
+            b.connect(end, f"{attenuator},o1")
+            self.ends[row] = f"{attenuator},o2"
+            add_heater(b, attenuator, f"{attenuator},e1", f"{attenuator},e2")
+        self.column += 1
+
+
+def add_heater(b: Builder, label: str, signal: str, ground: str) -> None:
+    """Give a heater its own labelled pad and join its other end to ground."""
+    b.add(f"pad_{label}", "pad")
+    b.ports[label] = f"pad_{label},e1"
+    b.connect(f"pad_{label},e1", signal)
+    b.connect("pad_GND0,e1", ground)

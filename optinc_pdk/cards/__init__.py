@@ -1,0 +1,8 @@
+"""Process and device cards: schema and loader of ``components/``."""
+
+from optinc_pdk.cards.errors import CardError
+from optinc_pdk.cards.process import DEFAULT_PROCESS, Device, Process, load_process
+from optinc_pdk.cards.rules import Rule, load_rules
+from optinc_pdk.cards.values import Quantity
+
+__all__ = ["DEFAULT_PROCESS", "CardError", "Device", "Process", "Quantity", "Rule", "load_process", "load_rules"]

@@ -1,0 +1,270 @@
+"""Process cards: everything that changes when the foundry changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+from optinc_pdk.cards.errors import CardError
+from optinc_pdk.cards.rules import Rule, load_rules
+from optinc_pdk.cards.values import AnyQuantity, NonNegative, Positive, Quantity
+from optinc_pdk.files import load_yaml
+
+DEFAULT_PROCESS = "soi220"
+Model = TypeVar("Model", bound="Strict")
+
+
+class Strict(BaseModel):
+    """Base of every card: unknown keys refused, immutable, every source key defined."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+
+class Layer(Strict):
+    """A mask layer: GDS layer and datatype, colour of its view, thickness and height for the layer stack."""
+
+    gds: tuple[int, int]
+    text: str
+    color: str
+    thickness_um: NonNegative | None = None
+    bottom_um: AnyQuantity | None = None
+    material: str | None = None
+
+
+class Guide(Strict):
+    """The strip guide. ``arc_segments`` counts the chords of a 90° bend."""
+
+    width_um: Positive
+    radius_um: Positive
+    arc_segments: Positive
+    index: Positive
+    group_index: Positive
+    wavelength_nm: Positive
+    loss_db_per_cm: NonNegative
+    length_match_um: Positive
+
+
+class Metal(Strict):
+    """Routing metal: wires, their spacing, and how much current they may carry."""
+
+    wire_width_um: Positive
+    space_um: Positive
+    sheet_ohm: Positive
+    current_ma_per_um: Positive
+
+
+class Pads(Strict):
+    """Bond pads along the die's edge; ``rows_max`` is how deep they may be staggered."""
+
+    size_um: Positive
+    pitch_um: Positive
+    rows_max: Positive
+
+
+class Die(Strict):
+    """Die sizes in order of preference; ``fit`` is what a chip in that outline is called."""
+
+    width_um: Positive
+    height_um: Positive
+    fit: Literal["fits one die", "fits one reticle"]
+
+
+class Floorplan(Strict):
+    """Pitches of the floorplan."""
+
+    mode_pitch_um: Positive
+    fibre_pitch_um: Positive
+    keepout_um: Positive
+    guide_space_um: Positive
+
+
+class Drive(Strict):
+    """Heater drive: one unipolar voltage DAC per channel."""
+
+    dac_bits: Positive
+    full_scale_v: Positive
+
+
+class ActivationCard(Strict):
+    """How activations are realised, and the range of their electronics.
+
+    Fields are relative to a launched amplitude of 1, the full scale of every modulator.
+    """
+
+    realisation: Literal["offchip"]
+    gain_max: Positive
+    offset_max: Positive
+    resolution_bits: Positive
+
+
+class Process(Strict):
+    """One process card with its rules and devices."""
+
+    name: str
+    title: str
+    folder: Path
+    sources: Mapping[str, str]
+    layers: Mapping[str, Layer]
+    guide: Guide
+    metal: Metal
+    pads: Pads
+    dies: tuple[Die, ...]
+    floorplan: Floorplan
+    drive: Drive
+    activation: ActivationCard
+    rules: tuple[Rule, ...]
+    devices: Mapping[str, Device]
+
+    @model_validator(mode="after")
+    def _sources_exist(self) -> Process:
+        check_sources(self, self.sources, "process.yml")
+        return self
+
+    @property
+    def gds_layers(self) -> dict[str, tuple[int, int]]:
+        """Layer name to (layer, datatype)."""
+        return {name: layer.gds for name, layer in self.layers.items()}
+
+    def device(self, name: str) -> Device:
+        """One device card.
+
+        Raises:
+            CardError: The process has no such device.
+        """
+        if name not in self.devices:
+            known = ", ".join(sorted(self.devices))
+            raise CardError(f"process {self.name!r} has no device {name!r}; it has {known}")
+        return self.devices[name]
+
+
+class Ports(Strict):
+    """Port names of a device, in the order of its S-matrix."""
+
+    optical: tuple[str, ...]
+    electrical: tuple[str, ...] = ()
+
+
+class DeviceModel(Strict):
+    """The compact model of a device and its parameters."""
+
+    name: str
+    parameters: Mapping[str, AnyQuantity] = {}
+
+
+class Device(Strict):
+    """One device card."""
+
+    name: str
+    title: str
+    ports: Ports
+    geometry: Mapping[str, AnyQuantity] = {}
+    model: DeviceModel
+    limits: Mapping[str, AnyQuantity] = {}
+    sources: Mapping[str, str]
+
+    @model_validator(mode="after")
+    def _sources_exist(self) -> Device:
+        check_sources(self, self.sources, f"device {self.name}")
+        return self
+
+    def size(self, key: str) -> float:
+        """One geometry parameter.
+
+        Raises:
+            CardError: The card has no such parameter.
+        """
+        if key not in self.geometry:
+            raise CardError(f"device {self.name!r}: geometry has no {key!r}; it has {', '.join(self.geometry)}")
+        return float(self.geometry[key])
+
+    def parameter(self, key: str) -> float:
+        """One model parameter.
+
+        Raises:
+            CardError: The card has no such parameter.
+        """
+        parameters = self.model.parameters
+        if key not in parameters:
+            raise CardError(f"device {self.name!r}: model has no {key!r}; it has {', '.join(parameters)}")
+        return float(parameters[key])
+
+
+def check_sources(card: BaseModel, sources: Mapping[str, str], where: str) -> None:
+    """Refuse quantities whose source is not listed.
+
+    Raises:
+        ValueError: Names the source and the quantity.
+    """
+    for path, quantity in _quantities(card, ""):
+        if quantity.source not in sources:
+            raise ValueError(f"{where}: {path}: source {quantity.source!r} is not under 'sources'")
+
+
+def _quantities(value: Any, path: str) -> Iterator[tuple[str, Quantity]]:
+    if isinstance(value, Quantity):
+        yield path, value
+    elif isinstance(value, Rule | Device) and path:
+        return
+    elif isinstance(value, BaseModel):
+        for key in type(value).model_fields:
+            yield from _quantities(getattr(value, key), f"{path}.{key}" if path else key)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _quantities(item, f"{path}.{key}")
+    elif isinstance(value, tuple):
+        for i, item in enumerate(value):
+            yield from _quantities(item, f"{path}[{i}]")
+
+
+def components_folder() -> Path:
+    """The folder ``components/``: inside the installed package, or beside it in a checkout."""
+    package = Path(__file__).resolve().parent.parent
+    for folder in (package / "components", package.parent / "components"):
+        if folder.is_dir():
+            return folder
+    raise CardError(f"no folder 'components' in or beside {package}; reinstall optinc-pdk")
+
+
+@cache
+def load_process(name: str = DEFAULT_PROCESS) -> Process:
+    """A process by name from ``components/``, or from a folder by its path.
+
+    Raises:
+        CardError: No such process, or one of its cards cannot be used.
+    """
+    folder = components_folder() / name
+    if not (folder / "process.yml").is_file():
+        folder = Path(name)
+    if not (folder / "process.yml").is_file():
+        known = ", ".join(sorted(p.parent.name for p in components_folder().glob("*/process.yml")))
+        raise CardError(f"no process {name!r}: give one of {known}, or a folder with a process.yml")
+    data = _card(folder / "process.yml", 1)
+    layers = {str(key): tuple(layer.get("gds", ())) for key, layer in data.get("layers", {}).items()}
+    data["folder"] = folder
+    data["rules"] = load_rules(folder / "rules.yml", layers)
+    devices = [_parse(Device, _card(path, 1), path) for path in sorted((folder / "devices").glob("*.yml"))]
+    data["devices"] = {device.name: device for device in devices}
+    return _parse(Process, data, folder / "process.yml")
+
+
+def _card(path: Path, schema: int) -> dict[str, Any]:
+    data = load_yaml(path, CardError)
+    if data.pop("schema", None) != schema:
+        raise CardError(f"{path}: schema must be {schema}")
+    return data
+
+
+def _parse(model: type[Model], data: Mapping[str, Any], path: Path) -> Model:
+    try:
+        return model.model_validate(data)
+    except ValidationError as fault:
+        first = fault.errors()[0]
+        key = ".".join(map(str, first["loc"])) or "card"
+        raise CardError(f"{path}: {key}: {first['msg']}") from fault
+
+
+Process.model_rebuild()

@@ -1,0 +1,297 @@
+"""Design rules as data: one strict model per kind of rule, and the loader of a process's `rules.yml`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
+
+from optinc_pdk.cards.errors import CardError
+from optinc_pdk.files import load_yaml
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
+Angle = Annotated[float, Field(gt=0, le=90, strict=True)]
+Text = Annotated[str, Field(min_length=1)]
+OneLayer = tuple[Text]
+TwoLayers = tuple[Text, Text]
+ThreeLayers = tuple[Text, Text, Text]
+
+
+class _Rule(BaseModel):
+    """What every rule has; `source` is a key of the file's `sources`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: Annotated[str, Field(pattern=r"^[a-z0-9]+(_[a-z0-9]+)*(\.[a-z0-9]+(_[a-z0-9]+)*)+$")]
+    text: Text
+    source: Text
+    severity: Literal["error", "warning"]
+
+    @property
+    def limit(self) -> str:
+        """The rule's value with its unit, or an empty string where the rule has none."""
+        for name, unit in (("value_um", "um"), ("value_um2", "um^2"), ("value_deg", "deg")):
+            if name in type(self).model_fields:
+                return f"{getattr(self, name):g} {unit}"
+        return ""
+
+
+class _Measured(_Rule):
+    """A rule that measures between facing edges.
+
+    Edges that form an angle of `ignore_angle_deg` or more do not face each other. `angled_tolerance_um` is
+    what rounding to the grid may take from a distance in which an edge is not parallel to an axis.
+    """
+
+    value_um: Positive
+    ignore_angle_deg: Angle
+    angled_tolerance_um: NotNegative
+
+
+class LineRule(_Measured):
+    """Least width of a layer's shapes, or least space (notches included) between them."""
+
+    kind: Literal["width", "space"]
+    layers: OneLayer
+
+
+class PairRule(_Measured):
+    """Least distance between two layers' edges.
+
+    `overlap`: what the first shares with the second. `separation`: apart, never overlapping.
+    `enclosure`: how far the second goes on beyond the first, where it lies over it.
+    `contact_overlap`: how far the first reaches into the second, along the first.
+    """
+
+    kind: Literal["overlap", "separation", "enclosure", "contact_overlap"]
+    layers: TwoLayers
+
+
+class BooleanRule(_Rule):
+    """`exclusion`: the two layers share nothing. `inside`: the first lies in the second."""
+
+    kind: Literal["exclusion", "inside"]
+    layers: TwoLayers
+
+
+class GuideSpaceRule(_Measured):
+    """Least space between uncoupled guides.
+
+    Bodies of couplers survive a shrink and a growth by `body_um`; within `exempt_um` of one, guides may be
+    closer.
+    """
+
+    kind: Literal["guide_space"]
+    layers: OneLayer
+    body_um: Positive
+    exempt_um: Positive
+
+
+class BendRadiusRule(_Rule):
+    """Least radius of a guide's center line, outside or inside the second layer.
+
+    The radius is that of the circle through three points of the guide's concave edge plus half of
+    `guide_width_um`. `arms_um` are pairs: how far apart the points are, and how much too small the radius may
+    then measure; short arms see short bends and kinks, long arms measure well. Edges within `exempt_um` of a
+    body (see `GuideSpaceRule`) belong to a device.
+    """
+
+    kind: Literal["bend_radius"]
+    layers: TwoLayers
+    value_um: Positive
+    inside_second: StrictBool
+    guide_width_um: Positive
+    arms_um: Annotated[tuple[tuple[Positive, Positive], ...], Field(min_length=1)]
+    body_um: Positive
+    exempt_um: Positive
+
+
+class ContactsRule(_Rule):
+    """A shape of the first layer meets exactly two nets of the second and is in one piece between them."""
+
+    kind: Literal["contacts"]
+    layers: TwoLayers
+
+
+class ForeignGuideRule(_Rule):
+    """Least distance from a heater to a guide (third layer) that is not its own.
+
+    The heater is the first layer without the second, its contacts. Within the heater grown by the value plus
+    `exempt_um`, its own guide is what is joined to the guide under it. Where that enters a body (see
+    `GuideSpaceRule`), the body's other arms are exempt up to `exempt_um` from it, and foreign beyond.
+    """
+
+    kind: Literal["foreign_guide"]
+    layers: ThreeLayers
+    value_um: Positive
+    body_um: Positive
+    exempt_um: Positive
+
+
+class AreaRule(_Rule):
+    """Least area of a shape."""
+
+    kind: Literal["area"]
+    layers: OneLayer
+    value_um2: Positive
+
+
+class AngleRule(_Rule):
+    """Least inner angle at a shape's corner."""
+
+    kind: Literal["angle"]
+    layers: Annotated[tuple[Text, ...], Field(min_length=1)]
+    value_deg: Angle
+
+
+class PadSizeRule(_Rule):
+    """Least side of a pad.
+
+    A pad is where the first layer is wider than `recognize_um` both ways, or where a text of the second lies
+    on it.
+    """
+
+    kind: Literal["pad_size"]
+    layers: TwoLayers
+    value_um: Positive
+    recognize_um: Positive
+
+
+class PadPitchRule(_Rule):
+    """Least distance between centers of pads; a pad is wider than `recognize_um` both ways."""
+
+    kind: Literal["pad_pitch"]
+    layers: OneLayer
+    value_um: Positive
+    recognize_um: Positive
+
+
+class FibrePitchRule(_Rule):
+    """Least distance between centers of gratings; lines at most `merge_um` apart are one grating."""
+
+    kind: Literal["fibre_pitch"]
+    layers: OneLayer
+    value_um: Positive
+    merge_um: Positive
+
+
+class EdgeRule(_Rule):
+    """Every shape of another layer keeps the value's distance from the outline, inside it."""
+
+    kind: Literal["edge"]
+    layers: OneLayer
+    value_um: Positive
+
+
+class OutlineRule(_Rule):
+    """There is one outline, a rectangle of one of the sizes `dies_um`."""
+
+    kind: Literal["outline"]
+    layers: OneLayer
+    dies_um: Annotated[tuple[tuple[Positive, Positive], ...], Field(min_length=1)]
+
+
+class GridRule(_Rule):
+    """The file's database unit is the mask grid."""
+
+    kind: Literal["grid"]
+    layers: tuple[()] = ()
+    value_um: Positive
+
+
+class FileRule(_Rule):
+    """`known_layers`: shapes lie on the process's layers only. `simple`: no polygon crosses itself."""
+
+    kind: Literal["known_layers", "simple"]
+    layers: tuple[()] = ()
+
+
+Rule = (
+    LineRule
+    | PairRule
+    | BooleanRule
+    | GuideSpaceRule
+    | BendRadiusRule
+    | ContactsRule
+    | ForeignGuideRule
+    | AreaRule
+    | AngleRule
+    | PadSizeRule
+    | PadPitchRule
+    | FibrePitchRule
+    | EdgeRule
+    | OutlineRule
+    | GridRule
+    | FileRule
+)
+
+
+class _RuleFile(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    schema_: Annotated[Literal[1], Field(alias="schema")]
+    process: Text
+    sources: Annotated[dict[Text, Text], Field(min_length=1)]
+    rules: Annotated[tuple[Annotated[Rule, Field(discriminator="kind")], ...], Field(min_length=1)]
+
+
+def load_rules(path: Path, layers: Mapping[str, tuple[int, int]]) -> tuple[Rule, ...]:
+    """The rules of a process, in the file's order.
+
+    Args:
+        path: A `rules.yml`.
+        layers: The process's layers, name to GDS layer and datatype.
+
+    Raises:
+        CardError: The file is no rule file: not readable, a key twice, unknown or missing, a value that is
+            NaN, infinite, not positive or of the wrong type, an id twice, an unknown layer or source.
+    """
+    data = load_yaml(path, CardError)
+    try:
+        file = _RuleFile.model_validate(data)
+    except ValidationError as fault:
+        raise CardError(f"{path}: {_first_fault(fault, data)}") from None
+    twice = [name for name, count in Counter(rule.id for rule in file.rules).items() if count > 1]
+    if twice:
+        raise CardError(f"{path}: rule id {twice[0]!r} is there more than once; rename or remove one")
+    for rule in file.rules:
+        for layer in rule.layers:
+            if layer not in layers:
+                known = ", ".join(layers)
+                raise CardError(
+                    f"{path}: rule {rule.id!r}, key layers: no layer {layer!r}; take one of {known}"
+                )
+        if rule.source not in file.sources:
+            known = ", ".join(file.sources)
+            raise CardError(
+                f"{path}: rule {rule.id!r}, key source: no source {rule.source!r}; take one of {known}"
+            )
+    return file.rules
+
+
+def _first_fault(fault: ValidationError, data: Mapping[str, object]) -> str:
+    """Where the first fault is and how to mend it."""
+    first = fault.errors()[0]
+    where = list(first["loc"])
+    name = ""
+    rules = data.get("rules")
+    if len(where) > 1 and where[0] == "rules" and isinstance(where[1], int) and isinstance(rules, list):
+        raw = rules[where[1]]
+        rule_id = raw.get("id") if isinstance(raw, dict) else None
+        name = f"rule {rule_id!r}, " if isinstance(rule_id, str) else f"rule number {where[1] + 1}, "
+        # the third place is the kind by which pydantic chose the model
+        where = (
+            where[3:] if len(where) > 3 else ["kind" if first["type"].startswith("union_tag") else "rules"]
+        )
+    key = ".".join(str(part) for part in where)
+    mends = {
+        "extra_forbidden": "remove the key or correct its spelling",
+        "missing": "add the key",
+        "union_tag_not_found": "add the key",
+    }
+    value = "" if first["type"] == "missing" else f" (is {str(first['input'])[:60]!r})"
+    return f"{name}key {key}: {first['msg']}{value}; {mends.get(first['type'], 'correct the value')}"

@@ -1,0 +1,52 @@
+"""Numbers that know where they come from."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any
+
+from pydantic import PlainValidator
+
+
+class Quantity(float):
+    """A finite number with the key of its source; behaves as the number."""
+
+    source: str
+
+    def __new__(cls, value: float, source: str) -> Quantity:
+        """A quantity of ``value`` from ``source``."""
+        self = super().__new__(cls, value)
+        self.source = source
+        return self
+
+
+def _parse(data: Any) -> Quantity:
+    if isinstance(data, Quantity):
+        return data
+    if not isinstance(data, dict) or set(data) != {"value", "source"}:
+        raise ValueError(f"expected {{value: number, source: key}}, got {data!r}")
+    value, source = data["value"], data["source"]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"value {value!r} is no finite number")
+    if not isinstance(source, str) or not source:
+        raise ValueError(f"source {source!r} is no key of 'sources'")
+    return Quantity(value, source)
+
+
+def _positive(data: Any) -> Quantity:
+    quantity = _parse(data)
+    if quantity <= 0:
+        raise ValueError(f"value {float(quantity)} must be above 0")
+    return quantity
+
+
+def _non_negative(data: Any) -> Quantity:
+    quantity = _parse(data)
+    if quantity < 0:
+        raise ValueError(f"value {float(quantity)} must not be below 0")
+    return quantity
+
+
+AnyQuantity = Annotated[Quantity, PlainValidator(_parse)]
+Positive = Annotated[Quantity, PlainValidator(_positive)]
+NonNegative = Annotated[Quantity, PlainValidator(_non_negative)]

@@ -1,0 +1,67 @@
+"""Drawing primitives shared by the cells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gdsfactory as gf
+import klayout.db as kdb
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.cells.curves import GRID_PER_UM, Points, ribbon
+from optinc_pdk.tech import active_process
+
+LIMIT_UM = 1e6
+
+
+def polygon(component: gf.Component, points_nm: NDArray[np.int64], layer: str) -> None:
+    """Add a polygon given in nm."""
+    shape = kdb.Polygon([kdb.Point(int(x), int(y)) for x, y in points_nm.tolist()])
+    component.shapes(component.kcl.layer(*active_process().layers[layer].gds)).insert(shape)
+
+
+def rectangle(component: gf.Component, box_um: tuple[float, float, float, float], layer: str) -> None:
+    """Add a rectangle (left, bottom, right, top)."""
+    left, bottom, right, top = box_um
+    corners = np.array([[left, bottom], [left, top], [right, top], [right, bottom]])
+    polygon(component, np.rint(corners * GRID_PER_UM).astype(np.int64), layer)
+
+
+def guide(component: gf.Component, centreline: Points) -> None:
+    """Add a strip guide along a centreline."""
+    polygon(component, ribbon(centreline, float(active_process().guide.width_um)), "core")
+
+
+def add_optical(component: gf.Component, name: str, at: tuple[float, float], orientation: float) -> None:
+    """Add a strip port that faces ``orientation`` degrees."""
+    component.add_port(name=name, center=at, orientation=orientation, cross_section="strip")
+
+
+def add_electrical(component: gf.Component, name: str, at: tuple[float, float], orientation: float, width: float) -> None:
+    """Add a metal port."""
+    component.add_port(
+        name=name, center=at, orientation=orientation, width=width, layer="metal", port_type="electrical"
+    )
+
+
+def place(
+    component: gf.Component, cell: gf.Component, at: tuple[float, float], rotation: float = 0, mirror: bool = False
+) -> Any:
+    """Put a cell at a position; ``mirror`` flips it at the x axis before it is rotated."""
+    instance = component.add_ref(cell)
+    instance.dcplx_trans = kdb.DCplxTrans(1.0, rotation, mirror, *at)
+    return instance
+
+
+def check_length(name: str, value: float, lowest: float = 0.0) -> float:
+    """Refuse lengths that the database would silently wrap or drop.
+
+    Raises:
+        ValueError: Not finite, below ``lowest`` or beyond 1 m, or off the grid.
+    """
+    if not np.isfinite(value) or not lowest <= value < LIMIT_UM:
+        raise ValueError(f"{name} is {value} µm, allowed are {lowest} to {LIMIT_UM:.0f} µm")
+    if abs(value * GRID_PER_UM - round(value * GRID_PER_UM)) > 1e-6:
+        raise ValueError(f"{name} is {value} µm, off the 1 nm grid; round it")
+    return float(value)

@@ -1,0 +1,50 @@
+"""Golden polygons: the devices' silicon as data, for the extractor, which may not import cells.
+
+``python -m optinc_pdk.cells.golden`` rewrites them; a test holds the committed files against the cells.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import gdsfactory as gf
+import klayout.db as kdb
+
+from optinc_pdk.cards import Process, load_process
+from optinc_pdk.cells import CELLS
+from optinc_pdk.files import write_atomic
+
+SCHEMA = 1
+GOLDEN_DEVICES = ("grating_coupler", "mmi1x2", "mmi2x2", "terminator")
+
+
+def golden(process: Process, name: str) -> dict[str, Any]:
+    """One device of the active PDK: merged polygons per layer in nm, ports with position and outward angle."""
+    cell: gf.Component = CELLS[name]()
+    layers: dict[str, list[list[list[int]]]] = {}
+    for layer in ("core", "etch70"):
+        region = kdb.Region(cell.begin_shapes_rec(cell.kcl.layer(*process.layers[layer].gds))).merged()
+        polygons = sorted([[p.x, p.y] for p in polygon.each_point_hull()] for polygon in region.each())
+        if polygons:
+            layers[layer] = polygons
+    ports = {
+        str(port.name): {"at": [round(port.center[0] * 1000), round(port.center[1] * 1000)], "angle": int(port.orientation)}
+        for port in cell.ports
+    }
+    return {"schema": SCHEMA, "name": name, "layers": layers, "ports": ports}
+
+
+def write_golden(process: Process, folder: Path) -> None:
+    """Write the golden file of every device."""
+    for name in GOLDEN_DEVICES:
+        text = json.dumps(golden(process, name), separators=(",", ":")) + "\n"
+        write_atomic(folder / f"{name}.json", text.encode())
+
+
+if __name__ == "__main__":
+    from optinc_pdk.pdk import get_pdk
+
+    get_pdk().activate()
+    write_golden(load_process(), load_process().folder / "golden")

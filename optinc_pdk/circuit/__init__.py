@@ -1,0 +1,23 @@
+"""The netlist as integer arrays, its files, the bias and the board."""
+
+from optinc_pdk.circuit.bias import Bias, read_bias, write_bias
+from optinc_pdk.circuit.board import Board, Neuron
+from optinc_pdk.circuit.files import read_netlist, write_netlist
+from optinc_pdk.circuit.netlist import UNCONNECTED, Builder, Circuit, Kind, NetlistError, flatten, named_nets
+
+__all__ = [
+    "UNCONNECTED",
+    "Bias",
+    "Board",
+    "Builder",
+    "Circuit",
+    "Kind",
+    "NetlistError",
+    "Neuron",
+    "flatten",
+    "named_nets",
+    "read_bias",
+    "read_netlist",
+    "write_bias",
+    "write_netlist",
+]

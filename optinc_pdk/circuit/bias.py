@@ -1,0 +1,134 @@
+"""The ``.bias.yml`` file: what the electronics drive, by pad and activation label."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.circuit.netlist import NetlistError
+from optinc_pdk.files import dump_yaml, load_yaml
+
+SCHEMA = 1
+_CHANNEL = ("phase_rad", "power_w", "voltage_v", "code")
+_ACTIVATION = ("gain", "offset", "balance")
+
+
+@dataclass(frozen=True)
+class Activation:
+    """Electronics of one neuron: ``gain * max(plus - balance * minus + offset, 0)`` drives its modulator.
+
+    Attributes:
+        gain: Modulator amplitude per unit of detected difference.
+        offset: Added to the detected difference before the rectifier; carries the layer's bias vector.
+        balance: Ratio of the two detectors' gains, which cancels the coupler's imbalance.
+    """
+
+    gain: float
+    offset: float
+    balance: float
+
+
+@dataclass(frozen=True)
+class Bias:
+    """Drive of one chip; C channels.
+
+    Attributes:
+        process: Process name.
+        circuit: Circuit name.
+        dac_bits: Resolution of every channel.
+        labels: Pad labels, C of them.
+        phase_rad: (C,) intended phases, in [0, 2π).
+        power_w: (C,) heater powers.
+        voltage_v: (C,) pad voltages.
+        code: (C,) DAC codes; these are what drives the chip.
+        activations: Electronics by neuron label.
+        outputs: Receiver scale by fibre label: level = scale · |field|.
+    """
+
+    process: str
+    circuit: str
+    dac_bits: int
+    labels: tuple[str, ...]
+    phase_rad: NDArray[np.float64]
+    power_w: NDArray[np.float64]
+    voltage_v: NDArray[np.float64]
+    code: NDArray[np.int64]
+    activations: Mapping[str, Activation] = field(default_factory=dict)
+    outputs: Mapping[str, float] = field(default_factory=dict)
+
+
+def write_bias(bias: Bias, path: str | Path) -> None:
+    """Write a bias file, atomically."""
+    columns = zip(bias.labels, bias.phase_rad, bias.power_w, bias.voltage_v, bias.code, strict=True)
+    data: dict[str, Any] = {
+        "schema": SCHEMA,
+        "process": bias.process,
+        "circuit": bias.circuit,
+        "dac_bits": bias.dac_bits,
+        "channels": {
+            label: {"phase_rad": _short(p), "power_w": _short(w), "voltage_v": _short(v), "code": int(c)}
+            for label, p, w, v, c in columns
+        },
+        "activations": {
+            label: {key: float(getattr(a, key)) for key in _ACTIVATION} for label, a in bias.activations.items()
+        },
+        "outputs": {label: {"scale": float(scale)} for label, scale in bias.outputs.items()},
+    }
+    dump_yaml(Path(path), data)
+
+
+def _short(value: float) -> float:
+    """Nine digits: the codes drive the chip, the rest is for people and must not change with the last bit."""
+    return float(f"{value:.9g}")
+
+
+def read_bias(path: str | Path) -> Bias:
+    """Read a bias file.
+
+    Raises:
+        NetlistError: The file cannot be used; the message names it and the fault.
+    """
+    path = Path(path)
+    data = load_yaml(path, NetlistError)
+    try:
+        return _bias(data)
+    except (KeyError, TypeError, AttributeError, ValueError) as fault:
+        raise NetlistError(f"{path}: not a bias file of schema {SCHEMA}: {type(fault).__name__} {fault}") from fault
+
+
+def _bias(data: Mapping[str, Any]) -> Bias:
+    if data["schema"] != SCHEMA:
+        raise NetlistError(f"schema {data['schema']}, this version reads {SCHEMA}")
+    channels = data["channels"]
+    bits = int(data["dac_bits"])
+    for label, channel in channels.items():
+        if set(channel) != set(_CHANNEL):
+            raise NetlistError(f"channel {label!r}: keys {sorted(channel)}, expected {sorted(_CHANNEL)}")
+        if not isinstance(channel["code"], int) or not 0 <= channel["code"] < 2**bits:
+            raise NetlistError(f"channel {label!r}: code {channel['code']!r} is no integer in 0…{2**bits - 1}")
+    columns = {key: np.array([_number(k, c[key]) for k, c in channels.items()], dtype=float) for key in _CHANNEL[:3]}
+    return Bias(
+        process=str(data["process"]),
+        circuit=str(data["circuit"]),
+        dac_bits=bits,
+        labels=tuple(map(str, channels)),
+        code=np.array([c["code"] for c in channels.values()], dtype=np.int64),
+        activations={
+            str(label): Activation(**{key: _number(label, a[key]) for key in _ACTIVATION})
+            for label, a in data["activations"].items()
+        },
+        outputs={str(label): _number(label, out["scale"]) for label, out in data["outputs"].items()},
+        **columns,
+    )
+
+
+def _number(label: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise NetlistError(f"{label!r}: {value!r} is no finite number")
+    return float(value)

@@ -1,0 +1,123 @@
+"""The ``.pic.yml`` file: gdsfactory's netlist schema, with ours under ``info``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from optinc_pdk.circuit.board import Board
+from optinc_pdk.circuit.netlist import UNCONNECTED, Builder, Circuit, Kind, NetlistError, named_nets
+from optinc_pdk.files import dump_yaml, load_yaml
+
+SCHEMA = 1
+
+
+def write_netlist(circuit: Circuit, path: str | Path) -> None:
+    """Write a circuit as ``.pic.yml``, atomically."""
+    dump_yaml(Path(path), netlist_dict(circuit))
+
+
+def netlist_dict(circuit: Circuit) -> dict[str, Any]:
+    """A circuit as gdsfactory's netlist schema; what that schema has no word for sits under ``info``."""
+    info: dict[str, Any] = {
+        "schema": SCHEMA,
+        "components": {
+            kind.name: {"optical": list(kind.optical), "electrical": list(kind.electrical)}
+            for kind in circuit.kinds
+            if kind.name not in circuit.cells
+        },
+        "cells": {name: netlist_dict(cell) for name, cell in circuit.cells.items()},
+    }
+    if len(circuit.grid):
+        info["grid"] = {
+            name: [circuit.sections[at[0]], at[1], at[2]]
+            for name, at in zip(circuit.instances, circuit.grid.tolist(), strict=True)
+            if at[0] != UNCONNECTED
+        }
+    if circuit.board is not None:
+        info["board"] = circuit.board.to_dict()
+    return {
+        "name": circuit.name,
+        "instances": {name: _instance(circuit, i) for i, name in enumerate(circuit.instances)},
+        "nets": [{"p1": a, "p2": b} for a, b in named_nets(circuit)],
+        "ports": {label: circuit.port_name(port) for label, port in circuit.ports.items()},
+        "info": info,
+    }
+
+
+def _instance(circuit: Circuit, i: int) -> dict[str, Any]:
+    settings = {key: float(column[i]) for key, column in circuit.settings.items() if not math.isnan(column[i])}
+    component = {"component": circuit.kinds[circuit.kind[i]].name}
+    return component | ({"settings": settings} if settings else {})
+
+
+def read_netlist(path: str | Path) -> Circuit:
+    """Read a ``.pic.yml`` file.
+
+    Raises:
+        NetlistError: The file cannot be used; the message names it and the fault.
+    """
+    path = Path(path)
+    data = load_yaml(path, NetlistError)
+    try:
+        return _circuit(data)
+    except NetlistError as fault:
+        raise NetlistError(f"{path}: {fault}") from fault
+    except (KeyError, TypeError, AttributeError, ValueError) as fault:
+        raise NetlistError(f"{path}: not a netlist of schema {SCHEMA}: {type(fault).__name__} {fault}") from fault
+
+
+def _circuit(data: Mapping[str, Any]) -> Circuit:
+    known = {"name", "instances", "nets", "ports", "info"}
+    if unknown := set(data) - known:
+        raise NetlistError(f"unknown keys {sorted(unknown)}; known are {sorted(known)}")
+    info = data["info"]
+    if info["schema"] != SCHEMA:
+        raise NetlistError(f"schema {info['schema']}, this version reads {SCHEMA}")
+    cells = {str(name): _circuit(cell) for name, cell in info.get("cells", {}).items()}
+    library = {
+        str(name): Kind(str(name), tuple(map(str, ports["optical"])), tuple(map(str, ports["electrical"])))
+        for name, ports in info["components"].items()
+    }
+    for name, cell in cells.items():
+        library[name] = composite_kind(cell)
+    builder = Builder(str(data["name"]), library, cells)
+    grid = {str(k): (str(at[0]), int(at[1]), int(at[2])) for k, at in info.get("grid", {}).items()}
+    for name, instance in data["instances"].items():
+        settings = {str(k): _finite(name, k, v) for k, v in instance.get("settings", {}).items()}
+        builder.add(str(name), str(instance["component"]), grid.get(str(name)), **settings)
+    builder.nets = [(str(net["p1"]), str(net["p2"])) for net in data["nets"]]
+    builder.ports = {str(label): str(port) for label, port in data["ports"].items()}
+    board = Board.from_dict(info["board"]) if "board" in info else None
+    circuit = replace(builder.build(), board=board)
+    if board is not None:
+        _check_board(circuit, board)
+    return circuit
+
+
+def _finite(instance: str, key: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise NetlistError(f"instance {instance!r}: setting {key} is {value!r}, expected a finite number")
+    return float(value)
+
+
+def _check_board(circuit: Circuit, board: Board) -> None:
+    labels = [board.carrier, *board.supplies, *board.monitors]
+    labels += [label for row in (*board.inputs, *board.outputs) for label in row]
+    labels += [label for n in board.neurons for label in (n.plus, n.minus, n.to)]
+    for label in labels:
+        if label not in circuit.ports:
+            raise NetlistError(f"the board names fibre {label!r}, which the circuit does not have")
+    if len(labels) != len(set(labels)):
+        twice = sorted({label for label in labels if labels.count(label) > 1})
+        raise NetlistError(f"the board uses fibres twice: {', '.join(twice)}")
+
+
+def composite_kind(cell: Circuit) -> Kind:
+    """The component that a sub-circuit looks like from outside: its ports, optical first."""
+    light = cell.optical_mask()
+    optical = tuple(label for label, port in cell.ports.items() if light[port])
+    return Kind(cell.name, optical, tuple(label for label in cell.ports if label not in optical))

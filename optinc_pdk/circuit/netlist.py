@@ -1,0 +1,328 @@
+"""The netlist as arrays: instances, ports and nets are integers, names appear only at the borders.
+
+Every port of every instance has one global number; ports of one instance are consecutive, optical ports first. An
+optical net joins exactly two ports; an electrical net joins any number and is a number per port.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.circuit.board import Board
+
+Ints: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float64]
+UNCONNECTED = -1
+
+
+class NetlistError(ValueError):
+    """A netlist, bias or board file that cannot be used; the message names the file, the fault and the mend."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A component with its port names.
+
+    Attributes:
+        name: Component name, for instance ``"mmi2x2"``.
+        optical: Optical port names, in the order of the device's S-matrix.
+        electrical: Electrical port names.
+    """
+
+    name: str
+    optical: tuple[str, ...]
+    electrical: tuple[str, ...] = ()
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        """All port names, optical first."""
+        return self.optical + self.electrical
+
+
+def _no_ints(shape: tuple[int, ...]) -> Ints:
+    return np.zeros(shape, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Circuit:
+    """A circuit of I instances with P ports.
+
+    Attributes:
+        name: Circuit name.
+        kinds: The distinct components in use.
+        instances: Instance names, I of them.
+        kind: (I,) index into ``kinds``.
+        nets: (n, 2) global port numbers joined by an optical net.
+        electrical: (P,) electrical net of each port, -1 where there is none.
+        ports: External port label to global port number; fibres and pads.
+        settings: Numeric columns over instances, NaN where a column does not apply; units are in the column's name.
+        net_length_um: (n,) guide length of each optical net, or empty where the circuit has no geometry.
+        position_um: (I, 2) positions, or empty where the circuit has no geometry.
+        sections: Names of the floorplan's sections.
+        grid: (I, 3) section, column and row of each instance, -1 where it has none.
+        cells: Sub-circuits of composite components, by component name.
+        board: What is joined outside the chip.
+    """
+
+    name: str
+    kinds: tuple[Kind, ...]
+    instances: tuple[str, ...]
+    kind: Ints
+    nets: Ints
+    electrical: Ints
+    ports: Mapping[str, int]
+    settings: Mapping[str, Floats] = field(default_factory=dict)
+    net_length_um: Floats = field(default_factory=lambda: np.zeros(0))
+    position_um: Floats = field(default_factory=lambda: np.zeros((0, 2)))
+    sections: tuple[str, ...] = ()
+    grid: Ints = field(default_factory=lambda: _no_ints((0, 3)))
+    cells: Mapping[str, Circuit] = field(default_factory=dict)
+    board: Board | None = None
+
+    @property
+    def offset(self) -> Ints:
+        """(I + 1,) first global port of each instance, and the number of ports."""
+        sizes = np.array([len(k.ports) for k in self.kinds], dtype=np.int64)
+        return np.concatenate([[0], np.cumsum(sizes[self.kind])]).astype(np.int64)
+
+    def port_name(self, port: int) -> str:
+        """``"instance,port"`` of a global port number."""
+        offset = self.offset
+        instance = int(np.searchsorted(offset, port, side="right")) - 1
+        return f"{self.instances[instance]},{self.kinds[self.kind[instance]].ports[port - offset[instance]]}"
+
+    def of_kind(self, name: str) -> Ints:
+        """Instance numbers of one component, ascending."""
+        index = [i for i, kind in enumerate(self.kinds) if kind.name == name]
+        return np.flatnonzero(np.isin(self.kind, index)).astype(np.int64)
+
+    def optical_mask(self) -> NDArray[np.bool_]:
+        """(P,) true where a port is optical."""
+        masks = [[True] * len(k.optical) + [False] * len(k.electrical) for k in self.kinds]
+        return np.array([flag for i in self.kind for flag in masks[i]], dtype=bool)
+
+    def electrical_labels(self) -> dict[int, tuple[str, ...]]:
+        """Electrical net number to the sorted pad labels on it."""
+        optical = self.optical_mask()
+        labels: dict[int, list[str]] = {}
+        for label, port in self.ports.items():
+            if not optical[port] and self.electrical[port] != UNCONNECTED:
+                labels.setdefault(int(self.electrical[port]), []).append(label)
+        return {net: tuple(sorted(names)) for net, names in labels.items()}
+
+    def partners(self) -> Ints:
+        """(P,) the port at the other end of each port's optical net, -1 where there is none."""
+        partner = np.full(int(self.offset[-1]), UNCONNECTED, dtype=np.int64)
+        if len(self.nets):
+            partner[self.nets[:, 0]] = self.nets[:, 1]
+            partner[self.nets[:, 1]] = self.nets[:, 0]
+        return partner
+
+
+@dataclass
+class Builder:
+    """Collects instances and nets by name and turns them into a :class:`Circuit`.
+
+    The one place where names become numbers; both the assembler and the file reader use it.
+    """
+
+    name: str
+    library: Mapping[str, Kind]
+    cells: Mapping[str, Circuit] = field(default_factory=dict)
+    instances: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, dict[str, float]] = field(default_factory=dict)
+    grid: dict[str, tuple[str, int, int]] = field(default_factory=dict)
+    nets: list[tuple[str, str]] = field(default_factory=list)
+    ports: dict[str, str] = field(default_factory=dict)
+
+    def add(
+        self, name: str, component: str, at: tuple[str, int, int] | None = None, **settings: float
+    ) -> str:
+        """Add an instance at (section, column, row) and return its name.
+
+        Raises:
+            NetlistError: The name is taken or the component is unknown.
+        """
+        if name in self.instances:
+            raise NetlistError(f"{self.name}: instance {name!r} is defined twice; rename one of them")
+        if component not in self.library:
+            known = ", ".join(sorted(self.library))
+            raise NetlistError(f"{self.name}: instance {name!r}: unknown component {component!r}; known: {known}")
+        self.instances[name] = component
+        if settings:
+            self.settings[name] = settings
+        if at is not None:
+            self.grid[name] = at
+        return name
+
+    def connect(self, a: str, b: str) -> None:
+        """Join two ports, each ``"instance,port"``."""
+        self.nets.append((a, b))
+
+    def build(self) -> Circuit:
+        """The finished circuit.
+
+        Raises:
+            NetlistError: A net names an unknown port, joins optical to electrical, or uses an optical port twice.
+        """
+        used = sorted(set(self.instances.values()))
+        kinds = tuple(self.library[component] for component in used)
+        names = tuple(self.instances)
+        kind = np.array([used.index(c) for c in self.instances.values()], dtype=np.int64)
+        sizes = np.array([len(k.ports) for k in kinds], dtype=np.int64)
+        offset = np.concatenate([[0], np.cumsum(sizes[kind])]).astype(np.int64)
+        index = {name: i for i, name in enumerate(names)}
+        local = [{port: j for j, port in enumerate(k.ports)} for k in kinds]
+
+        def number(text: str) -> tuple[int, bool]:
+            instance, _, port = text.rpartition(",")
+            i = index.get(instance)
+            j = None if i is None else local[kind[i]].get(port)
+            if i is None or j is None:
+                raise NetlistError(f"{self.name}: no port {text!r}; write 'instance,port' of a defined instance")
+            return int(offset[i]) + j, j < len(kinds[kind[i]].optical)
+
+        optical: list[tuple[int, int]] = []
+        metal = _Union(int(offset[-1]))
+        taken: dict[int, tuple[str, str]] = {}
+        for a, b in self.nets:
+            (p, p_light), (q, q_light) = number(a), number(b)
+            if p_light != q_light:
+                raise NetlistError(f"{self.name}: net {a} - {b} joins an optical to an electrical port")
+            if not p_light:
+                metal.join(p, q)
+                continue
+            for port in (p, q):
+                if port in taken or p == q:
+                    other = " - ".join(taken.get(port, (a, b)))
+                    raise NetlistError(f"{self.name}: optical port used twice, by {a} - {b} and {other}")
+                taken[port] = (a, b)
+            optical.append((p, q))
+        ports = {label: number(text)[0] for label, text in self.ports.items()}
+        metal_ports = [p for label, p in ports.items() if not number(self.ports[label])[1]]
+        sections = tuple(dict.fromkeys(section for section, _, _ in self.grid.values()))
+        return Circuit(
+            name=self.name,
+            kinds=kinds,
+            instances=names,
+            kind=kind,
+            nets=np.array(optical, dtype=np.int64).reshape(-1, 2),
+            electrical=metal.numbers(metal_ports),
+            ports=ports,
+            settings=self._columns(index),
+            sections=sections,
+            grid=self._grid(index, sections),
+            cells=dict(self.cells),
+        )
+
+    def _columns(self, index: Mapping[str, int]) -> dict[str, Floats]:
+        columns: dict[str, Floats] = {}
+        for name, values in self.settings.items():
+            for key, value in values.items():
+                columns.setdefault(key, np.full(len(index), np.nan))[index[name]] = value
+        return {key: columns[key] for key in sorted(columns)}
+
+    def _grid(self, index: Mapping[str, int], sections: Sequence[str]) -> Ints:
+        if not self.grid:
+            return _no_ints((0, 3))
+        grid = np.full((len(index), 3), UNCONNECTED, dtype=np.int64)
+        for name, (section, column, row) in self.grid.items():
+            grid[index[name]] = (sections.index(section), column, row)
+        return grid
+
+
+class _Union:
+    """Disjoint sets of ports, for electrical nets."""
+
+    def __init__(self, size: int) -> None:
+        self.parent = list(range(size))
+        self.used: set[int] = set()
+
+    def find(self, a: int) -> int:
+        while self.parent[a] != a:
+            self.parent[a] = self.parent[self.parent[a]]
+            a = self.parent[a]
+        return a
+
+    def join(self, a: int, b: int) -> None:
+        self.used |= {a, b}
+        self.parent[self.find(b)] = self.find(a)
+
+    def numbers(self, also: Sequence[int]) -> Ints:
+        """Net numbers by port, counted in port order; ports in no net and not in ``also`` get -1."""
+        result = np.full(len(self.parent), UNCONNECTED, dtype=np.int64)
+        seen: dict[int, int] = {}
+        for port in sorted(self.used | set(also)):
+            result[port] = seen.setdefault(self.find(port), len(seen))
+        return result
+
+
+def flatten(circuit: Circuit) -> Circuit:
+    """Replace every composite instance by its sub-circuit; instances are then named ``parent.child``.
+
+    Raises:
+        NetlistError: Sub-circuits contain each other.
+    """
+    return _flatten(circuit, ())
+
+
+def _flatten(circuit: Circuit, above: tuple[str, ...]) -> Circuit:
+    if circuit.name in above:
+        raise NetlistError(f"{circuit.name}: cells contain each other: {' > '.join((*above, circuit.name))}")
+    inner = {name: _flatten(cell, (*above, circuit.name)) for name, cell in circuit.cells.items()}
+    if not any(kind.name in inner for kind in circuit.kinds):
+        return replace(circuit, cells={})
+    library: dict[str, Kind] = {k.name: k for k in circuit.kinds if k.name not in inner}
+    for kind in circuit.kinds:
+        if kind.name in inner:
+            library.update({k.name: k for k in inner[kind.name].kinds})
+    builder = Builder(circuit.name, library)
+    outer: dict[str, str] = {}
+    for i, name in enumerate(circuit.instances):
+        kind = circuit.kinds[circuit.kind[i]]
+        at = _place(circuit, i)
+        if kind.name not in inner:
+            builder.add(name, kind.name, at, **_row(circuit, i))
+            outer.update({f"{name},{port}": f"{name},{port}" for port in kind.ports})
+            continue
+        cell = inner[kind.name]
+        for j, child in enumerate(cell.instances):
+            builder.add(f"{name}.{child}", cell.kinds[cell.kind[j]].name, at, **_row(cell, j))
+        builder.nets += [(f"{name}.{a}", f"{name}.{b}") for a, b in named_nets(cell)]
+        outer.update({f"{name},{p}": f"{name}.{cell.port_name(q)}" for p, q in cell.ports.items()})
+    builder.nets += [(outer[a], outer[b]) for a, b in named_nets(circuit)]
+    builder.ports = {label: outer[circuit.port_name(port)] for label, port in circuit.ports.items()}
+    return replace(builder.build(), board=circuit.board)
+
+
+def _place(circuit: Circuit, i: int) -> tuple[str, int, int] | None:
+    if not len(circuit.grid) or circuit.grid[i, 0] == UNCONNECTED:
+        return None
+    section, column, row = (int(value) for value in circuit.grid[i])
+    return circuit.sections[section], column, row
+
+
+def _row(circuit: Circuit, i: int) -> dict[str, float]:
+    return {key: float(column[i]) for key, column in circuit.settings.items() if not np.isnan(column[i])}
+
+
+def named_nets(circuit: Circuit) -> list[tuple[str, str]]:
+    """All nets by port names; an electrical net of n ports becomes n - 1 pairs with its first port."""
+    offset = circuit.offset
+    names: list[str] = []
+    for i, instance in enumerate(circuit.instances):
+        names += [f"{instance},{port}" for port in circuit.kinds[circuit.kind[i]].ports]
+    if len(names) != int(offset[-1]):
+        raise NetlistError(f"{circuit.name}: {len(names)} port names for {int(offset[-1])} ports")
+    pairs = [(names[a], names[b]) for a, b in circuit.nets.tolist()]
+    first: dict[int, int] = {}
+    for port in np.flatnonzero(circuit.electrical != UNCONNECTED).tolist():
+        hub = first.setdefault(int(circuit.electrical[port]), port)
+        if hub != port:
+            pairs.append((names[hub], names[port]))
+    return pairs

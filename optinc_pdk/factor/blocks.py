@@ -1,0 +1,145 @@
+"""The matrix approximation of arXiv 2603.28290: square blocks, each one diagonal times one unitary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optinc_pdk.factor.checks import as_matrix
+from optinc_pdk.factor.mesh import Mesh
+from optinc_pdk.factor.rectangular import rectangular
+
+
+@dataclass(frozen=True, eq=False)
+class BlockFactor:
+    """W as square blocks, each scale diag(attenuation) U_a.
+
+    Blocks of one row of blocks (side by side) have their outputs added, blocks of one column of blocks
+    (stacked) share their input. A block that sticks out over W's edge is a full block on the chip: its inputs
+    beyond the edge stay dark, its outputs beyond the edge have attenuation 0.
+
+    Attributes:
+        shape: (out, in) of W.
+        block: Size s of a block.
+        block_row: (blocks,) place of each block, counted in blocks from the top.
+        block_column: (blocks,) the same, from the left.
+        unitary: One mesh of s modes per block. Its output phases have to be driven: they set the signs.
+        attenuation: (blocks, s) field transmission after each mesh, in [0, 1], the largest of all 1.
+        scale: The largest diagonal entry; the chip is passive, so a later gain carries it.
+        block_error: (blocks,) Frobenius norm of the block's error over that of the block; 0 for a zero block.
+        error: Frobenius norm of the whole error over that of W.
+    """
+
+    shape: tuple[int, int]
+    block: int
+    block_row: NDArray[np.int64]
+    block_column: NDArray[np.int64]
+    unitary: tuple[Mesh, ...]
+    attenuation: NDArray[np.float64]
+    scale: float
+    block_error: NDArray[np.float64]
+    error: float
+
+    def matrix(self) -> NDArray[np.float64]:
+        """The (out, in) approximation, real, the scale included; homodyne detection reads the real part."""
+        size = self.block
+        whole = np.zeros(((self.block_row.max() + 1) * size, (self.block_column.max() + 1) * size))
+        places = zip(self.block_row, self.block_column, self.unitary, self.attenuation, strict=True)
+        for row, column, mesh, attenuation in places:
+            piece = self.scale * attenuation[:, np.newaxis] * mesh.matrix().real
+            whole[row * size : (row + 1) * size, column * size : (column + 1) * size] = piece
+        return whole[: self.shape[0], : self.shape[1]]
+
+
+def unitary_diagonal(W: ArrayLike, block: int | None = None) -> BlockFactor:
+    """Approximates a matrix by blocks, each a diagonal times a unitary.
+
+    Args:
+        W: (out, in), real.
+        block: Size s of the square blocks, 1 to max(out, in); min(out, in) where left out. It need not divide
+            W: blocks at the edge are completed with dark inputs and dumped outputs.
+
+    Returns:
+        The factors, blocks in row-major order.
+
+    Raises:
+        ValueError: Not a matrix of finite real numbers, all zero, or a block size out of range.
+
+    Source:
+        arXiv 2603.28290, "Matrix approximation": U_a = U_s V_s^T, d_i = argmin ||W_s,i - d_i U_a,i||^2.
+    """
+    matrix = _as_weights(W)
+    rows, columns = matrix.shape
+    size = _as_block_size(block, rows, columns)
+    peak = float(np.max(np.abs(matrix)))
+    matrix = matrix / peak  # so that no norm underflows or overflows
+    places = [(top, start) for top in range(0, rows, size) for start in range(0, columns, size)]
+    parts = [
+        _polar_and_diagonal(matrix[top : top + size, start : start + size], size) for top, start in places
+    ]
+    diagonal = np.array([part[1] for part in parts])
+    largest = float(diagonal.max())
+    if not largest * peak < np.inf:
+        raise ValueError(f"W has entries up to {peak:g}; rescale it, its norm overflows double precision")
+    missed = np.array([part[2] for part in parts])
+    norms = np.array(
+        [np.linalg.norm(matrix[top : top + size, start : start + size]) for top, start in places]
+    )
+    return BlockFactor(
+        shape=(rows, columns),
+        block=size,
+        block_row=np.array([top // size for top, _ in places], dtype=np.int64),
+        block_column=np.array([start // size for _, start in places], dtype=np.int64),
+        unitary=tuple(rectangular(part[0]) for part in parts),
+        attenuation=diagonal / largest,
+        scale=largest * peak,
+        block_error=np.divide(missed, norms, out=np.zeros_like(missed), where=norms > 0.0),
+        error=float(np.linalg.norm(missed) / np.linalg.norm(norms)),
+    )
+
+
+def _as_weights(W: ArrayLike) -> NDArray[np.float64]:
+    matrix = as_matrix("W", W)
+    if matrix.dtype.kind == "c":
+        raise ValueError("W is complex; weights are real, because homodyne detection reads the real part")
+    if not np.any(matrix):
+        raise ValueError(f"W, shape {matrix.shape}, is all zero; drop the layer, it has no scale")
+    return matrix
+
+
+def _as_block_size(block: int | None, rows: int, columns: int) -> int:
+    if block is None:
+        return min(rows, columns)
+    if isinstance(block, bool) or not isinstance(block, int | np.integer):
+        raise ValueError(f"block is {block!r}; give a whole number of rows")
+    if not 1 <= block <= max(rows, columns):
+        raise ValueError(
+            f"block is {block}; for a matrix of shape ({rows}, {columns}) give 1 to {max(rows, columns)}, "
+            f"or leave it out for {min(rows, columns)}"
+        )
+    return int(block)
+
+
+def _polar_and_diagonal(
+    piece: NDArray[np.float64], size: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    """The (s, s) unitary, the (s,) diagonal, and the Frobenius norm of the error of one block.
+
+    With the block's singular values sigma_k and left vectors u_ik, the best d_i over the lit inputs is the
+    mean of sigma_k weighted by u_ik^2: <W_i, U_i> of the paper where the block is whole, and never negative,
+    so that an attenuator can make it; the signs are in the unitary.
+    """
+    rows, columns = piece.shape
+    left, singular, right = np.linalg.svd(piece, full_matrices=True)
+    unitary, input_side = np.eye(size), np.eye(size)
+    unitary[:rows, :rows] = left
+    input_side[:columns, :columns] = right
+    unitary = unitary @ input_side
+    weight = left[:, : singular.size] ** 2
+    total = weight.sum(axis=1)
+    diagonal = np.zeros(size)
+    np.divide(weight @ singular, total, out=diagonal[:rows], where=total > 0.0)
+    missed = np.linalg.norm(piece - diagonal[:rows, np.newaxis] * unitary[:rows, :columns])
+    return unitary, diagonal, float(missed)

@@ -1,0 +1,78 @@
+"""YAML in and out: C speed, safe, duplicate keys refused, written atomically."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+MAX_BYTES = 64 * 2**20
+
+
+class _Loader(yaml.CSafeLoader):
+    """Refuses duplicate keys, aliases that explode, and nothing else that is safe."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[Hashable] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, Hashable):
+                raise yaml.constructor.ConstructorError(None, None, "a key must be text", key_node.start_mark)
+            if key in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"duplicate key {key!r}", key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep=deep)
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        # our files have no aliases; a chain of them is how a small file becomes a huge object
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.constructor.ConstructorError(None, None, "aliases are not allowed", self.peek_event().start_mark)
+        return super().compose_node(parent, index)
+
+
+def load_yaml(path: Path, error: type[ValueError]) -> dict[str, Any]:
+    """The mapping in a YAML file.
+
+    Raises:
+        error: Not readable, too large, not YAML, or not a mapping; the message names the file and the fault.
+    """
+    try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise error(f"{path}: {size} bytes, the limit is {MAX_BYTES}; this is not one of our files")
+        data = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
+    except OSError as fault:
+        raise error(f"{path}: cannot be read ({fault.strerror}); check the path") from fault
+    except UnicodeDecodeError as fault:
+        raise error(f"{path}: not UTF-8 text at byte {fault.start}; is it a YAML file?") from fault
+    except (yaml.YAMLError, RecursionError) as fault:
+        raise error(f"{path}: not valid YAML: {' '.join(str(fault).split())}") from fault
+    if not isinstance(data, dict):
+        raise error(f"{path}: holds a {type(data).__name__}, expected a mapping")
+    return data
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write a file so that a reader sees the old content or the new one, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(name, 0o666 & ~umask)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def dump_yaml(path: Path, data: dict[str, Any]) -> None:
+    """Write plain data as YAML, keys in their order, innermost collections on one line."""
+    text = yaml.dump(data, Dumper=yaml.CSafeDumper, sort_keys=False, default_flow_style=None, width=120)
+    write_atomic(path, text.encode("utf-8"))

@@ -1,0 +1,71 @@
+"""The carrier: its fibre array, the supply tree, and the oscillators' tree in the middle of the die."""
+
+from __future__ import annotations
+
+from optinc_pdk.cards import Process
+from optinc_pdk.layout.canvas import Canvas, Netlist, Point, snap
+from optinc_pdk.layout.trees import TreePlacer
+
+
+def carrier_block(canvas: Canvas, netlist: Netlist, process: Process) -> Point:
+    """Place the carrier's fibres, the first splitter and the supply tree; fibres are at x = 0, the first at y = 0.
+
+    Returns:
+        Where the oscillators' feed leaves, facing right.
+    """
+    pitch, r = float(process.floorplan.fibre_pitch_um), float(process.guide.radius_um)
+    fibres = [n for n in netlist.section("carrier") if netlist.component[n] == "grating_coupler"]
+    leaves: dict[str, list[Point]] = {}
+    for name in fibres:
+        y = -netlist.grid[name][2] * pitch
+        canvas.place(name, "grating_coupler", 0.0, y, rotation=180)
+        leaves[f"{name},o1"] = [(0.0, y)]
+    laser = "fibre_carrier,o1"
+    y = leaves.pop(laser)[0][1]
+    supply = TreePlacer(canvas, netlist, process, 0.0, +1).place(netlist.partner["carrier_split,o2"], leaves)
+    split = supply.x
+    canvas.place("carrier_split", "mmi1x2", split, y)
+    canvas.guide((0.0, y), (split, y))
+    upper, lower = canvas.port("carrier_split,o2"), canvas.port("carrier_split,o3")
+    turn = upper.x + r + 0.5
+    canvas.guide((upper.x, upper.y), (turn, upper.y), (turn, supply.y), (supply.x, supply.y))
+    return lower.x, lower.y
+
+
+def oscillator_tree(
+    canvas: Canvas, netlist: Netlist, process: Process, feed: Point, middle: float, roots: dict[int, str]
+) -> None:
+    """Draw the oscillators' tree around ``middle`` and join it to the strips' trees above and below.
+
+    Args:
+        canvas: The chip, with carrier block and strips in place.
+        netlist: The circuit.
+        process: Process.
+        feed: Where the carrier block's feed leaves, facing right.
+        middle: Height of the die's middle channel.
+        roots: Layer to the port at its oscillators' root.
+    """
+    r = float(process.guide.radius_um)
+    above = [index for index in sorted(roots) if index % 2]
+    below = [index for index in sorted(roots) if not index % 2][::-1]
+    track = 6 * r
+    order = above + below
+    top = middle + track * (len(order) - 1) / 2
+    down = feed[0] + 4 * r
+    root = netlist.partner["carrier_split,o3"]
+    depth = (len(order) - 1).bit_length() + 1
+    placer = TreePlacer(canvas, netlist, process, 0.0, -1)
+    placer.x = down + 2 * r + depth * placer.pitch
+    leaves: dict[str, list[Point]] = {}
+    for i, index in enumerate(order):
+        end = canvas.port(roots[index])
+        y = snap(top - i * track)
+        riser = end.x + 2 * r
+        if riser < placer.x + r:
+            raise ValueError(f"layer {index}'s oscillators lie left of their tree; place its strip further right")
+        leaves[roots[index]] = [(end.x, end.y), (riser, end.y), (riser, y), (placer.x, y)]
+    tree = placer.place(root, leaves)
+    if root in leaves:
+        canvas.guide(feed, (down, feed[1]), (down, tree.y), *leaves[root][::-1])
+    else:
+        canvas.guide(feed, (down, feed[1]), (down, tree.y), (tree.x, tree.y))

@@ -1,0 +1,67 @@
+"""River routing: wires that keep their order between two parallel lines, and where their ends best lie."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+def river_levels(source: Floats, target: Floats, space: float) -> NDArray[np.int64]:
+    """The track on which each wire of a planar bundle changes sides.
+
+    Wire i runs from ``source[i]`` straight to its track, along it, and straight on to ``target[i]``. Level 0 lies next
+    to the sources. A wire that moves towards its neighbour's source has to turn after the neighbour has turned.
+
+    Args:
+        source: (n,) ascending positions.
+        target: (n,) ascending positions.
+        space: Least distance of two wires' centres.
+
+    Returns:
+        (n,) levels, 0 and up.
+    """
+    n = len(source)
+    levels = np.zeros(n, dtype=np.int64)
+    up = target > source
+    for i in range(n - 2, -1, -1):
+        if up[i] and up[i + 1] and target[i] + space > source[i + 1]:
+            levels[i] = levels[i + 1] + 1
+    for i in range(1, n):
+        if not up[i] and not up[i - 1] and target[i] - space < source[i - 1]:
+            levels[i] = levels[i - 1] + 1
+    return levels
+
+
+def spread(wanted: Floats, space: float, lowest: float, highest: float) -> Floats:
+    """Positions at least ``space`` apart and as near to ``wanted`` as that allows (least squares, pool adjacent).
+
+    Args:
+        wanted: (n,) ascending positions.
+        space: Least distance.
+        lowest: Lower bound.
+        highest: Upper bound.
+
+    Returns:
+        (n,) ascending positions.
+
+    Raises:
+        ValueError: They do not fit between the bounds.
+    """
+    n = len(wanted)
+    if n and (n - 1) * space > highest - lowest + 1e-9:
+        raise ValueError(f"{n} pads at {space} µm need {(n - 1) * space:.0f} µm, there are {highest - lowest:.0f} µm")
+    shifted = np.asarray(wanted, dtype=float) - space * np.arange(n)
+    means: list[float] = []
+    counts: list[int] = []
+    for value in shifted.tolist():
+        means.append(value)
+        counts.append(1)
+        while len(means) > 1 and means[-2] > means[-1]:
+            total = counts[-2] + counts[-1]
+            means[-2:] = [(means[-2] * counts[-2] + means[-1] * counts[-1]) / total]
+            counts[-2:] = [total]
+    fitted = np.repeat(means, counts) if n else np.zeros(0)
+    fitted = np.clip(fitted, lowest, highest - space * max(n - 1, 0))
+    return np.asarray(fitted + space * np.arange(n), dtype=float)

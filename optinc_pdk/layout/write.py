@@ -1,0 +1,86 @@
+"""A floorplan to a GDS file: cells instantiated, guides and metal drawn, nothing that changes from run to run."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import gdsfactory as gf
+import klayout.db as kdb
+import numpy as np
+
+from optinc_pdk.cards import Process
+from optinc_pdk.cells import CELLS
+from optinc_pdk.cells.curves import GRID_PER_UM, Points, ribbon, rounded, s_bend
+from optinc_pdk.files import write_atomic
+from optinc_pdk.layout.canvas import Placed, Point
+from optinc_pdk.layout.chip import Chip
+
+
+def to_layout(chip: Chip, process: Process, name: str) -> kdb.Layout:
+    """A layout with one top cell of that name, in a database of its own.
+
+    Returns:
+        The layout; every cell of the PDK appears once, however often it is placed.
+    """
+    layout = kdb.Layout()
+    layout.dbu = 1 / GRID_PER_UM
+    top = layout.create_cell(name)
+    index = {key: layout.layer(*layer.gds) for key, layer in process.layers.items()}
+    cells: dict[str, int] = {}
+    for placed in chip.canvas.placed.values():
+        if placed.component not in cells:
+            cells[placed.component] = _copy(layout, CELLS[placed.component]())
+        top.insert(kdb.CellInstArray(cells[placed.component], _transformation(placed)))
+    for polygon in _guides(chip, process):
+        top.shapes(index["core"]).insert(polygon)
+    metal = kdb.Region([_box(box) for box in chip.canvas.metal])
+    top.shapes(index["metal"]).insert(metal.merged())
+    outline = kdb.Box(0, 0, round(chip.width_um * GRID_PER_UM), round(chip.height_um * GRID_PER_UM))
+    top.shapes(index["outline"]).insert(outline)
+    for text, x, y in chip.canvas.texts:
+        at = kdb.Trans(round(x * GRID_PER_UM), round(y * GRID_PER_UM))
+        top.shapes(index["label"]).insert(kdb.Text(text, at))
+    return layout
+
+
+def write_gds(layout: kdb.Layout, path: str | Path) -> None:
+    """Write a layout, atomically and without dates, so that the same layout gives the same bytes."""
+    options = kdb.SaveLayoutOptions()
+    options.format = "GDS2"
+    options.gds2_write_timestamps = False
+    options.write_context_info = False
+    write_atomic(Path(path), layout.write_bytes(options))
+
+
+def _copy(layout: kdb.Layout, component: gf.Component) -> int:
+    cell = layout.create_cell(str(component.name))
+    source = component.kcl.layout.cell(component.name)
+    cell.copy_tree(source)
+    return int(cell.cell_index())
+
+
+def _transformation(placed: Placed) -> kdb.Trans:
+    return kdb.Trans(
+        placed.rotation // 90, placed.mirror, round(placed.x * GRID_PER_UM), round(placed.y * GRID_PER_UM)
+    )
+
+
+def _guides(chip: Chip, process: Process) -> list[kdb.Polygon]:
+    guide = process.guide
+    width, radius, segments = float(guide.width_um), float(guide.radius_um), int(guide.arc_segments)
+    lines = [rounded(np.array(path), radius, segments) for path in chip.canvas.guides]
+    lines += [_s(start, end, radius, segments) for start, end in chip.canvas.bends]
+    return [kdb.Polygon([kdb.Point(x, y) for x, y in ribbon(line, width).tolist()]) for line in lines]
+
+
+def _s(start: Point, end: Point, radius: float, segments: int) -> Points:
+    """An S with the widest bends that its length allows, and chords as near to the arc as at the least radius."""
+    length, height = end[0] - start[0], end[1] - start[1]
+    widest = (length**2 + height**2) / (4 * abs(height))
+    chords = math.ceil(segments * math.sqrt(widest / radius))
+    return s_bend(length, height, widest, chords) + np.array(start)
+
+
+def _box(box: tuple[float, float, float, float]) -> kdb.Box:
+    return kdb.Box(*(round(value * GRID_PER_UM) for value in box))

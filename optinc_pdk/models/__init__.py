@@ -1,0 +1,26 @@
+"""Compact models: device cards to S-matrices, numpy in and out; SAX wrappers made on demand.
+
+S is indexed [..., out, in] with ports in the card's order, and every model is reciprocal and passive. Fields go as
+exp(-i ω t), so a longer path has a larger phase.
+"""
+
+from optinc_pdk.models.couplers import coupler, grating_coupler, splitter, terminator
+from optinc_pdk.models.guides import effective_index, guide, guide_transmission, phase_shifter
+from optinc_pdk.models.registry import MODELS, ModelError, device_s, net_transmission
+from optinc_pdk.models.sax_models import sax_models
+
+__all__ = [
+    "MODELS",
+    "ModelError",
+    "coupler",
+    "device_s",
+    "effective_index",
+    "grating_coupler",
+    "guide",
+    "guide_transmission",
+    "net_transmission",
+    "phase_shifter",
+    "sax_models",
+    "splitter",
+    "terminator",
+]

@@ -1,0 +1,126 @@
+"""Guides and what is a guide with something on top: phase shifters."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Complexes = NDArray[np.complex128]
+Floats = NDArray[np.float64]
+
+UM_PER_CM = 1e4
+
+
+def effective_index(
+    wavelengths_nm: ArrayLike, index: ArrayLike, group_index: ArrayLike, reference_nm: ArrayLike
+) -> Floats:
+    """Effective index of a guide's mode, to first order in the wavelength.
+
+    Args:
+        wavelengths_nm: Wavelengths, any shape.
+        index: Effective index at the reference wavelength.
+        group_index: Group index there; n_g = n - wavelength · dn/dwavelength.
+        reference_nm: Reference wavelength.
+
+    Returns:
+        The index, in the shape that the arguments broadcast to.
+    """
+    reference = np.asarray(reference_nm, dtype=np.float64)
+    slope = (np.asarray(index, dtype=np.float64) - np.asarray(group_index, dtype=np.float64)) / reference
+    grown: Floats = np.asarray(index, dtype=np.float64) + slope * (np.asarray(wavelengths_nm) - reference)
+    return grown
+
+
+def guide_transmission(
+    length_um: ArrayLike,
+    wavelengths_nm: ArrayLike,
+    *,
+    index: float,
+    group_index: float,
+    reference_nm: float,
+    loss_db_per_cm: float,
+) -> Complexes:
+    """Field transmission of a guide, 10^(-loss/20) · exp(+i 2π n L / wavelength).
+
+    The sign is that of the time dependence exp(-i ω t): a longer path or a hotter guide has a larger phase.
+
+    Args:
+        length_um: Length, any shape.
+        wavelengths_nm: Wavelengths, any shape.
+        index: Effective index at the reference wavelength.
+        group_index: Group index there.
+        reference_nm: Reference wavelength.
+        loss_db_per_cm: Propagation loss.
+
+    Returns:
+        Complex transmission, in the shape that lengths and wavelengths broadcast to.
+    """
+    length = np.asarray(length_um, dtype=np.float64)
+    wavelength_um = np.asarray(wavelengths_nm, dtype=np.float64) * 1e-3
+    phase = 2.0 * np.pi * effective_index(wavelengths_nm, index, group_index, reference_nm) * length / wavelength_um
+    field: Complexes = 10.0 ** (-loss_db_per_cm * length / UM_PER_CM / 20.0) * np.exp(1j * phase)
+    return field
+
+
+def two_port(transmission: ArrayLike) -> Complexes:
+    """A matched, reciprocal two-port::
+
+        o1 ---- t ---- o2
+
+    Args:
+        transmission: Field transmission t, shape (...).
+
+    Returns:
+        S, shape (..., 2, 2).
+    """
+    t = np.asarray(transmission, dtype=np.complex128)
+    s = np.zeros((*t.shape, 2, 2), dtype=np.complex128)
+    s[..., 0, 1] = s[..., 1, 0] = t
+    return s
+
+
+def guide(
+    length_um: ArrayLike,
+    wavelengths_nm: ArrayLike,
+    *,
+    index: float,
+    group_index: float,
+    reference_nm: float,
+    loss_db_per_cm: float,
+) -> Complexes:
+    """A strip guide, reflection-free; see :func:`guide_transmission`.
+
+    Returns:
+        S of ports o1, o2, shape (..., 2, 2).
+    """
+    return two_port(
+        guide_transmission(
+            length_um,
+            wavelengths_nm,
+            index=index,
+            group_index=group_index,
+            reference_nm=reference_nm,
+            loss_db_per_cm=loss_db_per_cm,
+        )
+    )
+
+
+def phase_shifter(transmission: ArrayLike, phase_rad: ArrayLike, loss_db: float = 0.0) -> Complexes:
+    """A guide under a heater; the heater adds its phase and leaves the loss as it is::
+
+               e1 ==heater== e2
+        o1 ---------- t ---------- o2        t · 10^(-loss/20) · e^{i phase}
+
+    Args:
+        transmission: Of the guide below the heater, shape (...).
+        phase_rad: Phase that the heater adds, broadcast against it.
+        loss_db: Excess loss.
+
+    Returns:
+        S of ports o1, o2, shape (..., 2, 2).
+
+    Source:
+        Cards' thermo-optic phase, linear in the heater's power (:mod:`optinc_pdk.drive`).
+    """
+    heated = np.exp(1j * np.asarray(phase_rad, dtype=np.float64)) * 10.0 ** (-loss_db / 20.0)
+    return two_port(np.asarray(transmission) * heated)

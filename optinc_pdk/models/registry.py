@@ -1,0 +1,109 @@
+"""From a device card to its S-matrix: model names, their parameters, the wavelengths they hold for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optinc_pdk.cards import Device, Process
+from optinc_pdk.models.couplers import coupler, grating_coupler, splitter, terminator
+from optinc_pdk.models.guides import guide_transmission, phase_shifter
+
+Complexes = NDArray[np.complex128]
+Floats = NDArray[np.float64]
+
+
+class ModelError(ValueError):
+    """A device that cannot be simulated; the message names the instance, the device and the mend."""
+
+
+def device_s(
+    process: Process, device: str, wavelengths_nm: ArrayLike, phase_rad: ArrayLike = 0.0, instance: str = ""
+) -> Complexes:
+    """The S-matrix of a device by its card, ports in the card's order.
+
+    Args:
+        process: Process that holds the card.
+        device: Device name.
+        wavelengths_nm: (W,) wavelengths.
+        phase_rad: Heater phase, for devices that have a heater: a number or (W,).
+        instance: An instance of it, for messages.
+
+    Returns:
+        S, shape (W, ports, ports).
+
+    Raises:
+        ModelError: No such device, no such model, or a wavelength outside the card's range.
+    """
+    where = f"instance {instance!r}: " if instance else ""
+    if device not in process.devices:
+        known = ", ".join(sorted(process.devices))
+        raise ModelError(f"{where}process {process.name!r} has no device {device!r}; it has {known}")
+    card = process.devices[device]
+    model = MODELS.get(card.model.name)
+    if model is None:
+        raise ModelError(
+            f"{where}device {device!r} names the model {card.model.name!r}, which does not exist; "
+            f"models are {', '.join(sorted(MODELS))}"
+        )
+    wavelengths = np.atleast_1d(np.asarray(wavelengths_nm, dtype=np.float64))
+    _check_range(card, wavelengths, where)
+    return model(process, card, wavelengths, np.asarray(phase_rad, dtype=np.float64))
+
+
+def net_transmission(process: Process, length_um: ArrayLike, wavelengths_nm: ArrayLike) -> Complexes:
+    """Field transmission of the process's strip guide; lengths and wavelengths broadcast."""
+    strip = process.guide
+    return guide_transmission(
+        length_um,
+        wavelengths_nm,
+        index=strip.index,
+        group_index=strip.group_index,
+        reference_nm=strip.wavelength_nm,
+        loss_db_per_cm=strip.loss_db_per_cm,
+    )
+
+
+def _check_range(card: Device, wavelengths: Floats, where: str) -> None:
+    low = card.limits.get("wavelength_min_nm", -np.inf)
+    high = card.limits.get("wavelength_max_nm", np.inf)
+    wrong = wavelengths[~((wavelengths >= low) & (wavelengths <= high))]
+    if wrong.size:
+        raise ModelError(
+            f"{where}wavelength {wrong[0]:g} nm is outside the range of device {card.name!r}, "
+            f"{float(low):g} … {float(high):g} nm; simulate within it"
+        )
+
+
+def _coupler(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:
+    return coupler(wavelengths, *(card.parameter(k) for k in ("loss_db", "imbalance", "reflection_db")))
+
+
+def _splitter(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:
+    return splitter(wavelengths, *(card.parameter(k) for k in ("loss_db", "imbalance", "reflection_db")))
+
+
+def _grating_coupler(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:
+    keys = ("loss_db", "bandwidth_3db_nm", "center_nm", "reflection_db")
+    return grating_coupler(wavelengths, *(card.parameter(k) for k in keys))
+
+
+def _terminator(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:
+    return terminator(wavelengths, card.parameter("reflection_db"))
+
+
+def _phase_shifter(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:
+    bare = net_transmission(process, card.size("length_um"), wavelengths)
+    return phase_shifter(bare, phase, card.parameter("loss_db"))
+
+
+MODELS: dict[str, Callable[[Process, Device, Floats, Floats], Complexes]] = {
+    "coupler": _coupler,
+    "grating_coupler": _grating_coupler,
+    "phase_shifter": _phase_shifter,
+    "splitter": _splitter,
+    "terminator": _terminator,
+}
+"""Model name of a card to its function; a new device adds a line here."""

@@ -1,0 +1,23 @@
+"""The optical neural network: its layers, its weight files, the gauge, closed-form and trained networks.
+
+PyTorch, safetensors and ONNX are imported only where they are used.
+"""
+
+from optinc_pdk.onn.chain import carry_chain
+from optinc_pdk.onn.gauge import Gauge, gauge, input_tolerance, lattice_score, tolerance
+from optinc_pdk.onn.network import Factor, Layer, Onn, WeightsError
+from optinc_pdk.onn.recipes import bundled
+
+__all__ = [
+    "Factor",
+    "Gauge",
+    "Layer",
+    "Onn",
+    "WeightsError",
+    "bundled",
+    "carry_chain",
+    "gauge",
+    "input_tolerance",
+    "lattice_score",
+    "tolerance",
+]

@@ -1,0 +1,126 @@
+"""Weight files by their ending: .npz, and PyTorch's .safetensors and .onnx."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.onn import npz
+from optinc_pdk.onn.network import Layer, Onn, WeightsError
+
+MEND = "use .npz, .safetensors or .onnx"
+
+
+def load(path: Path, bits: int | None, servers: int | None, groups: int | None) -> Onn:
+    """Read a weight file; see `Onn.load`.
+
+    Raises:
+        WeightsError: The file is missing, damaged or unusable, or its task contradicts the arguments.
+    """
+    given = {"bits": bits, "servers": servers, "groups": groups}
+    if path.suffix == ".npz":
+        onn = npz.read(path)
+        for name, value in given.items():
+            if value is not None and value != getattr(onn.task, name):
+                raise WeightsError(
+                    f"{path}: its task has {name} = {getattr(onn.task, name)}, but {value} was asked for; drop one"
+                )
+        return onn
+    if path.suffix not in (".safetensors", ".onnx"):
+        raise WeightsError(f"{path}: the ending {path.suffix!r} is not one of ours; {MEND}")
+    missing = [name for name, value in given.items() if value is None]
+    if missing:
+        raise WeightsError(f"{path}: a {path.suffix} file carries no task; give {', '.join(missing)}")
+    data = _bytes(path)
+    layers = _safetensors(path, data) if path.suffix == ".safetensors" else _onnx(path, data)
+    try:
+        return Onn(layers, Averaging(**{name: value for name, value in given.items() if value is not None}))
+    except ValueError as fault:
+        raise WeightsError(f"{path}: {fault}") from fault
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(npz.MAX_BYTES + 1)
+    except OSError as fault:
+        raise WeightsError(f"{path}: cannot be read ({fault.strerror or fault}); check the path") from fault
+    if len(data) > npz.MAX_BYTES:
+        raise WeightsError(f"{path}: is larger than the limit of {npz.MAX_BYTES} bytes; it holds no network of ours")
+    return data
+
+
+def _safetensors(path: Path, data: bytes) -> tuple[Layer, ...]:
+    """Layers named as by nn.Sequential(Linear, ReLU, Linear, ...): 0.weight, 0.bias, 2.weight ..."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load as load_tensors
+
+    try:
+        arrays = load_tensors(data)
+    except (SafetensorError, KeyError, TypeError) as fault:
+        raise WeightsError(f"{path}: is no sound .safetensors of floats ({fault}); save it again") from fault
+    return npz.build_layers(path, arrays, "{}.{}", stride=2)
+
+
+def _onnx(path: Path, data: bytes) -> tuple[Layer, ...]:
+    """Layers of a chain of Gemm with Relu between."""
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        graph = onnx.load_model_from_string(data).graph
+    except DecodeError as fault:
+        raise WeightsError(f"{path}: is no sound .onnx model ({fault}); export it again") from fault
+    for tensor in graph.initializer:
+        if tensor.external_data or tensor.data_location == onnx.TensorProto.EXTERNAL:
+            raise WeightsError(f"{path}: keeps {tensor.name!r} in another file; export it with its weights inside")
+    constants: dict[str, NDArray[Any]] = {}
+    try:
+        for tensor in graph.initializer:
+            constants[tensor.name] = onnx.numpy_helper.to_array(tensor)
+    except (ValueError, TypeError) as fault:
+        raise WeightsError(f"{path}: a weight of it is damaged ({fault}); export it again") from fault
+    inputs = [value.name for value in graph.input if value.name not in constants]
+    if len(inputs) != 1 or len(graph.output) != 1:
+        raise WeightsError(f"{path}: has {len(inputs)} inputs and {len(graph.output)} outputs; one of each is read")
+    return _chain(path, graph, constants, inputs[0])
+
+
+def _chain(path: Path, graph: Any, constants: dict[str, NDArray[Any]], signal: str) -> tuple[Layer, ...]:
+    layers: list[Layer] = []
+    for place, node in enumerate(graph.node):
+        wanted = "Relu" if place % 2 else "Gemm"
+        if node.op_type != wanted or list(node.input)[:1] != [signal]:
+            raise WeightsError(
+                f"{path}: node {place} is {node.op_type} of {list(node.input)}, not {wanted} of {signal!r}; "
+                "only a chain of Gemm with Relu between is read"
+            )
+        if wanted == "Gemm":
+            layers.append(_gemm(path, node, constants))
+        signal = node.output[0]
+    if len(graph.node) % 2 == 0 or signal != graph.output[0].name:
+        raise WeightsError(f"{path}: the chain does not end in a Gemm that is the output; export the network without more")
+    return tuple(layers)
+
+
+def _gemm(path: Path, node: Any, constants: dict[str, NDArray[Any]]) -> Layer:
+    """The layer alpha A B + beta C, with A the signal."""
+    from onnx.helper import get_attribute_value
+
+    attributes = {item.name: get_attribute_value(item) for item in node.attribute}
+    names = list(node.input)[1:]
+    if attributes.get("transA", 0) or not names or any(name not in constants for name in names):
+        raise WeightsError(f"{path}: Gemm {node.name!r} must multiply the signal by stored weights; export it again")
+    weight = constants[names[0]]
+    if not attributes.get("transB", 0):
+        weight = weight.T
+    try:
+        bias = constants[names[1]] if len(names) > 1 else np.zeros(weight.shape[:1])
+        layer = Layer(weight, bias)
+    except ValueError as fault:
+        raise WeightsError(f"{path}: Gemm {node.name!r}: {fault}") from fault
+    return Layer(layer.weight * attributes.get("alpha", 1.0), layer.bias * attributes.get("beta", 1.0))

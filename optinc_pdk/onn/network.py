@@ -1,0 +1,188 @@
+"""Layers and networks: plain arrays, a task, and how each layer is to be factored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optinc_pdk.averaging import Averaging
+
+Floats = NDArray[np.float64]
+Factor = Literal["svd"] | tuple[Literal["approx"], int]
+
+
+class WeightsError(ValueError):
+    """Weights that cannot be used; the message names the file, the fault and the mend."""
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """One linear layer, y = W x + b.
+
+    Attributes:
+        weight: W, shape (out, in), float64, read-only.
+        bias: b, shape (out,), float64, read-only.
+
+    Raises:
+        ValueError: The arrays are not finite real floats, or their shapes do not belong together.
+    """
+
+    weight: Floats
+    bias: Floats
+
+    def __post_init__(self) -> None:
+        """Check the arrays and keep read-only copies of them."""
+        for name, dimensions, shape in (("weight", 2, "(out, in)"), ("bias", 1, "(out,)")):
+            array = np.asarray(getattr(self, name))
+            if array.dtype.kind != "f":
+                raise ValueError(f"{name} holds {array.dtype}, not floats: store it as float64")
+            if array.ndim != dimensions or 0 in array.shape:
+                raise ValueError(f"{name} has shape {array.shape}, not {shape} with sizes of at least 1")
+            if not np.isfinite(array).all():
+                raise ValueError(f"{name} holds NaN or infinity: train again, or repair the values")
+            copy = array.astype(np.float64, order="C")
+            copy.setflags(write=False)
+            object.__setattr__(self, name, copy)
+        if self.weight.shape[0] != self.bias.shape[0]:
+            raise ValueError(
+                f"bias has {self.bias.shape[0]} values for a weight of {self.weight.shape[0]} rows: make them equal"
+            )
+
+    @property
+    def outputs(self) -> int:
+        """Rows of the weight."""
+        return self.weight.shape[0]
+
+    @property
+    def inputs(self) -> int:
+        """Columns of the weight."""
+        return self.weight.shape[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Onn:
+    """A multilayer perceptron for one averaging task: ReLU between the layers, none after the last.
+
+    Inputs are raw, 0 ... 4^g - 1 in steps of 1/N; outputs are levels 0 ... 3, most significant first; any scaling
+    lives in the weights.
+
+    Attributes:
+        layers: The layers, first to last.
+        task: What the network is to compute.
+        factor: Per layer, how its matrix becomes meshes: "svd", or ("approx", block); "svd" throughout if empty.
+        card: Where the network comes from: recipe, seed, scores; JSON values.
+
+    Raises:
+        ValueError: Layers do not fit each other or the task, or `factor` does not fit the layers.
+    """
+
+    layers: tuple[Layer, ...]
+    task: Averaging
+    factor: tuple[Factor, ...] = ()
+    card: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check that layers, task and factor belong together."""
+        object.__setattr__(self, "layers", tuple(self.layers))
+        object.__setattr__(self, "factor", tuple(self.factor) or ("svd",) * len(self.layers))
+        if not self.layers:
+            raise ValueError("layers: there is none; a network needs at least one")
+        for i, (below, above) in enumerate(zip(self.layers, self.layers[1:], strict=False)):
+            if below.outputs != above.inputs:
+                raise ValueError(
+                    f"layers.{i} has {below.outputs} outputs, but layers.{i + 1} has {above.inputs} inputs: "
+                    "make them equal"
+                )
+        task, first, last = self.task, self.layers[0], self.layers[-1]
+        if first.inputs != task.groups:
+            raise ValueError(
+                f"layers.0 has {first.inputs} inputs, but the task has groups = {task.groups}: correct one of them"
+            )
+        if last.outputs != task.symbols:
+            raise ValueError(
+                f"layers.{len(self.layers) - 1} has {last.outputs} outputs, but a word of bits = {task.bits} "
+                f"has {task.symbols} symbols: correct one of them"
+            )
+        self._check_factor()
+
+    def _check_factor(self) -> None:
+        if len(self.factor) != len(self.layers):
+            raise ValueError(f"factor has {len(self.factor)} entries for {len(self.layers)} layers: give one per layer")
+        for i, (how, layer) in enumerate(zip(self.factor, self.layers, strict=True)):
+            if how == "svd":
+                continue
+            limit = min(layer.outputs, layer.inputs)
+            if not 1 <= how[1] <= limit:
+                raise ValueError(
+                    f"factor.{i} has block = {how[1]}: it must lie within 1 ... {limit} for layer {i} "
+                    f"of {layer.outputs} x {layer.inputs}"
+                )
+
+    @property
+    def structure(self) -> tuple[int, ...]:
+        """Widths from the inputs to the outputs, such as (2, 6, 7, 2)."""
+        return (self.layers[0].inputs, *(layer.outputs for layer in self.layers))
+
+    def forward(self, inputs: ArrayLike) -> Floats:
+        """Compute the outputs in float64.
+
+        Args:
+            inputs: Shape (..., K), 0 ... 4^g - 1.
+
+        Returns:
+            Outputs in levels, shape (..., M).
+
+        Raises:
+            ValueError: The last axis is not K.
+        """
+        points = np.asarray(inputs, dtype=np.float64)
+        if points.ndim < 1 or points.shape[-1] != self.structure[0]:
+            raise ValueError(f"inputs of shape {points.shape} must end in ({self.structure[0]},)")
+        return propagate(self.layers, points)
+
+    @classmethod
+    def load(
+        cls, path: str | Path, bits: int | None = None, servers: int | None = None, groups: int | None = None
+    ) -> Onn:
+        """Read a weight file: .npz, .safetensors or .onnx; never a pickle.
+
+        Args:
+            path: The file.
+            bits: Bits of a word; needed for .safetensors and .onnx, which carry no task.
+            servers: Number of servers; likewise.
+            groups: Number of network inputs; likewise.
+
+        Raises:
+            WeightsError: The file is missing, damaged or unusable.
+        """
+        from optinc_pdk.onn.files import load
+
+        return load(Path(path), bits, servers, groups)
+
+    def save(self, path: str | Path) -> None:
+        """Write a .npz, atomically and byte for byte reproducible.
+
+        Args:
+            path: The file, ending in .npz.
+
+        Raises:
+            WeightsError: The name does not end in .npz, or the card is not JSON.
+        """
+        from optinc_pdk.onn.npz import save
+
+        save(self, Path(path))
+
+
+def propagate(layers: Sequence[Layer], points: Floats) -> Floats:
+    """Send points (..., in) through layers with ReLU between them; returns (..., out)."""
+    signal = points
+    for i, layer in enumerate(layers):
+        signal = signal @ layer.weight.T + layer.bias
+        if i < len(layers) - 1:
+            signal = np.maximum(signal, 0.0)
+    return signal

@@ -1,0 +1,259 @@
+"""The project's own weight file, a .npz: read with distrust, written reproducibly.
+
+A .npz is a zip of .npy members, so names, sizes and headers are checked before any array is made, and nothing is
+ever unpickled.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.files import write_atomic
+from optinc_pdk.onn.network import Factor, Layer, Onn, WeightsError
+
+MAX_BYTES = 256 * 2**20
+"""Largest unpacked size: eight times the largest network of arXiv 2603.28290 in float64."""
+
+TASK_KEYS = ("bits", "servers", "groups", "remainder", "finer_input")
+LAYER_KEY = re.compile(r"layers\.(0|[1-9][0-9]{0,3})\.(weight|bias)")
+TEXT_KEYS = ("task", "factor", "card")
+
+
+def read(path: Path) -> Onn:
+    """Read a weight file.
+
+    Args:
+        path: The .npz file.
+
+    Raises:
+        WeightsError: The file is missing, damaged, hostile or does not follow the contract.
+    """
+    arrays = _read_arrays(path)
+    for key in arrays:
+        if key not in TEXT_KEYS and not LAYER_KEY.fullmatch(key):
+            raise WeightsError(
+                f"{path}: unknown key {key!r}; allowed are layers.<i>.weight, layers.<i>.bias, {', '.join(TEXT_KEYS)}"
+            )
+    if "task" not in arrays:
+        raise WeightsError(f"{path}: no task; store it as a 0-d string array of JSON with the keys {list(TASK_KEYS)}")
+    texts = {key: _json(path, key, arrays.pop(key)) for key in TEXT_KEYS if key in arrays}
+    layers = build_layers(path, arrays, "layers.{}.{}")
+    task = _task(path, texts["task"])
+    factor = _factor(path, texts.get("factor"), layers)
+    card = texts.get("card", {})
+    if not isinstance(card, dict):
+        raise WeightsError(f"{path}: card is a JSON {type(card).__name__}; make it an object")
+    try:
+        return Onn(layers, task, factor, card)
+    except ValueError as fault:
+        raise WeightsError(f"{path}: {fault}") from fault
+
+
+def save(onn: Onn, path: Path) -> None:
+    """Write a weight file atomically; the same network gives the same bytes.
+
+    Args:
+        onn: The network.
+        path: The file, ending in .npz.
+
+    Raises:
+        WeightsError: The name does not end in .npz, or the card is not JSON.
+    """
+    if path.suffix != ".npz":
+        raise WeightsError(f"{path}: weights are written as .npz; give the file this ending")
+    task = {key: getattr(onn.task, key) for key in TASK_KEYS}
+    factor = [how if how == "svd" else {"method": how[0], "block": how[1]} for how in onn.factor]
+    try:
+        texts = {"task": json.dumps(task), "factor": json.dumps(factor), "card": json.dumps(onn.card, allow_nan=False)}
+    except (TypeError, ValueError) as fault:
+        raise WeightsError(f"{path}: the card is not JSON ({fault}); keep to text, finite numbers, lists") from fault
+    arrays: dict[str, NDArray[Any]] = {}
+    for i, layer in enumerate(onn.layers):
+        arrays[f"layers.{i}.weight"], arrays[f"layers.{i}.bias"] = layer.weight, layer.bias
+    arrays |= {key: np.array(text) for key, text in texts.items()}
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for key, array in arrays.items():
+            member = io.BytesIO()
+            np.lib.format.write_array(member, array, version=(1, 0), allow_pickle=False)
+            # The default time stamp of ZipInfo is fixed; the system that made the file is not.
+            info = zipfile.ZipInfo(f"{key}.npy")
+            info.create_system = 3
+            info.external_attr = 0o644 << 16
+            archive.writestr(info, member.getvalue())
+    write_atomic(path, buffer.getvalue())
+
+
+def build_layers(path: Path, arrays: dict[str, NDArray[Any]], pattern: str, stride: int = 1) -> tuple[Layer, ...]:
+    """Layers from arrays named by `pattern` (place, "weight" or "bias"), with places 0, stride, 2 stride ...
+
+    Args:
+        path: The file, for messages.
+        arrays: The arrays by name, none but the layers'.
+        pattern: Format of the names, such as "layers.{}.{}".
+        stride: Distance of the places of consecutive layers.
+
+    Raises:
+        WeightsError: A layer is incomplete or missing, or an array is unusable.
+    """
+    layers: list[Layer] = []
+    left = dict(arrays)
+    while left:
+        place = stride * len(layers)
+        names = [pattern.format(place, part) for part in ("weight", "bias")]
+        missing = [name for name in names if name not in left]
+        if missing:
+            raise WeightsError(
+                f"{path}: no {missing[0]}, though there is {min(left)}; "
+                f"number the layers from 0 in steps of {stride} without gaps, each with weight and bias"
+            )
+        try:
+            layers.append(Layer(left.pop(names[0]), left.pop(names[1])))
+        except ValueError as fault:
+            raise WeightsError(f"{path}: layer {pattern.format(place, '*')}: {fault}") from fault
+    if not layers:
+        raise WeightsError(f"{path}: no layers; store {pattern.format(0, 'weight')} and {pattern.format(0, 'bias')}")
+    return tuple(layers)
+
+
+def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """All members of the archive, by name without .npy."""
+    try:
+        data = _bounded_bytes(path)
+        if data[:1] == b"\x80":
+            raise WeightsError(f"{path}: is a pickle, which can run code; save the arrays with numpy.savez")
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = archive.infolist()
+            _check_members(path, members)
+            return {info.filename.removesuffix(".npy"): _array(path, archive, info) for info in members}
+    except OSError as fault:
+        raise WeightsError(f"{path}: cannot be read ({fault.strerror or fault}); check the path") from fault
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as fault:
+        raise WeightsError(f"{path}: is not a sound .npz archive ({fault}); save it again with numpy.savez") from fault
+
+
+def _bounded_bytes(path: Path) -> bytes:
+    with path.open("rb") as file:
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise WeightsError(f"{path}: is larger than the limit of {MAX_BYTES} bytes; it holds no network of ours")
+    return data
+
+
+def _check_members(path: Path, members: list[zipfile.ZipInfo]) -> None:
+    """Refuse, by the directory alone, what must not be unpacked."""
+    seen: set[str] = set()
+    for info in members:
+        name = info.filename
+        if "/" in name or "\\" in name or name.startswith("."):
+            raise WeightsError(f"{path}: member {name!r} names a folder; names such as 'task.npy' are allowed")
+        if not name.endswith(".npy"):
+            raise WeightsError(f"{path}: member {name!r} is no .npy array; save the file with numpy.savez")
+        if name in seen:
+            raise WeightsError(f"{path}: member {name!r} occurs twice; keep one")
+        seen.add(name)
+    size = sum(info.file_size for info in members)
+    if size > MAX_BYTES:
+        raise WeightsError(f"{path}: unpacks to {size} bytes, the limit is {MAX_BYTES}; it holds no network of ours")
+
+
+def _array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
+    """One member; its header is checked against its size before the array is made."""
+    # zipfile reads no further than the size that the directory declares, which is bounded above.
+    data = archive.read(info)
+    stream = io.BytesIO(data)
+    try:
+        version = np.lib.format.read_magic(stream)
+        if version == (1, 0):
+            shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+        elif version == (2, 0):
+            shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
+        else:
+            raise ValueError(f"format version {version} is not (1, 0) or (2, 0)")
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as fault:
+        message = " ".join(str(fault).split())
+        raise WeightsError(f"{path}: member {info.filename!r} is no sound .npy array ({message})") from fault
+    if dtype.hasobject:
+        raise WeightsError(
+            f"{path}: member {info.filename!r} holds Python objects (a pickle), which can run code; "
+            "store floats, and text as a string array"
+        )
+    body = data[stream.tell() :]
+    wanted = dtype.itemsize
+    for length in shape:
+        wanted *= length
+    if wanted != len(body) or dtype.itemsize == 0 or any(length < 0 for length in shape):
+        raise WeightsError(
+            f"{path}: member {info.filename!r} declares {shape} of {dtype}, {wanted} bytes, but has {len(body)}; "
+            "save it again"
+        )
+    return np.frombuffer(body, dtype).reshape(shape, order="F" if fortran else "C")
+
+
+def _json(path: Path, key: str, array: NDArray[Any]) -> Any:
+    """The JSON text in a 0-d string array; duplicate keys and NaN are refused."""
+    if array.dtype.kind != "U" or array.ndim != 0:
+        raise WeightsError(
+            f"{path}: {key} is an array of {array.dtype} and shape {array.shape}; make it a 0-d string array of JSON"
+        )
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        keys = [name for name, _ in pairs]
+        if len(set(keys)) < len(keys):
+            raise ValueError("a key occurs twice")
+        return dict(pairs)
+
+    def no_constant(name: str) -> Any:
+        raise ValueError(f"{name} is not allowed")
+
+    try:
+        return json.loads(str(array), object_pairs_hook=unique, parse_constant=no_constant)
+    except (ValueError, RecursionError) as fault:
+        raise WeightsError(f"{path}: {key} is not sound JSON ({fault}); correct it") from fault
+
+
+def _task(path: Path, value: Any) -> Averaging:
+    if not isinstance(value, dict) or set(value) != set(TASK_KEYS):
+        got = sorted(value) if isinstance(value, dict) else value
+        raise WeightsError(f"{path}: task has {got}; it must be an object with exactly the keys {list(TASK_KEYS)}")
+    try:
+        return Averaging(**value)
+    except ValueError as fault:
+        raise WeightsError(f"{path}: task: {fault}") from fault
+
+
+def _factor(path: Path, value: Any, layers: tuple[Layer, ...]) -> tuple[Factor, ...]:
+    """Per layer "svd", "approx" or {"method": "approx", "block": int}; "svd" throughout where the key is absent."""
+    if value is None:
+        return ("svd",) * len(layers)
+    if not isinstance(value, list) or len(value) != len(layers):
+        raise WeightsError(f"{path}: factor must be a list with one entry for each of the {len(layers)} layers")
+    factor: list[Factor] = []
+    for i, (how, layer) in enumerate(zip(value, layers, strict=True)):
+        if how == "svd":
+            factor.append("svd")
+        elif how == "approx":
+            factor.append(("approx", min(layer.outputs, layer.inputs)))
+        elif (
+            isinstance(how, dict)
+            and set(how) == {"method", "block"}
+            and how["method"] == "approx"
+            and isinstance(how["block"], int)
+            and not isinstance(how["block"], bool)
+        ):
+            factor.append(("approx", how["block"]))
+        else:
+            raise WeightsError(
+                f'{path}: factor.{i} is {how!r}; allowed are "svd", "approx" and {{"method": "approx", "block": 64}}'
+            )
+    return tuple(factor)

@@ -1,0 +1,150 @@
+"""The networks that ship, and how each is made again: `python -m optinc_pdk.onn.recipes [--out DIR] [NAME ...]`.
+
+Seeds are fixed, so one machine with one version of PyTorch gives the same bytes again; another one may round
+differently and give a network as good. Every card carries what was measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.onn.chain import carry_chain
+from optinc_pdk.onn.gauge import input_tolerance, lattice_score, tolerance
+from optinc_pdk.onn.network import Onn
+from optinc_pdk.onn.train import Progress, Schedule, train
+
+NETWORKS = Path(__file__).parent / "networks"
+
+EPSILONS = (1e-4, 3e-4, 1e-3, 3e-3)
+"""Matrix errors ε of the tolerance table."""
+
+INPUT_ERROR = 5e-3
+"""Uniform input error of the table, as a share of the full scale: P's imbalance."""
+
+DRAWS = 10
+"""Draws behind every figure of the table."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a network that ships is made: the closed form, trained on under errors.
+
+    Attributes:
+        name: Stem of the file.
+        task: The task.
+        schedule: How it is trained.
+        seed: Seed of the training.
+    """
+
+    name: str
+    task: Averaging
+    schedule: Schedule
+    seed: int
+
+
+def recipes() -> tuple[Recipe, ...]:
+    """The recipes of all networks that ship."""
+    return (
+        Recipe(
+            "average_4bit_4servers",
+            Averaging(4, 4, 2),
+            Schedule(12_000, noise=8e-4, input_noise=5e-3, rate=1e-2, allowance=0.25, batch=64, copies=32),
+            seed=1,
+        ),
+        Recipe(
+            "average_8bit_4servers",
+            Averaging(8, 4, 4),
+            Schedule(60_000, noise=5e-4, input_noise=6e-3, rate=1e-2, allowance=0.2, batch=128, copies=16),
+            seed=1,
+        ),
+    )
+
+
+def make(recipe: Recipe, progress: Callable[[Progress], None] | None = None) -> Onn:
+    """Train a network by its recipe; needs PyTorch (the extra `train`).
+
+    Args:
+        recipe: The recipe.
+        progress: Called at every evaluation.
+
+    Returns:
+        The network, with a card of the recipe and of what was measured over the whole lattice in float64.
+    """
+    import torch
+
+    onn = train(carry_chain(recipe.task), recipe.schedule, recipe.seed, progress)
+    made_by = {
+        "recipe": recipe.name,
+        "start": "carry_chain",
+        "schedule": asdict(recipe.schedule),
+        "seed": recipe.seed,
+        "torch": torch.__version__.split("+")[0],
+    }
+    return replace(onn, card=made_by | measure(onn))
+
+
+def measure(onn: Onn) -> dict[str, Any]:
+    """What a card says of a network: structure, exactness, and the tolerance table.
+
+    Args:
+        onn: The network.
+
+    Returns:
+        JSON values: `structure`, `accuracy`, `margin`, `tolerance` (share of exact words by ε), `input_tolerance`.
+    """
+    result = lattice_score(onn)
+    return {
+        "structure": list(onn.structure),
+        "accuracy": result.accuracy,
+        "margin": round(result.margin, 4),
+        "tolerance": {f"{epsilon:g}": round(tolerance(onn, epsilon, DRAWS), 6) for epsilon in EPSILONS},
+        "input_tolerance": {f"{INPUT_ERROR:g}": round(input_tolerance(onn, INPUT_ERROR, DRAWS), 6)},
+    }
+
+
+def bundled(bits: int = 4, servers: int = 4) -> Path:
+    """Path of the network that ships for a task; 4 bits and 4 servers is the project's default.
+
+    Args:
+        bits: Bits of a word.
+        servers: Number of servers.
+
+    Raises:
+        ValueError: None ships for this task.
+    """
+    path = NETWORKS / f"average_{bits}bit_{servers}servers.npz"
+    if not path.is_file():
+        have = ", ".join(sorted(file.stem for file in NETWORKS.glob("*.npz")))
+        raise ValueError(f"no network ships for bits = {bits}, servers = {servers}, only {have}: train your own")
+    return path
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Make the networks named, or all, and write them into the package or a folder."""
+    by_name = {recipe.name: recipe for recipe in recipes()}
+    parser = argparse.ArgumentParser(description="Make the networks that ship again.")
+    parser.add_argument("names", nargs="*", choices=[*by_name, []], help="networks to make; all by default")
+    parser.add_argument("--out", type=Path, default=NETWORKS, help="folder to write to")
+    options = parser.parse_args(arguments)
+    for name in options.names or by_name:
+        onn = make(by_name[name], _report)
+        onn.save(options.out / f"{name}.npz")
+        print(name, onn.card)
+
+
+def _report(state: Progress) -> None:
+    print(
+        f"{state.step}/{state.steps} loss {state.loss:.2e} accuracy {state.accuracy:.6f} "
+        f"margin {state.margin:.3f} tolerance {state.tolerance:.5f}{' *' if state.best else ''}",
+        file=sys.stderr,
+    )
+
+
+if __name__ == "__main__":
+    main()

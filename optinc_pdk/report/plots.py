@@ -1,0 +1,186 @@
+"""The pictures of a build as PNG: the layout, and the outputs against their ideal levels."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from os import PathLike
+
+import klayout.db as kdb
+import klayout.lay as lay
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from optinc_pdk.averaging import decide
+
+WIDTH_PX = 1800
+BACKGROUND = "#0e1318"
+# In the order of drawing: what comes later lies on top. Guides and heaters are hair-thin beside the metal.
+COLORS: Mapping[str, str] = {
+    "outline": "#5d6b78",
+    "slab": "#1d2f40",
+    "metal": "#8a6a1f",
+    "core": "#63b3f5",
+    "holes": "#0e1318",
+    "etch70": "#2f6fb0",
+    "heater": "#ff5148",
+    "label": "#e8edf2",
+}
+_SOLID, _HOLLOW = 0, 1
+_RIGHT, _WRONG, _INK = "#2f6fb0", "#d3302f", "#444c54"
+
+
+def _top_box(layout: kdb.Layout) -> kdb.DBox:
+    box = kdb.DBox()
+    for cell in layout.top_cells():
+        box += cell.dbbox()
+    if box.empty():
+        raise ValueError(
+            "gds_path: the layout is empty, there is nothing to draw; was it written to its end?"
+        )
+    return box
+
+
+def _read(gds_path: str | PathLike[str]) -> kdb.Layout:
+    layout = kdb.Layout()
+    try:
+        layout.read(str(gds_path))
+    except RuntimeError as fault:
+        raise ValueError(f"gds_path: {gds_path} can't be read as a layout: {fault}") from fault
+    return layout
+
+
+def _add_layer(view: lay.LayoutView, name: str, layer: tuple[int, int], color: str) -> None:
+    properties = lay.LayerPropertiesNode()
+    properties.source = f"{layer[0]}/{layer[1]}@1"
+    properties.name = name
+    properties.fill_color = properties.frame_color = int(color.removeprefix("#"), 16)
+    properties.dither_pattern = _HOLLOW if name in ("outline", "label") else _SOLID
+    view.insert_layer(view.end_layers(), properties)
+
+
+def layout_png(
+    gds_path: str | PathLike[str],
+    layers: Mapping[str, tuple[int, int]],
+    colors: Mapping[str, str] = COLORS,
+    window_um: tuple[float, float, float, float] | None = None,
+) -> bytes:
+    """Draw a layout as a PNG of 1800 pixels width, all levels of its hierarchy.
+
+    Labels are drawn in a window only.
+
+    Args:
+        gds_path: A GDS or OASIS file.
+        layers: Name to (layer, datatype); names without a color are not drawn.
+        colors: Name to `#rrggbb`, in the order of drawing, the last on top.
+        window_um: Left, bottom, right and top of what is drawn, µm; everything if not given.
+
+    Raises:
+        ValueError: The file can't be read, is empty, or the window has no area.
+    """
+    layout = _read(gds_path)
+    everything = _top_box(layout)
+    margin = 0.01 * everything.width()
+    box = everything.enlarged(margin, margin) if window_um is None else kdb.DBox(*window_um)
+    if box.empty() or not (box.width() > 0 and box.height() > 0):
+        raise ValueError(f"window_um: {window_um} has no area; give left < right and bottom < top in µm")
+    view = lay.LayoutView()
+    for key, value in {
+        "background-color": BACKGROUND,
+        "grid-visible": "false",
+        # Text has one size on the screen: over the whole die it would only cover the pads.
+        "text-visible": "false" if window_um is None else "true",
+        "text-color": colors.get("label", "auto"),
+    }.items():
+        view.set_config(key, value)
+    view.show_layout(layout, False)
+    view.max_hier()
+    view.clear_layers()
+    for name, color in colors.items():
+        if name in layers:
+            _add_layer(view, name, layers[name], color)
+    height = min(max(round(WIDTH_PX * box.height() / box.width()), 1), 4 * WIDTH_PX)
+    # Twice the resolution in both directions, then averaged: guides of less than a pixel stay visible.
+    pixels = view.get_pixels_with_options(WIDTH_PX, height, 1, 2, 1.0, box)
+    return bytes(pixels.to_png_data())
+
+
+def detail_window(
+    gds_path: str | PathLike[str], layer: tuple[int, int], width_um: float, height_um: float
+) -> tuple[float, float, float, float]:
+    """A window on the shape of `layer` that is nearest to the middle of the layout, µm; for `layout_png`.
+
+    Raises:
+        ValueError: The file can't be read, or has nothing on this layer.
+    """
+    layout = _read(gds_path)
+    middle = _top_box(layout).center()
+    centers: list[kdb.DPoint] = []
+    for cell in layout.top_cells():
+        found = cell.begin_shapes_rec(layout.layer(*layer))
+        while not found.at_end():
+            centers.append((found.dtrans() * found.shape().dbbox()).center())
+            found.next()
+    if not centers:
+        raise ValueError(f"layer: {gds_path} has nothing on {layer[0]}/{layer[1]}; name one that is drawn")
+    center = min(centers, key=lambda point: (point.sq_distance(middle), point.x, point.y))
+    half_width, half_height = width_um / 2, height_um / 2
+    return center.x - half_width, center.y - half_height, center.x + half_width, center.y + half_height
+
+
+def _draw_output(axes: Axes, output: NDArray[np.float64], level: NDArray[np.float64], index: int) -> None:
+    error = np.abs(output - level)
+    right = decide(output) == level
+    # Points of a level are spread sideways by their rank in the table, so that none hides another.
+    across = level + 0.7 * (np.arange(level.size) / max(level.size - 1, 1) - 0.5)
+    for mask, color in ((right, _RIGHT), (~right, _WRONG)):
+        axes.scatter(across[mask], output[mask], s=3, color=color, alpha=0.5, linewidths=0, rasterized=True)
+    for threshold in np.arange(np.floor(level.min()), np.ceil(level.max())) + 0.5:
+        axes.axhline(threshold, color=_INK, linewidth=0.8, linestyle=(0, (5, 4)))
+    for ideal in np.unique(np.rint(level)):
+        axes.plot([ideal - 0.4, ideal + 0.4], [ideal, ideal], color=_INK, linewidth=0.6)
+    worst = int(np.argmax(error))
+    margin = 0.5 - error[worst]
+    color = _INK if right.all() else _WRONG
+    axes.plot(across[worst], output[worst], "o", ms=9, mfc="none", mec=color, mew=1.2)
+    axes.set_title(f"output {index}: margin {margin:+.3f} levels", fontsize=10, color=color)
+    axes.set_xlabel("ideal level")
+    axes.set_xticks(np.unique(np.rint(level)))
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def outputs_plot(outputs: NDArray[np.float64], levels: NDArray[np.float64]) -> bytes:
+    """Draw every output against its ideal level, with the thresholds and the worst point, as a PNG.
+
+    Args:
+        outputs: (points, M) what the receivers see, in levels, most significant symbol first.
+        levels: (points, M) the ideal levels, whole numbers.
+
+    The margin is 0.5 − |output − level| in levels. A symbol that a receiver decides wrong is red.
+
+    Raises:
+        ValueError: The shapes differ, are not (points, M), or a value is not finite.
+    """
+    outputs, levels = np.asarray(outputs, np.float64), np.asarray(levels, np.float64)
+    if outputs.shape != levels.shape or outputs.ndim != 2 or outputs.size == 0:
+        raise ValueError(f"outputs, levels: shapes {outputs.shape}, {levels.shape}; both must be (points, M)")
+    if not (np.isfinite(outputs).all() and np.isfinite(levels).all()):
+        raise ValueError("outputs, levels: a value is not finite; only finite values can be drawn")
+    columns = min(outputs.shape[1], 4)
+    rows = -(-outputs.shape[1] // columns)
+    figure = Figure(
+        figsize=(2.4 + 2.4 * max(columns, 2), 3.2 * rows), layout="constrained", facecolor="white"
+    )
+    grid = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel()
+    for index, axes in enumerate(grid):
+        if index < outputs.shape[1]:
+            _draw_output(axes, outputs[:, index], levels[:, index], index)
+        else:
+            axes.set_axis_off()
+    for axes in grid[::columns]:
+        axes.set_ylabel("output / levels")
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=150, metadata={"Software": None})
+    return picture.getvalue()

@@ -1,0 +1,1 @@
+"""Sign-off: everything that judges a written GDS."""

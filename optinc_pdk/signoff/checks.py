@@ -1,0 +1,149 @@
+"""Checks between edges and shapes, one function per kind of rule; each returns its faults as a region."""
+
+from __future__ import annotations
+
+import klayout.db as kdb
+
+from optinc_pdk.cards.rules import (
+    AngleRule,
+    AreaRule,
+    BooleanRule,
+    EdgeRule,
+    FileRule,
+    GridRule,
+    LineRule,
+    OutlineRule,
+    PairRule,
+)
+from optinc_pdk.signoff.gds import Design
+
+MARKER_UM = 0.1
+
+
+def measured(design: Design, pairs: kdb.EdgePairs, value_um: float, tolerance_um: float) -> kdb.EdgePairs:
+    """The edge pairs that are faults: rounding is forgiven where an edge is not parallel to an axis."""
+    if tolerance_um == 0 or pairs.is_empty():
+        return pairs
+    angled = pairs.with_angle(kdb.Edges.OrthoEdges, True)
+    faults = pairs.with_angle_both(kdb.Edges.OrthoEdges, False)
+    return faults + angled.with_distance(0, design.dbu(value_um - tolerance_um), False)
+
+
+def line(design: Design, rule: LineRule) -> kdb.Region:
+    """Width or space of one layer."""
+    region = design.region(rule.layers[0])
+    check = region.width_check if rule.kind == "width" else region.space_check
+    pairs = check(design.dbu(rule.value_um), False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
+    return measured(design, pairs, rule.value_um, rule.angled_tolerance_um).polygons(1)
+
+
+def pair(design: Design, rule: PairRule) -> kdb.Region:
+    """Distance between the edges of two layers."""
+    first, second = (design.region(name) for name in rule.layers)
+    if first.is_empty() or second.is_empty():
+        return first.dup() if rule.kind == "overlap" else kdb.Region()
+    metric = (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
+    value = design.dbu(rule.value_um)
+    faults = kdb.Region()
+    if rule.kind == "overlap":
+        pairs = first.overlap_check(second, value, *metric)
+        faults += first.outside(second)
+    elif rule.kind == "separation":
+        pairs = first.separation_check(second, value, *metric)
+        faults += first & second
+    elif rule.kind == "enclosure":
+        pairs = first.enclosed_check(second, value, *metric)
+        # no enclosure check sees where the second ends inside the first, along it
+        ends = flat_edges(second).inside_part(first)
+        pairs += ends.overlap_check(flat_edges(first), value, *metric)
+    else:
+        contacts = first & second
+        entries = flat_edges(second).inside_part(first)
+        pairs = entries.overlap_check(flat_edges(contacts), value, *metric)
+    return faults + measured(design, pairs, rule.value_um, rule.angled_tolerance_um).polygons(1)
+
+
+def flat_edges(region: kdb.Region) -> kdb.Edges:
+    """The edges of a region's merged shapes, flat."""
+    edges = region.merged().edges()
+    edges.flatten()
+    return edges
+
+
+def boolean(design: Design, rule: BooleanRule) -> kdb.Region:
+    """What two layers may not share, or what one has outside the other."""
+    first, second = (design.region(name) for name in rule.layers)
+    return first & second if rule.kind == "exclusion" else first - second
+
+
+def area(design: Design, rule: AreaRule) -> kdb.Region:
+    """Shapes that are too small."""
+    least = rule.value_um2 / design.layout.dbu**2
+    return design.region(rule.layers[0]).with_area(0, round(least), False)
+
+
+def angle(design: Design, rule: AngleRule) -> kdb.Region:
+    """Corners that are too sharp; a convex corner turns right, by 180 degrees less its inner angle."""
+    faults = kdb.Region()
+    for layer in rule.layers:
+        faults += design.region(layer).corners(
+            -180.0, rule.value_deg - 180.0, design.dbu(MARKER_UM), True, False, False, False
+        )
+    return faults
+
+
+def outline(design: Design, rule: OutlineRule) -> kdb.Region:
+    """Outlines too many or none, not rectangular, or of a wrong size."""
+    shapes = list(design.region(rule.layers[0]).merged().each())
+    if not shapes:
+        return everywhere(design)
+    sizes = [(design.dbu(width), design.dbu(height)) for width, height in rule.dies_um]
+    if (
+        len(shapes) == 1
+        and shapes[0].is_box()
+        and (shapes[0].bbox().width(), shapes[0].bbox().height()) in sizes
+    ):
+        return kdb.Region()
+    return kdb.Region(shapes)
+
+
+def edge(design: Design, rule: EdgeRule) -> kdb.Region:
+    """What is beyond the outline's keep-out: a difference, because `outside` misses what straddles it."""
+    name = rule.layers[0]
+    inner = design.region(name).merged().sized(-design.dbu(rule.value_um))
+    inner.flatten()
+    faults = kdb.Region()
+    for info in design.layout.layer_infos():
+        if (info.layer, info.datatype) == design.layers[name]:
+            continue
+        index = design.layout.find_layer(info)
+        box = kdb.Region(design.top.bbox(index))
+        # one rectangle inside another proves all of a layer at once
+        if not (box - inner).is_empty():
+            faults += kdb.Region(design.top.begin_shapes_rec(index)) - inner
+    return faults
+
+
+def grid(design: Design, rule: GridRule) -> kdb.Region:
+    """A database unit other than the grid."""
+    return kdb.Region() if abs(design.layout.dbu / rule.value_um - 1) < 1e-9 else everywhere(design)
+
+
+def everywhere(design: Design) -> kdb.Region:
+    """A marker over the whole layout, never empty."""
+    box = design.top.bbox()
+    return kdb.Region(kdb.Box(0, 0, 1, 1) if box.empty() or box.area() == 0 else box)
+
+
+def file(design: Design, rule: FileRule) -> kdb.Region:
+    """Shapes on unknown layers, or polygons that cross themselves as they were written."""
+    known = set(design.layers.values())
+    faults = kdb.Region()
+    for info in design.layout.layer_infos():
+        shapes = kdb.Region(design.top.begin_shapes_rec(design.layout.find_layer(info)))
+        if rule.kind == "simple":
+            shapes.merged_semantics = False
+            faults += shapes.strange_polygon_check()
+        elif (info.layer, info.datatype) not in known:
+            faults += shapes
+    return faults

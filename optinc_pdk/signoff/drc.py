@@ -1,0 +1,122 @@
+"""Design-rule check: a written layout against the rules of its process card."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import klayout.db as kdb
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.cards.rules import Rule
+from optinc_pdk.signoff import checks, photonic_checks
+from optinc_pdk.signoff.gds import Design, GdsError, read_design
+
+__all__ = ["CHECKS", "DrcResult", "GdsError", "RuleResult", "run_drc"]
+
+# One function per kind; a kind without one is a KeyError in the tests, not a rule that silently passes.
+CHECKS: Mapping[str, Callable[[Design, Any], kdb.Region]] = {
+    "width": checks.line,
+    "space": checks.line,
+    "overlap": checks.pair,
+    "separation": checks.pair,
+    "enclosure": checks.pair,
+    "contact_overlap": checks.pair,
+    "exclusion": checks.boolean,
+    "inside": checks.boolean,
+    "area": checks.area,
+    "angle": checks.angle,
+    "outline": checks.outline,
+    "edge": checks.edge,
+    "grid": checks.grid,
+    "known_layers": checks.file,
+    "simple": checks.file,
+    "guide_space": photonic_checks.guide_space,
+    "bend_radius": photonic_checks.bend_radius,
+    "contacts": photonic_checks.contacts,
+    "foreign_guide": photonic_checks.foreign_guide,
+    "pad_size": photonic_checks.pad_size,
+    "pad_pitch": photonic_checks.pad_pitch,
+    "fibre_pitch": photonic_checks.fibre_pitch,
+}
+
+
+@dataclass(frozen=True)
+class RuleResult:
+    """What one rule found: a marker, in µm, around each fault; touching faults are one."""
+
+    rule: Rule
+    markers: tuple[kdb.DPolygon, ...]
+
+    @property
+    def id(self) -> str:
+        """The rule's id."""
+        return self.rule.id
+
+    @property
+    def violations(self) -> int:
+        """Number of faults, of whatever severity."""
+        return len(self.markers)
+
+    @cached_property
+    def boxes_um(self) -> NDArray[np.float64]:
+        """(n, 4) left, bottom, right, top of the markers in µm."""
+        boxes = [marker.bbox() for marker in self.markers]
+        return np.array([(b.left, b.bottom, b.right, b.top) for b in boxes]).reshape(-1, 4)
+
+
+@dataclass(frozen=True)
+class DrcResult:
+    """The results of all rules, in their order."""
+
+    file: str
+    top_cell: str
+    rules: tuple[RuleResult, ...]
+
+    @property
+    def violations(self) -> int:
+        """Number of faults against rules of severity error."""
+        return sum(result.violations for result in self.rules if result.rule.severity == "error")
+
+    @property
+    def warnings(self) -> int:
+        """Number of faults against recommendations, which fail no build."""
+        return sum(result.violations for result in self.rules if result.rule.severity == "warning")
+
+    @property
+    def clean(self) -> bool:
+        """Whether no rule of severity error is broken."""
+        return self.violations == 0
+
+
+def run_drc(
+    gds_path: Path, rules: Sequence[Rule], layers: Mapping[str, tuple[int, int]], threads: int = 2
+) -> DrcResult:
+    """Check a layout file.
+
+    Args:
+        gds_path: GDS2 or OASIS file with one top cell.
+        rules: Rules of the process.
+        layers: Layers of the process, name to GDS layer and datatype.
+        threads: Threads of hierarchical operations.
+
+    Returns:
+        One result per rule, in the rules' order; equal files give equal results.
+
+    Raises:
+        GdsError: The file is missing, empty, cut off or not a layout, or has no or several top cells.
+    """
+    design = read_design(gds_path, layers, threads)
+    results = tuple(RuleResult(rule, _markers(design, CHECKS[rule.kind](design, rule))) for rule in rules)
+    return DrcResult(gds_path.name, design.top.name, results)
+
+
+def _markers(design: Design, faults: kdb.Region) -> tuple[kdb.DPolygon, ...]:
+    """Faults merged and sorted, so that neither hierarchy nor threads show in the result."""
+    faults.flatten()
+    merged = kdb.Region(list(faults.each())).merged()
+    return tuple(polygon.to_dtype(design.layout.dbu) for polygon in sorted(merged.each()))

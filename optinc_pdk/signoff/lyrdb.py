@@ -1,0 +1,43 @@
+"""Marker databases that KLayout's browser opens."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import klayout.rdb as rdb
+
+from optinc_pdk.files import write_atomic
+from optinc_pdk.signoff.drc import DrcResult
+
+
+def write_lyrdb(result: DrcResult, path: Path) -> None:
+    """Write a check's result as `.lyrdb`, atomically: one category per rule, also for rules without a fault.
+
+    Equal results give equal bytes.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    report = rdb.ReportDatabase("DRC")
+    report.generator = "optinc drc"
+    report.original_file = result.file
+    report.top_cell_name = result.top_cell
+    cell = report.create_cell(result.top_cell)
+    for found in result.rules:
+        rule = found.rule
+        # a dot in a category's path is no separator to KLayout where the name is quoted, which it does itself
+        category = report.create_category(rule.id)
+        parts = [
+            rule.severity,
+            rule.text,
+            f"limit {rule.limit}" if rule.limit else "",
+            f"source: {rule.source}",
+        ]
+        category.description = "; ".join(part for part in parts if part)
+        for marker in found.markers:
+            report.create_item(cell, category).add_value(marker)
+    with tempfile.TemporaryDirectory() as folder:
+        written = Path(folder) / "report.lyrdb"
+        report.save(str(written))
+        write_atomic(path, written.read_bytes())

@@ -1,0 +1,182 @@
+"""Checks that know what a guide, a heater, a pad and a grating are; each returns its faults as a region."""
+
+from __future__ import annotations
+
+import klayout.db as kdb
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from optinc_pdk.cards.rules import (
+    BendRadiusRule,
+    ContactsRule,
+    FibrePitchRule,
+    ForeignGuideRule,
+    GuideSpaceRule,
+    PadPitchRule,
+    PadSizeRule,
+)
+from optinc_pdk.signoff.checks import MARKER_UM, measured
+from optinc_pdk.signoff.gds import Design
+
+
+def guide_space(design: Design, rule: GuideSpaceRule) -> kdb.Region:
+    """Guides that come too close where no body couples them."""
+    name, value, exempt = rule.layers[0], design.dbu(rule.value_um), design.dbu(rule.exempt_um)
+    bodies = design.bodies(name, rule.body_um)
+    # Arms deep in the exempt region face each other in thousands of pairs of chords. Cutting them off changes
+    # no gap outside that region: what a cut can face is at most the value away, so inside it.
+    guides = design.region(name) - bodies.sized(exempt - value)
+    pairs = guides.space_check(value, False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
+    gaps = measured(design, pairs, rule.value_um, rule.angled_tolerance_um).polygons(0)
+    return gaps if gaps.is_empty() else gaps - bodies.sized(exempt)
+
+
+def bend_radius(design: Design, rule: BendRadiusRule) -> kdb.Region:
+    """Places where a guide's concave edge turns too sharply."""
+    core, second = rule.layers
+    slab = design.region(second)
+    if rule.inside_second and slab.is_empty():
+        return kdb.Region()
+    edge_um, dbu, half = rule.value_um - rule.guide_width_um / 2, design.layout.dbu, design.dbu(MARKER_UM)
+    faults = kdb.Region()
+    for contour in contours(design.region(core).merged()):
+        sharp = np.zeros(len(contour), dtype=bool)
+        for arm, tolerance in rule.arms_um:
+            sharp |= concave_radius(contour, arm / dbu) < (edge_um - tolerance) / dbu
+        for x, y in contour[sharp].astype(np.int64).tolist():
+            faults.insert(kdb.Box(x - half, y - half, x + half, y + half))
+    if faults.is_empty():
+        return faults
+    faults = faults.inside(slab) if rule.inside_second else faults.not_inside(slab)
+    faults = faults.outside(design.bodies(core, rule.body_um).sized(design.dbu(rule.exempt_um)))
+    # one marker per bend, whose vertices are less than an arm apart
+    join = design.dbu(max(arm for arm, _ in rule.arms_um)) // 2
+    return faults.sized(join).sized(-join)
+
+
+def contours(region: kdb.Region) -> list[NDArray[np.float64]]:
+    """The closed contours of a region's polygons, silicon to the right, as (n, 2) arrays in its units."""
+    found = []
+    for polygon in region.each():
+        rings = [polygon.each_point_hull(), *(polygon.each_point_hole(i) for i in range(polygon.holes()))]
+        found += [np.array([(p.x, p.y) for p in ring], dtype=float) for ring in rings]
+    return found
+
+
+def concave_radius(contour: NDArray[np.float64], arm: float) -> NDArray[np.float64]:
+    """Radius at each vertex of a closed contour, from the vertex and the points `arm` before and after it.
+
+    Three points far apart average out the rounding of vertices: with an arm of 2.5 µm, 1 nm of rounding moves
+    a radius of 10 µm by less than 0.05 µm. A sharp corner has the radius of the circle through its arms.
+
+    Args:
+        contour: (n, 2) vertices with the material to the right.
+        arm: Distance along the contour, in the contour's unit.
+
+    Returns:
+        (n,) radii in the contour's unit, infinite where the contour is straight or convex.
+    """
+    closed = np.concatenate([contour, contour[:1]])
+    along = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(closed, axis=0).T))])
+    length = along[-1]
+
+    def at(place: NDArray[np.float64]) -> NDArray[np.float64]:
+        place = np.mod(place, length)
+        return np.stack([np.interp(place, along, closed[:, k]) for k in (0, 1)], axis=1)
+
+    before, after = at(along[:-1] - arm) - contour, at(along[:-1] + arm) - contour
+    turn = before[:, 1] * after[:, 0] - before[:, 0] * after[:, 1]
+    sides = np.hypot(*before.T) * np.hypot(*after.T) * np.hypot(*(after - before).T)
+    # turn is minus twice the triangle's area at a right turn, which is convex
+    with np.errstate(divide="ignore", invalid="ignore"):
+        radius = sides / (2 * turn)
+    return np.where(turn > 0, radius, np.inf)
+
+
+def contacts(design: Design, rule: ContactsRule) -> kdb.Region:
+    """Heaters without exactly two contacts on two nets, or with metal across them."""
+    heater, metal = (design.region(name) for name in rule.layers)
+    sound = heater.interacting(heater & metal, 2, 2)
+    sound = sound.interacting(metal.overlapping(heater), 2, 2)
+    sound = sound.interacting(heater - metal, 1, 1)
+    return heater.merged() - sound
+
+
+def foreign_guide(design: Design, rule: ForeignGuideRule) -> kdb.Region:
+    """Guides that a heater warms without being meant to.
+
+    Heaters with equal surroundings are checked once, which is most of them in a mesh.
+    """
+    heater, metal, core = rule.layers
+    reach = design.dbu(rule.value_um + rule.exempt_um)
+    checked: dict[tuple[kdb.Polygon, frozenset[kdb.Polygon]], kdb.Region] = {}
+    faults = kdb.Region()
+    for hot in (design.region(heater) - design.region(metal)).merged().each():
+        box = hot.bbox()
+        # a body cut by the window's edge must still be recognized
+        silicon = design.near(core, box.enlarged(reach + 2 * design.dbu(rule.body_um)))
+        home = kdb.Trans(kdb.Vector(-box.left, -box.bottom))
+        here = silicon.merged().transformed(home)
+        key = (hot.transformed(home), frozenset(here.each()))
+        if key not in checked:
+            checked[key] = _foreign(design, rule, kdb.Region(key[0]), here)
+        faults += checked[key].transformed(home.inverted())
+    return faults
+
+
+def _foreign(design: Design, rule: ForeignGuideRule, hot: kdb.Region, silicon: kdb.Region) -> kdb.Region:
+    """The faults of one heater among the silicon around it."""
+    value, exempt, body = (design.dbu(um) for um in (rule.value_um, rule.exempt_um, rule.body_um))
+    around = silicon & hot.sized(value + exempt)
+    own = around.overlapping(hot)
+    entered = silicon.sized(-body).sized(body).interacting(own)
+    guides = own - entered.sized(exempt)
+    # what the exempt region cuts off from the guide under the heater is another arm
+    foreign = (around - own) + (guides - guides.overlapping(hot))
+    return hot.separation_check(foreign, value).polygons(1)
+
+
+def pads(design: Design, layer: str, recognize_um: float) -> kdb.Region:
+    """Metal wider than a limit both ways, flat."""
+    size = design.dbu(recognize_um) // 2
+    found = design.region(layer).sized(-size).sized(size)
+    found.flatten()
+    return found.merged()
+
+
+def pad_size(design: Design, rule: PadSizeRule) -> kdb.Region:
+    """Pads too small, and labeled metal that holds no pad."""
+    metal, label = rule.layers
+    value = design.dbu(rule.value_um)
+    narrow = (
+        pads(design, metal, rule.recognize_um).width_check(value, False, kdb.Metrics.Euclidian).polygons(1)
+    )
+    # as boxes: KLayout finds no text that is outside an empty region
+    texts = kdb.Texts(design.shapes(label)).polygons(design.dbu(MARKER_UM)).interacting(design.region(metal))
+    # metal that is exactly as wide as a pad must survive the shrink: half a database unit less each side
+    whole = design.region(metal).sized(1 - value // 2).sized(value // 2 - 1)
+    return narrow + texts.not_interacting(whole)
+
+
+def pad_pitch(design: Design, rule: PadPitchRule) -> kdb.Region:
+    """Pads whose centers are too close."""
+    boxes = [pad.bbox() for pad in pads(design, rule.layers[0], rule.recognize_um).each()]
+    return too_close(boxes, design.dbu(rule.value_um))
+
+
+def fibre_pitch(design: Design, rule: FibrePitchRule) -> kdb.Region:
+    """Gratings whose centers are too close; a grating is a cluster of etched lines."""
+    grown = design.dbu(rule.merge_um) // 2
+    clusters = design.region(rule.layers[0]).sized(grown).merged()
+    return too_close([cluster.bbox() for cluster in clusters.each()], design.dbu(rule.value_um))
+
+
+def too_close(boxes: list[kdb.Box], least: int) -> kdb.Region:
+    """A marker around each pair of boxes whose centers are less than `least` database units apart."""
+    if len(boxes) < 2:
+        return kdb.Region()
+    centers = np.array([(box.left + box.right, box.bottom + box.top) for box in boxes]) / 2
+    # query_pairs counts equality as close; centers lie on half units, so 1e-3 covers rounding only
+    near = cKDTree(centers).query_pairs(least - 1e-3)
+    return kdb.Region([boxes[i] + boxes[j] for i, j in sorted(near)])

@@ -1,0 +1,94 @@
+"""What phase each heater makes: from a bias file's DAC codes, or from phases by pad label."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import Bias, Circuit, NetlistError
+from optinc_pdk.drive import Heater, readback
+from optinc_pdk.simulate.structure import Structure
+
+Floats = NDArray[np.float64]
+
+
+def heater_phases(
+    structure: Structure, drive: Bias | Mapping[str, float], process: Process, *, unbiased: float | None = None
+) -> Floats:
+    """The phase of every heater.
+
+    Args:
+        structure: The circuit.
+        drive: A bias, whose codes count where the circuit has resistances (columns ``resistance_ohm`` and
+            ``wire_ohm``, as extracted from a layout) and whose intended phases count where it has none; or
+            phases in rad by pad label.
+        process: Process of the cards.
+        unbiased: Phase of heaters without channel, or whose channel the drive lacks; left out, they are an error.
+
+    Returns:
+        (heaters,) phases in rad.
+
+    Raises:
+        NetlistError: A heater has no drive, or the drive names a channel that the circuit lacks.
+    """
+    codes = isinstance(drive, Bias) and "resistance_ohm" in structure.circuit.settings
+    if isinstance(drive, Bias) and codes:
+        wanted = _from_codes(structure, drive, process)
+        return _by_heater(structure, wanted, drive.labels, unbiased)
+    by_label = dict(zip(drive.labels, drive.phase_rad, strict=True)) if isinstance(drive, Bias) else drive
+    wanted = np.array([by_label.get(label, np.nan) for label in structure.channel], dtype=np.float64)
+    return _by_heater(structure, wanted, tuple(by_label), unbiased)
+
+
+def heaters(circuit: Circuit, instances: NDArray[np.int64], device: str, process: Process) -> Heater:
+    """The electrical side of some instances of one device, resistances from the circuit's columns.
+
+    Raises:
+        ValueError: The circuit lacks the columns, or a value is no resistance.
+    """
+    for column in ("resistance_ohm", "wire_ohm"):
+        if column not in circuit.settings:
+            raise ValueError(f"circuit {circuit.name!r} has no column {column!r}; extract it from a layout first")
+    return Heater(
+        power_pi_w=process.device(device).parameter("power_pi_w"),
+        resistance_ohm=circuit.settings["resistance_ohm"][instances],
+        wire_ohm=circuit.settings["wire_ohm"][instances],
+        dac_bits=int(process.drive.dac_bits),
+        full_scale_v=float(process.drive.full_scale_v),
+    )
+
+
+def _from_codes(structure: Structure, bias: Bias, process: Process) -> Floats:
+    """(heaters,) phases of the codes, NaN where the bias has none for the channel."""
+    code = dict(zip(bias.labels, bias.code.tolist(), strict=True))
+    phases = np.full(structure.heater.size, np.nan)
+    kind = structure.circuit.kind[structure.heater]
+    driven = np.array([label in code for label in structure.channel], dtype=bool)
+    for number in np.unique(kind[driven]):
+        mine = np.flatnonzero(driven & (kind == number))
+        name = structure.circuit.kinds[int(number)].name
+        side = heaters(structure.circuit, structure.heater[mine], name, process)
+        codes = np.array([code[structure.channel[i]] for i in mine], dtype=np.int64)
+        phases[mine] = readback(side, codes).phase_rad
+    return phases
+
+
+def _by_heater(
+    structure: Structure, wanted: Floats, labels: tuple[str, ...], unbiased: float | None
+) -> Floats:
+    unknown = sorted(set(labels) - set(structure.channel))
+    if unknown:
+        raise NetlistError(
+            f"the drive names channel {unknown[0]!r}, which drives no heater of circuit "
+            f"{structure.circuit.name!r} ({len(unknown)} such channels)"
+        )
+    missing = np.flatnonzero(np.isnan(wanted))
+    if missing.size and unbiased is None:
+        name = structure.circuit.instances[structure.heater[missing[0]]]
+        channel = structure.channel[missing[0]]
+        why = f"its channel {channel!r} is not in the drive" if channel else "no labelled pad drives it"
+        raise NetlistError(f"heater of {name!r} has no drive: {why} ({missing.size} such heaters)")
+    return np.where(np.isnan(wanted), 0.0 if unbiased is None else unbiased, wanted)

@@ -1,0 +1,209 @@
+"""The S-parameter solver: one sparse system per wavelength, for any circuit with loops and reflections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import UNCONNECTED, Bias, Circuit, NetlistError
+from optinc_pdk.models import device_s, net_transmission
+from optinc_pdk.simulate.heaters import heater_phases
+from optinc_pdk.simulate.structure import Ints, Structure, analyse
+
+Complexes = NDArray[np.complex128]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Scattering:
+    """S-parameters between fibres.
+
+    Attributes:
+        wavelengths_nm: (W,) wavelengths.
+        labels: Fibre labels, sorted.
+        s: (W, labels, labels) field amplitudes, indexed [wavelength, out, in].
+    """
+
+    wavelengths_nm: Floats
+    labels: tuple[str, ...]
+    s: Complexes
+
+    def between(self, outs: Sequence[str], ins: Sequence[str]) -> Complexes:
+        """S from some fibres to others, (W, outs, ins).
+
+        Raises:
+            NetlistError: There is no such fibre.
+        """
+        place = {label: i for i, label in enumerate(self.labels)}
+        for label in (*outs, *ins):
+            if label not in place:
+                raise NetlistError(f"there is no fibre {label!r} among the {len(self.labels)} simulated")
+        return self.s[:, [place[label] for label in outs]][:, :, [place[label] for label in ins]]
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A circuit solved at one wavelength and one bias: ask it for the fields of any excitation.
+
+    All models are reciprocal, hence the adjoint field of an output is the field of light sent in there.
+
+    Attributes:
+        structure: The circuit.
+        factors: The factorised system 1 - C S, a SuperLU object.
+        leaving: Sparse (labels, ports): waves out of the fibres from waves into the devices.
+        heated: (H,) transmission of each heated guide, heat included.
+    """
+
+    structure: Structure
+    factors: Any
+    leaving: Any
+    heated: Complexes
+
+    def fields(self, labels: Sequence[str]) -> Complexes:
+        """Waves into every device, (ports, labels), for unit light in each of some fibres.
+
+        Raises:
+            NetlistError: The circuit has no such fibre.
+        """
+        entry = self.structure.fibre[self.structure.fibres(tuple(labels))]
+        light = np.zeros((self.structure.ports, entry.size), dtype=np.complex128, order="F")
+        light[entry, np.arange(entry.size)] = 1.0
+        fields: Complexes = self.factors.solve(light)
+        return fields
+
+    def s(self, fields: Complexes) -> Complexes:
+        """Waves out of all fibres, (labels, excitations), of fields by :meth:`fields`."""
+        out: Complexes = self.leaving @ fields
+        return out
+
+    def derivative(self, out: Complexes, into: Complexes) -> Complexes:
+        """dS[o, i]/dphase of every heater, (H, O, I), exact.
+
+        S[o, i] depends on one heater through its two-port alone, so the derivative is the adjoint field of o times
+        the change of the two-port times the field of i; one product for each direction of light.
+
+        Args:
+            out: (H, 2, O) fields at the heaters' ports (:meth:`at_heaters`) for light in each output.
+            into: (H, 2, I) the same for each input.
+        """
+        slope = 1j * self.heated[:, np.newaxis, np.newaxis]
+        there = out[:, 1, :, np.newaxis] * into[:, 0, np.newaxis, :]
+        back = out[:, 0, :, np.newaxis] * into[:, 1, np.newaxis, :]
+        product: Complexes = slope * (there + back)
+        return product
+
+    def at_heaters(self, fields: Complexes) -> Complexes:
+        """Fields at the heaters' two ports, (H, 2, excitations)."""
+        return fields[self.structure.heater_port]
+
+
+def scattering(
+    circuit: Circuit,
+    drive: Bias | Mapping[str, float],
+    wavelengths_nm: ArrayLike,
+    process: Process,
+    *,
+    unbiased: float | None = None,
+) -> Scattering:
+    """S-parameters between all fibres of a circuit.
+
+    Args:
+        circuit: Flat or hierarchical; guides have their lengths where it comes from a layout and none otherwise.
+        drive: A bias or phases in rad by pad label, see :func:`optinc_pdk.simulate.heaters.heater_phases`.
+        wavelengths_nm: (W,) wavelengths, or one.
+        process: Process of the cards.
+        unbiased: Phase of heaters that the drive leaves out; they are an error without it.
+
+    Raises:
+        NetlistError: Open optical ports, heaters without drive, unknown channels.
+        ModelError: A device without model, or a wavelength outside its range.
+        ValueError: The system is singular: a lossless resonance at this wavelength.
+    """
+    structure = analyse(circuit)
+    phases = heater_phases(structure, drive, process, unbiased=unbiased)
+    wavelengths = np.atleast_1d(np.asarray(wavelengths_nm, dtype=np.float64))
+    s = np.empty((wavelengths.size, len(structure.labels), len(structure.labels)), dtype=np.complex128)
+    for i, wavelength in enumerate(wavelengths.tolist()):
+        solution = solve(structure, phases, wavelength, process)
+        s[i] = solution.s(solution.fields(structure.labels))
+    return Scattering(wavelengths, structure.labels, s)
+
+
+def solve(structure: Structure, phases: Floats, wavelength_nm: float, process: Process) -> Solution:
+    """Factorise the circuit's system at one wavelength.
+
+    Args:
+        structure: The circuit.
+        phases: (H,) heater phases in rad.
+        wavelength_nm: Wavelength.
+        process: Process of the cards.
+
+    Raises:
+        ModelError: A device without model, or a wavelength outside its range.
+        ValueError: The system is singular.
+    """
+    from scipy.sparse import coo_array, csr_array
+    from scipy.sparse.linalg import splu
+
+    n = structure.ports
+    leaving, arriving, value = _device_entries(structure, phases, wavelength_nm, process)
+    row = structure.partner[leaving]
+    inner = row != UNCONNECTED
+    guides = net_transmission(process, structure.length_um[leaving[inner]], wavelength_nm)
+    rows = np.concatenate([np.arange(n), row[inner]])
+    columns = np.concatenate([np.arange(n), arriving[inner]])
+    values = np.concatenate([np.ones(n, dtype=np.complex128), -guides * value[inner]])
+    system = coo_array((values, (rows, columns)), shape=(n, n)).tocsc()
+    try:
+        factors = splu(system)
+    except RuntimeError as fault:
+        raise ValueError(
+            f"circuit {structure.circuit.name!r} is singular at {wavelength_nm:g} nm, a lossless resonance; "
+            "give its guides or devices some loss"
+        ) from fault
+    place = np.full(n, UNCONNECTED, dtype=np.int64)
+    place[structure.fibre] = np.arange(structure.fibre.size)
+    outer = ~inner
+    out = csr_array(
+        coo_array((value[outer], (place[leaving[outer]], arriving[outer])), shape=(structure.fibre.size, n))
+    )
+    return Solution(structure, factors, out, _heated(structure, phases, wavelength_nm, process))
+
+
+def _device_entries(
+    structure: Structure, phases: Floats, wavelength_nm: float, process: Process
+) -> tuple[Ints, Ints, Complexes]:
+    """Non-zero entries of all devices' S-matrices: port of the wave out, port of the wave in, value."""
+    heater_of = dict(zip(structure.heater.tolist(), phases.tolist(), strict=True))
+    outs, ins, values = [], [], []
+    for group in structure.devices:
+        name = structure.circuit.instances[group.instance[0]]
+        cold = device_s(process, group.name, wavelength_nm, instance=name)[0]
+        if cold.shape[0] != group.port.shape[1]:
+            raise NetlistError(
+                f"instance {name!r} of {group.name!r} has {group.port.shape[1]} optical ports, "
+                f"its card {cold.shape[0]}; use the same process for netlist and simulation"
+            )
+        turn = np.ones(group.instance.size, dtype=np.complex128)
+        if group.heated:
+            turn = np.exp(1j * np.array([heater_of[i] for i in group.instance.tolist()]))
+        for out, into in zip(*np.nonzero(cold), strict=True):
+            outs.append(group.port[:, out])
+            ins.append(group.port[:, into])
+            values.append(cold[out, into] * (turn if out != into else np.ones_like(turn)))
+    return np.concatenate(outs), np.concatenate(ins), np.concatenate(values)
+
+
+def _heated(structure: Structure, phases: Floats, wavelength_nm: float, process: Process) -> Complexes:
+    bare = np.zeros(structure.heater.size, dtype=np.complex128)
+    for group in structure.devices:
+        if group.heated:
+            cold = device_s(process, group.name, wavelength_nm)[0]
+            bare[np.searchsorted(structure.heater, group.instance)] = cold[1, 0]
+    heated: Complexes = bare * np.exp(1j * phases)
+    return heated

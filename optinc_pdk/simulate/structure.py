@@ -1,0 +1,179 @@
+"""A circuit's optics as index arrays, found once; values are batched through them later.
+
+Only optical ports count here, numbered in the order of the circuit's ports. Wave a_p runs into the device at
+port p, b_p out of it::
+
+    b = S a,   a = C b + e        so        (1 - C S) a = e
+
+S holds the devices' S-matrices, C the guides between them (their transmission at both joined ports), e the
+light that enters at fibres.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.circuit import UNCONNECTED, Circuit, NetlistError, flatten
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+GROUND = "GND"
+
+
+@dataclass(frozen=True, eq=False)
+class Devices:
+    """All instances of one component; I of them with p optical ports.
+
+    Attributes:
+        name: Component name, which is the device card's.
+        instance: (I,) instance numbers in the circuit.
+        port: (I, p) optical port numbers.
+        heated: Whether the component has electrical ports.
+    """
+
+    name: str
+    instance: Ints
+    port: Ints
+    heated: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Structure:
+    """The optics of a flat circuit with n optical ports and H heaters.
+
+    Attributes:
+        circuit: The flat circuit.
+        devices: Instances by component; components without optical ports are left out.
+        partner: (n,) optical port at the other end of each port's guide, -1 at fibres.
+        length_um: (n,) length of that guide; 0 at fibres and in circuits without geometry.
+        labels: Fibre labels, sorted.
+        fibre: (labels,) optical port of each.
+        heater: (H,) instance numbers of what has a heater, ascending.
+        heater_port: (H, 2) their optical ports.
+        channel: (H,) pad label that drives each heater; empty where none does.
+    """
+
+    circuit: Circuit
+    devices: tuple[Devices, ...]
+    partner: Ints
+    length_um: Floats
+    labels: tuple[str, ...]
+    fibre: Ints
+    heater: Ints
+    heater_port: Ints
+    channel: tuple[str, ...]
+
+    @property
+    def ports(self) -> int:
+        """Number of optical ports."""
+        return int(self.partner.size)
+
+    def fibres(self, labels: tuple[str, ...] | list[str]) -> Ints:
+        """Positions of fibre labels within ``labels``.
+
+        Raises:
+            NetlistError: The circuit has no such fibre.
+        """
+        place = {label: i for i, label in enumerate(self.labels)}
+        for label in labels:
+            if label not in place:
+                raise NetlistError(f"circuit {self.circuit.name!r} has no fibre {label!r}")
+        return np.array([place[label] for label in labels], dtype=np.int64)
+
+
+def analyse(circuit: Circuit) -> Structure:
+    """The structure of a circuit, flat or hierarchical.
+
+    Args:
+        circuit: Every optical port must be joined to another or be a labelled fibre.
+
+    Raises:
+        NetlistError: An optical port is open, or a heater has no ground or several channels.
+    """
+    flat = flatten(circuit)
+    light = flat.optical_mask()
+    number = np.cumsum(light) - 1
+    joined = number[flat.nets]
+    partner = np.full(int(light.sum()), UNCONNECTED, dtype=np.int64)
+    length = np.zeros(partner.size)
+    for near, far in ((0, 1), (1, 0)):
+        partner[joined[:, near]] = joined[:, far]
+        if flat.net_length_um.size:
+            length[joined[:, near]] = flat.net_length_um
+    labels = tuple(sorted(label for label, port in flat.ports.items() if light[port]))
+    fibre = np.array([number[flat.ports[label]] for label in labels], dtype=np.int64)
+    _refuse_open_ports(flat, np.flatnonzero(light), partner, labels, fibre)
+    devices = _devices(flat, number)
+    heated = [group for group in devices if group.heated]
+    heater = np.concatenate([np.zeros(0, dtype=np.int64), *(group.instance for group in heated)])
+    order = np.argsort(heater)
+    heater_port = np.concatenate([np.zeros((0, 2), dtype=np.int64), *(group.port for group in heated)])
+    return Structure(
+        circuit=flat,
+        devices=devices,
+        partner=partner,
+        length_um=length,
+        labels=labels,
+        fibre=fibre,
+        heater=heater[order],
+        heater_port=heater_port[order],
+        channel=_channels(flat, heater[order]),
+    )
+
+
+def _devices(flat: Circuit, number: Ints) -> tuple[Devices, ...]:
+    offset = flat.offset
+    groups = []
+    for i, kind in enumerate(flat.kinds):
+        if not kind.optical:
+            continue
+        if kind.electrical and len(kind.optical) != 2:
+            raise NetlistError(
+                f"component {kind.name!r} has a heater and {len(kind.optical)} optical ports; "
+                "a heater sits on a guide with two"
+            )
+        instance = np.flatnonzero(flat.kind == i).astype(np.int64)
+        port = number[offset[instance][:, np.newaxis] + np.arange(len(kind.optical))]
+        groups.append(Devices(kind.name, instance, port, bool(kind.electrical)))
+    return tuple(groups)
+
+
+def _refuse_open_ports(
+    flat: Circuit, ports: Ints, partner: Ints, labels: tuple[str, ...], fibre: Ints
+) -> None:
+    inside = partner != UNCONNECTED
+    for label, port in zip(labels, fibre.tolist(), strict=True):
+        if inside[port]:
+            raise NetlistError(f"{flat.name}: {flat.port_name(int(ports[port]))} is joined inside and is "
+                f"fibre {label!r} at once; free one of them")
+    inside[fibre] = True
+    if not inside.all():
+        first = int(ports[np.flatnonzero(~inside)[0]])
+        raise NetlistError(
+            f"{flat.name}: optical port {flat.port_name(first)} is open ({int((~inside).sum())} are); "
+            "join it, label it as a fibre, or end it in a terminator"
+        )
+
+
+def _channels(flat: Circuit, heater: Ints) -> tuple[str, ...]:
+    """The label that drives each heater: the one on its nets that is no ground."""
+    offset = flat.offset
+    on_net = flat.electrical_labels()
+    channels = []
+    for instance in heater.tolist():
+        kind = flat.kinds[flat.kind[instance]]
+        first = offset[instance] + len(kind.optical)
+        nets = {int(net) for net in flat.electrical[first : offset[instance + 1]]}
+        labels = sorted({label for net in nets for label in on_net.get(net, ())})
+        signals = [label for label in labels if not label.startswith(GROUND)]
+        if len(signals) > 1:
+            raise NetlistError(
+                f"{flat.name}: heater of {flat.instances[instance]!r} lies on the channels {', '.join(signals)}; "
+                "a heater has one, so these wires are shorted or lack their ground"
+            )
+        grounded = len(nets) > 1 and len(labels) > len(signals)
+        channels.append(signals[0] if signals and grounded else "")
+    return tuple(channels)

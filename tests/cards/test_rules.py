@@ -1,0 +1,95 @@
+"""Rule files: what is read, and that every kind of damage is refused with its place and mend."""
+
+from pathlib import Path
+
+import pytest
+
+from optinc_pdk.cards import CardError, load_process
+from optinc_pdk.cards.rules import LineRule, OutlineRule, Rule, load_rules
+
+LAYERS = {"core": (3, 0), "metal": (41, 0)}
+RULE = (
+    "{id: core.width, kind: width, layers: [core], value_um: 0.35, ignore_angle_deg: 80, "
+    "angled_tolerance_um: 0.002, text: t, source: book, severity: error}"
+)
+FILE = f"schema: 1\nprocess: p\nsources: {{book: a book}}\nrules:\n  - {RULE}\n"
+
+
+def load(folder: Path, text: str) -> tuple[Rule, ...]:
+    path = folder / "rules.yml"
+    path.write_text(text)
+    return load_rules(path, LAYERS)
+
+
+def test_a_rule_is_read(tmp_path: Path) -> None:
+    (rule,) = load(tmp_path, FILE)
+    assert isinstance(rule, LineRule)
+    assert (rule.id, rule.kind, rule.layers, rule.value_um) == ("core.width", "width", ("core",), 0.35)
+    assert (rule.source, rule.severity, rule.limit) == ("book", "error", "0.35 um")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("value_um: 0.35", "value_um: .nan", "'core.width', key value_um: .*correct the value"),
+        ("value_um: 0.35", "value_um: .inf", "'core.width', key value_um: .*correct the value"),
+        ("value_um: 0.35", "value_um: 0", "'core.width', key value_um: .*greater than 0"),
+        ("value_um: 0.35", "value_um: -1", "'core.width', key value_um: .*greater than 0"),
+        ("value_um: 0.35", "value_um: '0.35'", "'core.width', key value_um: .*correct the value"),
+        ("value_um: 0.35", "value_um: true", "'core.width', key value_um: .*correct the value"),
+        ("value_um: 0.35", "value_um: 0.35, value_um: 0.3", "duplicate key 'value_um'"),
+        ("value_um: 0.35", "value: 0.35", "'core.width', key value_um: .*add the key"),
+        ("value_um: 0.35", "value_um: 0.35, colour: red", "key colour: .*remove the key"),
+        ("ignore_angle_deg: 80", "ignore_angle_deg: 91", "key ignore_angle_deg"),
+        ("angled_tolerance_um: 0.002", "angled_tolerance_um: -0.002", "key angled_tolerance_um"),
+        ("kind: width", "kind: breadth", "'core.width', key kind: .*breadth"),
+        ("kind: width, ", "", "'core.width', key kind: .*add the key"),
+        ("[core]", "[glass]", "'core.width', key layers: no layer 'glass'; take one of core, metal"),
+        ("[core]", "[core, metal]", "'core.width', key layers"),
+        ("[core]", "[]", "'core.width', key layers"),
+        ("source: book", "source: rumour", "'core.width', key source: no source 'rumour'; take one of book"),
+        ("severity: error", "severity: fatal", "'core.width', key severity"),
+        ("text: t", "text: ''", "'core.width', key text"),
+        ("id: core.width", "id: Core Width", "key id"),
+        ("id: core.width, ", "", "rule number 1, key id: .*add the key"),
+        ("schema: 1", "schema: 2", "key schema"),
+        ("process: p\n", "", "key process: .*add the key"),
+        (f"  - {RULE}", f"  - {RULE}\n  - {RULE}", "rule id 'core.width' is there more than once"),
+        (f"\n  - {RULE}", " []", "key rules"),
+        (f"\n  - {RULE}", "\n  - 7", "rule number 1"),
+        ("rules:", "rulez:", "key rules: .*add the key"),
+        ("schema: 1", "schema: 1\nextra: 1", "key extra: .*remove the key"),
+        ("schema: 1", "schema: [", "not valid YAML"),
+    ],
+)
+def test_damage_is_refused_with_its_place(old: str, new: str, reason: str, tmp_path: Path) -> None:
+    assert old in FILE
+    with pytest.raises(CardError, match=reason) as caught:
+        load(tmp_path, FILE.replace(old, new, 1))
+    assert "rules.yml" in str(caught.value)
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CardError, match=r"nothing\.yml: cannot be read"):
+        load_rules(tmp_path / "nothing.yml", LAYERS)
+
+
+def test_rules_are_values() -> None:
+    first = load_process().rules[0]
+    with pytest.raises(ValueError, match="frozen"):
+        first.text = "other"  # type: ignore[misc]
+
+
+def test_the_process_has_its_rules_and_marks_defaults() -> None:
+    rules = load_process().rules
+    assert len(rules) >= 25
+    assert {rule.source for rule in rules} == {"cornerstone", "default"}
+    # rules of the process's document, and rules of this project
+    assert next(rule for rule in rules if rule.id == "core.width").source == "cornerstone"
+    assert next(rule for rule in rules if rule.id == "heater.foreign_guide").source == "default"
+
+
+def test_every_die_of_the_process_is_a_legal_outline() -> None:
+    process = load_process()
+    (outline,) = (rule for rule in process.rules if isinstance(rule, OutlineRule))
+    assert {(float(die.width_um), float(die.height_um)) for die in process.dies} <= set(outline.dies_um)

@@ -1,0 +1,112 @@
+"""The paper's approximation against scipy's polar factor, blocks at the edge, and what is refused."""
+
+import re
+
+import numpy as np
+import pytest
+import scipy.linalg
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from optinc_pdk.factor import unitary_diagonal
+
+
+def paper(piece: np.ndarray) -> np.ndarray:
+    """diag(<W_i, U_i>) U with the polar factor of scipy: arXiv 2603.28290."""
+    unitary, _ = scipy.linalg.polar(piece)
+    return np.sum(piece * unitary, axis=1)[:, np.newaxis] * unitary
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 8), st.integers(0, 2**31))
+def test_whole_blocks_are_the_papers(down: int, across: int, size: int, seed: int) -> None:
+    matrix = np.random.default_rng(seed).normal(size=(down * size, across * size))
+    factor = unitary_diagonal(matrix, size)
+    expected = np.block(
+        [[paper(piece) for piece in np.split(band, across, axis=1)] for band in np.split(matrix, down)]
+    )
+    np.testing.assert_allclose(factor.matrix(), expected, atol=1e-10)
+    assert len(factor.unitary) == down * across
+    np.testing.assert_allclose(
+        factor.error, np.linalg.norm(matrix - expected) / np.linalg.norm(matrix), atol=1e-12
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 12), st.integers(1, 12), st.integers(1, 12), st.integers(0, 2**31))
+def test_any_shape_block_and_rank(rows: int, columns: int, rank: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    matrix = rng.normal(size=(rows, rank)) @ rng.normal(size=(rank, columns))
+    block = int(rng.integers(1, max(rows, columns) + 1))
+    factor = unitary_diagonal(matrix, block)
+    approximation = factor.matrix()
+    assert approximation.shape == matrix.shape
+    assert np.max(factor.attenuation) == 1.0
+    assert np.all(factor.attenuation >= 0.0)
+    for index, (down, across) in enumerate(zip(factor.block_row, factor.block_column, strict=True)):
+        place = np.s_[down * block : (down + 1) * block, across * block : (across + 1) * block]
+        missed = np.linalg.norm(matrix[place] - approximation[place]) / np.linalg.norm(matrix[place])
+        assert abs(factor.block_error[index] - missed) <= 1e-12
+        assert_diagonal_is_the_best(matrix[place], factor.unitary[index].matrix().real, approximation[place])
+    assert factor.error <= 1.0
+
+
+def assert_diagonal_is_the_best(piece: np.ndarray, unitary: np.ndarray, approximation: np.ndarray) -> None:
+    """Least squares over the inputs that carry light, row by row: the residual is orthogonal to the row."""
+    lit = unitary[: piece.shape[0], : piece.shape[1]]
+    overlap = np.sum((piece - approximation) * lit, axis=1)
+    np.testing.assert_allclose(overlap, 0.0, atol=1e-12 * (1 + np.linalg.norm(piece)))
+
+
+def test_default_block_is_the_smaller_side() -> None:
+    factor = unitary_diagonal(np.random.default_rng(0).normal(size=(4, 12)))
+    assert factor.block == 4
+    assert factor.block_row.tolist() == [0, 0, 0]
+    assert factor.block_column.tolist() == [0, 1, 2]
+
+
+def test_scaled_orthogonal_rows_are_exact() -> None:
+    orthogonal, _ = np.linalg.qr(np.random.default_rng(1).normal(size=(6, 6)))
+    factor = unitary_diagonal(-3.0 * orthogonal)
+    assert factor.error <= 1e-14
+    np.testing.assert_allclose(factor.scale, 3.0)
+
+
+def test_a_single_row_beyond_the_edge_is_exact() -> None:
+    """7 x 6 in blocks of 6: the seventh row is one row of a block whose other outputs are dumped."""
+    factor = unitary_diagonal(np.random.default_rng(2).normal(size=(7, 6)))
+    assert factor.block_error[1] <= 1e-14
+    np.testing.assert_array_equal(factor.attenuation[1, 1:], 0.0)
+
+
+def test_a_zero_block_has_no_error_and_no_light() -> None:
+    matrix = np.zeros((4, 2))
+    matrix[:2] = [[1.0, 2.0], [3.0, -4.0]]
+    factor = unitary_diagonal(matrix)
+    assert factor.block_error[1] == 0.0
+    np.testing.assert_array_equal(factor.attenuation[1], 0.0)
+
+
+@pytest.mark.parametrize("size", [5e-324, 1e-300, 1e300])
+def test_extreme_weights(size: float) -> None:
+    factor = unitary_diagonal(size * np.array([[1.0, 1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]]))
+    assert factor.error <= 1e-14
+    assert np.max(factor.attenuation) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("matrix", "block", "message"),
+    [
+        (np.zeros((2, 2)), None, "W, shape (2, 2), is all zero"),
+        (np.eye(2) * 1j, None, "W is complex"),
+        (np.array([[np.inf]]), None, "W[0, 0] is inf"),
+        (1.7e308 * scipy.linalg.hadamard(4), None, "overflows double precision"),
+        (np.eye(3), 0, "block is 0"),
+        (np.eye(3), 4, "block is 4"),
+        (np.eye(3), 2.0, "block is 2.0"),
+        (np.eye(3), True, "block is True"),
+    ],
+)
+def test_bad_input_is_refused(matrix: np.ndarray, block: int | None, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        unitary_diagonal(matrix, block)

@@ -1,0 +1,115 @@
+"""The MZI's convention against its devices, and what a mesh refuses."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from optinc_pdk.factor import Mesh, mzi_transfer
+from optinc_pdk.factor.mesh import wrap
+
+COUPLER = np.array([[1, 1j], [1j, 1]]) / np.sqrt(2)
+PHASE = st.floats(0, 2 * np.pi, exclude_max=True)
+
+
+def single(theta: float, phi: float, output: tuple[float, float] = (0.0, 0.0)) -> Mesh:
+    return Mesh(2, np.array([0]), np.array([0]), np.array([theta]), np.array([phi]), np.array(output))
+
+
+def dense(mesh: Mesh) -> np.ndarray:
+    """The mesh as a product of whole matrices made of couplers and phase shifters, MZI by MZI."""
+    product = np.eye(mesh.modes, dtype=complex)
+    for index in np.argsort(mesh.column, kind="stable"):
+        pair = slice(mesh.row[index], mesh.row[index] + 2)
+        stage = np.eye(mesh.modes, dtype=complex)
+        arm, entry = np.diag([np.exp(1j * mesh.theta[index]), 1]), np.diag([np.exp(1j * mesh.phi[index]), 1])
+        stage[pair, pair] = COUPLER @ arm @ COUPLER @ entry
+        product = stage @ product
+    return np.diag(np.exp(1j * mesh.output_phase)) @ product
+
+
+@given(PHASE, PHASE)
+def test_transfer_is_coupler_heater_coupler_heater(theta: float, phi: float) -> None:
+    devices = COUPLER @ np.diag([np.exp(1j * theta), 1]) @ COUPLER @ np.diag([np.exp(1j * phi), 1])
+    np.testing.assert_allclose(mzi_transfer(theta, phi), devices, atol=1e-15)
+
+
+def test_theta_0_is_cross_and_pi_is_bar() -> None:
+    np.testing.assert_allclose(abs(mzi_transfer(0.0, 0.0)), [[0, 1], [1, 0]], atol=1e-15)
+    np.testing.assert_allclose(abs(mzi_transfer(np.pi, 0.0)), [[1, 0], [0, 1]], atol=1e-15)
+
+
+def test_worked_example_of_the_docstring() -> None:
+    hadamard = np.array([[1, 1], [1, -1]]) / np.sqrt(2)
+    mesh = single(np.pi / 2, 0.0, (5 * np.pi / 4, 5 * np.pi / 4))
+    np.testing.assert_allclose(mesh.matrix(), hadamard, atol=1e-15)
+
+
+@given(st.integers(1, 9), st.integers(0, 2**32 - 1))
+def test_matrix_equals_the_product_of_devices(modes: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    slots = [(row, column) for column in range(modes) for row in range(column % 2, modes - 1, 2)]
+    kept = rng.permutation(len(slots))[: rng.integers(0, len(slots) + 1)]
+    row = np.array([slots[index][0] for index in kept], dtype=np.int64)
+    column = np.array([slots[index][1] for index in kept], dtype=np.int64)
+    theta, phi = rng.uniform(0, 2 * np.pi, (2, kept.size))
+    mesh = Mesh(modes, row, column, theta, phi, rng.uniform(0, 2 * np.pi, modes))
+    np.testing.assert_allclose(mesh.matrix(), dense(mesh), atol=1e-13)
+    fields = rng.normal(size=(modes, 3)) + 1j * rng.normal(size=(modes, 3))
+    np.testing.assert_allclose(mesh.apply(fields), mesh.matrix() @ fields, atol=1e-13)
+    np.testing.assert_allclose(mesh.apply(fields[:, 0]), mesh.matrix() @ fields[:, 0], atol=1e-13)
+
+
+def test_apply_leaves_its_input_alone() -> None:
+    fields = np.ones(2, dtype=complex)
+    single(1.0, 1.0).apply(fields)
+    np.testing.assert_array_equal(fields, [1, 1])
+
+
+@given(st.floats(-1e3, 1e3))
+def test_wrap_stays_in_one_turn(phase: float) -> None:
+    wrapped = float(wrap(phase))
+    assert 0 <= wrapped < 2 * np.pi
+    assert abs(np.exp(1j * wrapped) - np.exp(1j * phase)) < 1e-12
+
+
+def test_wrap_of_a_tiny_negative_phase_is_zero() -> None:
+    assert float(wrap(-1e-20)) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"modes": 0}, "modes is 0"),
+        ({"theta": np.array([1.0, 2.0])}, "theta has shape (2,)"),
+        ({"output_phase": np.zeros(3)}, "output_phase has shape (3,)"),
+        ({"theta": np.array([np.nan])}, "theta[0] is nan"),
+        ({"phi": np.array([2 * np.pi])}, "phi[0] is 6.28"),
+        ({"output_phase": np.array([0.0, -1.0])}, "output_phase[1] is -1.0"),
+        ({"row": np.array([1])}, "row[0] is 1"),
+        ({"column": np.array([2])}, "column[0] is 2"),
+    ],
+)
+def test_what_is_no_mesh_is_refused(change: dict[str, object], message: str) -> None:
+    good = {
+        "modes": 2,
+        "row": np.array([0]),
+        "column": np.array([0]),
+        "theta": np.array([1.0]),
+        "phi": np.array([1.0]),
+        "output_phase": np.zeros(2),
+    }
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Mesh(**{**good, **change})  # type: ignore[arg-type]
+
+
+def test_two_mzis_on_one_mode_of_a_column_are_refused() -> None:
+    with pytest.raises(ValueError, match="two MZIs of column 1 touch mode 1"):
+        Mesh(3, np.array([0, 1]), np.array([1, 1]), np.zeros(2), np.zeros(2), np.zeros(3))
+
+
+def test_fields_of_a_wrong_length_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"fields has shape \(3,\)"):
+        single(0.0, 0.0).apply(np.ones(3))

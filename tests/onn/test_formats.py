@@ -1,0 +1,168 @@
+"""PyTorch's .safetensors and .onnx load to the same network as the .npz, and are refused as clearly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import helper, numpy_helper
+from safetensors.numpy import save_file as save_arrays
+from safetensors.torch import save_file
+
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.onn import Onn, WeightsError, carry_chain
+
+TASK = {"bits": 4, "servers": 4, "groups": 2}
+
+
+@pytest.fixture
+def onn() -> Onn:
+    return carry_chain(Averaging(4, 4, 2))
+
+
+@pytest.fixture
+def sequential(onn: Onn) -> torch.nn.Sequential:
+    """The network as PyTorch has it."""
+    parts: list[torch.nn.Module] = []
+    for layer in onn.layers:
+        linear = torch.nn.Linear(layer.inputs, layer.outputs, dtype=torch.float64)
+        linear.load_state_dict({"weight": torch.tensor(layer.weight), "bias": torch.tensor(layer.bias)})
+        parts += [linear, torch.nn.ReLU()]
+    return torch.nn.Sequential(*parts[:-1])
+
+
+def same(one: Onn, other: Onn) -> None:
+    assert (one.task, one.structure, one.factor) == (other.task, other.structure, other.factor)
+    for layer, expected in zip(one.layers, other.layers, strict=True):
+        np.testing.assert_array_equal(layer.weight, expected.weight)
+        np.testing.assert_array_equal(layer.bias, expected.bias)
+
+
+def refused(path: Path, *parts: str, **task: Any) -> None:
+    with pytest.raises(WeightsError) as caught:
+        Onn.load(path, **(task or TASK))
+    assert str(caught.value).startswith(str(path))
+    for part in parts:
+        assert part in str(caught.value)
+
+
+def test_safetensors_of_torch_load_identically(onn: Onn, sequential: torch.nn.Sequential, tmp_path: Path) -> None:
+    path = tmp_path / "weights.safetensors"
+    save_file(sequential.state_dict(), path)
+    same(Onn.load(path, **TASK), onn)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_onnx_of_torch_loads_identically(onn: Onn, sequential: torch.nn.Sequential, tmp_path: Path) -> None:
+    path = tmp_path / "weights.onnx"
+    # The older exporter: the newer one needs a package that nothing else here does.
+    torch.onnx.export(sequential, (torch.zeros(1, 2, dtype=torch.float64),), str(path), dynamo=False)
+    same(Onn.load(path, **TASK), onn)
+
+
+def test_a_task_is_needed_and_must_fit(sequential: torch.nn.Sequential, tmp_path: Path) -> None:
+    path = tmp_path / "weights.safetensors"
+    save_file(sequential.state_dict(), path)
+    refused(path, "carries no task; give servers, groups", bits=4)
+    refused(path, "2 inputs", "groups = 4", bits=8, servers=4, groups=4)
+    refused(path, "bits = 7 must be even", bits=7, servers=4, groups=2)
+
+
+def test_unusable_safetensors_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "weights.safetensors"
+    refused(path, "cannot be read")
+    path.write_text("plain text")
+    refused(path, "no sound .safetensors")
+    weight, bias = np.ones((2, 2)), np.ones(2)
+    for arrays, part in (
+        ({"0.weight": weight, "0.bias": bias, "1.weight": weight, "1.bias": bias}, "no 2.weight"),
+        ({"0.weight": weight}, "no 0.bias"),
+        ({"0.weight": weight, "0.bias": bias, "scale": bias}, "though there is scale"),
+        ({"0.weight": weight * np.nan, "0.bias": bias}, "NaN or infinity"),
+        ({"0.weight": np.ones((2, 2), dtype=np.int32), "0.bias": bias}, "int32, not floats"),
+        ({"0.weight": np.ones((2, 2, 1)), "0.bias": bias}, "shape (2, 2, 1)"),
+        ({}, "no layers"),
+    ):
+        save_arrays(arrays, path)
+        refused(path, part)
+
+
+def test_a_bfloat16_tensor_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "weights.safetensors"
+    save_file({"0.weight": torch.ones(2, 2, dtype=torch.bfloat16), "0.bias": torch.ones(2)}, path)
+    refused(path, "floats")
+
+
+WEIGHT = np.array([[1.0, 2.0], [3.0, 4.0]])
+BIAS = np.array([5.0, 6.0])
+
+
+def graph(path: Path, nodes: list[Any], **arrays: np.ndarray) -> Path:
+    """Write a model from x to y with the given nodes and constants."""
+    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.DOUBLE, [None, 2]) for name in "xy"]
+    constants = [numpy_helper.from_array(array, name) for name, array in arrays.items()]
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:], constants)), path)
+    return path
+
+
+def test_gemm_attributes_are_applied(tmp_path: Path) -> None:
+    path = tmp_path / "weights.onnx"
+    node = helper.make_node("Gemm", ["x", "w", "b"], ["y"], alpha=2.0, beta=0.5)
+    (layer,) = Onn.load(graph(path, [node], w=WEIGHT, b=BIAS), **TASK).layers
+    np.testing.assert_array_equal(layer.weight, 2.0 * WEIGHT.T)
+    np.testing.assert_array_equal(layer.bias, 0.5 * BIAS)
+    node = helper.make_node("Gemm", ["x", "w"], ["y"], transB=1)
+    (layer,) = Onn.load(graph(path, [node], w=WEIGHT), **TASK).layers
+    np.testing.assert_array_equal(layer.weight, WEIGHT)
+    np.testing.assert_array_equal(layer.bias, [0.0, 0.0])
+
+
+def gemm(source: str, target: str, **attributes: Any) -> Any:
+    return helper.make_node("Gemm", [source, "w", "b"], [target], **attributes)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "part"),
+    [
+        (lambda: [gemm("x", "h"), helper.make_node("Tanh", ["h"], ["y"])], "node 1 is Tanh"),
+        (lambda: [gemm("x", "h"), gemm("h", "y")], "node 1 is Gemm"),
+        (lambda: [gemm("x", "h"), helper.make_node("Relu", ["h"], ["y"])], "does not end in a Gemm"),
+        (lambda: [helper.make_node("Relu", ["x"], ["y"])], "node 0 is Relu"),
+        (lambda: [gemm("x", "z")], "does not end in a Gemm that is the output"),
+        (
+            lambda: [gemm("x", "h"), helper.make_node("Relu", ["h"], ["r"]), gemm("x", "y")],
+            "node 2 is Gemm of ['x', 'w', 'b'], not Gemm of 'r'",
+        ),
+        (lambda: [gemm("x", "y", transA=1)], "must multiply the signal by stored weights"),
+        (lambda: [helper.make_node("Gemm", ["x", "x"], ["y"])], "must multiply the signal by stored weights"),
+        (lambda: [], "does not end in a Gemm"),
+    ],
+)
+def test_other_graphs_are_refused(tmp_path: Path, nodes: Callable[[], list[Any]], part: str) -> None:
+    refused(graph(tmp_path / "weights.onnx", nodes(), w=WEIGHT, b=BIAS), part)
+
+
+def test_unusable_onnx_weights_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "weights.onnx"
+    refused(graph(path, [gemm("x", "y")], w=WEIGHT * np.inf, b=BIAS), "NaN or infinity")
+    refused(graph(path, [gemm("x", "y")], w=WEIGHT, b=np.ones(3)), "bias has 3 values")
+    path.write_text("plain text")
+    refused(path, "no sound .onnx")
+    path.write_bytes(b"")
+    refused(path, "0 inputs")
+    path.unlink()
+    refused(path, "cannot be read")
+
+
+def test_weights_in_another_file_are_never_read(tmp_path: Path) -> None:
+    path = graph(tmp_path / "weights.onnx", [gemm("x", "y")], w=WEIGHT, b=BIAS)
+    model = onnx.load(path)
+    onnx.external_data_helper.set_external_data(model.graph.initializer[0], "../secret.bin")
+    model.graph.initializer[0].data_location = onnx.TensorProto.EXTERNAL
+    path.write_bytes(model.SerializeToString())
+    refused(path, "keeps 'w' in another file")

@@ -1,0 +1,61 @@
+"""Made-up numbers and a made-up layout: nothing here was measured."""
+
+from pathlib import Path
+from typing import Any
+
+import klayout.db as kdb
+import pytest
+
+LAYERS = {"core": (3, 0), "heater": (39, 0), "metal": (41, 0), "label": (100, 0), "outline": (99, 0)}
+
+
+@pytest.fixture
+def numbers() -> dict[str, Any]:
+    """A build that passes, invented for the tests."""
+    return {
+        "schema": 1,
+        "name": "invented",
+        "verdict": "pass",
+        "task": {"bits": 4, "servers": 4, "groups": 2, "remainder": False, "finer_input": False},
+        "onn": {"structure": [2, 6, 7, 2], "accuracy": 1.0, "margin": 0.3125},
+        "factor": {"mzis": 60, "mzis_full_svd": 120, "ratio": 0.5, "max_error": 1e-15},
+        "chip": {
+            "mzis": 91,
+            "phase_shifters": 212,
+            "pads": 230,
+            "fibres": 64,
+            "width_um": 11470.0,
+            "height_um": 4900.0,
+            "area_mm2": 56.2,
+            "power_w": 3.25,
+            "loss_db": 21.5,
+            "fit": "fits one die",
+            "offchip": {"balanced detector pair": 13, "neuron": 13, "modulator": 13},
+        },
+        "drc": {"rules": 24, "violations": 0},
+        "lvs": {"devices": 400, "nets": 900, "match": True},
+        "function": {"inputs": 65536, "exact": 65536, "accuracy": 1.0, "margin": 0.21},
+        "files": {"invented.pic.yml": "b" * 64, "invented.gds": "a" * 64},
+        "seconds": {"factor": 0.01, "layout": 4.5},
+    }
+
+
+@pytest.fixture
+def gds(tmp_path: Path) -> Path:
+    """A die of 400 × 200 µm: guides and heaters two levels down, one pad with its label, and the outline."""
+    layout = kdb.Layout()
+    layer = {name: layout.layer(*pair) for name, pair in LAYERS.items()}
+    arm = layout.create_cell("arm")
+    arm.shapes(layer["core"]).insert(kdb.DBox(0, -0.225, 100, 0.225))
+    arm.shapes(layer["heater"]).insert(kdb.DBox(10, -4, 90, 4))
+    pair = layout.create_cell("pair")
+    for y in (0.0, 50.0):
+        pair.insert(kdb.DCellInstArray(arm.cell_index(), kdb.DTrans(kdb.DVector(0, y))))
+    die = layout.create_cell("die")
+    die.insert(kdb.DCellInstArray(pair.cell_index(), kdb.DTrans(kdb.DVector(150, 75))))
+    die.shapes(layer["metal"]).insert(kdb.DBox(20, 20, 100, 100))
+    die.shapes(layer["label"]).insert(kdb.DText("h0", kdb.DTrans(kdb.DVector(60, 60))))
+    die.shapes(layer["outline"]).insert(kdb.DBox(0, 0, 400, 200))
+    path = tmp_path / "die.gds"
+    layout.write(str(path))
+    return path

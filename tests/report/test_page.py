@@ -1,0 +1,121 @@
+import hashlib
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from optinc_pdk.report import Report, page, write_report
+
+PNG = b"\x89PNG made up for the tests"
+VOID = {"meta", "img", "br"}
+
+
+class Page(HTMLParser):
+    """Collects what a page says, and every address that it names."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.text: list[str] = []
+        self.addresses: list[str] = []
+        self.tags: list[str] = []
+        self.open: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def said(html: str) -> str:
+    return " ".join(" ".join(Page(html).text).split())
+
+
+def test_page_says_the_numbers(numbers: dict[str, Any]) -> None:
+    html = page(Report.model_validate(numbers), notes=["metal: 1.9 of 2.0 mA/µm"])
+    text = said(html)
+    for fact in (
+        "65,536 of 65,536 words exact, margin 0.210 levels",
+        "0 violations of 24 design rules",
+        "13 neuron",
+        "fits one die",
+        "2-6-7-2",
+        "3.25 W",
+        "a" * 64,
+        "metal: 1.9 of 2.0 mA/µm",
+    ):
+        assert fact in text
+    assert "banner pass" in html
+    assert Page(html).open == []
+
+
+def test_page_needs_nothing_beside_it(numbers: dict[str, Any]) -> None:
+    html = page(Report.model_validate(numbers), layout=PNG, detail=PNG, outputs=PNG)
+    found = Page(html)
+    assert found.tags.count("img") == 3
+    assert not {"script", "link", "iframe"} & set(found.tags)
+    assert not [address for address in found.addresses if "//" in address.partition(",")[0]]
+    assert "url(" not in html and "@import" not in html
+
+
+def test_page_of_a_failed_build_says_where(numbers: dict[str, Any]) -> None:
+    numbers |= {"verdict": "fail", "drc": {"rules": 24, "violations": 3}, "lvs": None, "function": None}
+    html = page(Report.model_validate(numbers), notes=["metal.space at (120.0, 40.5) µm"])
+    text = said(html)
+    assert "banner fail" in html
+    assert "drc: 3 violations of 24 rules" in text
+    assert "metal.space at (120.0, 40.5) µm" in text
+    assert text.count("not run") == 4
+
+
+def test_page_of_a_build_that_stopped_early(numbers: dict[str, Any]) -> None:
+    early = {key: numbers[key] for key in ("schema", "name", "task")} | {"verdict": "fail"}
+    assert "chip: not run" in said(page(Report.model_validate(early)))
+
+
+def test_every_string_is_escaped(numbers: dict[str, Any]) -> None:
+    evil = "<script>alert('&\"')</script>"
+    numbers["chip"]["fit"] = evil
+    numbers["chip"]["offchip"] = {evil: 1}
+    numbers |= {"name": evil, "files": {evil: "a" * 64}, "seconds": {evil: 1.0}}
+    html = page(Report.model_validate(numbers), layout=PNG, notes=[evil])
+    found = Page(html)
+    assert "script" not in found.tags
+    assert said(html).count(evil) >= 7
+    assert found.open == []
+
+
+def test_write_report_lists_the_page_and_writes_json_last(numbers: dict[str, Any], tmp_path: Path) -> None:
+    report = write_report(tmp_path, "invented", numbers, layout=PNG)
+    html = (tmp_path / "invented.report.html").read_bytes()
+    data = json.loads((tmp_path / "invented.report.json").read_text())
+    assert data["files"]["invented.report.html"] == hashlib.sha256(html).hexdigest()
+    assert data["files"]["invented.gds"] == "a" * 64
+    assert Report.from_json((tmp_path / "invented.report.json").read_text()) == report
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "invented.report.html",
+        "invented.report.json",
+    ]
+
+
+def test_same_numbers_same_bytes(numbers: dict[str, Any], tmp_path: Path) -> None:
+    for folder in ("first", "second"):
+        write_report(tmp_path / folder, "invented", numbers, layout=PNG, outputs=PNG)
+    for file in ("invented.report.html", "invented.report.json"):
+        assert (tmp_path / "first" / file).read_bytes() == (tmp_path / "second" / file).read_bytes()
+
+
+def test_numbers_of_another_build_are_refused(numbers: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="'other', but the numbers are of 'invented'"):
+        write_report(tmp_path, "other", numbers)
+    assert list(tmp_path.iterdir()) == []

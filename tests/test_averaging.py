@@ -1,0 +1,203 @@
+"""Words, symbols, the ideal average, the lattice, assignments of symbols to servers, and the score."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from optinc_pdk.averaging import Averaging, assign_random, assign_worst, decide, score
+
+
+@st.composite
+def tasks(draw: st.DrawFn) -> Averaging:
+    symbols = draw(st.integers(1, 8))
+    groups = draw(st.sampled_from([k for k in range(1, symbols + 1) if symbols % k == 0]))
+    return Averaging(2 * symbols, draw(st.integers(1, 20)), groups)
+
+
+@st.composite
+def words(draw: st.DrawFn) -> tuple[Averaging, np.ndarray]:
+    task = draw(tasks())
+    word = st.integers(0, 2**task.bits - 1)
+    rows = draw(st.lists(st.lists(word, min_size=task.servers, max_size=task.servers), min_size=1, max_size=5))
+    return task, np.array(rows)
+
+
+@given(words())
+def test_encode_is_the_papers_formula_and_decode_its_inverse(case: tuple[Averaging, np.ndarray]) -> None:
+    task, values = case
+    symbols = task.encode(values)
+    assert symbols.shape == (*values.shape, task.symbols)
+    for i in range(1, task.symbols + 1):
+        np.testing.assert_array_equal(symbols[..., i - 1], values // 2 ** (2 * (task.symbols - i)) % 4)
+    np.testing.assert_array_equal(task.decode(symbols), values)
+
+
+@given(words())
+def test_ideal_is_the_truncated_average(case: tuple[Averaging, np.ndarray]) -> None:
+    task, values = case
+    expected = [int(Fraction(sum(int(word) for word in row), task.servers)) for row in values]
+    assert task.ideal(values).tolist() == expected
+
+
+@given(words())
+def test_targets_of_the_preprocessed_symbols_are_the_ideal_words(case: tuple[Averaging, np.ndarray]) -> None:
+    task, values = case
+    inputs = task.preprocess(task.encode(values))
+    assert inputs.shape == (len(values), task.groups)
+    assert inputs.min() >= 0.0
+    assert inputs.max() <= task.full_scale
+    np.testing.assert_array_equal(task.decode(task.targets(inputs)), task.ideal(values))
+
+
+def test_preprocess_weighs_groups_base_four() -> None:
+    task = Averaging(8, 2, 2)
+    symbols = np.array([[1, 2, 3, 0], [3, 0, 1, 1]])
+    np.testing.assert_allclose(task.preprocess(symbols), [(6 + 12) / 2, (12 + 5) / 2])
+
+
+@pytest.mark.parametrize(
+    ("task", "size"),
+    [
+        (Averaging(4, 4, 2), 169),
+        (Averaging(8, 4, 4), 28_561),
+        (Averaging(8, 8, 4), 390_625),
+        (Averaging(8, 16, 4), 5_764_801),
+        (Averaging(16, 4, 4), 13_845_841),
+    ],
+)
+def test_lattice_sizes_are_the_papers(task: Averaging, size: int) -> None:
+    assert task.lattice_size == size
+
+
+@pytest.mark.parametrize("task", [Averaging(4, 4, 2), Averaging(4, 3, 1), Averaging(6, 2, 3)])
+def test_lattice_is_what_the_servers_can_produce_in_lexicographic_order(task: Averaging) -> None:
+    values = range(task.servers * task.full_scale + 1)
+    expected = list(itertools.product(values, repeat=task.groups))
+    assert [tuple(point) for point in task.lattice_steps().tolist()] == expected
+    np.testing.assert_array_equal(task.lattice() * task.servers, task.lattice_steps())
+    pieces = list(task.pieces(50))
+    assert max(len(piece) for piece in pieces) <= 50
+    np.testing.assert_array_equal(np.vstack(pieces), task.lattice())
+
+
+def test_every_combination_of_words_lands_on_the_lattice_and_reaches_all_of_it() -> None:
+    task = Averaging(4, 2, 2)
+    values = np.array(list(itertools.product(range(16), repeat=2)))
+    inputs = task.preprocess(task.encode(values))
+    assert {tuple(point) for point in inputs} == {tuple(point) for point in task.lattice()}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((5, 4, 1), "bits = 5 must be even"),
+        ((0, 4, 1), "bits = 0"),
+        ((62, 4, 1), "bits = 62"),
+        ((4, 0, 2), "servers = 0 must be at least 1"),
+        ((60, 8, 2), "servers = 8 must be at most 3"),
+        ((8, 4, 3), r"groups = 3 must divide the 4 symbols of a 8-bit word: \[1, 2, 4\]"),
+        ((8, 4, 0), "groups = 0"),
+        ((8.0, 4, 4), "bits = 8.0 must be an integer"),
+        ((8, True, 4), "servers = True must be an integer"),
+        ((8, 4, 4, 1), "remainder = 1 must be true or false"),
+    ],
+)
+def test_impossible_tasks_are_refused(arguments: tuple[int, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Averaging(*arguments)
+
+
+def test_bad_arrays_are_refused() -> None:
+    task = Averaging(4, 4, 2)
+    with pytest.raises(ValueError, match=r"words must lie within 0 ... 15, got 0 ... 16"):
+        task.encode([0, 16])
+    with pytest.raises(ValueError, match="words of type float64 must be integers"):
+        task.encode([0.5])
+    with pytest.raises(ValueError, match=r"symbols must lie within 0 ... 3"):
+        task.decode([4, 0])
+    with pytest.raises(ValueError, match=r"symbols of shape \(3,\) must end in \(2\)"):
+        task.decode([1, 2, 3])
+    with pytest.raises(ValueError, match=r"must end in \(4, 2\)"):
+        task.preprocess(np.zeros((3, 2)))
+    with pytest.raises(ValueError, match=r"words of shape \(3,\) must end in \(4\)"):
+        task.ideal([1, 2, 3])
+    with pytest.raises(ValueError, match="multiples of 1/4"):
+        task.targets([0.1, 0.0])
+    with pytest.raises(ValueError, match="multiples of 1/4"):
+        task.targets([np.nan, 0.0])
+    with pytest.raises(ValueError, match=r"within 0 ... 3"):
+        task.targets([3.25, 0.0])
+
+
+def test_cascades_are_not_answered_wrongly() -> None:
+    with pytest.raises(ValueError, match="remainder = true"):
+        Averaging(4, 4, 2, remainder=True).targets([0.0, 0.0])
+    with pytest.raises(ValueError, match="finer_input = true"):
+        Averaging(4, 4, 2, finer_input=True).lattice()
+
+
+@settings(max_examples=50)
+@given(tasks(), st.integers(0, 2**32 - 1))
+def test_random_assignments_average_to_the_lattice_point(task: Averaging, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    steps = rng.integers(0, task.servers * task.full_scale + 1, (20, task.groups))
+    symbols = assign_random(task, steps, seed)
+    assert symbols.shape == (20, task.servers, task.symbols)
+    assert symbols.min() >= 0
+    assert symbols.max() <= 3
+    np.testing.assert_allclose(task.preprocess(symbols) * task.servers, steps, atol=1e-6)
+    np.testing.assert_array_equal(assign_random(task, steps, seed), symbols)
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 4), st.integers(0, 2**32 - 1))
+def test_worst_assignments_are_the_worst_of_all(servers: int, seed: int) -> None:
+    task = Averaging(4, servers, 2)
+    errors = np.random.default_rng(seed).normal(size=(servers, 2))
+    steps = np.repeat(np.arange(3 * servers + 1)[:, None], 2, axis=1)
+    symbols = assign_worst(task, steps, errors)
+    np.testing.assert_array_equal(symbols.sum(axis=1), steps)
+    every = np.array(list(itertools.product(range(4), repeat=servers)))
+    for k in range(2):
+        for total, found in zip(steps[:, k], symbols[:, :, k], strict=True):
+            worst = np.abs(every[every.sum(axis=1) == total] @ errors[:, k]).max()
+            assert abs(found @ errors[:, k]) == pytest.approx(worst)
+
+
+def test_worst_assignment_takes_one_error_per_server_and_groups_of_symbols() -> None:
+    task = Averaging(8, 2, 2)
+    symbols = assign_worst(task, [[20, 7]], [0.0, 0.1])
+    np.testing.assert_array_equal(symbols, [[[1, 1, 0, 0], [3, 3, 1, 3]]])
+
+
+def test_assignments_refuse_bad_arguments() -> None:
+    task = Averaging(4, 4, 2)
+    with pytest.raises(ValueError, match=r"errors of shape \(3,\)"):
+        assign_worst(task, [[0, 0]], [0.1, 0.2, 0.3])
+    with pytest.raises(ValueError, match=r"steps must lie within 0 ... 12"):
+        assign_random(task, [[13, 0]], 0)
+    with pytest.raises(ValueError, match=r"must be \(points, 2\)"):
+        assign_random(task, [0, 0], 0)
+
+
+def test_receivers_decide_on_the_absolute_value() -> None:
+    np.testing.assert_array_equal(decide([-0.4, -0.6, 0.49, 0.51, 2.6, 9.0]), [0, 1, 0, 1, 3, 3])
+
+
+def test_score_counts_words_and_finds_the_margin() -> None:
+    levels = np.array([[0, 1], [2, 3], [3, 3]])
+    result = score(levels + np.array([[0.1, -0.2], [0.0, 0.3], [0.0, 0.45]]), levels)
+    assert (result.inputs, result.exact, result.accuracy) == (3, 3, 1.0)
+    assert result.margin == pytest.approx(0.05)
+    wrong = score(levels + np.array([[0.1, -0.2], [0.7, 0.6], [np.nan, 0.0]]), levels)
+    assert (wrong.exact, wrong.accuracy) == (1, pytest.approx(1 / 3))
+    assert np.isnan(wrong.margin)
+    assert score(np.zeros((0, 2)), np.zeros((0, 2))).inputs == 0
+    with pytest.raises(ValueError, match="must have the shape of levels"):
+        score(np.zeros((2, 2)), np.zeros((2, 3)))
