@@ -1,8 +1,9 @@
 """What the chip has to compute: words and PAM4 symbols, the ideal average, the lattice, the score.
 
-B-bit words travel as M = B/2 PAM4 symbols, most significant first. The preprocessing unit P averages groups of
-g = M/K consecutive symbols over the N servers, so that input k of the network takes values 0 ... 4^g - 1 in
-steps of 1/N. All (N (4^g - 1) + 1)^K inputs are the *lattice*: the complete truth table (arXiv 2603.28290).
+B-bit words travel as M = B/2 PAM4 symbols, most significant first. The preprocessing unit P averages groups
+of g = M/K consecutive symbols over the N servers, so that input k of the network takes values 0 ... 4^g - 1
+in steps of 1/N. All (N (4^g - 1) + 1)^K inputs are the *lattice*: the complete truth table (arXiv
+2603.28290).
 """
 
 from __future__ import annotations
@@ -47,21 +48,27 @@ class Averaging:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | np.integer):
                 raise ValueError(f"{name} = {value!r} must be an integer")
+            object.__setattr__(self, name, int(value))
         for name in ("remainder", "finer_input"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} = {getattr(self, name)!r} must be true or false")
         if self.bits < 2 or self.bits > 60 or self.bits % 2:
-            raise ValueError(f"bits = {self.bits} must be even and within 2 ... 60: a PAM4 symbol carries 2 bits")
+            raise ValueError(
+                f"bits = {self.bits} must be even and within 2 ... 60: a PAM4 symbol carries 2 bits"
+            )
         if self.servers < 1:
             raise ValueError(f"servers = {self.servers} must be at least 1")
         # Sums of the servers' words are formed in 64-bit integers.
         if self.servers >= 1 << (62 - self.bits):
             limit = (1 << (62 - self.bits)) - 1
-            raise ValueError(f"servers = {self.servers} must be at most {limit} for words of {self.bits} bits")
+            raise ValueError(
+                f"servers = {self.servers} must be at most {limit} for words of {self.bits} bits"
+            )
         if self.groups < 1 or self.symbols % self.groups:
             allowed = [k for k in range(1, self.symbols + 1) if self.symbols % k == 0]
             raise ValueError(
-                f"groups = {self.groups} must divide the {self.symbols} symbols of a {self.bits}-bit word: {allowed}"
+                f"groups = {self.groups} must divide the {self.symbols} symbols of a {self.bits}-bit "
+                f"word: {allowed}"
             )
 
     @property
@@ -116,7 +123,8 @@ class Averaging:
         return values @ (4 ** np.arange(self.symbols - 1, -1, -1, dtype=np.int64))
 
     def preprocess(self, symbols: ArrayLike) -> Floats:
-        """What the preprocessing unit P hands to the network: base-4 weighted groups, averaged over the servers.
+        """What the preprocessing unit P hands to the network: base-4 weighted groups, averaged over the
+        servers.
 
         Args:
             symbols: Fields in level units, shape (..., servers, M); integers 0 ... 3 without imperfections.
@@ -209,10 +217,14 @@ class Averaging:
         _last_axes("inputs", points, (self.groups,))
         steps = np.rint(points * self.servers)
         if not np.all(np.abs(points * self.servers - steps) <= STEP_TOLERANCE):
-            raise ValueError(f"inputs must be multiples of 1/{self.servers}: take them from lattice() or preprocess()")
+            raise ValueError(
+                f"inputs must be multiples of 1/{self.servers}: take them from lattice() or preprocess()"
+            )
         limit = self.servers * self.full_scale
         if steps.size and (steps.min() < 0 or steps.max() > limit):
-            raise ValueError(f"inputs must lie within 0 ... {self.full_scale}, got {points.min():g} ... {points.max():g}")
+            raise ValueError(
+                f"inputs must lie within 0 ... {self.full_scale}, got {points.min():g} ... {points.max():g}"
+            )
         place = (4**self.group_symbols) ** np.arange(self.groups - 1, -1, -1, dtype=np.int64)
         return self.encode(steps.astype(np.int64) @ place // self.servers)
 
@@ -225,7 +237,8 @@ class Score:
         inputs: Words compared.
         exact: Words of which every symbol is decided right.
         accuracy: exact / inputs, 0 ... 1.
-        margin: min over words and outputs of 0.5 - |output - level|, in levels; 0.5 is perfect, below 0 is wrong.
+        margin: min over words and outputs of 0.5 - |output - level|, in levels; 0.5 is perfect, below 0 is
+            wrong.
     """
 
     inputs: int
@@ -300,13 +313,15 @@ def assign_random(task: Averaging, steps: ArrayLike, seed: int) -> Integers:
 def assign_worst(task: Averaging, steps: ArrayLike, errors: ArrayLike) -> Integers:
     """Symbols of the servers that average to the given lattice point and suffer most from P's imbalance.
 
-    Maximizes |Σ_s e_s x_s| over the servers' integer shares x_s with the given sum. The sum is linear, so filling
-    the servers up in the order of their errors is optimal; of the two ends, the one further from zero is taken.
+    Maximizes |Σ_s e_s x_s| over the servers' integer shares x_s with the given sum. The sum is linear, so
+    filling the servers up in the order of their errors is optimal; of the two ends, the one further from zero
+    is taken.
 
     Args:
         task: The task.
         steps: Lattice points in steps of 1/N, shape (points, K).
-        errors: Error e_s of each server's weight, shape (servers,), or (servers, K) where each input has its own.
+        errors: Error e_s of each server's weight, shape (servers,), or (servers, K) where each input has its
+            own.
 
     Returns:
         Symbols 0 ... 3, shape (points, servers, M), for `Averaging.preprocess`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Hashable
@@ -10,11 +11,17 @@ from typing import Any
 
 import yaml
 
+
+class InputError(ValueError):
+    """Something that a user gave cannot be used; the message names it, the fault and the mend."""
+
+
 MAX_BYTES = 64 * 2**20
+MAX_DEPTH = 100
 
 
 class _Loader(yaml.CSafeLoader):
-    """Refuses duplicate keys, aliases that explode, and nothing else that is safe."""
+    """Refuses duplicate keys."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[Hashable] = set()
@@ -27,11 +34,16 @@ class _Loader(yaml.CSafeLoader):
             seen.add(key)
         return super().construct_mapping(node, deep=deep)
 
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        # our files have no aliases; a chain of them is how a small file becomes a huge object
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.constructor.ConstructorError(None, None, "aliases are not allowed", self.peek_event().start_mark)
-        return super().compose_node(parent, index)
+
+def _check_events(text: str) -> None:
+    """Refuse what the C composer does not survive or what a small file becomes huge by; our files have neither."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            raise yaml.constructor.ConstructorError(None, None, "aliases are not allowed", event.start_mark)
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH:
+            raise yaml.constructor.ConstructorError(None, None, f"nested deeper than {MAX_DEPTH}", event.start_mark)
 
 
 def load_yaml(path: Path, error: type[ValueError]) -> dict[str, Any]:
@@ -40,20 +52,28 @@ def load_yaml(path: Path, error: type[ValueError]) -> dict[str, Any]:
     Raises:
         error: Not readable, too large, not YAML, or not a mapping; the message names the file and the fault.
     """
+    text = _read_text(path, error)
     try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise error(f"{path}: {size} bytes, the limit is {MAX_BYTES}; this is not one of our files")
-        data = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
-    except OSError as fault:
-        raise error(f"{path}: cannot be read ({fault.strerror}); check the path") from fault
-    except UnicodeDecodeError as fault:
-        raise error(f"{path}: not UTF-8 text at byte {fault.start}; is it a YAML file?") from fault
-    except (yaml.YAMLError, RecursionError) as fault:
+        _check_events(text)
+        data = yaml.load(text, Loader=_Loader)
+    # the last two: what PyYAML's constructors raise at a scalar that only looks like a number or a date
+    except (yaml.YAMLError, ValueError, AttributeError) as fault:
         raise error(f"{path}: not valid YAML: {' '.join(str(fault).split())}") from fault
     if not isinstance(data, dict):
         raise error(f"{path}: holds a {type(data).__name__}, expected a mapping")
     return data
+
+
+def _read_text(path: Path, error: type[ValueError]) -> str:
+    try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise error(f"{path}: {size} bytes, the limit is {MAX_BYTES}; this is not one of our files")
+        return path.read_text(encoding="utf-8")
+    except OSError as fault:
+        raise error(f"{path}: cannot be read ({fault.strerror}); check the path") from fault
+    except UnicodeDecodeError as fault:
+        raise error(f"{path}: not UTF-8 text at byte {fault.start}; is it a YAML file?") from fault
 
 
 def write_atomic(path: Path, data: bytes) -> None:
@@ -76,3 +96,8 @@ def dump_yaml(path: Path, data: dict[str, Any]) -> None:
     """Write plain data as YAML, keys in their order, innermost collections on one line."""
     text = yaml.dump(data, Dumper=yaml.CSafeDumper, sort_keys=False, default_flow_style=None, width=120)
     write_atomic(path, text.encode("utf-8"))
+
+
+def write_json(path: Path, data: dict[str, Any]) -> None:
+    """Write plain data as JSON, atomically."""
+    write_atomic(path, (json.dumps(data, indent=2, ensure_ascii=False) + "\n").encode("utf-8"))

@@ -10,6 +10,7 @@ from optinc_pdk.assemble.trees import tree
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Board, Builder, Circuit, Neuron
+from optinc_pdk.files import InputError
 from optinc_pdk.onn import Onn
 
 GROUND_PADS = 8
@@ -27,7 +28,7 @@ def assemble(onn: Onn, process: Process, name: str) -> Circuit:
         A hierarchical circuit with its board and floorplan grid.
 
     Raises:
-        ValueError: A factorisation or preprocessing that is not built on the chip yet.
+        InputError: A factorisation or preprocessing that is not built on the chip yet.
     """
     task = onn.task
     check_buildable(onn)
@@ -63,21 +64,21 @@ def check_buildable(onn: Onn) -> None:
     """Refuse what has no circuit yet.
 
     Raises:
-        ValueError: Says what, and what would be built.
+        InputError: Says what, and what would be built.
     """
     task = onn.task
     if task.groups != task.bits // 2:
-        raise ValueError(
+        raise InputError(
             f"groups is {task.groups}: symbols weighted base 4 within a group have no combiner circuit yet; "
             f"use one group per symbol, {task.bits // 2}"
         )
     if task.remainder or task.finer_input:
-        raise ValueError("remainder and finer_input belong to cascades, which have no circuit yet; set them to false")
+        raise InputError("remainder and finer_input belong to cascades, which have no circuit yet; set them to false")
     if len(onn.layers) < 2:
-        raise ValueError("the network has one layer; a chip has at least two, joined by activations")
+        raise InputError("the network has one layer; a chip has at least two, joined by activations")
     for index, (layer, method) in enumerate(zip(onn.layers, onn.factor, strict=True)):
         if method != "svd" and method[1] < max(layer.weight.shape):
-            raise ValueError(
+            raise InputError(
                 f"layer {index} is {layer.weight.shape[0]}×{layer.weight.shape[1]} in blocks of {method[1]}: the splitter "
                 f"trees that join several blocks have no circuit yet; use 'svd' or a block of {max(layer.weight.shape)}"
             )

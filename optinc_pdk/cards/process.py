@@ -66,11 +66,15 @@ class Pads(Strict):
 
 
 class Die(Strict):
-    """Die sizes in order of preference; ``fit`` is what a chip in that outline is called."""
+    """Die sizes in order of preference; ``fit`` is what a chip in that outline is called.
+
+    A die of its ``own_size`` is cut to what it holds, up to the given size.
+    """
 
     width_um: Positive
     height_um: Positive
     fit: Literal["fits one die", "fits one reticle"]
+    own_size: bool
 
 
 class Floorplan(Strict):

@@ -188,11 +188,12 @@ class EdgeRule(_Rule):
 
 
 class OutlineRule(_Rule):
-    """There is one outline, a rectangle of one of the sizes `dies_um`."""
+    """There is one outline: a rectangle of one of the sizes `dies_um`, or too large for them and within `reticle_um`."""
 
     kind: Literal["outline"]
     layers: OneLayer
     dies_um: Annotated[tuple[tuple[Positive, Positive], ...], Field(min_length=1)]
+    reticle_um: tuple[Positive, Positive]
 
 
 class GridRule(_Rule):

@@ -1,12 +1,13 @@
 """The netlist as integer arrays, its files, the bias and the board."""
 
-from optinc_pdk.circuit.bias import Bias, read_bias, write_bias
+from optinc_pdk.circuit.bias import Activation, Bias, read_bias, write_bias
 from optinc_pdk.circuit.board import Board, Neuron
 from optinc_pdk.circuit.files import read_netlist, write_netlist
 from optinc_pdk.circuit.netlist import UNCONNECTED, Builder, Circuit, Kind, NetlistError, flatten, named_nets
 
 __all__ = [
     "UNCONNECTED",
+    "Activation",
     "Bias",
     "Board",
     "Builder",

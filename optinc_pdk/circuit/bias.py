@@ -17,6 +17,8 @@ from optinc_pdk.files import dump_yaml, load_yaml
 SCHEMA = 1
 _CHANNEL = ("phase_rad", "power_w", "voltage_v", "code")
 _ACTIVATION = ("gain", "offset", "balance")
+_FILE = ("schema", "process", "circuit", "dac_bits", "channels", "activations", "outputs")
+MAX_DAC_BITS = 32
 
 
 @dataclass(frozen=True)
@@ -98,20 +100,27 @@ def read_bias(path: str | Path) -> Bias:
     data = load_yaml(path, NetlistError)
     try:
         return _bias(data)
-    except (KeyError, TypeError, AttributeError, ValueError) as fault:
+    except NetlistError as fault:
+        raise NetlistError(f"{path}: {fault}") from fault
+    except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as fault:
         raise NetlistError(f"{path}: not a bias file of schema {SCHEMA}: {type(fault).__name__} {fault}") from fault
 
 
 def _bias(data: Mapping[str, Any]) -> Bias:
     if data["schema"] != SCHEMA:
         raise NetlistError(f"schema {data['schema']}, this version reads {SCHEMA}")
-    channels = data["channels"]
-    bits = int(data["dac_bits"])
+    _check_keys("file", data, _FILE)
+    channels, bits = data["channels"], data["dac_bits"]
+    if type(bits) is not int or not 1 <= bits <= MAX_DAC_BITS:
+        raise NetlistError(f"dac_bits is {bits!r}, expected an integer in 1…{MAX_DAC_BITS}")
     for label, channel in channels.items():
-        if set(channel) != set(_CHANNEL):
-            raise NetlistError(f"channel {label!r}: keys {sorted(channel)}, expected {sorted(_CHANNEL)}")
-        if not isinstance(channel["code"], int) or not 0 <= channel["code"] < 2**bits:
+        _check_keys(f"channel {label!r}", channel, _CHANNEL)
+        if type(channel["code"]) is not int or not 0 <= channel["code"] < 2**bits:
             raise NetlistError(f"channel {label!r}: code {channel['code']!r} is no integer in 0…{2**bits - 1}")
+    for label, activation in data["activations"].items():
+        _check_keys(f"activation {label!r}", activation, _ACTIVATION)
+    for label, output in data["outputs"].items():
+        _check_keys(f"output {label!r}", output, ("scale",))
     columns = {key: np.array([_number(k, c[key]) for k, c in channels.items()], dtype=float) for key in _CHANNEL[:3]}
     return Bias(
         process=str(data["process"]),
@@ -126,6 +135,11 @@ def _bias(data: Mapping[str, Any]) -> Bias:
         outputs={str(label): _number(label, out["scale"]) for label, out in data["outputs"].items()},
         **columns,
     )
+
+
+def _check_keys(where: str, data: Mapping[str, Any], expected: tuple[str, ...]) -> None:
+    if set(data) != set(expected):
+        raise NetlistError(f"{where}: keys {sorted(map(str, data))}, expected {sorted(expected)}")
 
 
 def _number(label: str, value: Any) -> float:

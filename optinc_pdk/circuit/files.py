@@ -66,7 +66,7 @@ def read_netlist(path: str | Path) -> Circuit:
         return _circuit(data)
     except NetlistError as fault:
         raise NetlistError(f"{path}: {fault}") from fault
-    except (KeyError, TypeError, AttributeError, ValueError) as fault:
+    except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as fault:
         raise NetlistError(f"{path}: not a netlist of schema {SCHEMA}: {type(fault).__name__} {fault}") from fault
 
 
@@ -83,6 +83,8 @@ def _circuit(data: Mapping[str, Any]) -> Circuit:
         for name, ports in info["components"].items()
     }
     for name, cell in cells.items():
+        if cell.name != name:
+            raise NetlistError(f"cell {name!r} is named {cell.name!r} inside; give it one name")
         library[name] = composite_kind(cell)
     builder = Builder(str(data["name"]), library, cells)
     grid = {str(k): (str(at[0]), int(at[1]), int(at[2])) for k, at in info.get("grid", {}).items()}

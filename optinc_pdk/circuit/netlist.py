@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.circuit.board import Board
+from optinc_pdk.files import InputError
 
 Ints: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
 UNCONNECTED = -1
 
 
-class NetlistError(ValueError):
+class NetlistError(InputError):
     """A netlist, bias or board file that cannot be used; the message names the file, the fault and the mend."""
 
 
@@ -37,6 +38,11 @@ class Kind:
     name: str
     optical: tuple[str, ...]
     electrical: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuses two ports of one name."""
+        if len(set(self.ports)) != len(self.ports):
+            raise NetlistError(f"component {self.name!r} has ports {', '.join(self.ports)}: one is there twice")
 
     @property
     def ports(self) -> tuple[str, ...]:
@@ -204,6 +210,12 @@ class Builder:
                 taken[port] = (a, b)
             optical.append((p, q))
         ports = {label: number(text)[0] for label, text in self.ports.items()}
+        for label, text in self.ports.items():
+            port, light = number(text)
+            if port in taken:
+                raise NetlistError(f"{self.name}: optical port {text} used twice, by {label!r} and {taken[port]}")
+            if light:
+                taken[port] = (label, text)
         metal_ports = [p for label, p in ports.items() if not number(self.ports[label])[1]]
         sections = tuple(dict.fromkeys(section for section, _, _ in self.grid.values()))
         return Circuit(

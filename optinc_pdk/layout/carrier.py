@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from optinc_pdk.cards import Process
 from optinc_pdk.layout.canvas import Canvas, Netlist, Point, snap
-from optinc_pdk.layout.trees import TreePlacer
+from optinc_pdk.layout.trees import CLEARANCE_UM, TreePlacer
 
 
 def carrier_block(canvas: Canvas, netlist: Netlist, process: Process) -> Point:
@@ -60,7 +60,9 @@ def oscillator_tree(
     for i, index in enumerate(order):
         end = canvas.port(roots[index])
         y = snap(top - i * track)
-        riser = end.x + 2 * r
+        # a single row has no tree, and its oscillator lies left of the gratings
+        mixers = max(canvas.instance_box(name)[2] for name in netlist.section(f"l{index}_mix"))
+        riser = max(end.x, mixers + CLEARANCE_UM) + 2 * r
         if riser < placer.x + r:
             raise ValueError(f"layer {index}'s oscillators lie left of their tree; place its strip further right")
         leaves[roots[index]] = [(end.x, end.y), (riser, end.y), (riser, y), (placer.x, y)]

@@ -53,6 +53,7 @@ class _Half:
 
     canvas: Canvas
     outward: int
+    gap: float
     right: float = 0.0
 
     def append(self, part: Canvas) -> tuple[float, float]:
@@ -61,7 +62,7 @@ class _Half:
         dx = snap(self.right - left)
         dy = snap(-top if self.outward > 0 else -bottom)
         self.canvas.add(part, dx, dy)
-        self.right = snap(right + dx + GAP_UM)
+        self.right = snap(right + dx + self.gap)
         return dx, dy
 
     @property
@@ -79,10 +80,15 @@ def floorplan(circuit: Circuit, process: Process) -> Chip:
         process: Process; its PDK must be active.
 
     Returns:
-        The chip; one that exceeds every die size gets an outline of its own and ``fit`` says so.
+        The chip.
+
+    Raises:
+        ValueError: It fits no die of the process.
     """
     netlist, frames = Netlist(circuit), cell_frames(process)
-    halves = {+1: _Half(Canvas(frames), +1), -1: _Half(Canvas(frames), -1)}
+    # gratings of neighbouring strips keep their pitch too
+    gap = max(GAP_UM, float(process.floorplan.fibre_pitch_um))
+    halves = {side: _Half(Canvas(frames), side, gap) for side in (+1, -1)}
     block = Canvas(frames)
     feed = carrier_block(block, netlist, process)
     shift = halves[+1].append(block)
@@ -108,49 +114,59 @@ def _assemble(
     sides = keepout + pad + GAP_UM
     groups = {side: heaters(half.canvas, netlist, set(half.canvas.placed)) for side, half in halves.items()}
     count = sum(len(group) for group in groups.values())
-    # every heater at 2π at once, drained to both ends
-    bus = width_for(process, full_current_a(process) * count / 2)
+    # every heater at 2π at once, drained to both ends, where the ground pads stand in a column
+    bus = max(width_for(process, full_current_a(process) * count / 2), _ground_pads_height(netlist, process))
     content = max(half.right for half in halves.values())
     tracks = (len(roots) + 2) * 6 * float(process.guide.radius_um)
     middle = max(bus, tracks) + 2 * GAP_UM
-    plans: dict[int, tuple[PadRows, float]] = {}
-    choices = [(float(d.width_um), float(d.height_um), d.fit) for d in process.dies]
-    own = max(content + 2 * sides, *(_pads_width(process, len(g)) + 2 * keepout for g in groups.values()))
-    choices.append((snap(math.ceil(own)), math.inf, "multi-die"))
-    for width, height, fit in choices:
-        room = width - 2 * keepout
-        rows = {side: pad_rows(process, len(group), room - pad) for side, group in groups.items()}
-        if content + 2 * sides > width or None in rows.values():
+    for die in process.dies:
+        width, height = float(die.width_um), float(die.height_um)
+        if die.own_size:
+            width = min(width, snap(math.ceil(max(content + 2 * sides, _pads_width(process, groups) + 2 * keepout))))
+        rows = pad_rows(process, max(map(len, groups.values())), width - 2 * keepout - pad)
+        if rows is None or content + 2 * sides > width:
             continue
         left = snap((width - content) / 2)
-        wires = {side: _wires(process, groups[side], side, left) for side in halves}
-        plans = {}
-        needed = 2 * keepout + middle
-        for side, half in halves.items():
-            found = rows[side]
-            if found is None:
-                continue
-            targets = pad_targets(process, wires[side], found, keepout, width - keepout)
-            channel = channel_height(process, wires[side], targets)
-            depth = channel + pad + (found.rows - 1) * float(process.pads.pitch_um)
-            plans[side] = (found, depth)
-            needed += depth + half.height
+        depths = {side: _pad_depth(process, groups[side], side, rows, left, width) for side in halves}
+        needed = 2 * keepout + middle + sum(depths[side] + half.height for side, half in halves.items())
         if needed <= height:
-            height = snap(math.ceil(needed)) if math.isinf(height) else height
-            return _draw(netlist, process, halves, feed, roots, (width, height, fit, left), plans, bus)
-    raise ValueError(f"{count} heaters find no pads even {int(process.pads.rows_max)} rows deep; use fewer modes")
+            height = snap(math.ceil(needed)) if die.own_size else height
+            return _draw(netlist, process, halves, feed, roots, _Die(width, height, die.fit, left, rows, depths, bus))
+    largest = process.dies[-1]
+    raise ValueError(
+        f"{count} heaters and {content / 1e3:.1f} mm of meshes fit no die up to {largest.width_um / 1e3:g} × "
+        f"{largest.height_um / 1e3:g} mm; several dies have no layout yet, use narrower or fewer layers"
+    )
 
 
-def _pads_width(process: Process, count: int) -> float:
+@dataclass(frozen=True)
+class _Die:
+    """The die chosen: its size, where its content starts, its pads, the depth of each pad side, the ground bus."""
+
+    width: float
+    height: float
+    fit: str
+    left: float
+    rows: PadRows
+    depths: dict[int, float]
+    bus: float
+
+
+def _pads_width(process: Process, groups: dict[int, list[Heater]]) -> float:
+    """Width in which the longer side's pads fit, as deep as they may be."""
     rows = int(process.pads.rows_max)
     pitch = float(process.pads.size_um) + rows * float(process.metal.wire_width_um + process.metal.space_um)
-    return math.ceil(count / rows + 1) * pitch
+    return (math.ceil(max(map(len, groups.values())) / rows) + 1) * pitch
 
 
-def _wires(process: Process, group: list[Heater], side: int, left: float) -> list[Wire]:
-    """The wires' positions at the outer edge; the drawing itself comes when the die is known."""
-    scratch = Canvas({})
-    return [Wire(w.label, snap(w.x + left)) for w in signal_wires(scratch, process, group, side, 0.0)]
+def _pad_depth(process: Process, group: list[Heater], side: int, rows: PadRows, left: float, width: float) -> float:
+    """Depth of one side's pads and the channel before them, for content that starts at ``left``."""
+    keepout = float(process.floorplan.keepout_um)
+    drawn = signal_wires(Canvas({}), process, group, side, 0.0)
+    wires = [Wire(wire.label, snap(wire.x + left)) for wire in drawn]
+    targets = pad_targets(process, wires, rows, keepout, width - keepout)
+    pads = float(process.pads.size_um) + (rows.rows - 1) * float(process.pads.pitch_um)
+    return channel_height(process, wires, targets) + pads
 
 
 def _draw(
@@ -159,14 +175,12 @@ def _draw(
     halves: dict[int, _Half],
     feed: tuple[float, float],
     roots: dict[int, str],
-    die: tuple[float, float, str, float],
-    plans: dict[int, tuple[PadRows, float]],
-    bus: float,
+    die: _Die,
 ) -> Chip:
-    width, height, fit, left = die
+    width, left = die.width, die.left
     keepout = float(process.floorplan.keepout_um)
     canvas = Canvas(halves[+1].canvas.frames)
-    outer = {+1: snap(height - keepout - plans[+1][1]), -1: snap(keepout + plans[-1][1])}
+    outer = {+1: snap(die.height - keepout - die.depths[+1]), -1: snap(keepout + die.depths[-1])}
     for side, half in halves.items():
         canvas.add(half.canvas, left, outer[side])
     inner = {side: outer[side] - side * half.height for side, half in halves.items()}
@@ -176,26 +190,35 @@ def _draw(
         group = heaters(canvas, netlist, set(half.canvas.placed))
         wires = signal_wires(canvas, process, group, side, outer[side])
         ground_trunks(canvas, process, group, side, middle)
-        rows = plans[side][0]
-        targets = pad_targets(process, wires, rows, keepout, width - keepout)
-        fan_to_pads(canvas, process, wires, targets, rows, side, outer[side])
-    _ground_bus(canvas, process, netlist, width, middle, bus)
+        targets = pad_targets(process, wires, die.rows, keepout, width - keepout)
+        fan_to_pads(canvas, process, wires, targets, die.rows, side, outer[side])
+    _ground_bus(canvas, process, netlist, width, middle, die.bus)
     _fibre_texts(canvas, netlist)
     canvas.texts.append((netlist.circuit.name, width / 2, keepout / 2))
-    return Chip(canvas, width, height, fit, max(rows.rows for rows, _ in plans.values()))
+    return Chip(canvas, width, die.height, die.fit, die.rows.rows)
 
 
 def _ground_bus(canvas: Canvas, process: Process, netlist: Netlist, width: float, middle: float, bus: float) -> None:
     """The bus across the middle and its pads at both ends."""
     size, pitch, keepout = float(process.pads.size_um), float(process.pads.pitch_um), float(process.floorplan.keepout_um)
-    labels = sorted((label for label in netlist.circuit.ports if label.startswith("GND")), key=lambda t: int(t[3:]))
+    labels = _grounds(netlist)
     each = (len(labels) + 1) // 2
-    half = max(bus, (each - 1) * pitch + size) / 2
-    canvas.metal.append((keepout, middle - half, width - keepout, middle + half))
+    canvas.metal.append((keepout, middle - bus / 2, width - keepout, middle + bus / 2))
     for i, label in enumerate(labels):
         right, place = divmod(i, each)
         x = width - keepout - size / 2 if right else keepout + size / 2
         canvas.texts.append((label, x, snap(middle + (place - (each - 1) / 2) * pitch)))
+
+
+def _grounds(netlist: Netlist) -> list[str]:
+    """Labels of the ground pads, in their order."""
+    return sorted((label for label in netlist.circuit.ports if label.startswith("GND")), key=lambda t: int(t[3:]))
+
+
+def _ground_pads_height(netlist: Netlist, process: Process) -> float:
+    """Height of the ground pads' column at either end of the bus."""
+    each = (len(_grounds(netlist)) + 1) // 2
+    return (each - 1) * float(process.pads.pitch_um) + float(process.pads.size_um)
 
 
 def _fibre_texts(canvas: Canvas, netlist: Netlist) -> None:

@@ -147,16 +147,17 @@ class StripBuilder:
         for (a, b), level in zip(pairs, levels.tolist(), strict=True):
             turn = x + self.r + 0.5 + level * GUIDE_TRACK_UM
             if abs(a[1] - b[1]) < 2 * self.r and a[1] != b[1]:
+                # shorter than 3R, an S is so steep that spacing checks see its two hollows face each other
                 self.canvas.guide(a, (turn - self.r, a[1]))
-                self.canvas.s_bend((turn - self.r, a[1]), (turn + self.r, b[1]))
-                self.canvas.guide((turn + self.r, b[1]), b)
+                self.canvas.s_bend((turn - self.r, a[1]), (turn + 2 * self.r, b[1]))
+                self.canvas.guide((turn + 2 * self.r, b[1]), b)
             else:
                 self.canvas.guide(a, (turn, a[1]), (turn, b[1]), b)
-        return x + 2 * self.r + 1 + float(levels.max(initial=0)) * GUIDE_TRACK_UM
+        return x + 3 * self.r + 1 + float(levels.max(initial=0)) * GUIDE_TRACK_UM
 
     def fan_width(self, count: int) -> float:
         """Room that a bundle of ``count`` guides needs at most."""
-        return 2 * self.r + 1 + count * GUIDE_TRACK_UM
+        return 3 * self.r + 1 + count * GUIDE_TRACK_UM
 
     def _modulated(self, starts: dict[int, str]) -> None:
         """Fibres from the board's modulators, fanned in to the rows."""
@@ -243,8 +244,6 @@ class StripBuilder:
         self.fan(pairs, right)
         root = self._oscillator_root()
         TreePlacer(self.canvas, self.netlist, self.process, end, +1).place(root, leaves)
-        if root in leaves:
-            self.canvas.guide(*leaves[root])
         return root
 
     def _clear_of(self, ends: dict[int, str]) -> float:

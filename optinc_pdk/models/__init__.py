@@ -1,7 +1,7 @@
 """Compact models: device cards to S-matrices, numpy in and out; SAX wrappers made on demand.
 
-S is indexed [..., out, in] with ports in the card's order, and every model is reciprocal and passive. Fields go as
-exp(-i ω t), so a longer path has a larger phase.
+S is indexed [..., out, in] with ports in the card's order, and every model is reciprocal and passive. Fields
+go as exp(-i ω t), so a longer path has a larger phase.
 """
 
 from optinc_pdk.models.couplers import coupler, grating_coupler, splitter, terminator

@@ -87,7 +87,8 @@ def grating_coupler(
 ) -> Complexes:
     """A grating coupler with a Gaussian band; it reflects into the guide, its tilted fibre takes nothing back::
 
-        guide o1 ---|||||||--- o2 fibre        power 10^(-loss/10) · 2^(-((wavelength - center) / (bandwidth/2))²)
+        guide o1 ---|||||||--- o2 fibre        power 10^(-loss/10) · 2^(-((wavelength - center) /
+        (bandwidth/2))²)
 
     Args:
         wavelengths_nm: Wavelengths, shape (...).
@@ -103,7 +104,8 @@ def grating_coupler(
         ValueError: The numbers give more light out than in.
 
     Source:
-        Taillaert et al., Jpn. J. Appl. Phys. 45, 6071 (2006): the spectrum of a uniform grating is near Gaussian.
+        Taillaert et al., Jpn. J. Appl. Phys. 45, 6071 (2006): the spectrum of a uniform grating is near
+        Gaussian.
     """
     detuning = (np.asarray(wavelengths_nm) - np.asarray(center_nm)) / (np.asarray(bandwidth_3db_nm) / 2.0)
     best, back = _amplitude(loss_db), _amplitude(-np.asarray(reflection_db))

@@ -14,8 +14,9 @@ from optinc_pdk.models.registry import device_s
 def sax_models(process: Process) -> dict[str, Callable[..., dict[tuple[str, str], Any]]]:
     """A SAX model for every device of a process that carries light.
 
-    Each takes ``wl`` in µm, a number or an array, and, where the device has a heater, ``phase`` in rad; it returns
-    an S-dictionary of JAX arrays. The models are numpy inside: call circuits eagerly, they cannot be traced by jit.
+    Each takes ``wl`` in µm, a number or an array, and, where the device has a heater, ``phase`` in rad; it
+    returns an S-dictionary of JAX arrays. The models are numpy inside: call circuits eagerly, they cannot be
+    traced by jit.
 
     Args:
         process: Process whose cards hold the parameters.
@@ -61,5 +62,3 @@ def _sax_model(process: Process, card: Device) -> Callable[..., dict[tuple[str, 
         model = passive
     model.__name__ = card.name
     return model
-
-

@@ -4,9 +4,9 @@ PyTorch, safetensors and ONNX are imported only where they are used.
 """
 
 from optinc_pdk.onn.chain import carry_chain
+from optinc_pdk.onn.files import bundled
 from optinc_pdk.onn.gauge import Gauge, gauge, input_tolerance, lattice_score, tolerance
 from optinc_pdk.onn.network import Factor, Layer, Onn, WeightsError
-from optinc_pdk.onn.recipes import bundled
 
 __all__ = [
     "Factor",

@@ -1,14 +1,15 @@
 """The exact network in closed form: add with carries, then divide by long division.
 
-With s_k = N · input_k the sum of the servers' symbols at place 4^k, the word is floor(Σ s_k 4^k / N). Carries go up:
-t_k = s_k + c_(k-1), c_k = floor(t_k / 4), which leaves the base-4 digits d_k = t_k - 4 c_k. Division goes down from
-the top: q_k = floor(u_k / N), and the remainder joins the next digit, u_(k-1) = 4 (u_k - N q_k) + d_(k-1). Dividing
-by four servers is a shift: the word is c_(M-1) d_(M-1) ... d_1, and d_0 is the fraction that is discarded.
+With s_k = N · input_k the sum of the servers' symbols at place 4^k, the word is floor(Σ s_k 4^k / N). Carries
+go up: t_k = s_k + c_(k-1), c_k = floor(t_k / 4), which leaves the base-4 digits d_k = t_k - 4 c_k. Division
+goes down from the top: q_k = floor(u_k / N), and the remainder joins the next digit, u_(k-1) = 4 (u_k - N
+q_k) + d_(k-1). Dividing by four servers is a shift: the word is c_(M-1) d_(M-1) ... d_1, and d_0 is the
+fraction that is discarded.
 
-The floor of an integer is a staircase of ReLUs, floor(u / n) = Σ_j step_j, where step_j rises from 0 to 1 between
-jn - 1 and jn: ReLU(u - (jn - 1)) - ReLU(u - jn), or, the same seen from below, 1 + ReLU(jn - 1 - u) - ReLU(jn - u).
-Each step takes the pair that stays smaller, so that little of it is active and its errors weigh least. Signals that
-wait for their turn pass a ReLU unchanged, for all of them are nonnegative.
+The floor of an integer is a staircase of ReLUs, floor(u / n) = Σ_j step_j, where step_j rises from 0 to 1
+between jn - 1 and jn: ReLU(u - (jn - 1)) - ReLU(u - jn), or, the same seen from below, 1 + ReLU(jn - 1 - u) -
+ReLU(jn - u). Each step takes the pair that stays smaller, so that little of it is active and its errors weigh
+least. Signals that wait for their turn pass a ReLU unchanged, for all of them are nonnegative.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def carry_chain(task: Averaging) -> Onn:
     """
     if task.groups != task.symbols or task.remainder or task.finer_input:
         raise ValueError(
-            f"task {task} must have groups = {task.symbols}, one input per symbol, and be no level of a cascade"
+            f"task {task} must have groups = {task.symbols}, one input per symbol, and be no level of a "
+            "cascade"
         )
     chain = _Chain(task)
     outputs = _by_shift(chain) if task.servers == 4 else _by_division(chain)
@@ -69,9 +71,9 @@ def _staircase(divisor: int, peak: int) -> tuple[list[_Kink], int]:
 
 
 class _Chain:
-    """A network under construction: its layers, and the waiting signals as affine rows of the last one's units.
+    """A network under construction: its layers, and the signals that wait, in units of the last layer.
 
-    A row has one coefficient per unit and a constant at the end.
+    A signal is an affine row: it has one coefficient per unit and a constant at the end.
     """
 
     def __init__(self, task: Averaging) -> None:
@@ -84,8 +86,8 @@ class _Chain:
         """Append a layer that computes floor(u / divisor) of a waiting integer signal u = 0 ... peak.
 
         Args:
-            name: The signal; it goes on waiting if `keep`, as the difference of the two ReLUs at its middle kink,
-                one of which the staircase has anyway: both stay smaller than the signal.
+            name: The signal; it goes on waiting if `keep`, as the difference of the two ReLUs at its middle
+                kink, one of which the staircase has anyway: both stay smaller than the signal.
             divisor: A positive integer.
             peak: Largest value of the signal.
             keep: Whether the signal is still wanted.
@@ -111,7 +113,9 @@ class _Chain:
             if kinks[middle].falls:
                 pair = -pair
             self.waiting[name] = kinks[middle].shift * units[width] + pair
-        return sum((kink.sign * unit for kink, unit in zip(kinks, units, strict=False)), constant * units[width])
+        return sum(
+            (kink.sign * unit for kink, unit in zip(kinks, units, strict=False)), constant * units[width]
+        )
 
     def carry(self, k: int, keep_digit: bool) -> Floats:
         """Carry from s_k, which includes the carry from below, into s_(k+1), leaving digit k if it is wanted.

@@ -1,4 +1,4 @@
-"""Weight files by their ending: .npz, and PyTorch's .safetensors and .onnx."""
+"""Weight files by their ending: .npz, and PyTorch's .safetensors and .onnx; and the networks that ship."""
 
 from __future__ import annotations
 
@@ -12,7 +12,29 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn import npz
 from optinc_pdk.onn.network import Layer, Onn, WeightsError
 
+NETWORKS = Path(__file__).parent / "networks"
+"""Where the networks that ship lie; `recipes` makes them."""
+
 MEND = "use .npz, .safetensors or .onnx"
+
+
+def bundled(bits: int = 4, servers: int = 4) -> Path:
+    """Path of the network that ships for a task; 4 bits and 4 servers is the project's default.
+
+    Args:
+        bits: Bits of a word.
+        servers: Number of servers.
+
+    Raises:
+        ValueError: None ships for this task.
+    """
+    path = NETWORKS / f"average_{bits}bit_{servers}servers.npz"
+    if not path.is_file():
+        have = ", ".join(sorted(file.stem for file in NETWORKS.glob("*.npz")))
+        raise ValueError(
+            f"no network ships for bits = {bits}, servers = {servers}, only {have}: train your own"
+        )
+    return path
 
 
 def load(path: Path, bits: int | None, servers: int | None, groups: int | None) -> Onn:
@@ -27,18 +49,19 @@ def load(path: Path, bits: int | None, servers: int | None, groups: int | None) 
         for name, value in given.items():
             if value is not None and value != getattr(onn.task, name):
                 raise WeightsError(
-                    f"{path}: its task has {name} = {getattr(onn.task, name)}, but {value} was asked for; drop one"
+                    f"{path}: its task has {name} = {getattr(onn.task, name)}, but {value} was asked "
+                    f"for; drop one"
                 )
         return onn
     if path.suffix not in (".safetensors", ".onnx"):
         raise WeightsError(f"{path}: the ending {path.suffix!r} is not one of ours; {MEND}")
-    missing = [name for name, value in given.items() if value is None]
-    if missing:
+    if bits is None or servers is None or groups is None:
+        missing = [name for name, value in given.items() if value is None]
         raise WeightsError(f"{path}: a {path.suffix} file carries no task; give {', '.join(missing)}")
     data = _bytes(path)
     layers = _safetensors(path, data) if path.suffix == ".safetensors" else _onnx(path, data)
     try:
-        return Onn(layers, Averaging(**{name: value for name, value in given.items() if value is not None}))
+        return Onn(layers, Averaging(bits, servers, groups))
     except ValueError as fault:
         raise WeightsError(f"{path}: {fault}") from fault
 
@@ -50,7 +73,9 @@ def _bytes(path: Path) -> bytes:
     except OSError as fault:
         raise WeightsError(f"{path}: cannot be read ({fault.strerror or fault}); check the path") from fault
     if len(data) > npz.MAX_BYTES:
-        raise WeightsError(f"{path}: is larger than the limit of {npz.MAX_BYTES} bytes; it holds no network of ours")
+        raise WeightsError(
+            f"{path}: is larger than the limit of {npz.MAX_BYTES} bytes; it holds no network of ours"
+        )
     return data
 
 
@@ -77,7 +102,9 @@ def _onnx(path: Path, data: bytes) -> tuple[Layer, ...]:
         raise WeightsError(f"{path}: is no sound .onnx model ({fault}); export it again") from fault
     for tensor in graph.initializer:
         if tensor.external_data or tensor.data_location == onnx.TensorProto.EXTERNAL:
-            raise WeightsError(f"{path}: keeps {tensor.name!r} in another file; export it with its weights inside")
+            raise WeightsError(
+                f"{path}: keeps {tensor.name!r} in another file; export it with its weights inside"
+            )
     constants: dict[str, NDArray[Any]] = {}
     try:
         for tensor in graph.initializer:
@@ -86,7 +113,9 @@ def _onnx(path: Path, data: bytes) -> tuple[Layer, ...]:
         raise WeightsError(f"{path}: a weight of it is damaged ({fault}); export it again") from fault
     inputs = [value.name for value in graph.input if value.name not in constants]
     if len(inputs) != 1 or len(graph.output) != 1:
-        raise WeightsError(f"{path}: has {len(inputs)} inputs and {len(graph.output)} outputs; one of each is read")
+        raise WeightsError(
+            f"{path}: has {len(inputs)} inputs and {len(graph.output)} outputs; one of each is read"
+        )
     return _chain(path, graph, constants, inputs[0])
 
 
@@ -103,7 +132,9 @@ def _chain(path: Path, graph: Any, constants: dict[str, NDArray[Any]], signal: s
             layers.append(_gemm(path, node, constants))
         signal = node.output[0]
     if len(graph.node) % 2 == 0 or signal != graph.output[0].name:
-        raise WeightsError(f"{path}: the chain does not end in a Gemm that is the output; export the network without more")
+        raise WeightsError(
+            f"{path}: the chain does not end in a Gemm that is the output; export the network without more"
+        )
     return tuple(layers)
 
 
@@ -114,7 +145,9 @@ def _gemm(path: Path, node: Any, constants: dict[str, NDArray[Any]]) -> Layer:
     attributes = {item.name: get_attribute_value(item) for item in node.attribute}
     names = list(node.input)[1:]
     if attributes.get("transA", 0) or not names or any(name not in constants for name in names):
-        raise WeightsError(f"{path}: Gemm {node.name!r} must multiply the signal by stored weights; export it again")
+        raise WeightsError(
+            f"{path}: Gemm {node.name!r} must multiply the signal by stored weights; export it again"
+        )
     weight = constants[names[0]]
     if not attributes.get("transB", 0):
         weight = weight.T

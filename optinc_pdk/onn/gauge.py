@@ -1,8 +1,9 @@
 """The gauge in which tolerances are stated, and the tolerances.
 
-ReLU lets every hidden signal be scaled by a positive factor that the next layer divides out again, so a statement
-about matrix errors needs a convention: inputs and hidden signals have the maximum 1 over the lattice, dead units
-are dropped, biases are electronic and exact. A matrix error ε is W + ε ‖W‖₂ G/√n with G standard normal and n columns.
+ReLU lets every hidden signal be scaled by a positive factor that the next layer divides out again, so a
+statement about matrix errors needs a convention: inputs and hidden signals have the maximum 1 over the
+lattice, dead units are dropped, biases are electronic and exact. A matrix error ε is W + ε ‖W‖₂ G/√n with G
+standard normal and n columns.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ def gauge(onn: Onn) -> Gauge:
     kept = tuple(np.flatnonzero(top > DEAD * top.max()) for top in maxima)
     for i, alive in enumerate(kept):
         if alive.size == 0:
-            raise ValueError(f"layers.{i}: no unit is ever positive over the lattice; train the network again")
+            raise ValueError(
+                f"layers.{i}: no unit is ever positive over the lattice; train the network again"
+            )
     scales = (
         np.full(onn.task.groups, float(onn.task.full_scale)),
         *(top[alive] for top, alive in zip(maxima, kept, strict=True)),
@@ -68,7 +71,9 @@ def gauge(onn: Onn) -> Gauge:
     divisors = (*scales[1:], np.ones(onn.task.symbols))
     layers = tuple(
         Layer(layer.weight[np.ix_(row, column)] * scale / divisor[:, None], layer.bias[row] / divisor)
-        for layer, row, column, scale, divisor in zip(onn.layers, rows, columns, scales, divisors, strict=True)
+        for layer, row, column, scale, divisor in zip(
+            onn.layers, rows, columns, scales, divisors, strict=True
+        )
     )
     return Gauge(layers, scales, kept, onn.task)
 

@@ -50,31 +50,33 @@ class Layer:
             object.__setattr__(self, name, copy)
         if self.weight.shape[0] != self.bias.shape[0]:
             raise ValueError(
-                f"bias has {self.bias.shape[0]} values for a weight of {self.weight.shape[0]} rows: make them equal"
+                f"bias has {self.bias.shape[0]} values for a weight of {self.weight.shape[0]} rows: "
+                f"make them equal"
             )
 
     @property
     def outputs(self) -> int:
         """Rows of the weight."""
-        return self.weight.shape[0]
+        return int(self.weight.shape[0])
 
     @property
     def inputs(self) -> int:
         """Columns of the weight."""
-        return self.weight.shape[1]
+        return int(self.weight.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
 class Onn:
     """A multilayer perceptron for one averaging task: ReLU between the layers, none after the last.
 
-    Inputs are raw, 0 ... 4^g - 1 in steps of 1/N; outputs are levels 0 ... 3, most significant first; any scaling
-    lives in the weights.
+    Inputs are raw, 0 ... 4^g - 1 in steps of 1/N; outputs are levels 0 ... 3, most significant first; any
+    scaling lives in the weights.
 
     Attributes:
         layers: The layers, first to last.
         task: What the network is to compute.
-        factor: Per layer, how its matrix becomes meshes: "svd", or ("approx", block); "svd" throughout if empty.
+        factor: Per layer, how its matrix becomes meshes: "svd", or ("approx", block); "svd" throughout if
+            empty.
         card: Where the network comes from: recipe, seed, scores; JSON values.
 
     Raises:
@@ -101,7 +103,8 @@ class Onn:
         task, first, last = self.task, self.layers[0], self.layers[-1]
         if first.inputs != task.groups:
             raise ValueError(
-                f"layers.0 has {first.inputs} inputs, but the task has groups = {task.groups}: correct one of them"
+                f"layers.0 has {first.inputs} inputs, but the task has groups = {task.groups}: correct "
+                f"one of them"
             )
         if last.outputs != task.symbols:
             raise ValueError(
@@ -112,7 +115,9 @@ class Onn:
 
     def _check_factor(self) -> None:
         if len(self.factor) != len(self.layers):
-            raise ValueError(f"factor has {len(self.factor)} entries for {len(self.layers)} layers: give one per layer")
+            raise ValueError(
+                f"factor has {len(self.factor)} entries for {len(self.layers)} layers: give one per layer"
+            )
         for i, (how, layer) in enumerate(zip(self.factor, self.layers, strict=True)):
             if how == "svd":
                 continue

@@ -1,7 +1,7 @@
 """The project's own weight file, a .npz: read with distrust, written reproducibly.
 
-A .npz is a zip of .npy members, so names, sizes and headers are checked before any array is made, and nothing is
-ever unpickled.
+A .npz is a zip of .npy members, so names, sizes and headers are checked before any array is made, and nothing
+is ever unpickled.
 """
 
 from __future__ import annotations
@@ -42,10 +42,13 @@ def read(path: Path) -> Onn:
     for key in arrays:
         if key not in TEXT_KEYS and not LAYER_KEY.fullmatch(key):
             raise WeightsError(
-                f"{path}: unknown key {key!r}; allowed are layers.<i>.weight, layers.<i>.bias, {', '.join(TEXT_KEYS)}"
+                f"{path}: unknown key {key!r}; allowed are layers.<i>.weight, layers.<i>.bias and "
+                f"{', '.join(TEXT_KEYS)}"
             )
     if "task" not in arrays:
-        raise WeightsError(f"{path}: no task; store it as a 0-d string array of JSON with the keys {list(TASK_KEYS)}")
+        raise WeightsError(
+            f"{path}: no task; store it as a 0-d string array of JSON with the keys {list(TASK_KEYS)}"
+        )
     texts = {key: _json(path, key, arrays.pop(key)) for key in TEXT_KEYS if key in arrays}
     layers = build_layers(path, arrays, "layers.{}.{}")
     task = _task(path, texts["task"])
@@ -74,9 +77,15 @@ def save(onn: Onn, path: Path) -> None:
     task = {key: getattr(onn.task, key) for key in TASK_KEYS}
     factor = [how if how == "svd" else {"method": how[0], "block": how[1]} for how in onn.factor]
     try:
-        texts = {"task": json.dumps(task), "factor": json.dumps(factor), "card": json.dumps(onn.card, allow_nan=False)}
+        texts = {
+            "task": json.dumps(task),
+            "factor": json.dumps(factor),
+            "card": json.dumps(onn.card, allow_nan=False),
+        }
     except (TypeError, ValueError) as fault:
-        raise WeightsError(f"{path}: the card is not JSON ({fault}); keep to text, finite numbers, lists") from fault
+        raise WeightsError(
+            f"{path}: the card is not JSON ({fault}); keep to text, finite numbers, lists"
+        ) from fault
     arrays: dict[str, NDArray[Any]] = {}
     for i, layer in enumerate(onn.layers):
         arrays[f"layers.{i}.weight"], arrays[f"layers.{i}.bias"] = layer.weight, layer.bias
@@ -94,7 +103,9 @@ def save(onn: Onn, path: Path) -> None:
     write_atomic(path, buffer.getvalue())
 
 
-def build_layers(path: Path, arrays: dict[str, NDArray[Any]], pattern: str, stride: int = 1) -> tuple[Layer, ...]:
+def build_layers(
+    path: Path, arrays: dict[str, NDArray[Any]], pattern: str, stride: int = 1
+) -> tuple[Layer, ...]:
     """Layers from arrays named by `pattern` (place, "weight" or "bias"), with places 0, stride, 2 stride ...
 
     Args:
@@ -122,7 +133,9 @@ def build_layers(path: Path, arrays: dict[str, NDArray[Any]], pattern: str, stri
         except ValueError as fault:
             raise WeightsError(f"{path}: layer {pattern.format(place, '*')}: {fault}") from fault
     if not layers:
-        raise WeightsError(f"{path}: no layers; store {pattern.format(0, 'weight')} and {pattern.format(0, 'bias')}")
+        raise WeightsError(
+            f"{path}: no layers; store {pattern.format(0, 'weight')} and {pattern.format(0, 'bias')}"
+        )
     return tuple(layers)
 
 
@@ -136,17 +149,23 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
             members = archive.infolist()
             _check_members(path, members)
             return {info.filename.removesuffix(".npy"): _array(path, archive, info) for info in members}
+    except WeightsError:
+        raise
     except OSError as fault:
         raise WeightsError(f"{path}: cannot be read ({fault.strerror or fault}); check the path") from fault
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as fault:
-        raise WeightsError(f"{path}: is not a sound .npz archive ({fault}); save it again with numpy.savez") from fault
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as fault:
+        raise WeightsError(
+            f"{path}: is not a sound .npz archive ({fault}); save it again with numpy.savez"
+        ) from fault
 
 
 def _bounded_bytes(path: Path) -> bytes:
     with path.open("rb") as file:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
-        raise WeightsError(f"{path}: is larger than the limit of {MAX_BYTES} bytes; it holds no network of ours")
+        raise WeightsError(
+            f"{path}: is larger than the limit of {MAX_BYTES} bytes; it holds no network of ours"
+        )
     return data
 
 
@@ -156,15 +175,21 @@ def _check_members(path: Path, members: list[zipfile.ZipInfo]) -> None:
     for info in members:
         name = info.filename
         if "/" in name or "\\" in name or name.startswith("."):
-            raise WeightsError(f"{path}: member {name!r} names a folder; names such as 'task.npy' are allowed")
+            raise WeightsError(
+                f"{path}: member {name!r} names a folder; names such as 'task.npy' are allowed"
+            )
         if not name.endswith(".npy"):
             raise WeightsError(f"{path}: member {name!r} is no .npy array; save the file with numpy.savez")
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise WeightsError(f"{path}: member {name!r} is packed unusually; save the file with numpy.savez")
         if name in seen:
             raise WeightsError(f"{path}: member {name!r} occurs twice; keep one")
         seen.add(name)
     size = sum(info.file_size for info in members)
     if size > MAX_BYTES:
-        raise WeightsError(f"{path}: unpacks to {size} bytes, the limit is {MAX_BYTES}; it holds no network of ours")
+        raise WeightsError(
+            f"{path}: unpacks to {size} bytes, the limit is {MAX_BYTES}; it holds no network of ours"
+        )
 
 
 def _array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
@@ -194,7 +219,8 @@ def _array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArr
         wanted *= length
     if wanted != len(body) or dtype.itemsize == 0 or any(length < 0 for length in shape):
         raise WeightsError(
-            f"{path}: member {info.filename!r} declares {shape} of {dtype}, {wanted} bytes, but has {len(body)}; "
+            f"{path}: member {info.filename!r} declares {shape} of {dtype}, {wanted} bytes, but has "
+            f"{len(body)}; "
             "save it again"
         )
     return np.frombuffer(body, dtype).reshape(shape, order="F" if fortran else "C")
@@ -204,7 +230,8 @@ def _json(path: Path, key: str, array: NDArray[Any]) -> Any:
     """The JSON text in a 0-d string array; duplicate keys and NaN are refused."""
     if array.dtype.kind != "U" or array.ndim != 0:
         raise WeightsError(
-            f"{path}: {key} is an array of {array.dtype} and shape {array.shape}; make it a 0-d string array of JSON"
+            f"{path}: {key} is an array of {array.dtype} and shape {array.shape}; make it a 0-d string "
+            f"array of JSON"
         )
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -225,7 +252,9 @@ def _json(path: Path, key: str, array: NDArray[Any]) -> Any:
 def _task(path: Path, value: Any) -> Averaging:
     if not isinstance(value, dict) or set(value) != set(TASK_KEYS):
         got = sorted(value) if isinstance(value, dict) else value
-        raise WeightsError(f"{path}: task has {got}; it must be an object with exactly the keys {list(TASK_KEYS)}")
+        raise WeightsError(
+            f"{path}: task has {got}; it must be an object with exactly the keys {list(TASK_KEYS)}"
+        )
     try:
         return Averaging(**value)
     except ValueError as fault:
@@ -233,11 +262,13 @@ def _task(path: Path, value: Any) -> Averaging:
 
 
 def _factor(path: Path, value: Any, layers: tuple[Layer, ...]) -> tuple[Factor, ...]:
-    """Per layer "svd", "approx" or {"method": "approx", "block": int}; "svd" throughout where the key is absent."""
+    """How each layer is factored; "svd" throughout where the key is absent."""
     if value is None:
-        return ("svd",) * len(layers)
+        return ()
     if not isinstance(value, list) or len(value) != len(layers):
-        raise WeightsError(f"{path}: factor must be a list with one entry for each of the {len(layers)} layers")
+        raise WeightsError(
+            f"{path}: factor must be a list with one entry for each of the {len(layers)} layers"
+        )
     factor: list[Factor] = []
     for i, (how, layer) in enumerate(zip(value, layers, strict=True)):
         if how == "svd":
@@ -254,6 +285,7 @@ def _factor(path: Path, value: Any, layers: tuple[Layer, ...]) -> tuple[Factor, 
             factor.append(("approx", how["block"]))
         else:
             raise WeightsError(
-                f'{path}: factor.{i} is {how!r}; allowed are "svd", "approx" and {{"method": "approx", "block": 64}}'
+                f'{path}: factor.{i} is {how!r}; allowed are "svd", "approx" '
+                'and {"method": "approx", "block": 64}'
             )
     return tuple(factor)

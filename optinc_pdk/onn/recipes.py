@@ -1,4 +1,5 @@
-"""The networks that ship, and how each is made again: `python -m optinc_pdk.onn.recipes [--out DIR] [NAME ...]`.
+"""The networks that ship, and how each is made again: `python -m optinc_pdk.onn.recipes [--out DIR] [NAME
+...]`.
 
 Seeds are fixed, so one machine with one version of PyTorch gives the same bytes again; another one may round
 differently and give a network as good. Every card carries what was measured.
@@ -15,11 +16,10 @@ from typing import Any
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn.chain import carry_chain
+from optinc_pdk.onn.files import NETWORKS
 from optinc_pdk.onn.gauge import input_tolerance, lattice_score, tolerance
 from optinc_pdk.onn.network import Onn
 from optinc_pdk.onn.train import Progress, Schedule, train
-
-NETWORKS = Path(__file__).parent / "networks"
 
 EPSILONS = (1e-4, 3e-4, 1e-3, 3e-3)
 """Matrix errors ε of the tolerance table."""
@@ -96,7 +96,8 @@ def measure(onn: Onn) -> dict[str, Any]:
         onn: The network.
 
     Returns:
-        JSON values: `structure`, `accuracy`, `margin`, `tolerance` (share of exact words by ε), `input_tolerance`.
+        JSON values: `structure`, `accuracy`, `margin`, `tolerance` (share of exact words by ε),
+        `input_tolerance`.
     """
     result = lattice_score(onn)
     return {
@@ -108,30 +109,18 @@ def measure(onn: Onn) -> dict[str, Any]:
     }
 
 
-def bundled(bits: int = 4, servers: int = 4) -> Path:
-    """Path of the network that ships for a task; 4 bits and 4 servers is the project's default.
-
-    Args:
-        bits: Bits of a word.
-        servers: Number of servers.
-
-    Raises:
-        ValueError: None ships for this task.
-    """
-    path = NETWORKS / f"average_{bits}bit_{servers}servers.npz"
-    if not path.is_file():
-        have = ", ".join(sorted(file.stem for file in NETWORKS.glob("*.npz")))
-        raise ValueError(f"no network ships for bits = {bits}, servers = {servers}, only {have}: train your own")
-    return path
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Make the networks named, or all, and write them into the package or a folder."""
     by_name = {recipe.name: recipe for recipe in recipes()}
     parser = argparse.ArgumentParser(description="Make the networks that ship again.")
-    parser.add_argument("names", nargs="*", choices=[*by_name, []], help="networks to make; all by default")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"any of {', '.join(by_name)}; all by default"
+    )
     parser.add_argument("--out", type=Path, default=NETWORKS, help="folder to write to")
     options = parser.parse_args(arguments)
+    for name in options.names:
+        if name not in by_name:
+            parser.error(f"there is no recipe {name!r}, only {', '.join(by_name)}")
     for name in options.names or by_name:
         onn = make(by_name[name], _report)
         onn.save(options.out / f"{name}.npz")

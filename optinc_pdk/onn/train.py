@@ -1,23 +1,23 @@
 """Hardware-aware training: a margin loss under the matrix and input errors that the chip will have.
 
-The loss is mean(max(|output - level| - allowance, 0)²): outputs need not be whole levels, only safely inside their
-decision interval, where plain mean squares stall. Every step draws several disturbed copies of the network, with the
-matrix error of the gauge (W + ε ‖W‖₂ G/√n at inputs and hidden signals of maximum 1), so that the gradient sees what
-the scaling of each signal costs.
+The loss is mean(max(|output - level| - allowance, 0)²): outputs need not be whole levels, only safely inside
+their decision interval, where plain mean squares stall. Every step draws several disturbed copies of the
+network, with the matrix error of the gauge (W + ε ‖W‖₂ G/√n at inputs and hidden signals of maximum 1), so
+that the gradient sees what the scaling of each signal costs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.averaging import Averaging
-from optinc_pdk.onn.gauge import gauge, hidden_maxima, lattice_score, tolerance
+from optinc_pdk.onn.gauge import lattice_score, tolerance
 from optinc_pdk.onn.network import Layer, Onn
+from optinc_pdk.onn.starts import balanced, gauge_scaled, without_small_units
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -98,62 +98,9 @@ class Schedule:
         if not 0.0 < self.rate < 1.0:
             raise ValueError(f"rate = {self.rate} must lie between 0 and 1")
         if not 0.0 <= self.allowance < 0.5:
-            raise ValueError(f"allowance = {self.allowance} must lie within 0 ... 0.5: 0.5 is a wrong decision")
-
-
-def random_start(task: Averaging, hidden: Sequence[int], seed: int) -> Onn:
-    """A network with random weights (He's initialization), in the gauge of the inputs.
-
-    Args:
-        task: The task.
-        hidden: Widths of the hidden layers.
-        seed: Seed of the generator.
-
-    Raises:
-        ValueError: A width is below 1.
-    """
-    if any(width < 1 for width in hidden):
-        raise ValueError(f"hidden = {tuple(hidden)} must be widths of at least 1")
-    rng = np.random.default_rng(seed)
-    widths = [task.groups, *hidden, task.symbols]
-    layers = []
-    for columns, rows in zip(widths, widths[1:], strict=False):
-        weight = rng.standard_normal((rows, columns)) * np.sqrt(2.0 / columns)
-        layers.append(Layer(weight, rng.uniform(-0.5, 0.5, rows)))
-    layers[0] = Layer(layers[0].weight / task.full_scale, layers[0].bias)
-    return Onn(tuple(layers), task)
-
-
-def widen(onn: Onn, hidden: Sequence[int]) -> Onn:
-    """The same function with more units: the ones that weigh most are split into two of half the weight each.
-
-    The two halves' errors are independent, so their sum errs less.
-
-    Args:
-        onn: The network to start from.
-        hidden: Widths of the hidden layers, none below the network's.
-
-    Returns:
-        The wider network, scaled to the gauge.
-
-    Raises:
-        ValueError: The number of layers differs, or a width is too small.
-    """
-    have = onn.structure[1:-1]
-    if len(hidden) != len(have) or any(want < width for want, width in zip(hidden, have, strict=False)):
-        raise ValueError(f"hidden = {tuple(hidden)} must have as many layers as {have} and be nowhere narrower")
-    scaled = gauge_scaled(onn)
-    weights = [layer.weight.copy() for layer in scaled.layers]
-    biases = [layer.bias.copy() for layer in scaled.layers]
-    for i, width in enumerate(hidden):
-        while len(biases[i]) < width:
-            unit = int(np.argmax((weights[i + 1] ** 2).sum(axis=0)))
-            weights[i + 1][:, unit] /= 2.0
-            weights[i + 1] = np.column_stack([weights[i + 1], weights[i + 1][:, unit]])
-            weights[i] = np.vstack([weights[i], weights[i][unit]])
-            biases[i] = np.append(biases[i], biases[i][unit])
-    layers = tuple(Layer(weight, bias) for weight, bias in zip(weights, biases, strict=True))
-    return replace(onn, layers=layers, factor=())
+            raise ValueError(
+                f"allowance = {self.allowance} must lie within 0 ... 0.5: 0.5 is a wrong decision"
+            )
 
 
 def train(
@@ -162,14 +109,15 @@ def train(
     """Train on from a network; needs PyTorch (the extra `train`).
 
     Args:
-        start: The network to start from: `carry_chain`, `widen` of it, or `random_start`.
+        start: The network to start from, such as `carry_chain` or `random_start`.
         schedule: How to train.
         seed: Seed of all draws.
         progress: Called at every evaluation.
 
     Returns:
-        The best network seen, `start` included: a margin of at least 0.15 before none, then the higher tolerance to
-        the schedule's matrix error, then the higher margin. Scaled to the gauge; weights in float64.
+        The best network seen, `start` included: a margin of at least 0.15 before none, then the higher
+        tolerance to the schedule's matrix error, then the higher margin. Scaled to the gauge; weights in
+        float64.
     """
     best, best_rank = gauge_scaled(start), (False, -1.0, -1.0)
     trainer = _Trainer(best, schedule, seed)
@@ -193,50 +141,6 @@ def train(
         if step < schedule.steps:
             losses.append(trainer.step(step))
     return replace(best, layers=gauge_scaled(best).layers, factor=())
-
-
-def gauge_scaled(onn: Onn) -> Onn:
-    """The same function with hidden signals of maximum 1 over the lattice and without dead units; inputs stay raw."""
-    gauged = gauge(onn)
-    first, *others = gauged.layers
-    layers = (Layer(first.weight / gauged.scales[0], first.bias), *others)
-    return replace(onn, layers=layers, factor=())
-
-
-def balanced(onn: Onn, sweeps: int = 20) -> Onn:
-    """The same function with every hidden unit's incoming and outgoing weights of equal norm.
-
-    Adam moves all weights at one rate, so they should be of one size.
-    """
-    weights = [layer.weight.copy() for layer in onn.layers]
-    biases = [layer.bias.copy() for layer in onn.layers]
-    for _ in range(sweeps):
-        for i in range(len(weights) - 1):
-            incoming = np.sqrt((weights[i] ** 2).sum(axis=1) + biases[i] ** 2)
-            outgoing = np.sqrt((weights[i + 1] ** 2).sum(axis=0))
-            scale = np.sqrt(np.maximum(outgoing, 1e-3) / np.maximum(incoming, 1e-3))
-            weights[i] *= scale[:, None]
-            biases[i] *= scale
-            weights[i + 1] /= scale
-    layers = tuple(Layer(weight, bias) for weight, bias in zip(weights, biases, strict=True))
-    return replace(onn, layers=layers)
-
-
-def without_small_units(onn: Onn, limit: float) -> Onn:
-    """The network without the hidden units whose maximum over the lattice is below `limit`.
-
-    The gauge would scale such a unit up and with it the errors of its layer, for next to no effect.
-    """
-    alive = [np.flatnonzero(top >= limit) for top in hidden_maxima(onn)]
-    rows = [*alive, np.arange(onn.task.symbols)]
-    columns = [np.arange(onn.task.groups), *alive]
-    if any(units.size == 0 for units in alive):
-        return onn
-    layers = tuple(
-        Layer(layer.weight[np.ix_(row, column)], layer.bias[row])
-        for layer, row, column in zip(onn.layers, rows, columns, strict=True)
-    )
-    return replace(onn, layers=layers)
 
 
 class _Trainer:
@@ -265,7 +169,7 @@ class _Trainer:
         return tensor
 
     def network(self) -> Onn:
-        """The parameters, averaged over the last steps to calm the draws' noise, as a network with raw inputs, in float64."""
+        """The parameters, averaged over the last steps to calm the draws, as a network with raw inputs."""
         values = [value.numpy().astype(np.float64) for value in self.averages]
         weights, biases = values[: len(self.weights)], values[len(self.weights) :]
         weights[0] = weights[0] / self.start.task.full_scale
@@ -301,7 +205,7 @@ class _Trainer:
         return float(loss.detach())
 
     def _find_extremes(self) -> None:
-        """Per hidden layer, the lattice points where its units are largest; between updates they hardly move."""
+        """The lattice points where its units are largest; they hardly move between updates."""
         torch = self.torch
         self.extremes = []
         with torch.no_grad():

@@ -98,11 +98,11 @@ def outline(design: Design, rule: OutlineRule) -> kdb.Region:
     if not shapes:
         return everywhere(design)
     sizes = [(design.dbu(width), design.dbu(height)) for width, height in rule.dies_um]
-    if (
-        len(shapes) == 1
-        and shapes[0].is_box()
-        and (shapes[0].bbox().width(), shapes[0].bbox().height()) in sizes
-    ):
+    box = shapes[0].bbox()
+    size = (box.width(), box.height())
+    larger = any(size[i] > max(die[i] for die in sizes) for i in (0, 1))
+    in_reticle = all(size[i] <= design.dbu(rule.reticle_um[i]) for i in (0, 1))
+    if len(shapes) == 1 and shapes[0].is_box() and (size in sizes or (larger and in_reticle)):
         return kdb.Region()
     return kdb.Region(shapes)
 

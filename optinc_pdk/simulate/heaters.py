@@ -16,7 +16,11 @@ Floats = NDArray[np.float64]
 
 
 def heater_phases(
-    structure: Structure, drive: Bias | Mapping[str, float], process: Process, *, unbiased: float | None = None
+    structure: Structure,
+    drive: Bias | Mapping[str, float],
+    process: Process,
+    *,
+    unbiased: float | None = None,
 ) -> Floats:
     """The phase of every heater.
 
@@ -26,7 +30,8 @@ def heater_phases(
             ``wire_ohm``, as extracted from a layout) and whose intended phases count where it has none; or
             phases in rad by pad label.
         process: Process of the cards.
-        unbiased: Phase of heaters without channel, or whose channel the drive lacks; left out, they are an error.
+        unbiased: Phase of heaters without channel, or whose channel the drive lacks; left out, they are an
+            error.
 
     Returns:
         (heaters,) phases in rad.
@@ -51,7 +56,9 @@ def heaters(circuit: Circuit, instances: NDArray[np.int64], device: str, process
     """
     for column in ("resistance_ohm", "wire_ohm"):
         if column not in circuit.settings:
-            raise ValueError(f"circuit {circuit.name!r} has no column {column!r}; extract it from a layout first")
+            raise ValueError(
+                f"circuit {circuit.name!r} has no column {column!r}; extract it from a layout first"
+            )
     return Heater(
         power_pi_w=process.device(device).parameter("power_pi_w"),
         resistance_ohm=circuit.settings["resistance_ohm"][instances],

@@ -1,7 +1,8 @@
 """Light through the network: the chip by its S-matrix between fibres, the board by its activations.
 
-All sources are phase-locked, with phase 0 at their fibre: the carrier with amplitude 1, every modulator with its own
-amplitude of at most 1. What a modulator of a later layer sends back into an earlier one is part of the sum too.
+All sources are phase-locked, with phase 0 at their fibre: the carrier with amplitude 1, every modulator with
+its own amplitude of at most 1. What a modulator of a later layer sends back into an earlier one is part of
+the sum too.
 """
 
 from __future__ import annotations
@@ -44,10 +45,9 @@ class Reception:
 
 @dataclass(frozen=True, eq=False)
 class _Layer:
-    """One hidden layer's fibres and electronics; n neurons, F sources."""
+    """One hidden layer's electronics, n neurons, and (F, 4 n) real S from F sources: Re and Im of plus and minus."""
 
-    plus: Complexes
-    minus: Complexes
+    detect: Floats
     gain: Floats
     offset: Floats
     balance: Floats
@@ -107,11 +107,12 @@ def _layers(
         missing = [neuron.label for neuron in mine if neuron.label not in bias.activations]
         if missing:
             raise NetlistError(f"the bias has no activation for neuron {missing[0]!r}")
+        plus = scattering.between([n.plus for n in mine], sources)[wavelength].T
+        minus = scattering.between([n.minus for n in mine], sources)[wavelength].T
         electronics = [bias.activations[neuron.label] for neuron in mine]
         layers.append(
             _Layer(
-                plus=scattering.between([n.plus for n in mine], sources)[wavelength].T,
-                minus=scattering.between([n.minus for n in mine], sources)[wavelength].T,
+                detect=np.hstack([plus.real, plus.imag, minus.real, minus.imag]),
                 gain=np.array([e.gain for e in electronics]),
                 offset=np.array([e.offset for e in electronics]),
                 balance=np.array([e.balance for e in electronics]),
@@ -125,8 +126,8 @@ def _layers(
 def _settle(inputs: Floats, layers: list[_Layer], sources: int) -> tuple[Floats, list[Floats]]:
     """Amplitudes of all sources, (B, sources), and each layer's modulators before saturation.
 
-    One pass is the network itself; reflections let later modulators reach earlier detectors, so passes go on until
-    nothing changes.
+    One pass is the network itself; reflections let later modulators reach earlier detectors, so passes go on
+    until nothing changes.
     """
     light = np.zeros((inputs.shape[0], sources))
     light[:, 0] = 1.0
@@ -148,7 +149,8 @@ def _settle(inputs: Floats, layers: list[_Layer], sources: int) -> tuple[Floats,
 
 
 def _activate(layer: _Layer, light: Floats) -> Floats:
-    plus, minus = light @ layer.plus, light @ layer.minus
-    detected = plus.real**2 + plus.imag**2 - layer.balance * (minus.real**2 + minus.imag**2)
+    power = (light @ layer.detect) ** 2
+    real_plus, imag_plus, real_minus, imag_minus = np.split(power, 4, axis=1)
+    detected = real_plus + imag_plus - layer.balance * (real_minus + imag_minus)
     driven: Floats = layer.gain * np.maximum(detected + layer.offset, 0.0)
     return driven

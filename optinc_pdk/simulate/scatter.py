@@ -81,17 +81,18 @@ class Solution:
         out: Complexes = self.leaving @ fields
         return out
 
-    def derivative(self, out: Complexes, into: Complexes) -> Complexes:
-        """dS[o, i]/dphase of every heater, (H, O, I), exact.
+    def derivative(self, out: Complexes, into: Complexes, heaters: Ints) -> Complexes:
+        """dS[o, i]/dphase of h heaters, (h, O, I), exact.
 
-        S[o, i] depends on one heater through its two-port alone, so the derivative is the adjoint field of o times
-        the change of the two-port times the field of i; one product for each direction of light.
+        S[o, i] depends on one heater through its two-port alone, so the derivative is the adjoint field of o
+        times the change of the two-port times the field of i; one product for each direction of light.
 
         Args:
-            out: (H, 2, O) fields at the heaters' ports (:meth:`at_heaters`) for light in each output.
-            into: (H, 2, I) the same for each input.
+            out: (h, 2, O) fields at the heaters' ports (:meth:`at_heaters`) for light in each output.
+            into: (h, 2, I) the same for each input.
+            heaters: (h,) their numbers.
         """
-        slope = 1j * self.heated[:, np.newaxis, np.newaxis]
+        slope = 1j * self.heated[heaters, np.newaxis, np.newaxis]
         there = out[:, 1, :, np.newaxis] * into[:, 0, np.newaxis, :]
         back = out[:, 0, :, np.newaxis] * into[:, 1, np.newaxis, :]
         product: Complexes = slope * (there + back)
@@ -113,7 +114,8 @@ def scattering(
     """S-parameters between all fibres of a circuit.
 
     Args:
-        circuit: Flat or hierarchical; guides have their lengths where it comes from a layout and none otherwise.
+        circuit: Flat or hierarchical; guides have their lengths where it comes from a layout and none
+            otherwise.
         drive: A bias or phases in rad by pad label, see :func:`optinc_pdk.simulate.heaters.heater_phases`.
         wavelengths_nm: (W,) wavelengths, or one.
         process: Process of the cards.

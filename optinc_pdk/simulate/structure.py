@@ -147,8 +147,10 @@ def _refuse_open_ports(
     inside = partner != UNCONNECTED
     for label, port in zip(labels, fibre.tolist(), strict=True):
         if inside[port]:
-            raise NetlistError(f"{flat.name}: {flat.port_name(int(ports[port]))} is joined inside and is "
-                f"fibre {label!r} at once; free one of them")
+            raise NetlistError(
+                f"{flat.name}: {flat.port_name(int(ports[port]))} is joined inside and is "
+                f"fibre {label!r} at once; free one of them"
+            )
     inside[fibre] = True
     if not inside.all():
         first = int(ports[np.flatnonzero(~inside)[0]])

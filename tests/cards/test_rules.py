@@ -92,4 +92,6 @@ def test_the_process_has_its_rules_and_marks_defaults() -> None:
 def test_every_die_of_the_process_is_a_legal_outline() -> None:
     process = load_process()
     (outline,) = (rule for rule in process.rules if isinstance(rule, OutlineRule))
-    assert {(float(die.width_um), float(die.height_um)) for die in process.dies} <= set(outline.dies_um)
+    sizes = {die.fit: (float(die.width_um), float(die.height_um)) for die in process.dies}
+    assert sizes["fits one die"] in outline.dies_um
+    assert sizes["fits one reticle"] == outline.reticle_um

@@ -1,4 +1,4 @@
-"""Weight files: what is written comes back byte for byte, and what is unusable is refused by name, fault and mend."""
+"""Weight files: what is written comes back byte for byte, what is unusable is refused with fault and mend."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import json
 import os
 import pickle
 import struct
+import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn import Layer, Onn, WeightsError, carry_chain
@@ -33,6 +36,15 @@ def contents(**changes: Any) -> dict[str, Any]:
     }
     arrays |= changes
     return {key: value for key, value in arrays.items() if value is not None}
+
+
+def sound() -> bytes:
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **contents())
+    return buffer.getvalue()
+
+
+SOUND = sound()
 
 
 def npy(array: np.ndarray, **options: Any) -> bytes:
@@ -62,7 +74,9 @@ def refused(path: Path, *parts: str) -> str:
 
 def test_save_and_load_give_the_same_network_and_the_same_bytes(tmp_path: Path) -> None:
     chain = carry_chain(Averaging(4, 4, 2))
-    onn = Onn(chain.layers, chain.task, ("svd", ("approx", 3), ("approx", 2)), {"recipe": "test", "margin": 0.5})
+    onn = Onn(
+        chain.layers, chain.task, ("svd", ("approx", 3), ("approx", 2)), {"recipe": "test", "margin": 0.5}
+    )
     onn.save(tmp_path / "a.npz")
     again = Onn.load(tmp_path / "a.npz")
     assert (again.task, again.factor, again.card) == (onn.task, onn.factor, onn.card)
@@ -110,7 +124,10 @@ def test_factor_in_its_three_spellings(tmp_path: Path) -> None:
         ({"layers.1.weight": np.ones((4, 3)), "layers.1.bias": np.ones(4)}, ("4 outputs", "2 symbols")),
         ({"layers.0.weight": np.ones((0, 2)), "layers.0.bias": np.ones(0)}, ("shape (0, 2)",)),
         ({"layers.0.bias": None}, ("no layers.0.bias",)),
-        ({"layers.3.weight": np.ones((2, 2)), "layers.3.bias": np.ones(2)}, ("no layers.2.weight", "without gaps")),
+        (
+            {"layers.3.weight": np.ones((2, 2)), "layers.3.bias": np.ones(2)},
+            ("no layers.2.weight", "without gaps"),
+        ),
         ({f"layers.{i}.{part}": None for i in (0, 1) for part in ("weight", "bias")}, ("no layers",)),
         ({"layers.00.weight": np.ones((2, 2))}, ("unknown key 'layers.00.weight'",)),
         ({"weights": np.ones(2)}, ("unknown key 'weights'", "allowed are")),
@@ -135,7 +152,9 @@ def test_factor_in_its_three_spellings(tmp_path: Path) -> None:
         ({"card": "[]"}, ("card is a JSON list",)),
     ],
 )
-def test_files_against_the_contract_are_refused(tmp_path: Path, changes: dict[str, Any], parts: tuple[str, ...]) -> None:
+def test_files_against_the_contract_are_refused(
+    tmp_path: Path, changes: dict[str, Any], parts: tuple[str, ...]
+) -> None:
     path = tmp_path / "weights.npz"
     np.savez(path, **contents(**changes))
     refused(path, *parts)
@@ -179,26 +198,26 @@ def test_pickles_are_refused_and_never_run(tmp_path: Path) -> None:
 
 def test_hostile_archives_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "weights.npz"
-    sound = [(f"{key}.npy", npy(np.asarray(value))) for key, value in contents().items()]
+    members = [(f"{key}.npy", npy(np.asarray(value))) for key, value in contents().items()]
     for name in ("../evil.npy", "/evil.npy", "a/b.npy", "..\\evil.npy", ".npy"):
-        refused(archive(path, [*sound, (name, b"")]), repr(name), "names a folder")
-    refused(archive(path, [*sound, ("evil.txt", b"")]), "'evil.txt' is no .npy array")
+        refused(archive(path, [*members, (name, b"")]), repr(name), "names a folder")
+    refused(archive(path, [*members, ("evil.txt", b"")]), "'evil.txt' is no .npy array")
     with pytest.warns(UserWarning, match="Duplicate name"):
-        archive(path, [*sound, sound[0]])
+        archive(path, [*members, members[0]])
     refused(path, "'layers.0.weight.npy' occurs twice")
-    bomb = [*sound, ("layers.2.weight.npy", bytes(300 * 2**20))]
+    bomb = [*members, ("layers.2.weight.npy", bytes(300 * 2**20))]
     refused(archive(path, bomb, zipfile.ZIP_DEFLATED), "unpacks to", "the limit is 268435456")
     assert path.stat().st_size < 2**20
     monkeypatch.setattr(npz_module, "MAX_BYTES", 1000)
-    refused(archive(path, sound), "larger than the limit of 1000 bytes")
+    refused(archive(path, members), "larger than the limit of 1000 bytes")
 
 
 def test_archives_that_lie_about_their_members_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "weights.npz"
-    sound = {f"{key}.npy": npy(np.asarray(value)) for key, value in contents().items()}
+    members = {f"{key}.npy": npy(np.asarray(value)) for key, value in contents().items()}
 
     def with_first(data: bytes) -> Path:
-        return archive(path, list((sound | {"layers.0.weight.npy": data}).items()))
+        return archive(path, list((members | {"layers.0.weight.npy": data}).items()))
 
     header = npy(np.ones((3, 2)))
     refused(with_first(header[:-8]), "declares (3, 2) of float64, 48 bytes, but has 40")
@@ -212,16 +231,35 @@ def test_archives_that_lie_about_their_members_are_refused(tmp_path: Path) -> No
     path.write_bytes(data.replace(struct.pack("<L", 10**6), struct.pack("<L", 200)))
     refused(path, "is not a sound .npz archive")
     # One flipped bit in the weights.
-    data = bytearray(archive(path, list(sound.items())).read_bytes())
+    data = bytearray(archive(path, list(members.items())).read_bytes())
     data[200] ^= 1
     path.write_bytes(bytes(data))
     refused(path)
     # An encrypted member.
-    data = bytearray(archive(path, list(sound.items())).read_bytes())
+    data = bytearray(archive(path, list(members.items())).read_bytes())
     data[6] |= 1
     data[data.index(b"PK\x01\x02") + 8] |= 1
     path.write_bytes(bytes(data))
     refused(path, "is not a sound .npz archive")
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2**20), st.integers(0, 255)), min_size=1, max_size=4))
+def test_damaged_archives_load_or_are_refused_but_never_fail_otherwise(
+    changes: list[tuple[int, int]],
+) -> None:
+    data = bytearray(SOUND)
+    for place, value in changes:
+        data[place % len(data)] = value
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "weights.npz"
+        path.write_bytes(bytes(data))
+        try:
+            onn = Onn.load(path)
+        except WeightsError as fault:
+            assert str(fault).startswith(str(path))
+        else:
+            assert onn.structure == (2, 3, 2)
 
 
 @pytest.mark.parametrize("length", [0, 10, 100, 500, 900])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,7 +18,7 @@ TASK = Averaging(4, 4, 2)
 def random_network(seed: int) -> Onn:
     rng = np.random.default_rng(seed)
     widths = (2, 5, 4, 2)
-    layers = [Layer(rng.normal(size=(m, n)), rng.normal(size=m)) for n, m in zip(widths, widths[1:], strict=False)]
+    layers = [Layer(rng.normal(size=(m, n)), rng.normal(size=m)) for n, m in pairwise(widths)]
     return Onn(tuple(layers), TASK)
 
 
@@ -35,7 +37,9 @@ def test_gauge_keeps_the_function_and_scales_signals_to_one(seed: int) -> None:
     np.testing.assert_allclose(gauged.forward(points), onn.forward(points), atol=1e-9)
     np.testing.assert_array_equal(gauged.scales[0], [3.0, 3.0])
     signal = points / 3.0
-    for layer, kept, scale, raw in zip(gauged.layers[:-1], gauged.kept, gauged.scales[1:], hidden, strict=True):
+    for layer, kept, scale, raw in zip(
+        gauged.layers[:-1], gauged.kept, gauged.scales[1:], hidden, strict=True
+    ):
         signal = np.maximum(signal @ layer.weight.T + layer.bias, 0.0)
         np.testing.assert_allclose(signal.max(axis=0), 1.0)
         np.testing.assert_allclose(signal * scale, raw[:, kept], atol=1e-9)
@@ -82,12 +86,13 @@ def test_tolerance_draws_the_matrix_error_of_the_architecture() -> None:
     # One output level decided at 0.5 by one weight: P(exact) follows from the normal distribution.
     task = Averaging(2, 1, 1)
     onn = Onn((Layer(np.array([[1.0]]), np.zeros(1)),), task)
-    # In the gauge W = 3 and the output is W x, x = 0, 1/3, 2/3, 1: the error of level 3 is 3 ε G, of level 2 2 ε G.
-    # Level 3 has no upper threshold, and level 0 carries no error.
+    # In the gauge W = 3 and the output is W x, x = 0, 1/3, 2/3, 1: the error of level 3 is 3 ε G, of level 2
+    # 2 ε G. Level 3 has no upper threshold, and level 0 carries no error.
     epsilon = 0.25
-    rng = np.random.default_rng(0)
-    noise = rng.standard_normal(200_000) * epsilon
-    expected = np.mean([1.0, np.mean(abs(noise) < 0.5), np.mean(abs(2 * noise) < 0.5), np.mean(3 * noise > -0.5)])
+    noise = np.random.default_rng(0).standard_normal(200_000) * epsilon
+    expected = np.mean(
+        [1.0, np.mean(abs(noise) < 0.5), np.mean(abs(2 * noise) < 0.5), np.mean(3 * noise > -0.5)]
+    )
     assert tolerance(onn, epsilon, draws=4000) == pytest.approx(expected, abs=0.015)
 
 

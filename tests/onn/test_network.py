@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ TASK = Averaging(4, 4, 2)
 
 def network(*widths: int, factor: tuple = (), task: Averaging = TASK) -> Onn:
     rng = np.random.default_rng(7)
-    layers = [Layer(rng.normal(size=(m, n)), rng.normal(size=m)) for n, m in zip(widths, widths[1:], strict=False)]
+    layers = [Layer(rng.normal(size=(m, n)), rng.normal(size=m)) for n, m in pairwise(widths)]
     return Onn(tuple(layers), task, factor)
 
 
@@ -84,6 +85,7 @@ def test_networks_that_do_not_fit_are_refused() -> None:
 
 
 def test_import_needs_no_training_and_no_format_library() -> None:
-    code = "import sys, optinc_pdk.onn; print(sorted({'torch', 'onnx', 'safetensors', 'scipy'} & set(sys.modules)))"
+    heavy = "{'torch', 'onnx', 'safetensors', 'scipy'}"
+    code = f"import sys, optinc_pdk.onn; print(sorted({heavy} & set(sys.modules)))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

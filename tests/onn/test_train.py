@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn import Layer, Onn, carry_chain, gauge, lattice_score, tolerance
-from optinc_pdk.onn.train import Progress, Schedule, random_start, train, widen, without_small_units
+from optinc_pdk.onn.starts import balanced, random_start, without_small_units
+from optinc_pdk.onn.train import Progress, Schedule, train
 
 TASK = Averaging(4, 4, 2)
 SHORT = Schedule(steps=300, noise=1e-3, rate=1e-2, copies=16, batch=64, evaluations=3)
@@ -49,16 +52,13 @@ def test_a_start_that_is_best_is_kept() -> None:
     assert lattice_score(kept).margin == pytest.approx(0.5, abs=1e-9)
 
 
-def test_widening_keeps_the_function_and_lowers_the_output_norm() -> None:
+def test_balancing_keeps_the_function_and_evens_the_weights() -> None:
     start = carry_chain(TASK)
-    wide = widen(start, (8, 12))
-    assert wide.structure == (2, 8, 12, 2)
-    np.testing.assert_allclose(wide.forward(TASK.lattice()), start.forward(TASK.lattice()), atol=1e-9)
-    norms = [np.linalg.norm(gauge(onn).layers[-1].weight, 2) for onn in (wide, start)]
-    assert norms[0] < norms[1]
-    for hidden in ((8,), (5, 12)):
-        with pytest.raises(ValueError, match="hidden = "):
-            widen(start, hidden)
+    even = balanced(start)
+    np.testing.assert_allclose(even.forward(TASK.lattice()), start.forward(TASK.lattice()), atol=1e-9)
+    for layer, above in itertools.pairwise(even.layers):
+        incoming = np.hypot(np.linalg.norm(layer.weight, axis=1), layer.bias)
+        np.testing.assert_allclose(incoming, np.linalg.norm(above.weight, axis=0), rtol=1e-3)
 
 
 def test_small_units_are_dropped() -> None:

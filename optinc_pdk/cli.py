@@ -1,0 +1,342 @@
+"""The command line. Every command imports what it needs itself, so that ``--help`` answers at once."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from optinc_pdk.files import InputError
+
+if TYPE_CHECKING:
+    from optinc_pdk.circuit import Bias
+    from optinc_pdk.flow import Build
+
+PASSED, FAILED, UNUSABLE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
+DEFAULT = "soi220"
+
+app = typer.Typer(
+    help="From trained weights to a signed-off photonic chip that computes a quantized average.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Weights = Annotated[Path, typer.Argument(help="Weight file: .npz, .safetensors or .onnx.")]
+Gds = Annotated[Path, typer.Argument(help="Layout, GDS2 or OASIS.")]
+Netlist = Annotated[Path, typer.Argument(help="Netlist, .pic.yml.")]
+BiasFile = Annotated[Path, typer.Option("--bias", help="Bias file, .bias.yml.")]
+Out = Annotated[Path | None, typer.Option("-o", "--output", help="File to write; beside the input by default.")]
+ProcessName = Annotated[str, typer.Option("--process", help="Process name, or a folder with process cards.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Bits = Annotated[int | None, typer.Option(help="Bits of a word; for files that carry no task.")]
+Servers = Annotated[int | None, typer.Option(help="Number of servers; for files that carry no task.")]
+Groups = Annotated[int | None, typer.Option(help="Number of network inputs; for files that carry no task.")]
+
+
+@app.command()
+def build(
+    weights: Annotated[Path | None, typer.Argument(help="Weight file; the bundled 4-bit network if left out.")] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the chip's files.")] = Path("gds_out"),
+    name: Annotated[str | None, typer.Option(help="Chip name; the weight file's stem by default.")] = None,
+    process: ProcessName = DEFAULT,
+    bits: Bits = None,
+    servers: Servers = None,
+    groups: Groups = None,
+    as_json: Json = False,
+) -> None:
+    """Build a chip from trained weights and check it: layout, rules, netlist, function."""
+    from optinc_pdk import flow
+    from optinc_pdk.onn import Onn
+
+    with _progress(flow.STAGES) as watch:
+        source: Path | Onn | None = weights
+        if weights is not None and (bits, servers, groups) != (None, None, None):
+            source = Onn.load(weights, bits, servers, groups)
+            name = weights.stem if name is None else name
+        done = flow.build(source, output, name, process, watch)
+    if as_json:
+        print(done.report.to_json(), end="")
+    else:
+        _summary(done)
+    raise typer.Exit(PASSED if done.passed else FAILED)
+
+
+@app.command()
+def factor(
+    weights: Weights, bits: Bits = None, servers: Servers = None, groups: Groups = None, as_json: Json = False
+) -> None:
+    """Factor the matrices of a network: errors, MZIs, phase shifters."""
+    from optinc_pdk.onn import Onn
+    from optinc_pdk.report.tables import factor_rows, factor_table
+
+    rows = factor_rows(Onn.load(weights, bits, servers, groups))
+    if as_json:
+        print(json.dumps({"schema": 1, "layers": rows}, indent=2))
+    else:
+        _print(factor_table(rows))
+
+
+@app.command()
+def drc(
+    gds: Gds,
+    bias: Annotated[Path | None, typer.Option(help="Bias file, for rules on currents.")] = None,
+    output: Out = None,
+    process: ProcessName = DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Check design rules; writes a .drc.lyrdb marker database."""
+    from optinc_pdk.cards import load_process
+    from optinc_pdk.circuit import read_bias
+    from optinc_pdk.report.tables import drc_rows, drc_table
+    from optinc_pdk.signoff.drc import run_drc
+    from optinc_pdk.signoff.lyrdb import write_lyrdb
+
+    card = load_process(process)
+    if bias is not None:
+        read_bias(bias)
+    result = run_drc(gds, card.rules, card.gds_layers)
+    write_lyrdb(result, output or gds.with_suffix(".drc.lyrdb"))
+    rows = drc_rows(result)
+    if as_json:
+        print(json.dumps({"schema": 1, "violations": result.violations, "rules": rows}, indent=2))
+    else:
+        _print(drc_table(rows))
+        print(f"{result.violations} violations of {len(result.rules)} rules")
+    raise typer.Exit(FAILED if result.violations else PASSED)
+
+
+@app.command()
+def lvs(
+    gds: Gds, netlist: Netlist, output: Out = None, process: ProcessName = DEFAULT, as_json: Json = False
+) -> None:
+    """Compare the circuit extracted from a layout with the netlist; writes .lvs.json."""
+    from optinc_pdk.cards import load_process
+    from optinc_pdk.circuit import read_netlist
+    from optinc_pdk.extract import extract
+    from optinc_pdk.files import write_json
+    from optinc_pdk.report.collect import difference_line
+    from optinc_pdk.signoff.lvs import compare, write_lvs_lyrdb
+
+    card, reference = load_process(process), read_netlist(netlist)
+    result = compare(reference, extract(gds, card), card)
+    path = output or gds.with_suffix(".lvs.json")
+    write_json(path, result.to_json())
+    write_lvs_lyrdb(result, gds, path.with_suffix(".lyrdb"))
+    if as_json:
+        print(json.dumps(result.to_json(), indent=2))
+    else:
+        for difference in result.differences:
+            print(difference_line(difference))
+        verdict = "match" if result.match else "NO match"
+        print(f"{verdict}: {result.devices} devices and {result.nets} nets agree, {result.total_differences} differences")
+    raise typer.Exit(PASSED if result.match else FAILED)
+
+
+@app.command()
+def simulate(
+    source: Annotated[Path, typer.Argument(help="Layout (extracted first) or netlist.")],
+    bias: BiasFile,
+    wavelengths: Annotated[
+        str | None, typer.Option(help="Wavelengths in nm: one, a list 1549,1550 or a range 1540:1560:5.")
+    ] = None,
+    output: Out = None,
+    process: ProcessName = DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """S-matrices of the linear blocks as the bias drives them; writes .s.npz."""
+    from optinc_pdk.cards import load_process
+    from optinc_pdk.simulate.files import block_scattering, parse_wavelengths, write_scattering
+
+    card = load_process(process)
+    wanted = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
+    blocks = block_scattering(_circuit(source, process), _bias(bias, process), wanted, card)
+    path = output or source.with_name(f"{_stem(source)}.s.npz")
+    write_scattering(wanted, blocks, path)
+    shapes = [{"ports": len(block.labels), "shape": list(block.s.shape)} for block in blocks]
+    if as_json:
+        print(json.dumps({"schema": 1, "file": str(path), "wavelengths_nm": wanted.tolist(), "blocks": shapes}))
+    else:
+        print(f"{path}: {len(wanted)} wavelengths, " + ", ".join(f"{shape['ports']} ports" for shape in shapes))
+
+
+@app.command()
+def check(
+    weights: Weights,
+    gds: Gds,
+    netlist: Netlist,
+    bias: BiasFile,
+    output: Out = None,
+    process: ProcessName = DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Check the function of the extracted layout, every word; writes .function.npz."""
+    from optinc_pdk.cards import load_process
+    from optinc_pdk.circuit import read_netlist
+    from optinc_pdk.extract import extract
+    from optinc_pdk.onn import Onn
+    from optinc_pdk.report.collect import function_findings, function_numbers
+    from optinc_pdk.signoff.function import check_function, write_function
+
+    card, task = load_process(process), Onn.load(weights).task
+    board = read_netlist(netlist).board
+    if board is None:
+        raise InputError(f"{netlist}: it has no board under info.board; give the netlist of a whole chip")
+    drive = _bias(bias, process)
+    with _progress(("extract", "function")) as watch:
+        watch("extract")
+        circuit = extract(gds, card).circuit
+        watch("function")
+        result = check_function(circuit, board, drive, task, card)
+    write_function(result, output or gds.with_suffix(".function.npz"))
+    if as_json:
+        print(json.dumps({"schema": 1} | (function_numbers(result) or {}), indent=2))
+    else:
+        print(f"{result.exact:,}/{result.inputs:,} words exact, margin {result.margin:.3f} levels")
+        for line in function_findings(result):
+            print(line)
+    raise typer.Exit(PASSED if result.passed else FAILED)
+
+
+@app.command()
+def synth(
+    bits: Annotated[int, typer.Option(help="Bits of a word.")],
+    servers: Annotated[int, typer.Option(help="Number of servers.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Weight file to write, .npz.")],
+) -> None:
+    """Write an exact network in closed form, one input per symbol."""
+    from optinc_pdk.averaging import Averaging
+    from optinc_pdk.onn import carry_chain
+
+    onn = carry_chain(_task(Averaging, bits, servers))
+    onn.save(output)
+    print(f"{output}: {'-'.join(map(str, onn.structure))}")
+
+
+@app.command()
+def train(
+    bits: Annotated[int, typer.Option(help="Bits of a word.")],
+    servers: Annotated[int, typer.Option(help="Number of servers.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Weight file to write, .npz.")],
+    steps: Annotated[int, typer.Option(help="Optimizer steps.")] = 20_000,
+    noise: Annotated[float, typer.Option(help="Matrix error in training, relative to the 2-norm.")] = 3e-3,
+    seed: Annotated[int, typer.Option(help="Seed of the generator.")] = 0,
+) -> None:
+    """Train a network for tolerance, from the closed form on; needs the extra 'train'."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from optinc_pdk.averaging import Averaging
+    from optinc_pdk.onn import carry_chain, lattice_score
+    from optinc_pdk.onn.train import Schedule
+    from optinc_pdk.onn.train import Progress as State
+    from optinc_pdk.onn.train import train as run
+
+    start = carry_chain(_task(Averaging, bits, servers))
+    try:
+        schedule = Schedule(steps=steps, noise=noise)
+    except ValueError as fault:
+        raise InputError(str(fault)) from fault
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("training", total=steps)
+
+        def watch(state: State) -> None:
+            words = f"training: {state.accuracy:.2%} exact, margin {state.margin:.3f}, {state.tolerance:.2%} under noise"
+            bar.update(task, completed=state.step, description=words)
+
+        onn = run(start, schedule, seed, watch)
+    score = lattice_score(onn)
+    onn.save(output)
+    print(f"{output}: {'-'.join(map(str, onn.structure))}, {score.accuracy:.2%} exact, margin {score.margin:.3f} levels")
+    raise typer.Exit(PASSED if score.exact == score.inputs else FAILED)
+
+
+def main() -> None:
+    """Run a command; errors become one line and an exit code."""
+    try:
+        app(standalone_mode=True)
+    except InputError as fault:
+        print(f"optinc: {fault}", file=sys.stderr)
+        sys.exit(UNUSABLE)
+    except KeyboardInterrupt:
+        print("optinc: interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+    except OSError as fault:
+        print(f"optinc: {fault.filename or ''}: {fault.strerror}; check the path and its permissions", file=sys.stderr)
+        sys.exit(UNUSABLE)
+    except Exception:
+        import traceback
+
+        traceback.print_exc()
+        print("optinc: internal error; please report it with the lines above", file=sys.stderr)
+        sys.exit(INTERNAL)
+
+
+@contextmanager
+def _progress(stages: tuple[str, ...]) -> Iterator[Callable[[str], None]]:
+    """A bar over the stages on stderr; silent where stderr is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description:>9}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=len(stages))
+
+        def watch(stage: str) -> None:
+            bar.update(task, description=stage, completed=stages.index(stage))
+
+        yield watch
+
+
+def _summary(done: Build) -> None:
+    from optinc_pdk.report.tables import summary_table
+
+    _print(summary_table(done.report))
+    for line in done.findings:
+        print(line, file=sys.stderr)
+    print(f"verdict {done.report.verdict}: {done.directory / done.report.name}.report.html")
+
+
+def _print(table: Any) -> None:
+    from rich.console import Console
+
+    Console(width=None if sys.stdout.isatty() else 110).print(table)
+
+
+def _task(averaging: Any, bits: int, servers: int) -> Any:
+    """One input per symbol; refusals become the user's."""
+    try:
+        return averaging(bits, servers, bits // 2)
+    except ValueError as fault:
+        raise InputError(str(fault)) from fault
+
+
+def _bias(path: Path, process: str) -> Bias:
+    from optinc_pdk.circuit import read_bias
+
+    bias = read_bias(path)
+    if bias.process != process:
+        raise InputError(f"{path}: it drives process {bias.process!r}, not {process!r}; give --process {bias.process}")
+    return bias
+
+
+def _stem(path: Path) -> str:
+    return path.name.removesuffix(".yml").removesuffix(".pic").removesuffix(".gds").removesuffix(".oas")
+
+
+def _circuit(path: Path, process: str) -> Any:
+    """A netlist as written, or the circuit extracted from a layout."""
+    if path.suffix in (".yml", ".yaml"):
+        from optinc_pdk.circuit import read_netlist
+
+        return read_netlist(path)
+    from optinc_pdk.cards import load_process
+    from optinc_pdk.extract import extract
+
+    return extract(path, load_process(process)).circuit

@@ -1,0 +1,90 @@
+"""A written layout as bare flat shapes: polygons and texts by layer, in nanometers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import klayout.db as kdb
+
+# Golden polygons and joints are integers of nanometers, so a layout must be too.
+NM_PER_UM = 1000
+# The first record of a GDS2 stream (HEADER, six bytes, integers) and the magic of OASIS: KLayout would also
+# read DXF, CIF, LEF and others, which are no mask data.
+_MAGIC = (b"\x00\x06\x00\x02", b"%SEMI-OASIS")
+
+
+class GdsError(ValueError):
+    """A layout file that cannot be extracted; the message names the file and the reason."""
+
+
+@dataclass(frozen=True)
+class Label:
+    """A text record and its position in nm."""
+
+    text: str
+    x: int
+    y: int
+
+
+@dataclass(frozen=True)
+class Mask:
+    """The shapes of one layout, whatever cells they were drawn in.
+
+    Attributes:
+        layout: Kept here because regions refer to it.
+        top: Its only top cell.
+        layers: Layer name to GDS layer and datatype.
+    """
+
+    layout: kdb.Layout
+    top: kdb.Cell
+    layers: Mapping[str, tuple[int, int]]
+
+    def region(self, layer: str, near: kdb.Region | None = None) -> kdb.Region:
+        """A layer's shapes, flat; with ``near``, only the shapes that overlap that region."""
+        index = self.layout.layer(*self.layers[layer])
+        if near is None:
+            shapes = self.top.begin_shapes_rec(index)
+        else:
+            shapes = kdb.RecursiveShapeIterator(self.layout, self.top, index, near, True)
+        region = kdb.Region(shapes)
+        # shapes with different properties would not merge
+        region.remove_properties()
+        return region
+
+    def labels(self, layer: str) -> list[Label]:
+        """The text records of a layer, sorted by text and position."""
+        texts = kdb.Texts(self.top.begin_shapes_rec(self.layout.layer(*self.layers[layer])))
+        found = [Label(text.string, text.x, text.y) for text in texts.each()]
+        return sorted(found, key=lambda label: (label.text, label.x, label.y))
+
+
+def read_mask(path: Path, layers: Mapping[str, tuple[int, int]]) -> Mask:
+    """Read a GDS2 or OASIS file.
+
+    Raises:
+        GdsError: The file is missing, empty, cut off, no layout, not in nm, or has no or several top cells.
+    """
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(16)
+    except (OSError, ValueError) as fault:
+        raise GdsError(f"{path}: cannot be read ({fault}); check the path") from fault
+    if not head:
+        raise GdsError(f"{path}: the file is empty; write it again")
+    if not head.startswith(_MAGIC):
+        raise GdsError(f"{path}: neither GDS2 nor OASIS; give a layout file")
+    layout = kdb.Layout()
+    try:
+        layout.read(str(path))
+    except RuntimeError as fault:
+        raise GdsError(f"{path}: damaged ({' '.join(str(fault).split())}); write it again") from fault
+    if abs(layout.dbu * NM_PER_UM - 1) > 1e-9:
+        raise GdsError(f"{path}: the database unit is {layout.dbu:g} µm, needed is 0.001; write it with 1 nm")
+    tops = [cell.name for cell in layout.top_cells()]
+    if len(tops) != 1:
+        names = f": {', '.join(tops[:5])}" if tops else ""
+        raise GdsError(f"{path}: has {len(tops)} top cells{names}; a chip has exactly one")
+    return Mask(layout, layout.top_cell(), dict(layers))

@@ -1,0 +1,236 @@
+"""Guides from silicon: strips of constant width with exactly two ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import klayout.db as kdb
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints
+from optinc_pdk.extract.gds import NM_PER_UM
+from optinc_pdk.extract.golden import Variant
+from optinc_pdk.extract.lookup import Finder
+from optinc_pdk.extract.silicon import Device, Fault, describe_bodies
+
+# A bend of 64 chords to 90° turns by 1.4° per corner, and rounding to 1 nm adds less than 20° to the shortest
+# chords that are drawn; a step sideways, of whatever height, turns by 90° twice.
+SHARPEST_TURN_DEG = 45.0
+# Sides of one strip run ahead of each other by its width times its turn: 12 chords of a 10 µm bend per full turn.
+# A guide that winds up more is measured a second time.
+NEAR_CHORDS = 16
+FAR_CHORDS = 256
+
+
+@dataclass(frozen=True)
+class Nets:
+    """Optical nets.
+
+    Attributes:
+        ports: (n, 2) numbers of the joined ports, by device and optical port.
+        length_um: (n,) guide lengths, 0 where two devices touch.
+        faults: Silicon that is no guide.
+    """
+
+    ports: Ints
+    length_um: NDArray[np.float64]
+    faults: list[Fault]
+
+
+@dataclass(frozen=True)
+class StripRule:
+    """What a guide looks like, in nm: its width, the rounding forgiven, and half the width of a body."""
+
+    width: int
+    tolerance: int
+    body: int
+
+
+def trace(
+    pieces: Sequence[kdb.Polygon],
+    outline: Contours,
+    devices: Sequence[Device],
+    rule: StripRule,
+    variants: Sequence[Variant],
+) -> Nets:
+    """Join devices by guides.
+
+    Args:
+        pieces: Silicon that is no device.
+        outline: Its contours.
+        devices: Devices whose ports the pieces join, phase shifters included.
+        rule: What a guide looks like.
+        variants: Golden devices, to name silicon that is nearly one.
+
+    Returns:
+        Nets between the devices' ports, numbered device by device.
+    """
+    edges = np.concatenate([np.zeros((0, 2, 2), dtype=np.int64), *(device.edges for device in devices)])
+    guided = np.flatnonzero(np.array([flag for device in devices for flag in device.guided], dtype=bool))
+    index = EdgeIndex(edges[guided, 0], edges[guided, 1])
+    # what lies beyond a port's edge runs along it the other way
+    touching = index.find(edges[guided, 1], edges[guided, 0])
+    direct = [(int(guided[a]), int(guided[b])) for a, b in enumerate(touching.tolist()) if a < b]
+    meets = index.find(outline.ends, outline.points)
+    where = np.flatnonzero(meets >= 0)
+    by_piece = np.split(where, np.searchsorted(outline.polygon[where], np.arange(1, len(pieces))))
+    joined: list[tuple[int, int]] = []
+    lengths: list[float] = []
+    faults: list[Fault] = []
+    odd: list[int] = []
+    known: dict[tuple[bytes, int, int], Fault | None] = {}
+    for number, ends in enumerate(by_piece if len(pieces) else ()):
+        if len(ends) != 2 or outline.holes[number]:
+            odd.append(number)
+            continue
+        fault = _check_cached(outline, number, ends, rule, known)
+        if fault is not None:
+            odd.append(number)
+        joined.append((int(guided[meets[ends[0]]]), int(guided[meets[ends[1]]])))
+        lengths.append(pieces[number].area() / rule.width / NM_PER_UM)
+        if fault is not None:
+            faults.append(fault)
+    faults = _name(faults, odd, by_piece, pieces, outline, rule, variants)
+    ports = np.array(joined + direct, dtype=np.int64).reshape(-1, 2)
+    return Nets(ports, np.array(lengths + [0.0] * len(direct)), faults)
+
+
+def _check_cached(
+    outline: Contours, number: int, ends: Ints, rule: StripRule, known: dict[tuple[bytes, int, int], Fault | None]
+) -> Fault | None:
+    """Check a strip; one of the same shape elsewhere has been checked already."""
+    ring = outline.ring(number)
+    home = ring - ring[0]
+    a, b = (ends - outline.first[number]).tolist()
+    key = (home.tobytes(), a, b)
+    if key not in known:
+        known[key] = check_strip(home, a, b, rule)
+    fault = known[key]
+    if fault is None:
+        return None
+    x, y = (np.array(fault.position_um) + ring[0] / NM_PER_UM).tolist()
+    return Fault(fault.kind, fault.message, (x, y))
+
+
+def check_strip(ring: Ints, first: int, second: int, rule: StripRule) -> Fault | None:
+    """Check that a polygon is a strip of constant width between two of its edges.
+
+    Args:
+        ring: (n, 2) points of the polygon in nm.
+        first: Number of the edge at one end.
+        second: Number of the edge at the other end.
+        rule: Width and tolerance.
+
+    Returns:
+        What is wrong, where, or None.
+    """
+    n = len(ring)
+    away = np.roll(ring, -first - 1, axis=0)
+    split = (second - first - 1) % n
+    left, right = away[: split + 1], away[split + 1 :]
+    for side, other in ((left, right), (right, left)):
+        for reach in (NEAR_CHORDS, FAR_CHORDS):
+            distance = _distances(side, other[::-1], reach)
+            worst = int(np.argmax(np.abs(distance - rule.width)))
+            if abs(distance[worst] - rule.width) <= rule.tolerance:
+                break
+        else:
+            text = f"guide is {distance[worst]:.1f} nm wide, allowed is {rule.width} ± {rule.tolerance}"
+            return Fault("width", text, _um(side[worst]))
+    # the sides leave the ends at right angles
+    normals = [_inward(ring, edge) for edge in (first, second)]
+    for side, (start, stop) in ((left, normals), (right, normals[::-1])):
+        legs = np.concatenate([[start], np.diff(side, axis=0), [-stop]]).astype(float)
+        turns = np.degrees(
+            np.arctan2(
+                legs[:-1, 0] * legs[1:, 1] - legs[:-1, 1] * legs[1:, 0], np.sum(legs[:-1] * legs[1:], axis=1)
+            )
+        )
+        worst = int(np.argmax(np.abs(turns)))
+        if abs(turns[worst]) > SHARPEST_TURN_DEG:
+            text = f"guide turns by {abs(turns[worst]):.0f}° in one corner: a step or a kink"
+            return Fault("width", text, _um(side[worst]))
+    return None
+
+
+def _inward(ring: Ints, edge: int) -> Ints:
+    """Normal of a clockwise edge towards the silicon."""
+    x, y = ring[(edge + 1) % len(ring)] - ring[edge]
+    return np.array([y, -x])
+
+
+def _distances(points: Ints, line: Ints, reach: int) -> NDArray[np.float64]:
+    """(n,) distance of each point of one side to the other side, a polyline that runs beside it.
+
+    Only the chords within ``reach`` of the same share of the length are tried.
+    """
+    start, leg = line[:-1].astype(float), np.diff(line, axis=0).astype(float)
+    share = np.searchsorted(_share(line), _share(points))
+    near = np.clip(share[:, None] + np.arange(-reach, reach + 1), 0, len(leg) - 1)
+    away, leg = points[:, None, :] - start[near], leg[near]
+    along = np.clip(np.sum(away * leg, axis=2) / np.sum(leg**2, axis=2), 0.0, 1.0)
+    return np.asarray(np.sqrt(np.min(np.sum((away - along[:, :, None] * leg) ** 2, axis=2), axis=1)))
+
+
+def _share(line: Ints) -> NDArray[np.float64]:
+    """(n,) share of a polyline's length before each of its points."""
+    along = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(line, axis=0).astype(float).T))])
+    return np.asarray(along / along[-1])
+
+
+def _name(
+    faults: list[Fault],
+    odd: list[int],
+    by_piece: Sequence[Ints],
+    pieces: Sequence[kdb.Polygon],
+    outline: Contours,
+    rule: StripRule,
+    variants: Sequence[Variant],
+) -> list[Fault]:
+    """The faults of pieces that are no guides; a piece with a body in it is named by its body alone."""
+    if not odd:
+        return faults
+    named, bodies = describe_bodies(kdb.Region([pieces[number] for number in odd]), variants, rule.body)
+    finder = Finder(bodies)
+    explained = [fault for fault in faults if not _inside_any(fault, bodies)]
+    for number in odd:
+        ends = by_piece[number]
+        piece = pieces[number]
+        if len(ends) == 2 and not piece.holes():
+            continue
+        near = list(finder.overlapping(piece.bbox()))
+        if near and not (kdb.Region(near) & kdb.Region(piece)).is_empty():
+            continue
+        explained.append(_ends_fault(outline, number, ends, piece))
+    return named + explained
+
+
+def _inside_any(fault: Fault, bodies: Sequence[kdb.Polygon]) -> bool:
+    x, y = (round(value * NM_PER_UM) for value in fault.position_um)
+    return any(body.inside(kdb.Point(x, y)) for body in bodies)
+
+
+def _ends_fault(outline: Contours, number: int, ends: Ints, piece: kdb.Polygon) -> Fault:
+    """A piece with no, one, or more than two ends."""
+    box = piece.bbox()
+    center = ((box.left + box.right) / 2 / NM_PER_UM, (box.bottom + box.top) / 2 / NM_PER_UM)
+    if piece.holes() or len(ends) > 2:
+        return Fault("branch", f"guides are joined: a piece of silicon with {len(ends)} ends and {piece.holes()} holes", center)
+    if not len(ends):
+        return Fault("stray", f"silicon of {piece.area() / NM_PER_UM**2:.3f} µm² belongs to no device", center)
+    ring = outline.ring(number)
+    free = _opposite(ring, int(ends[0]) - int(outline.first[number]))
+    return Fault("dangling", "guide with one end: cut, or not aligned to a port", _um(free))
+
+
+def _opposite(ring: Ints, edge: int) -> Ints:
+    """The point of a ring that is half its length away from an edge."""
+    away = np.roll(ring, -edge - 1, axis=0)
+    along = np.cumsum(np.hypot(*np.diff(away, axis=0).astype(float).T))
+    return np.asarray(away[1 + int(np.argmin(np.abs(along - along[-1] / 2)))], dtype=np.int64)
+
+
+def _um(point: Ints) -> tuple[float, float]:
+    return float(point[0]) / NM_PER_UM, float(point[1]) / NM_PER_UM

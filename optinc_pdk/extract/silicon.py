@@ -1,0 +1,207 @@
+"""Devices from silicon: every golden polygon whose sides all lie, exactly, on the silicon's outline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import klayout.db as kdb
+import numpy as np
+
+from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints
+from optinc_pdk.extract.gds import NM_PER_UM
+from optinc_pdk.extract.golden import Variant
+from optinc_pdk.extract.lookup import Finder, plain
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something in the layout that is no circuit.
+
+    Attributes:
+        kind: ``"dangling"``, ``"branch"``, ``"width"``, ``"body"``, ``"stray"``, ``"etch"``, ``"slab"``,
+            ``"foreign"``, ``"heater"``, ``"label"`` or ``"short"``.
+        message: What is wrong, with numbers.
+        position_um: Where.
+    """
+
+    kind: str
+    message: str
+    position_um: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Device:
+    """One recognized device.
+
+    Attributes:
+        kind: Device name, as its card's.
+        center: Middle of its bounding box, in nm.
+        edges: (p, 2, 2) first and second point of each optical port's edge, silicon to the right.
+        guided: For each optical port, whether it ends in silicon; a port to a fibre does not.
+        settings: Numbers measured on it.
+    """
+
+    kind: str
+    center: tuple[float, float]
+    edges: Ints
+    guided: tuple[bool, ...]
+    settings: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def position_um(self) -> tuple[float, float]:
+        """Middle of its bounding box, in µm."""
+        return self.center[0] / NM_PER_UM, self.center[1] / NM_PER_UM
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A golden variant moved by a vector in nm."""
+
+    variant: Variant
+    shift: kdb.Vector
+
+    @property
+    def core(self) -> kdb.Polygon:
+        """The device's silicon."""
+        return self.variant.core.moved(self.shift)
+
+    @property
+    def etch(self) -> list[kdb.Polygon]:
+        """The device's etched shapes."""
+        return [polygon.moved(self.shift) for polygon in self.variant.etch]
+
+    def device(self, optical: tuple[str, ...]) -> Device:
+        """The device with its optical ports in the given order."""
+        shift = np.array([self.shift.x, self.shift.y])
+        edges = np.zeros((len(optical), 2, 2), dtype=np.int64)
+        for port, name in enumerate(optical):
+            if name in self.variant.port_edges:
+                edge = self.variant.port_edges[name]
+                edges[port] = self.variant.points[edge] + shift, self.variant.ends[edge] + shift
+        guided = tuple(name in self.variant.port_edges for name in optical)
+        return Device(self.variant.name, box_center(self.core.bbox()), edges, guided)
+
+
+def place_devices(outline: Contours, variants: Sequence[Variant]) -> list[Placement]:
+    """Find every golden device in the silicon.
+
+    A device is where each side of a golden polygon is an edge of the silicon's outline, silicon on the same
+    side. Only its ports may be open to more silicon; what lies inside it is checked by area elsewhere.
+
+    Args:
+        outline: Contours of the merged silicon.
+        variants: Golden devices in their orientations.
+
+    Returns:
+        Devices, sorted by position.
+    """
+    index = EdgeIndex(outline.points, outline.ends)
+    delta = outline.ends - outline.points
+    found: list[Placement] = []
+    for variant in variants:
+        sides = variant.sides
+        wanted = variant.ends[sides] - variant.points[sides]
+        anchors = np.flatnonzero((delta[:, 0] == wanted[0, 0]) & (delta[:, 1] == wanted[0, 1]))
+        shifts = outline.points[anchors] - variant.points[sides[0]]
+        for side in sides[1:].tolist():
+            # one side after the other, so that chance matches of the first cost next to nothing
+            there = index.find(shifts + variant.points[side], shifts + variant.ends[side]) >= 0
+            shifts = shifts[there]
+        found += [Placement(variant, kdb.Vector(x, y)) for x, y in shifts.tolist()]
+    return sorted(found, key=lambda p: (p.shift.x, p.shift.y, p.variant.name))
+
+
+def check_etch(placements: Iterable[Placement], etch: kdb.Region) -> list[Fault]:
+    """Grating etch that is missing or should not be there."""
+    golden = [polygon for placement in placements for polygon in placement.etch]
+    # the same polygons one by one, as nearly always, need no difference
+    if set(golden) == set(plain(etch)):
+        return []
+    wrong = kdb.Region(golden) ^ etch
+    faults: list[Fault] = []
+    # one fault per place: differences less than a micrometer apart have one cause
+    for place in plain(wrong.sized(NM_PER_UM // 2).merged()):
+        area = (wrong & kdb.Region(place)).area()
+        text = f"grating etch differs from the golden devices by {area} nm²"
+        faults.append(Fault("etch", text, center_um(place.bbox())))
+    return faults
+
+
+def check_inside(placements: Sequence[Placement], core: kdb.Region) -> list[Fault]:
+    """Holes inside devices."""
+    missing = kdb.Region([placement.core for placement in placements]) - core
+    return [
+        Fault("body", f"{shape.area()} nm² of silicon is missing inside a device", center_um(shape.bbox()))
+        for shape in missing.each()
+    ]
+
+
+def check_foreign(placements: Sequence[Placement], guides: Sequence[kdb.Polygon]) -> list[Fault]:
+    """Silicon within a device's bounding box that is none of the device."""
+    finder = Finder(guides)
+    faults: list[Fault] = []
+    for placement in placements:
+        box = placement.core.bbox()
+        near = list(finder.overlapping(box))
+        for piece in (kdb.Region(near) & kdb.Region(box)).each() if near else ():
+            text = f"{piece.area()} nm² of other silicon within the box of a {placement.variant.name}"
+            faults.append(Fault("foreign", text, center_um(piece.bbox())))
+    return faults
+
+
+def describe_bodies(
+    silicon: kdb.Region, variants: Sequence[Variant], body_nm: int
+) -> tuple[list[Fault], list[kdb.Polygon]]:
+    """Name what is wider than any guide and no golden device.
+
+    Args:
+        silicon: Silicon that is neither a device nor a guide, merged.
+        variants: Golden devices.
+        body_nm: Half the width that only a device's body exceeds.
+
+    Returns:
+        A fault per body, and the bodies.
+    """
+    bodies = plain(opened(silicon, body_nm))
+    faults: list[Fault] = []
+    for body in bodies:
+        name, area = min(
+            ((variant.name, _difference(silicon, body, variant, body_nm)) for variant in variants),
+            key=lambda match: match[1],
+            default=("none", body.area()),
+        )
+        x, y = center_um(body.bbox())
+        text = (
+            f"unrecognized silicon body at ({x:.3f}, {y:.3f}), nearest golden device {name}, "
+            f"differs by {area} nm²"
+        )
+        faults.append(Fault("body", text, (x, y)))
+    return faults, bodies
+
+
+def opened(region: kdb.Region, size: int) -> kdb.Region:
+    """What survives a shrink and a growth."""
+    return region.sized(-size).sized(size).merged()
+
+
+def _difference(silicon: kdb.Region, body: kdb.Polygon, variant: Variant, body_nm: int) -> int:
+    """Area in which silicon around a body differs from a variant whose body lies on it."""
+    own = opened(kdb.Region(variant.core), body_nm)
+    if own.is_empty():
+        return variant.core.area() + body.area()
+    shift = body.bbox().center() - own.bbox().center()
+    golden = kdb.Region(variant.core.moved(shift))
+    around = kdb.Region(golden.bbox() + body.bbox())
+    return int(((silicon & around) ^ golden).area())
+
+
+def box_center(box: kdb.Box) -> tuple[float, float]:
+    """Middle of a box in nm, which may be half a nm."""
+    return (box.left + box.right) / 2, (box.bottom + box.top) / 2
+
+
+def center_um(box: kdb.Box) -> tuple[float, float]:
+    """Middle of a box in µm."""
+    x, y = box_center(box)
+    return x / NM_PER_UM, y / NM_PER_UM

@@ -1,0 +1,216 @@
+"""The whole pipeline on one screen: trained weights in, a signed-off chip out."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from optinc_pdk.assemble import assemble, check_buildable
+from optinc_pdk.cards import DEFAULT_PROCESS, Process, load_process
+from optinc_pdk.circuit import write_bias, write_netlist
+from optinc_pdk.extract import extract
+from optinc_pdk.files import InputError, write_json
+from optinc_pdk.layout import floorplan, to_layout, write_gds
+from optinc_pdk.onn import Onn, bundled, lattice_score
+from optinc_pdk.pdk import get_pdk
+from optinc_pdk.report import Report, detail_window, layout_png, outputs_plot, write_report
+from optinc_pdk.report.collect import chip_numbers, factor_numbers, findings, function_numbers
+from optinc_pdk.signoff.drc import run_drc
+from optinc_pdk.signoff.function import FunctionResult, check_function, write_function
+from optinc_pdk.signoff.lvs import compare, write_lvs_lyrdb
+from optinc_pdk.signoff.lyrdb import write_lyrdb
+from optinc_pdk.simulate import program
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]{0,31}")
+TASK = ("bits", "servers", "groups", "remainder", "finer_input")
+ENDINGS = (".gds", ".pic.yml", ".bias.yml", ".drc.lyrdb", ".lvs.json", ".lvs.lyrdb", ".function.npz")
+STAGES = ("read", "factor", "assemble", "layout", "drc", "extract", "lvs", "program", "function", "report")
+
+
+@dataclass(frozen=True, eq=False)
+class Build:
+    """A finished build.
+
+    Attributes:
+        report: The numbers, as in ``report.json``.
+        directory: Where the files are.
+        findings: What failed or deserves a word, one line each.
+    """
+
+    report: Report
+    directory: Path
+    findings: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check passed."""
+        return self.report.verdict == "pass"
+
+
+@dataclass
+class _Clock:
+    """Times the stages and tells who watches."""
+
+    watch: Callable[[str], None] | None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        if self.watch is not None:
+            self.watch(name)
+        start = time.perf_counter()
+        yield
+        self.seconds[name] = round(time.perf_counter() - start, 3)
+
+
+@dataclass
+class _Files:
+    """The files of one build; those of an earlier build that this one did not reach do not survive it."""
+
+    directory: Path
+    name: str
+    written: list[Path] = field(default_factory=list)
+
+    def path(self, ending: str) -> Path:
+        path = self.directory / f"{self.name}{ending}"
+        self.written.append(path)
+        return path
+
+    def digests(self) -> dict[str, str]:
+        for ending in ENDINGS:
+            stale = self.directory / f"{self.name}{ending}"
+            if stale not in self.written:
+                stale.unlink(missing_ok=True)
+        return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in self.written}
+
+
+def build(
+    weights: str | Path | Onn | None = None,
+    directory: str | Path = "gds_out",
+    name: str | None = None,
+    process: str = DEFAULT_PROCESS,
+    watch: Callable[[str], None] | None = None,
+) -> Build:
+    """Build a chip from trained weights and check it.
+
+    Args:
+        weights: Weight file or network; the bundled 4-bit network where left out.
+        directory: Where the files go.
+        name: Chip name; the file's stem where left out.
+        process: Process name, or a folder with process cards.
+        watch: Called with every stage's name as it begins; ``STAGES`` lists them.
+
+    Returns:
+        The build; its report says whether the chip passed.
+
+    Raises:
+        InputError: Unusable weights, name or process; nothing is written then.
+    """
+    clock = _Clock(watch)
+    with clock.stage("read"):
+        onn, name = _read(weights, name)
+        card = load_process(process)
+        directory = Path(directory)
+        check_buildable(onn)
+        score = lattice_score(onn)
+    with clock.stage("factor"):
+        factors = factor_numbers(onn)
+    with clock.stage("assemble"):
+        circuit = assemble(onn, card, name)
+    with clock.stage("layout"):
+        get_pdk(process).activate()
+        chip = floorplan(circuit, card)
+        layout = to_layout(chip, card, name)
+    out = _Files(directory, name)
+    gds = out.path(".gds")
+    write_gds(layout, gds)
+    write_netlist(circuit, out.path(".pic.yml"))
+    with clock.stage("drc"):
+        rules = run_drc(gds, card.rules, card.gds_layers)
+        write_lyrdb(rules, out.path(".drc.lyrdb"))
+    with clock.stage("extract"):
+        extraction = extract(gds, card)
+    with clock.stage("lvs"):
+        match = compare(circuit, extraction, card)
+        write_json(out.path(".lvs.json"), match.to_json())
+        write_lvs_lyrdb(match, gds, out.path(".lvs.lyrdb"))
+    programming, function = None, None
+    # a circuit that is not the netlist's has no channels to program
+    if match.match and circuit.board is not None:
+        with clock.stage("program"):
+            programming = program(extraction.circuit, circuit.board, onn, card)
+            write_bias(programming.bias, out.path(".bias.yml"))
+        with clock.stage("function"):
+            function = check_function(extraction.circuit, circuit.board, programming.bias, onn.task, card)
+            write_function(function, out.path(".function.npz"))
+    numbers: dict[str, Any] = {
+        "schema": 1,
+        "name": name,
+        "verdict": "fail",
+        "task": {key: getattr(onn.task, key) for key in TASK},
+        "onn": {"structure": list(onn.structure), "accuracy": score.accuracy, "margin": score.margin},
+        "factor": factors,
+        "chip": chip_numbers(circuit, chip, programming, function),
+        "drc": {"rules": len(rules.rules), "violations": rules.violations},
+        "lvs": {"devices": match.devices, "nets": match.nets, "match": match.match},
+        "function": function_numbers(function),
+    }
+    notes = findings(rules, match, function, programming)
+    with clock.stage("report"):
+        pictures = _pictures(gds, card, onn, function)
+    report = _write(numbers, out, pictures, notes, clock.seconds)
+    return Build(report, directory, tuple(notes))
+
+
+def _read(weights: str | Path | Onn | None, name: str | None) -> tuple[Onn, str]:
+    """The network and the chip's name."""
+    if isinstance(weights, Onn):
+        onn, stem = weights, "chip"
+    else:
+        path = bundled() if weights is None else Path(weights)
+        onn, stem = Onn.load(path), path.stem
+    chosen = re.sub(r"[^A-Za-z0-9_]", "_", stem)[:32] if name is None else name
+    if not NAME.fullmatch(chosen):
+        raise InputError(
+            f"name {chosen!r}: a chip's name is a GDS cell and a file; use 1 to 32 letters, digits and underscores, "
+            "a letter or digit first"
+        )
+    return onn, chosen
+
+
+def _pictures(gds: Path, process: Process, onn: Onn, function: FunctionResult | None) -> dict[str, bytes]:
+    """The page's pictures as PNG."""
+    layers = process.gds_layers
+    pictures = {
+        "layout": layout_png(gds, layers),
+        "detail": layout_png(gds, layers, window_um=detail_window(gds, layers["heater"], 700.0, 420.0)),
+    }
+    if function is not None:
+        ideal = onn.task.encode(function.ideal)
+        levels = np.broadcast_to(ideal[np.newaxis, :, np.newaxis], function.outputs.shape)
+        symbols = function.outputs.shape[-1]
+        pictures["outputs"] = outputs_plot(function.outputs.reshape(-1, symbols), levels.reshape(-1, symbols))
+    return pictures
+
+
+def _write(
+    numbers: dict[str, Any],
+    out: _Files,
+    pictures: dict[str, bytes],
+    notes: list[str],
+    seconds: dict[str, float],
+) -> Report:
+    """The report's page and, last, its numbers with the verdict."""
+    numbers["seconds"] = seconds
+    numbers["files"] = out.digests()
+    if not Report.model_validate(numbers).failures():
+        numbers["verdict"] = "pass"
+    return write_report(out.directory, out.name, numbers, notes=notes, **pictures)

@@ -1,0 +1,122 @@
+"""Results of the stages to the numbers of the report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from optinc_pdk.circuit import Circuit, flatten
+from optinc_pdk.factor import svd, unitary_diagonal
+from optinc_pdk.factor.counts import svd_mzis, unitary_diagonal_mzis
+from optinc_pdk.layout import Chip
+from optinc_pdk.onn import Onn
+from optinc_pdk.signoff.drc import DrcResult
+from optinc_pdk.signoff.function import FunctionResult
+from optinc_pdk.signoff.lvs import LvsResult
+from optinc_pdk.signoff.lvs_checks import Difference
+from optinc_pdk.simulate import Programming
+
+
+def factor_numbers(onn: Onn) -> dict[str, Any]:
+    """MZIs by the paper's convention (arXiv 2603.28290) and the largest relative error of a factored matrix."""
+    mzis = full = 0
+    worst = 0.0
+    for layer, method in zip(onn.layers, onn.factor, strict=True):
+        rows, columns = layer.weight.shape
+        full += svd_mzis(rows, columns)
+        if method == "svd":
+            mzis += svd_mzis(rows, columns)
+            matrix = svd(layer.weight).matrix().real
+        else:
+            mzis += unitary_diagonal_mzis(rows, columns, method[1])
+            matrix = unitary_diagonal(layer.weight, method[1]).matrix()
+        worst = max(worst, float(np.abs(matrix - layer.weight).max() / np.linalg.norm(layer.weight, 2)))
+    return {"mzis": mzis, "mzis_full_svd": full, "ratio": mzis / full, "max_error": worst}
+
+
+def chip_numbers(
+    circuit: Circuit, chip: Chip, programming: Programming | None, function: FunctionResult | None
+) -> dict[str, Any] | None:
+    """What is on the die and what is not; None where power and loss are unknown because a check failed before."""
+    if programming is None or function is None or circuit.board is None:
+        return None
+    flat = flatten(circuit)
+    neurons = len(circuit.board.neurons)
+    servers = sum(len(row) for row in circuit.board.inputs)
+    return {
+        "mzis": sum(len(circuit.of_kind(kind)) for kind in ("mzi", "mzi_dummy", "attenuator")),
+        "phase_shifters": len(flat.of_kind("phase_shifter")),
+        "pads": len(flat.of_kind("pad")),
+        "fibres": len(flat.of_kind("grating_coupler")),
+        "width_um": chip.width_um,
+        "height_um": chip.height_um,
+        "area_mm2": chip.width_um * chip.height_um / 1e6,
+        "power_w": float(programming.bias.power_w.sum()),
+        "loss_db": function.loss_db,
+        "fit": chip.fit,
+        "offchip": {
+            "laser": 1,
+            "balanced detector pairs": neurons,
+            "neuron electronics": neurons,
+            "neuron modulators": neurons,
+            "server modulators": servers,
+            "server receivers": servers,
+            "heater DAC channels": len(programming.bias.labels),
+        },
+    }
+
+
+def function_numbers(function: FunctionResult | None) -> dict[str, Any] | None:
+    """Words tried and exact; None where the check did not run."""
+    if function is None:
+        return None
+    return {
+        "inputs": function.inputs,
+        "exact": function.exact,
+        "accuracy": function.accuracy,
+        "margin": function.margin,
+    }
+
+
+def findings(
+    rules: DrcResult, match: LvsResult, function: FunctionResult | None, programming: Programming | None
+) -> list[str]:
+    """What failed or deserves a word, one line each: where rules break, what differs, which words are missed."""
+    lines: list[str] = []
+    for found in rules.rules:
+        if found.violations:
+            where = ", ".join(f"({box[0]:.1f}, {box[1]:.1f})" for box in found.boxes_um[:3].tolist())
+            lines.append(f"{found.rule.severity} {found.id}: {found.violations} at {where} µm. {found.rule.text}")
+    lines += [f"lvs {difference_line(difference)}" for difference in match.differences[:5]]
+    if match.total_differences > 5:
+        lines.append(f"lvs: {match.total_differences - 5} more differences in the .lvs.json file")
+    if function is not None:
+        lines += function_findings(function)
+    if programming is not None:
+        errors = ", ".join(f"{error:.1e}" for error in programming.driven_error)
+        lines.append(f"matrix error as driven, rms over the 2-norm, by layer: {errors}")
+    return lines
+
+
+def difference_line(difference: Difference) -> str:
+    """One difference between layout and netlist, with where it is."""
+    where = "" if difference.position_um is None else " at ({:.3f}, {:.3f}) µm".format(*difference.position_um)
+    sides = " / ".join(side for side in (difference.reference, difference.extracted) if side)
+    return f"{difference.kind}{where}: {difference.message}" + (f" [{sides}]" if sides else "")
+
+
+def function_findings(function: FunctionResult) -> list[str]:
+    """Words missed, with the first of them, and amplitudes cut."""
+    lines: list[str] = []
+    if not function.passed:
+        wrong = np.flatnonzero(np.any(function.words != function.ideal[:, np.newaxis], axis=(0, 2)))
+        first = int(wrong[0])
+        read = sorted(set(function.words[:, first].ravel().tolist()))
+        lines.append(
+            f"function: {len(wrong):,} inputs missed; the first is symbols {function.symbols[0, first].tolist()}, "
+            f"ideal word {function.ideal[first]}, read {read}"
+        )
+    if function.saturated:
+        lines.append(f"function: {function.saturated} modulator amplitudes were cut to full scale")
+    return lines

@@ -1,0 +1,129 @@
+"""Tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.table import Table
+
+from optinc_pdk.assemble import rectangular_slots
+from optinc_pdk.factor import svd, unitary_diagonal
+from optinc_pdk.factor.counts import svd_mzis, unitary_diagonal_mzis
+from optinc_pdk.onn import Onn
+from optinc_pdk.report.numbers import Report
+
+if TYPE_CHECKING:
+    from optinc_pdk.signoff.drc import DrcResult
+
+
+def summary_table(report: Report) -> Table:
+    """What was built and checked, one line a stage."""
+    table = Table(title=report.name, title_justify="left", show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column(style="bold")
+    table.add_column()
+    task, onn, chip = report.task, report.onn, report.chip
+    table.add_row("task", f"average of {task.servers} words of {task.bits} bits")
+    if onn is not None:
+        structure = "-".join(map(str, onn.structure))
+        table.add_row("network", f"{structure}, {onn.accuracy:.2%} exact, margin {onn.margin:.3f} levels")
+    if report.factor is not None:
+        f = report.factor
+        table.add_row("factor", f"{f.mzis} MZIs (weights only, {f.ratio:.1%} of full SVD), error {f.max_error:.1e}")
+    if chip is not None:
+        size = f"{chip.width_um / 1e3:.2f} × {chip.height_um / 1e3:.2f} mm"
+        table.add_row("chip", f"{chip.mzis} MZIs, {chip.phase_shifters} heaters, {chip.pads} pads, {chip.fibres} fibres")
+        table.add_row("die", f"{size}, {chip.fit}, {chip.power_w:.2f} W, {chip.loss_db:.1f} dB")
+    table.add_row("drc", _drc(report))
+    table.add_row("lvs", _lvs(report))
+    table.add_row("function", _function(report))
+    table.add_row("seconds", f"{sum(report.seconds.values()):.1f}")
+    table.add_row("verdict", f"[{'green' if report.verdict == 'pass' else 'red'} bold]{report.verdict}[/]")
+    return table
+
+
+def _drc(report: Report) -> str:
+    return "not run" if report.drc is None else f"{report.drc.violations} violations of {report.drc.rules} rules"
+
+
+def _lvs(report: Report) -> str:
+    if report.lvs is None:
+        return "not run"
+    word = "match" if report.lvs.match else "NO match"
+    return f"{word}: {report.lvs.devices} devices, {report.lvs.nets} nets"
+
+
+def _function(report: Report) -> str:
+    if report.function is None:
+        return "not run"
+    f = report.function
+    return f"{f.exact:,}/{f.inputs:,} words exact, margin {f.margin:.3f} levels"
+
+
+def factor_rows(onn: Onn) -> list[dict[str, Any]]:
+    """Per layer: shape, method, MZIs by the paper's count and on the chip, phase shifters, relative error."""
+    rows: list[dict[str, Any]] = []
+    for index, (layer, method) in enumerate(zip(onn.layers, onn.factor, strict=True)):
+        out, into = layer.weight.shape
+        if method == "svd":
+            paper, meshes, attenuators = svd_mzis(out, into), (into, out), min(out, into)
+            matrix = svd(layer.weight).matrix().real
+        else:
+            paper = unitary_diagonal_mzis(out, into, method[1])
+            meshes, attenuators = (max(out, into),), out
+            matrix = unitary_diagonal(layer.weight, method[1]).matrix()
+        slots = [slot for modes in meshes for slot in rectangular_slots(modes)]
+        active = sum(not slot.dummy for slot in slots)
+        rows.append(
+            {
+                "layer": index,
+                "shape": [out, into],
+                "method": "svd" if method == "svd" else f"approx {method[1]}",
+                "mzis": paper,
+                "mzis_on_chip": len(slots) + attenuators,
+                "phase_shifters": 2 * active + attenuators,
+                "error": float(np.abs(matrix - layer.weight).max() / np.linalg.norm(layer.weight, 2)),
+            }
+        )
+    return rows
+
+
+def factor_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """The layers of a network as a table with totals."""
+    heads = ("layer", "shape", "method", "MZIs, paper", "MZIs, chip", "phase shifters", "error")
+    table = Table(*heads, show_footer=True)
+    for row in rows:
+        shape = f"{row['shape'][0]}×{row['shape'][1]}"
+        counts = (row["mzis"], row["mzis_on_chip"], row["phase_shifters"])
+        table.add_row(str(row["layer"]), shape, row["method"], *map(str, counts), f"{row['error']:.1e}")
+    for column, key in ((3, "mzis"), (4, "mzis_on_chip"), (5, "phase_shifters")):
+        table.columns[column].footer = str(sum(row[key] for row in rows))
+    table.columns[0].footer = "all"
+    return table
+
+
+def drc_rows(result: DrcResult) -> list[dict[str, Any]]:
+    """Per rule: id, severity, violations, text and the first boxes in µm."""
+    return [
+        {
+            "id": found.rule.id,
+            "severity": found.rule.severity,
+            "violations": found.violations,
+            "text": found.rule.text,
+            "boxes_um": np.round(found.boxes_um[:10], 3).tolist(),
+        }
+        for found in result.rules
+    ]
+
+
+def drc_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Rules that found something, with where; all rules where none did."""
+    broken = [row for row in rows if row["violations"]]
+    table = Table("rule", "severity", "violations", "first at, µm", "text")
+    for row in broken:
+        box = row["boxes_um"][0]
+        table.add_row(row["id"], row["severity"], str(row["violations"]), f"({box[0]:.3f}, {box[1]:.3f})", row["text"])
+    for row in [] if broken else rows:
+        table.add_row(row["id"], row["severity"], "0", "", row["text"])
+    return table

@@ -1,0 +1,161 @@
+"""The function check: light through the extracted chip and its board, every word against the ideal average."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.averaging import Averaging, assign_random, assign_worst
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import Bias, Board, Circuit
+from optinc_pdk.files import write_atomic
+from optinc_pdk.simulate import Scattering, scattering, transmit
+
+SCHEMA = 1
+EXHAUSTIVE = 2**20
+SEED = 2603
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionResult:
+    """What the chip's servers read, for I inputs tried with A assignments of symbols to servers each.
+
+    Attributes:
+        symbols: (A, I, servers, M) symbols at the fibres, uint8.
+        ideal: (I,) words that the ideal average gives.
+        words: (A, I, servers) words that the servers read.
+        outputs: (A, I, servers, M) levels before the decision.
+        exact: Inputs for which every server reads the ideal word under every assignment.
+        margin: min of 0.5 - |output - ideal level| in levels; below 0 where a symbol is missed.
+        saturated: Modulator amplitudes that were cut to full scale.
+        loss_db: Loss from a source to the detector it reaches best, for the worst source.
+        exhaustive: Whether the inputs are all combinations at the fibres, or all points of the lattice.
+    """
+
+    symbols: NDArray[np.uint8]
+    ideal: NDArray[np.int64]
+    words: NDArray[np.int64]
+    outputs: NDArray[np.float64]
+    exact: int
+    margin: float
+    saturated: int
+    loss_db: float
+    exhaustive: bool
+
+    @property
+    def inputs(self) -> int:
+        """Number of inputs."""
+        return len(self.ideal)
+
+    @property
+    def accuracy(self) -> float:
+        """Share of exact inputs."""
+        return self.exact / self.inputs
+
+    @property
+    def passed(self) -> bool:
+        """Whether every word of every server is the ideal average."""
+        return self.exact == self.inputs
+
+
+def check_function(circuit: Circuit, board: Board, bias: Bias, task: Averaging, process: Process) -> FunctionResult:
+    """Run every input through a circuit as the bias file's codes drive it.
+
+    Where all combinations of symbols at the fibres are few enough, they are the inputs. Otherwise every point of the
+    lattice is an input, tried with a random assignment of symbols to servers and with the one that suffers most from
+    the imbalance of the preprocessing unit.
+
+    Args:
+        circuit: The circuit, as extracted.
+        board: What joins its fibres outside.
+        bias: Codes, electronics and receivers.
+        task: What the chip is to compute.
+        process: Process of the cards.
+
+    Raises:
+        NetlistError: Circuit, board and bias do not belong together.
+        ValueError: The circuit cannot be solved.
+    """
+    s = scattering(circuit, bias, float(process.guide.wavelength_nm), process)
+    combinations = (4**task.symbols) ** task.servers
+    exhaustive = combinations <= EXHAUSTIVE
+    if exhaustive:
+        symbols = _all_symbols(task)[np.newaxis]
+    else:
+        steps = np.rint(task.lattice() * task.servers).astype(np.int64)
+        errors = server_errors(s, board, bias)
+        symbols = np.stack([assign_random(task, steps, SEED), assign_worst(task, steps, errors)])
+    ideal = task.ideal(task.decode(symbols[0]))
+    levels = task.encode(ideal)
+    received = [transmit(assignment, s, board, bias) for assignment in symbols]
+    outputs = np.stack([reception.outputs for reception in received])
+    words = np.stack([task.decode(reception.levels) for reception in received])
+    right = np.all(words == ideal[:, np.newaxis], axis=(0, 2))
+    return FunctionResult(
+        symbols=symbols.astype(np.uint8),
+        ideal=ideal,
+        words=words,
+        outputs=outputs,
+        exact=int(right.sum()),
+        margin=float(np.min(0.5 - np.abs(outputs - levels[:, np.newaxis]))),
+        saturated=sum(reception.saturated for reception in received),
+        loss_db=path_loss_db(s, board),
+        exhaustive=exhaustive,
+    )
+
+
+def _all_symbols(task: Averaging) -> NDArray[np.int64]:
+    """Every combination of words, (4^(M·servers), servers, M)."""
+    count = 4**task.symbols
+    index = np.arange(count**task.servers)
+    words = index[:, np.newaxis] // count ** np.arange(task.servers - 1, -1, -1) % count
+    return np.asarray(task.encode(words), dtype=np.int64)
+
+
+def server_errors(s: Scattering, board: Board, bias: Bias) -> NDArray[np.float64]:
+    """Relative error of each server's weight in the preprocessing unit, (servers, M).
+
+    Compares the servers' small-signal responses at the first layer's detectors with their mean.
+    """
+    first = [neuron for neuron in board.neurons if neuron.layer == 0]
+    inputs = [label for row in board.inputs for label in row]
+    response = np.zeros((len(first), len(inputs)))
+    for sign, labels in ((1.0, [n.plus for n in first]), (-1.0, [n.minus for n in first])):
+        weight = np.array([1.0 if sign > 0 else bias.activations[n.label].balance for n in first])
+        oscillator = s.between(labels, [board.carrier])[0].conj()
+        response += sign * weight[:, np.newaxis] * 2 * (oscillator * s.between(labels, inputs)[0]).real
+    response = response.reshape(len(first), len(board.inputs), -1)
+    mean = response.mean(axis=1, keepdims=True)
+    power = np.sum(mean**2, axis=0)
+    # a symbol that no neuron looks at has no error either
+    share = np.sum(response * mean, axis=0) / np.where(power > 0, power, 1.0)
+    return np.where(power > 0, share - 1.0, 0.0)
+
+
+def path_loss_db(s: Scattering, board: Board) -> float:
+    """Loss in dB from a source fibre to the detector that it reaches best, for the worst source."""
+    detectors = [label for n in board.neurons for label in (n.plus, n.minus)]
+    detectors += [label for row in board.outputs for label in row]
+    sources = [board.carrier, *(label for row in board.inputs for label in row), *(n.to for n in board.neurons)]
+    best = np.max(np.abs(s.between(detectors, sources)[0]) ** 2, axis=0)
+    with np.errstate(divide="ignore"):
+        return float(np.max(-10 * np.log10(best)))
+
+
+def write_function(result: FunctionResult, path: str | Path) -> None:
+    """Write the lattice table, atomically; equal results give equal bytes."""
+    stream = io.BytesIO()
+    np.savez_compressed(
+        stream,
+        schema=np.array(SCHEMA),
+        symbols=result.symbols,
+        ideal=result.ideal,
+        words=result.words,
+        # rounded: the last bits of a sparse solution are no result
+        outputs=np.round(result.outputs, 6).astype(np.float32),
+    )
+    write_atomic(Path(path), stream.getvalue())

@@ -1,0 +1,138 @@
+"""Layout versus schematic: the circuit extracted from a layout against the reference."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import klayout.db as kdb
+import klayout.rdb as rdb
+import numpy as np
+
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import UNCONNECTED, Circuit, flatten
+from optinc_pdk.extract import Extraction
+from optinc_pdk.extract.golden import symmetries
+from optinc_pdk.files import write_atomic
+from optinc_pdk.signoff import lvs_checks as checks
+from optinc_pdk.signoff.lvs_checks import Difference
+from optinc_pdk.signoff.lvs_match import Ints
+
+__all__ = ["Difference", "LvsResult", "compare", "write_lvs", "write_lvs_lyrdb"]
+
+SCHEMA = 1
+# Differences told in full; a chip with more has few causes, which show among the first.
+TOLD = 200
+MARKER_UM = 2.0
+
+
+@dataclass(frozen=True)
+class LvsResult:
+    """The comparison's result.
+
+    Attributes:
+        match: Whether layout and reference are the same circuit.
+        devices: Matched devices, pads included.
+        nets: Matched nets, optical and electrical.
+        differences: The differences, at most 200 of them.
+        total_differences: Number of all differences.
+        device_map: (I,) extracted instance of each instance of the flat reference, -1 where there is none.
+        port_map: (P,) extracted port of each port of the flat reference, for optical ports and pads; else -1.
+    """
+
+    match: bool
+    devices: int
+    nets: int
+    differences: tuple[Difference, ...]
+    total_differences: int
+    device_map: Ints
+    port_map: Ints
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for ``.lvs.json``."""
+        return {
+            "schema": SCHEMA,
+            "match": self.match,
+            "devices": self.devices,
+            "nets": self.nets,
+            "total_differences": self.total_differences,
+            "differences": [asdict(difference) for difference in self.differences],
+        }
+
+
+def compare(reference: Circuit, extraction: Extraction, process: Process) -> LvsResult:
+    """Compare a reference circuit with an extracted one.
+
+    Args:
+        reference: Circuit that should be, with or without hierarchy.
+        extraction: Circuit that is, and the faults of its layout, which are differences.
+        process: Gives the devices' symmetries, parameters and tolerances.
+
+    Returns:
+        Whether they are the same, and every difference.
+
+    Raises:
+        NetlistError: The reference's cells contain each other.
+        CardError: A golden device cannot be used.
+    """
+    pair = checks.pair(flatten(reference), extraction.circuit, process, symmetries(process))
+    differences = [
+        Difference(f"extraction.{fault.kind}", fault.message, "", "", fault.position_um) for fault in extraction.faults
+    ]
+    for check in (
+        checks.labels,
+        checks.wires,
+        checks.heaters,
+        checks.devices,
+        checks.nets,
+        checks.parameters,
+        checks.arms,
+    ):
+        differences += check(pair)
+    return LvsResult(
+        match=not differences,
+        devices=int(np.sum(pair.map.device != UNCONNECTED)),
+        nets=checks.matched_nets(pair),
+        differences=tuple(differences[:TOLD]),
+        total_differences=len(differences),
+        device_map=pair.map.device,
+        port_map=pair.map.port,
+    )
+
+
+def write_lvs(result: LvsResult, path: Path) -> None:
+    """Write ``.lvs.json``, atomically.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    write_atomic(path, (json.dumps(result.to_json(), indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def write_lvs_lyrdb(result: LvsResult, gds_path: str | Path, path: Path) -> None:
+    """Write the differences that have a place as markers for KLayout's browser, atomically.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    report = rdb.ReportDatabase("LVS")
+    report.generator = "optinc lvs"
+    report.original_file = str(gds_path)
+    report.top_cell_name = Path(gds_path).stem
+    cell = report.create_cell(report.top_cell_name)
+    categories: dict[str, rdb.RdbCategory] = {}
+    for difference in result.differences:
+        if difference.kind not in categories:
+            categories[difference.kind] = report.create_category(difference.kind)
+        item = report.create_item(cell, categories[difference.kind])
+        item.add_value(difference.message)
+        if difference.position_um is not None:
+            x, y = difference.position_um
+            item.add_value(kdb.DBox(x - MARKER_UM, y - MARKER_UM, x + MARKER_UM, y + MARKER_UM))
+    with tempfile.TemporaryDirectory() as folder:
+        written = Path(folder) / "report.lyrdb"
+        report.save(str(written))
+        write_atomic(path, written.read_bytes())

@@ -1,0 +1,21 @@
+"""Simulation: S-parameters of any circuit, light through the network, programming of imperfect chips."""
+
+from optinc_pdk.simulate.heaters import heater_phases
+from optinc_pdk.simulate.network import Reception, transmit
+from optinc_pdk.simulate.program import Programming, program
+from optinc_pdk.simulate.scatter import Scattering, Solution, scattering, solve
+from optinc_pdk.simulate.structure import Structure, analyse
+
+__all__ = [
+    "Programming",
+    "Reception",
+    "Scattering",
+    "Solution",
+    "Structure",
+    "analyse",
+    "heater_phases",
+    "program",
+    "scattering",
+    "solve",
+    "transmit",
+]

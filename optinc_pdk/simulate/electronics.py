@@ -1,0 +1,70 @@
+"""Gains, offsets and scales of the board, fitted to what the driven chip really does."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import Board
+from optinc_pdk.circuit.bias import Activation
+from optinc_pdk.simulate.response import Light, linear
+from optinc_pdk.simulate.target import Target
+
+Floats = NDArray[np.float64]
+
+
+def activations(
+    light: Light, found: tuple[Target, ...], board: Board, process: Process
+) -> dict[str, Activation]:
+    """Every neuron's electronics: gain by least squares against the wanted row, offset from what is left
+    constant.
+
+    Raises:
+        ValueError: A neuron needs a gain or offset beyond the card's range.
+    """
+    card = process.activation
+    bits = int(card.resolution_bits)
+    result = {}
+    for target in found[:-1]:
+        mine = [neuron.label for neuron in board.neurons if neuron.layer == target.index]
+        balance = _significant(linear(light, target).balance, bits)
+        seen = linear(light, target, balance)
+        power = (np.asarray(seen.coefficient.real)[:, target.lit] ** 2).sum(axis=1)
+        gain = (seen.coefficient.real * target.weight)[:, target.lit].sum(axis=1) / power
+        flat = ~np.any(target.weight, axis=1)
+        # A unit without weights is a constant: a large offset at a small gain drowns the light it sees.
+        gain[flat] = np.maximum(target.bias[flat], 0.0) / float(card.offset_max)
+        gain = _significant(gain, bits)
+        offset = np.divide(target.bias, gain, out=np.zeros_like(gain), where=gain > 0.0) - seen.constant
+        offset[flat] = float(card.offset_max)
+        offset = _significant(offset, bits)
+        _check(mine, "gain", gain, 0.0, float(card.gain_max))
+        _check(mine, "offset", offset, -float(card.offset_max), float(card.offset_max))
+        columns = (gain.tolist(), offset.tolist(), balance.tolist())
+        result |= {label: Activation(*row) for label, *row in zip(mine, *columns, strict=True)}
+    return result
+
+
+def output_scales(light: Light, target: Target, process: Process) -> dict[str, float]:
+    """Receiver scales by least squares: level = scale · |field|."""
+    field = np.asarray(linear(light, target).coefficient)[:, target.lit]
+    weight = np.tile(target.weight, (field.shape[0] // target.weight.shape[0], 1))[:, target.lit]
+    scale = np.abs((field * weight).sum(axis=1)) / (np.abs(field) ** 2).sum(axis=1)
+    rounded = _significant(scale, int(process.activation.resolution_bits))
+    return dict(zip(target.plus, rounded.tolist(), strict=True))
+
+
+def _significant(values: Floats, bits: int) -> Floats:
+    """Round to a number of significant bits: range switching keeps the converters at their upper half."""
+    mantissa, exponent = np.frexp(values)
+    return np.ldexp(np.rint(mantissa * 2.0**bits) / 2.0**bits, exponent)
+
+
+def _check(labels: list[str], what: str, values: Floats, low: float, high: float) -> None:
+    wrong = np.flatnonzero(~((values >= low) & (values <= high)))
+    if wrong.size:
+        raise ValueError(
+            f"neuron {labels[wrong[0]]!r} needs {what} {values[wrong[0]]:.4g}, the card allows {low:g} … {high:g}; "
+            "lower the chip's loss or widen the electronics' range"
+        )

@@ -1,0 +1,81 @@
+"""S-matrices of a chip's linear blocks, in and out of files."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import Bias, Circuit
+from optinc_pdk.files import InputError, write_atomic
+from optinc_pdk.simulate.scatter import Scattering, scattering
+
+SCHEMA = 1
+MAX_WAVELENGTHS = 10_001
+_LAYER = re.compile(r"l(\d+)_")
+
+
+def parse_wavelengths(text: str | None, default_nm: float) -> NDArray[np.float64]:
+    """Wavelengths in nm from ``"1550"``, ``"1549,1550"`` or ``"1540:1560:5"`` (first, last, step).
+
+    Raises:
+        InputError: Not of that form, not positive, or too many.
+    """
+    if text is None:
+        return np.array([default_nm])
+    try:
+        if ":" in text:
+            first, last, step = (float(part) for part in text.split(":"))
+            count = int((last - first) / step + 1e-9) + 1 if step > 0 and last >= first else 0
+            values = first + step * np.arange(min(count, MAX_WAVELENGTHS + 1))
+        else:
+            values = np.array([float(part) for part in text.split(",")])
+    except (ValueError, OverflowError):
+        values = np.zeros(0)
+    if not 0 < len(values) <= MAX_WAVELENGTHS or not np.all(np.isfinite(values)) or np.any(values <= 0):
+        raise InputError(
+            f"wavelengths {text!r}: give nm as 1550, as 1549,1550 or as 1540:1560:5, at most {MAX_WAVELENGTHS} of them"
+        )
+    return np.asarray(values, dtype=np.float64)
+
+
+def block_scattering(
+    circuit: Circuit, bias: Bias, wavelengths_nm: NDArray[np.float64], process: Process
+) -> list[Scattering]:
+    """S of every layer's linear block: its own fibres and the carrier's.
+
+    Layers are known by their fibres' labels (``l<i>_…``, ``in_…``, ``out_…``); a circuit without such labels is one
+    block of all its fibres.
+
+    Raises:
+        NetlistError: Circuit and bias do not belong together.
+        ModelError: A device without model, or a wavelength outside its range.
+    """
+    whole = scattering(circuit, bias, wavelengths_nm, process)
+    layers = {label: int(found[1]) for label in whole.labels if (found := _LAYER.match(label))}
+    if not layers:
+        return [whole]
+    last = max(layers.values())
+    layers |= {label: 0 for label in whole.labels if label.startswith("in_")}
+    layers |= {label: last for label in whole.labels if label.startswith("out_")}
+    blocks = []
+    for index in range(last + 1):
+        labels = [label for label in whole.labels if layers.get(label) == index]
+        labels += [label for label in whole.labels if label == "carrier"]
+        blocks.append(Scattering(whole.wavelengths_nm, tuple(labels), whole.between(labels, labels)))
+    return blocks
+
+
+def write_scattering(wavelengths_nm: NDArray[np.float64], blocks: list[Scattering], path: str | Path) -> None:
+    """Write ``wavelengths_nm`` and per block i ``blocks.<i>.s[wavelength, out, in]`` and ``blocks.<i>.ports``."""
+    arrays: dict[str, NDArray[np.generic]] = {"schema": np.array(SCHEMA), "wavelengths_nm": wavelengths_nm}
+    for i, block in enumerate(blocks):
+        arrays[f"blocks.{i}.s"] = block.s
+        arrays[f"blocks.{i}.ports"] = np.array(block.labels)
+    stream = io.BytesIO()
+    np.savez_compressed(stream, allow_pickle=False, **arrays)  # type: ignore[arg-type]
+    write_atomic(Path(path), stream.getvalue())

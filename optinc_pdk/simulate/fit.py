@@ -1,0 +1,182 @@
+"""Levenberg–Marquardt on the phases of all layers at once: one solution of the chip serves every layer's own step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import Board
+from optinc_pdk.simulate.response import Light, jacobian, linear, look, residual
+from optinc_pdk.simulate.scatter import solve
+from optinc_pdk.simulate.structure import Structure
+from optinc_pdk.simulate.target import Target
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MAX_ITERATIONS = 60
+TOLERANCE = 1e-5
+"""Rms matrix error over the 2-norm at which a layer is done; 16-bit codes alone make 1e-5 to 1e-4."""
+PATIENCE = 12
+MAX_STEP_RAD = 0.7
+FIRST_DAMPING, LEAST_DAMPING = 1e-3, 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A chip and what its layers have to do.
+
+    Attributes:
+        structure: The chip.
+        board: What joins its fibres outside.
+        targets: The layers.
+        wavelength_nm: Carrier.
+        process: Process of the cards.
+    """
+
+    structure: Structure
+    board: Board
+    targets: tuple[Target, ...]
+    wavelength_nm: float
+    process: Process
+
+    @property
+    def channel(self) -> dict[str, int]:
+        """Pad label to heater number."""
+        return {label: i for i, label in enumerate(self.structure.channel)}
+
+    def heaters(self, layer: int) -> Ints:
+        """Heaters of one layer; the trims of the preprocessing belong to the first."""
+        prefixes = (f"l{layer}_", "trim_") if layer == 0 else (f"l{layer}_",)
+        return np.array(
+            [i for label, i in self.channel.items() if label.startswith(prefixes)], dtype=np.int64
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """Phases and the light they make.
+
+    Attributes:
+        phases: (H,) in rad, not wrapped.
+        light: The chip solved with them.
+        iterations: Steps taken.
+    """
+
+    phases: Floats
+    light: Light
+    iterations: int
+
+
+def illuminate(problem: Problem, phases: Floats) -> Light:
+    """Solve the chip for some phases."""
+    solution = solve(problem.structure, phases, problem.wavelength_nm, problem.process)
+    return look(solution, problem.board, problem.targets)
+
+
+def errors(problem: Problem, light: Light) -> Floats:
+    """(layers,) rms matrix error over the 2-norm."""
+    found = [residual(linear(light, target).coefficient, target) for target in problem.targets]
+    return np.array([np.sqrt(np.mean(error**2)) for error in found])
+
+
+def align_oscillators(problem: Problem, light: Light, phases: Floats) -> Floats:
+    """Phases with each local oscillator turned so that its neuron sees the most of its wanted row."""
+    turned = phases.copy()
+    channel = problem.channel
+    for target in problem.targets[:-1]:
+        inputs, plus, minus = light.at(target.inputs), light.at(target.plus), light.at(target.minus)
+        balance = linear(light, target).balance[:, np.newaxis]
+        added = light.s[plus, light.carrier].conj()[:, np.newaxis] * light.s[np.ix_(plus, inputs)]
+        taken = light.s[minus, light.carrier].conj()[:, np.newaxis] * light.s[np.ix_(minus, inputs)]
+        turn = np.angle(((added - balance * taken) * target.weight).sum(axis=1))
+        for row, angle in enumerate(turn.tolist()):
+            turned[channel[f"l{target.index}_lo_r{row}"]] += angle
+    return turned
+
+
+def fit_phases(
+    problem: Problem, phases: Floats, light: Light, progress: Callable[[int, float], None] | None = None
+) -> Fitted:
+    """Iterate until every layer is right to TOLERANCE or gets no better.
+
+    Args:
+        problem: The chip and its targets.
+        phases: (H,) starting phases.
+        light: The chip solved with them.
+        progress: Called after every iteration with its number and the worst layer's error.
+    """
+    layers = len(problem.targets)
+    damping = _Damping(np.full(layers, FIRST_DAMPING), np.full(layers, 2.0))
+    groups = [problem.heaters(target.index) for target in problem.targets]
+    history = [errors(problem, light)]
+    for iteration in range(1, MAX_ITERATIONS + 1):
+        cost = history[-1]
+        active = np.flatnonzero((cost > TOLERANCE) & ~_stalled(history))
+        if not active.size:
+            return Fitted(phases, light, iteration - 1)
+        trial, foretold = phases.copy(), cost.copy()
+        for i in active.tolist():
+            step, foretold[i] = _step(light, problem.targets[i], groups[i], float(damping.value[i]))
+            trial[groups[i]] += step
+        tried = illuminate(problem, trial)
+        seen = errors(problem, tried)
+        better = seen < cost
+        damping.update(active, cost**2 - seen**2, cost**2 - foretold**2)
+        if np.all(better[active]):
+            phases, light = trial, tried
+        else:
+            phases = phases.copy()
+            for i in active[better[active]].tolist():
+                phases[groups[i]] = trial[groups[i]]
+            light = illuminate(problem, phases)
+        history.append(errors(problem, light))
+        if progress is not None:
+            progress(iteration, float(history[-1].max()))
+    return Fitted(phases, light, MAX_ITERATIONS)
+
+
+@dataclass
+class _Damping:
+    """Each layer's damping after Nielsen, Report IMM-REP-1999-05.
+
+    Down by how well the linearization foretold the gain of a step, up ever faster while steps fail.
+    """
+
+    value: Floats
+    growth: Floats
+
+    def update(self, active: Ints, gained: Floats, foretold: Floats) -> None:
+        for i in active.tolist():
+            if gained[i] > 0.0:
+                shrink = max(1.0 / 3.0, 1.0 - (2.0 * gained[i] / foretold[i] - 1.0) ** 3)
+                self.value[i] = max(self.value[i] * shrink, LEAST_DAMPING)
+                self.growth[i] = 2.0
+            else:
+                self.value[i] *= self.growth[i]
+                self.growth[i] *= 2.0
+
+
+def _stalled(history: list[Floats]) -> NDArray[np.bool_]:
+    """(layers,) whether the last PATIENCE iterations brought less than a tenth."""
+    if len(history) <= PATIENCE:
+        return np.zeros(history[0].size, dtype=bool)
+    return np.asarray(history[-1] > 0.9 * history[-1 - PATIENCE])
+
+
+def _step(light: Light, target: Target, heaters: Ints, damping: float) -> tuple[Floats, float]:
+    """The shortest step that removes the linearized error, damped, and the rms error it should leave.
+
+    There are more heaters than matrix entries, so the normal equations are those of the entries.
+    """
+    slope = jacobian(light, target, heaters)
+    error = residual(linear(light, target).coefficient, target).reshape(-1)
+    normal = slope @ slope.T
+    normal[np.diag_indices_from(normal)] += damping * np.trace(normal) / normal.shape[0]
+    step = -slope.T @ np.linalg.solve(normal, error)
+    step *= min(1.0, MAX_STEP_RAD / max(float(np.abs(step).max()), MAX_STEP_RAD))
+    return step, float(np.sqrt(np.mean((error + slope @ step) ** 2)))

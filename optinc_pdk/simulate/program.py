@@ -1,0 +1,147 @@
+"""Programming an imperfect chip: phases by least squares on its own device models, then codes, then electronics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import Bias, Board, Circuit, NetlistError
+from optinc_pdk.drive import program as drive_program
+from optinc_pdk.drive import readback
+from optinc_pdk.factor.mesh import wrap
+from optinc_pdk.onn import Onn
+from optinc_pdk.simulate.electronics import activations, output_scales
+from optinc_pdk.simulate.fit import Problem, align_oscillators, errors, fit_phases, illuminate
+from optinc_pdk.simulate.heaters import heaters
+from optinc_pdk.simulate.response import linear, residual
+from optinc_pdk.simulate.start import start_layer
+from optinc_pdk.simulate.structure import Structure, analyse
+from optinc_pdk.simulate.target import targets
+from optinc_pdk.simulate.walk import Walker
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Programming:
+    """A bias and how well it makes the network.
+
+    Attributes:
+        bias: What to drive.
+        iterations: Solutions of the chip that the least squares took.
+        start_error: (layers,) rms matrix error of the ideal phases over the matrix's 2-norm.
+        error: (layers,) the same with corrected phases before they are rounded to codes.
+        driven_error: (layers,) the same as driven.
+        worst_error: (layers,) the largest entry's error as driven.
+    """
+
+    bias: Bias
+    iterations: int
+    start_error: Floats
+    error: Floats
+    driven_error: Floats
+    worst_error: Floats
+
+
+def program(
+    circuit: Circuit,
+    board: Board,
+    onn: Onn,
+    process: Process,
+    wavelength_nm: float | None = None,
+    progress: Callable[[int, float], None] | None = None,
+) -> Programming:
+    """The bias that makes a chip compute a network.
+
+    Args:
+        circuit: The chip, flat or not, best as extracted: then guides have lengths and heaters resistances.
+            Without resistances every code is 0 and the intended phases count.
+        board: What joins its fibres outside.
+        onn: The network; hidden signals are scaled to the modulators' range here.
+        process: Process of the cards.
+        wavelength_nm: Carrier; the process's wavelength where left out.
+        progress: Called after every iteration with its number and the worst layer's rms error.
+
+    Raises:
+        NetlistError: A heater has no channel of its own.
+        ValueError: Circuit, board and network do not belong together, or the drive or electronics lack range.
+    """
+    carrier = float(process.guide.wavelength_nm) if wavelength_nm is None else wavelength_nm
+    structure = analyse(circuit)
+    _refuse_shared_channels(structure)
+    problem = Problem(structure, board, targets(onn, board), carrier, process)
+    phases = _start(problem)
+    phases = align_oscillators(problem, illuminate(problem, phases), phases)
+    light = illuminate(problem, phases)
+    before = errors(problem, light)
+    fitted = fit_phases(problem, phases, light, progress)
+    bias, driven = _drive(structure, wrap(fitted.phases), process)
+    light = illuminate(problem, driven)
+    bias = replace(
+        bias,
+        activations=activations(light, problem.targets, board, process),
+        outputs=output_scales(light, problem.targets[-1], process),
+    )
+    return Programming(
+        bias=bias,
+        iterations=fitted.iterations,
+        start_error=before,
+        error=errors(problem, fitted.light),
+        driven_error=errors(problem, light),
+        worst_error=np.array(
+            [np.abs(residual(linear(light, t).coefficient, t)).max() for t in problem.targets]
+        ),
+    )
+
+
+def _start(problem: Problem) -> Floats:
+    phases = np.zeros(problem.structure.heater.size)
+    walker = Walker(problem.structure, problem.wavelength_nm, problem.process)
+    for target in problem.targets:
+        start_layer(walker, problem.channel, problem.board, target, phases)
+    return phases
+
+
+def _refuse_shared_channels(structure: Structure) -> None:
+    seen: dict[str, int] = {}
+    for i, label in enumerate(structure.channel):
+        name = structure.circuit.instances[structure.heater[i]]
+        if not label:
+            raise NetlistError(f"heater of {name!r} has no labelled pad and ground; it cannot be programmed")
+        if label in seen:
+            other = structure.circuit.instances[structure.heater[seen[label]]]
+            raise NetlistError(
+                f"heaters of {other!r} and {name!r} share channel {label!r}; give each its own"
+            )
+        seen[label] = i
+
+
+def _drive(structure: Structure, phases: Floats, process: Process) -> tuple[Bias, Floats]:
+    """The bias without electronics, and the phases that its codes make."""
+    circuit = structure.circuit
+    power, voltage = np.zeros_like(phases), np.zeros_like(phases)
+    code, driven = np.zeros(phases.size, dtype=np.int64), phases.copy()
+    if "resistance_ohm" in circuit.settings:
+        kind = circuit.kind[structure.heater]
+        for number in np.unique(kind).tolist():
+            mine = np.flatnonzero(kind == number)
+            side = heaters(circuit, structure.heater[mine], circuit.kinds[number].name, process)
+            wanted = drive_program(side, phases[mine])
+            power[mine], voltage[mine], code[mine] = wanted.power_w, wanted.voltage_v, wanted.code
+            driven[mine] = readback(side, wanted.code).phase_rad
+    order = np.argsort(np.array(structure.channel))
+    bias = Bias(
+        process=process.name,
+        circuit=circuit.name,
+        dac_bits=int(process.drive.dac_bits),
+        labels=tuple(structure.channel[i] for i in order),
+        phase_rad=phases[order],
+        power_w=power[order],
+        voltage_v=voltage[order],
+        code=code[order],
+    )
+    return bias, driven

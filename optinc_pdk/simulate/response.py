@@ -1,0 +1,162 @@
+"""What a solved chip does: detection coefficients of every layer, their errors and exact derivatives.
+
+A neuron's detectors see D = |p|² - ρ |n|² with p = p_c + Σ_j p_j a_j: carrier and signals. Constants go into
+the offset, ρ cancels what is quadratic in the signals (exactly so without reflections, for both come out of
+one mixer), and what is left is linear: D = const + Σ_j R_j a_j, R_j = 2 Re(p_c* p_j - ρ n_c* n_j). A receiver
+sees |Σ_j y_j a_j|, so a common phase of its y_j is free.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.circuit import Board
+from optinc_pdk.simulate.scatter import Solution
+from optinc_pdk.simulate.target import Target
+
+Complexes = NDArray[np.complex128]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Light:
+    """A solved chip seen from all fibres of interest.
+
+    Attributes:
+        solution: The solved chip.
+        place: Fibre label to position in the other attributes.
+        s: (fibres, fibres) S between them.
+        heated: (H, 2, fibres) fields at the heaters.
+        carrier: Position of the carrier's fibre.
+    """
+
+    solution: Solution
+    place: dict[str, int]
+    s: Complexes
+    heated: Complexes
+    carrier: int
+
+    def at(self, labels: tuple[str, ...]) -> NDArray[np.int64]:
+        """Positions of labels."""
+        return np.array([self.place[label] for label in labels], dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """One layer's effect on its detectors, to first order in its signals.
+
+    Attributes:
+        coefficient: (rows, J) real R for neurons, complex y for receivers.
+        balance: (rows,) ρ of the neurons.
+        constant: (rows,) what the detectors see without signals.
+    """
+
+    coefficient: Complexes | Floats
+    balance: Floats
+    constant: Floats
+
+
+def look(solution: Solution, board: Board, found: tuple[Target, ...]) -> Light:
+    """Solve for the light of every source and detector."""
+    labels = [board.carrier]
+    for target in found:
+        labels += [*target.inputs, *target.plus, *target.minus]
+    fields = solution.fields(labels)
+    s = solution.s(fields)[solution.structure.fibres(labels)]
+    return Light(solution, {label: i for i, label in enumerate(labels)}, s, solution.at_heaters(fields), 0)
+
+
+def linear(light: Light, target: Target, balance: Floats | None = None) -> Linear:
+    """A layer's detection coefficients.
+
+    Args:
+        light: The solved chip.
+        target: The layer.
+        balance: (rows,) ρ of the neurons; by least squares of the quadratic terms where left out.
+    """
+    inputs, plus, minus = light.at(target.inputs), light.at(target.plus), light.at(target.minus)
+    p = light.s[np.ix_(plus, inputs)]
+    if target.last:
+        return Linear(p, np.zeros(plus.size), np.zeros(plus.size))
+    n = light.s[np.ix_(minus, inputs)]
+    p_c, n_c = light.s[plus, light.carrier], light.s[minus, light.carrier]
+    rho = _balance(p, n) if balance is None else balance
+    mixed = p_c.conj()[:, np.newaxis] * p - (rho * n_c.conj())[:, np.newaxis] * n
+    return Linear(2.0 * mixed.real, rho, np.abs(p_c) ** 2 - rho * np.abs(n_c) ** 2)
+
+
+def _balance(p: Complexes, n: Complexes) -> Floats:
+    """min over ρ of |Re(p* p) - ρ Re(n* n)|, Frobenius, for each row's matrix of quadratic terms."""
+    shared = np.abs(np.einsum("kj,kj->k", p, n.conj())) ** 2 + np.abs(np.einsum("kj,kj->k", p, n)) ** 2
+    square = np.einsum("kj,kj->k", n, n.conj()).real ** 2 + np.abs(np.einsum("kj,kj->k", n, n)) ** 2
+    balance: Floats = shared / square
+    return balance
+
+
+def row_scales(coefficient: Complexes | Floats, target: Target) -> Complexes | Floats:
+    """(rows,) factor c of each row in coefficient ≈ c · weight; rows without weights get the others' mean size."""
+    weight = _rows(target)
+    power = (weight**2).sum(axis=1)
+    products = (coefficient * weight).sum(axis=1)
+    empty = power == 0.0
+    scales = products / np.where(empty, 1.0, power)
+    scales[empty] = np.abs(scales[~empty]).mean()
+    return scales
+
+
+def residual(coefficient: Complexes | Floats, target: Target) -> Floats:
+    """Matrix error in units of the weight's 2-norm, free factors of the rows taken out; (rows, J) or (rows, 2
+    J).
+
+    Receivers' errors are complex, real parts first.
+    """
+    scales = row_scales(coefficient, target)
+    error = coefficient / scales[:, np.newaxis] - _rows(target)
+    error = np.where(target.lit, error, 0.0) / np.linalg.norm(target.mesh_weight, 2)
+    return _real(error)
+
+
+def jacobian(light: Light, target: Target, heaters: NDArray[np.int64]) -> Floats:
+    """d residual / d phase, (residuals, heaters), rows' factors taken out to first order."""
+    slope = _slopes(light, target, heaters)
+    scales = row_scales(linear(light, target).coefficient, target)
+    slope = slope / (scales[:, np.newaxis] * np.linalg.norm(target.mesh_weight, 2))
+    weight = _rows(target)
+    power = (weight**2).sum(axis=1)
+    along = np.einsum("hkj,kj->hk", slope, weight) / np.where(power == 0.0, 1.0, power)
+    slope = np.where(target.lit, slope - along[..., np.newaxis] * weight, 0.0)
+    return _real(slope).reshape(heaters.size, -1).T
+
+
+def _slopes(light: Light, target: Target, heaters: NDArray[np.int64]) -> Complexes | Floats:
+    """d coefficient / d phase, (heaters, rows, J), at fixed balance."""
+    inputs, plus, minus = light.at(target.inputs), light.at(target.plus), light.at(target.minus)
+    sources = np.concatenate([[light.carrier], inputs])
+    solution, near = light.solution, light.heated[heaters]
+    dp = solution.derivative(near[:, :, plus], near[:, :, sources], heaters)
+    if target.last:
+        return dp[..., 1:]
+    dn = solution.derivative(near[:, :, minus], near[:, :, sources], heaters)
+    rho = linear(light, target).balance
+
+    def mixed(d: Complexes, detectors: NDArray[np.int64]) -> Floats:
+        s, s_c = light.s[np.ix_(detectors, inputs)], light.s[detectors, light.carrier]
+        change: Floats = 2.0 * (d[..., :1].conj() * s + s_c.conj()[:, np.newaxis] * d[..., 1:]).real
+        return change
+
+    difference: Floats = mixed(dp, plus) - rho[:, np.newaxis] * mixed(dn, minus)
+    return difference
+
+
+def _rows(target: Target) -> Floats:
+    """(rows, J) weights, once per server for receivers."""
+    return np.tile(target.weight, (len(target.plus) // target.weight.shape[0], 1))
+
+
+def _real(values: Complexes | Floats) -> Floats:
+    if np.iscomplexobj(values):
+        return np.concatenate([values.real, values.imag], axis=-1)
+    return np.asarray(values, dtype=np.float64)

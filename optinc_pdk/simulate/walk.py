@@ -1,0 +1,104 @@
+"""Following light from coupler to coupler through everything that leaves it no choice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import UNCONNECTED
+from optinc_pdk.models import device_s, net_transmission
+from optinc_pdk.simulate.structure import Structure
+
+Complexes = NDArray[np.complex128]
+Ints = NDArray[np.int64]
+
+COUPLER, SPLITTER, TWO_ENDED = 4, 3, 2
+# Ports o1 … o4 of a 2×2 coupler as 0 … 3: bar o2-o3 and o1-o4, cross o2-o4 and o1-o3.
+_BAR = (3, 2, 1, 0)
+_CROSS = (2, 3, 0, 1)
+
+
+@dataclass(frozen=True)
+class Path:
+    """A way without branches.
+
+    Attributes:
+        port: Optical port at which it arrives: a coupler's, a terminator's, a splitter's root, or a fibre.
+        transmission: Field transmission with cold heaters.
+        heaters: Heaters on the way, in the order that light meets them.
+    """
+
+    port: int
+    transmission: complex
+    heaters: tuple[int, ...]
+
+
+class Walker:
+    """Walks through one circuit with cold heaters."""
+
+    def __init__(self, structure: Structure, wavelength_nm: float, process: Process) -> None:
+        """Index the ports by device."""
+        self.structure = structure
+        self.group = np.zeros(structure.ports, dtype=np.int64)
+        self.member = np.zeros(structure.ports, dtype=np.int64)
+        self.local = np.zeros(structure.ports, dtype=np.int64)
+        self.s: list[Complexes] = []
+        for i, devices in enumerate(structure.devices):
+            self.group[devices.port] = i
+            self.member[devices.port] = np.arange(devices.port.shape[0])[:, np.newaxis]
+            self.local[devices.port] = np.arange(devices.port.shape[1])
+            self.s.append(device_s(process, devices.name, wavelength_nm)[0])
+        self.guide = net_transmission(process, structure.length_um, wavelength_nm)
+        self.heater = {int(p): h for h, pair in enumerate(structure.heater_port.tolist()) for p in pair}
+
+    def ends(self, port: int) -> int:
+        """Number of optical ports of a port's device."""
+        return int(self.structure.devices[self.group[port]].port.shape[1])
+
+    def sibling(self, port: int, local: int) -> int:
+        """Another port of the same device."""
+        return int(self.structure.devices[self.group[port]].port[self.member[port], local])
+
+    def bar(self, port: int) -> int:
+        """The port straight through a coupler."""
+        return self.sibling(port, _BAR[self.local[port]])
+
+    def cross(self, port: int) -> int:
+        """The port across a coupler."""
+        return self.sibling(port, _CROSS[self.local[port]])
+
+    def amplitude(self, out: int, into: int) -> complex:
+        """S of a device from one of its ports to another."""
+        return complex(self.s[self.group[out]][self.local[out], self.local[into]])
+
+    def enter(self, fibre: int) -> Path:
+        """The way of light from a fibre."""
+        return self._through(fibre, 1.0 + 0.0j, ())
+
+    def follow(self, port: int) -> Path:
+        """The way of light that leaves a device at a port."""
+        return self._onward(port, 1.0 + 0.0j, ())
+
+    def _onward(self, port: int, transmission: complex, heaters: tuple[int, ...]) -> Path:
+        for _ in range(self.structure.ports):
+            far = int(self.structure.partner[port])
+            if far == UNCONNECTED:
+                return Path(port, transmission, heaters)
+            transmission *= complex(self.guide[port])
+            ends = self.ends(far)
+            if ends not in (TWO_ENDED, SPLITTER) or (ends == SPLITTER and self.local[far] == 0):
+                return Path(far, transmission, heaters)
+            if far in self.heater:
+                heaters = (*heaters, self.heater[far])
+            port = self.sibling(far, 0 if ends == SPLITTER else 1 - int(self.local[far]))
+            transmission *= self.amplitude(port, far)
+        name = self.structure.circuit.name
+        raise ValueError(f"circuit {name!r} has a closed ring of guides without a coupler; open it")
+
+    def _through(self, port: int, transmission: complex, heaters: tuple[int, ...]) -> Path:
+        """As if light came from outside into a two-ended device."""
+        far = self.sibling(port, 1 - int(self.local[port]))
+        return self._onward(far, transmission * self.amplitude(far, port), heaters)

@@ -1,0 +1,100 @@
+"""The networks that ship keep what their cards and the project promise, and their recipes run."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from optinc_pdk.averaging import Averaging, score
+from optinc_pdk.onn import Onn, bundled, gauge, lattice_score, recipes, tolerance
+from optinc_pdk.onn.files import NETWORKS
+
+NAMES = sorted(path.stem for path in NETWORKS.glob("*.npz"))
+
+
+def test_the_networks_that_ship_are_those_with_a_recipe() -> None:
+    assert sorted(recipe.name for recipe in recipes.recipes()) == NAMES
+    assert [bundled().stem, bundled(8, 4).stem] == NAMES
+    with pytest.raises(ValueError, match="no network ships for bits = 6, servers = 4, only average_4bit"):
+        bundled(6, 4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_exact_over_the_lattice_with_margin_also_in_the_gauge(name: str) -> None:
+    onn = Onn.load(NETWORKS / f"{name}.npz")
+    assert onn.factor == ("svd",) * len(onn.layers)
+    result = lattice_score(onn)
+    assert result.inputs == onn.task.lattice_size
+    assert result.exact == result.inputs
+    assert result.margin >= 0.15
+    points = onn.task.lattice()
+    in_gauge = score(gauge(onn).forward(points), onn.task.targets(points))
+    assert in_gauge.exact == result.inputs
+    assert in_gauge.margin == pytest.approx(result.margin, abs=1e-9)
+
+
+@pytest.mark.parametrize(("bits", "widths"), [(4, (6, 7)), (8, (32,) * 4)])
+def test_structures_are_within_what_is_promised(bits: int, widths: tuple[int, ...]) -> None:
+    onn = Onn.load(bundled(bits))
+    assert onn.task == Averaging(bits, 4, bits // 2)
+    hidden = onn.structure[1:-1]
+    assert len(hidden) == len(widths)
+    assert all(have <= limit for have, limit in zip(hidden, widths, strict=True))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_cards_tell_the_recipe_and_what_is_measured(name: str) -> None:
+    onn = Onn.load(NETWORKS / f"{name}.npz")
+    (recipe,) = (recipe for recipe in recipes.recipes() if recipe.name == name)
+    assert onn.card["recipe"] == name
+    assert onn.card["seed"] == recipe.seed
+    assert onn.card["schedule"] == asdict(recipe.schedule)
+    measured = recipes.measure(onn)
+    assert onn.card["structure"] == measured["structure"] == list(onn.structure)
+    assert onn.card["accuracy"] == measured["accuracy"] == 1.0
+    assert onn.card["margin"] == pytest.approx(measured["margin"], abs=1e-4)
+    # Another machine rounds differently, and a word at a threshold may tip over.
+    for table in ("tolerance", "input_tolerance"):
+        assert onn.card[table] == pytest.approx(measured[table], abs=1e-4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tolerance_to_matrix_errors(name: str) -> None:
+    onn = Onn.load(NETWORKS / f"{name}.npz")
+    assert tolerance(onn, 1e-4, draws=10, seed=123) == 1.0
+    assert tolerance(onn, 3e-4, draws=10, seed=123) >= 0.9999
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_saving_again_gives_the_bytes_that_ship(name: str, tmp_path: Path) -> None:
+    path = NETWORKS / f"{name}.npz"
+    Onn.load(path).save(tmp_path / "again.npz")
+    assert (tmp_path / "again.npz").read_bytes() == path.read_bytes()
+
+
+def test_recipes_run_from_the_command_line_and_repeat(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (first, *_) = recipes.recipes()
+    short = replace(first, schedule=replace(first.schedule, steps=4, evaluations=1))
+    monkeypatch.setattr(recipes, "recipes", lambda: (short,))
+    for folder in ("a", "b"):
+        recipes.main(["--out", str(tmp_path / folder), first.name])
+    files = [tmp_path / folder / f"{first.name}.npz" for folder in ("a", "b")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    made = Onn.load(files[0])
+    assert made.task == first.task
+    assert made.card["schedule"]["steps"] == 4
+    assert np.isfinite(made.card["margin"])
+    output = capsys.readouterr()
+    assert first.name in output.out
+    assert "4/4 loss" in output.err
+
+
+def test_an_unknown_recipe_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        recipes.main(["average_5bit_4servers"])
+    assert "there is no recipe 'average_5bit_4servers', only average_4bit" in capsys.readouterr().err
