@@ -16,6 +16,7 @@ from optinc_pdk.files import load_yaml
 
 DEFAULT_PROCESS = "soi220"
 Model = TypeVar("Model", bound="Strict")
+_MENDS = {"extra_forbidden": "remove the key or correct its spelling", "missing": "add the key"}
 
 
 class Strict(BaseModel):
@@ -247,12 +248,24 @@ def load_process(name: str = DEFAULT_PROCESS) -> Process:
         known = ", ".join(sorted(p.parent.name for p in components_folder().glob("*/process.yml")))
         raise CardError(f"no process {name!r}: give one of {known}, or a folder with a process.yml")
     data = _card(folder / "process.yml", 1)
-    layers = {str(key): tuple(layer.get("gds", ())) for key, layer in data.get("layers", {}).items()}
+    layers = _parse(_Layers, {"layers": data.get("layers")}, folder / "process.yml").layers
     data["folder"] = folder
-    data["rules"] = load_rules(folder / "rules.yml", layers)
-    devices = [_parse(Device, _card(path, 1), path) for path in sorted((folder / "devices").glob("*.yml"))]
-    data["devices"] = {device.name: device for device in devices}
+    data["rules"] = load_rules(folder / "rules.yml", {key: layer.gds for key, layer in layers.items()})
+    data["devices"] = {path.stem: _device(path) for path in sorted((folder / "devices").glob("*.yml"))}
     return _parse(Process, data, folder / "process.yml")
+
+
+class _Layers(Strict):
+    """The layers alone, which the rules are read against."""
+
+    layers: Mapping[str, Layer]
+
+
+def _device(path: Path) -> Device:
+    device = _parse(Device, _card(path, 1), path)
+    if device.name != path.stem:
+        raise CardError(f"{path}: name is {device.name!r}, the file's is {path.stem!r}; make them equal")
+    return device
 
 
 def _card(path: Path, schema: int) -> dict[str, Any]:
@@ -268,7 +281,8 @@ def _parse(model: type[Model], data: Mapping[str, Any], path: Path) -> Model:
     except ValidationError as fault:
         first = fault.errors()[0]
         key = ".".join(map(str, first["loc"])) or "card"
-        raise CardError(f"{path}: {key}: {first['msg']}") from fault
+        mend = _MENDS.get(first["type"], "correct the value")
+        raise CardError(f"{path}: {key}: {first['msg']}; {mend}") from fault
 
 
 Process.model_rebuild()

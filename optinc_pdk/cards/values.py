@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from typing import Annotated, Any
 
 from pydantic import PlainValidator
@@ -26,7 +26,9 @@ def _parse(data: Any) -> Quantity:
     if not isinstance(data, dict) or set(data) != {"value", "source"}:
         raise ValueError(f"expected {{value: number, source: key}}, got {data!r}")
     value, source = data["value"], data["source"]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    # a comparison, because an integer may be too large for a float
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not abs(value) <= sys.float_info.max:
         raise ValueError(f"value {value!r} is no finite number")
     if not isinstance(source, str) or not source:
         raise ValueError(f"source {source!r} is no key of 'sources'")

@@ -198,14 +198,16 @@ class Builder:
         taken: dict[int, tuple[str, str]] = {}
         for a, b in self.nets:
             (p, p_light), (q, q_light) = number(a), number(b)
+            if p == q:
+                raise NetlistError(f"{self.name}: net {a} - {b} joins a port to itself")
             if p_light != q_light:
                 raise NetlistError(f"{self.name}: net {a} - {b} joins an optical to an electrical port")
             if not p_light:
                 metal.join(p, q)
                 continue
             for port in (p, q):
-                if port in taken or p == q:
-                    other = " - ".join(taken.get(port, (a, b)))
+                if port in taken:
+                    other = " - ".join(taken[port])
                     raise NetlistError(f"{self.name}: optical port used twice, by {a} - {b} and {other}")
                 taken[port] = (a, b)
             optical.append((p, q))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
-# Kissing polygons share vertices; more than four cannot meet in one point of an 8-directional neighborhood.
+# Kissing polygons share vertices; four meet in a point of a grid of boxes, more are not drawn.
 _SHARED = 4
 
 
@@ -21,6 +21,7 @@ class Contours:
     Attributes:
         points: (E, 2) first point of every edge; a contour's edges are consecutive.
         ends: (E, 2) second point of every edge.
+        follows: (E,) number of the edge that goes on from each.
         polygon: (E,) number of the edge's polygon.
         first: (C + 1,) first edge of each polygon.
         holes: (C,) number of inner contours of each polygon.
@@ -28,6 +29,7 @@ class Contours:
 
     points: Ints
     ends: Ints
+    follows: Ints
     polygon: Ints
     first: Ints
     holes: Ints
@@ -52,18 +54,19 @@ def contours(polygons: Iterable[kdb.Polygon]) -> Contours:
     texts = [str(polygon)[1:-1] for polygon in polygons]
     if not texts:
         none = np.zeros((0, 2), dtype=np.int64)
-        return Contours(none, none, none[:, 0], np.zeros(1, dtype=np.int64), none[:, 0])
+        return Contours(none, none, none[:, 0], none[:, 0], np.zeros(1, dtype=np.int64), none[:, 0])
     rings = [text.split("/") for text in texts]
     lengths = np.array([ring.count(";") + 1 for parts in rings for ring in parts])
     sizes = [sum(ring.count(";") + 1 for ring in parts) for parts in rings]
     numbers = ",".join(texts).replace("/", ",").replace(";", ",")
     points = np.fromstring(numbers, dtype=np.int64, sep=",").reshape(-1, 2)
-    ends = np.roll(points, -1, axis=0)
+    follows = np.arange(1, len(points) + 1)
     last = np.cumsum(lengths) - 1
-    ends[last] = points[last - lengths + 1]
+    follows[last] = last - lengths + 1
     return Contours(
         points,
-        ends,
+        points[follows],
+        follows,
         np.repeat(np.arange(len(sizes)), sizes),
         np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         np.array([len(parts) - 1 for parts in rings], dtype=np.int64),
@@ -84,8 +87,14 @@ class EdgeIndex:
         self._order = np.lexsort((end, start))
         self._start, self._end = start[self._order], end[self._order]
 
+    def leaving(self, point: Ints) -> Ints:
+        """Numbers of the indexed edges that start at a point."""
+        start = pack(point)
+        first, last = (int(np.searchsorted(self._start, start, side)) for side in ("left", "right"))
+        return np.asarray(self._order[first:last], dtype=np.int64)
+
     def find(self, points: Ints, ends: Ints) -> Ints:
-        """Numbers of the indexed edges from ``points`` (..., 2) to ``ends`` (..., 2), -1 where there is none."""
+        """Numbers of the edges from ``points`` (..., 2) to ``ends`` (..., 2), -1 where there is none."""
         start, end = pack(points), pack(ends)
         found = np.full(start.shape, -1, dtype=np.int64)
         if not len(self._start):

@@ -10,27 +10,26 @@ from pathlib import Path
 import klayout.db as kdb
 import numpy as np
 
-from optinc_pdk.cards import Process
-from optinc_pdk.circuit import UNCONNECTED, Circuit, Kind
+from optinc_pdk.cards import CardError, Process
+from optinc_pdk.cards.rules import GuideSpaceRule, LineRule
+from optinc_pdk.circuit import Circuit
 from optinc_pdk.extract.contours import contours
 from optinc_pdk.extract.gds import NM_PER_UM, Label, Mask, read_mask
-from optinc_pdk.extract.golden import read_golden
+from optinc_pdk.extract.golden import Variant, read_golden
 from optinc_pdk.extract.guides import Nets, StripRule, trace
-from optinc_pdk.extract.heaters import Heater, find_heaters
+from optinc_pdk.extract.heaters import find_heaters, wire
 from optinc_pdk.extract.lookup import Finder, plain
-from optinc_pdk.extract.metal import Metal, Pad, find_pads, is_ground, wire_ohm
+from optinc_pdk.extract.metal import Metal, find_pads
+from optinc_pdk.extract.numbering import number
 from optinc_pdk.extract.silicon import (
     Device,
     Fault,
     Placement,
-    center_um,
-    check_etch,
     check_foreign,
     check_inside,
+    check_layers,
     place_devices,
 )
-
-PHASE_SHIFTER, PAD = "phase_shifter", "pad"
 
 
 @dataclass(frozen=True)
@@ -39,8 +38,9 @@ class Extraction:
 
     Attributes:
         circuit: Flat circuit with positions and guide lengths; instances are named by kind and position.
+            Phase shifters have settings ``length_um``, ``heater_width_um``, ``resistance_ohm``, ``wire_ohm``.
         faults: What is no circuit, in the order it was found.
-        silicon: Counts: devices by kind, guides, direct joints, and the guides' length in µm.
+        silicon: Counts: devices by kind, guides, joints of touching devices; and the guides' length in µm.
     """
 
     circuit: Circuit
@@ -60,47 +60,45 @@ def extract(gds_path: str | Path, process: Process) -> Extraction:
 
     Raises:
         GdsError: The file cannot be used.
-        CardError: A golden device cannot be used.
+        CardError: A golden device cannot be used, or the rules lack those of guides.
     """
     path = Path(gds_path)
     mask = read_mask(path, process.gds_layers)
-    variants = read_golden(process)
-    rule = _strip_rule(process)
-    core = _silicon(mask)
+    variants, rule = read_golden(process), _strip_rule(process)
     metal = Metal(mask)
+    heaters, faults = find_heaters(mask, metal.region, rule.width)
+    # o1, o2 and e1, e2 of a phase shifter depend on which contact is ground, so pads come first
+    labels = mask.labels("label")
+    core = _silicon(mask)
     outline = contours(plain(core))
     placements = place_devices(outline, variants)
-    heaters, faults = find_heaters(mask, metal.region, rule.width)
+    fibres, others, label_faults = _fibres(labels, placements)
+    pads, pad_faults = find_pads(metal, others, round(float(process.pads.size_um) * NM_PER_UM))
+    shifters, wired, wire_faults = wire(heaters, metal, pads, process)
+    devices = [p.device(process.device(p.variant.name).ports.optical) for p in placements] + shifters
     taken = kdb.Region([p.core for p in placements] + [kdb.Polygon(h.guide) for h in heaters]).merged()
-    left = core - taken
-    left.min_coherence = True
-    pieces = plain(left)
-    remains = contours(pieces)
-    # devices lie wholly in silicon exactly when what is left and what is taken add up
-    if outline.double_area != remains.double_area + contours(plain(taken)).double_area:
-        faults += check_inside(placements, core)
-    faults += _check_layers(mask, core, placements)
-    faults += check_foreign(placements, pieces)
-    labels, fibres, label_faults = _fibres(mask.labels("label"), placements)
-    pads, pad_faults = find_pads(metal, labels, round(float(process.pads.size_um) * NM_PER_UM))
-    wired, heater_devices, wire_faults = _wire(heaters, metal, pads, process)
-    devices = [p.device(process.device(p.variant.name).ports.optical) for p in placements] + heater_devices
-    nets = trace(pieces, remains, devices, rule, variants)
-    circuit = _circuit(path.stem, process, devices, nets, fibres, pads, wired)
-    counts: dict[str, float] = dict(sorted(Counter(device.kind for device in devices).items()))
-    counts |= {"guides": int(np.count_nonzero(nets.length_um)), "joints": int(np.sum(nets.length_um == 0))}
-    counts["guide_length_um"] = float(np.sum(nets.length_um))
-    return Extraction(circuit, (*nets.faults, *faults, *label_faults, *pad_faults, *wire_faults), counts)
+    nets, silicon_faults = _trace(core, outline.double_area, taken, placements, devices, rule, variants)
+    everything = [*devices, *(pad.device for pad in pads)]
+    # a label that is used twice is a fault; the first keeps it
+    names = {pad.label: len(devices) + i for i, pad in reversed(list(enumerate(pads)))} | fibres
+    joined = [*([()] * len(placements)), *wired, *((pad.net,) for pad in pads)]
+    circuit = number(path.stem, process, everything, nets, joined, dict(sorted(names.items())))
+    faults = [*nets.faults, *silicon_faults, *faults, *check_layers(mask, core, placements)]
+    faults += [*label_faults, *pad_faults, *wire_faults]
+    return Extraction(circuit, tuple(faults), _counts(devices, nets))
 
 
 def _strip_rule(process: Process) -> StripRule:
     """Guide dimensions; rounding and bodies are what the process's rules say they are."""
-    rules = {rule.id: rule for rule in process.rules}
-    width, space = rules["core.width"], rules["core.guide_space"]
+    core = [rule for rule in process.rules if "core" in getattr(rule, "layers", ())]
+    widths = [rule for rule in core if isinstance(rule, LineRule) and rule.kind == "width"]
+    spaces = [rule for rule in core if isinstance(rule, GuideSpaceRule)]
+    if not widths or not spaces:
+        raise CardError(f"process {process.name!r}: rules.yml needs a width and a guide_space rule of 'core'")
     return StripRule(
         width=round(float(process.guide.width_um) * NM_PER_UM),
-        tolerance=round(width.angled_tolerance_um * NM_PER_UM),
-        body=round(space.body_um * NM_PER_UM),
+        tolerance=round(widths[0].angled_tolerance_um * NM_PER_UM),
+        body=round(spaces[0].body_um * NM_PER_UM),
     )
 
 
@@ -109,22 +107,31 @@ def _silicon(mask: Mask) -> kdb.Region:
     return core if holes.is_empty() else core - holes
 
 
-def _check_layers(mask: Mask, core: kdb.Region, placements: Sequence[Placement]) -> list[Fault]:
-    """Etch that is not the gratings', and slab on silicon."""
-    faults = check_etch(placements, mask.region("etch70"))
-    slab = mask.region("slab")
-    if not slab.is_empty():
-        faults += [
-            Fault("slab", "slab over silicon: the process has no rib devices", center_um(shape.bbox()))
-            for shape in (slab & core).each()
-        ]
-    return faults
+def _trace(
+    core: kdb.Region,
+    double_area: int,
+    taken: kdb.Region,
+    placements: Sequence[Placement],
+    devices: Sequence[Device],
+    rule: StripRule,
+    variants: Sequence[Variant],
+) -> tuple[Nets, list[Fault]]:
+    """Nets in the silicon that no device takes, and faults around devices."""
+    left = core - taken
+    left.min_coherence = True
+    pieces = plain(left)
+    outline = contours(pieces)
+    faults = check_foreign(placements, pieces)
+    # devices lie wholly in silicon exactly when what is left and what is taken add up
+    if double_area != outline.double_area + contours(plain(taken)).double_area:
+        faults += check_inside(taken, core)
+    return trace(pieces, outline, devices, rule, variants), faults
 
 
 def _fibres(
     labels: Sequence[Label], placements: Sequence[Placement]
-) -> tuple[list[Label], dict[str, int], list[Fault]]:
-    """Labels of fibres to numbers of their devices; also the labels that name no fibre."""
+) -> tuple[dict[str, int], list[Label], list[Fault]]:
+    """Labels of fibres to numbers of their devices, and the labels that name no fibre."""
     gratings = [i for i, p in enumerate(placements) if p.variant.etch]
     finder = Finder(placements[i].core for i in gratings)
     others: list[Label] = []
@@ -137,121 +144,21 @@ def _fibres(
             others.append(label)
             continue
         device = gratings[found]
-        at = (label.x / NM_PER_UM, label.y / NM_PER_UM)
         if label.text in fibres:
-            faults.append(Fault("label", f"fibre label {label.text!r} is used twice", at))
+            faults.append(Fault("label", f"fibre label {label.text!r} is used twice", label.position_um))
         elif device in owner:
             text = f"fibre labels {owner[device]!r} and {label.text!r} lie on one grating coupler"
-            faults.append(Fault("label", text, at))
+            faults.append(Fault("label", text, label.position_um))
         else:
             fibres[label.text], owner[device] = device, label.text
-    return others, fibres, faults
+    return fibres, others, faults
 
 
-def _wire(
-    heaters: Sequence[Heater], metal: Metal, pads: Sequence[Pad], process: Process
-) -> tuple[list[tuple[int, int]], list[Device], list[Fault]]:
-    """Metal nets of each heater's signal and ground end, the phase shifters, and faults.
-
-    The signal end is the one that is not on ground; o1 is under it, as in the card. Polarity makes no heat.
-    """
-    card = process.device(PHASE_SHIFTER)
-    at = [tuple(metal.net_at(contact.x, contact.y) for contact in heater.contacts) for heater in heaters]
-    signals = Counter(pad.net for pad in pads if not is_ground(pad.label))
-    grounds = {pad.net for pad in pads if is_ground(pad.label)}
-    contacts = Counter(net for pair in at for net in pair)
-    wired: list[tuple[int, int]] = []
-    devices: list[Device] = []
-    faults: list[Fault] = []
-    for heater, (first, second) in zip(heaters, at, strict=True):
-        if first is None or second is None:
-            raise RuntimeError("a heater's contact is metal by construction")
-        swap = first in grounds and second not in grounds
-        signal, ground = (second, first) if swap else (first, second)
-        wired.append((signal, ground))
-        devices.append(
-            Device(
-                PHASE_SHIFTER,
-                heater.center,
-                heater.edges[::-1] if swap else heater.edges,
-                (True, True),
-                {
-                    "length_um": heater.length_um,
-                    "heater_width_um": heater.width_um,
-                    "resistance_ohm": card.parameter("sheet_ohm") * heater.length_um / heater.width_um,
-                    "wire_ohm": wire_ohm(metal, signal, signals[signal], contacts[signal], process),
-                },
-            )
-        )
-        if first == second:
-            where = devices[-1].position_um
-            faults.append(Fault("short", "both contacts of a heater are joined in metal", where))
-    return wired, devices, faults
-
-
-def _circuit(
-    name: str,
-    process: Process,
-    devices: Sequence[Device],
-    nets: Nets,
-    fibres: Mapping[str, int],
-    pads: Sequence[Pad],
-    wired: Sequence[tuple[int, int]],
-) -> Circuit:
-    """Number everything by kind and position."""
-    everything = [*devices, *(_pad_device(pad) for pad in pads)]
-    order = sorted(range(len(everything)), key=lambda i: (everything[i].kind, everything[i].center))
-    rank = np.argsort(np.array(order, dtype=np.int64)) if order else np.zeros(0, dtype=np.int64)
-    used = sorted({device.kind for device in everything})
-    cards = {kind: process.device(kind).ports for kind in used}
-    kinds = tuple(Kind(kind, cards[kind].optical, cards[kind].electrical) for kind in used)
-    kind = np.array([used.index(everything[i].kind) for i in order], dtype=np.int64)
-    seen: Counter[str] = Counter()
-    names: list[str] = []
-    for i in order:
-        names.append(f"{everything[i].kind}_{seen[everything[i].kind]}")
-        seen[everything[i].kind] += 1
-    sizes = np.array([len(k.ports) for k in kinds], dtype=np.int64)
-    offset = np.concatenate([[0], np.cumsum(sizes[kind])]).astype(np.int64)
-    # port numbers of the tracer, optical ports of devices in their first order, become the circuit's
-    renumber = [
-        int(offset[rank[i]]) + port for i, device in enumerate(devices) for port in range(len(device.guided))
-    ]
-    electrical = np.full(int(offset[-1]), UNCONNECTED, dtype=np.int64)
-    heated = [i for i, device in enumerate(devices) if device.kind == PHASE_SHIFTER]
-    for i, pair in zip(heated, wired, strict=True):
-        start = int(offset[rank[i]]) + len(cards[PHASE_SHIFTER].optical)
-        electrical[start : start + 2] = pair
-    ports = {}
-    for label, i in sorted(fibres.items()):
-        ports[label] = int(offset[rank[i]]) + devices[i].guided.index(False)
-    for i, pad in enumerate(pads):
-        port = int(offset[rank[len(devices) + i]])
-        ports.setdefault(pad.label, port)
-        electrical[port] = pad.net
-    columns = sorted({key for device in everything for key in device.settings})
-    return Circuit(
-        name=name,
-        kinds=kinds,
-        instances=tuple(names),
-        kind=kind,
-        nets=np.array(renumber, dtype=np.int64)[nets.ports].reshape(-1, 2),
-        electrical=_compact(electrical),
-        ports=ports,
-        settings={key: np.array([everything[i].settings.get(key, np.nan) for i in order]) for key in columns},
-        net_length_um=nets.length_um,
-        position_um=np.array([everything[i].position_um for i in order]).reshape(-1, 2),
-    )
-
-
-def _pad_device(pad: Pad) -> Device:
-    return Device(PAD, pad.center, np.zeros((0, 2, 2), dtype=np.int64), ())
-
-
-def _compact(net: np.ndarray[tuple[int], np.dtype[np.int64]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Net numbers in port order, from 0."""
-    result = np.full_like(net, UNCONNECTED)
-    seen: dict[int, int] = {}
-    for port in np.flatnonzero(net != UNCONNECTED).tolist():
-        result[port] = seen.setdefault(int(net[port]), len(seen))
-    return result
+def _counts(devices: Sequence[Device], nets: Nets) -> dict[str, float]:
+    joints = int(np.sum(nets.length_um == 0))
+    return {
+        **dict(sorted(Counter(device.kind for device in devices).items())),
+        "guides": len(nets.length_um) - joints,
+        "joints": joints,
+        "guide_length_um": float(np.sum(nets.length_um)),
+    }

@@ -27,6 +27,11 @@ class Label:
     x: int
     y: int
 
+    @property
+    def position_um(self) -> tuple[float, float]:
+        """Position in µm."""
+        return self.x / NM_PER_UM, self.y / NM_PER_UM
+
 
 @dataclass(frozen=True)
 class Mask:

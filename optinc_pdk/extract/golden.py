@@ -68,7 +68,8 @@ def _read(process: Process) -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]:
             _variants(data, order)
             _symmetries(data, order)
         except (OSError, KeyError, TypeError, ValueError) as fault:
-            raise CardError(f"{path}: not a golden device: {type(fault).__name__} {fault}; write it again") from fault
+            what = f"{type(fault).__name__} {fault}"
+            raise CardError(f"{path}: not a golden device: {what}; write it again") from fault
         yield data, order
 
 

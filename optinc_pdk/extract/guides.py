@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import klayout.db as kdb
 import numpy as np
@@ -13,15 +14,18 @@ from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints
 from optinc_pdk.extract.gds import NM_PER_UM
 from optinc_pdk.extract.golden import Variant
 from optinc_pdk.extract.lookup import Finder
-from optinc_pdk.extract.silicon import Device, Fault, describe_bodies
+from optinc_pdk.extract.silicon import Device, Fault, center_um, describe_bodies
 
-# A bend of 64 chords to 90° turns by 1.4° per corner, and rounding to 1 nm adds less than 20° to the shortest
-# chords that are drawn; a step sideways, of whatever height, turns by 90° twice.
-SHARPEST_TURN_DEG = 45.0
-# Sides of one strip run ahead of each other by its width times its turn: 12 chords of a 10 µm bend per full turn.
-# A guide that winds up more is measured a second time.
+# A bend of 64 chords to 90° turns by 1.4° per corner, and rounding to 1 nm adds up to 45° on the shortest
+# chords; a step sideways, of whatever height, turns by 90° twice.
+SHARPEST_TURN_DEG = 60.0
+# Sides of one strip run ahead of each other by its width times its turn: 12 chords of a 10 µm bend per full
+# turn. A guide that winds up more is measured a second time.
 NEAR_CHORDS = 16
 FAR_CHORDS = 256
+
+# What was found on strips, by their points and the numbers of their ends.
+Known: TypeAlias = dict[tuple[bytes, int, int], Fault | None]
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ def trace(
     lengths: list[float] = []
     faults: list[Fault] = []
     odd: list[int] = []
-    known: dict[tuple[bytes, int, int], Fault | None] = {}
+    known: Known = {}
     for number, ends in enumerate(by_piece if len(pieces) else ()):
         if len(ends) != 2 or outline.holes[number]:
             odd.append(number)
@@ -97,9 +101,7 @@ def trace(
     return Nets(ports, np.array(lengths + [0.0] * len(direct)), faults)
 
 
-def _check_cached(
-    outline: Contours, number: int, ends: Ints, rule: StripRule, known: dict[tuple[bytes, int, int], Fault | None]
-) -> Fault | None:
+def _check_cached(outline: Contours, number: int, ends: Ints, rule: StripRule, known: Known) -> Fault | None:
     """Check a strip; one of the same shape elsewhere has been checked already."""
     ring = outline.ring(number)
     home = ring - ring[0]
@@ -143,16 +145,18 @@ def check_strip(ring: Ints, first: int, second: int, rule: StripRule) -> Fault |
     normals = [_inward(ring, edge) for edge in (first, second)]
     for side, (start, stop) in ((left, normals), (right, normals[::-1])):
         legs = np.concatenate([[start], np.diff(side, axis=0), [-stop]]).astype(float)
-        turns = np.degrees(
-            np.arctan2(
-                legs[:-1, 0] * legs[1:, 1] - legs[:-1, 1] * legs[1:, 0], np.sum(legs[:-1] * legs[1:], axis=1)
-            )
-        )
+        turns = _turns(legs[:-1], legs[1:])
         worst = int(np.argmax(np.abs(turns)))
         if abs(turns[worst]) > SHARPEST_TURN_DEG:
             text = f"guide turns by {abs(turns[worst]):.0f}° in one corner: a step or a kink"
             return Fault("width", text, _um(side[worst]))
     return None
+
+
+def _turns(before: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(n,) angles in degrees by which legs turn, positive to the left."""
+    cross = before[:, 0] * after[:, 1] - before[:, 1] * after[:, 0]
+    return np.asarray(np.degrees(np.arctan2(cross, np.sum(before * after, axis=1))))
 
 
 def _inward(ring: Ints, edge: int) -> Ints:
@@ -214,15 +218,26 @@ def _inside_any(fault: Fault, bodies: Sequence[kdb.Polygon]) -> bool:
 
 def _ends_fault(outline: Contours, number: int, ends: Ints, piece: kdb.Polygon) -> Fault:
     """A piece with no, one, or more than two ends."""
-    box = piece.bbox()
-    center = ((box.left + box.right) / 2 / NM_PER_UM, (box.bottom + box.top) / 2 / NM_PER_UM)
     if piece.holes() or len(ends) > 2:
-        return Fault("branch", f"guides are joined: a piece of silicon with {len(ends)} ends and {piece.holes()} holes", center)
+        text = f"guides are joined: a piece of silicon with {len(ends)} ends and {piece.holes()} holes"
+        return Fault("branch", text, _um(_corner(outline, number, ends)))
     if not len(ends):
-        return Fault("stray", f"silicon of {piece.area() / NM_PER_UM**2:.3f} µm² belongs to no device", center)
+        text = f"silicon of {piece.area() / NM_PER_UM**2:.3f} µm² belongs to no device"
+        return Fault("stray", text, center_um(piece.bbox()))
     ring = outline.ring(number)
     free = _opposite(ring, int(ends[0]) - int(outline.first[number]))
     return Fault("dangling", "guide with one end: cut, or not aligned to a port", _um(free))
+
+
+def _corner(outline: Contours, number: int, ends: Ints) -> Ints:
+    """The sharpest corner of a piece that is none of its ends'."""
+    edges = np.arange(outline.first[number], outline.first[number + 1])
+    legs = (outline.ends[edges] - outline.points[edges]).astype(float)
+    turn = np.zeros(len(edges))
+    turn[outline.follows[edges] - edges[0]] = np.abs(_turns(legs, legs[outline.follows[edges] - edges[0]]))
+    at_ends = np.concatenate([ends, outline.follows[ends]]) - edges[0]
+    turn[at_ends] = 0
+    return np.asarray(outline.points[edges[int(np.argmax(turn))]], dtype=np.int64)
 
 
 def _opposite(ring: Ints, edge: int) -> Ints:

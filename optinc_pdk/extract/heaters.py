@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import klayout.db as kdb
 import numpy as np
 
+from optinc_pdk.cards import Process
 from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.gds import NM_PER_UM, Mask
 from optinc_pdk.extract.lookup import Finder, plain
-from optinc_pdk.extract.silicon import Fault, box_center, center_um
+from optinc_pdk.extract.metal import Metal, Pad, is_ground, wire_ohm
+from optinc_pdk.extract.silicon import Device, Fault, box_center, center_um
+
+PHASE_SHIFTER = "phase_shifter"
 
 
 @dataclass(frozen=True)
@@ -70,8 +76,8 @@ def find_heaters(mask: Mask, metal: kdb.Region, width_nm: int) -> tuple[list[Hea
     found: list[Heater] = []
     faults: list[Fault] = []
     for shape in plain(heater):
-        pieces = [list(part.overlapping(shape.bbox())) for part in parts]
-        result = _recognize(shape, *pieces, width_nm)
+        free, contacts, guides = (list(part.overlapping(shape.bbox())) for part in parts)
+        result = _recognize(shape, free, contacts, guides, width_nm)
         if isinstance(result, Heater):
             found.append(result)
         else:
@@ -80,7 +86,11 @@ def find_heaters(mask: Mask, metal: kdb.Region, width_nm: int) -> tuple[list[Hea
 
 
 def _recognize(
-    heater: kdb.Polygon, active: list[kdb.Polygon], contacts: list[kdb.Polygon], under: list[kdb.Polygon], width: int
+    heater: kdb.Polygon,
+    active: list[kdb.Polygon],
+    contacts: list[kdb.Polygon],
+    under: list[kdb.Polygon],
+    width: int,
 ) -> Heater | str:
     """A phase shifter, or why it is none."""
     if not all(shape.is_box() for shape in (heater, *active, *contacts)):
@@ -117,3 +127,49 @@ def _end_edges(guide: kdb.Box, upright: bool) -> Ints:
     if upright:
         return np.array([[[right, bottom], [left, bottom]], [[left, top], [right, top]]], dtype=np.int64)
     return np.array([[[left, bottom], [left, top]], [[right, top], [right, bottom]]], dtype=np.int64)
+
+
+def wire(
+    heaters: Sequence[Heater], metal: Metal, pads: Sequence[Pad], process: Process
+) -> tuple[list[Device], list[tuple[int, int]], list[Fault]]:
+    """Tie heaters to metal.
+
+    The signal end e1 is the one that is not on ground; o1 is under it, as in the card. Polarity makes no heat.
+
+    Returns:
+        Phase shifters, the metal nets of their signal and ground ends, and faults.
+    """
+    at = [_contact_nets(heater, metal) for heater in heaters]
+    signals = Counter(pad.net for pad in pads if not is_ground(pad.label))
+    grounds = {pad.net for pad in pads if is_ground(pad.label)}
+    contacts = Counter(net for pair in at for net in pair)
+    sheet = process.device(PHASE_SHIFTER).parameter("sheet_ohm")
+    devices: list[Device] = []
+    wired: list[tuple[int, int]] = []
+    faults: list[Fault] = []
+    for heater, (first, second) in zip(heaters, at, strict=True):
+        swap = first in grounds and second not in grounds
+        signal, ground = (second, first) if swap else (first, second)
+        settings = {
+            "length_um": heater.length_um,
+            "heater_width_um": heater.width_um,
+            "resistance_ohm": sheet * heater.length_um / heater.width_um,
+            "wire_ohm": wire_ohm(metal, signal, signals[signal], contacts[signal], process),
+        }
+        edges = heater.edges[::-1] if swap else heater.edges
+        device = Device(PHASE_SHIFTER, heater.center, edges, (True, True), settings)
+        if first == second:
+            text = "both contacts of a heater are joined in metal"
+            faults.append(Fault("short", text, device.position_um))
+        devices.append(device)
+        wired.append((signal, ground))
+    return devices, wired, faults
+
+
+def _contact_nets(heater: Heater, metal: Metal) -> tuple[int, int]:
+    first, second = (metal.net_at(contact.x, contact.y) for contact in heater.contacts)
+    if first is None or second is None:
+        raise RuntimeError(
+            f"a contact of the heater at {heater.center} nm is not on the metal it was cut from"
+        )
+    return first, second

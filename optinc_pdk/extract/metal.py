@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 
 from optinc_pdk.cards import Process
 from optinc_pdk.extract.gds import NM_PER_UM, Label, Mask
 from optinc_pdk.extract.lookup import Finder, plain
-from optinc_pdk.extract.silicon import Fault
+from optinc_pdk.extract.silicon import Device, Fault
 
 GROUND_PREFIX = "GND"
+PAD = "pad"
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,11 @@ class Pad:
     net: int
     center: tuple[float, float]
 
+    @property
+    def device(self) -> Device:
+        """The pad as a device without light."""
+        return Device(PAD, self.center, np.zeros((0, 2, 2), dtype=np.int64), ())
+
 
 class Metal:
     """Connected metal; a net is a number in order of position."""
@@ -29,7 +36,7 @@ class Metal:
     def __init__(self, mask: Mask) -> None:
         """Merge the metal of a layout."""
         self.region = mask.region("metal").merged()
-        self.polygons = sorted(plain(self.region), key=lambda p: (p.bbox().left, p.bbox().bottom, str(p.bbox())))
+        self.polygons = sorted(plain(self.region), key=lambda p: (p.bbox().left, p.bbox().bottom, str(p)))
         self._finder = Finder(self.polygons)
 
     def net_at(self, x: int, y: int) -> int | None:
@@ -59,11 +66,10 @@ def find_pads(metal: Metal, labels: Sequence[Label], size_nm: int) -> tuple[list
         net = metal.net_at(label.x, label.y)
         if net is None:
             continue
-        at = (label.x / NM_PER_UM, label.y / NM_PER_UM)
         square = finder.at(label.x, label.y)
         if square is None:
             text = f"label {label.text!r} lies on metal narrower than a pad, {size_nm / NM_PER_UM:g} µm"
-            faults.append(Fault("label", text, at))
+            faults.append(Fault("label", text, label.position_um))
             continue
         box = squares[square].bbox()
         middle = ((box.left + box.right) / 2, (box.bottom + box.top) / 2)
@@ -76,7 +82,7 @@ def find_pads(metal: Metal, labels: Sequence[Label], size_nm: int) -> tuple[list
 
 
 def _conflicts(pad: Pad, other: Pad | None, pads: Sequence[Pad]) -> list[Fault]:
-    at = (pad.center[0] / NM_PER_UM, pad.center[1] / NM_PER_UM)
+    at = pad.device.position_um
     faults = []
     if pads and pads[-1].label == pad.label:
         faults.append(Fault("label", f"pad label {pad.label!r} is used twice", at))

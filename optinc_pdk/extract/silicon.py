@@ -9,9 +9,14 @@ import klayout.db as kdb
 import numpy as np
 
 from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints
-from optinc_pdk.extract.gds import NM_PER_UM
+from optinc_pdk.extract.gds import NM_PER_UM, Mask
 from optinc_pdk.extract.golden import Variant
 from optinc_pdk.extract.lookup import Finder, plain
+
+# Sides by which a device is looked for.
+ANCHORS = 4
+# A corner rounded to the grid lies at most half a nm off in x and in y.
+ROUNDING_NM = 0.71
 
 
 @dataclass(frozen=True)
@@ -56,15 +61,17 @@ class Device:
 
 @dataclass(frozen=True)
 class Placement:
-    """A golden variant moved by a vector in nm."""
+    """A golden variant moved by a vector in nm.
+
+    Attributes:
+        variant: The device.
+        shift: Where its origin lies.
+        core: Its silicon as drawn, which may have more corners than the golden polygon, within rounding.
+    """
 
     variant: Variant
     shift: kdb.Vector
-
-    @property
-    def core(self) -> kdb.Polygon:
-        """The device's silicon."""
-        return self.variant.core.moved(self.shift)
+    core: kdb.Polygon
 
     @property
     def etch(self) -> list[kdb.Polygon]:
@@ -88,6 +95,7 @@ def place_devices(outline: Contours, variants: Sequence[Variant]) -> list[Placem
 
     A device is where each side of a golden polygon is an edge of the silicon's outline, silicon on the same
     side. Only its ports may be open to more silicon; what lies inside it is checked by area elsewhere.
+    Slanted sides may have additional corners that rounding moved off the line, as cutting a polygon leaves.
 
     Args:
         outline: Contours of the merged silicon.
@@ -100,16 +108,60 @@ def place_devices(outline: Contours, variants: Sequence[Variant]) -> list[Placem
     delta = outline.ends - outline.points
     found: list[Placement] = []
     for variant in variants:
-        sides = variant.sides
-        wanted = variant.ends[sides] - variant.points[sides]
-        anchors = np.flatnonzero((delta[:, 0] == wanted[0, 0]) & (delta[:, 1] == wanted[0, 1]))
-        shifts = outline.points[anchors] - variant.points[sides[0]]
-        for side in sides[1:].tolist():
-            # one side after the other, so that chance matches of the first cost next to nothing
-            there = index.find(shifts + variant.points[side], shifts + variant.ends[side]) >= 0
-            shifts = shifts[there]
-        found += [Placement(variant, kdb.Vector(x, y)) for x, y in shifts.tolist()]
+        # one anchor may be cut, four are not
+        anchors = [_anchored(outline, delta, variant, side) for side in variant.sides[:ANCHORS].tolist()]
+        shifts = np.unique(np.concatenate(anchors), axis=0)
+        # one side after the other, so that chance matches of an anchor cost next to nothing
+        straight = np.any(variant.points == variant.ends, axis=1)
+        for side in (s for s in variant.sides.tolist() if straight[s]):
+            shifts = shifts[index.find(shifts + variant.points[side], shifts + variant.ends[side]) >= 0]
+        for shift in shifts:
+            core = _drawn(outline, index, variant, shift)
+            if core is not None:
+                found.append(Placement(variant, kdb.Vector(int(shift[0]), int(shift[1])), core))
     return sorted(found, key=lambda p: (p.shift.x, p.shift.y, p.variant.name))
+
+
+def _anchored(outline: Contours, delta: Ints, variant: Variant, side: int) -> Ints:
+    """(n, 2) shifts of a variant that put one of its sides on an edge of the outline."""
+    wanted = variant.ends[side] - variant.points[side]
+    edges = np.flatnonzero((delta[:, 0] == wanted[0]) & (delta[:, 1] == wanted[1]))
+    return np.asarray(outline.points[edges] - variant.points[side], dtype=np.int64)
+
+
+def _drawn(outline: Contours, index: EdgeIndex, variant: Variant, shift: Ints) -> kdb.Polygon | None:
+    """A device's polygon as the outline has it, or None where a side is missing."""
+    points, ends = variant.points + shift, variant.ends + shift
+    exact = index.find(points, ends) >= 0
+    ports = set(variant.port_edges.values())
+    if all(flag or edge in ports for edge, flag in enumerate(exact.tolist())):
+        return variant.core.moved(int(shift[0]), int(shift[1]))
+    corners: list[Ints] = []
+    for edge, flag in enumerate(exact.tolist()):
+        chain = [points[edge]] if flag or edge in ports else _chain(outline, index, points[edge], ends[edge])
+        if chain is None:
+            return None
+        corners += chain
+    return kdb.Polygon([kdb.Point(int(x), int(y)) for x, y in corners])
+
+
+def _chain(outline: Contours, index: EdgeIndex, start: Ints, end: Ints) -> list[Ints] | None:
+    """The outline's corners from one point up to another, if all lie on the line between, within rounding."""
+    leg = (end - start).astype(float)
+    square = float(leg @ leg)
+    for edge in index.leaving(start).tolist():
+        corners = [start]
+        while True:
+            at = outline.ends[edge]
+            if np.array_equal(at, end):
+                return corners
+            away = (at - start).astype(float)
+            aside = abs(leg[0] * away[1] - leg[1] * away[0]) / square**0.5
+            if aside > ROUNDING_NM or not 0 < away @ leg < square:
+                break
+            corners.append(at)
+            edge = int(outline.follows[edge])
+    return None
 
 
 def check_etch(placements: Iterable[Placement], etch: kdb.Region) -> list[Fault]:
@@ -128,12 +180,21 @@ def check_etch(placements: Iterable[Placement], etch: kdb.Region) -> list[Fault]
     return faults
 
 
-def check_inside(placements: Sequence[Placement], core: kdb.Region) -> list[Fault]:
+def check_layers(mask: Mask, core: kdb.Region, placements: Sequence[Placement]) -> list[Fault]:
+    """Etch that is not the gratings', and slab on silicon."""
+    faults = check_etch(placements, mask.region("etch70"))
+    slab = mask.region("slab")
+    if not slab.is_empty():
+        text = "slab over silicon: the process has no rib devices"
+        faults += [Fault("slab", text, center_um(shape.bbox())) for shape in plain(slab & core)]
+    return faults
+
+
+def check_inside(taken: kdb.Region, core: kdb.Region) -> list[Fault]:
     """Holes inside devices."""
-    missing = kdb.Region([placement.core for placement in placements]) - core
     return [
         Fault("body", f"{shape.area()} nm² of silicon is missing inside a device", center_um(shape.bbox()))
-        for shape in missing.each()
+        for shape in plain(taken - core)
     ]
 
 

@@ -85,7 +85,7 @@ def grating_coupler(
     center_nm: ArrayLike,
     reflection_db: ArrayLike,
 ) -> Complexes:
-    """A grating coupler with a Gaussian band; it reflects into the guide, its tilted fibre takes nothing back::
+    """A grating coupler with a Gaussian band; it reflects into the guide, not into its tilted fibre::
 
         guide o1 ---|||||||--- o2 fibre        power 10^(-loss/10) · 2^(-((wavelength - center) /
         (bandwidth/2))²)
@@ -156,7 +156,7 @@ def _shares(
     through, back = _amplitude(loss_db), _amplitude(-np.asarray(reflection_db))
     uneven = np.asarray(imbalance, dtype=np.float64)
     if np.any(~(np.abs(uneven) <= 1.0)):
-        raise ValueError(f"imbalance is {imbalance}; it must lie within -1 … 1")
+        raise ValueError(f"imbalance is {imbalance!r}; it must lie within -1 … 1")
     _refuse_gain(through, back)
     return through * np.sqrt((1.0 + uneven) / 2.0), through * np.sqrt((1.0 - uneven) / 2.0), back
 

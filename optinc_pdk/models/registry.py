@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.cards import Device, Process
+from optinc_pdk.files import InputError
 from optinc_pdk.models.couplers import coupler, grating_coupler, splitter, terminator
 from optinc_pdk.models.guides import guide_transmission, phase_shifter
 
@@ -15,7 +16,7 @@ Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
 
 
-class ModelError(ValueError):
+class ModelError(InputError):
     """A device that cannot be simulated; the message names the instance, the device and the mend."""
 
 

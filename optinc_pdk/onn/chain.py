@@ -9,7 +9,9 @@ fraction that is discarded.
 The floor of an integer is a staircase of ReLUs, floor(u / n) = Σ_j step_j, where step_j rises from 0 to 1
 between jn - 1 and jn: ReLU(u - (jn - 1)) - ReLU(u - jn), or, the same seen from below, 1 + ReLU(jn - 1 - u) -
 ReLU(jn - u). Each step takes the pair that stays smaller, so that little of it is active and its errors weigh
-least. Signals that wait for their turn pass a ReLU unchanged, for all of them are nonnegative.
+least. Signals that wait for their turn pass a ReLU unchanged, for all of them are nonnegative. The last staircase
+only rises: its falling steps would leave a constant for the output, where there are receivers and no electronics
+that could add one.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ def carry_chain(task: Averaging) -> Onn:
         task: A task with one input per symbol (groups = bits/2) that is no level of a cascade.
 
     Returns:
-        The network; its outputs are whole levels.
+        The network; its outputs are whole levels, and its last layer has no bias.
 
     Raises:
         ValueError: The task groups symbols or belongs to a cascade.
@@ -56,12 +58,15 @@ class _Kink(NamedTuple):
     sign: float
 
 
-def _staircase(divisor: int, peak: int) -> tuple[list[_Kink], int]:
-    """Units of floor(u / divisor) for u = 0 ... peak, and the constant that the falling steps add."""
+def _staircase(divisor: int, peak: int, rising: bool) -> tuple[list[_Kink], int]:
+    """Units of floor(u / divisor) for u = 0 ... peak, and the constant that the falling steps add.
+
+    All of them rise if ``rising``; else each step takes the side that stays smaller.
+    """
     kinks: list[_Kink] = []
     constant = 0
     for edge in range(divisor, peak + 1, divisor):
-        falls = edge < peak - edge + 1
+        falls = not rising and edge < peak - edge + 1
         constant += falls
         # A ReLU that is zero over the whole range is left out.
         for shift, sign in ((edge - 1, 1.0), (edge, -1.0)):
@@ -82,7 +87,7 @@ class _Chain:
         places = np.eye(task.groups, task.groups + 1)[::-1]
         self.waiting: dict[str, Floats] = {f"s{k}": task.servers * row for k, row in enumerate(places)}
 
-    def floor(self, name: str, divisor: int, peak: int, keep: bool) -> Floats:
+    def floor(self, name: str, divisor: int, peak: int, keep: bool, last: bool) -> Floats:
         """Append a layer that computes floor(u / divisor) of a waiting integer signal u = 0 ... peak.
 
         Args:
@@ -91,6 +96,7 @@ class _Chain:
             divisor: A positive integer.
             peak: Largest value of the signal.
             keep: Whether the signal is still wanted.
+            last: Whether its layer is the last hidden one, which must need no constant from the output layer.
 
         Returns:
             The row of the floor.
@@ -99,16 +105,20 @@ class _Chain:
             return np.zeros_like(self.waiting[name] if keep else self.waiting.pop(name))
         signal = self.waiting.pop(name)
         one = np.eye(1, signal.size, signal.size - 1)[0]
-        kinks, constant = _staircase(divisor, peak)
+        kinks, constant = _staircase(divisor, peak, rising=last)
         middle = min(range(len(kinks)), key=lambda i: abs(2 * kinks[i].shift - peak))
-        if keep:
+        if keep and last:
+            kinks.append(_Kink(0, False, 0.0))
+        elif keep:
             kinks.append(_Kink(kinks[middle].shift, not kinks[middle].falls, 0.0))
         rows = [(shift * one - signal) if falls else (signal - shift * one) for shift, falls, _ in kinks]
         self.layers.append(_layer(np.array([*rows, *self.waiting.values()])))
         width = self.layers[-1].outputs
         units = np.eye(width + 1)
         self.waiting = dict(zip(self.waiting, units[len(rows) : width], strict=True))
-        if keep:
+        if keep and last:
+            self.waiting[name] = units[len(rows) - 1]
+        elif keep:
             pair = units[middle] - units[len(rows) - 1]
             if kinks[middle].falls:
                 pair = -pair
@@ -126,7 +136,9 @@ class _Chain:
         # A digit is formed a layer later than its carry: its row would be by far the largest of that layer.
         if f"c{k - 2}" in self.waiting:
             self.waiting[f"d{k - 2}"] = self.digit(k - 2)
-        carry = self.floor(f"s{k}", 4, self.task.servers * (4 ** (k + 1) - 1) // 4**k, keep_digit)
+        peak = self.task.servers * (4 ** (k + 1) - 1) // 4**k
+        last = self.task.servers == 4 and k == self.task.symbols - 1
+        carry = self.floor(f"s{k}", 4, peak, keep_digit, last)
         if keep_digit:
             self.waiting[f"c{k}"] = carry
         if f"s{k + 1}" in self.waiting:
@@ -154,7 +166,7 @@ def _by_division(chain: _Chain) -> list[Floats]:
     rest = f"s{top}"
     for k in range(top, -1, -1):
         # The last remainder is the fraction, which is discarded.
-        quotient = chain.floor(rest, servers, 4 * servers - 1, keep=k > 0)
+        quotient = chain.floor(rest, servers, 4 * servers - 1, keep=k > 0, last=k == 0)
         chain.waiting[f"q{k}"] = quotient
         if k:
             chain.waiting[rest] = 4.0 * (chain.waiting[rest] - servers * quotient) + chain.digit(k - 1)

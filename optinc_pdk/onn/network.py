@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.averaging import Averaging
+from optinc_pdk.files import InputError
 
 Floats = NDArray[np.float64]
 Factor = Literal["svd"] | tuple[Literal["approx"], int]
 
 
-class WeightsError(ValueError):
+class WeightsError(InputError):
     """Weights that cannot be used; the message names the file, the fault and the mend."""
 
 

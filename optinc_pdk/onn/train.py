@@ -160,8 +160,10 @@ class _Trainer:
         layers = balanced(scaled).layers
         self.weights = [self._tensor(layer.weight).requires_grad_() for layer in layers]
         self.biases = [self._tensor(layer.bias).requires_grad_() for layer in layers]
+        # receivers see |field|²: nothing can add a constant to the last layer's output, so its bias is not trained
+        self.biases[-1].requires_grad_(False)
         self.averages = [value.detach().clone() for value in (*self.weights, *self.biases)]
-        self.optimizer = torch.optim.Adam([*self.weights, *self.biases], lr=schedule.rate)
+        self.optimizer = torch.optim.Adam([*self.weights, *self.biases[:-1]], lr=schedule.rate)
         self.extremes: list[Tensor] = []
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
@@ -197,7 +199,7 @@ class _Trainer:
         loss = (excess * excess).mean()
         self.optimizer.zero_grad()
         loss.backward()
-        torch.nn.utils.clip_grad_norm_([*self.weights, *self.biases], 1.0)
+        torch.nn.utils.clip_grad_norm_([*self.weights, *self.biases[:-1]], 1.0)
         self.optimizer.step()
         with torch.no_grad():
             for average, value in zip(self.averages, (*self.weights, *self.biases), strict=True):

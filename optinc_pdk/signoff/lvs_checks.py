@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
+from optinc_pdk.cards.rules import GridRule
 from optinc_pdk.circuit import UNCONNECTED, Circuit
 from optinc_pdk.signoff.lvs_match import Ints, Matching, Permutation, Side, match
 
@@ -219,10 +220,10 @@ def parameters(pair: Pair) -> Iterator[Difference]:
 
     Heaters are Manhattan and on the grid, so exact: half a grid step is what floating point may cost.
     """
-    grid = next(float(rule.value_um) for rule in pair.process.rules if rule.kind == "grid")
+    grid = next(float(rule.value_um) for rule in pair.process.rules if isinstance(rule, GridRule))
     card = pair.process.device(PHASE_SHIFTER)
-    for key, standard in (("length_um", card.size("length_um")), ("heater_width_um", card.size("heater_width_um"))):
-        column = pair.ref.circuit.settings.get(key)
+    for key in ("length_um", "heater_width_um"):
+        standard, column = card.size(key), pair.ref.circuit.settings.get(key)
         for i, j in pair.shifters:
             own = np.nan if column is None else float(column[i])
             wanted = standard if np.isnan(own) else own
@@ -263,7 +264,7 @@ def _net_lengths(circuit: Circuit) -> NDArray[np.float64]:
 
 
 def _follow(side: Side, length: NDArray[np.float64], port: int) -> tuple[int, float] | None:
-    """The port at which light from a port enters a device other than a phase shifter, and its way there in µm."""
+    """Where light from a port enters a device other than a phase shifter, and its way there in µm."""
     way = 0.0
     for _ in range(len(side.kind)):
         beyond = int(side.partner[port])

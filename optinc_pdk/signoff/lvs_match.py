@@ -1,7 +1,7 @@
 """Which reference device is which extracted one: a walk along the light from the labelled fibres.
 
-Every optical net has two ends, so a device reached at one port is known, and so are its other ports, up to the
-device's symmetry. The walk takes a step per port.
+Every optical net has two ends, so a device reached at one port is known, and so are its other ports, up to
+the device's symmetry. The walk takes a step per port.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class Side:
         self.kind = [circuit.kinds[k].name for k in circuit.kind.tolist()]
         self.optical = [len(circuit.kinds[k].optical) for k in circuit.kind.tolist()]
         self.symmetry = {
-            kind.name: tuple(symmetry.get(kind.name, (tuple(range(len(kind.optical))),))) for kind in circuit.kinds
+            kind.name: tuple(symmetry.get(kind.name, (tuple(range(len(kind.optical))),)))
+            for kind in circuit.kinds
         }
 
     def local(self, port: int) -> tuple[int, int]:
@@ -108,7 +109,7 @@ class Walk:
             self.narrow(i, j, [p for p in self.options[i] if p[a] == b])
 
     def narrow(self, i: int, j: int, options: list[Permutation]) -> None:
-        """Map a device in one of several ways, and walk on from the ports that are the same in all of them."""
+        """Map a device in one of several ways; walk on from the ports that are the same in all of them."""
         if not options:
             return
         self.device[i], self.back[j] = j, i
@@ -128,7 +129,7 @@ class Walk:
                 self.queue.append(beyond)
 
     def settle(self, i: int) -> None:
-        """Choose the way to map a device whose branches no fibre tells apart: by what lies beyond its ports."""
+        """Map a device whose branches no fibre tells apart so as to fit what lies beyond its ports."""
         j = int(self.device[i])
         start, other = int(self.reference.offset[i]), int(self.extracted.offset[j])
         seen = [self.reference.glance(start + own) for own in range(self.reference.optical[i])]

@@ -25,7 +25,7 @@ def activations(
     """
     card = process.activation
     bits = int(card.resolution_bits)
-    result = {}
+    result: dict[str, Activation] = {}
     for target in found[:-1]:
         mine = [neuron.label for neuron in board.neurons if neuron.layer == target.index]
         balance = _significant(linear(light, target).balance, bits)
@@ -65,6 +65,6 @@ def _check(labels: list[str], what: str, values: Floats, low: float, high: float
     wrong = np.flatnonzero(~((values >= low) & (values <= high)))
     if wrong.size:
         raise ValueError(
-            f"neuron {labels[wrong[0]]!r} needs {what} {values[wrong[0]]:.4g}, the card allows {low:g} … {high:g}; "
-            "lower the chip's loss or widen the electronics' range"
+            f"neuron {labels[wrong[0]]!r} needs {what} {values[wrong[0]]:.4g}, "
+            f"the card allows {low:g} … {high:g}; lower the chip's loss or widen the electronics' range"
         )

@@ -1,4 +1,4 @@
-"""Levenberg–Marquardt on the phases of all layers at once: one solution of the chip serves every layer's own step."""
+"""Levenberg–Marquardt on all layers' phases: one solution of the chip serves every layer's own step."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Reception:
 
 @dataclass(frozen=True, eq=False)
 class _Layer:
-    """One hidden layer's electronics, n neurons, and (F, 4 n) real S from F sources: Re and Im of plus and minus."""
+    """One hidden layer: electronics of n neurons, (F, 4 n) S from F sources: plus re, im, minus re, im."""
 
     detect: Floats
     gain: Floats
@@ -92,9 +92,9 @@ def transmit(
         saturated += sum(int((amplitude > 1.0).sum()) for amplitude in raw)
         peaks = [np.maximum(peak, amplitude.max(axis=0)) for peak, amplitude in zip(peaks, raw, strict=True)]
         outputs[piece] = scale * np.abs(light @ out)
-    outputs = outputs.reshape(-1, len(board.outputs), len(board.outputs[0]))
-    levels = np.clip(np.floor(outputs + 0.5), 0, TOP_LEVEL).astype(np.int64)
-    return Reception(outputs, levels, tuple(peaks), saturated)
+    received = outputs.reshape(-1, len(board.outputs), len(board.outputs[0]))
+    levels = np.clip(np.floor(received + 0.5), 0, TOP_LEVEL).astype(np.int64)
+    return Reception(received, levels, tuple(peaks), saturated)
 
 
 def _layers(
@@ -143,8 +143,8 @@ def _settle(inputs: Floats, layers: list[_Layer], sources: int) -> tuple[Floats,
         if change <= SETTLED:
             return light, raw
     raise ValueError(
-        f"light does not settle within {MAX_PASSES} passes, its last change is {change:.3g}: the layers' reflections "
-        "feed each other; lower the gains or the reflections"
+        f"light does not settle within {MAX_PASSES} passes, its last change is {change:.3g}: the layers' "
+        "reflections feed each other; lower the gains or the reflections"
     )
 
 

@@ -1,4 +1,4 @@
-"""Programming an imperfect chip: phases by least squares on its own device models, then codes, then electronics."""
+"""Programming an imperfect chip: phases by least squares on its device models, codes, then electronics."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def program(
     structure = analyse(circuit)
     _refuse_shared_channels(structure)
     problem = Problem(structure, board, targets(onn, board), carrier, process)
-    phases = _start(problem)
+    phases = starting_phases(problem)
     phases = align_oscillators(problem, illuminate(problem, phases), phases)
     light = illuminate(problem, phases)
     before = errors(problem, light)
@@ -98,7 +98,8 @@ def program(
     )
 
 
-def _start(problem: Problem) -> Floats:
+def starting_phases(problem: Problem) -> Floats:
+    """(H,) phases of ideal meshes, corrected for static phases; local oscillators are not aligned yet."""
     phases = np.zeros(problem.structure.heater.size)
     walker = Walker(problem.structure, problem.wavelength_nm, problem.process)
     for target in problem.targets:

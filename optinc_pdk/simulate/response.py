@@ -97,12 +97,12 @@ def _balance(p: Complexes, n: Complexes) -> Floats:
 
 
 def row_scales(coefficient: Complexes | Floats, target: Target) -> Complexes | Floats:
-    """(rows,) factor c of each row in coefficient ≈ c · weight; rows without weights get the others' mean size."""
+    """(rows,) factor c in coefficient ≈ c · weight; rows without weights get the others' mean size."""
     weight = _rows(target)
     power = (weight**2).sum(axis=1)
     products = (coefficient * weight).sum(axis=1)
     empty = power == 0.0
-    scales = products / np.where(empty, 1.0, power)
+    scales: Complexes | Floats = products / np.where(empty, 1.0, power)
     scales[empty] = np.abs(scales[~empty]).mean()
     return scales
 

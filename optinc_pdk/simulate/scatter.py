@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,9 @@ from optinc_pdk.simulate.structure import Ints, Structure, analyse
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
+
+SINGULAR = 1e-13
+"""Smallest pivot of a system over its largest: below, a solution would be rounding errors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,13 +164,7 @@ def solve(structure: Structure, phases: Floats, wavelength_nm: float, process: P
     columns = np.concatenate([np.arange(n), arriving[inner]])
     values = np.concatenate([np.ones(n, dtype=np.complex128), -guides * value[inner]])
     system = coo_array((values, (rows, columns)), shape=(n, n)).tocsc()
-    try:
-        factors = splu(system)
-    except RuntimeError as fault:
-        raise ValueError(
-            f"circuit {structure.circuit.name!r} is singular at {wavelength_nm:g} nm, a lossless resonance; "
-            "give its guides or devices some loss"
-        ) from fault
+    factors = _factorize(splu, system, structure.circuit.name, wavelength_nm)
     place = np.full(n, UNCONNECTED, dtype=np.int64)
     place[structure.fibre] = np.arange(structure.fibre.size)
     outer = ~inner
@@ -175,6 +172,21 @@ def solve(structure: Structure, phases: Floats, wavelength_nm: float, process: P
         coo_array((value[outer], (place[leaving[outer]], arriving[outer])), shape=(structure.fibre.size, n))
     )
     return Solution(structure, factors, out, _heated(structure, phases, wavelength_nm, process))
+
+
+def _factorize(splu: Callable[..., Any], system: Any, name: str, wavelength_nm: float) -> Any:
+    singular = ValueError(
+        f"circuit {name!r} is singular at {wavelength_nm:g} nm, a lossless resonance; "
+        "give its guides or devices some loss"
+    )
+    try:
+        factors = splu(system)
+    except RuntimeError as fault:
+        raise singular from fault
+    pivots = np.abs(factors.U.diagonal())
+    if pivots.min() < SINGULAR * pivots.max():
+        raise singular
+    return factors
 
 
 def _device_entries(

@@ -164,7 +164,8 @@ def start_layer(
 def _even_rows(weight: Floats) -> Floats:
     """Rows of norm 1: each row's factor is free, and even rows need the least attenuation."""
     norm = np.linalg.norm(weight, axis=1, keepdims=True)
-    return np.divide(weight, norm, out=np.zeros_like(weight), where=norm > 0.0)
+    even: Floats = np.divide(weight, norm, out=np.zeros_like(weight), where=norm > 0.0)
+    return even
 
 
 def _generic_svd(weight: Floats, rng: np.random.Generator) -> tuple[Complexes, Floats, Complexes]:

@@ -173,8 +173,8 @@ def _channels(flat: Circuit, heater: Ints) -> tuple[str, ...]:
         signals = [label for label in labels if not label.startswith(GROUND)]
         if len(signals) > 1:
             raise NetlistError(
-                f"{flat.name}: heater of {flat.instances[instance]!r} lies on the channels {', '.join(signals)}; "
-                "a heater has one, so these wires are shorted or lack their ground"
+                f"{flat.name}: heater of {flat.instances[instance]!r} lies on the channels "
+                f"{', '.join(signals)}; a heater has one, so these wires are shorted or lack their ground"
             )
         grounded = len(nets) > 1 and len(labels) > len(signals)
         channels.append(signals[0] if signals and grounded else "")

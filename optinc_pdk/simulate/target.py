@@ -65,8 +65,9 @@ def targets(onn: Onn, board: Board) -> tuple[Target, ...]:
     """
     if np.any(onn.layers[-1].bias):
         raise ValueError(
-            f"layers.{len(onn.layers) - 1}.bias is not zero: receivers see |field|² and nothing adds a constant to a "
-            "field; give the last hidden layer one more unit with weights 0 and bias 1, and its column this bias"
+            f"layers.{len(onn.layers) - 1}.bias is not zero: receivers see |field|² and nothing adds a "
+            "constant to a field; give the last hidden layer one more unit with weights 0 and bias 1, "
+            "and its column this bias"
         )
     _check_board(onn, board)
     scales = _hidden_scales(onn)
@@ -96,7 +97,7 @@ def targets(onn: Onn, board: Board) -> tuple[Target, ...]:
 
 
 def _sources(board: Board, index: int, mesh_weight: Floats) -> tuple[tuple[str, ...], Floats]:
-    """Labels of a layer's sources, and its matrix from their amplitudes: the servers share each input's average."""
+    """Labels of a layer's sources, and its matrix from their amplitudes; servers share each average."""
     if index:
         return tuple(neuron.to for neuron in board.neurons if neuron.layer == index - 1), mesh_weight
     servers = len(board.inputs)

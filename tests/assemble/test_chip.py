@@ -1,0 +1,235 @@
+"""Networks to circuits: counts, completeness, and what is refused."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from optinc_pdk.assemble import assemble
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.cards import load_process
+from optinc_pdk.circuit import Circuit, flatten, read_netlist, write_netlist
+from optinc_pdk.onn import Layer, Onn
+
+PROCESS = load_process()
+
+
+def network(servers: int, widths: tuple[int, ...], factor: tuple[object, ...] = ()) -> Onn:
+    """A network of the given widths; the circuit depends on nothing else."""
+    rng = np.random.default_rng(0)
+    layers = tuple(
+        Layer(rng.normal(size=(b, a)), rng.normal(size=b)) for a, b in zip(widths, widths[1:], strict=False)
+    )
+    symbols = widths[-1]
+    return Onn(layers, Averaging(2 * symbols, servers, symbols), factor)  # type: ignore[arg-type]
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> Onn:
+    """4 and 8 bits, 2 to 5 servers, one to three hidden layers of 1 to 7; square layers as a diagonal block too."""
+    symbols = draw(st.sampled_from((1, 2, 4)))
+    hidden = draw(st.lists(st.integers(1, 7), min_size=1, max_size=3))
+    widths = (symbols, *hidden, symbols)
+    factor = [
+        draw(st.sampled_from(("svd", ("approx", a)))) if a == b else "svd"
+        for a, b in zip(widths, widths[1:], strict=False)
+    ]
+    return network(draw(st.integers(2, 5)), widths, tuple(factor))
+
+
+def count(circuit: Circuit, component: str, section: str) -> int:
+    """Instances of a component in a section of the floorplan."""
+    number = circuit.sections.index(section) if section in circuit.sections else -2
+    return int(np.sum(circuit.grid[circuit.of_kind(component), 0] == number))
+
+
+def mzis(modes: int) -> int:
+    return modes * (modes - 1) // 2
+
+
+def dummies(modes: int) -> int:
+    """Idle slots at the edges: N columns of N modes less twice the MZIs."""
+    return 0 if modes <= 2 else modes * modes - 2 * mzis(modes)
+
+
+many = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+
+
+@many
+@given(onn=networks())
+def test_every_layer_has_its_meshes_attenuators_and_dumps(onn: Onn) -> None:
+    circuit = assemble(onn, PROCESS, "chip")
+    for index, (layer, factor) in enumerate(zip(onn.layers, onn.factor, strict=True)):
+        rows, columns = layer.weight.shape
+        meshes = [columns, rows] if factor == "svd" else [max(rows, columns)]
+        name = f"l{index}"
+        assert count(circuit, "mzi", name) == sum(map(mzis, meshes))
+        assert count(circuit, "mzi_dummy", name) == sum(map(dummies, meshes))
+        assert count(circuit, "attenuator", name) == min(rows, columns)
+        dark = max(rows - columns, 0) if factor == "svd" else 0
+        dumped = max(columns - rows, 0) if factor == "svd" else 0
+        assert count(circuit, "terminator", name) == dark + dumped
+        last = index == len(onn.layers) - 1
+        assert count(circuit, "mmi2x2", f"{name}_mix") == (0 if last else rows)
+        assert count(circuit, "phase_shifter", f"{name}_mix") == (0 if last else rows)
+        assert count(circuit, "mmi1x2", f"{name}_mix") == (0 if last else rows - 1)
+
+
+@many
+@given(onn=networks())
+def test_preprocessing_and_outputs_reach_every_server(onn: Onn) -> None:
+    circuit, task = assemble(onn, PROCESS, "chip"), onn.task
+    leaves = 1 << (task.servers - 1).bit_length()
+    assert count(circuit, "phase_shifter", "p") == task.symbols * task.servers
+    assert count(circuit, "terminator", "p") == task.symbols * (leaves - task.servers)
+    assert count(circuit, "mmi1x2", "p") == task.symbols * (leaves - 1)
+    assert count(circuit, "mmi1x2", "t") == task.symbols * (task.servers - 1)
+    assert count(circuit, "grating_coupler", "t") == task.symbols * task.servers
+
+
+@many
+@given(onn=networks())
+def test_every_optical_port_has_one_partner_or_is_a_fibre(onn: Onn) -> None:
+    flat = flatten(assemble(onn, PROCESS, "chip"))
+    light, partner = flat.optical_mask(), flat.partners()
+    fibres = {port for port in flat.ports.values() if light[port]}
+    couplers = flat.of_kind("grating_coupler")
+    assert fibres == {int(flat.offset[i]) + 1 for i in couplers}
+    assert set(np.flatnonzero(light & (partner < 0)).tolist()) == fibres
+    assert np.bincount(flat.nets.ravel(), minlength=1).max() == 1
+
+
+@many
+@given(onn=networks())
+def test_every_heater_has_a_pad_label_of_its_own(onn: Onn) -> None:
+    flat = flatten(assemble(onn, PROCESS, "chip"))
+    labels = flat.electrical_labels()
+    grounds = [net for net, names in labels.items() if names[0].startswith("GND")]
+    assert len(grounds) == 1
+    assert len(labels[grounds[0]]) == 8
+    heaters = flat.of_kind("phase_shifter")
+    ends = flat.offset[heaters][:, None] + [2, 3]
+    nets = flat.electrical[ends]
+    assert np.all(np.sum(nets == grounds[0], axis=1) == 1)
+    signal = nets[nets != grounds[0]].tolist()
+    assert len(set(signal)) == len(heaters)
+    assert all(len(labels[net]) == 1 for net in signal)
+    # and no pad drives nothing
+    assert set(labels) == {*signal, grounds[0]}
+    pads = flat.offset[flat.of_kind("pad")].tolist()
+    assert sorted(port for port in flat.ports.values() if not flat.optical_mask()[port]) == pads
+
+
+@many
+@given(onn=networks())
+def test_the_board_joins_every_fibre_once(onn: Onn) -> None:
+    circuit, task = assemble(onn, PROCESS, "chip"), onn.task
+    board = circuit.board
+    assert board is not None
+    assert np.shape(board.inputs) == np.shape(board.outputs) == (task.servers, task.symbols)
+    assert len(board.supplies) == task.servers + 1
+    assert board.layers == len(onn.layers)
+    hidden = [layer.outputs for layer in onn.layers[:-1]]
+    assert Counter(n.layer for n in board.neurons) == dict(enumerate(hidden))
+    assert len({n.label for n in board.neurons}) == len(board.neurons)
+    used = [board.carrier, *board.supplies, *board.monitors]
+    used += [label for row in (*board.inputs, *board.outputs) for label in row]
+    used += [label for n in board.neurons for label in (n.plus, n.minus, n.to)]
+    light = circuit.optical_mask()
+    assert sorted(used) == sorted(label for label, port in circuit.ports.items() if light[port])
+
+
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(onn=networks())
+def test_a_chips_netlist_comes_back_from_its_file(onn: Onn, tmp_path: Path) -> None:
+    circuit = assemble(onn, PROCESS, "chip")
+    path = tmp_path / "chip.pic.yml"
+    write_netlist(circuit, path)
+    first = path.read_bytes()
+    back = read_netlist(path)
+    assert back.board == circuit.board
+    assert back.instances == circuit.instances
+    for name in ("kind", "nets", "electrical", "grid"):
+        np.testing.assert_array_equal(getattr(back, name), getattr(circuit, name))
+    write_netlist(back, path)
+    assert path.read_bytes() == first
+
+
+def test_values_of_the_weights_do_not_show_in_the_circuit(tmp_path: Path) -> None:
+    onn = network(4, (2, 6, 7, 2))
+    other = replace(onn, layers=tuple(Layer(layer.weight * -3, layer.bias + 1) for layer in onn.layers))
+    for i, each in enumerate((onn, other)):
+        write_netlist(assemble(each, PROCESS, "chip"), tmp_path / f"{i}")
+    assert (tmp_path / "0").read_bytes() == (tmp_path / "1").read_bytes()
+
+
+def paths(circuit: Circuit) -> list[Counter[str]]:
+    """Devices on every way light can take to the right through a layer's mesh, from its inputs, forward only."""
+    flat = flatten(circuit)
+    partner, offset = flat.partners(), flat.offset
+    instance = np.searchsorted(offset, np.arange(offset[-1]), side="right") - 1
+    names = [flat.kinds[k].name for k in flat.kind]
+    through = {"mmi2x2": {0: (2, 3), 1: (2, 3), 2: (0, 1), 3: (0, 1)}, "phase_shifter": {0: (1,), 1: (0,)}}
+    found: list[Counter[str]] = []
+
+    def follow(port: int, seen: Counter[str]) -> None:
+        port = int(partner[port])
+        device, local = int(instance[port]), port - int(offset[instance[port]])
+        if names[device] not in through:
+            if names[device] == "grating_coupler":
+                found.append(seen)
+            return
+        for out in through[names[device]][local]:
+            follow(int(offset[device]) + out, seen + Counter([names[device]]))
+
+    for label, port in flat.ports.items():
+        if label.startswith("l1_in"):
+            follow(port - 1, Counter())
+    return found
+
+
+def test_all_paths_through_a_mesh_pass_equally_many_couplers() -> None:
+    # two layers: the second's mesh ends in splitters to the outputs, so make it the first of three
+    circuit = assemble(network(2, (1, 3, 3, 1)), PROCESS, "chip")
+    found = paths(circuit)
+    # V and U of three columns, an attenuator, the mixer: two couplers each, the mixer one
+    assert {each["mmi2x2"] for each in found} == {2 * 3 + 2 + 2 * 3 + 1}
+
+
+@pytest.mark.parametrize(
+    ("task", "widths", "factor", "reason"),
+    [
+        (Averaging(8, 4, 2), (2, 3, 4), (), "groups is 2: .*use one group per symbol, 4"),
+        (Averaging(4, 4, 2, remainder=True), (2, 3, 2), (), "cascades, which have no circuit yet"),
+        (Averaging(4, 4, 2, finer_input=True), (2, 3, 2), (), "cascades, which have no circuit yet"),
+        (Averaging(4, 4, 2), (2, 2), (), "the network has one layer; a chip has at least two"),
+        (Averaging(4, 4, 2), (2, 4, 2), (("approx", 2), "svd"), "layer 0 is 4×2 in blocks of 2: .*use 'svd'"),
+        (Averaging(4, 4, 2), (2, 4, 4, 2), ("svd", ("approx", 3), "svd"), "layer 1 is 4×4 .* a block of 4"),
+    ],
+)
+def test_what_has_no_circuit_yet_is_refused(
+    task: Averaging, widths: tuple[int, ...], factor: tuple[object, ...], reason: str
+) -> None:
+    layers = tuple(Layer(np.ones((b, a)), np.zeros(b)) for a, b in zip(widths, widths[1:], strict=False))
+    with pytest.raises(ValueError, match=reason):
+        assemble(Onn(layers, task, factor), PROCESS, "chip")  # type: ignore[arg-type]
+
+
+def test_unitary_times_diagonal_in_one_block_is_one_mesh_and_attenuators() -> None:
+    circuit = assemble(network(4, (2, 2, 2), (("approx", 2), ("approx", 2))), PROCESS, "chip")
+    for name in ("l0", "l1"):
+        assert (count(circuit, "mzi", name), count(circuit, "attenuator", name)) == (1, 2)
+    heaters = {label for label in circuit.ports if label.startswith("l0") and label.split("_")[1] in ("v", "u", "att")}
+    assert heaters == {"l0_v_c0_r0_phi", "l0_v_c0_r0_theta", "l0_att_r0", "l0_att_r1"}
+
+
+def test_composites_are_written_once() -> None:
+    circuit = assemble(network(4, (2, 6, 7, 2)), PROCESS, "chip")
+    assert set(circuit.cells) == {"mzi", "mzi_dummy", "attenuator"}
+    assert len(flatten(circuit).of_kind("mmi2x2")) == (
+        2 * sum(len(circuit.of_kind(name)) for name in circuit.cells) + len(circuit.of_kind("mmi2x2"))
+    )

@@ -1,0 +1,200 @@
+"""Process and device cards: what is read, and that every kind of damage is refused with file, key and mend."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pytest
+import yaml
+from pydantic import BaseModel
+
+from optinc_pdk.cards import CardError, Process, Quantity, load_process
+from optinc_pdk.cards.process import components_folder
+
+PROCESSES = sorted(path.parent.name for path in components_folder().glob("*/process.yml"))
+CARDS = sorted(components_folder().glob("*/devices/*.yml"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A copy of the default process that a test may damage."""
+    copytree(components_folder() / "soi220", tmp_path / "process")
+    return tmp_path / "process"
+
+
+def damage(folder: Path, file: str, old: str, new: str) -> None:
+    path = folder / file
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def refusal(folder: Path) -> str:
+    with pytest.raises(CardError) as caught:
+        load_process(str(folder))
+    return str(caught.value)
+
+
+def quantities(value: Any) -> Iterator[Quantity]:
+    if isinstance(value, Quantity):
+        yield value
+    elif isinstance(value, BaseModel):
+        for key in type(value).model_fields:
+            yield from quantities(getattr(value, key))
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from quantities(item)
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from quantities(item)
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+def test_every_process_loads_and_its_name_is_its_folders(name: str) -> None:
+    process = load_process(name)
+    assert process.name == name
+    assert process is load_process(name)
+    assert len(set(process.gds_layers.values())) == len(process.layers)
+    assert {die.fit for die in process.dies} == {"fits one die", "fits one reticle"}
+
+
+@pytest.mark.parametrize("path", CARDS, ids=lambda path: f"{path.parent.parent.name}-{path.stem}")
+def test_every_device_card_loads_under_its_files_name(path: Path) -> None:
+    process = load_process(path.parent.parent.name)
+    device = process.device(path.stem)
+    assert device.name == path.stem
+    assert device.ports.optical or device.ports.electrical
+    assert all(device.size(key) == value for key, value in device.geometry.items())
+    assert all(device.parameter(key) == value for key, value in device.model.parameters.items())
+    # every number of the card is a quantity, so none comes without its source
+    text = path.read_text().split("sources:")[0]
+    assert len(list(quantities(device))) == text.count("value:")
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+def test_every_number_has_a_source_that_says_something(name: str) -> None:
+    process = load_process(name)
+    for card in (process, *process.devices.values()):
+        own = [getattr(card, key) for key in type(card).model_fields if key not in ("devices", "rules")]
+        keys = {quantity.source for value in own for quantity in quantities(value)}
+        assert keys == set(card.sources), f"{card.name}: a source that nothing uses, or none"
+        assert all(len(text) >= 10 for text in card.sources.values())
+
+
+@pytest.mark.parametrize("path", CARDS, ids=lambda path: path.stem)
+def test_no_number_stands_bare(path: Path) -> None:
+    data = yaml.safe_load(path.read_text())
+    for section in ("geometry", "limits"):
+        for value in data.get(section, {}).values():
+            assert set(value) == {"value", "source"}
+    for value in data["model"].get("parameters", {}).values():
+        assert set(value) == {"value", "source"}
+
+
+def test_a_quantity_is_its_number() -> None:
+    width = load_process().guide.width_um
+    assert width == 0.45
+    assert width * 2 == 0.9
+    assert width.source == "cornerstone"
+
+
+def test_cards_are_values() -> None:
+    process = load_process()
+    with pytest.raises(ValueError, match="frozen"):
+        process.name = "other"
+    with pytest.raises(ValueError, match="frozen"):
+        process.device("pad").title = "other"
+
+
+WIDTH = "width_um: {value: 0.45, source: cornerstone}"
+LOSS = "loss_db: {value: 0.3, source: cspdk}"
+MMI = "devices/mmi2x2.yml"
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "key", "reason"),
+    [
+        ("process.yml", WIDTH, WIDTH.replace("0.45", ".nan"), "guide.width_um", "nan is no finite number"),
+        ("process.yml", WIDTH, WIDTH.replace("0.45", ".inf"), "guide.width_um", "inf is no finite number"),
+        ("process.yml", WIDTH, WIDTH.replace("0.45", "1" + "0" * 400), "guide.width_um", "no finite number"),
+        ("process.yml", WIDTH, WIDTH.replace("0.45", "0"), "guide.width_um", "must be above 0"),
+        ("process.yml", WIDTH, WIDTH.replace("0.45", "-1"), "guide.width_um", "must be above 0"),
+        ("process.yml", WIDTH, WIDTH.replace("0.45", "'0.45'"), "guide.width_um", "'0.45' is no finite number"),
+        ("process.yml", WIDTH, WIDTH.replace("0.45", "true"), "guide.width_um", "True is no finite number"),
+        ("process.yml", WIDTH, WIDTH.replace("cornerstone", "rumour"), "guide.width_um", "'rumour' is not under"),
+        ("process.yml", WIDTH, WIDTH.replace("cornerstone", "''"), "guide.width_um", "'' is no key of"),
+        ("process.yml", WIDTH, "width_um: 0.45", "guide.width_um", "expected {value: number, source: key}"),
+        ("process.yml", WIDTH, "width_um: {value: 0.45}", "guide.width_um", "expected {value: number"),
+        ("process.yml", WIDTH, f"{WIDTH}\n  colour: red", "guide.colour", "Extra inputs"),
+        ("process.yml", WIDTH, f"{WIDTH}\n  {WIDTH}", "width_um", "duplicate key"),
+        ("process.yml", f"  {WIDTH}\n", "", "guide.width_um", "Field required"),
+        ("process.yml", "name: soi220", "nom: soi220", "name", "Field required"),
+        ("process.yml", "schema: 1", "schema: 2", "schema", "must be 1"),
+        ("process.yml", "schema: 1\n", "", "schema", "must be 1"),
+        ("process.yml", "realisation: offchip", "realisation: magic", "activation.realisation", "'offchip'"),
+        ("process.yml", "fit: fits one die", "fit: fits", "dies.0.fit", "'fits one die'"),
+        ("process.yml", "gds: [3, 0]", "gds: [3]", "layers.core.gds", "Field required"),
+        ("process.yml", "gds: [3, 0]", "gds: core", "layers.core.gds", "valid tuple"),
+        ("process.yml", "loss_db_per_cm: {value: 3.0", "loss_db_per_cm: {value: -3.0", "guide.loss_db", "below 0"),
+        ("process.yml", "guide:", "guides:", "guide", "Field required"),
+        (MMI, LOSS, LOSS.replace("0.3", ".nan"), "model.parameters.loss_db", "nan is no finite number"),
+        (MMI, LOSS, LOSS.replace("cspdk", "rumour"), "model.parameters.loss_db", "'rumour' is not under 'sources'"),
+        (MMI, LOSS, f"{LOSS}\n    {LOSS}", "loss_db", "duplicate key"),
+        (MMI, "schema: 1", "schema: 1\nextra: 1", "extra", "Extra inputs"),
+        (MMI, "ports: {optical: [o1, o2, o3, o4]}", "ports: {optical: [o1, o2, o3, 4]}", "ports.optical.3", "string"),
+        (MMI, "ports: {optical: [o1, o2, o3, o4]}\n", "", "ports", "Field required"),
+        (MMI, "model:", "modell:", "model", "Field required"),
+        (MMI, "sources:", "sources: []\nold:", "sources", "valid dictionary"),
+        (MMI, "sources:", "sources: &a {b: *a}\nold:", "mmi2x2.yml", "aliases are not allowed"),
+        (MMI, "sources:", "sources: [\nold:", "mmi2x2.yml", "not valid YAML"),
+    ],
+)
+def test_damage_is_refused_with_file_key_and_fault(
+    file: str, old: str, new: str, key: str, reason: str, folder: Path
+) -> None:
+    damage(folder, file, old, new)
+    message = refusal(folder)
+    assert file in message
+    assert key in message
+    assert reason in message
+    assert re.search(r"; \S+|must be|is not under|not valid YAML", message), "no mend"
+
+
+@pytest.mark.parametrize("layers", ["", " 7", " [1]", " {core: 3}", " {core: {gds: [3, 0]}}"])
+def test_layers_that_are_none_are_refused(layers: str, folder: Path) -> None:
+    head, _, tail = (folder / "process.yml").read_text().partition("layers:\n")
+    (folder / "process.yml").write_text(f"{head}layers:{layers}\n{tail[tail.index('guide:') :]}")
+    assert re.search(r"process\.yml: layers", refusal(folder))
+
+
+def test_a_missing_card_is_refused(folder: Path) -> None:
+    (folder / "rules.yml").unlink()
+    assert "rules.yml: cannot be read" in refusal(folder)
+
+
+def test_a_card_under_another_devices_name_is_refused(folder: Path) -> None:
+    (folder / "devices" / "other.yml").write_bytes((folder / "devices" / "pad.yml").read_bytes())
+    assert "other.yml: name is 'pad', the file's is 'other'; make them equal" in refusal(folder)
+
+
+def test_an_unknown_process_says_what_there_is() -> None:
+    with pytest.raises(CardError, match="no process 'gold': give one of .*soi220.* or a folder"):
+        load_process("gold")
+
+
+def test_unknown_devices_and_parameters_say_what_there_is() -> None:
+    process = load_process()
+    with pytest.raises(CardError, match="has no device 'laser'; it has .*mmi2x2"):
+        process.device("laser")
+    with pytest.raises(CardError, match="'mmi2x2': geometry has no 'color'; it has width_um"):
+        process.device("mmi2x2").size("color")
+    with pytest.raises(CardError, match="'mmi2x2': model has no 'color'; it has loss_db"):
+        process.device("mmi2x2").parameter("color")
+
+
+def test_a_process_may_be_a_folder(folder: Path) -> None:
+    process: Process = load_process(str(folder))
+    assert process.folder == folder
+    assert process.guide == load_process().guide

@@ -1,0 +1,155 @@
+"""The ``.bias.yml`` file: what is written comes back, and what cannot drive a chip is refused."""
+
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from optinc_pdk.circuit import Activation, Bias, NetlistError, read_bias, write_bias
+
+LABELS = st.text("abc_019éß'\"#:-", min_size=1, max_size=8)
+NUMBERS = st.floats(-1e6, 1e6, allow_subnormal=False)
+NINE_DIGITS = 1e-8
+
+
+@st.composite
+def biases(draw: st.DrawFn) -> Bias:
+    labels = draw(st.lists(LABELS, max_size=6, unique=True))
+    bits = draw(st.integers(1, 32))
+    column = st.lists(NUMBERS, min_size=len(labels), max_size=len(labels)).map(lambda v: np.array(v, dtype=float))
+    code = draw(st.lists(st.integers(0, 2**bits - 1), min_size=len(labels), max_size=len(labels)))
+    return Bias(
+        process=draw(LABELS),
+        circuit=draw(LABELS),
+        dac_bits=bits,
+        labels=tuple(labels),
+        phase_rad=draw(column),
+        power_w=draw(column),
+        voltage_v=draw(column),
+        code=np.array(code, dtype=np.int64),
+        activations=draw(st.dictionaries(LABELS, st.builds(Activation, NUMBERS, NUMBERS, NUMBERS), max_size=3)),
+        outputs=draw(st.dictionaries(LABELS, NUMBERS, max_size=3)),
+    )
+
+
+@given(bias=biases())
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_bias_comes_back(bias: Bias, tmp_path: Path) -> None:
+    path = tmp_path / "c.bias.yml"
+    write_bias(bias, path)
+    back = read_bias(path)
+    for f in fields(Bias):
+        one, other = getattr(back, f.name), getattr(bias, f.name)
+        if f.name in ("phase_rad", "power_w", "voltage_v"):
+            np.testing.assert_allclose(one, other, rtol=NINE_DIGITS)
+        elif f.name == "code":
+            assert one.dtype == np.int64
+            np.testing.assert_array_equal(one, other)
+        else:
+            assert one == other, f.name
+    first = path.read_bytes()
+    write_bias(back, path)
+    assert path.read_bytes() == first
+
+
+def test_the_last_bits_of_a_phase_do_not_show_in_the_file(tmp_path: Path) -> None:
+    def text(phase: float) -> bytes:
+        one = np.array([phase])
+        bias = Bias("p", "c", 8, ("a",), one, one, one, np.array([3]))
+        write_bias(bias, tmp_path / "c.bias.yml")
+        return (tmp_path / "c.bias.yml").read_bytes()
+
+    assert text(1.2345678901) == text(np.nextafter(1.2345678901, 2))
+
+
+def written(folder: Path) -> dict[str, Any]:
+    one = np.array([1.0, 2.0])
+    bias = Bias(
+        "p", "c", 8, ("a", "b"), one, one, one, np.array([0, 255]), {"n": Activation(1.0, 0.5, 1.1)}, {"out": 3.0}
+    )
+    write_bias(bias, folder / "c.bias.yml")
+    return dict(yaml.safe_load((folder / "c.bias.yml").read_text()))
+
+
+def put(*keys: Any) -> Callable[[dict[str, Any]], None]:
+    """Set the value, the last of ``keys``, at the path of the others."""
+
+    def change(data: Any) -> None:
+        for key in keys[:-2]:
+            data = data[key]
+        data[keys[-2]] = keys[-1]
+
+    return change
+
+
+def drop(*keys: Any) -> Callable[[dict[str, Any]], None]:
+    """Delete what is at a path."""
+
+    def change(data: Any) -> None:
+        for key in keys[:-1]:
+            data = data[key]
+        del data[keys[-1]]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (put("channels", "a", "code", 256), "channel 'a': code 256 is no integer in 0…255"),
+        (put("channels", "a", "code", -1), "code -1 is no integer in 0…255"),
+        (put("channels", "a", "code", 1.0), r"code 1\.0 is no integer"),
+        (put("channels", "a", "code", True), "code True is no integer"),
+        (put("channels", "a", "code", "7"), "code '7' is no integer"),
+        (put("channels", "a", "phase_rad", float("nan")), "'a': nan is no finite number"),
+        (put("channels", "b", "power_w", float("inf")), "'b': inf is no finite number"),
+        (put("channels", "b", "voltage_v", "1"), "'b': '1' is no finite number"),
+        (put("channels", "b", "voltage_v", True), "'b': True is no finite number"),
+        (put("channels", "b", "voltage_v", 10**400), "not a bias file.*OverflowError"),
+        (put("channels", "a", "colour", 1), r"channel 'a': keys \['code', 'colour'"),
+        (drop("channels", "a", "code"), "channel 'a': keys .*, expected"),
+        (put("channels", "a", 7), "not a bias file"),
+        (put("channels", [1]), "not a bias file"),
+        (put("dac_bits", 0), "dac_bits is 0, expected an integer in 1…32"),
+        (put("dac_bits", 10**9), "dac_bits is 1000000000"),
+        (put("dac_bits", "8"), "dac_bits is '8'"),
+        (put("dac_bits", 8.5), r"dac_bits is 8\.5"),
+        (put("dac_bits", True), "dac_bits is True"),
+        (put("schema", 2), "schema 2, this version reads 1"),
+        (drop("schema"), "not a bias file of schema 1: KeyError 'schema'"),
+        (put("extra", 1), "file: keys .*'extra'"),
+        (drop("outputs"), "file: keys .*, expected .*'outputs'"),
+        (put("activations", "n", "gain", float("nan")), "'n': nan is no finite number"),
+        (put("activations", "n", "colour", 1.0), "activation 'n': keys .*'colour'"),
+        (drop("activations", "n", "balance"), "activation 'n': keys .*, expected .*'balance'"),
+        (put("outputs", "out", "scale", float("inf")), "'out': inf is no finite number"),
+        (put("outputs", "out", "colour", 1.0), "output 'out': keys .*'colour'"),
+        (put("outputs", "out", 3.0), "not a bias file"),
+    ],
+)
+def test_damage_is_refused_with_file_and_fault(
+    change: Callable[[dict[str, Any]], None], reason: str, tmp_path: Path
+) -> None:
+    data = written(tmp_path)
+    change(data)
+    path = tmp_path / "damaged.bias.yml"
+    path.write_text(yaml.dump(data, sort_keys=False))
+    with pytest.raises(NetlistError, match=reason) as caught:
+        read_bias(path)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_text_that_is_no_bias_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "c.bias.yml"
+    for text in ("schema: 1\nschema: 1\n", "a: &x []\nb: *x\n", "- 1\n", "a: [", "\x00"):
+        path.write_text(text)
+        with pytest.raises(NetlistError, match=r"c\.bias\.yml"):
+            read_bias(path)
+    with pytest.raises(NetlistError, match="cannot be read"):
+        read_bias(tmp_path / "missing.bias.yml")

@@ -1,0 +1,181 @@
+"""Builder, circuit and flattening."""
+
+import numpy as np
+import pytest
+
+from optinc_pdk.circuit import UNCONNECTED, Builder, Circuit, Kind, NetlistError, flatten, named_nets
+from optinc_pdk.circuit.files import composite_kind
+
+COUPLER = Kind("coupler", ("o1", "o2", "o3", "o4"))
+HEATER = Kind("heater", ("o1", "o2"), ("e1", "e2"))
+PAD = Kind("pad", (), ("e1",))
+LIBRARY = {kind.name: kind for kind in (COUPLER, HEATER, PAD)}
+
+
+def pair() -> Builder:
+    """Two heaters in a row, their grounds joined, one pad."""
+    b = Builder("pair", LIBRARY)
+    b.add("p", "pad")
+    b.add("h0", "heater", ("main", 0, 0), length_um=100.0)
+    b.add("h1", "heater", ("main", 1, 0))
+    b.connect("h0,o2", "h1,o1")
+    b.connect("h0,e2", "h1,e2")
+    b.connect("p,e1", "h0,e1")
+    b.ports = {"in": "h0,o1", "out": "h1,o2", "signal": "p,e1", "ground": "h1,e2", "spare": "h1,e1"}
+    return b
+
+
+def test_arrays_of_a_small_circuit() -> None:
+    c = pair().build()
+    assert c.instances == ("p", "h0", "h1")
+    assert [c.kinds[k].name for k in c.kind] == ["pad", "heater", "heater"]
+    assert c.offset.tolist() == [0, 1, 5, 9]
+    assert [c.port_name(i) for i in range(9)] == [
+        "p,e1", "h0,o1", "h0,o2", "h0,e1", "h0,e2", "h1,o1", "h1,o2", "h1,e1", "h1,e2",
+    ]  # fmt: skip
+    assert c.nets.tolist() == [[2, 5]]
+    # pad and h0,e1; the joined grounds; a labelled port alone is a net; optical ports have none
+    assert c.electrical.tolist() == [0, -1, -1, 0, 1, -1, -1, 2, 1]
+    assert c.ports == {"in": 1, "out": 6, "signal": 0, "ground": 8, "spare": 7}
+    assert c.partners().tolist() == [-1, -1, 5, -1, -1, 2, -1, -1, -1]
+    assert c.optical_mask().tolist() == [False, True, True, False, False, True, True, False, False]
+    assert c.electrical_labels() == {0: ("signal",), 1: ("ground",), 2: ("spare",)}
+    assert c.of_kind("heater").tolist() == [1, 2]
+    assert c.of_kind("laser").tolist() == []
+    np.testing.assert_array_equal(c.settings["length_um"], [np.nan, 100.0, np.nan])
+    assert c.sections == ("main",)
+    assert c.grid.tolist() == [[UNCONNECTED] * 3, [0, 0, 0], [0, 1, 0]]
+
+
+def test_an_empty_circuit_is_a_circuit() -> None:
+    c = Builder("empty", LIBRARY).build()
+    assert c.instances == ()
+    assert c.partners().shape == (0,)
+    assert named_nets(c) == []
+    assert flatten(c).instances == ()
+
+
+def test_nets_by_name_make_the_same_circuit() -> None:
+    c = pair().build()
+    again = pair()
+    again.nets = named_nets(c)[::-1]
+    twin = again.build()
+    assert twin.nets.tolist() == c.nets.tolist()
+    assert twin.electrical.tolist() == c.electrical.tolist()
+
+
+def test_metal_of_many_ports_is_one_net() -> None:
+    b = Builder("star", LIBRARY)
+    for i in range(5):
+        b.add(f"p{i}", "pad")
+    for a, c in ((3, 4), (0, 1), (1, 3)):
+        b.connect(f"p{a},e1", f"p{c},e1")
+    assert b.build().electrical.tolist() == [0, 0, UNCONNECTED, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "reason"),
+    [
+        ("h0,o2", "h1,o2", "optical port used twice, by h0,o2 - h1,o2 and h0,o2 - h1,o1"),
+        ("h0,o1", "h0,o1", "net h0,o1 - h0,o1 joins a port to itself"),
+        ("p,e1", "p,e1", "joins a port to itself"),
+        ("h0,o1", "h9,o1", "no port 'h9,o1'; write 'instance,port'"),
+        ("h0,o1", "h1,o9", "no port 'h1,o9'"),
+        ("h0,o1", "h1", "no port 'h1'"),
+        ("h0,o1", "", "no port ''"),
+        ("h0,o1", "h1,e1", "net h0,o1 - h1,e1 joins an optical to an electrical port"),
+        ("p,e1", "h1,o2", "joins an optical to an electrical port"),
+        ("h0,o1", "h1,o2", "optical port h0,o1 used twice, by 'in'"),
+    ],
+)
+def test_nets_that_cannot_be_are_refused(a: str, b: str, reason: str) -> None:
+    builder = pair()
+    builder.connect(a, b)
+    with pytest.raises(NetlistError, match=f"pair: .*{reason}"):
+        builder.build()
+
+
+def test_labels_that_cannot_be_are_refused() -> None:
+    builder = pair()
+    builder.ports["other"] = "h7,o1"
+    with pytest.raises(NetlistError, match="no port 'h7,o1'"):
+        builder.build()
+    builder = pair()
+    builder.ports["other"] = "h0,o1"
+    with pytest.raises(NetlistError, match="optical port h0,o1 used twice, by 'other'"):
+        builder.build()
+
+
+def test_instances_that_cannot_be_are_refused() -> None:
+    builder = pair()
+    with pytest.raises(NetlistError, match="'h0' is defined twice; rename one"):
+        builder.add("h0", "coupler")
+    with pytest.raises(NetlistError, match="'x': unknown component 'laser'; known: coupler, heater, pad"):
+        builder.add("x", "laser")
+    with pytest.raises(NetlistError, match="'twin' has ports o1, o1: one is there twice"):
+        Kind("twin", ("o1",), ("o1",))
+
+
+def holder(name: str, inside: Circuit) -> Circuit:
+    """Two of a circuit in a row, with its ports."""
+    b = Builder(name, LIBRARY | {inside.name: composite_kind(inside)}, {inside.name: inside})
+    b.add("a", inside.name, ("left", 0, 0))
+    b.add("b", inside.name, ("right", 0, 1))
+    b.add("c", "coupler")
+    b.connect("a,out", "b,in")
+    b.connect("c,o1", "b,out")
+    b.connect("a,ground", "b,ground")
+    b.ports = {"in": "a,in", "out": "c,o3", "signal": "a,signal", "ground": "a,ground", "spare": "b,spare"}
+    return b.build()
+
+
+def test_a_composite_looks_like_its_ports_optical_first() -> None:
+    kind = composite_kind(pair().build())
+    assert kind == Kind("pair", ("in", "out"), ("signal", "ground", "spare"))
+
+
+def test_flattening_two_levels_keeps_devices_nets_and_ports() -> None:
+    inner = pair().build()
+    flat = flatten(holder("outer", holder("middle", inner)))
+    assert not flat.cells
+    assert sorted({kind.name for kind in flat.kinds}) == ["coupler", "heater", "pad"]
+    names = [f"{m}.{i}.{d}" for m in "ab" for i in "ab" for d in ("p", "h0", "h1")] + ["a.c", "b.c", "c"]
+    assert sorted(flat.instances) == sorted(names)
+    lengths = dict(zip(flat.instances, flat.settings["length_um"], strict=True))
+    assert all(lengths[n] == 100.0 if n.endswith("h0") else np.isnan(lengths[n]) for n in flat.instances)
+    # an instance lies where the outermost composite does
+    place = dict(zip(flat.instances, flat.grid.tolist(), strict=True))
+    assert [flat.sections[place[n][0]] for n in ("a.b.h0", "b.a.p")] == ["left", "right"]
+    assert place["c"] == [UNCONNECTED] * 3
+
+    light = {frozenset((flat.port_name(a), flat.port_name(b))) for a, b in flat.nets}
+    expected = {frozenset((f"{m}.{i}.h0,o2", f"{m}.{i}.h1,o1")) for m in "ab" for i in "ab"}
+    expected |= {frozenset((f"{m}.a.h1,o2", f"{m}.b.h0,o1")) for m in "ab"}
+    expected |= {frozenset((f"{m}.c,o1", f"{m}.b.h1,o2")) for m in "ab"}
+    expected |= {frozenset(("a.c,o3", "b.a.h0,o1")), frozenset(("c,o1", "b.c,o3"))}
+    assert light == expected
+
+    number = {flat.port_name(i): int(net) for i, net in enumerate(flat.electrical)}
+    grounds = [number[f"{m}.{i}.{h},e2"] for m in "ab" for i in "ab" for h in ("h0", "h1")]
+    assert len(set(grounds)) == 1
+    signals = [number[f"{m}.{i}.p,e1"] for m in "ab" for i in "ab"]
+    assert len({*signals, grounds[0]}) == 5
+    assert {label: flat.port_name(port) for label, port in flat.ports.items()} == {
+        "in": "a.a.h0,o1", "out": "c,o3", "signal": "a.a.p,e1", "ground": "a.a.h1,e2", "spare": "b.b.h1,e1",
+    }  # fmt: skip
+
+
+def test_flattening_a_flat_circuit_changes_nothing() -> None:
+    c = pair().build()
+    flat = flatten(c)
+    assert flat.instances == c.instances
+    assert flat.nets.tolist() == c.nets.tolist()
+
+
+def test_cells_that_contain_each_other_are_refused() -> None:
+    inner = pair().build()
+    middle = holder("middle", inner)
+    outer = Builder("pair", LIBRARY | {"middle": composite_kind(middle)}, {"middle": middle})
+    outer.add("m", "middle")
+    with pytest.raises(NetlistError, match="cells contain each other: pair > middle > pair"):
+        flatten(outer.build())

@@ -1,0 +1,59 @@
+"""Phases of heaters from labels and from DAC codes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from optinc_pdk.circuit import Bias, NetlistError
+from optinc_pdk.simulate import analyse, heater_phases
+
+from .conftest import add_fibre, add_heater, builder, with_geometry
+
+
+@pytest.fixture
+def circuit():
+    b = builder()
+    for name in ("first", "second"):
+        b.add(name, "phase_shifter")
+        add_heater(b, name, f"pad_of_{name}")
+    b.connect("first,o2", "second,o1")
+    add_fibre(b, "in", "first,o1")
+    add_fibre(b, "out", "second,o2")
+    return b.build()
+
+
+def bias(codes, phases=(1.0, 2.0)):
+    labels = ("pad_of_second", "pad_of_first")
+    zeros = np.zeros(2)
+    return Bias("soi220", "small", 16, labels, np.array(phases), zeros, zeros, np.array(codes))
+
+
+def test_phases_go_by_label(circuit, process):
+    structure = analyse(circuit)
+    phases = heater_phases(structure, {"pad_of_first": 1.0, "pad_of_second": 2.0}, process)
+    assert phases.tolist() == [1.0, 2.0]
+    assert heater_phases(structure, bias([0, 0]), process).tolist() == [2.0, 1.0]
+
+
+def test_codes_count_where_resistances_are_known(circuit, process):
+    laid_out = with_geometry(circuit, 0)
+    phases = heater_phases(analyse(laid_out), bias([30000, 10000]), process)
+    heated = laid_out.of_kind("phase_shifter")
+    resistance = laid_out.settings["resistance_ohm"][heated]
+    wire = laid_out.settings["wire_ohm"][heated]
+    volts = np.array([10000, 30000]) * 12.0 / 65535
+    power = (volts / (resistance + wire)) ** 2 * resistance
+    assert phases == pytest.approx(np.pi * power / 0.025)
+
+
+def test_missing_channel_is_an_error_unless_asked(circuit, process):
+    structure = analyse(circuit)
+    with pytest.raises(NetlistError, match=r"'second'.*'pad_of_second' is not in the drive"):
+        heater_phases(structure, {"pad_of_first": 1.0}, process)
+    assert heater_phases(structure, {"pad_of_first": 1.0}, process, unbiased=0.0).tolist() == [1.0, 0.0]
+
+
+def test_unknown_channel_is_an_error(circuit, process):
+    with pytest.raises(NetlistError, match="channel 'elsewhere', which drives no heater"):
+        heater_phases(analyse(circuit), {"elsewhere": 1.0}, process, unbiased=0.0)

@@ -1,0 +1,150 @@
+"""Programming whole chips: starting phases, derivatives, and every word of the default network."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from optinc_pdk.assemble import assemble
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.circuit import NetlistError
+from optinc_pdk.onn import Layer, Onn, bundled, lattice_score
+from optinc_pdk.simulate import analyse, program, scattering, transmit
+from optinc_pdk.simulate.fit import Problem, align_oscillators, errors, illuminate
+from optinc_pdk.simulate.program import starting_phases
+from optinc_pdk.simulate.response import jacobian, linear, residual
+from optinc_pdk.simulate.target import targets
+
+from .conftest import all_words, chain, chip, without_output_bias
+
+TASK = Averaging(4, 4, 2)
+
+
+def random_onn(hidden, factor=(), seed=0):
+    """A network whose function means nothing, for matrices and circuits."""
+    rng = np.random.default_rng(seed)
+    widths = (2, *hidden, 2)
+    layers = [
+        Layer(rng.standard_normal((out, into)), rng.uniform(0.1, 1.0, out))
+        for into, out in zip(widths, widths[1:], strict=False)
+    ]
+    layers[-1] = replace(layers[-1], bias=np.zeros(2))
+    return Onn(tuple(layers), TASK, factor)
+
+
+def problem_of(onn, process, seed=1):
+    circuit, board = chip(onn, process, seed)
+    return Problem(analyse(circuit), board, targets(onn, board), 1550.0, process)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "factor"),
+    [((3,), ()), ((4, 5), ()), ((6, 3, 2), ()), ((4, 4), ("svd", ("approx", 4), "svd")), ((1, 2), ())],
+)
+def test_starting_phases_are_exact_on_an_ideal_chip(ideal_process, hidden, factor):
+    problem = problem_of(random_onn(hidden, factor), ideal_process)
+    phases = starting_phases(problem)
+    phases = align_oscillators(problem, illuminate(problem, phases), phases)
+    assert errors(problem, illuminate(problem, phases)).max() < 1e-9
+
+
+def test_jacobian_agrees_with_finite_differences(process):
+    problem = problem_of(random_onn((3, 4)), process)
+    phases = starting_phases(problem)
+    phases = align_oscillators(problem, illuminate(problem, phases), phases)
+    rng = np.random.default_rng(0)
+    # away from the fit, so that nothing is small by chance
+    phases += 0.1 * rng.standard_normal(phases.size)
+    light = illuminate(problem, phases)
+    for target in problem.targets:
+        heaters = problem.heaters(target.index)
+        exact = jacobian(light, target, heaters)
+        scale, balance = 1e-6, linear(light, target).balance
+        for column in rng.choice(heaters.size, 8, replace=False):
+            sides = []
+            for sign in (1.0, -1.0):
+                moved = phases.copy()
+                moved[heaters[column]] += sign * scale
+                seen = linear(illuminate(problem, moved), target, None if target.last else balance)
+                sides.append(residual(seen.coefficient, target).reshape(-1))
+            slope = (sides[0] - sides[1]) / (2 * scale)
+            # rows' factors are taken out to first order around the weights, hence not exactly off the fit
+            weight = np.tile(target.weight, (len(target.plus) // target.weight.shape[0], 1))
+            assert across(exact[:, column], weight, target) == pytest.approx(
+                across(slope, weight, target), abs=0.2 * np.abs(slope).max()
+            )
+
+
+def across(residuals, weight, target):
+    """Residuals by row without their part along the weights."""
+    rows = residuals.reshape(weight.shape[0], -1, weight.shape[1]) if target.last else residuals.reshape(
+        weight.shape[0], 1, -1
+    )
+    along = np.einsum("rcj,rj->rc", rows, weight) / (weight**2).sum(axis=1, keepdims=True)
+    return (rows - along[..., np.newaxis] * weight[:, np.newaxis]).reshape(-1)
+
+
+def test_every_word_of_the_default_network(process):
+    onn = without_output_bias(bundled())
+    circuit, board = chip(onn, process)
+    programmed = program(circuit, board, onn, process)
+    assert programmed.error.max() < 5e-5
+    assert programmed.worst_error.max() < 5e-4
+    symbols = all_words(onn.task)
+    received = transmit(
+        symbols, scattering(circuit, programmed.bias, 1550.0, process), board, programmed.bias
+    )
+    ideal = onn.task.encode(onn.task.ideal(onn.task.decode(symbols)))[:, np.newaxis]
+    assert np.array_equal(received.levels, np.broadcast_to(ideal, received.levels.shape))
+    margin = 0.5 - np.abs(received.outputs - ideal).max()
+    assert margin == pytest.approx(lattice_score(onn).margin, abs=0.02)
+    assert received.saturated == 0
+
+
+def test_program_is_reproducible(process):
+    onn = random_onn((3,))
+    circuit, board = chip(onn, process)
+    one, two = (program(circuit, board, onn, process).bias for _ in range(2))
+    assert np.array_equal(one.code, two.code)
+    assert one.activations == two.activations
+    assert one.labels == tuple(sorted(one.labels))
+
+
+def test_without_geometry_phases_count(process):
+    onn = chain(TASK)
+    circuit = assemble(onn, process, "chip")
+    programmed = program(circuit, circuit.board, onn, process)
+    assert not programmed.bias.code.any()
+    assert programmed.driven_error == pytest.approx(programmed.error)
+    assert programmed.error.max() < 1e-4
+
+
+def test_an_approximated_layer_is_programmed(process):
+    onn = random_onn((4, 4), ("svd", ("approx", 4), "svd"))
+    circuit, board = chip(onn, process)
+    programmed = program(circuit, board, onn, process)
+    assert programmed.driven_error.max() < 2e-4
+
+
+def test_bias_of_the_last_layer_is_refused(process):
+    onn = random_onn((3,))
+    circuit, board = chip(onn, process)
+    biased = replace(onn, layers=(onn.layers[0], replace(onn.layers[1], bias=np.ones(2))))
+    with pytest.raises(ValueError, match=r"layers\.1\.bias is not zero.*one more unit"):
+        program(circuit, board, biased, process)
+
+
+def test_another_networks_chip_is_refused(process):
+    circuit, board = chip(random_onn((3,)), process)
+    with pytest.raises(ValueError, match="the board has 3 neurons in layer 0, the network 4"):
+        program(circuit, board, random_onn((4,)), process)
+
+
+def test_a_heater_without_pad_is_refused(process):
+    onn = random_onn((3,))
+    circuit, board = chip(onn, process)
+    ports = {label: port for label, port in circuit.ports.items() if label != "l0_lo_r1"}
+    with pytest.raises(NetlistError, match="no labelled pad and ground"):
+        program(replace(circuit, ports=ports), board, onn, process)

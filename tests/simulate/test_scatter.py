@@ -1,0 +1,164 @@
+"""The solver against dense algebra, SAX, finite differences, and physics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+import sax
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from optinc_pdk.assemble import assemble
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.circuit import NetlistError, flatten, named_nets
+from optinc_pdk.models import ModelError, sax_models
+from optinc_pdk.simulate import analyse, heater_phases, scattering, solve
+
+from .conftest import (
+    PROCESS,
+    add_fibre,
+    add_heater,
+    builder,
+    chain,
+    dense_scattering,
+    random_circuit,
+    random_phases,
+    with_parameters,
+)
+
+SEEDS = st.integers(0, 2**32 - 1)
+# Strong reflections, so that loops matter.
+REFLECTING = with_parameters(PROCESS, reflection_db=-12.0, loss_db=3.0)
+
+
+@given(SEEDS, st.integers(1, 5), st.integers(0, 4), st.integers(1, 4))
+@settings(max_examples=30)
+def test_agrees_with_dense_elimination(seed, couplers, splitters, heaters):
+    rng = np.random.default_rng(seed)
+    circuit = random_circuit(rng, couplers, splitters, heaters)
+    phases = random_phases(circuit, rng)
+    for process in (PROCESS, REFLECTING):
+        found = scattering(circuit, phases, [1540.0, 1555.0], process)
+        for i, wavelength in enumerate(found.wavelengths_nm):
+            labels, s = dense_scattering(circuit, phases, wavelength, process)
+            assert list(found.labels) == labels
+            assert found.s[i] == pytest.approx(s, abs=1e-12)
+
+
+@given(SEEDS)
+@settings(max_examples=20)
+def test_random_circuits_are_reciprocal_and_passive(seed):
+    rng = np.random.default_rng(seed)
+    circuit = random_circuit(rng, 4, 3, 4)
+    s = scattering(circuit, random_phases(circuit, rng), 1550.0, REFLECTING).s[0]
+    assert s == pytest.approx(s.T, abs=1e-13)
+    assert np.linalg.norm(s, 2) <= 1.0
+
+
+# SAX refuses parts that no port reaches and devices joined to themselves, which these draws lack.
+@pytest.mark.parametrize("seed", [1, 2, 4, 5, 8, 10])
+def test_agrees_with_sax(seed):
+    jax.config.update("jax_enable_x64", True)
+    rng = np.random.default_rng(seed)
+    circuit = replace(random_circuit(rng, 4, 2, 3), net_length_um=np.zeros(0))
+    phases = random_phases(circuit, rng)
+    found = scattering(circuit, phases, [1545.0, 1550.0], REFLECTING)
+    light = circuit.optical_mask()
+    names = [kind.name for kind in circuit.kinds]
+    instances = {
+        name: names[kind] for name, kind in zip(circuit.instances, circuit.kind, strict=True) if names[kind] != "pad"
+    }
+    netlist = {
+        "instances": instances,
+        "connections": {a: b for a, b in named_nets(circuit) if ",o" in a},
+        "ports": {label: circuit.port_name(port) for label, port in circuit.ports.items() if light[port]},
+    }
+    model, _ = sax.circuit(netlist=netlist, models=sax_models(REFLECTING), backend="klu")
+    heat = {f"phase_shifter_{i}": {"phase": phases[f"h{i}"]} for i in range(3)}
+    theirs = sax.sdict(model(wl=np.array([1.545, 1.55]), **heat))
+    for i, into in enumerate(found.labels):
+        for j, out in enumerate(found.labels):
+            assert found.s[:, j, i] == pytest.approx(np.asarray(theirs[into, out]), abs=1e-9)
+
+
+def test_derivatives_agree_with_finite_differences():
+    rng = np.random.default_rng(5)
+    circuit = random_circuit(rng, 5, 3, 6)
+    structure = analyse(circuit)
+    phases = heater_phases(structure, random_phases(circuit, rng), REFLECTING)
+    solution = solve(structure, phases, 1550.0, REFLECTING)
+    near = solution.at_heaters(solution.fields(structure.labels))
+    heaters = np.arange(phases.size)
+    exact = solution.derivative(near, near, heaters)
+    step = 1e-5
+    for heater in heaters:
+        sides = []
+        for sign in (1.0, -1.0):
+            moved = phases.copy()
+            moved[heater] += sign * step
+            side = solve(structure, moved, 1550.0, REFLECTING)
+            sides.append(side.s(side.fields(structure.labels)))
+        assert exact[heater] == pytest.approx((sides[0] - sides[1]) / (2 * step), abs=1e-9)
+    assert np.abs(exact).max() > 1e-3
+
+
+def test_hierarchical_and_flat_give_the_same(process):
+    circuit = assemble(chain(Averaging(4, 4, 2)), process, "chip")
+    phases = random_phases(flatten(circuit), np.random.default_rng(0))
+    whole = scattering(circuit, phases, 1550.0, process)
+    flat = scattering(flatten(circuit), phases, 1550.0, process)
+    assert np.array_equal(whole.s, flat.s)
+
+
+def test_lossless_reflectionless_interferometer_is_unitary(ideal_process):
+    b = builder()
+    for name in ("first", "second"):
+        b.add(name, "mmi2x2")
+    b.add("theta", "phase_shifter")
+    add_heater(b, "theta", "theta")
+    b.connect("first,o3", "theta,o1")
+    b.connect("theta,o2", "second,o2")
+    b.connect("first,o4", "second,o1")
+    for label, port in (("a", "first,o2"), ("b", "first,o1"), ("c", "second,o3"), ("d", "second,o4")):
+        add_fibre(b, label, port)
+    s = scattering(b.build(), {"theta": 1.0}, 1550.0, ideal_process).s[0]
+    assert s.conj().T @ s == pytest.approx(np.eye(4), abs=1e-12)
+
+
+def test_a_lossless_closed_loop_in_resonance_is_refused(ideal_process):
+    b = builder("ring")
+    b.add("loop", "phase_shifter")
+    add_heater(b, "loop", "turn")
+    b.connect("loop,o1", "loop,o2")
+    b.add("wire", "phase_shifter")
+    add_heater(b, "wire", "other")
+    add_fibre(b, "in", "wire,o1")
+    add_fibre(b, "out", "wire,o2")
+    length = ideal_process.device("phase_shifter").size("length_um")
+    guide = ideal_process.guide
+    turn = -2 * np.pi * guide.index * length / (guide.wavelength_nm * 1e-3) % (2 * np.pi)
+    circuit = b.build()
+    exact = analyse(circuit)
+    solution = solve(exact, np.array([turn + 1.0, 0.0]), 1550.0, ideal_process)
+    assert np.abs(solution.s(solution.fields(["in"]))).max() == pytest.approx(1.0)
+    with pytest.raises(ValueError, match=r"'ring' is singular at 1550 nm"):
+        solve(exact, np.array([turn, 0.0]), 1550.0, ideal_process)
+
+
+def test_wavelength_outside_the_cards_names_the_instance(process):
+    circuit = random_circuit(np.random.default_rng(0))
+    phases = random_phases(circuit, np.random.default_rng(0))
+    with pytest.raises(ModelError, match=r"instance '.*_.*': wavelength 1700 nm .* 1500 … 1600 nm"):
+        scattering(circuit, phases, 1700.0, process)
+
+
+def test_between_picks_by_label(process):
+    circuit = random_circuit(np.random.default_rng(0))
+    found = scattering(circuit, random_phases(circuit, np.random.default_rng(0)), [1540.0, 1550.0], process)
+    first, last = found.labels[0], found.labels[-1]
+    assert np.array_equal(found.between([last], [first])[:, 0, 0], found.s[:, -1, 0])
+    with pytest.raises(NetlistError, match="no fibre 'zz'"):
+        found.between(["zz"], [first])

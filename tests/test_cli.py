@@ -1,0 +1,200 @@
+"""The command line as a user meets it: exit codes, messages, and nothing written on refusal."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from optinc_pdk.circuit import read_bias
+from optinc_pdk.onn import bundled
+
+TASK = json.dumps({"bits": 4, "servers": 4, "groups": 2, "remainder": False, "finer_input": False})
+
+
+def run(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    code = "import sys; from optinc_pdk.cli import main; sys.argv[0] = 'optinc'; main()"
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
+
+
+def test_help_answers_at_once() -> None:
+    def seconds() -> float:
+        start = time.perf_counter()
+        assert run("--help").returncode == 0
+        return time.perf_counter() - start
+
+    assert min(seconds() for _ in range(5)) < 0.5
+
+
+def arrays(**changes: object) -> dict[str, object]:
+    rng = np.random.default_rng(0)
+    weights: dict[str, object] = {
+        "layers.0.weight": rng.normal(size=(6, 2)),
+        "layers.0.bias": rng.normal(size=6),
+        "layers.1.weight": rng.normal(size=(2, 6)),
+        "layers.1.bias": np.zeros(2),
+        "task": np.array(TASK),
+    }
+    weights.update({key.replace("__", "."): value for key, value in changes.items()})
+    return {key: value for key, value in weights.items() if value is not None}
+
+
+def nan(path: Path) -> None:
+    np.savez(path, **arrays(layers__0__bias=np.full(6, np.nan)))  # type: ignore[arg-type]
+
+
+def pickled(path: Path) -> None:
+    path.write_bytes(pickle.dumps({"layers.0.weight": [1, 2]}))
+
+
+def text(path: Path) -> None:
+    path.write_text("not a zip file")
+
+
+def three_dimensional(path: Path) -> None:
+    np.savez(path, **arrays(layers__0__weight=np.zeros((6, 2, 1))))  # type: ignore[arg-type]
+
+
+def mismatched(path: Path) -> None:
+    np.savez(path, **arrays(layers__1__weight=np.ones((2, 5))))  # type: ignore[arg-type]
+
+
+def without_task(path: Path) -> None:
+    np.savez(path, **arrays(task=None))  # type: ignore[arg-type]
+
+
+def object_array(path: Path) -> None:
+    np.savez(path, **arrays(layers__0__bias=np.array([None] * 6, dtype=object)))  # type: ignore[arg-type]
+
+
+def missing(path: Path) -> None:
+    path.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize(
+    "write", [nan, pickled, text, three_dimensional, mismatched, without_task, object_array, missing]
+)
+def test_unusable_weights_exit_2_with_one_line_and_nothing_written(write: object, tmp_path: Path) -> None:
+    weights = tmp_path / "weights.npz"
+    write(weights)  # type: ignore[operator]
+    out = tmp_path / "out"
+    done = run("build", weights, "-o", out)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "weights.npz" in done.stderr
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("name", ["../../x", "a/b", "", "x" * 33, "-x", "a b", "a\nb"])
+def test_unusable_names_exit_2(name: str, tmp_path: Path) -> None:
+    done = run("build", "-o", tmp_path / "out", f"--name={name}")
+    assert done.returncode == 2, done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_process_exits_2(tmp_path: Path) -> None:
+    done = run("build", "-o", tmp_path / "out", "--process", "nowhere")
+    assert done.returncode == 2
+    assert "soi220" in done.stderr
+
+
+def test_unknown_options_exit_2() -> None:
+    assert run("build", "--nonsense").returncode == 2
+
+
+@pytest.fixture(scope="module")
+def chip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("chip")
+    done = run("build", "-o", folder, "--name", "chip")
+    assert done.returncode == 0, done.stderr
+    assert "65,536/65,536 words exact" in done.stdout
+    assert "pass" in done.stdout
+    return folder / "chip"
+
+
+def test_the_single_checks_agree_with_the_build(chip: Path, tmp_path: Path) -> None:
+    gds, netlist, bias = (chip.with_suffix(ending) for ending in (".gds", ".pic.yml", ".bias.yml"))
+    done = run("drc", gds, "-o", tmp_path / "a.lyrdb", "--json")
+    assert done.returncode == 0 and json.loads(done.stdout)["violations"] == 0
+    done = run("lvs", gds, netlist, "-o", tmp_path / "a.lvs.json")
+    assert done.returncode == 0 and done.stdout.startswith("match")
+    done = run("check", bundled(), gds, netlist, "--bias", bias, "-o", tmp_path / "a.function.npz", "--json")
+    assert done.returncode == 0 and json.loads(done.stdout)["exact"] == 65_536
+    table = (tmp_path / "a.function.npz").read_bytes()
+    assert table == chip.with_suffix(".function.npz").read_bytes()
+
+
+def test_simulate_gives_the_same_from_layout_and_passive(chip: Path, tmp_path: Path) -> None:
+    bias = chip.with_suffix(".bias.yml")
+    out = tmp_path / "a.s.npz"
+    done = run("simulate", chip.with_suffix(".gds"), "--bias", bias, "--wavelengths", "1549.9:1550.1:0.1", "-o", out)
+    assert done.returncode == 0, done.stderr
+    with np.load(out) as data:
+        assert data["wavelengths_nm"] == pytest.approx([1549.9, 1550.0, 1550.1])
+        for i, ports in enumerate((8 + 12 + 1, 6 + 14 + 1, 7 + 8 + 1)):
+            s = data[f"blocks.{i}.s"]
+            assert s.shape == (3, ports, ports) == (3, *2 * (len(data[f"blocks.{i}.ports"]),))
+            assert np.linalg.norm(s, 2, axis=(1, 2)).max() <= 1
+    assert run("simulate", chip.with_suffix(".pic.yml"), "--bias", bias, "-o", tmp_path / "b.npz").returncode == 0
+
+
+@pytest.mark.parametrize("wavelengths", ["", "x", "1550:1540:1", "1:2:0", "-3", "nan", "1e400", "2000"])
+def test_unusable_wavelengths_exit_2(chip: Path, wavelengths: str, tmp_path: Path) -> None:
+    bias, out = chip.with_suffix(".bias.yml"), tmp_path / "s.npz"
+    done = run("simulate", chip.with_suffix(".pic.yml"), "--bias", bias, f"--wavelengths={wavelengths}", "-o", out)
+    assert done.returncode == 2, done.stderr
+    assert not out.exists()
+
+
+def test_unusable_files_exit_2(chip: Path, tmp_path: Path) -> None:
+    gds, netlist, bias = (chip.with_suffix(ending) for ending in (".gds", ".pic.yml", ".bias.yml"))
+    broken = tmp_path / "broken.gds"
+    broken.write_bytes(gds.read_bytes()[:1000])
+    text_file = tmp_path / "text.yml"
+    text_file.write_text("- 1\n")
+    for arguments in (
+        ("drc", broken),
+        ("drc", tmp_path / "none.gds"),
+        ("lvs", broken, netlist),
+        ("lvs", gds, text_file),
+        ("lvs", gds, bias),
+        ("check", bundled(), gds, netlist, "--bias", text_file),
+        ("check", bundled(8, 4), gds, netlist, "--bias", bias),
+        ("check", tmp_path / "none.npz", gds, netlist, "--bias", bias),
+        ("simulate", gds, "--bias", netlist),
+    ):
+        done = run(*arguments)
+        assert done.returncode == 2, (arguments, done.stderr, done.stdout)
+        assert done.stderr.startswith("optinc: "), done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_factor_prints_the_papers_count() -> None:
+    done = run("factor", bundled(), "--json")
+    assert done.returncode == 0
+    layers = json.loads(done.stdout)["layers"]
+    assert sum(layer["mzis"] for layer in layers) == 89
+    assert max(layer["error"] for layer in layers) < 1e-12
+
+
+def test_synth_writes_an_exact_network(tmp_path: Path) -> None:
+    out = tmp_path / "w.npz"
+    assert run("synth", "--bits", 4, "--servers", 4, "-o", out).returncode == 0
+    assert run("factor", out).returncode == 0
+    assert run("synth", "--bits", 5, "--servers", 4, "-o", tmp_path / "v.npz").returncode == 2
+    assert run("synth", "--bits", 4, "--servers", 0, "-o", tmp_path / "v.npz").returncode == 2
+
+
+def test_the_bias_file_drives_what_it_says(chip: Path) -> None:
+    bias = read_bias(chip.with_suffix(".bias.yml"))
+    assert bias.dac_bits == 16 and len(bias.labels) == 179
+    assert np.all((bias.phase_rad >= 0) & (bias.phase_rad < 2 * np.pi))
+    assert np.all(bias.code < 2**16)

@@ -1,0 +1,244 @@
+"""The whole corridor on the bundled 4-bit network, and what sign-off says of damaged copies of its layout."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import klayout.db as kdb
+import numpy as np
+import pytest
+
+from optinc_pdk.cards import load_process
+from optinc_pdk.circuit import read_bias, read_netlist
+from optinc_pdk.extract import extract
+from optinc_pdk.flow import Build, build
+from optinc_pdk.onn import Onn, bundled
+from optinc_pdk.signoff.drc import run_drc
+from optinc_pdk.signoff.function import check_function
+from optinc_pdk.signoff.lvs import LvsResult, compare
+
+NAME = "average_4bit_4servers"
+CORE, HEATER, METAL, LABEL = (3, 0), (39, 0), (41, 0), (100, 0)
+
+
+@pytest.fixture(scope="module")
+def chip(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    return build(directory=tmp_path_factory.mktemp("chip"))
+
+
+def file(chip: Build, ending: str) -> Path:
+    return chip.directory / f"{NAME}{ending}"
+
+
+def test_the_bundled_chip_passes(chip: Build) -> None:
+    report = chip.report
+    assert chip.passed, chip.findings
+    assert report.drc is not None and report.drc.rules >= 20 and report.drc.violations == 0
+    assert report.lvs is not None and report.lvs.match and report.lvs.devices > 700
+    assert report.function is not None and report.function.inputs == 65_536 == report.function.exact
+    assert report.function.margin > 0.15
+    assert report.chip is not None and report.chip.fit == "fits one die"
+    assert json.loads(file(chip, ".report.json").read_text())["verdict"] == "pass"
+
+
+def test_the_table_holds_every_combination_at_the_fibres(chip: Build) -> None:
+    with np.load(file(chip, ".function.npz")) as table:
+        symbols, ideal, words = table["symbols"][0], table["ideal"], table["words"][0]
+    assert len(np.unique(symbols.reshape(len(symbols), -1), axis=0)) == 65_536
+    place = np.array([4, 1])
+    assert np.array_equal(ideal, (symbols.astype(int) @ place).sum(axis=1) // 4)
+    assert np.array_equal(words, np.repeat(ideal[:, np.newaxis], 4, axis=1))
+
+
+def test_a_second_build_in_another_process_gives_the_same_bytes(chip: Build, tmp_path: Path) -> None:
+    code = f"import optinc_pdk as op; op.build(directory={str(tmp_path)!r})"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    for ending in (".gds", ".pic.yml", ".bias.yml", ".function.npz"):
+        assert (tmp_path / f"{NAME}{ending}").read_bytes() == file(chip, ending).read_bytes(), ending
+
+
+def mutate(chip: Build, folder: Path, change: Callable[[kdb.Layout, kdb.Cell], None]) -> Path:
+    """A flat copy of the chip, changed."""
+    layout = kdb.Layout()
+    layout.read(str(file(chip, ".gds")))
+    top = layout.top_cell()
+    top.flatten(True)
+    change(layout, top)
+    path = folder / "mutant.gds"
+    layout.write(str(path))
+    return path
+
+
+def region(layout: kdb.Layout, top: kdb.Cell, layer: tuple[int, int]) -> kdb.Region:
+    return kdb.Region(top.begin_shapes_rec(layout.layer(*layer))).merged()
+
+
+def replace(layout: kdb.Layout, top: kdb.Cell, layer: tuple[int, int], new: kdb.Region) -> None:
+    shapes = top.shapes(layout.layer(*layer))
+    texts = [shape.text for shape in shapes.each() if shape.is_text()]
+    shapes.clear()
+    shapes.insert(new)
+    for text in texts:
+        shapes.insert(text)
+
+
+def lvs(chip: Build, gds: Path) -> LvsResult:
+    process = load_process()
+    return compare(read_netlist(file(chip, ".pic.yml")), extract(gds, process), process)
+
+
+def near(result: LvsResult, at: kdb.Point, within_um: float) -> bool:
+    places = [d.position_um for d in result.differences if d.position_um is not None]
+    return any(np.hypot(x - at.x / 1e3, y - at.y / 1e3) < within_um for x, y in places)
+
+
+def a_straight(layout: kdb.Layout, top: kdb.Cell) -> kdb.Point:
+    """The middle of a long straight guide: a carrier feed, far from every device."""
+    guides = region(layout, top, CORE)
+    bodies = guides.sized(-600).sized(600).sized(60_000)
+    clear = (guides - bodies - region(layout, top, HEATER).sized(5_000)).merged()
+    boxes = [p.bbox() for p in clear.each() if p.bbox().height() == 450 and p.bbox().width() > 50_000]
+    assert boxes
+    return boxes[0].center()
+
+
+def test_a_cut_guide_is_found_where_it_is(chip: Build, tmp_path: Path) -> None:
+    at: list[kdb.Point] = []
+
+    def cut(layout: kdb.Layout, top: kdb.Cell) -> None:
+        at.append(a_straight(layout, top))
+        gap = kdb.Region(kdb.Box(at[0].x, at[0].y - 1_000, at[0].x + 50, at[0].y + 1_000))
+        replace(layout, top, CORE, region(layout, top, CORE) - gap)
+
+    result = lvs(chip, mutate(chip, tmp_path, cut))
+    assert not result.match
+    assert near(result, at[0], 1.0)
+
+
+def test_a_narrowed_guide_breaks_a_rule_where_it_is(chip: Build, tmp_path: Path) -> None:
+    at: list[kdb.Point] = []
+
+    def narrow(layout: kdb.Layout, top: kdb.Cell) -> None:
+        at.append(a_straight(layout, top))
+        x, y = at[0].x, at[0].y
+        sides = [kdb.Box(x, y + s, x + 2_000, y + s + 75) for s in (-225, 150)]
+        replace(layout, top, CORE, region(layout, top, CORE) - kdb.Region(sides))
+
+    gds, process = mutate(chip, tmp_path, narrow), load_process()
+    result = run_drc(gds, process.rules, process.gds_layers)
+    found = {rule.id: rule.boxes_um for rule in result.rules if rule.violations}
+    assert "core.width" in found
+    left, bottom, right, top = found["core.width"][0]
+    assert left - 1 < at[0].x / 1e3 < right + 1 and bottom - 1 < at[0].y / 1e3 < top + 1
+    assert not lvs(chip, gds).match
+
+
+def test_swapped_heater_wires_are_named(chip: Build, tmp_path: Path) -> None:
+    labels = ("l1_u_c2_r0_theta", "l1_u_c2_r0_phi")
+
+    def swap(layout: kdb.Layout, top: kdb.Cell) -> None:
+        # the wires change places where they meet their pads, which is the same as the pads' labels changing theirs
+        shapes = top.shapes(layout.layer(*LABEL))
+        for shape in list(shapes.each()):
+            if shape.is_text() and shape.text.string in labels:
+                text = shape.text
+                text.string = labels[1 - labels.index(text.string)]
+                shape.text = text
+
+    gds = mutate(chip, tmp_path, swap)
+    result = lvs(chip, gds)
+    assert not result.match
+    told = " ".join(f"{d.message} {d.reference} {d.extracted}" for d in result.differences)
+    assert all(label in told for label in labels)
+    assert words(chip, gds) < 65_536
+
+
+def words(chip: Build, gds: Path) -> int:
+    """Exact words of a layout's own circuit under the chip's bias, whatever LVS says."""
+    process = load_process()
+    board = read_netlist(file(chip, ".pic.yml")).board
+    assert board is not None
+    task = Onn.load(bundled()).task
+    return check_function(extract(gds, process).circuit, board, read_bias(file(chip, ".bias.yml")), task, process).exact
+
+
+def test_a_heater_moved_to_the_other_arm_loses_words(chip: Build, tmp_path: Path) -> None:
+    """All metal and TiN of one theta heater go down by one mode; a bar brings the signal wire along."""
+    pitch = round(load_process().floorplan.mode_pitch_um * 1000)
+    bias = read_bias(file(chip, ".bias.yml"))
+    circuit = extract(file(chip, ".gds"), load_process()).circuit
+    # the lowest MZI of a column, so that the heater below is nobody's
+    label = "l1_u_c0_r4_theta"
+    assert bias.phase_rad[bias.labels.index(label)] > 0.1
+    net = circuit.electrical[circuit.ports[label]]
+    shifter = next(
+        int(i)
+        for i in circuit.of_kind("phase_shifter")
+        if net in circuit.electrical[circuit.offset[i] : circuit.offset[i + 1]]
+    )
+    x, y = (round(value * 1000) for value in circuit.position_um[shifter])
+
+    def move(layout: kdb.Layout, top: kdb.Cell) -> None:
+        body = kdb.Region(kdb.Box(x - 61_000, y - 450, x + 61_000, y + 450))
+        heaters = region(layout, top, HEATER)
+        replace(layout, top, HEATER, heaters - body + body.moved(0, -pitch))
+        ends = [kdb.Box(x + side - 6_000, y - pitch - 6_000, x + side + 6_000, y + 6_000) for side in (-56_000, 56_000)]
+        replace(layout, top, METAL, (region(layout, top, METAL) + kdb.Region(ends)).merged())
+
+    gds = mutate(chip, tmp_path, move)
+    assert words(chip, gds) < 65_536
+    assert words(chip, file(chip, ".gds")) == 65_536
+
+
+def test_names_hierarchy_and_other_texts_do_not_matter(chip: Build, tmp_path: Path) -> None:
+    process = load_process()
+    fibres_and_pads = set(read_netlist(file(chip, ".pic.yml")).ports)
+    layout = kdb.Layout()
+    layout.read(str(file(chip, ".gds")))
+    for i, cell in enumerate(layout.each_cell()):
+        cell.name = f"renamed{i}"
+    layout.top_cell().flatten(True)
+    shapes = layout.top_cell().shapes(layout.layer(*LABEL))
+    for shape in list(shapes.each()):
+        if shape.is_text() and shape.text.string not in fibres_and_pads:
+            shape.delete()
+    path = tmp_path / "stripped.gds"
+    layout.write(str(path))
+    before, after = extract(file(chip, ".gds"), process), extract(path, process)
+    assert not after.faults
+    assert after.circuit.instances == before.circuit.instances
+    assert np.array_equal(after.circuit.nets, before.circuit.nets)
+    assert np.array_equal(after.circuit.electrical, before.circuit.electrical)
+    assert np.array_equal(after.circuit.position_um, before.circuit.position_um)
+    assert lvs(chip, path).match
+    assert run_drc(path, process.rules, process.gds_layers).violations == 0
+    assert words(chip, path) == 65_536
+
+
+def test_a_failing_stage_leaves_no_files_of_an_earlier_build(
+    chip: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A layout that lost a wire fails LVS: no bias or function table may lie beside it, and the verdict says so."""
+    folder = tmp_path / "again"
+    shutil.copytree(chip.directory, folder)
+    from optinc_pdk import flow
+
+    def broken(layout: kdb.Layout, path: Path) -> None:
+        top = layout.top_cell()
+        metal = layout.layer(*METAL)
+        largest = max(top.shapes(metal).each(), key=lambda shape: shape.area())
+        largest.delete()
+        layout.write(str(path))
+
+    monkeypatch.setattr(flow, "write_gds", broken)
+    again = build(directory=folder)
+    assert again.report.verdict == "fail"
+    assert again.report.function is None
+    assert not (folder / f"{NAME}.bias.yml").exists()
+    assert not (folder / f"{NAME}.function.npz").exists()
+    assert any("lvs" in line for line in again.findings)
