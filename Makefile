@@ -15,7 +15,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export OMP_NUM_THREADS ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: chip test lint unit
+.PHONY: chip test lint unit golden
 
 chip: $(VENV)/.chip
 	$(BIN)/optinc build
@@ -31,6 +31,12 @@ lint: $(VENV)/.dev
 
 unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2
+
+# Rewrites the devices' golden polygons after a cell or card changed on purpose.
+golden: $(VENV)/.chip
+	$(BIN)/python -c "from optinc_pdk import get_pdk; get_pdk().activate(); \
+	    from optinc_pdk.cards import load_process; from optinc_pdk.cells.golden import write_golden; \
+	    write_golden(load_process())"
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "needs Python 3.11, 3.12 or 3.13: install one, or say make PYTHON=/path/to/python" >&2; exit 1; }

@@ -53,22 +53,17 @@ class Averaging:
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} = {getattr(self, name)!r} must be true or false")
         if self.bits < 2 or self.bits > 60 or self.bits % 2:
-            raise ValueError(
-                f"bits = {self.bits} must be even and within 2 ... 60: a PAM4 symbol carries 2 bits"
-            )
+            raise ValueError(f"bits = {self.bits} must be even and within 2 ... 60: a PAM4 symbol carries 2 bits")
         if self.servers < 1:
             raise ValueError(f"servers = {self.servers} must be at least 1")
         # Sums of the servers' words are formed in 64-bit integers.
         if self.servers >= 1 << (62 - self.bits):
             limit = (1 << (62 - self.bits)) - 1
-            raise ValueError(
-                f"servers = {self.servers} must be at most {limit} for words of {self.bits} bits"
-            )
+            raise ValueError(f"servers = {self.servers} must be at most {limit} for words of {self.bits} bits")
         if self.groups < 1 or self.symbols % self.groups:
             allowed = [k for k in range(1, self.symbols + 1) if self.symbols % k == 0]
             raise ValueError(
-                f"groups = {self.groups} must divide the {self.symbols} symbols of a {self.bits}-bit "
-                f"word: {allowed}"
+                f"groups = {self.groups} must divide the {self.symbols} symbols of a {self.bits}-bit word: {allowed}"
             )
 
     @property
@@ -217,9 +212,7 @@ class Averaging:
         _last_axes("inputs", points, (self.groups,))
         steps = np.rint(points * self.servers)
         if not np.all(np.abs(points * self.servers - steps) <= STEP_TOLERANCE):
-            raise ValueError(
-                f"inputs must be multiples of 1/{self.servers}: take them from lattice() or preprocess()"
-            )
+            raise ValueError(f"inputs must be multiples of 1/{self.servers}: take them from lattice() or preprocess()")
         limit = self.servers * self.full_scale
         if steps.size and (steps.min() < 0 or steps.max() > limit):
             raise ValueError(

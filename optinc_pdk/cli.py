@@ -14,7 +14,8 @@ import typer
 from optinc_pdk.files import InputError
 
 if TYPE_CHECKING:
-    from optinc_pdk.circuit import Bias
+    from optinc_pdk.cards import Process
+    from optinc_pdk.circuit import Bias, Circuit
     from optinc_pdk.flow import Build
 
 PASSED, FAILED, UNUSABLE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
@@ -113,21 +114,18 @@ def drc(
 
 
 @app.command()
-def lvs(
-    gds: Gds, netlist: Netlist, output: Out = None, process: ProcessName = DEFAULT, as_json: Json = False
-) -> None:
+def lvs(gds: Gds, netlist: Netlist, output: Out = None, process: ProcessName = DEFAULT, as_json: Json = False) -> None:
     """Compare the circuit extracted from a layout with the netlist; writes .lvs.json."""
     from optinc_pdk.cards import load_process
     from optinc_pdk.circuit import read_netlist
     from optinc_pdk.extract import extract
-    from optinc_pdk.files import write_json
     from optinc_pdk.report.collect import difference_line
-    from optinc_pdk.signoff.lvs import compare, write_lvs_lyrdb
+    from optinc_pdk.signoff.lvs import compare, write_lvs, write_lvs_lyrdb
 
     card, reference = load_process(process), read_netlist(netlist)
     result = compare(reference, extract(gds, card), card)
     path = output or gds.with_suffix(".lvs.json")
-    write_json(path, result.to_json())
+    write_lvs(result, path)
     write_lvs_lyrdb(result, gds, path.with_suffix(".lyrdb"))
     if as_json:
         print(json.dumps(result.to_json(), indent=2))
@@ -135,7 +133,9 @@ def lvs(
         for difference in result.differences:
             print(difference_line(difference))
         verdict = "match" if result.match else "NO match"
-        print(f"{verdict}: {result.devices} devices and {result.nets} nets agree, {result.total_differences} differences")
+        print(
+            f"{verdict}: {result.devices} devices and {result.nets} nets agree, {result.total_differences} differences"
+        )
     raise typer.Exit(PASSED if result.match else FAILED)
 
 
@@ -156,7 +156,7 @@ def simulate(
 
     card = load_process(process)
     wanted = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
-    blocks = block_scattering(_circuit(source, process), _bias(bias, process), wanted, card)
+    blocks = block_scattering(_circuit(source, card), _bias(bias, card), wanted, card)
     path = output or source.with_name(f"{_stem(source)}.s.npz")
     write_scattering(wanted, blocks, path)
     shapes = [{"ports": len(block.labels), "shape": list(block.s.shape)} for block in blocks]
@@ -188,7 +188,7 @@ def check(
     board = read_netlist(netlist).board
     if board is None:
         raise InputError(f"{netlist}: it has no board under info.board; give the netlist of a whole chip")
-    drive = _bias(bias, process)
+    drive = _bias(bias, card)
     with _progress(("extract", "function")) as watch:
         watch("extract")
         circuit = extract(gds, card).circuit
@@ -234,8 +234,8 @@ def train(
 
     from optinc_pdk.averaging import Averaging
     from optinc_pdk.onn import carry_chain, lattice_score
-    from optinc_pdk.onn.train import Schedule
     from optinc_pdk.onn.train import Progress as State
+    from optinc_pdk.onn.train import Schedule
     from optinc_pdk.onn.train import train as run
 
     start = carry_chain(_task(Averaging, bits, servers))
@@ -247,13 +247,17 @@ def train(
         task = bar.add_task("training", total=steps)
 
         def watch(state: State) -> None:
-            words = f"training: {state.accuracy:.2%} exact, margin {state.margin:.3f}, {state.tolerance:.2%} under noise"
+            words = (
+                f"training: {state.accuracy:.2%} exact, margin {state.margin:.3f}, {state.tolerance:.2%} under noise"
+            )
             bar.update(task, completed=state.step, description=words)
 
         onn = run(start, schedule, seed, watch)
     score = lattice_score(onn)
     onn.save(output)
-    print(f"{output}: {'-'.join(map(str, onn.structure))}, {score.accuracy:.2%} exact, margin {score.margin:.3f} levels")
+    print(
+        f"{output}: {'-'.join(map(str, onn.structure))}, {score.accuracy:.2%} exact, margin {score.margin:.3f} levels"
+    )
     raise typer.Exit(PASSED if score.exact == score.inputs else FAILED)
 
 
@@ -268,7 +272,10 @@ def main() -> None:
         print("optinc: interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
     except OSError as fault:
-        print(f"optinc: {fault.filename or ''}: {fault.strerror}; check the path and its permissions", file=sys.stderr)
+        print(
+            f"optinc: {fault.filename or ''}: {fault.strerror}; check the path and its permissions",
+            file=sys.stderr,
+        )
         sys.exit(UNUSABLE)
     except Exception:
         import traceback
@@ -317,12 +324,14 @@ def _task(averaging: Any, bits: int, servers: int) -> Any:
         raise InputError(str(fault)) from fault
 
 
-def _bias(path: Path, process: str) -> Bias:
+def _bias(path: Path, process: Process) -> Bias:
     from optinc_pdk.circuit import read_bias
 
     bias = read_bias(path)
-    if bias.process != process:
-        raise InputError(f"{path}: it drives process {bias.process!r}, not {process!r}; give --process {bias.process}")
+    if bias.process != process.name:
+        raise InputError(
+            f"{path}: it drives process {bias.process!r}, not {process.name!r}; give that process with --process"
+        )
     return bias
 
 
@@ -330,13 +339,12 @@ def _stem(path: Path) -> str:
     return path.name.removesuffix(".yml").removesuffix(".pic").removesuffix(".gds").removesuffix(".oas")
 
 
-def _circuit(path: Path, process: str) -> Any:
+def _circuit(path: Path, process: Process) -> Circuit:
     """A netlist as written, or the circuit extracted from a layout."""
     if path.suffix in (".yml", ".yaml"):
         from optinc_pdk.circuit import read_netlist
 
         return read_netlist(path)
-    from optinc_pdk.cards import load_process
     from optinc_pdk.extract import extract
 
-    return extract(path, load_process(process)).circuit
+    return extract(path, process).circuit

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from collections.abc import Hashable
@@ -28,9 +27,9 @@ class _Loader(yaml.CSafeLoader):
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, Hashable):
-                raise yaml.constructor.ConstructorError(None, None, "a key must be text", key_node.start_mark)
+                raise _fault("a key must be text", key_node.start_mark)
             if key in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"duplicate key {key!r}", key_node.start_mark)
+                raise _fault(f"duplicate key {key!r}", key_node.start_mark)
             seen.add(key)
         return super().construct_mapping(node, deep=deep)
 
@@ -40,10 +39,14 @@ def _check_events(text: str) -> None:
     depth = 0
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
         if isinstance(event, yaml.AliasEvent):
-            raise yaml.constructor.ConstructorError(None, None, "aliases are not allowed", event.start_mark)
+            raise _fault("aliases are not allowed", event.start_mark)
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > MAX_DEPTH:
-            raise yaml.constructor.ConstructorError(None, None, f"nested deeper than {MAX_DEPTH}", event.start_mark)
+            raise _fault(f"nested deeper than {MAX_DEPTH}", event.start_mark)
+
+
+def _fault(message: str, mark: Any) -> yaml.constructor.ConstructorError:
+    return yaml.constructor.ConstructorError(None, None, message, mark)
 
 
 def load_yaml(path: Path, error: type[ValueError]) -> dict[str, Any]:
@@ -96,8 +99,3 @@ def dump_yaml(path: Path, data: dict[str, Any]) -> None:
     """Write plain data as YAML, keys in their order, innermost collections on one line."""
     text = yaml.dump(data, Dumper=yaml.CSafeDumper, sort_keys=False, default_flow_style=None, width=120)
     write_atomic(path, text.encode("utf-8"))
-
-
-def write_json(path: Path, data: dict[str, Any]) -> None:
-    """Write plain data as JSON, atomically."""
-    write_atomic(path, (json.dumps(data, indent=2, ensure_ascii=False) + "\n").encode("utf-8"))

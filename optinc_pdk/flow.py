@@ -17,7 +17,7 @@ from optinc_pdk.assemble import assemble, check_buildable
 from optinc_pdk.cards import DEFAULT_PROCESS, Process, load_process
 from optinc_pdk.circuit import write_bias, write_netlist
 from optinc_pdk.extract import extract
-from optinc_pdk.files import InputError, write_json
+from optinc_pdk.files import InputError
 from optinc_pdk.layout import floorplan, to_layout, write_gds
 from optinc_pdk.onn import Onn, bundled, lattice_score
 from optinc_pdk.pdk import get_pdk
@@ -25,7 +25,7 @@ from optinc_pdk.report import Report, detail_window, layout_png, outputs_plot, w
 from optinc_pdk.report.collect import chip_numbers, factor_numbers, findings, function_numbers
 from optinc_pdk.signoff.drc import run_drc
 from optinc_pdk.signoff.function import FunctionResult, check_function, write_function
-from optinc_pdk.signoff.lvs import compare, write_lvs_lyrdb
+from optinc_pdk.signoff.lvs import compare, write_lvs, write_lvs_lyrdb
 from optinc_pdk.signoff.lyrdb import write_lyrdb
 from optinc_pdk.simulate import program
 
@@ -140,7 +140,7 @@ def build(
         extraction = extract(gds, card)
     with clock.stage("lvs"):
         match = compare(circuit, extraction, card)
-        write_json(out.path(".lvs.json"), match.to_json())
+        write_lvs(match, out.path(".lvs.json"))
         write_lvs_lyrdb(match, gds, out.path(".lvs.lyrdb"))
     programming, function = None, None
     # a circuit that is not the netlist's has no channels to program
@@ -197,7 +197,9 @@ def _pictures(gds: Path, process: Process, onn: Onn, function: FunctionResult | 
         ideal = onn.task.encode(function.ideal)
         levels = np.broadcast_to(ideal[np.newaxis, :, np.newaxis], function.outputs.shape)
         symbols = function.outputs.shape[-1]
-        pictures["outputs"] = outputs_plot(function.outputs.reshape(-1, symbols), levels.reshape(-1, symbols))
+        pictures["outputs"] = outputs_plot(
+            function.outputs.reshape(-1, symbols), levels.reshape(-1, symbols).astype(float)
+        )
     return pictures
 
 

@@ -11,14 +11,22 @@ from optinc_pdk.tech import layer_enum, layer_stack, layer_views, register, stri
 if TYPE_CHECKING:
     from gdsfactory import Pdk
 
+# what every reader of GDS2 takes
+MAX_NAME = 32
 
-@cache
+
 def get_pdk(process: str = DEFAULT_PROCESS) -> Pdk:
     """The PDK of a process; ``get_pdk(...).activate()`` makes its cells usable.
 
     Raises:
         CardError: The process's cards cannot be used.
     """
+    return _made_pdk(process)
+
+
+# apart, because a cache takes the default and its name for two keys
+@cache
+def _made_pdk(process: str) -> Pdk:
     import gdsfactory as gf
 
     from optinc_pdk.cells import CELLS
@@ -32,4 +40,5 @@ def get_pdk(process: str = DEFAULT_PROCESS) -> Pdk:
         layers=layer_enum(card),
         layer_stack=layer_stack(card),
         layer_views=layer_views(card),
+        max_cellname_length=MAX_NAME,
     )

@@ -24,9 +24,7 @@ def tasks(draw: st.DrawFn) -> Averaging:
 def words(draw: st.DrawFn) -> tuple[Averaging, np.ndarray]:
     task = draw(tasks())
     word = st.integers(0, 2**task.bits - 1)
-    rows = draw(
-        st.lists(st.lists(word, min_size=task.servers, max_size=task.servers), min_size=1, max_size=5)
-    )
+    rows = draw(st.lists(st.lists(word, min_size=task.servers, max_size=task.servers), min_size=1, max_size=5))
     return task, np.array(rows)
 
 

@@ -9,22 +9,22 @@ from optinc_pdk import files
 from optinc_pdk.files import MAX_DEPTH, InputError, dump_yaml, load_yaml, write_atomic
 
 
-class Refusal(InputError):
+class RefusalError(InputError):
     """The error that these tests ask for."""
 
 
 def load(folder: Path, text: str | bytes) -> dict[str, object]:
     path = folder / "data.yml"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return load_yaml(path, Refusal)
+    return load_yaml(path, RefusalError)
 
 
 def test_plain_data_comes_back_in_its_order(tmp_path: Path) -> None:
     data = {"z": 1, "a": [1.5, "text", None, True], "m": {"y": -2, "b": 1e-9}, "0": "é"}
     path = tmp_path / "folder" / "data.yml"
     dump_yaml(path, data)
-    assert load_yaml(path, Refusal) == data
-    assert list(load_yaml(path, Refusal)) == list(data)
+    assert load_yaml(path, RefusalError) == data
+    assert list(load_yaml(path, RefusalError)) == list(data)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_plain_data_comes_back_in_its_order(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_card_or_netlist_is_refused_by_name(text: str | bytes, reason: str, tmp_path: Path) -> None:
-    with pytest.raises(Refusal, match=reason) as caught:
+    with pytest.raises(RefusalError, match=reason) as caught:
         load(tmp_path, text)
     assert str(caught.value).startswith(str(tmp_path / "data.yml"))
 
@@ -60,7 +60,7 @@ def test_what_is_no_card_or_netlist_is_refused_by_name(text: str | bytes, reason
 def test_a_chain_of_aliases_is_refused_before_it_grows(tmp_path: Path) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 30)]
-    with pytest.raises(Refusal, match="aliases"):
+    with pytest.raises(RefusalError, match="aliases"):
         load(tmp_path, "\n".join(lines))
 
 
@@ -72,14 +72,14 @@ def test_the_depth_limit_is_no_lower_than_it_says(tmp_path: Path) -> None:
 def test_a_file_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "MAX_BYTES", 10)
     assert load(tmp_path, "a: 1234567") == {"a": 1234567}
-    with pytest.raises(Refusal, match="11 bytes, the limit is 10"):
+    with pytest.raises(RefusalError, match="11 bytes, the limit is 10"):
         load(tmp_path, "a: 12345678")
 
 
 @pytest.mark.parametrize("name", ["missing.yml", "."])
 def test_a_path_that_is_no_file_is_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(Refusal, match="cannot be read.*check the path"):
-        load_yaml(tmp_path / name, Refusal)
+    with pytest.raises(RefusalError, match=r"cannot be read.*check the path"):
+        load_yaml(tmp_path / name, RefusalError)
 
 
 def test_writing_makes_the_folder_and_leaves_nothing_else(tmp_path: Path) -> None:
@@ -97,9 +97,7 @@ def test_a_written_file_has_the_modes_that_open_gives(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", ["chmod", "replace"])
-def test_a_failed_write_leaves_the_old_file_alone(
-    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_leaves_the_old_file_alone(step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file.bin"
     write_atomic(path, b"old")
 

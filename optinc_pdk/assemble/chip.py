@@ -52,8 +52,7 @@ def assemble(onn: Onn, process: Process, name: str) -> Circuit:
         following = [fibre(b, f"l{index + 1}_in_r{row}", f"l{index + 1}", row) for row in range(len(rows))]
         light = {row: port for row, (port, _) in enumerate(following)}
         neurons += [
-            Neuron(f"l{index}_r{row}", index, plus[row], minus[row], label)
-            for row, (_, label) in enumerate(following)
+            Neuron(f"l{index}_r{row}", index, plus[row], minus[row], label) for row, (_, label) in enumerate(following)
         ]
     supplies, monitors = _carrier(b, task, oscillators)
     board = Board("carrier", supplies, monitors, inputs(task), tuple(neurons), outputs(task))
@@ -79,8 +78,9 @@ def check_buildable(onn: Onn) -> None:
     for index, (layer, method) in enumerate(zip(onn.layers, onn.factor, strict=True)):
         if method != "svd" and method[1] < max(layer.weight.shape):
             raise InputError(
-                f"layer {index} is {layer.weight.shape[0]}×{layer.weight.shape[1]} in blocks of {method[1]}: the splitter "
-                f"trees that join several blocks have no circuit yet; use 'svd' or a block of {max(layer.weight.shape)}"
+                f"layer {index} is {layer.weight.shape[0]}×{layer.weight.shape[1]} in blocks of {method[1]}: the "
+                f"splitter trees that join several blocks have no circuit yet; use 'svd' or a block of "
+                f"{max(layer.weight.shape)}"
             )
 
 
@@ -122,9 +122,7 @@ def _preprocess(b: Builder, task: Averaging) -> dict[int, str]:
     return light
 
 
-def _layer(
-    b: Builder, name: str, shape: tuple[int, ...], svd: bool, light: dict[int, str]
-) -> dict[int, str]:
+def _layer(b: Builder, name: str, shape: tuple[int, ...], svd: bool, light: dict[int, str]) -> dict[int, str]:
     """One weight matrix; returns the port of each output row."""
     rows, columns = shape[0], shape[1]
     modes = Modes(b, name, light)
@@ -140,7 +138,9 @@ def _layer(
 
 def _mixers(b: Builder, name: str, rows: dict[int, str]) -> tuple[str, list[str], list[str]]:
     """Homodyne mixers with trimmed local oscillators; returns the oscillators' root and the detectors' fibres."""
-    leaves, plus, minus = [], [], []
+    leaves: list[str] = []
+    plus: list[str] = []
+    minus: list[str] = []
     for row in range(len(rows)):
         mixer = b.add(f"{name}_mix_r{row}", "mmi2x2", (f"{name}_mix", 0, row))
         trim = b.add(f"{name}_lo_r{row}", "phase_shifter", (f"{name}_mix", 0, row))

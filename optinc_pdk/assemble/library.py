@@ -9,9 +9,7 @@ from optinc_pdk.circuit.files import composite_kind
 
 def device_kinds(process: Process) -> dict[str, Kind]:
     """Every device of the process as a component."""
-    return {
-        name: Kind(name, device.ports.optical, device.ports.electrical) for name, device in process.devices.items()
-    }
+    return {name: Kind(name, device.ports.optical, device.ports.electrical) for name, device in process.devices.items()}
 
 
 def composites(process: Process) -> dict[str, Circuit]:

@@ -5,4 +5,13 @@ from optinc_pdk.cards.process import DEFAULT_PROCESS, Device, Process, load_proc
 from optinc_pdk.cards.rules import Rule, load_rules
 from optinc_pdk.cards.values import Quantity
 
-__all__ = ["DEFAULT_PROCESS", "CardError", "Device", "Process", "Quantity", "Rule", "load_process", "load_rules"]
+__all__ = [
+    "DEFAULT_PROCESS",
+    "CardError",
+    "Device",
+    "Process",
+    "Quantity",
+    "Rule",
+    "load_process",
+    "load_rules",
+]

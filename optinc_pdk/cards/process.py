@@ -234,13 +234,18 @@ def components_folder() -> Path:
     raise CardError(f"no folder 'components' in or beside {package}; reinstall optinc-pdk")
 
 
-@cache
 def load_process(name: str = DEFAULT_PROCESS) -> Process:
     """A process by name from ``components/``, or from a folder by its path.
 
     Raises:
         CardError: No such process, or one of its cards cannot be used.
     """
+    return _loaded_process(name)
+
+
+# apart, because a cache takes the default and its name for two keys
+@cache
+def _loaded_process(name: str) -> Process:
     folder = components_folder() / name
     if not (folder / "process.yml").is_file():
         folder = Path(name)

@@ -188,7 +188,7 @@ class EdgeRule(_Rule):
 
 
 class OutlineRule(_Rule):
-    """There is one outline: a rectangle of one of the sizes `dies_um`, or too large for them and within `reticle_um`."""
+    """There is one outline: a rectangle of a size in `dies_um`, or too large for these and within `reticle_um`."""
 
     kind: Literal["outline"]
     layers: OneLayer
@@ -263,14 +263,10 @@ def load_rules(path: Path, layers: Mapping[str, tuple[int, int]]) -> tuple[Rule,
         for layer in rule.layers:
             if layer not in layers:
                 known = ", ".join(layers)
-                raise CardError(
-                    f"{path}: rule {rule.id!r}, key layers: no layer {layer!r}; take one of {known}"
-                )
+                raise CardError(f"{path}: rule {rule.id!r}, key layers: no layer {layer!r}; take one of {known}")
         if rule.source not in file.sources:
             known = ", ".join(file.sources)
-            raise CardError(
-                f"{path}: rule {rule.id!r}, key source: no source {rule.source!r}; take one of {known}"
-            )
+            raise CardError(f"{path}: rule {rule.id!r}, key source: no source {rule.source!r}; take one of {known}")
     return file.rules
 
 
@@ -285,9 +281,7 @@ def _first_fault(fault: ValidationError, data: Mapping[str, object]) -> str:
         rule_id = raw.get("id") if isinstance(raw, dict) else None
         name = f"rule {rule_id!r}, " if isinstance(rule_id, str) else f"rule number {where[1] + 1}, "
         # the third place is the kind by which pydantic chose the model
-        where = (
-            where[3:] if len(where) > 3 else ["kind" if first["type"].startswith("union_tag") else "rules"]
-        )
+        where = where[3:] if len(where) > 3 else ["kind" if first["type"].startswith("union_tag") else "rules"]
     key = ".".join(str(part) for part in where)
     mends = {
         "extra_forbidden": "remove the key or correct its spelling",

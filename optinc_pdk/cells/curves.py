@@ -90,7 +90,8 @@ def ribbon(centreline: Points, width_um: float) -> NDArray[np.int64]:
     normal = np.stack([-(before + after)[:, 1], (before + after)[:, 0]], axis=1)
     # mitre: the sides of every chord stay exactly `width` apart
     normal *= (width_um / np.sum(normal**2, axis=1))[:, None]
-    return np.rint(np.concatenate([centreline + normal, (centreline - normal)[::-1]]) * GRID_PER_UM).astype(np.int64)
+    sides = np.concatenate([centreline + normal, (centreline - normal)[::-1]])
+    return np.asarray(np.rint(sides * GRID_PER_UM), dtype=np.int64)
 
 
 def length_um(centreline: Points) -> float:
@@ -106,7 +107,7 @@ def _arc(start: Points, direction: Points, turn: float, radius: float, segments:
     angles = np.linspace(0.0, turn, count + 1)
     spoke = start - centre
     cos, sin = np.cos(angles), np.sin(angles)
-    return centre + np.stack([cos * spoke[0] - sin * spoke[1], sin * spoke[0] + cos * spoke[1]], axis=1)
+    return np.asarray(centre + np.stack([cos * spoke[0] - sin * spoke[1], sin * spoke[0] + cos * spoke[1]], axis=1))
 
 
 def _cross(a: Points, b: Points) -> NDArray[np.float64]:

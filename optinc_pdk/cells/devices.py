@@ -15,8 +15,8 @@ from optinc_pdk.tech import active_process
 @gf.cell
 def straight(length_um: float = 10.0) -> gf.Component:
     """A straight strip guide from o1 to o2."""
-    c = gf.Component()
     check_length("length_um", length_um, 0.001)
+    c = gf.Component()
     guide(c, np.array([[0.0, 0.0], [length_um, 0.0]]))
     add_optical(c, "o1", (0, 0), 180)
     add_optical(c, "o2", (length_um, 0), 0)
@@ -38,11 +38,12 @@ def bend() -> gf.Component:
 @gf.cell
 def bend_s(length_um: float = 20.0, offset_um: float = 25.0) -> gf.Component:
     """An S-bend from o1 at the origin to o2 at (length, offset)."""
-    c = gf.Component()
     check_length("length_um", length_um, 0.001)
     check_length("offset_um", abs(offset_um), 0.001)
     strip = active_process().guide
-    guide(c, s_bend(length_um, offset_um, float(strip.radius_um), int(strip.arc_segments)))
+    line = s_bend(length_um, offset_um, float(strip.radius_um), int(strip.arc_segments))
+    c = gf.Component()
+    guide(c, line)
     add_optical(c, "o1", (0, 0), 180)
     add_optical(c, "o2", (length_um, offset_um), 0)
     return c
@@ -58,7 +59,11 @@ def _mmi(name: str, left: tuple[float, ...]) -> gf.Component:
     c = gf.Component()
     process = active_process()
     card = process.device(name)
-    width, taper, wide = float(process.guide.width_um), card.size("taper_length_um"), card.size("taper_width_um")
+    width, taper, wide = (
+        float(process.guide.width_um),
+        card.size("taper_length_um"),
+        card.size("taper_width_um"),
+    )
     length, pitch = card.size("length_um"), card.size("gap_um") + wide
     rectangle(c, (taper, -card.size("width_um") / 2, taper + length, card.size("width_um") / 2), "core")
     end = length + 2 * taper
@@ -90,10 +95,14 @@ def phase_shifter(length_um: float | None = None) -> gf.Component:
 
     e1 is the contact over o1, e2 the one over o2.
     """
-    c = gf.Component()
     card = active_process().device("phase_shifter")
     active = check_length("length_um", card.size("length_um") if length_um is None else length_um, 1.0)
-    overlap, contact, heater = card.size("contact_overlap_um"), card.size("contact_width_um"), card.size("heater_width_um")
+    c = gf.Component()
+    overlap, contact, heater = (
+        card.size("contact_overlap_um"),
+        card.size("contact_width_um"),
+        card.size("heater_width_um"),
+    )
     end = active + 2 * contact
     guide(c, np.array([[0.0, 0.0], [end, 0.0]]))
     rectangle(c, (contact - overlap, -heater / 2, end - contact + overlap, heater / 2), "heater")
@@ -128,14 +137,14 @@ def grating_coupler() -> gf.Component:
     outer = first + card.size("periods") * period + period
     arc = np.linspace(half, -half, 33)
     rim = np.stack([apex + outer * np.cos(arc), outer * np.sin(arc)], axis=1)
-    sector = np.concatenate([[[0.0, -width / 2], [0.0, width / 2]], rim])
+    sector = np.concatenate([np.array([[0.0, -width / 2], [0.0, width / 2]]), rim])
     polygon(c, np.rint(sector * GRID_PER_UM).astype(np.int64), "core")
     for i in range(int(card.size("periods"))):
         inner = first + i * period
         # the etch ends beyond the sector's edge, so that misalignment leaves no unetched rim
         beyond = np.linspace(half + 0.3 / inner, -half - 0.3 / inner, 33)
         ray = np.stack([np.cos(beyond), np.sin(beyond)], axis=1)
-        tooth = np.concatenate([ray * (inner + etch), (ray * inner)[::-1]]) + [apex, 0.0]
+        tooth = np.concatenate([ray * (inner + etch), (ray * inner)[::-1]]) + np.array([apex, 0.0])
         polygon(c, np.rint(tooth * GRID_PER_UM).astype(np.int64), "etch70")
     add_optical(c, "o1", (0, 0), 180)
     middle = apex + first + card.size("periods") * period / 2

@@ -38,7 +38,9 @@ def add_optical(component: gf.Component, name: str, at: tuple[float, float], ori
     component.add_port(name=name, center=at, orientation=orientation, cross_section="strip")
 
 
-def add_electrical(component: gf.Component, name: str, at: tuple[float, float], orientation: float, width: float) -> None:
+def add_electrical(
+    component: gf.Component, name: str, at: tuple[float, float], orientation: float, width: float
+) -> None:
     """Add a metal port."""
     component.add_port(
         name=name, center=at, orientation=orientation, width=width, layer="metal", port_type="electrical"
@@ -46,7 +48,11 @@ def add_electrical(component: gf.Component, name: str, at: tuple[float, float], 
 
 
 def place(
-    component: gf.Component, cell: gf.Component, at: tuple[float, float], rotation: float = 0, mirror: bool = False
+    component: gf.Component,
+    cell: gf.Component,
+    at: tuple[float, float],
+    rotation: float = 0,
+    mirror: bool = False,
 ) -> Any:
     """Put a cell at a position; ``mirror`` flips it at the x axis before it is rotated."""
     instance = component.add_ref(cell)

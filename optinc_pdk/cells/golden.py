@@ -1,18 +1,17 @@
 """Golden polygons: the devices' silicon as data, for the extractor, which may not import cells.
 
-``python -m optinc_pdk.cells.golden`` rewrites them; a test holds the committed files against the cells.
+``make golden`` rewrites them; a test holds the committed files against the cells.
 """
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import gdsfactory as gf
 import klayout.db as kdb
 
-from optinc_pdk.cards import Process, load_process
+from optinc_pdk.cards import Process
 from optinc_pdk.cells import CELLS
 from optinc_pdk.files import write_atomic
 
@@ -30,21 +29,17 @@ def golden(process: Process, name: str) -> dict[str, Any]:
         if polygons:
             layers[layer] = polygons
     ports = {
-        str(port.name): {"at": [round(port.center[0] * 1000), round(port.center[1] * 1000)], "angle": int(port.orientation)}
+        str(port.name): {
+            "at": [round(port.center[0] * 1000), round(port.center[1] * 1000)],
+            "angle": int(port.orientation),
+        }
         for port in cell.ports
     }
     return {"schema": SCHEMA, "name": name, "layers": layers, "ports": ports}
 
 
-def write_golden(process: Process, folder: Path) -> None:
-    """Write the golden file of every device."""
+def write_golden(process: Process) -> None:
+    """Write the golden file of every device beside the process's cards."""
     for name in GOLDEN_DEVICES:
         text = json.dumps(golden(process, name), separators=(",", ":")) + "\n"
-        write_atomic(folder / f"{name}.json", text.encode())
-
-
-if __name__ == "__main__":
-    from optinc_pdk.pdk import get_pdk
-
-    get_pdk().activate()
-    write_golden(load_process(), load_process().folder / "golden")
+        write_atomic(process.folder / "golden" / f"{name}.json", text.encode())

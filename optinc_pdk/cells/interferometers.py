@@ -91,7 +91,12 @@ def mzi() -> gf.Component:
     place(c, coupler, (f.second, -half))
     _s(c, (f.second + f.coupler, high), (f.end, upper))
     _s(c, (f.second + f.coupler, low), (f.end, lower))
-    for name, at, side in (("o1", (0.0, lower), 180), ("o2", (0.0, upper), 180), ("o3", (f.end, upper), 0), ("o4", (f.end, lower), 0)):
+    for name, at, side in (
+        ("o1", (0.0, lower), 180),
+        ("o2", (0.0, upper), 180),
+        ("o3", (f.end, upper), 0),
+        ("o4", (f.end, lower), 0),
+    ):
         add_optical(c, name, at, side)
     for name, source in (("e1", phi["e1"]), ("e2", phi["e2"]), ("e3", theta["e1"]), ("e4", theta["e2"])):
         c.add_port(name=name, port=source)

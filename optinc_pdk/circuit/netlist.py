@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -90,6 +91,17 @@ class Circuit:
     cells: Mapping[str, Circuit] = field(default_factory=dict)
     board: Board | None = None
 
+    @staticmethod
+    def read(path: str | Path) -> Circuit:
+        """Read a ``.pic.yml`` file.
+
+        Raises:
+            NetlistError: The file cannot be used; the message names it and the fault.
+        """
+        from optinc_pdk.circuit.files import read_netlist
+
+        return read_netlist(path)
+
     @property
     def offset(self) -> Ints:
         """(I + 1,) first global port of each instance, and the number of ports."""
@@ -146,9 +158,7 @@ class Builder:
     nets: list[tuple[str, str]] = field(default_factory=list)
     ports: dict[str, str] = field(default_factory=dict)
 
-    def add(
-        self, name: str, component: str, at: tuple[str, int, int] | None = None, **settings: float
-    ) -> str:
+    def add(self, name: str, component: str, at: tuple[str, int, int] | None = None, **settings: float) -> str:
         """Add an instance at (section, column, row) and return its name.
 
         Raises:

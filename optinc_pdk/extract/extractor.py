@@ -16,7 +16,7 @@ from optinc_pdk.circuit import Circuit
 from optinc_pdk.extract.contours import contours
 from optinc_pdk.extract.gds import NM_PER_UM, Label, Mask, read_mask
 from optinc_pdk.extract.golden import Variant, read_golden
-from optinc_pdk.extract.guides import Nets, StripRule, trace
+from optinc_pdk.extract.guides import Nets, trace
 from optinc_pdk.extract.heaters import find_heaters, wire
 from optinc_pdk.extract.lookup import Finder, plain
 from optinc_pdk.extract.metal import Metal, find_pads
@@ -30,6 +30,7 @@ from optinc_pdk.extract.silicon import (
     check_layers,
     place_devices,
 )
+from optinc_pdk.extract.strips import StripRule
 
 
 @dataclass(frozen=True)

@@ -15,17 +15,10 @@ from optinc_pdk.extract.gds import NM_PER_UM
 from optinc_pdk.extract.golden import Variant
 from optinc_pdk.extract.lookup import Finder
 from optinc_pdk.extract.silicon import Device, Fault, center_um, describe_bodies
+from optinc_pdk.extract.strips import StripRule, check_strip, point_um, turns_deg
 
-# A bend of 64 chords to 90° turns by 1.4° per corner, and rounding to 1 nm adds up to 45° on the shortest
-# chords; a step sideways, of whatever height, turns by 90° twice.
-SHARPEST_TURN_DEG = 60.0
-# Sides of one strip run ahead of each other by its width times its turn: 12 chords of a 10 µm bend per full
-# turn. A guide that winds up more is measured a second time.
-NEAR_CHORDS = 16
-FAR_CHORDS = 256
-
-# What was found on strips, by their points and the numbers of their ends.
-Known: TypeAlias = dict[tuple[bytes, int, int], Fault | None]
+# Length and fault of strips, by their points and the numbers of their ends.
+Known: TypeAlias = dict[tuple[bytes, int, int], tuple[float, Fault | None]]
 
 
 @dataclass(frozen=True)
@@ -41,15 +34,6 @@ class Nets:
     ports: Ints
     length_um: NDArray[np.float64]
     faults: list[Fault]
-
-
-@dataclass(frozen=True)
-class StripRule:
-    """What a guide looks like, in nm: its width, the rounding forgiven, and half the width of a body."""
-
-    width: int
-    tolerance: int
-    body: int
 
 
 def trace(
@@ -89,99 +73,33 @@ def trace(
         if len(ends) != 2 or outline.holes[number]:
             odd.append(number)
             continue
-        fault = _check_cached(outline, number, ends, rule, known)
+        length, fault = _check_cached(outline, number, ends, rule, known)
+        joined.append((int(guided[meets[ends[0]]]), int(guided[meets[ends[1]]])))
+        lengths.append(length)
         if fault is not None:
             odd.append(number)
-        joined.append((int(guided[meets[ends[0]]]), int(guided[meets[ends[1]]])))
-        lengths.append(pieces[number].area() / rule.width / NM_PER_UM)
-        if fault is not None:
             faults.append(fault)
-    faults = _name(faults, odd, by_piece, pieces, outline, rule, variants)
+    if odd:
+        faults = _name(faults, odd, by_piece, pieces, outline, rule, variants)
     ports = np.array(joined + direct, dtype=np.int64).reshape(-1, 2)
     return Nets(ports, np.array(lengths + [0.0] * len(direct)), faults)
 
 
-def _check_cached(outline: Contours, number: int, ends: Ints, rule: StripRule, known: Known) -> Fault | None:
-    """Check a strip; one of the same shape elsewhere has been checked already."""
+def _check_cached(
+    outline: Contours, number: int, ends: Ints, rule: StripRule, known: Known
+) -> tuple[float, Fault | None]:
+    """Length and fault of a strip; one of the same shape elsewhere has been checked already."""
     ring = outline.ring(number)
     home = ring - ring[0]
     a, b = (ends - outline.first[number]).tolist()
     key = (home.tobytes(), a, b)
     if key not in known:
         known[key] = check_strip(home, a, b, rule)
-    fault = known[key]
-    if fault is None:
-        return None
-    x, y = (np.array(fault.position_um) + ring[0] / NM_PER_UM).tolist()
-    return Fault(fault.kind, fault.message, (x, y))
-
-
-def check_strip(ring: Ints, first: int, second: int, rule: StripRule) -> Fault | None:
-    """Check that a polygon is a strip of constant width between two of its edges.
-
-    Args:
-        ring: (n, 2) points of the polygon in nm.
-        first: Number of the edge at one end.
-        second: Number of the edge at the other end.
-        rule: Width and tolerance.
-
-    Returns:
-        What is wrong, where, or None.
-    """
-    n = len(ring)
-    away = np.roll(ring, -first - 1, axis=0)
-    split = (second - first - 1) % n
-    left, right = away[: split + 1], away[split + 1 :]
-    for side, other in ((left, right), (right, left)):
-        for reach in (NEAR_CHORDS, FAR_CHORDS):
-            distance = _distances(side, other[::-1], reach)
-            worst = int(np.argmax(np.abs(distance - rule.width)))
-            if abs(distance[worst] - rule.width) <= rule.tolerance:
-                break
-        else:
-            text = f"guide is {distance[worst]:.1f} nm wide, allowed is {rule.width} ± {rule.tolerance}"
-            return Fault("width", text, _um(side[worst]))
-    # the sides leave the ends at right angles
-    normals = [_inward(ring, edge) for edge in (first, second)]
-    for side, (start, stop) in ((left, normals), (right, normals[::-1])):
-        legs = np.concatenate([[start], np.diff(side, axis=0), [-stop]]).astype(float)
-        turns = _turns(legs[:-1], legs[1:])
-        worst = int(np.argmax(np.abs(turns)))
-        if abs(turns[worst]) > SHARPEST_TURN_DEG:
-            text = f"guide turns by {abs(turns[worst]):.0f}° in one corner: a step or a kink"
-            return Fault("width", text, _um(side[worst]))
-    return None
-
-
-def _turns(before: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(n,) angles in degrees by which legs turn, positive to the left."""
-    cross = before[:, 0] * after[:, 1] - before[:, 1] * after[:, 0]
-    return np.asarray(np.degrees(np.arctan2(cross, np.sum(before * after, axis=1))))
-
-
-def _inward(ring: Ints, edge: int) -> Ints:
-    """Normal of a clockwise edge towards the silicon."""
-    x, y = ring[(edge + 1) % len(ring)] - ring[edge]
-    return np.array([y, -x])
-
-
-def _distances(points: Ints, line: Ints, reach: int) -> NDArray[np.float64]:
-    """(n,) distance of each point of one side to the other side, a polyline that runs beside it.
-
-    Only the chords within ``reach`` of the same share of the length are tried.
-    """
-    start, leg = line[:-1].astype(float), np.diff(line, axis=0).astype(float)
-    share = np.searchsorted(_share(line), _share(points))
-    near = np.clip(share[:, None] + np.arange(-reach, reach + 1), 0, len(leg) - 1)
-    away, leg = points[:, None, :] - start[near], leg[near]
-    along = np.clip(np.sum(away * leg, axis=2) / np.sum(leg**2, axis=2), 0.0, 1.0)
-    return np.asarray(np.sqrt(np.min(np.sum((away - along[:, :, None] * leg) ** 2, axis=2), axis=1)))
-
-
-def _share(line: Ints) -> NDArray[np.float64]:
-    """(n,) share of a polyline's length before each of its points."""
-    along = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(line, axis=0).astype(float).T))])
-    return np.asarray(along / along[-1])
+    length, fault = known[key]
+    if fault is not None:
+        x, y = (np.array(fault.position_um) + ring[0] / NM_PER_UM).tolist()
+        fault = Fault(fault.kind, fault.message, (x, y))
+    return length, fault
 
 
 def _name(
@@ -194,8 +112,6 @@ def _name(
     variants: Sequence[Variant],
 ) -> list[Fault]:
     """The faults of pieces that are no guides; a piece with a body in it is named by its body alone."""
-    if not odd:
-        return faults
     named, bodies = describe_bodies(kdb.Region([pieces[number] for number in odd]), variants, rule.body)
     finder = Finder(bodies)
     explained = [fault for fault in faults if not _inside_any(fault, bodies)]
@@ -220,13 +136,13 @@ def _ends_fault(outline: Contours, number: int, ends: Ints, piece: kdb.Polygon) 
     """A piece with no, one, or more than two ends."""
     if piece.holes() or len(ends) > 2:
         text = f"guides are joined: a piece of silicon with {len(ends)} ends and {piece.holes()} holes"
-        return Fault("branch", text, _um(_corner(outline, number, ends)))
+        return Fault("branch", text, point_um(_corner(outline, number, ends)))
     if not len(ends):
         text = f"silicon of {piece.area() / NM_PER_UM**2:.3f} µm² belongs to no device"
         return Fault("stray", text, center_um(piece.bbox()))
     ring = outline.ring(number)
     free = _opposite(ring, int(ends[0]) - int(outline.first[number]))
-    return Fault("dangling", "guide with one end: cut, or not aligned to a port", _um(free))
+    return Fault("dangling", "guide with one end: cut, or not aligned to a port", point_um(free))
 
 
 def _corner(outline: Contours, number: int, ends: Ints) -> Ints:
@@ -234,7 +150,7 @@ def _corner(outline: Contours, number: int, ends: Ints) -> Ints:
     edges = np.arange(outline.first[number], outline.first[number + 1])
     legs = (outline.ends[edges] - outline.points[edges]).astype(float)
     turn = np.zeros(len(edges))
-    turn[outline.follows[edges] - edges[0]] = np.abs(_turns(legs, legs[outline.follows[edges] - edges[0]]))
+    turn[outline.follows[edges] - edges[0]] = np.abs(turns_deg(legs, legs[outline.follows[edges] - edges[0]]))
     at_ends = np.concatenate([ends, outline.follows[ends]]) - edges[0]
     turn[at_ends] = 0
     return np.asarray(outline.points[edges[int(np.argmax(turn))]], dtype=np.int64)
@@ -245,7 +161,3 @@ def _opposite(ring: Ints, edge: int) -> Ints:
     away = np.roll(ring, -edge - 1, axis=0)
     along = np.cumsum(np.hypot(*np.diff(away, axis=0).astype(float).T))
     return np.asarray(away[1 + int(np.argmin(np.abs(along - along[-1] / 2)))], dtype=np.int64)
-
-
-def _um(point: Ints) -> tuple[float, float]:
-    return float(point[0]) / NM_PER_UM, float(point[1]) / NM_PER_UM

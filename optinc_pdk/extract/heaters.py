@@ -134,7 +134,7 @@ def wire(
 ) -> tuple[list[Device], list[tuple[int, int]], list[Fault]]:
     """Tie heaters to metal.
 
-    The signal end e1 is the one that is not on ground; o1 is under it, as in the card. Polarity makes no heat.
+    The signal end e1 is the one not on ground; o1 is under it, as in the card. Polarity makes no heat.
 
     Returns:
         Phase shifters, the metal nets of their signal and ground ends, and faults.
@@ -169,7 +169,5 @@ def wire(
 def _contact_nets(heater: Heater, metal: Metal) -> tuple[int, int]:
     first, second = (metal.net_at(contact.x, contact.y) for contact in heater.contacts)
     if first is None or second is None:
-        raise RuntimeError(
-            f"a contact of the heater at {heater.center} nm is not on the metal it was cut from"
-        )
+        raise RuntimeError(f"a contact of the heater at {heater.center} nm is not on the metal it was cut from")
     return first, second

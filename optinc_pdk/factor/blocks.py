@@ -76,17 +76,13 @@ def unitary_diagonal(W: ArrayLike, block: int | None = None) -> BlockFactor:
     peak = float(np.max(np.abs(matrix)))
     matrix = matrix / peak  # so that no norm underflows or overflows
     places = [(top, start) for top in range(0, rows, size) for start in range(0, columns, size)]
-    parts = [
-        _polar_and_diagonal(matrix[top : top + size, start : start + size], size) for top, start in places
-    ]
+    parts = [_polar_and_diagonal(matrix[top : top + size, start : start + size], size) for top, start in places]
     diagonal = np.array([part[1] for part in parts])
     largest = float(diagonal.max())
     if not largest * peak < np.inf:
         raise ValueError(f"W has entries up to {peak:g}; rescale it, its norm overflows double precision")
     missed = np.array([part[2] for part in parts])
-    norms = np.array(
-        [np.linalg.norm(matrix[top : top + size, start : start + size]) for top, start in places]
-    )
+    norms = np.array([np.linalg.norm(matrix[top : top + size, start : start + size]) for top, start in places])
     return BlockFactor(
         shape=(rows, columns),
         block=size,

@@ -84,9 +84,7 @@ def structure_mzis(widths: Sequence[int], approximated: Collection[int] = ()) ->
         raise ValueError(f"approximated names layer {unknown[0]}; there are layers 1 to {layers[-1]}")
     shapes = {layer: (widths[layer], widths[layer - 1]) for layer in layers}
     full = {layer: svd_mzis(*shape) for layer, shape in shapes.items()}
-    mzis = sum(
-        unitary_diagonal_mzis(*shapes[layer]) if layer in approximated else full[layer] for layer in layers
-    )
+    mzis = sum(unitary_diagonal_mzis(*shapes[layer]) if layer in approximated else full[layer] for layer in layers)
     return MziCount(mzis=mzis, mzis_full_svd=sum(full.values()))
 
 

@@ -90,9 +90,7 @@ class Mesh:
                     f"{name}[{wrong[0]}] is {positions[wrong[0]]}; in a mesh of {self.modes} modes "
                     f"it must be 0 to {limit}"
                 )
-        touched = np.concatenate(
-            [self.column * self.modes + self.row, self.column * self.modes + self.row + 1]
-        )
+        touched = np.concatenate([self.column * self.modes + self.row, self.column * self.modes + self.row + 1])
         slots, uses = np.unique(touched, return_counts=True)
         if np.any(uses > 1):
             column, mode = divmod(int(slots[np.argmax(uses > 1)]), self.modes)

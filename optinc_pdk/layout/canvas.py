@@ -86,7 +86,16 @@ class Netlist:
 def cell_frames(process: Process) -> dict[str, Cell]:
     """Ports and boxes of every cell of the active PDK."""
     frames: dict[str, Cell] = {}
-    for name in ("attenuator", "grating_coupler", "mmi1x2", "mmi2x2", "mzi", "mzi_dummy", "phase_shifter", "terminator"):
+    for name in (
+        "attenuator",
+        "grating_coupler",
+        "mmi1x2",
+        "mmi2x2",
+        "mzi",
+        "mzi_dummy",
+        "phase_shifter",
+        "terminator",
+    ):
         component = CELLS[name]()
         box = component.dbbox()
         ports = {

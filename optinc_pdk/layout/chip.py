@@ -1,4 +1,4 @@
-"""The floorplan: strips alternate below and above the die's middle; wires leave to the far edges, grounds meet between."""
+"""The floorplan: strips alternate below and above the die's middle; signals leave outwards, grounds meet between."""
 
 from __future__ import annotations
 
@@ -107,7 +107,11 @@ def floorplan(circuit: Circuit, process: Process) -> Chip:
 
 
 def _assemble(
-    netlist: Netlist, process: Process, halves: dict[int, _Half], feed: tuple[float, float], roots: dict[int, str]
+    netlist: Netlist,
+    process: Process,
+    halves: dict[int, _Half],
+    feed: tuple[float, float],
+    roots: dict[int, str],
 ) -> Chip:
     """Choose the die, put the halves into it, wire them."""
     keepout, pad = float(process.floorplan.keepout_um), float(process.pads.size_um)
@@ -200,7 +204,11 @@ def _draw(
 
 def _ground_bus(canvas: Canvas, process: Process, netlist: Netlist, width: float, middle: float, bus: float) -> None:
     """The bus across the middle and its pads at both ends."""
-    size, pitch, keepout = float(process.pads.size_um), float(process.pads.pitch_um), float(process.floorplan.keepout_um)
+    size, pitch, keepout = (
+        float(process.pads.size_um),
+        float(process.pads.pitch_um),
+        float(process.floorplan.keepout_um),
+    )
     labels = _grounds(netlist)
     each = (len(labels) + 1) // 2
     canvas.metal.append((keepout, middle - bus / 2, width - keepout, middle + bus / 2))

@@ -24,12 +24,12 @@ def river_levels(source: Floats, target: Floats, space: float) -> NDArray[np.int
     """
     n = len(source)
     levels = np.zeros(n, dtype=np.int64)
-    up = target > source
+    up, down = target > source, target < source
     for i in range(n - 2, -1, -1):
         if up[i] and up[i + 1] and target[i] + space > source[i + 1]:
             levels[i] = levels[i + 1] + 1
     for i in range(1, n):
-        if not up[i] and not up[i - 1] and target[i] - space < source[i - 1]:
+        if down[i] and down[i - 1] and target[i] - space < source[i - 1]:
             levels[i] = levels[i - 1] + 1
     return levels
 

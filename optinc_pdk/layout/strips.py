@@ -118,7 +118,11 @@ class StripBuilder:
         starts: dict[int, str] = {}
         for name in self.netlist.section(self.name):
             component, row = self.netlist.component[name], self.netlist.grid[name][2]
-            entering = {"mzi": {row: "o2", row + 1: "o1"}, "mzi_dummy": {row: "o1"}, "attenuator": {row: "o1"}}
+            entering = {
+                "mzi": {row: "o2", row + 1: "o1"},
+                "mzi_dummy": {row: "o1"},
+                "attenuator": {row: "o1"},
+            }
             for r, port in entering.get(component, {}).items():
                 starts.setdefault(r, f"{name},{port}")
         sources = {self.netlist.partner[port]: row for row, port in starts.items() if self._from_outside(port)}
@@ -271,7 +275,7 @@ class StripBuilder:
             self.canvas.place(name, "grating_coupler", x, y)
             leaves[f"{name},o1"] = [(x, y)]
         pairs: list[tuple[Point, Point]] = []
-        for row, port in ends.items():
+        for port in ends.values():
             root = placer.place(self.netlist.partner[port], leaves)
             a = self.canvas.port(port)
             pairs.append(((a.x, a.y), (root.x, root.y)))

@@ -156,7 +156,13 @@ def _offset(process: Process, row: int) -> float:
 
 
 def fan_to_pads(
-    canvas: Canvas, process: Process, wires: Sequence[Wire], targets: Sequence[float], rows: PadRows, outward: int, start: float
+    canvas: Canvas,
+    process: Process,
+    wires: Sequence[Wire],
+    targets: Sequence[float],
+    rows: PadRows,
+    outward: int,
+    start: float,
 ) -> None:
     """Draw wires from ``start`` through the channel to their pads, and the pads with their labels."""
     width = float(process.metal.wire_width_um)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-import gdsfactory as gf
 import klayout.db as kdb
 import numpy as np
 
@@ -30,11 +29,14 @@ def to_layout(chip: Chip, process: Process, name: str) -> kdb.Layout:
     cells: dict[str, int] = {}
     for placed in chip.canvas.placed.values():
         if placed.component not in cells:
-            cells[placed.component] = _copy(layout, CELLS[placed.component]())
+            component = CELLS[placed.component]()
+            cells[placed.component] = _copy(layout, component.kcl.layout.cell(component.name))
         top.insert(kdb.CellInstArray(cells[placed.component], _transformation(placed)))
     for polygon in _guides(chip, process):
         top.shapes(index["core"]).insert(polygon)
-    metal = kdb.Region([_box(box) for box in chip.canvas.metal])
+    metal = kdb.Region()
+    for box in chip.canvas.metal:
+        metal.insert(_box(box))
     top.shapes(index["metal"]).insert(metal.merged())
     outline = kdb.Box(0, 0, round(chip.width_um * GRID_PER_UM), round(chip.height_um * GRID_PER_UM))
     top.shapes(index["outline"]).insert(outline)
@@ -53,17 +55,23 @@ def write_gds(layout: kdb.Layout, path: str | Path) -> None:
     write_atomic(Path(path), layout.write_bytes(options))
 
 
-def _copy(layout: kdb.Layout, component: gf.Component) -> int:
-    cell = layout.create_cell(str(component.name))
-    source = component.kcl.layout.cell(component.name)
-    cell.copy_tree(source)
+def _copy(layout: kdb.Layout, source: kdb.Cell) -> int:
+    """Copy a cell with all that it contains; what another cell brought along is not copied again."""
+    if layout.has_cell(source.name):
+        return int(layout.cell_by_name(source.name))
+    cell = layout.create_cell(source.name)
+    for index in source.layout().layer_indexes():
+        if not source.shapes(index).is_empty():
+            cell.shapes(layout.layer(source.layout().get_info(index))).insert(source.shapes(index))
+    for instance in source.each_inst():
+        array = instance.cell_inst.dup()
+        array.cell_index = _copy(layout, instance.cell)
+        cell.insert(array)
     return int(cell.cell_index())
 
 
 def _transformation(placed: Placed) -> kdb.Trans:
-    return kdb.Trans(
-        placed.rotation // 90, placed.mirror, round(placed.x * GRID_PER_UM), round(placed.y * GRID_PER_UM)
-    )
+    return kdb.Trans(placed.rotation // 90, placed.mirror, round(placed.x * GRID_PER_UM), round(placed.y * GRID_PER_UM))
 
 
 def _guides(chip: Chip, process: Process) -> list[kdb.Polygon]:
@@ -79,7 +87,7 @@ def _s(start: Point, end: Point, radius: float, segments: int) -> Points:
     length, height = end[0] - start[0], end[1] - start[1]
     widest = (length**2 + height**2) / (4 * abs(height))
     chords = math.ceil(segments * math.sqrt(widest / radius))
-    return s_bend(length, height, widest, chords) + np.array(start)
+    return np.asarray(s_bend(length, height, widest, chords) + np.array(start))
 
 
 def _box(box: tuple[float, float, float, float]) -> kdb.Box:

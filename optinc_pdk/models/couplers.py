@@ -10,9 +10,7 @@ Complexes = NDArray[np.complex128]
 _ROUNDING = 1e-12
 
 
-def coupler(
-    wavelengths_nm: ArrayLike, loss_db: ArrayLike, imbalance: ArrayLike, reflection_db: ArrayLike
-) -> Complexes:
+def coupler(wavelengths_nm: ArrayLike, loss_db: ArrayLike, imbalance: ArrayLike, reflection_db: ArrayLike) -> Complexes:
     """A 2×2 coupler; bar is real, cross leads by 90°, whatever the imbalance, as unitarity asks::
 
         o2 ---\\   /--- o3        bar   o2-o3, o1-o4:   A sqrt((1 + imbalance) / 2)

@@ -57,13 +57,7 @@ def guide_transmission(
     """
     length = np.asarray(length_um, dtype=np.float64)
     wavelength_um = np.asarray(wavelengths_nm, dtype=np.float64) * 1e-3
-    phase = (
-        2.0
-        * np.pi
-        * effective_index(wavelengths_nm, index, group_index, reference_nm)
-        * length
-        / wavelength_um
-    )
+    phase = 2.0 * np.pi * effective_index(wavelengths_nm, index, group_index, reference_nm) * length / wavelength_um
     field: Complexes = 10.0 ** (-loss_db_per_cm * length / UM_PER_CM / 20.0) * np.exp(1j * phase)
     return field
 

@@ -41,8 +41,7 @@ def carry_chain(task: Averaging) -> Onn:
     """
     if task.groups != task.symbols or task.remainder or task.finer_input:
         raise ValueError(
-            f"task {task} must have groups = {task.symbols}, one input per symbol, and be no level of a "
-            "cascade"
+            f"task {task} must have groups = {task.symbols}, one input per symbol, and be no level of a cascade"
         )
     chain = _Chain(task)
     outputs = _by_shift(chain) if task.servers == 4 else _by_division(chain)
@@ -123,9 +122,7 @@ class _Chain:
             if kinks[middle].falls:
                 pair = -pair
             self.waiting[name] = kinks[middle].shift * units[width] + pair
-        return sum(
-            (kink.sign * unit for kink, unit in zip(kinks, units, strict=False)), constant * units[width]
-        )
+        return sum((kink.sign * unit for kink, unit in zip(kinks, units, strict=False)), constant * units[width])
 
     def carry(self, k: int, keep_digit: bool) -> Floats:
         """Carry from s_k, which includes the carry from below, into s_(k+1), leaving digit k if it is wanted.

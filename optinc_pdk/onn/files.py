@@ -31,9 +31,7 @@ def bundled(bits: int = 4, servers: int = 4) -> Path:
     path = NETWORKS / f"average_{bits}bit_{servers}servers.npz"
     if not path.is_file():
         have = ", ".join(sorted(file.stem for file in NETWORKS.glob("*.npz")))
-        raise ValueError(
-            f"no network ships for bits = {bits}, servers = {servers}, only {have}: train your own"
-        )
+        raise ValueError(f"no network ships for bits = {bits}, servers = {servers}, only {have}: train your own")
     return path
 
 
@@ -49,8 +47,7 @@ def load(path: Path, bits: int | None, servers: int | None, groups: int | None) 
         for name, value in given.items():
             if value is not None and value != getattr(onn.task, name):
                 raise WeightsError(
-                    f"{path}: its task has {name} = {getattr(onn.task, name)}, but {value} was asked "
-                    f"for; drop one"
+                    f"{path}: its task has {name} = {getattr(onn.task, name)}, but {value} was asked for; drop one"
                 )
         return onn
     if path.suffix not in (".safetensors", ".onnx"):
@@ -73,9 +70,7 @@ def _bytes(path: Path) -> bytes:
     except OSError as fault:
         raise WeightsError(f"{path}: cannot be read ({fault.strerror or fault}); check the path") from fault
     if len(data) > npz.MAX_BYTES:
-        raise WeightsError(
-            f"{path}: is larger than the limit of {npz.MAX_BYTES} bytes; it holds no network of ours"
-        )
+        raise WeightsError(f"{path}: is larger than the limit of {npz.MAX_BYTES} bytes; it holds no network of ours")
     return data
 
 
@@ -102,9 +97,7 @@ def _onnx(path: Path, data: bytes) -> tuple[Layer, ...]:
         raise WeightsError(f"{path}: is no sound .onnx model ({fault}); export it again") from fault
     for tensor in graph.initializer:
         if tensor.external_data or tensor.data_location == onnx.TensorProto.EXTERNAL:
-            raise WeightsError(
-                f"{path}: keeps {tensor.name!r} in another file; export it with its weights inside"
-            )
+            raise WeightsError(f"{path}: keeps {tensor.name!r} in another file; export it with its weights inside")
     constants: dict[str, NDArray[Any]] = {}
     try:
         for tensor in graph.initializer:
@@ -113,9 +106,7 @@ def _onnx(path: Path, data: bytes) -> tuple[Layer, ...]:
         raise WeightsError(f"{path}: a weight of it is damaged ({fault}); export it again") from fault
     inputs = [value.name for value in graph.input if value.name not in constants]
     if len(inputs) != 1 or len(graph.output) != 1:
-        raise WeightsError(
-            f"{path}: has {len(inputs)} inputs and {len(graph.output)} outputs; one of each is read"
-        )
+        raise WeightsError(f"{path}: has {len(inputs)} inputs and {len(graph.output)} outputs; one of each is read")
     return _chain(path, graph, constants, inputs[0])
 
 
@@ -145,9 +136,7 @@ def _gemm(path: Path, node: Any, constants: dict[str, NDArray[Any]]) -> Layer:
     attributes = {item.name: get_attribute_value(item) for item in node.attribute}
     names = list(node.input)[1:]
     if attributes.get("transA", 0) or not names or any(name not in constants for name in names):
-        raise WeightsError(
-            f"{path}: Gemm {node.name!r} must multiply the signal by stored weights; export it again"
-        )
+        raise WeightsError(f"{path}: Gemm {node.name!r} must multiply the signal by stored weights; export it again")
     weight = constants[names[0]]
     if not attributes.get("transB", 0):
         weight = weight.T

@@ -59,9 +59,7 @@ def gauge(onn: Onn) -> Gauge:
     kept = tuple(np.flatnonzero(top > DEAD * top.max()) for top in maxima)
     for i, alive in enumerate(kept):
         if alive.size == 0:
-            raise ValueError(
-                f"layers.{i}: no unit is ever positive over the lattice; train the network again"
-            )
+            raise ValueError(f"layers.{i}: no unit is ever positive over the lattice; train the network again")
     scales = (
         np.full(onn.task.groups, float(onn.task.full_scale)),
         *(top[alive] for top, alive in zip(maxima, kept, strict=True)),
@@ -71,9 +69,7 @@ def gauge(onn: Onn) -> Gauge:
     divisors = (*scales[1:], np.ones(onn.task.symbols))
     layers = tuple(
         Layer(layer.weight[np.ix_(row, column)] * scale / divisor[:, None], layer.bias[row] / divisor)
-        for layer, row, column, scale, divisor in zip(
-            onn.layers, rows, columns, scales, divisors, strict=True
-        )
+        for layer, row, column, scale, divisor in zip(onn.layers, rows, columns, scales, divisors, strict=True)
     )
     return Gauge(layers, scales, kept, onn.task)
 

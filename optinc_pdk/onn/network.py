@@ -51,8 +51,7 @@ class Layer:
             object.__setattr__(self, name, copy)
         if self.weight.shape[0] != self.bias.shape[0]:
             raise ValueError(
-                f"bias has {self.bias.shape[0]} values for a weight of {self.weight.shape[0]} rows: "
-                f"make them equal"
+                f"bias has {self.bias.shape[0]} values for a weight of {self.weight.shape[0]} rows: make them equal"
             )
 
     @property
@@ -104,8 +103,7 @@ class Onn:
         task, first, last = self.task, self.layers[0], self.layers[-1]
         if first.inputs != task.groups:
             raise ValueError(
-                f"layers.0 has {first.inputs} inputs, but the task has groups = {task.groups}: correct "
-                f"one of them"
+                f"layers.0 has {first.inputs} inputs, but the task has groups = {task.groups}: correct one of them"
             )
         if last.outputs != task.symbols:
             raise ValueError(
@@ -116,9 +114,7 @@ class Onn:
 
     def _check_factor(self) -> None:
         if len(self.factor) != len(self.layers):
-            raise ValueError(
-                f"factor has {len(self.factor)} entries for {len(self.layers)} layers: give one per layer"
-            )
+            raise ValueError(f"factor has {len(self.factor)} entries for {len(self.layers)} layers: give one per layer")
         for i, (how, layer) in enumerate(zip(self.factor, self.layers, strict=True)):
             if how == "svd":
                 continue

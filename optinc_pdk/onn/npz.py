@@ -46,9 +46,7 @@ def read(path: Path) -> Onn:
                 f"{', '.join(TEXT_KEYS)}"
             )
     if "task" not in arrays:
-        raise WeightsError(
-            f"{path}: no task; store it as a 0-d string array of JSON with the keys {list(TASK_KEYS)}"
-        )
+        raise WeightsError(f"{path}: no task; store it as a 0-d string array of JSON with the keys {list(TASK_KEYS)}")
     texts = {key: _json(path, key, arrays.pop(key)) for key in TEXT_KEYS if key in arrays}
     layers = build_layers(path, arrays, "layers.{}.{}")
     task = _task(path, texts["task"])
@@ -83,9 +81,7 @@ def save(onn: Onn, path: Path) -> None:
             "card": json.dumps(onn.card, allow_nan=False),
         }
     except (TypeError, ValueError) as fault:
-        raise WeightsError(
-            f"{path}: the card is not JSON ({fault}); keep to text, finite numbers, lists"
-        ) from fault
+        raise WeightsError(f"{path}: the card is not JSON ({fault}); keep to text, finite numbers, lists") from fault
     arrays: dict[str, NDArray[Any]] = {}
     for i, layer in enumerate(onn.layers):
         arrays[f"layers.{i}.weight"], arrays[f"layers.{i}.bias"] = layer.weight, layer.bias
@@ -103,9 +99,7 @@ def save(onn: Onn, path: Path) -> None:
     write_atomic(path, buffer.getvalue())
 
 
-def build_layers(
-    path: Path, arrays: dict[str, NDArray[Any]], pattern: str, stride: int = 1
-) -> tuple[Layer, ...]:
+def build_layers(path: Path, arrays: dict[str, NDArray[Any]], pattern: str, stride: int = 1) -> tuple[Layer, ...]:
     """Layers from arrays named by `pattern` (place, "weight" or "bias"), with places 0, stride, 2 stride ...
 
     Args:
@@ -133,9 +127,7 @@ def build_layers(
         except ValueError as fault:
             raise WeightsError(f"{path}: layer {pattern.format(place, '*')}: {fault}") from fault
     if not layers:
-        raise WeightsError(
-            f"{path}: no layers; store {pattern.format(0, 'weight')} and {pattern.format(0, 'bias')}"
-        )
+        raise WeightsError(f"{path}: no layers; store {pattern.format(0, 'weight')} and {pattern.format(0, 'bias')}")
     return tuple(layers)
 
 
@@ -154,18 +146,14 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     except OSError as fault:
         raise WeightsError(f"{path}: cannot be read ({fault.strerror or fault}); check the path") from fault
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as fault:
-        raise WeightsError(
-            f"{path}: is not a sound .npz archive ({fault}); save it again with numpy.savez"
-        ) from fault
+        raise WeightsError(f"{path}: is not a sound .npz archive ({fault}); save it again with numpy.savez") from fault
 
 
 def _bounded_bytes(path: Path) -> bytes:
     with path.open("rb") as file:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
-        raise WeightsError(
-            f"{path}: is larger than the limit of {MAX_BYTES} bytes; it holds no network of ours"
-        )
+        raise WeightsError(f"{path}: is larger than the limit of {MAX_BYTES} bytes; it holds no network of ours")
     return data
 
 
@@ -175,9 +163,7 @@ def _check_members(path: Path, members: list[zipfile.ZipInfo]) -> None:
     for info in members:
         name = info.filename
         if "/" in name or "\\" in name or name.startswith("."):
-            raise WeightsError(
-                f"{path}: member {name!r} names a folder; names such as 'task.npy' are allowed"
-            )
+            raise WeightsError(f"{path}: member {name!r} names a folder; names such as 'task.npy' are allowed")
         if not name.endswith(".npy"):
             raise WeightsError(f"{path}: member {name!r} is no .npy array; save the file with numpy.savez")
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
@@ -187,9 +173,7 @@ def _check_members(path: Path, members: list[zipfile.ZipInfo]) -> None:
         seen.add(name)
     size = sum(info.file_size for info in members)
     if size > MAX_BYTES:
-        raise WeightsError(
-            f"{path}: unpacks to {size} bytes, the limit is {MAX_BYTES}; it holds no network of ours"
-        )
+        raise WeightsError(f"{path}: unpacks to {size} bytes, the limit is {MAX_BYTES}; it holds no network of ours")
 
 
 def _array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
@@ -230,8 +214,7 @@ def _json(path: Path, key: str, array: NDArray[Any]) -> Any:
     """The JSON text in a 0-d string array; duplicate keys and NaN are refused."""
     if array.dtype.kind != "U" or array.ndim != 0:
         raise WeightsError(
-            f"{path}: {key} is an array of {array.dtype} and shape {array.shape}; make it a 0-d string "
-            f"array of JSON"
+            f"{path}: {key} is an array of {array.dtype} and shape {array.shape}; make it a 0-d string array of JSON"
         )
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -252,9 +235,7 @@ def _json(path: Path, key: str, array: NDArray[Any]) -> Any:
 def _task(path: Path, value: Any) -> Averaging:
     if not isinstance(value, dict) or set(value) != set(TASK_KEYS):
         got = sorted(value) if isinstance(value, dict) else value
-        raise WeightsError(
-            f"{path}: task has {got}; it must be an object with exactly the keys {list(TASK_KEYS)}"
-        )
+        raise WeightsError(f"{path}: task has {got}; it must be an object with exactly the keys {list(TASK_KEYS)}")
     try:
         return Averaging(**value)
     except ValueError as fault:
@@ -266,9 +247,7 @@ def _factor(path: Path, value: Any, layers: tuple[Layer, ...]) -> tuple[Factor, 
     if value is None:
         return ()
     if not isinstance(value, list) or len(value) != len(layers):
-        raise WeightsError(
-            f"{path}: factor must be a list with one entry for each of the {len(layers)} layers"
-        )
+        raise WeightsError(f"{path}: factor must be a list with one entry for each of the {len(layers)} layers")
     factor: list[Factor] = []
     for i, (how, layer) in enumerate(zip(value, layers, strict=True)):
         if how == "svd":
@@ -285,7 +264,6 @@ def _factor(path: Path, value: Any, layers: tuple[Layer, ...]) -> tuple[Factor, 
             factor.append(("approx", how["block"]))
         else:
             raise WeightsError(
-                f'{path}: factor.{i} is {how!r}; allowed are "svd", "approx" '
-                'and {"method": "approx", "block": 64}'
+                f'{path}: factor.{i} is {how!r}; allowed are "svd", "approx" and {{"method": "approx", "block": 64}}'
             )
     return tuple(factor)

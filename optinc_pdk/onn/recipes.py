@@ -113,9 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Make the networks named, or all, and write them into the package or a folder."""
     by_name = {recipe.name: recipe for recipe in recipes()}
     parser = argparse.ArgumentParser(description="Make the networks that ship again.")
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"any of {', '.join(by_name)}; all by default"
-    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(by_name)}; all by default")
     parser.add_argument("--out", type=Path, default=NETWORKS, help="folder to write to")
     options = parser.parse_args(arguments)
     for name in options.names:

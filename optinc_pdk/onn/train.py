@@ -98,14 +98,10 @@ class Schedule:
         if not 0.0 < self.rate < 1.0:
             raise ValueError(f"rate = {self.rate} must lie between 0 and 1")
         if not 0.0 <= self.allowance < 0.5:
-            raise ValueError(
-                f"allowance = {self.allowance} must lie within 0 ... 0.5: 0.5 is a wrong decision"
-            )
+            raise ValueError(f"allowance = {self.allowance} must lie within 0 ... 0.5: 0.5 is a wrong decision")
 
 
-def train(
-    start: Onn, schedule: Schedule, seed: int, progress: Callable[[Progress], None] | None = None
-) -> Onn:
+def train(start: Onn, schedule: Schedule, seed: int, progress: Callable[[Progress], None] | None = None) -> Onn:
     """Train on from a network; needs PyTorch (the extra `train`).
 
     Args:

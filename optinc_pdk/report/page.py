@@ -61,9 +61,7 @@ def _summary(report: Report) -> str:
 def _banner(report: Report, notes: Sequence[str]) -> str:
     lines = "".join(f"<li>{escape(line)}</li>" for line in (*report.failures(), *notes))
     verdict = f"<strong>{report.verdict}</strong>{_summary(report)}"
-    return (
-        f"<div class='banner {report.verdict}' role=status>{verdict}{lines and f'<ul>{lines}</ul>'}</div>\n"
-    )
+    return f"<div class='banner {report.verdict}' role=status>{verdict}{lines and f'<ul>{lines}</ul>'}</div>\n"
 
 
 def _check(head: str, covered: str, result: tuple[str, bool] | None, file: str) -> str:
@@ -127,6 +125,21 @@ def _board(report: Report) -> str:
     return text + _table(("Part", "Count"), rows)
 
 
+ASSUMPTIONS = (
+    "Devices are nominal, as their cards say: loss, coupler imbalance and reflections are on; random variation, "
+    "thermal crosstalk, drift and noise are not.",
+    "One carrier wavelength; every fibre is phase-locked to it.",
+    "The bias is fitted to this chip's own extracted devices and rounded to DAC codes; the voltage drop on the shared "
+    "ground is not counted.",
+    "Detectors, electronics, modulators and receivers are ideal but for range and resolution.",
+    "Device numbers are public simulated data or engineering defaults, each marked in its card; none is a measurement.",
+)
+
+
+def _assumptions() -> str:
+    return "<h2>Assumptions</h2>\n<ul>\n" + "".join(f"<li>{escape(text)}</li>\n" for text in ASSUMPTIONS) + "</ul>\n"
+
+
 def _network(report: Report) -> str:
     task = report.task
     facts = [("Task", f"average of {task.servers} words of {task.bits} bits, {task.groups} inputs")]
@@ -140,9 +153,7 @@ def _network(report: Report) -> str:
         count = f"{factor.mzis:,} of {factor.mzis_full_svd:,} for full SVD ({factor.ratio:.1%}), weights only"
         facts.append(("MZIs, the paper's convention", count))
         facts.append(("Largest error of a factored matrix", f"{factor.max_error:.2e}"))
-    return "<h2>Network</h2>\n" + _table(
-        ("Quantity", "Value"), [_row(head, _cell(value)) for head, value in facts]
-    )
+    return "<h2>Network</h2>\n" + _table(("Quantity", "Value"), [_row(head, _cell(value)) for head, value in facts])
 
 
 def _files(report: Report) -> str:
@@ -183,7 +194,7 @@ def page(
     if outputs is not None:
         caption = "Every input. Dashed: decision thresholds; circled: the worst point; red: a missed symbol."
         body.append(_figure(outputs, "Outputs against ideal levels", caption))
-    body += [_chip(report), _board(report), _network(report), _files(report)]
+    body += [_chip(report), _assumptions(), _board(report), _network(report), _files(report)]
     return (
         "<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n"
         "<meta name=viewport content='width=device-width, initial-scale=1'>\n"

@@ -37,9 +37,7 @@ def _top_box(layout: kdb.Layout) -> kdb.DBox:
     for cell in layout.top_cells():
         box += cell.dbbox()
     if box.empty():
-        raise ValueError(
-            "gds_path: the layout is empty, there is nothing to draw; was it written to its end?"
-        )
+        raise ValueError("gds_path: the layout is empty, there is nothing to draw; was it written to its end?")
     return box
 
 
@@ -170,9 +168,7 @@ def outputs_plot(outputs: NDArray[np.float64], levels: NDArray[np.float64]) -> b
         raise ValueError("outputs, levels: a value is not finite; only finite values can be drawn")
     columns = min(outputs.shape[1], 4)
     rows = -(-outputs.shape[1] // columns)
-    figure = Figure(
-        figsize=(2.4 + 2.4 * max(columns, 2), 3.2 * rows), layout="constrained", facecolor="white"
-    )
+    figure = Figure(figsize=(2.4 + 2.4 * max(columns, 2), 3.2 * rows), layout="constrained", facecolor="white")
     grid = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel()
     for index, axes in enumerate(grid):
         if index < outputs.shape[1]:

@@ -33,7 +33,9 @@ def summary_table(report: Report) -> Table:
         table.add_row("factor", f"{f.mzis} MZIs (weights only, {f.ratio:.1%} of full SVD), error {f.max_error:.1e}")
     if chip is not None:
         size = f"{chip.width_um / 1e3:.2f} × {chip.height_um / 1e3:.2f} mm"
-        table.add_row("chip", f"{chip.mzis} MZIs, {chip.phase_shifters} heaters, {chip.pads} pads, {chip.fibres} fibres")
+        table.add_row(
+            "chip", f"{chip.mzis} MZIs, {chip.phase_shifters} heaters, {chip.pads} pads, {chip.fibres} fibres"
+        )
         table.add_row("die", f"{size}, {chip.fit}, {chip.power_w:.2f} W, {chip.loss_db:.1f} dB")
     table.add_row("drc", _drc(report))
     table.add_row("lvs", _lvs(report))
@@ -67,11 +69,11 @@ def factor_rows(onn: Onn) -> list[dict[str, Any]]:
     for index, (layer, method) in enumerate(zip(onn.layers, onn.factor, strict=True)):
         out, into = layer.weight.shape
         if method == "svd":
-            paper, meshes, attenuators = svd_mzis(out, into), (into, out), min(out, into)
+            paper, meshes, attenuators = svd_mzis(out, into), [into, out], min(out, into)
             matrix = svd(layer.weight).matrix().real
         else:
             paper = unitary_diagonal_mzis(out, into, method[1])
-            meshes, attenuators = (max(out, into),), out
+            meshes, attenuators = [max(out, into)], out
             matrix = unitary_diagonal(layer.weight, method[1]).matrix()
         slots = [slot for modes in meshes for slot in rectangular_slots(modes)]
         active = sum(not slot.dummy for slot in slots)

@@ -123,12 +123,12 @@ def server_errors(s: Scattering, board: Board, bias: Bias) -> NDArray[np.float64
     """
     first = [neuron for neuron in board.neurons if neuron.layer == 0]
     inputs = [label for row in board.inputs for label in row]
-    response = np.zeros((len(first), len(inputs)))
+    flat = np.zeros((len(first), len(inputs)))
     for sign, labels in ((1.0, [n.plus for n in first]), (-1.0, [n.minus for n in first])):
         weight = np.array([1.0 if sign > 0 else bias.activations[n.label].balance for n in first])
         oscillator = s.between(labels, [board.carrier])[0].conj()
-        response += sign * weight[:, np.newaxis] * 2 * (oscillator * s.between(labels, inputs)[0]).real
-    response = response.reshape(len(first), len(board.inputs), -1)
+        flat += sign * weight[:, np.newaxis] * 2 * (oscillator * s.between(labels, inputs)[0]).real
+    response = flat.reshape(len(first), len(board.inputs), -1)
     mean = response.mean(axis=1, keepdims=True)
     power = np.sum(mean**2, axis=0)
     # a symbol that no neuron looks at has no error either
@@ -140,7 +140,11 @@ def path_loss_db(s: Scattering, board: Board) -> float:
     """Loss in dB from a source fibre to the detector that it reaches best, for the worst source."""
     detectors = [label for n in board.neurons for label in (n.plus, n.minus)]
     detectors += [label for row in board.outputs for label in row]
-    sources = [board.carrier, *(label for row in board.inputs for label in row), *(n.to for n in board.neurons)]
+    sources = [
+        board.carrier,
+        *(label for row in board.inputs for label in row),
+        *(n.to for n in board.neurons),
+    ]
     best = np.max(np.abs(s.between(detectors, sources)[0]) ** 2, axis=0)
     with np.errstate(divide="ignore"):
         return float(np.max(-10 * np.log10(best)))

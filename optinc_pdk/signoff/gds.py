@@ -9,13 +9,7 @@ from pathlib import Path
 
 import klayout.db as kdb
 
-# The first record of a GDS2 stream (HEADER, six bytes, integers) and the magic of OASIS: KLayout would also
-# read DXF, CIF, LEF and others, which are no mask data.
-_MAGIC = (b"\x00\x06\x00\x02", b"%SEMI-OASIS")
-
-
-class GdsError(ValueError):
-    """A layout file that cannot be checked; the message names the file and the reason."""
+from optinc_pdk.extract.gds import read_layout
 
 
 @dataclass(frozen=True)
@@ -55,9 +49,7 @@ class Design:
     def near(self, layer: str, box: kdb.Box) -> kdb.Region:
         """What a layer has inside a box, flat."""
         index = self.layout.layer(*self.layers[layer])
-        return kdb.Region(kdb.RecursiveShapeIterator(self.layout, self.top, index, box, True)) & kdb.Region(
-            box
-        )
+        return kdb.Region(kdb.RecursiveShapeIterator(self.layout, self.top, index, box, True)) & kdb.Region(box)
 
     def region(self, layer: str) -> kdb.Region:
         """A layer as a hierarchical region; treat it as read-only."""
@@ -74,28 +66,11 @@ class Design:
         return self._regions[key]
 
 
-def read_design(path: Path, layers: Mapping[str, tuple[int, int]], threads: int) -> Design:
-    """Read a GDS2 or OASIS file.
+def read_design(path: str | Path, layers: Mapping[str, tuple[int, int]], threads: int) -> Design:
+    """Read a GDS2 or OASIS file for checks.
 
     Raises:
         GdsError: The file is missing, empty, cut off or not a layout, or has no or several top cells.
     """
-    try:
-        with path.open("rb") as stream:
-            head = stream.read(16)
-    except (OSError, ValueError) as fault:
-        raise GdsError(f"{path}: cannot be read ({fault}); check the path") from fault
-    if not head:
-        raise GdsError(f"{path}: the file is empty; write it again")
-    if not head.startswith(_MAGIC):
-        raise GdsError(f"{path}: neither GDS2 nor OASIS; give a layout file")
-    layout = kdb.Layout()
-    try:
-        layout.read(str(path))
-    except RuntimeError as fault:
-        raise GdsError(f"{path}: damaged ({' '.join(str(fault).split())}); write it again") from fault
-    tops = [cell.name for cell in layout.top_cells()]
-    if len(tops) != 1:
-        names = f": {', '.join(tops[:5])}" if tops else ""
-        raise GdsError(f"{path}: has {len(tops)} top cells{names}; a chip has exactly one")
-    return Design(layout, layout.top_cell(), dict(layers), threads)
+    layout, top = read_layout(path)
+    return Design(layout, top, dict(layers), threads)

@@ -80,8 +80,7 @@ def compare(reference: Circuit, extraction: Extraction, process: Process) -> Lvs
     """
     pair = checks.pair(flatten(reference), extraction.circuit, process, symmetries(process))
     differences = [
-        Difference(f"extraction.{fault.kind}", fault.message, "", "", fault.position_um)
-        for fault in extraction.faults
+        Difference(f"extraction.{fault.kind}", fault.message, "", "", fault.position_um) for fault in extraction.faults
     ]
     for check in (
         checks.labels,

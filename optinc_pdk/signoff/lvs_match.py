@@ -47,8 +47,7 @@ class Side:
         self.kind = [circuit.kinds[k].name for k in circuit.kind.tolist()]
         self.optical = [len(circuit.kinds[k].optical) for k in circuit.kind.tolist()]
         self.symmetry = {
-            kind.name: tuple(symmetry.get(kind.name, (tuple(range(len(kind.optical))),)))
-            for kind in circuit.kinds
+            kind.name: tuple(symmetry.get(kind.name, (tuple(range(len(kind.optical))),))) for kind in circuit.kinds
         }
 
     def local(self, port: int) -> tuple[int, int]:

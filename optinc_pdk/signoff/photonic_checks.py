@@ -149,9 +149,7 @@ def pad_size(design: Design, rule: PadSizeRule) -> kdb.Region:
     """Pads too small, and labeled metal that holds no pad."""
     metal, label = rule.layers
     value = design.dbu(rule.value_um)
-    narrow = (
-        pads(design, metal, rule.recognize_um).width_check(value, False, kdb.Metrics.Euclidian).polygons(1)
-    )
+    narrow = pads(design, metal, rule.recognize_um).width_check(value, False, kdb.Metrics.Euclidian).polygons(1)
     # as boxes: KLayout finds no text that is outside an empty region
     texts = kdb.Texts(design.shapes(label)).polygons(design.dbu(MARKER_UM)).interacting(design.region(metal))
     # metal that is exactly as wide as a pad must survive the shrink: half a database unit less each side

@@ -14,9 +14,7 @@ from optinc_pdk.simulate.target import Target
 Floats = NDArray[np.float64]
 
 
-def activations(
-    light: Light, found: tuple[Target, ...], board: Board, process: Process
-) -> dict[str, Activation]:
+def activations(light: Light, found: tuple[Target, ...], board: Board, process: Process) -> dict[str, Activation]:
     """Every neuron's electronics: gain by least squares against the wanted row, offset from what is left
     constant.
 

@@ -77,5 +77,5 @@ def write_scattering(wavelengths_nm: NDArray[np.float64], blocks: list[Scatterin
         arrays[f"blocks.{i}.s"] = block.s
         arrays[f"blocks.{i}.ports"] = np.array(block.labels)
     stream = io.BytesIO()
-    np.savez_compressed(stream, allow_pickle=False, **arrays)  # type: ignore[arg-type]
+    np.savez_compressed(stream, allow_pickle=False, **arrays)
     write_atomic(Path(path), stream.getvalue())

@@ -52,9 +52,7 @@ class Problem:
     def heaters(self, layer: int) -> Ints:
         """Heaters of one layer; the trims of the preprocessing belong to the first."""
         prefixes = (f"l{layer}_", "trim_") if layer == 0 else (f"l{layer}_",)
-        return np.array(
-            [i for label, i in self.channel.items() if label.startswith(prefixes)], dtype=np.int64
-        )
+        return np.array([i for label, i in self.channel.items() if label.startswith(prefixes)], dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,10 +87,10 @@ def align_oscillators(problem: Problem, light: Light, phases: Floats) -> Floats:
     turned = phases.copy()
     channel = problem.channel
     for target in problem.targets[:-1]:
-        inputs, plus, minus = light.at(target.inputs), light.at(target.plus), light.at(target.minus)
+        p_c, p = light.to(target.plus, target)
+        n_c, n = light.to(target.minus, target)
         balance = linear(light, target).balance[:, np.newaxis]
-        added = light.s[plus, light.carrier].conj()[:, np.newaxis] * light.s[np.ix_(plus, inputs)]
-        taken = light.s[minus, light.carrier].conj()[:, np.newaxis] * light.s[np.ix_(minus, inputs)]
+        added, taken = p_c.conj()[:, np.newaxis] * p, n_c.conj()[:, np.newaxis] * n
         turn = np.angle(((added - balance * taken) * target.weight).sum(axis=1))
         for row, angle in enumerate(turn.tolist()):
             turned[channel[f"l{target.index}_lo_r{row}"]] += angle

@@ -56,9 +56,7 @@ def heaters(circuit: Circuit, instances: NDArray[np.int64], device: str, process
     """
     for column in ("resistance_ohm", "wire_ohm"):
         if column not in circuit.settings:
-            raise ValueError(
-                f"circuit {circuit.name!r} has no column {column!r}; extract it from a layout first"
-            )
+            raise ValueError(f"circuit {circuit.name!r} has no column {column!r}; extract it from a layout first")
     return Heater(
         power_pi_w=process.device(device).parameter("power_pi_w"),
         resistance_ohm=circuit.settings["resistance_ohm"][instances],
@@ -83,9 +81,7 @@ def _from_codes(structure: Structure, bias: Bias, process: Process) -> Floats:
     return phases
 
 
-def _by_heater(
-    structure: Structure, wanted: Floats, labels: tuple[str, ...], unbiased: float | None
-) -> Floats:
+def _by_heater(structure: Structure, wanted: Floats, labels: tuple[str, ...], unbiased: float | None) -> Floats:
     unknown = sorted(set(labels) - set(structure.channel))
     if unknown:
         raise NetlistError(

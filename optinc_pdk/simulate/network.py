@@ -54,9 +54,7 @@ class _Layer:
     source: slice
 
 
-def transmit(
-    symbols: ArrayLike, scattering: Scattering, board: Board, bias: Bias, wavelength: int = 0
-) -> Reception:
+def transmit(symbols: ArrayLike, scattering: Scattering, board: Board, bias: Bias, wavelength: int = 0) -> Reception:
     """Send symbols through chip and board.
 
     Args:
@@ -97,9 +95,7 @@ def transmit(
     return Reception(received, levels, tuple(peaks), saturated)
 
 
-def _layers(
-    scattering: Scattering, board: Board, bias: Bias, sources: list[str], wavelength: int
-) -> list[_Layer]:
+def _layers(scattering: Scattering, board: Board, bias: Bias, sources: list[str], wavelength: int) -> list[_Layer]:
     layers = []
     first = len(sources) - len(board.neurons)
     for index in range(board.layers - 1):

@@ -92,9 +92,7 @@ def program(
         start_error=before,
         error=errors(problem, fitted.light),
         driven_error=errors(problem, light),
-        worst_error=np.array(
-            [np.abs(residual(linear(light, t).coefficient, t)).max() for t in problem.targets]
-        ),
+        worst_error=np.array([np.abs(residual(linear(light, t).coefficient, t)).max() for t in problem.targets]),
     )
 
 
@@ -115,9 +113,7 @@ def _refuse_shared_channels(structure: Structure) -> None:
             raise NetlistError(f"heater of {name!r} has no labelled pad and ground; it cannot be programmed")
         if label in seen:
             other = structure.circuit.instances[structure.heater[seen[label]]]
-            raise NetlistError(
-                f"heaters of {other!r} and {name!r} share channel {label!r}; give each its own"
-            )
+            raise NetlistError(f"heaters of {other!r} and {name!r} share channel {label!r}; give each its own")
         seen[label] = i
 
 

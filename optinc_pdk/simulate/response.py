@@ -23,25 +23,31 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Light:
-    """A solved chip seen from all fibres of interest.
+    """A solved chip lit by all its sources: carrier and modulators.
 
     Attributes:
         solution: The solved chip.
-        place: Fibre label to position in the other attributes.
-        s: (fibres, fibres) S between them.
-        heated: (H, 2, fibres) fields at the heaters.
-        carrier: Position of the carrier's fibre.
+        column: Source label to column.
+        s: (fibres, sources) S to all fibres.
+        near: (H, 2, sources) fields at the heaters.
+        carrier: Label of the carrier's fibre.
     """
 
     solution: Solution
-    place: dict[str, int]
+    column: dict[str, int]
     s: Complexes
-    heated: Complexes
-    carrier: int
+    near: Complexes
+    carrier: str
 
-    def at(self, labels: tuple[str, ...]) -> NDArray[np.int64]:
-        """Positions of labels."""
-        return np.array([self.place[label] for label in labels], dtype=np.int64)
+    def sources(self, target: Target) -> NDArray[np.int64]:
+        """Columns of the carrier and of a layer's inputs."""
+        return np.array([self.column[label] for label in (self.carrier, *target.inputs)], dtype=np.int64)
+
+    def to(self, detectors: tuple[str, ...], target: Target) -> tuple[Complexes, Complexes]:
+        """S to some detectors from the carrier, (detectors,), and from a layer's inputs, (detectors, J)."""
+        rows = self.solution.structure.fibres(detectors)
+        s = self.s[np.ix_(rows, self.sources(target))]
+        return s[:, 0], s[:, 1:]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,13 +66,11 @@ class Linear:
 
 
 def look(solution: Solution, board: Board, found: tuple[Target, ...]) -> Light:
-    """Solve for the light of every source and detector."""
-    labels = [board.carrier]
-    for target in found:
-        labels += [*target.inputs, *target.plus, *target.minus]
+    """Solve for the light of every source."""
+    labels = [board.carrier, *(label for target in found for label in target.inputs)]
     fields = solution.fields(labels)
-    s = solution.s(fields)[solution.structure.fibres(labels)]
-    return Light(solution, {label: i for i, label in enumerate(labels)}, s, solution.at_heaters(fields), 0)
+    column = {label: i for i, label in enumerate(labels)}
+    return Light(solution, column, solution.s(fields), solution.at_heaters(fields), board.carrier)
 
 
 def linear(light: Light, target: Target, balance: Floats | None = None) -> Linear:
@@ -77,12 +81,10 @@ def linear(light: Light, target: Target, balance: Floats | None = None) -> Linea
         target: The layer.
         balance: (rows,) ρ of the neurons; by least squares of the quadratic terms where left out.
     """
-    inputs, plus, minus = light.at(target.inputs), light.at(target.plus), light.at(target.minus)
-    p = light.s[np.ix_(plus, inputs)]
+    p_c, p = light.to(target.plus, target)
     if target.last:
-        return Linear(p, np.zeros(plus.size), np.zeros(plus.size))
-    n = light.s[np.ix_(minus, inputs)]
-    p_c, n_c = light.s[plus, light.carrier], light.s[minus, light.carrier]
+        return Linear(p, np.zeros(p_c.size), np.zeros(p_c.size))
+    n_c, n = light.to(target.minus, target)
     rho = _balance(p, n) if balance is None else balance
     mixed = p_c.conj()[:, np.newaxis] * p - (rho * n_c.conj())[:, np.newaxis] * n
     return Linear(2.0 * mixed.real, rho, np.abs(p_c) ** 2 - rho * np.abs(n_c) ** 2)
@@ -120,34 +122,39 @@ def residual(coefficient: Complexes | Floats, target: Target) -> Floats:
 
 
 def jacobian(light: Light, target: Target, heaters: NDArray[np.int64]) -> Floats:
-    """d residual / d phase, (residuals, heaters), rows' factors taken out to first order."""
-    slope = _slopes(light, target, heaters)
-    scales = row_scales(linear(light, target).coefficient, target)
-    slope = slope / (scales[:, np.newaxis] * np.linalg.norm(target.mesh_weight, 2))
+    """d residual / d phase at fixed balance, (residuals, heaters).
+
+    With c = <R, W> / |W|² per row, d(R/c) = (dR - R/c · <dR, W> / |W|²) / c.
+    """
+    seen = linear(light, target)
+    scales = row_scales(seen.coefficient, target)[:, np.newaxis]
+    slope = _slopes(light, target, seen.balance, heaters)
     weight = _rows(target)
     power = (weight**2).sum(axis=1)
     along = np.einsum("hkj,kj->hk", slope, weight) / np.where(power == 0.0, 1.0, power)
-    slope = np.where(target.lit, slope - along[..., np.newaxis] * weight, 0.0)
+    slope = (slope - along[..., np.newaxis] * (seen.coefficient / scales)) / scales
+    slope = np.where(target.lit, slope, 0.0) / np.linalg.norm(target.mesh_weight, 2)
     return _real(slope).reshape(heaters.size, -1).T
 
 
-def _slopes(light: Light, target: Target, heaters: NDArray[np.int64]) -> Complexes | Floats:
-    """d coefficient / d phase, (heaters, rows, J), at fixed balance."""
-    inputs, plus, minus = light.at(target.inputs), light.at(target.plus), light.at(target.minus)
-    sources = np.concatenate([[light.carrier], inputs])
-    solution, near = light.solution, light.heated[heaters]
-    dp = solution.derivative(near[:, :, plus], near[:, :, sources], heaters)
+def _slopes(light: Light, target: Target, balance: Floats, heaters: NDArray[np.int64]) -> Complexes | Floats:
+    """d coefficient / d phase, (heaters, rows, J)."""
+    solution = light.solution
+    into = light.near[heaters][:, :, light.sources(target)]
+
+    def change(detectors: tuple[str, ...]) -> Complexes:
+        out = solution.at_heaters(solution.fields(detectors))[heaters]
+        return solution.derivative(out, into, heaters)
+
+    def mixed(detectors: tuple[str, ...]) -> Floats:
+        s_c, s = light.to(detectors, target)
+        d = change(detectors)
+        both: Floats = 2.0 * (d[..., :1].conj() * s + s_c.conj()[:, np.newaxis] * d[..., 1:]).real
+        return both
+
     if target.last:
-        return dp[..., 1:]
-    dn = solution.derivative(near[:, :, minus], near[:, :, sources], heaters)
-    rho = linear(light, target).balance
-
-    def mixed(d: Complexes, detectors: NDArray[np.int64]) -> Floats:
-        s, s_c = light.s[np.ix_(detectors, inputs)], light.s[detectors, light.carrier]
-        change: Floats = 2.0 * (d[..., :1].conj() * s + s_c.conj()[:, np.newaxis] * d[..., 1:]).real
-        return change
-
-    difference: Floats = mixed(dp, plus) - rho[:, np.newaxis] * mixed(dn, minus)
+        return change(target.plus)[..., 1:]
+    difference: Floats = mixed(target.plus) - balance[:, np.newaxis] * mixed(target.minus)
     return difference
 
 

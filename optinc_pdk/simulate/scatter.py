@@ -73,7 +73,7 @@ class Solution:
         Raises:
             NetlistError: The circuit has no such fibre.
         """
-        entry = self.structure.fibre[self.structure.fibres(tuple(labels))]
+        entry = self.structure.fibre[self.structure.fibres(labels)]
         light = np.zeros((self.structure.ports, entry.size), dtype=np.complex128, order="F")
         light[entry, np.arange(entry.size)] = 1.0
         fields: Complexes = self.factors.solve(light)

@@ -54,9 +54,7 @@ class _Modes:
 
     def mesh(self, name: str, mesh: Mesh) -> None:
         """Send the modes through a mesh, setting its heaters."""
-        theta = {
-            (c, r): i for i, (c, r) in enumerate(zip(mesh.column.tolist(), mesh.row.tolist(), strict=True))
-        }
+        theta = {(c, r): i for i, (c, r) in enumerate(zip(mesh.column.tolist(), mesh.row.tolist(), strict=True))}
         for slot in rectangular_slots(mesh.modes):
             if slot.dummy:
                 self._dummy(slot.row)
@@ -74,9 +72,7 @@ class _Modes:
         other = walk.bar(walk.cross(first))
         for path, port in ((upper, first), (lower, other)):
             if path is not None and path.port != port:
-                raise ValueError(
-                    f"light of mode {row} does not reach the MZI of channel {name}_phi by its own arm"
-                )
+                raise ValueError(f"light of mode {row} does not reach the MZI of channel {name}_phi by its own arm")
         heated, plain = walk.follow(walk.bar(first)), walk.follow(walk.cross(first))
         above = self.error[row] + _phase(upper)
         below = self.error[row + 1] + _phase(lower)
@@ -92,9 +88,7 @@ class _Modes:
             path = walk.follow(port)
             if walk.ends(path.port) == 4 and inner in walk.follow(walk.bar(path.port)).heaters:
                 return path.port
-        raise ValueError(
-            f"channels {name}_phi and {name}_theta do not heat one MZI; the circuit is not this network's"
-        )
+        raise ValueError(f"channels {name}_phi and {name}_theta do not heat one MZI; the circuit is not this network's")
 
     def _dummy(self, row: int) -> None:
         path = self.arrive(row)
@@ -127,9 +121,7 @@ class _Modes:
             self.ends[row] = walk.bar(heated.port)
 
 
-def start_layer(
-    walker: Walker, channel: dict[str, int], board: Board, target: Target, phases: Floats
-) -> None:
+def start_layer(walker: Walker, channel: dict[str, int], board: Board, target: Target, phases: Floats) -> None:
     """Write one layer's starting phases, all but those of its local oscillators.
 
     Args:
@@ -205,9 +197,7 @@ def _input(modes: _Modes, board: Board, layer: int, row: int) -> Path:
     for server, path in enumerate(paths):
         trim = modes.heater(f"trim_s{server}_m{row}")
         if path.port != paths[0].port or trim not in path.heaters:
-            raise ValueError(
-                f"symbol {row} of server {server} does not reach the others' coupler through its trim"
-            )
+            raise ValueError(f"symbol {row} of server {server} does not reach the others' coupler through its trim")
         # Stronger servers are turned away to either side, so that what is in phase is equal.
         tilt = float(np.arccos(weakest / abs(path.transmission)))
         modes.phases[trim] = (tilt if server % 2 else -tilt) - _phase(path) + _phase(paths[0])

@@ -11,6 +11,7 @@ light that enters at fibres.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,7 +72,7 @@ class Structure:
         """Number of optical ports."""
         return int(self.partner.size)
 
-    def fibres(self, labels: tuple[str, ...] | list[str]) -> Ints:
+    def fibres(self, labels: Sequence[str]) -> Ints:
         """Positions of fibre labels within ``labels``.
 
         Raises:
@@ -141,9 +142,7 @@ def _devices(flat: Circuit, number: Ints) -> tuple[Devices, ...]:
     return tuple(groups)
 
 
-def _refuse_open_ports(
-    flat: Circuit, ports: Ints, partner: Ints, labels: tuple[str, ...], fibre: Ints
-) -> None:
+def _refuse_open_ports(flat: Circuit, ports: Ints, partner: Ints, labels: tuple[str, ...], fibre: Ints) -> None:
     inside = partner != UNCONNECTED
     for label, port in zip(labels, fibre.tolist(), strict=True):
         if inside[port]:

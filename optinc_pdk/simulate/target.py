@@ -83,8 +83,7 @@ def targets(onn: Onn, board: Board) -> tuple[Target, ...]:
             Target(
                 index=index,
                 inputs=inputs,
-                plus=tuple(n.plus for n in mine)
-                or tuple(label for server in board.outputs for label in server),
+                plus=tuple(n.plus for n in mine) or tuple(label for server in board.outputs for label in server),
                 minus=tuple(n.minus for n in mine),
                 weight=weight,
                 bias=above * layer.bias,
@@ -101,9 +100,7 @@ def _sources(board: Board, index: int, mesh_weight: Floats) -> tuple[tuple[str, 
     if index:
         return tuple(neuron.to for neuron in board.neurons if neuron.layer == index - 1), mesh_weight
     servers = len(board.inputs)
-    return tuple(label for server in board.inputs for label in server), np.tile(
-        mesh_weight / servers, servers
-    )
+    return tuple(label for server in board.inputs for label in server), np.tile(mesh_weight / servers, servers)
 
 
 def _matrix(onn: Onn, index: int) -> Floats:
@@ -124,14 +121,10 @@ def _hidden_scales(onn: Onn) -> list[Floats]:
 def _check_board(onn: Onn, board: Board) -> None:
     task = onn.task
     if task.full_scale != TOP_LEVEL:
-        raise ValueError(
-            f"the task has groups of {task.group_symbols} symbols; a board sends one symbol per input"
-        )
+        raise ValueError(f"the task has groups of {task.group_symbols} symbols; a board sends one symbol per input")
     shape = (len(board.inputs), len(board.inputs[0]))
     if shape != (task.servers, task.symbols):
-        raise ValueError(
-            f"the board has (servers, symbols) = {shape}, the task ({task.servers}, {task.symbols})"
-        )
+        raise ValueError(f"the board has (servers, symbols) = {shape}, the task ({task.servers}, {task.symbols})")
     for index, layer in enumerate(onn.layers[:-1]):
         count = sum(neuron.layer == index for neuron in board.neurons)
         if count != layer.outputs:

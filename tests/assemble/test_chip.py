@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +22,7 @@ PROCESS = load_process()
 def network(servers: int, widths: tuple[int, ...], factor: tuple[object, ...] = ()) -> Onn:
     """A network of the given widths; the circuit depends on nothing else."""
     rng = np.random.default_rng(0)
-    layers = tuple(
-        Layer(rng.normal(size=(b, a)), rng.normal(size=b)) for a, b in zip(widths, widths[1:], strict=False)
-    )
+    layers = tuple(Layer(rng.normal(size=(b, a)), rng.normal(size=b)) for a, b in pairwise(widths))
     symbols = widths[-1]
     return Onn(layers, Averaging(2 * symbols, servers, symbols), factor)  # type: ignore[arg-type]
 
@@ -34,10 +33,7 @@ def networks(draw: st.DrawFn) -> Onn:
     symbols = draw(st.sampled_from((1, 2, 4)))
     hidden = draw(st.lists(st.integers(1, 7), min_size=1, max_size=3))
     widths = (symbols, *hidden, symbols)
-    factor = [
-        draw(st.sampled_from(("svd", ("approx", a)))) if a == b else "svd"
-        for a, b in zip(widths, widths[1:], strict=False)
-    ]
+    factor = [draw(st.sampled_from(("svd", ("approx", a)))) if a == b else "svd" for a, b in pairwise(widths)]
     return network(draw(st.integers(2, 5)), widths, tuple(factor))
 
 
@@ -214,7 +210,7 @@ def test_all_paths_through_a_mesh_pass_equally_many_couplers() -> None:
 def test_what_has_no_circuit_yet_is_refused(
     task: Averaging, widths: tuple[int, ...], factor: tuple[object, ...], reason: str
 ) -> None:
-    layers = tuple(Layer(np.ones((b, a)), np.zeros(b)) for a, b in zip(widths, widths[1:], strict=False))
+    layers = tuple(Layer(np.ones((b, a)), np.zeros(b)) for a, b in pairwise(widths))
     with pytest.raises(ValueError, match=reason):
         assemble(Onn(layers, task, factor), PROCESS, "chip")  # type: ignore[arg-type]
 

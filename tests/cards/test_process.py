@@ -10,7 +10,7 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from optinc_pdk.cards import CardError, Process, Quantity, load_process
+from optinc_pdk.cards import DEFAULT_PROCESS, CardError, Process, Quantity, load_process
 from optinc_pdk.cards.process import components_folder
 
 PROCESSES = sorted(path.parent.name for path in components_folder().glob("*/process.yml"))
@@ -56,6 +56,7 @@ def test_every_process_loads_and_its_name_is_its_folders(name: str) -> None:
     process = load_process(name)
     assert process.name == name
     assert process is load_process(name)
+    assert load_process() is load_process(DEFAULT_PROCESS)
     assert len(set(process.gds_layers.values())) == len(process.layers)
     assert {die.fit for die in process.dies} == {"fits one die", "fits one reticle"}
 
@@ -121,9 +122,21 @@ MMI = "devices/mmi2x2.yml"
         ("process.yml", WIDTH, WIDTH.replace("0.45", "1" + "0" * 400), "guide.width_um", "no finite number"),
         ("process.yml", WIDTH, WIDTH.replace("0.45", "0"), "guide.width_um", "must be above 0"),
         ("process.yml", WIDTH, WIDTH.replace("0.45", "-1"), "guide.width_um", "must be above 0"),
-        ("process.yml", WIDTH, WIDTH.replace("0.45", "'0.45'"), "guide.width_um", "'0.45' is no finite number"),
+        (
+            "process.yml",
+            WIDTH,
+            WIDTH.replace("0.45", "'0.45'"),
+            "guide.width_um",
+            "'0.45' is no finite number",
+        ),
         ("process.yml", WIDTH, WIDTH.replace("0.45", "true"), "guide.width_um", "True is no finite number"),
-        ("process.yml", WIDTH, WIDTH.replace("cornerstone", "rumour"), "guide.width_um", "'rumour' is not under"),
+        (
+            "process.yml",
+            WIDTH,
+            WIDTH.replace("cornerstone", "rumour"),
+            "guide.width_um",
+            "'rumour' is not under",
+        ),
         ("process.yml", WIDTH, WIDTH.replace("cornerstone", "''"), "guide.width_um", "'' is no key of"),
         ("process.yml", WIDTH, "width_um: 0.45", "guide.width_um", "expected {value: number, source: key}"),
         ("process.yml", WIDTH, "width_um: {value: 0.45}", "guide.width_um", "expected {value: number"),
@@ -137,15 +150,33 @@ MMI = "devices/mmi2x2.yml"
         ("process.yml", "fit: fits one die", "fit: fits", "dies.0.fit", "'fits one die'"),
         ("process.yml", "gds: [3, 0]", "gds: [3]", "layers.core.gds", "Field required"),
         ("process.yml", "gds: [3, 0]", "gds: core", "layers.core.gds", "valid tuple"),
-        ("process.yml", "loss_db_per_cm: {value: 3.0", "loss_db_per_cm: {value: -3.0", "guide.loss_db", "below 0"),
+        (
+            "process.yml",
+            "loss_db_per_cm: {value: 3.0",
+            "loss_db_per_cm: {value: -3.0",
+            "guide.loss_db",
+            "below 0",
+        ),
         ("process.yml", "guide:", "guides:", "guide", "Field required"),
         (MMI, LOSS, LOSS.replace("0.3", ".nan"), "model.parameters.loss_db", "nan is no finite number"),
-        (MMI, LOSS, LOSS.replace("cspdk", "rumour"), "model.parameters.loss_db", "'rumour' is not under 'sources'"),
+        (
+            MMI,
+            LOSS,
+            LOSS.replace("cspdk", "rumour"),
+            "model.parameters.loss_db",
+            "'rumour' is not under 'sources'",
+        ),
         (MMI, LOSS, f"{LOSS}\n    {LOSS}", "loss_db", "duplicate key"),
         (MMI, "schema: 1", "schema: 1\nextra: 1", "extra", "Extra inputs"),
-        (MMI, "ports: {optical: [o1, o2, o3, o4]}", "ports: {optical: [o1, o2, o3, 4]}", "ports.optical.3", "string"),
+        (
+            MMI,
+            "ports: {optical: [o1, o2, o3, o4]}",
+            "ports: {optical: [o1, o2, o3, 4]}",
+            "ports.optical.3",
+            "string",
+        ),
         (MMI, "ports: {optical: [o1, o2, o3, o4]}\n", "", "ports", "Field required"),
-        (MMI, "model:", "modell:", "model", "Field required"),
+        (MMI, "model:", "models:", "model", "Field required"),
         (MMI, "sources:", "sources: []\nold:", "sources", "valid dictionary"),
         (MMI, "sources:", "sources: &a {b: *a}\nold:", "mmi2x2.yml", "aliases are not allowed"),
         (MMI, "sources:", "sources: [\nold:", "mmi2x2.yml", "not valid YAML"),
@@ -180,13 +211,13 @@ def test_a_card_under_another_devices_name_is_refused(folder: Path) -> None:
 
 
 def test_an_unknown_process_says_what_there_is() -> None:
-    with pytest.raises(CardError, match="no process 'gold': give one of .*soi220.* or a folder"):
+    with pytest.raises(CardError, match=r"no process 'gold': give one of .*soi220.* or a folder"):
         load_process("gold")
 
 
 def test_unknown_devices_and_parameters_say_what_there_is() -> None:
     process = load_process()
-    with pytest.raises(CardError, match="has no device 'laser'; it has .*mmi2x2"):
+    with pytest.raises(CardError, match=r"has no device 'laser'; it has .*mmi2x2"):
         process.device("laser")
     with pytest.raises(CardError, match="'mmi2x2': geometry has no 'color'; it has width_um"):
         process.device("mmi2x2").size("color")

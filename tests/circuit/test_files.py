@@ -12,7 +12,16 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from optinc_pdk.circuit import Board, Builder, Circuit, Kind, NetlistError, Neuron, read_netlist, write_netlist
+from optinc_pdk.circuit import (
+    Board,
+    Builder,
+    Circuit,
+    Kind,
+    NetlistError,
+    Neuron,
+    read_netlist,
+    write_netlist,
+)
 from optinc_pdk.circuit.files import composite_kind
 
 NAMES = st.text("abcxyz_019éß'\"#:-", min_size=1, max_size=6)
@@ -162,10 +171,19 @@ def drop(*keys: Any) -> Callable[[dict[str, Any]], None]:
         (drop("name"), "KeyError 'name'"),
         (put("instances", [1]), "not a netlist"),
         (put("instances", "f0", "component", "laser"), "'f0': unknown component 'laser'; known: cell, fibre"),
-        (put("instances", "f0", "settings", {"a": float("nan")}), "'f0': setting a is nan, expected a finite"),
-        (put("instances", "f0", "settings", {"a": float("inf")}), "'f0': setting a is inf, expected a finite"),
+        (
+            put("instances", "f0", "settings", {"a": float("nan")}),
+            "'f0': setting a is nan, expected a finite",
+        ),
+        (
+            put("instances", "f0", "settings", {"a": float("inf")}),
+            "'f0': setting a is inf, expected a finite",
+        ),
         (put("instances", "f0", "settings", {"a": "1"}), "'f0': setting a is '1', expected a finite number"),
-        (put("instances", "f0", "settings", {"a": True}), "'f0': setting a is True, expected a finite number"),
+        (
+            put("instances", "f0", "settings", {"a": True}),
+            "'f0': setting a is True, expected a finite number",
+        ),
         (put("instances", "f0", "settings", {"a": 10**400}), "not a netlist.*OverflowError"),
         (put("nets", 0, "p1", "f9,o1"), "no port 'f9,o1'"),
         (put("nets", 0, "p1", "c,o2"), "optical port used twice"),
@@ -174,11 +192,20 @@ def drop(*keys: Any) -> Callable[[dict[str, Any]], None]:
         (put("ports", "l0", "f1,o1"), "optical port f1,o1 used twice"),
         (put("ports", "l0", "f0,o9"), "no port 'f0,o9'"),
         (put("info", "components", "fibre", "optical", ["o1", "o1"]), "ports o1, o1: one is there twice"),
-        (put("info", "cells", "cell", "name", "other"), "cell 'cell' is named 'other' inside; give it one name"),
-        (put("info", "cells", "cell", "instances", "x", "component", "nothing"), "unknown component 'nothing'"),
+        (
+            put("info", "cells", "cell", "name", "other"),
+            "cell 'cell' is named 'other' inside; give it one name",
+        ),
+        (
+            put("info", "cells", "cell", "instances", "x", "component", "nothing"),
+            "unknown component 'nothing'",
+        ),
         (put("info", "grid", "f0", ["s", 1]), "not a netlist.*IndexError"),
         (put("info", "grid", "f0", ["s", 10**30, 0]), "not a netlist.*OverflowError"),
-        (put("info", "board", "carrier", "l9"), "the board names fibre 'l9', which the circuit does not have"),
+        (
+            put("info", "board", "carrier", "l9"),
+            "the board names fibre 'l9', which the circuit does not have",
+        ),
         (put("info", "board", "carrier", "l1"), "the board uses fibres twice: l1"),
         (put("info", "board", "neurons", 0, "to", "l8"), "the board names fibre 'l8'"),
         (put("info", "board", "neurons", 0, "colour", "red"), "not a netlist.*colour"),

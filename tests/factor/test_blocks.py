@@ -22,14 +22,10 @@ def paper(piece: np.ndarray) -> np.ndarray:
 def test_whole_blocks_are_the_papers(down: int, across: int, size: int, seed: int) -> None:
     matrix = np.random.default_rng(seed).normal(size=(down * size, across * size))
     factor = unitary_diagonal(matrix, size)
-    expected = np.block(
-        [[paper(piece) for piece in np.split(band, across, axis=1)] for band in np.split(matrix, down)]
-    )
+    expected = np.block([[paper(piece) for piece in np.split(band, across, axis=1)] for band in np.split(matrix, down)])
     np.testing.assert_allclose(factor.matrix(), expected, atol=1e-10)
     assert len(factor.unitary) == down * across
-    np.testing.assert_allclose(
-        factor.error, np.linalg.norm(matrix - expected) / np.linalg.norm(matrix), atol=1e-12
-    )
+    np.testing.assert_allclose(factor.error, np.linalg.norm(matrix - expected) / np.linalg.norm(matrix), atol=1e-12)
 
 
 @settings(max_examples=60, deadline=None)

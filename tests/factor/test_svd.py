@@ -24,9 +24,7 @@ def weights(rows: int, columns: int, rank: int, seed: int, is_complex: bool = Fa
     st.booleans(),
     st.sampled_from([1e-300, 1e-8, 1.0, 1e9, 1e250]),
 )
-def test_factors_give_the_matrix(
-    rows: int, columns: int, rank: int, seed: int, is_complex: bool, size: float
-) -> None:
+def test_factors_give_the_matrix(rows: int, columns: int, rank: int, seed: int, is_complex: bool, size: float) -> None:
     matrix = size * weights(rows, columns, rank, seed, is_complex)
     factor = svd(matrix)
     assert np.max(np.abs(factor.matrix() - matrix)) <= 1e-13 * factor.scale

@@ -44,9 +44,7 @@ def test_splitter(loss_db, imbalance, reflection_db):
 
 @given(LOSSES, st.floats(5.0, 80.0), st.floats(1540.0, 1560.0), REFLECTIONS)
 def test_grating_coupler(loss_db, bandwidth_nm, center_nm, reflection_db):
-    assert_reciprocal_and_passive(
-        grating_coupler(WAVELENGTHS, loss_db, bandwidth_nm, center_nm, reflection_db), 2
-    )
+    assert_reciprocal_and_passive(grating_coupler(WAVELENGTHS, loss_db, bandwidth_nm, center_nm, reflection_db), 2)
     edges = np.array([center_nm - bandwidth_nm / 2, center_nm, center_nm + bandwidth_nm / 2])
     power = np.abs(grating_coupler(edges, loss_db, bandwidth_nm, center_nm, reflection_db)[:, 1, 0]) ** 2
     assert power == pytest.approx(10 ** (-loss_db / 10) * np.array([0.5, 1.0, 0.5]))

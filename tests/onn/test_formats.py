@@ -51,9 +51,7 @@ def refused(path: Path, *parts: str, **task: Any) -> None:
         assert part in str(caught.value)
 
 
-def test_safetensors_of_torch_load_identically(
-    onn: Onn, sequential: torch.nn.Sequential, tmp_path: Path
-) -> None:
+def test_safetensors_of_torch_load_identically(onn: Onn, sequential: torch.nn.Sequential, tmp_path: Path) -> None:
     path = tmp_path / "weights.safetensors"
     save_file(sequential.state_dict(), path)
     same(Onn.load(path, **TASK), onn)

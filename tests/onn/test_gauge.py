@@ -37,9 +37,7 @@ def test_gauge_keeps_the_function_and_scales_signals_to_one(seed: int) -> None:
     np.testing.assert_allclose(gauged.forward(points), onn.forward(points), atol=1e-9)
     np.testing.assert_array_equal(gauged.scales[0], [3.0, 3.0])
     signal = points / 3.0
-    for layer, kept, scale, raw in zip(
-        gauged.layers[:-1], gauged.kept, gauged.scales[1:], hidden, strict=True
-    ):
+    for layer, kept, scale, raw in zip(gauged.layers[:-1], gauged.kept, gauged.scales[1:], hidden, strict=True):
         signal = np.maximum(signal @ layer.weight.T + layer.bias, 0.0)
         np.testing.assert_allclose(signal.max(axis=0), 1.0)
         np.testing.assert_allclose(signal * scale, raw[:, kept], atol=1e-9)
@@ -90,9 +88,7 @@ def test_tolerance_draws_the_matrix_error_of_the_architecture() -> None:
     # 2 ε G. Level 3 has no upper threshold, and level 0 carries no error.
     epsilon = 0.25
     noise = np.random.default_rng(0).standard_normal(200_000) * epsilon
-    expected = np.mean(
-        [1.0, np.mean(abs(noise) < 0.5), np.mean(abs(2 * noise) < 0.5), np.mean(3 * noise > -0.5)]
-    )
+    expected = np.mean([1.0, np.mean(abs(noise) < 0.5), np.mean(abs(2 * noise) < 0.5), np.mean(3 * noise > -0.5)])
     assert tolerance(onn, epsilon, draws=4000) == pytest.approx(expected, abs=0.015)
 
 

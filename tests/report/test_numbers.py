@@ -55,9 +55,7 @@ def test_stage_not_reached_is_null_and_named(numbers: dict[str, Any]) -> None:
         ("chip", None, "chip: not run"),
     ],
 )
-def test_pass_with_a_failed_check_is_refused(
-    numbers: dict[str, Any], stage: str, found: object, said: str
-) -> None:
+def test_pass_with_a_failed_check_is_refused(numbers: dict[str, Any], stage: str, found: object, said: str) -> None:
     with pytest.raises(ValueError, match=f"'pass' contradicts .*{said}"):
         Report.model_validate(numbers | {stage: found})
     report = Report.model_validate(numbers | {stage: found, "verdict": "fail"})

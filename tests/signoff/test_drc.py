@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from optinc_pdk.cards import load_process
-from optinc_pdk.signoff.drc import CHECKS, DrcResult, GdsError, run_drc
+from optinc_pdk.extract import GdsError
+from optinc_pdk.signoff.drc import CHECKS, DrcResult, run_drc
 from optinc_pdk.signoff.lyrdb import write_lyrdb
 
 PROCESS = load_process()
@@ -44,12 +45,8 @@ class Drawing:
         count = max(2, round(64 * abs(stop - start) / 90))
         turns = np.radians(np.linspace(start, stop, count + 1))
         rays = [(math.cos(t), math.sin(t)) for t in turns]
-        outer = [
-            (center[0] + (radius + GUIDE / 2) * x, center[1] + (radius + GUIDE / 2) * y) for x, y in rays
-        ]
-        inner = [
-            (center[0] + (radius - GUIDE / 2) * x, center[1] + (radius - GUIDE / 2) * y) for x, y in rays
-        ]
+        outer = [(center[0] + (radius + GUIDE / 2) * x, center[1] + (radius + GUIDE / 2) * y) for x, y in rays]
+        inner = [(center[0] + (radius - GUIDE / 2) * x, center[1] + (radius - GUIDE / 2) * y) for x, y in rays]
         self.polygon(layer, outer + inner[::-1])
 
     def text(self, layer: str, string: str, x: int, y: int) -> None:
@@ -489,9 +486,7 @@ def test_kinks_in_a_guide_are_bends(tmp_path: Path) -> None:
     for slope, faults in ((0.03, 0), (0.1, 1)):
         points = [(-30_000.0, 0.0), (0.0, 0.0), (30_000.0, 30_000.0 * slope)]
         line = kdb.Polygon(kdb.DPath([kdb.DPoint(*point) for point in points], GUIDE).polygon())
-        assert (
-            violations(tmp_path, "core.bend_radius", lambda d, p=line: d.shapes("core").insert(p)) == faults
-        )
+        assert violations(tmp_path, "core.bend_radius", lambda d, p=line: d.shapes("core").insert(p)) == faults
 
 
 def centers(radius: float, turn: float) -> list[tuple[float, float]]:

@@ -23,12 +23,8 @@ def with_parameters(process, **changes):
     """The process with model parameters changed in every device that has them."""
     devices = {}
     for name, device in process.devices.items():
-        parameters = {
-            key: Quantity(changes.get(key, value), "test") for key, value in device.model.parameters.items()
-        }
-        devices[name] = device.model_copy(
-            update={"model": device.model.model_copy(update={"parameters": parameters})}
-        )
+        parameters = {key: Quantity(changes.get(key, value), "test") for key, value in device.model.parameters.items()}
+        devices[name] = device.model_copy(update={"model": device.model.model_copy(update={"parameters": parameters})})
     return process.model_copy(update={"devices": devices})
 
 

@@ -39,7 +39,7 @@ BIAS = Bias(
 def chip():
     rng = np.random.default_rng(3)
     s = rng.standard_normal((1, 14, 14)) + 1j * rng.standard_normal((1, 14, 14))
-    return Scattering(np.array([1550.0]), LABELS, 0.15 * (s + np.swapaxes(s, 1, 2)))
+    return Scattering(np.array([1550.0]), LABELS, 0.06 * (s + np.swapaxes(s, 1, 2)))
 
 
 def one_word(symbols, chip, bias=BIAS):
@@ -86,16 +86,14 @@ def test_saturation_is_cut_and_counted(chip):
 
 def test_layers_that_feed_each_other_do_not_settle(chip):
     wild = replace(BIAS, activations={"a": Activation(1e3, 0.0, 3.0), "b": Activation(1e3, 0.0, 3.0)})
-    strong = Scattering(chip.wavelengths_nm, LABELS, 3.0 * np.exp(2j * chip.s.real))
+    strong = Scattering(chip.wavelengths_nm, LABELS, 3.0 * np.exp(20j * chip.s.real))
     with pytest.raises(ValueError, match="does not settle within 20 passes"):
         transmit(np.array([[[1], [2]], [[3], [0]], [[2], [2]]]), strong, BOARD, wild)
 
 
 def test_missing_electronics_are_named(chip):
     with pytest.raises(NetlistError, match="no activation for neuron 'b'"):
-        transmit(
-            np.zeros((1, 2, 1)), chip, BOARD, replace(BIAS, activations={"a": BIAS.activations["a"]})
-        )
+        transmit(np.zeros((1, 2, 1)), chip, BOARD, replace(BIAS, activations={"a": BIAS.activations["a"]}))
     with pytest.raises(NetlistError, match="no receiver scale for fibre 'out1'"):
         transmit(np.zeros((1, 2, 1)), chip, BOARD, replace(BIAS, outputs={"out0": 1.0}))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from optinc_pdk.assemble import assemble
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.circuit import NetlistError
-from optinc_pdk.onn import Layer, Onn, bundled, lattice_score
+from optinc_pdk.onn import Layer, Onn, bundled
+from optinc_pdk.onn.gauge import lattice_score
 from optinc_pdk.simulate import analyse, program, scattering, transmit
 from optinc_pdk.simulate.fit import Problem, align_oscillators, errors, illuminate
 from optinc_pdk.simulate.program import starting_phases
@@ -22,13 +24,13 @@ from .conftest import all_words, chain, chip, without_output_bias
 TASK = Averaging(4, 4, 2)
 
 
-def random_onn(hidden, factor=(), seed=0):
-    """A network whose function means nothing, for matrices and circuits."""
+def random_onn(hidden, factor=(), seed=0, least_bias=1.0):
+    """A network whose function means nothing, for matrices and circuits; its biases keep every unit alive."""
     rng = np.random.default_rng(seed)
     widths = (2, *hidden, 2)
     layers = [
-        Layer(rng.standard_normal((out, into)), rng.uniform(0.1, 1.0, out))
-        for into, out in zip(widths, widths[1:], strict=False)
+        Layer(0.1 * rng.standard_normal((out, into)), rng.uniform(least_bias, 2 * least_bias, out))
+        for into, out in pairwise(widths)
     ]
     layers[-1] = replace(layers[-1], bias=np.zeros(2))
     return Onn(tuple(layers), TASK, factor)
@@ -61,7 +63,7 @@ def test_jacobian_agrees_with_finite_differences(process):
     for target in problem.targets:
         heaters = problem.heaters(target.index)
         exact = jacobian(light, target, heaters)
-        scale, balance = 1e-6, linear(light, target).balance
+        scale, balance = 1e-4, linear(light, target).balance
         for column in rng.choice(heaters.size, 8, replace=False):
             sides = []
             for sign in (1.0, -1.0):
@@ -70,32 +72,17 @@ def test_jacobian_agrees_with_finite_differences(process):
                 seen = linear(illuminate(problem, moved), target, None if target.last else balance)
                 sides.append(residual(seen.coefficient, target).reshape(-1))
             slope = (sides[0] - sides[1]) / (2 * scale)
-            # rows' factors are taken out to first order around the weights, hence not exactly off the fit
-            weight = np.tile(target.weight, (len(target.plus) // target.weight.shape[0], 1))
-            assert across(exact[:, column], weight, target) == pytest.approx(
-                across(slope, weight, target), abs=0.2 * np.abs(slope).max()
-            )
-
-
-def across(residuals, weight, target):
-    """Residuals by row without their part along the weights."""
-    rows = residuals.reshape(weight.shape[0], -1, weight.shape[1]) if target.last else residuals.reshape(
-        weight.shape[0], 1, -1
-    )
-    along = np.einsum("rcj,rj->rc", rows, weight) / (weight**2).sum(axis=1, keepdims=True)
-    return (rows - along[..., np.newaxis] * weight[:, np.newaxis]).reshape(-1)
+            assert exact[:, column] == pytest.approx(slope, abs=1e-6 * np.abs(slope).max() + 1e-8)
 
 
 def test_every_word_of_the_default_network(process):
-    onn = without_output_bias(bundled())
+    onn = without_output_bias(Onn.load(bundled()))
     circuit, board = chip(onn, process)
     programmed = program(circuit, board, onn, process)
-    assert programmed.error.max() < 5e-5
-    assert programmed.worst_error.max() < 5e-4
+    assert programmed.error.max() < 2e-4
+    assert programmed.worst_error.max() < 1e-3
     symbols = all_words(onn.task)
-    received = transmit(
-        symbols, scattering(circuit, programmed.bias, 1550.0, process), board, programmed.bias
-    )
+    received = transmit(symbols, scattering(circuit, programmed.bias, 1550.0, process), board, programmed.bias)
     ideal = onn.task.encode(onn.task.ideal(onn.task.decode(symbols)))[:, np.newaxis]
     assert np.array_equal(received.levels, np.broadcast_to(ideal, received.levels.shape))
     margin = 0.5 - np.abs(received.outputs - ideal).max()
@@ -118,7 +105,8 @@ def test_without_geometry_phases_count(process):
     programmed = program(circuit, circuit.board, onn, process)
     assert not programmed.bias.code.any()
     assert programmed.driven_error == pytest.approx(programmed.error)
-    assert programmed.error.max() < 1e-4
+    # v_2 of the last layer is 0.9988 of one input, which has to cross five MZIs; 2 % imbalance does not let all through
+    assert programmed.error.max() < 5e-4
 
 
 def test_an_approximated_layer_is_programmed(process):
@@ -134,6 +122,13 @@ def test_bias_of_the_last_layer_is_refused(process):
     biased = replace(onn, layers=(onn.layers[0], replace(onn.layers[1], bias=np.ones(2))))
     with pytest.raises(ValueError, match=r"layers\.1\.bias is not zero.*one more unit"):
         program(circuit, board, biased, process)
+
+
+def test_electronics_out_of_range_are_refused(process):
+    onn = random_onn((4,), least_bias=1e3)
+    circuit, board = chip(onn, process)
+    with pytest.raises(ValueError, match=r"'l0_r\d' needs offset .*, the card allows -10 … 10"):
+        program(circuit, board, onn, process)
 
 
 def test_another_networks_chip_is_refused(process):

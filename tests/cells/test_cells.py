@@ -1,0 +1,401 @@
+"""Every cell, by one list: a new cell in CELLS is tested here without a new test.
+
+``pytest tests/cells --regen-all`` rewrites the snapshots and the reference layouts.
+"""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import gdsfactory as gf
+import klayout.db as kdb
+import numpy as np
+import pytest
+from pytest_regressions.data_regression import DataRegressionFixture
+
+from optinc_pdk.assemble.library import composites
+from optinc_pdk.cards import Process, load_process
+from optinc_pdk.cells import CELLS
+from optinc_pdk.cells.golden import GOLDEN_DEVICES, golden, write_golden
+from optinc_pdk.circuit import Circuit, flatten, named_nets
+from optinc_pdk.layout import write_gds
+from optinc_pdk.models import MODELS, device_s, guide
+from optinc_pdk.pdk import get_pdk
+
+PROCESS = load_process()
+COMPOSITES = composites(PROCESS)
+REFERENCE = Path(__file__).parent / "reference"
+MARKER_NM = 2
+
+# Cells that have no model of their own, each with the reason. Guides are modelled by length, not by a card.
+GUIDES = ("bend", "bend_s", "straight")
+WITHOUT_MODEL = {"pad": "carries no light"} | dict.fromkeys(COMPOSITES, "a circuit of devices that have models")
+# Devices that cannot be unitary, however good: what they take away is their purpose.
+LOSSY = {
+    "mmi1x2": "a combiner radiates the odd mode",
+    "terminator": "a sink",
+    "grating_coupler": "one fibre mode",
+}
+
+
+@pytest.fixture(autouse=True)
+def _pdk() -> None:
+    get_pdk().activate()
+
+
+def layout_of(component: gf.Component) -> kdb.Layout:
+    """A cell in a layout of its own."""
+    layout = kdb.Layout()
+    layout.dbu = component.kcl.dbu
+    layout.create_cell(component.name).copy_tree(component.kcl.layout.cell(component.name))
+    return layout
+
+
+def region(component: gf.Component, layer: str, levels: int = 99) -> kdb.Region:
+    """A cell's merged shapes on a layer; ``levels`` 0 leaves out what its instances draw."""
+    shapes = component.begin_shapes_rec(component.kcl.layer(*PROCESS.gds_layers[layer]))
+    shapes.max_depth = levels
+    return kdb.Region(shapes).merged()
+
+
+def nm(port: Any) -> kdb.Point:
+    return kdb.Point(*(round(value * 1000) for value in port.center))
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_shapes_are_those_of_the_reference(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    path = REFERENCE / f"{name}.gds"
+    drawn = layout_of(CELLS[name]())
+    if request.config.getoption("regen_all"):
+        write_gds(drawn, path)
+    reference = kdb.Layout()
+    reference.read(str(path))
+    assert reference.dbu == pytest.approx(drawn.dbu)
+    assert reference.top_cell().name == drawn.top_cell().name
+    difference, found = kdb.Layout(), {}
+    difference.dbu = drawn.dbu
+    top = difference.create_cell(name)
+    for info in {(i.layer, i.datatype) for layout in (drawn, reference) for i in layout.layer_infos()}:
+        shapes = [kdb.Region(layout.top_cell().begin_shapes_rec(layout.layer(*info))) for layout in (drawn, reference)]
+        xor = shapes[0] ^ shapes[1]
+        if not xor.is_empty():
+            top.shapes(difference.layer(*info)).insert(xor)
+            found[info] = str(xor.bbox().to_dtype(drawn.dbu))
+    if found:
+        difference.write(str(tmp_path / f"{name}_xor.gds"))
+    assert not found, f"see {tmp_path / f'{name}_xor.gds'}, or renew the reference with --regen-all"
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_settings_and_ports_are_those_of_the_snapshot(name: str, data_regression: DataRegressionFixture) -> None:
+    component = CELLS[name]()
+    ports = {
+        str(p.name): {
+            "center_um": [round(float(v), 3) for v in p.center],
+            "angle": round(p.orientation or 0),
+            "width_um": round(float(p.width), 3),
+            "type": str(p.port_type),
+        }
+        for p in component.ports
+    }
+    data_regression.check(
+        {"name": component.name, "settings": component.settings.model_dump(), "ports": ports}, basename=name
+    )
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_names_shapes_and_grid_are_what_a_mask_shop_takes(name: str) -> None:
+    layout = layout_of(CELLS[name]())
+    assert layout.dbu == 0.001
+    known = set(PROCESS.gds_layers.values())
+    for cell in layout.each_cell():
+        assert len(cell.name) <= 32
+        assert cell.name.replace("_", "").isalnum()
+        # nothing magnified or turned by other than right angles
+        assert not any(instance.is_complex() for instance in cell.each_inst())
+        for info in layout.layer_infos():
+            shapes = list(cell.shapes(layout.layer(info)).each())
+            assert not shapes or (info.layer, info.datatype) in known
+            for shape in shapes:
+                # integer vertices are on the grid; nothing that is rounded later, such as a path or a circle
+                assert shape.is_polygon() or shape.is_box()
+                assert shape.polygon.num_points() <= 4000
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_a_marker_at_every_optical_port_touches_one_edge_of_its_width(name: str) -> None:
+    component = CELLS[name]()
+    core = region(component, "core")
+    for port in component.ports:
+        if port.port_type != "optical":
+            continue
+        at = nm(port)
+        marker = kdb.Region(kdb.Box(at.x - MARKER_NM, at.y - MARKER_NM, at.x + MARKER_NM, at.y + MARKER_NM))
+        edges = core.edges().interacting(marker)
+        assert edges.count() == 1, f"{name},{port.name}"
+        edge = next(edges.each())
+        assert edge.length() == round(port.width * 1000)
+        middle = kdb.Point((edge.p1.x + edge.p2.x) // 2, (edge.p1.y + edge.p2.y) // 2)
+        assert middle.distance(at) <= 1
+        # the port faces away from the silicon
+        angle = np.radians(port.orientation)
+        ahead = kdb.Point(round(at.x + 10 * np.cos(angle)), round(at.y + 10 * np.sin(angle)))
+        behind = kdb.Point(round(at.x - 10 * np.cos(angle)), round(at.y - 10 * np.sin(angle)))
+        inside = [any(p.inside(point) for p in core.each()) for point in (ahead, behind)]
+        assert inside == [False, True]
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_every_electrical_port_lies_on_metal(name: str) -> None:
+    component = CELLS[name]()
+    metal = region(component, "metal")
+    ports = [port for port in component.ports if port.port_type == "electrical"]
+    assert bool(ports) == (not metal.is_empty())
+    for port in ports:
+        at = nm(port)
+        assert any(p.inside(at) for p in metal.each())
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_ports_are_those_of_the_card_or_the_sub_circuit(name: str) -> None:
+    ports = {str(port.name) for port in CELLS[name]().ports}
+    if name in PROCESS.devices:
+        card = PROCESS.device(name).ports
+        assert ports == {*card.optical, *card.electrical}
+    elif name in COMPOSITES:
+        assert ports == set(COMPOSITES[name].ports)
+    else:
+        assert name in GUIDES
+        assert ports == {"o1", "o2"}
+
+
+def test_every_device_and_composite_has_a_cell() -> None:
+    assert {*PROCESS.devices, *COMPOSITES, *GUIDES} == set(CELLS)
+
+
+# Composites against their sub-circuits.
+
+
+def joints(component: gf.Component) -> dict[frozenset[str], float]:
+    """Which ports light joins in a composite, and by how long a guide, in µm, from its own shapes alone.
+
+    A guide is a polygon of the cell itself. gdsfactory's netlist sees the instances but not these guides, since they
+    are shapes and no cells; so the joints are found here, by the ports on every guide's edges.
+    """
+    ports = {f"{inst.name},{port.name}": port for inst in component.insts for port in inst.ports}
+    ports |= {f"{port.name}": port for port in component.ports}
+    at: dict[tuple[int, int], list[str]] = {}
+    for name, port in ports.items():
+        if port.port_type == "optical":
+            at.setdefault((nm(port).x, nm(port).y), []).append(name)
+    found: dict[frozenset[str], float] = {}
+    for names in at.values():
+        if len(names) == 2:
+            found[frozenset(names)] = 0.0
+    for polygon in region(component, "core", levels=0).each():
+        grown = polygon.sized(1)
+        touched = [name for point, names in at.items() if grown.inside(kdb.Point(*point)) for name in names]
+        found[frozenset(touched)] = polygon.area() * 1e-6 / float(PROCESS.guide.width_um)
+    return found
+
+
+def named(component: gf.Component, circuit: Circuit) -> dict[str, str]:
+    """A composite's instances by the sub-circuit's names: of one component, from left to right as they are listed."""
+    renamed = {}
+    for kind in circuit.kinds:
+        # a mirrored or rotated instance is placed by its origin, so compare boxes
+        drawn = sorted((i for i in component.insts if i.cell.name.startswith(kind.name)), key=lambda i: i.dbbox().left)
+        meant = [circuit.instances[i] for i in circuit.of_kind(kind.name)]
+        assert len(drawn) == len(meant), f"{len(drawn)} {kind.name} drawn, {len(meant)} in the circuit"
+        renamed.update({inst.name: name for inst, name in zip(drawn, meant, strict=True)})
+    assert len(renamed) == len(list(component.insts))
+    return renamed
+
+
+def by_circuit_names(name: str) -> dict[frozenset[str], float]:
+    component, circuit = CELLS[name](), COMPOSITES[name]
+    renamed = named(component, circuit)
+
+    def rename(port: str) -> str:
+        inst, comma, local = port.rpartition(",")
+        return f"{renamed[inst]}{comma}{local}" if comma else port
+
+    return {frozenset(map(rename, pair)): length for pair, length in joints(component).items()}
+
+
+@pytest.mark.parametrize("name", COMPOSITES)
+def test_what_is_drawn_is_the_sub_circuit(name: str) -> None:
+    component, circuit = CELLS[name](), COMPOSITES[name]
+    meant = {frozenset(pair) for pair in named_nets(circuit)}
+    light = circuit.optical_mask()
+    meant |= {frozenset((label, circuit.port_name(p))) for label, p in circuit.ports.items() if light[p]}
+    assert set(by_circuit_names(name)) == meant
+    renamed = named(component, circuit)
+    wires = {
+        str(port.name): f"{renamed[inst.name]},{other.name}"
+        for port in component.ports
+        for inst in component.insts
+        for other in inst.ports
+        if port.port_type == other.port_type == "electrical" and nm(port) == nm(other)
+    }
+    assert wires == {label: circuit.port_name(p) for label, p in circuit.ports.items() if not light[p]}
+
+
+@pytest.mark.parametrize("name", COMPOSITES)
+@pytest.mark.filterwarnings("ignore:Unconnected ports")
+def test_gdsfactorys_netlist_has_the_instances_of_the_sub_circuit(name: str) -> None:
+    circuit = COMPOSITES[name]
+    netlist = CELLS[name]().get_netlist()
+    drawn = sorted(instance["component"] for instance in netlist["instances"].values())
+    assert drawn == sorted(circuit.kinds[k].name for k in circuit.kind)
+
+
+# The interferometers' lengths.
+
+SHIFTER = float(
+    PROCESS.device("phase_shifter").size("length_um") + 2 * PROCESS.device("phase_shifter").size("contact_width_um")
+)
+EXACT_UM = 0.005
+
+
+def way(name: str, *ports: str) -> float:
+    """Guide length through these ports in turn; a pair on one instance is the inside of a device."""
+    lengths, total = by_circuit_names(name), 0.0
+    for a, b in pairwise(ports):
+        same = "," in a and a.rpartition(",")[0] == b.rpartition(",")[0]
+        total += (SHIFTER if "phi" in a or "theta" in a else 0.0) if same else lengths[frozenset((a, b))]
+    return total
+
+
+def test_an_mzis_ways_are_equal() -> None:
+    upper = way("mzi", "first,o3", "theta,o2", "theta,o1", "second,o2")
+    assert way("mzi", "first,o4", "second,o1") == pytest.approx(upper, abs=EXACT_UM)
+    phi = way("mzi", "o2", "phi,o1", "phi,o2", "first,o2")
+    assert way("mzi", "o1", "first,o1") == pytest.approx(phi, abs=EXACT_UM)
+    assert way("mzi", "second,o3", "o3") == pytest.approx(way("mzi", "second,o4", "o4"), abs=EXACT_UM)
+
+
+def test_a_dummys_way_is_an_mzis() -> None:
+    mzi = way("mzi", "o1", "first,o1", "first,o4", "second,o1", "second,o4", "o4")
+    upper = way("mzi_dummy", "o1", "first,o2", "first,o3", "second,o2", "second,o4", "o2")
+    lower = way("mzi_dummy", "o1", "first,o2", "first,o4", "second,o1", "second,o4", "o2")
+    assert upper == pytest.approx(mzi, abs=EXACT_UM)
+    assert lower == pytest.approx(mzi, abs=EXACT_UM)
+
+
+def test_an_attenuators_arms_are_equal() -> None:
+    upper = way("attenuator", "first,o3", "theta,o1", "theta,o2", "second,o2")
+    assert way("attenuator", "first,o4", "second,o1") == pytest.approx(upper, abs=EXACT_UM)
+
+
+# Models.
+
+WAVELENGTHS_NM = np.array([1530.0, 1550.0, 1570.0])
+
+
+def s_matrix(name: str, process: Process = PROCESS) -> np.ndarray[Any, np.dtype[np.complex128]]:
+    if name in process.devices:
+        return device_s(process, name, WAVELENGTHS_NM, 1.0)
+    length = region(CELLS[name](), "core").area() * 1e-6 / float(process.guide.width_um)
+    strip = process.guide
+    return guide(
+        length,
+        WAVELENGTHS_NM,
+        index=strip.index,
+        group_index=strip.group_index,
+        reference_nm=strip.wavelength_nm,
+        loss_db_per_cm=strip.loss_db_per_cm,
+    )
+
+
+MODELLED = [name for name in CELLS if name not in WITHOUT_MODEL]
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_a_cell_has_a_model_or_a_reason(name: str) -> None:
+    if name in COMPOSITES:
+        leaves = {kind.name for kind in flatten(COMPOSITES[name]).kinds}
+        assert leaves <= set(MODELLED)
+    elif name in PROCESS.devices:
+        card = PROCESS.device(name)
+        assert (card.model.name in MODELS) == (name in MODELLED)
+        assert bool(card.ports.optical) == (name in MODELLED)
+    else:
+        assert name in GUIDES
+
+
+@pytest.mark.parametrize("name", MODELLED)
+def test_a_model_is_reciprocal_and_passive(name: str) -> None:
+    s = s_matrix(name)
+    ports = len(PROCESS.device(name).ports.optical) if name in PROCESS.devices else 2
+    assert s.shape == (3, ports, ports)
+    np.testing.assert_array_equal(s, np.swapaxes(s, 1, 2))
+    assert np.linalg.svd(s)[1].max() <= 1 + 1e-12
+
+
+def ideal() -> Process:
+    """The process without loss and reflection; imbalance stays."""
+    clean = {"loss_db": 0.0, "reflection_db": -400.0}
+    devices = {}
+    for name, card in PROCESS.devices.items():
+        parameters = {k: clean.get(k, v) for k, v in card.model.parameters.items()}
+        devices[name] = card.model_copy(update={"model": card.model.model_copy(update={"parameters": parameters})})
+    strip = PROCESS.guide.model_copy(update={"loss_db_per_cm": 0.0})
+    return PROCESS.model_copy(update={"devices": devices, "guide": strip})
+
+
+@pytest.mark.parametrize("name", [name for name in MODELLED if name not in LOSSY])
+def test_a_model_without_loss_is_unitary(name: str) -> None:
+    s = s_matrix(name, ideal())
+    eye = np.broadcast_to(np.eye(s.shape[1]), s.shape)
+    np.testing.assert_allclose(s @ np.conj(np.swapaxes(s, 1, 2)), eye, atol=1e-12)
+
+
+# Golden polygons and refusals.
+
+
+@pytest.mark.parametrize("name", GOLDEN_DEVICES)
+def test_golden_polygons_are_the_cells(name: str) -> None:
+    committed = json.loads((PROCESS.folder / "golden" / f"{name}.json").read_text())
+    assert committed == golden(PROCESS, name), "the cell has changed: python -m optinc_pdk.cells.golden"
+
+
+def test_golden_files_are_all_there_and_written_alike(tmp_path: Path) -> None:
+    write_golden(PROCESS.model_copy(update={"folder": tmp_path}))
+    committed = {path.name: path.read_bytes() for path in (PROCESS.folder / "golden").iterdir()}
+    assert {path.name: path.read_bytes() for path in (tmp_path / "golden").iterdir()} == committed
+
+
+WRONG = (float("nan"), float("inf"), -float("inf"), -1.0, 0.0, 0.0004, 10.0003, 1e6, 1e300)
+
+
+@pytest.mark.parametrize("value", WRONG)
+@pytest.mark.parametrize(
+    ("name", "argument"),
+    [
+        ("straight", "length_um"),
+        ("bend_s", "length_um"),
+        ("bend_s", "offset_um"),
+        ("phase_shifter", "length_um"),
+    ],
+)
+def test_lengths_that_cannot_be_drawn_are_refused_before_anything_is(name: str, argument: str, value: float) -> None:
+    if argument == "offset_um" and value == -1.0:
+        # an S may go down
+        assert CELLS[name](offset_um=value).ports["o2"].center[1] == value
+        return
+    before = gf.kcl.layout.cells()
+    with pytest.raises(ValueError, match=rf"{argument} is .* µm"):
+        CELLS[name](**{argument: value})
+    assert gf.kcl.layout.cells() == before
+
+
+def test_an_s_too_short_for_its_offset_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"an S of 25\.0 µm at radius 10\.0 µm is 20\.000 µm long, not 15\.0 µm"):
+        CELLS["bend_s"](length_um=15.0, offset_um=25.0)
+
+
+def test_equal_arguments_give_one_cell() -> None:
+    assert CELLS["straight"](length_um=12.5) is CELLS["straight"](length_um=12.5)
+    assert CELLS["straight"](length_um=12.5).name != CELLS["straight"](length_um=12.6).name

@@ -1,0 +1,407 @@
+"""The extractor on drawings of a few shapes: devices, guides, metal, and files that are no layouts."""
+
+import json
+import math
+from pathlib import Path
+
+import klayout.db as kdb
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from optinc_pdk.cards import CardError, load_process
+from optinc_pdk.cells.curves import length_um, ribbon, rounded, s_bend
+from optinc_pdk.extract import Extraction, GdsError, extract
+from optinc_pdk.extract.contours import EdgeIndex, contours
+from optinc_pdk.extract.golden import read_golden, symmetries
+from optinc_pdk.extract.lookup import plain
+from optinc_pdk.extract.silicon import place_devices
+from optinc_pdk.extract.strips import StripRule, check_strip
+
+PROCESS = load_process()
+LAYERS = PROCESS.gds_layers
+GOLDEN = {path.stem: json.loads(path.read_text()) for path in (PROCESS.folder / "golden").glob("*.json")}
+RULE = StripRule(width=450, tolerance=2, body=600)
+TURNS = [kdb.Trans(turns, mirrored, 0, 0) for mirrored in (False, True) for turns in range(4)]
+SHIFTS = st.tuples(st.integers(-(10**7), 10**7), st.integers(-(10**7), 10**7))
+
+
+def polygons(name: str, layer: str, move: kdb.Trans) -> list[kdb.Polygon]:
+    points = GOLDEN[name]["layers"].get(layer, [])
+    return [kdb.Polygon([kdb.Point(x, y) for x, y in shape]).transformed(move) for shape in points]
+
+
+def port(name: str, label: str, move: kdb.Trans) -> tuple[int, int]:
+    at = move * kdb.Point(*GOLDEN[name]["ports"][label]["at"])
+    return at.x, at.y
+
+
+class Drawing:
+    """A flat layout in nm."""
+
+    def __init__(self, dbu: float = 0.001) -> None:
+        self.layout = kdb.Layout()
+        self.layout.dbu = dbu
+        self.top = self.layout.create_cell("TOP")
+
+    def add(self, layer: str, *shapes: kdb.Box | kdb.Polygon | kdb.Text) -> None:
+        for shape in shapes:
+            self.top.shapes(self.layout.layer(*LAYERS[layer])).insert(shape)
+
+    def place(self, name: str, move: kdb.Trans) -> None:
+        for layer in GOLDEN[name]["layers"]:
+            self.add(layer, *polygons(name, layer, move))
+
+    def text(self, string: str, x: int, y: int) -> None:
+        self.add("label", kdb.Text(string, x, y))
+
+    def extract(self, folder: Path) -> Extraction:
+        self.layout.write(str(folder / "drawn.gds"))
+        return extract(folder / "drawn.gds", PROCESS)
+
+
+def strip(points: np.ndarray) -> kdb.Polygon:
+    return kdb.Polygon([kdb.Point(x, y) for x, y in ribbon(points, 0.45).tolist()])
+
+
+# arrays of edges
+
+
+def test_contours_of_polygons_with_holes() -> None:
+    ring = kdb.Polygon([kdb.Point(0, 0), kdb.Point(0, 10), kdb.Point(10, 10), kdb.Point(10, 0)])
+    ring.insert_hole(kdb.Box(2, 3, 5, 7))
+    triangle = kdb.Polygon([kdb.Point(-5, -5), kdb.Point(-4, -2), kdb.Point(-2, -4)])
+    found = contours([ring, triangle])
+    assert found.holes.tolist() == [1, 0]
+    assert found.first.tolist() == [0, 8, 11]
+    assert found.polygon.tolist() == [0] * 8 + [1] * 3
+    assert np.array_equal(found.ends, found.points[found.follows])
+    assert found.double_area == ring.area2() + triangle.area2()
+    assert found.ring(1).tolist() == [[-5, -5], [-4, -2], [-2, -4]]
+
+
+def test_contours_of_nothing() -> None:
+    assert contours([]).points.shape == (0, 2)
+    assert contours([]).double_area == 0
+
+
+@given(st.lists(st.tuples(*[st.integers(-(2**30), 2**30)] * 4), min_size=1, max_size=20, unique=True))
+def test_edges_are_found_by_their_ends_only(edges: list[tuple[int, int, int, int]]) -> None:
+    array = np.array(edges)
+    index = EdgeIndex(array[:, :2], array[:, 2:])
+    assert np.array_equal(index.find(array[:, :2], array[:, 2:]), np.arange(len(edges)))
+    others = array + np.array([0, 0, 0, 1])
+    known = [edges.index(tuple(edge)) if tuple(edge) in edges else -1 for edge in others.tolist()]
+    assert index.find(others[:, :2], others[:, 2:]).tolist() == known
+
+
+# devices
+
+
+def test_variants_and_symmetries_follow_from_the_polygons() -> None:
+    names = [variant.name for variant in read_golden(PROCESS)]
+    assert {name: names.count(name) for name in names} == {
+        "grating_coupler": 4,
+        "mmi1x2": 4,
+        "mmi2x2": 2,
+        "terminator": 4,
+    }
+    found = symmetries(PROCESS)
+    assert found["mmi2x2"] == ((0, 1, 2, 3), (1, 0, 3, 2), (2, 3, 0, 1), (3, 2, 1, 0))
+    assert found["mmi1x2"] == ((0, 1, 2), (0, 2, 1))
+    assert found["terminator"] == ((0,),)
+
+
+@given(st.sampled_from(sorted(GOLDEN)), st.sampled_from(TURNS), SHIFTS)
+@settings(max_examples=60)
+def test_every_device_is_found_once_in_every_orientation(name: str, turn: kdb.Trans, shift: tuple[int, int]) -> None:
+    move = kdb.Trans(kdb.Vector(*shift)) * turn
+    found = place_devices(contours(polygons(name, "core", move)), read_golden(PROCESS))
+    assert [placement.variant.name for placement in found] == [name]
+    device = found[0].device(PROCESS.device(name).ports.optical)
+    middles = {tuple((edge.sum(axis=0) / 2).tolist()) for edge in device.edges[list(device.guided)]}
+    guided = [label for label in GOLDEN[name]["ports"] if (name, label) != ("grating_coupler", "o2")]
+    assert middles == {port(name, label, move) for label in guided}
+    wanted = kdb.Region(polygons(name, "etch70", move))
+    assert (kdb.Region(found[0].etch) ^ wanted).is_empty()
+
+
+@pytest.mark.parametrize("name", sorted(GOLDEN))
+def test_device_with_a_corner_moved_by_a_nanometer_is_none(name: str, tmp_path: Path) -> None:
+    shape = polygons(name, "core", kdb.Trans(0, False, 0, 0))[0]
+    for corner in range(shape.num_points_hull()):
+        points = list(shape.each_point_hull())
+        points[corner] += kdb.Vector(0, 1)
+        found = place_devices(contours([kdb.Polygon(points)]), read_golden(PROCESS))
+        assert not found
+
+
+def test_device_cut_in_pieces_is_found(tmp_path: Path) -> None:
+    drawing = Drawing()
+    move = kdb.Trans(1, True, 1001, -2002)
+    # cutting along a line that no corner is on rounds new corners on the slanted sides
+    for layer in ("core", "etch70"):
+        shapes = kdb.Region(polygons("grating_coupler", layer, move))
+        for part in (kdb.Box(-(10**6), -(10**6), 10**6, 7777), kdb.Box(-(10**6), 7777, 10**6, 10**6)):
+            drawing.add(layer, *(shapes & kdb.Region(part)).each())
+    assert drawing.extract(tmp_path).silicon["grating_coupler"] == 1
+
+
+def test_unrecognized_body_names_the_nearest_device(tmp_path: Path) -> None:
+    drawing = Drawing()
+    shape = polygons("mmi1x2", "core", kdb.Trans(2, False, 0, 0))[0]
+    drawing.add("core", shape, kdb.Box(-51_010, -3000, -51_000, 3000))
+    extraction = drawing.extract(tmp_path)
+    assert [fault.kind for fault in extraction.faults] == ["body"]
+    assert "nearest golden device mmi1x2" in extraction.faults[0].message
+
+
+def test_abutting_devices_are_joined_without_length(tmp_path: Path) -> None:
+    drawing = Drawing()
+    drawing.place("mmi1x2", kdb.Trans(0, False, 0, 0))
+    drawing.place("terminator", kdb.Trans(0, False, 71_000, 1570))
+    extraction = drawing.extract(tmp_path)
+    circuit = extraction.circuit
+    assert extraction.faults == ()
+    joined = [sorted((circuit.port_name(a), circuit.port_name(b))) for a, b in circuit.nets.tolist()]
+    assert joined == [["mmi1x2_0,o2", "terminator_0,o1"]]
+    assert circuit.net_length_um.tolist() == [0.0]
+
+
+# guides
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([-1, 1]), st.integers(21_000, 90_000)), min_size=1, max_size=6),
+    st.integers(1, 50_000),
+)
+@settings(max_examples=40)
+def test_guides_with_bends_are_strips_of_their_length(turns: list[tuple[int, int]], first: int) -> None:
+    corners, direction = [np.array([0.0, 0.0]), np.array([first / 1000 + 10, 0.0])], 0
+    for side, leg in turns:
+        # turning the same way three times in a row would cross
+        direction = direction + side if abs(direction + side) < 2 else direction - side
+        step = np.array([math.cos(direction * math.pi / 2), math.sin(direction * math.pi / 2)])
+        corners.append(corners[-1] + np.rint(step) * leg / 1000)
+    line = rounded(np.array(corners), 10.0, 64)
+    ring = contours([strip(line)]).ring(0)
+    edges = np.roll(ring, -1, axis=0) - ring
+    ends = [
+        i
+        for i in range(len(ring))
+        if np.abs(edges[i]).sum() == 450
+        and any(np.array_equal(ring[i] + edges[i] / 2, np.rint(corner * 1000)) for corner in (line[0], line[-1]))
+    ]
+    assert len(ends) == 2
+    length, fault = check_strip(ring, *ends, RULE)
+    assert fault is None
+    assert length == pytest.approx(length_um(line), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("dent", "kind"),
+    [(1, "width"), (3, "width"), (200, "width"), (-1, "width"), (-3, "width"), (-100, "width")],
+)
+def test_dents_and_bumps_are_told(dent: int, kind: str) -> None:
+    bump = kdb.Region(kdb.Box(30_000, 225 - max(dent, 0), 30_010, 225 + max(-dent, 0)))
+    guide = kdb.Region(kdb.Box(0, -225, 60_000, 225))
+    shape = plain((guide - bump if dent > 0 else guide + bump).merged())[0]
+    ring = contours([shape]).ring(0)
+    ends = [i for i in range(len(ring)) if np.abs(np.roll(ring, -1, axis=0) - ring)[i].tolist() == [0, 450]]
+    fault = check_strip(ring, *ends, RULE)[1]
+    assert fault is not None
+    assert fault.kind == kind
+    assert fault.position_um == pytest.approx((30, 0.225), abs=0.3)
+
+
+def test_guide_without_bends_is_a_fault_at_its_corner(tmp_path: Path) -> None:
+    drawing = Drawing()
+    drawing.place("terminator", kdb.Trans(2, False, 0, 0))
+    drawing.place("terminator", kdb.Trans(1, False, 20_000, 20_000))
+    drawing.add("core", kdb.Box(0, -225, 20_225, 225), kdb.Box(19_775, -225, 20_225, 20_000))
+    extraction = drawing.extract(tmp_path)
+    assert [fault.kind for fault in extraction.faults] == ["width"]
+    assert extraction.faults[0].position_um == pytest.approx((20, 0), abs=0.4)
+    # the light's way is told nevertheless
+    assert len(extraction.circuit.nets) == 1
+
+
+@pytest.mark.parametrize("turn", TURNS)
+def test_loop_of_two_ports_has_its_length(turn: kdb.Trans, tmp_path: Path) -> None:
+    drawing = Drawing()
+    drawing.place("mmi1x2", turn)
+    right, high, far = 91.0, 40.0, 131.0
+    upper = np.array([[71.0, 1.57], [right, 1.57], [right, high], [far, high]])
+    line = np.concatenate([upper, upper[::-1] * [1, -1]])
+    drawing.add("core", strip(rounded(line, 10.0, 64)).transformed(turn))
+    extraction = drawing.extract(tmp_path)
+    assert extraction.faults == ()
+    assert extraction.circuit.net_length_um[0] == pytest.approx(length_um(rounded(line, 10.0, 64)), abs=1e-3)
+
+
+def test_s_bends_of_small_angle_are_guides(tmp_path: Path) -> None:
+    drawing = Drawing()
+    line = s_bend(40.0, 3.0, 10.0, 64)
+    drawing.place("terminator", kdb.Trans(2, False, 0, 0))
+    drawing.place("terminator", kdb.Trans(0, False, 40_000, 3_000))
+    drawing.add("core", strip(line))
+    extraction = drawing.extract(tmp_path)
+    assert extraction.faults == ()
+    assert extraction.circuit.net_length_um[0] == pytest.approx(length_um(line), abs=1e-3)
+
+
+# heaters and metal
+
+
+def heater(drawing: Drawing, offset: int = 0, length: int = 100_000) -> None:
+    """Terminators, a guide, a heater on it and two contacts."""
+    end = length + 24_000
+    drawing.place("terminator", kdb.Trans(2, False, 0, 0))
+    drawing.place("terminator", kdb.Trans(0, False, end, 0))
+    drawing.add("core", kdb.Box(0, -225, end, 225))
+    drawing.add("heater", kdb.Box(1000, -450 + offset, end - 1000, 450 + offset))
+    drawing.add("metal", kdb.Box(0, -6000, 12_000, 6000), kdb.Box(end - 12_000, -6000, end, 6000))
+
+
+def test_phase_shifter_is_two_guides_and_a_resistor(tmp_path: Path) -> None:
+    drawing = Drawing()
+    heater(drawing)
+    extraction = drawing.extract(tmp_path)
+    assert extraction.faults == ()
+    circuit = extraction.circuit
+    assert circuit.net_length_um.tolist() == [12.0, 12.0]
+    settings_found = {
+        key: column[circuit.of_kind("phase_shifter")].tolist() for key, column in circuit.settings.items()
+    }
+    assert settings_found["length_um"] == [100.0]
+    assert settings_found["resistance_ohm"] == pytest.approx([1111.1], abs=0.1)
+    assert np.isnan(settings_found["wire_ohm"]).all()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "text"),
+    [
+        (lambda d: d.add("core", kdb.Box(50_000, 300, 60_000, 400)), "2 guides"),
+        (lambda d: d.add("core", kdb.Box(50_000, 225, 60_000, 300)), "no straight guide"),
+        (lambda d: d.add("metal", kdb.Box(50_000, -3000, 60_000, 3000)), "3 contacts"),
+        (lambda d: d.add("metal", kdb.Box(50_000, 0, 60_000, 3000)), "not rectangular"),
+        (lambda d: d.add("heater", kdb.Box(50_000, 0, 60_000, 3000)), "not rectangular"),
+    ],
+)
+def test_heaters_that_are_no_phase_shifters(spoil, text: str, tmp_path: Path) -> None:
+    drawing = Drawing()
+    heater(drawing)
+    spoil(drawing)
+    faults = [fault for fault in drawing.extract(tmp_path).faults if fault.kind == "heater"]
+    assert len(faults) == 1
+    assert text in faults[0].message
+    assert faults[0].position_um == pytest.approx((62, 0), abs=2)
+
+
+@pytest.mark.parametrize(("offset", "faults"), [(1, 0), (-1, 0), (2, 1), (-2, 1)])
+def test_heater_lies_on_the_middle_of_its_guide(offset: int, faults: int, tmp_path: Path) -> None:
+    drawing = Drawing()
+    heater(drawing, offset)
+    assert len(drawing.extract(tmp_path).faults) == faults
+
+
+def test_heater_without_a_guide(tmp_path: Path) -> None:
+    drawing = Drawing()
+    heater(drawing, offset=5000)
+    extraction = drawing.extract(tmp_path)
+    assert [fault.message for fault in extraction.faults] == ["heater lies over 0 guides, needed is one"]
+    assert "phase_shifter" not in extraction.silicon
+
+
+def test_pads_name_nets_and_wires_have_resistance(tmp_path: Path) -> None:
+    drawing = Drawing()
+    heater(drawing)
+    drawing.add("metal", kdb.Box(4000, 6000, 8000, 206_000), kdb.Box(-34_000, 206_000, 46_000, 286_000))
+    drawing.add("metal", kdb.Box(112_000, -80_000, 192_000, 0))
+    drawing.text("a", 0, 210_000)
+    drawing.text("GND0", 150_000, -40_000)
+    drawing.text("name", 500_000, 0)
+    extraction = drawing.extract(tmp_path)
+    circuit = extraction.circuit
+    assert extraction.faults == ()
+    assert set(circuit.ports) == {"a", "GND0"}
+    i = int(circuit.of_kind("phase_shifter")[0])
+    e1, e2 = circuit.electrical[circuit.offset[i] + 2 : circuit.offset[i] + 4].tolist()
+    assert circuit.electrical_labels() == {e1: ("a",), e2: ("GND0",)}
+    assert circuit.settings["wire_ohm"][i] == pytest.approx(float(PROCESS.metal.sheet_ohm) * 200 / 4)
+    pad = circuit.position_um[int(np.searchsorted(circuit.offset, circuit.ports["a"], side="right")) - 1]
+    assert pad.tolist() == [6.0, 246.0]
+
+
+@pytest.mark.parametrize(("size", "faults"), [(80_000, 0), (79_998, 1)])
+def test_labels_lie_on_metal_of_a_pads_size(size: int, faults: int, tmp_path: Path) -> None:
+    drawing = Drawing()
+    drawing.add("metal", kdb.Box(0, 0, size, 200_000))
+    drawing.text("a", 100, 100)
+    found = drawing.extract(tmp_path).faults
+    assert [fault.kind for fault in found] == ["label"] * faults
+
+
+def test_grounds_may_share_metal_and_signals_may_not(tmp_path: Path) -> None:
+    drawing = Drawing()
+    drawing.add("metal", kdb.Box(0, 0, 1_000_000, 80_000))
+    drawing.text("GND0", 1000, 1000)
+    drawing.text("GND1", 900_000, 1000)
+    assert drawing.extract(tmp_path).faults == ()
+    drawing.text("a", 500_000, 1000)
+    assert [fault.kind for fault in drawing.extract(tmp_path).faults] == ["short"]
+
+
+# files
+
+
+def test_order_of_shapes_changes_nothing(tmp_path: Path) -> None:
+    shapes = [("terminator", kdb.Trans(0, False, 50_000 * i, 40_000 * (i % 3))) for i in range(6)]
+    found = []
+    for order in (shapes, shapes[::-1]):
+        drawing = Drawing()
+        for name, move in order:
+            drawing.place(name, move)
+        found.append(drawing.extract(tmp_path).circuit.position_um.tolist())
+    assert found[0] == found[1]
+    assert found[0] == sorted(found[0])
+
+
+def test_empty_layout_is_an_empty_circuit(tmp_path: Path) -> None:
+    extraction = Drawing().extract(tmp_path)
+    assert extraction.circuit.instances == ()
+    assert extraction.faults == ()
+
+
+def test_files_that_are_no_layouts(tmp_path: Path) -> None:
+    def refused(path: Path) -> str:
+        with pytest.raises(GdsError) as caught:
+            extract(path, PROCESS)
+        assert str(path) in str(caught.value)
+        return str(caught.value)
+
+    assert "cannot be read" in refused(tmp_path / "missing.gds")
+    (tmp_path / "empty.gds").write_bytes(b"")
+    assert "empty" in refused(tmp_path / "empty.gds")
+    (tmp_path / "text.gds").write_text("0\nSECTION\n")
+    assert "neither GDS2 nor OASIS" in refused(tmp_path / "text.gds")
+    drawing = Drawing()
+    drawing.place("grating_coupler", kdb.Trans(0, False, 0, 0))
+    drawing.layout.write(str(tmp_path / "whole.gds"))
+    whole = (tmp_path / "whole.gds").read_bytes()
+    (tmp_path / "cut.gds").write_bytes(whole[: len(whole) // 2])
+    assert "damaged" in refused(tmp_path / "cut.gds")
+    drawing.layout.create_cell("second")
+    drawing.layout.write(str(tmp_path / "two.gds"))
+    assert "has 2 top cells: " in refused(tmp_path / "two.gds")
+    Drawing(dbu=0.005).layout.write(str(tmp_path / "dbu.gds"))
+    assert "database unit is 0.005 µm" in refused(tmp_path / "dbu.gds")
+
+
+def test_damaged_golden_device_is_named(tmp_path: Path) -> None:
+    (tmp_path / "golden").mkdir()
+    (tmp_path / "golden" / "mmi2x2.json").write_text('{"schema": 1, "name": "mmi2x2", "layers": {}}')
+    broken = PROCESS.model_copy(update={"folder": tmp_path})
+    with pytest.raises(CardError, match=r"mmi2x2\.json: not a golden device"):
+        read_golden(broken)

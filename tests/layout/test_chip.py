@@ -1,0 +1,200 @@
+"""Networks of all shapes to GDS: deterministic, design rules kept, the circuit found again in the polygons."""
+
+import hashlib
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import klayout.db as kdb
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from optinc_pdk.assemble import assemble
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.cards import load_process
+from optinc_pdk.cells import CELLS
+from optinc_pdk.circuit import Circuit
+from optinc_pdk.extract import extract
+from optinc_pdk.layout import Chip, floorplan, to_layout, write_gds
+from optinc_pdk.onn import Layer, Onn
+from optinc_pdk.pdk import get_pdk
+from optinc_pdk.signoff.drc import run_drc
+from optinc_pdk.signoff.lvs import compare
+
+ROOT = Path(__file__).parent.parent.parent
+PROCESS = load_process()
+NAME = "a_chip"
+Shape = tuple[int, tuple[int, ...], bool]
+
+# Servers, widths, whether square layers are unitary times diagonal: each breaks a habit of the others.
+SHAPES: dict[str, Shape] = {
+    "one mode throughout": (2, (1, 1, 1), False),
+    "one mode between two, strips side by side": (2, (2, 1, 1, 2), False),
+    "narrower and wider again, an odd number of servers": (3, (4, 2, 4), False),
+    "one mesh a layer": (2, (2, 2, 2), True),
+    "a die of its own size, low and full of fibres": (16, (1, 2, 1), False),
+    "one server and an odd mesh": (1, (2, 3, 2), False),
+}
+
+
+@pytest.fixture(autouse=True)
+def _pdk() -> None:
+    get_pdk().activate()
+
+
+@cache
+def circuit_of(servers: int, widths: tuple[int, ...], diagonal: bool) -> Circuit:
+    layers = tuple(Layer(np.ones((b, a)), np.zeros(b)) for a, b in pairwise(widths))
+    factor = tuple(("approx", layer.inputs) for layer in layers) if diagonal else ()
+    task = Averaging(2 * widths[-1], servers, widths[-1])
+    return assemble(Onn(layers, task, factor), PROCESS, NAME)  # type: ignore[arg-type]
+
+
+def write(shape: Shape, path: Path) -> kdb.Layout:
+    layout = to_layout(floorplan(circuit_of(*shape), PROCESS), PROCESS, NAME)
+    write_gds(layout, path)
+    return layout
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_a_written_chip_keeps_every_rule(shape: Shape, tmp_path: Path) -> None:
+    write(shape, tmp_path / "chip.gds")
+    result = run_drc(tmp_path / "chip.gds", PROCESS.rules, PROCESS.gds_layers)
+    found = {rule.id: rule.boxes_um.tolist() for rule in result.rules if rule.violations}
+    assert len(result.rules) >= 20
+    assert found == {}
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_the_circuit_is_found_again_in_the_polygons(shape: Shape, tmp_path: Path) -> None:
+    write(shape, tmp_path / "chip.gds")
+    circuit = circuit_of(*shape)
+    result = compare(circuit, extract(tmp_path / "chip.gds", PROCESS), PROCESS)
+    assert result.differences == ()
+    assert result.match
+    assert result.devices > len(circuit.instances)
+
+
+def test_a_wrong_circuit_is_not_found(tmp_path: Path) -> None:
+    shape = SHAPES["one server and an odd mesh"]
+    write(shape, tmp_path / "chip.gds")
+    circuit = circuit_of(*shape)
+    labels = dict(circuit.ports)
+    a, b = "l0_v_c0_r0_phi", "l0_v_c0_r0_theta"
+    labels[a], labels[b] = labels[b], labels[a]
+    assert not compare(replace(circuit, ports=labels), extract(tmp_path / "chip.gds", PROCESS), PROCESS).match
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_a_written_chip_is_what_a_mask_shop_takes(shape: Shape, tmp_path: Path) -> None:
+    write(shape, tmp_path / "chip.gds")
+    layout = kdb.Layout()
+    layout.read(str(tmp_path / "chip.gds"))
+    assert layout.dbu == 0.001
+    assert layout.top_cell().name == NAME
+    names = [cell.name for cell in layout.each_cell()]
+    assert max(map(len, names)) <= 32
+    assert len(set(names)) == len(names)
+    assert {(i.layer, i.datatype) for i in layout.layer_infos()} <= set(PROCESS.gds_layers.values())
+    for cell in layout.each_cell():
+        assert not any(instance.is_complex() for instance in cell.each_inst())
+        for index in layout.layer_indexes():
+            shapes = [s for s in cell.shapes(index).each() if not s.is_text()]
+            assert max((s.polygon.num_points() for s in shapes), default=0) <= 4000
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_one_cell_is_drawn_once_however_often_it_is_placed(shape: Shape, tmp_path: Path) -> None:
+    layout = write(shape, tmp_path / "chip.gds")
+    circuit = circuit_of(*shape)
+    names = {cell.name for cell in layout.each_cell() if cell.name != NAME}
+    assert names <= {cell().name for cell in CELLS.values()}
+    placed = Counter(instance.cell.name for instance in layout.top_cell().each_inst())
+    kinds = Counter(circuit.kinds[k].name for k in circuit.kind)
+    # a pad is drawn as metal
+    assert placed == {CELLS[kind]().name: count for kind, count in kinds.items() if kind != "pad"}
+
+
+def test_the_same_chip_twice_is_the_same_bytes_here_and_elsewhere(tmp_path: Path) -> None:
+    shape = SHAPES["one server and an odd mesh"]
+    for name in ("a.gds", "b.gds"):
+        write(shape, tmp_path / name)
+    first = (tmp_path / "a.gds").read_bytes()
+    assert (tmp_path / "b.gds").read_bytes() == first
+    code = f"""
+import hashlib, importlib.util, pathlib
+spec = importlib.util.spec_from_file_location("chips", {str(Path(__file__))!r})
+chips = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(chips)
+chips.get_pdk().activate()
+# another order of use must not show
+chips.write(chips.SHAPES["one mode throughout"], pathlib.Path({str(tmp_path / "c.gds")!r}))
+chips.write({shape!r}, pathlib.Path({str(tmp_path / "c.gds")!r}))
+print(hashlib.sha256(pathlib.Path({str(tmp_path / "c.gds")!r}).read_bytes()).hexdigest())
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == hashlib.sha256(first).hexdigest()
+
+
+@st.composite
+def shapes(draw: st.DrawFn) -> Shape:
+    """2 to 5 servers, one to three hidden layers of 1 to 7 modes."""
+    symbols = draw(st.sampled_from((1, 2, 4)))
+    hidden = draw(st.lists(st.integers(1, 7), min_size=1, max_size=3))
+    return draw(st.integers(2, 5)), (symbols, *hidden, symbols), False
+
+
+def metal(chip: Chip) -> kdb.Region:
+    """The wiring that the floorplan draws, and the heaters' contacts."""
+    boxes = [kdb.Box(*(round(v * 1000) for v in box)) for box in chip.canvas.metal]
+    return kdb.Region(boxes).merged()
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@given(shape=shapes())
+def test_any_shape_has_a_floorplan_that_is_apart_inside_and_complete(shape: Shape) -> None:
+    circuit = circuit_of(*shape)
+    chip = floorplan(circuit, PROCESS)
+    canvas = chip.canvas
+
+    meant = {n for n, k in zip(circuit.instances, circuit.kind, strict=True) if circuit.kinds[k].name != "pad"}
+    assert set(canvas.placed) == meant
+    assert sorted(text for text, _, _ in canvas.texts) == sorted([*circuit.ports, NAME])
+
+    keepout = float(PROCESS.floorplan.keepout_um)
+    boxes = np.array([canvas.instance_box(name) for name in canvas.placed] + canvas.metal)
+    assert boxes[:, :2].min() >= keepout
+    assert boxes[:, 2].max() <= chip.width_um - keepout
+    assert boxes[:, 3].max() <= chip.height_um - keepout
+
+    space = round(float(PROCESS.metal.space_um) * 1000)
+    assert metal(chip).space_check(space, False, kdb.Metrics.Euclidian).count() == 0
+
+    kinds = dict(zip(circuit.instances, (circuit.kinds[k].name for k in circuit.kind), strict=True))
+    gratings = np.array([canvas.instance_box(n) for n in canvas.placed if kinds[n] == "grating_coupler"])
+    middle = (gratings[:, :2] + gratings[:, 2:]) / 2
+    apart = np.hypot(*(middle[:, None] - middle[None]).transpose(2, 0, 1)) + 1e9 * np.eye(len(middle))
+    assert apart.min() >= float(PROCESS.floorplan.fibre_pitch_um) - 1e-6
+
+
+def test_the_smaller_die_is_taken_where_it_holds_the_chip() -> None:
+    small, large = PROCESS.dies
+    chip = floorplan(circuit_of(2, (1, 1, 1), False), PROCESS)
+    assert (chip.fit, chip.width_um, chip.height_um) == (small.fit, small.width_um, small.height_um)
+    chip = floorplan(circuit_of(4, (4, 12, 12, 4), False), PROCESS)
+    assert chip.fit == large.fit
+    # cut to what it holds
+    assert chip.width_um <= large.width_um
+    assert chip.height_um < large.height_um
+
+
+def test_what_fits_no_die_is_refused_with_the_reason() -> None:
+    with pytest.raises(ValueError, match=r"heaters and .* mm of meshes fit no die up to 33 × 26 mm"):
+        floorplan(circuit_of(4, (4, 40, 40, 4), False), PROCESS)

@@ -1,0 +1,153 @@
+"""The gdsfactory PDK: layers, cross sections, stack, views, cells; with other PDKs and without SAX."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import gdsfactory as gf
+import pytest
+
+import optinc_pdk
+from optinc_pdk.assemble import assemble
+from optinc_pdk.cards import CardError, load_process
+from optinc_pdk.cells import CELLS
+from optinc_pdk.circuit import write_netlist
+from optinc_pdk.onn import Onn
+from optinc_pdk.pdk import get_pdk
+
+ROOT = Path(__file__).parent.parent
+PROCESS = load_process()
+NETWORK = ROOT / "optinc_pdk" / "onn" / "networks" / "average_4bit_4servers.npz"
+
+
+@pytest.fixture(autouse=True)
+def _pdk() -> None:
+    optinc_pdk.PDK.activate()
+
+
+def python(code: str) -> None:
+    """Run `code` in an interpreter of its own."""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_activating_makes_it_the_active_pdk() -> None:
+    assert gf.get_active_pdk() is optinc_pdk.PDK
+    assert gf.get_active_pdk().name == PROCESS.name
+    assert get_pdk() is get_pdk("soi220")
+
+
+def test_layers_are_the_cards() -> None:
+    for name, layer in PROCESS.layers.items():
+        assert gf.get_layer_tuple(name) == layer.gds
+        assert tuple(getattr(optinc_pdk.PDK.layers, name)) == layer.gds
+
+
+def test_layer_views_are_the_cards() -> None:
+    views = optinc_pdk.PDK.layer_views
+    assert views is not None
+    for name, layer in PROCESS.layers.items():
+        view = views.layer_views[name]
+        assert view.layer == layer.gds
+        assert view.fill_color is not None
+        assert view.fill_color.as_hex(format="long") == layer.color
+
+
+def test_layer_stack_has_what_has_a_thickness() -> None:
+    stack = optinc_pdk.PDK.layer_stack
+    assert stack is not None
+    assert set(stack.layers) == {"core", "heater", "metal"}
+    core = stack.layers["core"]
+    assert (core.zmin, core.thickness, core.material) == (0.0, 0.22, "si")
+    heater, metal = stack.layers["heater"], stack.layers["metal"]
+    assert heater.zmin + heater.thickness == pytest.approx(metal.zmin)
+
+
+def test_gdsfactorys_own_cells_take_the_cross_sections_by_name() -> None:
+    strip = gf.components.straight(length=10, cross_section="strip")
+    assert strip.ports["o1"].width == PROCESS.guide.width_um
+    assert strip.area(layer="core") == pytest.approx(10 * PROCESS.guide.width_um)
+    wire = gf.components.straight(length=10, cross_section="wire")
+    assert wire.ports["e1"].port_type == "electrical"
+    assert wire.area(layer="metal") == pytest.approx(10 * PROCESS.metal.wire_width_um)
+    bend = gf.components.bend_circular(cross_section="strip")
+    assert bend.ports["o2"].center == pytest.approx((PROCESS.guide.radius_um, PROCESS.guide.radius_um))
+
+
+def test_a_cross_section_takes_other_values() -> None:
+    assert gf.get_cross_section("strip", width=0.6).width == 0.6
+    assert gf.get_cross_section("strip").radius == PROCESS.guide.radius_um
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_every_cell_is_found_by_name(name: str) -> None:
+    assert gf.get_component(name) is CELLS[name]()
+
+
+@pytest.mark.filterwarnings("ignore:Unconnected ports")
+def test_cells_fit_into_gdsfactory_circuits() -> None:
+    c = gf.Component()
+    first = c << gf.get_component("mmi2x2")
+    second = c << gf.get_component("straight", length_um=20.0)
+    second.connect("o1", first.ports["o3"])
+    netlist = c.get_netlist()
+    assert [{net["p1"].split(",")[1], net["p2"].split(",")[1]} for net in netlist["nets"]] == [{"o1", "o3"}]
+
+
+# gdsfactory draws a label on a layer of its own generic PDK when it builds from YAML
+@pytest.mark.filterwarnings("ignore:Layer LABEL_INSTANCE not found")
+def test_gdsfactory_reads_a_written_netlist(tmp_path: Path) -> None:
+    circuit = assemble(Onn.load(NETWORK), PROCESS, "average_4bit_4servers")
+    path = tmp_path / "average_4bit_4servers.pic.yml"
+    write_netlist(circuit, path)
+    component = gf.read.from_yaml(path)
+    assert {i.name for i in component.insts} == set(circuit.instances)
+    kinds = {name: circuit.kinds[k].name for name, k in zip(circuit.instances, circuit.kind, strict=True)}
+    assert all(i.cell.name.startswith(kinds[i.name]) for i in component.insts)
+    assert {p.name for p in component.ports} == set(circuit.ports)
+
+
+def test_without_an_active_pdk_of_ours_cells_refuse() -> None:
+    python(
+        """
+import gdsfactory as gf
+from gdsfactory.gpdk import PDK
+from optinc_pdk.cards import CardError
+from optinc_pdk.cells import CELLS
+
+PDK.activate()
+for name, cell in CELLS.items():
+    try:
+        cell()
+    except CardError as refusal:
+        assert "call optinc_pdk.PDK.activate()" in str(refusal), refusal
+    else:
+        raise SystemExit(f"{name} was drawn in {gf.get_active_pdk().name}")
+"""
+    )
+
+
+def test_the_pdk_needs_no_sax_and_leaves_it_unloaded() -> None:
+    python(
+        """
+import sys
+import gdsfactory as gf
+import optinc_pdk
+
+optinc_pdk.PDK.activate()
+assert not {"sax", "jax"} & set(sys.modules)
+sys.modules["sax"] = sys.modules["jax"] = None  # an import now fails, as where they are not installed
+assert gf.get_component("mzi").ports["o3"].center[1] == 0
+"""
+    )
+
+
+def test_long_cell_names_are_cut_to_what_gds_takes() -> None:
+    cell = CELLS["bend_s"](length_um=123456.789, offset_um=98765.432)
+    assert len(cell.name) <= 32
+    assert cell.name != CELLS["bend_s"](length_um=123456.789, offset_um=98765.431).name
+
+
+def test_an_unknown_process_is_refused() -> None:
+    with pytest.raises(CardError, match="no process 'gold'"):
+        get_pdk("gold")
