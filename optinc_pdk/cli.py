@@ -243,7 +243,8 @@ def train(
         schedule = Schedule(steps=steps, noise=noise)
     except ValueError as fault:
         raise InputError(str(fault)) from fault
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("training", total=steps)
 
         def watch(state: State) -> None:
@@ -292,7 +293,8 @@ def _progress(stages: tuple[str, ...]) -> Iterator[Callable[[str], None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description:>9}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=len(stages))
 
         def watch(stage: str) -> None:

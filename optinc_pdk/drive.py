@@ -19,6 +19,10 @@ MAX_DAC_BITS = 32
 _ROUNDING = 1e-12
 
 
+class RangeError(ValueError):
+    """Drive or electronics lack the range that a chip needs; the message says what, how much, and the limit."""
+
+
 @dataclass(frozen=True, eq=False)
 class Heater:
     """The heaters of a chip, one per channel.
@@ -106,7 +110,7 @@ def program(heater: Heater, phase_rad: ArrayLike) -> Drive:
     over = np.flatnonzero(voltage > heater.full_scale_v * (1 + _ROUNDING))
     if over.size:
         channel = over[np.argmax(voltage[over])]
-        raise ValueError(
+        raise RangeError(
             f"channel {channel} needs {voltage[channel]:.4g} V, above the full scale of "
             f"{heater.full_scale_v:.4g} V ({over.size} of {phase.size} channels are): raise full_scale_v, "
             "widen or shorten the wires, or lower the heater's resistance or power_pi_w"

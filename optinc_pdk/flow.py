@@ -15,22 +15,22 @@ import numpy as np
 
 from optinc_pdk.assemble import assemble, check_buildable
 from optinc_pdk.cards import DEFAULT_PROCESS, Process, load_process
-from optinc_pdk.circuit import write_bias, write_netlist
+from optinc_pdk.circuit import Circuit, write_bias, write_netlist
+from optinc_pdk.drive import RangeError
 from optinc_pdk.extract import extract
 from optinc_pdk.files import InputError
 from optinc_pdk.layout import floorplan, to_layout, write_gds
 from optinc_pdk.onn import Onn, bundled, lattice_score
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.report import Report, detail_window, layout_png, outputs_plot, write_report
-from optinc_pdk.report.collect import chip_numbers, factor_numbers, findings, function_numbers
-from optinc_pdk.signoff.drc import run_drc
+from optinc_pdk.report.collect import chip_numbers, factor_numbers, findings, function_numbers, task_numbers
+from optinc_pdk.signoff.drc import DrcResult, run_drc
 from optinc_pdk.signoff.function import FunctionResult, check_function, write_function
-from optinc_pdk.signoff.lvs import compare, write_lvs, write_lvs_lyrdb
+from optinc_pdk.signoff.lvs import LvsResult, compare, write_lvs, write_lvs_lyrdb
 from optinc_pdk.signoff.lyrdb import write_lyrdb
-from optinc_pdk.simulate import program
+from optinc_pdk.simulate import Programming, program
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]{0,31}")
-TASK = ("bits", "servers", "groups", "remainder", "finer_input")
 ENDINGS = (".gds", ".pic.yml", ".bias.yml", ".drc.lyrdb", ".lvs.json", ".lvs.lyrdb", ".function.npz")
 STAGES = ("read", "factor", "assemble", "layout", "drc", "extract", "lvs", "program", "function", "report")
 
@@ -81,7 +81,8 @@ class _Files:
 
     def path(self, ending: str) -> Path:
         path = self.directory / f"{self.name}{ending}"
-        self.written.append(path)
+        if path not in self.written:
+            self.written.append(path)
         return path
 
     def digests(self) -> dict[str, str]:
@@ -133,41 +134,64 @@ def build(
     gds = out.path(".gds")
     write_gds(layout, gds)
     write_netlist(circuit, out.path(".pic.yml"))
+    signed = _sign_off(circuit, onn, card, out, clock)
+    numbers: dict[str, Any] = {
+        "schema": 1,
+        "name": name,
+        "verdict": "fail",
+        "task": task_numbers(onn.task),
+        "onn": {"structure": list(onn.structure), "accuracy": score.accuracy, "margin": score.margin},
+        "factor": factors,
+        "chip": chip_numbers(circuit, chip, signed.programming, signed.function),
+        "drc": {"rules": len(signed.rules.rules), "violations": signed.rules.violations},
+        "lvs": {"devices": signed.lvs.devices, "nets": signed.lvs.nets, "match": signed.lvs.match},
+        "function": function_numbers(signed.function),
+    }
+    notes = signed.notes + findings(signed.rules, signed.lvs, signed.function, signed.programming)
+    with clock.stage("report"):
+        pictures = _pictures(gds, card, onn, signed.function)
+    report = _write(numbers, out, pictures, notes, clock.seconds)
+    return Build(report, directory, tuple(notes))
+
+
+@dataclass(frozen=True, eq=False)
+class _Signed:
+    """What the checks found; the function is not run on a circuit that is not the netlist's."""
+
+    rules: DrcResult
+    lvs: LvsResult
+    programming: Programming | None
+    function: FunctionResult | None
+    notes: list[str]
+
+
+def _sign_off(circuit: Circuit, onn: Onn, card: Process, out: _Files, clock: _Clock) -> _Signed:
+    """Check the written layout: rules, netlist, and the function of what was extracted."""
+    gds = out.path(".gds")
     with clock.stage("drc"):
         rules = run_drc(gds, card.rules, card.gds_layers)
         write_lyrdb(rules, out.path(".drc.lyrdb"))
     with clock.stage("extract"):
         extraction = extract(gds, card)
     with clock.stage("lvs"):
-        match = compare(circuit, extraction, card)
-        write_lvs(match, out.path(".lvs.json"))
-        write_lvs_lyrdb(match, gds, out.path(".lvs.lyrdb"))
-    programming, function = None, None
+        lvs = compare(circuit, extraction, card)
+        write_lvs(lvs, out.path(".lvs.json"))
+        write_lvs_lyrdb(lvs, gds, out.path(".lvs.lyrdb"))
+    programming: Programming | None = None
+    function: FunctionResult | None = None
+    notes: list[str] = []
     # a circuit that is not the netlist's has no channels to program
-    if match.match and circuit.board is not None:
-        with clock.stage("program"):
-            programming = program(extraction.circuit, circuit.board, onn, card)
+    if lvs.match and circuit.board is not None:
+        try:
+            with clock.stage("program"):
+                programming = program(extraction.circuit, circuit.board, onn, card)
             write_bias(programming.bias, out.path(".bias.yml"))
-        with clock.stage("function"):
-            function = check_function(extraction.circuit, circuit.board, programming.bias, onn.task, card)
+            with clock.stage("function"):
+                function = check_function(extraction.circuit, circuit.board, programming.bias, onn.task, card)
             write_function(function, out.path(".function.npz"))
-    numbers: dict[str, Any] = {
-        "schema": 1,
-        "name": name,
-        "verdict": "fail",
-        "task": {key: getattr(onn.task, key) for key in TASK},
-        "onn": {"structure": list(onn.structure), "accuracy": score.accuracy, "margin": score.margin},
-        "factor": factors,
-        "chip": chip_numbers(circuit, chip, programming, function),
-        "drc": {"rules": len(rules.rules), "violations": rules.violations},
-        "lvs": {"devices": match.devices, "nets": match.nets, "match": match.match},
-        "function": function_numbers(function),
-    }
-    notes = findings(rules, match, function, programming)
-    with clock.stage("report"):
-        pictures = _pictures(gds, card, onn, function)
-    report = _write(numbers, out, pictures, notes, clock.seconds)
-    return Build(report, directory, tuple(notes))
+        except RangeError as fault:
+            notes.append(f"program: {fault}")
+    return _Signed(rules, lvs, programming, function, notes)
 
 
 def _read(weights: str | Path | Onn | None, name: str | None) -> tuple[Onn, str]:

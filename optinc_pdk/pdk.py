@@ -11,9 +11,6 @@ from optinc_pdk.tech import layer_enum, layer_stack, layer_views, register, stri
 if TYPE_CHECKING:
     from gdsfactory import Pdk
 
-# what every reader of GDS2 takes
-MAX_NAME = 32
-
 
 def get_pdk(process: str = DEFAULT_PROCESS) -> Pdk:
     """The PDK of a process; ``get_pdk(...).activate()`` makes its cells usable.
@@ -40,5 +37,4 @@ def _made_pdk(process: str) -> Pdk:
         layers=layer_enum(card),
         layer_stack=layer_stack(card),
         layer_views=layer_views(card),
-        max_cellname_length=MAX_NAME,
     )

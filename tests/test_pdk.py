@@ -142,12 +142,6 @@ assert gf.get_component("mzi").ports["o3"].center[1] == 0
     )
 
 
-def test_long_cell_names_are_cut_to_what_gds_takes() -> None:
-    cell = CELLS["bend_s"](length_um=123456.789, offset_um=98765.432)
-    assert len(cell.name) <= 32
-    assert cell.name != CELLS["bend_s"](length_um=123456.789, offset_um=98765.431).name
-
-
 def test_an_unknown_process_is_refused() -> None:
     with pytest.raises(CardError, match="no process 'gold'"):
         get_pdk("gold")

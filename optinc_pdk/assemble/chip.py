@@ -75,6 +75,12 @@ def check_buildable(onn: Onn) -> None:
         raise InputError("remainder and finer_input belong to cascades, which have no circuit yet; set them to false")
     if len(onn.layers) < 2:
         raise InputError("the network has one layer; a chip has at least two, joined by activations")
+    last = len(onn.layers) - 1
+    if onn.layers[last].bias.any():
+        raise InputError(
+            f"layers.{last}.bias is not zero: receivers see |field|² and nothing adds a constant to light; give the "
+            "last hidden layer one more unit of weights 0 and bias 1, and its column in the last weight this bias"
+        )
     for index, (layer, method) in enumerate(zip(onn.layers, onn.factor, strict=True)):
         if method != "svd" and method[1] < max(layer.weight.shape):
             raise InputError(

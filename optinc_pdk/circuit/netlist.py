@@ -20,6 +20,8 @@ from optinc_pdk.files import InputError
 Ints: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
 UNCONNECTED = -1
+# A netlist of nested cells may name exponentially many instances in a few lines.
+MAX_INSTANCES = 5_000_000
 
 
 class NetlistError(InputError):
@@ -290,15 +292,27 @@ def flatten(circuit: Circuit) -> Circuit:
     """Replace every composite instance by its sub-circuit; instances are then named ``parent.child``.
 
     Raises:
-        NetlistError: Sub-circuits contain each other.
+        NetlistError: Sub-circuits contain each other, or the flat circuit would exceed MAX_INSTANCES.
     """
-    return _flatten(circuit, ())
+    size = _flat_size(circuit, ())
+    if size > MAX_INSTANCES:
+        raise NetlistError(
+            f"{circuit.name}: {size} instances when flat, the limit is {MAX_INSTANCES}; use fewer levels"
+        )
+    return _flatten(circuit)
 
 
-def _flatten(circuit: Circuit, above: tuple[str, ...]) -> Circuit:
+def _flat_size(circuit: Circuit, above: tuple[str, ...]) -> int:
+    """Instances of the flat circuit, counted without making it."""
     if circuit.name in above:
         raise NetlistError(f"{circuit.name}: cells contain each other: {' > '.join((*above, circuit.name))}")
-    inner = {name: _flatten(cell, (*above, circuit.name)) for name, cell in circuit.cells.items()}
+    inner = {name: _flat_size(cell, (*above, circuit.name)) for name, cell in circuit.cells.items()}
+    counts = np.bincount(circuit.kind, minlength=len(circuit.kinds)).tolist()
+    return sum(count * inner.get(kind.name, 1) for count, kind in zip(counts, circuit.kinds, strict=True))
+
+
+def _flatten(circuit: Circuit) -> Circuit:
+    inner = {name: _flatten(cell) for name, cell in circuit.cells.items()}
     if not any(kind.name in inner for kind in circuit.kinds):
         return replace(circuit, cells={})
     library: dict[str, Kind] = {k.name: k for k in circuit.kinds if k.name not in inner}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit
+from optinc_pdk.files import InputError
 from optinc_pdk.layout.canvas import Canvas, Netlist, cell_frames, snap
 from optinc_pdk.layout.carrier import carrier_block, oscillator_tree
 from optinc_pdk.layout.strips import StripBuilder
@@ -83,7 +84,7 @@ def floorplan(circuit: Circuit, process: Process) -> Chip:
         The chip.
 
     Raises:
-        ValueError: It fits no die of the process.
+        InputError: It fits no die of the process.
     """
     netlist, frames = Netlist(circuit), cell_frames(process)
     # gratings of neighbouring strips keep their pitch too
@@ -137,7 +138,7 @@ def _assemble(
             height = snap(math.ceil(needed)) if die.own_size else height
             return _draw(netlist, process, halves, feed, roots, _Die(width, height, die.fit, left, rows, depths, bus))
     largest = process.dies[-1]
-    raise ValueError(
+    raise InputError(
         f"{count} heaters and {content / 1e3:.1f} mm of meshes fit no die up to {largest.width_um / 1e3:g} × "
         f"{largest.height_um / 1e3:g} mm; several dies have no layout yet, use narrower or fewer layers"
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from optinc_pdk.averaging import Averaging
 from optinc_pdk.circuit import Circuit, flatten
 from optinc_pdk.factor import svd, unitary_diagonal
 from optinc_pdk.factor.counts import svd_mzis, unitary_diagonal_mzis
@@ -16,6 +17,11 @@ from optinc_pdk.signoff.function import FunctionResult
 from optinc_pdk.signoff.lvs import LvsResult
 from optinc_pdk.signoff.lvs_checks import Difference
 from optinc_pdk.simulate import Programming
+
+
+def task_numbers(task: Averaging) -> dict[str, Any]:
+    """What the network computes."""
+    return {key: getattr(task, key) for key in ("bits", "servers", "groups", "remainder", "finer_input")}
 
 
 def factor_numbers(onn: Onn) -> dict[str, Any]:

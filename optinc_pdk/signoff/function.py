@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from optinc_pdk.averaging import Averaging, assign_random, assign_worst
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit
-from optinc_pdk.files import write_atomic
+from optinc_pdk.files import InputError, write_atomic
 from optinc_pdk.simulate import Scattering, scattering, transmit
 
 SCHEMA = 1
@@ -77,9 +77,15 @@ def check_function(circuit: Circuit, board: Board, bias: Bias, task: Averaging, 
         process: Process of the cards.
 
     Raises:
-        NetlistError: Circuit, board and bias do not belong together.
+        InputError: Circuit, board, bias and task do not belong together.
         ValueError: The circuit cannot be solved.
     """
+    board_task = (len(board.inputs), len(board.inputs[0]) if board.inputs else 0)
+    if board_task != (task.servers, task.symbols):
+        raise InputError(
+            f"the board has {board_task[0]} servers of {board_task[1]} symbols, the network {task.servers} of "
+            f"{task.symbols}; give weights and netlist of one chip"
+        )
     s = scattering(circuit, bias, float(process.guide.wavelength_nm), process)
     combinations = (4**task.symbols) ** task.servers
     exhaustive = combinations <= EXHAUSTIVE

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Board
 from optinc_pdk.circuit.bias import Activation
+from optinc_pdk.drive import RangeError
 from optinc_pdk.simulate.response import Light, linear
 from optinc_pdk.simulate.target import Target
 
@@ -62,7 +63,7 @@ def _significant(values: Floats, bits: int) -> Floats:
 def _check(labels: list[str], what: str, values: Floats, low: float, high: float) -> None:
     wrong = np.flatnonzero(~((values >= low) & (values <= high)))
     if wrong.size:
-        raise ValueError(
+        raise RangeError(
             f"neuron {labels[wrong[0]]!r} needs {what} {values[wrong[0]]:.4g}, "
             f"the card allows {low:g} … {high:g}; lower the chip's loss or widen the electronics' range"
         )

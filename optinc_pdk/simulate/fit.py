@@ -70,16 +70,20 @@ class Fitted:
     iterations: int
 
 
-def illuminate(problem: Problem, phases: Floats) -> Light:
-    """Solve the chip for some phases."""
+def illuminate(problem: Problem, phases: Floats, layers: Ints | None = None) -> Light:
+    """Solve the chip for some phases, with light from the sources of some layers, all by default."""
     solution = solve(problem.structure, phases, problem.wavelength_nm, problem.process)
-    return look(solution, problem.board, problem.targets)
+    lit = problem.targets if layers is None else tuple(problem.targets[i] for i in layers.tolist())
+    return look(solution, problem.board, lit)
 
 
 def errors(problem: Problem, light: Light) -> Floats:
     """(layers,) rms matrix error over the 2-norm."""
-    found = [residual(linear(light, target).coefficient, target) for target in problem.targets]
-    return np.array([np.sqrt(np.mean(error**2)) for error in found])
+    return np.array([_error(light, target) for target in problem.targets])
+
+
+def _error(light: Light, target: Target) -> float:
+    return float(np.sqrt(np.mean(residual(linear(light, target).coefficient, target) ** 2)))
 
 
 def align_oscillators(problem: Problem, light: Light, phases: Floats) -> Floats:
@@ -116,26 +120,27 @@ def fit_phases(
         cost = history[-1]
         active = np.flatnonzero((cost > TOLERANCE) & ~_stalled(history))
         if not active.size:
-            return Fitted(phases, light, iteration - 1)
-        trial, foretold = phases.copy(), cost.copy()
+            return Fitted(phases, illuminate(problem, phases), iteration - 1)
+        trial, foretold, seen = phases.copy(), cost.copy(), cost.copy()
         for i in active.tolist():
             step, foretold[i] = _step(light, problem.targets[i], groups[i], float(damping.value[i]))
             trial[groups[i]] += step
-        tried = illuminate(problem, trial)
-        seen = errors(problem, tried)
-        better = seen < cost
+        tried = illuminate(problem, trial, active)
+        for i in active.tolist():
+            seen[i] = _error(tried, problem.targets[i])
+        better = active[seen[active] < cost[active]]
         damping.update(active, cost**2 - seen**2, cost**2 - foretold**2)
-        if np.all(better[active]):
-            phases, light = trial, tried
-        else:
-            phases = phases.copy()
-            for i in active[better[active]].tolist():
-                phases[groups[i]] = trial[groups[i]]
-            light = illuminate(problem, phases)
-        history.append(errors(problem, light))
+        phases = phases.copy()
+        for i in better.tolist():
+            phases[groups[i]] = trial[groups[i]]
+        if better.size == active.size:
+            light = tried
+        elif better.size:
+            light = illuminate(problem, phases, active)
+        history.append(np.where(np.isin(np.arange(layers), better), seen, cost))
         if progress is not None:
             progress(iteration, float(history[-1].max()))
-    return Fitted(phases, light, MAX_ITERATIONS)
+    return Fitted(phases, illuminate(problem, phases), MAX_ITERATIONS)
 
 
 @dataclass

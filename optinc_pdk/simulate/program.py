@@ -68,7 +68,8 @@ def program(
 
     Raises:
         NetlistError: A heater has no channel of its own.
-        ValueError: Circuit, board and network do not belong together, or the drive or electronics lack range.
+        RangeError: The drive or the electronics lack range.
+        ValueError: Circuit, board and network do not belong together.
     """
     carrier = float(process.guide.wavelength_nm) if wavelength_nm is None else wavelength_nm
     structure = analyse(circuit)

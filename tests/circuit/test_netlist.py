@@ -179,3 +179,17 @@ def test_cells_that_contain_each_other_are_refused() -> None:
     outer.add("m", "middle")
     with pytest.raises(NetlistError, match="cells contain each other: pair > middle > pair"):
         flatten(outer.build())
+
+
+def test_nested_cells_that_multiply_without_end_are_refused() -> None:
+    """Ten instances a level, eight levels: a small file, a hundred million couplers."""
+    cell, kind = None, Kind("mmi2x2", ("o1", "o2", "o3", "o4"))
+    for level in range(8):
+        name = f"level{level}"
+        b = Builder(name, {kind.name: kind}, {} if cell is None else {cell.name: cell})
+        for i in range(10):
+            b.add(f"i{i}", kind.name)
+        cell = b.build()
+        kind = Kind(name, ())
+    with pytest.raises(NetlistError, match="instances when flat"):
+        flatten(cell)

@@ -65,7 +65,7 @@ def test_cards_tell_the_recipe_and_what_is_measured(name: str) -> None:
 def test_tolerance_to_matrix_errors(name: str) -> None:
     onn = Onn.load(NETWORKS / f"{name}.npz")
     assert tolerance(onn, 1e-4, draws=10, seed=123) == 1.0
-    assert tolerance(onn, 3e-4, draws=10, seed=123) >= 0.9999
+    assert tolerance(onn, 3e-4, draws=10, seed=123) >= 0.999
 
 
 @pytest.mark.parametrize("name", NAMES)
