@@ -83,6 +83,10 @@ def _safetensors(path: Path, data: bytes) -> tuple[Layer, ...]:
         arrays = load_tensors(data)
     except (SafetensorError, KeyError, TypeError) as fault:
         raise WeightsError(f"{path}: is no sound .safetensors of floats ({fault}); save it again") from fault
+    for name, weight in list(arrays.items()):
+        # nn.Linear(..., bias=False) stores none, and the last layer of a chip's network has none
+        if name.endswith(".weight") and weight.ndim == 2:
+            arrays.setdefault(name.replace(".weight", ".bias"), np.zeros(weight.shape[0], dtype=weight.dtype))
     return npz.build_layers(path, arrays, "{}.{}", stride=2)
 
 

@@ -73,6 +73,15 @@ def test_a_task_is_needed_and_must_fit(sequential: torch.nn.Sequential, tmp_path
     refused(path, "bits = 7 must be even", bits=7, servers=4, groups=2)
 
 
+def test_linear_without_bias_has_a_bias_of_zero(tmp_path: Path) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 6), torch.nn.ReLU(), torch.nn.Linear(6, 2, bias=False))
+    path = tmp_path / "weights.safetensors"
+    save_file(model.state_dict(), path)
+    first, last = Onn.load(path, **TASK).layers
+    assert first.bias.any() and not last.bias.any()
+    assert np.array_equal(last.weight, model[2].weight.detach().numpy())
+
+
 def test_unusable_safetensors_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "weights.safetensors"
     refused(path, "cannot be read")
@@ -81,7 +90,7 @@ def test_unusable_safetensors_are_refused(tmp_path: Path) -> None:
     weight, bias = np.ones((2, 2)), np.ones(2)
     for arrays, part in (
         ({"0.weight": weight, "0.bias": bias, "1.weight": weight, "1.bias": bias}, "no 2.weight"),
-        ({"0.weight": weight}, "no 0.bias"),
+        ({"0.bias": bias}, "no 0.weight"),
         ({"0.weight": weight, "0.bias": bias, "scale": bias}, "though there is scale"),
         ({"0.weight": weight * np.nan, "0.bias": bias}, "NaN or infinity"),
         ({"0.weight": np.ones((2, 2), dtype=np.int32), "0.bias": bias}, "int32, not floats"),
