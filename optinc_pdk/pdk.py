@@ -6,6 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from optinc_pdk.cards import DEFAULT_PROCESS, load_process
+from optinc_pdk.models import sax_models
 from optinc_pdk.tech import layer_enum, layer_stack, layer_views, register, strip, wire
 
 if TYPE_CHECKING:
@@ -37,4 +38,5 @@ def _made_pdk(process: str) -> Pdk:
         layers=layer_enum(card),
         layer_stack=layer_stack(card),
         layer_views=layer_views(card),
+        models=sax_models(card),
     )

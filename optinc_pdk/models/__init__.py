@@ -7,7 +7,7 @@ go as exp(-i ω t), so a longer path has a larger phase.
 from optinc_pdk.models.couplers import coupler, grating_coupler, splitter, terminator
 from optinc_pdk.models.guides import effective_index, guide, guide_transmission, phase_shifter
 from optinc_pdk.models.registry import MODELS, ModelError, device_s, net_transmission
-from optinc_pdk.models.sax_models import sax_models
+from optinc_pdk.models.sax_models import sax_models, sax_netlist
 
 __all__ = [
     "MODELS",
@@ -21,6 +21,7 @@ __all__ = [
     "net_transmission",
     "phase_shifter",
     "sax_models",
+    "sax_netlist",
     "splitter",
     "terminator",
 ]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from optinc_pdk.cards import Device, Process
+from optinc_pdk.circuit import Circuit, flatten
 from optinc_pdk.models.registry import device_s
 
 
@@ -22,20 +23,43 @@ def sax_models(process: Process) -> dict[str, Callable[..., dict[tuple[str, str]
         process: Process whose cards hold the parameters.
 
     Returns:
-        Device name to model, for ``sax.circuit(netlist, models=...)``.
-
-    Raises:
-        ImportError: SAX is not installed.
+        Device name to model, for ``sax.circuit(netlist, models=...)``. JAX is imported when one is called.
     """
-    import sax  # noqa: F401  (fails here, with its own message, and not at the first call)
-
     return {name: _sax_model(process, card) for name, card in process.devices.items() if card.ports.optical}
 
 
-def _sax_model(process: Process, card: Device) -> Callable[..., dict[tuple[str, str], Any]]:
-    import jax.numpy as jnp
+def sax_netlist(circuit: Circuit) -> dict[str, Any]:
+    """The optical part of a circuit as a flat SAX netlist; heaters and pads are settings and wires to SAX.
 
+    Args:
+        circuit: Flat or hierarchical; guides between devices are taken as joints without length.
+
+    Returns:
+        ``{"instances": ..., "nets": ..., "ports": ...}``; an instance ``a.b`` of the flat circuit is called ``a_b``,
+        ports are fibre labels.
+    """
+    flat = flatten(circuit)
+    light = flat.optical_mask()
+
+    def name(port: int) -> str:
+        return flat.port_name(port).replace(".", "_")
+
+    kinds = [flat.kinds[kind] for kind in flat.kind]
+    return {
+        "instances": {
+            instance.replace(".", "_"): {"component": kind.name}
+            for instance, kind in zip(flat.instances, kinds, strict=True)
+            if kind.optical
+        },
+        "nets": [{"p1": name(a), "p2": name(b)} for a, b in flat.nets.tolist()],
+        "ports": {label: name(port) for label, port in flat.ports.items() if light[port]},
+    }
+
+
+def _sax_model(process: Process, card: Device) -> Callable[..., dict[tuple[str, str], Any]]:
     def s_dictionary(wl: Any, phase: Any) -> dict[tuple[str, str], Any]:
+        import jax.numpy as jnp
+
         wavelengths = np.asarray(wl, dtype=np.float64) * 1e3
         s = device_s(process, card.name, wavelengths.reshape(-1), np.asarray(phase))
         s = s.reshape(*wavelengths.shape, *s.shape[1:])

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import jax
 import numpy as np
 import pytest
+import sax
 
 from optinc_pdk.cards import load_process
-from optinc_pdk.models import device_s, sax_models
+from optinc_pdk.circuit import flatten, read_netlist
+from optinc_pdk.models import device_s, sax_models, sax_netlist
+from optinc_pdk.simulate import scattering
 
+NETLISTS = Path(__file__).resolve().parents[2] / "netlists"
 PROCESS = load_process()
 
 
@@ -35,3 +41,22 @@ def test_sax_models_are_ours_in_micrometres(name):
 def test_only_devices_with_light_have_models():
     assert "pad" not in sax_models(PROCESS)
     assert complex(sax_models(PROCESS)["mmi2x2"]()["o2", "o4"]).real == 0.0
+
+
+def test_sax_simulates_the_reference_chip_as_we_do():
+    """All 586 optical devices of the 4-bit netlist, heaters anywhere, light between all of its fibres."""
+    circuit = flatten(read_netlist(NETLISTS / "average_4bit_4servers.pic.yml"))
+    rng = np.random.default_rng(0)
+    labels = circuit.electrical_labels()
+    phases, settings = {}, {}
+    for i in circuit.of_kind("phase_shifter"):
+        nets = circuit.electrical[circuit.offset[i] : circuit.offset[i + 1]]
+        (label,) = [name for net in nets if net >= 0 for name in labels[int(net)] if not name.startswith("GND")]
+        phases[label] = rng.uniform(0, 2 * np.pi)
+        settings[circuit.instances[i].replace(".", "_")] = {"phase": phases[label]}
+    model, _ = sax.circuit(netlist=sax_netlist(circuit), models=sax_models(PROCESS), backend="klu")
+    theirs = sax.sdict(model(**settings))
+    ours = scattering(circuit, phases, 1550.0, PROCESS)
+    assert len(theirs) == len(ours.labels) ** 2
+    matrix = np.array([[complex(theirs[a, b]) for a in ours.labels] for b in ours.labels])
+    assert np.abs(matrix - ours.s[0]).max() < 1e-9
