@@ -14,6 +14,7 @@ from optinc_pdk.assemble import assemble
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Circuit, flatten, read_netlist, write_netlist
+from optinc_pdk.files import InputError
 from optinc_pdk.onn import Layer, Onn
 
 PROCESS = load_process()
@@ -22,9 +23,10 @@ PROCESS = load_process()
 def network(servers: int, widths: tuple[int, ...], factor: tuple[object, ...] = ()) -> Onn:
     """A network of the given widths; the circuit depends on nothing else."""
     rng = np.random.default_rng(0)
-    layers = tuple(Layer(rng.normal(size=(b, a)), rng.normal(size=b)) for a, b in pairwise(widths))
+    layers = [Layer(rng.normal(size=(b, a)), rng.normal(size=b)) for a, b in pairwise(widths)]
+    layers[-1] = replace(layers[-1], bias=np.zeros(widths[-1]))
     symbols = widths[-1]
-    return Onn(layers, Averaging(2 * symbols, servers, symbols), factor)  # type: ignore[arg-type]
+    return Onn(tuple(layers), Averaging(2 * symbols, servers, symbols), factor)  # type: ignore[arg-type]
 
 
 @st.composite
@@ -157,7 +159,7 @@ def test_a_chips_netlist_comes_back_from_its_file(onn: Onn, tmp_path: Path) -> N
 
 def test_values_of_the_weights_do_not_show_in_the_circuit(tmp_path: Path) -> None:
     onn = network(4, (2, 6, 7, 2))
-    other = replace(onn, layers=tuple(Layer(layer.weight * -3, layer.bias + 1) for layer in onn.layers))
+    other = replace(onn, layers=tuple(Layer(layer.weight * -3, layer.bias * 2) for layer in onn.layers))
     for i, each in enumerate((onn, other)):
         write_netlist(assemble(each, PROCESS, "chip"), tmp_path / f"{i}")
     assert (tmp_path / "0").read_bytes() == (tmp_path / "1").read_bytes()
@@ -229,3 +231,10 @@ def test_composites_are_written_once() -> None:
     assert len(flatten(circuit).of_kind("mmi2x2")) == (
         2 * sum(len(circuit.of_kind(name)) for name in circuit.cells) + len(circuit.of_kind("mmi2x2"))
     )
+
+
+def test_a_bias_of_the_last_layer_is_refused_with_its_mend() -> None:
+    onn = network(4, (2, 3, 2))
+    biased = replace(onn.layers[-1], bias=np.array([0.0, 0.1]))
+    with pytest.raises(InputError, match=r"layers\.1\.bias is not zero.*one more unit of weights 0 and bias 1"):
+        assemble(replace(onn, layers=(*onn.layers[:-1], biased)), PROCESS, "chip")
