@@ -71,13 +71,20 @@ def build(
 
 @app.command()
 def factor(
-    weights: Weights, bits: Bits = None, servers: Servers = None, groups: Groups = None, as_json: Json = False
+    weights: Weights,
+    process: ProcessName = DEFAULT,
+    bits: Bits = None,
+    servers: Servers = None,
+    groups: Groups = None,
+    as_json: Json = False,
 ) -> None:
     """Factor the matrices of a network: errors, MZIs, phase shifters."""
+    from optinc_pdk.cards import load_process
     from optinc_pdk.onn import Onn
     from optinc_pdk.report.tables import factor_rows, factor_table
 
-    rows = factor_rows(Onn.load(weights, bits, servers, groups))
+    splitter_db = load_process(process).device("mmi1x2").parameter("loss_db")
+    rows = factor_rows(Onn.load(weights, bits, servers, groups), splitter_db)
     if as_json:
         print(json.dumps({"schema": 1, "layers": rows}, indent=2))
     else:

@@ -4,6 +4,10 @@ A heater of resistance R_h sits behind wires and a return of total resistance R_
 
     DAC --- R_w --- R_h --- ground        phi = pi P / P_pi,  P = I^2 R_h,  V = I (R_h + R_w)
 
+A heater also warms its neighbors: of every phase that heater j makes in its own guide, the share X[i, j]
+appears in guide i (X[i, i] = 1), so that phi = X pi P / P_pi. Powers that make wanted phases come from the
+inverse; where one comes out negative, its phase is raised by a turn.
+
 All numbers come from the process and device cards.
 """
 
@@ -17,6 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 MAX_DAC_BITS = 32
 # Rounding of a voltage that was meant to be the full scale is no overdrive.
 _ROUNDING = 1e-12
+# Each round adds a turn where a power is negative; what does not settle by then has no sensible solution.
+_ROUNDS = 50
 
 
 class RangeError(ValueError):
@@ -88,24 +94,60 @@ class Drive:
     code: NDArray[np.int64]
 
 
-def program(heater: Heater, phase_rad: ArrayLike) -> Drive:
+def crosstalk(position_um: ArrayLike, share: float, distance_um: float) -> NDArray[np.float64]:
+    """The matrix X of heaters that warm each other's guides, falling as 1 / distance.
+
+    Args:
+        position_um: (channels, 2) centers of the heaters in um.
+        share: Share of a heater's own phase that appears in a guide at the distance, in [0, 1).
+        distance_um: That distance in um. Nearer guides get at most the share 1.
+
+    Returns:
+        (channels, channels); X[i, j] is what guide i gets of heater j's phase, 1 on the diagonal.
+
+    Raises:
+        ValueError: Positions of a wrong shape, not finite or equal, or numbers out of range.
+    """
+    position = np.array(position_um, dtype=np.float64)
+    if position.ndim != 2 or position.shape[1] != 2:
+        raise ValueError(f"position_um has shape {position.shape}; give (channels, 2)")
+    if not np.all(np.isfinite(position)):
+        raise ValueError(f"position_um holds {position[~np.isfinite(position)][0]}; give finite numbers")
+    if not 0.0 <= share < 1.0:
+        raise ValueError(f"share is {share}; a neighbor gets 0 to less than 1 of a heater's phase")
+    if not 0.0 < distance_um < np.inf:
+        raise ValueError(f"distance_um is {distance_um}; give a positive, finite distance")
+    apart = np.hypot(*(position[:, np.newaxis] - position).transpose(2, 0, 1))
+    np.fill_diagonal(apart, np.inf)
+    if np.any(apart == 0.0):
+        one, other = np.argwhere(apart == 0.0)[0]
+        raise ValueError(f"position_um of channels {one} and {other} are equal; heaters can't share a place")
+    matrix: NDArray[np.float64] = np.minimum(share * distance_um / apart, 1.0)
+    np.fill_diagonal(matrix, 1.0)
+    return matrix
+
+
+def program(heater: Heater, phase_rad: ArrayLike, crosstalk: ArrayLike | None = None) -> Drive:
     """The codes for wanted phases.
 
     Args:
         heater: The heaters and their DAC.
         phase_rad: (channels,) wanted phases in rad, in [0, 2 pi).
+        crosstalk: (channels, channels) matrix X of :func:`crosstalk`, measured or modeled; none if left out.
 
     Returns:
         The wanted phases, their power and voltage before rounding, and the nearest codes; what the rounded
         codes really make is :func:`readback`.
 
     Raises:
-        ValueError: A wrong shape, a phase outside [0, 2 pi), or a voltage above full scale.
+        ValueError: A wrong shape, a phase outside [0, 2 pi), a voltage above full scale, or a crosstalk
+            matrix that is out of range or has no non-negative powers for these phases.
     """
     phase = np.array(phase_rad, dtype=np.float64)
     _refuse_wrong_shape(heater, "phase_rad", phase)
     _refuse_channels("phase_rad", phase, (phase >= 0) & (phase < 2 * np.pi), "in [0, 2 pi); wrap it")
-    power = heater.power_pi_w * phase / np.pi
+    own = phase if crosstalk is None else _own_phase(_as_crosstalk(heater, crosstalk), phase)
+    power = heater.power_pi_w * own / np.pi
     voltage = np.sqrt(power / heater.resistance_ohm) * (heater.resistance_ohm + heater.wire_ohm)
     over = np.flatnonzero(voltage > heater.full_scale_v * (1 + _ROUNDING))
     if over.size:
@@ -119,19 +161,20 @@ def program(heater: Heater, phase_rad: ArrayLike) -> Drive:
     return Drive(phase_rad=phase, power_w=power, voltage_v=voltage, code=code)
 
 
-def readback(heater: Heater, code: ArrayLike) -> Drive:
+def readback(heater: Heater, code: ArrayLike, crosstalk: ArrayLike | None = None) -> Drive:
     """The phases that codes really make.
 
     Args:
         heater: The heaters and their DAC.
         code: (channels,) whole numbers, 0 to 2^bits - 1.
+        crosstalk: (channels, channels) matrix X of :func:`crosstalk`; none where left out.
 
     Returns:
-        Voltage, power and phase of these codes. The phase is the heater's own and is not wrapped: a high code
-        may push it past 2 pi.
+        Voltage, power and phase of these codes. The phase is that of the guide, own heater and neighbors, and
+        is not wrapped: a high code may push it past 2 pi.
 
     Raises:
-        ValueError: A wrong shape, codes that are not integers, or a code out of range.
+        ValueError: A wrong shape, codes that are not integers, one out of range, or a bad crosstalk matrix.
     """
     given = np.asarray(code)
     _refuse_wrong_shape(heater, "code", given)
@@ -142,7 +185,52 @@ def readback(heater: Heater, code: ArrayLike) -> Drive:
     voltage = codes.astype(np.float64) * heater.step_v
     current = voltage / (heater.resistance_ohm + heater.wire_ohm)
     power = current**2 * heater.resistance_ohm
-    return Drive(phase_rad=np.pi * power / heater.power_pi_w, power_w=power, voltage_v=voltage, code=codes)
+    phase = np.pi * power / heater.power_pi_w
+    if crosstalk is not None:
+        phase = _as_crosstalk(heater, crosstalk) @ phase
+    return Drive(phase_rad=phase, power_w=power, voltage_v=voltage, code=codes)
+
+
+def _own_phase(matrix: NDArray[np.float64], phase: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(channels,) non-negative phases that heaters make in their own guides: X own = phase mod 2 pi."""
+    if phase.size == 0:
+        return phase
+    try:
+        inverse = np.linalg.inv(matrix)
+    except np.linalg.LinAlgError:
+        raise ValueError("crosstalk is singular; its heaters can't set all phases apart") from None
+    own = inverse @ phase
+    # A heater that should be off comes out at minus a rounding; a turn more would cost it a full 2 P_pi.
+    rounding = _ROUNDING * (1.0 + np.abs(own).max())
+    turns = np.zeros_like(phase)
+    for _ in range(_ROUNDS):
+        cold = own < -rounding
+        if not np.any(cold):
+            return np.maximum(own, 0.0)
+        turns[cold] += 1.0
+        own = inverse @ (phase + 2.0 * np.pi * turns)
+    channel = int(np.argmin(own))
+    raise ValueError(
+        f"crosstalk leaves channel {channel} with the phase {own[channel]:.3g} rad of its own after "
+        f"{_ROUNDS} turns; no heater cools: the neighbors' shares must be smaller"
+    )
+
+
+def _as_crosstalk(heater: Heater, crosstalk: ArrayLike) -> NDArray[np.float64]:
+    matrix = np.asarray(crosstalk)
+    channels = heater.resistance_ohm.size
+    if matrix.dtype.kind not in "iuf":
+        raise ValueError(f"crosstalk has dtype {matrix.dtype}; give real numbers")
+    if matrix.shape != (channels, channels):
+        raise ValueError(f"crosstalk has shape {matrix.shape}; give {(channels, channels)}, one row a heater")
+    if not np.all((matrix >= 0.0) & (matrix < np.inf)):
+        row, column = np.argwhere(~((matrix >= 0.0) & (matrix < np.inf)))[0]
+        raise ValueError(
+            f"crosstalk[{row}, {column}] is {matrix[row, column]}; a share of a heater's phase is 0 or more"
+        )
+    if not np.all(np.abs(np.diagonal(matrix) - 1.0) <= _ROUNDING):
+        raise ValueError("crosstalk has a diagonal other than 1; shares are of each heater's own phase")
+    return matrix.astype(np.float64)
 
 
 def _refuse_wrong_shape(heater: Heater, name: str, values: NDArray[np.generic]) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optinc_pdk.drive import Heater, program, readback
+from optinc_pdk.drive import Heater, crosstalk, program, readback
 
 
 def heater(channels: int = 3, **change: object) -> Heater:
@@ -136,3 +136,88 @@ def test_bad_phases_are_refused(phase: list[float], message: str) -> None:
 def test_bad_codes_are_refused(code: np.ndarray, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         readback(heater(), code)
+
+
+def grid(channels: int, pitch_um: float = 60.0) -> np.ndarray:
+    return pitch_um * np.stack(np.divmod(np.arange(channels), 4), axis=1).astype(float)
+
+
+@given(st.integers(1, 12), st.floats(0, 0.05), st.integers(0, 2**31))
+def test_crosstalk_round_trip(channels: int, share: float, seed: int) -> None:
+    """Forward by hand: every heater's power warms every guide; codes are fine enough not to matter."""
+    phases = np.random.default_rng(seed).uniform(0, 2 * np.pi, channels)
+    matrix = crosstalk(grid(channels), share, 60.0)
+    heaters = heater(channels, dac_bits=32, full_scale_v=12.0)
+    drive = program(heaters, phases, matrix)
+    assert np.all(drive.power_w >= 0)
+    own = [np.pi * power / 0.02 for power in drive.power_w]
+    made = np.array([sum(matrix[i, j] * own[j] for j in range(channels)) for i in range(channels)])
+    np.testing.assert_allclose(np.exp(1j * made), np.exp(1j * phases), atol=1e-9)
+    back = readback(heaters, drive.code, matrix)
+    np.testing.assert_allclose(np.exp(1j * back.phase_rad), np.exp(1j * phases), atol=1e-6)
+    np.testing.assert_array_equal(drive.phase_rad, phases)
+
+
+def test_crosstalk_falls_with_distance() -> None:
+    matrix = crosstalk([[0, 0], [60, 0], [0, 120], [0, 1]], 0.05, 60.0)
+    np.testing.assert_allclose(np.diagonal(matrix), 1.0)
+    np.testing.assert_allclose(matrix, matrix.T)
+    np.testing.assert_allclose(matrix[0, 1:], [0.05, 0.025, 1.0])
+
+
+def test_without_crosstalk_nothing_changes() -> None:
+    phases = np.array([0.0, 1.0, 6.0])
+    alone = program(heater(full_scale_v=12.0), phases)
+    identity = program(heater(full_scale_v=12.0), phases, np.eye(3))
+    np.testing.assert_array_equal(alone.code, identity.code)
+
+
+def test_a_heater_too_warm_already_gets_a_turn_more() -> None:
+    """0.2 of pi arrives unasked at the second guide, which wants 0.1: 2 pi more than that has to come."""
+    matrix = np.array([[1.0, 0.2], [0.2, 1.0]])
+    drive = program(heater(2, full_scale_v=12.0), [np.pi, 0.1], matrix)
+    own = np.linalg.solve(matrix, [np.pi, 0.1 + 2 * np.pi])
+    np.testing.assert_allclose(np.pi * drive.power_w / 0.02, own)
+
+
+def test_ignored_crosstalk_shows_in_the_phases() -> None:
+    heaters, matrix = heater(4, full_scale_v=12.0), crosstalk(grid(4), 0.02, 60.0)
+    phases = np.full(4, 3.0)
+    ignored = readback(heaters, program(heaters, phases).code, matrix).phase_rad
+    assert np.max(np.abs(ignored - phases)) > 0.05
+    minded = readback(heaters, program(heaters, phases, matrix).code, matrix).phase_rad
+    assert np.max(np.abs(minded - phases)) < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (np.eye(2), "crosstalk has shape (2, 2)"),
+        (np.eye(3, dtype=object), "crosstalk has dtype object"),
+        (np.eye(3) - 0.1, "crosstalk[0, 1] is -0.1"),
+        (np.full((3, 3), np.nan), "crosstalk[0, 0] is nan"),
+        (2 * np.eye(3), "a diagonal other than 1"),
+        (np.ones((3, 3)), "crosstalk is singular"),
+        (np.array([[1, 3, 3], [3, 1, 3], [3, 3, 1.0]]), "no heater cools"),
+    ],
+)
+def test_bad_crosstalk_is_refused(matrix: np.ndarray, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        program(heater(full_scale_v=1e6), [1.0, 2.0, 3.0], matrix)
+
+
+@pytest.mark.parametrize(
+    ("position", "share", "distance", "message"),
+    [
+        ([0.0, 1.0], 0.1, 1.0, "position_um has shape (2,)"),
+        ([[0.0, np.nan]], 0.1, 1.0, "position_um holds nan"),
+        ([[0.0, 1.0], [0.0, 1.0]], 0.1, 1.0, "channels 0 and 1 are equal"),
+        ([[0.0, 1.0]], 1.0, 1.0, "share is 1.0"),
+        ([[0.0, 1.0]], 0.1, 0.0, "distance_um is 0.0"),
+    ],
+)
+def test_impossible_neighbors_are_refused(
+    position: list[list[float]], share: float, distance: float, message: str
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        crosstalk(position, share, distance)

@@ -4,21 +4,54 @@ Imports numpy only, so that it starts at once.
 """
 
 from optinc_pdk.factor.blocks import BlockFactor, unitary_diagonal
-from optinc_pdk.factor.counts import MziCount, structure_mzis, svd_mzis, unitary_diagonal_mzis, unitary_mzis
+from optinc_pdk.factor.correct import Correction, correct, correct_homodyne
+from optinc_pdk.factor.correct_layer import LayerCorrection, correct_layer
+from optinc_pdk.factor.counts import (
+    MziCount,
+    TreeCount,
+    block_trees,
+    structure_mzis,
+    svd_mzis,
+    unitary_diagonal_mzis,
+    unitary_mzis,
+)
+from optinc_pdk.factor.devices import Devices, devices, drawn_devices
 from optinc_pdk.factor.mesh import Mesh, mzi_transfer
 from optinc_pdk.factor.rectangular import rectangular
-from optinc_pdk.factor.svd import SvdFactor, svd
+from optinc_pdk.factor.structure import Part, Structure, structure
+from optinc_pdk.factor.structure_factor import PartFactor, StructuredFactor, structured
+from optinc_pdk.factor.svd import SvdFactor, heater_phase, svd, svd_search
+from optinc_pdk.factor.triangular import triangular
 
 __all__ = [
     "BlockFactor",
+    "Correction",
+    "Devices",
+    "LayerCorrection",
     "Mesh",
     "MziCount",
+    "Part",
+    "PartFactor",
+    "Structure",
+    "StructuredFactor",
     "SvdFactor",
+    "TreeCount",
+    "block_trees",
+    "correct",
+    "correct_homodyne",
+    "correct_layer",
+    "devices",
+    "drawn_devices",
+    "heater_phase",
     "mzi_transfer",
     "rectangular",
+    "structure",
     "structure_mzis",
+    "structured",
     "svd",
     "svd_mzis",
+    "svd_search",
+    "triangular",
     "unitary_diagonal",
     "unitary_diagonal_mzis",
     "unitary_mzis",

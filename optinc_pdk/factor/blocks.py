@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optinc_pdk.factor.checks import as_matrix
+from optinc_pdk.factor.checks import as_matrix, refuse_gain
+from optinc_pdk.factor.counts import TreeCount, block_trees, unitary_diagonal_mzis, unitary_mzis
 from optinc_pdk.factor.mesh import Mesh
 from optinc_pdk.factor.rectangular import rectangular
+from optinc_pdk.factor.structure import structure
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +32,12 @@ class BlockFactor:
         scale: The largest diagonal entry; the chip is passive, so a later gain carries it.
         block_error: (blocks,) Frobenius norm of the block's error over that of the block; 0 for a zero block.
         error: Frobenius norm of the whole error over that of W.
+        needed: (blocks,) MZIs that each block needs: zero blocks none, the others a mesh per part
+            (:mod:`optinc_pdk.factor.structure`) and an attenuator per output with 0 < attenuation < 1. The
+            meshes here and the assembled chip are whole.
+
+    Raises:
+        ValueError: An attenuation outside [0, 1].
     """
 
     shape: tuple[int, int]
@@ -41,6 +49,31 @@ class BlockFactor:
     scale: float
     block_error: NDArray[np.float64]
     error: float
+    needed: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        """Refuses what attenuators cannot make."""
+        refuse_gain("attenuation", self.attenuation, 1.0)
+
+    @property
+    def mzis(self) -> int:
+        """MZIs by the convention of arXiv 2603.28290."""
+        return unitary_diagonal_mzis(*self.shape, self.block)
+
+    @property
+    def saved(self) -> int:
+        """MZIs of these that the matrix's structure makes needless."""
+        return self.mzis - int(self.needed.sum())
+
+    def trees(self, excess_db: float = 0.0) -> TreeCount:
+        """The splitter and combiner trees that join the blocks; zero blocks are left out.
+
+        Args:
+            excess_db: Loss of one splitter beyond its halving, in dB; from its card.
+        """
+        lit = np.zeros((self.block_row.max() + 1, self.block_column.max() + 1), dtype=bool)
+        lit[self.block_row, self.block_column] = np.any(self.attenuation > 0.0, axis=1)
+        return block_trees(*self.shape, self.block, excess_db, lit)
 
     def matrix(self) -> NDArray[np.float64]:
         """The (out, in) approximation, real, the scale included; homodyne detection reads the real part."""
@@ -76,23 +109,26 @@ def unitary_diagonal(W: ArrayLike, block: int | None = None) -> BlockFactor:
     peak = float(np.max(np.abs(matrix)))
     matrix = matrix / peak  # so that no norm underflows or overflows
     places = [(top, start) for top in range(0, rows, size) for start in range(0, columns, size)]
-    parts = [_polar_and_diagonal(matrix[top : top + size, start : start + size], size) for top, start in places]
+    pieces = [matrix[top : top + size, start : start + size] for top, start in places]
+    parts = [_polar_and_diagonal(piece, size) for piece in pieces]
     diagonal = np.array([part[1] for part in parts])
     largest = float(diagonal.max())
     if not largest * peak < np.inf:
         raise ValueError(f"W has entries up to {peak:g}; rescale it, its norm overflows double precision")
     missed = np.array([part[2] for part in parts])
-    norms = np.array([np.linalg.norm(matrix[top : top + size, start : start + size]) for top, start in places])
+    norms = np.array([np.linalg.norm(piece) for piece in pieces])
+    attenuation = diagonal / largest
     return BlockFactor(
         shape=(rows, columns),
         block=size,
         block_row=np.array([top // size for top, _ in places], dtype=np.int64),
         block_column=np.array([start // size for _, start in places], dtype=np.int64),
         unitary=tuple(rectangular(part[0]) for part in parts),
-        attenuation=diagonal / largest,
+        attenuation=attenuation,
         scale=largest * peak,
         block_error=np.divide(missed, norms, out=np.zeros_like(missed), where=norms > 0.0),
         error=float(np.linalg.norm(missed) / np.linalg.norm(norms)),
+        needed=np.array([_needed(*both) for both in zip(pieces, attenuation, strict=True)], dtype=np.int64),
     )
 
 
@@ -116,6 +152,13 @@ def _as_block_size(block: int | None, rows: int, columns: int) -> int:
             f"or leave it out for {min(rows, columns)}"
         )
     return int(block)
+
+
+def _needed(piece: NDArray[np.float64], attenuation: NDArray[np.float64]) -> int:
+    """MZIs of one block: the polar factor of a matrix that falls apart falls apart alike."""
+    modes = [max(part.rows.size, part.columns.size) for part in structure(piece).parts]
+    attenuators = int(np.count_nonzero((attenuation > 0.0) & (attenuation < 1.0 - 1e-12)))
+    return sum(map(unitary_mzis, modes)) + attenuators
 
 
 def _polar_and_diagonal(

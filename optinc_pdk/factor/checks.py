@@ -8,32 +8,52 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 
-def as_matrix(name: str, value: ArrayLike) -> NDArray[Any]:
+def as_matrix(name: str, value: ArrayLike, batch: bool = False) -> NDArray[Any]:
     """The argument as a finite, non-empty matrix in double precision.
 
     Args:
         name: The argument's name, for messages.
         value: (rows, columns), of integers, floats or complex numbers.
+        batch: Whether (batch, rows, columns) is allowed as well.
 
     Returns:
         A float64 copy for real input, a complex128 copy for complex input.
 
     Raises:
-        ValueError: Not numeric, not two-dimensional, empty, or not finite.
+        ValueError: Not numeric, not of the allowed dimensions, empty, or not finite.
     """
     array = np.asarray(value)
     if array.dtype.kind not in "biufc":
         raise ValueError(f"{name} has dtype {array.dtype}; give a numeric array, integer, float or complex")
-    if array.ndim != 2:
-        raise ValueError(f"{name} has shape {array.shape}; give a matrix with two dimensions")
+    if array.ndim != 2 and not (batch and array.ndim == 3):
+        or_batch = ", or a batch of them with three" if batch else ""
+        raise ValueError(f"{name} has shape {array.shape}; give a matrix with two dimensions{or_batch}")
     if array.size == 0:
         raise ValueError(f"{name} is empty, shape {array.shape}; give at least one row and one column")
     if not np.all(np.isfinite(array)):
-        row, column = np.argwhere(~np.isfinite(array))[0]
-        raise ValueError(
-            f"{name}[{row}, {column}] is {array[row, column]}; every entry must be finite, replace or drop it"
-        )
+        place = tuple(int(index) for index in np.argwhere(~np.isfinite(array))[0])
+        raise ValueError(f"{name}{list(place)} is {array[place]}; every entry must be finite, replace or drop it")
     matrix = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
     if not np.all(np.isfinite(matrix)):
         raise ValueError(f"{name} holds values beyond double precision's 1.8e308; rescale it")
     return matrix
+
+
+def refuse_gain(name: str, values: NDArray[np.float64], largest: float) -> None:
+    """Refuses what a passive chip cannot make.
+
+    Args:
+        name: The argument's name, for messages.
+        values: Singular values or transmissions of fields.
+        largest: The value that stands for full transmission.
+
+    Raises:
+        ValueError: largest is not positive and finite, or a value is outside [0, largest].
+    """
+    if not 0.0 < largest < np.inf:
+        raise ValueError(f"{name} stands against a scale of {largest}; it must be positive and finite")
+    wrong = values[~((values >= 0.0) & (values <= largest * (1.0 + 1e-12)))]
+    if wrong.size:
+        raise ValueError(
+            f"{name} holds {wrong.flat[0]:g}; a passive chip makes 0 to {largest:g}, put the rest into the scale"
+        )

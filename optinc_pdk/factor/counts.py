@@ -1,9 +1,18 @@
-"""Cost in MZIs by the convention of arXiv 2603.28290: weights only, no dummies, no trees, no biases."""
+"""Cost in MZIs by the convention of arXiv 2603.28290: weights only, no dummies, no trees, no biases.
+
+The trees that blocks need are counted here too, on their own, and priced in loss.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+_HALF_DB = 10.0 * math.log10(2.0)
 
 
 @dataclass(frozen=True)
@@ -63,6 +72,69 @@ def unitary_diagonal_mzis(out: int, inputs: int, block: int | None = None) -> in
     _refuse_sizes_below_one(out=out, inputs=inputs, block=size)
     blocks = -(-out // size) * -(-inputs // size)
     return blocks * (unitary_mzis(size) + size)
+
+
+@dataclass(frozen=True)
+class TreeCount:
+    """The 1x2 splitters that join the blocks of a matrix.
+
+    Attributes:
+        splitters: At the inputs: blocks of one column of blocks share their inputs.
+        combiners: At the outputs: blocks of one row of blocks add theirs.
+        split_db: Loss of the wanted field through the deepest splitter tree, in dB of power.
+        combine_db: The same of the deepest combiner tree: half of what meets in a combiner is lost, unless
+            its other input carries the same field.
+    """
+
+    splitters: int
+    combiners: int
+    split_db: float
+    combine_db: float
+
+    @property
+    def loss_db(self) -> float:
+        """Loss of the whole layer against one mesh, in dB of power."""
+        return self.split_db + self.combine_db
+
+
+def block_trees(
+    out: int, inputs: int, block: int | None = None, excess_db: float = 0.0, lit: ArrayLike | None = None
+) -> TreeCount:
+    """Splitter and combiner trees of an (out, inputs) matrix in blocks of size s.
+
+    An input that k blocks share takes k - 1 splitters in ceil(log2 k) levels, each of which halves the power;
+    an output that k blocks add to takes as many. Leaves nearer to the root are attenuated to the deepest
+    one's power, so that depth is the price. An entry of one block sees both prices: its field is what the
+    passive matrix would give times 10^(-loss_db / 20).
+
+    Args:
+        out: Rows.
+        inputs: Columns.
+        block: s; min(out, inputs) where left out.
+        excess_db: Loss of one splitter beyond its halving, in dB; from its card.
+        lit: (rows of blocks, columns of blocks), which blocks are not zero; all where left out.
+
+    Raises:
+        ValueError: A size below one, a negative loss, or lit of another shape.
+    """
+    size = min(out, inputs) if block is None else block
+    _refuse_sizes_below_one(out=out, inputs=inputs, block=size)
+    if not 0.0 <= excess_db < math.inf:
+        raise ValueError(f"excess_db is {excess_db}; a splitter loses 0 dB or more")
+    grid = (-(-out // size), -(-inputs // size))
+    used = np.ones(grid, dtype=bool) if lit is None else np.asarray(lit, dtype=bool)
+    if used.shape != grid:
+        raise ValueError(f"lit has shape {used.shape}; blocks of {size} in ({out}, {inputs}) make {grid}")
+    widths = [min(size, inputs - start) for start in range(0, inputs, size)]
+    heights = [min(size, out - top) for top in range(0, out, size)]
+    share, add = used.sum(axis=0).tolist(), used.sum(axis=1).tolist()
+    level = _HALF_DB + excess_db
+    return TreeCount(
+        splitters=sum(width * max(k - 1, 0) for width, k in zip(widths, share, strict=True)),
+        combiners=sum(height * max(k - 1, 0) for height, k in zip(heights, add, strict=True)),
+        split_db=level * max((max(k, 1) - 1).bit_length() for k in share),
+        combine_db=level * max((max(k, 1) - 1).bit_length() for k in add),
+    )
 
 
 def structure_mzis(widths: Sequence[int], approximated: Collection[int] = ()) -> MziCount:

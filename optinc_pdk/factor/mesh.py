@@ -26,6 +26,15 @@ N = 4::
 
 Worked example, N = 2: the Hadamard matrix [[1, 1], [1, -1]] / sqrt(2) is theta = pi/2, phi = 0 (whose
 transfer is i e^{i pi/4} times the target) followed by the output phases 2 pi - 3 pi/4 = 5 pi/4 on both modes.
+
+N = 3: the reversal of the modes is three crosses, theta = phi = 0. Each path crosses two MZIs and picks up i
+in each, so the output phases are pi. The Fourier matrix has entries e^{-2 pi i jk/3} / sqrt(3); with s the
+angle of sine 1/sqrt(3) it is::
+
+    row  column  theta  phi              mode  output phase
+    0    0       pi/2   pi/3             0     3 pi/4 - s
+    1    1       2 s    7 pi/12          1     5 pi/12 - s
+    0    2       pi/2   19 pi/12 + s     2     11 pi/6 - s
 """
 
 from __future__ import annotations
@@ -41,15 +50,16 @@ TWO_PI = 2.0 * np.pi
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
-    """The MZIs that realise one unitary, in the arrangement of Clements et al., Optica 3, 1460 (2016).
+    """The MZIs that realise one unitary, or one per entry of a leading axis of the phases.
 
     Attributes:
         modes: Number of guides N.
         row: (MZIs,) upper mode of each MZI, 0 to N - 2.
-        column: (MZIs,) column of each MZI, 0 to N - 1; light meets column 0 first.
-        theta: (MZIs,) internal phase in rad, in [0, 2 pi); 0 is cross, pi is bar.
-        phi: (MZIs,) phase on the upper input arm in rad, in [0, 2 pi).
-        output_phase: (N,) phase after the last column in rad, in [0, 2 pi).
+        column: (MZIs,) column of each MZI, up to N - 1 in a rectangle and 2N - 4 in a triangle; light meets
+            column 0 first.
+        theta: (MZIs,) or (batch, MZIs) internal phase in rad, in [0, 2 pi); 0 is cross, pi is bar.
+        phi: The same shape, phase on the upper input arm in rad, in [0, 2 pi).
+        output_phase: (N,) or (batch, N) phase after the last column in rad, in [0, 2 pi).
 
     Raises:
         ValueError: Shapes that disagree, an MZI outside the mesh, two MZIs of a column on one mode, or a
@@ -67,22 +77,34 @@ class Mesh:
         """Refuses what is no mesh."""
         if self.modes < 1:
             raise ValueError(f"modes is {self.modes}; a mesh has at least 1")
-        shape = self.row.shape
-        for name in ("column", "theta", "phi"):
-            if getattr(self, name).shape != shape or len(shape) != 1:
-                raise ValueError(
-                    f"{name} has shape {getattr(self, name).shape} and row {shape}; give one entry per MZI"
-                )
-        if self.output_phase.shape != (self.modes,):
-            raise ValueError(f"output_phase has shape {self.output_phase.shape}; it must be ({self.modes},)")
+        self._refuse_shapes()
         for name in ("theta", "phi", "output_phase"):
             _refuse_phases_outside_a_turn(name, getattr(self, name))
         self._refuse_misplaced_mzis()
 
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """The leading shape of the phases: () for one unitary, (batch,) for several."""
+        return self.theta.shape[:-1]
+
+    def _refuse_shapes(self) -> None:
+        mzis = self.row.shape
+        for name in ("column", "theta", "phi"):
+            shape = getattr(self, name).shape
+            allowed = (1,) if name == "column" else (1, 2)
+            if len(mzis) != 1 or len(shape) not in allowed or shape[-1:] != mzis:
+                raise ValueError(f"{name} has shape {shape} and row {mzis}; give one entry per MZI")
+        if self.phi.shape != self.theta.shape:
+            raise ValueError(f"phi has shape {self.phi.shape} and theta {self.theta.shape}; give them alike")
+        if self.output_phase.shape != (*self.batch, self.modes):
+            raise ValueError(
+                f"output_phase has shape {self.output_phase.shape}; it must be {(*self.batch, self.modes)}"
+            )
+
     def _refuse_misplaced_mzis(self) -> None:
         for name, positions, limit in (
             ("row", self.row, self.modes - 2),
-            ("column", self.column, self.modes - 1),
+            ("column", self.column, max(self.modes - 1, 2 * self.modes - 4)),
         ):
             wrong = np.flatnonzero((positions < 0) | (positions > limit))
             if wrong.size:
@@ -90,49 +112,55 @@ class Mesh:
                     f"{name}[{wrong[0]}] is {positions[wrong[0]]}; in a mesh of {self.modes} modes "
                     f"it must be 0 to {limit}"
                 )
-        touched = np.concatenate([self.column * self.modes + self.row, self.column * self.modes + self.row + 1])
-        slots, uses = np.unique(touched, return_counts=True)
+        upper = self.column * self.modes + self.row
+        uses = np.bincount(np.concatenate([upper, upper + 1]))
         if np.any(uses > 1):
-            column, mode = divmod(int(slots[np.argmax(uses > 1)]), self.modes)
+            column, mode = divmod(int(np.argmax(uses > 1)), self.modes)
             raise ValueError(f"two MZIs of column {column} touch mode {mode}; move one to another column")
 
     def matrix(self) -> NDArray[np.complex128]:
         """The transfer of the whole mesh.
 
         Returns:
-            (N, N) complex; ``diag(e^{i output_phase})`` times the columns, the first column rightmost.
+            (N, N) or (batch, N, N) complex; ``diag(e^{i output_phase})`` times the columns, the first column
+            rightmost.
         """
         return self.apply(np.eye(self.modes))
 
     def apply(self, fields: ArrayLike) -> NDArray[np.complex128]:
-        """Sends fields through the mesh, column by column.
+        """Sends fields through the mesh, column by column. Compiles on a machine's first call, for seconds.
 
         Args:
-            fields: (N,) or (N, vectors) complex field amplitudes at the inputs.
+            fields: (N,) or (N, vectors) complex field amplitudes at the inputs, the same for the whole
+                batch; or (batch, N, vectors), one set for each of it.
 
         Returns:
-            The fields at the outputs, in the shape of the input.
+            The fields at the outputs, in the shape of the input, with the batch's leading axis.
 
         Raises:
-            ValueError: The first dimension is not N.
+            ValueError: Another shape.
         """
-        light = np.array(fields, dtype=np.complex128)
-        if light.ndim not in (1, 2) or light.shape[0] != self.modes:
-            raise ValueError(
-                f"fields has shape {light.shape}; this mesh takes ({self.modes},) or ({self.modes}, vectors)"
-            )
-        shape = light.shape
-        light = light.reshape(self.modes, -1)
+        from optinc_pdk.factor import kernels
+
+        given = np.asarray(fields, dtype=np.complex128)
+        self._refuse_fields(given)
+        own = given.ndim == 3
+        sets = np.array(given if own else given.reshape(1, self.modes, -1), order="C")
         order = np.argsort(self.column, kind="stable")
-        starts = np.searchsorted(self.column[order], np.arange(1, self.modes))
-        for mzis in np.split(order, starts):
-            upper = self.row[mzis]
-            blocks = mzi_transfer(self.theta[mzis], self.phi[mzis])[..., np.newaxis]
-            top, bottom = light[upper], light[upper + 1]
-            light[upper] = blocks[:, 0, 0] * top + blocks[:, 0, 1] * bottom
-            light[upper + 1] = blocks[:, 1, 0] * top + blocks[:, 1, 1] * bottom
-        light *= np.exp(1j * self.output_phase)[:, np.newaxis]
-        return light.reshape(shape)
+        phases = [self.theta[..., order], self.phi[..., order], self.output_phase]
+        # One layout and no read-only arrays: each combination of them would be compiled anew.
+        theta, phi, output_phase = (np.array(np.atleast_2d(phase), order="C") for phase in phases)
+        light = np.empty((len(theta), self.modes, sets.shape[2]), dtype=np.complex128)
+        kernels.propagate(self.row[order], theta, phi, output_phase, sets, light)
+        return light.reshape(given.shape if own else (*self.batch, *given.shape))
+
+    def _refuse_fields(self, fields: NDArray[np.complex128]) -> None:
+        if fields.ndim in (1, 2) and len(fields) == self.modes:
+            return
+        if fields.ndim == 3 and fields.shape[:2] == (*self.batch, self.modes):
+            return
+        modes, each = self.modes, f" or ({self.batch[0]}, {self.modes}, vectors)" if self.batch else ""
+        raise ValueError(f"fields has shape {fields.shape}; this mesh takes ({modes},) or ({modes}, vectors){each}")
 
 
 def mzi_transfer(theta: ArrayLike, phi: ArrayLike) -> NDArray[np.complex128]:
@@ -162,6 +190,7 @@ def wrap(phase: ArrayLike) -> NDArray[np.float64]:
 
 
 def _refuse_phases_outside_a_turn(name: str, phase: NDArray[Any]) -> None:
-    wrong = np.flatnonzero(~((phase >= 0.0) & (phase < TWO_PI)))
-    if wrong.size:
-        raise ValueError(f"{name}[{wrong[0]}] is {phase[wrong[0]]} rad; wrap it into [0, 2 pi)")
+    wrong = ~((phase >= 0.0) & (phase < TWO_PI))
+    if np.any(wrong):
+        place = tuple(int(index) for index in np.argwhere(wrong)[0])
+        raise ValueError(f"{name}{list(place)} is {phase[place]} rad; wrap it into [0, 2 pi)")

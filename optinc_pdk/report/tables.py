@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.table import Table
 
 from optinc_pdk.assemble import rectangular_slots
-from optinc_pdk.factor import svd, unitary_diagonal
-from optinc_pdk.factor.counts import svd_mzis, unitary_diagonal_mzis
+from optinc_pdk.factor import structured, svd, unitary_diagonal
+from optinc_pdk.factor.counts import svd_mzis
 from optinc_pdk.onn import Onn
 from optinc_pdk.report.numbers import Report
 
@@ -63,43 +64,77 @@ def _function(report: Report) -> str:
     return f"{f.exact:,}/{f.inputs:,} words exact, margin {f.margin:.3f} levels"
 
 
-def factor_rows(onn: Onn) -> list[dict[str, Any]]:
-    """Per layer: shape, method, MZIs by the paper's count and on the chip, phase shifters, relative error."""
-    rows: list[dict[str, Any]] = []
-    for index, (layer, method) in enumerate(zip(onn.layers, onn.factor, strict=True)):
-        out, into = layer.weight.shape
-        if method == "svd":
-            paper, meshes, attenuators = svd_mzis(out, into), [into, out], min(out, into)
-            matrix = svd(layer.weight).matrix().real
-        else:
-            paper = unitary_diagonal_mzis(out, into, method[1])
-            meshes, attenuators = [max(out, into)], out
-            matrix = unitary_diagonal(layer.weight, method[1]).matrix()
-        slots = [slot for modes in meshes for slot in rectangular_slots(modes)]
-        active = sum(not slot.dummy for slot in slots)
-        rows.append(
-            {
-                "layer": index,
-                "shape": [out, into],
-                "method": "svd" if method == "svd" else f"approx {method[1]}",
-                "mzis": paper,
-                "mzis_on_chip": len(slots) + attenuators,
-                "phase_shifters": 2 * active + attenuators,
-                "error": float(np.abs(matrix - layer.weight).max() / np.linalg.norm(layer.weight, 2)),
-            }
-        )
-    return rows
+def factor_rows(onn: Onn, splitter_db: float = 0.0) -> list[dict[str, Any]]:
+    """What each layer costs and how exact it is.
+
+    Args:
+        onn: Network.
+        splitter_db: Loss of a 1x2 splitter beyond its halving, in dB; from its card.
+
+    Returns:
+        Per layer: shape and method; MZIs by the paper's count, on the chip (dummies and attenuators
+        included), and how many of the paper's the matrix's structure makes needless; phase shifters;
+        splitters and combiners that join blocks, and their loss in dB; largest error of an entry over the
+        2-norm, and the worst block's relative error.
+    """
+    return [
+        _factor_row(index, layer.weight, method, splitter_db)
+        for index, (layer, method) in enumerate(zip(onn.layers, onn.factor, strict=True))
+    ]
+
+
+def _factor_row(
+    index: int, weight: NDArray[np.float64], method: str | tuple[str, int], splitter_db: float
+) -> dict[str, Any]:
+    out, into = weight.shape
+    meshes: tuple[int, ...] = (into, out)
+    joined, loss = 0, 0.0
+    if isinstance(method, str):
+        paper, attenuators = svd_mzis(out, into), min(out, into)
+        matrix, saved, worst = svd(weight).matrix().real, structured(weight).saved, np.zeros(1)
+    else:
+        size = method[1]
+        factor = unitary_diagonal(weight, size)
+        # Where a block is as large as the layer, the chip has one mesh; else one for each block.
+        paper, meshes = factor.mzis, (size,) * len(factor.unitary)
+        attenuators = out * -(-into // size)
+        matrix, saved, worst = factor.matrix(), factor.saved, factor.block_error
+        trees = factor.trees(splitter_db)
+        joined, loss = trees.splitters + trees.combiners, trees.loss_db
+    slots = [slot for modes in meshes for slot in rectangular_slots(modes)]
+    active = sum(not slot.dummy for slot in slots)
+    return {
+        "layer": index,
+        "shape": [out, into],
+        "method": "svd" if isinstance(method, str) else f"approx {method[1]}",
+        "mzis": paper,
+        "mzis_on_chip": len(slots) + attenuators,
+        "mzis_saved": saved,
+        "phase_shifters": 2 * active + attenuators,
+        "tree_splitters": joined,
+        "tree_loss_db": loss,
+        "error": float(np.abs(matrix - weight).max() / np.linalg.norm(weight, 2)),
+        "worst_block_error": float(worst.max()),
+    }
 
 
 def factor_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """The layers of a network as a table with totals."""
-    heads = ("layer", "shape", "method", "MZIs, paper", "MZIs, chip", "phase shifters", "error")
-    table = Table(*heads, show_footer=True)
+    counts = {
+        "mzis": "MZIs, paper",
+        "mzis_on_chip": "MZIs, chip",
+        "phase_shifters": "phase shifters",
+        "tree_splitters": "trees",
+        "mzis_saved": "saved by structure",
+    }
+    table = Table("layer", "shape", "method", *counts.values(), "error", show_footer=True)
     for row in rows:
         shape = f"{row['shape'][0]}×{row['shape'][1]}"
-        counts = (row["mzis"], row["mzis_on_chip"], row["phase_shifters"])
-        table.add_row(str(row["layer"]), shape, row["method"], *map(str, counts), f"{row['error']:.1e}")
-    for column, key in ((3, "mzis"), (4, "mzis_on_chip"), (5, "phase_shifters")):
+        numbers = [str(row[key]) for key in counts]
+        if row["tree_splitters"]:
+            numbers[list(counts).index("tree_splitters")] += f", {row['tree_loss_db']:.1f} dB"
+        table.add_row(str(row["layer"]), shape, row["method"], *numbers, f"{row['error']:.1e}")
+    for column, key in enumerate(counts, start=3):
         table.columns[column].footer = str(sum(row[key] for row in rows))
     table.columns[0].footer = "all"
     return table

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from optinc_pdk.factor import (
+    block_trees,
     rectangular,
     structure_mzis,
     svd,
@@ -62,3 +63,48 @@ def test_bad_structures_are_refused() -> None:
         structure_mzis((4, 0, 4))
     with pytest.raises(ValueError, match="block is 0"):
         unitary_diagonal_mzis(4, 4, 0)
+
+
+@pytest.mark.parametrize(
+    ("shape", "block", "splitters", "combiners", "levels"),
+    [
+        ((4, 4), 4, 0, 0, (0, 0)),
+        ((8, 4), None, 4, 0, (1, 0)),
+        ((4, 12), None, 0, 8, (0, 2)),
+        ((6, 6), 2, 12, 12, (2, 2)),
+        ((7, 5), 3, 10, 7, (2, 1)),
+        ((1, 8), 1, 0, 7, (0, 3)),
+    ],
+)
+def test_trees(
+    shape: tuple[int, int], block: int | None, splitters: int, combiners: int, levels: tuple[int, int]
+) -> None:
+    trees = block_trees(*shape, block, excess_db=0.3)
+    assert (trees.splitters, trees.combiners) == (splitters, combiners)
+    np.testing.assert_allclose(trees.split_db, levels[0] * (10 * np.log10(2) + 0.3))
+    np.testing.assert_allclose(trees.combine_db, levels[1] * (10 * np.log10(2) + 0.3))
+    np.testing.assert_allclose(trees.loss_db, trees.split_db + trees.combine_db)
+
+
+def test_zero_blocks_need_no_trees() -> None:
+    matrix = np.kron(np.eye(3), np.ones((2, 2)))
+    assert unitary_diagonal(matrix, 2).trees(0.3).loss_db == 0.0
+    matrix[:2, 4:] = 1.0
+    trees = unitary_diagonal(matrix, 2).trees()
+    assert (trees.splitters, trees.combiners) == (2, 2)
+
+
+def test_a_tree_loses_what_its_fields_say() -> None:
+    """Power by power through ideal splitters: k blocks that share an input and k that add to an output."""
+    trees = block_trees(8, 8, 2)
+    field = np.sqrt(1 / 4) * np.sqrt(1 / 4)  # a quarter of the power to each block, a quarter on to the sum
+    np.testing.assert_allclose(10 ** (-trees.loss_db / 20), field)
+
+
+def test_bad_trees_are_refused() -> None:
+    with pytest.raises(ValueError, match="excess_db is -1"):
+        block_trees(4, 4, 2, -1.0)
+    with pytest.raises(ValueError, match="block is 0"):
+        block_trees(4, 4, 0)
+    with pytest.raises(ValueError, match=r"lit has shape \(1, 1\)"):
+        block_trees(4, 4, 2, lit=[[True]])

@@ -47,6 +47,18 @@ def test_worked_example_of_the_docstring() -> None:
     np.testing.assert_allclose(mesh.matrix(), hadamard, atol=1e-15)
 
 
+def test_worked_examples_of_three_modes() -> None:
+    row, column = np.array([0, 1, 0]), np.array([0, 1, 2])
+    reversal = Mesh(3, row, column, np.zeros(3), np.zeros(3), np.full(3, np.pi))
+    np.testing.assert_allclose(reversal.matrix(), np.eye(3)[::-1], atol=1e-15)
+    s = np.arcsin(1 / np.sqrt(3))
+    theta = np.array([np.pi / 2, 2 * s, np.pi / 2])
+    phi = np.array([np.pi / 3, 7 * np.pi / 12, 19 * np.pi / 12 + s])
+    output_phase = np.array([3 * np.pi / 4, 5 * np.pi / 12, 11 * np.pi / 6]) - s
+    fourier = np.exp(-2j * np.pi * np.outer(np.arange(3), np.arange(3)) / 3) / np.sqrt(3)
+    np.testing.assert_allclose(Mesh(3, row, column, theta, phi, output_phase).matrix(), fourier, atol=1e-15)
+
+
 @given(st.integers(1, 9), st.integers(0, 2**32 - 1))
 def test_matrix_equals_the_product_of_devices(modes: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -62,10 +74,45 @@ def test_matrix_equals_the_product_of_devices(modes: int, seed: int) -> None:
     np.testing.assert_allclose(mesh.apply(fields[:, 0]), mesh.matrix() @ fields[:, 0], atol=1e-13)
 
 
+@given(st.integers(1, 6), st.integers(1, 4), st.integers(0, 2**32 - 1))
+def test_a_batch_is_its_members(modes: int, batch: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    slots = [(row, column) for column in range(modes) for row in range(column % 2, modes - 1, 2)]
+    row, column = np.array(slots, dtype=np.int64).reshape(-1, 2)[::-1].T
+    theta, phi = rng.uniform(0, 2 * np.pi, (2, batch, row.size))
+    output_phase = rng.uniform(0, 2 * np.pi, (batch, modes))
+    meshes = Mesh(modes, row, column, theta, phi, output_phase)
+    members = [Mesh(modes, row, column, *phases) for phases in zip(theta, phi, output_phase, strict=True)]
+    matrices = np.array([member.matrix() for member in members])
+    np.testing.assert_array_equal(meshes.matrix(), matrices)
+    shared = rng.normal(size=(modes, 3)) + 1j
+    np.testing.assert_allclose(meshes.apply(shared), matrices @ shared, atol=1e-13)
+    np.testing.assert_allclose(meshes.apply(shared[:, 0]), matrices @ shared[:, 0], atol=1e-13)
+    own = rng.normal(size=(batch, modes, 2)) + 1j
+    np.testing.assert_allclose(meshes.apply(own), matrices @ own, atol=1e-13)
+
+
+@pytest.mark.parametrize("vectors", [0, 1, 127, 128, 129, 300])
+def test_any_number_of_vectors(vectors: int) -> None:
+    """Around the width in which vectors pass together."""
+    mesh = single(1.0, 2.0, (3.0, 4.0))
+    fields = np.random.default_rng(vectors).normal(size=(2, vectors))
+    np.testing.assert_allclose(mesh.apply(fields), mesh.matrix() @ fields, atol=1e-14)
+
+
 def test_apply_leaves_its_input_alone() -> None:
     fields = np.ones(2, dtype=complex)
     single(1.0, 1.0).apply(fields)
     np.testing.assert_array_equal(fields, [1, 1])
+
+
+def test_apply_takes_read_only_phases_and_strided_fields() -> None:
+    phases = np.array([[1.0, 9.0], [2.0, 9.0]])[:, :1]
+    phases.flags.writeable = False
+    mesh = Mesh(2, np.array([0]), np.array([0]), phases[0], phases[1], np.broadcast_to(0.5, 2))
+    fields = np.arange(12.0).reshape(6, 2).T[:, ::2]
+    expected = single(1.0, 2.0, (0.5, 0.5)).matrix() @ fields
+    np.testing.assert_allclose(mesh.apply(fields), expected, atol=1e-14)
 
 
 @given(st.floats(-1e3, 1e3))
@@ -84,6 +131,13 @@ def test_wrap_of_a_tiny_negative_phase_is_zero() -> None:
     [
         ({"modes": 0}, "modes is 0"),
         ({"theta": np.array([1.0, 2.0])}, "theta has shape (2,)"),
+        ({"theta": np.ones((2, 1))}, "phi has shape (1,) and theta (2, 1)"),
+        (
+            {"theta": np.ones((2, 1)), "phi": np.ones((2, 1))},
+            "output_phase has shape (2,); it must be (2, 2)",
+        ),
+        ({"theta": np.ones((1, 1, 1))}, "theta has shape (1, 1, 1)"),
+        ({"column": np.array([[0]])}, "column has shape (1, 1)"),
         ({"output_phase": np.zeros(3)}, "output_phase has shape (3,)"),
         ({"theta": np.array([np.nan])}, "theta[0] is nan"),
         ({"phi": np.array([2 * np.pi])}, "phi[0] is 6.28"),
@@ -110,6 +164,15 @@ def test_two_mzis_on_one_mode_of_a_column_are_refused() -> None:
         Mesh(3, np.array([0, 1]), np.array([1, 1]), np.zeros(2), np.zeros(2), np.zeros(3))
 
 
-def test_fields_of_a_wrong_length_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"fields has shape \(3,\)"):
-        single(0.0, 0.0).apply(np.ones(3))
+@pytest.mark.parametrize("shape", [(), (3,), (3, 2), (1, 2, 2), (2, 2, 2, 2)])
+def test_fields_of_a_wrong_shape_are_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"fields has shape {shape}")):
+        single(0.0, 0.0).apply(np.ones(shape))
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (4, 2, 1), (3, 3, 1)])
+def test_fields_that_fit_no_batch_are_refused(shape: tuple[int, ...]) -> None:
+    one = np.zeros((3, 1))
+    meshes = Mesh(2, np.array([0]), np.array([0]), one, one, np.zeros((3, 2)))
+    with pytest.raises(ValueError, match=re.escape("or (3, 2, vectors)")):
+        meshes.apply(np.ones(shape))

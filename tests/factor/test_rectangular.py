@@ -1,88 +1,31 @@
 """Rectangular meshes: exact for ordinary and degenerate unitaries, every slot filled, bad input refused."""
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 import scipy.linalg
-import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optinc_pdk.factor import Mesh, rectangular
 
 TOLERANCE = 1e-13
-SIZES = (1, 2, 3, 4, 5, 8, 16, 33, 64)
-
-
-def haar(size: int, seed: int) -> np.ndarray:
-    return scipy.stats.unitary_group(size, seed=seed).rvs() if size > 1 else np.array([[np.exp(1j * seed)]])
-
-
-def reflection(size: int) -> np.ndarray:
-    """Real orthogonal with determinant -1."""
-    orthogonal = np.atleast_2d(scipy.stats.ortho_group(size, seed=5).rvs()) if size > 1 else np.eye(1)
-    if np.linalg.det(orthogonal) > 0:
-        orthogonal[0] *= -1
-    return orthogonal
-
-
-def halves(size: int) -> np.ndarray:
-    return scipy.linalg.block_diag(haar(size - size // 2, 1), *([haar(size // 2, 2)] if size > 1 else []))
-
-
-def sylvester(size: int) -> np.ndarray:
-    """A Hadamard matrix of the largest power of two, completed by ones on the diagonal."""
-    power = 1 << (size.bit_length() - 1)
-    return scipy.linalg.block_diag(scipy.linalg.hadamard(power) / np.sqrt(power), np.eye(size - power))
-
-
-def nearly_identity(size: int, by: float) -> np.ndarray:
-    generator = np.random.default_rng(3).normal(size=(size, size))
-    return scipy.linalg.expm(by * (generator - generator.T))
-
-
-def underflowing(size: int) -> np.ndarray:
-    unitary = np.diag(np.exp(1j * np.arange(size)))
-    return np.where(np.eye(size) > 0, unitary, 1e-300 * (1 - 1j))
-
-
-UNITARIES = {
-    "haar": lambda size: haar(size, 0),
-    "identity": np.eye,
-    "minus identity": lambda size: -np.eye(size),
-    "integers": lambda size: np.eye(size, dtype=int),
-    "reversal": lambda size: np.eye(size)[::-1],
-    "permutation": lambda size: np.eye(size)[np.random.default_rng(1).permutation(size)],
-    "signs": lambda size: np.diag(np.random.default_rng(2).choice([-1.0, 1.0], size)),
-    "signed permutation": lambda size: -1j * np.roll(np.diag((-1.0) ** np.arange(size)), 1, axis=0),
-    "dft": lambda size: scipy.linalg.dft(size, scale="sqrtn"),
-    "hadamard": sylvester,
-    "block diagonal": halves,
-    "nearly identity": lambda size: nearly_identity(size, 1e-9),
-    "a rounding off identity": lambda size: nearly_identity(size, 1e-17),
-    "reflection": reflection,
-    "entries of 1e-300": underflowing,
-    "negative zeros": lambda size: np.eye(size) * (1 + 0j) * -1.0,
-}
+SIZES = (1, 2, 3, 4, 5, 8, 16, 33, 64, 512)
+Make = Callable[[int], np.ndarray]
+Haar = Callable[[int, int], np.ndarray]
 
 
 def assert_rectangular(mesh: Mesh) -> None:
-    """Every slot of the arrangement holds exactly one MZI, and no two MZIs of a column share a mode."""
-    slots = {(row, column) for column in range(mesh.modes) for row in range(column % 2, mesh.modes - 1, 2)}
-    placed = list(zip(mesh.row.tolist(), mesh.column.tolist(), strict=True))
-    assert len(placed) == len(set(placed)) == mesh.modes * (mesh.modes - 1) // 2
-    assert set(placed) == slots
-    for column in range(mesh.modes):
-        upper = mesh.row[mesh.column == column]
-        touched = np.concatenate([upper, upper + 1])
-        assert len(set(touched.tolist())) == touched.size
+    """Every slot of the arrangement holds exactly one MZI, sorted by column and row."""
+    slots = [(column, row) for column in range(mesh.modes) for row in range(column % 2, mesh.modes - 1, 2)]
+    assert list(zip(mesh.column.tolist(), mesh.row.tolist(), strict=True)) == slots
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("kind", UNITARIES)
-def test_mesh_realises_the_unitary(kind: str, size: int) -> None:
-    unitary = UNITARIES[kind](size)
+def test_mesh_realises_the_unitary(make_unitary: Make, size: int) -> None:
+    unitary = make_unitary(size)
     mesh = rectangular(unitary)
     assert np.max(np.abs(unitary - mesh.matrix())) <= TOLERANCE
     assert_rectangular(mesh)
@@ -90,8 +33,8 @@ def test_mesh_realises_the_unitary(kind: str, size: int) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(1, 24), st.integers(0, 2**31 - 1), st.data())
-def test_unitaries_with_zeros_and_blocks(size: int, seed: int, data: st.DataObject) -> None:
+@given(size=st.integers(1, 24), seed=st.integers(0, 2**31 - 1), data=st.data())
+def test_unitaries_with_zeros_and_blocks(haar: Haar, size: int, seed: int, data: st.DataObject) -> None:
     """Haar blocks of drawn sizes, rows and columns permuted."""
     cuts = sorted(data.draw(st.sets(st.integers(1, size))) | {size})
     rng = np.random.default_rng(seed)
@@ -102,33 +45,103 @@ def test_unitaries_with_zeros_and_blocks(size: int, seed: int, data: st.DataObje
     assert_rectangular(mesh)
 
 
-def test_input_is_left_alone() -> None:
-    unitary = haar(5, 7)
-    kept = unitary.copy()
-    rectangular(unitary)
-    np.testing.assert_array_equal(unitary, kept)
+ANGLE = st.sampled_from([0.0, np.pi / 2, np.pi, -np.pi / 2, 1e-8, 1e-17, 1e-160, 1e-300]) | st.floats(-4, 4)
 
 
-def test_two_modes_use_column_zero() -> None:
+@settings(max_examples=100, deadline=None)
+@given(size=st.integers(2, 12), turns=st.lists(st.tuples(st.integers(0, 2**16), ANGLE, ANGLE), max_size=40))
+def test_products_of_special_rotations(size: int, turns: list[tuple[int, float, float]]) -> None:
+    """Exact zeros, entries near underflow and repeated angles, in any mixture."""
+    unitary = np.eye(size, dtype=complex)
+    for place, angle, phase in turns:
+        upper = place % (size - 1)
+        turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+        unitary[upper : upper + 2] = turn @ (np.array([[np.exp(1j * phase)], [1]]) * unitary[upper : upper + 2])
+    mesh = rectangular(unitary)
+    assert np.max(np.abs(unitary - mesh.matrix())) <= TOLERANCE
+
+
+def test_wholly_bar_or_cross_mzis_spend_no_phi() -> None:
+    for unitary in (np.eye(9), np.eye(9)[::-1], np.diag(np.exp(1j * np.arange(9)))):
+        mesh = rectangular(unitary)
+        assert set(mesh.theta.tolist()) <= {0.0, np.pi}
+        assert not np.any(mesh.phi)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+def test_a_batch_is_its_members(haar: Haar, size: int) -> None:
+    stack = np.array([haar(size, 1), np.eye(size), haar(size, 2)])
+    batch = rectangular(stack)
+    assert batch.theta.shape == (3, size * (size - 1) // 2)
+    assert batch.output_phase.shape == (3, size)
+    for index, unitary in enumerate(stack):
+        alone = rectangular(unitary)
+        np.testing.assert_array_equal(batch.theta[index], alone.theta)
+        np.testing.assert_array_equal(batch.phi[index], alone.phi)
+        np.testing.assert_array_equal(batch.output_phase[index], alone.output_phase)
+    assert np.max(np.abs(batch.matrix() - stack)) <= TOLERANCE
+
+
+def test_worked_example_of_three_modes() -> None:
+    """The numbers in the docstring of ``optinc_pdk.factor.mesh``."""
+    mesh = rectangular(scipy.linalg.dft(3, scale="sqrtn"))
+    s = np.arcsin(1 / np.sqrt(3))
+    assert (mesh.row.tolist(), mesh.column.tolist()) == ([0, 1, 0], [0, 1, 2])
+    np.testing.assert_allclose(mesh.theta, [np.pi / 2, 2 * s, np.pi / 2], atol=1e-14)
+    np.testing.assert_allclose(mesh.phi, [np.pi / 3, 7 * np.pi / 12, 19 * np.pi / 12 + s], atol=1e-14)
+    np.testing.assert_allclose(mesh.output_phase, np.pi * np.array([3 / 4, 5 / 12, 11 / 6]) - s, atol=1e-14)
+
+
+def test_input_is_left_alone(haar: Haar) -> None:
+    for unitary in (haar(5, 7), np.eye(5)):
+        kept = unitary.copy()
+        rectangular(unitary)
+        np.testing.assert_array_equal(unitary, kept)
+
+
+def test_layout_and_precision_of_the_input_do_not_matter(haar: Haar) -> None:
+    unitary = haar(6, 3)
+    read_only = np.asfortranarray(unitary)
+    read_only.flags.writeable = False
+    np.testing.assert_array_equal(rectangular(read_only).theta, rectangular(unitary).theta)
+    np.testing.assert_array_equal(rectangular(np.eye(4, dtype=np.complex64)).theta, rectangular(np.eye(4)).theta)
+
+
+def test_two_modes_use_column_zero(haar: Haar) -> None:
     mesh = rectangular(haar(2, 0))
     assert mesh.column.tolist() == [0]
     assert mesh.row.tolist() == [0]
+
+
+def test_a_deviation_just_inside_the_limit_is_accepted() -> None:
+    """At 100 modes the Frobenius norm, which is looked at first, is beyond the limit."""
+    unitary = np.eye(100) * (1 + 4e-11)
+    mesh = rectangular(unitary)
+    assert np.max(np.abs(unitary - mesh.matrix())) < 5e-11
+    with pytest.raises(ValueError, match="not unitary"):
+        rectangular(np.eye(100) * (1 + 6e-11))
 
 
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
         (2 * np.eye(3), "max|U^H U - I| is 3"),
+        (np.zeros((3, 3)), "max|U^H U - I| is 1"),
         (np.ones((2, 2)), "max|U^H U - I| is 2"),
+        (np.triu(np.ones((3, 3))), "U is not unitary: max|U^H U - I| is 2"),
         (np.full((2, 2), 1e200), "max|U^H U - I| is inf"),
         (1e200 * np.array([[1, 1j], [1j, 1]]), "U is not unitary"),
+        (np.array([np.eye(2), 2 * np.eye(2)]), "U[1] is not unitary: max|U^H U - I| is 3"),
         (np.eye(3) + 1e-9, "not unitary"),
+        (np.eye(3, dtype=np.float32) * np.float32(1 + 1e-6), "not unitary"),
         (np.array([[1, 0], [0, np.nan]]), "U[1, 1] is nan"),
         (np.array([[1, np.inf], [0, 1]]), "U[0, 1] is inf"),
+        (np.array([np.eye(2), np.full((2, 2), np.nan)]), "U[1, 0, 0] is nan"),
         (np.eye(3)[:2], "shape (2, 3)"),
-        (np.eye(2)[np.newaxis], "shape (1, 2, 2)"),
+        (np.eye(2)[np.newaxis, np.newaxis], "shape (1, 1, 2, 2)"),
         (np.array(1.0), "shape ()"),
         (np.zeros((0, 0)), "is empty"),
+        (np.zeros((0, 2, 2)), "is empty"),
         (np.eye(2, dtype=object), "dtype object"),
         ([["1", "0"], ["0", "1"]], "dtype <U1"),
     ],

@@ -1,12 +1,14 @@
 """Singular value factors: any shape and rank, no phases left on V."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optinc_pdk.factor import svd
+from optinc_pdk.factor import SvdFactor, heater_phase, svd, svd_mzis, svd_search, unitary_diagonal
 
 
 def weights(rows: int, columns: int, rank: int, seed: int, is_complex: bool = False) -> np.ndarray:
@@ -63,3 +65,65 @@ def test_bad_weights_are_refused() -> None:
         svd(np.ones((2, 2), dtype=object))
     with pytest.raises(ValueError, match="largest singular value inf"):
         svd(np.full((2, 2), 1.7e308))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 8), st.integers(1, 8), st.integers(0, 2**31), st.booleans())
+def test_order_and_signs_change_the_phases_only(rows: int, columns: int, seed: int, is_complex: bool) -> None:
+    matrix = weights(rows, columns, min(rows, columns), seed, is_complex)
+    rng = np.random.default_rng(seed)
+    order, signs = rng.permutation(min(rows, columns)), rng.choice([-1, 1], min(rows, columns))
+    factor, plain = svd(matrix, order, signs), svd(matrix)
+    np.testing.assert_allclose(factor.matrix(), matrix, atol=1e-13 * plain.scale)
+    np.testing.assert_array_equal(factor.s, plain.s[order])
+    assert factor.scale == plain.scale
+    assert factor.mzis == svd_mzis(rows, columns)
+
+
+def test_search_lowers_heater_power_and_keeps_the_matrix() -> None:
+    """Median over Gaussian weights; the exact gains are in benchmarks/bench_correct.py."""
+    shares = []
+    for seed in range(7):
+        matrix = weights(9, 9, 9, seed)
+        best = svd_search(matrix, tries=100, seed=seed)
+        np.testing.assert_allclose(best.matrix(), matrix, atol=1e-13 * best.scale)
+        shares.append(heater_phase(best) / heater_phase(svd(matrix)))
+    assert max(shares) <= 1.0
+    assert np.median(shares) < 0.95
+
+
+def test_search_takes_any_cost() -> None:
+    matrix = weights(5, 5, 5, 3)
+
+    def nearest_to_cross(factor: SvdFactor) -> float:
+        return float(min(factor.u.theta.min(), factor.v.theta.min()))
+
+    plain, best = svd(matrix), svd_search(matrix, lambda factor: -nearest_to_cross(factor), 50)
+    assert nearest_to_cross(best) > nearest_to_cross(plain)
+    np.testing.assert_array_equal(svd_search(matrix, tries=0).u.theta, plain.u.theta)
+
+
+def test_bad_order_signs_and_tries_are_refused() -> None:
+    with pytest.raises(ValueError, match="give each of 0 to 2 once"):
+        svd(np.eye(3), order=[0, 1, 1])
+    with pytest.raises(ValueError, match="give 3 times 1 or -1"):
+        svd(np.eye(3), signs=[1, 0, 1])
+    with pytest.raises(ValueError, match="tries is -1"):
+        svd_search(np.eye(3), tries=-1)
+
+
+def test_gain_is_refused() -> None:
+    factor = svd(np.diag([2.0, 1.0]))
+    with pytest.raises(ValueError, match=r"s holds 3; a passive chip makes 0 to 2"):
+        replace(factor, s=np.array([3.0, 1.0]))
+    with pytest.raises(ValueError, match="s holds -1"):
+        replace(factor, s=np.array([2.0, -1.0]))
+    with pytest.raises(ValueError, match="s holds nan"):
+        replace(factor, s=np.array([2.0, np.nan]))
+    with pytest.raises(ValueError, match=r"s has shape \(1,\)"):
+        replace(factor, s=np.array([2.0]))
+    with pytest.raises(ValueError, match="a scale of 0"):
+        replace(factor, scale=0.0)
+    with pytest.raises(ValueError, match="attenuation holds 2"):
+        block = unitary_diagonal(np.eye(2))
+        replace(block, attenuation=2 * block.attenuation)

@@ -1,0 +1,215 @@
+"""Phases for a mesh as it was made: local correction, then least squares on what is left.
+
+Errors are Frobenius norms over that of the target. For an orthogonal or unitary target this is the matrix
+error of a random W + e |W|_2 G / sqrt(n), G standard normal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optinc_pdk.factor.checks import as_matrix
+from optinc_pdk.factor.correct_fit import Problem, fit_lbfgs, illuminate
+from optinc_pdk.factor.correct_local import correct_locally
+from optinc_pdk.factor.correct_newton import fit_newton
+from optinc_pdk.factor.devices import Devices
+from optinc_pdk.factor.mesh import TWO_PI, Mesh, mzi_transfer, wrap
+from optinc_pdk.factor.rectangular import rectangular
+
+Complexes = NDArray[np.complex128]
+Floats = NDArray[np.float64]
+
+NEWTON_UNTIL = 9500
+"""Unknowns up to which Newton steps fit in 1 GB; meshes of more than 97 modes take L-BFGS."""
+STEPS = 60
+"""Newton's factorizations: the error at N = 64 falls by less than 1 % a step by then."""
+LBFGS_STEPS_PER_NEWTON = 50
+"""L-BFGS steps that cost about as much as one of Newton's."""
+
+
+@dataclass(frozen=True, eq=False)
+class Correction:
+    """Phases of an imperfect mesh and the errors on the way.
+
+    Attributes:
+        theta: (MZIs,) in rad, in [0, 2 pi); the MZIs are those of the devices, in their order.
+        phi: (MZIs,) the same.
+        output_phase: (N,) the same.
+        matrix: (N, N) complex, what the mesh makes of them.
+        row_scale: (N,) factors of the target's rows that the matrix, or its real part, realizes; 1 where the
+            whole matrix counts. Electronics divide by them.
+        error_before: With the phases of an ideal mesh.
+        error_local: After local correction.
+        error: After least squares.
+        clipped: MZIs whose splitting was out of reach of local correction.
+        steps: Steps of the least squares.
+    """
+
+    theta: Floats
+    phi: Floats
+    output_phase: Floats
+    matrix: Complexes
+    row_scale: Floats
+    error_before: float
+    error_local: float
+    error: float
+    clipped: int
+    steps: int
+
+
+def correct(U: ArrayLike, devices: Devices, *, steps: int = STEPS, seed: int = 0) -> Correction:
+    """The phases with which an imperfect mesh best realizes a unitary.
+
+    Args:
+        U: (N, N) unitary.
+        devices: The mesh as it was made, with N columns or more.
+        steps: Matrices that Newton's method factors at most; 0 for local correction alone. Beyond 97 modes
+            50 times as many of L-BFGS.
+        seed: Draws the start of redundant columns; without those nothing is drawn.
+
+    Raises:
+        ValueError: U is not a unitary of the mesh's size, steps is negative, or the devices are no
+            rectangular mesh.
+    """
+    refuse_steps(steps)
+    target = as_matrix("U", U).astype(np.complex128)
+    _refuse_size("U", target, devices)
+    start = ideal_phases(target, devices, np.random.default_rng(seed))
+    return fit(Problem(devices, target, homodyne=False), start, steps)
+
+
+def correct_homodyne(
+    W: ArrayLike, devices: Devices, *, amplitude: float = 0.9, steps: int = STEPS, seed: int = 0
+) -> Correction:
+    """The phases with which the real part of an imperfect mesh best realizes an orthogonal matrix.
+
+    A unitary whose real part is orthogonal has no imaginary part, so nothing is free at full amplitude. With
+    a < 1 every M = W (a + i sqrt(1 - a^2) Q), Q symmetric and orthogonal, has the real part a W: N^2 / 4
+    parameters are free, its MZIs are as generic as those of a random unitary, and the fit ends elsewhere than
+    in the corners that imperfect couplers cannot reach. The price is a^2 of the signal's power.
+
+    Args:
+        W: (N, N) real orthogonal.
+        devices: The mesh as it was made, with N columns or more.
+        amplitude: a at the start, above 0 and at most 1; the fit may change it row by row (``row_scale``).
+        steps: As for :func:`correct`.
+        seed: Draws Q and the start of redundant columns.
+
+    Raises:
+        ValueError: W is not a real orthogonal matrix of the mesh's size, amplitude or steps are out of range,
+            or the devices are no rectangular mesh.
+    """
+    refuse_steps(steps)
+    refuse_amplitude(amplitude)
+    target = as_matrix("W", W)
+    if target.dtype.kind == "c":
+        raise ValueError("W is complex; homodyne detection reads real weights, use correct for a unitary")
+    _refuse_size("W", target, devices)
+    rng = np.random.default_rng(seed)
+    start = ideal_phases(completed(target, amplitude, rng), devices, rng)
+    return fit(Problem(devices, target, homodyne=True), start, steps)
+
+
+def fit(problem: Problem, ideal: Floats, steps: int) -> Correction:
+    """Local correction of the phases of ideal devices, (unknowns,) in rad, then least squares."""
+    before = illuminate(problem, ideal)
+    theta, phi, output, clipped = correct_locally(problem.devices, *problem.split(ideal))
+    local = illuminate(problem, np.concatenate([theta, phi, output]))
+    if ideal.size <= NEWTON_UNTIL:
+        x, taken = fit_newton(problem, local.x, steps)
+    else:
+        x, taken = fit_lbfgs(problem, local.x, LBFGS_STEPS_PER_NEWTON * steps)
+    x = wrap(x)
+    after = illuminate(problem, x)
+    theta, phi, output = problem.split(x)
+    return Correction(
+        theta=theta,
+        phi=phi,
+        output_phase=output,
+        matrix=after.matrix,
+        row_scale=problem.scale(problem.seen(after.matrix))[:, 0],
+        error_before=problem.error(before.matrix),
+        error_local=problem.error(local.matrix),
+        error=problem.error(after.matrix),
+        clipped=int(np.count_nonzero(clipped)),
+        steps=taken,
+    )
+
+
+def ideal_phases(target: Complexes, devices: Devices, rng: np.random.Generator) -> Floats:
+    """(unknowns,) phases with which ideal devices make the target.
+
+    Redundant columns are drawn, theta around pi/2 where couplers matter least, and the mesh before them makes
+    what is then left.
+    """
+    redundant = devices.column >= devices.modes
+    extra = np.count_nonzero(redundant)
+    theta, phi = np.zeros(devices.row.size), np.zeros(devices.row.size)
+    theta[redundant] = rng.uniform(0.25 * np.pi, 0.75 * np.pi, extra)
+    phi[redundant] = rng.uniform(0.0, TWO_PI, extra)
+    left = target.conj().T
+    for number in range(devices.columns - 1, devices.modes - 1, -1):
+        mzis = np.flatnonzero(devices.column == number)
+        blocks = mzi_transfer(theta[mzis], phi[mzis])
+        upper = devices.row[mzis]
+        pairs = np.stack([left[:, upper], left[:, upper + 1]], axis=-1)
+        left[:, upper], left[:, upper + 1] = np.moveaxis(np.einsum("nmo,moi->nmi", pairs, blocks), -1, 0)
+    mesh = rectangular(left.conj().T)
+    place = _places(mesh, devices)
+    theta[place], phi[place] = mesh.theta, mesh.phi
+    output = mesh.output_phase
+    for number in range(devices.modes, devices.columns):
+        # Phases in front of a column move into its phi; both its outputs then carry the lower one's.
+        mzis = np.flatnonzero(devices.column == number)
+        upper = devices.row[mzis]
+        phi[mzis] += output[upper] - output[upper + 1]
+        output = output.copy()
+        output[upper] = output[upper + 1]
+    return np.concatenate([wrap(theta), wrap(phi), wrap(output)])
+
+
+def _places(mesh: Mesh, devices: Devices) -> NDArray[np.int64]:
+    """(MZIs of the mesh,) where the devices of each MZI are."""
+    key = devices.column * devices.modes + devices.row
+    order = np.argsort(key)
+    wanted = mesh.column * mesh.modes + mesh.row
+    found = np.minimum(np.searchsorted(key[order], wanted), max(key.size - 1, 0))
+    if wanted.size and (key.size == 0 or np.any(key[order][found] != wanted)):
+        raise ValueError(
+            f"devices lack MZIs of a rectangular mesh of {devices.modes} modes; make them from a mesh of rectangular"
+        )
+    place: NDArray[np.int64] = order[found] if wanted.size else np.zeros(0, dtype=np.int64)
+    if np.count_nonzero(devices.column < devices.modes) != wanted.size:
+        raise ValueError(f"devices have {key.size} MZIs, in its first columns the mesh has {wanted.size}")
+    return place
+
+
+def completed(W: Floats, amplitude: float, rng: np.random.Generator) -> Complexes:
+    """(N, N) a unitary with the real part amplitude W."""
+    modes = W.shape[0]
+    axes, _ = np.linalg.qr(rng.standard_normal((modes, modes)))
+    signs = np.where(np.arange(modes) % 2 == 0, 1.0, -1.0)
+    symmetric = (axes * signs) @ axes.T
+    rest = np.sqrt(1.0 - amplitude**2)
+    unitary: Complexes = W @ (amplitude * np.eye(modes) + 1j * rest * symmetric)
+    return unitary
+
+
+def refuse_steps(steps: int) -> None:
+    """Raises ValueError unless steps is a whole number, 0 or more."""
+    if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 0:
+        raise ValueError(f"steps is {steps!r}; give a whole number, 0 or more")
+
+
+def refuse_amplitude(amplitude: float) -> None:
+    """Raises ValueError unless amplitude is above 0 and at most 1."""
+    if not 0.0 < amplitude <= 1.0:
+        raise ValueError(f"amplitude is {amplitude}; give a share of the field above 0 and at most 1")
+
+
+def _refuse_size(name: str, target: NDArray[np.generic], devices: Devices) -> None:
+    if target.shape != (devices.modes, devices.modes):
+        raise ValueError(f"{name} has shape {target.shape}; these devices make {(devices.modes,) * 2}")

@@ -1,0 +1,154 @@
+"""Least squares on what local correction leaves: the problem, its gradient, and steps for large meshes.
+
+Unknowns are all phases, x = [theta, phi, output_phase]. The residual is M - U, or, where homodyne detection
+reads the real part and electronics scale each row, Re M - diag(s) W with the best s for the present M.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.factor.correct_light import backward, forward
+from optinc_pdk.factor.devices import Devices
+
+Complexes = NDArray[np.complex128]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+HISTORY = 30
+"""Pairs that L-BFGS keeps; 10 take half as many steps again at N = 64."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What to reach with which mesh.
+
+    Attributes:
+        devices: The mesh as it was made.
+        target: (N, n) complex, or real with ``homodyne``.
+        homodyne: Whether only the real part counts, up to a scale per row.
+        inputs: (N, n) complex fields X that come in, the target being M X; those of one mode each, n = N, if
+            left out.
+    """
+
+    devices: Devices
+    target: Complexes | Floats
+    homodyne: bool
+    inputs: Complexes | None = None
+
+    def seen(self, matrix: Complexes) -> Complexes:
+        """(N, n) fields at the outputs of the mesh's matrix."""
+        return matrix if self.inputs is None else matrix @ self.inputs
+
+    @property
+    def mzis(self) -> int:
+        """Number of MZIs."""
+        return int(self.devices.row.size)
+
+    def split(self, x: Floats) -> tuple[Floats, Floats, Floats]:
+        """Unknowns as theta, phi and output_phase."""
+        return x[: self.mzis], x[self.mzis : 2 * self.mzis], x[2 * self.mzis :]
+
+    @cached_property
+    def order(self) -> Ints:
+        """The unknowns in the order in which light meets their heaters."""
+        column = self.devices.column
+        outputs = np.full(self.devices.modes, 2 * self.devices.columns)
+        return np.argsort(np.concatenate([2 * column + 1, 2 * column, outputs]), kind="stable")
+
+    def scale(self, seen: Complexes) -> Floats:
+        """(N, 1) factors of the target's rows: 1, or with homodyne those that fit the real part best."""
+        if not self.homodyne:
+            return np.ones((self.devices.modes, 1))
+        power = np.sum(self.target.real**2, axis=1, keepdims=True)
+        overlap = np.sum(self.target.real * seen.real, axis=1, keepdims=True)
+        scale: Floats = np.divide(overlap, power, out=np.zeros_like(power), where=power > 0.0)
+        return scale
+
+    def error(self, matrix: Complexes) -> float:
+        """Frobenius norm of the error over that of the target; with homodyne, rows scaled back."""
+        seen = self.seen(matrix)
+        scale = self.scale(seen)
+        back = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale != 0.0)
+        missed = back * (seen.real if self.homodyne else seen) - self.target
+        return float(np.linalg.norm(missed) / np.linalg.norm(self.target))
+
+
+@dataclass(frozen=True, eq=False)
+class Light:
+    """A mesh under light at one set of phases.
+
+    Attributes:
+        x: The unknowns.
+        matrix: (N, N) complex.
+        residual: (N, n); real with homodyne.
+        field: (unknowns, N) f of each heater (:mod:`optinc_pdk.factor.correct_light`).
+        cost: Squared Frobenius norm of the residual.
+    """
+
+    x: Floats
+    matrix: Complexes
+    residual: Complexes | Floats
+    field: Complexes
+    cost: float
+
+
+def illuminate(problem: Problem, x: Floats) -> Light:
+    """Sends light through the mesh at phases x, (unknowns,) in rad."""
+    theta, phi, output = problem.split(x)
+    fields = np.eye(problem.devices.modes, dtype=np.complex128)
+    matrix, at_theta, at_phi = forward(problem.devices, theta, phi, fields)
+    matrix *= np.exp(1j * output)[:, np.newaxis]
+    seen = problem.seen(matrix)
+    residual = (seen.real if problem.homodyne else seen) - problem.scale(seen) * problem.target
+    cost = float(np.linalg.norm(residual) ** 2)
+    return Light(x, matrix, residual, np.concatenate([at_theta, at_phi, matrix]), cost)
+
+
+def transfer(problem: Problem, light: Light) -> Complexes:
+    """(unknowns, N) b of each heater: dM/dx = i b f^T."""
+    theta, phi, output = problem.split(light.x)
+    rows = np.diag(np.exp(1j * output))
+    _, at_theta, at_phi = backward(problem.devices, theta, phi, rows)
+    return np.concatenate([at_theta, at_phi, np.eye(problem.devices.modes)])
+
+
+def gradient(problem: Problem, light: Light) -> Floats:
+    """(unknowns,) slope of half the cost, by one pass back with the residual: N^3 work."""
+    theta, phi, output = problem.split(light.x)
+    missed = light.residual.conj().astype(np.complex128)
+    if problem.inputs is not None:
+        missed = missed @ problem.inputs.T
+    _, at_theta, at_phi = backward(problem.devices, theta, phi, np.exp(1j * output)[:, np.newaxis] * missed)
+    carried = np.concatenate([at_theta, at_phi, missed])
+    slope: Floats = -np.einsum("pi,pi->p", carried, light.field).imag
+    return slope
+
+
+def fit_lbfgs(problem: Problem, x: Floats, steps: int) -> tuple[Floats, int]:
+    """Quasi-Newton steps: little memory, slow at the end; for meshes too large for :mod:`correct_newton`.
+
+    Args:
+        problem: What to reach.
+        x: (unknowns,) start, in rad.
+        steps: At most so many.
+
+    Returns:
+        (unknowns,) phases in rad, not wrapped, and the steps taken.
+    """
+    from scipy.optimize import minimize
+
+    # L-BFGS-B stops at an absolute decrease; errors of 1e-8 and less have to be seen.
+    blown = 1e6
+
+    def cost(y: Floats) -> tuple[float, Floats]:
+        light = illuminate(problem, y)
+        return 0.5 * blown * light.cost, blown * gradient(problem, light)
+
+    options = {"maxiter": steps, "maxfun": 2 * steps, "maxcor": HISTORY, "ftol": 1e-14, "gtol": 1e-9}
+    found = minimize(cost, x, jac=True, method="L-BFGS-B", options=options)
+    return np.asarray(found.x, dtype=np.float64), int(found.nit)

@@ -1,0 +1,162 @@
+"""Newton steps on an imperfect mesh with the exact matrix of second derivatives.
+
+dM/dx_p = i b_p f_p^T is of rank one, and for a heater q behind p, d2M/dx_p dx_q = -b_q t_qp f_p^T with t_qp
+the transfer from p to q. Between lossless columns t_qp = f_q . f_p*, so that all second derivatives of
+|M - U|^2 / 2 are two products of thin matrices, with R = M - U, rows b and f stacked in B and F, and q
+behind p::
+
+    H_qp = Re [ (F F^H)_qp (B (B^H - R* F^T))_qp ]
+
+Where fields X come in, the target being M X, F X stands for F in the first derivatives, and F in t_qp.
+This costs as much as the Gauss-Newton matrix alone, which stalls: MZIs at the edge of their reach make
+valleys whose floor is curved by the residual. With loss t_qp is off by a factor near 1; that slows the steps
+and does not move their end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.factor.correct_fit import Light, Problem, gradient, illuminate, transfer
+
+Floats = NDArray[np.float64]
+
+DOUBLE_UNTIL = 1600
+"""Unknowns up to which steps are solved in double precision; above, half the time counts for more."""
+ROWS = 512
+"""Rows of the second derivatives made at a time: only the lower triangle is needed."""
+CONVERGED = 3e-4
+"""Relative decrease of the cost below which a step ends the fit."""
+EXACT = 1e-24
+"""Cost, against that of the target, below which there is only rounding."""
+
+
+def fit_newton(problem: Problem, x: Floats, steps: int) -> tuple[Floats, int]:
+    """Damped Newton steps with a search along each.
+
+    Args:
+        problem: What to reach.
+        x: (unknowns,) start, in rad.
+        steps: At most so many matrices are factored.
+
+    Returns:
+        (unknowns,) phases in rad, not wrapped, and the matrices factored.
+    """
+    light = illuminate(problem, x)
+    floor = EXACT * float(np.linalg.norm(problem.target) ** 2)
+    # Negative curvature is of the residual's size: below that the first matrix would be indefinite.
+    damping = max(0.5 * float(np.linalg.norm(light.residual, 2)), 1e-6)
+    taken, refused_before = 0, False
+    while taken < steps and light.cost > floor:
+        slope, second = gradient(problem, light), curvature(problem, light)
+        refused = 0
+        while taken < steps:
+            taken += 1
+            step = _solve(problem, second, slope, damping)
+            found = None if step is None else _search(problem, light, step)
+            if found is not None:
+                break
+            refused += 1
+            damping *= 2.0 if step is None else 4.0
+        else:
+            break
+        after, length = found
+        done = light.cost - after.cost < CONVERGED * light.cost
+        light = after
+        if done and not refused:
+            break
+        damping *= _next_damping(length, refused > 0, refused_before)
+        refused_before = refused > 0
+    return light.x, taken
+
+
+def _next_damping(length: float, refused: bool, refused_before: bool) -> float:
+    """Factor of the damping: near the most negative curvature small changes avoid wasted factorizations."""
+    if length < 1.0:
+        return 2.0
+    if refused:
+        return 0.9
+    return 0.7 if refused_before else 0.2
+
+
+def curvature(problem: Problem, light: Light) -> NDArray[Any]:
+    """Second derivatives of half the cost.
+
+    Args:
+        problem: What to reach.
+        light: The mesh under light.
+
+    Returns:
+        (unknowns, unknowns) in the order of ``problem.order``; only the lower triangle means anything. Single
+        precision for many unknowns. Row scales of homodyne are held.
+    """
+    order = problem.order
+    single = order.size > DOUBLE_UNTIL
+    kind = np.complex64 if single else np.complex128
+    F: NDArray[Any] = light.field[order].astype(kind)
+    B: NDArray[Any] = transfer(problem, light)[order].astype(kind)
+    power = np.sum(np.abs(F) ** 2, axis=1)
+    power = np.where(power > 0.0, power, 1.0).astype(power.dtype)
+    share = 0.5 if problem.homodyne else 1.0
+    seen = F if problem.inputs is None else F @ problem.inputs.astype(kind)
+    bent = light.residual.conj().astype(kind) @ (seen / power[:, np.newaxis]).T
+    straight = kind(share) * B.conj().T
+    columns = np.ascontiguousarray(F.conj().T)
+    seen_columns = np.ascontiguousarray(seen.conj().T)
+    second = np.empty((order.size, order.size), dtype=np.float32 if single else np.float64)
+    for start in range(0, order.size, ROWS):
+        stop = min(start + ROWS, order.size)
+        block = second[start:stop, :stop]
+        # Without fields of its own both terms share the factor F F^H, and one product is saved.
+        first = straight[:, :stop] - (bent[:, :stop] if problem.inputs is None else 0)
+        block[...] = _real(seen[start:stop] @ seen_columns[:, :stop], B[start:stop] @ first)
+        if problem.inputs is not None:
+            block -= _real(F[start:stop] @ columns[:, :stop], B[start:stop] @ bent[:, :stop])
+        if problem.homodyne:
+            block -= 0.5 * _real(seen[start:stop] @ seen[:stop].T, B[start:stop] @ B[:stop].T)
+    return second
+
+
+def _real(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
+    """Real part of the product, entry by entry."""
+    product: NDArray[Any] = one.real * other.real
+    product -= one.imag * other.imag
+    return product
+
+
+def _solve(problem: Problem, second: NDArray[Any], slope: Floats, damping: float) -> Floats | None:
+    """(unknowns,) the damped Newton step, or None where the damped matrix is not positive definite."""
+    from scipy.linalg import lapack
+
+    size = slope.size
+    single = second.dtype == np.float32
+    factorize, substitute = (lapack.spotrf, lapack.spotrs) if single else (lapack.dpotrf, lapack.dpotrs)
+    damped = second.copy()
+    damped.flat[:: size + 1] += second.dtype.type(damping)
+    # LAPACK counts by columns: the lower triangle is its upper one, without a copy.
+    factor, failed = factorize(damped.T, lower=0, clean=0, overwrite_a=1)
+    if failed:
+        return None
+    solved, _ = substitute(factor, slope[problem.order].astype(second.dtype), lower=0)
+    step = np.empty(size)
+    step[problem.order] = -solved
+    return step
+
+
+def _search(problem: Problem, light: Light, step: Floats) -> tuple[Light, float] | None:
+    """The light after the step, lengthened while that helps or shortened until it helps, and its length."""
+    found, length = illuminate(problem, light.x + step), 1.0
+    if found.cost < light.cost:
+        longer = illuminate(problem, light.x + 2.0 * step)
+        while longer.cost < found.cost:
+            found, length = longer, 2.0 * length
+            longer = illuminate(problem, light.x + 2.0 * length * step)
+        return found, length
+    for length in (0.5, 0.25, 0.1):
+        found = illuminate(problem, light.x + length * step)
+        if found.cost < light.cost:
+            return found, length
+    return None

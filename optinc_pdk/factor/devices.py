@@ -1,0 +1,212 @@
+r"""What the MZIs of a real mesh are: coupler angles, losses and static phases of every one.
+
+The devices of one MZI, from left to right (the ideal one is in :mod:`optinc_pdk.factor.mesh`)::
+
+    row     --[outer 0, phi_offset + phi]--\         /--[inner 0, theta_offset + theta]--\          /---
+                                            C(first)                                      C(second)
+    row + 1 --[outer 1]--------------------/         \--[inner 1]------------------------/          \---
+
+with C(x) = [[cos x, i sin x], [i sin x, cos x]]; a coupler of ratio r sends the share r = sin^2 x of the
+power across, so 50:50 is x = pi/4. A static phase of a lower arm is minus that of the upper one and a phase
+common to both; the common phases of all MZIs end up in phi_offset of the next ones and in the outputs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optinc_pdk.factor.mesh import Mesh
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_DB = np.log(10.0) / 20.0
+
+
+@dataclass(frozen=True, eq=False)
+class Devices:
+    """A mesh as it was made. Any number of columns: those beyond N are redundant.
+
+    Attributes:
+        modes: Number of guides N.
+        row: (MZIs,) upper mode of each MZI.
+        column: (MZIs,) its column; light meets column 0 first.
+        first: (MZIs,) angle of the first coupler in rad, pi/4 for 50:50.
+        second: (MZIs,) the same of the second coupler.
+        theta_offset: (MZIs,) phase of the heated inner arm against the other one with the heater off, in rad.
+        phi_offset: (MZIs,) phase of the heated input arm against the other one with the heater off, in rad.
+        inner: (MZIs, 2) field transmission of the arms between the couplers, heated one first, in (0, 1].
+        outer: (MZIs, 2) the same for the input arms, in (0, 1]. A coupler's own loss goes here or there.
+        idle: Field transmission of a mode where a column has no MZI, in (0, 1]: a dummy's, or 1.
+
+    Raises:
+        ValueError: Shapes that disagree, numbers out of range, or two MZIs of a column on one mode.
+    """
+
+    modes: int
+    row: Ints
+    column: Ints
+    first: Floats
+    second: Floats
+    theta_offset: Floats
+    phi_offset: Floats
+    inner: Floats
+    outer: Floats
+    idle: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuses what is no mesh."""
+        if self.modes < 1:
+            raise ValueError(f"modes is {self.modes}; a mesh has at least 1")
+        count = self.row.size
+        for field in fields(self):
+            values = getattr(self, field.name)
+            if not isinstance(values, np.ndarray):
+                continue
+            shape = (count, 2) if field.name in ("inner", "outer") else (count,)
+            if values.shape != shape:
+                raise ValueError(f"{field.name} has shape {values.shape}; for {count} MZIs give {shape}")
+            if not np.all(np.isfinite(values)):
+                raise ValueError(f"{field.name} holds {values[~np.isfinite(values)][0]}; give finite numbers")
+        for name, values in (("inner", self.inner), ("outer", self.outer), ("idle", np.array([self.idle]))):
+            wrong = values[~((values > 0.0) & (values <= 1.0))]
+            if wrong.size:
+                raise ValueError(f"{name} holds {wrong[0]}; a field transmission is above 0 and at most 1")
+        self._refuse_misplaced_mzis()
+
+    def _refuse_misplaced_mzis(self) -> None:
+        for name, positions, limit in (("row", self.row, self.modes - 2), ("column", self.column, np.inf)):
+            wrong = positions[(positions < 0) | (positions > limit)]
+            if wrong.size:
+                raise ValueError(f"{name} holds {wrong[0]}; with {self.modes} modes it must be 0 to {limit}")
+        touched = np.concatenate([self.column * self.modes + self.row + side for side in (0, 1)])
+        slots, uses = np.unique(touched, return_counts=True)
+        if np.any(uses > 1):
+            column, mode = divmod(int(slots[np.argmax(uses > 1)]), self.modes)
+            raise ValueError(f"two MZIs of column {column} touch mode {mode}; move one to another column")
+
+    @property
+    def columns(self) -> int:
+        """Number of columns."""
+        return int(self.column.max(initial=-1)) + 1
+
+    @cached_property
+    def schedule(self) -> tuple[tuple[Ints, Ints, Ints], ...]:
+        """Per column from left to right: its MZIs, their upper modes, and the modes without an MZI."""
+        order = np.lexsort((self.row, self.column))
+        starts = np.searchsorted(self.column[order], np.arange(1, self.columns))
+        parts = []
+        for mzis in np.split(order, starts) if self.columns else []:
+            upper = self.row[mzis]
+            idle = np.setdiff1d(np.arange(self.modes), np.concatenate([upper, upper + 1]))
+            parts.append((mzis, upper, idle))
+        return tuple(parts)
+
+
+def devices(
+    mesh: Mesh,
+    *,
+    first_ratio: ArrayLike = 0.5,
+    second_ratio: ArrayLike = 0.5,
+    theta_offset: ArrayLike = 0.0,
+    phi_offset: ArrayLike = 0.0,
+    inner_loss_db: ArrayLike = 0.0,
+    outer_loss_db: ArrayLike = 0.0,
+    idle_loss_db: float = 0.0,
+    redundant_columns: int = 0,
+) -> Devices:
+    """The devices of a mesh from what is measured on a wafer: ratios, dB and rad. Ideal where left out.
+
+    Args:
+        mesh: Where the MZIs are; its phases do not matter.
+        first_ratio: (MZIs,) or one number, share of the power that the first coupler sends across.
+        second_ratio: The same for the second coupler.
+        theta_offset: (MZIs,) or one number, in rad.
+        phi_offset: (MZIs,) or one number, in rad.
+        inner_loss_db: (MZIs, 2), (MZIs, 1) or one number, of the arms between the couplers, heated one first.
+        outer_loss_db: The same for the input arms.
+        idle_loss_db: Of a mode where a column has no MZI: that of a dummy.
+        redundant_columns: Columns of MZIs appended at the outputs; they are counted after the mesh's MZIs,
+            by column and row, and their parameters too.
+
+    Raises:
+        ValueError: A ratio outside [0, 1], a negative loss, or anything that :class:`Devices` refuses.
+    """
+    row, column = _positions(mesh, redundant_columns)
+    count = row.size
+    return Devices(
+        modes=mesh.modes,
+        row=row,
+        column=column,
+        first=_angle("first_ratio", first_ratio, count),
+        second=_angle("second_ratio", second_ratio, count),
+        theta_offset=_spread("theta_offset", theta_offset, (count,)),
+        phi_offset=_spread("phi_offset", phi_offset, (count,)),
+        inner=_transmission("inner_loss_db", inner_loss_db, (count, 2)),
+        outer=_transmission("outer_loss_db", outer_loss_db, (count, 2)),
+        idle=float(_transmission("idle_loss_db", idle_loss_db, ())),
+    )
+
+
+def drawn_devices(mesh: Mesh, rng: np.random.Generator, splitter_rms: float, redundant_columns: int = 0) -> Devices:
+    """Lossless MZIs whose couplers' power ratios are drawn from N(1/2, splitter_rms^2), each on its own.
+
+    Args:
+        mesh: Where the MZIs are.
+        rng: Source of the draw.
+        splitter_rms: rms error of the power ratio: 0.02 makes a 50:50 coupler 52:48 at one sigma.
+        redundant_columns: As for :func:`devices`.
+
+    Raises:
+        ValueError: splitter_rms outside [0, 0.1], where the ratio would leave [0, 1] in a draw.
+    """
+    if not 0.0 <= splitter_rms <= 0.1:
+        raise ValueError(f"splitter_rms is {splitter_rms}; give 0 to 0.1, it is a share of the power")
+    count = _positions(mesh, redundant_columns)[0].size
+    ratio = 0.5 + splitter_rms * rng.standard_normal((2, count))
+    return devices(mesh, first_ratio=ratio[0], second_ratio=ratio[1], redundant_columns=redundant_columns)
+
+
+def _positions(mesh: Mesh, redundant: int) -> tuple[Ints, Ints]:
+    if isinstance(redundant, bool) or not isinstance(redundant, int | np.integer) or redundant < 0:
+        raise ValueError(f"redundant_columns is {redundant!r}; give a whole number, 0 or more")
+    row, column = [mesh.row], [mesh.column]
+    start = int(mesh.column.max(initial=-1)) + 1
+    for extra in range(start, start + redundant):
+        upper = np.arange(extra % 2, mesh.modes - 1, 2, dtype=np.int64)
+        row.append(upper)
+        column.append(np.full(upper.size, extra, dtype=np.int64))
+    return np.concatenate(row), np.concatenate(column)
+
+
+def _angle(name: str, ratio: ArrayLike, count: int) -> Floats:
+    values = _spread(name, ratio, (count,))
+    wrong = values[~((values >= 0.0) & (values <= 1.0))]
+    if wrong.size:
+        raise ValueError(f"{name} holds {wrong[0]}; a share of the power is 0 to 1")
+    angle: Floats = np.arcsin(np.sqrt(values))
+    return angle
+
+
+def _transmission(name: str, loss_db: ArrayLike, shape: tuple[int, ...]) -> Floats:
+    values = _spread(name, loss_db, shape)
+    wrong = values[~((values >= 0.0) & (values < np.inf))]
+    if wrong.size:
+        raise ValueError(f"{name} holds {wrong[0]} dB; a passive device loses 0 dB or more")
+    transmission: Floats = np.exp(-_DB * values)
+    return transmission
+
+
+def _spread(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Floats:
+    given: NDArray[Any] = np.asarray(values)
+    if given.dtype.kind not in "iuf":
+        raise ValueError(f"{name} has dtype {given.dtype}; give real numbers")
+    try:
+        return np.broadcast_to(given.astype(np.float64), shape).copy()
+    except ValueError:
+        raise ValueError(f"{name} has shape {given.shape}; give one number or shape {shape}") from None

@@ -1,0 +1,294 @@
+"""The loops that numpy is too slow for, compiled by numba when they are first called.
+
+Import this module inside functions only: numba takes a quarter of a second to import. A kernel's first call
+on a machine compiles it, six seconds in all; the result is kept beside this file, or in the user's cache
+folder where that is read-only, and later processes load it within a quarter of a second.
+
+Matrices are two planes of float64, real and imaginary parts, because that is what vector units like. A
+rotation (c, s), c complex and s >= 0 real with |c|^2 + s^2 = 1, sends the pair (x, y) to
+(c x - s y, s x + c* y); with a real s there is one multiplication from one rotation of a chain to the next.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_Floats = NDArray[np.float64]
+_Complexes = NDArray[np.complex128]
+_Indices = NDArray[np.int64]
+
+# Vectors that pass a mesh together, so that the fields of all modes stay in a second-level cache.
+_TILE = 128
+# Below this product of both outputs' amplitudes an MZI is bar or cross; phi then shifts one output alone.
+_MIXES = 1e-20
+# |x|^2 against a partner of order 1: no rotation in double precision is sensitive to less.
+_NEGLIGIBLE = 1e-200
+
+
+def _compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    # Only contraction to fused multiply-add is allowed: every sum keeps its order.
+    def compile_lazily(cache: bool) -> Callable[_P, _R]:
+        return numba.njit(cache=cache, nogil=True, fastmath={"contract"}, error_model="numpy")(function)
+
+    try:
+        return compile_lazily(cache=True)
+    except RuntimeError:  # neither this folder nor the user's cache can be written
+        return compile_lazily(cache=False)
+
+
+@_compiled
+def _rotation(xr: float, xi: float, yr: float, yi: float) -> tuple[float, float, float]:
+    """The rotation (Re c, Im c, s) that makes x zero; a swap where both are zero already."""
+    scale = max(max(abs(xr), abs(xi)), max(abs(yr), abs(yi)))
+    if scale == 0.0:
+        return 0.0, 0.0, 1.0
+    xr, xi, yr, yi = xr / scale, xi / scale, yr / scale, yi / scale
+    x_squared, y_squared = xr * xr + xi * xi, yr * yr + yi * yi
+    if x_squared < _NEGLIGIBLE:
+        y = math.sqrt(y_squared)
+        return yr / y, yi / y, 0.0
+    x, whole = math.sqrt(x_squared), math.sqrt(x_squared + y_squared)
+    factor = 1.0 / (x * whole)
+    cr, ci, s = (xr * yr + xi * yi) * factor, (xr * yi - xi * yr) * factor, x / whole
+    # One Newton step to unit norm, rounded near 0 and not near 1: else the errors of N rotations add up.
+    excess = 0.5 * (((cr * cr - 0.5) + (ci * ci - 0.5)) + s * s)
+    return cr - excess * cr, ci - excess * ci, s - excess * s
+
+
+@_compiled
+def _turn_rows(real: _Floats, imag: _Floats, upper: int, column: int, rotation: tuple[float, float, float]) -> None:
+    """Rotates two rows in place, from a column on; x is the lower one, y the upper."""
+    xr, xi = real[upper + 1, column:], imag[upper + 1, column:]
+    yr, yi = real[upper, column:], imag[upper, column:]
+    cr, ci, s = rotation
+    for k in range(len(xr)):
+        a, b, p, q = xr[k], xi[k], yr[k], yi[k]
+        xr[k] = cr * a - ci * b - s * p
+        xi[k] = cr * b + ci * a - s * q
+        yr[k] = s * a + (cr * p + ci * q)
+        yi[k] = s * b + (cr * q - ci * p)
+
+
+@_compiled
+def _turn_along_row(real: _Floats, imag: _Floats, rotations: _Floats) -> None:
+    """Rotates neighbours of one row in place, the last pair (x, y) first, then the one to its left."""
+    last = len(real) - 1
+    p, q = real[last], imag[last]
+    for step in range(len(rotations)):
+        k = last - 1 - step
+        a, b = real[k], imag[k]
+        cr, ci, s = rotations[step, 0], rotations[step, 1], rotations[step, 2]
+        real[k + 1] = s * a + (cr * p + ci * q)
+        imag[k + 1] = s * b + (cr * q - ci * p)
+        p, q = (cr * a - ci * b) - s * p, (cr * b + ci * a) - s * q
+    real[last - len(rotations)] = p
+    imag[last - len(rotations)] = q
+
+
+@_compiled
+def _null_row_pair(real: _Floats, imag: _Floats, upper: int, column: int, rotation: _Floats) -> None:
+    """Makes [upper + 1, column] zero with the row above; both rows are zero to the left."""
+    lower = upper + 1
+    cr, ci, s = _rotation(real[lower, column], imag[lower, column], real[upper, column], imag[upper, column])
+    _turn_rows(real, imag, upper, column, (cr, ci, s))
+    # Undone on the left, with x the lower guide, c and c* have changed places against a pair of columns.
+    rotation[0], rotation[1], rotation[2] = cr, -ci, s
+    real[lower, column] = 0.0
+    imag[lower, column] = 0.0
+
+
+@_compiled
+def _null_from_right(real: _Floats, imag: _Floats, diagonal: int, chain: _Floats) -> None:
+    """Makes antidiagonal ``diagonal`` zero by rotating columns, from the bottom row up.
+
+    A row first takes all rotations found below it, then decides on the next one.
+    """
+    modes = len(real)
+    for row in range(modes - 1, -1, -1):
+        found = min(modes - 1 - row, diagonal)
+        re, im = real[row, : diagonal + 1], imag[row, : diagonal + 1]
+        _turn_along_row(re, im, chain[:found])
+        if found < diagonal:
+            x = diagonal - 1 - found
+            chain[found, 0], chain[found, 1], chain[found, 2] = _rotation(re[x], im[x], re[x + 1], im[x + 1])
+            _turn_along_row(re[: x + 2], im[: x + 2], chain[found : found + 1])
+            re[x] = 0.0
+            im[x] = 0.0
+
+
+@_compiled
+def null_rectangular(real: _Floats, imag: _Floats, order: _Indices, rotations: _Floats) -> None:
+    """Diagonalizes unitaries by rotating columns and rows by turns (Clements et al.).
+
+    Args:
+        real: (batch, N, N) real parts; the diagonal that is left over in return.
+        imag: The same, imaginary parts.
+        order: (MZIs,) slots in the order in which light meets them; those of the columns come first.
+        rotations: (batch, MZIs, 3) the rotations found, by slot; written.
+    """
+    batch, modes, _ = real.shape
+    chain = np.empty((modes, 3))
+    for index in range(batch):
+        first, last = 0, len(order)
+        for diagonal in range(1, modes):
+            if diagonal % 2:
+                _null_from_right(real[index], imag[index], diagonal, chain)
+                for step in range(diagonal):
+                    rotations[index, order[first + step]] = chain[step]
+                first += diagonal
+                continue
+            for step in range(diagonal):
+                last -= 1
+                upper = modes - 1 - diagonal + step
+                _null_row_pair(real[index], imag[index], upper, step, rotations[index, order[last]])
+
+
+@_compiled
+def null_triangular(real: _Floats, imag: _Floats, order: _Indices, rotations: _Floats) -> None:
+    """Diagonalizes unitaries by rotating rows alone (Reck et al.); arguments as for the rectangle."""
+    batch, modes, _ = real.shape
+    for index in range(batch):
+        last = len(order)
+        for column in range(modes - 1):
+            for upper in range(modes - 2, column - 1, -1):
+                last -= 1
+                _null_row_pair(real[index], imag[index], upper, column, rotations[index, order[last]])
+
+
+@_compiled
+def _turn_of(phase: float) -> float:
+    """A phase above -2 pi brought into [0, 2 pi)."""
+    turned = phase + 2.0 * math.pi if phase < 0.0 else phase
+    # A tiny negative phase rounds up to a full turn; the sum turns -0.0 into 0.0.
+    return 0.0 if turned >= 2.0 * math.pi else turned + 0.0
+
+
+@_compiled
+def _field_transfer(theta: float, phi: float) -> tuple[float, float, complex, complex]:
+    """sin(theta/2), cos(theta/2), and the factors of the upper and the lower input: the MZI's transfer."""
+    sine, cosine = math.sin(0.5 * theta), math.cos(0.5 * theta)
+    lower = complex(-sine, cosine)
+    return sine, cosine, lower * complex(math.cos(phi), math.sin(phi)), lower
+
+
+@_compiled
+def _unit(phasor: complex) -> complex:
+    """A phasor of modulus near 1 brought to modulus 1."""
+    return phasor * (1.0 / math.sqrt(phasor.real * phasor.real + phasor.imag * phasor.imag))
+
+
+@_compiled
+def phases(
+    rotations: _Floats,
+    row: _Indices,
+    order: _Indices,
+    inner: int,
+    diagonal: _Complexes,
+    theta: _Floats,
+    phi: _Floats,
+    output_phase: _Floats,
+) -> None:
+    """Rewrites rotations as MZIs, in the order of the light, carrying the phases left over to the outputs.
+
+    An MZI is a rotation up to a phase at each output. What is carried on is measured against the transfer of
+    the *rounded* theta and phi, so that later phases take up the rounding; without that a mesh that is bar or
+    cross throughout adds up N equal errors.
+
+    Args:
+        rotations: (batch, MZIs, 3).
+        row: (MZIs,) upper mode of each slot.
+        order: (MZIs,) slots in the order in which light meets them.
+        inner: How many of them light meets before the diagonal.
+        diagonal: (batch, N) unit phasors.
+        theta: (batch, MZIs), written.
+        phi: (batch, MZIs), written.
+        output_phase: (batch, N), written.
+    """
+    for index in range(len(rotations)):
+        carried = np.ones(diagonal.shape[1], dtype=np.complex128)
+        for place in range(len(order) + 1):
+            if place == inner:
+                carried *= diagonal[index]
+            if place == len(order):
+                break
+            slot = order[place]
+            mode = row[slot]
+            c, s = complex(rotations[index, slot, 0], rotations[index, slot, 1]), rotations[index, slot, 2]
+            upper, lower = carried[mode], carried[mode + 1]
+            modulus = math.sqrt(c.real * c.real + c.imag * c.imag)
+            theta[index, slot] = 2.0 * math.atan2(modulus, s)
+            if modulus * s > _MIXES:
+                between = c.conjugate() * upper * lower.conjugate()
+                phi[index, slot] = _turn_of(math.atan2(-between.imag, -between.real))
+            else:
+                phi[index, slot] = 0.0
+            sine, cosine, from_upper, from_lower = _field_transfer(theta[index, slot], phi[index, slot])
+            upper *= from_upper.conjugate()
+            lower *= from_lower.conjugate()
+            over = sine * c.conjugate() * upper - cosine * s * lower
+            under = cosine * s * upper - sine * c * lower
+            carried[mode] = _unit(over)
+            carried[mode + 1] = _unit(under)
+        for mode in range(len(carried)):
+            output_phase[index, mode] = _turn_of(math.atan2(carried[mode].imag, carried[mode].real))
+
+
+@_compiled
+def _pass_mzi(
+    tr: _Floats, ti: _Floats, br: _Floats, bi: _Floats, transfer: tuple[float, float, complex, complex]
+) -> None:
+    """Sends the fields of an MZI's upper (t) and lower (b) guide through it, in place."""
+    sine, cosine, upper, lower = transfer
+    g, gi, h, hi = upper.real, upper.imag, lower.real, lower.imag
+    for v in range(len(tr)):
+        ar, ai = g * tr[v] - gi * ti[v], g * ti[v] + gi * tr[v]
+        cr, ci = h * br[v] - hi * bi[v], h * bi[v] + hi * br[v]
+        tr[v] = sine * ar + cosine * cr
+        ti[v] = sine * ai + cosine * ci
+        br[v] = cosine * ar - sine * cr
+        bi[v] = cosine * ai - sine * ci
+
+
+@_compiled
+def propagate(
+    row: _Indices,
+    theta: _Floats,
+    phi: _Floats,
+    output_phase: _Floats,
+    fields: _Complexes,
+    light: _Complexes,
+) -> None:
+    """Sends fields through meshes, some vectors at a time so that they stay in the cache.
+
+    Args:
+        row: (MZIs,) upper mode of each MZI, sorted by column.
+        theta: (batch, MZIs).
+        phi: (batch, MZIs).
+        output_phase: (batch, N).
+        fields: (batch or 1, N, vectors), at the inputs.
+        light: (batch, N, vectors), written.
+    """
+    batch, modes, vectors = light.shape
+    for index in range(batch):
+        source = fields[index if len(fields) > 1 else 0]
+        transfers = [(0.0, 0.0, 0j, 0j)] * len(row)
+        for slot in range(len(row)):
+            transfers[slot] = _field_transfer(theta[index, slot], phi[index, slot])
+        for start in range(0, vectors, _TILE):
+            stop = min(start + _TILE, vectors)
+            real, imag = source[:, start:stop].real.copy(), source[:, start:stop].imag.copy()
+            for slot in range(len(row)):
+                upper = row[slot]
+                _pass_mzi(real[upper], imag[upper], real[upper + 1], imag[upper + 1], transfers[slot])
+            for mode in range(modes):
+                end = complex(math.cos(output_phase[index, mode]), math.sin(output_phase[index, mode]))
+                for v in range(stop - start):
+                    light[index, mode, start + v] = end * complex(real[mode, v], imag[mode, v])

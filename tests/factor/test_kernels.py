@@ -1,0 +1,43 @@
+"""Where compiled kernels are kept: the package's folder, the user's, or nowhere."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import optinc_pdk.factor
+
+CALL = "from optinc_pdk.factor import kernels; print(kernels._turn_of(-1.0)); print(kernels.__file__)"
+
+
+def call_from(folder: Path, home: Path) -> None:
+    """Calls the smallest kernel of a copy of the package, whose own cache folder cannot be made."""
+    package = folder / "optinc_pdk"
+    source = Path(optinc_pdk.factor.__file__).parent
+    shutil.copytree(source, package / "factor", ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "__init__.py").touch()
+    # A file in the place of the folder: it also stops a superuser, whom permissions do not.
+    (package / "factor" / "__pycache__").touch()
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("NUMBA", "XDG"))}
+    path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+    environment |= {"PYTHONPATH": path, "HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-W", "error", "-c", CALL]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=folder)
+    assert ran.returncode == 0, ran.stderr
+    value, module = ran.stdout.split()
+    assert 5.28 < float(value) < 5.29
+    assert Path(module).is_relative_to(folder)
+
+
+def test_a_read_only_installation_uses_the_users_cache(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    call_from(tmp_path, home)
+    assert list(home.rglob("*_turn_of*.nbc"))
+
+
+def test_without_any_folder_to_write_kernels_compile_all_the_same(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.touch()
+    call_from(tmp_path, home)

@@ -1,0 +1,121 @@
+"""What falls apart is found, costs what its rank needs, and still gives the matrix."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from optinc_pdk.factor import structure, structured, svd_mzis, unitary_diagonal
+from optinc_pdk.factor.structure_mesh import mesh_of_columns, mesh_of_rows
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 10), st.integers(1, 10), st.integers(1, 10), st.booleans(), st.integers(0, 2**31))
+def test_any_shape_and_rank(rows: int, columns: int, rank: int, is_complex: bool, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    matrix = rng.normal(size=(rows, rank)) @ rng.normal(size=(rank, columns))
+    if is_complex:
+        matrix = matrix * np.exp(1j * rng.uniform(0, 6, (rows, 1)))
+    factor = structured(matrix)
+    assert np.max(np.abs(factor.matrix() - matrix)) <= 1e-12 * factor.scale
+    found = min(rows, columns, rank)
+    assert structure(matrix).rank == found
+    # One parameter, one MZI; the largest singular value needs no attenuator.
+    assert factor.mzis == found * (rows + columns - found) - 1
+    assert factor.saved == svd_mzis(rows, columns) - factor.mzis >= 0
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 12), st.integers(1, 12), st.integers(0, 2**31))
+def test_rows_and_columns_alone(modes: int, count: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    count = min(count, modes)
+    vectors = np.linalg.qr(rng.normal(size=(modes, count)) + 1j * rng.normal(size=(modes, count)))[0]
+    tall, flat = mesh_of_columns(vectors), mesh_of_rows(vectors.T)
+    np.testing.assert_allclose(tall.matrix()[:, :count], vectors, atol=1e-13)
+    np.testing.assert_allclose(flat.matrix()[:count], vectors.T, atol=1e-13)
+    assert tall.row.size == flat.row.size == count * (2 * modes - count - 1) // 2
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.permutations(range(7)), st.lists(st.sampled_from([-1.0, 0.0, 1.0]), min_size=7, max_size=7))
+def test_permutations_cost_nothing(order: list[int], weights: list[float]) -> None:
+    matrix = np.diag(weights)[:, order]
+    if not np.any(matrix):
+        return
+    found = structure(matrix)
+    assert found.is_permutation
+    assert found.zero_rows.tolist() == [i for i, weight in enumerate(weights) if weight == 0.0]
+    assert found.zero_columns.size == found.zero_rows.size
+    factor = structured(matrix)
+    assert factor.mzis == 0
+    assert factor.saved == 49
+    np.testing.assert_allclose(factor.matrix(), matrix, atol=1e-15)
+
+
+def test_shuffled_blocks_fall_apart() -> None:
+    rng = np.random.default_rng(0)
+    whole = np.zeros((8, 9))
+    whole[:3, :2], whole[3:5, 2:6] = rng.normal(size=(3, 2)), rng.normal(size=(2, 4))
+    whole[6:, 7:] = 1.0
+    down, across = rng.permutation(8), rng.permutation(9)
+    found = structure(whole[down][:, across])
+    assert sorted((part.rows.size, part.columns.size, part.rank) for part in found.parts) == [
+        (2, 2, 1),
+        (2, 4, 2),
+        (3, 2, 2),
+    ]
+    assert down[found.zero_rows].tolist() == [5]
+    assert across[found.zero_columns].tolist() == [6]
+    factor = structured(whole[down][:, across])
+    np.testing.assert_allclose(factor.matrix(), whole[down][:, across], atol=1e-13)
+    assert factor.mzis == 2 * 4 + 2 * 3 + 1 * 3 - 1
+
+
+def test_rounding_is_no_weight() -> None:
+    matrix = np.diag([1.0, 0.5, 0.25]) + 1e-17
+    assert structure(matrix).is_permutation
+    assert structured(matrix).mzis == 2
+
+
+@pytest.mark.parametrize("size", [5e-324, 1e-300, 1e300])
+def test_extreme_weights(size: float) -> None:
+    matrix = size * np.array([[1.0, 1.0], [1.0, -1.0]])
+    np.testing.assert_allclose(structured(matrix).matrix(), matrix, rtol=1e-12)
+
+
+def test_an_all_zero_matrix_has_no_parts_and_no_factors() -> None:
+    found = structure(np.zeros((2, 3)))
+    assert found.parts == ()
+    assert found.rank == 0
+    with pytest.raises(ValueError, match=re.escape("W, shape (2, 3), is all zero")):
+        structured(np.zeros((2, 3)))
+
+
+def test_blocks_say_what_they_need() -> None:
+    rng = np.random.default_rng(1)
+    whole = np.zeros((6, 6))
+    whole[:2, :2], whole[2:4, 2:4], whole[4:, :2] = np.eye(2)[::-1], -np.eye(2), rng.normal(size=(2, 2))
+    factor = unitary_diagonal(whole, 2)
+    assert factor.mzis == 27
+    needed = factor.needed.reshape(3, 3)
+    assert np.count_nonzero(needed[:2, 2]) == np.count_nonzero(needed[2, 1:]) == 0
+    assert needed[2, 0] == 3 or factor.attenuation[6].max() == 1.0
+    assert factor.saved == 27 - needed.sum()
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (np.array([[1.0, np.inf]]), "W[0, 1] is inf"),
+        (np.zeros((3, 0)), "W is empty, shape (3, 0)"),
+        (np.ones(3), "W has shape (3,); give a matrix"),
+        (np.ones((2, 2), dtype=object), "W has dtype object"),
+        (np.full((2, 2), 1.7e308), "overflows double precision"),
+    ],
+)
+def test_bad_weights_are_refused(matrix: np.ndarray, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        structured(matrix)

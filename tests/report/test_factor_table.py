@@ -1,0 +1,46 @@
+"""What `optinc factor` says about layers of every kind."""
+
+import numpy as np
+
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.onn import Layer, Onn
+from optinc_pdk.report.tables import factor_rows, factor_table
+
+
+def network() -> Onn:
+    rng = np.random.default_rng(0)
+    weights = [rng.normal(size=(8, 4)), np.kron(np.eye(2), np.ones((4, 4))), rng.normal(size=(4, 8))]
+    layers = tuple(Layer(weight, np.zeros(weight.shape[0])) for weight in weights)
+    return Onn(layers, Averaging(8, 4, 4), ("svd", ("approx", 4), ("approx", 4)))
+
+
+def test_rows_say_what_is_built_joined_and_saved() -> None:
+    whole, blocks, added = factor_rows(network(), splitter_db=0.3)
+    assert (whole["mzis"], whole["mzis_on_chip"]) == (8 * 9 // 2 + 6, 36 + 14 - 8 - 2 + 4 + 6)
+    assert whole["tree_splitters"] == 0 and whole["tree_loss_db"] == 0.0
+    assert whole["mzis_saved"] == whole["mzis"] - (4 * (8 + 4 - 4) - 1)
+    assert whole["error"] < 1e-12
+    # Two of four blocks are zero: nothing is shared or added, and none of their 10 MZIs is needed.
+    assert blocks["mzis"] == 40 and blocks["mzis_saved"] >= 20
+    assert blocks["tree_splitters"] == 0
+    assert added["mzis"] == 20 and added["mzis_on_chip"] == 2 * (6 + 4 + 4)
+    assert added["phase_shifters"] == 2 * (12 + 4)
+    assert added["tree_splitters"] == 4
+    assert added["error"] > 1e-3 and added["worst_block_error"] > added["error"]
+
+
+def test_trees_are_counted_and_priced() -> None:
+    onn = network()
+    layers = (onn.layers[0], Layer(np.random.default_rng(1).normal(size=(8, 8)), np.zeros(8)), onn.layers[2])
+    row = factor_rows(Onn(layers, onn.task, onn.factor), splitter_db=0.3)[1]
+    assert row["tree_splitters"] == 8 + 8
+    np.testing.assert_allclose(row["tree_loss_db"], 2 * (10 * np.log10(2) + 0.3))
+
+
+def test_table_adds_up() -> None:
+    rows = factor_rows(network())
+    table = factor_table(rows)
+    footers = {column.header: column.footer for column in table.columns}
+    assert footers["MZIs, paper"] == str(sum(row["mzis"] for row in rows))
+    assert footers["saved by structure"] == str(sum(row["mzis_saved"] for row in rows))
+    assert table.row_count == 3
