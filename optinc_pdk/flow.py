@@ -20,7 +20,7 @@ from optinc_pdk.drive import RangeError
 from optinc_pdk.extract import extract
 from optinc_pdk.files import InputError
 from optinc_pdk.layout import floorplan, to_layout, write_gds
-from optinc_pdk.onn import Onn, bundled, lattice_score
+from optinc_pdk.onn import Onn, bundled, gauge, lattice_score
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.report import Report, detail_window, layout_png, outputs_plot, write_report
 from optinc_pdk.report.collect import chip_numbers, factor_numbers, findings, function_numbers, task_numbers
@@ -121,6 +121,8 @@ def build(
         card = load_process(process)
         directory = Path(directory)
         check_buildable(onn)
+        # refuses a hidden layer that no input lights
+        gauge(onn)
         score = lattice_score(onn)
     with clock.stage("factor"):
         factors = factor_numbers(onn)

@@ -198,3 +198,12 @@ def test_the_bias_file_drives_what_it_says(chip: Path) -> None:
     assert bias.dac_bits == 16 and len(bias.labels) == 179
     assert np.all((bias.phase_rad >= 0) & (bias.phase_rad < 2 * np.pi))
     assert np.all(bias.code < 2**16)
+
+
+def test_a_hidden_layer_that_never_lights_exits_2(tmp_path: Path) -> None:
+    weights = tmp_path / "weights.npz"
+    np.savez(weights, **arrays(layers__0__bias=np.full(6, -1e3)))  # type: ignore[arg-type]
+    done = run("build", weights, "-o", tmp_path / "out")
+    assert done.returncode == 2, done.stderr
+    assert "no unit is ever positive" in done.stderr
+    assert not (tmp_path / "out").exists()

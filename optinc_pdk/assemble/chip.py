@@ -14,6 +14,8 @@ from optinc_pdk.files import InputError
 from optinc_pdk.onn import Onn
 
 GROUND_PADS = 8
+MAX_LATTICE = 2**25
+SMALLEST = 1e-30
 
 
 def assemble(onn: Onn, process: Process, name: str) -> Circuit:
@@ -73,6 +75,18 @@ def check_buildable(onn: Onn) -> None:
         )
     if task.remainder or task.finer_input:
         raise InputError("remainder and finer_input belong to cascades, which have no circuit yet; set them to false")
+    if task.lattice_size > MAX_LATTICE:
+        raise InputError(
+            f"the lattice of {task.servers} servers and {task.groups} inputs has {task.lattice_size} points; a build "
+            f"checks every one, up to {MAX_LATTICE}; use fewer servers or bits"
+        )
+    for index, layer in enumerate(onn.layers):
+        largest = float(abs(layer.weight).max())
+        if not SMALLEST < largest < 1 / SMALLEST:
+            raise InputError(
+                f"layers.{index}.weight has {largest:g} as its largest entry; light needs one between {SMALLEST:g} and "
+                f"{1 / SMALLEST:g}: train again, or scale the layers"
+            )
     if len(onn.layers) < 2:
         raise InputError("the network has one layer; a chip has at least two, joined by activations")
     last = len(onn.layers) - 1

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging, Score, score
-from optinc_pdk.onn.network import Layer, Onn, propagate
+from optinc_pdk.onn.network import Layer, Onn, WeightsError, propagate
 
 Floats = NDArray[np.float64]
 
@@ -53,13 +53,13 @@ def gauge(onn: Onn) -> Gauge:
         The equivalent network with the scales that were divided out.
 
     Raises:
-        ValueError: All units of a hidden layer are dead, so that the output is constant.
+        WeightsError: All units of a hidden layer are dead, so that the output is constant.
     """
     maxima = hidden_maxima(onn)
     kept = tuple(np.flatnonzero(top > DEAD * top.max()) for top in maxima)
     for i, alive in enumerate(kept):
         if alive.size == 0:
-            raise ValueError(f"layers.{i}: no unit is ever positive over the lattice; train the network again")
+            raise WeightsError(f"layers.{i}: no unit is ever positive over the lattice; train the network again")
     scales = (
         np.full(onn.task.groups, float(onn.task.full_scale)),
         *(top[alive] for top, alive in zip(maxima, kept, strict=True)),

@@ -238,3 +238,13 @@ def test_a_bias_of_the_last_layer_is_refused_with_its_mend() -> None:
     biased = replace(onn.layers[-1], bias=np.array([0.0, 0.1]))
     with pytest.raises(InputError, match=r"layers\.1\.bias is not zero.*one more unit of weights 0 and bias 1"):
         assemble(replace(onn, layers=(*onn.layers[:-1], biased)), PROCESS, "chip")
+
+
+def test_weights_of_no_physical_size_and_endless_lattices_are_refused() -> None:
+    onn = network(4, (2, 3, 2))
+    for scale in (0.0, 1e300, 1e-300):
+        layer = replace(onn.layers[0], weight=onn.layers[0].weight * scale)
+        with pytest.raises(InputError, match=r"layers\.0\.weight has .* as its largest entry"):
+            assemble(replace(onn, layers=(layer, *onn.layers[1:])), PROCESS, "chip")
+    with pytest.raises(InputError, match="the lattice of 1000000000 servers"):
+        assemble(replace(onn, task=Averaging(4, 10**9, 2)), PROCESS, "chip")
