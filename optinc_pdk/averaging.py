@@ -4,6 +4,14 @@ B-bit words travel as M = B/2 PAM4 symbols, most significant first. The preproce
 of g = M/K consecutive symbols over the N servers, so that input k of the network takes values 0 ... 4^g - 1
 in steps of 1/N. All (N (4^g - 1) + 1)^K inputs are the *lattice*: the complete truth table (arXiv
 2603.28290).
+
+Two levels of units serve N² servers. Truncating twice would lose fractions, so a unit of level 1 adds its
+*remainder* to its last output, which then comes in steps of 1/N, and the unit of level 2 takes the *finer
+input*: its last group in steps of 1/N².
+
+Gradients have signs, words have none. A signed number v becomes the word v + 2^(B-1), *offset binary*; the
+average of such words is the average of the numbers, rounded towards minus infinity. Two's complement is the same
+word with its first bit flipped: averaged as it is, -1 would count as the largest word.
 """
 
 from __future__ import annotations
@@ -16,6 +24,9 @@ from numpy.typing import ArrayLike, NDArray
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+MAX_BITS = 32
+"""Widest word: as wide as the gradients of any training, and sums over servers stay within 64-bit integers."""
 
 STEP_TOLERANCE = 1e-6
 """How far, in steps of 1/N, an input may lie from its lattice point: far above rounding, far below a step."""
@@ -52,13 +63,15 @@ class Averaging:
         for name in ("remainder", "finer_input"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} = {getattr(self, name)!r} must be true or false")
-        if self.bits < 2 or self.bits > 60 or self.bits % 2:
-            raise ValueError(f"bits = {self.bits} must be even and within 2 ... 60: a PAM4 symbol carries 2 bits")
+        if self.bits < 2 or self.bits > MAX_BITS or self.bits % 2:
+            raise ValueError(
+                f"bits = {self.bits} must be even and within 2 ... {MAX_BITS}: a PAM4 symbol carries 2 bits"
+            )
         if self.servers < 1:
             raise ValueError(f"servers = {self.servers} must be at least 1")
-        # Sums of the servers' words are formed in 64-bit integers.
-        if self.servers >= 1 << (62 - self.bits):
-            limit = (1 << (62 - self.bits)) - 1
+        # Sums of the words of a cascade's N² servers are formed in 64-bit integers.
+        limit = 1 << ((62 - self.bits) // 2)
+        if self.servers > limit:
             raise ValueError(f"servers = {self.servers} must be at most {limit} for words of {self.bits} bits")
         if self.groups < 1 or self.symbols % self.groups:
             allowed = [k for k in range(1, self.symbols + 1) if self.symbols % k == 0]
@@ -82,9 +95,47 @@ class Averaging:
         return int(4**self.group_symbols) - 1
 
     @property
+    def input_resolution(self) -> Integers:
+        """Steps per unit of every input, shape (K,): N, or N² for a finer last one."""
+        resolution = np.full(self.groups, self.servers, dtype=np.int64)
+        if self.finer_input:
+            resolution[-1] *= self.servers
+        return resolution
+
+    @property
+    def input_steps(self) -> Integers:
+        """Largest value of every input in its own steps, shape (K,)."""
+        steps = self.input_resolution * self.full_scale
+        if self.finer_input:
+            # Each of the N units that feed it may add N - 1 of its own steps of 1/N.
+            steps[-1] += self.servers * (self.servers - 1)
+        return steps
+
+    @property
+    def input_maxima(self) -> Floats:
+        """Largest value of every input, shape (K,)."""
+        maxima: Floats = self.input_steps / self.input_resolution
+        return maxima
+
+    @property
+    def output_resolution(self) -> Integers:
+        """Steps per level of every output, shape (M,): 1, or those of the remainder for the last one."""
+        resolution = np.ones(self.symbols, dtype=np.int64)
+        if self.remainder:
+            resolution[-1] = self.input_resolution[-1]
+        return resolution
+
+    @property
     def lattice_size(self) -> int:
-        """Number of distinct network inputs, (N (4^g - 1) + 1)^K."""
-        return int((self.servers * self.full_scale + 1) ** self.groups)
+        """Number of distinct network inputs, (N (4^g - 1) + 1)^K where no input is finer.
+
+        With a finer input, a few points near the top are counted that no units produce: the largest word has no
+        remainder.
+        """
+        size = 1
+        for steps in self.input_steps.tolist():
+            size *= steps + 1
+        return size
 
     def encode(self, words: ArrayLike) -> Integers:
         """Split words into PAM4 symbols.
@@ -162,64 +213,122 @@ class Averaging:
             stop: One past the last point; all by default. Large lattices are read in such pieces.
 
         Returns:
-            Steps 0 ... N (4^g - 1), shape (points, K).
+            Steps, from 0 to `input_steps`, shape (points, K).
 
         Raises:
-            ValueError: For the finer input of a cascade's level 2.
+            ValueError: The lattice has too many points to number them.
         """
-        if self.finer_input:
-            raise ValueError("finer_input = true: the lattice of a cascade's level 2 is not available yet")
-        values = self.servers * self.full_scale + 1
-        index = np.arange(start, self.lattice_size if stop is None else min(stop, self.lattice_size))
-        place = values ** np.arange(self.groups - 1, -1, -1, dtype=np.int64)
+        size = self.lattice_size
+        if size > np.iinfo(np.int64).max:
+            raise ValueError(f"the lattice has {size:.3g} points, too many to enumerate; use sample_steps")
+        return self._steps_at(np.arange(start, size if stop is None else min(stop, size)))
+
+    def _steps_at(self, index: Integers) -> Integers:
+        values = self.input_steps + 1
+        place = np.append(np.cumprod(values[:0:-1])[::-1], 1)
         steps: Integers = index[:, None] // place % values
         return steps
 
     def lattice(self, start: int = 0, stop: int | None = None) -> Floats:
-        """Lattice points as network inputs, `lattice_steps` / N, shape (points, K), in the same order.
+        """Lattice points as network inputs, `lattice_steps` over `input_resolution`, in the same order.
 
         Args:
             start: First point.
             stop: One past the last point; all by default.
 
+        Returns:
+            Inputs, shape (points, K).
+
         Raises:
-            ValueError: For the finer input of a cascade's level 2.
+            ValueError: The lattice has too many points to number them.
         """
-        points: Floats = self.lattice_steps(start, stop) / self.servers
+        points: Floats = self.lattice_steps(start, stop) / self.input_resolution
         return points
+
+    def sample_steps(self, points: int, rng: np.random.Generator) -> Integers:
+        """Lattice points drawn at random, each as likely as any other, in steps, shape (points, K)."""
+        if points < 0:
+            raise ValueError(f"points = {points} must be at least 0")
+        return rng.integers(0, self.input_steps + 1, (points, self.groups))
+
+    def sample(self, points: int, rng: np.random.Generator) -> Floats:
+        """Lattice points drawn at random as network inputs, shape (points, K)."""
+        inputs: Floats = self.sample_steps(points, rng) / self.input_resolution
+        return inputs
 
     def pieces(self, points: int = 1 << 16) -> Iterator[Floats]:
         """The lattice in consecutive pieces of at most `points` points, each of shape (points, K)."""
         for start in range(0, self.lattice_size, points):
             yield self.lattice(start, start + points)
 
-    def targets(self, inputs: ArrayLike) -> Integers:
+    def targets(self, inputs: ArrayLike) -> NDArray[np.int64] | Floats:
         """The levels that the network must put out.
 
         Args:
             inputs: Lattice points, shape (..., K).
 
         Returns:
-            Symbols of the truncated average, most significant first, shape (..., M).
+            Symbols of the truncated average, most significant first, shape (..., M): integers, or floats with
+            the fraction added to the last one where the task has a remainder.
 
         Raises:
-            ValueError: An input is not on the lattice, or the task is a level of a cascade.
+            ValueError: An input is not on the lattice.
         """
-        if self.remainder or self.finer_input:
-            name = "remainder" if self.remainder else "finer_input"
-            raise ValueError(f"{name} = true: targets of a cascade are not available yet; use false")
         points = np.asarray(inputs, dtype=np.float64)
         _last_axes("inputs", points, (self.groups,))
-        steps = np.rint(points * self.servers)
-        if not np.all(np.abs(points * self.servers - steps) <= STEP_TOLERANCE):
-            raise ValueError(f"inputs must be multiples of 1/{self.servers}: take them from lattice() or preprocess()")
-        limit = self.servers * self.full_scale
-        if steps.size and (steps.min() < 0 or steps.max() > limit):
+        scaled = points * self.input_resolution
+        steps = np.rint(scaled)
+        if not np.all(np.abs(scaled - steps) <= STEP_TOLERANCE):
             raise ValueError(
-                f"inputs must lie within 0 ... {self.full_scale}, got {points.min():g} ... {points.max():g}"
+                f"inputs must be multiples of 1/{self.servers}"
+                + (f", the last of 1/{self.servers**2}" if self.finer_input else "")
+                + ": take them from lattice() or preprocess()"
             )
-        place = (4**self.group_symbols) ** np.arange(self.groups - 1, -1, -1, dtype=np.int64)
-        return self.encode(steps.astype(np.int64) @ place // self.servers)
+        if steps.size and (np.any(steps < 0) or np.any(steps > self.input_steps)):
+            raise ValueError(
+                f"inputs must lie within 0 ... {self.input_maxima.max():g}, got {points.min():g} ... {points.max():g}"
+            )
+        finest = self.input_resolution[-1]
+        base = 4**self.group_symbols
+        place = base ** np.arange(self.groups - 1, -1, -1, dtype=np.int64) * (finest // self.input_resolution)
+        words, rest = np.divmod(steps.astype(np.int64) @ place, finest)
+        symbols = self.encode(words)
+        if not self.remainder:
+            return symbols
+        levels = symbols.astype(np.float64)
+        levels[..., -1] += rest / finest
+        return levels
+
+    def offset_binary(self, values: ArrayLike) -> Integers:
+        """Words of signed numbers, v + 2^(B-1).
+
+        Args:
+            values: Integers -2^(B-1) ... 2^(B-1) - 1, any shape.
+
+        Returns:
+            Words 0 ... 2^B - 1 of the same shape.
+
+        Raises:
+            ValueError: A value is no integer or out of range.
+        """
+        half = 1 << (self.bits - 1)
+        return _integers("values", values, half - 1, -half) + half
+
+    def signed(self, words: ArrayLike) -> Integers:
+        """Signed numbers of words in offset binary, the inverse of `offset_binary`; same shape.
+
+        Raises:
+            ValueError: A word is no integer or out of range.
+        """
+        return _integers("words", words, (1 << self.bits) - 1) - (1 << (self.bits - 1))
+
+    def twos_complement(self, words: ArrayLike) -> Integers:
+        """Two's complement to offset binary, or back: flips the first bit of words 0 ... 2^B - 1; same shape.
+
+        Raises:
+            ValueError: A word is no integer or out of range.
+        """
+        return _integers("words", words, (1 << self.bits) - 1) ^ (1 << (self.bits - 1))
 
 
 @dataclass(frozen=True)
@@ -230,8 +339,8 @@ class Score:
         inputs: Words compared.
         exact: Words of which every symbol is decided right.
         accuracy: exact / inputs, 0 ... 1.
-        margin: min over words and outputs of 0.5 - |output - level|, in levels; 0.5 is perfect, below 0 is
-            wrong.
+        margin: min over words and outputs of 0.5 - |output - level|, in levels, or in steps for an output that
+            carries a remainder; 0.5 is perfect, below 0 is wrong.
     """
 
     inputs: int
@@ -240,25 +349,30 @@ class Score:
     margin: float
 
 
-def decide(outputs: ArrayLike) -> Floats:
-    """The receivers' decision: the nearest of the four levels to |output|, for a detector sees |field|².
+def decide(outputs: ArrayLike, resolution: ArrayLike = 1) -> Floats:
+    """The receivers' decision: the nearest level to |output|, for a detector sees |field|².
 
     Args:
         outputs: Fields in levels, real, any shape.
+        resolution: Steps per level, 1 for the four levels 0 ... 3; an array fits the outputs' last axes.
 
     Returns:
-        Levels 0 ... 3 of the same shape; NaN stays NaN and so equals no level.
+        Multiples of 1/resolution, 0 ... 4 - 1/resolution, of the same shape; NaN stays NaN and so equals no
+        level.
     """
-    levels: Floats = np.clip(np.floor(np.abs(np.asarray(outputs, dtype=np.float64)) + 0.5), 0.0, 3.0)
-    return levels
+    steps = np.asarray(resolution)
+    levels = np.abs(np.asarray(outputs, dtype=np.float64)) * steps
+    nearest: Floats = np.clip(np.floor(levels + 0.5), 0.0, 4 * steps - 1) / steps
+    return nearest
 
 
-def score(outputs: ArrayLike, levels: ArrayLike) -> Score:
+def score(outputs: ArrayLike, levels: ArrayLike, resolution: ArrayLike = 1) -> Score:
     """Compare outputs with the ideal levels.
 
     Args:
         outputs: Real fields in levels, shape (..., M).
         levels: The ideal symbols, shape (..., M).
+        resolution: Steps per level of every output, `Averaging.output_resolution`.
 
     Returns:
         The score; of no words at all, accuracy and margin are NaN.
@@ -269,11 +383,12 @@ def score(outputs: ArrayLike, levels: ArrayLike) -> Score:
     fields, ideal = np.asarray(outputs, dtype=np.float64), np.asarray(levels, dtype=np.float64)
     if fields.shape != ideal.shape or fields.ndim < 1:
         raise ValueError(f"outputs of shape {fields.shape} must have the shape of levels, {ideal.shape}")
-    right = (decide(fields) == ideal).all(axis=-1)
+    steps = np.asarray(resolution)
+    right = (np.rint(decide(fields, steps) * steps) == np.rint(ideal * steps)).all(axis=-1)
     if right.size == 0:
         return Score(0, 0, float("nan"), float("nan"))
     exact = int(right.sum())
-    margin = float(np.min(0.5 - np.abs(fields - ideal)))
+    margin = float(np.min(0.5 - np.abs(fields - ideal) * steps))
     return Score(right.size, exact, exact / right.size, margin)
 
 
@@ -347,18 +462,20 @@ def _share_symbols(task: Averaging, shares: Integers) -> Integers:
 
 
 def _steps(task: Averaging, steps: ArrayLike) -> Integers:
+    if task.finer_input:
+        raise ValueError("finer_input = true: level 2 of a cascade takes units' outputs, not servers' symbols")
     values = _integers("steps", steps, task.servers * task.full_scale)
     if values.ndim != 2 or values.shape[1] != task.groups:
         raise ValueError(f"steps of shape {values.shape} must be (points, {task.groups})")
     return values
 
 
-def _integers(name: str, values: ArrayLike, limit: int) -> Integers:
+def _integers(name: str, values: ArrayLike, limit: int, least: int = 0) -> Integers:
     array = np.asarray(values)
     if array.dtype.kind not in "iu":
         raise ValueError(f"{name} of type {array.dtype} must be integers")
-    if array.size and (array.min() < 0 or array.max() > limit):
-        raise ValueError(f"{name} must lie within 0 ... {limit}, got {array.min()} ... {array.max()}")
+    if array.size and (array.min() < least or array.max() > limit):
+        raise ValueError(f"{name} must lie within {least} ... {limit}, got {array.min()} ... {array.max()}")
     return array.astype(np.int64)
 
 

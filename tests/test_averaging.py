@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -98,9 +99,9 @@ def test_every_combination_of_words_lands_on_the_lattice_and_reaches_all_of_it()
     [
         ((5, 4, 1), "bits = 5 must be even"),
         ((0, 4, 1), "bits = 0"),
-        ((62, 4, 1), "bits = 62"),
+        ((34, 4, 1), "bits = 34 must be even and within 2 ... 32"),
         ((4, 0, 2), "servers = 0 must be at least 1"),
-        ((60, 8, 2), "servers = 8 must be at most 3"),
+        ((32, 40_000, 2), "servers = 40000 must be at most 32768 for words of 32 bits"),
         ((8, 4, 3), r"groups = 3 must divide the 4 symbols of a 8-bit word: \[1, 2, 4\]"),
         ((8, 4, 0), "groups = 0"),
         ((8.0, 4, 4), "bits = 8.0 must be an integer"),
@@ -135,11 +136,84 @@ def test_bad_arrays_are_refused() -> None:
         task.targets([3.25, 0.0])
 
 
-def test_cascades_are_not_answered_wrongly() -> None:
-    with pytest.raises(ValueError, match="remainder = true"):
-        Averaging(4, 4, 2, remainder=True).targets([0.0, 0.0])
+@st.composite
+def cascades(draw: st.DrawFn) -> tuple[Averaging, np.ndarray]:
+    """Level 1 of a cascade, and words of its N x N servers."""
+    symbols = draw(st.integers(1, 8))
+    groups = draw(st.sampled_from([k for k in range(1, symbols + 1) if symbols % k == 0]))
+    servers = draw(st.integers(1, 6))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    task = Averaging(2 * symbols, servers, groups, remainder=True)
+    return task, rng.integers(0, 4**symbols, (20, servers, servers))
+
+
+@given(cascades())
+def test_two_levels_give_the_average_over_all_servers(case: tuple[Averaging, np.ndarray]) -> None:
+    first, values = case
+    second = replace(first, remainder=False, finer_input=True)
+    between = first.targets(first.preprocess(first.encode(values)))
+    expected = values.sum(axis=(1, 2)) // first.servers**2
+    np.testing.assert_array_equal(second.decode(second.targets(second.preprocess(between))), expected)
+    np.testing.assert_allclose(decide(between, first.output_resolution), between, atol=1e-12)
+
+
+def test_the_lattice_of_level_2_holds_all_that_the_units_of_level_1_can_produce() -> None:
+    first, second = Averaging(4, 2, 2, remainder=True), Averaging(4, 2, 2, finer_input=True)
+    units = np.unique(first.targets(first.lattice()), axis=0)
+    reached = {tuple(np.mean(pair, axis=0)) for pair in itertools.product(units, repeat=2)}
+    points = {tuple(point) for point in second.lattice()}
+    assert len(points) == second.lattice_size == 7 * 15
+    # A unit whose word is the largest has no remainder: of the product's points, those above it are not reached.
+    assert points - reached == {(2.5, 3.5), (3.0, 3.25), (3.0, 3.5)}
+    assert reached < points
+    assert second.input_maxima.tolist() == [3.0, 3.5]
+
+
+def test_a_remainder_is_scored_in_its_own_steps() -> None:
+    task = Averaging(4, 4, 2, remainder=True)
+    levels = np.array([[1.0, 2.75]])
+    assert score(levels + np.array([0.4, 0.1]), levels, task.output_resolution).accuracy == 1.0
+    assert score(levels + np.array([0.4, 0.13]), levels, task.output_resolution).accuracy == 0.0
+    assert score(levels + np.array([0.1, 0.1]), levels, task.output_resolution).margin == pytest.approx(0.1)
+    assert decide([4.2, 3.8], 4).tolist() == [3.75, 3.75]
+
+
+def test_lattices_too_large_to_number_are_sampled() -> None:
+    task = Averaging(32, 16, 16)
+    with pytest.raises(ValueError, match="too many to enumerate; use sample_steps"):
+        task.lattice_steps()
+    steps = task.sample_steps(1000, np.random.default_rng(0))
+    assert steps.min() == 0
+    assert steps.max() == 48
+    assert task.targets(task.sample(10, np.random.default_rng(0))).shape == (10, 16)
+    with pytest.raises(ValueError, match="points = -1"):
+        task.sample(-1, np.random.default_rng(0))
+
+
+def test_level_2_of_a_cascade_has_no_servers_symbols() -> None:
+    task = Averaging(4, 4, 2, finer_input=True)
     with pytest.raises(ValueError, match="finer_input = true"):
-        Averaging(4, 4, 2, finer_input=True).lattice()
+        assign_random(task, [[0, 0]], 0)
+
+
+@given(words())
+def test_signed_numbers_average_as_their_words_do(case: tuple[Averaging, np.ndarray]) -> None:
+    task, values = case
+    numbers = task.signed(values)
+    assert numbers.min() >= -(2 ** (task.bits - 1))
+    np.testing.assert_array_equal(task.offset_binary(numbers), values)
+    np.testing.assert_array_equal(task.signed(task.ideal(values)), numbers.sum(axis=-1) // task.servers)
+    patterns = numbers & (2**task.bits - 1)  # what a computer stores
+    np.testing.assert_array_equal(task.twos_complement(patterns), values)
+    np.testing.assert_array_equal(task.twos_complement(values), patterns)
+
+
+def test_numbers_out_of_range_are_refused() -> None:
+    task = Averaging(4, 4, 2)
+    with pytest.raises(ValueError, match=r"values must lie within -8 ... 7, got -9 ... 0"):
+        task.offset_binary([0, -9])
+    with pytest.raises(ValueError, match=r"words must lie within 0 ... 15"):
+        task.signed([16])
 
 
 @settings(max_examples=50)

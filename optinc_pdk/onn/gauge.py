@@ -61,7 +61,7 @@ def gauge(onn: Onn) -> Gauge:
         if alive.size == 0:
             raise WeightsError(f"layers.{i}: no unit is ever positive over the lattice; train the network again")
     scales = (
-        np.full(onn.task.groups, float(onn.task.full_scale)),
+        onn.task.input_maxima,
         *(top[alive] for top, alive in zip(maxima, kept, strict=True)),
     )
     rows = (*kept, np.arange(onn.task.symbols))
@@ -89,7 +89,7 @@ def lattice_score(onn: Onn) -> Score:
     inputs = exact = 0
     margin = 0.5
     for points in onn.task.pieces():
-        piece = score(onn.forward(points), onn.task.targets(points))
+        piece = score(onn.forward(points), onn.task.targets(points), onn.task.output_resolution)
         inputs, exact, margin = inputs + piece.inputs, exact + piece.exact, min(margin, piece.margin)
     return Score(inputs, exact, exact / inputs, margin)
 
@@ -118,7 +118,7 @@ def tolerance(onn: Onn, epsilon: float, draws: int = 10, seed: int = 0) -> float
         exact = 0
         for points in onn.task.pieces():
             outputs = propagate(layers, points / gauged.scales[0])
-            exact += score(outputs, onn.task.targets(points)).exact
+            exact += score(outputs, onn.task.targets(points), onn.task.output_resolution).exact
         shares.append(exact / onn.task.lattice_size)
     return float(np.mean(shares))
 
@@ -128,7 +128,7 @@ def input_tolerance(onn: Onn, error: float, draws: int = 10, seed: int = 0) -> f
 
     Args:
         onn: The network.
-        error: Largest error as a share of the inputs' full scale 4^g - 1.
+        error: Largest error as a share of the largest value of each input.
         draws: Number of errors per lattice point.
         seed: Seed of the generator.
 
@@ -144,8 +144,8 @@ def input_tolerance(onn: Onn, error: float, draws: int = 10, seed: int = 0) -> f
     for points in onn.task.pieces():
         levels = onn.task.targets(points)
         for _ in range(draws):
-            shift = error * onn.task.full_scale * rng.uniform(-1.0, 1.0, points.shape)
-            exact += score(onn.forward(points + shift), levels).exact
+            shift = error * onn.task.input_maxima * rng.uniform(-1.0, 1.0, points.shape)
+            exact += score(onn.forward(points + shift), levels, onn.task.output_resolution).exact
     return exact / (draws * onn.task.lattice_size)
 
 

@@ -32,7 +32,7 @@ def random_start(task: Averaging, hidden: Sequence[int], seed: int) -> Onn:
     for columns, rows in pairwise(widths):
         weight = rng.standard_normal((rows, columns)) * np.sqrt(2.0 / columns)
         layers.append(Layer(weight, rng.uniform(-0.5, 0.5, rows)))
-    layers[0] = Layer(layers[0].weight / task.full_scale, layers[0].bias)
+    layers[0] = Layer(layers[0].weight / task.input_maxima, layers[0].bias)
     return Onn(tuple(layers), task)
 
 

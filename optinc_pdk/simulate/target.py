@@ -74,7 +74,7 @@ def targets(onn: Onn, board: Board) -> tuple[Target, ...]:
     found = []
     for index, layer in enumerate(onn.layers):
         above = HEADROOM / scales[index] if index < len(scales) else np.ones(layer.outputs)
-        below = scales[index - 1] / HEADROOM if index else np.full(layer.inputs, float(onn.task.full_scale))
+        below = scales[index - 1] / HEADROOM if index else onn.task.input_maxima
         lit = np.isfinite(below)
         mesh_weight = above[:, np.newaxis] * _matrix(onn, index) * np.where(lit, below, 0.0)
         mine = [neuron for neuron in board.neurons if neuron.layer == index]

@@ -246,5 +246,5 @@ def test_weights_of_no_physical_size_and_endless_lattices_are_refused() -> None:
         layer = replace(onn.layers[0], weight=onn.layers[0].weight * scale)
         with pytest.raises(InputError, match=r"layers\.0\.weight has .* as its largest entry"):
             assemble(replace(onn, layers=(layer, *onn.layers[1:])), PROCESS, "chip")
-    with pytest.raises(InputError, match="the lattice of 1000000000 servers"):
-        assemble(replace(onn, task=Averaging(4, 10**9, 2)), PROCESS, "chip")
+    with pytest.raises(InputError, match="the lattice of 100000000 servers"):
+        assemble(replace(onn, task=Averaging(4, 10**8, 2)), PROCESS, "chip")
