@@ -28,6 +28,12 @@ Floats = NDArray[np.float64]
 MAX_BITS = 32
 """Widest word: as wide as the gradients of any training, and sums over servers stay within 64-bit integers."""
 
+ENUMERABLE = 2**25
+"""Lattice points up to which every single one is looked at: more than the paper's largest lattice has."""
+
+SAMPLE = 2**20
+"""Points of a larger lattice that stand for all of it."""
+
 STEP_TOLERANCE = 1e-6
 """How far, in steps of 1/N, an input may lie from its lattice point: far above rounding, far below a step."""
 
@@ -256,10 +262,27 @@ class Averaging:
         inputs: Floats = self.sample_steps(points, rng) / self.input_resolution
         return inputs
 
+    @property
+    def enumerable(self) -> bool:
+        """Whether `pieces` gives every lattice point, or a sample: at most 2^25 points are enumerated."""
+        return self.lattice_size <= ENUMERABLE
+
     def pieces(self, points: int = 1 << 16) -> Iterator[Floats]:
-        """The lattice in consecutive pieces of at most `points` points, each of shape (points, K)."""
-        for start in range(0, self.lattice_size, points):
-            yield self.lattice(start, start + points)
+        """The lattice in pieces of at most `points` points, each of shape (points, K).
+
+        Where the lattice is not `enumerable`, these are 2^20 points, the same at every call: its corners in which
+        one input, all but one or all are at an end, and random ones. Whoever judges by them has to say so.
+        """
+        if self.enumerable:
+            for start in range(0, self.lattice_size, points):
+                yield self.lattice(start, start + points)
+            return
+        one = np.eye(self.groups, dtype=np.int64)
+        corners = np.vstack([np.zeros((1, self.groups), dtype=np.int64), one, 1 - one, np.ones_like(one[:1])])
+        yield corners * self.input_maxima
+        rng = np.random.default_rng(0)
+        for start in range(len(corners), SAMPLE, points):
+            yield self.sample(min(points, SAMPLE - start), rng)
 
     def targets(self, inputs: ArrayLike) -> NDArray[np.int64] | Floats:
         """The levels that the network must put out.

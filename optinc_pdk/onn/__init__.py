@@ -7,17 +7,21 @@ from optinc_pdk.onn.chain import carry_chain
 from optinc_pdk.onn.files import bundled
 from optinc_pdk.onn.gauge import Gauge, gauge, input_tolerance, lattice_score, tolerance
 from optinc_pdk.onn.network import Factor, Layer, Onn, WeightsError
+from optinc_pdk.onn.proof import Proof, ProofError, prove
 
 __all__ = [
     "Factor",
     "Gauge",
     "Layer",
     "Onn",
+    "Proof",
+    "ProofError",
     "WeightsError",
     "bundled",
     "carry_chain",
     "gauge",
     "input_tolerance",
     "lattice_score",
+    "prove",
     "tolerance",
 ]

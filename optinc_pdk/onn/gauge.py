@@ -85,7 +85,7 @@ def hidden_maxima(onn: Onn) -> list[Floats]:
 
 
 def lattice_score(onn: Onn) -> Score:
-    """Score of the undisturbed network over the whole lattice, in float64."""
+    """Score of the undisturbed network in float64 over the lattice's pieces: all of it where it is enumerable."""
     inputs = exact = 0
     margin = 0.5
     for points in onn.task.pieces():
@@ -115,11 +115,12 @@ def tolerance(onn: Onn, epsilon: float, draws: int = 10, seed: int = 0) -> float
     shares = []
     for _ in range(draws):
         layers = tuple(Layer(_disturbed(layer.weight, epsilon, rng), layer.bias) for layer in gauged.layers)
-        exact = 0
+        exact = inputs = 0
         for points in onn.task.pieces():
             outputs = propagate(layers, points / gauged.scales[0])
             exact += score(outputs, onn.task.targets(points), onn.task.output_resolution).exact
-        shares.append(exact / onn.task.lattice_size)
+            inputs += len(points)
+        shares.append(exact / inputs)
     return float(np.mean(shares))
 
 
@@ -140,13 +141,14 @@ def input_tolerance(onn: Onn, error: float, draws: int = 10, seed: int = 0) -> f
     """
     _check("error", error, draws)
     rng = np.random.default_rng(seed)
-    exact = 0
+    exact = inputs = 0
     for points in onn.task.pieces():
+        inputs += draws * len(points)
         levels = onn.task.targets(points)
         for _ in range(draws):
             shift = error * onn.task.input_maxima * rng.uniform(-1.0, 1.0, points.shape)
             exact += score(onn.forward(points + shift), levels, onn.task.output_resolution).exact
-    return exact / (draws * onn.task.lattice_size)
+    return exact / inputs
 
 
 def _disturbed(weight: Floats, epsilon: float, rng: np.random.Generator) -> Floats:

@@ -32,6 +32,8 @@ def random_start(task: Averaging, hidden: Sequence[int], seed: int) -> Onn:
     for columns, rows in pairwise(widths):
         weight = rng.standard_normal((rows, columns)) * np.sqrt(2.0 / columns)
         layers.append(Layer(weight, rng.uniform(-0.5, 0.5, rows)))
+    # Receivers see |field|², so the last layer has no bias.
+    layers[-1] = Layer(layers[-1].weight, np.zeros(task.symbols))
     layers[0] = Layer(layers[0].weight / task.input_maxima, layers[0].bias)
     return Onn(tuple(layers), task)
 

@@ -1,4 +1,4 @@
-"""Hardware-aware training: a margin loss under the matrix and input errors that the chip will have.
+"""Hardware-aware training: a margin loss under the errors that the chip will have.
 
 The loss is mean(max(|output - level| - allowance, 0)²): outputs need not be whole levels, only safely inside
 their decision interval, where plain mean squares stall. Every step draws several disturbed copies of the
@@ -8,100 +8,45 @@ that the gradient sees what the scaling of each signal costs.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.averaging import Score
+from optinc_pdk.files import InputError
+from optinc_pdk.onn.checkpoint import load_checkpoint, save_checkpoint
 from optinc_pdk.onn.gauge import lattice_score, tolerance
-from optinc_pdk.onn.network import Layer, Onn
-from optinc_pdk.onn.starts import balanced, gauge_scaled, without_small_units
+from optinc_pdk.onn.network import Onn
+from optinc_pdk.onn.schedule import Progress, Schedule
+from optinc_pdk.onn.starts import gauge_scaled
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from optinc_pdk.onn.trainer import Trainer
 
-Floats = NDArray[np.float64]
+__all__ = ["Progress", "Schedule", "train"]
 
-SMALL = 1e-2
-"""Maximum below which a hidden unit is dropped; trained units are of the order of 1."""
-
-AVERAGE = 2e-3
-"""Share of the newest parameters in their running average, which is what is judged and kept."""
-
-DRAWS = (5, 200)
+DRAWS = (1, 200)
 """Draws over which a tolerance is judged: few of a large lattice, many of a small one."""
+
+JUDGED = 50_000
+"""Words over which a tolerance is judged, where one draw does not have more."""
 
 EXACT_MARGIN = 0.15
 """Least margin, in levels, of a network that may be called exact."""
 
 
-@dataclass(frozen=True)
-class Progress:
-    """Where a training stands, given to the callback at every evaluation.
-
-    Attributes:
-        step: Steps done.
-        steps: Steps in all.
-        loss: Margin loss, averaged since the last evaluation.
-        accuracy: Exact words over the lattice, undisturbed, 0 ... 1.
-        margin: Margin over the lattice, in levels.
-        tolerance: Exact words under the matrix error of the training.
-        best: Whether this is the best network so far.
-    """
-
-    step: int
-    steps: int
-    loss: float
-    accuracy: float
-    margin: float
-    tolerance: float
-    best: bool
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How to train.
-
-    Attributes:
-        steps: Optimizer steps.
-        noise: Matrix error ε in the gauge, drawn anew in every step.
-        input_noise: Largest uniform input error, as a share of the inputs' full scale.
-        rate: Learning rate of Adam at the start; a cosine takes it to a hundredth.
-        allowance: Output error in levels that costs nothing.
-        batch: Lattice points per disturbed copy.
-        copies: Disturbed copies of the network per step.
-        evaluations: How often the network is judged, and kept if it is the best.
-
-    Raises:
-        ValueError: A number is out of range.
-    """
-
-    steps: int
-    noise: float
-    input_noise: float = 0.0
-    rate: float = 3e-3
-    allowance: float = 0.2
-    batch: int = 256
-    copies: int = 8
-    evaluations: int = 20
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be run."""
-        for name in ("steps", "batch", "copies", "evaluations"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} = {getattr(self, name)} must be at least 1")
-        for name in ("noise", "input_noise"):
-            if not 0.0 <= getattr(self, name) < 1.0:
-                raise ValueError(f"{name} = {getattr(self, name)} must lie within 0 ... 1")
-        if not 0.0 < self.rate < 1.0:
-            raise ValueError(f"rate = {self.rate} must lie between 0 and 1")
-        if not 0.0 <= self.allowance < 0.5:
-            raise ValueError(f"allowance = {self.allowance} must lie within 0 ... 0.5: 0.5 is a wrong decision")
-
-
-def train(start: Onn, schedule: Schedule, seed: int, progress: Callable[[Progress], None] | None = None) -> Onn:
+def train(
+    start: Onn,
+    schedule: Schedule,
+    seed: int,
+    progress: Callable[[Progress], None] | None = None,
+    checkpoint: Path | None = None,
+    device: str = "cpu",
+) -> Onn:
     """Train on from a network; needs PyTorch (the extra `train`).
 
     Args:
@@ -109,131 +54,78 @@ def train(start: Onn, schedule: Schedule, seed: int, progress: Callable[[Progres
         schedule: How to train.
         seed: Seed of all draws.
         progress: Called at every evaluation.
+        checkpoint: File that keeps the state at every evaluation; where it exists, the training goes on from
+            there, to the same result as without the break.
+        device: PyTorch device, "cpu" or "cuda".
 
     Returns:
         The best network seen, `start` included: a margin of at least 0.15 before none, then the higher
-        tolerance to the schedule's matrix error, then the higher margin. Scaled to the gauge; weights in
-        float64.
+        tolerance to the schedule's matrix error, then the higher margin. Scaled to the gauge, weights in
+        float64; where layers are approximated, unscaled and with these layers exactly of blocks.
+
+    Raises:
+        InputError: PyTorch or the device is missing, the last layer has a bias, a layer to approximate does not
+    first = trainer.network() if schedule.approximate else gauge_scaled(start)
     """
-    best, best_rank = gauge_scaled(start), (False, -1.0, -1.0)
-    trainer = _Trainer(best, schedule, seed)
+    _check(start, schedule)
+    trainer = _trainer(start, schedule, seed, device)
+    first = (schedule.approximate and trainer.network()) or gauge_scaled(start)
+    best, best_rank, began, spent = first, (False, -1.0, -1.0), 0, 0.0
+    if checkpoint is not None and checkpoint.exists():
+        best, best_rank, began, spent = load_checkpoint(checkpoint, trainer, start, schedule, seed)
+    clock = time.monotonic() - spent
     losses: list[float] = []
-    draws = int(np.clip(50_000 // start.task.lattice_size, *DRAWS))
+    draws = int(np.clip(JUDGED // start.task.lattice_size, *DRAWS))
     every = max(1, schedule.steps // schedule.evaluations)
-    for step in range(schedule.steps + 1):
-        if step % every == 0 or step == schedule.steps:
-            network = trainer.network() if step else best
+    for step in range(began, schedule.steps + 1):
+        if (step % every == 0 or step == schedule.steps) and (step > began or began == 0):
+            network = trainer.network() if step else first
             result = lattice_score(network)
-            share = tolerance(network, schedule.noise, draws=draws, seed=seed)
+            share = tolerance(network, schedule.noise, draws, seed) if schedule.noise else result.accuracy
             rank = (result.margin >= EXACT_MARGIN, share, result.margin)
             better = rank > best_rank
             if better:
                 best, best_rank = network, rank
+            spent = time.monotonic() - clock
             if progress is not None:
                 loss = float(np.mean(losses)) if losses else float("nan")
-                report = Progress(step, schedule.steps, loss, result.accuracy, result.margin, share, better)
-                progress(report)
+                progress(_report(step, schedule.steps, loss, result, share, better, spent))
             losses = []
+            if checkpoint is not None:
+                save_checkpoint(checkpoint, trainer, start, schedule, seed, (best, best_rank, step, spent))
+            if schedule.stop and best_rank[0] and best_rank[1] == 1.0:
+                break
         if step < schedule.steps:
             losses.append(trainer.step(step))
-    return replace(best, layers=gauge_scaled(best).layers, factor=())
+    return best if schedule.approximate else replace(best, layers=gauge_scaled(best).layers, factor=())
 
 
-class _Trainer:
-    """The state of one training: parameters in the gauge at its start, optimizer, generator."""
+def _report(step: int, steps: int, loss: float, result: Score, share: float, better: bool, seconds: float) -> Progress:
+    errors = result.inputs - result.exact
+    return Progress(step, steps, loss, result.accuracy, errors, result.margin, share, better, seconds)
 
-    def __init__(self, start: Onn, schedule: Schedule, seed: int) -> None:
+
+def _check(start: Onn, schedule: Schedule) -> None:
+    last = len(start.layers) - 1
+    if start.layers[last].bias.any():
+        raise InputError(
+            f"layers.{last}.bias is not zero: receivers see |field|² and nothing adds a constant to light; start "
+            "from a network without it"
+        )
+    for layer in schedule.approximate:
+        if layer > last:
+            raise InputError(f"approximate names layer {layer}, but the network has layers 0 to {last}")
+
+
+def _trainer(start: Onn, schedule: Schedule, seed: int, device: str) -> Trainer:
+    try:
         import torch
+    except ImportError as fault:
+        raise InputError("training needs PyTorch: pip install 'optinc-pdk[train]'") from fault
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as fault:
+        raise InputError(f"device {device!r} is not there ({str(fault).splitlines()[0]}); use cpu") from fault
+    from optinc_pdk.onn.trainer import Trainer
 
-        self.torch: Any = torch
-        self.start, self.schedule = start, schedule
-        task = start.task
-        self.random = torch.Generator().manual_seed(seed)
-        self.inputs = self._tensor(task.lattice() / task.full_scale)
-        self.levels = self._tensor(task.targets(task.lattice()))
-        first, *others = start.layers
-        scaled = replace(start, layers=(Layer(first.weight * task.full_scale, first.bias), *others))
-        layers = balanced(scaled).layers
-        self.weights = [self._tensor(layer.weight).requires_grad_() for layer in layers]
-        self.biases = [self._tensor(layer.bias).requires_grad_() for layer in layers]
-        # receivers see |field|²: nothing can add a constant to the last layer's output, so its bias is not trained
-        self.biases[-1].requires_grad_(False)
-        self.averages = [value.detach().clone() for value in (*self.weights, *self.biases)]
-        self.optimizer = torch.optim.Adam([*self.weights, *self.biases[:-1]], lr=schedule.rate)
-        self.extremes: list[Tensor] = []
-
-    def _tensor(self, array: NDArray[Any]) -> Tensor:
-        tensor: Tensor = self.torch.as_tensor(np.array(array), dtype=self.torch.float32)
-        return tensor
-
-    def network(self) -> Onn:
-        """The parameters, averaged over the last steps to calm the draws, as a network with raw inputs."""
-        values = [value.numpy().astype(np.float64) for value in self.averages]
-        weights, biases = values[: len(self.weights)], values[len(self.weights) :]
-        weights[0] = weights[0] / self.start.task.full_scale
-        layers = tuple(Layer(weight, bias) for weight, bias in zip(weights, biases, strict=True))
-        return without_small_units(replace(self.start, layers=layers), SMALL)
-
-    def step(self, step: int) -> float:
-        """One optimizer step; returns the loss."""
-        torch, schedule = self.torch, self.schedule
-        if step % 50 == 0:
-            self._find_extremes()
-        cosine = 0.5 * (1.0 + np.cos(np.pi * step / schedule.steps))
-        for group in self.optimizer.param_groups:
-            group["lr"] = schedule.rate * (0.01 + 0.99 * cosine)
-        shape = (schedule.copies, schedule.batch)
-        pick = torch.randint(len(self.inputs), shape, generator=self.random)
-        signal = self.inputs[pick]
-        signal = signal + schedule.input_noise * (2.0 * torch.rand(signal.shape, generator=self.random) - 1.0)
-        disturbed = self._disturbed_weights()
-        for i, (weight, bias) in enumerate(zip(disturbed, self.biases, strict=True)):
-            signal = torch.baddbmm(bias, signal, weight.transpose(1, 2))
-            if i < len(disturbed) - 1:
-                signal = torch.relu(signal)
-        excess = torch.relu((signal - self.levels[pick]).abs() - schedule.allowance)
-        loss = (excess * excess).mean()
-        self.optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_([*self.weights, *self.biases[:-1]], 1.0)
-        self.optimizer.step()
-        with torch.no_grad():
-            for average, value in zip(self.averages, (*self.weights, *self.biases), strict=True):
-                average.lerp_(value, AVERAGE)
-        return float(loss.detach())
-
-    def _find_extremes(self) -> None:
-        """The lattice points where its units are largest; they hardly move between updates."""
-        torch = self.torch
-        self.extremes = []
-        with torch.no_grad():
-            signal = self.inputs
-            for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
-                signal = torch.relu(signal @ weight.T + bias)
-                self.extremes.append(self.inputs[signal.argmax(dim=0)])
-
-    def _disturbed_weights(self) -> list[Tensor]:
-        """Copies of every weight with the matrix error of the gauge, each of shape (copies, out, in)."""
-        torch, schedule = self.torch, self.schedule
-        columns = torch.ones(self.inputs.shape[1])
-        disturbed = []
-        for i, weight in enumerate(self.weights):
-            rows = self._maxima(i) if i < len(self.extremes) else torch.ones(weight.shape[0])
-            ratio = columns[None, :] / rows[:, None]
-            norm = torch.linalg.matrix_norm(weight * ratio, ord=2)
-            size = schedule.noise * norm / weight.shape[1] ** 0.5 / ratio
-            draw = torch.randn((schedule.copies, *weight.shape), generator=self.random)
-            disturbed.append(weight + size * draw)
-            columns = rows
-        return disturbed
-
-    def _maxima(self, hidden: int) -> Tensor:
-        """Maxima over the lattice of the units of a hidden layer, differentiable in the parameters."""
-        torch = self.torch
-        signal = self.extremes[hidden]
-        for weight, bias in zip(self.weights[:hidden], self.biases[:hidden], strict=False):
-            signal = torch.relu(signal @ weight.T + bias)
-        own = (signal * self.weights[hidden]).sum(dim=1) + self.biases[hidden]
-        # A unit that died has no scale; the gauge drops it, and the floor only keeps the division finite.
-        maxima: Tensor = own.clamp(min=SMALL)
-        return maxima
+    return Trainer(start, schedule, seed, device)

@@ -1,0 +1,78 @@
+"""Two levels of networks for N² servers: N units of level 1 feed one of level 2 (arXiv 2603.28290).
+
+A unit of level 1 adds the fraction that truncation would lose to its last output. Between the levels there is
+light and no receiver: level 2 averages the units' fields as they are, errors included.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optinc_pdk.averaging import Averaging, decide
+from optinc_pdk.onn.network import Onn
+
+Integers = NDArray[np.int64]
+
+
+def cascade_tasks(bits: int, servers: int, groups: int) -> tuple[Averaging, Averaging]:
+    """The tasks of level 1, with a remainder, and of level 2, with the finer input."""
+    return (
+        Averaging(bits, servers, groups, remainder=True),
+        Averaging(bits, servers, groups, finer_input=True),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Cascade:
+    """N units with one and the same network, and the unit above them.
+
+    Attributes:
+        first: Network of level 1; its task has a remainder.
+        second: Network of level 2; its task has the finer input.
+
+    Raises:
+        ValueError: The tasks do not belong together.
+    """
+
+    first: Onn
+    second: Onn
+
+    def __post_init__(self) -> None:
+        """Refuse what is no cascade."""
+        first, second = self.first.task, self.second.task
+        if not first.remainder or first.finer_input:
+            raise ValueError(f"first has task {first}: level 1 of a cascade has remainder = true, finer_input = false")
+        if not second.finer_input or second.remainder:
+            raise ValueError(f"second has task {second}: level 2 of a cascade has finer_input = true and no remainder")
+        if replace(first, remainder=False, finer_input=True) != second:
+            raise ValueError(f"first averages {first}, second {second}: bits, servers and groups must be equal")
+
+    def average(self, words: ArrayLike) -> Integers:
+        """What the receivers of N² servers decode.
+
+        Args:
+            words: Integers 0 ... 2^bits - 1, shape (..., N, N): the servers of every unit last.
+
+        Returns:
+            Words, shape (...).
+        """
+        first, second = self.first.task, self.second.task
+        between = self.first.forward(first.preprocess(first.encode(words)))
+        outputs = self.second.forward(second.preprocess(between))
+        return second.decode(decide(outputs).astype(np.int64))
+
+    def ideal(self, words: ArrayLike) -> Integers:
+        """The truncated average over all N² servers; words as for `average`."""
+        values = np.asarray(words)
+        return self._all().ideal(values.reshape(*values.shape[:-2], -1))
+
+    def naive(self, words: ArrayLike) -> Integers:
+        """What truncating at both levels gives; words as for `average`."""
+        task = Averaging(self.first.task.bits, self.first.task.servers, self.first.task.groups)
+        return task.ideal(task.ideal(words))
+
+    def _all(self) -> Averaging:
+        return Averaging(self.first.task.bits, self.first.task.servers**2, self.first.task.groups)

@@ -1,0 +1,156 @@
+"""The state of a training in a file, so that it goes on after a break: a .npz of plain arrays."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.files import InputError, write_atomic
+from optinc_pdk.onn.network import Factor, Layer, Onn
+from optinc_pdk.onn.schedule import Schedule
+
+if TYPE_CHECKING:
+    from optinc_pdk.onn.trainer import Trainer
+
+Rank = tuple[bool, float, float]
+Stand = tuple[Onn, Rank, int, float]
+"""The best network, its rank, the steps done, the seconds spent."""
+
+MAX_BYTES = 2**31
+"""Largest file that is read: five states of the paper's largest network in float64 would fit."""
+
+
+def save_checkpoint(path: Path, trainer: Trainer, start: Onn, schedule: Schedule, seed: int, stand: Stand) -> None:
+    """Write the state of a training, atomically.
+
+    Args:
+        path: The file.
+        trainer: The training.
+        start: The network that it started from.
+        schedule: How it trains.
+        seed: Its seed.
+        stand: Its best network and where it stands.
+    """
+    best, rank, step, seconds = stand
+    arrays: dict[str, NDArray[Any]] = {
+        "identity": np.array(_identity(start, schedule, seed)),
+        "state": np.array(json.dumps({"rank": list(rank), "step": step, "seconds": seconds, "factor": best.factor})),
+        "random": trainer.random.get_state().numpy(),
+        "hard": trainer.hard.cpu().numpy(),
+    }
+    for i, value in enumerate((*trainer.weights, *trainer.biases)):
+        arrays[f"value.{i}"] = value.detach().cpu().numpy()
+        arrays[f"average.{i}"] = trainer.averages[i].cpu().numpy()
+    for i, moments in trainer.optimizer.state_dict()["state"].items():
+        for name, moment in moments.items():
+            arrays[f"adam.{i}.{name}"] = moment.cpu().numpy()
+    for i, points in enumerate(trainer.extremes):
+        arrays[f"extreme.{i}"] = points.cpu().numpy()
+    for i, layer in enumerate(best.layers):
+        arrays[f"best.{i}.weight"], arrays[f"best.{i}.bias"] = layer.weight, layer.bias
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    write_atomic(path, buffer.getvalue())
+
+
+def load_checkpoint(path: Path, trainer: Trainer, start: Onn, schedule: Schedule, seed: int) -> Stand:
+    """Put a training where a file says it stood.
+
+    Args:
+        path: The file.
+        trainer: The training, fresh; it is changed.
+        start: The network that it starts from.
+        schedule: How it trains.
+        seed: Its seed.
+
+    Returns:
+        Its best network and where it stands.
+
+    Raises:
+        InputError: The file is damaged, or of another task, start, schedule or seed.
+    """
+    import torch
+
+    arrays = _read(path)
+    wanted, found = json.loads(_identity(start, schedule, seed)), _json(path, arrays, "identity")
+    for key, value in wanted.items():
+        if not isinstance(found, dict) or found.get(key) != value:
+            theirs = found.get(key) if isinstance(found, dict) else None
+            raise InputError(
+                f"{path}: it belongs to another training, of {key} {theirs}, not {value}; "
+                "give another file, or remove it"
+            )
+    try:
+        state = _json(path, arrays, "state")
+        values = [*trainer.weights, *trainer.biases]
+        with torch.no_grad():
+            for i, value in enumerate(values):
+                value.copy_(torch.as_tensor(arrays[f"value.{i}"]))
+                trainer.averages[i].copy_(torch.as_tensor(arrays[f"average.{i}"]))
+        moments: dict[int, dict[str, Any]] = {}
+        for key, array in arrays.items():
+            if key.startswith("adam."):
+                _, place, name = key.split(".")
+                moments.setdefault(int(place), {})[name] = torch.as_tensor(array)
+        trainer.optimizer.load_state_dict(trainer.optimizer.state_dict() | {"state": moments})
+        trainer.random.set_state(torch.as_tensor(arrays["random"]))
+        trainer.hard = torch.as_tensor(arrays["hard"], device=trainer.device)
+        count = len(trainer.weights)
+        if "extreme.0" in arrays:
+            trainer.extremes = [
+                torch.as_tensor(arrays[f"extreme.{i}"], device=trainer.device) for i in range(count - 1)
+            ]
+        layers = tuple(Layer(arrays[f"best.{i}.weight"], arrays[f"best.{i}.bias"]) for i in range(count))
+        factor: list[Factor] = ["svd" if how == "svd" else ("approx", int(how[1])) for how in state["factor"]]
+        best = replace(start, layers=layers, factor=tuple(factor))
+        exact, share, margin = state["rank"]
+        return best, (bool(exact), float(share), float(margin)), int(state["step"]), float(state["seconds"])
+    except (KeyError, TypeError, ValueError, IndexError, RuntimeError) as fault:
+        raise InputError(f"{path}: is no sound checkpoint ({fault}); remove it and start again") from fault
+
+
+def _identity(start: Onn, schedule: Schedule, seed: int) -> str:
+    """What a training is, as JSON."""
+    digest = hashlib.sha256()
+    for layer in start.layers:
+        digest.update(layer.weight.tobytes() + layer.bias.tobytes())
+    return json.dumps(
+        {
+            "schema": 1,
+            "task": asdict(start.task),
+            "structure": list(start.structure),
+            "schedule": json.loads(json.dumps(asdict(schedule))),
+            "seed": seed,
+            "start": digest.hexdigest()[:16],
+        }
+    )
+
+
+def _read(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise InputError(f"{path}: is larger than the limit of {MAX_BYTES} bytes; it is no checkpoint")
+        with zipfile.ZipFile(path) as archive:
+            if sum(info.file_size for info in archive.infolist()) > MAX_BYTES:
+                raise InputError(f"{path}: unpacks to more than {MAX_BYTES} bytes; it is no checkpoint")
+        with np.load(path, allow_pickle=False) as archive:
+            return dict(archive)
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile) as fault:
+        raise InputError(f"{path}: is no sound checkpoint ({fault}); remove it and start again") from fault
+
+
+def _json(path: Path, arrays: dict[str, NDArray[Any]], key: str) -> Any:
+    if key not in arrays:
+        raise InputError(f"{path}: is no checkpoint, it has no {key}; remove it and start again")
+    try:
+        return json.loads(str(arrays[key]))
+    except ValueError as fault:
+        raise InputError(f"{path}: its {key} is not JSON ({fault}); remove it and start again") from fault
