@@ -6,14 +6,16 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
 from optinc_pdk.files import InputError
 
 if TYPE_CHECKING:
+    from optinc_pdk.averaging import Averaging
     from optinc_pdk.cards import Process
     from optinc_pdk.circuit import Bias, Circuit
     from optinc_pdk.flow import Build
@@ -39,6 +41,12 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Bits = Annotated[int | None, typer.Option(help="Bits of a word; for files that carry no task.")]
 Servers = Annotated[int | None, typer.Option(help="Number of servers; for files that carry no task.")]
 Groups = Annotated[int | None, typer.Option(help="Number of network inputs; for files that carry no task.")]
+TaskBits = Annotated[int, typer.Option("--bits", help="Bits of a word.")]
+TaskServers = Annotated[int, typer.Option("--servers", help="Number of servers.")]
+TaskGroups = Annotated[int | None, typer.Option("--groups", help="Number of inputs; one per symbol by default.")]
+Remainder = Annotated[bool, typer.Option("--remainder", help="Level 1 of a cascade: fraction in the last output.")]
+FinerInput = Annotated[bool, typer.Option("--finer-input", help="Level 2 of a cascade: the last input is finer.")]
+WeightsOut = Annotated[Path, typer.Option("-o", "--output", help="Weight file to write, .npz.")]
 
 
 @app.command()
@@ -213,59 +221,111 @@ def check(
 
 @app.command()
 def synth(
-    bits: Annotated[int, typer.Option(help="Bits of a word.")],
-    servers: Annotated[int, typer.Option(help="Number of servers.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Weight file to write, .npz.")],
+    bits: TaskBits,
+    servers: TaskServers,
+    output: WeightsOut,
+    groups: TaskGroups = None,
+    remainder: Remainder = False,
+    finer_input: FinerInput = False,
+    as_json: Json = False,
 ) -> None:
-    """Write an exact network in closed form, one input per symbol."""
-    from optinc_pdk.averaging import Averaging
-    from optinc_pdk.onn import carry_chain
+    """Write an exact network in closed form, and prove it over its whole lattice."""
+    from optinc_pdk.factor import svd_mzis
+    from optinc_pdk.onn import carry_chain, prove
 
-    onn = carry_chain(_task(Averaging, bits, servers))
+    onn = carry_chain(_task(bits, servers, groups, remainder, finer_input))
+    proof = prove(onn)
     onn.save(output)
-    print(f"{output}: {'-'.join(map(str, onn.structure))}")
+    mzis = sum(svd_mzis(layer.outputs, layer.inputs) for layer in onn.layers)
+    if as_json:
+        facts = {"structure": onn.structure, "mzis": mzis, "lattice": onn.task.lattice_size}
+        print(json.dumps({"schema": 1, "file": str(output)} | facts | {"proof": asdict(proof)}))
+    else:
+        print(
+            f"{output}: {'-'.join(map(str, onn.structure))}, {mzis:,} MZIs; proved exact over all "
+            f"{onn.task.lattice_size:,} lattice points: {proof.values:,} values of signals in {proof.stages} stages, "
+            f"{proof.samples:,} points sampled"
+        )
 
 
 @app.command()
 def train(
-    bits: Annotated[int, typer.Option(help="Bits of a word.")],
-    servers: Annotated[int, typer.Option(help="Number of servers.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Weight file to write, .npz.")],
+    bits: TaskBits,
+    servers: TaskServers,
+    output: WeightsOut,
+    groups: TaskGroups = None,
+    remainder: Remainder = False,
+    finer_input: FinerInput = False,
+    start: Annotated[Path | None, typer.Option(help="Weights to train on from; the closed form by default.")] = None,
+    hidden: Annotated[
+        str | None, typer.Option(help="Start at random instead, with hidden layers of these widths: 24-24-20.")
+    ] = None,
     steps: Annotated[int, typer.Option(help="Optimizer steps.")] = 20_000,
     noise: Annotated[float, typer.Option(help="Matrix error in training, relative to the 2-norm.")] = 3e-3,
+    input_noise: Annotated[float, typer.Option(help="Largest input error, as a share of full scale.")] = 0.0,
+    amplitude_noise: Annotated[float, typer.Option(help="Error of hidden signals, as a share of full scale.")] = 0.0,
+    drive_bits: Annotated[int | None, typer.Option(help="Round weights as a drive of so many bits would.")] = None,
+    loss: Annotated[str, typer.Option(help="margin, or paper: the two stages of arXiv 2603.28290.")] = "margin",
+    approximate: Annotated[
+        str | None, typer.Option(help="Layers approximated by diagonals times unitaries, from 0: 1,2,3.")
+    ] = None,
+    rate: Annotated[float, typer.Option(help="Learning rate at the start.")] = 3e-3,
+    hard: Annotated[float, typer.Option(help="Share of every batch taken from the worst points.")] = 0.1,
+    ramp: Annotated[float, typer.Option(help="Share of the steps in which the matrix error grows.")] = 0.2,
     seed: Annotated[int, typer.Option(help="Seed of the generator.")] = 0,
+    stop: Annotated[bool, typer.Option(help="End as soon as every word is exact, disturbed ones too.")] = True,
+    checkpoint: Annotated[Path | None, typer.Option(help="File of the state; goes on from it if it is there.")] = None,
+    device: Annotated[str, typer.Option(help="PyTorch device, such as cpu or cuda.")] = "cpu",
 ) -> None:
-    """Train a network for tolerance, from the closed form on; needs the extra 'train'."""
+    """Train a network for tolerance; needs the extra 'train'."""
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    from optinc_pdk.averaging import Averaging
-    from optinc_pdk.onn import carry_chain, lattice_score
+    from optinc_pdk.onn import Onn, carry_chain, lattice_score
+    from optinc_pdk.onn.starts import random_start
     from optinc_pdk.onn.train import Progress as State
     from optinc_pdk.onn.train import Schedule
     from optinc_pdk.onn.train import train as run
 
-    start = carry_chain(_task(Averaging, bits, servers))
+    task = _task(bits, servers, groups, remainder, finer_input)
+    if start is not None and hidden is not None:
+        raise InputError("--start and --hidden exclude each other: train on from a file, or start at random")
     try:
-        schedule = Schedule(steps=steps, noise=noise)
+        schedule = Schedule(
+            steps=steps,
+            noise=noise,
+            input_noise=input_noise,
+            amplitude_noise=amplitude_noise,
+            drive_bits=drive_bits,
+            loss=cast(Literal["margin", "paper"], loss),
+            approximate=_numbers("--approximate", approximate, ","),
+            rate=rate,
+            hard=hard,
+            ramp=ramp,
+            stop=stop,
+        )
+        if start is not None:
+            first = Onn.load(start, bits, servers, groups)
+        else:
+            first = random_start(task, _numbers("--hidden", hidden, "-"), seed) if hidden else carry_chain(task)
     except ValueError as fault:
         raise InputError(str(fault)) from fault
+    if first.task != task:
+        raise InputError(f"{start}: it computes {first.task}, not {task}; give its own bits, servers and groups")
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("training", total=steps)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        line = bar.add_task("training", total=steps)
 
         def watch(state: State) -> None:
-            words = (
-                f"training: {state.accuracy:.2%} exact, margin {state.margin:.3f}, {state.tolerance:.2%} under noise"
-            )
-            bar.update(task, completed=state.step, description=words)
+            words = f"{state.errors:,} errors, margin {state.margin:.3f}, {state.tolerance:.2%} under noise"
+            bar.update(line, completed=state.step, description=words)
 
-        onn = run(start, schedule, seed, watch)
+        onn = run(first, schedule, seed, watch, checkpoint, device)
     score = lattice_score(onn)
     onn.save(output)
-    print(
-        f"{output}: {'-'.join(map(str, onn.structure))}, {score.accuracy:.2%} exact, margin {score.margin:.3f} levels"
-    )
+    words = f"{score.accuracy:.2%} exact" if task.enumerable else f"{score.exact:,} of {score.inputs:,} sampled exact"
+    print(f"{output}: {'-'.join(map(str, onn.structure))}, {words}, margin {score.margin:.3f} levels")
     raise typer.Exit(PASSED if score.exact == score.inputs else FAILED)
 
 
@@ -325,12 +385,22 @@ def _print(table: Any) -> None:
     Console(width=None if sys.stdout.isatty() else 110).print(table)
 
 
-def _task(averaging: Any, bits: int, servers: int) -> Any:
-    """One input per symbol; refusals become the user's."""
+def _task(bits: int, servers: int, groups: int | None, remainder: bool, finer_input: bool) -> Averaging:
+    """One input per symbol unless said otherwise; refusals become the user's."""
+    from optinc_pdk.averaging import Averaging
+
     try:
-        return averaging(bits, servers, bits // 2)
+        return Averaging(bits, servers, bits // 2 if groups is None else groups, remainder, finer_input)
     except ValueError as fault:
         raise InputError(str(fault)) from fault
+
+
+def _numbers(name: str, text: str | None, separator: str) -> tuple[int, ...]:
+    """Whole numbers of an option, or none."""
+    try:
+        return tuple(int(part) for part in text.split(separator)) if text else ()
+    except ValueError as fault:
+        raise InputError(f"{name} {text}: give whole numbers, joined by {separator!r}") from fault
 
 
 def _bias(path: Path, process: Process) -> Bias:

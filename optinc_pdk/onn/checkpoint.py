@@ -80,12 +80,11 @@ def load_checkpoint(path: Path, trainer: Trainer, start: Onn, schedule: Schedule
     import torch
 
     arrays = _read(path)
-    wanted, found = json.loads(_identity(start, schedule, seed)), _json(path, arrays, "identity")
+    wanted, found = _flat(json.loads(_identity(start, schedule, seed))), _flat(_json(path, arrays, "identity"))
     for key, value in wanted.items():
-        if not isinstance(found, dict) or found.get(key) != value:
-            theirs = found.get(key) if isinstance(found, dict) else None
+        if found.get(key) != value:
             raise InputError(
-                f"{path}: it belongs to another training, of {key} {theirs}, not {value}; "
+                f"{path}: it belongs to another training, of {key} {found.get(key)}, not {value}; "
                 "give another file, or remove it"
             )
     try:
@@ -132,6 +131,14 @@ def _identity(start: Onn, schedule: Schedule, seed: int) -> str:
             "start": digest.hexdigest()[:16],
         }
     )
+
+
+def _flat(identity: Any) -> dict[str, Any]:
+    """What a training is, with the task's and the schedule's entries by their own names."""
+    if not isinstance(identity, dict):
+        return {}
+    parts = [value if isinstance(value, dict) else {key: value} for key, value in identity.items()]
+    return {key: value for part in parts for key, value in part.items()}
 
 
 def _read(path: Path) -> dict[str, NDArray[Any]]:

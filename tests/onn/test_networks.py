@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ import pytest
 from optinc_pdk.averaging import Averaging, score
 from optinc_pdk.onn import Onn, bundled, gauge, lattice_score, recipes, tolerance
 from optinc_pdk.onn.files import NETWORKS
+from optinc_pdk.onn.schedule import Schedule
 
 NAMES = sorted(path.stem for path in NETWORKS.glob("*.npz"))
 
@@ -31,7 +32,7 @@ def test_exact_over_the_lattice_with_margin_also_in_the_gauge(name: str) -> None
     assert result.exact == result.inputs
     assert result.margin >= 0.15
     points = onn.task.lattice()
-    in_gauge = score(gauge(onn).forward(points), onn.task.targets(points))
+    in_gauge = score(gauge(onn).forward(points), onn.task.targets(points), onn.task.output_resolution)
     assert in_gauge.exact == result.inputs
     assert in_gauge.margin == pytest.approx(result.margin, abs=1e-9)
 
@@ -51,7 +52,7 @@ def test_cards_tell_the_recipe_and_what_is_measured(name: str) -> None:
     (recipe,) = (recipe for recipe in recipes.recipes() if recipe.name == name)
     assert onn.card["recipe"] == name
     assert onn.card["seed"] == recipe.seed
-    assert onn.card["schedule"] == asdict(recipe.schedule)
+    assert Schedule(**onn.card["schedule"]) == recipe.schedule
     measured = recipes.measure(onn)
     assert onn.card["structure"] == measured["structure"] == list(onn.structure)
     assert onn.card["accuracy"] == measured["accuracy"] == 1.0

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from optinc_pdk.averaging import Averaging
+from optinc_pdk.factor import unitary_diagonal
+from optinc_pdk.files import InputError
 from optinc_pdk.onn import Layer, Onn, carry_chain, gauge, lattice_score, tolerance
 from optinc_pdk.onn.starts import balanced, random_start, without_small_units
 from optinc_pdk.onn.train import Progress, Schedule, train
@@ -69,6 +73,86 @@ def test_small_units_are_dropped() -> None:
     assert without_small_units(onn, 10.0) is onn
 
 
+def test_a_training_goes_on_from_its_checkpoint_to_the_same_result(tmp_path: Path) -> None:
+    schedule = replace(SHORT, hard=0.25, ramp=0.5, input_noise=1e-3, amplitude_noise=1e-3, drive_bits=12)
+    whole = train(carry_chain(TASK), schedule, seed=2)
+    path = tmp_path / "state.npz"
+
+    def interrupt(state: Progress) -> None:
+        if state.step == 200:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(carry_chain(TASK), schedule, 2, interrupt, path)
+    seen: list[Progress] = []
+    resumed = train(carry_chain(TASK), schedule, 2, seen.append, path)
+    assert [report.step for report in seen] == [200, 300]
+    for layer, same in zip(whole.layers, resumed.layers, strict=True):
+        np.testing.assert_array_equal(layer.weight, same.weight)
+        np.testing.assert_array_equal(layer.bias, same.bias)
+
+
+def test_checkpoints_of_other_trainings_and_damaged_ones_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "state.npz"
+    short = replace(SHORT, steps=2)
+    train(carry_chain(TASK), short, 1, checkpoint=path)
+    for other, schedule, seed, message in (
+        (carry_chain(Averaging(4, 3, 2)), short, 1, "servers 4, not 3"),
+        (carry_chain(TASK), replace(short, noise=2e-3), 1, r"noise 0\.001, not 0\.002"),
+        (carry_chain(TASK), short, 2, "seed 1, not 2"),
+        (random_start(TASK, (6, 7), 0), short, 1, "start "),
+    ):
+        with pytest.raises(InputError, match=message):
+            train(other, schedule, seed, checkpoint=path)
+    damaged = tmp_path / "damaged.npz"
+    damaged.write_bytes(path.read_bytes()[:500])
+    with pytest.raises(InputError, match="no sound checkpoint"):
+        train(carry_chain(TASK), short, 1, checkpoint=damaged)
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    np.savez(damaged, **{key: array for key, array in arrays.items() if key != "identity"})
+    with pytest.raises(InputError, match="it has no identity"):
+        train(carry_chain(TASK), short, 1, checkpoint=damaged)
+    np.savez(damaged, **{key: array for key, array in arrays.items() if key != "value.0"})
+    with pytest.raises(InputError, match="no sound checkpoint"):
+        train(carry_chain(TASK), short, 1, checkpoint=damaged)
+    np.savez(damaged, **(arrays | {"hard": np.array([object()])}))
+    with pytest.raises(InputError, match="no sound checkpoint"):
+        train(carry_chain(TASK), short, 1, checkpoint=damaged)
+
+
+def test_approximated_layers_come_out_as_blocks_of_a_diagonal_and_a_unitary() -> None:
+    task = Averaging(2, 4, 1)
+    schedule = Schedule(steps=3000, noise=0.0, rate=1e-2, copies=1, batch=64, loss="paper", approximate=(1, 2))
+    trained = train(random_start(task, (8, 8), seed=1), schedule, seed=0)
+    assert trained.factor == ("svd", ("approx", 8), ("approx", 1))
+    for place in (1, 2):
+        np.testing.assert_allclose(
+            unitary_diagonal(trained.layers[place].weight).matrix(), trained.layers[place].weight, atol=1e-6
+        )
+    assert lattice_score(random_start(task, (8, 8), seed=1)).accuracy < 0.4
+    assert lattice_score(trained).accuracy > 0.8
+
+
+def test_a_training_stops_once_all_is_exact() -> None:
+    seen: list[Progress] = []
+    train(carry_chain(TASK), replace(SHORT, noise=1e-5, stop=True), 0, seen.append)
+    assert [report.step for report in seen] == [0]
+    assert seen[0].errors == 0
+    assert seen[0].tolerance == 1.0
+
+
+def test_unusable_starts_and_devices_are_refused() -> None:
+    start = carry_chain(TASK)
+    biased = replace(start, layers=(*start.layers[:-1], Layer(start.layers[-1].weight, np.ones(2))))
+    with pytest.raises(InputError, match=r"layers\.2\.bias is not zero"):
+        train(biased, SHORT, 0)
+    with pytest.raises(InputError, match="approximate names layer 3"):
+        train(start, replace(SHORT, approximate=(3,)), 0)
+    with pytest.raises(InputError, match="device 'nowhere' is not there"):
+        train(start, SHORT, 0, device="nowhere")
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -78,9 +162,13 @@ def test_small_units_are_dropped() -> None:
         ({"rate": 0.0}, "rate = 0.0"),
         ({"allowance": 0.5}, "allowance = 0.5"),
         ({"batch": 0}, "batch = 0"),
+        ({"hard": 1.5}, "hard = 1.5 is a share"),
+        ({"drive_bits": 1}, "drive_bits = 1"),
+        ({"loss": "mse"}, "loss = 'mse' must be 'margin' or 'paper'"),
+        ({"approximate": (1, 1)}, "approximate"),
     ],
 )
-def test_senseless_schedules_are_refused(changes: dict[str, float], message: str) -> None:
+def test_senseless_schedules_are_refused(changes: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Schedule(**({"steps": 1, "noise": 0.1} | changes))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="hidden = "):
