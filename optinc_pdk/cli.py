@@ -329,6 +329,68 @@ def train(
     raise typer.Exit(PASSED if score.exact == score.inputs else FAILED)
 
 
+@app.command()
+def search(
+    bits: TaskBits,
+    servers: TaskServers,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for networks, front.csv and front.png.")],
+    groups: TaskGroups = None,
+    remainder: Remainder = False,
+    finer_input: FinerInput = False,
+    epsilon: Annotated[float, typer.Option(help="Matrix error to be tolerated, relative to the 2-norm.")] = 1e-3,
+    steps: Annotated[int, typer.Option(help="Optimizer steps of every training.")] = 60_000,
+    seed: Annotated[int, typer.Option(help="Seed of the generator.")] = 0,
+    also: Annotated[list[Path] | None, typer.Option(help="Weight file to judge and show as well.")] = None,
+) -> None:
+    """Search the network with fewest MZIs for a tolerance; needs the extra 'train'. Goes on where it was ended."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from optinc_pdk.files import write_atomic
+    from optinc_pdk.onn import Onn
+    from optinc_pdk.onn.schedule import Progress as State
+    from optinc_pdk.onn.search import Candidate, front, judge, write_candidates
+    from optinc_pdk.onn.search import search as run
+    from optinc_pdk.report.plots import front_png
+
+    task = _task(bits, servers, groups, remainder, finer_input)
+    given = [(path, Onn.load(path, bits, servers, groups)) for path in also or []]
+    for path, onn in given:
+        if onn.task != task:
+            raise InputError(f"{path}: it computes {onn.task}, not {task}; leave it out")
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        line = bar.add_task("search", total=steps)
+
+        def watch(name: str, state: State) -> None:
+            words = f"{name}: {state.errors:,} errors, margin {state.margin:.3f}, {state.tolerance:.2%} under noise"
+            bar.update(line, completed=state.step, description=words)
+
+        def found(one: Candidate) -> None:
+            structure = "-".join(map(str, one.onn.structure))
+            words = f"{one.share:.3%} exact, margin {one.margin:.3f}, 99.9 % to ε = {one.tolerated:.2g}"
+            console.print(f"{one.name}: {structure}, {one.mzis:,} MZIs, {words}", highlight=False, soft_wrap=True)
+
+        more = []
+        for path, onn in given:
+            more.append(judge(path.stem, onn, epsilon))
+            found(more[-1])
+        candidates = [*more, *run(task, epsilon, steps, seed, output, found, watch)]
+    best = {id(one) for one in front(candidates)}
+    write_candidates(candidates, output / "front.csv")
+    rows = [(one.name, one.mzis, one.tolerated, id(one) in best) for one in candidates]
+    write_atomic(output / "front.png", front_png(rows, epsilon))
+    passed = [one for one in candidates if one.passed]
+    if not passed:
+        print(f"{output / 'front.csv'}: {len(candidates)} networks, none keeps 99.9 % at ε = {epsilon:g}")
+        raise typer.Exit(FAILED)
+    one = min(passed, key=lambda one: one.mzis)
+    one.onn.save(output / "best.npz")
+    structure = "-".join(map(str, one.onn.structure))
+    print(f"{output / 'best.npz'}: {structure}, {one.mzis:,} MZIs, {one.share:.3%} exact at ε = {epsilon:g}")
+
+
 def main() -> None:
     """Run a command; errors become one line and an exit code."""
     try:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from optinc_pdk.circuit import read_bias
-from optinc_pdk.onn import bundled
+from optinc_pdk.onn import Onn, bundled
 
 TASK = json.dumps({"bits": 4, "servers": 4, "groups": 2, "remainder": False, "finer_input": False})
 
@@ -183,6 +183,37 @@ def test_factor_prints_the_papers_count() -> None:
     layers = json.loads(done.stdout)["layers"]
     assert sum(layer["mzis"] for layer in layers) == 89
     assert max(layer["error"] for layer in layers) < 1e-12
+
+
+def test_search_writes_networks_front_and_picture(tmp_path: Path) -> None:
+    out = tmp_path / "found"
+    done = run("search", "--bits", 2, "--servers", 4, "--steps", 60, "--epsilon", 1e-4, "-o", out, "--also", bundled())
+    assert done.returncode == 2
+    assert "its task has bits = 4, but 2 was asked for" in done.stderr
+    done = run("search", "--bits", 2, "--servers", 4, "--steps", 60, "--epsilon", 1e-4, "-o", out)
+    assert done.returncode == 0, done.stderr
+    assert "MZIs" in done.stdout
+    assert (out / "front.png").read_bytes()[:4] == b"\x89PNG"
+    assert (out / "front.csv").read_text().startswith("name,structure,mzis")
+    assert Onn.load(out / "best.npz").structure[0] == 1
+    assert run("search", "--bits", 2, "--servers", 4, "--epsilon", 1, "-o", out).returncode == 2
+
+
+def test_train_takes_starts_and_refuses_contradictions(tmp_path: Path) -> None:
+    out = tmp_path / "w.npz"
+    common = ("train", "--bits", 4, "--servers", 4, "--steps", 2, "-o", out)
+    assert run(*common, "--start", bundled(), "--checkpoint", tmp_path / "state.npz").returncode == 0
+    for wrong in (
+        ("--start", bundled(), "--hidden", "4-4"),
+        ("--hidden", "4-x"),
+        ("--hidden", "0"),
+        ("--loss", "mse"),
+        ("--approximate", "9"),
+        ("--device", "nowhere"),
+        ("--groups", 1, "--start", bundled()),
+        ("--checkpoint", tmp_path / "state.npz"),
+    ):
+        assert run(*common, *wrong).returncode == 2, wrong
 
 
 def test_synth_writes_an_exact_network(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def lattice_score(onn: Onn) -> Score:
     return Score(inputs, exact, exact / inputs, margin)
 
 
-def tolerance(onn: Onn, epsilon: float, draws: int = 10, seed: int = 0) -> float:
+def tolerance(onn: Onn, epsilon: float, draws: int = 10, seed: int = 0, sample: int | None = None) -> float:
     """Share of exact words under random matrix errors, in the gauge.
 
     Args:
@@ -102,9 +102,10 @@ def tolerance(onn: Onn, epsilon: float, draws: int = 10, seed: int = 0) -> float
         epsilon: Relative matrix error ε, in every layer W + ε ‖W‖₂ G/√n.
         draws: Number of disturbed networks.
         seed: Seed of the generator.
+        sample: Lattice points drawn for every disturbed network; all of them by default.
 
     Returns:
-        Exact words over all lattice points and draws, 0 ... 1.
+        Exact words over lattice points and draws, 0 ... 1.
 
     Raises:
         ValueError: `epsilon` is negative or `draws` below 1.
@@ -116,7 +117,7 @@ def tolerance(onn: Onn, epsilon: float, draws: int = 10, seed: int = 0) -> float
     for _ in range(draws):
         layers = tuple(Layer(_disturbed(layer.weight, epsilon, rng), layer.bias) for layer in gauged.layers)
         exact = inputs = 0
-        for points in onn.task.pieces():
+        for points in onn.task.pieces() if sample is None else [onn.task.sample(sample, rng)]:
             outputs = propagate(layers, points / gauged.scales[0])
             exact += score(outputs, onn.task.targets(points), onn.task.output_resolution).exact
             inputs += len(points)

@@ -7,10 +7,14 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn.gauge import gauge, hidden_maxima
 from optinc_pdk.onn.network import Layer, Onn
+
+READ = 1e-2
+"""Weights, drawn at random, with which a network reads its new units."""
 
 
 def random_start(task: Averaging, hidden: Sequence[int], seed: int) -> Onn:
@@ -63,6 +67,92 @@ def balanced(onn: Onn, sweeps: int = 20) -> Onn:
             weights[i + 1] /= scale
     layers = tuple(Layer(weight, bias) for weight, bias in zip(weights, biases, strict=True))
     return replace(onn, layers=layers)
+
+
+def widened(onn: Onn, hidden: Sequence[int], seed: int) -> Onn:
+    """A network with more hidden units that computes about the same.
+
+    The new units read the signals at random and are hardly read themselves, so that training decides what they
+    are for.
+
+    Args:
+        onn: The network; the result is balanced and has its function up to a few percent of a level.
+        hidden: Widths of the hidden layers, none below the network's.
+        seed: Seed of the generator.
+
+    Raises:
+        ValueError: A width is below the network's, or their number differs.
+    """
+    if len(hidden) != len(onn.layers) - 1 or any(
+        width < layer.outputs for width, layer in zip(hidden, onn.layers, strict=False)
+    ):
+        raise ValueError(f"hidden = {tuple(hidden)} must be at least {onn.structure[1:-1]}, layer by layer")
+    rng = np.random.default_rng(seed)
+    even = balanced(gauge_scaled(onn))
+    widths = [onn.task.groups, *hidden, onn.task.symbols]
+    layers = []
+    for layer, (columns, rows) in zip(even.layers, pairwise(widths), strict=True):
+        weight, bias = np.zeros((rows, columns)), np.zeros(rows)
+        old_rows, old_columns = layer.weight.shape
+        weight[:old_rows, :old_columns], bias[:old_rows] = layer.weight, layer.bias
+        weight[:old_rows, old_columns:] = READ * rng.standard_normal((old_rows, columns - old_columns))
+        weight[old_rows:] = rng.standard_normal((rows - old_rows, columns)) * np.sqrt(2.0 / columns)
+        bias[old_rows:] = rng.uniform(-0.5, 0.5, rows - old_rows)
+        layers.append(Layer(weight, bias))
+    new = np.s_[even.layers[0].outputs :]
+    layers[0] = Layer(_scaled_rows(layers[0].weight, new, 1.0 / onn.task.input_maxima), layers[0].bias)
+    return replace(onn, layers=tuple(layers), factor=(), card={})
+
+
+def _scaled_rows(weight: NDArray[np.float64], rows: slice, scale: NDArray[np.float64]) -> NDArray[np.float64]:
+    scaled = weight.copy()
+    scaled[rows] *= scale
+    return scaled
+
+
+def pruned(onn: Onn, units: int) -> Onn:
+    """The network without the hidden units that matter least; the next layer keeps their mean.
+
+    A unit matters as much as the spread of its signal over the lattice times the weights that read it. Units of
+    the last hidden layer leave no mean behind: nothing could add it to light.
+
+    Args:
+        onn: The network.
+        units: Units to leave out; every layer keeps at least two.
+    """
+    total, square, count = None, None, 0
+    for points in onn.task.pieces():
+        signals, signal = [], points
+        for layer in onn.layers[:-1]:
+            signal = np.maximum(signal @ layer.weight.T + layer.bias, 0.0)
+            signals.append(signal)
+        sums, squares = [part.sum(axis=0) for part in signals], [(part**2).sum(axis=0) for part in signals]
+        total = sums if total is None else [one + other for one, other in zip(total, sums, strict=True)]
+        square = squares if square is None else [one + other for one, other in zip(square, squares, strict=True)]
+        count += len(points)
+    means = [part / count for part in total or []]
+    spread = [np.sqrt(np.maximum(part / count - mean**2, 0.0)) for part, mean in zip(square or [], means, strict=True)]
+    last = len(means) - 1
+    spread[last] = np.sqrt(spread[last] ** 2 + means[last] ** 2)
+    worth = [
+        part * np.linalg.norm(above.weight, axis=0) / np.linalg.norm(above.weight)
+        for part, above in zip(spread, onn.layers[1:], strict=True)
+    ]
+    kept = [np.arange(part.size) for part in worth]
+    order = sorted((value, i, unit) for i, part in enumerate(worth) for unit, value in enumerate(part))
+    for _, i, unit in order:
+        if units and kept[i].size > 2:
+            kept[i], units = kept[i][kept[i] != unit], units - 1
+    rows = [*kept, np.arange(onn.task.symbols)]
+    columns = [np.arange(onn.task.groups), *kept]
+    layers = []
+    for i, (layer, row, column) in enumerate(zip(onn.layers, rows, columns, strict=True)):
+        bias = layer.bias
+        if 0 < i <= last:
+            gone = np.setdiff1d(np.arange(layer.inputs), column)
+            bias = bias + layer.weight[:, gone] @ means[i - 1][gone]
+        layers.append(Layer(layer.weight[np.ix_(row, column)], bias[row]))
+    return replace(onn, layers=tuple(layers), factor=(), card={})
 
 
 def without_small_units(onn: Onn, limit: float) -> Onn:

@@ -29,11 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Progress", "Schedule", "train"]
 
-DRAWS = (1, 200)
-"""Draws over which a tolerance is judged: few of a large lattice, many of a small one."""
-
-JUDGED = 50_000
-"""Words over which a tolerance is judged, where one draw does not have more."""
+DRAWS, WORDS = 50, 4000
+"""Draws over which a tolerance is judged, and words of each: draws differ more than words."""
 
 EXACT_MARGIN = 0.15
 """Least margin, in levels, of a network that may be called exact."""
@@ -75,13 +72,13 @@ def train(
         best, best_rank, began, spent = load_checkpoint(checkpoint, trainer, start, schedule, seed)
     clock = time.monotonic() - spent
     losses: list[float] = []
-    draws = int(np.clip(JUDGED // start.task.lattice_size, *DRAWS))
+    words = WORDS if start.task.lattice_size > WORDS else None
     every = max(1, schedule.steps // schedule.evaluations)
     for step in range(began, schedule.steps + 1):
         if (step % every == 0 or step == schedule.steps) and (step > began or began == 0):
             network = trainer.network() if step else first
             result = lattice_score(network)
-            share = tolerance(network, schedule.noise, draws, seed) if schedule.noise else result.accuracy
+            share = tolerance(network, schedule.noise, DRAWS, seed, words) if schedule.noise else result.accuracy
             rank = (result.margin >= EXACT_MARGIN, share, result.margin)
             better = rank > best_rank
             if better:

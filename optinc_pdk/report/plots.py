@@ -32,6 +32,36 @@ _SOLID, _HOLLOW = 0, 1
 _RIGHT, _WRONG, _INK = "#2f6fb0", "#d3302f", "#444c54"
 
 
+def front_png(rows: list[tuple[str, int, float, bool]], epsilon: float) -> bytes:
+    """MZIs against tolerated ε, a point per network and the front as a line.
+
+    Args:
+        rows: Per network its name, MZIs, tolerated ε, and whether it is on the front; ε = 0 is left out.
+        epsilon: The wanted ε, drawn as a line.
+
+    Returns:
+        The PNG.
+    """
+    figure = Figure(figsize=(8.0, 5.0), dpi=150, layout="constrained")
+    axes = figure.add_subplot()
+    shown = [row for row in rows if row[2] > 0.0]
+    best = np.array(sorted((row[1], row[2]) for row in shown if row[3])).reshape(-1, 2)
+    axes.plot(best[:, 0], best[:, 1], color=_RIGHT, linewidth=1.0, drawstyle="steps-post", zorder=1)
+    kinds = list(dict.fromkeys(row[0].split(" ")[0] for row in shown))
+    for place, kind in enumerate(kinds):
+        points = np.array([(row[1], row[2]) for row in shown if row[0].split(" ")[0] == kind])
+        axes.scatter(points[:, 0], points[:, 1], s=28, marker="osD^vP*X"[place % 8], label=kind, zorder=2)
+    axes.axhline(epsilon, color=_INK, linewidth=0.8, linestyle=":")
+    axes.set(
+        xscale="log", yscale="log", xlabel="MZIs (weights only)", ylabel="ε at which 99.9 % of the words are exact"
+    )
+    axes.grid(which="both", linewidth=0.3)
+    axes.legend(frameon=False)
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", metadata={"Software": None})
+    return picture.getvalue()
+
+
 def _top_box(layout: kdb.Layout) -> kdb.DBox:
     box = kdb.DBox()
     for cell in layout.top_cells():

@@ -1,0 +1,202 @@
+"""The network with fewest MZIs that keeps a tolerance: wide ones are trained, then pruned and trained again.
+
+Two kinds of start are tried: the closed form with units added, which is exact and fragile, and random weights, which
+learn to be robust and may stay inexact. As long as a network passes, a tenth of its units is taken out and it is
+trained on; where it fails, the start is done with. Every network on the way is a point of MZIs against tolerated ε.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.factor import svd_mzis, unitary_diagonal_mzis
+from optinc_pdk.files import InputError, write_atomic
+from optinc_pdk.onn.chain import carry_chain
+from optinc_pdk.onn.gauge import lattice_score, tolerance
+from optinc_pdk.onn.network import Onn
+from optinc_pdk.onn.schedule import Progress, Schedule
+from optinc_pdk.onn.starts import pruned, random_start, widened
+from optinc_pdk.onn.train import EXACT_MARGIN, train
+
+SHARE = 0.999
+"""Exact words, of all, that a network must keep under a matrix error which it tolerates."""
+
+DRAWS = 10
+"""Disturbed networks behind every tolerance."""
+
+WIDTHS = (2.0, 3.0)
+"""Widths of the starts, in those of the closed form."""
+
+FINEST, COARSEST, HALVINGS = 1e-6, 1e-1, 14
+"""Range of ε that is searched, and halvings of its logarithm: to 0.1 % of the result."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A network and what it stands.
+
+    Attributes:
+        name: Its kind and number, such as "chain x2 -3".
+        onn: The network.
+        mzis: MZIs by the convention of arXiv 2603.28290, weights only.
+        margin: Margin over the lattice, in levels.
+        share: Exact words at the wanted ε, 0 ... 1.
+        tolerated: Largest ε at which 99.9 % of the words are exact; 0 if they never are.
+        passed: Whether 99.9 % are exact at the wanted ε, and the margin is at least 0.15.
+    """
+
+    name: str
+    onn: Onn
+    mzis: int
+    margin: float
+    share: float
+    tolerated: float
+    passed: bool
+
+
+def mzis(onn: Onn) -> int:
+    """MZIs of a network by the convention of arXiv 2603.28290: weights only, layers as they are factored."""
+    return sum(
+        svd_mzis(layer.outputs, layer.inputs)
+        if how == "svd"
+        else unitary_diagonal_mzis(layer.outputs, layer.inputs, how[1])
+        for layer, how in zip(onn.layers, onn.factor, strict=True)
+    )
+
+
+def judge(name: str, onn: Onn, epsilon: float) -> Candidate:
+    """Measure a network.
+
+    Args:
+        name: What to call it.
+        onn: The network.
+        epsilon: The wanted matrix error ε.
+    """
+    margin = lattice_score(onn).margin
+    share = tolerance(onn, epsilon, DRAWS)
+    return Candidate(name, onn, mzis(onn), margin, share, tolerated(onn), share >= SHARE and margin >= EXACT_MARGIN)
+
+
+def tolerated(onn: Onn) -> float:
+    """Largest matrix error ε at which 99.9 % of the words are exact, the mean of ten draws; 0 if there is none."""
+    low, high = np.log(FINEST), np.log(COARSEST)
+    if tolerance(onn, FINEST, DRAWS) < SHARE:
+        return 0.0
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if tolerance(onn, float(np.exp(middle)), DRAWS) >= SHARE else (low, middle)
+    return float(np.exp(low))
+
+
+def search(
+    task: Averaging,
+    epsilon: float,
+    steps: int,
+    seed: int,
+    folder: Path,
+    found: Callable[[Candidate], None] | None = None,
+    progress: Callable[[str, Progress], None] | None = None,
+) -> list[Candidate]:
+    """Search for compact networks; needs PyTorch (the extra `train`).
+
+    Args:
+        task: The task.
+        epsilon: The matrix error ε that has to be tolerated.
+        steps: Optimizer steps of every training.
+        seed: Seed of all draws.
+        folder: Where every network is kept; one that is there already is not trained again.
+        found: Called with every candidate.
+        progress: Called with a candidate's name at every evaluation of its training.
+
+    Returns:
+        All candidates, the closed form first.
+
+    Raises:
+        InputError: PyTorch is missing, ε is out of range, or a file of the folder is unusable.
+    """
+    if not FINEST < epsilon < COARSEST:
+        raise InputError(f"epsilon = {epsilon} must lie between {FINEST} and {COARSEST}")
+    candidates = []
+    for candidate in _candidates(task, epsilon, steps, seed, folder, progress):
+        candidates.append(candidate)
+        if found is not None:
+            found(candidate)
+    return candidates
+
+
+def _candidates(
+    task: Averaging,
+    epsilon: float,
+    steps: int,
+    seed: int,
+    folder: Path,
+    progress: Callable[[str, Progress], None] | None,
+) -> Iterator[Candidate]:
+    closed = carry_chain(task)
+    yield judge("closed form", closed, epsilon)
+
+    def report(name: str) -> Callable[[Progress], None]:
+        return lambda state: progress(name, state) if progress is not None else None
+
+    schedule = Schedule(steps=steps, noise=epsilon, hard=0.1, ramp=0.3)
+    for factor in WIDTHS:
+        hidden = [round(factor * width) for width in closed.structure[1:-1]]
+        for kind in ("chain", "random"):
+            onn = widened(closed, hidden, seed) if kind == "chain" else random_start(task, hidden, seed)
+            number, candidate = 0, None
+            while candidate is None or candidate.passed:
+                name = f"{kind} x{factor:g} -{number}"
+                path = folder / f"{name.replace(' ', '_')}.npz"
+                onn = _trained(onn, schedule, seed, path, report(name))
+                candidate = judge(name, onn, epsilon)
+                yield candidate
+                units = sum(onn.structure[1:-1])
+                onn, number = pruned(onn, max(1, units // 10)), number + 1
+
+
+def _trained(start: Onn, schedule: Schedule, seed: int, path: Path, progress: Callable[[Progress], None]) -> Onn:
+    """The network of a file, or a new one that is then kept there."""
+    digest = hashlib.sha256(b"".join(layer.weight.tobytes() + layer.bias.tobytes() for layer in start.layers))
+    made_by = {"schedule": json.loads(json.dumps(asdict(schedule))), "seed": seed, "start": digest.hexdigest()[:16]}
+    if path.exists():
+        onn = Onn.load(path)
+        if onn.task != start.task or {key: onn.card.get(key) for key in made_by} != made_by:
+            raise InputError(f"{path}: it is of another search; give another folder, or remove it")
+        return onn
+    state = path.with_suffix(".state.npz")
+    onn = replace(train(start, schedule, seed, progress, checkpoint=state), card=made_by)
+    onn.save(path)
+    state.unlink(missing_ok=True)
+    # What a file gives back is what a first run goes on with: float64 either way.
+    return Onn.load(path)
+
+
+def front(candidates: list[Candidate]) -> list[Candidate]:
+    """Candidates that no other beats in MZIs and tolerated ε both, by rising MZIs."""
+    best: list[Candidate] = []
+    for candidate in sorted(candidates, key=lambda one: (one.mzis, -one.tolerated)):
+        if candidate.tolerated > (best[-1].tolerated if best else 0.0):
+            best.append(candidate)
+    return best
+
+
+def write_candidates(candidates: list[Candidate], path: Path) -> None:
+    """Write all candidates as CSV, atomically, those of the front marked."""
+    best = {id(candidate) for candidate in front(candidates)}
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["name", "structure", "mzis", "margin", "exact_share", "tolerated_epsilon", "passed", "on_front"])
+    for one in sorted(candidates, key=lambda one: (one.mzis, one.name)):
+        structure = "-".join(map(str, one.onn.structure))
+        numbers = (f"{one.margin:.4f}", f"{one.share:.6f}", f"{one.tolerated:.3e}")
+        table.writerow([one.name, structure, one.mzis, *numbers, int(one.passed), int(id(one) in best)])
+    write_atomic(path, text.getvalue().encode())
