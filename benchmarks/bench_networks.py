@@ -1,0 +1,232 @@
+"""Tables of networks that average exactly: MZIs against the paper's, approximations, tolerance, cascades.
+
+    python benchmarks/bench_networks.py closed                     # Table I by closed form, the full lattices: minutes
+    python benchmarks/bench_networks.py trained --out DIR          # Table I by training the paper's structures
+    python benchmarks/bench_networks.py approximations --out DIR   # what Table II shows for 16/4, at 8/4
+    python benchmarks/bench_networks.py tolerance [WEIGHTS ...]    # exact words by ε, of these and of all that ship
+    python benchmarks/bench_networks.py cascade                    # two levels, 16 servers
+
+MZIs by the paper's convention (arXiv 2603.28290): weights only. Ratios to the paper are against its own network,
+approximated as in its Table I. Seeds are fixed; trainings go on from their checkpoints in DIR when run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from optinc_pdk.averaging import Averaging, decide
+from optinc_pdk.factor import structure_mzis
+from optinc_pdk.onn import Onn, carry_chain, lattice_score, prove, tolerance
+from optinc_pdk.onn.cascade import Cascade, cascade_tasks
+from optinc_pdk.onn.files import NETWORKS
+from optinc_pdk.onn.schedule import Progress, Schedule
+from optinc_pdk.onn.search import mzis, tolerated
+from optinc_pdk.onn.starts import random_start
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A row of Table I: task, the paper's structure, the layers that it approximates (from 1, as there)."""
+
+    task: Averaging
+    widths: tuple[int, ...]
+    approximated: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """Bits and servers, as in the paper."""
+        return f"{self.task.bits}/{self.task.servers}"
+
+    def paper(self) -> int:
+        """MZIs of the paper's network, approximated."""
+        return structure_mzis(self.widths, self.approximated).mzis
+
+
+SCENARIOS = (
+    Scenario(Averaging(8, 4, 4), (4, 64, 128, 256, 128, 64, 4), tuple(range(1, 7))),
+    Scenario(Averaging(8, 8, 4), (4, 64, 128, 256, 512, 256, 128, 64, 4), tuple(range(2, 8))),
+    Scenario(Averaging(8, 16, 4), (4, 64, 128, 256, 512, 1024, 512, 256, 128, 64, 4), tuple(range(2, 10))),
+    Scenario(Averaging(16, 4, 4), (4, 64, 128, 256, 512, 256, 128, 64, 8), tuple(range(4, 7))),
+)
+CHOICES = ((3, 4), (3, 4, 5), (3, 4, 5, 6), (2, 3, 4), (2, 3, 4, 5))
+"""Layers approximated at 8/4, as Table II does: the widest, then more behind, all behind, more in front, both."""
+
+EPSILONS = (1e-4, 3e-4, 1e-3, 3e-3)
+DRAWS = 10
+
+
+def closed() -> None:
+    """Table I by closed form: no training, every lattice point checked."""
+    print("| bits/servers | inputs | structure | MZIs | paper | ratio | words checked | exact | margin | s |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for scenario in SCENARIOS:
+        task = scenario.task
+        for groups in sorted({task.groups, task.symbols}):
+            start = time.perf_counter()
+            onn = carry_chain(replace(task, groups=groups))
+            proof = prove(onn)
+            shape = "-".join(map(str, onn.structure))
+            ratio = f"{mzis(onn):,} | {scenario.paper():,} | {mzis(onn) / scenario.paper():.2%}"
+            if onn.task.enumerable:
+                score = lattice_score(onn)
+                checked = f"all {score.inputs:,} | {score.accuracy:.4%} | {score.margin:.3f}"
+            else:
+                checked = f"{proof.values} values in {proof.stages} stages, {proof.samples:,} sampled | proved | 0.500"
+            seconds = time.perf_counter() - start
+            print(f"| {scenario.name} | {groups} | {shape} | {ratio} | {checked} | {seconds:.1f} |", flush=True)
+
+
+def trained(out: Path, names: list[str], steps: int) -> None:
+    """Table I by training: the paper's structures with the paper's approximated layers, from random weights."""
+    print("| bits/servers | structure | approximated | MZIs | of full SVD | lattice | exact | margin | steps | s |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for scenario in SCENARIOS:
+        if scenario.name not in names:
+            continue
+        start = random_start(scenario.task, scenario.widths[1:-1], seed=1)
+        onn, last = run(start, scenario.approximated, steps, out / f"paper_{scenario.name.replace('/', '_')}.npz")
+        count = structure_mzis(scenario.widths, scenario.approximated)
+        score = lattice_score(onn)
+        numbers = f"{count.mzis:,} | {count.ratio:.1%} | {score.inputs:,} | {score.accuracy:.5%} | {score.margin:.3f}"
+        layers = ", ".join(map(str, scenario.approximated))
+        shape = "-".join(map(str, scenario.widths))
+        print(f"| {scenario.name} | {shape} | {layers} | {numbers} | {last.step:,} | {last.seconds:.0f} |", flush=True)
+
+
+def approximations(out: Path, steps: int) -> None:
+    """What approximating other layers does, at 8 bits and 4 servers."""
+    scenario = SCENARIOS[0]
+    start = random_start(scenario.task, scenario.widths[1:-1], seed=1)
+    print("| approximated | MZIs of full SVD | exact words | errors of the word (share of the errors) | margin | s |")
+    print("|---|---|---|---|---|---|")
+    for layers in CHOICES:
+        name = "approximated_" + "".join(map(str, layers))
+        onn, last = run(start, layers, steps, out / f"{name}.npz")
+        score = lattice_score(onn)
+        area = structure_mzis(scenario.widths, layers).ratio
+        shown = ", ".join(map(str, layers))
+        print(
+            f"| {shown} | {area:.1%} | {score.accuracy:.5%} | {histogram(onn)} | {score.margin:.3f} | "
+            f"{last.seconds:.0f} |",
+            flush=True,
+        )
+
+
+def run(start: Onn, layers: tuple[int, ...], steps: int, path: Path) -> tuple[Onn, Progress]:
+    """One training, kept in a file, and where it ended; layers to approximate are counted from 1."""
+    schedule = Schedule(
+        steps,
+        noise=0.0,
+        rate=2e-3,
+        allowance=0.15,
+        batch=1024,
+        copies=1,
+        evaluations=40,
+        hard=0.3,
+        approximate=tuple(layer - 1 for layer in layers),
+        project=50,
+        stop=True,
+    )
+    from optinc_pdk.onn.train import train
+
+    last: list[Progress] = []
+
+    def report(state: Progress) -> None:
+        last[:] = [state]
+        print(
+            f"{path.stem}: {state.step}/{steps} steps, {state.errors:,} errors, margin {state.margin:.3f}, "
+            f"{state.seconds:.0f} s",
+            file=sys.stderr,
+        )
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    onn = train(start, schedule, seed=1, progress=report, checkpoint=path.with_suffix(".state.npz"))
+    onn.save(path)
+    return onn, last[0]
+
+
+def histogram(onn: Onn) -> str:
+    """How far wrong words are off, as in Table II."""
+    errors: Counter[int] = Counter()
+    for points in onn.task.pieces():
+        levels = np.asarray(onn.task.targets(points))
+        wrong = onn.task.decode(decide(onn.forward(points)).astype(np.int64)) - onn.task.decode(levels)
+        errors.update(wrong[wrong != 0].tolist())
+    total = sum(errors.values())
+    return ", ".join(f"{value:+d} ({count / total:.1%})" for value, count in errors.most_common(4)) or "none"
+
+
+def tolerances(paths: list[Path]) -> None:
+    """Exact words under matrix errors, in the gauge, no correction."""
+    print("| network | structure | MZIs | margin | " + " | ".join(f"ε = {e:g}" for e in EPSILONS) + " | 99.9 % to ε |")
+    print("|---|---|---|---|" + "---|" * (len(EPSILONS) + 1))
+    given = [(path.stem, Onn.load(path)) for path in [*sorted(NETWORKS.glob("*.npz")), *paths]]
+    closed_form = [("closed form 8/4", carry_chain(SCENARIOS[0].task))]
+    for name, onn in [*closed_form, *given]:
+        shares = " | ".join(f"{tolerance(onn, epsilon, DRAWS):.3%}" for epsilon in EPSILONS)
+        shape = "-".join(map(str, onn.structure))
+        margin = lattice_score(onn).margin
+        print(f"| {name} | {shape} | {mzis(onn):,} | {margin:.3f} | {shares} | {tolerated(onn):.2g} |", flush=True)
+
+
+def cascade(words: int) -> None:
+    """Two levels of closed-form units, five in all, 8 bits, 16 servers; every lattice point, and words end to end."""
+    first, second = (carry_chain(task) for task in cascade_tasks(8, 4, 4))
+    pairs = [("closed form", Cascade(first, second))]
+    shipped = [NETWORKS / f"cascade_8bit_4servers_level{level}.npz" for level in (1, 2)]
+    if all(path.is_file() for path in shipped):
+        pairs.append(("trained", Cascade(*(Onn.load(path) for path in shipped))))
+    print("| network | level 1 | level 2 | MZIs, 4 + 1 units | level 1 exact | level 2 exact | end to end | naive |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name, chip in pairs:
+        exact = naive = done = 0
+        for seed in range(-(-words // 100_000)):
+            sample = np.random.default_rng(seed).integers(0, 256, (min(100_000, words - done), 4, 4))
+            ideal = chip.ideal(sample)
+            exact += int((chip.average(sample) == ideal).sum())
+            naive += int((chip.naive(sample) != ideal).sum())
+            done += len(sample)
+        shapes = " | ".join("-".join(map(str, onn.structure)) for onn in (chip.first, chip.second))
+        scores = " | ".join(
+            f"{score.exact:,} of {score.inputs:,}, margin {score.margin:.2f}"
+            for score in map(lattice_score, (chip.first, chip.second))
+        )
+        total = 4 * mzis(chip.first) + mzis(chip.second)
+        print(f"| {name} | {shapes} | {total:,} | {scores} | {exact:,} of {done:,} | {naive / done:.1%} wrong |")
+
+
+def main() -> None:
+    """Prints a table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("closed")
+    for name, steps in (("trained", 40_000), ("approximations", 25_000)):
+        command = commands.add_parser(name)
+        command.add_argument("--out", type=Path, required=True)
+        command.add_argument("--steps", type=int, default=steps)
+        if name == "trained":
+            command.add_argument("--scenarios", nargs="+", default=["8/4", "8/8"])
+    commands.add_parser("tolerance").add_argument("weights", type=Path, nargs="*")
+    commands.add_parser("cascade").add_argument("--words", type=int, default=1_000_000)
+    given = parser.parse_args()
+    if given.command == "closed":
+        closed()
+    elif given.command == "trained":
+        trained(given.out, given.scenarios, given.steps)
+    elif given.command == "approximations":
+        approximations(given.out, given.steps)
+    elif given.command == "tolerance":
+        tolerances(given.weights)
+    else:
+        cascade(given.words)
+
+
+if __name__ == "__main__":
+    main()
