@@ -117,30 +117,33 @@ def _onnx(path: Path, data: bytes) -> tuple[Layer, ...]:
 def _chain(path: Path, graph: Any, constants: dict[str, NDArray[Any]], signal: str) -> tuple[Layer, ...]:
     layers: list[Layer] = []
     for place, node in enumerate(graph.node):
-        wanted = "Relu" if place % 2 else "Gemm"
-        if node.op_type != wanted or list(node.input)[:1] != [signal]:
+        # Linear layers without bias are written as MatMul.
+        wanted = ("Relu",) if place % 2 else ("Gemm", "MatMul")
+        if node.op_type not in wanted or list(node.input)[:1] != [signal]:
             raise WeightsError(
-                f"{path}: node {place} is {node.op_type} of {list(node.input)}, not {wanted} of {signal!r}; "
-                "only a chain of Gemm with Relu between is read"
+                f"{path}: node {place} is {node.op_type} of {list(node.input)}, not {wanted[0]} of {signal!r}; "
+                "only a chain of Gemm or MatMul with Relu between is read"
             )
-        if wanted == "Gemm":
+        if not place % 2:
             layers.append(_gemm(path, node, constants))
         signal = node.output[0]
     if len(graph.node) % 2 == 0 or signal != graph.output[0].name:
         raise WeightsError(
-            f"{path}: the chain does not end in a Gemm that is the output; export the network without more"
+            f"{path}: the chain does not end in a Gemm or MatMul that is the output; export the network without more"
         )
     return tuple(layers)
 
 
 def _gemm(path: Path, node: Any, constants: dict[str, NDArray[Any]]) -> Layer:
-    """The layer alpha A B + beta C, with A the signal."""
+    """The layer alpha A B + beta C of a Gemm, or A B of a MatMul, with A the signal."""
     from onnx.helper import get_attribute_value
 
     attributes = {item.name: get_attribute_value(item) for item in node.attribute}
     names = list(node.input)[1:]
     if attributes.get("transA", 0) or not names or any(name not in constants for name in names):
-        raise WeightsError(f"{path}: Gemm {node.name!r} must multiply the signal by stored weights; export it again")
+        raise WeightsError(
+            f"{path}: {node.op_type} {node.name!r} must multiply the signal by stored weights; export it again"
+        )
     weight = constants[names[0]]
     if not attributes.get("transB", 0):
         weight = weight.T
@@ -148,5 +151,5 @@ def _gemm(path: Path, node: Any, constants: dict[str, NDArray[Any]]) -> Layer:
         bias = constants[names[1]] if len(names) > 1 else np.zeros(weight.shape[:1])
         layer = Layer(weight, bias)
     except ValueError as fault:
-        raise WeightsError(f"{path}: Gemm {node.name!r}: {fault}") from fault
+        raise WeightsError(f"{path}: {node.op_type} {node.name!r}: {fault}") from fault
     return Layer(layer.weight * attributes.get("alpha", 1.0), layer.bias * attributes.get("beta", 1.0))

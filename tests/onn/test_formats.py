@@ -82,6 +82,18 @@ def test_linear_without_bias_has_a_bias_of_zero(tmp_path: Path) -> None:
     assert np.array_equal(last.weight, model[2].weight.detach().numpy())
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_onnx_of_torch_without_bias_loads_identically(tmp_path: Path) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 6), torch.nn.ReLU(), torch.nn.Linear(6, 2, bias=False))
+    path = tmp_path / "w.onnx"
+    torch.onnx.export(model, (torch.zeros(1, 2),), str(path), dynamo=False)
+    onn = Onn.load(path, 4, 4, 2)
+    points = np.random.default_rng(0).uniform(0, 3, (20, 2))
+    expected = model(torch.tensor(points, dtype=torch.float32)).detach().numpy()
+    np.testing.assert_allclose(onn.forward(points), expected, atol=1e-5)
+    assert not onn.layers[1].bias.any()
+
+
 def test_unusable_safetensors_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "weights.safetensors"
     refused(path, "cannot be read")
@@ -142,7 +154,7 @@ def gemm(source: str, target: str, **attributes: Any) -> Any:
         (lambda: [gemm("x", "h"), gemm("h", "y")], "node 1 is Gemm"),
         (lambda: [gemm("x", "h"), helper.make_node("Relu", ["h"], ["y"])], "does not end in a Gemm"),
         (lambda: [helper.make_node("Relu", ["x"], ["y"])], "node 0 is Relu"),
-        (lambda: [gemm("x", "z")], "does not end in a Gemm that is the output"),
+        (lambda: [gemm("x", "z")], "does not end in a Gemm or MatMul that is the output"),
         (
             lambda: [gemm("x", "h"), helper.make_node("Relu", ["h"], ["r"]), gemm("x", "y")],
             "node 2 is Gemm of ['x', 'w', 'b'], not Gemm of 'r'",
