@@ -3,7 +3,7 @@
 PyTorch, safetensors and ONNX are imported only where they are used.
 """
 
-from optinc_pdk.onn.chain import carry_chain
+from optinc_pdk.onn.chain import carry_chain, regenerating_chain
 from optinc_pdk.onn.files import bundled
 from optinc_pdk.onn.gauge import Gauge, gauge, input_tolerance, lattice_score, tolerance
 from optinc_pdk.onn.network import Factor, Layer, Onn, WeightsError
@@ -23,5 +23,6 @@ __all__ = [
     "input_tolerance",
     "lattice_score",
     "prove",
+    "regenerating_chain",
     "tolerance",
 ]

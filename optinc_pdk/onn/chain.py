@@ -1,16 +1,27 @@
-"""The exact network in closed form: every floor of the program is a layer.
+"""The exact networks in closed form: every floor of the program is a layer, or a few.
 
-The floor of an integer is a staircase of ReLUs, floor(u / n) = Σ_j step_j, where step_j rises from 0 to 1
+The smallest. The floor of an integer is a staircase of ReLUs, floor(u / n) = Σ_j step_j, where step_j rises from 0 to 1
 between jn - 1 and jn: ReLU(u - (jn - 1)) - ReLU(u - jn), or, the same seen from below, 1 + ReLU(jn - 1 - u) -
 ReLU(jn - u). Each step takes the pair that stays smaller, so that little of it is active and its errors weigh
 least. Signals that wait for their turn pass a ReLU unchanged, for all of them are nonnegative. The last staircase
 only rises: its falling steps would leave a constant for the output, where there are receivers and no electronics
 that could add one.
+
+The one that regenerates. A ReLU that rises with slope 1 to its end carries every error on, and pairs of them are
+told apart by large weights. Here each step is a bit that is clipped at both ends: z = G (u - (jn - 1/2)) + 1/2 is at
+least 1 where the bit is 1 and at most 0 where it is 0, if G is at least 1, and errors below (G - 1) / 2G steps of u
+leave no trace. a = ReLU(1 - z) clips one end, ReLU(1 - a) the other, and as a reaches A = G (jn - 1/2) + 1/2, that
+is a gain of A in the gauge. Errors are of the size of a layer's gain and hit all its signals, also those that wait,
+so the gain is better spread over several layers: h_1 = ReLU(1 - k_1 a), h_i+1 = ReLU(1 - (k_i+1 / k_i) (1 - h_i)) up
+to k_s = 1 have the gain A^(1/s) each. A bit whose z is smaller at the other end takes ReLU(z) and is read upside
+down. Signals that wait go in several copies and are read as their mean.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -23,24 +34,35 @@ from optinc_pdk.onn.program import Floor, Program, averaging_program
 Floats = NDArray[np.float64]
 
 
+GAIN = 1.5
+"""Slope of a regenerated bit: errors of a sixth of a step are forgotten; more costs gain. Engineering default."""
+
+
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """What a hidden layer of the chain does.
+    """What one hidden layer of a chain, or several in a row, do.
 
     Attributes:
         floor: Its instruction.
-        before: Signals that the layer reads: affine rows over the units below, one coefficient each and a
-            constant at the end.
-        after: Signals that its units hold: affine rows over them; the floor's result among them.
+        before: Signals that it reads: affine rows over the units below, one coefficient each and a constant at
+            the end.
+        layers: Its layers.
+        after: Signals that the units of its last layer hold: affine rows over them; the floor's result among
+            them.
     """
 
     floor: Floor
     before: dict[str, Floats]
+    layers: tuple[Layer, ...]
     after: dict[str, Floats]
 
 
+Build = Callable[[dict[str, Floats], Floor, int, bool, bool], tuple[list[Layer], dict[str, Floats]]]
+"""Signals before, the floor, its signal's peak, whether the signal is kept, whether the stage is the last."""
+
+
 def carry_chain(task: Averaging) -> Onn:
-    """An exact network with margin 0.5; for 4 bits and 4 servers its structure is 2-6-7-2.
+    """The smallest exact network, with margin 0.5; for 4 bits and 4 servers its structure is 2-6-7-2.
 
     Args:
         task: Any task; a level of a cascade, too.
@@ -49,16 +71,41 @@ def carry_chain(task: Averaging) -> Onn:
         The network; its outputs are whole levels, or whole steps of the remainder, and its last layer has no
         bias.
     """
-    return compile_program(averaging_program(task), task)[0]
+    return _onn(task, smallest, {"recipe": "carry_chain"})
 
 
-def compile_program(program: Program, task: Averaging) -> tuple[Onn, tuple[Stage, ...]]:
-    """A program as a network, and what each of its hidden layers does."""
+def regenerating_chain(task: Averaging, copies: int = 2, amplifiers: int = 2) -> Onn:
+    """An exact network with margin 0.5 that tolerates far larger errors of its matrices, with more layers.
+
+    Args:
+        task: Any task; a level of a cascade, too.
+        copies: Units that carry every signal which waits.
+        amplifiers: Layers over which the gain of a staircase is spread.
+
+    Returns:
+        The network, as for `carry_chain`.
+
+    Raises:
+        ValueError: `copies` or `amplifiers` is below 1.
+    """
+    for name, value in (("copies", copies), ("amplifiers", amplifiers)):
+        if value < 1:
+            raise ValueError(f"{name} = {value} must be at least 1")
+    card = {"recipe": "regenerating_chain", "copies": copies, "amplifiers": amplifiers}
+    return _onn(task, partial(regenerating, copies=copies, amplifiers=amplifiers), card)
+
+
+def _onn(task: Averaging, build: Build, card: dict[str, object]) -> Onn:
+    stages, last = compile_program(averaging_program(task), task, build)
+    return Onn((*(layer for stage in stages for layer in stage.layers), last), task, card=card)
+
+
+def compile_program(program: Program, task: Averaging, build: Build) -> tuple[tuple[Stage, ...], Layer]:
+    """A program as the stages of a network, and its last layer."""
     size = task.groups
     scales = dict(zip(program.inputs, task.input_resolution, strict=True))
     rows = {name: scales[name] * np.eye(size, size + 1)[i] for i, name in enumerate(program.inputs)}
     floors = [step for step in program.instructions if isinstance(step, Floor) and program.peaks[step.result]]
-    layers: list[Layer] = []
     stages: list[Stage] = []
     for place, step in enumerate(program.instructions):
         needed = program.needed_after(place)
@@ -67,23 +114,12 @@ def compile_program(program: Program, task: Averaging) -> tuple[Onn, tuple[Stage
         elif not program.peaks[step.result]:
             rows[step.result] = np.zeros(size + 1)
         else:
-            waiting = [name for name in rows if name in needed and name != step.signal]
-            layer, after = _stage(
-                rows[step.signal],
-                {name: rows[name] for name in waiting},
-                step,
-                program.peaks[step.signal],
-                keep=step.signal in needed,
-                last=step is floors[-1],
-            )
-            before = {name: rows[name] for name in (step.signal, *waiting)}
-            layers.append(layer)
-            stages.append(Stage(step, before, after))
-            rows, size = after, layer.outputs
+            before = {name: row for name, row in rows.items() if name in needed or name == step.signal}
+            layers, rows = build(before, step, program.peaks[step.signal], step.signal in needed, step is floors[-1])
+            size = layers[-1].outputs
+            stages.append(Stage(step, before, tuple(layers), rows))
         rows = {name: row for name, row in rows.items() if name in needed or name == step.result}
-    outputs = [_combination(rows, terms) / divisor for terms, divisor in program.outputs]
-    layers.append(_layer(outputs))
-    return Onn(tuple(layers), task, card={"recipe": "carry_chain"}), tuple(stages)
+    return tuple(stages), _layer([_combination(rows, terms) / divisor for terms, divisor in program.outputs])
 
 
 class _Kink(NamedTuple):
@@ -111,20 +147,20 @@ def _staircase(divisor: int, peak: int, rising: bool) -> tuple[list[_Kink], int]
     return kinks, constant
 
 
-def _stage(
-    signal: Floats, waiting: dict[str, Floats], floor: Floor, peak: int, keep: bool, last: bool
-) -> tuple[Layer, dict[str, Floats]]:
-    """A layer with the staircase of one signal, and what its units then hold.
+def smallest(
+    before: dict[str, Floats], floor: Floor, peak: int, keep: bool, last: bool
+) -> tuple[list[Layer], dict[str, Floats]]:
+    """One layer with the staircase of one signal, and what its units then hold.
 
     Args:
-        signal: Row of the signal, of 0 ... peak.
-        waiting: Rows of the other signals that are still wanted; a constant zero needs no unit.
+        before: Rows of all signals that are read; a constant zero needs no unit.
         floor: The instruction.
-        peak: Largest value of the signal.
+        peak: Largest value of its signal.
         keep: Whether the signal itself is still wanted: it goes on as the difference of the two ReLUs at its
             middle kink, one of which the staircase has anyway, both smaller than the signal.
         last: Whether the layer is the last hidden one, which must need no constant from the output layer.
     """
+    signal = before[floor.signal]
     one = np.eye(1, signal.size, signal.size - 1)[0]
     kinks, constant = _staircase(floor.divisor, peak, rising=last)
     middle = min(range(len(kinks)), key=lambda i: abs(2 * kinks[i].shift - peak))
@@ -133,6 +169,7 @@ def _stage(
     elif keep:
         kinks.append(_Kink(kinks[middle].shift, not kinks[middle].falls, 0.0))
     rows = [(shift * one - signal) if falls else (signal - shift * one) for shift, falls, _ in kinks]
+    waiting = {name: row for name, row in before.items() if name != floor.signal}
     passed = {name: row for name, row in waiting.items() if row.any()}
     layer = _layer([*rows, *passed.values()])
     units = np.eye(layer.outputs + 1)
@@ -144,7 +181,40 @@ def _stage(
         pair = units[middle] - units[len(rows) - 1]
         after[floor.signal] = kinks[middle].shift * units[-1] + (-pair if kinks[middle].falls else pair)
     steps = sum((kink.sign * unit for kink, unit in zip(kinks, units, strict=False)), constant * units[-1])
-    return layer, after | {floor.result: steps}
+    return [layer], after | {floor.result: steps}
+
+
+def regenerating(
+    before: dict[str, Floats], floor: Floor, peak: int, keep: bool, last: bool, copies: int, amplifiers: int
+) -> tuple[list[Layer], dict[str, Floats]]:
+    """The layers of a staircase of clipped bits, and what the units of the last then hold; see `smallest`."""
+    edges = np.arange(floor.divisor, peak + 1, floor.divisor)
+    falling, rising = GAIN * (edges - 0.5) + 0.5, GAIN * (peak - edges + 0.5) + 0.5
+    # The last layer has nothing to turn a bit over with: that takes a constant.
+    falls = np.full(edges.size, True) if last else falling <= rising
+    tops = np.where(falls, falling, rising)
+    waiting = {name: row for name, row in before.items() if row.any() and (keep or name != floor.signal)}
+    signal = before[floor.signal]
+    one = np.eye(1, signal.size, signal.size - 1)[0]
+    bits = GAIN * (signal - (edges[:, None] - 0.5) * one) + 0.5 * one
+    bits[falls] = one - bits[falls]
+    layers: list[Layer] = []
+    gains = np.ones(edges.size)
+    for number in range(amplifiers + 1):
+        layers.append(_layer([*bits, *(row for row in waiting.values() for _ in range(copies))]))
+        units = np.eye(layers[-1].outputs + 1)
+        means = [units[start : start + copies].mean(axis=0) for start in range(edges.size, len(units) - 1, copies)]
+        waiting = dict(zip(waiting, means, strict=True))
+        if number == 0:
+            gains = tops ** (1.0 / amplifiers - 1.0)
+            bits = units[-1] - gains[:, None] * units[: edges.size]
+        else:
+            following = gains * tops ** (1.0 / amplifiers)
+            bits = units[-1] - (following / gains)[:, None] * (units[-1] - units[: edges.size])
+            gains = following
+    dark = {name: np.zeros(len(units)) for name, row in before.items() if not row.any()}
+    held = units[: edges.size]
+    return layers, dark | waiting | {floor.result: np.where(falls[:, None], held, units[-1] - held).sum(axis=0)}
 
 
 def _combination(rows: dict[str, Floats], terms: dict[str, int]) -> Floats:

@@ -1,21 +1,22 @@
 """Exactness of the closed form, stage by stage, where its lattice is too large to enumerate.
 
-A layer of the chain reads integer signals and holds integer signals. Each of its units turns out to read one
-signal alone, so that all that the layer does is seen by trying every value of every signal, one signal at a time;
-what holds for each value of each holds for all their combinations. Between two layers there are only sums. What is
-left is arithmetic on integers: that the program's peaks bound its signals, which follows from intervals, and that
-the program averages, which every docstring claims and any sample of words can refute.
+A stage of a chain, a layer or a few, reads integer signals and holds integer signals. Each of its units turns out
+to depend on one signal alone, so that all that the stage does is seen by trying every value of every signal, one at
+a time; what holds for each value of each holds for all their combinations. Between stages there are only sums. What
+is left is arithmetic on integers: that the program's peaks bound its signals, which follows from intervals, and that
+the program averages, which is long division, and which any sample of words can refute.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.onn.chain import Stage, compile_program
+from optinc_pdk.onn.chain import Build, Stage, compile_program, regenerating, smallest
 from optinc_pdk.onn.network import Layer, Onn
 from optinc_pdk.onn.program import Floor, Program, Sum, averaging_program
 
@@ -37,7 +38,7 @@ class Proof:
     """What was looked at.
 
     Attributes:
-        stages: Layers proved.
+        stages: Stages proved, of a layer or a few.
         values: Values of signals tried, over all stages.
         samples: Random words averaged end to end by the network, besides.
     """
@@ -51,19 +52,19 @@ def prove(onn: Onn, samples: int = 10_000, seed: int = 0) -> Proof:
     """Prove that a closed-form network is exact over its whole lattice.
 
     Args:
-        onn: A network of `carry_chain`, unchanged.
+        onn: A network of `carry_chain` or `regenerating_chain`, unchanged.
         samples: Lattice points that are sent through it as well, and through the program.
         seed: Seed of the sample.
 
     Raises:
-        ProofError: The network is not the chain of its task, or a stage fails.
+        ProofError: The network is not the closed form that its card names, or a stage fails.
     """
     program = averaging_program(onn.task)
-    expected, stages = compile_program(program, onn.task)
-    if not _same(onn, expected):
-        raise ProofError("the network is not the carry chain of its task: only closed forms are proved")
+    stages, last = compile_program(program, onn.task, _builder(onn))
+    if not _same(onn, (*(layer for stage in stages for layer in stage.layers), last)):
+        raise ProofError("the network is not the closed form that its card names: only those are proved")
     _check_peaks(program, onn.task)
-    values = sum(check_stage(stage, layer, program) for stage, layer in zip(stages, onn.layers[:-1], strict=True))
+    values = sum(check_stage(stage, program) for stage in stages)
     _check_sums(program, stages, onn)
     points = onn.task.sample(samples, np.random.default_rng(seed))
     levels = onn.task.targets(points)
@@ -78,55 +79,98 @@ def prove(onn: Onn, samples: int = 10_000, seed: int = 0) -> Proof:
     return Proof(len(stages), values, samples)
 
 
-def _same(onn: Onn, other: Onn) -> bool:
-    """Whether two networks are equal to the last bit."""
-    pairs = zip(onn.layers, other.layers, strict=False)
-    return onn.structure == other.structure and all(
-        np.array_equal(layer.weight, same.weight) and np.array_equal(layer.bias, same.bias) for layer, same in pairs
+def _builder(onn: Onn) -> Build:
+    """How the card says that the network was made."""
+    card = onn.card
+    if card.get("recipe") == "carry_chain":
+        return smallest
+    copies, amplifiers = card.get("copies"), card.get("amplifiers")
+    known = card.get("recipe") == "regenerating_chain"
+    if known and isinstance(copies, int) and isinstance(amplifiers, int) and min(copies, amplifiers) > 0:
+        return partial(regenerating, copies=copies, amplifiers=amplifiers)
+    raise ProofError("the network's card names no closed form: only those are proved")
+
+
+def _same(onn: Onn, layers: tuple[Layer, ...]) -> bool:
+    """Whether a network has these layers, to the last bit."""
+    return len(onn.layers) == len(layers) and all(
+        np.array_equal(layer.weight, same.weight) and np.array_equal(layer.bias, same.bias)
+        for layer, same in zip(onn.layers, layers, strict=True)
     )
 
 
-def check_stage(stage: Stage, layer: Layer, program: Program) -> int:
-    """Try every value of every signal that a layer reads.
+def check_stage(stage: Stage, program: Program) -> int:
+    """Try every value of every signal that a stage reads.
 
     Args:
-        stage: What the layer claims.
-        layer: Its weights.
+        stage: Its layers, and what it claims.
         program: The program, for the signals' peaks.
 
     Returns:
         Values tried.
 
     Raises:
-        ProofError: A unit reads several signals, or a signal is wrong for a value.
+        ProofError: A unit depends on several signals, or a signal is wrong for a value.
     """
-    names = list(stage.before)
-    table = np.array([stage.before[name] for name in names])
-    rows = np.column_stack([layer.weight, layer.bias])
-    factors, shifts, reads = np.zeros(len(rows)), np.zeros(len(rows)), np.zeros(len(rows), dtype=np.int64)
-    for unit, row in enumerate(rows):
-        # A unit is ± one signal and a constant; the rows of signals are never multiples of each other.
-        for sign in (1.0, -1.0):
-            rest = row - sign * table
-            alike = np.flatnonzero((rest[:, :-1] == 0.0).all(axis=1))
-            if alike.size == 1:
-                factors[unit], shifts[unit], reads[unit] = sign, rest[alike[0], -1], alike[0]
-        if not factors[unit]:
-            raise ProofError(f"floor {stage.floor.result}: unit {unit} reads more than one signal")
+    what = f"floor {stage.floor.result}"
+    reads, values = _first_layer(stage, program, what)
+    for layer in stage.layers[1:]:
+        sources = [_source(reads, row, f"{what}: a unit") for row in layer.weight]
+        values = [
+            np.maximum(_applied(values, row, bias, program.peaks[source] + 1), 0.0)
+            for row, bias, source in zip(layer.weight, layer.bias, sources, strict=True)
+        ]
+        reads = sources
     tried = 0
     for result, row in stage.after.items():
         source = stage.floor.signal if result == stage.floor.result else result
-        used = np.flatnonzero(row[:-1])
-        if any(names[reads[unit]] != source for unit in used):
-            raise ProofError(f"floor {stage.floor.result}: {result} depends on more than {source}")
+        if row[:-1].any() and _source(reads, row[:-1], f"{what}: {result}") != source:
+            raise ProofError(f"{what}: {result} does not depend on {source}")
         value = np.arange(program.peaks[source] + 1)
-        units = np.maximum(factors[used] * value[:, None] + shifts[used], 0.0)
+        held = _applied(values, row[:-1], row[-1], value.size)
         wanted = value // stage.floor.divisor if result == stage.floor.result else value
-        wrong = np.flatnonzero(np.abs(units @ row[used] + row[-1] - wanted) > ROUNDING)
+        wrong = np.flatnonzero(np.abs(held - wanted) > ROUNDING)
         if wrong.size:
-            raise ProofError(f"floor {stage.floor.result}: {result} is wrong where {source} is {wrong[0]}")
+            raise ProofError(f"{what}: {result} is wrong where {source} is {wrong[0]}")
         tried += value.size
     return tried
+
+
+def _first_layer(stage: Stage, program: Program, what: str) -> tuple[list[str], list[Floats]]:
+    """Per unit of a stage's first layer, the signal that it reads, and what it gives for each of its values."""
+    table = np.array(list(stage.before.values()))[:, :-1]
+    reads: list[str] = []
+    values: list[Floats] = []
+    layer = stage.layers[0]
+    for unit, (row, bias) in enumerate(zip(layer.weight, layer.bias, strict=True)):
+        overlap = table @ row
+        # The signal of which the row is a multiple, if it is one.
+        square = np.einsum("ij,ij->i", table, table)
+        factor = np.divide(overlap, square, out=np.zeros_like(overlap), where=square > 0.0)
+        alike = np.flatnonzero((factor != 0.0) & (np.abs(row - factor[:, None] * table).max(axis=1) <= ROUNDING))
+        if alike.size != 1:
+            raise ProofError(f"{what}: unit {unit} reads more than one signal")
+        name = list(stage.before)[alike[0]]
+        constant = bias - factor[alike[0]] * stage.before[name][-1]
+        reads.append(name)
+        values.append(np.maximum(factor[alike[0]] * np.arange(program.peaks[name] + 1) + constant, 0.0))
+    return reads, values
+
+
+def _source(reads: list[str], weights: Floats, what: str) -> str:
+    """The one signal that a unit depends on through the units below."""
+    names = {reads[unit] for unit in np.flatnonzero(weights)}
+    if len(names) != 1:
+        raise ProofError(f"{what} depends on {', '.join(sorted(names)) or 'nothing'}, not on one signal")
+    return names.pop()
+
+
+def _applied(values: list[Floats], weights: Floats, bias: float, size: int) -> Floats:
+    """An affine row of units that all depend on one signal, for each of its values."""
+    total: Floats = np.full(size, bias)
+    for unit in np.flatnonzero(weights):
+        total = total + weights[unit] * values[unit]
+    return total
 
 
 def _check_peaks(program: Program, task: Averaging) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.onn import carry_chain, lattice_score
+from optinc_pdk.onn import carry_chain, lattice_score, regenerating_chain, tolerance
 
 
 @st.composite
@@ -26,6 +26,31 @@ def test_chain_is_exact(task: Averaging) -> None:
     assert result.accuracy == 1.0
     assert result.margin == pytest.approx(0.5, abs=1e-8)
     assert not onn.layers[-1].bias.any()
+
+
+@settings(max_examples=60, deadline=None)
+@given(tasks(), st.integers(1, 3), st.integers(1, 3))
+def test_regenerating_chain_is_exact(task: Averaging, copies: int, amplifiers: int) -> None:
+    onn = regenerating_chain(task, copies, amplifiers)
+    result = lattice_score(onn)
+    assert result.accuracy == 1.0
+    assert result.margin == pytest.approx(0.5, abs=1e-8)
+    assert not onn.layers[-1].bias.any()
+
+
+def test_regeneration_tolerates_errors_that_the_smallest_chain_does_not() -> None:
+    task = Averaging(8, 4, 4)
+    small, robust = carry_chain(task), regenerating_chain(task, copies=1, amplifiers=1)
+    assert robust.structure == (4, 6, 6, 6, 6, 7, 7, 7, 7, 4)
+    assert tolerance(small, 1e-3) < tolerance(robust, 1e-3) - 0.02
+    assert tolerance(regenerating_chain(task, 3, 2), 1e-3) > 0.999
+
+
+def test_numbers_of_copies_and_amplifiers_are_checked() -> None:
+    with pytest.raises(ValueError, match="copies = 0"):
+        regenerating_chain(Averaging(4, 4, 2), copies=0)
+    with pytest.raises(ValueError, match="amplifiers = 0"):
+        regenerating_chain(Averaging(4, 4, 2), amplifiers=0)
 
 
 @pytest.mark.parametrize(("bits", "servers"), [(8, 4), (8, 2), (8, 3)])
