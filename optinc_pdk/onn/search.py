@@ -1,8 +1,8 @@
-"""The network with fewest MZIs that keeps a tolerance: wide ones are trained, then pruned and trained again.
+"""The network with fewest MZIs that keeps a tolerance: closed forms, trained under errors, then pruned.
 
-Two kinds of start are tried: the closed form with units added, which is exact and fragile, and random weights, which
-learn to be robust and may stay inexact. As long as a network passes, a tenth of its units is taken out and it is
-trained on; where it fails, the start is done with. Every network on the way is a point of MZIs against tolerated ε.
+The closed forms that regenerate their signals are judged as they are, then trained under the wanted error, from the
+smallest on, until one passes. From that one a twentieth of the units is taken out, those that matter least, and it is
+trained on, as long as it passes. Every network on the way is a point of MZIs against tolerated ε.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import numpy as np
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.factor import svd_mzis, unitary_diagonal_mzis
 from optinc_pdk.files import InputError, write_atomic
-from optinc_pdk.onn.chain import carry_chain
+from optinc_pdk.onn.chain import carry_chain, regenerating_chain
 from optinc_pdk.onn.gauge import lattice_score, tolerance
 from optinc_pdk.onn.network import Onn
 from optinc_pdk.onn.schedule import Progress, Schedule
-from optinc_pdk.onn.starts import pruned, random_start, widened
+from optinc_pdk.onn.starts import pruned
 from optinc_pdk.onn.train import EXACT_MARGIN, train
 
 SHARE = 0.999
@@ -33,8 +33,14 @@ SHARE = 0.999
 DRAWS = 10
 """Disturbed networks behind every tolerance."""
 
-WIDTHS = (2.0, 3.0)
-"""Widths of the starts, in those of the closed form."""
+CLOSED = tuple((copies, amplifiers) for copies in (1, 2, 3, 4, 6) for amplifiers in (1, 2, 3))
+"""Copies and amplifiers of the regenerating chains that are tried."""
+
+RATE = 1e-4
+"""Learning rate: the closed forms are deep and exact, and larger steps lose them."""
+
+PRUNED = 20
+"""One of so many units is taken out at a time."""
 
 FINEST, COARSEST, HALVINGS = 1e-6, 1e-1, 14
 """Range of ε that is searched, and halvings of its logarithm: to 0.1 % of the result."""
@@ -45,7 +51,7 @@ class Candidate:
     """A network and what it stands.
 
     Attributes:
-        name: Its kind and number, such as "chain x2 -3".
+        name: What it is, its kind first: "closed", "trained" or "pruned".
         onn: The network.
         mzis: MZIs by the convention of arXiv 2603.28290, weights only.
         margin: Margin over the lattice, in levels.
@@ -141,26 +147,34 @@ def _candidates(
     folder: Path,
     progress: Callable[[str, Progress], None] | None,
 ) -> Iterator[Candidate]:
-    closed = carry_chain(task)
-    yield judge("closed form", closed, epsilon)
+    yield judge("closed carry chain", carry_chain(task), epsilon)
+    starts = sorted(
+        (
+            (f"{copies} copies {amplifiers} amplifiers", regenerating_chain(task, copies, amplifiers))
+            for copies, amplifiers in CLOSED
+        ),
+        key=lambda start: mzis(start[1]),
+    )
+    for name, onn in starts:
+        yield judge(f"closed {name}", onn, epsilon)
 
     def report(name: str) -> Callable[[Progress], None]:
         return lambda state: progress(name, state) if progress is not None else None
 
-    schedule = Schedule(steps=steps, noise=epsilon, hard=0.1, ramp=0.3)
-    for factor in WIDTHS:
-        hidden = [round(factor * width) for width in closed.structure[1:-1]]
-        for kind in ("chain", "random"):
-            onn = widened(closed, hidden, seed) if kind == "chain" else random_start(task, hidden, seed)
-            number, candidate = 0, None
-            while candidate is None or candidate.passed:
-                name = f"{kind} x{factor:g} -{number}"
-                path = folder / f"{name.replace(' ', '_')}.npz"
-                onn = _trained(onn, schedule, seed, path, report(name))
-                candidate = judge(name, onn, epsilon)
-                yield candidate
-                units = sum(onn.structure[1:-1])
-                onn, number = pruned(onn, max(1, units // 10)), number + 1
+    schedule = Schedule(steps=steps, noise=epsilon, rate=RATE, hard=0.1, ramp=0.1)
+    for name, onn in starts:
+        kind, number = "trained", 0
+        while True:
+            full = f"{kind} {name}" + (f" less {number}" if number else "")
+            onn = _trained(onn, schedule, seed, folder / f"{full.replace(' ', '_')}.npz", report(full))
+            candidate = judge(full, onn, epsilon)
+            yield candidate
+            if not candidate.passed:
+                break
+            units = max(1, sum(onn.structure[1:-1]) // PRUNED)
+            onn, kind, number = pruned(onn, units), "pruned", number + units
+        if number:
+            return
 
 
 def _trained(start: Onn, schedule: Schedule, seed: int, path: Path, progress: Callable[[Progress], None]) -> Onn:

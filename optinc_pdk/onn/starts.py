@@ -7,14 +7,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn.gauge import gauge, hidden_maxima
 from optinc_pdk.onn.network import Layer, Onn
-
-READ = 1e-2
-"""Weights, drawn at random, with which a network reads its new units."""
 
 
 def random_start(task: Averaging, hidden: Sequence[int], seed: int) -> Onn:
@@ -67,47 +63,6 @@ def balanced(onn: Onn, sweeps: int = 20) -> Onn:
             weights[i + 1] /= scale
     layers = tuple(Layer(weight, bias) for weight, bias in zip(weights, biases, strict=True))
     return replace(onn, layers=layers)
-
-
-def widened(onn: Onn, hidden: Sequence[int], seed: int) -> Onn:
-    """A network with more hidden units that computes about the same.
-
-    The new units read the signals at random and are hardly read themselves, so that training decides what they
-    are for.
-
-    Args:
-        onn: The network; the result is balanced and has its function up to a few percent of a level.
-        hidden: Widths of the hidden layers, none below the network's.
-        seed: Seed of the generator.
-
-    Raises:
-        ValueError: A width is below the network's, or their number differs.
-    """
-    if len(hidden) != len(onn.layers) - 1 or any(
-        width < layer.outputs for width, layer in zip(hidden, onn.layers, strict=False)
-    ):
-        raise ValueError(f"hidden = {tuple(hidden)} must be at least {onn.structure[1:-1]}, layer by layer")
-    rng = np.random.default_rng(seed)
-    even = balanced(gauge_scaled(onn))
-    widths = [onn.task.groups, *hidden, onn.task.symbols]
-    layers = []
-    for layer, (columns, rows) in zip(even.layers, pairwise(widths), strict=True):
-        weight, bias = np.zeros((rows, columns)), np.zeros(rows)
-        old_rows, old_columns = layer.weight.shape
-        weight[:old_rows, :old_columns], bias[:old_rows] = layer.weight, layer.bias
-        weight[:old_rows, old_columns:] = READ * rng.standard_normal((old_rows, columns - old_columns))
-        weight[old_rows:] = rng.standard_normal((rows - old_rows, columns)) * np.sqrt(2.0 / columns)
-        bias[old_rows:] = rng.uniform(-0.5, 0.5, rows - old_rows)
-        layers.append(Layer(weight, bias))
-    new = np.s_[even.layers[0].outputs :]
-    layers[0] = Layer(_scaled_rows(layers[0].weight, new, 1.0 / onn.task.input_maxima), layers[0].bias)
-    return replace(onn, layers=tuple(layers), factor=(), card={})
-
-
-def _scaled_rows(weight: NDArray[np.float64], rows: slice, scale: NDArray[np.float64]) -> NDArray[np.float64]:
-    scaled = weight.copy()
-    scaled[rows] *= scale
-    return scaled
 
 
 def pruned(onn: Onn, units: int) -> Onn:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv
-import itertools
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,33 +12,37 @@ import pytest
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.files import InputError
-from optinc_pdk.onn import carry_chain, lattice_score, tolerance
-from optinc_pdk.onn.search import Candidate, front, judge, mzis, search, tolerated, write_candidates
-from optinc_pdk.onn.starts import pruned, widened
+from optinc_pdk.onn import Layer, carry_chain, tolerance
+from optinc_pdk.onn.search import CLOSED, Candidate, front, judge, mzis, search, tolerated, write_candidates
+from optinc_pdk.onn.starts import pruned
 
 TASK = Averaging(2, 4, 1)
 
 
-def test_a_search_finds_prunes_and_goes_on_where_it_was_ended(tmp_path: Path) -> None:
+def test_a_search_trains_from_the_smallest_on_prunes_and_goes_on_where_it_was_ended(tmp_path: Path) -> None:
     seen: list[Candidate] = []
-    candidates = search(TASK, 1e-3, 300, 0, tmp_path, seen.append)
+    candidates = search(TASK, 3e-3, 50, 0, tmp_path, seen.append)
     assert [one.name for one in seen] == [one.name for one in candidates]
-    assert candidates[0].name == "closed form"
-    chains = [one for one in candidates if one.name.startswith("chain x2")]
-    assert len(chains) > 1
-    assert all(one.passed for one in chains[:-1])
-    assert not chains[-1].passed
-    assert all(fewer.mzis < more.mzis for more, fewer in itertools.pairwise(chains))
+    assert candidates[0].name == "closed carry chain"
+    closed = [one for one in candidates if one.name.startswith("closed")]
+    assert len(closed) == 1 + len(CLOSED)
+    trained = [one for one in candidates if one.name.startswith("trained")]
+    smaller = [one for one in candidates if one.name.startswith("pruned")]
+    assert not any(one.passed for one in trained[:-1])
+    assert trained[-1].passed
+    assert all(one.passed for one in smaller[:-1])
+    assert not smaller[-1].passed
+    assert all(fewer.mzis < more.mzis for more, fewer in pairwise([trained[-1], *smaller]))
     for one in candidates:
         assert one.passed == (one.share >= 0.999 and one.margin >= 0.15)
     times = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
-    again = search(TASK, 1e-3, 300, 0, tmp_path)
+    again = search(TASK, 3e-3, 50, 0, tmp_path)
     assert [one.mzis for one in again] == [one.mzis for one in candidates]
     assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == times
     with pytest.raises(InputError, match="it is of another search"):
-        search(TASK, 1e-3, 301, 0, tmp_path)
+        search(TASK, 3e-3, 51, 0, tmp_path)
     with pytest.raises(InputError, match=r"epsilon = 0\.5 must lie between"):
-        search(TASK, 0.5, 300, 0, tmp_path)
+        search(TASK, 0.5, 50, 0, tmp_path)
 
 
 def test_tolerated_is_where_the_share_falls() -> None:
@@ -71,20 +75,24 @@ def test_mzis_follow_the_papers_convention() -> None:
     assert mzis(replace(onn, factor=("svd", "svd", ("approx", 9), "svd", "svd"))) < 361
 
 
-def test_widening_keeps_the_function_nearly_and_pruning_drops_what_is_idle() -> None:
+def test_pruning_drops_what_is_idle_first() -> None:
     task = Averaging(4, 4, 2)
     onn = carry_chain(task)
-    wide = widened(onn, (12, 14), seed=0)
-    assert wide.structure == (2, 12, 14, 2)
-    assert np.abs(wide.forward(task.lattice()) - onn.forward(task.lattice())).max() < 0.5
-    assert lattice_score(wide).accuracy > 0.9
-    with pytest.raises(ValueError, match=r"hidden = \(5, 7\) must be at least \(6, 7\)"):
-        widened(onn, (5, 7), seed=0)
-    idle = widened(onn, (7, 7), seed=0)
-    second = idle.layers[1].weight.copy()
-    second[:, 6] = 0.0
-    idle = replace(idle, layers=(idle.layers[0], replace(idle.layers[1], weight=second), idle.layers[2]))
-    small = pruned(idle, 1)
+    first, second, last = onn.layers
+    wide = Layer(np.vstack([first.weight, [0.1, 0.2]]), np.append(first.bias, 0.3))
+    reads = Layer(np.column_stack([second.weight, np.zeros(second.outputs)]), second.bias)
+    small = pruned(replace(onn, layers=(wide, reads, last)), 1)
     assert small.structure == (2, 6, 7, 2)
-    np.testing.assert_allclose(small.forward(task.lattice()), idle.forward(task.lattice()), atol=1e-9)
+    np.testing.assert_allclose(small.forward(task.lattice()), onn.forward(task.lattice()), atol=1e-9)
     assert min(pruned(onn, 100).structure[1:-1]) == 2
+
+
+def test_what_a_pruned_unit_gave_on_average_is_kept() -> None:
+    task = Averaging(4, 4, 2)
+    onn = carry_chain(task)
+    first, second, last = onn.layers
+    constant = Layer(np.vstack([first.weight, [0.0, 0.0]]), np.append(first.bias, 2.0))
+    reads = Layer(np.column_stack([second.weight, np.full(second.outputs, 0.7)]), second.bias - 1.4)
+    small = pruned(replace(onn, layers=(constant, reads, last)), 1)
+    assert small.structure == (2, 6, 7, 2)
+    np.testing.assert_allclose(small.forward(task.lattice()), onn.forward(task.lattice()), atol=1e-9)
