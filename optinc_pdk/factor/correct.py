@@ -28,6 +28,12 @@ STEPS = 60
 """Newton's factorizations: the error at N = 64 falls by less than 1 % a step by then."""
 LBFGS_STEPS_PER_NEWTON = 50
 """L-BFGS steps that cost about as much as one of Newton's."""
+CORNERED = 0.1
+"""Share of clipped MZIs above which a second fit starts elsewhere. A random unitary at 2 % clips some 1 %."""
+AWAY_RAD = 0.5
+"""rms distance of that start from local correction: 0.3 is not always enough, 1 rad may end far away."""
+PATIENCE = 10
+"""Small steps in a row that end the second fit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +51,7 @@ class Correction:
         error_local: After local correction.
         error: After least squares.
         clipped: MZIs whose splitting was out of reach of local correction.
-        steps: Steps of the least squares.
+        steps: Steps of the least squares, of both fits where there were two.
     """
 
     theta: Floats
@@ -63,12 +69,17 @@ class Correction:
 def correct(U: ArrayLike, devices: Devices, *, steps: int = STEPS, seed: int = 0) -> Correction:
     """The phases with which an imperfect mesh best realizes a unitary.
 
+    Identity, diagonal, permutation and block-diagonal targets want many MZIs wholly bar or cross. Local
+    correction clips those, and there the gradient vanishes: a saddle, as an MZI at its limit may turn either
+    way. Where more than a tenth of the MZIs are clipped a second fit starts away from it, and the better one
+    counts. What only all MZIs at cross can make, the reversal of the modes, has no other place to go.
+
     Args:
         U: (N, N) unitary.
         devices: The mesh as it was made, with N columns or more.
         steps: Matrices that Newton's method factors at most; 0 for local correction alone. Beyond 97 modes
-            50 times as many of L-BFGS.
-        seed: Draws the start of redundant columns; without those nothing is drawn.
+            50 times as many of L-BFGS. A second fit gets three times as many.
+        seed: Draws the start of redundant columns and that of a second fit; else nothing is drawn.
 
     Raises:
         ValueError: U is not a unitary of the mesh's size, steps is negative, or the devices are no
@@ -77,8 +88,9 @@ def correct(U: ArrayLike, devices: Devices, *, steps: int = STEPS, seed: int = 0
     refuse_steps(steps)
     target = as_matrix("U", U).astype(np.complex128)
     _refuse_size("U", target, devices)
-    start = ideal_phases(target, devices, np.random.default_rng(seed))
-    return fit(Problem(devices, target, homodyne=False), start, steps)
+    rng = np.random.default_rng(seed)
+    start = ideal_phases(target, devices, rng)
+    return fit(Problem(devices, target, homodyne=False), start, steps, rng)
 
 
 def correct_homodyne(
@@ -110,21 +122,22 @@ def correct_homodyne(
     _refuse_size("W", target, devices)
     rng = np.random.default_rng(seed)
     start = ideal_phases(completed(target, amplitude, rng), devices, rng)
-    return fit(Problem(devices, target, homodyne=True), start, steps)
+    return fit(Problem(devices, target, homodyne=True), start, steps, rng)
 
 
-def fit(problem: Problem, ideal: Floats, steps: int) -> Correction:
+def fit(problem: Problem, ideal: Floats, steps: int, rng: np.random.Generator) -> Correction:
     """Local correction of the phases of ideal devices, (unknowns,) in rad, then least squares."""
     before = illuminate(problem, ideal)
     theta, phi, output, clipped = correct_locally(problem.devices, *problem.split(ideal))
     local = illuminate(problem, np.concatenate([theta, phi, output]))
-    if ideal.size <= NEWTON_UNTIL:
-        x, taken = fit_newton(problem, local.x, steps)
-    else:
-        x, taken = fit_lbfgs(problem, local.x, LBFGS_STEPS_PER_NEWTON * steps)
-    x = wrap(x)
-    after = illuminate(problem, x)
-    theta, phi, output = problem.split(x)
+    x, taken = _least_squares(problem, local.x, steps, patience=1)
+    after = illuminate(problem, wrap(x))
+    if np.count_nonzero(clipped) > CORNERED * clipped.size:
+        away = local.x + AWAY_RAD * rng.standard_normal(local.x.size)
+        x, more = _least_squares(problem, away, 3 * steps, PATIENCE)
+        after = min(after, illuminate(problem, wrap(x)), key=lambda light: light.cost)
+        taken += more
+    theta, phi, output = problem.split(after.x)
     return Correction(
         theta=theta,
         phi=phi,
@@ -137,6 +150,12 @@ def fit(problem: Problem, ideal: Floats, steps: int) -> Correction:
         clipped=int(np.count_nonzero(clipped)),
         steps=taken,
     )
+
+
+def _least_squares(problem: Problem, x: Floats, steps: int, patience: int) -> tuple[Floats, int]:
+    if x.size <= NEWTON_UNTIL:
+        return fit_newton(problem, x, steps, patience)
+    return fit_lbfgs(problem, x, LBFGS_STEPS_PER_NEWTON * steps)
 
 
 def ideal_phases(target: Complexes, devices: Devices, rng: np.random.Generator) -> Floats:

@@ -93,7 +93,7 @@ def correct_layer(
     fields = np.zeros((left.modes, right.modes), dtype=np.complex128)
     fields[: singular.size] = attenuation[:, np.newaxis] * v.matrix[: singular.size]
     start = ideal_phases(unitary, left, rng)
-    u = fit(Problem(left, weights, homodyne=True, inputs=fields), start, steps)
+    u = fit(Problem(left, weights, homodyne=True, inputs=fields), start, steps, rng)
     return LayerCorrection(u, attenuation, v)
 
 

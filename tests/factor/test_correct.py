@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -207,6 +208,37 @@ def test_residual_fit_beats_local_correction_thirty_times() -> None:
         assert found.error < found.error_local < found.error_before
         gains.append(found.error_before / found.error)
     assert np.median(gains) > 100
+
+
+CORNERED = {
+    "identity": np.eye,
+    "phases": lambda modes: np.diag(np.exp(1j * np.arange(modes))),
+    "pairs": lambda modes: scipy.linalg.block_diag(*[haar(2, np.random.default_rng(i)) for i in range(modes // 2)]),
+    "halves": lambda modes: scipy.linalg.block_diag(*[haar(modes // 2, np.random.default_rng(i)) for i in range(2)]),
+    "permutation": lambda modes: np.eye(modes)[np.random.default_rng(0).permutation(modes)],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "modes", "gain"),
+    [
+        *((name, modes, 10) for name in ("identity", "phases", "pairs", "halves") for modes in (4, 8, 16)),
+        ("permutation", 8, 1.5),
+        ("permutation", 16, 2.5),
+    ],
+)
+def test_the_saddle_of_bars_and_crosses_is_left(name: str, modes: int, gain: float) -> None:
+    """Local correction leaves these targets on a saddle, where the gradient vanishes."""
+    target = CORNERED[name](modes)
+    found = correct(target, drawn_devices(rectangular(np.eye(modes)), np.random.default_rng(3), 0.02))
+    assert found.clipped > 0.5 * modes * (modes - 1) / 2
+    assert found.error < found.error_before / gain
+
+
+def test_a_second_fit_never_worsens() -> None:
+    """The reversal needs every MZI at cross: nothing is gained, and nothing lost."""
+    found = correct(np.eye(8)[::-1], drawn_devices(rectangular(np.eye(8)), np.random.default_rng(3), 0.02))
+    assert found.error <= found.error_local
 
 
 def test_real_weights_have_no_floor_and_neither_has_a_redundant_column() -> None:
