@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.factor.checks import as_matrix
-from optinc_pdk.factor.correct_fit import Problem, fit_lbfgs, illuminate
+from optinc_pdk.factor.correct_fit import Light, Problem, fit_lbfgs, illuminate
 from optinc_pdk.factor.correct_local import correct_locally
 from optinc_pdk.factor.correct_newton import fit_newton
 from optinc_pdk.factor.devices import Devices
@@ -128,8 +128,7 @@ def correct_homodyne(
 def fit(problem: Problem, ideal: Floats, steps: int, rng: np.random.Generator) -> Correction:
     """Local correction of the phases of ideal devices, (unknowns,) in rad, then least squares."""
     before = illuminate(problem, ideal)
-    theta, phi, output, clipped = correct_locally(problem.devices, *problem.split(ideal))
-    local = illuminate(problem, np.concatenate([theta, phi, output]))
+    local, clipped = _local(problem, ideal)
     x, taken = _least_squares(problem, local.x, steps, patience=1)
     after = illuminate(problem, wrap(x))
     if np.count_nonzero(clipped) > CORNERED * clipped.size:
@@ -150,6 +149,16 @@ def fit(problem: Problem, ideal: Floats, steps: int, rng: np.random.Generator) -
         clipped=int(np.count_nonzero(clipped)),
         steps=taken,
     )
+
+
+def local_error(problem: Problem, ideal: Floats) -> float:
+    """Error after local correction of the phases of ideal devices, (unknowns,) in rad."""
+    return problem.error(_local(problem, ideal)[0].matrix)
+
+
+def _local(problem: Problem, ideal: Floats) -> tuple[Light, NDArray[np.bool_]]:
+    theta, phi, output, clipped = correct_locally(problem.devices, *problem.split(ideal))
+    return illuminate(problem, np.concatenate([theta, phi, output])), clipped
 
 
 def _least_squares(problem: Problem, x: Floats, steps: int, patience: int) -> tuple[Floats, int]:

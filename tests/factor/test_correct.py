@@ -373,15 +373,18 @@ def test_layer_says_the_truth(rows: int, columns: int, seed: int) -> None:
 
 
 @settings(max_examples=10, deadline=None)
-@given(st.integers(2, 5), st.integers(1, 4), st.booleans(), st.integers(0, 2**31))
-def test_derivatives_with_fields_that_come_in(modes: int, vectors: int, homodyne: bool, seed: int) -> None:
+@given(st.integers(2, 5), st.integers(1, 4), st.booleans(), st.integers(0, 1), st.integers(0, 2**31))
+def test_derivatives_with_fields_that_come_in_and_outputs_that_are_dumped(
+    modes: int, vectors: int, homodyne: bool, dumped: int, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     made = odd_devices(modes, rng, lossy=False)
     fields = rng.normal(size=(modes, vectors)) + 1j * rng.normal(size=(modes, vectors))
-    target = np.zeros((modes, vectors)) if homodyne else rng.normal(size=(modes, vectors)) + 0j
+    read = modes - dumped
+    target = np.zeros((read, vectors)) if homodyne else rng.normal(size=(read, vectors)) + 0j
     problem = Problem(made, target, homodyne, fields)
     x = rng.uniform(0, 2 * np.pi, 2 * made.row.size + modes)
-    seen = dense(made, *problem.split(x)) @ fields
+    seen = (dense(made, *problem.split(x)) @ fields)[:read]
     missed = (seen.real if homodyne else seen) - target
     np.testing.assert_allclose(illuminate(problem, x).cost, np.linalg.norm(missed) ** 2)
     step = 1e-5
@@ -404,6 +407,39 @@ def test_layer_beats_its_meshes_a_hundred_times() -> None:
     assert found.error < found.u.error_before / 100
 
 
+@pytest.mark.parametrize("shape", [(1, 7), (2, 20), (3, 12), (12, 3)])
+def test_dumped_modes_are_no_burden(shape: tuple[int, int]) -> None:
+    """Only min(m, n) rows of V and columns of U count; fitted as a whole, V's mesh left 1e-4 and more."""
+    rng = np.random.default_rng(0)
+    weights = rng.normal(size=shape)
+    left, right = (drawn_devices(rectangular(np.eye(modes)), rng, 0.02) for modes in shape)
+    found = correct_layer(weights, left, right)
+    assert found.error < 1e-9
+    np.testing.assert_allclose(found.matrix(), weights, atol=1e-8)
+
+
+def test_a_zero_row_of_a_layer_is_not_read() -> None:
+    rng = np.random.default_rng(0)
+    weights = rng.normal(size=(4, 5))
+    weights[2] = 0.0
+    left, right = (drawn_devices(rectangular(np.eye(modes)), rng, 0.02) for modes in (4, 5))
+    found = correct_layer(weights, left, right)
+    np.testing.assert_array_equal(found.matrix()[2], 0.0)
+    missed = np.linalg.norm(found.matrix() - weights) / np.linalg.norm(weights)
+    np.testing.assert_allclose(found.error, missed, atol=1e-12)
+    assert found.error < 1e-9
+
+
+@pytest.mark.parametrize("size", [1e-290, 1e-162, 1e160, 1e290])
+def test_layers_of_any_size(size: float) -> None:
+    rng = np.random.default_rng(0)
+    weights, mesh = rng.normal(size=(3, 3)), rectangular(np.eye(3))
+    made = drawn_devices(mesh, rng, 0.02)
+    found = correct_layer(size * weights, made, made)
+    assert found.error < 1e-12
+    np.testing.assert_allclose(found.matrix() / size, weights, atol=1e-11)
+
+
 def test_bad_layers_are_refused() -> None:
     made = devices(MESH)
     with pytest.raises(ValueError, match=r"W has shape \(3, 2\); these devices make \(3, 3\)"):
@@ -412,6 +448,8 @@ def test_bad_layers_are_refused() -> None:
         correct_layer(1j * np.eye(3), made, made)
     with pytest.raises(ValueError, match="is all zero"):
         correct_layer(np.zeros((3, 3)), made, made)
+    with pytest.raises(ValueError, match=r"W has 1e-310 as its largest entry; rescale it to between 1e-300"):
+        correct_layer(np.full((3, 3), 1e-310), made, made)
     with pytest.raises(ValueError, match="amplitude is 2"):
         correct_layer(np.eye(3), made, made, amplitude=2)
     with pytest.raises(ValueError, match=r"steps is 1\.5"):
