@@ -6,7 +6,7 @@ error of a random W + e |W|_2 G / sqrt(n), G standard normal.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -52,6 +52,10 @@ class Correction:
         error: After least squares.
         clipped: MZIs whose splitting was out of reach of local correction.
         steps: Steps of the least squares, of both fits where there were two.
+        scale: Common real factor by which the matrix best is the target, below 1 where light is lost; 1 where
+            rows have their own.
+        shape_error: As ``error``, with the matrix divided by ``scale`` first: what electronics that carry the
+            scale see. It never exceeds that of local correction; ``error`` holds the lost light too.
     """
 
     theta: Floats
@@ -64,6 +68,8 @@ class Correction:
     error: float
     clipped: int
     steps: int
+    scale: float
+    shape_error: float
 
 
 def correct(U: ArrayLike, devices: Devices, *, steps: int = STEPS, seed: int = 0) -> Correction:
@@ -73,6 +79,9 @@ def correct(U: ArrayLike, devices: Devices, *, steps: int = STEPS, seed: int = 0
     correction clips those, and there the gradient vanishes: a saddle, as an MZI at its limit may turn either
     way. Where more than a tenth of the MZIs are clipped a second fit starts away from it, and the better one
     counts. What only all MZIs at cross can make, the reversal of the modes, has no other place to go.
+
+    With loss the fit aims at the target times the field transmission that local correction finds: a common
+    real scale is carried by electronics, and no phases bring lost light back.
 
     Args:
         U: (N, N) unitary.
@@ -129,13 +138,16 @@ def fit(problem: Problem, ideal: Floats, steps: int, rng: np.random.Generator) -
     """Local correction of the phases of ideal devices, (unknowns,) in rad, then least squares."""
     before = illuminate(problem, ideal)
     local, clipped = _local(problem, ideal)
-    x, taken = _least_squares(problem, local.x, steps, patience=1)
-    after = illuminate(problem, wrap(x))
+    aim = _within_reach(problem, local)
+    x, taken = _least_squares(aim, local.x, steps, patience=1)
+    found = [local, illuminate(problem, wrap(x))]
     if np.count_nonzero(clipped) > CORNERED * clipped.size:
         away = local.x + AWAY_RAD * rng.standard_normal(local.x.size)
-        x, more = _least_squares(problem, away, 3 * steps, PATIENCE)
-        after = min(after, illuminate(problem, wrap(x)), key=lambda light: light.cost)
+        x, more = _least_squares(aim, away, 3 * steps, PATIENCE)
+        found.append(illuminate(problem, wrap(x)))
         taken += more
+    # Rows of homodyne count alike when they are scaled back, not as the fit sees them.
+    after = min(found, key=lambda light: problem.shape_error(light.matrix))
     theta, phi, output = problem.split(after.x)
     return Correction(
         theta=theta,
@@ -148,7 +160,17 @@ def fit(problem: Problem, ideal: Floats, steps: int, rng: np.random.Generator) -
         error=problem.error(after.matrix),
         clipped=int(np.count_nonzero(clipped)),
         steps=taken,
+        scale=problem.common_scale(after.matrix),
+        shape_error=problem.shape_error(after.matrix),
     )
+
+
+def _within_reach(problem: Problem, local: Light) -> Problem:
+    """The problem with the target as weak as the light that comes through; homodyne has its row scales."""
+    if problem.homodyne:
+        return problem
+    through = np.linalg.norm(problem.seen(local.matrix)) / np.linalg.norm(problem.target)
+    return replace(problem, target=float(through) * problem.target)
 
 
 def local_error(problem: Problem, ideal: Floats) -> float:

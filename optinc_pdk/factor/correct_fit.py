@@ -78,6 +78,17 @@ class Problem:
         missed = back * (seen.real if self.homodyne else seen) - self.target
         return float(np.linalg.norm(missed) / np.linalg.norm(self.target))
 
+    def common_scale(self, matrix: Complexes) -> float:
+        """The real factor by which the matrix best is the target; 1 with homodyne, whose rows have their own."""
+        if self.homodyne:
+            return 1.0
+        return float(np.vdot(self.target, self.seen(matrix)).real / np.linalg.norm(self.target) ** 2)
+
+    def shape_error(self, matrix: Complexes) -> float:
+        """As :meth:`error`, with the matrix divided by its common scale; infinite where that is not positive."""
+        scale = self.common_scale(matrix)
+        return self.error(matrix / scale) if scale > 0.0 else float("inf")
+
 
 @dataclass(frozen=True, eq=False)
 class Light:

@@ -194,8 +194,37 @@ def test_least_squares_never_worsens_and_says_the_truth(modes: int, homodyne: bo
     np.testing.assert_allclose(found.matrix, matrix, atol=1e-12)
     realized = matrix.real / found.row_scale[:, np.newaxis] if homodyne else matrix
     np.testing.assert_allclose(found.error, np.linalg.norm(realized - target) / np.sqrt(modes), atol=1e-12)
-    if not homodyne:
-        assert found.error <= found.error_local * (1 + 1e-12)
+    shape = np.linalg.norm(realized / found.scale - target) / np.sqrt(modes)
+    np.testing.assert_allclose(found.shape_error, shape, atol=1e-12)
+    if homodyne:
+        assert found.error == found.shape_error <= found.error_local * (1 + 1e-12)
+    else:
+        local = correct(target, made, steps=0)
+        assert found.shape_error <= local.shape_error * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("made", [{"first_ratio": 0.0}, {"inner_loss_db": 20.0, "idle_loss_db": 3.0}])
+def test_homodyne_never_worsens_where_rows_go_dark(made: dict[str, float]) -> None:
+    """The fit sees rows as strong as they come; the error scales them back."""
+    for seed in range(6):
+        target = haar(9, np.random.default_rng(seed), real=True)
+        found = correct_homodyne(target, devices(rectangular(target), **made))
+        assert found.error <= found.error_local
+
+
+@pytest.mark.parametrize(("modes", "rms"), [(9, 0.02), (16, 0.1)])
+def test_common_loss_is_a_scale(modes: int, rms: float) -> None:
+    """1 dB a column on every path: the same shape as without, and the lost light in the error."""
+    rng = np.random.default_rng(0)
+    target = haar(modes, rng)
+    clear = drawn_devices(rectangular(target), rng, rms)
+    field = 10 ** (-1 / 20)
+    lossy = replace(clear, inner=np.full_like(clear.inner, field), idle=field)
+    bright, dim = correct(target, clear), correct(target, lossy)
+    np.testing.assert_allclose(bright.scale, 1.0, atol=1e-2)
+    np.testing.assert_allclose(dim.scale, bright.scale * field**modes, rtol=1e-6)
+    np.testing.assert_allclose(dim.shape_error, bright.shape_error, rtol=0.02, atol=1e-12)
+    np.testing.assert_allclose(dim.error, 1 - field**modes, atol=0.05)
 
 
 def test_residual_fit_beats_local_correction_thirty_times() -> None:
