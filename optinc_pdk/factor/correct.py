@@ -6,6 +6,7 @@ error of a random W + e |W|_2 G / sqrt(n), G standard normal.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from optinc_pdk.factor.correct_newton import fit_newton
 from optinc_pdk.factor.devices import Devices
 from optinc_pdk.factor.mesh import TWO_PI, Mesh, mzi_transfer, wrap
 from optinc_pdk.factor.rectangular import rectangular
+from optinc_pdk.factor.triangular import triangular
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
@@ -85,14 +87,14 @@ def correct(U: ArrayLike, devices: Devices, *, steps: int = STEPS, seed: int = 0
 
     Args:
         U: (N, N) unitary.
-        devices: The mesh as it was made, with N columns or more.
+        devices: The mesh as it was made, rectangular or triangular, perhaps with redundant columns.
         steps: Matrices that Newton's method factors at most; 0 for local correction alone. Beyond 97 modes
             50 times as many of L-BFGS. A second fit gets three times as many.
         seed: Draws the start of redundant columns and that of a second fit; else nothing is drawn.
 
     Raises:
         ValueError: U is not a unitary of the mesh's size, steps is negative, or the devices are no
-            rectangular mesh.
+            rectangular or triangular mesh.
     """
     refuse_steps(steps)
     target = as_matrix("U", U).astype(np.complex128)
@@ -114,14 +116,14 @@ def correct_homodyne(
 
     Args:
         W: (N, N) real orthogonal.
-        devices: The mesh as it was made, with N columns or more.
+        devices: The mesh as it was made, rectangular or triangular, perhaps with redundant columns.
         amplitude: a at the start, above 0 and at most 1; the fit may change it row by row (``row_scale``).
         steps: As for :func:`correct`.
         seed: Draws Q and the start of redundant columns.
 
     Raises:
         ValueError: W is not a real orthogonal matrix of the mesh's size, amplitude or steps are out of range,
-            or the devices are no rectangular mesh.
+            or the devices are no rectangular or triangular mesh.
     """
     refuse_steps(steps)
     refuse_amplitude(amplitude)
@@ -192,26 +194,28 @@ def _least_squares(problem: Problem, x: Floats, steps: int, patience: int) -> tu
 def ideal_phases(target: Complexes, devices: Devices, rng: np.random.Generator) -> Floats:
     """(unknowns,) phases with which ideal devices make the target.
 
-    Redundant columns are drawn, theta around pi/2 where couplers matter least, and the mesh before them makes
-    what is then left.
+    Redundant columns are drawn, theta around pi/2 where couplers matter least, and the rectangle or triangle
+    before them makes what is then left.
     """
-    redundant = devices.column >= devices.modes
+    program = _arrangement(devices)
+    width = int(program(np.eye(devices.modes)).column.max(initial=-1)) + 1
+    redundant = devices.column >= width
     extra = np.count_nonzero(redundant)
     theta, phi = np.zeros(devices.row.size), np.zeros(devices.row.size)
     theta[redundant] = rng.uniform(0.25 * np.pi, 0.75 * np.pi, extra)
     phi[redundant] = rng.uniform(0.0, TWO_PI, extra)
     left = target.conj().T
-    for number in range(devices.columns - 1, devices.modes - 1, -1):
+    for number in range(devices.columns - 1, width - 1, -1):
         mzis = np.flatnonzero(devices.column == number)
         blocks = mzi_transfer(theta[mzis], phi[mzis])
         upper = devices.row[mzis]
         pairs = np.stack([left[:, upper], left[:, upper + 1]], axis=-1)
         left[:, upper], left[:, upper + 1] = np.moveaxis(np.einsum("nmo,moi->nmi", pairs, blocks), -1, 0)
-    mesh = rectangular(left.conj().T)
+    mesh = program(left.conj().T)
     place = _places(mesh, devices)
     theta[place], phi[place] = mesh.theta, mesh.phi
     output = mesh.output_phase
-    for number in range(devices.modes, devices.columns):
+    for number in range(width, devices.columns):
         # Phases in front of a column move into its phi; both its outputs then carry the lower one's.
         mzis = np.flatnonzero(devices.column == number)
         upper = devices.row[mzis]
@@ -221,20 +225,26 @@ def ideal_phases(target: Complexes, devices: Devices, rng: np.random.Generator) 
     return np.concatenate([wrap(theta), wrap(phi), wrap(output)])
 
 
+def _arrangement(devices: Devices) -> Callable[[ArrayLike], Mesh]:
+    """The decomposition whose MZIs are the first columns of the devices."""
+    made = set(zip(devices.row.tolist(), devices.column.tolist(), strict=True))
+    for program in (rectangular, triangular):
+        mesh = program(np.eye(devices.modes))
+        wanted = set(zip(mesh.row.tolist(), mesh.column.tolist(), strict=True))
+        width = int(mesh.column.max(initial=-1)) + 1
+        if wanted == {place for place in made if place[1] < width}:
+            return program
+    raise ValueError(
+        f"devices, {devices.row.size} MZIs on {devices.modes} modes, start with neither a rectangular nor a "
+        "triangular mesh; make them from a mesh of rectangular or triangular"
+    )
+
+
 def _places(mesh: Mesh, devices: Devices) -> NDArray[np.int64]:
     """(MZIs of the mesh,) where the devices of each MZI are."""
-    key = devices.column * devices.modes + devices.row
-    order = np.argsort(key)
-    wanted = mesh.column * mesh.modes + mesh.row
-    found = np.minimum(np.searchsorted(key[order], wanted), max(key.size - 1, 0))
-    if wanted.size and (key.size == 0 or np.any(key[order][found] != wanted)):
-        raise ValueError(
-            f"devices lack MZIs of a rectangular mesh of {devices.modes} modes; make them from a mesh of rectangular"
-        )
-    place: NDArray[np.int64] = order[found] if wanted.size else np.zeros(0, dtype=np.int64)
-    if np.count_nonzero(devices.column < devices.modes) != wanted.size:
-        raise ValueError(f"devices have {key.size} MZIs, in its first columns the mesh has {wanted.size}")
-    return place
+    at = {place: index for index, place in enumerate(zip(devices.row.tolist(), devices.column.tolist(), strict=True))}
+    wanted = zip(mesh.row.tolist(), mesh.column.tolist(), strict=True)
+    return np.array([at[place] for place in wanted], dtype=np.int64)
 
 
 def completed(W: Floats, amplitude: float, rng: np.random.Generator) -> Complexes:

@@ -82,7 +82,7 @@ def correct_layer(
 
     Raises:
         ValueError: W is not a real matrix of the meshes' sizes, all zero, or has a largest entry beyond 1e300
-            or below 1e-300; amplitude or steps are out of range, or the devices are no rectangular mesh.
+            or below 1e-300; amplitude or steps are out of range, or the devices are no rectangular or triangular mesh.
     """
     refuse_steps(steps)
     refuse_amplitude(amplitude)
