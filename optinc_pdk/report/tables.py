@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
-from optinc_pdk.assemble import rectangular_slots
+from optinc_pdk.assemble import check_weights, rectangular_slots
 from optinc_pdk.factor import structured, svd, unitary_diagonal
 from optinc_pdk.factor.counts import svd_mzis
 from optinc_pdk.onn import Onn
@@ -76,7 +76,11 @@ def factor_rows(onn: Onn, splitter_db: float = 0.0) -> list[dict[str, Any]]:
         included), and how many of the paper's the matrix's structure makes needless; phase shifters;
         splitters and combiners that join blocks, and their loss in dB; largest error of an entry over the
         2-norm, and the worst block's relative error.
+
+    Raises:
+        InputError: A matrix of zeros, or of entries that light cannot carry.
     """
+    check_weights(onn)
     return [
         _factor_row(index, layer.weight, method, splitter_db)
         for index, (layer, method) in enumerate(zip(onn.layers, onn.factor, strict=True))
