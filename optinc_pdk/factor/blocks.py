@@ -64,8 +64,22 @@ class BlockFactor:
 
     @property
     def saved(self) -> int:
-        """MZIs of these that the matrix's structure makes needless."""
+        """MZIs of these that are needless, those of modes beyond W's edges included."""
         return self.mzis - int(self.needed.sum())
+
+    @property
+    def saved_by_structure(self) -> int:
+        """MZIs fewer than dense blocks of the same shape need: what zeros, permutations and orthogonality save.
+
+        A dense block of (m, n) entries needs a mesh of max(m, n) modes and m attenuators, one of all blocks one
+        attenuator less.
+        """
+        rows, columns = (
+            np.minimum(self.block, length - self.block * place)
+            for length, place in zip(self.shape, (self.block_row, self.block_column), strict=True)
+        )
+        modes = np.maximum(rows, columns)
+        return int(np.sum(modes * (modes - 1) // 2 + rows)) - 1 - int(self.needed.sum())
 
     def trees(self, excess_db: float = 0.0) -> TreeCount:
         """The splitter and combiner trees that join the blocks; zero blocks are left out.
