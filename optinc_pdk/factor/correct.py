@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optinc_pdk.factor.checks import as_matrix
+from optinc_pdk.factor.checks import as_matrix, is_real
 from optinc_pdk.factor.correct_fit import Light, Problem, fit_lbfgs, illuminate
 from optinc_pdk.factor.correct_local import correct_locally
 from optinc_pdk.factor.correct_newton import fit_newton
 from optinc_pdk.factor.devices import Devices
 from optinc_pdk.factor.mesh import TWO_PI, Mesh, mzi_transfer, wrap
+from optinc_pdk.factor.nulling import UNITARITY_LIMIT
 from optinc_pdk.factor.rectangular import rectangular
 from optinc_pdk.factor.triangular import triangular
 
@@ -131,6 +132,13 @@ def correct_homodyne(
     if target.dtype.kind == "c":
         raise ValueError("W is complex; homodyne detection reads real weights, use correct for a unitary")
     _refuse_size("W", target, devices)
+    with np.errstate(over="ignore", invalid="ignore"):
+        deviation = float(np.max(np.abs(target.T @ target - np.eye(devices.modes))))
+    if not deviation <= UNITARITY_LIMIT:
+        raise ValueError(
+            f"W is not orthogonal: max|W^T W - I| is {deviation:.3g}, at most {UNITARITY_LIMIT:g} is allowed; use "
+            "correct_layer for a general matrix"
+        )
     rng = np.random.default_rng(seed)
     start = ideal_phases(completed(target, amplitude, rng), devices, rng)
     return fit(Problem(devices, target, homodyne=True), start, steps, rng)
@@ -266,8 +274,8 @@ def refuse_steps(steps: int) -> None:
 
 def refuse_amplitude(amplitude: float) -> None:
     """Raises ValueError unless amplitude is above 0 and at most 1."""
-    if not 0.0 < amplitude <= 1.0:
-        raise ValueError(f"amplitude is {amplitude}; give a share of the field above 0 and at most 1")
+    if not is_real(amplitude) or not 0.0 < amplitude <= 1.0:
+        raise ValueError(f"amplitude is {amplitude!r}; give a share of the field above 0 and at most 1")
 
 
 def _refuse_size(name: str, target: NDArray[np.generic], devices: Devices) -> None:

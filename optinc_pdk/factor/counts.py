@@ -175,5 +175,5 @@ def structure_mzis(widths: Sequence[int], approximated: Collection[int] = ()) ->
 
 def _refuse_sizes_below_one(**sizes: int) -> None:
     for name, size in sizes.items():
-        if size < 1:
-            raise ValueError(f"{name} is {size}; give at least 1")
+        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
+            raise ValueError(f"{name} is {size!r}; give a whole number of at least 1")

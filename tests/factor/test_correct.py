@@ -379,8 +379,10 @@ def test_bad_targets_and_numbers_are_refused() -> None:
         correct(np.eye(2), made)
     with pytest.raises(ValueError, match="not unitary"):
         correct(2 * np.eye(3), made)
-    with pytest.raises(ValueError, match="not unitary"):
+    with pytest.raises(ValueError, match=re.escape("W is not orthogonal: max|W^T W - I| is 3")):
         correct_homodyne(2 * np.eye(3), made)
+    with pytest.raises(ValueError, match="amplitude is None"):
+        correct_homodyne(np.eye(3), made, amplitude=None)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"U\[0, 0\] is nan"):
         correct(np.full((3, 3), np.nan), made)
     with pytest.raises(ValueError, match="W is complex"):
