@@ -180,7 +180,8 @@ def _within_reach(problem: Problem, local: Light) -> Problem:
     if problem.homodyne:
         return problem
     through = np.linalg.norm(problem.seen(local.matrix)) / np.linalg.norm(problem.target)
-    return replace(problem, target=float(through) * problem.target)
+    # Rounded, so that a mesh without loss aims at the target itself.
+    return replace(problem, target=round(float(through), 12) * problem.target)
 
 
 def local_error(problem: Problem, ideal: Floats) -> float:
