@@ -147,7 +147,7 @@ class Mesh:
         numbers = as_numbers("fields", fields)
         self._refuse_fields(numbers)
         refuse_infinite("fields", numbers)
-        given = numbers.astype(np.complex128)
+        given = numbers.astype(np.complex128, copy=False)
         own = given.ndim == 3
         sets = np.array(given if own else given.reshape(1, self.modes, -1), order="C")
         order = np.argsort(self.column, kind="stable")
