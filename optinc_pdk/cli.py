@@ -92,7 +92,11 @@ def factor(
     from optinc_pdk.report.tables import factor_rows, factor_table
 
     splitter_db = load_process(process).device("mmi1x2").parameter("loss_db")
-    rows = factor_rows(Onn.load(weights, bits, servers, groups), splitter_db)
+    onn = Onn.load(weights, bits, servers, groups)
+    try:
+        rows = factor_rows(onn, splitter_db)
+    except InputError as fault:
+        raise InputError(f"{weights}: {fault}") from fault
     if as_json:
         print(json.dumps({"schema": 1, "layers": rows}, indent=2))
     else:

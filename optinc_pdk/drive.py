@@ -53,10 +53,11 @@ class Heater:
     def __post_init__(self) -> None:
         """Refuses what no heater or DAC can be."""
         for name, value in (("power_pi_w", self.power_pi_w), ("full_scale_v", self.full_scale_v)):
-            if not 0.0 < value < np.inf:
-                raise ValueError(f"{name} is {value}; give a positive, finite number")
-        if not 1 <= self.dac_bits <= MAX_DAC_BITS:
-            raise ValueError(f"dac_bits is {self.dac_bits}; give 1 to {MAX_DAC_BITS}")
+            if not isinstance(value, int | float | np.integer | np.floating) or not 0.0 < value < np.inf:
+                raise ValueError(f"{name} is {value!r}; give a positive, finite number")
+        bits = self.dac_bits
+        if isinstance(bits, bool) or not isinstance(bits, int | np.integer) or not 1 <= bits <= MAX_DAC_BITS:
+            raise ValueError(f"dac_bits is {bits!r}; give a whole number, 1 to {MAX_DAC_BITS}")
         if self.resistance_ohm.ndim != 1 or self.wire_ohm.shape != self.resistance_ohm.shape:
             raise ValueError(
                 f"resistance_ohm has shape {self.resistance_ohm.shape} and wire_ohm {self.wire_ohm.shape}; "
@@ -108,7 +109,7 @@ def crosstalk(position_um: ArrayLike, share: float, distance_um: float) -> NDArr
     Raises:
         ValueError: Positions of a wrong shape, not finite or equal, or numbers out of range.
     """
-    position = np.array(position_um, dtype=np.float64)
+    position = _as_real("position_um", position_um)
     if position.ndim != 2 or position.shape[1] != 2:
         raise ValueError(f"position_um has shape {position.shape}; give (channels, 2)")
     if not np.all(np.isfinite(position)):
@@ -140,10 +141,10 @@ def program(heater: Heater, phase_rad: ArrayLike, crosstalk: ArrayLike | None = 
         codes really make is :func:`readback`.
 
     Raises:
-        ValueError: A wrong shape, a phase outside [0, 2 pi), a voltage above full scale, or a crosstalk
-            matrix that is out of range or has no non-negative powers for these phases.
+        ValueError: A wrong shape, no real numbers, a phase outside [0, 2 pi), a voltage above full scale, or a
+            crosstalk matrix that is out of range or has no non-negative powers for these phases.
     """
-    phase = np.array(phase_rad, dtype=np.float64)
+    phase = _as_real("phase_rad", phase_rad)
     _refuse_wrong_shape(heater, "phase_rad", phase)
     _refuse_channels("phase_rad", phase, (phase >= 0) & (phase < 2 * np.pi), "in [0, 2 pi); wrap it")
     own = phase if crosstalk is None else _own_phase(_as_crosstalk(heater, crosstalk), phase)
@@ -231,6 +232,17 @@ def _as_crosstalk(heater: Heater, crosstalk: ArrayLike) -> NDArray[np.float64]:
     if not np.all(np.abs(np.diagonal(matrix) - 1.0) <= _ROUNDING):
         raise ValueError("crosstalk has a diagonal other than 1; shares are of each heater's own phase")
     return matrix.astype(np.float64)
+
+
+def _as_real(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """A copy of the argument in double precision; strings, truth values and complex numbers are refused."""
+    try:
+        given = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} has rows of different lengths; make them equal") from None
+    if given.dtype.kind not in "iuf":
+        raise ValueError(f"{name} has dtype {given.dtype}; give real numbers")
+    return given.astype(np.float64)
 
 
 def _refuse_wrong_shape(heater: Heater, name: str, values: NDArray[np.generic]) -> None:

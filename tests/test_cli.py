@@ -216,6 +216,16 @@ def test_train_takes_starts_and_refuses_contradictions(tmp_path: Path) -> None:
         assert run(*common, *wrong).returncode == 2, wrong
 
 
+@pytest.mark.parametrize("size", [0.0, 1e-320, 1.7e308])
+def test_factor_refuses_what_light_cannot_carry(tmp_path: Path, size: float) -> None:
+    path = tmp_path / "w.npz"
+    np.savez(path, **arrays(layers__1__weight=np.full((2, 6), size)))  # type: ignore[arg-type]
+    done = run("factor", path)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"optinc: {path}: layers.1.weight has {size:g} as its largest entry; light needs")
+    assert "Traceback" not in done.stderr and not done.stdout
+
+
 def test_synth_writes_an_exact_network(tmp_path: Path) -> None:
     out = tmp_path / "w.npz"
     assert run("synth", "--bits", 4, "--servers", 4, "-o", out).returncode == 0

@@ -37,6 +37,23 @@ def heaters_and_phases(draw: st.DrawFn) -> tuple[Heater, np.ndarray]:
     return Heater(power_pi, resistance, wire, draw(st.integers(1, 24)), full_scale), array(0.0, 2 * np.pi)
 
 
+@pytest.mark.parametrize("bits", [12.5, True, "8", None])
+def test_bits_are_whole_numbers(bits: object) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"dac_bits is {bits!r}; give a whole number, 1 to 32")):
+        heater(dac_bits=bits)
+
+
+def test_a_power_is_a_number() -> None:
+    with pytest.raises(ValueError, match="power_pi_w is 'a'; give a positive"):
+        heater(power_pi_w="a")
+
+
+@pytest.mark.parametrize("phases", [["1", "2", "3"], [True, False, True], [1, 2, 1j], [1, 2, None], [[1], [2, 3]]])
+def test_phases_are_real_numbers(phases: list[object]) -> None:
+    with pytest.raises(ValueError, match="phase_rad has"):
+        program(heater(), phases)  # type: ignore[arg-type]
+
+
 @given(heaters_and_phases())
 def test_round_trip_is_within_half_a_step(case: tuple[Heater, np.ndarray]) -> None:
     heaters, phases = case

@@ -80,13 +80,7 @@ def check_buildable(onn: Onn) -> None:
             f"the lattice of {task.servers} servers and {task.groups} inputs has {task.lattice_size} points; a build "
             f"checks every one, up to {MAX_LATTICE}; use fewer servers or bits"
         )
-    for index, layer in enumerate(onn.layers):
-        largest = float(abs(layer.weight).max())
-        if not SMALLEST < largest < 1 / SMALLEST:
-            raise InputError(
-                f"layers.{index}.weight has {largest:g} as its largest entry; light needs one between {SMALLEST:g} and "
-                f"{1 / SMALLEST:g}: train again, or scale the layers"
-            )
+    check_weights(onn)
     if len(onn.layers) < 2:
         raise InputError("the network has one layer; a chip has at least two, joined by activations")
     last = len(onn.layers) - 1
@@ -101,6 +95,21 @@ def check_buildable(onn: Onn) -> None:
                 f"layer {index} is {layer.weight.shape[0]}×{layer.weight.shape[1]} in blocks of {method[1]}: the "
                 f"splitter trees that join several blocks have no circuit yet; use 'svd' or a block of "
                 f"{max(layer.weight.shape)}"
+            )
+
+
+def check_weights(onn: Onn) -> None:
+    """Refuse matrices whose size light cannot carry.
+
+    Raises:
+        InputError: Says which layer, its largest entry and the limits.
+    """
+    for index, layer in enumerate(onn.layers):
+        largest = float(abs(layer.weight).max())
+        if not SMALLEST < largest < 1 / SMALLEST:
+            raise InputError(
+                f"layers.{index}.weight has {largest:g} as its largest entry; light needs one between {SMALLEST:g} and "
+                f"{1 / SMALLEST:g}: train again, or scale the layers"
             )
 
 

@@ -13,6 +13,8 @@ from optinc_pdk.factor.mesh import Mesh
 from optinc_pdk.factor.rectangular import rectangular
 from optinc_pdk.factor.structure import structure
 
+Ints = NDArray[np.int64]
+
 
 @dataclass(frozen=True, eq=False)
 class BlockFactor:
@@ -32,9 +34,9 @@ class BlockFactor:
         scale: The largest diagonal entry; the chip is passive, so a later gain carries it.
         block_error: (blocks,) Frobenius norm of the block's error over that of the block; 0 for a zero block.
         error: Frobenius norm of the whole error over that of W.
-        needed: (blocks,) MZIs that each block needs: zero blocks none, the others a mesh per part
-            (:mod:`optinc_pdk.factor.structure`) and an attenuator per output with 0 < attenuation < 1. The
-            meshes here and the assembled chip are whole.
+        needed: (blocks,) MZIs that each block needs: zero blocks none, the others a mesh per connected part of
+            their unitary (:mod:`optinc_pdk.factor.structure`) and an attenuator per output with
+            0 < attenuation < 1. The meshes here and the assembled chip are whole.
 
     Raises:
         ValueError: An attenuation outside [0, 1].
@@ -62,8 +64,22 @@ class BlockFactor:
 
     @property
     def saved(self) -> int:
-        """MZIs of these that the matrix's structure makes needless."""
+        """MZIs of these that are needless, those of modes beyond W's edges included."""
         return self.mzis - int(self.needed.sum())
+
+    @property
+    def saved_by_structure(self) -> int:
+        """MZIs fewer than dense blocks of the same shape need: what zeros, permutations and orthogonality save.
+
+        A dense block of (m, n) entries needs a mesh of max(m, n) modes and m attenuators, one of all blocks one
+        attenuator less.
+        """
+        rows, columns = (
+            np.minimum(self.block, length - self.block * place)
+            for length, place in zip(self.shape, (self.block_row, self.block_column), strict=True)
+        )
+        modes = np.maximum(rows, columns)
+        return int(np.sum(modes * (modes - 1) // 2 + rows)) - 1 - int(self.needed.sum())
 
     def trees(self, excess_db: float = 0.0) -> TreeCount:
         """The splitter and combiner trees that join the blocks; zero blocks are left out.
@@ -95,7 +111,8 @@ def unitary_diagonal(W: ArrayLike, block: int | None = None) -> BlockFactor:
             W: blocks at the edge are completed with dark inputs and dumped outputs.
 
     Returns:
-        The factors, blocks in row-major order.
+        The factors, blocks in row-major order. Where a block falls apart its unitary falls apart alike; the
+        polar factor leaves that open where the block is not of full rank.
 
     Raises:
         ValueError: Not a matrix of finite real numbers, all zero, or a block size out of range.
@@ -128,7 +145,7 @@ def unitary_diagonal(W: ArrayLike, block: int | None = None) -> BlockFactor:
         scale=largest * peak,
         block_error=np.divide(missed, norms, out=np.zeros_like(missed), where=norms > 0.0),
         error=float(np.linalg.norm(missed) / np.linalg.norm(norms)),
-        needed=np.array([_needed(*both) for both in zip(pieces, attenuation, strict=True)], dtype=np.int64),
+        needed=np.array([_needed(part[0], row) for part, row in zip(parts, attenuation, strict=True)], dtype=np.int64),
     )
 
 
@@ -154,11 +171,12 @@ def _as_block_size(block: int | None, rows: int, columns: int) -> int:
     return int(block)
 
 
-def _needed(piece: NDArray[np.float64], attenuation: NDArray[np.float64]) -> int:
-    """MZIs of one block: the polar factor of a matrix that falls apart falls apart alike."""
-    modes = [max(part.rows.size, part.columns.size) for part in structure(piece).parts]
-    attenuators = int(np.count_nonzero((attenuation > 0.0) & (attenuation < 1.0 - 1e-12)))
-    return sum(map(unitary_mzis, modes)) + attenuators
+def _needed(unitary: NDArray[np.float64], attenuation: NDArray[np.float64]) -> int:
+    """MZIs of one block: a mesh per connected part of its unitary, and the attenuators."""
+    if not np.any(attenuation):
+        return 0
+    meshes = sum(unitary_mzis(part.rows.size) for part in structure(unitary).parts)
+    return meshes + int(np.count_nonzero((attenuation > 0.0) & (attenuation < 1.0 - 1e-12)))
 
 
 def _polar_and_diagonal(
@@ -166,19 +184,48 @@ def _polar_and_diagonal(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
     """The (s, s) unitary, the (s,) diagonal, and the Frobenius norm of the error of one block.
 
-    With the block's singular values sigma_k and left vectors u_ik, the best d_i over the lit inputs is the
-    mean of sigma_k weighted by u_ik^2: <W_i, U_i> of the paper where the block is whole, and never negative,
-    so that an attenuator can make it; the signs are in the unitary.
+    The best d_i over the lit inputs is <W_i, U_i> / |U_i|^2: <W_i, U_i> of the paper where the block is whole,
+    and never negative, so that an attenuator can make it; the signs are in the unitary.
     """
     rows, columns = piece.shape
-    left, singular, right = np.linalg.svd(piece, full_matrices=True)
-    unitary, input_side = np.eye(size), np.eye(size)
-    unitary[:rows, :rows] = left
-    input_side[:columns, :columns] = right
-    unitary = unitary @ input_side
-    weight = left[:, : singular.size] ** 2
-    total = weight.sum(axis=1)
+    whole = np.zeros((size, size))
+    whole[:rows, :columns] = piece
+    unitary = np.zeros((size, size))
+    for outputs, inputs in _square_parts(whole, columns):
+        place = np.ix_(outputs, inputs)
+        left, _, right = np.linalg.svd(whole[place])
+        unitary[place] = left @ right
+    lit = unitary[:rows, :columns]
+    overlap, power = np.sum(piece * lit, axis=1), np.sum(lit**2, axis=1)
     diagonal = np.zeros(size)
-    np.divide(weight @ singular, total, out=diagonal[:rows], where=total > 0.0)
-    missed = np.linalg.norm(piece - diagonal[:rows, np.newaxis] * unitary[:rows, :columns])
+    np.divide(overlap, power, out=diagonal[:rows], where=(power > 0.0) & (overlap > 0.0))
+    missed = np.linalg.norm(piece - diagonal[:rows, np.newaxis] * lit)
     return unitary, diagonal, float(missed)
+
+
+def _square_parts(whole: NDArray[np.float64], lit: int) -> list[tuple[Ints, Ints]]:
+    """Rows and columns of square pieces that cover a square block, so that W's zeros between them stay zero.
+
+    A part of more columns than rows is filled up with zero rows, one of more rows than columns with zero
+    columns, those from ``lit`` on first, which are dark anyway. What cannot be filled up is joined, as no
+    unitary can keep it apart; what is left are guides.
+    """
+    found = structure(whole)
+    spare_rows = found.zero_rows.tolist()
+    spare_columns = sorted(found.zero_columns.tolist(), key=lambda column: (column < lit, column))
+    square, odd_rows, odd_columns = [], [], []
+    for part in found.parts:
+        rows, columns = part.rows.tolist(), part.columns.tolist()
+        while len(rows) < len(columns) and spare_rows:
+            rows.append(spare_rows.pop(0))
+        while len(columns) < len(rows) and spare_columns:
+            columns.append(spare_columns.pop(0))
+        if len(rows) == len(columns):
+            square.append((rows, columns))
+        else:
+            odd_rows += rows
+            odd_columns += columns
+    square += [([row], [column]) for row, column in zip(spare_rows, spare_columns, strict=True)]
+    if odd_rows:
+        square.append((odd_rows, odd_columns))
+    return [(np.array(rows, dtype=np.int64), np.array(columns, dtype=np.int64)) for rows, columns in square]

@@ -8,13 +8,40 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 
+def as_numbers(name: str, value: ArrayLike) -> NDArray[Any]:
+    """The argument as an array of numbers.
+
+    Raises:
+        ValueError: Rows of different lengths, or not numeric.
+    """
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise ValueError(f"{name} has rows of different lengths; make them equal") from None
+    if array.dtype.kind not in "biufc":
+        raise ValueError(f"{name} has dtype {array.dtype}; give a numeric array, integer, float or complex")
+    return array
+
+
+def refuse_infinite(name: str, array: NDArray[Any]) -> None:
+    """Raises ValueError that names the first entry which is not finite."""
+    if not np.all(np.isfinite(array)):
+        place = tuple(int(index) for index in np.argwhere(~np.isfinite(array))[0])
+        raise ValueError(f"{name}{list(place)} is {array[place]}; every entry must be finite, replace or drop it")
+
+
+def is_real(value: object) -> bool:
+    """Whether the argument is one real number; True and False are none."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
 def as_matrix(name: str, value: ArrayLike, batch: bool = False) -> NDArray[Any]:
     """The argument as a finite, non-empty matrix in double precision.
 
     Args:
         name: The argument's name, for messages.
         value: (rows, columns), of integers, floats or complex numbers.
-        batch: Whether (batch, rows, columns) is allowed as well.
+        batch: Whether (batch, rows, columns) is allowed as well, an empty batch too.
 
     Returns:
         A float64 copy for real input, a complex128 copy for complex input.
@@ -22,17 +49,13 @@ def as_matrix(name: str, value: ArrayLike, batch: bool = False) -> NDArray[Any]:
     Raises:
         ValueError: Not numeric, not of the allowed dimensions, empty, or not finite.
     """
-    array = np.asarray(value)
-    if array.dtype.kind not in "biufc":
-        raise ValueError(f"{name} has dtype {array.dtype}; give a numeric array, integer, float or complex")
+    array = as_numbers(name, value)
     if array.ndim != 2 and not (batch and array.ndim == 3):
         or_batch = ", or a batch of them with three" if batch else ""
         raise ValueError(f"{name} has shape {array.shape}; give a matrix with two dimensions{or_batch}")
-    if array.size == 0:
+    if 0 in array.shape[-2:]:
         raise ValueError(f"{name} is empty, shape {array.shape}; give at least one row and one column")
-    if not np.all(np.isfinite(array)):
-        place = tuple(int(index) for index in np.argwhere(~np.isfinite(array))[0])
-        raise ValueError(f"{name}{list(place)} is {array[place]}; every entry must be finite, replace or drop it")
+    refuse_infinite(name, array)
     matrix = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
     if not np.all(np.isfinite(matrix)):
         raise ValueError(f"{name} holds values beyond double precision's 1.8e308; rescale it")

@@ -29,7 +29,7 @@ class Problem:
 
     Attributes:
         devices: The mesh as it was made.
-        target: (N, n) complex, or real with ``homodyne``.
+        target: (m, n) complex, or real with ``homodyne``; the other N - m outputs are dumped.
         homodyne: Whether only the real part counts, up to a scale per row.
         inputs: (N, n) complex fields X that come in, the target being M X; those of one mode each, n = N, if
             left out.
@@ -41,8 +41,9 @@ class Problem:
     inputs: Complexes | None = None
 
     def seen(self, matrix: Complexes) -> Complexes:
-        """(N, n) fields at the outputs of the mesh's matrix."""
-        return matrix if self.inputs is None else matrix @ self.inputs
+        """(m, n) fields at the outputs of the mesh's matrix."""
+        read = matrix[: len(self.target)]
+        return read if self.inputs is None else read @ self.inputs
 
     @property
     def mzis(self) -> int:
@@ -61,9 +62,9 @@ class Problem:
         return np.argsort(np.concatenate([2 * column + 1, 2 * column, outputs]), kind="stable")
 
     def scale(self, seen: Complexes) -> Floats:
-        """(N, 1) factors of the target's rows: 1, or with homodyne those that fit the real part best."""
+        """(m, 1) factors of the target's rows: 1, or with homodyne those that fit the real part best."""
         if not self.homodyne:
-            return np.ones((self.devices.modes, 1))
+            return np.ones((len(self.target), 1))
         power = np.sum(self.target.real**2, axis=1, keepdims=True)
         overlap = np.sum(self.target.real * seen.real, axis=1, keepdims=True)
         scale: Floats = np.divide(overlap, power, out=np.zeros_like(power), where=power > 0.0)
@@ -77,6 +78,17 @@ class Problem:
         missed = back * (seen.real if self.homodyne else seen) - self.target
         return float(np.linalg.norm(missed) / np.linalg.norm(self.target))
 
+    def common_scale(self, matrix: Complexes) -> float:
+        """The real factor by which the matrix best is the target; 1 with homodyne, whose rows have their own."""
+        if self.homodyne:
+            return 1.0
+        return float(np.vdot(self.target, self.seen(matrix)).real / np.linalg.norm(self.target) ** 2)
+
+    def shape_error(self, matrix: Complexes) -> float:
+        """As :meth:`error`, with the matrix divided by its common scale; infinite where that is not positive."""
+        scale = self.common_scale(matrix)
+        return self.error(matrix / scale) if scale > 0.0 else float("inf")
+
 
 @dataclass(frozen=True, eq=False)
 class Light:
@@ -85,7 +97,7 @@ class Light:
     Attributes:
         x: The unknowns.
         matrix: (N, N) complex.
-        residual: (N, n); real with homodyne.
+        residual: (m, n); real with homodyne.
         field: (unknowns, N) f of each heater (:mod:`optinc_pdk.factor.correct_light`).
         cost: Squared Frobenius norm of the residual.
     """
@@ -110,19 +122,19 @@ def illuminate(problem: Problem, x: Floats) -> Light:
 
 
 def transfer(problem: Problem, light: Light) -> Complexes:
-    """(unknowns, N) b of each heater: dM/dx = i b f^T."""
+    """(unknowns, m) b of each heater: dM/dx = i b f^T."""
     theta, phi, output = problem.split(light.x)
-    rows = np.diag(np.exp(1j * output))
-    _, at_theta, at_phi = backward(problem.devices, theta, phi, rows)
-    return np.concatenate([at_theta, at_phi, np.eye(problem.devices.modes)])
+    read = np.eye(problem.devices.modes, len(problem.target))
+    _, at_theta, at_phi = backward(problem.devices, theta, phi, np.exp(1j * output)[:, np.newaxis] * read)
+    return np.concatenate([at_theta, at_phi, read])
 
 
 def gradient(problem: Problem, light: Light) -> Floats:
     """(unknowns,) slope of half the cost, by one pass back with the residual: N^3 work."""
     theta, phi, output = problem.split(light.x)
-    missed = light.residual.conj().astype(np.complex128)
-    if problem.inputs is not None:
-        missed = missed @ problem.inputs.T
+    read = light.residual.conj()
+    missed = np.zeros((problem.devices.modes,) * 2, dtype=np.complex128)
+    missed[: len(read)] = read if problem.inputs is None else read @ problem.inputs.T
     _, at_theta, at_phi = backward(problem.devices, theta, phi, np.exp(1j * output)[:, np.newaxis] * missed)
     carried = np.concatenate([at_theta, at_phi, missed])
     slope: Floats = -np.einsum("pi,pi->p", carried, light.field).imag

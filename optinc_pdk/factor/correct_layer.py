@@ -2,14 +2,16 @@
 
 The imaginary part is free, so what is factored is W + iY, Y random and small: its singular vectors are
 complex and generic, where real ones want many MZIs at cross, which imperfect couplers cannot make; and its
-small singular values are larger. V's mesh is corrected as a unitary. What its floor leaves is no error yet:
-the fields X = A M_V that really come out of it go into the fit of U's mesh, of whose outputs homodyne
-detection reads the real part only.
+small singular values are larger. Of V's mesh only the r = min(m, n) outputs count that are not dumped. What
+its floor leaves there goes into the fit of U's mesh, with the fields X = A M_V that really come out, of which
+homodyne detection reads the real part only. With m >= n U can undo it; with m < n the rows of X span what
+they span, and what V's mesh leaves is an error. But then it has the dumped modes' phases to spare.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,16 +20,22 @@ from optinc_pdk.factor.checks import as_matrix
 from optinc_pdk.factor.correct import (
     STEPS,
     Correction,
-    correct,
     fit,
     ideal_phases,
+    local_error,
     refuse_amplitude,
     refuse_steps,
 )
 from optinc_pdk.factor.correct_fit import Problem
 from optinc_pdk.factor.devices import Devices
 
+Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
+
+SMALLEST = 1e-300
+"""Largest entry above which, and below whose inverse, the scale of a row is a normal number."""
+DRAWS = 8
+"""Imaginary parts of which the one counts that local correction makes best: some leave no MZI out of reach."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +45,9 @@ class LayerCorrection:
     Attributes:
         u: Mesh of m modes after the attenuators. Its errors and row scales are those of the layer: real part,
             rows scaled back, Frobenius norm over that of W; ``error_before`` and ``error_local`` are with V's
-            mesh already corrected.
+            mesh already corrected. The scale of a zero row of W is 0: electronics do not read it.
         attenuation: (r,) field transmission of the attenuators, the largest of all 1.
-        v: Mesh of n modes before them, as a unitary.
+        v: Mesh of n modes before them; its errors are those of the r outputs that are lit.
     """
 
     u: Correction
@@ -55,8 +63,8 @@ class LayerCorrection:
         """(m, n) what the layer computes, electronics included: W up to the error."""
         rank = self.attenuation.size
         fields = self.attenuation[:, np.newaxis] * self.v.matrix[:rank]
-        weights: Floats = (self.u.matrix[:, :rank] @ fields).real / self.u.row_scale[:, np.newaxis]
-        return weights
+        read, scale = (self.u.matrix[:, :rank] @ fields).real, self.u.row_scale[:, np.newaxis]
+        return np.divide(read, scale, out=np.zeros_like(read), where=scale != 0.0)
 
 
 def correct_layer(
@@ -70,11 +78,11 @@ def correct_layer(
         right: V's mesh as it was made, n modes.
         amplitude: Share of the field that is left to the real part at the start, above 0 and at most 1.
         steps: As for :func:`optinc_pdk.factor.correct`, for each mesh.
-        seed: Draws where the fit of U starts.
+        seed: Draws the imaginary part, and where the fits start.
 
     Raises:
-        ValueError: W is not a real matrix of the meshes' sizes or all zero, amplitude or steps are out of
-            range, or the devices are no rectangular mesh.
+        ValueError: W is not a real matrix of the meshes' sizes, all zero, or has a largest entry beyond 1e300
+            or below 1e-300; amplitude or steps are out of range, or the devices are no rectangular or triangular mesh.
     """
     refuse_steps(steps)
     refuse_amplitude(amplitude)
@@ -86,18 +94,59 @@ def correct_layer(
     peak = float(np.max(np.abs(weights)))
     if peak == 0.0:
         raise ValueError(f"W, shape {weights.shape}, is all zero; drop the layer, it has no scale")
+    if not SMALLEST < peak < 1.0 / SMALLEST:
+        raise ValueError(
+            f"W has {peak:g} as its largest entry; rescale it to between {SMALLEST:g} and {1 / SMALLEST:g}, its row "
+            "scales leave double precision"
+        )
+    # Squares are summed: without the peak divided out they overflow or vanish.
+    weights = weights / peak
     rng = np.random.default_rng(seed)
-    unitary, singular, inner = np.linalg.svd(_with_imaginary(weights / peak, amplitude, rng))
+    starts = [_start(weights, left, right, amplitude, rng) for _ in range(DRAWS)]
+    best = min(starts, key=lambda start: start.missed)
+    v = fit(best.inner, best.inner_phases, steps, rng)
+    outer = replace(best.outer, inputs=_fields(best.attenuation, v.matrix, left.modes))
+    u = fit(outer, best.outer_phases, steps, rng)
+    return LayerCorrection(replace(u, row_scale=u.row_scale / peak), best.attenuation, v)
+
+
+@dataclass(frozen=True, eq=False)
+class _Start:
+    """One W + iY as problems of V's mesh (inner) and U's (outer), with the phases of ideal meshes."""
+
+    inner: Problem
+    inner_phases: Floats
+    attenuation: Floats
+    outer: Problem
+    outer_phases: Floats
+
+    @cached_property
+    def missed(self) -> float:
+        """What local correction leaves of both."""
+        return float(np.hypot(local_error(self.inner, self.inner_phases), local_error(self.outer, self.outer_phases)))
+
+
+def _start(W: Floats, left: Devices, right: Devices, amplitude: float, rng: np.random.Generator) -> _Start:
+    unitary, singular, inner = np.linalg.svd(_with_imaginary(W, amplitude, rng))
     attenuation = singular / singular[0]
-    v = correct(inner, right, steps=steps, seed=seed)
-    fields = np.zeros((left.modes, right.modes), dtype=np.complex128)
-    fields[: singular.size] = attenuation[:, np.newaxis] * v.matrix[: singular.size]
-    start = ideal_phases(unitary, left, rng)
-    u = fit(Problem(left, weights, homodyne=True, inputs=fields), start, steps)
-    return LayerCorrection(u, attenuation, v)
+    return _Start(
+        inner=Problem(right, inner[: singular.size], homodyne=False),
+        inner_phases=ideal_phases(inner, right, rng),
+        attenuation=attenuation,
+        outer=Problem(left, W, homodyne=True, inputs=_fields(attenuation, inner, left.modes)),
+        outer_phases=ideal_phases(unitary, left, rng),
+    )
 
 
-def _with_imaginary(W: Floats, amplitude: float, rng: np.random.Generator) -> NDArray[np.complex128]:
+def _fields(attenuation: Floats, inner: Complexes, modes: int) -> Complexes:
+    """(m, n) fields that come into U's mesh; modes without an attenuator are dark."""
+    rank = attenuation.size
+    fields = np.zeros((modes, len(inner)), dtype=np.complex128)
+    fields[:rank] = attenuation[:, np.newaxis] * inner[:rank]
+    return fields
+
+
+def _with_imaginary(W: Floats, amplitude: float, rng: np.random.Generator) -> Complexes:
     """(m, n) W + iY with |Y|_2 = |W|_2 sqrt(1 / amplitude^2 - 1): at least the amplitude is left to W."""
     share = np.sqrt(1.0 / amplitude**2 - 1.0)
     gauss = rng.standard_normal(W.shape)

@@ -29,18 +29,20 @@ DOUBLE_UNTIL = 1600
 ROWS = 512
 """Rows of the second derivatives made at a time: only the lower triangle is needed."""
 CONVERGED = 3e-4
-"""Relative decrease of the cost below which a step ends the fit."""
+"""Relative decrease of the cost below which a step is small."""
 EXACT = 1e-24
 """Cost, against that of the target, below which there is only rounding."""
 
 
-def fit_newton(problem: Problem, x: Floats, steps: int) -> tuple[Floats, int]:
+def fit_newton(problem: Problem, x: Floats, steps: int, patience: int = 1) -> tuple[Floats, int]:
     """Damped Newton steps with a search along each.
 
     Args:
         problem: What to reach.
         x: (unknowns,) start, in rad.
         steps: At most so many matrices are factored.
+        patience: Small steps in a row that end the fit. One is enough from a good start; near a saddle a step
+            may be small because it is damped.
 
     Returns:
         (unknowns,) phases in rad, not wrapped, and the matrices factored.
@@ -49,8 +51,8 @@ def fit_newton(problem: Problem, x: Floats, steps: int) -> tuple[Floats, int]:
     floor = EXACT * float(np.linalg.norm(problem.target) ** 2)
     # Negative curvature is of the residual's size: below that the first matrix would be indefinite.
     damping = max(0.5 * float(np.linalg.norm(light.residual, 2)), 1e-6)
-    taken, refused_before = 0, False
-    while taken < steps and light.cost > floor:
+    taken, small, refused_before = 0, 0, False
+    while taken < steps and small < patience and light.cost > floor:
         slope, second = gradient(problem, light), curvature(problem, light)
         refused = 0
         while taken < steps:
@@ -64,10 +66,8 @@ def fit_newton(problem: Problem, x: Floats, steps: int) -> tuple[Floats, int]:
         else:
             break
         after, length = found
-        done = light.cost - after.cost < CONVERGED * light.cost
+        small = small + 1 if not refused and light.cost - after.cost < CONVERGED * light.cost else 0
         light = after
-        if done and not refused:
-            break
         damping *= _next_damping(length, refused > 0, refused_before)
         refused_before = refused > 0
     return light.x, taken

@@ -55,6 +55,19 @@ def svd_mzis(out: int, inputs: int) -> int:
     return unitary_mzis(out) + out + unitary_mzis(inputs)
 
 
+def dense_mzis(out: int, inputs: int) -> int:
+    """MZIs that a dense (out, inputs) = (m, n) matrix of full rank r needs: mn - 1, one a parameter but the scale.
+
+    What a matrix's own structure saves is counted from here; the convention of :func:`svd_mzis` also counts
+    MZIs between modes that no matrix of this shape uses, and an attenuator for the largest singular value.
+
+    Raises:
+        ValueError: A size below one.
+    """
+    _refuse_sizes_below_one(out=out, inputs=inputs)
+    return out * inputs - 1
+
+
 def unitary_diagonal_mzis(out: int, inputs: int, block: int | None = None) -> int:
     """MZIs of an (out, inputs) matrix in blocks of size s, each s(s + 1)/2.
 
@@ -162,5 +175,5 @@ def structure_mzis(widths: Sequence[int], approximated: Collection[int] = ()) ->
 
 def _refuse_sizes_below_one(**sizes: int) -> None:
     for name, size in sizes.items():
-        if size < 1:
-            raise ValueError(f"{name} is {size}; give at least 1")
+        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
+            raise ValueError(f"{name} is {size!r}; give a whole number of at least 1")

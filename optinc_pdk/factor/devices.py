@@ -30,7 +30,7 @@ _DB = np.log(10.0) / 20.0
 
 @dataclass(frozen=True, eq=False)
 class Devices:
-    """A mesh as it was made. Any number of columns: those beyond N are redundant.
+    """A mesh as it was made. Any number of columns: those behind the rectangle or triangle are redundant.
 
     Attributes:
         modes: Number of guides N.

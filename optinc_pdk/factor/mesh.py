@@ -45,6 +45,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from optinc_pdk.factor.checks import as_numbers, refuse_infinite
+
 TWO_PI = 2.0 * np.pi
 
 
@@ -138,12 +140,14 @@ class Mesh:
             The fields at the outputs, in the shape of the input, with the batch's leading axis.
 
         Raises:
-            ValueError: Another shape.
+            ValueError: Another shape, or not finite numbers.
         """
         from optinc_pdk.factor import kernels
 
-        given = np.asarray(fields, dtype=np.complex128)
-        self._refuse_fields(given)
+        numbers = as_numbers("fields", fields)
+        self._refuse_fields(numbers)
+        refuse_infinite("fields", numbers)
+        given = numbers.astype(np.complex128, copy=False)
         own = given.ndim == 3
         sets = np.array(given if own else given.reshape(1, self.modes, -1), order="C")
         order = np.argsort(self.column, kind="stable")
@@ -154,7 +158,7 @@ class Mesh:
         kernels.propagate(self.row[order], theta, phi, output_phase, sets, light)
         return light.reshape(given.shape if own else (*self.batch, *given.shape))
 
-    def _refuse_fields(self, fields: NDArray[np.complex128]) -> None:
+    def _refuse_fields(self, fields: NDArray[Any]) -> None:
         if fields.ndim in (1, 2) and len(fields) == self.modes:
             return
         if fields.ndim == 3 and fields.shape[:2] == (*self.batch, self.modes):

@@ -29,7 +29,7 @@ def rectangular(U: ArrayLike) -> Mesh:
 
     Returns:
         A mesh, its phases with the batch's leading axis, with ``max|U - mesh.matrix()|`` at most 1e-13 for N
-        up to 512, or the deviation of U from unitary where that is larger.
+        up to 512, plus the Frobenius norm of U^H U - I where U is not unitary to rounding.
 
     Raises:
         ValueError: Not square matrices of finite numbers, or ``max|U^H U - I|`` above 1e-10.

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.factor.checks import as_matrix
-from optinc_pdk.factor.counts import svd_mzis
+from optinc_pdk.factor.counts import dense_mzis, svd_mzis
 from optinc_pdk.factor.mesh import Mesh
 from optinc_pdk.factor.rectangular import rectangular
-from optinc_pdk.factor.structure import Part, structure
+from optinc_pdk.factor.structure import NULL, Part, structure
 from optinc_pdk.factor.structure_mesh import mesh_of_columns, mesh_of_rows
 
 
@@ -62,8 +62,13 @@ class StructuredFactor:
 
     @property
     def saved(self) -> int:
-        """MZIs fewer than those that the convention of arXiv 2603.28290 counts for W."""
+        """MZIs fewer than those that the convention of arXiv 2603.28290 counts for W, unused modes included."""
         return svd_mzis(*self.shape) - self.mzis
+
+    @property
+    def saved_by_structure(self) -> int:
+        """MZIs fewer than a dense matrix of the same shape needs: what zeros, rank and orthogonality save."""
+        return dense_mzis(*self.shape) - self.mzis
 
     def matrix(self) -> NDArray[np.complex128]:
         """The (out, in) matrix that the parts realize, the scale included."""
@@ -79,6 +84,7 @@ def structured(W: ArrayLike) -> StructuredFactor:
     """Factors a matrix part by part, each with the MZIs that its rank needs.
 
     A permutation with weights 0, 1 and -1 needs none, a part of shape (m, n) and rank r at most r(m + n - r).
+    A part whose rows or columns are orthogonal needs one mesh and attenuators, an orthogonal one the mesh only.
 
     Args:
         W: (out, in), real or complex.
@@ -92,7 +98,7 @@ def structured(W: ArrayLike) -> StructuredFactor:
     found = structure(matrix)
     peak = float(np.max(np.abs(matrix)))
     thin = [_thin(matrix / peak, part) for part in found.parts]
-    largest = max(float(singular[0]) for _, singular, _ in thin)
+    largest = max(float(singular.max()) for _, singular, _ in thin)
     if not largest * peak < np.inf:
         raise ValueError(f"W has entries up to {peak:g}; rescale it, its norm overflows double precision")
     return StructuredFactor(
@@ -106,9 +112,23 @@ _Thin = tuple[NDArray[np.complex128], NDArray[np.float64], NDArray[np.complex128
 
 
 def _thin(matrix: NDArray[Any], part: Part) -> _Thin:
-    left, singular, right = np.linalg.svd(matrix[np.ix_(part.rows, part.columns)], full_matrices=False)
-    rank = part.rank
-    return left[:, :rank].astype(np.complex128), singular[:rank], right[:rank].astype(np.complex128)
+    piece, rank = matrix[np.ix_(part.rows, part.columns)].astype(np.complex128), part.rank
+    # Orthogonal columns, or rows, are singular vectors as they stand; those of the other side then cost nothing.
+    if _orthogonal(piece):
+        norms = np.linalg.norm(piece, axis=0)
+        return piece / norms, norms, np.eye(rank, dtype=np.complex128)
+    if _orthogonal(piece.T):
+        norms = np.linalg.norm(piece, axis=1)
+        return np.eye(rank, dtype=np.complex128), norms, piece / norms[:, np.newaxis]
+    left, singular, right = np.linalg.svd(piece, full_matrices=False)
+    return left[:, :rank], singular[:rank], right[:rank]
+
+
+def _orthogonal(piece: NDArray[np.complex128]) -> bool:
+    """Whether the columns are orthogonal, to rounding."""
+    unit = piece / np.linalg.norm(piece, axis=0)
+    gram = np.abs(unit.conj().T @ unit)
+    return bool(np.all(gram - np.diag(np.diagonal(gram)) <= NULL))
 
 
 def _meshes(
@@ -119,10 +139,15 @@ def _meshes(
     largest: float,
 ) -> PartFactor:
     """The part's meshes; phases behind v commute with the attenuators and go into u."""
-    v = rectangular(right) if right.shape[0] == right.shape[1] > 1 else mesh_of_rows(right)
+    v = rectangular(right) if _fills_a_mesh(right) else mesh_of_rows(right)
     left = left * np.exp(1j * v.output_phase[: part.rank])
-    u = rectangular(left) if left.shape[0] == left.shape[1] > 1 else mesh_of_columns(left)
+    u = rectangular(left) if _fills_a_mesh(left) else mesh_of_columns(left)
     bare = Mesh(v.modes, v.row, v.column, v.theta, v.phi, np.zeros(v.modes))
     # Rounding of a singular value that is the largest is no attenuation.
     share = singular / largest
     return PartFactor(part, u, np.where(share > 1.0 - 1e-12, 1.0, share), bare)
+
+
+def _fills_a_mesh(vectors: NDArray[np.complex128]) -> bool:
+    """Whether they are all vectors of a unitary that is more than phases; the rectangle is the shortest mesh."""
+    return vectors.shape[0] == vectors.shape[1] and bool(np.any(vectors - np.diag(np.diagonal(vectors))))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optinc_pdk.factor.checks import as_matrix, refuse_gain
+from optinc_pdk.factor.checks import as_matrix, as_numbers, refuse_gain
 from optinc_pdk.factor.counts import svd_mzis
 from optinc_pdk.factor.mesh import Mesh
 from optinc_pdk.factor.rectangular import rectangular
@@ -149,11 +149,12 @@ def _meshes(
     signs: ArrayLike | None,
 ) -> SvdFactor:
     rank = singular.size
-    places = np.arange(rank) if order is None else np.asarray(order)
-    turns = np.ones(rank) if signs is None else np.asarray(signs)
-    if places.shape != (rank,) or not np.array_equal(np.sort(places), np.arange(rank)):
+    places = np.arange(rank) if order is None else as_numbers("order", order)
+    turns = np.ones(rank) if signs is None else as_numbers("signs", signs)
+    permuted = places.shape == (rank,) and np.array_equal(np.sort(places), np.arange(rank))
+    if places.dtype.kind not in "iu" or not permuted:
         raise ValueError(f"order is {order!r}; give each of 0 to {rank - 1} once")
-    if turns.shape != (rank,) or not np.all(np.abs(turns) == 1.0):
+    if turns.dtype.kind not in "if" or turns.shape != (rank,) or not np.all(np.abs(turns) == 1.0):
         raise ValueError(f"signs is {signs!r}; give {rank} times 1 or -1")
     right, left = right.copy(), left.astype(np.complex128)
     right[:rank] = turns[:, np.newaxis] * right[places]

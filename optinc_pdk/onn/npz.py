@@ -48,6 +48,7 @@ def read(path: Path) -> Onn:
     if "task" not in arrays:
         raise WeightsError(f"{path}: no task; store it as a 0-d string array of JSON with the keys {list(TASK_KEYS)}")
     texts = {key: _json(path, key, arrays.pop(key)) for key in TEXT_KEYS if key in arrays}
+    _add_last_bias(arrays)
     layers = build_layers(path, arrays, "layers.{}.{}")
     task = _task(path, texts["task"])
     factor = _factor(path, texts.get("factor"), layers)
@@ -129,6 +130,14 @@ def build_layers(path: Path, arrays: dict[str, NDArray[Any]], pattern: str, stri
     if not layers:
         raise WeightsError(f"{path}: no layers; store {pattern.format(0, 'weight')} and {pattern.format(0, 'bias')}")
     return tuple(layers)
+
+
+def _add_last_bias(arrays: dict[str, NDArray[Any]]) -> None:
+    """The last layer of a chip's network has no bias, and may leave it out."""
+    last = max((int(key.split(".")[1]) for key in arrays if key.endswith(".weight")), default=None)
+    weight = arrays.get(f"layers.{last}.weight")
+    if weight is not None and weight.ndim == 2:
+        arrays.setdefault(f"layers.{last}.bias", np.zeros(weight.shape[0]))
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
-from optinc_pdk.assemble import rectangular_slots
+from optinc_pdk.assemble import check_weights, rectangular_slots
 from optinc_pdk.factor import structured, svd, unitary_diagonal
 from optinc_pdk.factor.counts import svd_mzis
 from optinc_pdk.onn import Onn
@@ -73,10 +73,16 @@ def factor_rows(onn: Onn, splitter_db: float = 0.0) -> list[dict[str, Any]]:
 
     Returns:
         Per layer: shape and method; MZIs by the paper's count, on the chip (dummies and attenuators
-        included), and how many of the paper's the matrix's structure makes needless; phase shifters;
-        splitters and combiners that join blocks, and their loss in dB; largest error of an entry over the
-        2-norm, and the worst block's relative error.
+        included), that would be enough (``mzis_needed``), how many fewer these are than the paper's
+        (``mzis_saved``) and than a dense matrix of this shape needs (``mzis_saved_by_structure``); phase
+        shifters; splitters and combiners that join blocks, and their loss in dB. Errors are Frobenius norms over
+        those of the matrix, ``relative_error`` of the layer, ``block_errors`` of each block and
+        ``worst_block_error``; ``error`` is the largest error of an entry over the matrix's 2-norm.
+
+    Raises:
+        InputError: A matrix of zeros, or of entries that light cannot carry.
     """
+    check_weights(onn)
     return [
         _factor_row(index, layer.weight, method, splitter_db)
         for index, (layer, method) in enumerate(zip(onn.layers, onn.factor, strict=True))
@@ -91,14 +97,17 @@ def _factor_row(
     joined, loss = 0, 0.0
     if isinstance(method, str):
         paper, attenuators = svd_mzis(out, into), min(out, into)
-        matrix, saved, worst = svd(weight).matrix().real, structured(weight).saved, np.zeros(1)
+        matrix, thrifty = svd(weight).matrix().real, structured(weight)
+        needed, saved = thrifty.mzis, thrifty.saved_by_structure
+        blocks = np.array([np.linalg.norm(matrix - weight) / np.linalg.norm(weight)])
     else:
         size = method[1]
         factor = unitary_diagonal(weight, size)
         # Where a block is as large as the layer, the chip has one mesh; else one for each block.
         paper, meshes = factor.mzis, (size,) * len(factor.unitary)
         attenuators = out * -(-into // size)
-        matrix, saved, worst = factor.matrix(), factor.saved, factor.block_error
+        matrix, blocks = factor.matrix(), factor.block_error
+        needed, saved = int(factor.needed.sum()), factor.saved_by_structure
         trees = factor.trees(splitter_db)
         joined, loss = trees.splitters + trees.combiners, trees.loss_db
     slots = [slot for modes in meshes for slot in rectangular_slots(modes)]
@@ -109,31 +118,36 @@ def _factor_row(
         "method": "svd" if isinstance(method, str) else f"approx {method[1]}",
         "mzis": paper,
         "mzis_on_chip": len(slots) + attenuators,
-        "mzis_saved": saved,
+        "mzis_needed": needed,
+        "mzis_saved": paper - needed,
+        "mzis_saved_by_structure": saved,
         "phase_shifters": 2 * active + attenuators,
         "tree_splitters": joined,
         "tree_loss_db": loss,
         "error": float(np.abs(matrix - weight).max() / np.linalg.norm(weight, 2)),
-        "worst_block_error": float(worst.max()),
+        "relative_error": float(np.linalg.norm(matrix - weight) / np.linalg.norm(weight)),
+        "block_errors": blocks.tolist(),
+        "worst_block_error": float(blocks.max()),
     }
 
 
 def factor_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """The layers of a network as a table with totals."""
+    """The layers of a network as a table with totals; errors are relative Frobenius norms."""
     counts = {
         "mzis": "MZIs, paper",
         "mzis_on_chip": "MZIs, chip",
         "phase_shifters": "phase shifters",
         "tree_splitters": "trees",
-        "mzis_saved": "saved by structure",
+        "mzis_saved_by_structure": "saved by structure",
     }
-    table = Table("layer", "shape", "method", *counts.values(), "error", show_footer=True)
+    table = Table("layer", "shape", "method", *counts.values(), "error", "worst block", show_footer=True)
     for row in rows:
         shape = f"{row['shape'][0]}×{row['shape'][1]}"
         numbers = [str(row[key]) for key in counts]
         if row["tree_splitters"]:
             numbers[list(counts).index("tree_splitters")] += f", {row['tree_loss_db']:.1f} dB"
-        table.add_row(str(row["layer"]), shape, row["method"], *numbers, f"{row['error']:.1e}")
+        errors = [f"{row[key]:.1e}" for key in ("relative_error", "worst_block_error")]
+        table.add_row(str(row["layer"]), shape, row["method"], *numbers, *errors)
     for column, key in enumerate(counts, start=3):
         table.columns[column].footer = str(sum(row[key] for row in rows))
     table.columns[0].footer = "all"

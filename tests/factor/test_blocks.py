@@ -5,10 +5,12 @@ import re
 import numpy as np
 import pytest
 import scipy.linalg
+import scipy.sparse
+import scipy.sparse.csgraph
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optinc_pdk.factor import unitary_diagonal
+from optinc_pdk.factor import BlockFactor, unitary_diagonal
 
 
 def paper(piece: np.ndarray) -> np.ndarray:
@@ -81,6 +83,54 @@ def test_a_zero_block_has_no_error_and_no_light() -> None:
     factor = unitary_diagonal(matrix)
     assert factor.block_error[1] == 0.0
     np.testing.assert_array_equal(factor.attenuation[1], 0.0)
+
+
+def meshes(factor: BlockFactor) -> list[int]:
+    """MZIs of each block by the connected parts of the matrix that its mesh really makes, and its attenuators."""
+    counts = []
+    for mesh, attenuation in zip(factor.unitary, factor.attenuation, strict=True):
+        joined = scipy.sparse.coo_array(np.abs(mesh.matrix()) > 1e-9)
+        both = scipy.sparse.block_array([[None, joined], [joined.T, None]])
+        _, label = scipy.sparse.csgraph.connected_components(both)
+        sizes = np.bincount(label) // 2
+        attenuators = np.count_nonzero((attenuation > 0) & (attenuation < 1 - 1e-12))
+        counts.append(int(np.sum(sizes * (sizes - 1) // 2) + attenuators) if np.any(attenuation) else 0)
+    return counts
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        np.kron(np.ones((2, 2)), np.eye(3)),
+        scipy.linalg.block_diag([[1], [2]], [[1, 3]]),
+        scipy.linalg.block_diag([[1], [2]], [[1, 3]], [[2, 1]], [[3], [1]]),
+        scipy.linalg.block_diag(np.ones((2, 2)), np.ones((2, 3)), 0.0),
+        np.diag([1.0, 0.0, 2.0, 0.0]),
+    ],
+)
+def test_needed_counts_the_mesh_that_is_returned(matrix: np.ndarray) -> None:
+    factor = unitary_diagonal(matrix)
+    assert factor.needed.tolist() == meshes(factor)
+
+
+def test_zeros_between_parts_stay_zero() -> None:
+    """Singular vectors of the null space mixed these three parts."""
+    matrix = np.kron(np.ones((2, 2)), np.eye(3))
+    factor = unitary_diagonal(matrix)
+    np.testing.assert_allclose(factor.matrix()[matrix == 0.0], 0.0, atol=1e-15)
+    assert factor.needed[0] <= 3
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 9), st.integers(1, 9), st.floats(0, 1), st.integers(0, 2**31))
+def test_needed_counts_the_mesh_of_any_sparse_matrix(rows: int, columns: int, filled: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    matrix = rng.integers(-2, 3, (rows, columns)) * (rng.random((rows, columns)) < filled)
+    if not np.any(matrix):
+        return
+    factor = unitary_diagonal(matrix, int(rng.integers(1, max(rows, columns) + 1)))
+    assert factor.needed.tolist() == meshes(factor)
+    assert np.all(factor.needed <= factor.block * (factor.block + 1) // 2)
 
 
 @pytest.mark.parametrize("size", [5e-324, 1e-300, 1e300])

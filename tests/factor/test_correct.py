@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,7 @@ from optinc_pdk.factor import (
     devices,
     drawn_devices,
     rectangular,
+    triangular,
 )
 from optinc_pdk.factor.correct_fit import Problem, fit_lbfgs, gradient, illuminate
 from optinc_pdk.factor.correct_local import correct_locally
@@ -193,8 +195,37 @@ def test_least_squares_never_worsens_and_says_the_truth(modes: int, homodyne: bo
     np.testing.assert_allclose(found.matrix, matrix, atol=1e-12)
     realized = matrix.real / found.row_scale[:, np.newaxis] if homodyne else matrix
     np.testing.assert_allclose(found.error, np.linalg.norm(realized - target) / np.sqrt(modes), atol=1e-12)
-    if not homodyne:
-        assert found.error <= found.error_local * (1 + 1e-12)
+    shape = np.linalg.norm(realized / found.scale - target) / np.sqrt(modes)
+    np.testing.assert_allclose(found.shape_error, shape, atol=1e-12)
+    if homodyne:
+        assert found.error == found.shape_error <= found.error_local * (1 + 1e-12)
+    else:
+        local = correct(target, made, steps=0)
+        assert found.shape_error <= local.shape_error * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("made", [{"first_ratio": 0.0}, {"inner_loss_db": 20.0, "idle_loss_db": 3.0}])
+def test_homodyne_never_worsens_where_rows_go_dark(made: dict[str, float]) -> None:
+    """The fit sees rows as strong as they come; the error scales them back."""
+    for seed in range(6):
+        target = haar(9, np.random.default_rng(seed), real=True)
+        found = correct_homodyne(target, devices(rectangular(target), **made))
+        assert found.error <= found.error_local
+
+
+@pytest.mark.parametrize(("modes", "rms"), [(9, 0.02), (16, 0.1)])
+def test_common_loss_is_a_scale(modes: int, rms: float) -> None:
+    """1 dB a column on every path: the same shape as without, and the lost light in the error."""
+    rng = np.random.default_rng(0)
+    target = haar(modes, rng)
+    clear = drawn_devices(rectangular(target), rng, rms)
+    field = 10 ** (-1 / 20)
+    lossy = replace(clear, inner=np.full_like(clear.inner, field), idle=field)
+    bright, dim = correct(target, clear), correct(target, lossy)
+    np.testing.assert_allclose(bright.scale, 1.0, atol=1e-2)
+    np.testing.assert_allclose(dim.scale, bright.scale * field**modes, rtol=1e-6)
+    np.testing.assert_allclose(dim.shape_error, bright.shape_error, rtol=0.02, atol=1e-12)
+    np.testing.assert_allclose(dim.error, 1 - field**modes, atol=0.05)
 
 
 def test_residual_fit_beats_local_correction_thirty_times() -> None:
@@ -207,6 +238,37 @@ def test_residual_fit_beats_local_correction_thirty_times() -> None:
         assert found.error < found.error_local < found.error_before
         gains.append(found.error_before / found.error)
     assert np.median(gains) > 100
+
+
+CORNERED = {
+    "identity": np.eye,
+    "phases": lambda modes: np.diag(np.exp(1j * np.arange(modes))),
+    "pairs": lambda modes: scipy.linalg.block_diag(*[haar(2, np.random.default_rng(i)) for i in range(modes // 2)]),
+    "halves": lambda modes: scipy.linalg.block_diag(*[haar(modes // 2, np.random.default_rng(i)) for i in range(2)]),
+    "permutation": lambda modes: np.eye(modes)[np.random.default_rng(0).permutation(modes)],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "modes", "gain"),
+    [
+        *((name, modes, 10) for name in ("identity", "phases", "pairs", "halves") for modes in (4, 8, 16)),
+        ("permutation", 8, 1.5),
+        ("permutation", 16, 2.5),
+    ],
+)
+def test_the_saddle_of_bars_and_crosses_is_left(name: str, modes: int, gain: float) -> None:
+    """Local correction leaves these targets on a saddle, where the gradient vanishes."""
+    target = CORNERED[name](modes)
+    found = correct(target, drawn_devices(rectangular(np.eye(modes)), np.random.default_rng(3), 0.02))
+    assert found.clipped > 0.5 * modes * (modes - 1) / 2
+    assert found.error < found.error_before / gain
+
+
+def test_a_second_fit_never_worsens() -> None:
+    """The reversal needs every MZI at cross: nothing is gained, and nothing lost."""
+    found = correct(np.eye(8)[::-1], drawn_devices(rectangular(np.eye(8)), np.random.default_rng(3), 0.02))
+    assert found.error <= found.error_local
 
 
 def test_real_weights_have_no_floor_and_neither_has_a_redundant_column() -> None:
@@ -243,6 +305,22 @@ def test_single_precision_converges_as_double(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("optinc_pdk.factor.correct_newton.DOUBLE_UNTIL", 0)
     single = correct(unitary, made)
     assert single.error <= double.error + 1e-10
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(1, 8), st.integers(0, 2), st.integers(0, 2**31))
+def test_triangles_start_exact(modes: int, redundant: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    unitary = haar(modes, rng)
+    made = drawn_devices(triangular(unitary), rng, 0.0, redundant)
+    assert correct(unitary, made, steps=0).error_before <= 1e-12
+
+
+def test_triangles_are_corrected() -> None:
+    rng = np.random.default_rng(0)
+    unitary = haar(12, rng)
+    found = correct(unitary, drawn_devices(triangular(unitary), rng, 0.03))
+    assert found.error < found.error_local < found.error_before / 2
 
 
 def test_same_input_same_phases() -> None:
@@ -301,8 +379,10 @@ def test_bad_targets_and_numbers_are_refused() -> None:
         correct(np.eye(2), made)
     with pytest.raises(ValueError, match="not unitary"):
         correct(2 * np.eye(3), made)
-    with pytest.raises(ValueError, match="not unitary"):
+    with pytest.raises(ValueError, match=re.escape("W is not orthogonal: max|W^T W - I| is 3")):
         correct_homodyne(2 * np.eye(3), made)
+    with pytest.raises(ValueError, match="amplitude is None"):
+        correct_homodyne(np.eye(3), made, amplitude=None)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"U\[0, 0\] is nan"):
         correct(np.full((3, 3), np.nan), made)
     with pytest.raises(ValueError, match="W is complex"):
@@ -317,7 +397,7 @@ def test_bad_targets_and_numbers_are_refused() -> None:
         drawn_devices(MESH, np.random.default_rng(0), 0.5)
     arrays = ("row", "column", "first", "second", "theta_offset", "phi_offset", "inner", "outer")
     torn = replace(made, **{name: getattr(made, name)[1:] for name in arrays})
-    with pytest.raises(ValueError, match="lack MZIs"):
+    with pytest.raises(ValueError, match="2 MZIs on 3 modes, start with neither a rectangular nor a triangular"):
         correct(np.eye(3), torn)
 
 
@@ -341,15 +421,18 @@ def test_layer_says_the_truth(rows: int, columns: int, seed: int) -> None:
 
 
 @settings(max_examples=10, deadline=None)
-@given(st.integers(2, 5), st.integers(1, 4), st.booleans(), st.integers(0, 2**31))
-def test_derivatives_with_fields_that_come_in(modes: int, vectors: int, homodyne: bool, seed: int) -> None:
+@given(st.integers(2, 5), st.integers(1, 4), st.booleans(), st.integers(0, 1), st.integers(0, 2**31))
+def test_derivatives_with_fields_that_come_in_and_outputs_that_are_dumped(
+    modes: int, vectors: int, homodyne: bool, dumped: int, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     made = odd_devices(modes, rng, lossy=False)
     fields = rng.normal(size=(modes, vectors)) + 1j * rng.normal(size=(modes, vectors))
-    target = np.zeros((modes, vectors)) if homodyne else rng.normal(size=(modes, vectors)) + 0j
+    read = modes - dumped
+    target = np.zeros((read, vectors)) if homodyne else rng.normal(size=(read, vectors)) + 0j
     problem = Problem(made, target, homodyne, fields)
     x = rng.uniform(0, 2 * np.pi, 2 * made.row.size + modes)
-    seen = dense(made, *problem.split(x)) @ fields
+    seen = (dense(made, *problem.split(x)) @ fields)[:read]
     missed = (seen.real if homodyne else seen) - target
     np.testing.assert_allclose(illuminate(problem, x).cost, np.linalg.norm(missed) ** 2)
     step = 1e-5
@@ -372,6 +455,39 @@ def test_layer_beats_its_meshes_a_hundred_times() -> None:
     assert found.error < found.u.error_before / 100
 
 
+@pytest.mark.parametrize("shape", [(1, 7), (2, 20), (3, 12), (12, 3)])
+def test_dumped_modes_are_no_burden(shape: tuple[int, int]) -> None:
+    """Only min(m, n) rows of V and columns of U count; fitted as a whole, V's mesh left 1e-4 and more."""
+    rng = np.random.default_rng(0)
+    weights = rng.normal(size=shape)
+    left, right = (drawn_devices(rectangular(np.eye(modes)), rng, 0.02) for modes in shape)
+    found = correct_layer(weights, left, right)
+    assert found.error < 1e-9
+    np.testing.assert_allclose(found.matrix(), weights, atol=1e-8)
+
+
+def test_a_zero_row_of_a_layer_is_not_read() -> None:
+    rng = np.random.default_rng(0)
+    weights = rng.normal(size=(4, 5))
+    weights[2] = 0.0
+    left, right = (drawn_devices(rectangular(np.eye(modes)), rng, 0.02) for modes in (4, 5))
+    found = correct_layer(weights, left, right)
+    np.testing.assert_array_equal(found.matrix()[2], 0.0)
+    missed = np.linalg.norm(found.matrix() - weights) / np.linalg.norm(weights)
+    np.testing.assert_allclose(found.error, missed, atol=1e-12)
+    assert found.error < 1e-9
+
+
+@pytest.mark.parametrize("size", [1e-290, 1e-162, 1e160, 1e290])
+def test_layers_of_any_size(size: float) -> None:
+    rng = np.random.default_rng(0)
+    weights, mesh = rng.normal(size=(3, 3)), rectangular(np.eye(3))
+    made = drawn_devices(mesh, rng, 0.02)
+    found = correct_layer(size * weights, made, made)
+    assert found.error < 1e-12
+    np.testing.assert_allclose(found.matrix() / size, weights, atol=1e-11)
+
+
 def test_bad_layers_are_refused() -> None:
     made = devices(MESH)
     with pytest.raises(ValueError, match=r"W has shape \(3, 2\); these devices make \(3, 3\)"):
@@ -380,6 +496,8 @@ def test_bad_layers_are_refused() -> None:
         correct_layer(1j * np.eye(3), made, made)
     with pytest.raises(ValueError, match="is all zero"):
         correct_layer(np.zeros((3, 3)), made, made)
+    with pytest.raises(ValueError, match=r"W has 1e-310 as its largest entry; rescale it to between 1e-300"):
+        correct_layer(np.full((3, 3), 1e-310), made, made)
     with pytest.raises(ValueError, match="amplitude is 2"):
         correct_layer(np.eye(3), made, made, amplitude=2)
     with pytest.raises(ValueError, match=r"steps is 1\.5"):

@@ -63,6 +63,8 @@ def test_bad_structures_are_refused() -> None:
         structure_mzis((4, 0, 4))
     with pytest.raises(ValueError, match="block is 0"):
         unitary_diagonal_mzis(4, 4, 0)
+    with pytest.raises(ValueError, match=r"out is 2\.5; give a whole number"):
+        unitary_diagonal_mzis(2.5, 2)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optinc_pdk.factor import Mesh, mzi_transfer
+from optinc_pdk.factor import Mesh, mzi_transfer, rectangular
 from optinc_pdk.factor.mesh import wrap
 
 COUPLER = np.array([[1, 1j], [1j, 1]]) / np.sqrt(2)
@@ -176,3 +176,17 @@ def test_fields_that_fit_no_batch_are_refused(shape: tuple[int, ...]) -> None:
     meshes = Mesh(2, np.array([0]), np.array([0]), one, one, np.zeros((3, 2)))
     with pytest.raises(ValueError, match=re.escape("or (3, 2, vectors)")):
         meshes.apply(np.ones(shape))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ([np.nan, 0.0], "fields[0] is nan; every entry must be finite"),
+        (np.array([1, 2], dtype=object), "fields has dtype object"),
+        (["a", "b"], "fields has dtype <U1; give a numeric array"),
+        ([[1, 2], [3]], "fields has rows of different lengths"),
+    ],
+)
+def test_fields_are_finite_numbers(fields: object, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        rectangular(np.eye(2)).apply(fields)  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optinc_pdk.factor import Mesh, rectangular
+from optinc_pdk.factor import Mesh, rectangular, triangular
 
 TOLERANCE = 1e-13
 SIZES = (1, 2, 3, 4, 5, 8, 16, 33, 64, 512)
@@ -141,7 +141,8 @@ def test_a_deviation_just_inside_the_limit_is_accepted() -> None:
         (np.eye(2)[np.newaxis, np.newaxis], "shape (1, 1, 2, 2)"),
         (np.array(1.0), "shape ()"),
         (np.zeros((0, 0)), "is empty"),
-        (np.zeros((0, 2, 2)), "is empty"),
+        (np.zeros((0, 0, 0)), "is empty"),
+        ([[1, 0], [0]], "U has rows of different lengths"),
         (np.eye(2, dtype=object), "dtype object"),
         ([["1", "0"], ["0", "1"]], "dtype <U1"),
     ],
@@ -150,3 +151,19 @@ def test_bad_input_is_refused_by_name(bad: object, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)) as caught:
         rectangular(bad)  # type: ignore[arg-type]
     assert str(caught.value).startswith("U")
+
+
+def test_an_empty_batch_is_one() -> None:
+    mesh = rectangular(np.zeros((0, 4, 4)))
+    assert mesh.theta.shape == (0, 6)
+    assert mesh.matrix().shape == (0, 4, 4)
+
+
+@pytest.mark.parametrize("decompose", [rectangular, triangular])
+@pytest.mark.parametrize("modes", [2, 10, 100])
+def test_what_is_off_unitary_stays_within_the_bound(decompose: Callable[[np.ndarray], Mesh], modes: int) -> None:
+    """The Frobenius norm bounds the error; the largest entry of U^H U - I alone does not."""
+    unitary = np.linalg.qr(np.random.default_rng(0).normal(size=(modes, modes)))[0] @ (np.eye(modes) + 4.9e-11)
+    gram = unitary.T @ unitary - np.eye(modes)
+    error = np.max(np.abs(decompose(unitary).matrix() - unitary))
+    assert error <= 1e-13 + np.linalg.norm(gram)

@@ -34,3 +34,22 @@ def test_every_table_has_its_rows(bench: ModuleType) -> None:
     assert ran.exit_code == 0, ran.output
     for what in ("scipy.linalg.qr", "numpy slices", *bench.PEERS, "apply to 3 vectors", "one batch"):
         assert what in ran.output
+
+
+@pytest.mark.parametrize("sizes", ["0", "", "a", "4,,8", "1"])
+def test_bad_sizes_are_a_usage_error(bench: ModuleType, sizes: str) -> None:
+    app = typer.Typer()
+    app.command()(bench.main)
+    ran = CliRunner().invoke(app, ["--sizes", sizes])
+    assert ran.exit_code == 2
+    assert "give whole numbers of at least 2" in " ".join(ran.output.replace("│", " ").split())
+
+
+def test_peers_have_a_limit_that_is_said(bench: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    def peer(_: np.ndarray) -> None:
+        raise AssertionError("too large for a peer")
+
+    monkeypatch.setattr(bench, "PEER_MODES", 4)
+    monkeypatch.setattr(bench, "load_peers", lambda: {"slow": peer})
+    table = bench.bench_decompositions([8], 1)
+    assert "left out above N = 4" in list(table.columns[2].cells)

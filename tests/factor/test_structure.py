@@ -25,6 +25,7 @@ def test_any_shape_and_rank(rows: int, columns: int, rank: int, is_complex: bool
     # One parameter, one MZI; the largest singular value needs no attenuator.
     assert factor.mzis == found * (rows + columns - found) - 1
     assert factor.saved == svd_mzis(rows, columns) - factor.mzis >= 0
+    assert factor.saved_by_structure == (rows - found) * (columns - found)
 
 
 @settings(max_examples=40, deadline=None)
@@ -53,6 +54,32 @@ def test_permutations_cost_nothing(order: list[int], weights: list[float]) -> No
     assert factor.mzis == 0
     assert factor.saved == 49
     np.testing.assert_allclose(factor.matrix(), matrix, atol=1e-15)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(2, 8), st.integers(2, 8), st.booleans(), st.integers(0, 2**31))
+def test_orthogonal_vectors_cost_one_mesh(rows: int, columns: int, scaled: bool, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    short, long = sorted((rows, columns))
+    tall = np.linalg.qr(rng.normal(size=(long, short)))[0]
+    tall = tall * rng.uniform(0.5, 1.0, short) if scaled else 3.0 * tall
+    mesh = short * (2 * long - short - 1) // 2
+    for matrix in (tall, tall.T):
+        factor = structured(matrix)
+        assert factor.mzis == mesh + (short - 1 if scaled else 0)
+        np.testing.assert_allclose(factor.matrix(), matrix, atol=1e-13)
+    if rows == columns and not scaled:
+        blocks = unitary_diagonal(tall)
+        assert blocks.needed.tolist() == [mesh]
+        assert blocks.saved_by_structure == short - 1
+
+
+@pytest.mark.parametrize("shape", [(6, 2), (2, 6), (5, 5), (7, 3)])
+def test_dense_matrices_save_nothing_by_structure(shape: tuple[int, int]) -> None:
+    matrix = np.random.default_rng(0).normal(size=shape)
+    assert structured(matrix).saved_by_structure == 0
+    assert unitary_diagonal(matrix).saved_by_structure == 0
+    assert unitary_diagonal(matrix, max(shape)).saved_by_structure == 0
 
 
 def test_shuffled_blocks_fall_apart() -> None:

@@ -108,6 +108,14 @@ def test_bad_order_signs_and_tries_are_refused() -> None:
         svd(np.eye(3), order=[0, 1, 1])
     with pytest.raises(ValueError, match="give 3 times 1 or -1"):
         svd(np.eye(3), signs=[1, 0, 1])
+    with pytest.raises(ValueError, match=r"signs is \[1, 1j, 1\]; give 3 times 1 or -1"):
+        svd(np.eye(3), signs=[1, 1j, 1])
+    with pytest.raises(ValueError, match="signs has dtype <U3"):
+        svd(np.eye(3), signs="abc")
+    with pytest.raises(ValueError, match=r"order is \[2\.0, 1\.0, 0\.0\]; give each of 0 to 2 once"):
+        svd(np.eye(3), order=[2.0, 1.0, 0.0])
+    with pytest.raises(ValueError, match="order is 1; give each"):
+        svd(np.eye(3), order=1)
     with pytest.raises(ValueError, match="tries is -1"):
         svd_search(np.eye(3), tries=-1)
 

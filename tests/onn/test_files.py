@@ -99,6 +99,15 @@ def test_files_of_numpy_are_read_with_any_float_order_and_compression(tmp_path: 
     assert Onn.load(tmp_path / "half.npz").layers[0].weight.dtype == np.float64
 
 
+def test_the_last_bias_may_be_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    np.savez(path, **contents(**{"layers.1.bias": None}))
+    last = Onn.load(path).layers[-1]
+    np.testing.assert_array_equal(last.bias, np.zeros(2))
+    np.savez(path, **contents(**{"layers.1.bias": None, "layers.1.weight": np.ones(3)}))
+    refused(path, "no layers.1.bias")
+
+
 def test_factor_in_its_three_spellings(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     np.savez(path, **contents(factor=json.dumps(["approx", {"method": "approx", "block": 1}])))

@@ -3,6 +3,7 @@
 import numpy as np
 
 from optinc_pdk.averaging import Averaging
+from optinc_pdk.factor import unitary_diagonal
 from optinc_pdk.onn import Layer, Onn
 from optinc_pdk.report.tables import factor_rows, factor_table
 
@@ -19,14 +20,30 @@ def test_rows_say_what_is_built_joined_and_saved() -> None:
     assert (whole["mzis"], whole["mzis_on_chip"]) == (8 * 9 // 2 + 6, 36 + 14 - 8 - 2 + 4 + 6)
     assert whole["tree_splitters"] == 0 and whole["tree_loss_db"] == 0.0
     assert whole["mzis_saved"] == whole["mzis"] - (4 * (8 + 4 - 4) - 1)
-    assert whole["error"] < 1e-12
+    assert whole["mzis_needed"] == 4 * 8 - 1 and whole["mzis_saved_by_structure"] == 0
+    assert whole["error"] < 1e-12 and whole["relative_error"] == whole["worst_block_error"] < 1e-12
     # Two of four blocks are zero: nothing is shared or added, and none of their 10 MZIs is needed.
     assert blocks["mzis"] == 40 and blocks["mzis_saved"] >= 20
+    assert blocks["mzis_saved_by_structure"] >= blocks["mzis_saved"] - 1
     assert blocks["tree_splitters"] == 0
     assert added["mzis"] == 20 and added["mzis_on_chip"] == 2 * (6 + 4 + 4)
     assert added["phase_shifters"] == 2 * (12 + 4)
     assert added["tree_splitters"] == 4
     assert added["error"] > 1e-3 and added["worst_block_error"] > added["error"]
+    assert added["mzis_saved_by_structure"] == 0 < added["mzis_saved"]
+
+
+def test_errors_are_those_of_layer_and_blocks() -> None:
+    onn = network()
+    row, weight = factor_rows(onn)[2], onn.layers[2].weight
+    factor = unitary_diagonal(weight, 4)
+    assert row["relative_error"] == np.linalg.norm(factor.matrix() - weight) / np.linalg.norm(weight) > row["error"]
+    assert row["block_errors"] == factor.block_error.tolist()
+    assert row["worst_block_error"] == max(row["block_errors"])
+    table = factor_table([row])
+    shown = {column.header: next(iter(column.cells)) for column in table.columns}
+    assert shown["error"] == f"{row['relative_error']:.1e}"
+    assert shown["worst block"] == f"{row['worst_block_error']:.1e}"
 
 
 def test_trees_are_counted_and_priced() -> None:
@@ -42,5 +59,5 @@ def test_table_adds_up() -> None:
     table = factor_table(rows)
     footers = {column.header: column.footer for column in table.columns}
     assert footers["MZIs, paper"] == str(sum(row["mzis"] for row in rows))
-    assert footers["saved by structure"] == str(sum(row["mzis_saved"] for row in rows))
+    assert footers["saved by structure"] == str(sum(row["mzis_saved_by_structure"] for row in rows))
     assert table.row_count == 3
