@@ -231,13 +231,32 @@ def synth(
     groups: TaskGroups = None,
     remainder: Remainder = False,
     finer_input: FinerInput = False,
+    copies: Annotated[
+        int | None, typer.Option(help="Tolerate errors: carry signals that wait in so many copies; 1 or more.")
+    ] = None,
+    amplifiers: Annotated[
+        int | None, typer.Option(help="Tolerate errors: spread gain over so many layers; 1 or more.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write an exact network in closed form, and prove it over its whole lattice."""
-    from optinc_pdk.factor import svd_mzis
-    from optinc_pdk.onn import carry_chain, prove
+    """Write an exact network in closed form, and prove it over its whole lattice.
 
-    onn = carry_chain(_task(bits, servers, groups, remainder, finer_input))
+    The smallest network, or with --copies or --amplifiers one that regenerates its signals, which takes more layers
+    and tolerates far larger errors of its matrices.
+    """
+    from optinc_pdk.factor import svd_mzis
+    from optinc_pdk.onn import carry_chain, prove, regenerating_chain
+
+    task = _task(bits, servers, groups, remainder, finer_input)
+    try:
+        small = copies is None and amplifiers is None
+        onn = (
+            carry_chain(task)
+            if small
+            else regenerating_chain(task, *(n or 1 if n is None else n for n in (copies, amplifiers)))
+        )
+    except ValueError as fault:
+        raise InputError(str(fault)) from fault
     proof = prove(onn)
     onn.save(output)
     mzis = sum(svd_mzis(layer.outputs, layer.inputs) for layer in onn.layers)

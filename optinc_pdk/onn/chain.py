@@ -13,8 +13,9 @@ least 1 where the bit is 1 and at most 0 where it is 0, if G is at least 1, and 
 leave no trace. a = ReLU(1 - z) clips one end, ReLU(1 - a) the other, and as a reaches A = G (jn - 1/2) + 1/2, that
 is a gain of A in the gauge. Errors are of the size of a layer's gain and hit all its signals, also those that wait,
 so the gain is better spread over several layers: h_1 = ReLU(1 - k_1 a), h_i+1 = ReLU(1 - (k_i+1 / k_i) (1 - h_i)) up
-to k_s = 1 have the gain A^(1/s) each. A bit whose z is smaller at the other end takes ReLU(z) and is read upside
-down. Signals that wait go in several copies and are read as their mean.
+to k_s = 1 have the gain A^(1/s) each. Where z goes further at the other end, ReLU(z) is taken and the bit is read
+upside down: a larger A is a smaller gain in the layer of a. Signals that wait go in several copies and are read as
+their mean, and digits are formed at the output, for the difference of a signal and its carry is one more gain.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def carry_chain(task: Averaging) -> Onn:
         The network; its outputs are whole levels, or whole steps of the remainder, and its last layer has no
         bias.
     """
-    return _onn(task, smallest, {"recipe": "carry_chain"})
+    return _onn(averaging_program(task), task, smallest, {"recipe": "carry_chain"})
 
 
 def regenerating_chain(task: Averaging, copies: int = 2, amplifiers: int = 2) -> Onn:
@@ -92,11 +93,12 @@ def regenerating_chain(task: Averaging, copies: int = 2, amplifiers: int = 2) ->
         if value < 1:
             raise ValueError(f"{name} = {value} must be at least 1")
     card = {"recipe": "regenerating_chain", "copies": copies, "amplifiers": amplifiers}
-    return _onn(task, partial(regenerating, copies=copies, amplifiers=amplifiers), card)
+    build = partial(regenerating, copies=copies, amplifiers=amplifiers)
+    return _onn(averaging_program(task, late=True), task, build, card)
 
 
-def _onn(task: Averaging, build: Build, card: dict[str, object]) -> Onn:
-    stages, last = compile_program(averaging_program(task), task, build)
+def _onn(program: Program, task: Averaging, build: Build, card: dict[str, object]) -> Onn:
+    stages, last = compile_program(program, task, build)
     return Onn((*(layer for stage in stages for layer in stage.layers), last), task, card=card)
 
 
@@ -190,8 +192,7 @@ def regenerating(
     """The layers of a staircase of clipped bits, and what the units of the last then hold; see `smallest`."""
     edges = np.arange(floor.divisor, peak + 1, floor.divisor)
     falling, rising = GAIN * (edges - 0.5) + 0.5, GAIN * (peak - edges + 0.5) + 0.5
-    # The last layer has nothing to turn a bit over with: that takes a constant.
-    falls = np.full(edges.size, True) if last else falling <= rising
+    falls = falling >= rising
     tops = np.where(falls, falling, rising)
     waiting = {name: row for name, row in before.items() if row.any() and (keep or name != floor.signal)}
     signal = before[floor.signal]
@@ -201,10 +202,15 @@ def regenerating(
     layers: list[Layer] = []
     gains = np.ones(edges.size)
     for number in range(amplifiers + 1):
-        layers.append(_layer([*bits, *(row for row in waiting.values() for _ in range(copies))]))
+        # The output layer has nothing to turn a bit over with, so that one unit holds the constant.
+        constant = [np.eye(1, bits.shape[1], bits.shape[1] - 1)[0]] if last and number == amplifiers else []
+        turned = constant if not falls.all() else []
+        layers.append(_layer([*bits, *(row for row in waiting.values() for _ in range(copies)), *turned]))
         units = np.eye(layers[-1].outputs + 1)
-        means = [units[start : start + copies].mean(axis=0) for start in range(edges.size, len(units) - 1, copies)]
-        waiting = dict(zip(waiting, means, strict=True))
+        starts = edges.size + copies * np.arange(len(waiting))
+        waiting = {
+            name: units[start : start + copies].mean(axis=0) for name, start in zip(waiting, starts, strict=True)
+        }
         if number == 0:
             gains = tops ** (1.0 / amplifiers - 1.0)
             bits = units[-1] - gains[:, None] * units[: edges.size]
@@ -213,8 +219,8 @@ def regenerating(
             bits = units[-1] - (following / gains)[:, None] * (units[-1] - units[: edges.size])
             gains = following
     dark = {name: np.zeros(len(units)) for name, row in before.items() if not row.any()}
-    held = units[: edges.size]
-    return layers, dark | waiting | {floor.result: np.where(falls[:, None], held, units[-1] - held).sum(axis=0)}
+    held, one = units[: edges.size], units[-2] if turned else units[-1]
+    return layers, dark | waiting | {floor.result: np.where(falls[:, None], held, one - held).sum(axis=0)}
 
 
 def _combination(rows: dict[str, Floats], terms: dict[str, int]) -> Floats:

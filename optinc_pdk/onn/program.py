@@ -89,6 +89,7 @@ class _Draft:
     """A program being written."""
 
     task: Averaging
+    late: bool
     peaks: dict[str, int] = field(default_factory=dict)
     steps: list[Floor | Sum] = field(default_factory=list)
 
@@ -104,9 +105,15 @@ class _Draft:
         return result
 
 
-def averaging_program(task: Averaging) -> Program:
-    """The program of a task, levels of a cascade included."""
-    draft = _Draft(task)
+def averaging_program(task: Averaging, late: bool = False) -> Program:
+    """The program of a task.
+
+    Args:
+        task: The task; a level of a cascade, too.
+        late: Whether digits are formed only where they are read. Else they are formed two carries after their
+            own, so that one signal waits instead of two; to form them takes a gain.
+    """
+    draft = _Draft(task, late)
     names = [f"s{k}" for k in range(task.groups - 1, -1, -1)]
     draft.peaks.update(zip(names, task.input_steps.tolist(), strict=True))
     places = (task.servers.bit_length() - 1) // 2
@@ -121,9 +128,9 @@ def _widths(task: Averaging) -> list[int]:
 
 
 def _carry(draft: _Draft, k: int, width: int, carried: set[int]) -> None:
-    """Carry from group k into the next one. Its digit is formed two carries later: its row would be by far the
-    largest of the layer before."""
-    if k - 2 in carried:
+    """Carry from group k into the next one. A digit is formed two carries later at the earliest: its row would be
+    by far the largest of the layer before."""
+    if k - 2 in carried and not draft.late:
         _digit(draft, k - 2, _widths(draft.task)[k - 2])
     draft.floor(f"c{k}", f"t{k}" if k else "s0", width)
     if k + 1 < draft.task.groups:

@@ -59,8 +59,9 @@ def prove(onn: Onn, samples: int = 10_000, seed: int = 0) -> Proof:
     Raises:
         ProofError: The network is not the closed form that its card names, or a stage fails.
     """
-    program = averaging_program(onn.task)
-    stages, last = compile_program(program, onn.task, _builder(onn))
+    build = _builder(onn)
+    program = averaging_program(onn.task, late=build is not smallest)
+    stages, last = compile_program(program, onn.task, build)
     if not _same(onn, (*(layer for stage in stages for layer in stage.layers), last)):
         raise ProofError("the network is not the closed form that its card names: only those are proved")
     _check_peaks(program, onn.task)
@@ -117,7 +118,7 @@ def check_stage(stage: Stage, program: Program) -> int:
     for layer in stage.layers[1:]:
         sources = [_source(reads, row, f"{what}: a unit") for row in layer.weight]
         values = [
-            np.maximum(_applied(values, row, bias, program.peaks[source] + 1), 0.0)
+            np.maximum(_applied(values, row, bias, 1 if source is None else program.peaks[source] + 1), 0.0)
             for row, bias, source in zip(layer.weight, layer.bias, sources, strict=True)
         ]
         reads = sources
@@ -136,10 +137,10 @@ def check_stage(stage: Stage, program: Program) -> int:
     return tried
 
 
-def _first_layer(stage: Stage, program: Program, what: str) -> tuple[list[str], list[Floats]]:
+def _first_layer(stage: Stage, program: Program, what: str) -> tuple[list[str | None], list[Floats]]:
     """Per unit of a stage's first layer, the signal that it reads, and what it gives for each of its values."""
     table = np.array(list(stage.before.values()))[:, :-1]
-    reads: list[str] = []
+    reads: list[str | None] = []
     values: list[Floats] = []
     layer = stage.layers[0]
     for unit, (row, bias) in enumerate(zip(layer.weight, layer.bias, strict=True)):
@@ -157,12 +158,12 @@ def _first_layer(stage: Stage, program: Program, what: str) -> tuple[list[str], 
     return reads, values
 
 
-def _source(reads: list[str], weights: Floats, what: str) -> str:
-    """The one signal that a unit depends on through the units below."""
-    names = {reads[unit] for unit in np.flatnonzero(weights)}
-    if len(names) != 1:
-        raise ProofError(f"{what} depends on {', '.join(sorted(names)) or 'nothing'}, not on one signal")
-    return names.pop()
+def _source(reads: list[str | None], weights: Floats, what: str) -> str | None:
+    """The one signal that a unit depends on through the units below, or None of a constant."""
+    names = {name for unit in np.flatnonzero(weights) if (name := reads[unit]) is not None}
+    if len(names) > 1:
+        raise ProofError(f"{what} depends on {', '.join(sorted(names))}, not on one signal")
+    return names.pop() if names else None
 
 
 def _applied(values: list[Floats], weights: Floats, bias: float, size: int) -> Floats:
