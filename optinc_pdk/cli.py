@@ -249,12 +249,10 @@ def synth(
 
     task = _task(bits, servers, groups, remainder, finer_input)
     try:
-        small = copies is None and amplifiers is None
-        onn = (
-            carry_chain(task)
-            if small
-            else regenerating_chain(task, *(n or 1 if n is None else n for n in (copies, amplifiers)))
-        )
+        if copies is None and amplifiers is None:
+            onn = carry_chain(task)
+        else:
+            onn = regenerating_chain(task, 1 if copies is None else copies, 1 if amplifiers is None else amplifiers)
     except ValueError as fault:
         raise InputError(str(fault)) from fault
     proof = prove(onn)

@@ -33,7 +33,7 @@ SHARE = 0.999
 DRAWS = 10
 """Disturbed networks behind every tolerance."""
 
-CLOSED = tuple((copies, amplifiers) for copies in (1, 2, 3, 4, 6) for amplifiers in (1, 2, 3))
+CLOSED = tuple((copies, amplifiers) for copies in (1, 2, 3) for amplifiers in (1, 2, 3, 4))
 """Copies and amplifiers of the regenerating chains that are tried."""
 
 RATE = 1e-4
@@ -148,13 +148,8 @@ def _candidates(
     progress: Callable[[str, Progress], None] | None,
 ) -> Iterator[Candidate]:
     yield judge("closed carry chain", carry_chain(task), epsilon)
-    starts = sorted(
-        (
-            (f"{copies} copies {amplifiers} amplifiers", regenerating_chain(task, copies, amplifiers))
-            for copies, amplifiers in CLOSED
-        ),
-        key=lambda start: mzis(start[1]),
-    )
+    starts = [(f"{copies} copies {gain} amplifiers", regenerating_chain(task, copies, gain)) for copies, gain in CLOSED]
+    starts.sort(key=lambda start: mzis(start[1]))
     for name, onn in starts:
         yield judge(f"closed {name}", onn, epsilon)
 
