@@ -30,8 +30,8 @@ from optinc_pdk.onn.train import EXACT_MARGIN, train
 SHARE = 0.999
 """Exact words, of all, that a network must keep under a matrix error which it tolerates."""
 
-DRAWS = 10
-"""Disturbed networks behind every tolerance."""
+DRAWS, WORDS = 100, 5000
+"""Disturbed networks behind every tolerance, and words through each: single draws can be far off the mean."""
 
 CLOSED = tuple((copies, amplifiers) for copies in (1, 2, 3) for amplifiers in (1, 2, 3, 4))
 """Copies and amplifiers of the regenerating chains that are tried."""
@@ -88,18 +88,22 @@ def judge(name: str, onn: Onn, epsilon: float) -> Candidate:
         epsilon: The wanted matrix error ε.
     """
     margin = lattice_score(onn).margin
-    share = tolerance(onn, epsilon, DRAWS)
+    share = _share(onn, epsilon)
     return Candidate(name, onn, mzis(onn), margin, share, tolerated(onn), share >= SHARE and margin >= EXACT_MARGIN)
 
 
+def _share(onn: Onn, epsilon: float) -> float:
+    return tolerance(onn, epsilon, DRAWS, sample=WORDS if onn.task.lattice_size > WORDS else None)
+
+
 def tolerated(onn: Onn) -> float:
-    """Largest matrix error ε at which 99.9 % of the words are exact, the mean of ten draws; 0 if there is none."""
+    """Largest matrix error ε at which 99.9 % of the words are exact, the mean of 100 draws; 0 if there is none."""
     low, high = np.log(FINEST), np.log(COARSEST)
-    if tolerance(onn, FINEST, DRAWS) < SHARE:
+    if _share(onn, FINEST) < SHARE:
         return 0.0
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if tolerance(onn, float(np.exp(middle)), DRAWS) >= SHARE else (low, middle)
+        low, high = (middle, high) if _share(onn, float(np.exp(middle))) >= SHARE else (low, middle)
     return float(np.exp(low))
 
 

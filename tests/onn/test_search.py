@@ -48,7 +48,7 @@ def test_a_search_trains_from_the_smallest_on_prunes_and_goes_on_where_it_was_en
 def test_tolerated_is_where_the_share_falls() -> None:
     onn = carry_chain(Averaging(4, 4, 2))
     limit = tolerated(onn)
-    assert tolerance(onn, 0.98 * limit) >= 0.999 > tolerance(onn, 1.02 * limit)
+    assert tolerance(onn, 0.98 * limit, 100) >= 0.999 > tolerance(onn, 1.02 * limit, 100)
     first = onn.layers[0]
     wrong = replace(onn, layers=(replace(first, bias=first.bias + 0.6), *onn.layers[1:]))
     assert tolerated(wrong) == 0.0
