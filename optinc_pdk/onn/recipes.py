@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.onn.chain import carry_chain
+from optinc_pdk.onn.cascade import cascade_tasks
+from optinc_pdk.onn.chain import carry_chain, regenerating_chain
 from optinc_pdk.onn.files import NETWORKS
 from optinc_pdk.onn.gauge import input_tolerance, lattice_score, tolerance
 from optinc_pdk.onn.network import Onn
@@ -40,16 +41,24 @@ class Recipe:
         task: The task.
         schedule: How it is trained.
         seed: Seed of the training.
+        regenerate: Copies and amplifiers of the regenerating chain that it starts from; the smallest chain if None.
     """
 
     name: str
     task: Averaging
     schedule: Schedule
     seed: int
+    regenerate: tuple[int, int] | None = None
+
+    def start(self) -> Onn:
+        """The closed form that the training starts from."""
+        return carry_chain(self.task) if self.regenerate is None else regenerating_chain(self.task, *self.regenerate)
 
 
 def recipes() -> tuple[Recipe, ...]:
     """The recipes of all networks that ship."""
+    level_1, level_2 = cascade_tasks(8, 4, 4)
+    gently = Schedule(20_000, noise=1e-3, rate=1e-4, hard=0.1, ramp=0.1)
     return (
         Recipe(
             "average_4bit_4servers",
@@ -63,6 +72,10 @@ def recipes() -> tuple[Recipe, ...]:
             Schedule(60_000, noise=5e-4, input_noise=6e-3, rate=1e-2, allowance=0.2, batch=128, copies=16),
             seed=1,
         ),
+        Recipe("average_8bit_4servers_robust", Averaging(8, 4, 4), replace(gently, noise=1.5e-3), seed=1, regenerate=(1, 3)),
+        Recipe("average_8bit_8servers", Averaging(8, 8, 4), replace(gently, noise=2e-4), seed=1),
+        Recipe("cascade_8bit_4servers_level1", level_1, replace(gently, noise=5e-4), seed=1, regenerate=(1, 2)),
+        Recipe("cascade_8bit_4servers_level2", level_2, replace(gently, noise=5e-4), seed=1, regenerate=(1, 2)),
     )
 
 
@@ -78,10 +91,10 @@ def make(recipe: Recipe, progress: Callable[[Progress], None] | None = None) -> 
     """
     import torch
 
-    onn = train(carry_chain(recipe.task), recipe.schedule, recipe.seed, progress)
+    onn = train(recipe.start(), recipe.schedule, recipe.seed, progress)
     made_by = {
         "recipe": recipe.name,
-        "start": "carry_chain",
+        "start": "carry_chain" if recipe.regenerate is None else f"regenerating_chain{recipe.regenerate}",
         "schedule": asdict(recipe.schedule),
         "seed": recipe.seed,
         "torch": torch.__version__.split("+")[0],

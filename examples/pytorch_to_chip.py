@@ -1,0 +1,25 @@
+"""A network trained in PyTorch becomes a chip: the average of four 2-bit words (pip install 'optinc-pdk[train]')."""
+
+import torch
+from safetensors.torch import save_file
+
+import optinc_pdk as op
+
+task = op.Averaging(bits=2, servers=4, groups=1)
+x, y = (torch.tensor(points, dtype=torch.float32) for points in (task.lattice(), task.targets(task.lattice())))
+torch.manual_seed(0)
+
+# An ordinary network; the last layer has no bias, for receivers see |field|².
+net = torch.nn.Sequential(torch.nn.Linear(1, 12), torch.nn.ReLU(), torch.nn.Linear(12, 1, bias=False))
+optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+for _ in range(8000):
+    loss = (((net(x) - y).abs() - 0.1).clamp(min=0) ** 2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+# From here to a signed-off chip:
+save_file(net.state_dict(), "mine.safetensors")
+onn = op.Onn.load("mine.safetensors", bits=2, servers=4, groups=1)
+chip = op.build(onn, "mine_out", name="mine")
+print(chip.report.verdict, chip.report.function)
