@@ -237,22 +237,27 @@ def synth(
     amplifiers: Annotated[
         int | None, typer.Option(help="Tolerate errors: spread gain over so many layers; 1 or more.")
     ] = None,
+    unary: Annotated[bool, typer.Option(help="Tolerate errors most: carry bits only, at the price of size.")] = False,
     as_json: Json = False,
 ) -> None:
     """Write an exact network in closed form, and prove it over its whole lattice.
 
     The smallest network, or with --copies or --amplifiers one that regenerates its signals, which takes more layers
-    and tolerates far larger errors of its matrices.
+    and tolerates far larger errors of its matrices; or one that carries bits only, the largest and most tolerant.
     """
     from optinc_pdk.factor import svd_mzis
-    from optinc_pdk.onn import carry_chain, prove, regenerating_chain
+    from optinc_pdk.onn import carry_chain, prove, regenerating_chain, unary_chain
 
     task = _task(bits, servers, groups, remainder, finer_input)
     try:
-        if copies is None and amplifiers is None:
+        if unary and copies is not None:
+            raise ValueError("--unary and --copies exclude each other: bits need no copies")
+        if unary:
+            onn = unary_chain(task, 3 if amplifiers is None else amplifiers)
+        elif copies is None and amplifiers is None:
             onn = carry_chain(task)
         else:
-            onn = regenerating_chain(task, 1 if copies is None else copies, 1 if amplifiers is None else amplifiers)
+            onn = regenerating_chain(task, 1 if copies is None else copies, 3 if amplifiers is None else amplifiers)
     except ValueError as fault:
         raise InputError(str(fault)) from fault
     proof = prove(onn)

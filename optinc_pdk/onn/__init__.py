@@ -8,6 +8,7 @@ from optinc_pdk.onn.files import bundled
 from optinc_pdk.onn.gauge import Gauge, gauge, input_tolerance, lattice_score, tolerance
 from optinc_pdk.onn.network import Factor, Layer, Onn, WeightsError
 from optinc_pdk.onn.proof import Proof, ProofError, prove
+from optinc_pdk.onn.unary import unary_chain
 
 __all__ = [
     "Factor",
@@ -25,4 +26,5 @@ __all__ = [
     "prove",
     "regenerating_chain",
     "tolerance",
+    "unary_chain",
 ]

@@ -21,7 +21,6 @@ their mean, and digits are formed at the output, for the difference of a signal 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -31,31 +30,13 @@ from numpy.typing import NDArray
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn.network import Layer, Onn
 from optinc_pdk.onn.program import Floor, Program, averaging_program
+from optinc_pdk.onn.stage import Claim, Closed, Stage, combined, expanded, layer_of
 
 Floats = NDArray[np.float64]
 
 
 GAIN = 1.5
 """Slope of a regenerated bit: errors of a sixth of a step are forgotten; more costs gain. Engineering default."""
-
-
-@dataclass(frozen=True, eq=False)
-class Stage:
-    """What one hidden layer of a chain, or several in a row, do.
-
-    Attributes:
-        floor: Its instruction.
-        before: Signals that it reads: affine rows over the units below, one coefficient each and a constant at
-            the end.
-        layers: Its layers.
-        after: Signals that the units of its last layer hold: affine rows over them; the floor's result among
-            them.
-    """
-
-    floor: Floor
-    before: dict[str, Floats]
-    layers: tuple[Layer, ...]
-    after: dict[str, Floats]
 
 
 Build = Callable[[dict[str, Floats], Floor, int, bool, bool], tuple[list[Layer], dict[str, Floats]]]
@@ -75,7 +56,7 @@ def carry_chain(task: Averaging) -> Onn:
     return _onn(averaging_program(task), task, smallest, {"recipe": "carry_chain"})
 
 
-def regenerating_chain(task: Averaging, copies: int = 2, amplifiers: int = 2) -> Onn:
+def regenerating_chain(task: Averaging, copies: int = 1, amplifiers: int = 3) -> Onn:
     """An exact network with margin 0.5 that tolerates far larger errors of its matrices, with more layers.
 
     Args:
@@ -98,30 +79,36 @@ def regenerating_chain(task: Averaging, copies: int = 2, amplifiers: int = 2) ->
 
 
 def _onn(program: Program, task: Averaging, build: Build, card: dict[str, object]) -> Onn:
-    stages, last = compile_program(program, task, build)
-    return Onn((*(layer for stage in stages for layer in stage.layers), last), task, card=card)
+    return Onn(compile_program(program, task, build).layers, task, card=card)
 
 
-def compile_program(program: Program, task: Averaging, build: Build) -> tuple[tuple[Stage, ...], Layer]:
-    """A program as the stages of a network, and its last layer."""
+def compile_program(program: Program, task: Averaging, build: Build) -> Closed:
+    """A program as a network, a stage per floor; a floor that is always 0 takes none."""
     size = task.groups
     scales = dict(zip(program.inputs, task.input_resolution, strict=True))
     rows = {name: scales[name] * np.eye(size, size + 1)[i] for i, name in enumerate(program.inputs)}
+    sums: dict[str, dict[str, int]] = {name: {name: 1} for name in rows}
     floors = [step for step in program.instructions if isinstance(step, Floor) and program.peaks[step.result]]
     stages: list[Stage] = []
     for place, step in enumerate(program.instructions):
         needed = program.needed_after(place)
         if not isinstance(step, Floor):
-            rows[step.result] = _combination(rows, step.terms)
+            rows[step.result], sums[step.result] = combined(rows, step.terms), expanded(sums, step.terms)
         elif not program.peaks[step.result]:
-            rows[step.result] = np.zeros(size + 1)
+            rows[step.result], sums[step.result] = np.zeros(size + 1), {}
         else:
             before = {name: row for name, row in rows.items() if name in needed or name == step.signal}
             layers, rows = build(before, step, program.peaks[step.signal], step.signal in needed, step is floors[-1])
             size = layers[-1].outputs
-            stages.append(Stage(step, before, tuple(layers), rows))
-        rows = {name: row for name, row in rows.items() if name in needed or name == step.result}
-    return tuple(stages), _layer([_combination(rows, terms) / divisor for terms, divisor in program.outputs])
+            claims = {name: Claim(name) for name in rows} | {step.result: Claim(step.signal, step.divisor)}
+            peaks = {name: program.peaks[name] for name in before}
+            stages.append(Stage({name: sums[name] for name in before}, peaks, before, tuple(layers), rows, claims))
+            sums = {name: {name: 1} for name in rows}
+        kept = {name for name in rows if name in needed or name == step.result}
+        rows, sums = {name: rows[name] for name in kept}, {name: sums[name] for name in kept}
+    outputs = tuple((expanded(sums, terms), divisor) for terms, divisor in program.outputs)
+    last = layer_of([combined(rows, terms) / divisor for terms, divisor in program.outputs])
+    return Closed(tuple(stages), outputs, last)
 
 
 class _Kink(NamedTuple):
@@ -173,7 +160,7 @@ def smallest(
     rows = [(shift * one - signal) if falls else (signal - shift * one) for shift, falls, _ in kinks]
     waiting = {name: row for name, row in before.items() if name != floor.signal}
     passed = {name: row for name, row in waiting.items() if row.any()}
-    layer = _layer([*rows, *passed.values()])
+    layer = layer_of([*rows, *passed.values()])
     units = np.eye(layer.outputs + 1)
     after = dict.fromkeys(waiting, np.zeros(layer.outputs + 1))
     after |= dict(zip(passed, units[len(rows) :], strict=False))
@@ -205,7 +192,7 @@ def regenerating(
         # The output layer has nothing to turn a bit over with, so that one unit holds the constant.
         constant = [np.eye(1, bits.shape[1], bits.shape[1] - 1)[0]] if last and number == amplifiers else []
         turned = constant if not falls.all() else []
-        layers.append(_layer([*bits, *(row for row in waiting.values() for _ in range(copies)), *turned]))
+        layers.append(layer_of([*bits, *(row for row in waiting.values() for _ in range(copies)), *turned]))
         units = np.eye(layers[-1].outputs + 1)
         starts = edges.size + copies * np.arange(len(waiting))
         waiting = {
@@ -221,14 +208,3 @@ def regenerating(
     dark = {name: np.zeros(len(units)) for name, row in before.items() if not row.any()}
     held, one = units[: edges.size], units[-2] if turned else units[-1]
     return layers, dark | waiting | {floor.result: np.where(falls[:, None], held, one - held).sum(axis=0)}
-
-
-def _combination(rows: dict[str, Floats], terms: dict[str, int]) -> Floats:
-    total: Floats = np.sum([factor * rows[name] for name, factor in terms.items()], axis=0)
-    return total
-
-
-def _layer(rows: list[Floats]) -> Layer:
-    """A layer from affine rows with the constant in the last column."""
-    table = np.array(rows)
-    return Layer(table[:, :-1], table[:, -1])

@@ -16,9 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.onn.chain import Build, Stage, compile_program, regenerating, smallest
+from optinc_pdk.onn.chain import compile_program, regenerating, smallest
 from optinc_pdk.onn.network import Layer, Onn
 from optinc_pdk.onn.program import Floor, Program, Sum, averaging_program
+from optinc_pdk.onn.stage import Closed, Stage
+from optinc_pdk.onn.unary import unary
 
 Floats = NDArray[np.float64]
 
@@ -59,14 +61,13 @@ def prove(onn: Onn, samples: int = 10_000, seed: int = 0) -> Proof:
     Raises:
         ProofError: The network is not the closed form that its card names, or a stage fails.
     """
-    build = _builder(onn)
-    program = averaging_program(onn.task, late=build is not smallest)
-    stages, last = compile_program(program, onn.task, build)
-    if not _same(onn, (*(layer for stage in stages for layer in stage.layers), last)):
+    closed = _rebuilt(onn)
+    program = averaging_program(onn.task)
+    if not _same(onn, closed.layers):
         raise ProofError("the network is not the closed form that its card names: only those are proved")
     _check_peaks(program, onn.task)
-    values = sum(check_stage(stage, program) for stage in stages)
-    _check_sums(program, stages, onn)
+    values = sum(map(check_stage, closed.stages))
+    _check_links(closed, onn)
     points = onn.task.sample(samples, np.random.default_rng(seed))
     levels = onn.task.targets(points)
     steps = np.rint(points * onn.task.input_resolution).astype(np.int64)
@@ -77,18 +78,22 @@ def prove(onn: Onn, samples: int = 10_000, seed: int = 0) -> Proof:
     for name, peak in program.peaks.items():
         if samples and not 0 <= signals[name].min() <= signals[name].max() <= peak:
             raise ProofError(f"signal {name} leaves 0 ... {peak}")
-    return Proof(len(stages), values, samples)
+    return Proof(len(closed.stages), values, samples)
 
 
-def _builder(onn: Onn) -> Build:
-    """How the card says that the network was made."""
-    card = onn.card
-    if card.get("recipe") == "carry_chain":
-        return smallest
+def _rebuilt(onn: Onn) -> Closed:
+    """The closed form that the card names."""
+    card, task = onn.card, onn.task
     copies, amplifiers = card.get("copies"), card.get("amplifiers")
-    known = card.get("recipe") == "regenerating_chain"
-    if known and isinstance(copies, int) and isinstance(amplifiers, int) and min(copies, amplifiers) > 0:
-        return partial(regenerating, copies=copies, amplifiers=amplifiers)
+    recipe = card.get("recipe")
+    if recipe == "carry_chain":
+        return compile_program(averaging_program(task), task, smallest)
+    if isinstance(amplifiers, int) and amplifiers > 0:
+        if recipe == "regenerating_chain" and isinstance(copies, int) and copies > 0:
+            build = partial(regenerating, copies=copies, amplifiers=amplifiers)
+            return compile_program(averaging_program(task, late=True), task, build)
+        if recipe == "unary_chain":
+            return unary(task, amplifiers)
     raise ProofError("the network's card names no closed form: only those are proved")
 
 
@@ -100,61 +105,59 @@ def _same(onn: Onn, layers: tuple[Layer, ...]) -> bool:
     )
 
 
-def check_stage(stage: Stage, program: Program) -> int:
+def check_stage(stage: Stage) -> int:
     """Try every value of every signal that a stage reads.
 
     Args:
         stage: Its layers, and what it claims.
-        program: The program, for the signals' peaks.
 
     Returns:
         Values tried.
 
     Raises:
-        ProofError: A unit depends on several signals, or a signal is wrong for a value.
+        ProofError: A unit depends on several signals, or a claim is wrong for a value.
     """
-    what = f"floor {stage.floor.result}"
-    reads, values = _first_layer(stage, program, what)
+    reads, values = _first_layer(stage)
     for layer in stage.layers[1:]:
-        sources = [_source(reads, row, f"{what}: a unit") for row in layer.weight]
+        sources = [_source(reads, row, "a unit") for row in layer.weight]
         values = [
-            np.maximum(_applied(values, row, bias, 1 if source is None else program.peaks[source] + 1), 0.0)
+            np.maximum(_applied(values, row, bias, 1 if source is None else stage.peaks[source] + 1), 0.0)
             for row, bias, source in zip(layer.weight, layer.bias, sources, strict=True)
         ]
         reads = sources
     tried = 0
     for result, row in stage.after.items():
-        source = stage.floor.signal if result == stage.floor.result else result
-        if row[:-1].any() and _source(reads, row[:-1], f"{what}: {result}") != source:
-            raise ProofError(f"{what}: {result} does not depend on {source}")
-        value = np.arange(program.peaks[source] + 1)
-        held = _applied(values, row[:-1], row[-1], value.size)
-        wanted = value // stage.floor.divisor if result == stage.floor.result else value
-        wrong = np.flatnonzero(np.abs(held - wanted) > ROUNDING)
+        claim = stage.claims[result]
+        if row[:-1].any() and _source(reads, row[:-1], result) != claim.source:
+            raise ProofError(f"{result} does not depend on {claim.source}")
+        value = np.arange(stage.peaks[claim.source] + 1)
+        wanted = np.minimum(value // claim.divisor, value.size if claim.most is None else claim.most)
+        wrong = np.flatnonzero(np.abs(_applied(values, row[:-1], row[-1], value.size) - wanted) > ROUNDING)
         if wrong.size:
-            raise ProofError(f"{what}: {result} is wrong where {source} is {wrong[0]}")
+            raise ProofError(f"{result} is wrong where {claim.source} is {wrong[0]}")
         tried += value.size
     return tried
 
 
-def _first_layer(stage: Stage, program: Program, what: str) -> tuple[list[str | None], list[Floats]]:
+def _first_layer(stage: Stage) -> tuple[list[str | None], list[Floats]]:
     """Per unit of a stage's first layer, the signal that it reads, and what it gives for each of its values."""
-    table = np.array(list(stage.before.values()))[:, :-1]
+    names = list(stage.before)
+    table = np.array([stage.before[name] for name in names])
+    square = np.einsum("ij,ij->i", table[:, :-1], table[:, :-1])
     reads: list[str | None] = []
     values: list[Floats] = []
-    layer = stage.layers[0]
-    for unit, (row, bias) in enumerate(zip(layer.weight, layer.bias, strict=True)):
-        overlap = table @ row
+    for unit, (row, bias) in enumerate(zip(stage.layers[0].weight, stage.layers[0].bias, strict=True)):
         # The signal of which the row is a multiple, if it is one.
-        square = np.einsum("ij,ij->i", table, table)
+        overlap = table[:, :-1] @ row
         factor = np.divide(overlap, square, out=np.zeros_like(overlap), where=square > 0.0)
-        alike = np.flatnonzero((factor != 0.0) & (np.abs(row - factor[:, None] * table).max(axis=1) <= ROUNDING))
+        rest = np.abs(row - factor[:, None] * table[:, :-1]).max(axis=1)
+        alike = np.flatnonzero((factor != 0.0) & (rest <= ROUNDING))
         if alike.size != 1:
-            raise ProofError(f"{what}: unit {unit} reads more than one signal")
-        name = list(stage.before)[alike[0]]
-        constant = bias - factor[alike[0]] * stage.before[name][-1]
-        reads.append(name)
-        values.append(np.maximum(factor[alike[0]] * np.arange(program.peaks[name] + 1) + constant, 0.0))
+            raise ProofError(f"unit {unit} of a stage that holds {', '.join(stage.after)} reads more than one signal")
+        (place,) = alike
+        value = np.arange(stage.peaks[names[place]] + 1)
+        reads.append(names[place])
+        values.append(np.maximum(factor[place] * (value - table[place, -1]) + bias, 0.0))
     return reads, values
 
 
@@ -204,32 +207,27 @@ def _sum_bound(step: Sum, bounds: dict[str, int], floors: dict[str, Floor]) -> i
     return min(bounds[floor.signal], floor.divisor - 1)
 
 
-def _check_sums(program: Program, stages: tuple[Stage, ...], onn: Onn) -> None:
-    """That the rows which a layer reads are the program's sums of what the layer below holds."""
+def _check_links(closed: Closed, onn: Onn) -> None:
+    """That what a stage reads, and the outputs, are integer sums of what the stage below holds."""
+    names = averaging_program(onn.task).inputs
     size = onn.task.groups
     held: dict[str, Floats] = {
         name: resolution * np.eye(size, size + 1)[i]
-        for i, (name, resolution) in enumerate(zip(program.inputs, onn.task.input_resolution, strict=True))
+        for i, (name, resolution) in enumerate(zip(names, onn.task.input_resolution, strict=True))
     }
-    by_floor = {stage.floor.result: stage for stage in stages}
-    for step in program.instructions:
-        if isinstance(step, Sum):
-            held[step.result] = _combined(held, step.terms)
-        elif step.result in by_floor:
-            stage = by_floor[step.result]
-            for name, row in stage.before.items():
-                if (row != held[name]).any():
-                    raise ProofError(f"floor {step.result} does not read {name} as the layer below holds it")
-            held = dict(stage.after)
-        else:
-            held[step.result] = np.zeros(len(next(iter(held.values()))))
-    last = onn.layers[-1]
-    for place, (terms, divisor) in enumerate(program.outputs):
-        row = _combined(held, terms) / divisor
-        if (row != np.append(last.weight[place], last.bias[place])).any():
-            raise ProofError(f"output {place} is not the program's")
+    for stage in closed.stages:
+        for name, row in stage.before.items():
+            if np.abs(_total(held, stage.reads[name]) - row).max() > ROUNDING:
+                raise ProofError(f"{name} is not read as the layer below holds it")
+        held = stage.after
+    for place, (terms, divisor) in enumerate(closed.outputs):
+        row = np.append(closed.last.weight[place], closed.last.bias[place])
+        if np.abs(_total(held, terms) / divisor - row).max() > ROUNDING:
+            raise ProofError(f"output {place} is not read as the layer below holds it")
 
 
-def _combined(held: dict[str, Floats], terms: dict[str, int]) -> Floats:
-    total: Floats = np.sum([factor * held[name] for name, factor in terms.items()], axis=0)
+def _total(held: dict[str, Floats], terms: dict[str, int]) -> Floats:
+    total: Floats = np.zeros_like(next(iter(held.values())))
+    for name, factor in terms.items():
+        total = total + factor * held[name]
     return total

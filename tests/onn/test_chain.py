@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.onn import carry_chain, lattice_score, regenerating_chain, tolerance
+from optinc_pdk.onn import carry_chain, lattice_score, regenerating_chain, tolerance, unary_chain
 
 
 @st.composite
@@ -38,6 +38,20 @@ def test_regenerating_chain_is_exact(task: Averaging, copies: int, amplifiers: i
     assert not onn.layers[-1].bias.any()
 
 
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 2), st.integers(1, 6), st.booleans(), st.booleans(), st.integers(1, 3))
+def test_unary_chain_is_exact(symbols: int, servers: int, remainder: bool, finer: bool, amplifiers: int) -> None:
+    onn = unary_chain(Averaging(2 * symbols, servers, symbols, remainder, finer), amplifiers)
+    result = lattice_score(onn)
+    assert result.accuracy == 1.0
+    assert result.margin == pytest.approx(0.5, abs=1e-8)
+    assert not onn.layers[-1].bias.any()
+
+
+def test_groups_are_counted_too() -> None:
+    assert lattice_score(unary_chain(Averaging(8, 4, 2), 1)).accuracy == 1.0
+
+
 def test_regeneration_tolerates_errors_that_the_smallest_chain_does_not() -> None:
     task = Averaging(8, 4, 4)
     small, robust = carry_chain(task), regenerating_chain(task, copies=1, amplifiers=3)
@@ -45,6 +59,7 @@ def test_regeneration_tolerates_errors_that_the_smallest_chain_does_not() -> Non
     assert tolerance(small, 1e-3) < 0.9
     assert tolerance(robust, 1e-3) > 0.999
     assert tolerance(robust, 3e-3) > tolerance(small, 1e-3)
+    assert tolerance(unary_chain(task), 3e-3, draws=5, sample=2000) > 0.99
 
 
 def test_numbers_of_copies_and_amplifiers_are_checked() -> None:
@@ -52,6 +67,8 @@ def test_numbers_of_copies_and_amplifiers_are_checked() -> None:
         regenerating_chain(Averaging(4, 4, 2), copies=0)
     with pytest.raises(ValueError, match="amplifiers = 0"):
         regenerating_chain(Averaging(4, 4, 2), amplifiers=0)
+    with pytest.raises(ValueError, match="amplifiers = 0"):
+        unary_chain(Averaging(4, 4, 2), amplifiers=0)
 
 
 @pytest.mark.parametrize(("bits", "servers"), [(8, 4), (8, 2), (8, 3)])

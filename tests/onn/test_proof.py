@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.onn import Layer, Onn, ProofError, carry_chain, lattice_score, prove, regenerating_chain
-from optinc_pdk.onn.chain import Build, Stage, compile_program, regenerating, smallest
+from optinc_pdk.onn import Layer, Onn, ProofError, carry_chain, lattice_score, prove, regenerating_chain, unary_chain
+from optinc_pdk.onn.chain import compile_program, regenerating, smallest
 from optinc_pdk.onn.program import Sum, averaging_program
-from optinc_pdk.onn.proof import _check_peaks, check_stage
+from optinc_pdk.onn.proof import _check_links, _check_peaks, check_stage
+from optinc_pdk.onn.stage import Stage
+from optinc_pdk.onn.unary import unary
 
 TASKS = [
     Averaging(16, 4, 8),
@@ -32,18 +34,37 @@ TASKS = [
 def test_chains_of_endless_lattices_are_proved(task: Averaging, build: Callable[[Averaging], Onn]) -> None:
     onn = build(task)
     proof = prove(onn, samples=2000)
-    assert proof.stages == (len(onn.layers) - 1) / (1 if build is carry_chain else 3)
+    assert proof.stages == (len(onn.layers) - 1) / (1 if build is carry_chain else 4)
     assert proof.values > sum(steps + 1 for steps in task.input_steps)
     assert proof.samples == 2000
 
 
-@pytest.mark.parametrize("task", [Averaging(8, 4, 4), Averaging(8, 3, 2, remainder=True)], ids=str)
-@pytest.mark.parametrize("build", [smallest, partial(regenerating, copies=2, amplifiers=2)])
-def test_every_changed_weight_is_seen_unless_it_changes_nothing(task: Averaging, build: Build) -> None:
-    program = averaging_program(task)
-    stages, last = compile_program(program, task, build)
+@pytest.mark.parametrize(
+    "task", [Averaging(32, 4, 16), Averaging(12, 3, 6), Averaging(8, 4, 4, remainder=True)], ids=str
+)
+def test_unary_chains_are_proved(task: Averaging) -> None:
+    onn = unary_chain(task, amplifiers=1)
+    proof = prove(onn, samples=500)
+    assert proof.stages == (len(onn.layers) - 1) / 2
+    assert proof.values > sum(steps + 1 for steps in task.input_steps)
+
+
+CLOSED = {
+    "smallest": lambda task: compile_program(averaging_program(task), task, smallest),
+    "regenerating": lambda task: compile_program(
+        averaging_program(task, late=True), task, partial(regenerating, copies=2, amplifiers=2)
+    ),
+    "unary": lambda task: unary(task, 2),
+}
+
+
+@pytest.mark.parametrize("task", [Averaging(4, 4, 2), Averaging(4, 3, 2, remainder=True)], ids=str)
+@pytest.mark.parametrize("form", CLOSED)
+def test_every_changed_weight_is_seen_unless_it_changes_nothing(task: Averaging, form: str) -> None:
+    closed = CLOSED[form](task)
     harmless = 0
-    for place, stage in enumerate(stages):
+    for place, stage in enumerate(closed.stages):
+        assert check_stage(stage) > 0
         for number, layer in enumerate(stage.layers):
             for row, column in np.ndindex(layer.outputs, layer.inputs + 1):
                 weight, bias = layer.weight.copy(), layer.bias.copy()
@@ -53,15 +74,15 @@ def test_every_changed_weight_is_seen_unless_it_changes_nothing(task: Averaging,
                     bias[row] -= 1.0
                 other = changed(stage, number, Layer(weight, bias))
                 try:
-                    check_stage(other, program)
+                    check_stage(other)
                 except ProofError:
                     continue
                 # A bit with more gain is clipped where it was clipped before.
                 harmless += 1
-                every = [*stages[:place], other, *stages[place + 1 :]]
-                onn = Onn((*(layer for one in every for layer in one.layers), last), task)
+                every = [*closed.stages[:place], other, *closed.stages[place + 1 :]]
+                onn = Onn((*(layer for one in every for layer in one.layers), closed.last), task)
                 assert lattice_score(onn).margin == pytest.approx(0.5, abs=1e-6)
-    assert harmless == 0 or build is not smallest
+    assert harmless == 0 or form != "smallest"
 
 
 def changed(stage: Stage, number: int, layer: Layer) -> Stage:
@@ -72,12 +93,28 @@ def changed(stage: Stage, number: int, layer: Layer) -> Stage:
 
 def test_a_wrong_staircase_names_the_value() -> None:
     task = Averaging(4, 4, 2)
-    program = averaging_program(task)
-    first, *_ = compile_program(program, task, smallest)[0]
+    first, *_ = compile_program(averaging_program(task), task, smallest).stages
     after = dict(first.after)
     after["c0"] = after["c0"] * 1.5
-    with pytest.raises(ProofError, match="floor c0: c0 is wrong where s0 is 4"):
-        check_stage(replace(first, after=after), program)
+    with pytest.raises(ProofError, match="c0 is wrong where s0 is 4"):
+        check_stage(replace(first, after=after))
+
+
+@pytest.mark.parametrize("form", CLOSED)
+def test_stages_that_are_joined_wrongly_are_seen(form: str) -> None:
+    task = Averaging(4, 4, 2)
+    closed, onn = CLOSED[form](task), carry_chain(task)
+    _check_links(closed, onn)
+    last = closed.stages[-1]
+    name = next(iter(last.reads))
+    wrong = {part: factor + 1 for part, factor in last.reads[name].items()}
+    stages = (*closed.stages[:-1], replace(last, reads=last.reads | {name: wrong}))
+    with pytest.raises(ProofError, match="is not read as the layer below holds it"):
+        _check_links(replace(closed, stages=stages), onn)
+    terms, divisor = closed.outputs[0]
+    outputs = ((terms, divisor + 1), *closed.outputs[1:])
+    with pytest.raises(ProofError, match="output 0 is not read"):
+        _check_links(replace(closed, outputs=outputs), onn)
 
 
 def test_other_networks_are_not_proved() -> None:
