@@ -104,7 +104,7 @@ def compile_program(program: Program, task: Averaging, build: Build) -> Closed:
             peaks = {name: program.peaks[name] for name in before}
             stages.append(Stage({name: sums[name] for name in before}, peaks, before, tuple(layers), rows, claims))
             sums = {name: {name: 1} for name in rows}
-        kept = {name for name in rows if name in needed or name == step.result}
+        kept = [name for name in rows if name in needed or name == step.result]
         rows, sums = {name: rows[name] for name in kept}, {name: sums[name] for name in kept}
     outputs = tuple((expanded(sums, terms), divisor) for terms, divisor in program.outputs)
     last = layer_of([combined(rows, terms) / divisor for terms, divisor in program.outputs])

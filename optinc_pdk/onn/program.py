@@ -3,8 +3,9 @@
 With s_k = N · input_k the sum of the servers' symbols of group k, worth b^k with b = 4^g, the word is
 floor(T / N) with T = Σ s_k b^k. Carries go up: t_k = s_k + c_(k-1), c_k = floor(t_k / b), which leaves the digits
 d_k = t_k - b c_k. If N is a power of four, the division is a shift, and the word is read off the digits, of which
-the lowest are the fraction that is discarded. Otherwise division goes down from the top, one symbol at a time: q =
-floor(u / (N 4^j)), and the remainder u - N 4^j q joins what is below.
+the lowest are the fraction that is discarded. An odd power of two is a shift, too, where errors matter more than
+size: every symbol is the upper half of a digit and the lower half, d mod 2, of the next. Otherwise division goes
+down from the top, one symbol at a time: q = floor(u / (N 4^j)), and the remainder u - N 4^j q joins what is below.
 
 The finer input of a cascade's level 2 counts in steps of 1/N², so that its group is wider: c_0 = floor(s_0 / (N b)),
 and T is divided by N². A remainder is what the division leaves, added to the last symbol.
@@ -110,14 +111,16 @@ def averaging_program(task: Averaging, late: bool = False) -> Program:
 
     Args:
         task: The task; a level of a cascade, too.
-        late: Whether digits are formed only where they are read. Else they are formed two carries after their
-            own, so that one signal waits instead of two; to form them takes a gain.
+        late: Whether errors matter more than size: digits are formed only where they are read, for that takes a
+            gain. Else they are formed two carries after their own, so that one signal waits instead of two.
     """
     draft = _Draft(task, late)
     names = [f"s{k}" for k in range(task.groups - 1, -1, -1)]
     draft.peaks.update(zip(names, task.input_steps.tolist(), strict=True))
-    places = (task.servers.bit_length() - 1) // 2
-    outputs = _by_shift(draft, places) if task.servers == 4**places else _by_division(draft)
+    places, half = divmod(task.servers.bit_length() - 1, 2)
+    # Halves of digits take staircases of many steps; a division is smaller, and multiplies errors by four a symbol.
+    shifts = task.servers == 2**half * 4**places and (not half or (late and not task.finer_input))
+    outputs = _by_shift(draft, places, bool(half)) if shifts else _by_division(draft)
     return Program(draft.peaks, tuple(names), tuple(draft.steps), tuple(outputs))
 
 
@@ -144,8 +147,8 @@ def _digit(draft: _Draft, k: int, width: int) -> str:
     return draft.sum(name, {f"t{k}" if k else "s0": 1, f"c{k}": -width}, width - 1)
 
 
-def _by_shift(draft: _Draft, places: int) -> list[tuple[dict[str, int], int]]:
-    """Outputs for 4^places servers, most significant first."""
+def _by_shift(draft: _Draft, places: int, half: bool) -> list[tuple[dict[str, int], int]]:
+    """Outputs for 4^places servers, or twice as many if `half`, most significant first."""
     task, widths = draft.task, _widths(draft.task)
     dropped = places * (2 if task.finer_input else 1)
     # Base-4 digits per group, from the lowest; the last carry holds the digits that the shift brings down.
@@ -160,7 +163,7 @@ def _by_shift(draft: _Draft, places: int) -> list[tuple[dict[str, int], int]]:
     stop = dropped + task.remainder
     rows: dict[int, str] = {}
     fraction: dict[str, int] = {}
-    for signal, start, count in reversed(list(zip(signals, lowest, [*counts, places], strict=True))):
+    for signal, start, count in reversed(list(zip(signals, lowest, [*counts, places + half], strict=True))):
         rest = signal
         if rest is None:
             continue
@@ -174,8 +177,36 @@ def _by_shift(draft: _Draft, places: int) -> list[tuple[dict[str, int], int]]:
                 rest = draft.sum(f"{signal}_below_{place}", {rest: 1, rows[place]: -size}, size - 1)
         if task.remainder and start < stop:
             fraction[rest] = 4**start
-    outputs = [({rows[place]: 1}, 1) for place in range(dropped + task.symbols - 1, stop - 1, -1)]
-    return [*outputs, (fraction, 4**dropped)] if task.remainder else outputs
+    symbols = range(dropped + task.symbols - 1, stop - 1, -1)
+    if not half:
+        outputs = [({rows[place]: 1}, 1) for place in symbols]
+        return [*outputs, (fraction, 4**dropped)] if task.remainder else outputs
+    upper = {place: _upper_half(draft, rows[place]) for place in rows}
+    outputs = [(_joined(rows, upper, place, upper[place]), 1) for place in symbols]
+    if task.remainder:
+        scale = 2 * 4**dropped
+        lower = {name: scale * factor for name, factor in _joined(rows, upper, dropped, {}).items()}
+        outputs.append(({name: lower.get(name, 0) + fraction.get(name, 0) for name in {**lower, **fraction}}, scale))
+    return outputs
+
+
+def _upper_half(draft: _Draft, digit: str) -> dict[str, int]:
+    """floor(digit / 2) as a sum. Of u - 4 c it is floor(u / 2) - 2 c, which takes no gain to form."""
+    if draft.peaks[digit] < 2:
+        return {}
+    terms = next((step.terms for step in draft.steps if isinstance(step, Sum) and step.result == digit), {digit: 1})
+    (signal,) = (name for name, factor in terms.items() if factor == 1)
+    found = draft.floor(f"{digit}_half", signal, 2)
+    return {found: 1} | {name: factor // 2 for name, factor in terms.items() if name != signal}
+
+
+def _joined(rows: dict[int, str], upper: dict[int, dict[str, int]], place: int, own: dict[str, int]) -> dict[str, int]:
+    """A sum, and twice the lower half of the digit above a place."""
+    total = dict(own)
+    above = {rows[place + 1]: 2} | {name: -4 * factor for name, factor in upper[place + 1].items()}
+    for name, factor in above.items():
+        total[name] = total.get(name, 0) + factor
+    return total
 
 
 def _by_division(draft: _Draft) -> list[tuple[dict[str, int], int]]:

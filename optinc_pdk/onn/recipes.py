@@ -75,7 +75,7 @@ def recipes() -> tuple[Recipe, ...]:
         Recipe(
             "average_8bit_4servers_robust", Averaging(8, 4, 4), replace(gently, noise=1.5e-3), seed=1, regenerate=(1, 3)
         ),
-        Recipe("average_8bit_8servers", Averaging(8, 8, 4), replace(gently, noise=2e-4), seed=1),
+        Recipe("average_8bit_8servers", Averaging(8, 8, 4), replace(gently, noise=3e-4), seed=1, regenerate=(1, 2)),
         Recipe("cascade_8bit_4servers_level1", level_1, replace(gently, noise=5e-4), seed=1, regenerate=(1, 2)),
         Recipe("cascade_8bit_4servers_level2", level_2, replace(gently, noise=5e-4), seed=1, regenerate=(1, 2)),
     )

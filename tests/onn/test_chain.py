@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -48,6 +52,20 @@ def test_unary_chain_is_exact(symbols: int, servers: int, remainder: bool, finer
     assert not onn.layers[-1].bias.any()
 
 
+def test_closed_forms_are_the_same_in_every_process() -> None:
+    code = (
+        "from optinc_pdk.averaging import Averaging; from optinc_pdk.onn import *; import hashlib; "
+        "forms = [f(Averaging(8, 3, 4)) for f in (carry_chain, regenerating_chain, unary_chain)]; "
+        "print(hashlib.sha256(b''.join(l.weight.tobytes() for o in forms for l in o.layers)).hexdigest())"
+    )
+    runs = [
+        subprocess.run([sys.executable, "-c", code], env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True)
+        for seed in ("1", "2", "3")
+    ]
+    assert len({run.stdout for run in runs}) == 1
+    assert len(runs[0].stdout) == 65
+
+
 def test_groups_are_counted_too() -> None:
     assert lattice_score(unary_chain(Averaging(8, 4, 2), 1)).accuracy == 1.0
 
@@ -58,7 +76,7 @@ def test_regeneration_tolerates_errors_that_the_smallest_chain_does_not() -> Non
     assert robust.structure == (4, *(6,) * 8, *(7,) * 4, *(8,) * 3, 9, 4)
     assert tolerance(small, 1e-3) < 0.9
     assert tolerance(robust, 1e-3) > 0.999
-    assert tolerance(robust, 3e-3) > tolerance(small, 1e-3)
+    assert tolerance(robust, 2e-3) > tolerance(small, 1e-3)
     assert tolerance(unary_chain(task), 3e-3, draws=5, sample=2000) > 0.99
 
 

@@ -20,6 +20,8 @@ from optinc_pdk.onn.unary import unary
 TASKS = [
     Averaging(16, 4, 8),
     Averaging(16, 7, 4),
+    Averaging(16, 8, 8),
+    Averaging(8, 2, 2, remainder=True),
     Averaging(32, 16, 16),
     Averaging(32, 5, 16),
     Averaging(8, 4, 4, remainder=True),
