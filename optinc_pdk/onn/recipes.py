@@ -11,6 +11,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from optinc_pdk.onn.files import NETWORKS
 from optinc_pdk.onn.gauge import input_tolerance, lattice_score, tolerance
 from optinc_pdk.onn.network import Onn
 from optinc_pdk.onn.train import Progress, Schedule, train
+from optinc_pdk.onn.unary import unary_chain
 
 EPSILONS = (1e-4, 3e-4, 1e-3, 3e-3)
 """Matrix errors ε of the tolerance table."""
@@ -41,24 +43,21 @@ class Recipe:
         task: The task.
         schedule: How it is trained.
         seed: Seed of the training.
-        regenerate: Copies and amplifiers of the regenerating chain that it starts from; the smallest chain if None.
+        closed: The closed form that it starts from.
     """
 
     name: str
     task: Averaging
     schedule: Schedule
     seed: int
-    regenerate: tuple[int, int] | None = None
-
-    def start(self) -> Onn:
-        """The closed form that the training starts from."""
-        return carry_chain(self.task) if self.regenerate is None else regenerating_chain(self.task, *self.regenerate)
+    closed: Callable[[Averaging], Onn] = carry_chain
 
 
 def recipes() -> tuple[Recipe, ...]:
     """The recipes of all networks that ship."""
     level_1, level_2 = cascade_tasks(8, 4, 4)
     gently = Schedule(20_000, noise=1e-3, rate=1e-4, hard=0.1, ramp=0.1)
+    robust = partial(regenerating_chain, copies=1, amplifiers=2)
     return (
         Recipe(
             "average_4bit_4servers",
@@ -73,11 +72,22 @@ def recipes() -> tuple[Recipe, ...]:
             seed=1,
         ),
         Recipe(
-            "average_8bit_4servers_robust", Averaging(8, 4, 4), replace(gently, noise=1.5e-3), seed=1, regenerate=(1, 3)
+            "average_8bit_4servers_robust",
+            Averaging(8, 4, 4),
+            replace(gently, noise=1.5e-3),
+            seed=1,
+            closed=partial(regenerating_chain, copies=1, amplifiers=3),
         ),
-        Recipe("average_8bit_8servers", Averaging(8, 8, 4), replace(gently, noise=3e-4), seed=1, regenerate=(1, 2)),
-        Recipe("cascade_8bit_4servers_level1", level_1, replace(gently, noise=5e-4), seed=1, regenerate=(1, 2)),
-        Recipe("cascade_8bit_4servers_level2", level_2, replace(gently, noise=5e-4), seed=1, regenerate=(1, 2)),
+        Recipe(
+            "average_8bit_4servers_unary",
+            Averaging(8, 4, 4),
+            replace(gently, steps=5000, noise=3e-3, copies=4, evaluations=10),
+            seed=1,
+            closed=partial(unary_chain, amplifiers=3),
+        ),
+        Recipe("average_8bit_8servers", Averaging(8, 8, 4), replace(gently, steps=8000, noise=3e-4), 1, robust),
+        Recipe("cascade_8bit_4servers_level1", level_1, replace(gently, noise=5e-4), 1, robust),
+        Recipe("cascade_8bit_4servers_level2", level_2, replace(gently, noise=5e-4), 1, robust),
     )
 
 
@@ -93,10 +103,11 @@ def make(recipe: Recipe, progress: Callable[[Progress], None] | None = None) -> 
     """
     import torch
 
-    onn = train(recipe.start(), recipe.schedule, recipe.seed, progress)
+    start = recipe.closed(recipe.task)
+    onn = train(start, recipe.schedule, recipe.seed, progress)
     made_by = {
         "recipe": recipe.name,
-        "start": "carry_chain" if recipe.regenerate is None else f"regenerating_chain{recipe.regenerate}",
+        "start": ", ".join(str(value) if key == "recipe" else f"{key} {value}" for key, value in start.card.items()),
         "schedule": asdict(recipe.schedule),
         "seed": recipe.seed,
         "torch": torch.__version__.split("+")[0],
