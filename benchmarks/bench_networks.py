@@ -207,7 +207,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("closed")
-    for name, steps in (("trained", 40_000), ("approximations", 25_000)):
+    for name, steps in (("trained", 25_000), ("approximations", 25_000)):
         command = commands.add_parser(name)
         command.add_argument("--out", type=Path, required=True)
         command.add_argument("--steps", type=int, default=steps)
