@@ -85,7 +85,9 @@ def recipes() -> tuple[Recipe, ...]:
             seed=1,
             closed=partial(unary_chain, amplifiers=3),
         ),
-        Recipe("average_8bit_8servers", Averaging(8, 8, 4), replace(gently, steps=8000, noise=3e-4), 1, robust),
+        Recipe(
+            "average_8bit_8servers", Averaging(8, 8, 4), replace(gently, steps=6000, noise=2e-4, rate=3e-5), 1, robust
+        ),
         Recipe("cascade_8bit_4servers_level1", level_1, replace(gently, noise=5e-4), 1, robust),
         Recipe("cascade_8bit_4servers_level2", level_2, replace(gently, noise=5e-4), 1, robust),
     )
