@@ -34,6 +34,9 @@ ENUMERABLE = 2**25
 SAMPLE = 2**20
 """Points of a larger lattice that stand for all of it."""
 
+MAX_STEPS = 2**32
+"""Steps of an input up to which a double, times its resolution, lies within the tolerance of its lattice point."""
+
 STEP_TOLERANCE = 1e-6
 """How far, in steps of 1/N, an input may lie from its lattice point: far above rounding, far below a step."""
 
@@ -83,6 +86,12 @@ class Averaging:
             allowed = [k for k in range(1, self.symbols + 1) if self.symbols % k == 0]
             raise ValueError(
                 f"groups = {self.groups} must divide the {self.symbols} symbols of a {self.bits}-bit word: {allowed}"
+            )
+        steps = int(self.input_steps.max())
+        if steps > MAX_STEPS:
+            raise ValueError(
+                f"an input has {steps} steps, of which {MAX_STEPS} can be told apart in double precision: use more "
+                "groups or fewer servers"
             )
 
     @property
@@ -225,6 +234,8 @@ class Averaging:
             ValueError: The lattice has too many points to number them.
         """
         size = self.lattice_size
+        if start < 0:
+            raise ValueError(f"start = {start} must be at least 0")
         if size > np.iinfo(np.int64).max:
             raise ValueError(f"the lattice has {size:.3g} points, too many to enumerate; use sample_steps")
         return self._steps_at(np.arange(start, size if stop is None else min(stop, size)))
@@ -273,6 +284,8 @@ class Averaging:
         Where the lattice is not `enumerable`, these are 2^20 points, the same at every call: its corners in which
         one input, all but one or all are at an end, and random ones. Whoever judges by them has to say so.
         """
+        if points < 1:
+            raise ValueError(f"points = {points} must be at least 1")
         if self.enumerable:
             for start in range(0, self.lattice_size, points):
                 yield self.lattice(start, start + points)

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -246,7 +246,7 @@ def synth(
     and tolerates far larger errors of its matrices; or one that carries bits only, the largest and most tolerant.
     """
     from optinc_pdk.factor import svd_mzis
-    from optinc_pdk.onn import carry_chain, prove, regenerating_chain, unary_chain
+    from optinc_pdk.onn import ProofError, carry_chain, prove, regenerating_chain, unary_chain
 
     task = _task(bits, servers, groups, remainder, finer_input)
     try:
@@ -260,7 +260,10 @@ def synth(
             onn = regenerating_chain(task, 1 if copies is None else copies, 3 if amplifiers is None else amplifiers)
     except ValueError as fault:
         raise InputError(str(fault)) from fault
-    proof = prove(onn)
+    try:
+        proof = prove(onn)
+    except ProofError as fault:
+        raise InputError(f"{output}: not written, for it can't be proved: {fault}") from fault
     onn.save(output)
     mzis = sum(svd_mzis(layer.outputs, layer.inputs) for layer in onn.layers)
     if as_json:
@@ -314,6 +317,8 @@ def train(
     from optinc_pdk.onn.train import train as run
 
     task = _task(bits, servers, groups, remainder, finer_input)
+    if output.suffix != ".npz":
+        raise InputError(f"{output}: weights are written as .npz; give the file this ending")
     if start is not None and hidden is not None:
         raise InputError("--start and --hidden exclude each other: train on from a file, or start at random")
     try:
@@ -330,10 +335,14 @@ def train(
             ramp=ramp,
             stop=stop,
         )
-        if start is not None:
-            first = Onn.load(start, bits, servers, groups)
+        if start is not None and start.suffix == ".npz":
+            first = Onn.load(start)
+        elif start is not None:
+            first = replace(Onn.load(start, bits, servers, task.groups), task=task)
+        elif hidden is not None:
+            first = random_start(task, _numbers("--hidden", hidden, "-"), seed)
         else:
-            first = random_start(task, _numbers("--hidden", hidden, "-"), seed) if hidden else carry_chain(task)
+            first = carry_chain(task)
     except ValueError as fault:
         raise InputError(str(fault)) from fault
     if first.task != task:
@@ -486,7 +495,7 @@ def _task(bits: int, servers: int, groups: int | None, remainder: bool, finer_in
 def _numbers(name: str, text: str | None, separator: str) -> tuple[int, ...]:
     """Whole numbers of an option, or none."""
     try:
-        return tuple(int(part) for part in text.split(separator)) if text else ()
+        return () if text is None else tuple(int(part) for part in text.split(separator))
     except ValueError as fault:
         raise InputError(f"{name} {text}: give whole numbers, joined by {separator!r}") from fault
 

@@ -107,6 +107,7 @@ def test_every_combination_of_words_lands_on_the_lattice_and_reaches_all_of_it()
         ((8.0, 4, 4), "bits = 8.0 must be an integer"),
         ((8, True, 4), "servers = True must be an integer"),
         ((8, 4, 4, 1), "remainder = 1 must be true or false"),
+        ((32, 16, 1), "an input has 68719476720 steps, of which 4294967296 can be told apart"),
     ],
 )
 def test_impossible_tasks_are_refused(arguments: tuple[int, ...], message: str) -> None:
@@ -186,6 +187,10 @@ def test_lattices_too_large_to_number_are_sampled() -> None:
     assert steps.min() == 0
     assert steps.max() == 48
     assert task.targets(task.sample(10, np.random.default_rng(0))).shape == (10, 16)
+    with pytest.raises(ValueError, match="start = -3"):
+        Averaging(4, 4, 2).lattice_steps(-3)
+    with pytest.raises(ValueError, match="points = 0 must be at least 1"):
+        next(Averaging(4, 4, 2).pieces(0))
     with pytest.raises(ValueError, match="points = -1"):
         task.sample(-1, np.random.default_rng(0))
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import save_file
 
 from optinc_pdk.circuit import read_bias
 from optinc_pdk.onn import Onn, bundled
@@ -206,6 +208,9 @@ def test_train_takes_starts_and_refuses_contradictions(tmp_path: Path) -> None:
     for wrong in (
         ("--start", bundled(), "--hidden", "4-4"),
         ("--hidden", "4-x"),
+        ("--hidden", ""),
+        ("--seed", -1),
+        ("-o", tmp_path / "w.txt"),
         ("--hidden", "0"),
         ("--loss", "mse"),
         ("--approximate", "9"),
@@ -232,6 +237,19 @@ def test_synth_writes_an_exact_network(tmp_path: Path) -> None:
     assert run("factor", out).returncode == 0
     assert run("synth", "--bits", 5, "--servers", 4, "-o", tmp_path / "v.npz").returncode == 2
     assert run("synth", "--bits", 4, "--servers", 0, "-o", tmp_path / "v.npz").returncode == 2
+    assert run("synth", "--bits", 32, "--servers", 1, "--groups", 1, "-o", tmp_path / "v.npz").returncode == 2
+    assert run("synth", "--bits", 4, "--servers", 4, "--unary", "--copies", 2, "-o", tmp_path / "v.npz").returncode == 2
+    assert run("synth", "--bits", 4, "--servers", 4, "--unary", "-o", out).returncode == 0
+    assert not (tmp_path / "v.npz").exists()
+
+
+def test_level_1_trains_on_from_a_pytorch_file(tmp_path: Path) -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(1, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1, bias=False))
+    save_file(net.state_dict(), tmp_path / "net.safetensors")
+    common = ("train", "--bits", 2, "--servers", 2, "--remainder", "--steps", 2, "-o", tmp_path / "w.npz")
+    done = run(*common, "--start", tmp_path / "net.safetensors")
+    assert done.returncode == 1, done.stderr
+    assert Onn.load(tmp_path / "w.npz").task.remainder
 
 
 def test_the_bias_file_drives_what_it_says(chip: Path) -> None:

@@ -66,13 +66,12 @@ class Cascade:
 
     def ideal(self, words: ArrayLike) -> Integers:
         """The truncated average over all N² servers; words as for `average`."""
-        values = np.asarray(words)
-        return self._all().ideal(values.reshape(*values.shape[:-2], -1))
+        task = self.first.task
+        values = task.decode(task.encode(words))
+        average: Integers = values.sum(axis=(-2, -1)) // task.servers**2
+        return average
 
     def naive(self, words: ArrayLike) -> Integers:
         """What truncating at both levels gives; words as for `average`."""
         task = Averaging(self.first.task.bits, self.first.task.servers, self.first.task.groups)
         return task.ideal(task.ideal(words))
-
-    def _all(self) -> Averaging:
-        return Averaging(self.first.task.bits, self.first.task.servers**2, self.first.task.groups)

@@ -68,11 +68,11 @@ def regenerating_chain(task: Averaging, copies: int = 1, amplifiers: int = 3) ->
         The network, as for `carry_chain`.
 
     Raises:
-        ValueError: `copies` or `amplifiers` is below 1.
+        ValueError: `copies` or `amplifiers` is no whole number of at least 1.
     """
     for name, value in (("copies", copies), ("amplifiers", amplifiers)):
-        if value < 1:
-            raise ValueError(f"{name} = {value} must be at least 1")
+        if not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name} = {value} must be a whole number of at least 1")
     card = {"recipe": "regenerating_chain", "copies": copies, "amplifiers": amplifiers}
     build = partial(regenerating, copies=copies, amplifiers=amplifiers)
     return _onn(averaging_program(task, late=True), task, build, card)

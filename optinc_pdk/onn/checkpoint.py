@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import zipfile
+import zlib
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,8 +93,11 @@ def load_checkpoint(path: Path, trainer: Trainer, start: Onn, schedule: Schedule
         values = [*trainer.weights, *trainer.biases]
         with torch.no_grad():
             for i, value in enumerate(values):
-                value.copy_(torch.as_tensor(arrays[f"value.{i}"]))
-                trainer.averages[i].copy_(torch.as_tensor(arrays[f"average.{i}"]))
+                for name, own in (("value", value), ("average", trainer.averages[i])):
+                    stored = arrays[f"{name}.{i}"]
+                    if stored.shape != tuple(own.shape) or not np.isfinite(stored).all():
+                        raise ValueError(f"{name}.{i} has shape {stored.shape} or is not finite")
+                    own.copy_(torch.as_tensor(stored))
         moments: dict[int, dict[str, Any]] = {}
         for key, array in arrays.items():
             if key.startswith("adam."):
@@ -101,7 +105,12 @@ def load_checkpoint(path: Path, trainer: Trainer, start: Onn, schedule: Schedule
                 moments.setdefault(int(place), {})[name] = torch.as_tensor(array)
         trainer.optimizer.load_state_dict(trainer.optimizer.state_dict() | {"state": moments})
         trainer.random.set_state(torch.as_tensor(arrays["random"]))
-        trainer.hard = torch.as_tensor(arrays["hard"], device=trainer.device)
+        hard, step = arrays["hard"], int(state["step"])
+        if hard.ndim != 1 or (hard.size and not 0 <= hard.min() <= hard.max() < len(trainer.inputs)):
+            raise ValueError("hard names points outside the lattice")
+        if not 0 <= step <= schedule.steps:
+            raise ValueError(f"step {step} lies outside 0 ... {schedule.steps}")
+        trainer.hard = torch.as_tensor(hard, device=trainer.device)
         count = len(trainer.weights)
         if "extreme.0" in arrays:
             trainer.extremes = [
@@ -111,8 +120,8 @@ def load_checkpoint(path: Path, trainer: Trainer, start: Onn, schedule: Schedule
         factor: list[Factor] = ["svd" if how == "svd" else ("approx", int(how[1])) for how in state["factor"]]
         best = replace(start, layers=layers, factor=tuple(factor))
         exact, share, margin = state["rank"]
-        return best, (bool(exact), float(share), float(margin)), int(state["step"]), float(state["seconds"])
-    except (KeyError, TypeError, ValueError, IndexError, RuntimeError) as fault:
+        return best, (bool(exact), float(share), float(margin)), step, float(state["seconds"])
+    except (KeyError, TypeError, ValueError, IndexError, RuntimeError, OverflowError) as fault:
         raise InputError(f"{path}: is no sound checkpoint ({fault}); remove it and start again") from fault
 
 
@@ -150,7 +159,7 @@ def _read(path: Path) -> dict[str, NDArray[Any]]:
                 raise InputError(f"{path}: unpacks to more than {MAX_BYTES} bytes; it is no checkpoint")
         with np.load(path, allow_pickle=False) as archive:
             return dict(archive)
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile) as fault:
+    except (OSError, EOFError, ValueError, MemoryError, zlib.error, zipfile.BadZipFile) as fault:
         raise InputError(f"{path}: is no sound checkpoint ({fault}); remove it and start again") from fault
 
 
@@ -159,5 +168,5 @@ def _json(path: Path, arrays: dict[str, NDArray[Any]], key: str) -> Any:
         raise InputError(f"{path}: is no checkpoint, it has no {key}; remove it and start again")
     try:
         return json.loads(str(arrays[key]))
-    except ValueError as fault:
+    except (ValueError, RecursionError) as fault:
         raise InputError(f"{path}: its {key} is not JSON ({fault}); remove it and start again") from fault

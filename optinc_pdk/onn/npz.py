@@ -87,6 +87,9 @@ def save(onn: Onn, path: Path) -> None:
     for i, layer in enumerate(onn.layers):
         arrays[f"layers.{i}.weight"], arrays[f"layers.{i}.bias"] = layer.weight, layer.bias
     arrays |= {key: np.array(text) for key, text in texts.items()}
+    size = sum(array.nbytes for array in arrays.values())
+    if size > MAX_BYTES:
+        raise WeightsError(f"{path}: the network has {size} bytes, and files of more than {MAX_BYTES} are not read")
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for key, array in arrays.items():

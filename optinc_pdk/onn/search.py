@@ -1,6 +1,6 @@
 """The network with fewest MZIs that keeps a tolerance: closed forms, trained under errors, then pruned.
 
-The closed forms that regenerate their signals are judged as they are, then trained under the wanted error, from the
+The closed forms that tolerate errors are judged as they are, then trained under the wanted error, from the
 smallest on, until one passes. From that one a twentieth of the units is taken out, those that matter least, and it is
 trained on, as long as it passes. Every network on the way is a point of MZIs against tolerated ε.
 """
@@ -26,6 +26,7 @@ from optinc_pdk.onn.network import Onn
 from optinc_pdk.onn.schedule import Progress, Schedule
 from optinc_pdk.onn.starts import pruned
 from optinc_pdk.onn.train import EXACT_MARGIN, train
+from optinc_pdk.onn.unary import unary_chain
 
 SHARE = 0.999
 """Exact words, of all, that a network must keep under a matrix error which it tolerates."""
@@ -35,6 +36,12 @@ DRAWS, WORDS = 100, 5000
 
 CLOSED = tuple((copies, amplifiers) for copies in (1, 2, 3) for amplifiers in (1, 2, 3, 4))
 """Copies and amplifiers of the regenerating chains that are tried."""
+
+UNARY = (1, 2, 3)
+"""Amplifiers of the unary chains that are tried."""
+
+LARGEST = 100_000
+"""MZIs up to which a closed form is tried."""
 
 RATE = 1e-4
 """Learning rate: the closed forms are deep and exact, and larger steps lose them."""
@@ -151,16 +158,20 @@ def _candidates(
     folder: Path,
     progress: Callable[[str, Progress], None] | None,
 ) -> Iterator[Candidate]:
+    try:
+        schedule = Schedule(steps=steps, noise=epsilon, rate=RATE, hard=0.1, ramp=0.1)
+    except ValueError as fault:
+        raise InputError(str(fault)) from fault
     yield judge("closed carry chain", carry_chain(task), epsilon)
     starts = [(f"{copies} copies {gain} amplifiers", regenerating_chain(task, copies, gain)) for copies, gain in CLOSED]
-    starts.sort(key=lambda start: mzis(start[1]))
+    starts += [(f"{gain} amplifiers, bits only", unary_chain(task, gain)) for gain in UNARY]
+    starts = sorted((start for start in starts if mzis(start[1]) <= LARGEST), key=lambda start: mzis(start[1]))
     for name, onn in starts:
         yield judge(f"closed {name}", onn, epsilon)
 
     def report(name: str) -> Callable[[Progress], None]:
         return lambda state: progress(name, state) if progress is not None else None
 
-    schedule = Schedule(steps=steps, noise=epsilon, rate=RATE, hard=0.1, ramp=0.1)
     for name, onn in starts:
         kind, number = "trained", 0
         while True:

@@ -8,9 +8,10 @@ that the gradient sees what the scaling of each signal costs.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ import numpy as np
 from optinc_pdk.averaging import Score
 from optinc_pdk.files import InputError
 from optinc_pdk.onn.checkpoint import load_checkpoint, save_checkpoint
-from optinc_pdk.onn.gauge import lattice_score, tolerance
+from optinc_pdk.onn.gauge import hidden_maxima, lattice_score, tolerance
 from optinc_pdk.onn.network import Onn
 from optinc_pdk.onn.schedule import Progress, Schedule
 from optinc_pdk.onn.starts import gauge_scaled
@@ -61,15 +62,17 @@ def train(
         float64; where layers are approximated, unscaled and with these layers exactly of blocks.
 
     Raises:
-        InputError: PyTorch or the device is missing, the last layer has a bias, a layer to approximate does not
-    first = trainer.network() if schedule.approximate else gauge_scaled(start)
+        InputError: PyTorch or the device is missing, the start has a bias in its last layer or a layer without live
+            units, a layer to approximate does not exist, or the checkpoint belongs to another training.
     """
-    _check(start, schedule)
+    _check(start, schedule, seed)
     trainer = _trainer(start, schedule, seed, device)
     first = (schedule.approximate and trainer.network()) or gauge_scaled(start)
     best, best_rank, began, spent = first, (False, -1.0, -1.0), 0, 0.0
     if checkpoint is not None and checkpoint.exists():
         best, best_rank, began, spent = load_checkpoint(checkpoint, trainer, start, schedule, seed)
+        if _finished(schedule, best_rank):
+            return _described(best, start, schedule, seed)
     clock = time.monotonic() - spent
     losses: list[float] = []
     words = WORDS if start.task.lattice_size > WORDS else None
@@ -90,11 +93,31 @@ def train(
             losses = []
             if checkpoint is not None:
                 save_checkpoint(checkpoint, trainer, start, schedule, seed, (best, best_rank, step, spent))
-            if schedule.stop and best_rank[0] and best_rank[1] == 1.0:
+            if _finished(schedule, best_rank):
                 break
         if step < schedule.steps:
             losses.append(trainer.step(step))
-    return best if schedule.approximate else replace(best, layers=gauge_scaled(best).layers, factor=())
+    return _described(best, start, schedule, seed)
+
+
+def _finished(schedule: Schedule, rank: tuple[bool, float, float]) -> bool:
+    """Whether a training that stops early is over."""
+    return schedule.stop and rank[0] and rank[1] == 1.0
+
+
+def _described(best: Onn, start: Onn, schedule: Schedule, seed: int) -> Onn:
+    """The best network in the gauge, with a card of how it was trained."""
+    import torch
+
+    card = {
+        "trained": json.loads(json.dumps(asdict(schedule))),
+        "seed": seed,
+        "start": start.card or list(start.structure),
+        "torch": torch.__version__.split("+")[0],
+    }
+    if schedule.approximate:
+        return replace(best, card=card)
+    return replace(best, layers=gauge_scaled(best).layers, factor=(), card=card)
 
 
 def _report(step: int, steps: int, loss: float, result: Score, share: float, better: bool, seconds: float) -> Progress:
@@ -102,7 +125,13 @@ def _report(step: int, steps: int, loss: float, result: Score, share: float, bet
     return Progress(step, steps, loss, result.accuracy, errors, result.margin, share, better, seconds)
 
 
-def _check(start: Onn, schedule: Schedule) -> None:
+def _check(start: Onn, schedule: Schedule, seed: int) -> None:
+    if not 0 <= seed < 2**63:
+        raise InputError(f"seed is {seed}; give a whole number from 0 to 2^63 - 1")
+    if any(not top.any() for top in hidden_maxima(start)):
+        raise InputError(
+            "the start has a hidden layer in which no unit is ever positive; take another seed, or more units"
+        )
     last = len(start.layers) - 1
     if start.layers[last].bias.any():
         raise InputError(
@@ -119,6 +148,8 @@ def _trainer(start: Onn, schedule: Schedule, seed: int, device: str) -> Trainer:
         import torch
     except ImportError as fault:
         raise InputError("training needs PyTorch: pip install 'optinc-pdk[train]'") from fault
+    if device.split(":")[0] not in ("cpu", "cuda"):
+        raise InputError(f"device {device!r} is not one that is trained on; use cpu or cuda")
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as fault:

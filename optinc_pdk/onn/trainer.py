@@ -41,9 +41,12 @@ class Trainer:
         self.start, self.schedule, self.device = start, schedule, device
         task = start.task
         self.random = torch.Generator(device).manual_seed(seed)
-        points = np.vstack(list(task.pieces()))
-        self.inputs = self._tensor(points / task.input_maxima)
-        self.levels = self._tensor(task.targets(points))
+        # Piece by piece: in double precision a large lattice would take three times the memory.
+        inputs, levels = [], []
+        for points in task.pieces():
+            inputs.append(self._tensor(points / task.input_maxima))
+            levels.append(self._tensor(task.targets(points)))
+        self.inputs, self.levels = torch.cat(inputs), torch.cat(levels)
         first, *others = start.layers
         layers = (Layer(first.weight * task.input_maxima, first.bias), *others)
         if not schedule.approximate:
@@ -159,7 +162,8 @@ class Trainer:
                 self.extremes[i] = self.inputs[some[signal.argmax(dim=0)]]
             if self.schedule.hard:
                 signal = self._forward(self.inputs[some][None], self._disturbed_weights(noise, 1))[0]
-                worst = (signal - self.levels[some]).abs().amax(dim=1)
+                steps = self._tensor(self.start.task.output_resolution)
+                worst = ((signal - self.levels[some]).abs() * steps).amax(dim=1)
                 self.hard = some[worst.topk(min(POOL, len(some))).indices]
 
     def _disturbed_weights(self, noise: float, copies: int) -> list[Tensor]:

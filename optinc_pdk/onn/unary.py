@@ -35,10 +35,10 @@ def unary_chain(task: Averaging, amplifiers: int = 3) -> Onn:
         The network, as for `carry_chain`.
 
     Raises:
-        ValueError: `amplifiers` is below 1.
+        ValueError: `amplifiers` is no whole number of at least 1.
     """
-    if amplifiers < 1:
-        raise ValueError(f"amplifiers = {amplifiers} must be at least 1")
+    if not isinstance(amplifiers, int) or amplifiers < 1:
+        raise ValueError(f"amplifiers = {amplifiers} must be a whole number of at least 1")
     card = {"recipe": "unary_chain", "amplifiers": amplifiers}
     return Onn(unary(task, amplifiers).layers, task, card=card)
 

@@ -34,6 +34,15 @@ def test_sampled_words_of_larger_cascades_are_exact(bits: int, servers: int, gro
     np.testing.assert_array_equal(chip.average(words), words.sum(axis=(1, 2)) // servers**2)
 
 
+def test_the_ideal_of_the_largest_cascade_is_known() -> None:
+    first, second = cascade_tasks(32, 256, 16)
+    chip = Cascade(carry_chain(first), carry_chain(second))
+    words = np.full((256, 256), 2**32 - 1)
+    assert chip.ideal(words) == 2**32 - 1
+    words[0, 0] -= 1
+    assert chip.ideal(words) == 2**32 - 2
+
+
 def test_networks_that_are_no_cascade_are_refused() -> None:
     first, second = cascade_tasks(4, 2, 2)
     with pytest.raises(ValueError, match="first has task"):

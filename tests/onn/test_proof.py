@@ -130,6 +130,19 @@ def test_other_networks_are_not_proved() -> None:
         prove(replace(onn, card={"recipe": "regenerating_chain", "copies": 0, "amplifiers": 1}))
 
 
+def test_words_of_32_bits_survive_double_precision() -> None:
+    for task in (Averaging(32, 7, 4), Averaging(32, 7, 8, remainder=True)):
+        assert prove(carry_chain(task), samples=2000).samples == 2000
+
+
+def test_too_many_values_and_approximated_layers_are_refused() -> None:
+    with pytest.raises(ProofError, match=r"a signal has .* values, of which 16,777,216 can be tried; use more groups"):
+        prove(carry_chain(Averaging(32, 1, 1)))
+    onn = carry_chain(Averaging(4, 4, 2))
+    with pytest.raises(ProofError, match="not the closed form"):
+        prove(replace(onn, factor=("svd", ("approx", 6), "svd")))
+
+
 def test_peaks_that_bound_nothing_are_seen() -> None:
     task = Averaging(8, 4, 4)
     program = averaging_program(task)

@@ -13,7 +13,7 @@ import pytest
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.files import InputError
 from optinc_pdk.onn import Layer, carry_chain, tolerance
-from optinc_pdk.onn.search import CLOSED, Candidate, front, judge, mzis, search, tolerated, write_candidates
+from optinc_pdk.onn.search import CLOSED, UNARY, Candidate, front, judge, mzis, search, tolerated, write_candidates
 from optinc_pdk.onn.starts import pruned
 
 TASK = Averaging(2, 4, 1)
@@ -25,7 +25,7 @@ def test_a_search_trains_from_the_smallest_on_prunes_and_goes_on_where_it_was_en
     assert [one.name for one in seen] == [one.name for one in candidates]
     assert candidates[0].name == "closed carry chain"
     closed = [one for one in candidates if one.name.startswith("closed")]
-    assert len(closed) == 1 + len(CLOSED)
+    assert len(closed) == 1 + len(CLOSED) + len(UNARY)
     trained = [one for one in candidates if one.name.startswith("trained")]
     smaller = [one for one in candidates if one.name.startswith("pruned")]
     assert not any(one.passed for one in trained[:-1])
@@ -43,6 +43,8 @@ def test_a_search_trains_from_the_smallest_on_prunes_and_goes_on_where_it_was_en
         search(TASK, 3e-3, 51, 0, tmp_path)
     with pytest.raises(InputError, match=r"epsilon = 0\.5 must lie between"):
         search(TASK, 0.5, 50, 0, tmp_path)
+    with pytest.raises(InputError, match="steps = 0"):
+        search(TASK, 1e-3, 0, 0, tmp_path)
 
 
 def test_tolerated_is_where_the_share_falls() -> None:

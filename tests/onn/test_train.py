@@ -142,6 +142,46 @@ def test_a_training_stops_once_all_is_exact() -> None:
     assert seen[0].tolerance == 1.0
 
 
+def test_a_training_that_stopped_early_stays_where_it_was(tmp_path: Path) -> None:
+    task, path = Averaging(2, 2, 1), tmp_path / "state.npz"
+    schedule = Schedule(steps=1500, noise=0.0, rate=2e-2, stop=True, evaluations=30)
+    start = random_start(task, (16,), 0)
+    stopped = train(start, schedule, 0, checkpoint=path)
+    seen: list[Progress] = []
+    again = train(start, schedule, 0, seen.append, path)
+    assert not seen
+    for layer, same in zip(stopped.layers, again.layers, strict=True):
+        np.testing.assert_array_equal(layer.weight, same.weight)
+
+
+def test_the_card_tells_how_a_network_was_trained() -> None:
+    schedule = Schedule(steps=2, noise=1e-3)
+    card = train(carry_chain(TASK), schedule, seed=7).card
+    assert Schedule(**card["trained"]) == schedule
+    assert (card["seed"], card["start"]) == (7, {"recipe": "carry_chain"})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("value.0", np.float32(1.0)),
+        ("average.1", np.full((7, 6), np.nan, dtype=np.float32)),
+        ("hard", np.array([10**9])),
+        ("state", np.array('{"rank": [true, 1.0, 0.5], "step": -5, "seconds": 0, "factor": ["svd", "svd", "svd"]}')),
+        ("identity", np.array("[" * 100_000)),
+    ],
+)
+def test_states_that_cannot_be_are_refused(tmp_path: Path, key: str, value: np.ndarray) -> None:
+    path = tmp_path / "state.npz"
+    short = replace(SHORT, steps=2)
+    train(carry_chain(TASK), short, 1, checkpoint=path)
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    np.savez(path, **(arrays | {key: value}))
+    with pytest.raises(InputError, match=r"no sound checkpoint|is not JSON"):
+        train(carry_chain(TASK), short, 1, checkpoint=path)
+
+
 def test_unusable_starts_and_devices_are_refused() -> None:
     start = carry_chain(TASK)
     biased = replace(start, layers=(*start.layers[:-1], Layer(start.layers[-1].weight, np.ones(2))))
@@ -149,8 +189,14 @@ def test_unusable_starts_and_devices_are_refused() -> None:
         train(biased, SHORT, 0)
     with pytest.raises(InputError, match="approximate names layer 3"):
         train(start, replace(SHORT, approximate=(3,)), 0)
-    with pytest.raises(InputError, match="device 'nowhere' is not there"):
-        train(start, SHORT, 0, device="nowhere")
+    for device in ("nowhere", "meta"):
+        with pytest.raises(InputError, match="is not one that is trained on; use cpu or cuda"):
+            train(start, SHORT, 0, device=device)
+    with pytest.raises(InputError, match="seed is -1"):
+        train(start, SHORT, -1)
+    dead = replace(start, layers=(Layer(start.layers[0].weight, np.full(6, -100.0)), *start.layers[1:]))
+    with pytest.raises(InputError, match="no unit is ever positive; take another seed, or more units"):
+        train(dead, SHORT, 0)
 
 
 @pytest.mark.parametrize(
