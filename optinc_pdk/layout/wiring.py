@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optinc_pdk.cards import Process
+from optinc_pdk.cards.rules import PadSizeRule
 from optinc_pdk.layout.canvas import Box, Canvas, Netlist, Port, snap
 from optinc_pdk.layout.river import river_levels, spread
 
@@ -90,7 +91,7 @@ def ground_trunks(canvas: Canvas, process: Process, group: Sequence[Heater], out
             shared[x] = [(x, 180)]
     for parts in shared.values():
         ys = [y for part in parts for y in columns[part]]
-        width = max(contact, width_for(process, full_current_a(process) * len(ys)))
+        width = _trunk_width(process, max(contact, width_for(process, full_current_a(process) * len(ys))))
         far = max(ys, key=lambda y: outward * y) + outward * contact / 2
         if len(parts) == 2:
             middle = (parts[0][0] + parts[1][0]) / 2
@@ -101,6 +102,13 @@ def ground_trunks(canvas: Canvas, process: Process, group: Sequence[Heater], out
             (x, angle) = parts[0]
             middle = x + (width / 2 - contact) * (1 if angle == 0 else -1)
         canvas.metal.append(_box(middle, far, middle, bus, width, square=False))
+
+
+def _trunk_width(process: Process, width: float) -> float:
+    """The width of a trunk: metal as wide as what the rules take for a pad has to be as wide as a pad."""
+    pads = [rule for rule in process.rules if isinstance(rule, PadSizeRule)]
+    taken = any(rule.recognize_um < width < rule.value_um for rule in pads)
+    return max([width, *(rule.value_um for rule in pads)]) if taken else width
 
 
 def _box(x0: float, y0: float, x1: float, y1: float, width: float, square: bool = True) -> Box:

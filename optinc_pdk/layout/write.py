@@ -15,6 +15,9 @@ from optinc_pdk.files import write_atomic
 from optinc_pdk.layout.canvas import Placed, Point
 from optinc_pdk.layout.chip import Chip
 
+MAX_POINTS = 4000
+"""Corners of a polygon; mask shops take no more than 4,000, and GDS records hold no more than 8,191."""
+
 
 def to_layout(chip: Chip, process: Process, name: str) -> kdb.Layout:
     """A layout with one top cell of that name, in a database of its own.
@@ -37,7 +40,9 @@ def to_layout(chip: Chip, process: Process, name: str) -> kdb.Layout:
     metal = kdb.Region()
     for box in chip.canvas.metal:
         metal.insert(_box(box))
-    top.shapes(index["metal"]).insert(metal.merged())
+    metal.merge()
+    metal.break_polygons(MAX_POINTS)
+    top.shapes(index["metal"]).insert(metal)
     outline = kdb.Box(0, 0, round(chip.width_um * GRID_PER_UM), round(chip.height_um * GRID_PER_UM))
     top.shapes(index["outline"]).insert(outline)
     for text, x, y in chip.canvas.texts:

@@ -40,6 +40,7 @@ SHAPES: dict[str, Shape] = {
     "one mesh a layer": (2, (2, 2, 2), True),
     "a die of its own size, low and full of fibres": (16, (1, 2, 1), False),
     "one server and an odd mesh": (1, (2, 3, 2), False),
+    "trunks as wide as pads, and more corners of ground than a record holds": (2, (1, 24, 1), False),
 }
 
 
