@@ -26,9 +26,9 @@ from optinc_pdk.factor import structure_mzis
 from optinc_pdk.onn import Onn, carry_chain, lattice_score, prove, tolerance
 from optinc_pdk.onn.cascade import Cascade, cascade_tasks
 from optinc_pdk.onn.files import NETWORKS
-from optinc_pdk.onn.schedule import Progress, Schedule
-from optinc_pdk.onn.search import mzis, tolerated
-from optinc_pdk.onn.starts import random_start
+from optinc_pdk.onn.training.schedule import Progress, Schedule
+from optinc_pdk.onn.training.search import mzis, tolerated
+from optinc_pdk.onn.training.starts import random_start
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def run(start: Onn, layers: tuple[int, ...], steps: int, path: Path) -> tuple[On
         project=50,
         stop=True,
     )
-    from optinc_pdk.onn.train import train
+    from optinc_pdk.onn.training.train import train
 
     last: list[Progress] = []
 

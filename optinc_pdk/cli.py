@@ -311,10 +311,10 @@ def train(
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     from optinc_pdk.onn import Onn, carry_chain, lattice_score
-    from optinc_pdk.onn.starts import random_start
-    from optinc_pdk.onn.train import Progress as State
-    from optinc_pdk.onn.train import Schedule
-    from optinc_pdk.onn.train import train as run
+    from optinc_pdk.onn.training.starts import random_start
+    from optinc_pdk.onn.training.train import Progress as State
+    from optinc_pdk.onn.training.train import Schedule
+    from optinc_pdk.onn.training.train import train as run
 
     task = _task(bits, servers, groups, remainder, finer_input)
     if output.suffix != ".npz":
@@ -383,9 +383,9 @@ def search(
 
     from optinc_pdk.files import write_atomic
     from optinc_pdk.onn import Onn
-    from optinc_pdk.onn.schedule import Progress as State
-    from optinc_pdk.onn.search import Candidate, front, judge, write_candidates
-    from optinc_pdk.onn.search import search as run
+    from optinc_pdk.onn.training.schedule import Progress as State
+    from optinc_pdk.onn.training.search import Candidate, front, judge, write_candidates
+    from optinc_pdk.onn.training.search import search as run
     from optinc_pdk.report.plots import front_png
 
     task = _task(bits, servers, groups, remainder, finer_input)

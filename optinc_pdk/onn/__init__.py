@@ -3,12 +3,12 @@
 PyTorch, safetensors and ONNX are imported only where they are used.
 """
 
-from optinc_pdk.onn.chain import carry_chain, regenerating_chain
+from optinc_pdk.onn.closed.chain import carry_chain, regenerating_chain
+from optinc_pdk.onn.closed.proof import Proof, ProofError, prove
+from optinc_pdk.onn.closed.unary import unary_chain
 from optinc_pdk.onn.files import bundled
 from optinc_pdk.onn.gauge import Gauge, gauge, input_tolerance, lattice_score, tolerance
 from optinc_pdk.onn.network import Factor, Layer, Onn, WeightsError
-from optinc_pdk.onn.proof import Proof, ProofError, prove
-from optinc_pdk.onn.unary import unary_chain
 
 __all__ = [
     "Factor",

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from optinc_pdk.averaging import Averaging, score
-from optinc_pdk.onn import Onn, bundled, gauge, lattice_score, recipes, tolerance
+from optinc_pdk.onn import Onn, bundled, gauge, lattice_score, tolerance
 from optinc_pdk.onn.cascade import Cascade
 from optinc_pdk.onn.files import NETWORKS
-from optinc_pdk.onn.schedule import Schedule
+from optinc_pdk.onn.training import recipes
+from optinc_pdk.onn.training.schedule import Schedule
 
 NAMES = sorted(path.stem for path in NETWORKS.glob("*.npz"))
 

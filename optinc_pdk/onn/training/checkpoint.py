@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from optinc_pdk.files import InputError, write_atomic
 from optinc_pdk.onn.network import Factor, Layer, Onn
-from optinc_pdk.onn.schedule import Schedule
+from optinc_pdk.onn.training.schedule import Schedule
 
 if TYPE_CHECKING:
-    from optinc_pdk.onn.trainer import Trainer
+    from optinc_pdk.onn.training.trainer import Trainer
 
 Rank = tuple[bool, float, float]
 Stand = tuple[Onn, Rank, int, float]

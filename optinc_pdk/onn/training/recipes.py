@@ -1,4 +1,4 @@
-"""The networks that ship, and how each is made again: `python -m optinc_pdk.onn.recipes [--out DIR] [NAME
+"""The networks that ship, and how each is made again: `python -m optinc_pdk.onn.training.recipes [--out DIR] [NAME
 ...]`.
 
 Seeds are fixed, so one machine with one version of PyTorch gives the same bytes again; another one may round
@@ -17,12 +17,12 @@ from typing import Any
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn.cascade import cascade_tasks
-from optinc_pdk.onn.chain import carry_chain, regenerating_chain
+from optinc_pdk.onn.closed.chain import carry_chain, regenerating_chain
+from optinc_pdk.onn.closed.unary import unary_chain
 from optinc_pdk.onn.files import NETWORKS
 from optinc_pdk.onn.gauge import input_tolerance, lattice_score, tolerance
 from optinc_pdk.onn.network import Onn
-from optinc_pdk.onn.train import Progress, Schedule, train
-from optinc_pdk.onn.unary import unary_chain
+from optinc_pdk.onn.training.train import Progress, Schedule, train
 
 EPSILONS = (1e-4, 3e-4, 1e-3, 3e-3)
 """Matrix errors ε of the tolerance table."""

@@ -13,8 +13,8 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.factor import unitary_diagonal
 from optinc_pdk.files import InputError
 from optinc_pdk.onn import Layer, Onn, carry_chain, gauge, lattice_score, tolerance
-from optinc_pdk.onn.starts import balanced, random_start, without_small_units
-from optinc_pdk.onn.train import Progress, Schedule, train
+from optinc_pdk.onn.training.starts import balanced, random_start, without_small_units
+from optinc_pdk.onn.training.train import Progress, Schedule, train
 
 TASK = Averaging(4, 4, 2)
 SHORT = Schedule(steps=300, noise=1e-3, rate=1e-2, copies=16, batch=64, evaluations=3)

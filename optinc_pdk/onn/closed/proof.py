@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.onn.chain import compile_program, regenerating, smallest
+from optinc_pdk.onn.closed.chain import compile_program, regenerating, smallest
+from optinc_pdk.onn.closed.program import Floor, Program, Sum, averaging_program
+from optinc_pdk.onn.closed.stage import Closed, Stage
+from optinc_pdk.onn.closed.unary import unary
 from optinc_pdk.onn.network import Layer, Onn
-from optinc_pdk.onn.program import Floor, Program, Sum, averaging_program
-from optinc_pdk.onn.stage import Closed, Stage
-from optinc_pdk.onn.unary import unary
 
 Floats = NDArray[np.float64]
 

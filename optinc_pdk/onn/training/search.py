@@ -20,13 +20,13 @@ import numpy as np
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.factor import svd_mzis, unitary_diagonal_mzis
 from optinc_pdk.files import InputError, write_atomic
-from optinc_pdk.onn.chain import carry_chain, regenerating_chain
+from optinc_pdk.onn.closed.chain import carry_chain, regenerating_chain
+from optinc_pdk.onn.closed.unary import unary_chain
 from optinc_pdk.onn.gauge import lattice_score, tolerance
 from optinc_pdk.onn.network import Onn
-from optinc_pdk.onn.schedule import Progress, Schedule
-from optinc_pdk.onn.starts import pruned
-from optinc_pdk.onn.train import EXACT_MARGIN, train
-from optinc_pdk.onn.unary import unary_chain
+from optinc_pdk.onn.training.schedule import Progress, Schedule
+from optinc_pdk.onn.training.starts import pruned
+from optinc_pdk.onn.training.train import EXACT_MARGIN, train
 
 SHARE = 0.999
 """Exact words, of all, that a network must keep under a matrix error which it tolerates."""

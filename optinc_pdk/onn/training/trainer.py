@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from optinc_pdk.factor import unitary_diagonal
 from optinc_pdk.onn.network import Factor, Layer, Onn
-from optinc_pdk.onn.schedule import Schedule
-from optinc_pdk.onn.starts import balanced, without_small_units
+from optinc_pdk.onn.training.schedule import Schedule
+from optinc_pdk.onn.training.starts import balanced, without_small_units
 
 if TYPE_CHECKING:
     from torch import Tensor

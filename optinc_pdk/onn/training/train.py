@@ -19,14 +19,14 @@ import numpy as np
 
 from optinc_pdk.averaging import Score
 from optinc_pdk.files import InputError
-from optinc_pdk.onn.checkpoint import load_checkpoint, save_checkpoint
 from optinc_pdk.onn.gauge import hidden_maxima, lattice_score, tolerance
 from optinc_pdk.onn.network import Onn
-from optinc_pdk.onn.schedule import Progress, Schedule
-from optinc_pdk.onn.starts import gauge_scaled
+from optinc_pdk.onn.training.checkpoint import load_checkpoint, save_checkpoint
+from optinc_pdk.onn.training.schedule import Progress, Schedule
+from optinc_pdk.onn.training.starts import gauge_scaled
 
 if TYPE_CHECKING:
-    from optinc_pdk.onn.trainer import Trainer
+    from optinc_pdk.onn.training.trainer import Trainer
 
 __all__ = ["Progress", "Schedule", "train"]
 
@@ -154,6 +154,6 @@ def _trainer(start: Onn, schedule: Schedule, seed: int, device: str) -> Trainer:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as fault:
         raise InputError(f"device {device!r} is not there ({str(fault).splitlines()[0]}); use cpu") from fault
-    from optinc_pdk.onn.trainer import Trainer
+    from optinc_pdk.onn.training.trainer import Trainer
 
     return Trainer(start, schedule, seed, device)

@@ -13,8 +13,18 @@ import pytest
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.files import InputError
 from optinc_pdk.onn import Layer, carry_chain, tolerance
-from optinc_pdk.onn.search import CLOSED, UNARY, Candidate, front, judge, mzis, search, tolerated, write_candidates
-from optinc_pdk.onn.starts import pruned
+from optinc_pdk.onn.training.search import (
+    CLOSED,
+    UNARY,
+    Candidate,
+    front,
+    judge,
+    mzis,
+    search,
+    tolerated,
+    write_candidates,
+)
+from optinc_pdk.onn.training.starts import pruned
 
 TASK = Averaging(2, 4, 1)
 

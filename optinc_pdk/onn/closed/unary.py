@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.onn.chain import GAIN
+from optinc_pdk.onn.closed.chain import GAIN
+from optinc_pdk.onn.closed.program import Floor, Program, Sum, averaging_program
+from optinc_pdk.onn.closed.stage import Claim, Closed, Row, Stage, combined, expanded, layer_of
 from optinc_pdk.onn.network import Layer, Onn
-from optinc_pdk.onn.program import Floor, Program, Sum, averaging_program
-from optinc_pdk.onn.stage import Claim, Closed, Row, Stage, combined, expanded, layer_of
 
 TURN = 1.2
 """Slope with which a waiting bit is turned over: errors up to a sixth of it are forgotten. Engineering default."""

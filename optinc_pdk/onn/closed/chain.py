@@ -28,9 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
+from optinc_pdk.onn.closed.program import Floor, Program, averaging_program
+from optinc_pdk.onn.closed.stage import Claim, Closed, Stage, combined, expanded, layer_of
 from optinc_pdk.onn.network import Layer, Onn
-from optinc_pdk.onn.program import Floor, Program, averaging_program
-from optinc_pdk.onn.stage import Claim, Closed, Stage, combined, expanded, layer_of
 
 Floats = NDArray[np.float64]
 
