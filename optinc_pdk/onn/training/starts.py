@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn.gauge import gauge, hidden_maxima
@@ -98,16 +99,11 @@ def pruned(onn: Onn, units: int) -> Onn:
     for _, i, unit in order:
         if units and kept[i].size > 2:
             kept[i], units = kept[i][kept[i] != unit], units - 1
-    rows = [*kept, np.arange(onn.task.symbols)]
-    columns = [np.arange(onn.task.groups), *kept]
-    layers = []
-    for i, (layer, row, column) in enumerate(zip(onn.layers, rows, columns, strict=True)):
-        bias = layer.bias
-        if 0 < i <= last:
-            gone = np.setdiff1d(np.arange(layer.inputs), column)
-            bias = bias + layer.weight[:, gone] @ means[i - 1][gone]
-        layers.append(Layer(layer.weight[np.ix_(row, column)], bias[row]))
-    return replace(onn, layers=tuple(layers), factor=(), card={})
+    layers = list(onn.layers)
+    for i in range(1, last + 1):
+        gone = np.setdiff1d(np.arange(layers[i].inputs), kept[i - 1])
+        layers[i] = Layer(layers[i].weight, layers[i].bias + layers[i].weight[:, gone] @ means[i - 1][gone])
+    return replace(_with_units(replace(onn, layers=tuple(layers)), kept), factor=(), card={})
 
 
 def without_small_units(onn: Onn, limit: float) -> Onn:
@@ -116,10 +112,12 @@ def without_small_units(onn: Onn, limit: float) -> Onn:
     The gauge would scale such a unit up and with it the errors of its layer, for next to no effect.
     """
     alive = [np.flatnonzero(top >= limit) for top in hidden_maxima(onn)]
-    rows = [*alive, np.arange(onn.task.symbols)]
-    columns = [np.arange(onn.task.groups), *alive]
-    if any(units.size == 0 for units in alive):
-        return onn
+    return onn if any(units.size == 0 for units in alive) else _with_units(onn, alive)
+
+
+def _with_units(onn: Onn, kept: Sequence[NDArray[np.int64]]) -> Onn:
+    """The network with some units only of every hidden layer."""
+    rows, columns = [*kept, np.arange(onn.task.symbols)], [np.arange(onn.task.groups), *kept]
     layers = tuple(
         Layer(layer.weight[np.ix_(row, column)], layer.bias[row])
         for layer, row, column in zip(onn.layers, rows, columns, strict=True)

@@ -19,8 +19,8 @@ import numpy as np
 
 from optinc_pdk.averaging import Score
 from optinc_pdk.files import InputError
-from optinc_pdk.onn.gauge import hidden_maxima, lattice_score, tolerance
-from optinc_pdk.onn.network import Onn
+from optinc_pdk.onn.gauge import lattice_score, tolerance
+from optinc_pdk.onn.network import Onn, WeightsError
 from optinc_pdk.onn.training.checkpoint import load_checkpoint, save_checkpoint
 from optinc_pdk.onn.training.schedule import Progress, Schedule
 from optinc_pdk.onn.training.starts import gauge_scaled
@@ -65,9 +65,9 @@ def train(
         InputError: PyTorch or the device is missing, the start has a bias in its last layer or a layer without live
             units, a layer to approximate does not exist, or the checkpoint belongs to another training.
     """
-    _check(start, schedule, seed)
+    scaled = _scaled(start, schedule, seed)
     trainer = _trainer(start, schedule, seed, device)
-    first = (schedule.approximate and trainer.network()) or gauge_scaled(start)
+    first = trainer.network() if schedule.approximate else scaled
     best, best_rank, began, spent = first, (False, -1.0, -1.0), 0, 0.0
     if checkpoint is not None and checkpoint.exists():
         best, best_rank, began, spent = load_checkpoint(checkpoint, trainer, start, schedule, seed)
@@ -125,13 +125,10 @@ def _report(step: int, steps: int, loss: float, result: Score, share: float, bet
     return Progress(step, steps, loss, result.accuracy, errors, result.margin, share, better, seconds)
 
 
-def _check(start: Onn, schedule: Schedule, seed: int) -> None:
+def _scaled(start: Onn, schedule: Schedule, seed: int) -> Onn:
+    """The start in the gauge; refuses what cannot be trained."""
     if not 0 <= seed < 2**63:
         raise InputError(f"seed is {seed}; give a whole number from 0 to 2^63 - 1")
-    if any(not top.any() for top in hidden_maxima(start)):
-        raise InputError(
-            "the start has a hidden layer in which no unit is ever positive; take another seed, or more units"
-        )
     last = len(start.layers) - 1
     if start.layers[last].bias.any():
         raise InputError(
@@ -141,6 +138,12 @@ def _check(start: Onn, schedule: Schedule, seed: int) -> None:
     for layer in schedule.approximate:
         if layer > last:
             raise InputError(f"approximate names layer {layer}, but the network has layers 0 to {last}")
+    try:
+        return gauge_scaled(start)
+    except WeightsError as fault:
+        raise InputError(
+            "the start has a hidden layer in which no unit is ever positive; take another seed, or more units"
+        ) from fault
 
 
 def _trainer(start: Onn, schedule: Schedule, seed: int, device: str) -> Trainer:

@@ -47,6 +47,7 @@ class Trainer:
             inputs.append(self._tensor(points / task.input_maxima))
             levels.append(self._tensor(task.targets(points)))
         self.inputs, self.levels = torch.cat(inputs), torch.cat(levels)
+        self.resolution = self._tensor(task.output_resolution)
         first, *others = start.layers
         layers = (Layer(first.weight * task.input_maxima, first.bias), *others)
         if not schedule.approximate:
@@ -139,8 +140,7 @@ class Trainer:
     def _loss(self, outputs: Tensor, levels: Tensor, step: int) -> Tensor:
         error = outputs - levels
         if self.schedule.loss == "margin":
-            steps = self._tensor(self.start.task.output_resolution)
-            excess = torch.relu(error.abs() * steps - self.schedule.allowance)
+            excess = torch.relu(error.abs() * self.resolution - self.schedule.allowance)
             return (excess * excess).mean()
         places = torch.arange(error.shape[-1] - 1, -1, -1, device=self.device)
         if step < self.schedule.first_stage * self.schedule.steps:
@@ -162,8 +162,7 @@ class Trainer:
                 self.extremes[i] = self.inputs[some[signal.argmax(dim=0)]]
             if self.schedule.hard:
                 signal = self._forward(self.inputs[some][None], self._disturbed_weights(noise, 1))[0]
-                steps = self._tensor(self.start.task.output_resolution)
-                worst = ((signal - self.levels[some]).abs() * steps).amax(dim=1)
+                worst = ((signal - self.levels[some]).abs() * self.resolution).amax(dim=1)
                 self.hard = some[worst.topk(min(POOL, len(some))).indices]
 
     def _disturbed_weights(self, noise: float, copies: int) -> list[Tensor]:
