@@ -27,7 +27,7 @@ from optinc_pdk.onn import Onn, carry_chain, lattice_score, prove, tolerance
 from optinc_pdk.onn.cascade import Cascade, cascade_tasks
 from optinc_pdk.onn.files import NETWORKS
 from optinc_pdk.onn.training.schedule import Progress, Schedule
-from optinc_pdk.onn.training.search import mzis, tolerated
+from optinc_pdk.onn.training.search import tolerated
 from optinc_pdk.onn.training.starts import random_start
 
 
@@ -73,7 +73,7 @@ def closed() -> None:
             onn = carry_chain(replace(task, groups=groups))
             proof = prove(onn)
             shape = "-".join(map(str, onn.structure))
-            ratio = f"{mzis(onn):,} | {scenario.paper():,} | {mzis(onn) / scenario.paper():.2%}"
+            ratio = f"{onn.mzis:,} | {scenario.paper():,} | {onn.mzis / scenario.paper():.2%}"
             if onn.task.enumerable:
                 score = lattice_score(onn)
                 checked = f"all {score.inputs:,} | {score.accuracy:.4%} | {score.margin:.3f}"
@@ -173,7 +173,7 @@ def tolerances(paths: list[Path]) -> None:
         shares = " | ".join(f"{tolerance(onn, epsilon, DRAWS):.3%}" for epsilon in EPSILONS)
         shape = "-".join(map(str, onn.structure))
         margin = lattice_score(onn).margin
-        print(f"| {name} | {shape} | {mzis(onn):,} | {margin:.3f} | {shares} | {tolerated(onn):.2g} |", flush=True)
+        print(f"| {name} | {shape} | {onn.mzis:,} | {margin:.3f} | {shares} | {tolerated(onn):.2g} |", flush=True)
 
 
 def cascade(words: int) -> None:
@@ -198,7 +198,7 @@ def cascade(words: int) -> None:
             f"{score.exact:,} of {score.inputs:,}, margin {score.margin:.2f}"
             for score in map(lattice_score, (chip.first, chip.second))
         )
-        total = 4 * mzis(chip.first) + mzis(chip.second)
+        total = 4 * chip.first.mzis + chip.second.mzis
         print(f"| {name} | {shapes} | {total:,} | {scores} | {exact:,} of {done:,} | {naive / done:.1%} wrong |")
 
 

@@ -245,7 +245,6 @@ def synth(
     The smallest network, or with --copies or --amplifiers one that regenerates its signals, which takes more layers
     and tolerates far larger errors of its matrices; or one that carries bits only, the largest and most tolerant.
     """
-    from optinc_pdk.factor import svd_mzis
     from optinc_pdk.onn import ProofError, carry_chain, prove, regenerating_chain, unary_chain
 
     task = _task(bits, servers, groups, remainder, finer_input)
@@ -265,13 +264,12 @@ def synth(
     except ProofError as fault:
         raise InputError(f"{output}: not written, for it can't be proved: {fault}") from fault
     onn.save(output)
-    mzis = sum(svd_mzis(layer.outputs, layer.inputs) for layer in onn.layers)
     if as_json:
-        facts = {"structure": onn.structure, "mzis": mzis, "lattice": onn.task.lattice_size}
+        facts = {"structure": onn.structure, "mzis": onn.mzis, "lattice": onn.task.lattice_size}
         print(json.dumps({"schema": 1, "file": str(output)} | facts | {"proof": asdict(proof)}))
     else:
         print(
-            f"{output}: {'-'.join(map(str, onn.structure))}, {mzis:,} MZIs; proved exact over all "
+            f"{output}: {'-'.join(map(str, onn.structure))}, {onn.mzis:,} MZIs; proved exact over all "
             f"{onn.task.lattice_size:,} lattice points: {proof.values:,} values of signals in {proof.stages} stages, "
             f"{proof.samples:,} points sampled"
         )

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.averaging import Averaging
+from optinc_pdk.factor import svd_mzis, unitary_diagonal_mzis
 from optinc_pdk.files import InputError
 
 Floats = NDArray[np.float64]
@@ -129,6 +130,16 @@ class Onn:
     def structure(self) -> tuple[int, ...]:
         """Widths from the inputs to the outputs, such as (2, 6, 7, 2)."""
         return (self.layers[0].inputs, *(layer.outputs for layer in self.layers))
+
+    @property
+    def mzis(self) -> int:
+        """MZIs by the convention of arXiv 2603.28290: weights only, layers as they are factored."""
+        return sum(
+            svd_mzis(layer.outputs, layer.inputs)
+            if how == "svd"
+            else unitary_diagonal_mzis(layer.outputs, layer.inputs, how[1])
+            for layer, how in zip(self.layers, self.factor, strict=True)
+        )
 
     def forward(self, inputs: ArrayLike) -> Floats:
         """Compute the outputs in float64.

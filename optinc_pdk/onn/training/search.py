@@ -18,7 +18,6 @@ from pathlib import Path
 import numpy as np
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.factor import svd_mzis, unitary_diagonal_mzis
 from optinc_pdk.files import InputError, write_atomic
 from optinc_pdk.onn.closed.chain import carry_chain, regenerating_chain
 from optinc_pdk.onn.closed.unary import unary_chain
@@ -76,16 +75,6 @@ class Candidate:
     passed: bool
 
 
-def mzis(onn: Onn) -> int:
-    """MZIs of a network by the convention of arXiv 2603.28290: weights only, layers as they are factored."""
-    return sum(
-        svd_mzis(layer.outputs, layer.inputs)
-        if how == "svd"
-        else unitary_diagonal_mzis(layer.outputs, layer.inputs, how[1])
-        for layer, how in zip(onn.layers, onn.factor, strict=True)
-    )
-
-
 def judge(name: str, onn: Onn, epsilon: float) -> Candidate:
     """Measure a network.
 
@@ -96,7 +85,7 @@ def judge(name: str, onn: Onn, epsilon: float) -> Candidate:
     """
     margin = lattice_score(onn).margin
     share = _share(onn, epsilon)
-    return Candidate(name, onn, mzis(onn), margin, share, tolerated(onn), share >= SHARE and margin >= EXACT_MARGIN)
+    return Candidate(name, onn, onn.mzis, margin, share, tolerated(onn), share >= SHARE and margin >= EXACT_MARGIN)
 
 
 def _share(onn: Onn, epsilon: float) -> float:
@@ -165,7 +154,7 @@ def _candidates(
     yield judge("closed carry chain", carry_chain(task), epsilon)
     starts = [(f"{copies} copies {gain} amplifiers", regenerating_chain(task, copies, gain)) for copies, gain in CLOSED]
     starts += [(f"{gain} amplifiers, bits only", unary_chain(task, gain)) for gain in UNARY]
-    starts = sorted((start for start in starts if mzis(start[1]) <= LARGEST), key=lambda start: mzis(start[1]))
+    starts = sorted((start for start in starts if start[1].mzis <= LARGEST), key=lambda start: start[1].mzis)
     for name, onn in starts:
         yield judge(f"closed {name}", onn, epsilon)
 

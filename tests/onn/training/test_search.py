@@ -19,7 +19,6 @@ from optinc_pdk.onn.training.search import (
     Candidate,
     front,
     judge,
-    mzis,
     search,
     tolerated,
     write_candidates,
@@ -82,9 +81,9 @@ def test_the_front_holds_what_nothing_beats(tmp_path: Path) -> None:
 
 def test_mzis_follow_the_papers_convention() -> None:
     onn = carry_chain(Averaging(8, 4, 4))
-    assert mzis(onn) == 361
+    assert onn.mzis == 361
     assert judge("x", onn, 1e-4).mzis == 361
-    assert mzis(replace(onn, factor=("svd", "svd", ("approx", 9), "svd", "svd"))) < 361
+    assert replace(onn, factor=("svd", "svd", ("approx", 9), "svd", "svd")).mzis < 361
 
 
 def test_pruning_drops_what_is_idle_first() -> None:
