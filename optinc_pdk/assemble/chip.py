@@ -34,6 +34,11 @@ def assemble(onn: Onn, process: Process, name: str) -> Circuit:
     """
     task = onn.task
     check_buildable(onn)
+    if process.activation.realisation != "offchip":
+        raise InputError(
+            f"process {process.name!r} realises activations {process.activation.realisation}; circuits have them "
+            "off-chip only, set activation.realisation to offchip"
+        )
     cells = composites(process)
     b = Builder(name, library(process, cells), cells)
     for i in range(GROUND_PADS):

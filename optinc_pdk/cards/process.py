@@ -59,8 +59,13 @@ class Metal(Strict):
 
 
 class Pads(Strict):
-    """Bond pads along the die's edge; ``rows_max`` is how deep they may be staggered."""
+    """How heaters reach the electronics.
 
+    ``perimeter``: wires on one metal to bond pads along two edges, staggered at most ``rows_max`` deep.
+    ``flipchip``: a bump beside every heater, over the mesh.
+    """
+
+    wiring: Literal["perimeter", "flipchip"]
     size_um: Positive
     pitch_um: Positive
     rows_max: Positive
@@ -100,7 +105,7 @@ class ActivationCard(Strict):
     Fields are relative to a launched amplitude of 1, the full scale of every modulator.
     """
 
-    realisation: Literal["offchip"]
+    realisation: Literal["offchip", "onchip"]
     gain_max: Positive
     offset_max: Positive
     resolution_bits: Positive
@@ -111,7 +116,7 @@ class Process(Strict):
 
     name: str
     title: str
-    folder: Path
+    folders: tuple[Path, ...]
     sources: Mapping[str, str]
     layers: Mapping[str, Layer]
     guide: Guide
@@ -128,6 +133,15 @@ class Process(Strict):
     def _sources_exist(self) -> Process:
         check_sources(self, self.sources, "process.yml")
         return self
+
+    @property
+    def folder(self) -> Path:
+        """The process's own folder; those of the processes it is based on follow in ``folders``."""
+        return self.folders[0]
+
+    def files(self, pattern: str) -> list[Path]:
+        """Files of the process by pattern, sorted by name; its own before those it inherits."""
+        return _inherited(self.folders, pattern)
 
     @property
     def gds_layers(self) -> dict[str, tuple[int, int]]:
@@ -246,18 +260,64 @@ def load_process(name: str = DEFAULT_PROCESS) -> Process:
 # apart, because a cache takes the default and its name for two keys
 @cache
 def _loaded_process(name: str) -> Process:
+    folders, data = _process_cards(_folder(name), ())
+    path = folders[0] / "process.yml"
+    layers = _parse(_Layers, {"layers": data.get("layers")}, path).layers
+    data["folders"] = folders
+    data["rules"] = _rules(folders, {key: layer.gds for key, layer in layers.items()})
+    data["devices"] = {path.stem: _device(path) for path in _inherited(folders, "devices/*.yml")}
+    return _parse(Process, data, path)
+
+
+def _folder(name: str) -> Path:
+    """Where a process's cards are."""
     folder = components_folder() / name
     if not (folder / "process.yml").is_file():
         folder = Path(name)
     if not (folder / "process.yml").is_file():
         known = ", ".join(sorted(p.parent.name for p in components_folder().glob("*/process.yml")))
         raise CardError(f"no process {name!r}: give one of {known}, or a folder with a process.yml")
-    data = _card(folder / "process.yml", 1)
-    layers = _parse(_Layers, {"layers": data.get("layers")}, folder / "process.yml").layers
-    data["folder"] = folder
-    data["rules"] = load_rules(folder / "rules.yml", {key: layer.gds for key, layer in layers.items()})
-    data["devices"] = {path.stem: _device(path) for path in sorted((folder / "devices").glob("*.yml"))}
-    return _parse(Process, data, folder / "process.yml")
+    return folder
+
+
+def _process_cards(folder: Path, above: tuple[Path, ...]) -> tuple[tuple[Path, ...], dict[str, Any]]:
+    """A process's folders, its own first, and its card laid over those it is based on."""
+    path = folder / "process.yml"
+    if folder in above:
+        raise CardError(f"{path}: a process cannot be based on itself; correct 'base'")
+    data = _card(path, 1)
+    base = data.pop("base", None)
+    if base is None:
+        return (folder,), data
+    if not isinstance(base, str):
+        raise CardError(f"{path}: base: {base!r} is no name of a process; give the process to start from")
+    folders, inherited = _process_cards(_folder(base), (*above, folder))
+    return (folder, *folders), _laid_over(inherited, data)
+
+
+def _laid_over(lower: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
+    """Mappings merged key by key; anything else, and every quantity, is replaced."""
+    merged = dict(lower)
+    for key, value in upper.items():
+        old = merged.get(key)
+        both = isinstance(old, dict) and isinstance(value, dict) and "value" not in value
+        merged[key] = _laid_over(old, value) if both else value
+    return merged
+
+
+def _rules(folders: tuple[Path, ...], layers: Mapping[str, tuple[int, int]]) -> tuple[Rule, ...]:
+    """The rules of a process and of those it is based on; a rule of the same id replaces the inherited one."""
+    rules: dict[str, Rule] = {}
+    for folder in folders[::-1]:
+        path = folder / "rules.yml"
+        if folder == folders[-1] or path.is_file():
+            rules |= {rule.id: rule for rule in load_rules(path, layers)}
+    return tuple(rules.values())
+
+
+def _inherited(folders: tuple[Path, ...], pattern: str) -> list[Path]:
+    found = {path.name: path for folder in folders[::-1] for path in folder.glob(pattern)}
+    return [found[name] for name in sorted(found)]
 
 
 class _Layers(Strict):

@@ -59,7 +59,7 @@ def read_golden(process: Process) -> tuple[Variant, ...]:
 
 def _read(process: Process) -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]:
     """Golden files with the order of their optical ports; checked by turning each into what it describes."""
-    for path in sorted((process.folder / "golden").glob("*.json")):
+    for path in process.files("golden/*.json"):
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
             if data["schema"] != SCHEMA:

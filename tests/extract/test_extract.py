@@ -402,6 +402,6 @@ def test_files_that_are_no_layouts(tmp_path: Path) -> None:
 def test_damaged_golden_device_is_named(tmp_path: Path) -> None:
     (tmp_path / "golden").mkdir()
     (tmp_path / "golden" / "mmi2x2.json").write_text('{"schema": 1, "name": "mmi2x2", "layers": {}}')
-    broken = PROCESS.model_copy(update={"folder": tmp_path})
+    broken = PROCESS.model_copy(update={"folders": (tmp_path,)})
     with pytest.raises(CardError, match=r"mmi2x2\.json: not a golden device"):
         read_golden(broken)
