@@ -300,8 +300,9 @@ def _laid_over(lower: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
     merged = dict(lower)
     for key, value in upper.items():
         old = merged.get(key)
-        both = isinstance(old, dict) and isinstance(value, dict) and "value" not in value
-        merged[key] = _laid_over(old, value) if both else value
+        if isinstance(old, dict) and isinstance(value, dict) and "value" not in value:
+            value = _laid_over(old, value)
+        merged[key] = value
     return merged
 
 
