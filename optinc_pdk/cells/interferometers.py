@@ -10,7 +10,7 @@ import numpy as np
 from optinc_pdk.cards import Process
 from optinc_pdk.cells.curves import rounded, s_bend
 from optinc_pdk.cells.devices import mmi2x2, phase_shifter, terminator
-from optinc_pdk.cells.draw import add_optical, guide, place
+from optinc_pdk.cells.draw import add_optical, check_length, guide, place
 from optinc_pdk.tech import active_process
 
 
@@ -28,13 +28,13 @@ class MziFrame:
     coupler: float
 
 
-def mzi_frame(process: Process) -> MziFrame:
-    """The frame of the MZI: phi heater, S, coupler, S, theta heater, S, coupler, S."""
+def mzi_frame(process: Process, stretch_um: float = 0.0) -> MziFrame:
+    """The frame of the MZI: phi heater, stretch, S, coupler, S, theta heater, S, coupler, S."""
     heater, mmi = process.device("phase_shifter"), process.device("mmi2x2")
     shifter = heater.size("length_um") + 2 * heater.size("contact_width_um")
     coupler = mmi.size("length_um") + 2 * mmi.size("taper_length_um")
     bend = 2 * float(process.guide.radius_um)
-    first = shifter + bend
+    first = shifter + stretch_um + bend
     theta = first + coupler + bend
     second = theta + shifter + bend
     return MziFrame(0.0, first, theta, second, second + coupler + bend, shifter, bend, coupler)
@@ -65,22 +65,28 @@ def _line(c: gf.Component, x0: float, x1: float, y: float) -> None:
 
 
 @gf.cell
-def mzi() -> gf.Component:
+def mzi(stretch_um: float = 0.0) -> gf.Component:
     """Mach-Zehnder interferometer between two modes; o2 and o3 on the upper mode at y = 0.
 
     Internal phase theta on the upper arm, external phase phi on the upper input arm.
     e1, e2: phi signal and ground; e3, e4: theta signal and ground.
+
+    Args:
+        stretch_um: How much longer both arms are between phi and the first coupler, for wide metal between heaters.
     """
     c = gf.Component()
     process = active_process()
-    f = mzi_frame(process)
+    f = mzi_frame(process, check_length("stretch_um", stretch_um))
     half, port = _half_pitch(process)
     heater, coupler = phase_shifter(), mmi2x2()
     upper, lower, high, low = 0.0, -2 * half, -half + port, -half - port
     phi = place(c, heater, (0.0, upper))
-    _line(c, 0.0, f.shifter, lower)
-    _s(c, (f.shifter, upper), (f.first, high))
-    _s(c, (f.shifter, lower), (f.first, low))
+    before = f.first - f.bend
+    _line(c, 0.0, before, lower)
+    if stretch_um:
+        _line(c, f.shifter, before, upper)
+    _s(c, (before, upper), (f.first, high))
+    _s(c, (before, lower), (f.first, low))
     place(c, coupler, (f.first, -half))
     _s(c, (f.first + f.coupler, high), (f.theta, upper))
     _s(c, (f.first + f.coupler, low), (f.theta, lower))
@@ -104,15 +110,18 @@ def mzi() -> gf.Component:
 
 
 @gf.cell
-def mzi_dummy() -> gf.Component:
+def mzi_dummy(stretch_um: float = 0.0) -> gf.Component:
     """The MZI without heaters for one mode at y = 0: same couplers and lengths, so the same loss.
 
     Unheated arms of equal length are a cross: the mode enters the upper port of the first coupler and leaves the
     lower port of the second; the dark ports end in terminators. It reaches above the mode; mirror it to reach below.
+
+    Args:
+        stretch_um: That of the MZIs beside it.
     """
     c = gf.Component()
     process = active_process()
-    f = mzi_frame(process)
+    f = mzi_frame(process, check_length("stretch_um", stretch_um))
     half, port = _half_pitch(process)
     # one port pitch lower than an MZI's, which makes rise and fall together as long as an MZI's two falls
     middle = half - port

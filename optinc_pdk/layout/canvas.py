@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from optinc_pdk.cards import Process
-from optinc_pdk.cells import CELLS
-from optinc_pdk.circuit import Circuit, named_nets
-
-Point = tuple[float, float]
-Box = tuple[float, float, float, float]
-
-
-@dataclass(frozen=True)
-class Port:
-    """A port's position in µm and the direction it faces in degrees."""
-
-    x: float
-    y: float
-    angle: int
+from optinc_pdk.layout.frames import Box, Frames, Point, Port
 
 
 @dataclass(frozen=True)
@@ -36,85 +23,25 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A component's ports and box, in its own frame."""
+class Wire:
+    """A metal wire through corner points, all legs along the axes, ends half a width beyond the last points."""
 
-    ports: Mapping[str, Port]
-    box: Box
-
-
-class Netlist:
-    """A circuit by names, as placement wants it: what is where in the grid, and what is joined to what."""
-
-    def __init__(self, circuit: Circuit) -> None:
-        """Index a hierarchical circuit."""
-        self.circuit = circuit
-        kinds = circuit.kinds
-        self.component = {name: kinds[circuit.kind[i]].name for i, name in enumerate(circuit.instances)}
-        self.partner: dict[str, str] = {}
-        self.label = {circuit.port_name(port): label for label, port in circuit.ports.items()}
-        light = len(circuit.nets)
-        for a, b in named_nets(circuit)[:light]:
-            self.partner[a], self.partner[b] = b, a
-        self.grid: dict[str, tuple[str, int, int]] = {}
-        for name, (section, column, row) in zip(circuit.instances, circuit.grid.tolist(), strict=True):
-            if section >= 0:
-                self.grid[name] = (circuit.sections[section], column, row)
-        self.heaters = self._heaters()
-
-    def section(self, section: str) -> list[str]:
-        """Instances of a section, by column and row."""
-        names = [name for name, at in self.grid.items() if at[0] == section]
-        return sorted(names, key=lambda name: (*self.grid[name][1:], name))
-
-    def _heaters(self) -> dict[str, str]:
-        """Pad label to the ``instance,port`` of the heater's signal end."""
-        circuit = self.circuit
-        owner: dict[int, str] = {}
-        for label, port in circuit.ports.items():
-            if circuit.electrical[port] >= 0 and not label.startswith("GND"):
-                owner[int(circuit.electrical[port])] = label
-        heaters: dict[str, str] = {}
-        for port in np.flatnonzero(circuit.electrical >= 0).tolist():
-            name = circuit.port_name(port)
-            net = int(circuit.electrical[port])
-            if net in owner and self.component[name.split(",")[0]] != "pad":
-                heaters[owner[net]] = name
-        return heaters
-
-
-def cell_frames(process: Process) -> dict[str, Cell]:
-    """Ports and boxes of every cell of the active PDK."""
-    frames: dict[str, Cell] = {}
-    for name in (
-        "attenuator",
-        "grating_coupler",
-        "mmi1x2",
-        "mmi2x2",
-        "mzi",
-        "mzi_dummy",
-        "phase_shifter",
-        "terminator",
-    ):
-        component = CELLS[name]()
-        box = component.dbbox()
-        ports = {
-            str(p.name): Port(float(p.center[0]), float(p.center[1]), round(p.orientation or 0) % 360)
-            for p in component.ports
-        }
-        frames[name] = Cell(ports, (box.left, box.bottom, box.right, box.top))
-    return frames
+    points: tuple[Point, ...]
+    width: float
 
 
 @dataclass
 class Canvas:
     """A part of the chip in a frame of its own."""
 
-    frames: Mapping[str, Cell]
+    frames: Frames
     placed: dict[str, Placed] = field(default_factory=dict)
     guides: list[list[Point]] = field(default_factory=list)
     bends: list[tuple[Point, Point]] = field(default_factory=list)
     metal: list[Box] = field(default_factory=list)
+    wires: list[Wire] = field(default_factory=list)
+    bumps: list[Point] = field(default_factory=list)
+    openings: list[Point] = field(default_factory=list)
     texts: list[tuple[str, float, float]] = field(default_factory=list)
 
     def place(self, name: str, component: str, x: float, y: float, rotation: int = 0, mirror: bool = False) -> None:
@@ -132,16 +59,13 @@ class Canvas:
 
     def guide(self, *corners: Point) -> None:
         """Add a guide through corner points; corners in line are dropped, a guide of no length is none."""
-        points = [(snap(x), snap(y)) for x, y in corners]
-        path: list[Point] = []
-        for point in points:
-            if path and point == path[-1]:
-                continue
-            if len(path) > 1 and _in_line(path[-2], path[-1], point):
-                path.pop()
-            path.append(point)
+        path = simplified(corners)
         if len(path) > 1:
             self.guides.append(path)
+
+    def wire(self, width: float, *corners: Point) -> None:
+        """Add a wire through corner points."""
+        self.wires.append(Wire(tuple(simplified(corners)), width))
 
     def s_bend(self, start: Point, end: Point) -> None:
         """Add an S from start to end, both horizontal."""
@@ -159,6 +83,16 @@ class Canvas:
         left, bottom, right, top = np.array(boxes).T
         return float(left.min()), float(bottom.min()), float(right.max()), float(top.max())
 
+    def outer_box(self) -> Box:
+        """Bounding box of everything but texts; centres of bumps count, their landings lie within metal or alike."""
+        left, bottom, right, top = self.box()
+        metal = np.array([(left, bottom, right, top), *self.metal])
+        spots = [(x, y) for wire in self.wires for x, y in wire.points] + self.bumps + self.openings
+        low, high = metal[:, :2].min(axis=0), metal[:, 2:].max(axis=0)
+        if spots:
+            low, high = np.minimum(low, np.min(spots, axis=0)), np.maximum(high, np.max(spots, axis=0))
+        return float(low[0]), float(low[1]), float(high[0]), float(high[1])
+
     def instance_box(self, name: str) -> Box:
         """Bounding box of one instance."""
         placed = self.placed[name]
@@ -167,18 +101,32 @@ class Canvas:
         xs, ys = zip(*corners, strict=True)
         return placed.x + min(xs), placed.y + min(ys), placed.x + max(xs), placed.y + max(ys)
 
-    def add(self, other: Canvas, dx: float, dy: float) -> None:
-        """Take over another canvas, shifted."""
+    def add(self, other: Canvas, dx: float, dy: float, half_turn: bool = False) -> None:
+        """Take over another canvas, turned by 180° about its origin or not, then shifted."""
+        sign = -1 if half_turn else 1
 
-        def shift(point: Point) -> Point:
-            return snap(point[0] + dx), snap(point[1] + dy)
+        def move(point: Point) -> Point:
+            # the grid is kept but for rounding of floats, which ports and masks round again
+            return sign * point[0] + dx, sign * point[1] + dy
 
         for name, p in other.placed.items():
-            self.placed[name] = Placed(p.component, *shift((p.x, p.y)), p.rotation, p.mirror)
-        self.guides += [[shift(point) for point in path] for path in other.guides]
-        self.bends += [(shift(a), shift(b)) for a, b in other.bends]
-        self.metal += [(*shift((a, b)), *shift((c, d))) for a, b, c, d in other.metal]
-        self.texts += [(text, *shift((x, y))) for text, x, y in other.texts]
+            rotation = (p.rotation + (180 if half_turn else 0)) % 360
+            self.placed[name] = Placed(p.component, *move((p.x, p.y)), rotation, p.mirror)
+        self.guides += [[move(point) for point in path] for path in other.guides]
+        # an S runs to the right
+        moved = [(move(a), move(b)) for a, b in other.bends]
+        self.bends += [(b, a) for a, b in moved] if half_turn else moved
+        corners = [(move((a, b)), move((c, d))) for a, b, c, d in other.metal]
+        self.metal += [(min(p[0], q[0]), min(p[1], q[1]), max(p[0], q[0]), max(p[1], q[1])) for p, q in corners]
+        self.wires += [Wire(tuple(move(point) for point in wire.points), wire.width) for wire in other.wires]
+        self.bumps += [move(point) for point in other.bumps]
+        self.openings += [move(point) for point in other.openings]
+        self.texts += [(text, *move((x, y))) for text, x, y in other.texts]
+
+
+def guide_track(process: Process) -> float:
+    """Distance of the middles of parallel guides, with a margin for what bends lose by rounding."""
+    return snap(float(process.floorplan.guide_space_um + process.guide.width_um) + 0.05)
 
 
 def snap(value: float) -> float:
@@ -191,6 +139,19 @@ def _turn(placed: Placed, x: float, y: float) -> Point:
         y = -y
     quarter = placed.rotation // 90 % 4
     return ((x, y), (-y, x), (-x, -y), (y, -x))[quarter]
+
+
+def simplified(corners: Iterable[Point]) -> list[Point]:
+    """Corner points on the grid without repetitions and without corners that lie in line."""
+    path: list[Point] = []
+    for x, y in corners:
+        point = (snap(x), snap(y))
+        if path and point == path[-1]:
+            continue
+        if len(path) > 1 and _in_line(path[-2], path[-1], point):
+            path.pop()
+        path.append(point)
+    return path
 
 
 def _in_line(a: Point, b: Point, c: Point) -> bool:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from optinc_pdk.cards import Process
-from optinc_pdk.layout.canvas import Canvas, Netlist, Point, snap
+from optinc_pdk.layout.canvas import Canvas, snap
+from optinc_pdk.layout.frames import Point
+from optinc_pdk.layout.netlist import Netlist
 from optinc_pdk.layout.trees import CLEARANCE_UM, TreePlacer
 
 
-def carrier_block(canvas: Canvas, netlist: Netlist, process: Process) -> Point:
+def carrier_block(canvas: Canvas, netlist: Netlist, process: Process) -> Point | None:
     """Place the carrier's fibres, the first splitter and the supply tree; fibres are at x = 0, the first at y = 0.
 
     Returns:
-        Where the oscillators' feed leaves, facing right.
+        Where the oscillators' feed leaves, facing right; None where oscillators come by fibre.
     """
     pitch, r = float(process.floorplan.fibre_pitch_um), float(process.guide.radius_um)
     fibres = [n for n in netlist.section("carrier") if netlist.component[n] == "grating_coupler"]
@@ -22,6 +24,11 @@ def carrier_block(canvas: Canvas, netlist: Netlist, process: Process) -> Point:
         leaves[f"{name},o1"] = [(0.0, y)]
     laser = "fibre_carrier,o1"
     y = leaves.pop(laser)[0][1]
+    if "carrier_split" not in netlist.component:
+        root = TreePlacer(canvas, netlist, process, 0.0, +1).place(netlist.partner[laser], leaves)
+        turn = root.x + r + 0.5
+        canvas.guide((0.0, y), (turn, y), (turn, root.y), (root.x, root.y))
+        return None
     supply = TreePlacer(canvas, netlist, process, 0.0, +1).place(netlist.partner["carrier_split,o2"], leaves)
     split = supply.x
     canvas.place("carrier_split", "mmi1x2", split, y)

@@ -2,116 +2,73 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 
 import numpy as np
 
 from optinc_pdk.cards import Process
-from optinc_pdk.cells.interferometers import attenuator_frame, mzi_frame
-from optinc_pdk.layout.canvas import Canvas, Netlist, Point, snap
+from optinc_pdk.layout.canvas import Canvas, guide_track, snap
+from optinc_pdk.layout.frames import Frames, Point
+from optinc_pdk.layout.mesh import MeshPlacer
+from optinc_pdk.layout.netlist import Netlist
 from optinc_pdk.layout.river import river_levels
 from optinc_pdk.layout.trees import CLEARANCE_UM, TreePlacer
-
-GUIDE_TRACK_UM = 10.0
+from optinc_pdk.layout.wiring import ground_room, room_beside
 
 
 @dataclass(frozen=True)
-class Zone:
-    """A column's outermost contacts and how many wires run beside them on either side."""
+class Strip:
+    """A section with all that belongs to it, in a frame of its own.
 
-    left: float
-    right: float
-    wires_left: int
-    wires_right: int
+    Attributes:
+        section: Its name in the netlist.
+        canvas: What is drawn.
+        root: Port at the root of its local oscillators' tree, None where it has none.
+        rows: The instances of each row of its mesh.
+    """
+
+    section: str
+    canvas: Canvas
+    root: str | None
+    rows: tuple[frozenset[str], ...]
 
 
 class StripBuilder:
-    """Builds one layer's strip; the mesh's first row is at y = 0 and rows go down."""
+    """Builds one section's strip; the mesh's first mode is at y = 0 and modes go down."""
 
-    def __init__(self, canvas: Canvas, netlist: Netlist, process: Process, index: int) -> None:
-        """Prepare layer ``index``."""
-        self.canvas, self.netlist, self.process, self.index = canvas, netlist, process, index
-        self.name = f"l{index}"
-        self.mode = float(process.floorplan.mode_pitch_um)
+    def __init__(self, netlist: Netlist, process: Process, section: str, frames: Frames) -> None:
+        """Prepare a section."""
+        self.netlist, self.process, self.name = netlist, process, section
+        self.canvas = Canvas(frames)
         self.fibre = float(process.floorplan.fibre_pitch_um)
-        self.wire = float(process.metal.wire_width_um + process.metal.space_um)
-        self.r = float(process.guide.radius_um)
-        self.shifter = mzi_frame(process).shifter
-        self.coupler = mzi_frame(process).coupler
+        self.r, self.track = float(process.guide.radius_um), guide_track(process)
+        self.shifter = frames["phase_shifter"].ports["o2"].x
 
-    def build(self, last: bool) -> str | None:
-        """Place the strip; returns the port at the local oscillators' root, None after the last layer."""
-        ends, zone = self._mesh()
+    def columns_length(self, fold: int) -> float:
+        """Length of the longest of ``fold`` rows of columns, without what stands beside them."""
+        return MeshPlacer(self.netlist, self.process, self.name, self.canvas.frames).longest(fold)
+
+    def build(self, fold: int = 1) -> Strip:
+        """Place the strip, its mesh in ``fold`` rows."""
+        self.mesh = MeshPlacer(self.netlist, self.process, self.name, self.canvas.frames).place(self.canvas, fold)
+        left, _, right, _ = self.canvas.box()
+        self.left = 0.0 if fold == 1 else left - CLEARANCE_UM
+        self.right = self._clear_of(self.mesh.ends) if fold == 1 else right + CLEARANCE_UM
         starts = self._starts()
-        if self.index == 0:
+        if any(self.netlist.grid[self._source(port)][0] == "p" for port in starts.values()):
             self._preprocess(starts)
         else:
             self._modulated(starts)
-        if last:
-            self._outputs(ends)
-            return None
-        return self._mixers(ends, zone)
-
-    def _mesh(self) -> tuple[dict[int, str], Zone]:
-        """Place meshes and attenuators; returns the last port on each row and the last column's zone."""
-        ends: dict[int, str] = {}
-        x, zone = 0.0, Zone(0.0, -1e9, 0, 0)
-        columns = itertools.groupby(self.netlist.section(self.name), key=lambda name: self.netlist.grid[name][1])
-        for _, group in columns:
-            names = [name for name in group if self.netlist.component[name] != "grating_coupler"]
-            # a dark mode begins before its first MZI
-            names.sort(key=lambda name: self.netlist.component[name] != "terminator")
-            column = self._zone(names)
-            gap = self.wire * (zone.wires_right + column.wires_left) + float(self.process.metal.space_um)
-            x = max(x, zone.right + gap - column.left)
-            for name in names:
-                self._slot(name, x, ends)
-            zone = Zone(column.left + x, column.right + x, column.wires_left, column.wires_right)
-            x += self._length(names)
-        return ends, zone
-
-    def _zone(self, names: list[str]) -> Zone:
-        kinds = [self.netlist.component[name] for name in names]
-        if "attenuator" in kinds:
-            f = attenuator_frame(self.process)
-            return Zone(f.theta, f.theta + f.shifter, kinds.count("attenuator"), 0)
-        f = mzi_frame(self.process)
-        return Zone(0.0, f.theta + f.shifter, kinds.count("mzi"), kinds.count("mzi"))
-
-    def _length(self, names: list[str]) -> float:
-        if any(self.netlist.component[name] == "attenuator" for name in names):
-            return attenuator_frame(self.process).end
-        if all(self.netlist.component[name] == "terminator" for name in names):
-            return 0.0
-        return mzi_frame(self.process).end
-
-    def _slot(self, name: str, x: float, ends: dict[int, str]) -> None:
-        """Place one component on its row and join it to what came before on its modes."""
-        component, row = self.netlist.component[name], self.netlist.grid[name][2]
-        y = -row * self.mode
-        if component == "terminator":
-            dark = f"{name},o1" not in [self.netlist.partner.get(end) for end in ends.values()]
-            self.canvas.place(name, component, x, y, rotation=180 if dark else 0)
-            ports = {} if not dark else {row: ("", "o1")}
-            entering = {row: f"{name},o1"} if not dark else {}
-        elif component == "mzi":
-            self.canvas.place(name, component, x, y)
-            ports = {row: ("o2", "o3"), row + 1: ("o1", "o4")}
-            entering = {r: f"{name},{inside}" for r, (inside, _) in ports.items()}
+        root = None
+        if self.netlist.section(f"{self.name}_mix"):
+            root = self._mixers()
         else:
-            # a dummy reaches away from the mesh: up from the first row, down from the last
-            below = component == "mzi_dummy" and row > 0
-            self.canvas.place(name, component, x, y, mirror=below)
-            ports = {row: ("o1", "o2")}
-            entering = {row: f"{name},o1"}
-        for r, port in entering.items():
-            if r in ends:
-                self.canvas.join(ends[r], port)
-        for r, (_, outside) in ports.items():
-            ends[r] = f"{name},{outside}"
-        if component == "terminator" and entering:
-            del ends[row]
+            self._outputs(self.mesh.ends)
+        return Strip(self.name, self.canvas, root, self.mesh.rows)
+
+    def _source(self, port: str) -> str:
+        """The instance that a port is joined to."""
+        return self.netlist.partner[port].rpartition(",")[0]
 
     def _starts(self) -> dict[int, str]:
         """The port by which light enters each row of the layer."""
@@ -129,14 +86,13 @@ class StripBuilder:
         return {row: starts[row] for row in sorted(sources.values())}
 
     def _from_outside(self, port: str) -> bool:
-        source = self.netlist.partner[port].rpartition(",")[0]
+        source = self._source(port)
         component = self.netlist.component[source]
         return component == "grating_coupler" or self.netlist.grid[source][0] == "p"
 
     def _centre(self, count: int) -> float:
         """The y of the first of ``count`` fibres, so that they are centred on the mesh."""
-        rows = 1 + max(at[2] for at in self.netlist.grid.values() if at[0] == self.name)
-        return snap(-(rows - 1) * self.mode / 2 + (count - 1) * self.fibre / 2)
+        return snap(self.mesh.middle + (count - 1) * self.fibre / 2)
 
     def fan(self, pairs: list[tuple[Point, Point]], x: float) -> float:
         """Draw a planar bundle from left to right between its ends, turning at and after ``x``.
@@ -149,7 +105,7 @@ class StripBuilder:
         target = np.array([b[1] for _, b in pairs])
         levels = river_levels(source, target, 2 * self.r)
         for (a, b), level in zip(pairs, levels.tolist(), strict=True):
-            turn = x + self.r + 0.5 + level * GUIDE_TRACK_UM
+            turn = x + self.r + 0.5 + level * self.track
             if abs(a[1] - b[1]) < 2 * self.r and a[1] != b[1]:
                 # shorter than 3R, an S is so steep that spacing checks see its two hollows face each other
                 self.canvas.guide(a, (turn - self.r, a[1]))
@@ -157,18 +113,18 @@ class StripBuilder:
                 self.canvas.guide((turn + 2 * self.r, b[1]), b)
             else:
                 self.canvas.guide(a, (turn, a[1]), (turn, b[1]), b)
-        return x + 3 * self.r + 1 + float(levels.max(initial=0)) * GUIDE_TRACK_UM
+        return x + 3 * self.r + 1 + float(levels.max(initial=0)) * self.track
 
     def fan_width(self, count: int) -> float:
         """Room that a bundle of ``count`` guides needs at most."""
-        return 3 * self.r + 1 + count * GUIDE_TRACK_UM
+        return 3 * self.r + 1 + count * self.track
 
     def _modulated(self, starts: dict[int, str]) -> None:
         """Fibres from the board's modulators, fanned in to the rows."""
         first = self._centre(len(starts))
         # the first column's wires come down left of the mesh, where no grating may be
-        wires = self.wire * len(starts) / 2
-        x = -max(self.fan_width(len(starts)), wires) - 2 * CLEARANCE_UM
+        wires = room_beside(self.process, self.mesh.first.signals_left)
+        x = snap(self.left - max(self.fan_width(len(starts)), wires) - 2 * CLEARANCE_UM)
         pairs = []
         for i, port in enumerate(starts.values()):
             guide = self.netlist.partner[port]
@@ -183,10 +139,10 @@ class StripBuilder:
         fibres = [name for name in names if self.netlist.component[name] != "mmi1x2"]
         rows = 1 + max(self.netlist.grid[name][2] for name in fibres)
         first = self._centre(rows)
-        ground = 8 * self.wire
+        trims = sum(self.netlist.component[name] == "phase_shifter" for name in fibres)
+        ground = ground_room(self.process, trims)
         leaves: dict[str, list[Point]] = {}
         trees = Canvas(self.canvas.frames)
-        local = StripBuilder(trees, self.netlist, self.process, self.index)
         for name in fibres:
             component, y = self.netlist.component[name], first - self.netlist.grid[name][2] * self.fibre
             if component == "grating_coupler":
@@ -203,23 +159,24 @@ class StripBuilder:
         placer = TreePlacer(trees, self.netlist, self.process, 0.0, +1)
         roots = {row: placer.place(self.netlist.partner[port], leaves) for row, port in starts.items()}
         right = max(root.x for root in roots.values())
-        shift = -right - self.fan_width(len(starts)) - CLEARANCE_UM
-        wires = self.wire * (len(fibres) + len(starts))
-        shift = min(shift, -wires)
-        self.canvas.add(local.canvas, shift, 0.0)
+        wires = room_beside(self.process, trims) + room_beside(self.process, self.mesh.first.signals_left)
+        space = float(self.process.metal.space_um)
+        shift = snap(self.left - max(right + self.fan_width(len(starts)) + CLEARANCE_UM, wires + space))
+        self.canvas.add(trees, shift, 0.0)
         pairs = []
         for row, port in starts.items():
             b = self.canvas.port(port)
             pairs.append(((snap(roots[row].x + shift), roots[row].y), (b.x, b.y)))
-        self.fan(pairs, right + shift)
+        self.fan(pairs, snap(right + shift))
 
-    def _mixers(self, ends: dict[int, str], zone: Zone) -> str:
+    def _mixers(self) -> str:
         """Homodyne mixers, their gratings, trims and the oscillators' tree; returns the tree's root port."""
+        ends, last = self.mesh.ends, self.mesh.last
         name, count, first = f"{self.name}_mix", len(ends), self._centre(len(ends))
-        right = self._clear_of(ends)
-        wires = self.wire * (zone.wires_right + count) + float(self.process.metal.space_um)
-        x = max(right + self.fan_width(count) + 3 * self.r, zone.right + wires)
-        trunk = self.wire * 4
+        wires = room_beside(self.process, last.signals_right) + room_beside(self.process, count)
+        beside = last.right + wires + float(self.process.metal.space_um)
+        x = snap(max(self.right + self.fan_width(count) + 3 * self.r, beside))
+        trunk = ground_room(self.process, count)
         near = x + self.shifter + trunk
         far = near + self.fibre
         end = far + self.canvas.frames["grating_coupler"].box[2] + 2 * CLEARANCE_UM
@@ -245,7 +202,7 @@ class StripBuilder:
             pairs.append(((a.x, a.y), (b.x, b.y)))
             leaf = self.canvas.port(f"{trim},o2")
             leaves[f"{trim},o2"] = [(leaf.x, leaf.y), (end, leaf.y)]
-        self.fan(pairs, right)
+        self.fan(pairs, self.right)
         root = self._oscillator_root()
         TreePlacer(self.canvas, self.netlist, self.process, end, +1).place(root, leaves)
         return root
@@ -264,10 +221,9 @@ class StripBuilder:
         """T: splitter trees to the servers' fibres."""
         fibres = [n for n in self.netlist.section("t") if self.netlist.component[n] == "grating_coupler"]
         first = self._centre(len(fibres))
-        right = self._clear_of(ends)
         placer = TreePlacer(self.canvas, self.netlist, self.process, 0.0, -1)
         levels = max(self.netlist.grid[n][1] for n in self.netlist.section("t"))
-        x = right + self.fan_width(len(ends)) + levels * placer.pitch + 2 * self.r
+        x = self.right + self.fan_width(len(ends)) + levels * placer.pitch + 2 * self.r
         placer.x = x
         leaves: dict[str, list[Point]] = {}
         for name in fibres:
@@ -279,4 +235,4 @@ class StripBuilder:
             root = placer.place(self.netlist.partner[port], leaves)
             a = self.canvas.port(port)
             pairs.append(((a.x, a.y), (root.x, root.y)))
-        self.fan(pairs, right)
+        self.fan(pairs, self.right)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from optinc_pdk.cards import Process
-from optinc_pdk.layout.canvas import Canvas, Netlist, Point
+from optinc_pdk.layout.canvas import Canvas
+from optinc_pdk.layout.frames import Point
+from optinc_pdk.layout.netlist import Netlist
 
 CLEARANCE_UM = 5.0
 

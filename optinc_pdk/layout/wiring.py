@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,25 +11,31 @@ import numpy as np
 
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.rules import PadSizeRule
-from optinc_pdk.layout.canvas import Box, Canvas, Netlist, Port, snap
+from optinc_pdk.layout.canvas import Canvas, snap
+from optinc_pdk.layout.frames import Box, Frames, Point, Port
+from optinc_pdk.layout.netlist import Netlist
 from optinc_pdk.layout.river import river_levels, spread
-
-SHARED_TRUNK_UM = 150.0
 
 
 @dataclass(frozen=True)
-class Wire:
-    """A signal wire that leaves the strips vertically at ``x``."""
+class Signal:
+    """A signal wire that leaves the strips vertically: its corners from the contact to their edge."""
 
     label: str
-    x: float
+    corners: tuple[Point, ...]
+
+    @property
+    def x(self) -> float:
+        """Where it leaves."""
+        return self.corners[-1][0]
 
 
 @dataclass(frozen=True)
 class Heater:
-    """A heater's two metal ends."""
+    """A heater's two metal ends, and the instance that it belongs to."""
 
     label: str
+    instance: str
     signal: Port
     ground: Port
 
@@ -40,8 +47,42 @@ def heaters(canvas: Canvas, netlist: Netlist, names: set[str]) -> list[Heater]:
         instance, _, signal = port.rpartition(",")
         if instance in names:
             ground = {"e1": "e2", "e2": "e1", "e3": "e4"}[signal]
-            found.append(Heater(label, canvas.port(port), canvas.port(f"{instance},{ground}")))
+            found.append(Heater(label, instance, canvas.port(port), canvas.port(f"{instance},{ground}")))
     return found
+
+
+def room_beside(process: Process, signals: int) -> float:
+    """Room beside a column of contacts for the signals that leave it there, up to but without a space."""
+    if process.pads.wiring == "flipchip":
+        return (float(process.pads.size_um) - process.device("phase_shifter").size("contact_width_um")) * bool(signals)
+    return signals * float(process.metal.wire_width_um + process.metal.space_um)
+
+
+def ground_room(process: Process, heaters: int) -> float:
+    """Room beside a column of contacts for their common ground, spaces included."""
+    contact, space = process.device("phase_shifter").size("contact_width_um"), float(process.metal.space_um)
+    return trunk_width(process, heaters) - contact + 2 * space
+
+
+def trunk_width(process: Process, heaters: int) -> float:
+    """Width of the ground of so many heaters, all at 2π; bumps of flip-chip wiring take the current where it arises."""
+    if process.pads.wiring == "flipchip":
+        return float(process.pads.size_um)
+    contact = process.device("phase_shifter").size("contact_width_um")
+    width = max(contact, width_for(process, full_current_a(process) * heaters))
+    pads = [rule for rule in process.rules if isinstance(rule, PadSizeRule)]
+    # metal as wide as what the rules take for a pad has to be as wide as a pad
+    taken = any(rule.recognize_um < width < rule.value_um for rule in pads)
+    return max([width, *(rule.value_um for rule in pads)]) if taken else width
+
+
+def stretch_um(netlist: Netlist, process: Process) -> float:
+    """How much longer MZIs have to be so that a column's ground fits between its heaters."""
+    columns = Counter(netlist.grid[name][:2] for name, kind in netlist.component.items() if kind == "mzi")
+    ports = Frames()["mzi"].ports
+    contact = process.device("phase_shifter").size("contact_width_um")
+    between = ports["e4"].x - ports["e2"].x + 2 * contact
+    return float(max(0, math.ceil(trunk_width(process, 2 * max(columns.values(), default=0)) - between)))
 
 
 def full_current_a(process: Process) -> float:
@@ -58,10 +99,10 @@ def width_for(process: Process, current_a: float) -> float:
     return max(float(process.metal.wire_width_um), float(math.ceil(width)))
 
 
-def signal_wires(canvas: Canvas, process: Process, group: Sequence[Heater], outward: int, edge: float) -> list[Wire]:
-    """Draw every signal from its contact to ``edge``; heaters of a column take tracks from the outermost in."""
+def signal_wires(process: Process, group: Sequence[Heater], outward: int, edge: float) -> list[Signal]:
+    """Every signal's way from its contact to ``edge``; heaters of a column take tracks from the outermost in."""
     width, space = float(process.metal.wire_width_um), float(process.metal.space_um)
-    wires: list[Wire] = []
+    wires: list[Signal] = []
     columns: dict[tuple[float, int], list[Heater]] = {}
     for heater in group:
         columns.setdefault((heater.signal.x, heater.signal.angle), []).append(heater)
@@ -70,56 +111,50 @@ def signal_wires(canvas: Canvas, process: Process, group: Sequence[Heater], outw
         for i, heater in enumerate(sorted(column, key=lambda h: -outward * h.signal.y)):
             track = snap(x + side * (space + width / 2 + i * (width + space)))
             y = heater.signal.y
-            canvas.metal.append(_box(x, y, track, y, width))
-            canvas.metal.append(_box(track, y, track, edge, width))
-            wires.append(Wire(heater.label, track))
+            wires.append(Signal(heater.label, ((x, y), (track, y), (track, edge))))
     return sorted(wires, key=lambda wire: wire.x)
+
+
+def facing_columns(group: Sequence[Heater]) -> list[list[Heater]]:
+    """Heaters whose grounds lie in one column, or in two of the same MZIs, which face each other."""
+    columns: dict[tuple[float, int], list[Heater]] = {}
+    for heater in group:
+        columns.setdefault((heater.ground.x, heater.ground.angle), []).append(heater)
+    shared: list[list[Heater]] = []
+    for place in sorted(columns):
+        column = columns[place]
+        before = {heater.instance for heater in shared[-1]} if shared else set()
+        if column[0].instance in before:
+            shared[-1] = shared[-1] + column
+        else:
+            shared.append(column)
+    return shared
 
 
 def ground_trunks(canvas: Canvas, process: Process, group: Sequence[Heater], outward: int, bus: float) -> None:
     """Draw the grounds of every column to ``bus``; facing columns share a trunk between them."""
     contact = process.device("phase_shifter").size("contact_width_um")
-    columns: dict[tuple[float, int], list[float]] = {}
-    for heater in group:
-        columns.setdefault((heater.ground.x, heater.ground.angle), []).append(heater.ground.y)
-    shared: dict[float, list[tuple[float, int]]] = {}
-    for x, angle in columns:
-        if angle == 0:
-            facing = [other for other, a in columns if a == 180 and 0 < other - x < SHARED_TRUNK_UM]
-            shared[x] = [(x, 0), *((other, 180) for other in facing)]
-        elif not any(a == 0 and 0 < x - other < SHARED_TRUNK_UM for other, a in columns):
-            shared[x] = [(x, 180)]
-    for parts in shared.values():
-        ys = [y for part in parts for y in columns[part]]
-        width = _trunk_width(process, max(contact, width_for(process, full_current_a(process) * len(ys))))
-        far = max(ys, key=lambda y: outward * y) + outward * contact / 2
-        if len(parts) == 2:
-            middle = (parts[0][0] + parts[1][0]) / 2
-            for x, angle in parts:
-                canvas.metal += [_box(x, y, middle, y, contact, square=False) for y in columns[(x, angle)]]
+    for column in facing_columns(group):
+        grounds = [heater.ground for heater in column]
+        width = trunk_width(process, len(column))
+        far = max((ground.y for ground in grounds), key=lambda y: outward * y) + outward * contact / 2
+        ends = sorted({ground.x for ground in grounds})
+        if len(ends) == 2:
+            middle = (ends[0] + ends[1]) / 2
+            canvas.metal += [_bar(ground.x, ground.y, middle, ground.y, contact) for ground in grounds]
         else:
             # over the contacts themselves, growing away from the heater
-            (x, angle) = parts[0]
-            middle = x + (width / 2 - contact) * (1 if angle == 0 else -1)
-        canvas.metal.append(_box(middle, far, middle, bus, width, square=False))
+            middle = ends[0] + (width / 2 - contact) * (1 if grounds[0].angle == 0 else -1)
+        canvas.metal.append(_bar(middle, far, middle, bus, width))
 
 
-def _trunk_width(process: Process, width: float) -> float:
-    """The width of a trunk: metal as wide as what the rules take for a pad has to be as wide as a pad."""
-    pads = [rule for rule in process.rules if isinstance(rule, PadSizeRule)]
-    taken = any(rule.recognize_um < width < rule.value_um for rule in pads)
-    return max([width, *(rule.value_um for rule in pads)]) if taken else width
-
-
-def _box(x0: float, y0: float, x1: float, y1: float, width: float, square: bool = True) -> Box:
-    """A straight wire; square ends reach half a width further, so that corners close."""
+def _bar(x0: float, y0: float, x1: float, y1: float, width: float) -> Box:
+    """A straight piece of metal of that width between two points, along an axis."""
     half = width / 2
-    ends = half if square else 0.0
+    (left, right), (bottom, top) = sorted((x0, x1)), sorted((y0, y1))
     if y0 == y1:
-        low, high = sorted((x0, x1))
-        return snap(low - ends), snap(y0 - half), snap(high + ends), snap(y0 + half)
-    low, high = sorted((y0, y1))
-    return snap(x0 - half), snap(low - ends), snap(x0 + half), snap(high + ends)
+        return snap(left), snap(y0 - half), snap(right), snap(y0 + half)
+    return snap(x0 - half), snap(bottom), snap(x0 + half), snap(top)
 
 
 @dataclass(frozen=True)
@@ -140,14 +175,14 @@ def pad_rows(process: Process, count: int, width: float) -> PadRows | None:
     return None
 
 
-def channel_height(process: Process, wires: Sequence[Wire], targets: Sequence[float]) -> float:
+def channel_height(process: Process, wires: Sequence[Signal], targets: Sequence[float]) -> float:
     """Height of the channel in which the wires reach their targets."""
     track = float(process.metal.wire_width_um + process.metal.space_um)
     levels = river_levels(np.array([w.x for w in wires]), np.array(targets), track)
     return (float(levels.max(initial=0)) + 2) * track
 
 
-def pad_targets(process: Process, wires: Sequence[Wire], rows: PadRows, left: float, right: float) -> list[float]:
+def pad_targets(process: Process, wires: Sequence[Signal], rows: PadRows, left: float, right: float) -> list[float]:
     """Where each wire enters the pads, nearest to where it comes from."""
     groups = [wires[i : i + rows.rows] for i in range(0, len(wires), rows.rows)]
     offsets = [_offset(process, row) for row in range(rows.rows)]
@@ -166,7 +201,7 @@ def _offset(process: Process, row: int) -> float:
 def fan_to_pads(
     canvas: Canvas,
     process: Process,
-    wires: Sequence[Wire],
+    wires: Sequence[Signal],
     targets: Sequence[float],
     rows: PadRows,
     outward: int,
@@ -184,9 +219,6 @@ def fan_to_pads(
         row = i % rows.rows
         centre = snap(target - _offset(process, row))
         pad = snap(edge + outward * (size / 2 + row * pitch))
-        canvas.metal.append(_box(wire.x, start, wire.x, y, width))
-        canvas.metal.append(_box(wire.x, y, target, y, width))
-        canvas.metal.append(_box(target, y, target, pad, width))
-        canvas.metal.append(_box(target, pad, centre, pad, width))
+        canvas.wire(width, *wire.corners, (wire.x, y), (target, y), (target, pad), (centre, pad))
         canvas.metal.append((centre - size / 2, pad - size / 2, centre + size / 2, pad + size / 2))
         canvas.texts.append((wire.label, centre, pad))

@@ -1,22 +1,28 @@
-"""A floorplan to a GDS file: cells instantiated, guides and metal drawn, nothing that changes from run to run."""
+"""A floorplan to a GDS file: cells in arrays, guides of boxes and bends, nothing that changes from run to run."""
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import klayout.db as kdb
 import numpy as np
 
 from optinc_pdk.cards import Process
-from optinc_pdk.cells import CELLS
-from optinc_pdk.cells.curves import GRID_PER_UM, Points, ribbon, rounded, s_bend
+from optinc_pdk.cells.curves import GRID_PER_UM, Points, ribbon, s_bend
 from optinc_pdk.files import write_atomic
-from optinc_pdk.layout.canvas import Placed, Point
+from optinc_pdk.layout.arrays import Array, regular_arrays
 from optinc_pdk.layout.chip import Chip
+from optinc_pdk.layout.frames import Box, Point
 
-MAX_POINTS = 4000
-"""Corners of a polygon; mask shops take no more than 4,000, and GDS records hold no more than 8,191."""
+Spot = tuple[int, int]
+Turned = tuple[int, bool]
+
+WORTH_A_CELL = 4
+"""Equal boxes in one array, from which on a cell with an array of it is smaller than the boxes."""
 
 
 def to_layout(chip: Chip, process: Process, name: str) -> kdb.Layout:
@@ -29,25 +35,33 @@ def to_layout(chip: Chip, process: Process, name: str) -> kdb.Layout:
     layout.dbu = 1 / GRID_PER_UM
     top = layout.create_cell(name)
     index = {key: layout.layer(*layer.gds) for key, layer in process.layers.items()}
-    cells: dict[str, int] = {}
-    for placed in chip.canvas.placed.values():
-        if placed.component not in cells:
-            component = CELLS[placed.component]()
-            cells[placed.component] = _copy(layout, component.kcl.layout.cell(component.name))
-        top.insert(kdb.CellInstArray(cells[placed.component], _transformation(placed)))
-    for polygon in _guides(chip, process):
+    canvas = chip.canvas
+    placed: dict[tuple[str, Turned], list[Spot]] = defaultdict(list)
+    for p in canvas.placed.values():
+        placed[p.component, (p.rotation // 90 % 4, p.mirror)].append(_spot((p.x, p.y)))
+    placed["bump", (0, False)] += [_spot(point) for point in canvas.bumps]
+    placed["bump_opening", (0, False)] += [_spot(point) for point in canvas.openings]
+    boxes = {"core": [], "metal": [_nm(box) for box in canvas.metal]}
+    for path in canvas.guides:
+        _guide(path, process, boxes["core"], placed)
+    for (component, turned), spots in sorted((key, spots) for key, spots in placed.items() if spots):
+        source = canvas.frames.component(component)
+        cell = _copy(layout, source.kcl.layout.cell(source.name))
+        for array in regular_arrays(np.array(spots, dtype=np.int64)):
+            top.insert(_instances(cell, turned, array))
+    for layer, shapes in boxes.items():
+        _boxes(layout, top, index[layer], layer, shapes)
+    for polygon in _bends(canvas.bends, process):
         top.shapes(index["core"]).insert(polygon)
-    metal = kdb.Region()
-    for box in chip.canvas.metal:
-        metal.insert(_box(box))
-    metal.merge()
-    metal.break_polygons(MAX_POINTS)
-    top.shapes(index["metal"]).insert(metal)
-    outline = kdb.Box(0, 0, round(chip.width_um * GRID_PER_UM), round(chip.height_um * GRID_PER_UM))
-    top.shapes(index["outline"]).insert(outline)
-    for text, x, y in chip.canvas.texts:
-        at = kdb.Trans(round(x * GRID_PER_UM), round(y * GRID_PER_UM))
-        top.shapes(index["label"]).insert(kdb.Text(text, at))
+    for wire in canvas.wires:
+        points = [kdb.Point(*_spot(point)) for point in wire.points]
+        half = round(wire.width * GRID_PER_UM / 2)
+        # square ends: half a width beyond the last points
+        top.shapes(index["metal"]).insert(kdb.Path(points, 2 * half, half, half))
+    for die in chip.dies:
+        top.shapes(index["outline"]).insert(kdb.Box(*_nm(die)))
+    for text, x, y in canvas.texts:
+        top.shapes(index["label"]).insert(kdb.Text(text, kdb.Trans(*_spot((x, y)))))
     return layout
 
 
@@ -75,16 +89,77 @@ def _copy(layout: kdb.Layout, source: kdb.Cell) -> int:
     return int(cell.cell_index())
 
 
-def _transformation(placed: Placed) -> kdb.Trans:
-    return kdb.Trans(placed.rotation // 90, placed.mirror, round(placed.x * GRID_PER_UM), round(placed.y * GRID_PER_UM))
+def _instances(cell: int, turned: Turned, array: Array) -> kdb.CellInstArray:
+    at = kdb.Trans(turned[0], turned[1], array.x, array.y)
+    if array.count == 1:
+        return kdb.CellInstArray(cell, at)
+    return kdb.CellInstArray(cell, at, kdb.Vector(array.dx, 0), kdb.Vector(0, array.dy), array.columns, array.rows)
 
 
-def _guides(chip: Chip, process: Process) -> list[kdb.Polygon]:
+def _boxes(
+    layout: kdb.Layout, top: kdb.Cell, index: int, layer: str, boxes: Iterable[tuple[int, int, int, int]]
+) -> None:
+    """Draw boxes; equal ones in regular arrays through a cell."""
+    sizes: dict[Spot, list[Spot]] = defaultdict(list)
+    # the same box twice is one
+    for left, bottom, right, top_edge in sorted(set(boxes)):
+        sizes[right - left, top_edge - bottom].append((left, bottom))
+    for (width, height), spots in sorted(sizes.items()):
+        cell: kdb.Cell | None = None
+        for array in regular_arrays(np.array(spots, dtype=np.int64)):
+            if array.count < WORTH_A_CELL:
+                for x, y in _members(array):
+                    top.shapes(index).insert(kdb.Box(x, y, x + width, y + height))
+                continue
+            if cell is None:
+                cell = layout.create_cell(f"{layer}_{width}x{height}")
+                cell.shapes(index).insert(kdb.Box(0, 0, width, height))
+            top.insert(_instances(cell.cell_index(), (0, False), array))
+
+
+def _members(array: Array) -> Iterator[Spot]:
+    for i in range(array.columns):
+        for j in range(array.rows):
+            yield array.x + i * array.dx, array.y + j * array.dy
+
+
+def _guide(
+    path: list[Point],
+    process: Process,
+    boxes: list[tuple[int, int, int, int]],
+    placed: dict[tuple[str, Turned], list[Spot]],
+) -> None:
+    """Take a Manhattan guide apart into boxes and 90° bends.
+
+    Raises:
+        ValueError: Two corners are too close for the radius, or a leg is no multiple of the axes.
+    """
+    radius, half = round(float(process.guide.radius_um) * GRID_PER_UM), round(float(process.guide.width_um) * 500)
+    points = [_spot(point) for point in path]
+    ways = [(_sign(b[0] - a[0]), _sign(b[1] - a[1])) for a, b in itertools.pairwise(points)]
+    for i, (a, b, (u, v)) in enumerate(zip(points, points[1:], ways, strict=False)):
+        length = abs(b[0] - a[0]) + abs(b[1] - a[1])
+        start, end = (radius if i else 0), (radius if i < len(ways) - 1 else 0)
+        if (u and v) or length < start + end:
+            raise ValueError(
+                f"guide from {a} to {b} nm is {length} nm long and bends of {radius} nm need {start + end}; move its "
+                "ends apart, along one axis"
+            )
+        if length > start + end:
+            (x0, y0), (x1, y1) = (a[0] + u * start, a[1] + v * start), (b[0] - u * end, b[1] - v * end)
+            wide, high = (0, half) if u else (half, 0)
+            boxes.append((min(x0, x1) - wide, min(y0, y1) - high, max(x0, x1) + wide, max(y0, y1) + high))
+        if end:
+            left = u * ways[i + 1][1] - v * ways[i + 1][0] > 0
+            quarter = {(1, 0): 0, (0, 1): 1, (-1, 0): 2, (0, -1): 3}[u, v]
+            placed["bend", (quarter, not left)].append((b[0] - u * radius, b[1] - v * radius))
+
+
+def _bends(bends: Iterable[tuple[Point, Point]], process: Process) -> Iterator[kdb.Polygon]:
     guide = process.guide
-    width, radius, segments = float(guide.width_um), float(guide.radius_um), int(guide.arc_segments)
-    lines = [rounded(np.array(path), radius, segments) for path in chip.canvas.guides]
-    lines += [_s(start, end, radius, segments) for start, end in chip.canvas.bends]
-    return [kdb.Polygon([kdb.Point(x, y) for x, y in ribbon(line, width).tolist()]) for line in lines]
+    for start, end in bends:
+        line = _s(start, end, float(guide.radius_um), int(guide.arc_segments))
+        yield kdb.Polygon([kdb.Point(x, y) for x, y in ribbon(line, float(guide.width_um)).tolist()])
 
 
 def _s(start: Point, end: Point, radius: float, segments: int) -> Points:
@@ -95,5 +170,13 @@ def _s(start: Point, end: Point, radius: float, segments: int) -> Points:
     return np.asarray(s_bend(length, height, widest, chords) + np.array(start))
 
 
-def _box(box: tuple[float, float, float, float]) -> kdb.Box:
-    return kdb.Box(*(round(value * GRID_PER_UM) for value in box))
+def _sign(value: int) -> int:
+    return (value > 0) - (value < 0)
+
+
+def _spot(point: Point) -> Spot:
+    return round(point[0] * GRID_PER_UM), round(point[1] * GRID_PER_UM)
+
+
+def _nm(box: Box) -> tuple[int, int, int, int]:
+    return (*_spot((box[0], box[1])), *_spot((box[2], box[3])))

@@ -1,0 +1,103 @@
+"""Flip-chip wiring: a bump beside every heater's signal contact, a plate over the grounds of every column.
+
+A strip's plates are joined by a bus along each of its mesh's rows, the buses by a spine right of the mesh, and all
+of it by a bar above everything, which carries the labelled ground bumps. Bumps on the plates take the current where
+it arises, so that no trunk has to carry it along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from optinc_pdk.cards import Process
+from optinc_pdk.files import InputError
+from optinc_pdk.layout.canvas import Canvas, snap
+from optinc_pdk.layout.frames import Box
+from optinc_pdk.layout.netlist import Netlist
+from optinc_pdk.layout.strips import Strip
+from optinc_pdk.layout.wiring import Heater, facing_columns, heaters
+
+
+def bump_wiring(strip: Strip, netlist: Netlist, process: Process, grounds: Sequence[str]) -> None:
+    """Wire every heater of a strip to bumps.
+
+    Args:
+        strip: The strip; landings, plates, bumps and labels are drawn on its canvas.
+        netlist: The circuit.
+        process: Gives landing size and spacing.
+        grounds: Labels of the strip's ground pads.
+    """
+    canvas = strip.canvas
+    group = heaters(canvas, netlist, set(canvas.placed))
+    if not group:
+        return
+    for heater in group:
+        x, y = _landing(process, heater)
+        canvas.bumps.append((x, y))
+        canvas.texts.append((heater.label, x, y))
+    landing, space = float(process.pads.size_um), float(process.metal.space_um)
+    meshed = set().union(*strip.rows)
+    buses = []
+    for row in strip.rows:
+        inside = heaters(canvas, netlist, set(row))
+        if inside:
+            buses.append(_row(canvas, process, inside))
+    # above the gratings too, which no metal may cover
+    top = snap(max(canvas.outer_box()[3], max(h.signal.y for h in group) + landing / 2) + space + landing)
+    aside = heaters(canvas, netlist, set(canvas.placed) - meshed)
+    plates = [_plate(canvas, process, column, top) for column in facing_columns(aside)]
+    if buses:
+        inside = heaters(canvas, netlist, meshed)
+        left = snap(max(max(h.signal.x, h.ground.x) for h in inside) + landing + space)
+        spine = (left, min(bus[1] for bus in buses), snap(left + landing), top)
+        canvas.metal += [spine, *((bus[0], bus[1], spine[2], bus[3]) for bus in buses)]
+        plates.append(spine)
+    bar = (min(p[0] for p in plates), snap(top - landing), max(p[2] for p in plates), top)
+    _ground_bumps(canvas, process, bar, grounds)
+
+
+def _landing(process: Process, heater: Heater) -> tuple[float, float]:
+    """Middle of the landing that covers a signal contact and reaches away from the heater."""
+    inward = process.device("phase_shifter").size("contact_width_um") - float(process.pads.size_um) / 2
+    side = 1 if heater.signal.angle == 180 else -1
+    return snap(heater.signal.x + side * inward), heater.signal.y
+
+
+def _row(canvas: Canvas, process: Process, group: list[Heater]) -> Box:
+    """The plates of a mesh's row and the bus above it."""
+    landing, space = float(process.pads.size_um), float(process.metal.space_um)
+    bottom = snap(max(h.signal.y for h in group) + landing / 2 + space)
+    top = snap(bottom + landing)
+    plates = [_plate(canvas, process, column, top) for column in facing_columns(group)]
+    return min(p[0] for p in plates), bottom, max(p[2] for p in plates), top
+
+
+def _plate(canvas: Canvas, process: Process, column: list[Heater], top: float) -> Box:
+    """A plate over the ground contacts of a column, or of two that face each other, up to ``top``."""
+    contact, landing = process.device("phase_shifter").size("contact_width_um"), float(process.pads.size_um)
+    # a port lies at the outer edge of its contact
+    edges = [(h.ground.x, h.ground.x + (contact if h.ground.angle == 180 else -contact)) for h in column]
+    left, right = min(min(edge) for edge in edges), max(max(edge) for edge in edges)
+    if right - left < landing:
+        outward = landing - (right - left)
+        left, right = (left - outward, right) if column[0].ground.angle == 180 else (left, right + outward)
+    ys = sorted({h.ground.y for h in column})
+    plate = (snap(left), snap(ys[0] - landing / 2), snap(right), top)
+    canvas.metal.append(plate)
+    canvas.openings += [(snap((left + right) / 2), y) for y in ys]
+    return plate
+
+
+def _ground_bumps(canvas: Canvas, process: Process, bar: Box, grounds: Sequence[str]) -> None:
+    """The bar above everything, with its labelled bumps from the left on."""
+    left, bottom, right, top = bar
+    pitch = max(float(process.pads.pitch_um), float(process.pads.size_um + process.metal.space_um))
+    half = (top - bottom) / 2
+    right = max(right, left + 2 * half + pitch * (len(grounds) - 1))
+    canvas.metal.append((left, bottom, snap(right), top))
+    if not grounds:
+        raise InputError("a strip with heaters has no ground pad; give its section one")
+    for i, label in enumerate(grounds):
+        x, y = snap(left + half + i * pitch), snap(bottom + half)
+        canvas.openings.append((x, y))
+        canvas.texts.append((label, x, y))

@@ -1,0 +1,57 @@
+"""The cells as placement sees them: ports and boxes, looked up when a cell is first used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import gdsfactory as gf
+
+from optinc_pdk.cells import CELLS
+from optinc_pdk.cells.bumps import bump, bump_opening
+
+Point = tuple[float, float]
+Box = tuple[float, float, float, float]
+
+STRETCHED = ("mzi", "mzi_dummy")
+DRAWN: dict[str, Callable[..., gf.Component]] = {**CELLS, "bump": bump, "bump_opening": bump_opening}
+
+
+@dataclass(frozen=True)
+class Port:
+    """A port's position in µm and the direction it faces in degrees."""
+
+    x: float
+    y: float
+    angle: int
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A component's ports and box, in its own frame."""
+
+    ports: dict[str, Port]
+    box: Box
+
+
+class Frames(dict[str, Cell]):
+    """Cells of the active PDK by component name; MZIs and their dummies are stretched alike."""
+
+    def __init__(self, stretch_um: float = 0.0) -> None:
+        """Prepare cells whose MZIs are longer by ``stretch_um`` between their heaters."""
+        super().__init__()
+        self.stretch_um = stretch_um
+
+    def component(self, name: str) -> gf.Component:
+        """The cell that is drawn for a component."""
+        return DRAWN[name](stretch_um=self.stretch_um) if name in STRETCHED else DRAWN[name]()
+
+    def __missing__(self, name: str) -> Cell:
+        component = self.component(name)
+        box = component.dbbox()
+        ports = {
+            str(p.name): Port(float(p.center[0]), float(p.center[1]), round(p.orientation or 0) % 360)
+            for p in component.ports
+        }
+        self[name] = Cell(ports, (box.left, box.bottom, box.right, box.top))
+        return self[name]

@@ -1,0 +1,195 @@
+"""A layer's columns: meshes and attenuators from left to right, in one row or folded into several."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+
+from optinc_pdk.cards import Process
+from optinc_pdk.layout.canvas import Canvas, snap
+from optinc_pdk.layout.frames import Frames
+from optinc_pdk.layout.netlist import Netlist
+from optinc_pdk.layout.turns import turn
+from optinc_pdk.layout.wiring import ground_room, room_beside
+
+ROW_GAP_UM = 160.0
+"""Between the shapes of folded rows: a ground bus of flip-chip wiring, and the teeth of a turn."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a section: its instances, where its contacts end, how many signals leave on either side."""
+
+    names: tuple[str, ...]
+    left: float
+    right: float
+    signals_left: int
+    signals_right: int
+    length: float
+
+
+@dataclass
+class Row:
+    """One row of a folded mesh in a frame of its own, light running to the right.
+
+    Attributes:
+        canvas: What is drawn.
+        starts: Mode to the port by which light enters the row.
+        ends: Mode to the port by which light leaves it.
+    """
+
+    canvas: Canvas
+    starts: dict[int, str] = field(default_factory=dict)
+    ends: dict[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PlacedMesh:
+    """A placed mesh.
+
+    Attributes:
+        ends: Mode to the last port on it.
+        first: The first column.
+        last: The last column, its contacts at their place.
+        middle: Height of its middle.
+        rows: The instances of each row.
+    """
+
+    ends: dict[int, str]
+    first: Column
+    last: Column
+    middle: float
+    rows: tuple[frozenset[str], ...]
+
+
+class MeshPlacer:
+    """Places one section; its first mode is at y = 0 and modes go down."""
+
+    def __init__(self, netlist: Netlist, process: Process, section: str, frames: Frames) -> None:
+        """Prepare a section."""
+        self.netlist, self.process, self.section = netlist, process, section
+        self.mode = float(process.floorplan.mode_pitch_um)
+        self.mzi, self.attenuator = frames["mzi"].ports, frames["attenuator"].ports
+
+    def place(self, canvas: Canvas, rows: int) -> PlacedMesh:
+        """Place the section's columns on a canvas.
+
+        Args:
+            canvas: The strip; the first column starts at x = 0.
+            rows: Into how many rows the columns are folded; odd, so that light leaves on the right.
+        """
+        columns = self._columns()
+        parts: list[Row] = []
+        last = Column((), 0.0, -1e9, 0, 0, 0.0)
+        for share in _shares(columns, rows):
+            row = Row(Canvas(canvas.frames))
+            last = self._row(row, share)
+            parts.append(row)
+        lowest = self._stack(canvas, parts) - self.mode * max(self.netlist.grid[name][2] for name in canvas.placed)
+        members = tuple(frozenset(part.canvas.placed) for part in parts)
+        return PlacedMesh(parts[-1].ends, columns[0], last, lowest / 2, members)
+
+    def longest(self, rows: int) -> float:
+        """Length of the longest row in so many, without what stands beside the columns."""
+        return max(sum(column.length for column in share) for share in _shares(self._columns(), rows))
+
+    def _columns(self) -> list[Column]:
+        columns = []
+        grid, component = self.netlist.grid, self.netlist.component
+        for _, group in itertools.groupby(self.netlist.section(self.section), key=lambda name: grid[name][1]):
+            names = [name for name in group if component[name] not in ("grating_coupler", "modulator")]
+            # a dark mode begins before its first MZI
+            names.sort(key=lambda name: component[name] != "terminator")
+            if names:
+                columns.append(self._column(tuple(names)))
+        return columns
+
+    def _column(self, names: tuple[str, ...]) -> Column:
+        kinds = [self.netlist.component[name] for name in names]
+        if "attenuator" in kinds:
+            f, count = self.attenuator, kinds.count("attenuator")
+            # its ground stands over the contacts and grows away from them
+            right = f["e2"].x + ground_room(self.process, count) - float(self.process.metal.space_um)
+            return Column(names, f["e1"].x, right, count, 0, f["o2"].x)
+        f, count = self.mzi, kinds.count("mzi")
+        length = f["o3"].x if set(kinds) != {"terminator"} else 0.0
+        return Column(names, f["e1"].x, f["e3"].x, count, count, length)
+
+    def _row(self, row: Row, columns: list[Column]) -> Column:
+        """Place columns side by side; returns the last of them where it lies."""
+        x, last = 0.0, Column((), 0.0, -1e9, 0, 0, 0.0)
+        for column in columns:
+            beside = room_beside(self.process, last.signals_right) + room_beside(self.process, column.signals_left)
+            gap = beside + float(self.process.metal.space_um)
+            x = snap(max(x, last.right + gap - column.left))
+            for name in column.names:
+                self._slot(row, name, x)
+            last = Column(
+                column.names,
+                column.left + x,
+                column.right + x,
+                column.signals_left,
+                column.signals_right,
+                column.length,
+            )
+            x += column.length
+        return last
+
+    def _slot(self, row: Row, name: str, x: float) -> None:
+        """Place one component on its mode and join it to what came before on its modes."""
+        component, mode = self.netlist.component[name], self.netlist.grid[name][2]
+        y = -mode * self.mode
+        if component == "terminator":
+            dark = self._begins(name)
+            row.canvas.place(name, component, x, y, rotation=180 if dark else 0)
+            entering, leaving = ({}, {mode: "o1"}) if dark else ({mode: "o1"}, {})
+        elif component == "mzi":
+            row.canvas.place(name, component, x, y)
+            entering, leaving = {mode: "o2", mode + 1: "o1"}, {mode: "o3", mode + 1: "o4"}
+        else:
+            # a dummy reaches away from the mesh: up from the first mode, down from the last
+            row.canvas.place(name, component, x, y, mirror=component == "mzi_dummy" and mode > 0)
+            entering, leaving = {mode: "o1"}, {mode: "o2"}
+        for mode, port in entering.items():
+            if mode in row.ends:
+                row.canvas.join(row.ends.pop(mode), f"{name},{port}")
+            else:
+                row.starts[mode] = f"{name},{port}"
+        row.ends |= {mode: f"{name},{port}" for mode, port in leaving.items()}
+
+    def _begins(self, terminator: str) -> bool:
+        """Whether a terminator is where a dark mode begins, not where one is dumped."""
+        other = self.netlist.partner[f"{terminator},o1"].rpartition(",")[0]
+        return self.netlist.grid[other][1] >= self.netlist.grid[terminator][1]
+
+    def _stack(self, canvas: Canvas, rows: list[Row]) -> float:
+        """Put rows below each other, every second one turned by 180°, and join them by turns.
+
+        Returns:
+            The y of the last row's first mode.
+        """
+        width = max(row.canvas.box()[2] for row in rows)
+        bottom: float | None = None
+        y = 0.0
+        for i, row in enumerate(rows):
+            _, low, _, high = row.canvas.box()
+            backwards = i % 2 == 1
+            y = 0.0 if bottom is None else bottom - ROW_GAP_UM + (low if backwards else -high)
+            canvas.add(row.canvas, width if backwards else 0.0, y, half_turn=backwards)
+            bottom = y - high if backwards else y + low
+        for i, (a, b) in enumerate(itertools.pairwise(rows)):
+            modes = sorted(a.ends)
+            pairs = [(canvas.port(a.ends[mode]), canvas.port(b.starts[mode])) for mode in modes]
+            turn(canvas, self.process, pairs, -1 if i % 2 else 1)
+        return y
+
+
+def _shares(columns: list[Column], rows: int) -> list[list[Column]]:
+    """Columns in so many rows, of about equal lengths."""
+    total = sum(column.length for column in columns)
+    shares: list[list[Column]] = [[] for _ in range(rows)]
+    done = 0.0
+    for column in columns:
+        shares[min(int(rows * (done + column.length / 2) / total), rows - 1) if total else 0].append(column)
+        done += column.length
+    return [share for share in shares if share]

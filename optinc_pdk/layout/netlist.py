@@ -1,0 +1,83 @@
+"""A circuit by names, as placement wants it: what is where in the grid, and what is joined to what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from optinc_pdk.circuit import UNCONNECTED, Circuit
+
+GROUND = "GND"
+
+
+class Netlist:
+    """Names of a hierarchical circuit, indexed once.
+
+    Attributes:
+        circuit: The circuit.
+        component: Instance to its component.
+        partner: ``instance,port`` to the optical port that it is joined to.
+        label: ``instance,port`` to the label of a fibre or pad.
+        grid: Instance to its section, column and row.
+        heaters: Pad label to the ``instance,port`` of the heater's signal end.
+    """
+
+    def __init__(self, circuit: Circuit) -> None:
+        """Index a circuit."""
+        self.circuit = circuit
+        kinds, instances = circuit.kinds, circuit.instances
+        self.component = {name: kinds[k].name for name, k in zip(instances, circuit.kind.tolist(), strict=True)}
+        ports = [
+            f"{name},{port}"
+            for name, k in zip(instances, circuit.kind.tolist(), strict=True)
+            for port in kinds[k].ports
+        ]
+        self.label = {ports[port]: label for label, port in circuit.ports.items()}
+        self.partner: dict[str, str] = {}
+        for a, b in circuit.nets.tolist():
+            self.partner[ports[a]], self.partner[ports[b]] = ports[b], ports[a]
+        self.grid: dict[str, tuple[str, int, int]] = {}
+        self._sections: dict[str, list[str]] = {section: [] for section in circuit.sections}
+        for name, (number, column, row) in zip(instances, circuit.grid.tolist(), strict=True):
+            if number != UNCONNECTED:
+                section = circuit.sections[number]
+                self.grid[name] = (section, column, row)
+                self._sections[section].append(name)
+        for names in self._sections.values():
+            names.sort(key=lambda name: (*self.grid[name][1:], name))
+        self.heaters: dict[str, str] = {}
+        self._ground_of: dict[str, tuple[str, ...]] = {}
+        self._wire(ports)
+
+    def section(self, section: str) -> list[str]:
+        """Instances of a section, by column and row; none where there is no such section."""
+        return self._sections.get(section, [])
+
+    def grounds(self, instances: Iterable[str]) -> tuple[str, ...]:
+        """Labels of the ground pads that the heaters of some instances are joined to, in their order."""
+        found = {label for name in instances for label in self._ground_of.get(name, ())}
+        return tuple(sorted(found, key=lambda label: (len(label), label)))
+
+    def _wire(self, ports: list[str]) -> None:
+        """Tell for every heater which pad drives it and which pads ground it."""
+        circuit = self.circuit
+        signals: dict[int, str] = {}
+        grounds: dict[int, list[str]] = {}
+        for label, port in circuit.ports.items():
+            net = int(circuit.electrical[port])
+            if net == UNCONNECTED:
+                continue
+            if label.startswith(GROUND):
+                grounds.setdefault(net, []).append(label)
+            else:
+                signals[net] = label
+        wired = np.flatnonzero(circuit.electrical != UNCONNECTED)
+        for port, net in zip(wired.tolist(), circuit.electrical[wired].tolist(), strict=True):
+            name = ports[port].rpartition(",")[0]
+            if self.component[name] == "pad":
+                continue
+            if net in signals:
+                self.heaters[signals[net]] = ports[port]
+            elif net in grounds:
+                self._ground_of[name] = tuple(grounds[net])

@@ -1,0 +1,111 @@
+"""Flip-chip floorplan: strips wired to bumps on their own, stacked on shelves from the top of a die down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from optinc_pdk.cards import Process
+from optinc_pdk.layout.bumps import bump_wiring
+from optinc_pdk.layout.canvas import Canvas, snap
+from optinc_pdk.layout.carrier import carrier_block
+from optinc_pdk.layout.chip import GAP_UM, NOT_BUILDABLE, Die, strips_of
+from optinc_pdk.layout.frames import Frames
+from optinc_pdk.layout.netlist import Netlist
+from optinc_pdk.layout.strips import Strip, StripBuilder
+
+FOLDS = (1, 3, 5, 7)
+"""Rows into which a mesh is folded; odd, so that light leaves on the right."""
+
+
+def flipchip_dies(netlist: Netlist, process: Process, frames: Frames) -> list[Die]:
+    """Place strips, in the light's order, on as few dies as shelves allow."""
+    largest = process.dies[-1]
+    margin = 2 * float(process.floorplan.keepout_um)
+    width, height = float(largest.width_um) - margin, float(largest.height_um) - margin
+    parts = [] if not netlist.section("carrier") else [_carrier(netlist, process, frames)]
+    for section in strips_of(netlist):
+        strip = _folded(netlist, process, section, frames, width, height)
+        bump_wiring(strip, netlist, process, netlist.grounds(strip.canvas.placed))
+        parts.append(strip.canvas)
+    gap = max(GAP_UM, float(process.floorplan.fibre_pitch_um))
+    for die in process.dies:
+        stacks = _stacked(parts, float(die.width_um) - margin, float(die.height_um) - margin, gap)
+        if len(stacks) == 1 and stacks[0].fits:
+            return [_die(stacks[0], process)]
+    return [_die(stack, process) for stack in _stacked(parts, width, height, gap)]
+
+
+def _carrier(netlist: Netlist, process: Process, frames: Frames) -> Canvas:
+    canvas = Canvas(frames)
+    carrier_block(canvas, netlist, process)
+    return canvas
+
+
+def _folded(netlist: Netlist, process: Process, section: str, frames: Frames, width: float, height: float) -> Strip:
+    """A strip in as few rows as fit; in as few as are narrow enough where that is too high."""
+    builder = StripBuilder(netlist, process, section, frames)
+    fold = next((rows for rows in FOLDS if builder.columns_length(rows) <= width), FOLDS[-1])
+    strip = builder.build(fold)
+    for rows in FOLDS[FOLDS.index(fold) + 1 :]:
+        left, bottom, right, top = strip.canvas.box()
+        # the wiring adds a bar and a bus above
+        if right - left <= width or top - bottom + 4 * GAP_UM > height:
+            break
+        strip = StripBuilder(netlist, process, section, frames).build(rows)
+    return strip
+
+
+@dataclass
+class _Stack:
+    """Shelves of one die, its upper left corner at the origin.
+
+    Attributes:
+        canvas: What lies on them.
+        x: Where the next part goes on the lowest shelf.
+        top: Top of the lowest shelf.
+        bottom: Its lowest shape.
+        fits: Whether everything is within the die.
+    """
+
+    canvas: Canvas
+    x: float = 0.0
+    top: float = 0.0
+    bottom: float = 0.0
+    fits: bool = True
+
+
+def _stacked(parts: Sequence[Canvas], width: float, height: float, gap: float) -> list[_Stack]:
+    """Parts on shelves: beside the last, else below, else on a new die."""
+    stacks: list[_Stack] = []
+    for part in parts:
+        left, bottom, right, top = part.outer_box()
+        wide, high = right - left, top - bottom
+        stack = stacks[-1] if stacks else None
+        if stack is not None and stack.x + wide > width:
+            stack.x, stack.top = 0.0, snap(stack.bottom - gap)
+        if stack is None or high - stack.top > height:
+            stack = _Stack(Canvas(part.frames))
+            stacks.append(stack)
+        stack.canvas.add(part, snap(stack.x - left), snap(stack.top - top))
+        stack.fits = stack.fits and wide <= width and high - stack.top <= height
+        stack.x = snap(stack.x + wide + gap)
+        stack.bottom = min(stack.bottom, snap(stack.top - high))
+    return stacks
+
+
+def _die(stack: _Stack, process: Process) -> Die:
+    """The first die size that holds the stack, cut to it where it may be."""
+    keepout = float(process.floorplan.keepout_um)
+    left, bottom, right, top = stack.canvas.outer_box()
+    width, height = -(-(right - left + 2 * keepout) // 1), -(-(top - bottom + 2 * keepout) // 1)
+    fit = NOT_BUILDABLE
+    for die in process.dies:
+        if width <= die.width_um and height <= die.height_um:
+            fit = die.fit
+            if not die.own_size:
+                width, height = float(die.width_um), float(die.height_um)
+            break
+    canvas = Canvas(stack.canvas.frames)
+    canvas.add(stack.canvas, snap((width - right - left) / 2), snap((height - top - bottom) / 2))
+    return Die(canvas, width, height, fit)
