@@ -28,7 +28,7 @@ def bump_wiring(strip: Strip, netlist: Netlist, process: Process, grounds: Seque
         grounds: Labels of the strip's ground pads.
     """
     canvas = strip.canvas
-    group = heaters(canvas, netlist, set(canvas.placed))
+    group = heaters(canvas, netlist)
     if not group:
         return
     for heater in group:
@@ -36,18 +36,19 @@ def bump_wiring(strip: Strip, netlist: Netlist, process: Process, grounds: Seque
         canvas.bumps.append((x, y))
         canvas.texts.append((heater.label, x, y))
     landing, space = float(process.pads.size_um), float(process.metal.space_um)
-    meshed = set().union(*strip.rows)
+    meshed: set[str] = set()
     buses = []
     for row in strip.rows:
-        inside = heaters(canvas, netlist, set(row))
+        meshed |= row
+        inside = [heater for heater in group if heater.instance in row]
         if inside:
             buses.append(_row(canvas, process, inside))
     # above the gratings too, which no metal may cover
     top = snap(max(canvas.outer_box()[3], max(h.signal.y for h in group) + landing / 2) + space + landing)
-    aside = heaters(canvas, netlist, set(canvas.placed) - meshed)
+    aside = [heater for heater in group if heater.instance not in meshed]
     plates = [_plate(canvas, process, column, top) for column in facing_columns(aside)]
     if buses:
-        inside = heaters(canvas, netlist, meshed)
+        inside = [heater for heater in group if heater.instance in meshed]
         left = snap(max(max(h.signal.x, h.ground.x) for h in inside) + landing + space)
         spine = (left, min(bus[1] for bus in buses), snap(left + landing), top)
         canvas.metal += [spine, *((bus[0], bus[1], spine[2], bus[3]) for bus in buses)]

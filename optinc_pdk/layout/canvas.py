@@ -52,10 +52,8 @@ class Canvas:
         """Position of ``"instance,port"``."""
         instance, _, port = name.rpartition(",")
         placed = self.placed[instance]
-        local = self.frames[placed.component].ports[port]
-        x, y = _turn(placed, local.x, local.y)
-        angle = -local.angle if placed.mirror else local.angle
-        return Port(snap(placed.x + x), snap(placed.y + y), (angle + placed.rotation) % 360)
+        local = self.frames.turned(placed.component, placed.rotation, placed.mirror).ports[port]
+        return Port(snap(placed.x + local.x), snap(placed.y + local.y), local.angle)
 
     def guide(self, *corners: Point) -> None:
         """Add a guide through corner points; corners in line are dropped, a guide of no length is none."""
@@ -96,10 +94,8 @@ class Canvas:
     def instance_box(self, name: str) -> Box:
         """Bounding box of one instance."""
         placed = self.placed[name]
-        left, bottom, right, top = self.frames[placed.component].box
-        corners = [_turn(placed, x, y) for x in (left, right) for y in (bottom, top)]
-        xs, ys = zip(*corners, strict=True)
-        return placed.x + min(xs), placed.y + min(ys), placed.x + max(xs), placed.y + max(ys)
+        left, bottom, right, top = self.frames.turned(placed.component, placed.rotation, placed.mirror).box
+        return placed.x + left, placed.y + bottom, placed.x + right, placed.y + top
 
     def add(self, other: Canvas, dx: float, dy: float, half_turn: bool = False) -> None:
         """Take over another canvas, turned by 180° about its origin or not, then shifted."""
@@ -132,13 +128,6 @@ def guide_track(process: Process) -> float:
 def snap(value: float) -> float:
     """Round to the 1 nm grid."""
     return round(value, 3)
-
-
-def _turn(placed: Placed, x: float, y: float) -> Point:
-    if placed.mirror:
-        y = -y
-    quarter = placed.rotation // 90 % 4
-    return ((x, y), (-y, x), (-x, -y), (y, -x))[quarter]
 
 
 def simplified(corners: Iterable[Point]) -> list[Point]:

@@ -9,6 +9,8 @@ import numpy as np
 from optinc_pdk.circuit import UNCONNECTED, Circuit
 
 GROUND = "GND"
+OTHER_END = {"e1": "e2", "e2": "e1", "e3": "e4", "e4": "e3"}
+"""The other end of each heater's end."""
 
 
 class Netlist:
@@ -20,7 +22,7 @@ class Netlist:
         partner: ``instance,port`` to the optical port that it is joined to.
         label: ``instance,port`` to the label of a fibre or pad.
         grid: Instance to its section, column and row.
-        heaters: Pad label to the ``instance,port`` of the heater's signal end.
+        heaters: Instance to its heaters, each by pad label, signal port and ground port.
     """
 
     def __init__(self, circuit: Circuit) -> None:
@@ -46,7 +48,7 @@ class Netlist:
                 self._sections[section].append(name)
         for names in self._sections.values():
             names.sort(key=lambda name: (*self.grid[name][1:], name))
-        self.heaters: dict[str, str] = {}
+        self.heaters: dict[str, list[tuple[str, str, str]]] = {}
         self._ground_of: dict[str, tuple[str, ...]] = {}
         self._wire(ports)
 
@@ -78,6 +80,7 @@ class Netlist:
             if self.component[name] == "pad":
                 continue
             if net in signals:
-                self.heaters[signals[net]] = ports[port]
+                signal = ports[port][len(name) + 1 :]
+                self.heaters.setdefault(name, []).append((signals[net], signal, OTHER_END[signal]))
             elif net in grounds:
                 self._ground_of[name] = tuple(grounds[net])

@@ -40,15 +40,13 @@ class Heater:
     ground: Port
 
 
-def heaters(canvas: Canvas, netlist: Netlist, names: set[str]) -> list[Heater]:
-    """The heaters of the named instances."""
-    found: list[Heater] = []
-    for label, port in netlist.heaters.items():
-        instance, _, signal = port.rpartition(",")
-        if instance in names:
-            ground = {"e1": "e2", "e2": "e1", "e3": "e4"}[signal]
-            found.append(Heater(label, instance, canvas.port(port), canvas.port(f"{instance},{ground}")))
-    return found
+def heaters(canvas: Canvas, netlist: Netlist) -> list[Heater]:
+    """The heaters of everything that is placed on a canvas, in the order in which it was."""
+    return [
+        Heater(label, name, canvas.port(f"{name},{signal}"), canvas.port(f"{name},{ground}"))
+        for name in canvas.placed
+        for label, signal, ground in netlist.heaters.get(name, ())
+    ]
 
 
 def room_beside(process: Process, signals: int) -> float:
