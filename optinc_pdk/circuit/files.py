@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -107,14 +108,12 @@ def _finite(instance: str, key: str, value: Any) -> float:
 
 
 def _check_board(circuit: Circuit, board: Board) -> None:
-    labels = [board.carrier, *board.supplies, *board.monitors]
-    labels += [label for row in (*board.inputs, *board.outputs) for label in row]
-    labels += [label for n in board.neurons for label in (n.plus, n.minus, n.to)]
+    labels = board.labels
     for label in labels:
         if label not in circuit.ports:
             raise NetlistError(f"the board names fibre {label!r}, which the circuit does not have")
     if len(labels) != len(set(labels)):
-        twice = sorted({label for label in labels if labels.count(label) > 1})
+        twice = sorted(label for label, count in Counter(labels).items() if count > 1)
         raise NetlistError(f"the board uses fibres twice: {', '.join(twice)}")
 
 
