@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.circuit import UNCONNECTED, Circuit, NetlistError, flatten
+from optinc_pdk.circuit import UNCONNECTED, Circuit, NetlistError, check_complete, flatten
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -104,6 +104,7 @@ def analyse(circuit: Circuit) -> Structure:
         NetlistError: An optical port is open, or a heater has no ground or several channels.
     """
     flat = flatten(circuit)
+    check_complete(flat)
     light = flat.optical_mask()
     number = np.cumsum(light) - 1
     joined = number[flat.nets]
@@ -114,7 +115,6 @@ def analyse(circuit: Circuit) -> Structure:
         if flat.net_length_um.size:
             length[joined[:, near]] = flat.net_length_um
     outside = {label: int(number[port]) for label, port in flat.ports.items() if light[port]}
-    _refuse_open_ports(flat, np.flatnonzero(light), partner, outside)
     devices = _devices(flat, number)
     detectors, modulators = _pads(flat, devices, PHOTODIODE), _pads(flat, devices, MODULATOR)
     port = outside | {label: ports[-1] for label, ports in (detectors | modulators).items()}
@@ -175,23 +175,6 @@ def _pads(flat: Circuit, devices: tuple[Devices, ...], name: str) -> dict[str, t
                 )
             found[label] = tuple(ports)
     return found
-
-
-def _refuse_open_ports(flat: Circuit, ports: Ints, partner: Ints, outside: dict[str, int]) -> None:
-    inside = partner != UNCONNECTED
-    for label, port in outside.items():
-        if inside[port]:
-            raise NetlistError(
-                f"{flat.name}: {flat.port_name(int(ports[port]))} is joined inside and is "
-                f"fibre {label!r} at once; free one of them"
-            )
-    inside[list(outside.values())] = True
-    if not inside.all():
-        first = int(ports[np.flatnonzero(~inside)[0]])
-        raise NetlistError(
-            f"{flat.name}: optical port {flat.port_name(first)} is open ({int((~inside).sum())} are); "
-            "join it, label it as a fibre, or end it in a terminator"
-        )
 
 
 def _channels(flat: Circuit, heater: Ints) -> tuple[str, ...]:
