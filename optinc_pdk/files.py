@@ -95,7 +95,14 @@ def write_atomic(path: Path, data: bytes) -> None:
         raise
 
 
+WIDTH = 120
+
+
+def yaml_text(data: dict[str, Any]) -> str:
+    """Plain data as YAML, keys in their order, innermost collections on one line."""
+    return str(yaml.dump(data, Dumper=yaml.CSafeDumper, sort_keys=False, default_flow_style=None, width=WIDTH))
+
+
 def dump_yaml(path: Path, data: dict[str, Any]) -> None:
     """Write plain data as YAML, keys in their order, innermost collections on one line."""
-    text = yaml.dump(data, Dumper=yaml.CSafeDumper, sort_keys=False, default_flow_style=None, width=120)
-    write_atomic(path, text.encode("utf-8"))
+    write_atomic(path, yaml_text(data).encode("utf-8"))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
+from optinc_pdk.assemble.blocks import Block, layer_blocks
+from optinc_pdk.assemble.layers import add, fibre, linear_block, mixers, modulators, split
 from optinc_pdk.assemble.library import composites, library
-from optinc_pdk.assemble.mesh import Modes, add_heater
+from optinc_pdk.assemble.mesh import Modes, add_pad
 from optinc_pdk.assemble.trees import tree
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
@@ -18,52 +21,75 @@ MAX_LATTICE = 2**25
 SMALLEST = 1e-30
 
 
-def assemble(onn: Onn, process: Process, name: str) -> Circuit:
+def assemble(onn: Onn, process: Process, name: str, local: bool = False) -> Circuit:
     """The circuit of a network, from the mathematics alone.
 
     Args:
         onn: Network; its matrices' shapes and factorisations decide the circuit, their values the bias.
         process: Process; gives the devices and says where activations live.
         name: Chip name.
+        local: Whether every block's local oscillators have a fibre of their own instead of a tree across the chip.
 
     Returns:
         A hierarchical circuit with its board and floorplan grid.
 
     Raises:
-        InputError: A factorisation or preprocessing that is not built on the chip yet.
+        InputError: A network that has no circuit yet.
     """
-    task = onn.task
     check_buildable(onn)
-    if process.activation.realisation != "offchip":
-        raise InputError(
-            f"process {process.name!r} realises activations {process.activation.realisation}; circuits have them "
-            "off-chip only, set activation.realisation to offchip"
-        )
     cells = composites(process)
     b = Builder(name, library(process, cells), cells)
+    add_grounds(b)
+    light = _preprocess(b, onn.task)
+    blocks = [layer_blocks(onn, index) for index in range(len(onn.layers))]
+    feeds = split(b, "l0", blocks[0], light)
+    roots: dict[str, str] = {}
+    neurons: list[Neuron] = []
+    onchip = process.activation.realisation == "onchip"
+    for index, (mine, following) in enumerate(pairwise(blocks)):
+        plus, minus, to = (_Joined(), _Joined(), _Joined())
+        for block, feed in zip(mine, feeds, strict=True):
+            roots[block.name], *detectors = mixers(b, block.name, linear_block(b, block, feed), onchip)
+            plus.join(block.rows, detectors[0])
+            minus.join(block.rows, detectors[1])
+        feeds = []
+        for block in following:
+            sources = modulators(b, block) if onchip else _fibres(b, block)
+            feeds.append([port for port, _ in sources])
+            to.join(block.columns, [label for _, label in sources])
+        neurons += [Neuron(f"l{index}_r{row}", index, plus[row], minus[row], to[row]) for row in sorted(to)]
+    last = [linear_block(b, block, feed) for block, feed in zip(blocks[-1], feeds, strict=True)]
+    _outputs(b, onn.task, add(b, f"l{len(blocks) - 1}", blocks[-1], last))
+    fibres = _oscillators(b, roots) if local else ()
+    supplies, monitors = _carrier(b, onn.task, [] if local else list(roots.values()))
+    board = Board(
+        carrier="carrier",
+        supplies=supplies,
+        monitors=monitors,
+        inputs=inputs(onn.task),
+        neurons=tuple(neurons),
+        outputs=outputs(onn.task),
+        oscillators=fibres,
+        carriers=tuple(f"carrier_{block.name}" for layer in blocks[1:] for block in layer) if onchip else (),
+    )
+    return replace(b.build(), board=board)
+
+
+class _Joined(dict[int, tuple[str, ...]]):
+    """Labels by row of a weight; rows that several blocks have get several."""
+
+    def join(self, rows: range, labels: list[str]) -> None:
+        for row, label in zip(rows, labels, strict=True):
+            self[row] = (*self.get(row, ()), label)
+
+
+def add_grounds(b: Builder) -> None:
+    """The ground pads, on one net."""
     for i in range(GROUND_PADS):
         b.add(f"pad_GND{i}", "pad")
         b.ports[f"GND{i}"] = f"pad_GND{i},e1"
         if i:
             b.connect("pad_GND0,e1", f"pad_GND{i},e1")
-    light = _preprocess(b, task)
-    oscillators: list[str] = []
-    neurons: list[Neuron] = []
-    for index, layer in enumerate(onn.layers):
-        rows = _layer(b, f"l{index}", layer.weight.shape, onn.factor[index] == "svd", light)
-        if index == len(onn.layers) - 1:
-            _outputs(b, task, rows)
-            break
-        root, plus, minus = _mixers(b, f"l{index}", rows)
-        oscillators.append(root)
-        following = [fibre(b, f"l{index + 1}_in_r{row}", f"l{index + 1}", row) for row in range(len(rows))]
-        light = {row: port for row, (port, _) in enumerate(following)}
-        neurons += [
-            Neuron(f"l{index}_r{row}", index, plus[row], minus[row], label) for row, (_, label) in enumerate(following)
-        ]
-    supplies, monitors = _carrier(b, task, oscillators)
-    board = Board("carrier", supplies, monitors, inputs(task), tuple(neurons), outputs(task))
-    return replace(b.build(), board=board)
 
 
 def check_buildable(onn: Onn) -> None:
@@ -94,13 +120,6 @@ def check_buildable(onn: Onn) -> None:
             f"layers.{last}.bias is not zero: receivers see |field|² and nothing adds a constant to light; give the "
             "last hidden layer one more unit of weights 0 and bias 1, and its column in the last weight this bias"
         )
-    for index, (layer, method) in enumerate(zip(onn.layers, onn.factor, strict=True)):
-        if method != "svd" and method[1] < max(layer.weight.shape):
-            raise InputError(
-                f"layer {index} is {layer.weight.shape[0]}×{layer.weight.shape[1]} in blocks of {method[1]}: the "
-                f"splitter trees that join several blocks have no circuit yet; use 'svd' or a block of "
-                f"{max(layer.weight.shape)}"
-            )
 
 
 def check_weights(onn: Onn) -> None:
@@ -128,16 +147,9 @@ def outputs(task: Averaging) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(f"out_s{s}_m{m}" for m in range(task.symbols)) for s in range(task.servers))
 
 
-def fibre(b: Builder, label: str, section: str, row: int) -> tuple[str, str]:
-    """Add a labelled grating coupler; returns its guide port and its label."""
-    coupler = b.add(f"fibre_{label}", "grating_coupler", (section, 0, row))
-    b.ports[label] = f"{coupler},o2"
-    return f"{coupler},o1", label
-
-
-def _preprocess(b: Builder, task: Averaging) -> dict[int, str]:
+def _preprocess(b: Builder, task: Averaging) -> list[str]:
     """P: per symbol, the servers' fields through trims into a balanced combiner tree."""
-    light: dict[int, str] = {}
+    light: list[str] = []
     size = 1 << (task.servers - 1).bit_length()
     for symbol in range(task.symbols):
         leaves: list[str] = []
@@ -150,46 +162,18 @@ def _preprocess(b: Builder, task: Averaging) -> dict[int, str]:
             port, _ = fibre(b, f"in_s{server}_m{symbol}", "p", symbol * size + server)
             trim = b.add(f"trim_s{server}_m{symbol}", "phase_shifter", at)
             b.connect(port, f"{trim},o1")
-            add_heater(b, trim, f"{trim},e2", f"{trim},e1")
+            add_pad(b, trim, f"{trim},e2", f"{trim},e1")
             leaves.append(f"{trim},o2")
-        light[symbol] = tree(b, f"p_m{symbol}", "p", None, leaves)
+        light.append(tree(b, f"p_m{symbol}", "p", None, leaves))
     return light
 
 
-def _layer(b: Builder, name: str, shape: tuple[int, ...], svd: bool, light: dict[int, str]) -> dict[int, str]:
-    """One weight matrix; returns the port of each output row."""
-    rows, columns = shape[0], shape[1]
-    modes = Modes(b, name, light)
-    if svd:
-        modes.mesh(f"{name}_v", columns)
-        modes.attenuators(f"{name}_att", min(rows, columns))
-        modes.mesh(f"{name}_u", rows)
-    else:
-        modes.mesh(f"{name}_v", max(rows, columns))
-        modes.attenuators(f"{name}_att", rows)
-    return modes.ends
+def _fibres(b: Builder, block: Block) -> list[tuple[str, str]]:
+    """A fibre per column of a block; each one's guide port and label."""
+    return [fibre(b, f"{block.name}_in_r{row}", block.name, row) for row in range(len(block.columns))]
 
 
-def _mixers(b: Builder, name: str, rows: dict[int, str]) -> tuple[str, list[str], list[str]]:
-    """Homodyne mixers with trimmed local oscillators; returns the oscillators' root and the detectors' fibres."""
-    leaves: list[str] = []
-    plus: list[str] = []
-    minus: list[str] = []
-    for row in range(len(rows)):
-        mixer = b.add(f"{name}_mix_r{row}", "mmi2x2", (f"{name}_mix", 0, row))
-        trim = b.add(f"{name}_lo_r{row}", "phase_shifter", (f"{name}_mix", 0, row))
-        add_heater(b, trim, f"{trim},e1", f"{trim},e2")
-        b.connect(rows[row], f"{mixer},o2")
-        b.connect(f"{trim},o1", f"{mixer},o1")
-        leaves.append(f"{trim},o2")
-        for side, port, labels in (("p", "o3", plus), ("n", "o4", minus)):
-            guide, label = fibre(b, f"{name}_{side}_r{row}", f"{name}_mix", row)
-            b.connect(f"{mixer},{port}", guide)
-            labels.append(label)
-    return tree(b, f"{name}_lo", f"{name}_mix", None, leaves), plus, minus
-
-
-def _outputs(b: Builder, task: Averaging, rows: dict[int, str]) -> None:
+def _outputs(b: Builder, task: Averaging, rows: list[str]) -> None:
     """T: every output symbol to every server."""
     for symbol in range(task.symbols):
         leaves = [
@@ -199,21 +183,64 @@ def _outputs(b: Builder, task: Averaging, rows: dict[int, str]) -> None:
         tree(b, f"t_m{symbol}", "t", rows[symbol], leaves)
 
 
+def _oscillators(b: Builder, roots: dict[str, str]) -> tuple[str, ...]:
+    """A fibre for each block's oscillators, by the block's name; returns their labels."""
+    labels = []
+    for name, root in roots.items():
+        port, label = fibre(b, f"lo_{name}", f"{name}_mix", 0)
+        b.connect(port, root)
+        labels.append(label)
+    return tuple(labels)
+
+
 def _carrier(b: Builder, task: Averaging, oscillators: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The carrier from the laser to servers, board, monitor and local oscillators; returns supplies and monitors."""
+    """The carrier from the laser to servers, board, monitor and, if it has them, local oscillators.
+
+    Returns:
+        Supplies and monitors.
+    """
     laser, _ = fibre(b, "carrier", "carrier", task.servers + 2)
     labels = [f"carrier_s{server}" for server in range(task.servers)] + ["carrier_board", "carrier_monitor"]
     leaves = [fibre(b, label, "carrier", row)[0] for row, label in enumerate(labels)]
-    first = b.add("carrier_split", "mmi1x2", ("carrier", 0, 0))
-    b.connect(laser, f"{first},o1")
-    tree(b, "carrier_supply", "carrier", f"{first},o2", leaves)
-    # strips alternate below and above the middle of the die; each half gets a tree of its own, so nothing crosses
+    if oscillators:
+        first = b.add("carrier_split", "mmi1x2", ("carrier", 0, 0))
+        b.connect(laser, f"{first},o1")
+        tree(b, "carrier_supply", "carrier", f"{first},o2", leaves)
+        _oscillator_trees(b, f"{first},o3", oscillators)
+    else:
+        tree(b, "carrier_supply", "carrier", laser, leaves)
+    return tuple(labels[:-1]), (labels[-1],)
+
+
+def _oscillator_trees(b: Builder, root: str, oscillators: list[str]) -> None:
+    """Strips alternate below and above the middle of the die; each half gets a tree of its own, so nothing crosses."""
     above, below = oscillators[1::2], oscillators[0::2][::-1]
-    root = f"{first},o3"
     if above:
         halves = b.add("lo_split", "mmi1x2", ("lo", 0, 0))
         b.connect(root, f"{halves},o1")
         tree(b, "lo_above", "lo", f"{halves},o2", above)
         root = f"{halves},o3"
     tree(b, "lo_below", "lo", root, below)
-    return tuple(labels[:-1]), (labels[-1],)
+
+
+def mesh_chip(modes: int, process: Process, name: str) -> Circuit:
+    """One rectangular mesh between fibres ``in_r<i>`` and ``out_r<i>``, without a board.
+
+    Args:
+        modes: N ≥ 2.
+        process: Process that gives the devices.
+        name: Chip name.
+
+    Raises:
+        InputError: Fewer than two modes.
+    """
+    if modes < 2:
+        raise InputError(f"modes is {modes}; a mesh has at least 2")
+    cells = composites(process)
+    b = Builder(name, library(process, cells), cells)
+    add_grounds(b)
+    mesh = Modes(b, "l0", {row: fibre(b, f"in_r{row}", "l0", row)[0] for row in range(modes)})
+    mesh.mesh("l0_v", modes)
+    for row in range(modes):
+        b.connect(mesh.ends[row], fibre(b, f"out_r{row}", "t", row)[0])
+    return b.build()

@@ -62,8 +62,8 @@ class Modes:
             b.connect(self.ends[slot.row], f"{mzi},o2")
             b.connect(self.ends[slot.row + 1], f"{mzi},o1")
             self.ends[slot.row], self.ends[slot.row + 1] = f"{mzi},o3", f"{mzi},o4"
-            add_heater(b, f"{mzi}_phi", f"{mzi},e1", f"{mzi},e2")
-            add_heater(b, f"{mzi}_theta", f"{mzi},e3", f"{mzi},e4")
+            add_pad(b, f"{mzi}_phi", f"{mzi},e1", f"{mzi},e2")
+            add_pad(b, f"{mzi}_theta", f"{mzi},e3", f"{mzi},e4")
         self.column += 1 + max((slot.column for slot in slots), default=-1)
 
     def attenuators(self, name: str, modes: int) -> None:
@@ -79,12 +79,12 @@ class Modes:
             attenuator = b.add(f"{name}_r{row}", "attenuator", at)
             b.connect(end, f"{attenuator},o1")
             self.ends[row] = f"{attenuator},o2"
-            add_heater(b, attenuator, f"{attenuator},e1", f"{attenuator},e2")
+            add_pad(b, attenuator, f"{attenuator},e1", f"{attenuator},e2")
         self.column += 1
 
 
-def add_heater(b: Builder, label: str, signal: str, ground: str) -> None:
-    """Give a heater its own labelled pad and join its other end to ground."""
+def add_pad(b: Builder, label: str, signal: str, ground: str) -> None:
+    """Give a heater, photodiode or modulator its own labelled pad and join its other end to ground."""
     b.add(f"pad_{label}", "pad")
     b.ports[label] = f"pad_{label},e1"
     b.connect(f"pad_{label},e1", signal)

@@ -1,9 +1,11 @@
 """The netlist as integer arrays, its files, the bias and the board."""
 
 from optinc_pdk.circuit.bias import Activation, Bias, read_bias, write_bias
-from optinc_pdk.circuit.board import Board, Neuron
+from optinc_pdk.circuit.board import Board, Labels, Neuron, labels
 from optinc_pdk.circuit.files import read_netlist, write_netlist
-from optinc_pdk.circuit.netlist import UNCONNECTED, Builder, Circuit, Kind, NetlistError, flatten, named_nets
+from optinc_pdk.circuit.hierarchy import check_complete, flatten
+from optinc_pdk.circuit.netlist import Builder, Circuit, Kind, NetlistError, named_nets
+from optinc_pdk.circuit.nets import UNCONNECTED
 
 __all__ = [
     "UNCONNECTED",
@@ -13,9 +15,12 @@ __all__ = [
     "Builder",
     "Circuit",
     "Kind",
+    "Labels",
     "NetlistError",
     "Neuron",
+    "check_complete",
     "flatten",
+    "labels",
     "named_nets",
     "read_bias",
     "read_netlist",

@@ -4,26 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeAlias
+
+OPTIONAL = ("oscillators", "carriers")
+"""Keys that a file has only where they are not empty."""
+
+Labels: TypeAlias = str | tuple[str, ...]
+"""One label, or several; a file has a string or a list."""
 
 
 @dataclass(frozen=True)
 class Neuron:
-    """One off-chip activation: two balanced detectors, electronics, and a modulator on a fresh carrier.
+    """One activation: balanced detectors whose currents add, electronics, and modulators driven alike.
+
+    A label is a fibre's where detectors and modulators are off the chip, a pad's where they are on it. Of several
+    pairs of detectors the i-th of ``plus`` and the i-th of ``minus`` belong to one mixer.
 
     Attributes:
         label: Key of its gain and offset in the bias file.
         layer: Layer whose output it activates, from 0.
-        plus: Fibre to the detector that counts positive.
-        minus: Fibre to the detector that counts negative.
-        to: Fibre from its modulator into the next layer.
+        plus: Light to the detectors that count positive.
+        minus: Light to the detectors that count negative.
+        to: Light from its modulators into the next layer, one per block that needs it.
+
+    Raises:
+        ValueError: No label, or positive and negative detectors are not as many.
     """
 
     label: str
     layer: int
-    plus: str
-    minus: str
-    to: str
+    plus: Labels
+    minus: Labels
+    to: Labels
+
+    def __post_init__(self) -> None:
+        """Keeps a single label as a plain string."""
+        for key in ("plus", "minus", "to"):
+            names = labels(getattr(self, key))
+            if not names:
+                raise ValueError(f"neuron {self.label!r}: {key} names nothing; give a label")
+            object.__setattr__(self, key, names[0] if len(names) == 1 else names)
+        if len(labels(self.plus)) != len(labels(self.minus)):
+            raise ValueError(
+                f"neuron {self.label!r} has {len(labels(self.plus))} positive and {len(labels(self.minus))} negative "
+                "detectors; balanced detectors come in pairs"
+            )
+
+
+def labels(names: Labels) -> tuple[str, ...]:
+    """One label or several, as a tuple."""
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 @dataclass(frozen=True)
@@ -37,6 +67,8 @@ class Board:
         inputs: ``inputs[server][symbol]``, fibres from the servers' modulators.
         neurons: Activations, layer by layer.
         outputs: ``outputs[server][symbol]``, fibres to the servers' receivers.
+        oscillators: Fibres that bring the carrier to local oscillators, where the laser is split off the chip.
+        carriers: Fibres that bring the carrier to modulators on the chip.
     """
 
     carrier: str
@@ -45,6 +77,20 @@ class Board:
     inputs: tuple[tuple[str, ...], ...]
     neurons: tuple[Neuron, ...]
     outputs: tuple[tuple[str, ...], ...]
+    oscillators: tuple[str, ...] = ()
+    carriers: tuple[str, ...] = ()
+
+    @property
+    def steady(self) -> tuple[str, ...]:
+        """Fibres into which the carrier runs all the time, with amplitude 1."""
+        return (self.carrier, *self.oscillators, *self.carriers)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Every label on the board."""
+        neurons = (label for n in self.neurons for names in (n.plus, n.minus, n.to) for label in labels(names))
+        fibres = (label for row in (*self.inputs, *self.outputs) for label in row)
+        return (*self.steady, *self.supplies, *self.monitors, *fibres, *neurons)
 
     @property
     def layers(self) -> int:
@@ -58,9 +104,9 @@ class Board:
             "supplies": list(self.supplies),
             "monitors": list(self.monitors),
             "inputs": [list(row) for row in self.inputs],
-            "neurons": [asdict(neuron) for neuron in self.neurons],
+            "neurons": [_plain(neuron) for neuron in self.neurons],
             "outputs": [list(row) for row in self.outputs],
-        }
+        } | {key: list(names) for key in OPTIONAL if (names := getattr(self, key))}
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Board:
@@ -69,6 +115,7 @@ class Board:
         Raises:
             KeyError: A key is missing.
             TypeError: A neuron has unknown or missing keys.
+            ValueError: A neuron lacks detectors or modulators.
         """
         return Board(
             carrier=str(data["carrier"]),
@@ -77,4 +124,9 @@ class Board:
             inputs=tuple(tuple(map(str, row)) for row in data["inputs"]),
             neurons=tuple(Neuron(**neuron) for neuron in data["neurons"]),
             outputs=tuple(tuple(map(str, row)) for row in data["outputs"]),
+            **{key: tuple(map(str, data.get(key, ()))) for key in OPTIONAL},
         )
+
+
+def _plain(neuron: Neuron) -> dict[str, Any]:
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(neuron).items()}

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from optinc_pdk.circuit.board import Board
-from optinc_pdk.circuit.netlist import UNCONNECTED, Builder, Circuit, Kind, NetlistError, named_nets
-from optinc_pdk.files import dump_yaml, load_yaml
+from optinc_pdk.circuit.emit import netlist_text
+from optinc_pdk.circuit.netlist import Builder, Circuit, Kind, NetlistError, named_nets
+from optinc_pdk.circuit.nets import UNCONNECTED
+from optinc_pdk.files import load_yaml, write_atomic
 
 SCHEMA = 1
 
 
 def write_netlist(circuit: Circuit, path: str | Path) -> None:
     """Write a circuit as ``.pic.yml``, atomically."""
-    dump_yaml(Path(path), netlist_dict(circuit))
+    write_atomic(Path(path), netlist_text(netlist_dict(circuit)).encode("utf-8"))
 
 
 def netlist_dict(circuit: Circuit) -> dict[str, Any]:
@@ -41,17 +46,22 @@ def netlist_dict(circuit: Circuit) -> dict[str, Any]:
         info["board"] = circuit.board.to_dict()
     return {
         "name": circuit.name,
-        "instances": {name: _instance(circuit, i) for i, name in enumerate(circuit.instances)},
+        "instances": _instances(circuit),
         "nets": [{"p1": a, "p2": b} for a, b in named_nets(circuit)],
         "ports": {label: circuit.port_name(port) for label, port in circuit.ports.items()},
         "info": info,
     }
 
 
-def _instance(circuit: Circuit, i: int) -> dict[str, Any]:
-    settings = {key: float(column[i]) for key, column in circuit.settings.items() if not math.isnan(column[i])}
-    component = {"component": circuit.kinds[circuit.kind[i]].name}
-    return component | ({"settings": settings} if settings else {})
+def _instances(circuit: Circuit) -> dict[str, dict[str, Any]]:
+    names = [kind.name for kind in circuit.kinds]
+    instances: dict[str, dict[str, Any]] = {
+        name: {"component": names[kind]} for name, kind in zip(circuit.instances, circuit.kind.tolist(), strict=True)
+    }
+    for key, column in circuit.settings.items():
+        for i in np.flatnonzero(~np.isnan(column)).tolist():
+            instances[circuit.instances[i]].setdefault("settings", {})[key] = float(column[i])
+    return instances
 
 
 def read_netlist(path: str | Path) -> Circuit:
@@ -107,14 +117,12 @@ def _finite(instance: str, key: str, value: Any) -> float:
 
 
 def _check_board(circuit: Circuit, board: Board) -> None:
-    labels = [board.carrier, *board.supplies, *board.monitors]
-    labels += [label for row in (*board.inputs, *board.outputs) for label in row]
-    labels += [label for n in board.neurons for label in (n.plus, n.minus, n.to)]
+    labels = board.labels
     for label in labels:
         if label not in circuit.ports:
             raise NetlistError(f"the board names fibre {label!r}, which the circuit does not have")
     if len(labels) != len(set(labels)):
-        twice = sorted({label for label in labels if labels.count(label) > 1})
+        twice = sorted(label for label, count in Counter(labels).items() if count > 1)
         raise NetlistError(f"the board uses fibres twice: {', '.join(twice)}")
 
 

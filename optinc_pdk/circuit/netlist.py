@@ -7,7 +7,8 @@ optical net joins exactly two ports; an electrical net joins any number and is a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
 
@@ -15,13 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.circuit.board import Board
+from optinc_pdk.circuit.nets import UNCONNECTED, joined, numbered
 from optinc_pdk.files import InputError
 
 Ints: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
-UNCONNECTED = -1
-# A netlist of nested cells may name exponentially many instances in a few lines.
-MAX_INSTANCES = 5_000_000
 
 
 class NetlistError(InputError):
@@ -104,7 +103,7 @@ class Circuit:
 
         return read_netlist(path)
 
-    @property
+    @cached_property
     def offset(self) -> Ints:
         """(I + 1,) first global port of each instance, and the number of ports."""
         sizes = np.array([len(k.ports) for k in self.kinds], dtype=np.int64)
@@ -123,8 +122,9 @@ class Circuit:
 
     def optical_mask(self) -> NDArray[np.bool_]:
         """(P,) true where a port is optical."""
-        masks = [[True] * len(k.optical) + [False] * len(k.electrical) for k in self.kinds]
-        return np.array([flag for i in self.kind for flag in masks[i]], dtype=bool)
+        optical = np.array([len(k.optical) for k in self.kinds], dtype=np.int64)[self.kind]
+        local = np.arange(self.offset[-1]) - np.repeat(self.offset[:-1], np.diff(self.offset))
+        return np.asarray(local < np.repeat(optical, np.diff(self.offset)))
 
     def electrical_labels(self) -> dict[int, tuple[str, ...]]:
         """Electrical net number to the sorted pad labels on it."""
@@ -206,7 +206,7 @@ class Builder:
             return int(offset[i]) + j, j < len(kinds[kind[i]].optical)
 
         optical: list[tuple[int, int]] = []
-        metal = _Union(int(offset[-1]))
+        metal: list[tuple[int, int]] = []
         taken: dict[int, tuple[str, str]] = {}
         for a, b in self.nets:
             (p, p_light), (q, q_light) = number(a), number(b)
@@ -215,7 +215,7 @@ class Builder:
             if p_light != q_light:
                 raise NetlistError(f"{self.name}: net {a} - {b} joins an optical to an electrical port")
             if not p_light:
-                metal.join(p, q)
+                metal.append((p, q))
                 continue
             for port in (p, q):
                 if port in taken:
@@ -238,7 +238,7 @@ class Builder:
             instances=names,
             kind=kind,
             nets=np.array(optical, dtype=np.int64).reshape(-1, 2),
-            electrical=metal.numbers(metal_ports),
+            electrical=_electrical(int(offset[-1]), metal, metal_ports),
             ports=ports,
             settings=self._columns(index),
             sections=sections,
@@ -262,91 +262,12 @@ class Builder:
         return grid
 
 
-class _Union:
-    """Disjoint sets of ports, for electrical nets."""
-
-    def __init__(self, size: int) -> None:
-        self.parent = list(range(size))
-        self.used: set[int] = set()
-
-    def find(self, a: int) -> int:
-        while self.parent[a] != a:
-            self.parent[a] = self.parent[self.parent[a]]
-            a = self.parent[a]
-        return a
-
-    def join(self, a: int, b: int) -> None:
-        self.used |= {a, b}
-        self.parent[self.find(b)] = self.find(a)
-
-    def numbers(self, also: Sequence[int]) -> Ints:
-        """Net numbers by port, counted in port order; ports in no net and not in ``also`` get -1."""
-        result = np.full(len(self.parent), UNCONNECTED, dtype=np.int64)
-        seen: dict[int, int] = {}
-        for port in sorted(self.used | set(also)):
-            result[port] = seen.setdefault(self.find(port), len(seen))
-        return result
-
-
-def flatten(circuit: Circuit) -> Circuit:
-    """Replace every composite instance by its sub-circuit; instances are then named ``parent.child``.
-
-    Raises:
-        NetlistError: Sub-circuits contain each other, or the flat circuit would exceed MAX_INSTANCES.
-    """
-    size = _flat_size(circuit, ())
-    if size > MAX_INSTANCES:
-        raise NetlistError(
-            f"{circuit.name}: {size} instances when flat, the limit is {MAX_INSTANCES}; use fewer levels"
-        )
-    return _flatten(circuit)
-
-
-def _flat_size(circuit: Circuit, above: tuple[str, ...]) -> int:
-    """Instances of the flat circuit, counted without making it."""
-    if circuit.name in above:
-        raise NetlistError(f"{circuit.name}: cells contain each other: {' > '.join((*above, circuit.name))}")
-    inner = {name: _flat_size(cell, (*above, circuit.name)) for name, cell in circuit.cells.items()}
-    counts = np.bincount(circuit.kind, minlength=len(circuit.kinds)).tolist()
-    return sum(count * inner.get(kind.name, 1) for count, kind in zip(counts, circuit.kinds, strict=True))
-
-
-def _flatten(circuit: Circuit) -> Circuit:
-    inner = {name: _flatten(cell) for name, cell in circuit.cells.items()}
-    if not any(kind.name in inner for kind in circuit.kinds):
-        return replace(circuit, cells={})
-    library: dict[str, Kind] = {k.name: k for k in circuit.kinds if k.name not in inner}
-    for kind in circuit.kinds:
-        if kind.name in inner:
-            library.update({k.name: k for k in inner[kind.name].kinds})
-    builder = Builder(circuit.name, library)
-    outer: dict[str, str] = {}
-    for i, name in enumerate(circuit.instances):
-        kind = circuit.kinds[circuit.kind[i]]
-        at = _place(circuit, i)
-        if kind.name not in inner:
-            builder.add(name, kind.name, at, **_row(circuit, i))
-            outer.update({f"{name},{port}": f"{name},{port}" for port in kind.ports})
-            continue
-        cell = inner[kind.name]
-        for j, child in enumerate(cell.instances):
-            builder.add(f"{name}.{child}", cell.kinds[cell.kind[j]].name, at, **_row(cell, j))
-        builder.nets += [(f"{name}.{a}", f"{name}.{b}") for a, b in named_nets(cell)]
-        outer.update({f"{name},{p}": f"{name}.{cell.port_name(q)}" for p, q in cell.ports.items()})
-    builder.nets += [(outer[a], outer[b]) for a, b in named_nets(circuit)]
-    builder.ports = {label: outer[circuit.port_name(port)] for label, port in circuit.ports.items()}
-    return replace(builder.build(), board=circuit.board)
-
-
-def _place(circuit: Circuit, i: int) -> tuple[str, int, int] | None:
-    if not len(circuit.grid) or circuit.grid[i, 0] == UNCONNECTED:
-        return None
-    section, column, row = (int(value) for value in circuit.grid[i])
-    return circuit.sections[section], column, row
-
-
-def _row(circuit: Circuit, i: int) -> dict[str, float]:
-    return {key: float(column[i]) for key, column in circuit.settings.items() if not np.isnan(column[i])}
+def _electrical(size: int, pairs: list[tuple[int, int]], labelled: list[int]) -> Ints:
+    ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    used = np.zeros(size, dtype=bool)
+    used[ends.reshape(-1)] = True
+    used[labelled] = True
+    return numbered(joined(size, ends[:, 0], ends[:, 1]), used)
 
 
 def named_nets(circuit: Circuit) -> list[tuple[str, str]]:

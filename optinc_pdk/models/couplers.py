@@ -114,6 +114,41 @@ def grating_coupler(
     return s
 
 
+def crossing(
+    wavelengths_nm: ArrayLike, loss_db: ArrayLike, crosstalk_db: ArrayLike, reflection_db: ArrayLike
+) -> Complexes:
+    """Two guides that cross::
+
+               o2             o1-o3, o2-o4: 10^(-loss/20)
+        o1 ----+---- o3       a share 10^(crosstalk/10) of the power leaves at each side
+               o4
+
+    Args:
+        wavelengths_nm: Wavelengths, shape (...); the model is flat over the card's range.
+        loss_db: Insertion loss.
+        crosstalk_db: Power to either side, in dB, negative.
+        reflection_db: Power reflected at each port, in dB, negative.
+
+    Returns:
+        S of ports o1 … o4, shape (..., 4, 4), reciprocal and passive.
+
+    Raises:
+        ValueError: The numbers give more light out than in.
+
+    Source:
+        The device card; by symmetry what leaks to the sides is in quadrature with what passes, as losses ask least.
+    """
+    through, side = _amplitude(loss_db), _amplitude(-np.asarray(crosstalk_db))
+    back = _amplitude(-np.asarray(reflection_db))
+    # the largest singular value: S is circulant
+    _refuse_gain(np.hypot(through + back, 2.0 * side), np.zeros(1))
+    s = np.zeros((*_shape(wavelengths_nm, through, side, back), 4, 4), dtype=np.complex128)
+    for a in range(4):
+        for b in range(4):
+            s[..., a, b] = back if a == b else through if (a - b) % 2 == 0 else 1j * side
+    return s
+
+
 def terminator(wavelengths_nm: ArrayLike, reflection_db: ArrayLike) -> Complexes:
     """The end of a guide::
 

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.cards import Device, Process
 from optinc_pdk.files import InputError
-from optinc_pdk.models.couplers import coupler, grating_coupler, splitter, terminator
-from optinc_pdk.models.guides import guide_transmission, phase_shifter
+from optinc_pdk.models.couplers import coupler, crossing, grating_coupler, splitter, terminator
+from optinc_pdk.models.guides import guide_transmission, phase_shifter, two_port
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
@@ -95,6 +95,16 @@ def _terminator(process: Process, card: Device, wavelengths: Floats, phase: Floa
     return terminator(wavelengths, card.parameter("reflection_db"))
 
 
+def _crossing(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:
+    return crossing(wavelengths, *(card.parameter(k) for k in ("loss_db", "crosstalk_db", "reflection_db")))
+
+
+def _modulator(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:
+    s = two_port(np.full(wavelengths.shape, 10.0 ** (-card.parameter("loss_db") / 20.0)))
+    s[..., [0, 1], [0, 1]] = 10.0 ** (card.parameter("reflection_db") / 20.0)
+    return s
+
+
 def _phase_shifter(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:
     bare = net_transmission(process, card.size("length_um"), wavelengths)
     return phase_shifter(bare, phase, card.parameter("loss_db"))
@@ -102,8 +112,11 @@ def _phase_shifter(process: Process, card: Device, wavelengths: Floats, phase: F
 
 MODELS: dict[str, Callable[[Process, Device, Floats, Floats], Complexes]] = {
     "coupler": _coupler,
+    "crossing": _crossing,
     "grating_coupler": _grating_coupler,
+    "modulator": _modulator,
     "phase_shifter": _phase_shifter,
+    "photodiode": _terminator,
     "splitter": _splitter,
     "terminator": _terminator,
 }

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging, assign_random, assign_worst
 from optinc_pdk.cards import Process
-from optinc_pdk.circuit import Bias, Board, Circuit
+from optinc_pdk.circuit import Bias, Board, Circuit, labels
 from optinc_pdk.files import InputError, write_atomic
 from optinc_pdk.simulate import Scattering, scattering, transmit
 
@@ -130,10 +130,13 @@ def server_errors(s: Scattering, board: Board, bias: Bias) -> NDArray[np.float64
     first = [neuron for neuron in board.neurons if neuron.layer == 0]
     inputs = [label for row in board.inputs for label in row]
     flat = np.zeros((len(first), len(inputs)))
-    for sign, labels in ((1.0, [n.plus for n in first]), (-1.0, [n.minus for n in first])):
+    for sign, detectors in ((1.0, [labels(n.plus) for n in first]), (-1.0, [labels(n.minus) for n in first])):
         weight = np.array([1.0 if sign > 0 else bias.activations[n.label].balance for n in first])
-        oscillator = s.between(labels, [board.carrier])[0].conj()
-        flat += sign * weight[:, np.newaxis] * 2 * (oscillator * s.between(labels, inputs)[0]).real
+        names = [label for pairs in detectors for label in pairs]
+        oscillator = s.between(names, board.steady)[0].sum(axis=1, keepdims=True).conj()
+        seen = 2 * (oscillator * s.between(names, inputs)[0]).real
+        starts = np.cumsum([0, *(len(pairs) for pairs in detectors[:-1])])
+        flat += sign * weight[:, np.newaxis] * np.add.reduceat(seen, starts, axis=0)
     response = flat.reshape(len(first), len(board.inputs), -1)
     mean = response.mean(axis=1, keepdims=True)
     power = np.sum(mean**2, axis=0)
@@ -143,15 +146,21 @@ def server_errors(s: Scattering, board: Board, bias: Bias) -> NDArray[np.float64
 
 
 def path_loss_db(s: Scattering, board: Board) -> float:
-    """Loss in dB from a source fibre to the detector that it reaches best, for the worst source."""
-    detectors = [label for n in board.neurons for label in (n.plus, n.minus)]
+    """Loss in dB from a source fibre to the detector that it reaches best, for the worst source.
+
+    A modulator on the chip counts from its carrier's fibre. Fibres that only feed modulators and supplies reach no
+    detector themselves.
+    """
+    detectors = [label for n in board.neurons for names in (n.plus, n.minus) for label in labels(names)]
     detectors += [label for row in board.outputs for label in row]
     sources = [
-        board.carrier,
+        *(board.oscillators or (board.carrier,)),
         *(label for row in board.inputs for label in row),
-        *(n.to for n in board.neurons),
+        *(label for n in board.neurons for label in labels(n.to)),
     ]
-    best = np.max(np.abs(s.between(detectors, sources)[0]) ** 2, axis=0)
+    best = np.max(
+        np.abs(s.between(detectors, sources) * s.strength(sources, board.steady)[:, np.newaxis])[0] ** 2, axis=0
+    )
     with np.errstate(divide="ignore"):
         return float(np.max(-10 * np.log10(best)))
 

@@ -16,7 +16,7 @@ from optinc_pdk.simulate.scatter import Scattering, scattering
 
 SCHEMA = 1
 MAX_WAVELENGTHS = 10_001
-_LAYER = re.compile(r"l(\d+)_")
+_LAYER = re.compile(r"(?:lo_|carrier_)?l(\d+)(?:b\d+)?(?:_|$)")
 
 
 def parse_wavelengths(text: str | None, default_nm: float) -> NDArray[np.float64]:
@@ -48,8 +48,8 @@ def block_scattering(
 ) -> list[Scattering]:
     """S of every layer's linear block: its own fibres and the carrier's.
 
-    Layers are known by their fibres' labels (``l<i>_…``, ``in_…``, ``out_…``); a circuit without such labels is one
-    block of all its fibres.
+    Layers are known by their labels (``l<i>_…``, ``l<i>b<j>_…``, ``in_…``, ``out_…``); a circuit without such labels
+    is one block of all its fibres.
 
     Raises:
         NetlistError: Circuit and bias do not belong together.
@@ -66,7 +66,8 @@ def block_scattering(
     for index in range(last + 1):
         labels = [label for label in whole.labels if layers.get(label) == index]
         labels += [label for label in whole.labels if label == "carrier"]
-        blocks.append(Scattering(whole.wavelengths_nm, tuple(labels), whole.between(labels, labels)))
+        modulators = tuple(label for label in labels if label in whole.modulators)
+        blocks.append(Scattering(whole.wavelengths_nm, tuple(labels), whole.between(labels, labels), modulators))
     return blocks
 
 

@@ -51,7 +51,7 @@ class Problem:
 
     def heaters(self, layer: int) -> Ints:
         """Heaters of one layer; the trims of the preprocessing belong to the first."""
-        prefixes = (f"l{layer}_", "trim_") if layer == 0 else (f"l{layer}_",)
+        prefixes = (f"l{layer}_", f"l{layer}b", *(("trim_",) if layer == 0 else ()))
         return np.array([i for label, i in self.channel.items() if label.startswith(prefixes)], dtype=np.int64)
 
 
@@ -84,21 +84,6 @@ def errors(problem: Problem, light: Light) -> Floats:
 
 def _error(light: Light, target: Target) -> float:
     return float(np.sqrt(np.mean(residual(linear(light, target).coefficient, target) ** 2)))
-
-
-def align_oscillators(problem: Problem, light: Light, phases: Floats) -> Floats:
-    """Phases with each local oscillator turned so that its neuron sees the most of its wanted row."""
-    turned = phases.copy()
-    channel = problem.channel
-    for target in problem.targets[:-1]:
-        p_c, p = light.to(target.plus, target)
-        n_c, n = light.to(target.minus, target)
-        balance = linear(light, target).balance[:, np.newaxis]
-        added, taken = p_c.conj()[:, np.newaxis] * p, n_c.conj()[:, np.newaxis] * n
-        turn = np.angle(((added - balance * taken) * target.weight).sum(axis=1))
-        for row, angle in enumerate(turn.tolist()):
-            turned[channel[f"l{target.index}_lo_r{row}"]] += angle
-    return turned
 
 
 def fit_phases(
@@ -156,7 +141,9 @@ class _Damping:
     def update(self, active: Ints, gained: Floats, foretold: Floats) -> None:
         for i in active.tolist():
             if gained[i] > 0.0:
-                shrink = max(1.0 / 3.0, 1.0 - (2.0 * gained[i] / foretold[i] - 1.0) ** 3)
+                # where nothing was foretold any gain is a good sign
+                ratio = gained[i] / foretold[i] if foretold[i] > 0.0 else 1.0
+                shrink = max(1.0 / 3.0, 1.0 - (2.0 * ratio - 1.0) ** 3)
                 self.value[i] = max(self.value[i] * shrink, LEAST_DAMPING)
                 self.growth[i] = 2.0
             else:

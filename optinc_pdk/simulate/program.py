@@ -14,8 +14,9 @@ from optinc_pdk.drive import program as drive_program
 from optinc_pdk.drive import readback
 from optinc_pdk.factor.mesh import wrap
 from optinc_pdk.onn import Onn
+from optinc_pdk.simulate.align import align, shares
 from optinc_pdk.simulate.electronics import activations, output_scales
-from optinc_pdk.simulate.fit import Problem, align_oscillators, errors, fit_phases, illuminate
+from optinc_pdk.simulate.fit import Problem, errors, fit_phases, illuminate
 from optinc_pdk.simulate.heaters import heaters
 from optinc_pdk.simulate.response import linear, residual
 from optinc_pdk.simulate.start import start_layer
@@ -75,8 +76,7 @@ def program(
     structure = analyse(circuit)
     _refuse_shared_channels(structure)
     problem = Problem(structure, board, targets(onn, board), carrier, process)
-    phases = starting_phases(problem)
-    phases = align_oscillators(problem, illuminate(problem, phases), phases)
+    phases = aligned_phases(problem)
     light = illuminate(problem, phases)
     before = errors(problem, light)
     fitted = fit_phases(problem, phases, light, progress)
@@ -97,12 +97,28 @@ def program(
     )
 
 
-def starting_phases(problem: Problem) -> Floats:
-    """(H,) phases of ideal meshes, corrected for static phases; local oscillators are not aligned yet."""
+def aligned_phases(problem: Problem) -> Floats:
+    """(H,) starting phases with oscillators aligned and, where several blocks make a row, their shares made even."""
+    phases = starting_phases(problem)
+    phases = align(problem, illuminate(problem, phases), phases)
+    if not any(target.split for target in problem.targets):
+        return phases
+    phases = starting_phases(problem, shares(problem, illuminate(problem, phases)))
+    return align(problem, illuminate(problem, phases), phases)
+
+
+def starting_phases(problem: Problem, kept: tuple[Floats, ...] | None = None) -> Floats:
+    """(H,) phases of ideal meshes, corrected for static phases; local oscillators are not aligned yet.
+
+    Args:
+        problem: The chip and its targets.
+        kept: Per layer, (pieces,) share of its light that each piece keeps.
+    """
     phases = np.zeros(problem.structure.heater.size)
     walker = Walker(problem.structure, problem.wavelength_nm, problem.process)
     for target in problem.targets:
-        start_layer(walker, problem.channel, problem.board, target, phases)
+        share = None if kept is None else kept[target.index]
+        start_layer(walker, problem.channel, problem.board, target, phases, share)
     return phases
 
 

@@ -4,6 +4,8 @@ A neuron's detectors see D = |p|² - ρ |n|² with p = p_c + Σ_j p_j a_j: carri
 the offset, ρ cancels what is quadratic in the signals (exactly so without reflections, for both come out of
 one mixer), and what is left is linear: D = const + Σ_j R_j a_j, R_j = 2 Re(p_c* p_j - ρ n_c* n_j). A receiver
 sees |Σ_j y_j a_j|, so a common phase of its y_j is free.
+
+Where several blocks have a part in a neuron, each has a pair of detectors, and D is the sum over the pairs.
 """
 
 from __future__ import annotations
@@ -27,21 +29,19 @@ class Light:
 
     Attributes:
         solution: The solved chip.
-        column: Source label to column.
-        s: (fibres, sources) S to all fibres.
+        column: Labels of a source to its column; 0 is the carrier.
+        s: (labels, sources) fields at all labels.
         near: (H, 2, sources) fields at the heaters.
-        carrier: Label of the carrier's fibre.
     """
 
     solution: Solution
-    column: dict[str, int]
+    column: dict[tuple[str, ...], int]
     s: Complexes
     near: Complexes
-    carrier: str
 
     def sources(self, target: Target) -> NDArray[np.int64]:
         """Columns of the carrier and of a layer's inputs."""
-        return np.array([self.column[label] for label in (self.carrier, *target.inputs)], dtype=np.int64)
+        return np.array([0, *(self.column[names] for names in target.inputs)], dtype=np.int64)
 
     def to(self, detectors: tuple[str, ...], target: Target) -> tuple[Complexes, Complexes]:
         """S to some detectors from the carrier, (detectors,), and from a layer's inputs, (detectors, J)."""
@@ -66,11 +66,18 @@ class Linear:
 
 
 def look(solution: Solution, board: Board, found: tuple[Target, ...]) -> Light:
-    """Solve for the light of every source."""
-    labels = [board.carrier, *(label for target in found for label in target.inputs)]
-    fields = solution.fields(labels)
-    column = {label: i for i, label in enumerate(labels)}
-    return Light(solution, column, solution.s(fields), solution.at_heaters(fields), board.carrier)
+    """Solve for the light of every source: of all the carrier's fibres at once, then of each input."""
+    sources = [board.steady, *(names for target in found for names in target.inputs)]
+    flat = [label for names in sources for label in names]
+    fields = solution.fields(flat)
+    strength = solution.strength(flat, fields[:, : len(board.steady)].sum(axis=1))
+    if strength is not None:
+        fields *= strength
+    if len(flat) > len(sources):
+        starts = np.cumsum([0, *(len(names) for names in sources[:-1])])
+        fields = np.add.reduceat(fields, starts, axis=1)
+    column = {names: i for i, names in enumerate(sources)}
+    return Light(solution, column, solution.s(fields), solution.at_heaters(fields))
 
 
 def linear(light: Light, target: Target, balance: Floats | None = None) -> Linear:
@@ -85,16 +92,18 @@ def linear(light: Light, target: Target, balance: Floats | None = None) -> Linea
     if target.last:
         return Linear(p, np.zeros(p_c.size), np.zeros(p_c.size))
     n_c, n = light.to(target.minus, target)
-    rho = _balance(p, n) if balance is None else balance
-    mixed = p_c.conj()[:, np.newaxis] * p - (rho * n_c.conj())[:, np.newaxis] * n
-    return Linear(2.0 * mixed.real, rho, np.abs(p_c) ** 2 - rho * np.abs(n_c) ** 2)
+    rho = _balance(p, n, target) if balance is None else balance
+    part = rho[target.owner]
+    mixed = p_c.conj()[:, np.newaxis] * p - (part * n_c.conj())[:, np.newaxis] * n
+    constant = np.abs(p_c) ** 2 - part * np.abs(n_c) ** 2
+    return Linear(target.by_row(2.0 * mixed.real), rho, target.by_row(constant))
 
 
-def _balance(p: Complexes, n: Complexes) -> Floats:
-    """min over ρ of |Re(p* p) - ρ Re(n* n)|, Frobenius, for each row's matrix of quadratic terms."""
+def _balance(p: Complexes, n: Complexes, target: Target) -> Floats:
+    """min over ρ of |Re(p* p) - ρ Re(n* n)|, Frobenius, for each row's matrices of quadratic terms."""
     shared = np.abs(np.einsum("kj,kj->k", p, n.conj())) ** 2 + np.abs(np.einsum("kj,kj->k", p, n)) ** 2
     square = np.einsum("kj,kj->k", n, n.conj()).real ** 2 + np.abs(np.einsum("kj,kj->k", n, n)) ** 2
-    balance: Floats = shared / square
+    balance: Floats = target.by_row(shared) / target.by_row(square)
     return balance
 
 
@@ -154,13 +163,14 @@ def _slopes(light: Light, target: Target, balance: Floats, heaters: NDArray[np.i
 
     if target.last:
         return change(target.plus)[..., 1:]
-    difference: Floats = mixed(target.plus) - balance[:, np.newaxis] * mixed(target.minus)
-    return difference
+    difference = mixed(target.plus) - balance[target.owner, np.newaxis] * mixed(target.minus)
+    slopes: Floats = target.by_row(difference, axis=1)
+    return slopes
 
 
 def _rows(target: Target) -> Floats:
     """(rows, J) weights, once per server for receivers."""
-    return np.tile(target.weight, (len(target.plus) // target.weight.shape[0], 1))
+    return np.tile(target.weight, (len(target.plus) // target.weight.shape[0], 1)) if target.last else target.weight
 
 
 def _real(values: Complexes | Floats) -> Floats:

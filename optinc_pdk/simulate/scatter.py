@@ -13,7 +13,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED, Bias, Circuit, NetlistError
 from optinc_pdk.models import device_s, net_transmission
 from optinc_pdk.simulate.heaters import heater_phases
-from optinc_pdk.simulate.structure import Ints, Structure, analyse
+from optinc_pdk.simulate.structure import MODULATOR, Ints, Structure, analyse
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
@@ -24,17 +24,22 @@ SINGULAR = 1e-13
 
 @dataclass(frozen=True, eq=False)
 class Scattering:
-    """S-parameters between fibres.
+    """S-parameters between fibres, photodiodes and modulators.
+
+    A fibre's row is the field that leaves it, a photodiode's the field that enters it, a modulator's the field that
+    leaves it at full transmission. A column is what a field of 1 does, which a fibre launches or a modulator lets out.
 
     Attributes:
         wavelengths_nm: (W,) wavelengths.
-        labels: Fibre labels, sorted.
+        labels: Fibre labels and pad labels of photodiodes and modulators, sorted.
         s: (W, labels, labels) field amplitudes, indexed [wavelength, out, in].
+        modulators: Which of the labels are modulators'.
     """
 
     wavelengths_nm: Floats
     labels: tuple[str, ...]
     s: Complexes
+    modulators: tuple[str, ...] = ()
 
     def between(self, outs: Sequence[str], ins: Sequence[str]) -> Complexes:
         """S from some fibres to others, (W, outs, ins).
@@ -48,6 +53,20 @@ class Scattering:
                 raise NetlistError(f"there is no fibre {label!r} among the {len(self.labels)} simulated")
         return self.s[:, [place[label] for label in outs]][:, :, [place[label] for label in ins]]
 
+    def strength(self, labels: Sequence[str], steady: Sequence[str]) -> Complexes:
+        """(W, labels) field of sources at an amplitude of 1: 1 of fibres, of modulators what their carrier gives.
+
+        Args:
+            labels: The sources.
+            steady: Fibres that bring the carrier.
+        """
+        strength = np.ones((len(self.wavelengths_nm), len(labels)), dtype=np.complex128)
+        driven = set(self.modulators)
+        mine = [i for i, label in enumerate(labels) if label in driven]
+        if mine:
+            strength[:, mine] = self.between([labels[i] for i in mine], steady).sum(axis=2)
+        return strength
+
 
 @dataclass(frozen=True, eq=False)
 class Solution:
@@ -58,29 +77,44 @@ class Solution:
     Attributes:
         structure: The circuit.
         factors: The factorised system 1 - C S, a SuperLU object.
-        leaving: Sparse (labels, ports): waves out of the fibres from waves into the devices.
+        entry: (labels,) port where a label's light enters the circuit: a fibre's own, a modulator's neighbour.
+        launched: (labels,) transmission of the guide before it.
+        leaving: Sparse (labels, ports): what is seen at the labels, from waves into the devices.
         heated: (H,) transmission of each heated guide, heat included.
     """
 
     structure: Structure
     factors: Any
+    entry: Ints
+    launched: Complexes
     leaving: Any
     heated: Complexes
 
     def fields(self, labels: Sequence[str]) -> Complexes:
-        """Waves into every device, (ports, labels), for unit light in each of some fibres.
+        """Waves into every device, (ports, labels), for unit light from each of some fibres or modulators.
+
+        For a photodiode they are its adjoint field, as if it sent light.
 
         Raises:
-            NetlistError: The circuit has no such fibre.
+            NetlistError: The circuit has no such label.
         """
-        entry = self.structure.fibre[self.structure.fibres(labels)]
-        light = np.zeros((self.structure.ports, entry.size), dtype=np.complex128, order="F")
-        light[entry, np.arange(entry.size)] = 1.0
+        place = self.structure.fibres(labels)
+        light = np.zeros((self.structure.ports, place.size), dtype=np.complex128, order="F")
+        light[self.entry[place], np.arange(place.size)] = self.launched[place]
         fields: Complexes = self.factors.solve(light)
         return fields
 
+    def strength(self, labels: Sequence[str], carrier: Complexes) -> Complexes | None:
+        """(labels,) field of sources at an amplitude of 1, given the carrier's waves; None without modulators."""
+        place = self.structure.fibres(labels)
+        driven = self.structure.supply[place] != UNCONNECTED
+        if not driven.any():
+            return None
+        strength: Complexes = np.where(driven, self.s(carrier)[place], 1.0)
+        return strength
+
     def s(self, fields: Complexes) -> Complexes:
-        """Waves out of all fibres, (labels, excitations), of fields by :meth:`fields`."""
+        """What is seen at all labels, (labels, excitations), of fields by :meth:`fields`."""
         out: Complexes = self.leaving @ fields
         return out
 
@@ -114,7 +148,7 @@ def scattering(
     *,
     unbiased: float | None = None,
 ) -> Scattering:
-    """S-parameters between all fibres of a circuit.
+    """S-parameters between all fibres, photodiodes and modulators of a circuit.
 
     Args:
         circuit: Flat or hierarchical; guides have their lengths where it comes from a layout and none
@@ -136,7 +170,7 @@ def scattering(
     for i, wavelength in enumerate(wavelengths.tolist()):
         solution = solve(structure, phases, wavelength, process)
         s[i] = solution.s(solution.fields(structure.labels))
-    return Scattering(wavelengths, structure.labels, s)
+    return Scattering(wavelengths, structure.labels, s, structure.modulators)
 
 
 def solve(structure: Structure, phases: Floats, wavelength_nm: float, process: Process) -> Solution:
@@ -152,7 +186,7 @@ def solve(structure: Structure, phases: Floats, wavelength_nm: float, process: P
         ModelError: A device without model, or a wavelength outside its range.
         ValueError: The system is singular.
     """
-    from scipy.sparse import coo_array, csr_array
+    from scipy.sparse import coo_array
     from scipy.sparse.linalg import splu
 
     n = structure.ports
@@ -165,13 +199,33 @@ def solve(structure: Structure, phases: Floats, wavelength_nm: float, process: P
     values = np.concatenate([np.ones(n, dtype=np.complex128), -guides * value[inner]])
     system = coo_array((values, (rows, columns)), shape=(n, n)).tocsc()
     factors = _factorize(splu, system, structure.circuit.name, wavelength_nm)
-    place = np.full(n, UNCONNECTED, dtype=np.int64)
-    place[structure.fibre] = np.arange(structure.fibre.size)
     outer = ~inner
-    out = csr_array(
-        coo_array((value[outer], (place[leaving[outer]], arriving[outer])), shape=(structure.fibre.size, n))
-    )
-    return Solution(structure, factors, out, _heated(structure, phases, wavelength_nm, process))
+    seen = _seen(structure, (leaving[outer], arriving[outer], value[outer]), wavelength_nm, process)
+    # what a photodiode or modulator has to do with enters and leaves where its guide ends
+    guided = structure.partner[structure.fibre] != UNCONNECTED
+    entry = np.where(guided, structure.partner[structure.fibre], structure.fibre)
+    launched = np.ones(entry.size, dtype=np.complex128)
+    launched[guided] = net_transmission(process, structure.length_um[structure.fibre[guided]], wavelength_nm)
+    return Solution(structure, factors, entry, launched, seen, _heated(structure, phases, wavelength_nm, process))
+
+
+def _seen(structure: Structure, fibres: tuple[Ints, Ints, Complexes], wavelength_nm: float, process: Process) -> Any:
+    """Sparse (labels, ports): waves out of fibres, waves into photodiodes and, as they let out, into modulators."""
+    from scipy.sparse import coo_array, csr_array
+
+    leaving, arriving, value = fibres
+    place = np.full(structure.ports, UNCONNECTED, dtype=np.int64)
+    place[structure.fibre] = np.arange(structure.fibre.size)
+    modulated = structure.supply != UNCONNECTED
+    # a photodiode's one port; of a modulator the one where its carrier arrives
+    inside = np.flatnonzero(structure.partner[structure.fibre] != UNCONNECTED)
+    port = np.where(modulated, structure.supply, structure.fibre)[inside]
+    through = np.ones(inside.size, dtype=np.complex128)
+    if modulated.any():
+        through[modulated[inside]] = device_s(process, MODULATOR, wavelength_nm)[0, 1, 0]
+    rows = np.concatenate([place[leaving], inside])
+    columns, values = np.concatenate([arriving, port]), np.concatenate([value, through])
+    return csr_array(coo_array((values, (rows, columns)), shape=(structure.fibre.size, structure.ports)))
 
 
 def _factorize(splu: Callable[..., Any], system: Any, name: str, wavelength_nm: float) -> Any:
@@ -206,6 +260,9 @@ def _device_entries(
         turn = np.ones(group.instance.size, dtype=np.complex128)
         if group.heated:
             turn = np.exp(1j * np.array([heater_of[i] for i in group.instance.tolist()]))
+        if group.name == MODULATOR:
+            # what passes is the modulator's light as a source
+            cold = np.diag(np.diag(cold))
         for out, into in zip(*np.nonzero(cold), strict=True):
             outs.append(group.port[:, out])
             ins.append(group.port[:, into])

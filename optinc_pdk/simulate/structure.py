@@ -6,7 +6,7 @@ port p, b_p out of it::
     b = S a,   a = C b + e        so        (1 - C S) a = e
 
 S holds the devices' S-matrices, C the guides between them (their transmission at both joined ports), e the
-light that enters at fibres.
+light that enters at fibres or from modulators.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.circuit import UNCONNECTED, Circuit, NetlistError, flatten
+from optinc_pdk.circuit import UNCONNECTED, Circuit, NetlistError, check_complete, flatten
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 GROUND = "GND"
+PHOTODIODE, MODULATOR, CROSSING = "photodiode", "modulator", "crossing"
+"""Components with a part of their own: pads that are detectors and sources of light, guides that pass each other."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +34,7 @@ class Devices:
         name: Component name, which is the device card's.
         instance: (I,) instance numbers in the circuit.
         port: (I, p) optical port numbers.
-        heated: Whether the component has electrical ports.
+        heated: Whether the component is a heated guide.
     """
 
     name: str
@@ -50,8 +52,9 @@ class Structure:
         devices: Instances by component; components without optical ports are left out.
         partner: (n,) optical port at the other end of each port's guide, -1 at fibres.
         length_um: (n,) length of that guide; 0 at fibres and in circuits without geometry.
-        labels: Fibre labels, sorted.
-        fibre: (labels,) optical port of each.
+        labels: Labels between which light is looked at, sorted: fibres, and the pads of photodiodes and modulators.
+        fibre: (labels,) optical port of each: a fibre's, a photodiode's, a modulator's output.
+        supply: (labels,) the modulators' carrier ports, -1 where a label is none.
         heater: (H,) instance numbers of what has a heater, ascending.
         heater_port: (H, 2) their optical ports.
         channel: (H,) pad label that drives each heater; empty where none does.
@@ -63,6 +66,7 @@ class Structure:
     length_um: Floats
     labels: tuple[str, ...]
     fibre: Ints
+    supply: Ints
     heater: Ints
     heater_port: Ints
     channel: tuple[str, ...]
@@ -72,11 +76,16 @@ class Structure:
         """Number of optical ports."""
         return int(self.partner.size)
 
+    @property
+    def modulators(self) -> tuple[str, ...]:
+        """Labels of modulators, sorted."""
+        return tuple(self.labels[i] for i in np.flatnonzero(self.supply != UNCONNECTED))
+
     def fibres(self, labels: Sequence[str]) -> Ints:
-        """Positions of fibre labels within ``labels``.
+        """Positions of labels within ``labels``.
 
         Raises:
-            NetlistError: The circuit has no such fibre.
+            NetlistError: The circuit has no such fibre, photodiode or modulator.
         """
         place = {label: i for i, label in enumerate(self.labels)}
         for label in labels:
@@ -95,6 +104,7 @@ def analyse(circuit: Circuit) -> Structure:
         NetlistError: An optical port is open, or a heater has no ground or several channels.
     """
     flat = flatten(circuit)
+    check_complete(flat)
     light = flat.optical_mask()
     number = np.cumsum(light) - 1
     joined = number[flat.nets]
@@ -104,10 +114,11 @@ def analyse(circuit: Circuit) -> Structure:
         partner[joined[:, near]] = joined[:, far]
         if flat.net_length_um.size:
             length[joined[:, near]] = flat.net_length_um
-    labels = tuple(sorted(label for label, port in flat.ports.items() if light[port]))
-    fibre = np.array([number[flat.ports[label]] for label in labels], dtype=np.int64)
-    _refuse_open_ports(flat, np.flatnonzero(light), partner, labels, fibre)
+    outside = {label: int(number[port]) for label, port in flat.ports.items() if light[port]}
     devices = _devices(flat, number)
+    detectors, modulators = _pads(flat, devices, PHOTODIODE), _pads(flat, devices, MODULATOR)
+    port = outside | {label: ports[-1] for label, ports in (detectors | modulators).items()}
+    labels = tuple(sorted(port))
     heated = [group for group in devices if group.heated]
     heater = np.concatenate([np.zeros(0, dtype=np.int64), *(group.instance for group in heated)])
     order = np.argsort(heater)
@@ -118,7 +129,8 @@ def analyse(circuit: Circuit) -> Structure:
         partner=partner,
         length_um=length,
         labels=labels,
-        fibre=fibre,
+        fibre=np.array([port[label] for label in labels], dtype=np.int64),
+        supply=np.array([modulators.get(label, (UNCONNECTED,))[0] for label in labels], dtype=np.int64),
         heater=heater[order],
         heater_port=heater_port[order],
         channel=_channels(flat, heater[order]),
@@ -131,36 +143,42 @@ def _devices(flat: Circuit, number: Ints) -> tuple[Devices, ...]:
     for i, kind in enumerate(flat.kinds):
         if not kind.optical:
             continue
-        if kind.electrical and len(kind.optical) != 2:
+        heated = bool(kind.electrical) and kind.name not in (PHOTODIODE, MODULATOR)
+        if heated and len(kind.optical) != 2:
             raise NetlistError(
                 f"component {kind.name!r} has a heater and {len(kind.optical)} optical ports; "
                 "a heater sits on a guide with two"
             )
         instance = np.flatnonzero(flat.kind == i).astype(np.int64)
         port = number[offset[instance][:, np.newaxis] + np.arange(len(kind.optical))]
-        groups.append(Devices(kind.name, instance, port, bool(kind.electrical)))
+        groups.append(Devices(kind.name, instance, port, heated))
     return tuple(groups)
 
 
-def _refuse_open_ports(flat: Circuit, ports: Ints, partner: Ints, labels: tuple[str, ...], fibre: Ints) -> None:
-    inside = partner != UNCONNECTED
-    for label, port in zip(labels, fibre.tolist(), strict=True):
-        if inside[port]:
-            raise NetlistError(
-                f"{flat.name}: {flat.port_name(int(ports[port]))} is joined inside and is "
-                f"fibre {label!r} at once; free one of them"
-            )
-    inside[fibre] = True
-    if not inside.all():
-        first = int(ports[np.flatnonzero(~inside)[0]])
-        raise NetlistError(
-            f"{flat.name}: optical port {flat.port_name(first)} is open ({int((~inside).sum())} are); "
-            "join it, label it as a fibre, or end it in a terminator"
-        )
+def _pads(flat: Circuit, devices: tuple[Devices, ...], name: str) -> dict[str, tuple[int, ...]]:
+    """Pad label to the optical ports of the photodiode or modulator that it belongs to.
+
+    Raises:
+        NetlistError: One has no pad and ground of its own.
+    """
+    found: dict[str, tuple[int, ...]] = {}
+    for group in devices:
+        if group.name != name:
+            continue
+        for label, instance, ports in zip(
+            _channels(flat, group.instance), group.instance.tolist(), group.port.tolist(), strict=True
+        ):
+            if not label or label in found:
+                raise NetlistError(
+                    f"{flat.name}: {name} {flat.instances[instance]!r} has no labelled pad and ground of its own; "
+                    "give it one"
+                )
+            found[label] = tuple(ports)
+    return found
 
 
 def _channels(flat: Circuit, heater: Ints) -> tuple[str, ...]:
-    """The label that drives each heater: the one on its nets that is no ground."""
+    """The label that drives each heater, or is another device's signal: the one on its nets that is no ground."""
     offset = flat.offset
     on_net = flat.electrical_labels()
     channels = []
@@ -172,8 +190,8 @@ def _channels(flat: Circuit, heater: Ints) -> tuple[str, ...]:
         signals = [label for label in labels if not label.startswith(GROUND)]
         if len(signals) > 1:
             raise NetlistError(
-                f"{flat.name}: heater of {flat.instances[instance]!r} lies on the channels "
-                f"{', '.join(signals)}; a heater has one, so these wires are shorted or lack their ground"
+                f"{flat.name}: {kind.name} {flat.instances[instance]!r} lies on the channels "
+                f"{', '.join(signals)}; it has one, so these wires are shorted or lack their ground"
             )
         grounded = len(nets) > 1 and len(labels) > len(signals)
         channels.append(signals[0] if signals and grounded else "")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED
 from optinc_pdk.models import device_s, net_transmission
-from optinc_pdk.simulate.structure import Structure
+from optinc_pdk.simulate.structure import CROSSING, Structure
 
 Complexes = NDArray[np.complex128]
 Ints = NDArray[np.int64]
@@ -52,6 +52,7 @@ class Walker:
             self.local[devices.port] = np.arange(devices.port.shape[1])
             self.s.append(device_s(process, devices.name, wavelength_nm)[0])
         self.guide = net_transmission(process, structure.length_um, wavelength_nm)
+        self.crossing = [devices.name == CROSSING for devices in structure.devices]
         self.heater = {int(p): h for h, pair in enumerate(structure.heater_port.tolist()) for p in pair}
 
     def ends(self, port: int) -> int:
@@ -78,6 +79,27 @@ class Walker:
         """The way of light from a fibre."""
         return self._through(fibre, 1.0 + 0.0j, ())
 
+    def source(self, label: str) -> Path:
+        """The way of the light of a fibre, or of a modulator on the carrier of its fibre."""
+        place = int(self.structure.fibres([label])[0])
+        port, supply = int(self.structure.fibre[place]), int(self.structure.supply[place])
+        if supply == UNCONNECTED:
+            return self.enter(port)
+        # light takes the same way from the carrier's fibre to the modulator as back
+        carrier = self.follow(supply).transmission * self.amplitude(port, supply)
+        return self._onward(port, carrier, ())
+
+    def branches(self, path: Path) -> list[Path]:
+        """Where light goes on to from a splitter's root, through all further splitters; elsewhere the path itself."""
+        if self.ends(path.port) != SPLITTER or self.local[path.port] != 0:
+            return [path]
+        found = []
+        for local in (1, 2):
+            port = self.sibling(path.port, local)
+            passed = path.transmission * self.amplitude(port, path.port)
+            found += self.branches(self._onward(port, passed, path.heaters))
+        return found
+
     def follow(self, port: int) -> Path:
         """The way of light that leaves a device at a port."""
         return self._onward(port, 1.0 + 0.0j, ())
@@ -88,6 +110,10 @@ class Walker:
             if far == UNCONNECTED:
                 return Path(port, transmission, heaters)
             transmission *= complex(self.guide[port])
+            if self.crossing[self.group[far]]:
+                port = self.cross(far)
+                transmission *= self.amplitude(port, far)
+                continue
             ends = self.ends(far)
             if ends not in (TWO_ENDED, SPLITTER) or (ends == SPLITTER and self.local[far] == 0):
                 return Path(far, transmission, heaters)

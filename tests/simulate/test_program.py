@@ -14,7 +14,8 @@ from optinc_pdk.circuit import NetlistError
 from optinc_pdk.onn import Layer, Onn, bundled
 from optinc_pdk.onn.gauge import lattice_score
 from optinc_pdk.simulate import analyse, program, scattering, transmit
-from optinc_pdk.simulate.fit import Problem, align_oscillators, errors, illuminate
+from optinc_pdk.simulate.align import align
+from optinc_pdk.simulate.fit import Problem, errors, illuminate
 from optinc_pdk.simulate.program import starting_phases
 from optinc_pdk.simulate.response import jacobian, linear, residual
 from optinc_pdk.simulate.target import targets
@@ -48,14 +49,14 @@ def problem_of(onn, process, seed=1):
 def test_starting_phases_are_exact_on_an_ideal_chip(ideal_process, hidden, factor):
     problem = problem_of(random_onn(hidden, factor), ideal_process)
     phases = starting_phases(problem)
-    phases = align_oscillators(problem, illuminate(problem, phases), phases)
+    phases = align(problem, illuminate(problem, phases), phases)
     assert errors(problem, illuminate(problem, phases)).max() < 1e-9
 
 
 def test_jacobian_agrees_with_finite_differences(process):
     problem = problem_of(random_onn((3, 4)), process)
     phases = starting_phases(problem)
-    phases = align_oscillators(problem, illuminate(problem, phases), phases)
+    phases = align(problem, illuminate(problem, phases), phases)
     rng = np.random.default_rng(0)
     # away from the fit, so that nothing is small by chance
     phases += 0.1 * rng.standard_normal(phases.size)

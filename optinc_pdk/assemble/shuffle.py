@@ -1,0 +1,75 @@
+"""Guides into another order: adjacent swaps in columns, a waveguide crossing for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from optinc_pdk.circuit import Builder
+
+
+def swap_columns(order: Sequence[int]) -> list[list[int]]:
+    """The swaps that bring n guides into an order, by odd-even transposition (Knuth, TAOCP 3, 5.3.4).
+
+    Only guides that have to change sides are swapped, so there are as few swaps as the order has inversions.
+
+    Args:
+        order: (n,) which guide, numbered from the top, is to become the i-th.
+
+    Returns:
+        Columns from left to right; a column is the upper rows of its swaps. Of the two ways to begin, the one of fewer
+        columns.
+
+    Raises:
+        ValueError: The order is no permutation.
+    """
+    if sorted(order) != list(range(len(order))):
+        raise ValueError(f"order is {list(order)}; give every guide 0 … {len(order) - 1} once")
+    return min((_transposition(order, first) for first in (0, 1)), key=len)
+
+
+def _transposition(order: Sequence[int], first: int) -> list[list[int]]:
+    goal = [0] * len(order)
+    for place, guide in enumerate(order):
+        goal[guide] = place
+    columns: list[list[int]] = []
+    for step in range(first, first + len(goal) + 1):
+        swaps = [row for row in range(step % 2, len(goal) - 1, 2) if goal[row] > goal[row + 1]]
+        for row in swaps:
+            goal[row], goal[row + 1] = goal[row + 1], goal[row]
+        if swaps:
+            columns.append(swaps)
+    return columns
+
+
+def shuffle(
+    b: Builder, name: str, section: str, ends: Sequence[str], order: Sequence[int], column: int = 0
+) -> list[str]:
+    """Bring guides into another order through waveguide crossings.
+
+    Clockwise from the lower guide on the left a crossing has o1, o2, o3, o4: the lower guide enters o1 and leaves o3
+    as the upper, the upper one enters o2 and leaves o4 as the lower.
+
+    Args:
+        b: Circuit under construction.
+        name: Prefix of the crossings' names.
+        section: Section of the floorplan; a crossing's row there is its upper guide's.
+        ends: (n,) ports at the guides' ends, uppermost first.
+        order: (n,) which of them is to become the i-th.
+        column: Column of the first crossings.
+
+    Returns:
+        (n,) ports in the new order.
+
+    Raises:
+        ValueError: The order is no permutation of the guides.
+    """
+    moved = list(ends)
+    if len(order) != len(moved):
+        raise ValueError(f"order names {len(order)} guides of {len(moved)}; name every one")
+    for step, rows in enumerate(swap_columns(order), column):
+        for row in rows:
+            crossing = b.add(f"{name}_x_c{step}_r{row}", "crossing", (section, step, row))
+            b.connect(moved[row], f"{crossing},o2")
+            b.connect(moved[row + 1], f"{crossing},o1")
+            moved[row], moved[row + 1] = f"{crossing},o3", f"{crossing},o4"
+    return moved

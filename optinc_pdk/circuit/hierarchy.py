@@ -1,0 +1,246 @@
+"""Sub-circuits replaced by what is in them, on whole arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.circuit.netlist import Circuit, Kind, NetlistError
+from optinc_pdk.circuit.nets import UNCONNECTED, joined, numbered
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+# A netlist of nested cells may name exponentially many instances in a few lines.
+MAX_INSTANCES = 5_000_000
+
+
+def flatten(circuit: Circuit) -> Circuit:
+    """Replace every composite instance by its sub-circuit; instances are then named ``parent.child``.
+
+    Raises:
+        NetlistError: Sub-circuits contain each other, or the flat circuit would exceed MAX_INSTANCES.
+    """
+    size = _flat_size(circuit, ())
+    if size > MAX_INSTANCES:
+        raise NetlistError(
+            f"{circuit.name}: {size} instances when flat, the limit is {MAX_INSTANCES}; use fewer levels"
+        )
+    return _flatten(circuit)
+
+
+def _flat_size(circuit: Circuit, above: tuple[str, ...]) -> int:
+    """Instances of the flat circuit, counted without making it."""
+    if circuit.name in above:
+        raise NetlistError(f"{circuit.name}: cells contain each other: {' > '.join((*above, circuit.name))}")
+    inner = {name: _flat_size(cell, (*above, circuit.name)) for name, cell in circuit.cells.items()}
+    counts = np.bincount(circuit.kind, minlength=len(circuit.kinds)).tolist()
+    return sum(count * inner.get(kind.name, 1) for count, kind in zip(counts, circuit.kinds, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class _Places:
+    """Where the parts of a circuit lie in the flat one.
+
+    Attributes:
+        inner: The flat sub-circuits.
+        parent: (flat instances,) instance that each one comes from.
+        child: (flat instances,) its number within the sub-circuit.
+        port: (P,) flat port of each port.
+        shift: (I,) flat port number of each instance's first port.
+    """
+
+    inner: Mapping[str, Circuit]
+    parent: Ints
+    child: Ints
+    port: Ints
+    shift: Ints
+
+
+def _flatten(circuit: Circuit) -> Circuit:
+    inner = {name: _flatten(cell) for name, cell in circuit.cells.items()}
+    if not any(kind.name in inner for kind in circuit.kinds):
+        return replace(circuit, cells={})
+    kinds, kind, places = _parts(circuit, inner)
+    ports = int(np.array([len(k.ports) for k in kinds], dtype=np.int64)[kind].sum())
+    flat = Circuit(
+        name=circuit.name,
+        kinds=kinds,
+        instances=_names(circuit, inner),
+        kind=kind,
+        nets=_nets(circuit, places),
+        electrical=_electrical(circuit, places, ports),
+        ports={label: int(places.port[port]) for label, port in circuit.ports.items()},
+        settings=_settings(circuit, places),
+        board=circuit.board,
+    )
+    # two ports of a composite may be one port inside
+    _refuse_double_use(flat, _uses(flat))
+    return _on_grid(flat, circuit, places.parent)
+
+
+def _parts(circuit: Circuit, inner: Mapping[str, Circuit]) -> tuple[tuple[Kind, ...], Ints, _Places]:
+    """The flat circuit's kinds, its instances' kinds, and where everything lies."""
+    library: dict[str, Kind] = {k.name: k for k in circuit.kinds if k.name not in inner}
+    for k in circuit.kinds:
+        if k.name in inner:
+            library.update({each.name: each for each in inner[k.name].kinds})
+    names = sorted(library)
+    sizes = np.array([len(inner[k.name].instances) if k.name in inner else 1 for k in circuit.kinds], dtype=np.int64)
+    count = sizes[circuit.kind]
+    parent = np.repeat(np.arange(len(circuit.instances)), count)
+    start = np.cumsum(count) - count
+    child = np.arange(parent.size) - start[parent]
+    kind = np.zeros(parent.size, dtype=np.int64)
+    for number, k in enumerate(circuit.kinds):
+        mine = circuit.kind[parent] == number
+        if k.name in inner:
+            cell = inner[k.name]
+            renamed = np.array([names.index(each.name) for each in cell.kinds], dtype=np.int64)
+            kind[mine] = renamed[cell.kind[child[mine]]]
+        else:
+            kind[mine] = names.index(k.name)
+    width = np.array([len(library[name].ports) for name in names], dtype=np.int64)
+    offset = np.concatenate([[0], np.cumsum(width[kind])])
+    # an empty sub-circuit has no port either
+    shift = offset[np.minimum(start, parent.size)]
+    port = np.zeros(int(circuit.offset[-1]), dtype=np.int64)
+    for number, k in enumerate(circuit.kinds):
+        mine = np.flatnonzero(circuit.kind == number)
+        inside = [inner[k.name].ports[name] for name in k.ports] if k.name in inner else range(len(k.ports))
+        at = circuit.offset[mine][:, np.newaxis] + np.arange(len(k.ports))
+        port[at] = shift[mine][:, np.newaxis] + np.array(list(inside), dtype=np.int64)
+    return _used(tuple(library[name] for name in names), kind, _Places(inner, parent, child, port, shift))
+
+
+def _used(kinds: tuple[Kind, ...], kind: Ints, places: _Places) -> tuple[tuple[Kind, ...], Ints, _Places]:
+    present, renumbered = np.unique(kind, return_inverse=True)
+    return tuple(kinds[i] for i in present), renumbered.reshape(-1).astype(np.int64), places
+
+
+def _names(circuit: Circuit, inner: Mapping[str, Circuit]) -> tuple[str, ...]:
+    children = [[f".{child}" for child in inner[k.name].instances] if k.name in inner else [""] for k in circuit.kinds]
+    return tuple(
+        name + child for name, k in zip(circuit.instances, circuit.kind.tolist(), strict=True) for child in children[k]
+    )
+
+
+def _composites(circuit: Circuit, places: _Places) -> list[tuple[Circuit, Ints]]:
+    """Every sub-circuit with the instances of it."""
+    return [
+        (places.inner[k.name], np.flatnonzero(circuit.kind == number))
+        for number, k in enumerate(circuit.kinds)
+        if k.name in places.inner
+    ]
+
+
+def _nets(circuit: Circuit, places: _Places) -> Ints:
+    """Optical nets: the sub-circuits', in the order of their instances, then the circuit's own."""
+    found, owner = [np.zeros((0, 2), dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    for cell, mine in _composites(circuit, places):
+        found.append((places.shift[mine][:, np.newaxis, np.newaxis] + cell.nets).reshape(-1, 2))
+        owner.append(np.repeat(mine, len(cell.nets)))
+    inside = np.concatenate(found)[np.argsort(np.concatenate(owner), kind="stable")]
+    return np.concatenate([inside, places.port[circuit.nets].reshape(-1, 2)])
+
+
+def _electrical(circuit: Circuit, places: _Places, size: int) -> Ints:
+    """Electrical nets: those of the sub-circuits, joined by the circuit's own."""
+    used = np.zeros(size, dtype=bool)
+    pairs = [_to_first(circuit.electrical, places.port)]
+    used[places.port[circuit.electrical != UNCONNECTED]] = True
+    for cell, mine in _composites(circuit, places):
+        shift = places.shift[mine]
+        wired = np.flatnonzero(cell.electrical != UNCONNECTED)
+        # a net of one port is a label of the cell, which is none outside
+        several = np.bincount(cell.electrical[wired], minlength=1)[cell.electrical[wired]] > 1
+        used[(shift[:, np.newaxis] + wired[several]).reshape(-1)] = True
+        one, other = _to_first(cell.electrical, np.arange(cell.electrical.size))
+        pairs.append(tuple((shift[:, np.newaxis] + end).reshape(-1) for end in (one, other)))
+    one, other = (np.concatenate([pair[end] for pair in pairs]) for end in (0, 1))
+    return numbered(joined(size, one, other), used)
+
+
+def _to_first(electrical: Ints, port: Ints) -> tuple[Ints, ...]:
+    """Pairs of ports: each port of a net, and the net's first."""
+    wired = np.flatnonzero(electrical != UNCONNECTED)
+    _, first, net = np.unique(electrical[wired], return_index=True, return_inverse=True)
+    return port[wired[first][net.reshape(-1)]], port[wired]
+
+
+def _settings(circuit: Circuit, places: _Places) -> dict[str, Floats]:
+    columns: dict[str, Floats] = {}
+    single = np.array([k.name not in places.inner for k in circuit.kinds], dtype=bool)[circuit.kind]
+    own = np.flatnonzero(single[places.parent])
+
+    def fill(key: str, rows: Ints, values: Floats) -> None:
+        if not np.all(np.isnan(values)):
+            columns.setdefault(key, np.full(places.parent.size, np.nan))[rows] = values
+
+    for key, column in circuit.settings.items():
+        fill(key, own, column[places.parent[own]])
+    for number, k in enumerate(circuit.kinds):
+        if k.name in places.inner:
+            rows = np.flatnonzero(circuit.kind[places.parent] == number)
+            for key, column in places.inner[k.name].settings.items():
+                fill(key, rows, column[places.child[rows]])
+    return {key: columns[key] for key in sorted(columns)}
+
+
+def _on_grid(flat: Circuit, circuit: Circuit, parent: Ints) -> Circuit:
+    """An instance lies where the outermost composite does; sections in the order in which they are met."""
+    if not len(circuit.grid) or not (circuit.grid[:, 0] != UNCONNECTED).any():
+        return flat
+    grid = circuit.grid[parent]
+    placed = grid[:, 0] != UNCONNECTED
+    present, first = np.unique(grid[placed, 0], return_index=True)
+    order = present[np.argsort(first)]
+    rank = np.full(len(circuit.sections), UNCONNECTED, dtype=np.int64)
+    rank[order] = np.arange(order.size)
+    grid[placed, 0] = rank[grid[placed, 0]]
+    return replace(flat, grid=grid, sections=tuple(circuit.sections[i] for i in order.tolist()))
+
+
+def check_complete(circuit: Circuit) -> None:
+    """Refuse a circuit in which light has nowhere to go, in itself or in one of its sub-circuits.
+
+    Args:
+        circuit: Flat or hierarchical.
+
+    Raises:
+        NetlistError: An optical port is neither joined to another nor labelled, or is used twice; names instance and
+            port.
+    """
+    for cell in circuit.cells.values():
+        check_complete(cell)
+    uses = _uses(circuit)
+    _refuse_double_use(circuit, uses)
+    empty = np.flatnonzero(circuit.optical_mask() & (uses == 0))
+    if empty.size:
+        raise NetlistError(
+            f"{circuit.name}: optical port {circuit.port_name(int(empty[0]))} is open ({empty.size} are); "
+            "join it, label it as a fibre, or end it in a terminator"
+        )
+
+
+def _uses(circuit: Circuit) -> Ints:
+    """(P,) in how many nets and labels each optical port is."""
+    light = circuit.optical_mask()
+    labelled = np.array([port for port in circuit.ports.values() if light[port]], dtype=np.int64)
+    return np.bincount(np.concatenate([circuit.nets.reshape(-1), labelled]), minlength=light.size)
+
+
+def _refuse_double_use(circuit: Circuit, uses: Ints) -> None:
+    if not (uses > 1).any():
+        return
+    port = int(np.argmax(uses > 1))
+    inside = bool((circuit.nets == port).any())
+    for label, end in circuit.ports.items():
+        if end == port and inside:
+            raise NetlistError(
+                f"{circuit.name}: {circuit.port_name(port)} is joined inside and is fibre {label!r} at once; "
+                "free one of them"
+            )
+    raise NetlistError(f"{circuit.name}: optical port {circuit.port_name(port)} is used twice; free it of one use")

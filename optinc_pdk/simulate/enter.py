@@ -1,0 +1,81 @@
+"""Where the light of a layer's inputs enters its blocks, and the trims of the preprocessing unit."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.assemble import Block, rectangular_slots
+from optinc_pdk.circuit import Board, labels
+from optinc_pdk.simulate.modes import first_coupler, heater, phase
+from optinc_pdk.simulate.target import Target
+from optinc_pdk.simulate.walk import Path, Walker
+
+Floats = NDArray[np.float64]
+
+
+def enter(walk: Walker, channel: dict[str, int], board: Board, target: Target, phases: Floats) -> list[list[Path]]:
+    """The ways of the inputs' light to the first coupler of each block, by block and column.
+
+    Args:
+        walk: The circuit.
+        channel: Pad label to heater number.
+        board: Labels of the sources.
+        target: The layer; for the first one the trims are set.
+        phases: (H,) phases in rad, written in place.
+
+    Raises:
+        ValueError: The circuit is not this network's.
+    """
+    if target.index > 0:
+        sources = [labels(neuron.to) for neuron in board.neurons if neuron.layer == target.index - 1]
+        return [[walk.source(sources[column][block.place[0]]) for column in block.columns] for block in target.blocks]
+    averages = [_average(walk, channel, board, symbol, phases) for symbol in range(len(board.inputs[0]))]
+    copies = [walk.branches(path) for path in averages]
+    return [_copies(walk, channel, block, copies) for block in target.blocks]
+
+
+def _average(walk: Walker, channel: dict[str, int], board: Board, symbol: int, phases: Floats) -> Path:
+    """The way of one symbol's light; sets the preprocessing's trims."""
+    paths = [walk.source(server[symbol]) for server in board.inputs]
+    weakest = min(abs(path.transmission) for path in paths)
+    for server, path in enumerate(paths):
+        trim = heater(channel, f"trim_s{server}_m{symbol}")
+        if path.port != paths[0].port or trim not in path.heaters:
+            raise ValueError(f"symbol {symbol} of server {server} does not reach the others' coupler through its trim")
+        # Stronger servers are turned away to either side, so that what is in phase is equal.
+        tilt = float(np.arccos(weakest / abs(path.transmission)))
+        phases[trim] = (tilt if server % 2 else -tilt) - phase(path) + phase(paths[0])
+    return paths[0]
+
+
+def _copies(walk: Walker, channel: dict[str, int], block: Block, copies: list[list[Path]]) -> list[Path]:
+    """Of every input's copies the one that reaches the block."""
+    if len(copies[block.columns[0]]) == 1:
+        return [copies[column][0] for column in block.columns]
+    mine = []
+    for row, column in enumerate(block.columns):
+        ports = _entries(walk, channel, block, row)
+        reached = [path for path in copies[column] if path.port in ports]
+        if len(reached) != 1:
+            raise ValueError(f"{len(reached)} copies of input {column} reach mode {row} of block {block.name}, not one")
+        mine += reached
+    return mine
+
+
+def _entries(walk: Walker, channel: dict[str, int], block: Block, row: int) -> tuple[int, ...]:
+    """Ports of the coupler where the light of a mode of a square block may arrive first."""
+    modes = len(block.columns) if block.modes is None else block.modes
+    name = f"{block.name}_v"
+    if modes == 1:
+        # an attenuator alone looks the same from both sides
+        ends = walk.structure.heater_port[heater(channel, f"{block.name}_att_r0")].tolist()
+        return tuple(walk.bar(walk.follow(port).port) for port in ends)
+    for slot in rectangular_slots(modes):
+        if slot.column == 0 and not slot.dummy and row in (slot.row, slot.row + 1):
+            upper = first_coupler(walk, channel, f"{name}_c0_r{slot.row}")
+            return (upper if row == slot.row else walk.bar(walk.cross(upper)),)
+    # a dummy on the lowest mode: back through it from the lower arm of the MZI behind it
+    lower = walk.bar(walk.cross(first_coupler(walk, channel, f"{name}_c1_r{row - 1}")))
+    behind = walk.follow(walk.cross(walk.follow(lower).port))
+    return (walk.bar(behind.port),)
