@@ -8,6 +8,7 @@ import gdsfactory as gf
 import numpy as np
 
 from optinc_pdk.cards import Process
+from optinc_pdk.cells.cached import cell
 from optinc_pdk.cells.curves import rounded, s_bend
 from optinc_pdk.cells.devices import mmi2x2, phase_shifter, terminator
 from optinc_pdk.cells.draw import add_optical, guide, place
@@ -64,7 +65,7 @@ def _line(c: gf.Component, x0: float, x1: float, y: float) -> None:
     guide(c, np.array([[x0, y], [x1, y]]))
 
 
-@gf.cell
+@cell
 def mzi() -> gf.Component:
     """Mach-Zehnder interferometer between two modes; o2 and o3 on the upper mode at y = 0.
 
@@ -103,7 +104,7 @@ def mzi() -> gf.Component:
     return c
 
 
-@gf.cell
+@cell
 def mzi_dummy() -> gf.Component:
     """The MZI without heaters for one mode at y = 0: same couplers and lengths, so the same loss.
 
@@ -138,7 +139,7 @@ def mzi_dummy() -> gf.Component:
     return c
 
 
-@gf.cell
+@cell
 def attenuator() -> gf.Component:
     """Mach-Zehnder attenuator within one mode's height, from o1 to o2 at y = 0; the rest goes to a dump.
 

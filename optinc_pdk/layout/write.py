@@ -33,7 +33,7 @@ def to_layout(chip: Chip, process: Process, name: str) -> kdb.Layout:
     for placed in chip.canvas.placed.values():
         if placed.component not in cells:
             component = CELLS[placed.component]()
-            cells[placed.component] = _copy(layout, component.kcl.layout.cell(component.name))
+            cells[placed.component] = _copy(layout, component.kdb_cell)
         top.insert(kdb.CellInstArray(cells[placed.component], _transformation(placed)))
     for polygon in _guides(chip, process):
         top.shapes(index["core"]).insert(polygon)
@@ -42,7 +42,7 @@ def to_layout(chip: Chip, process: Process, name: str) -> kdb.Layout:
         metal.insert(_box(box))
     metal.merge()
     metal.break_polygons(MAX_POINTS)
-    top.shapes(index["metal"]).insert(metal)
+    top.shapes(index[process.metal.layer]).insert(metal)
     outline = kdb.Box(0, 0, round(chip.width_um * GRID_PER_UM), round(chip.height_um * GRID_PER_UM))
     top.shapes(index["outline"]).insert(outline)
     for text, x, y in chip.canvas.texts:

@@ -362,7 +362,7 @@ def test_golden_polygons_are_the_cells(name: str) -> None:
 
 
 def test_golden_files_are_all_there_and_written_alike(tmp_path: Path) -> None:
-    write_golden(PROCESS.model_copy(update={"folder": tmp_path}))
+    write_golden(PROCESS.model_copy(update={"folders": (tmp_path,)}))
     committed = {path.name: path.read_bytes() for path in (PROCESS.folder / "golden").iterdir()}
     assert {path.name: path.read_bytes() for path in (tmp_path / "golden").iterdir()} == committed
 
