@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
+from optinc_pdk.cards.consistency import check_lengths, check_rules
 from optinc_pdk.cards.errors import CardError
 from optinc_pdk.cards.rules import Rule, load_rules
 from optinc_pdk.cards.values import AnyQuantity, NonNegative, Positive, Quantity
@@ -326,7 +327,10 @@ def _loaded_process(name: str) -> Process:
     data["folders"] = folders
     data["rules"] = _rules(folders, {key: layer.gds for key, layer in layers.items()})
     data["devices"] = {path.stem: _device(path) for path in _inherited(folders, "devices/*.yml")}
-    return _parse(Process, data, path)
+    process = _parse(Process, data, path)
+    check_lengths(((key, value) for key, value in _quantities(process, "") if key.endswith("_um")), path)
+    check_rules(process)
+    return process
 
 
 def _folder(name: str) -> Path:
@@ -392,6 +396,7 @@ def _device(path: Path) -> Device:
     device = _parse(Device, _card(path, 1), path)
     if device.name != path.stem:
         raise CardError(f"{path}: name is {device.name!r}, the file's is {path.stem!r}; make them equal")
+    check_lengths(_quantities(device.geometry, "geometry"), path)
     return device
 
 
