@@ -32,11 +32,11 @@ lint: $(VENV)/.dev
 unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2
 
-# Rewrites the devices' golden polygons after a cell or card changed on purpose.
+# Rewrites every process's golden polygons of devices after a cell or card changed on purpose.
 golden: $(VENV)/.chip
-	$(BIN)/python -c "from optinc_pdk import get_pdk; get_pdk().activate(); \
-	    from optinc_pdk.cards import load_process; from optinc_pdk.cells.golden import write_golden; \
-	    write_golden(load_process())"
+	$(BIN)/python -c "from optinc_pdk import get_pdk; from optinc_pdk.cards import load_process, process_names; \
+	    from optinc_pdk.cells.golden import write_golden; \
+	    [(get_pdk(name).activate(), write_golden(load_process(name))) for name in process_names()]"
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "needs Python 3.11, 3.12 or 3.13: install one, or say make PYTHON=/path/to/python" >&2; exit 1; }

@@ -214,7 +214,9 @@ def _read(weights: str | Path | Onn | None, name: str | None) -> tuple[Onn, str]
 
 def _pictures(gds: Path, process: Process, onn: Onn, function: FunctionResult | None) -> dict[str, bytes]:
     """The page's pictures as PNG."""
-    layers = process.gds_layers
+    # pictures know layers by what they are for
+    parts = {"metal": process.metal.layer, "etch70": process.grating.layer}
+    layers = process.gds_layers | {part: process.layers[name].gds for part, name in parts.items()}
     pictures = {
         "layout": layout_png(gds, layers),
         "detail": layout_png(gds, layers, window_um=detail_window(gds, layers["heater"], 700.0, 420.0)),

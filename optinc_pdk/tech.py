@@ -87,9 +87,10 @@ def wire(**kwargs: Any) -> CrossSection:
     """A metal wire of the active process."""
     import gdsfactory as gf
 
+    metal = active_process().metal
     settings: dict[str, Any] = {
-        "width": float(active_process().metal.wire_width_um),
-        "layer": "metal",
+        "width": float(metal.wire_width_um),
+        "layer": metal.layer,
         "port_names": ("e1", "e2"),
         "port_types": ("electrical", "electrical"),
         "radius": None,

@@ -1,7 +1,7 @@
 """Process and device cards: schema and loader of ``components/``."""
 
 from optinc_pdk.cards.errors import CardError
-from optinc_pdk.cards.process import DEFAULT_PROCESS, Device, Process, load_process
+from optinc_pdk.cards.process import DEFAULT_PROCESS, Device, Process, load_process, process_names
 from optinc_pdk.cards.rules import Rule, load_rules
 from optinc_pdk.cards.values import Quantity
 
@@ -14,4 +14,5 @@ __all__ = [
     "Rule",
     "load_process",
     "load_rules",
+    "process_names",
 ]

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
+from optinc_pdk.cards.consistency import check_lengths, check_rules
 from optinc_pdk.cards.errors import CardError
 from optinc_pdk.cards.rules import Rule, load_rules
 from optinc_pdk.cards.values import AnyQuantity, NonNegative, Positive, Quantity
@@ -49,13 +50,45 @@ class Guide(Strict):
     length_match_um: Positive
 
 
-class Metal(Strict):
-    """Routing metal: wires, their spacing, and how much current they may carry."""
+class Grating(Strict):
+    """The layer of the gratings' etched lines."""
 
+    layer: str = "etch70"
+
+
+class Metal(Strict):
+    """Routing metal: the layer of wires and pads, wires, their spacing, and how much current they may carry."""
+
+    layer: str = "metal"
     wire_width_um: Positive
     space_um: Positive
     sheet_ohm: Positive
     current_ma_per_um: Positive
+
+
+class Via(Strict):
+    """Square vias of a contact: their side, their space, and how far the metals go on beyond them."""
+
+    size_um: Positive
+    space_um: Positive
+    enclosure_um: Positive
+
+
+class Contact(Strict):
+    """What a contact is made of, from the heater up: a metal, or metals with a layer of vias between any two."""
+
+    layers: tuple[str, ...] = ("metal",)
+    via: Via | None = None
+
+    @property
+    def metals(self) -> tuple[str, ...]:
+        """The metals; the first lies on the heater."""
+        return self.layers[::2]
+
+    @property
+    def vias(self) -> tuple[str, ...]:
+        """The layers of vias, the first between the first two metals."""
+        return self.layers[1::2]
 
 
 class Pads(Strict):
@@ -120,7 +153,9 @@ class Process(Strict):
     sources: Mapping[str, str]
     layers: Mapping[str, Layer]
     guide: Guide
+    grating: Grating = Grating()
     metal: Metal
+    contact: Contact = Contact()
     pads: Pads
     dies: tuple[Die, ...]
     floorplan: Floorplan
@@ -132,6 +167,27 @@ class Process(Strict):
     @model_validator(mode="after")
     def _sources_exist(self) -> Process:
         check_sources(self, self.sources, "process.yml")
+        return self
+
+    @model_validator(mode="after")
+    def _layers_exist(self) -> Process:
+        parts = {
+            "grating.layer": (self.grating.layer,),
+            "metal.layer": (self.metal.layer,),
+            "contact.layers": self.contact.layers,
+        }
+        for key, names in parts.items():
+            for name in names:
+                if name not in self.layers:
+                    raise ValueError(f"{key}: no layer {name!r}; take one of {', '.join(self.layers)}")
+        stack = self.contact.layers
+        if len(stack) % 2 == 0 or stack[-1] != self.metal.layer:
+            raise ValueError(
+                f"contact.layers: {', '.join(stack)} does not lead from a metal through vias to {self.metal.layer!r}, "
+                "the layer of wires"
+            )
+        if bool(self.contact.vias) != (self.contact.via is not None):
+            raise ValueError("contact.via: give the vias' size, space and enclosure where contact.layers has vias")
         return self
 
     @property
@@ -248,6 +304,11 @@ def components_folder() -> Path:
     raise CardError(f"no folder 'components' in or beside {package}; reinstall optinc-pdk")
 
 
+def process_names() -> tuple[str, ...]:
+    """Names of the processes that come with the package."""
+    return tuple(sorted(path.parent.name for path in components_folder().glob("*/process.yml")))
+
+
 def load_process(name: str = DEFAULT_PROCESS) -> Process:
     """A process by name from ``components/``, or from a folder by its path.
 
@@ -266,7 +327,10 @@ def _loaded_process(name: str) -> Process:
     data["folders"] = folders
     data["rules"] = _rules(folders, {key: layer.gds for key, layer in layers.items()})
     data["devices"] = {path.stem: _device(path) for path in _inherited(folders, "devices/*.yml")}
-    return _parse(Process, data, path)
+    process = _parse(Process, data, path)
+    check_lengths(((key, value) for key, value in _quantities(process, "") if key.endswith("_um")), path)
+    check_rules(process)
+    return process
 
 
 def _folder(name: str) -> Path:
@@ -275,8 +339,9 @@ def _folder(name: str) -> Path:
     if not (folder / "process.yml").is_file():
         folder = Path(name)
     if not (folder / "process.yml").is_file():
-        known = ", ".join(sorted(p.parent.name for p in components_folder().glob("*/process.yml")))
-        raise CardError(f"no process {name!r}: give one of {known}, or a folder with a process.yml")
+        raise CardError(
+            f"no process {name!r}: give one of {', '.join(process_names())}, or a folder with a process.yml"
+        )
     return folder
 
 
@@ -331,6 +396,7 @@ def _device(path: Path) -> Device:
     device = _parse(Device, _card(path, 1), path)
     if device.name != path.stem:
         raise CardError(f"{path}: name is {device.name!r}, the file's is {path.stem!r}; make them equal")
+    check_lengths(_quantities(device.geometry, "geometry"), path)
     return device
 
 

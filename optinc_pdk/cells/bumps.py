@@ -7,12 +7,13 @@ import math
 import gdsfactory as gf
 import numpy as np
 
+from optinc_pdk.cells.cached import cell
 from optinc_pdk.cells.curves import GRID_PER_UM
 from optinc_pdk.cells.draw import add_electrical, place, polygon, rectangle
 from optinc_pdk.tech import active_process
 
 
-@gf.cell
+@cell
 def bump_opening() -> gf.Component:
     """The octagonal opening of a flip-chip bump, e1 at its centre."""
     c = gf.Component()
@@ -25,12 +26,12 @@ def bump_opening() -> gf.Component:
     return c
 
 
-@gf.cell
+@cell
 def bump() -> gf.Component:
     """A bump's landing with its opening, e1 at its centre."""
     c = gf.Component()
     size = active_process().device("bump").size("size_um")
-    rectangle(c, (-size / 2, -size / 2, size / 2, size / 2), "metal")
+    rectangle(c, (-size / 2, -size / 2, size / 2, size / 2), active_process().metal.layer)
     place(c, bump_opening(), (0.0, 0.0))
     add_electrical(c, "e1", (0.0, 0.0), 270, size)
     return c

@@ -7,12 +7,13 @@ import math
 import gdsfactory as gf
 import numpy as np
 
+from optinc_pdk.cells.cached import cell
 from optinc_pdk.cells.curves import GRID_PER_UM, rounded, s_bend
-from optinc_pdk.cells.draw import add_electrical, add_optical, check_length, guide, polygon, rectangle
+from optinc_pdk.cells.draw import add_electrical, add_optical, check_length, contact, guide, polygon, rectangle
 from optinc_pdk.tech import active_process
 
 
-@gf.cell
+@cell
 def straight(length_um: float = 10.0) -> gf.Component:
     """A straight strip guide from o1 to o2."""
     check_length("length_um", length_um, 0.001)
@@ -23,7 +24,7 @@ def straight(length_um: float = 10.0) -> gf.Component:
     return c
 
 
-@gf.cell
+@cell
 def bend() -> gf.Component:
     """A circular 90° bend to the left, at the process's radius."""
     c = gf.Component()
@@ -35,7 +36,7 @@ def bend() -> gf.Component:
     return c
 
 
-@gf.cell
+@cell
 def bend_s(length_um: float = 20.0, offset_um: float = 25.0) -> gf.Component:
     """An S-bend from o1 at the origin to o2 at (length, offset)."""
     check_length("length_um", length_um, 0.001)
@@ -77,19 +78,19 @@ def _mmi(name: str, left: tuple[float, ...]) -> gf.Component:
     return c
 
 
-@gf.cell
+@cell
 def mmi2x2() -> gf.Component:
     """2×2 multimode interference coupler; ports clockwise from the lower left."""
     return _mmi("mmi2x2", (-0.5, 0.5))
 
 
-@gf.cell
+@cell
 def mmi1x2() -> gf.Component:
     """1×2 multimode interference splitter; o2 is the upper output."""
     return _mmi("mmi1x2", (0.0,))
 
 
-@gf.cell
+@cell
 def phase_shifter(length_um: float | None = None) -> gf.Component:
     """Strip guide under a heater of ``length_um`` between its contacts (card value by default).
 
@@ -98,24 +99,24 @@ def phase_shifter(length_um: float | None = None) -> gf.Component:
     card = active_process().device("phase_shifter")
     active = check_length("length_um", card.size("length_um") if length_um is None else length_um, 1.0)
     c = gf.Component()
-    overlap, contact, heater = (
+    overlap, side, heater = (
         card.size("contact_overlap_um"),
         card.size("contact_width_um"),
         card.size("heater_width_um"),
     )
-    end = active + 2 * contact
+    end = active + 2 * side
     guide(c, np.array([[0.0, 0.0], [end, 0.0]]))
-    rectangle(c, (contact - overlap, -heater / 2, end - contact + overlap, heater / 2), "heater")
-    rectangle(c, (0.0, -contact / 2, contact, contact / 2), "metal")
-    rectangle(c, (end - contact, -contact / 2, end, contact / 2), "metal")
+    rectangle(c, (side - overlap, -heater / 2, end - side + overlap, heater / 2), "heater")
+    contact(c, (0.0, -side / 2, side, side / 2))
+    contact(c, (end - side, -side / 2, end, side / 2))
     add_optical(c, "o1", (0, 0), 180)
     add_optical(c, "o2", (end, 0), 0)
-    add_electrical(c, "e1", (0.0, 0.0), 180, contact)
-    add_electrical(c, "e2", (end, 0.0), 0, contact)
+    add_electrical(c, "e1", (0.0, 0.0), 180, side)
+    add_electrical(c, "e2", (end, 0.0), 0, side)
     return c
 
 
-@gf.cell
+@cell
 def terminator() -> gf.Component:
     """Taper to the minimum width, where the light leaves the guide."""
     c = gf.Component()
@@ -125,7 +126,7 @@ def terminator() -> gf.Component:
     return c
 
 
-@gf.cell
+@cell
 def grating_coupler() -> gf.Component:
     """Focusing grating coupler: a sector of silicon with etched arcs around its apex."""
     c = gf.Component()
@@ -136,27 +137,29 @@ def grating_coupler() -> gf.Component:
     first, period, etch = card.size("taper_length_um"), card.size("period_um"), card.size("etch_um")
     outer = first + card.size("periods") * period + period
     arc = np.linspace(half, -half, 33)
-    rim = np.stack([apex + outer * np.cos(arc), outer * np.sin(arc)], axis=1)
-    sector = np.concatenate([np.array([[0.0, -width / 2], [0.0, width / 2]]), rim])
+    front = np.stack([apex + outer * np.cos(arc), outer * np.sin(arc)], axis=1)
+    sector = np.concatenate([np.array([[0.0, -width / 2], [0.0, width / 2]]), front])
     polygon(c, np.rint(sector * GRID_PER_UM).astype(np.int64), "core")
     for i in range(int(card.size("periods"))):
         inner = first + i * period
         # the etch ends beyond the sector's edge, so that misalignment leaves no unetched rim
-        beyond = np.linspace(half + 0.3 / inner, -half - 0.3 / inner, 33)
+        rim = card.size("etch_beyond_um") / inner
+        beyond = np.linspace(half + rim, -half - rim, 33)
         ray = np.stack([np.cos(beyond), np.sin(beyond)], axis=1)
         tooth = np.concatenate([ray * (inner + etch), (ray * inner)[::-1]]) + np.array([apex, 0.0])
-        polygon(c, np.rint(tooth * GRID_PER_UM).astype(np.int64), "etch70")
+        polygon(c, np.rint(tooth * GRID_PER_UM).astype(np.int64), process.grating.layer)
     add_optical(c, "o1", (0, 0), 180)
     middle = apex + first + card.size("periods") * period / 2
     c.add_port(name="o2", center=(round(middle, 3), 0), orientation=0, cross_section="strip", port_type="vertical_te")
     return c
 
 
-@gf.cell
+@cell
 def pad() -> gf.Component:
     """Square bond pad, e1 at its centre."""
     c = gf.Component()
-    size = active_process().device("pad").size("size_um")
-    rectangle(c, (-size / 2, -size / 2, size / 2, size / 2), "metal")
+    process = active_process()
+    size = process.device("pad").size("size_um")
+    rectangle(c, (-size / 2, -size / 2, size / 2, size / 2), process.metal.layer)
     add_electrical(c, "e1", (0.0, 0.0), 270, size)
     return c

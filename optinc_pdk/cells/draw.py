@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import gdsfactory as gf
@@ -9,6 +10,7 @@ import klayout.db as kdb
 import numpy as np
 from numpy.typing import NDArray
 
+from optinc_pdk.cards.process import Via
 from optinc_pdk.cells.curves import GRID_PER_UM, Points, ribbon
 from optinc_pdk.tech import active_process
 
@@ -28,6 +30,31 @@ def rectangle(component: gf.Component, box_um: tuple[float, float, float, float]
     polygon(component, np.rint(corners * GRID_PER_UM).astype(np.int64), layer)
 
 
+def contact(component: gf.Component, box_um: tuple[float, float, float, float]) -> None:
+    """Add a contact over a box: every metal of the process's stack, joined by as many vias as fit."""
+    stack = active_process().contact
+    for metal in stack.metals:
+        rectangle(component, box_um, metal)
+    if stack.via is None:
+        return
+    left, bottom, right, top = box_um
+    size = float(stack.via.size_um)
+    for x in _vias(stack.via, left, right):
+        for y in _vias(stack.via, bottom, top):
+            for layer in stack.vias:
+                rectangle(component, (x, y, x + size, y + size), layer)
+
+
+def _vias(via: Via, low: float, high: float) -> list[float]:
+    """Where vias start between the edges of a contact, centred within the grid."""
+    size, pitch = float(via.size_um), float(via.size_um + via.space_um)
+    count = math.floor((high - low - 2 * via.enclosure_um - size) / pitch + 1 + 1e-9)
+    first = (low + high - (count - 1) * pitch - size) / 2
+    # rounded towards the edge that is on the grid, as the enclosure is: it is kept
+    first = math.floor(first * GRID_PER_UM + 1e-6) / GRID_PER_UM
+    return [first + i * pitch for i in range(count)]
+
+
 def guide(component: gf.Component, centreline: Points) -> None:
     """Add a strip guide along a centreline."""
     polygon(component, ribbon(centreline, float(active_process().guide.width_um)), "core")
@@ -43,7 +70,12 @@ def add_electrical(
 ) -> None:
     """Add a metal port."""
     component.add_port(
-        name=name, center=at, orientation=orientation, width=width, layer="metal", port_type="electrical"
+        name=name,
+        center=at,
+        orientation=orientation,
+        width=width,
+        layer=active_process().metal.layer,
+        port_type="electrical",
     )
 
 

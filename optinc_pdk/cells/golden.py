@@ -23,7 +23,7 @@ def golden(process: Process, name: str) -> dict[str, Any]:
     """One device of the active PDK: merged polygons per layer in nm, ports with position and outward angle."""
     cell: gf.Component = CELLS[name]()
     layers: dict[str, list[list[list[int]]]] = {}
-    for layer in ("core", "etch70"):
+    for layer in ("core", process.grating.layer):
         region = kdb.Region(cell.begin_shapes_rec(cell.kcl.layer(*process.layers[layer].gds))).merged()
         polygons = sorted([[p.x, p.y] for p in polygon.each_point_hull()] for polygon in region.each())
         if polygons:
@@ -39,7 +39,10 @@ def golden(process: Process, name: str) -> dict[str, Any]:
 
 
 def write_golden(process: Process) -> None:
-    """Write the golden file of every device beside the process's cards."""
+    """Write the golden file of every device beside the process's cards, but for those it inherits as they are."""
     for name in GOLDEN_DEVICES:
-        text = json.dumps(golden(process, name), separators=(",", ":")) + "\n"
-        write_atomic(process.folder / "golden" / f"{name}.json", text.encode())
+        data = (json.dumps(golden(process, name), separators=(",", ":")) + "\n").encode()
+        own = process.folder / "golden" / f"{name}.json"
+        inherited = [path for path in process.files(f"golden/{name}.json") if path != own]
+        if not any(path.read_bytes() == data for path in inherited):
+            write_atomic(own, data)

@@ -8,6 +8,7 @@ import gdsfactory as gf
 import numpy as np
 
 from optinc_pdk.cards import Process
+from optinc_pdk.cells.cached import cell
 from optinc_pdk.cells.curves import rounded, s_bend
 from optinc_pdk.cells.devices import mmi2x2, phase_shifter, terminator
 from optinc_pdk.cells.draw import add_optical, check_length, guide, place
@@ -64,7 +65,7 @@ def _line(c: gf.Component, x0: float, x1: float, y: float) -> None:
     guide(c, np.array([[x0, y], [x1, y]]))
 
 
-@gf.cell
+@cell
 def mzi(stretch_um: float = 0.0) -> gf.Component:
     """Mach-Zehnder interferometer between two modes; o2 and o3 on the upper mode at y = 0.
 
@@ -109,7 +110,7 @@ def mzi(stretch_um: float = 0.0) -> gf.Component:
     return c
 
 
-@gf.cell
+@cell
 def mzi_dummy(stretch_um: float = 0.0) -> gf.Component:
     """The MZI without heaters for one mode at y = 0: same couplers and lengths, so the same loss.
 
@@ -147,7 +148,7 @@ def mzi_dummy(stretch_um: float = 0.0) -> gf.Component:
     return c
 
 
-@gf.cell
+@cell
 def attenuator() -> gf.Component:
     """Mach-Zehnder attenuator within one mode's height, from o1 to o2 at y = 0; the rest goes to a dump.
 

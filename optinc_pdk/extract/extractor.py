@@ -14,7 +14,7 @@ from optinc_pdk.cards import CardError, Process
 from optinc_pdk.cards.rules import GuideSpaceRule, LineRule
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.extract.contours import contours
-from optinc_pdk.extract.gds import NM_PER_UM, Label, Mask, read_mask
+from optinc_pdk.extract.gds import NM_PER_UM, Label, read_mask
 from optinc_pdk.extract.golden import Variant, read_golden
 from optinc_pdk.extract.guides import Nets, trace
 from optinc_pdk.extract.heaters import find_heaters, wire
@@ -66,11 +66,11 @@ def extract(gds_path: str | Path, process: Process) -> Extraction:
     path = Path(gds_path)
     mask = read_mask(path, process.gds_layers)
     variants, rule = read_golden(process), _strip_rule(process)
-    metal = Metal(mask)
-    heaters, faults = find_heaters(mask, metal.region, rule.width)
+    metal = Metal(mask, process)
+    heaters, faults = find_heaters(mask, metal.contacts, rule.width)
     # o1, o2 and e1, e2 of a phase shifter depend on which contact is ground, so pads come first
     labels = mask.labels("label")
-    core = _silicon(mask)
+    core = mask.silicon()
     outline = contours(plain(core))
     placements = place_devices(outline, variants)
     fibres, others, label_faults = _fibres(labels, placements)
@@ -84,8 +84,8 @@ def extract(gds_path: str | Path, process: Process) -> Extraction:
     names = {pad.label: len(devices) + i for i, pad in reversed(list(enumerate(pads)))} | fibres
     joined = [*([()] * len(placements)), *wired, *((pad.net,) for pad in pads)]
     circuit = number(path.stem, process, everything, nets, joined, dict(sorted(names.items())))
-    faults = [*nets.faults, *silicon_faults, *faults, *check_layers(mask, core, placements)]
-    faults += [*label_faults, *pad_faults, *wire_faults]
+    faults = [*nets.faults, *silicon_faults, *faults, *check_layers(mask, core, placements, process)]
+    faults += [*label_faults, *pad_faults, *metal.faults, *wire_faults]
     return Extraction(circuit, tuple(faults), _counts(devices, nets))
 
 
@@ -101,11 +101,6 @@ def _strip_rule(process: Process) -> StripRule:
         tolerance=round(widths[0].angled_tolerance_um * NM_PER_UM),
         body=round(spaces[0].body_um * NM_PER_UM),
     )
-
-
-def _silicon(mask: Mask) -> kdb.Region:
-    core, holes = mask.region("core").merged(), mask.region("holes")
-    return core if holes.is_empty() else core - holes
 
 
 def _trace(

@@ -61,6 +61,12 @@ class Mask:
         region.remove_properties()
         return region
 
+    def silicon(self, near: kdb.Region | None = None) -> kdb.Region:
+        """The silicon, merged: the core without the holes, where the process has a layer of holes."""
+        core = self.region("core", near).merged()
+        holes = self.region("holes", near) if "holes" in self.layers else kdb.Region()
+        return core if holes.is_empty() else core - holes
+
     def labels(self, layer: str) -> list[Label]:
         """The text records of a layer, sorted by text and position."""
         texts = kdb.Texts(self.top.begin_shapes_rec(self.layout.layer(*self.layers[layer])))

@@ -54,7 +54,8 @@ def read_golden(process: Process) -> tuple[Variant, ...]:
     Raises:
         CardError: A golden file cannot be used.
     """
-    return tuple(variant for data, order in _read(process) for variant in _variants(data, order))
+    etched = process.grating.layer
+    return tuple(variant for data, order in _read(process) for variant in _variants(data, order, etched))
 
 
 def _read(process: Process) -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]:
@@ -65,15 +66,15 @@ def _read(process: Process) -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]:
             if data["schema"] != SCHEMA:
                 raise ValueError(f"schema {data['schema']}, this version reads {SCHEMA}")
             order = process.device(data["name"]).ports.optical
-            _variants(data, order)
-            _symmetries(data, order)
+            _variants(data, order, process.grating.layer)
+            _symmetries(data, order, process.grating.layer)
         except (OSError, KeyError, TypeError, ValueError) as fault:
             what = f"{type(fault).__name__} {fault}"
             raise CardError(f"{path}: not a golden device: {what}; write it again") from fault
         yield data, order
 
 
-def _variants(data: Mapping[str, Any], order: tuple[str, ...]) -> list[Variant]:
+def _variants(data: Mapping[str, Any], order: tuple[str, ...], etched: str) -> list[Variant]:
     layers = {name: [_polygon(points) for points in shapes] for name, shapes in data["layers"].items()}
     if len(layers["core"]) != 1:
         raise ValueError(f"{len(layers['core'])} polygons of silicon, a device has one")
@@ -82,7 +83,7 @@ def _variants(data: Mapping[str, Any], order: tuple[str, ...]) -> list[Variant]:
     for turns, mirrored in ORIENTATIONS:
         turn = kdb.Trans(turns, mirrored, 0, 0)
         core = layers["core"][0].transformed(turn)
-        etch = sorted((p.transformed(turn) for p in layers.get("etch70", [])), key=str)
+        etch = sorted((p.transformed(turn) for p in layers.get(etched, [])), key=str)
         # equal polygons up to a shift are one orientation; the shift makes the placements equal too
         home = kdb.Trans(-core.bbox().left, -core.bbox().bottom)
         key = tuple(str(p.transformed(home)) for p in (core, *etch))
@@ -117,11 +118,11 @@ def symmetries(process: Process) -> dict[str, tuple[tuple[int, ...], ...]]:
     Raises:
         CardError: A golden file cannot be used.
     """
-    return {data["name"]: _symmetries(data, order) for data, order in _read(process)}
+    return {data["name"]: _symmetries(data, order, process.grating.layer) for data, order in _read(process)}
 
 
-def _symmetries(data: Mapping[str, Any], order: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
-    shapes = [_polygon(points) for layer in ("core", "etch70") for points in data["layers"].get(layer, [])]
+def _symmetries(data: Mapping[str, Any], order: tuple[str, ...], etched: str) -> tuple[tuple[int, ...], ...]:
+    shapes = [_polygon(points) for layer in ("core", etched) for points in data["layers"].get(layer, [])]
     corner = shapes[0].bbox().p1
     original = sorted(str(shape) for shape in shapes)
     at = [kdb.Point(*data["ports"][name]["at"]) for name in order]

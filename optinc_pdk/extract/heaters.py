@@ -61,7 +61,7 @@ def find_heaters(mask: Mask, metal: kdb.Region, width_nm: int) -> tuple[list[Hea
 
     Args:
         mask: Layout.
-        metal: Merged metal.
+        metal: Merged metal that contacts heaters.
         width_nm: Width of a guide.
 
     Returns:
@@ -71,7 +71,7 @@ def find_heaters(mask: Mask, metal: kdb.Region, width_nm: int) -> tuple[list[Hea
     if heater.is_empty():
         return [], []
     active = heater - metal
-    under = mask.region("core", near=active).merged() - mask.region("holes", near=active)
+    under = mask.silicon(near=active)
     parts = [Finder(plain(region.merged())) for region in (active, heater & metal, under & active)]
     found: list[Heater] = []
     faults: list[Fault] = []
@@ -167,7 +167,7 @@ def wire(
 
 
 def _contact_nets(heater: Heater, metal: Metal) -> tuple[int, int]:
-    first, second = (metal.net_at(contact.x, contact.y) for contact in heater.contacts)
+    first, second = (metal.contact_at(contact.x, contact.y) for contact in heater.contacts)
     if first is None or second is None:
         raise RuntimeError(f"a contact of the heater at {heater.center} nm is not on the metal it was cut from")
     return first, second

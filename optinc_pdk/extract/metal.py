@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import klayout.db as kdb
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from optinc_pdk.cards import Process
+from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.gds import NM_PER_UM, Label, Mask
 from optinc_pdk.extract.lookup import Finder, plain
-from optinc_pdk.extract.silicon import Device, Fault
+from optinc_pdk.extract.silicon import Device, Fault, center_um
 
 GROUND_PREFIX = "GND"
 PAD = "pad"
@@ -31,17 +35,91 @@ class Pad:
 
 
 class Metal:
-    """Connected metal; a net is a number in order of position."""
+    """Connected metal: what touches on a layer, and what vias join between layers. A net is a number.
 
-    def __init__(self, mask: Mask) -> None:
-        """Merge the metal of a layout."""
-        self.region = mask.region("metal").merged()
-        self.polygons = sorted(plain(self.region), key=lambda p: (p.bbox().left, p.bbox().bottom, str(p)))
-        self._finder = Finder(self.polygons)
+    Attributes:
+        contacts: Merged metal that contacts heaters.
+        wires: Merged metal of wires and pads; the same in a process of one metal.
+        faults: Vias that do not lie on both their metals.
+    """
+
+    def __init__(self, mask: Mask, process: Process) -> None:
+        """Merge the metals of a layout and join them."""
+        stack = process.contact
+        regions = [mask.region(layer).merged() for layer in stack.metals]
+        pieces = [(layer, polygon) for layer, region in enumerate(regions) for polygon in plain(region)]
+        pieces.sort(key=lambda piece: (piece[1].bbox().left, piece[1].bbox().bottom, str(piece[1]), piece[0]))
+        self.contacts, self.wires = regions[0], regions[-1]
+        self.faults: list[Fault] = []
+        self._numbers = [[n for n, (own, _) in enumerate(pieces) if own == layer] for layer in range(len(regions))]
+        self._finders = [Finder(pieces[n][1] for n in numbers) for numbers in self._numbers]
+        joined: list[tuple[int, int]] = []
+        for layer, name in enumerate(stack.vias):
+            joined += self._join(layer, mask.region(name), regions, stack.layers[2 * layer : 2 * layer + 3])
+        self._net = _components(len(pieces), joined)
+        self._wire_area = np.zeros(len(pieces))
+        for n in self._numbers[-1]:
+            self._wire_area[self._net[n]] += pieces[n][1].area() / NM_PER_UM**2
+
+    def _join(
+        self, layer: int, vias: kdb.Region, regions: Sequence[kdb.Region], names: Sequence[str]
+    ) -> list[tuple[int, int]]:
+        """Pieces of metal below and above the same vias; a via that is not all on both metals is a fault."""
+        below, above = regions[layer : layer + 2]
+        for metal, name in ((below, names[0]), (above, names[2])):
+            text = f"a shape on layer {names[1]} is not all on layer {name}"
+            self.faults += [Fault("via", text, center_um(via.bbox())) for via in plain(vias.merged().not_inside(metal))]
+        joined: list[tuple[int, int]] = []
+        for overlap in plain((below & above).overlapping(vias)):
+            at = _inner_point(overlap)
+            low, high = self._piece_at(layer, *at), self._piece_at(layer + 1, *at)
+            if low is not None and high is not None:
+                joined.append((low, high))
+        return joined
+
+    def _piece_at(self, layer: int, x: int, y: int) -> int | None:
+        found = self._finders[layer].at(x, y)
+        return None if found is None else self._numbers[layer][found]
+
+    def _net_at(self, layer: int, x: int, y: int) -> int | None:
+        piece = self._piece_at(layer, x, y)
+        return None if piece is None else int(self._net[piece])
 
     def net_at(self, x: int, y: int) -> int | None:
-        """The net under a point."""
-        return self._finder.at(x, y)
+        """The net of the wire or pad under a point."""
+        return self._net_at(-1, x, y)
+
+    def contact_at(self, x: int, y: int) -> int | None:
+        """The net of the contact under a point."""
+        return self._net_at(0, x, y)
+
+    def wire_area_um2(self, net: int) -> float:
+        """Area of a net's wires and pads."""
+        return float(self._wire_area[net])
+
+
+def _inner_point(polygon: kdb.Polygon) -> tuple[int, int]:
+    """A point inside a polygon: the middle of a box, or of the largest convex part of anything else."""
+    box = polygon.bbox()
+    if not polygon.is_box():
+        largest = max(polygon.decompose_convex(), key=lambda part: part.area())
+        corners = np.array([(p.x, p.y) for p in largest.each_point()])
+        x, y = np.rint(corners.mean(axis=0)).astype(int).tolist()
+        return x, y
+    return box.center().x, box.center().y
+
+
+def _components(count: int, joined: Sequence[tuple[int, int]]) -> Ints:
+    """(count,) the lowest number among the pieces that each is joined to."""
+    net = np.arange(count, dtype=np.int64)
+    if not joined:
+        return net
+    first, second = np.array(joined).T
+    graph = coo_array((np.ones(len(joined)), (first, second)), shape=(count, count))
+    label = connected_components(graph, directed=False)[1]
+    lowest = np.full(count, count, dtype=np.int64)
+    np.minimum.at(lowest, label, net)
+    return np.asarray(lowest[label], dtype=np.int64)
 
 
 def find_pads(metal: Metal, labels: Sequence[Label], size_nm: int) -> tuple[list[Pad], list[Fault]]:
@@ -57,7 +135,7 @@ def find_pads(metal: Metal, labels: Sequence[Label], size_nm: int) -> tuple[list
     """
     # metal exactly as wide as a pad must survive the shrink
     shrink = size_nm // 2 - 1
-    squares = plain(metal.region.sized(-shrink).sized(shrink).merged())
+    squares = plain(metal.wires.sized(-shrink).sized(shrink).merged())
     finder = Finder(squares)
     pads: list[Pad] = []
     faults: list[Fault] = []
@@ -108,5 +186,5 @@ def wire_ohm(metal: Metal, net: int, pads: int, contacts: int, process: Process)
     if pads != 1 or contacts != 1:
         return float("nan")
     contact = process.device("phase_shifter").size("contact_width_um")
-    area_um2 = metal.polygons[net].area() / NM_PER_UM**2 - float(process.pads.size_um) ** 2 - contact**2
+    area_um2 = metal.wire_area_um2(net) - float(process.pads.size_um) ** 2 - contact**2
     return float(process.metal.sheet_ohm) * max(area_um2, 0.0) / float(process.metal.wire_width_um) ** 2

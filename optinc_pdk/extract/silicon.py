@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import klayout.db as kdb
 import numpy as np
 
+from optinc_pdk.cards import Process
 from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints
 from optinc_pdk.extract.gds import NM_PER_UM, Mask
 from optinc_pdk.extract.golden import Variant
@@ -25,7 +26,7 @@ class Fault:
 
     Attributes:
         kind: ``"dangling"``, ``"branch"``, ``"width"``, ``"body"``, ``"stray"``, ``"etch"``, ``"slab"``,
-            ``"foreign"``, ``"heater"``, ``"label"`` or ``"short"``.
+            ``"foreign"``, ``"heater"``, ``"label"``, ``"via"`` or ``"short"``.
         message: What is wrong, with numbers.
         position_um: Where.
     """
@@ -180,10 +181,10 @@ def check_etch(placements: Iterable[Placement], etch: kdb.Region) -> list[Fault]
     return faults
 
 
-def check_layers(mask: Mask, core: kdb.Region, placements: Sequence[Placement]) -> list[Fault]:
-    """Etch that is not the gratings', and slab on silicon."""
-    faults = check_etch(placements, mask.region("etch70"))
-    slab = mask.region("slab")
+def check_layers(mask: Mask, core: kdb.Region, placements: Sequence[Placement], process: Process) -> list[Fault]:
+    """Etch that is not the gratings', and slab on silicon where the process has one."""
+    faults = check_etch(placements, mask.region(process.grating.layer))
+    slab = mask.region("slab") if "slab" in mask.layers else kdb.Region()
     if not slab.is_empty():
         text = "slab over silicon: the process has no rib devices"
         faults += [Fault("slab", text, center_um(shape.bbox())) for shape in plain(slab & core)]

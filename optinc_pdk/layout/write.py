@@ -41,12 +41,13 @@ def to_layout(chip: Chip, process: Process, name: str) -> kdb.Layout:
         placed[p.component, (p.rotation // 90 % 4, p.mirror)].append(_spot((p.x, p.y)))
     placed["bump", (0, False)] += [_spot(point) for point in canvas.bumps]
     placed["bump_opening", (0, False)] += [_spot(point) for point in canvas.openings]
-    boxes = {"core": [], "metal": [_nm(box) for box in canvas.metal]}
+    metal = process.metal.layer
+    boxes = {"core": [], metal: [_nm(box) for box in canvas.metal]}
     for path in canvas.guides:
         _guide(path, process, boxes["core"], placed)
     for (component, turned), spots in sorted((key, spots) for key, spots in placed.items() if spots):
         source = canvas.frames.component(component)
-        cell = _copy(layout, source.kcl.layout.cell(source.name))
+        cell = _copy(layout, source.kdb_cell)
         for array in regular_arrays(np.array(spots, dtype=np.int64)):
             top.insert(_instances(cell, turned, array))
     for layer, shapes in boxes.items():
@@ -57,7 +58,7 @@ def to_layout(chip: Chip, process: Process, name: str) -> kdb.Layout:
         points = [kdb.Point(*_spot(point)) for point in wire.points]
         half = round(wire.width * GRID_PER_UM / 2)
         # square ends: half a width beyond the last points
-        top.shapes(index["metal"]).insert(kdb.Path(points, 2 * half, half, half))
+        top.shapes(index[metal]).insert(kdb.Path(points, 2 * half, half, half))
     for die in chip.dies:
         top.shapes(index["outline"]).insert(kdb.Box(*_nm(die)))
     for text, x, y in canvas.texts:

@@ -1,0 +1,166 @@
+"""Cards that break their own rules, or that cannot be drawn: refused with file, key, value, limit and rule."""
+
+import re
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+import yaml
+
+from optinc_pdk.cards import CardError, load_process, process_names
+from optinc_pdk.cards.process import components_folder
+
+BASES = {"one": "soi220", "two": "soi220_two_metal", "flip": "soi220_flipchip"}
+
+
+def spoiled(base: str, folder: Path, file: str, key: str, value: object) -> str:
+    """The refusal of a copy of a process in which one number is another."""
+    copytree(components_folder() / BASES[base], folder / "process")
+    path = folder / "process" / file
+    if not path.exists():
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes((components_folder() / "soi220" / file).read_bytes())
+    data = yaml.safe_load(path.read_text())
+    *way, last = key.split(".")
+    place = data
+    for step in way:
+        place = place[int(step) if step.isdigit() else step]
+    place[last]["value"] = value
+    path.write_text(yaml.safe_dump(data))
+    with pytest.raises(CardError) as caught:
+        load_process(str(folder / "process"))
+    assert file in str(caught.value)
+    return str(caught.value)
+
+
+SHIFTER, COUPLER = "devices/phase_shifter.yml", "devices/mmi2x2.yml"
+GRATING = "devices/grating_coupler.yml"
+# process, file, key, value 1 nm short of the limit, rule, the rule's value, the least value
+BROKEN = [
+    ("one", SHIFTER, "geometry.heater_width_um", 0.599, "heater.width", "0.6", "0.6"),
+    ("one", SHIFTER, "geometry.contact_overlap_um", 9.999, "heater.contact_overlap", "10", "10"),
+    ("one", SHIFTER, "geometry.contact_width_um", 1.999, "metal.width", "2", "2"),
+    ("two", SHIFTER, "geometry.contact_overlap_um", 5.999, "heater.contact_overlap", "6", "6"),
+    ("two", SHIFTER, "geometry.contact_width_um", 2.999, "metal2.width", "3", "3"),
+    ("two", SHIFTER, "geometry.contact_width_um", 3.999, "via.metal1_enclosure", "0.5", "4"),
+    ("one", "process.yml", "guide.width_um", 0.349, "core.width", "0.35", "0.35"),
+    ("one", "process.yml", "guide.radius_um", 9.999, "core.bend_radius", "10", "10"),
+    ("one", "devices/terminator.yml", "geometry.tip_width_um", 0.349, "core.width", "0.35", "0.35"),
+    ("one", COUPLER, "geometry.taper_width_um", 0.349, "core.width", "0.35", "0.35"),
+    ("one", COUPLER, "geometry.gap_um", 0.199, "core.space", "0.2", "0.2"),
+    ("one", GRATING, "geometry.etch_um", 0.199, "etch70.width", "0.2", "0.2"),
+    ("one", GRATING, "geometry.period_um", 0.564, "etch70.space", "0.25", "0.565"),
+    ("one", "process.yml", "metal.wire_width_um", 1.999, "metal.width", "2", "2"),
+    ("one", "process.yml", "metal.space_um", 9.999, "metal.space", "10", "10"),
+    ("two", "process.yml", "metal.wire_width_um", 2.999, "metal2.width", "3", "3"),
+    ("two", "process.yml", "contact.via.size_um", 2.999, "via.width", "3", "3"),
+    ("two", "process.yml", "contact.via.space_um", 4.999, "via.space", "5", "5"),
+    ("two", "process.yml", "contact.via.enclosure_um", 0.499, "via.metal1_enclosure", "0.5", "0.5"),
+    ("one", "process.yml", "pads.size_um", 79.999, "pad.size", "80", "80"),
+    ("one", "process.yml", "pads.pitch_um", 99.999, "pad.pitch", "100", "100"),
+    ("one", "devices/pad.yml", "geometry.size_um", 79.999, "pad.size", "80", "80"),
+    ("one", "process.yml", "pads.size_um", 90.001, "metal.space", "10", "100.001"),
+    ("flip", "process.yml", "pads.size_um", 35.999, "pad.size", "36", "36"),
+    ("flip", "process.yml", "pads.pitch_um", 49.999, "pad.pitch", "50", "50"),
+    ("one", "process.yml", "floorplan.fibre_pitch_um", 126.999, "fibre.pitch", "127", "127"),
+    ("one", "process.yml", "floorplan.keepout_um", 49.999, "chip.edge", "50", "50"),
+    ("one", "process.yml", "floorplan.guide_space_um", 4.999, "core.guide_space", "5", "5"),
+    # 2·(10 + 0.9/2 + 0.45/2), and in the other process 2·(8 + 2/2 + 0.5/2)
+    ("one", "process.yml", "floorplan.mode_pitch_um", 21.349, "heater.foreign_guide", "10", "21.35"),
+    ("two", "process.yml", "floorplan.mode_pitch_um", 18.499, "heater.foreign_guide", "8", "18.5"),
+]
+
+
+@pytest.mark.parametrize(("base", "file", "key", "value", "rule", "limit", "least"), BROKEN)
+def test_a_card_that_breaks_a_rule_is_refused(
+    base: str, file: str, key: str, value: float, rule: str, limit: str, least: str, tmp_path: Path
+) -> None:
+    message = spoiled(base, tmp_path, file, key, value)
+    assert f"rule {rule!r} of {limit} µm needs at least {least} µm; correct" in message
+    # a landing too large for its pitch is told at the pitch
+    told = (key, f"{value:g}") if (key, rule) != ("pads.size_um", "metal.space") else ("pads.pitch_um", "100")
+    assert f"{told[0]} is {told[1]} µm" in message
+
+
+@pytest.mark.parametrize(
+    ("rule", "value", "key"),
+    [("bump.width", 36.001, "pads.size_um"), ("bump.space", 30.001, "pads.pitch_um")],
+)
+def test_rules_of_bumps_limit_landings_and_their_pitch(rule: str, value: float, key: str, tmp_path: Path) -> None:
+    copytree(components_folder() / "soi220_flipchip", tmp_path / "process")
+    path = tmp_path / "process" / "rules.yml"
+    data = yaml.safe_load(path.read_text())
+    next(r for r in data["rules"] if r["id"] == rule)["value_um"] = value
+    path.write_text(yaml.safe_dump(data))
+    with pytest.raises(CardError, match=rf"process\.yml: {key} is .*rule '{rule}'"):
+        load_process(str(tmp_path / "process"))
+
+
+def test_limits_themselves_are_kept(tmp_path: Path) -> None:
+    """Numbers at the limit, of which the cards have many, load; so do recommendations that are not followed."""
+    for name in process_names():
+        load_process(name)
+    copytree(components_folder() / "soi220", tmp_path / "process")
+    path = tmp_path / "process" / SHIFTER
+    path.write_text(path.read_text().replace("heater_width_um: {value: 0.9", "heater_width_um: {value: 0.6"))
+    assert load_process(str(tmp_path / "process")).device("phase_shifter").size("heater_width_um") == 0.6
+
+
+def test_a_heater_longer_than_its_contacts_is_refused(tmp_path: Path) -> None:
+    message = spoiled("one", tmp_path, SHIFTER, "geometry.contact_overlap_um", 12.001)
+    assert "contact_overlap_um is 12.001 µm, the contact is 12 µm wide" in message
+
+
+@pytest.mark.parametrize(("die", "key"), [(0, "width_um"), (0, "height_um"), (1, "width_um"), (1, "height_um")])
+def test_dies_that_are_no_outlines_are_refused(die: int, key: str, tmp_path: Path) -> None:
+    message = spoiled("one", tmp_path, "process.yml", f"dies.{die}.{key}", 33001)
+    assert f"dies.{die} is " in message
+    assert "rule 'chip.outline' allows 11470 by 4900 or 5500 by 4900" in message
+
+
+@pytest.mark.parametrize(
+    ("file", "key"),
+    [
+        (SHIFTER, "geometry.length_um"),
+        (COUPLER, "geometry.taper_length_um"),
+        ("process.yml", "guide.radius_um"),
+        ("process.yml", "dies.1.width_um"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (float("nan"), "no finite number"),
+        (float("inf"), "no finite number"),
+        (-1.0, "must (not be below|be above) 0"),
+        (12.0005, "off the 1 nm grid; round it"),
+        (1e6, "is not below 1000000 µm"),
+    ],
+)
+def test_lengths_that_cannot_be_drawn_are_refused(
+    file: str, key: str, value: float, reason: str, tmp_path: Path
+) -> None:
+    message = spoiled("one", tmp_path, file, key, value)
+    assert re.search(reason, message)
+    assert key in message.replace("[", ".").replace("]", "")
+
+
+STACKS = [
+    ("contact", {"layers": ["metal1", "via"]}, "contact.layers: metal1, via does not lead"),
+    ("contact", {"layers": ["metal1"]}, "contact.layers: metal1 does not lead"),
+    ("contact", {"layers": ["metal1", "glass", "metal2"]}, "contact.layers: no layer 'glass'; take one of core"),
+    ("contact", {"layers": ["metal1", "via", "metal2"]}, "contact.via: give the vias' size"),
+    ("grating", {"layer": "etch70"}, "grating.layer: no layer 'etch70'"),
+]
+
+
+@pytest.mark.parametrize(("section", "value", "reason"), STACKS)
+def test_layers_that_make_no_contact_are_refused(
+    section: str, value: dict[str, object], reason: str, tmp_path: Path
+) -> None:
+    copytree(components_folder() / "soi220_two_metal", tmp_path / "process")
+    path = tmp_path / "process" / "process.yml"
+    path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | {section: value}))
+    with pytest.raises(CardError, match=re.escape(reason)) as caught:
+        load_process(str(tmp_path / "process"))
+    assert "process.yml" in str(caught.value)

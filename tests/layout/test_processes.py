@@ -1,0 +1,101 @@
+"""The same networks in another process: no line of Python knows its layers, rules or pitches."""
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import klayout.db as kdb
+import numpy as np
+import pytest
+
+from optinc_pdk.assemble import assemble
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.cards import DEFAULT_PROCESS, load_process
+from optinc_pdk.extract import extract
+from optinc_pdk.layout import floorplan, to_layout, write_gds
+from optinc_pdk.onn import Layer, Onn, bundled
+from optinc_pdk.pdk import get_pdk
+from optinc_pdk.signoff.drc import run_drc
+from optinc_pdk.signoff.function import check_function
+from optinc_pdk.signoff.lvs import compare
+from optinc_pdk.simulate import program
+
+TWO = "soi220_two_metal"
+
+
+def network(servers: int, widths: tuple[int, ...]) -> Onn:
+    layers = tuple(Layer(np.ones((b, a)), np.zeros(b)) for a, b in pairwise(widths))
+    return Onn(layers, Averaging(2 * widths[-1], servers, widths[-1]), ())
+
+
+NETWORKS = {
+    "narrower and wider again, an odd number of servers": network(3, (4, 2, 4)),
+    "one server and an odd mesh": network(1, (2, 3, 2)),
+}
+
+
+def written(process: str, onn: Onn, path: Path) -> Path:
+    card = load_process(process)
+    get_pdk(process).activate()
+    write_gds(to_layout(floorplan(assemble(onn, card, "a_chip"), card), card, "a_chip"), path)
+    return path
+
+
+@pytest.mark.parametrize("onn", NETWORKS.values(), ids=NETWORKS)
+def test_a_chip_keeps_every_rule_and_is_the_circuit(onn: Onn, tmp_path: Path) -> None:
+    card = load_process(TWO)
+    path = written(TWO, onn, tmp_path / "chip.gds")
+    result = run_drc(path, card.rules, card.gds_layers)
+    assert {rule.id: rule.boxes_um.tolist() for rule in result.rules if rule.violations} == {}
+    compared = compare(assemble(onn, card, "a_chip"), extract(path, card), card)
+    assert compared.differences == ()
+    assert compared.match
+
+
+def test_the_bundled_network_computes_the_average_on_two_metals(tmp_path: Path) -> None:
+    card, onn = load_process(TWO), Onn.load(bundled())
+    path = written(TWO, onn, tmp_path / "chip.gds")
+    circuit, extraction = assemble(onn, card, "a_chip"), extract(path, card)
+    assert compare(circuit, extraction, card).differences == ()
+    assert circuit.board is not None
+    programming = program(extraction.circuit, circuit.board, onn, card)
+    function = check_function(extraction.circuit, circuit.board, programming.bias, onn.task, card)
+    assert (function.exact, function.inputs) == (65536, 65536)
+    assert function.margin > 0.15
+    # cheap rules here; all of them on smaller chips above
+    rules = [rule for rule in card.rules if rule.id.split(".")[0] in ("heater", "metal1", "via", "metal2", "pad")]
+    result = run_drc(path, [rule for rule in rules if rule.kind != "foreign_guide"], card.gds_layers)
+    assert [rule.id for rule in result.rules if rule.violations] == []
+
+
+def test_chips_of_two_processes_do_not_disturb_each_other(tmp_path: Path) -> None:
+    onn = NETWORKS["one server and an odd mesh"]
+    first = written(DEFAULT_PROCESS, onn, tmp_path / "first.gds").read_bytes()
+    other = written(TWO, onn, tmp_path / "other.gds").read_bytes()
+    assert written(DEFAULT_PROCESS, onn, tmp_path / "again.gds").read_bytes() == first
+    assert written(TWO, onn, tmp_path / "again.gds").read_bytes() == other
+
+
+def test_layers_are_the_cards(tmp_path: Path) -> None:
+    layout = kdb.Layout()
+    layout.read(str(written(TWO, NETWORKS["one server and an odd mesh"], tmp_path / "chip.gds")))
+    drawn = {(info.layer, info.datatype) for info in layout.layer_infos()}
+    layers = load_process(TWO).gds_layers
+    assert drawn == {gds for name, gds in layers.items() if name != "slab"}
+
+
+def test_wires_follow_the_layer_that_the_card_names(tmp_path: Path) -> None:
+    """With metal1 named in place of metal2 the wires change layers: the name is nowhere else."""
+    card = load_process(TWO)
+    get_pdk(TWO).activate()
+    chip = floorplan(assemble(NETWORKS["one server and an odd mesh"], card, "a_chip"), card)
+    canvas = replace(chip.canvas, placed={}, guides=[], bends=[], texts=[])
+    for layer in ("metal1", "metal2"):
+        drawn_on = card.model_copy(update={"metal": card.metal.model_copy(update={"layer": layer})})
+        layout = to_layout(replace(chip, canvas=canvas), drawn_on, "a_chip")
+        used = {(i.layer, i.datatype) for i in layout.layer_infos() if _has_shapes(layout, i)}
+        assert used == {card.layers[layer].gds, card.layers["outline"].gds}
+
+
+def _has_shapes(layout: kdb.Layout, info: kdb.LayerInfo) -> bool:
+    return not layout.top_cell().begin_shapes_rec(layout.layer(info)).at_end()
