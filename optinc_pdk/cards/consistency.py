@@ -152,7 +152,9 @@ def _pads(process: Process) -> Iterator[Claim]:
     size = float(pads.size_um)
     yield from _card(process, "pads.size_um", size, "pad_size", metal)
     yield from _device(process, "pad", "size_um", "pad_size", metal)
-    yield from _card(process, "pads.pitch_um", pads.pitch_um, "pad_pitch", metal)
+    for layer in (metal, "bump"):
+        yield from _card(process, "pads.pitch_um", pads.pitch_um, "pad_pitch", layer)
+    yield from _device(process, "bump", "opening_um", "width", "bump")
     yield from _card(process, "pads.pitch_um", pads.pitch_um, "space", metal, more=size)
     # an opening lies on its landing, and the next one a pitch away
     yield from _card(process, "pads.size_um", size, "width", "bump")
@@ -178,6 +180,9 @@ def _floorplan(process: Process) -> Iterator[Claim]:
     yield from _card(process, key, mode, "space", "heater", more=heater)
     for metal in process.contact.metals:
         yield from _card(process, key, mode, "space", metal, more=contact)
+    if process.pads.wiring == "flipchip":
+        # landings of attenuators lie a mode apart
+        yield from _card(process, key, mode, "space", process.metal.layer, more=float(process.pads.size_um))
 
 
 def _check_contacts(process: Process) -> None:
