@@ -1,5 +1,6 @@
 """The cells: ordinary gdsfactory cells, drawn from the cards of the active PDK's process."""
 
+from optinc_pdk.cells.blackboxes import modulator, photodiode
 from optinc_pdk.cells.devices import (
     bend,
     bend_s,
@@ -22,10 +23,12 @@ CELLS = {
         grating_coupler,
         mmi1x2,
         mmi2x2,
+        modulator,
         mzi,
         mzi_dummy,
         pad,
         phase_shifter,
+        photodiode,
         straight,
         terminator,
     )

@@ -8,14 +8,16 @@ import gdsfactory as gf
 import numpy as np
 
 from optinc_pdk.cells.curves import GRID_PER_UM, rounded, s_bend
-from optinc_pdk.cells.draw import add_electrical, add_optical, check_length, guide, polygon, rectangle
+from optinc_pdk.cells.draw import LIMIT_UM, add_electrical, add_optical, check_length, guide, polygon, rectangle
 from optinc_pdk.tech import active_process
 
+# Cells with parameters are made with layout_cache=False: found by name, a length of "10" would pass for 10.
 
-@gf.cell
+
+@gf.cell(layout_cache=False)
 def straight(length_um: float = 10.0) -> gf.Component:
     """A straight strip guide from o1 to o2."""
-    check_length("length_um", length_um, 0.001)
+    check_length("length_um", length_um, 0.001, "straight")
     c = gf.Component()
     guide(c, np.array([[0.0, 0.0], [length_um, 0.0]]))
     add_optical(c, "o1", (0, 0), 180)
@@ -35,11 +37,12 @@ def bend() -> gf.Component:
     return c
 
 
-@gf.cell
+@gf.cell(layout_cache=False)
 def bend_s(length_um: float = 20.0, offset_um: float = 25.0) -> gf.Component:
     """An S-bend from o1 at the origin to o2 at (length, offset)."""
-    check_length("length_um", length_um, 0.001)
-    check_length("offset_um", abs(offset_um), 0.001)
+    check_length("length_um", length_um, 0.001, "bend_s")
+    down = check_length("offset_um", offset_um, 0.001 - LIMIT_UM, "bend_s") < 0
+    check_length("offset_um", -offset_um if down else offset_um, 0.001, "bend_s")
     strip = active_process().guide
     line = s_bend(length_um, offset_um, float(strip.radius_um), int(strip.arc_segments))
     c = gf.Component()
@@ -89,14 +92,14 @@ def mmi1x2() -> gf.Component:
     return _mmi("mmi1x2", (0.0,))
 
 
-@gf.cell
+@gf.cell(layout_cache=False)
 def phase_shifter(length_um: float | None = None) -> gf.Component:
     """Strip guide under a heater of ``length_um`` between its contacts (card value by default).
 
     e1 is the contact over o1, e2 the one over o2.
     """
     card = active_process().device("phase_shifter")
-    active = check_length("length_um", card.size("length_um") if length_um is None else length_um, 1.0)
+    active = check_length("length_um", card.size("length_um") if length_um is None else length_um, 1.0, "phase_shifter")
     c = gf.Component()
     overlap, contact, heater = (
         card.size("contact_overlap_um"),

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.cards import Device, Process
 from optinc_pdk.files import InputError
+from optinc_pdk.models.blackboxes import modulator, photodiode
 from optinc_pdk.models.couplers import coupler, grating_coupler, splitter, terminator
 from optinc_pdk.models.guides import guide_transmission, phase_shifter
 
@@ -21,7 +22,12 @@ class ModelError(InputError):
 
 
 def device_s(
-    process: Process, device: str, wavelengths_nm: ArrayLike, phase_rad: ArrayLike = 0.0, instance: str = ""
+    process: Process,
+    device: str,
+    wavelengths_nm: ArrayLike,
+    phase_rad: ArrayLike = 0.0,
+    instance: str = "",
+    amplitude: ArrayLike = 1.0,
 ) -> Complexes:
     """The S-matrix of a device by its card, ports in the card's order.
 
@@ -31,6 +37,7 @@ def device_s(
         wavelengths_nm: (W,) wavelengths.
         phase_rad: Heater phase, for devices that have a heater: a number or (W,).
         instance: An instance of it, for messages.
+        amplitude: Field amplitude, for modulators: -1 … 1, a number or (W,).
 
     Returns:
         S, shape (W, ports, ports).
@@ -51,7 +58,8 @@ def device_s(
         )
     wavelengths = np.atleast_1d(np.asarray(wavelengths_nm, dtype=np.float64))
     _check_range(card, wavelengths, where)
-    return model(process, card, wavelengths, np.asarray(phase_rad, dtype=np.float64))
+    setting = amplitude if card.model.name in MODULATORS else phase_rad
+    return model(process, card, wavelengths, np.asarray(setting, dtype=np.float64))
 
 
 def net_transmission(process: Process, length_um: ArrayLike, wavelengths_nm: ArrayLike) -> Complexes:
@@ -100,9 +108,22 @@ def _phase_shifter(process: Process, card: Device, wavelengths: Floats, phase: F
     return phase_shifter(bare, phase, card.parameter("loss_db"))
 
 
+def _photodiode(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:
+    return photodiode(wavelengths, card.parameter("reflection_db"))
+
+
+def _modulator(process: Process, card: Device, wavelengths: Floats, amplitude: Floats) -> Complexes:
+    return modulator(wavelengths, card.parameter("loss_db"), amplitude)
+
+
+MODULATORS = frozenset({"modulator"})
+"""Models whose setting is an amplitude; that of the others is a phase."""
+
 MODELS: dict[str, Callable[[Process, Device, Floats, Floats], Complexes]] = {
     "coupler": _coupler,
     "grating_coupler": _grating_coupler,
+    "modulator": _modulator,
+    "photodiode": _photodiode,
     "phase_shifter": _phase_shifter,
     "splitter": _splitter,
     "terminator": _terminator,

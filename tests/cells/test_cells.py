@@ -36,6 +36,7 @@ LOSSY = {
     "mmi1x2": "a combiner radiates the odd mode",
     "terminator": "a sink",
     "grating_coupler": "one fibre mode",
+    "photodiode": "a sink",
 }
 
 
@@ -362,12 +363,12 @@ def test_golden_polygons_are_the_cells(name: str) -> None:
 
 
 def test_golden_files_are_all_there_and_written_alike(tmp_path: Path) -> None:
-    write_golden(PROCESS.model_copy(update={"folder": tmp_path}))
+    write_golden(PROCESS.model_copy(update={"folders": (tmp_path,)}))
     committed = {path.name: path.read_bytes() for path in (PROCESS.folder / "golden").iterdir()}
     assert {path.name: path.read_bytes() for path in (tmp_path / "golden").iterdir()} == committed
 
 
-WRONG = (float("nan"), float("inf"), -float("inf"), -1.0, 0.0, 0.0004, 10.0003, 1e6, 1e300)
+WRONG = (float("nan"), float("inf"), -float("inf"), -1.0, 0.0, 0.0004, 10.0003, 1e6, 1e300, True, "10")
 
 
 @pytest.mark.parametrize("value", WRONG)
@@ -386,7 +387,7 @@ def test_lengths_that_cannot_be_drawn_are_refused_before_anything_is(name: str, 
         assert CELLS[name](offset_um=value).ports["o2"].center[1] == value
         return
     before = gf.kcl.layout.cells()
-    with pytest.raises(ValueError, match=rf"{argument} is .* µm"):
+    with pytest.raises(ValueError, match=rf"{name}: {argument} is .* µm"):
         CELLS[name](**{argument: value})
     assert gf.kcl.layout.cells() == before
 

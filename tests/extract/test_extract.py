@@ -22,6 +22,7 @@ from optinc_pdk.extract.strips import StripRule, check_strip
 PROCESS = load_process()
 LAYERS = PROCESS.gds_layers
 GOLDEN = {path.stem: json.loads(path.read_text()) for path in (PROCESS.folder / "golden").glob("*.json")}
+FIBRE_PORTS = [("grating_coupler", "o2")]
 RULE = StripRule(width=450, tolerance=2, body=600)
 TURNS = [kdb.Trans(turns, mirrored, 0, 0) for mirrored in (False, True) for turns in range(4)]
 SHIFTS = st.tuples(st.integers(-(10**7), 10**7), st.integers(-(10**7), 10**7))
@@ -105,6 +106,8 @@ def test_variants_and_symmetries_follow_from_the_polygons() -> None:
         "grating_coupler": 4,
         "mmi1x2": 4,
         "mmi2x2": 2,
+        "modulator": 8,
+        "photodiode": 8,
         "terminator": 4,
     }
     found = symmetries(PROCESS)
@@ -121,19 +124,22 @@ def test_every_device_is_found_once_in_every_orientation(name: str, turn: kdb.Tr
     assert [placement.variant.name for placement in found] == [name]
     device = found[0].device(PROCESS.device(name).ports.optical)
     middles = {tuple((edge.sum(axis=0) / 2).tolist()) for edge in device.edges[list(device.guided)]}
-    guided = [label for label in GOLDEN[name]["ports"] if (name, label) != ("grating_coupler", "o2")]
+    optical, electrical = PROCESS.device(name).ports.optical, PROCESS.device(name).ports.electrical
+    guided = [label for label in optical if (name, label) not in FIBRE_PORTS]
     assert middles == {port(name, label, move) for label in guided}
+    assert [(pin.x, pin.y) for pin in found[0].pins] == [port(name, label, move) for label in electrical]
     wanted = kdb.Region(polygons(name, "etch70", move))
     assert (kdb.Region(found[0].etch) ^ wanted).is_empty()
 
 
 @pytest.mark.parametrize("name", sorted(GOLDEN))
 def test_device_with_a_corner_moved_by_a_nanometer_is_none(name: str, tmp_path: Path) -> None:
-    shape = polygons(name, "core", kdb.Trans(0, False, 0, 0))[0]
+    shape, *others = polygons(name, "core", kdb.Trans(0, False, 0, 0))
+    variants = read_golden(PROCESS)
     for corner in range(shape.num_points_hull()):
         points = list(shape.each_point_hull())
         points[corner] += kdb.Vector(0, 1)
-        found = place_devices(contours([kdb.Polygon(points)]), read_golden(PROCESS))
+        found = place_devices(contours([kdb.Polygon(points), *others]), variants)
         assert not found
 
 
@@ -351,6 +357,51 @@ def test_grounds_may_share_metal_and_signals_may_not(tmp_path: Path) -> None:
     assert drawing.extract(tmp_path).faults == ()
     drawing.text("a", 500_000, 1000)
     assert [fault.kind for fault in drawing.extract(tmp_path).faults] == ["short"]
+
+
+# electrical pins of golden devices
+
+
+def box(at: tuple[int, int], half: int = 6000) -> kdb.Box:
+    return kdb.Box(at[0] - half, at[1] - half, at[0] + half, at[1] + half)
+
+
+@pytest.mark.parametrize("turn", TURNS)
+@pytest.mark.parametrize("name", ["modulator", "photodiode"])
+def test_pins_are_on_the_nets_of_their_pads(name: str, turn: kdb.Trans, tmp_path: Path) -> None:
+    drawing = Drawing()
+    drawing.place(name, turn)
+    for label, pin in (("a", "e1"), ("b", "e2")):
+        at = port(name, pin, turn)
+        away = turn * kdb.Vector(0, 100_000 if label == "a" else -100_000)
+        pad = (at[0] + away.x, at[1] + away.y)
+        drawing.add("metal", box(at), box(pad, 40_000), kdb.Box(*at, *pad).enlarged(2000, 2000))
+        drawing.text(label, *pad)
+    extraction = drawing.extract(tmp_path)
+    assert [fault for fault in extraction.faults if fault.kind != "dangling"] == []
+    circuit = extraction.circuit
+    i = int(circuit.of_kind(name)[0])
+    labels = circuit.electrical_labels()
+    nets = circuit.electrical[circuit.offset[i] : circuit.offset[i + 1]][-2:].tolist()
+    assert [labels[net] for net in nets] == [("a",), ("b",)]
+
+
+def test_pin_without_metal_is_a_fault_at_its_place(tmp_path: Path) -> None:
+    turn = kdb.Trans(1, True, 3000, -4000)
+    drawing = Drawing()
+    drawing.place("photodiode", turn)
+    drawing.add("metal", box(port("photodiode", "e1", turn)))
+    (fault,) = drawing.extract(tmp_path).faults
+    assert (fault.kind, fault.message) == ("pin", "no metal at pin e2 of a photodiode")
+    assert fault.position_um == pytest.approx(np.array(port("photodiode", "e2", turn)) / 1000)
+
+
+def test_pins_joined_in_metal_are_a_short(tmp_path: Path) -> None:
+    drawing = Drawing()
+    drawing.place("photodiode", kdb.Trans(0, False, 0, 0))
+    drawing.add("metal", kdb.Box(20_000, -17_000, 30_000, 17_000))
+    (fault,) = drawing.extract(tmp_path).faults
+    assert (fault.kind, fault.message) == ("short", "pins e1 and e2 of a photodiode are joined in metal")
 
 
 # files
