@@ -13,6 +13,7 @@ from optinc_pdk.cells.devices import (
     terminator,
 )
 from optinc_pdk.cells.interferometers import attenuator, mzi, mzi_dummy
+from optinc_pdk.cells.passives import crossing, directional_coupler, edge_coupler, monitor_tap, taper
 
 CELLS = {
     cell.__name__: cell
@@ -20,16 +21,21 @@ CELLS = {
         attenuator,
         bend,
         bend_s,
+        crossing,
+        directional_coupler,
+        edge_coupler,
         grating_coupler,
         mmi1x2,
         mmi2x2,
         modulator,
+        monitor_tap,
         mzi,
         mzi_dummy,
         pad,
         phase_shifter,
         photodiode,
         straight,
+        taper,
         terminator,
     )
 }

@@ -17,11 +17,16 @@ from optinc_pdk.files import write_atomic
 
 SCHEMA = 1
 GOLDEN_DEVICES = (
+    "crossing",
+    "directional_coupler",
+    "edge_coupler",
     "grating_coupler",
     "mmi1x2",
     "mmi2x2",
     "modulator",
+    "monitor_tap",
     "photodiode",
+    "taper",
     "terminator",
 )
 
@@ -40,7 +45,7 @@ def golden(process: Process, name: str) -> dict[str, Any]:
         at = [round(port.center[0] * 1000), round(port.center[1] * 1000)]
         ports[str(port.name)] = {"at": at, "angle": int(port.orientation)}
         # its light leaves at an edge of the silicon where no guide goes on
-        if port.port_type == "edge_te":
+        if port.port_type == "edge_coupler":
             ports[str(port.name)]["fibre"] = True
     return {"schema": SCHEMA, "name": name, "layers": layers, "ports": ports}
 

@@ -25,7 +25,8 @@ class Fault:
 
     Attributes:
         kind: ``"dangling"``, ``"branch"``, ``"width"``, ``"body"``, ``"stray"``, ``"etch"``, ``"slab"``,
-            ``"foreign"``, ``"heater"``, ``"pin"``, ``"label"`` or ``"short"``.
+            ``"foreign"``, ``"heater"``, ``"pin"``, ``"coupled"``, ``"label"`` or
+            ``"short"``.
         message: What is wrong, with numbers.
         position_um: Where.
     """
@@ -203,7 +204,16 @@ def check_layers(mask: Mask, core: kdb.Region, placements: Sequence[Placement]) 
     if not slab.is_empty():
         text = "slab over silicon: the process has no rib devices"
         faults += [Fault("slab", text, center_um(shape.bbox())) for shape in plain(slab & core)]
-    return faults
+    return faults + check_coupled(mask, placements)
+
+
+def check_coupled(mask: Mask, placements: Sequence[Placement]) -> list[Fault]:
+    """Marks of coupled guides where there is no device of several guides: they would hide guides too close."""
+    if "coupled" not in mask.layers:
+        return []
+    coupled = kdb.Region([kdb.Polygon(placement.box) for placement in placements if len(placement.core) > 1])
+    text = "marked as coupled guides, but no such device is here"
+    return [Fault("coupled", text, center_um(shape.bbox())) for shape in plain(mask.region("coupled") - coupled)]
 
 
 def check_inside(taken: kdb.Region, core: kdb.Region) -> list[Fault]:

@@ -12,6 +12,7 @@ from optinc_pdk.files import InputError
 from optinc_pdk.models.blackboxes import modulator, photodiode
 from optinc_pdk.models.couplers import coupler, grating_coupler, splitter, terminator
 from optinc_pdk.models.guides import guide_transmission, phase_shifter
+from optinc_pdk.models.passives import crossing, directional_coupler, edge_coupler, taper
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
@@ -116,16 +117,37 @@ def _modulator(process: Process, card: Device, wavelengths: Floats, amplitude: F
     return modulator(wavelengths, card.parameter("loss_db"), amplitude)
 
 
+def _directional_coupler(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:
+    keys = ("loss_db", "cross", "center_nm", "slope_per_nm", "reflection_db")
+    return directional_coupler(wavelengths, *(card.parameter(k) for k in keys))
+
+
+def _crossing(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:
+    return crossing(wavelengths, *(card.parameter(k) for k in ("loss_db", "crosstalk_db", "reflection_db")))
+
+
+def _taper(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:
+    return taper(wavelengths, card.parameter("loss_db"))
+
+
+def _edge_coupler(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:
+    return edge_coupler(wavelengths, card.parameter("loss_db"), card.parameter("reflection_db"))
+
+
 MODULATORS = frozenset({"modulator"})
 """Models whose setting is an amplitude; that of the others is a phase."""
 
 MODELS: dict[str, Callable[[Process, Device, Floats, Floats], Complexes]] = {
     "coupler": _coupler,
+    "crossing": _crossing,
+    "directional_coupler": _directional_coupler,
+    "edge_coupler": _edge_coupler,
     "grating_coupler": _grating_coupler,
     "modulator": _modulator,
     "photodiode": _photodiode,
     "phase_shifter": _phase_shifter,
     "splitter": _splitter,
+    "taper": _taper,
     "terminator": _terminator,
 }
 """Model name of a card to its function; a new device adds a line here."""

@@ -21,6 +21,7 @@ BACKGROUND = "#0e1318"
 COLORS: Mapping[str, str] = {
     "outline": "#5d6b78",
     "blackbox": "#8c6bb1",
+    "coupled": "#3a4654",
     "slab": "#1d2f40",
     "metal": "#8a6a1f",
     "core": "#63b3f5",
@@ -86,7 +87,7 @@ def _add_layer(view: lay.LayoutView, name: str, layer: tuple[int, int], color: s
     properties.source = f"{layer[0]}/{layer[1]}@1"
     properties.name = name
     properties.fill_color = properties.frame_color = int(color.removeprefix("#"), 16)
-    properties.dither_pattern = _HOLLOW if name in ("outline", "blackbox", "label") else _SOLID
+    properties.dither_pattern = _HOLLOW if name in ("outline", "blackbox", "coupled", "label") else _SOLID
     view.insert_layer(view.end_layers(), properties)
 
 

@@ -36,6 +36,7 @@ LOSSY = {
     "mmi1x2": "a combiner radiates the odd mode",
     "terminator": "a sink",
     "grating_coupler": "one fibre mode",
+    "crossing": "crosstalk into both crossed arms without reflection",
     "photodiode": "a sink",
 }
 

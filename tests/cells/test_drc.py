@@ -32,3 +32,13 @@ def test_a_cell_obeys_every_rule(name: str, tmp_path: Path) -> None:
     rules = [rule for rule in PROCESS.rules if rule.id not in CHIP]
     result = run_drc(tmp_path / "cell.gds", rules, PROCESS.gds_layers)
     assert {found.id: [str(box) for box in found.boxes_um] for found in result.rules if found.violations} == {}
+
+
+def test_coupled_guides_without_their_mark_are_too_close(tmp_path: Path) -> None:
+    get_pdk().activate()
+    c = with_guides("directional_coupler").dup()
+    c.flatten()
+    c.shapes(c.kcl.layer(*PROCESS.gds_layers["coupled"])).clear()
+    c.write_gds(tmp_path / "cell.gds", with_metadata=False)
+    result = run_drc(tmp_path / "cell.gds", PROCESS.rules, PROCESS.gds_layers)
+    assert next(found for found in result.rules if found.id == "core.guide_space").violations > 0

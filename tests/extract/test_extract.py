@@ -22,7 +22,7 @@ from optinc_pdk.extract.strips import StripRule, check_strip
 PROCESS = load_process()
 LAYERS = PROCESS.gds_layers
 GOLDEN = {path.stem: json.loads(path.read_text()) for path in (PROCESS.folder / "golden").glob("*.json")}
-FIBRE_PORTS = [("grating_coupler", "o2")]
+FIBRE_PORTS = [("grating_coupler", "o2"), ("edge_coupler", "o2")]
 RULE = StripRule(width=450, tolerance=2, body=600)
 TURNS = [kdb.Trans(turns, mirrored, 0, 0) for mirrored in (False, True) for turns in range(4)]
 SHIFTS = st.tuples(st.integers(-(10**7), 10**7), st.integers(-(10**7), 10**7))
@@ -103,16 +103,24 @@ def test_edges_are_found_by_their_ends_only(edges: list[tuple[int, int, int, int
 def test_variants_and_symmetries_follow_from_the_polygons() -> None:
     names = [variant.name for variant in read_golden(PROCESS)]
     assert {name: names.count(name) for name in names} == {
+        "crossing": 1,
+        "directional_coupler": 2,
+        "edge_coupler": 4,
         "grating_coupler": 4,
         "mmi1x2": 4,
         "mmi2x2": 2,
         "modulator": 8,
+        "monitor_tap": 2,
         "photodiode": 8,
+        "taper": 4,
         "terminator": 4,
     }
     found = symmetries(PROCESS)
     assert found["mmi2x2"] == ((0, 1, 2, 3), (1, 0, 3, 2), (2, 3, 0, 1), (3, 2, 1, 0))
     assert found["mmi1x2"] == ((0, 1, 2), (0, 2, 1))
+    assert found["directional_coupler"] == found["monitor_tap"] == found["mmi2x2"]
+    assert len(found["crossing"]) == 8
+    assert found["modulator"] == found["taper"] == ((0, 1),)
     assert found["terminator"] == ((0,),)
 
 
@@ -173,6 +181,28 @@ def test_abutting_devices_are_joined_without_length(tmp_path: Path) -> None:
     joined = [sorted((circuit.port_name(a), circuit.port_name(b))) for a, b in circuit.nets.tolist()]
     assert joined == [["mmi1x2_0,o2", "terminator_0,o1"]]
     assert circuit.net_length_um.tolist() == [0.0]
+
+
+def test_label_at_the_tip_of_an_edge_coupler_names_its_fibre(tmp_path: Path) -> None:
+    drawing = Drawing()
+    drawing.place("edge_coupler", kdb.Trans(0, False, 0, 0))
+    drawing.place("terminator", kdb.Trans(2, False, 0, 0))
+    drawing.text("in", 100_000, 0)
+    extraction = drawing.extract(tmp_path)
+    assert extraction.faults == ()
+    assert {label: extraction.circuit.port_name(p) for label, p in extraction.circuit.ports.items()} == {
+        "in": "edge_coupler_0,o2"
+    }
+
+
+def test_coupler_with_its_gap_moved_is_two_guides_under_a_mark(tmp_path: Path) -> None:
+    lower, upper = polygons("directional_coupler", "core", kdb.Trans(0, False, 0, 0))
+    drawing = Drawing()
+    drawing.add("core", lower, upper.moved(0, 1))
+    drawing.add("coupled", lower.bbox() + upper.bbox())
+    extraction = drawing.extract(tmp_path)
+    assert extraction.circuit.instances == ()
+    assert "coupled" in {fault.kind for fault in extraction.faults}
 
 
 # guides
