@@ -3,6 +3,7 @@
 from optinc_pdk.cells.blackboxes import modulator, photodiode
 from optinc_pdk.cells.devices import (
     bend,
+    bend_euler,
     bend_s,
     grating_coupler,
     mmi1x2,
@@ -20,6 +21,7 @@ CELLS = {
     for cell in (
         attenuator,
         bend,
+        bend_euler,
         bend_s,
         crossing,
         directional_coupler,

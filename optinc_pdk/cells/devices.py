@@ -7,7 +7,7 @@ import math
 import gdsfactory as gf
 import numpy as np
 
-from optinc_pdk.cells.curves import GRID_PER_UM, rounded, s_bend
+from optinc_pdk.cells.curves import GRID_PER_UM, euler_bend, rounded, s_bend
 from optinc_pdk.cells.draw import LIMIT_UM, add_electrical, add_optical, check_length, guide, polygon, rectangle
 from optinc_pdk.tech import active_process
 
@@ -32,6 +32,19 @@ def bend() -> gf.Component:
     strip = active_process().guide
     r = float(strip.radius_um)
     guide(c, rounded(np.array([[0.0, 0.0], [r, 0.0], [r, r]]), r, int(strip.arc_segments)))
+    add_optical(c, "o1", (0, 0), 180)
+    add_optical(c, "o2", (r, r), 90)
+    return c
+
+
+@gf.cell
+def bend_euler() -> gf.Component:
+    """An Euler 90° bend to the left; its least radius is the process's."""
+    c = gf.Component()
+    strip = active_process().guide
+    line = euler_bend(float(strip.radius_um), int(strip.arc_segments))
+    r = round(float(line[-1, 0]), 3)
+    guide(c, line)
     add_optical(c, "o1", (0, 0), 180)
     add_optical(c, "o2", (r, r), 90)
     return c

@@ -29,7 +29,7 @@ REFERENCE = Path(__file__).parent / "reference"
 MARKER_NM = 2
 
 # Cells that have no model of their own, each with the reason. Guides are modelled by length, not by a card.
-GUIDES = ("bend", "bend_s", "straight")
+GUIDES = ("bend", "bend_euler", "bend_s", "straight")
 WITHOUT_MODEL = {"pad": "carries no light"} | dict.fromkeys(COMPOSITES, "a circuit of devices that have models")
 # Devices that cannot be unitary, however good: what they take away is their purpose.
 LOSSY = {

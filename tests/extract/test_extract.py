@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optinc_pdk.cards import CardError, load_process
-from optinc_pdk.cells.curves import length_um, ribbon, rounded, s_bend
+from optinc_pdk.cells.curves import euler_bend, length_um, ribbon, rounded, s_bend
 from optinc_pdk.extract import Extraction, GdsError, extract
 from optinc_pdk.extract.contours import EdgeIndex, contours
 from optinc_pdk.extract.golden import read_golden, symmetries
@@ -281,6 +281,26 @@ def test_s_bends_of_small_angle_are_guides(tmp_path: Path) -> None:
     line = s_bend(40.0, 3.0, 10.0, 64)
     drawing.place("terminator", kdb.Trans(2, False, 0, 0))
     drawing.place("terminator", kdb.Trans(0, False, 40_000, 3_000))
+    drawing.add("core", strip(line))
+    extraction = drawing.extract(tmp_path)
+    assert extraction.faults == ()
+    assert extraction.circuit.net_length_um[0] == pytest.approx(length_um(line), abs=1e-3)
+
+
+def test_euler_bends_are_guides_of_their_length_and_least_radius(tmp_path: Path) -> None:
+    radius = 10.0
+    line = euler_bend(radius, 64)
+    end = line[-1]
+    assert end[0] == end[1] == pytest.approx(18.7, abs=0.05)
+    # the clothoid's length for an angle of 90° and a least radius
+    assert length_um(line) == pytest.approx(math.pi * radius, abs=0.01)
+    legs = np.diff(line, axis=0)
+    turns = np.diff(np.unwrap(np.arctan2(legs[:, 1], legs[:, 0])))
+    curvature = turns / np.hypot(*legs[1:].T)
+    assert radius <= 1 / curvature.max() < 1.02 * radius
+    drawing = Drawing()
+    drawing.place("terminator", kdb.Trans(2, False, 0, 0))
+    drawing.place("terminator", kdb.Trans(1, False, *np.rint(end * 1000).astype(int).tolist()))
     drawing.add("core", strip(line))
     extraction = drawing.extract(tmp_path)
     assert extraction.faults == ()
