@@ -24,6 +24,7 @@ COLORS: Mapping[str, str] = {
     "coupled": "#3a4654",
     "slab": "#1d2f40",
     "metal": "#8a6a1f",
+    "bump": "#7d5ba6",
     "core": "#63b3f5",
     "holes": "#0e1318",
     "etch70": "#2f6fb0",

@@ -16,7 +16,7 @@ from pytest_regressions.data_regression import DataRegressionFixture
 
 from optinc_pdk.assemble.library import composites
 from optinc_pdk.cards import Process, load_process
-from optinc_pdk.cells import CELLS
+from optinc_pdk.cells import cells_of
 from optinc_pdk.cells.golden import GOLDEN_DEVICES, golden, write_golden
 from optinc_pdk.circuit import Circuit, flatten, named_nets
 from optinc_pdk.layout import write_gds
@@ -24,6 +24,7 @@ from optinc_pdk.models import MODELS, device_s, guide
 from optinc_pdk.pdk import get_pdk
 
 PROCESS = load_process()
+CELLS = cells_of(PROCESS)
 COMPOSITES = composites(PROCESS)
 REFERENCE = Path(__file__).parent / "reference"
 MARKER_NM = 2
@@ -31,6 +32,14 @@ MARKER_NM = 2
 # Cells that have no model of their own, each with the reason. Guides are modelled by length, not by a card.
 GUIDES = ("bend", "bend_euler", "bend_s", "straight")
 WITHOUT_MODEL = {"pad": "carries no light"} | dict.fromkeys(COMPOSITES, "a circuit of devices that have models")
+# Cells that no netlist has: extraction says what they are (test_structures.py). Their ports, optical and electrical.
+STRUCTURES = {
+    "cutback": (6, 0),
+    "die_frame": (0, 0),
+    "fibre_array": (4, 0),
+    "heater_test": (0, 4),
+}
+WITHOUT_MODEL |= dict.fromkeys(STRUCTURES, "a structure of devices that have models")
 # Devices that cannot be unitary, however good: what they take away is their purpose.
 LOSSY = {
     "mmi1x2": "a combiner radiates the odd mode",
@@ -121,6 +130,9 @@ def test_names_shapes_and_grid_are_what_a_mask_shop_takes(name: str) -> None:
             assert not shapes or (info.layer, info.datatype) in known
             for shape in shapes:
                 # integer vertices are on the grid; nothing that is rounded later, such as a path or a circle
+                if shape.is_text():
+                    assert (info.layer, info.datatype) == PROCESS.gds_layers["label"]
+                    continue
                 assert shape.is_polygon() or shape.is_box()
                 assert shape.polygon.num_points() <= 4000
 
@@ -167,13 +179,17 @@ def test_ports_are_those_of_the_card_or_the_sub_circuit(name: str) -> None:
         assert ports == {*card.optical, *card.electrical}
     elif name in COMPOSITES:
         assert ports == set(COMPOSITES[name].ports)
+    elif name in STRUCTURES:
+        optical, electrical = STRUCTURES[name]
+        light = {f"o{i + 1}" for i in range(optical)}
+        assert ports == light | {f"e{i + 1}" for i in range(electrical)}
     else:
         assert name in GUIDES
         assert ports == {"o1", "o2"}
 
 
 def test_every_device_and_composite_has_a_cell() -> None:
-    assert {*PROCESS.devices, *COMPOSITES, *GUIDES} == set(CELLS)
+    assert {*PROCESS.devices, *COMPOSITES, *STRUCTURES, *GUIDES} == set(CELLS)
 
 
 # Composites against their sub-circuits.
@@ -323,6 +339,8 @@ def test_a_cell_has_a_model_or_a_reason(name: str) -> None:
         card = PROCESS.device(name)
         assert (card.model.name in MODELS) == (name in MODELLED)
         assert bool(card.ports.optical) == (name in MODELLED)
+    elif name in STRUCTURES:
+        assert name in WITHOUT_MODEL
     else:
         assert name in GUIDES
 
