@@ -3,6 +3,7 @@
 import gdsfactory as gf
 
 from optinc_pdk.cards import Process
+from optinc_pdk.cells.activations import activation_offchip, activation_onchip, homodyne_mixer, splitter_tree
 from optinc_pdk.cells.blackboxes import modulator, photodiode
 from optinc_pdk.cells.devices import (
     bend,
@@ -17,12 +18,15 @@ from optinc_pdk.cells.devices import (
     terminator,
 )
 from optinc_pdk.cells.interferometers import attenuator, mzi, mzi_dummy
+from optinc_pdk.cells.meshes import mesh, mesh_column
 from optinc_pdk.cells.passives import crossing, directional_coupler, edge_coupler, monitor_tap, taper
 from optinc_pdk.cells.structures import bump, cutback, die_frame, fibre_array, heater_test
 
 CELLS = {
     cell.__name__: cell
     for cell in (
+        activation_offchip,
+        activation_onchip,
         attenuator,
         bend,
         bend_euler,
@@ -36,6 +40,9 @@ CELLS = {
         fibre_array,
         grating_coupler,
         heater_test,
+        homodyne_mixer,
+        mesh,
+        mesh_column,
         mmi1x2,
         mmi2x2,
         modulator,
@@ -45,6 +52,7 @@ CELLS = {
         pad,
         phase_shifter,
         photodiode,
+        splitter_tree,
         straight,
         taper,
         terminator,
@@ -64,7 +72,7 @@ CARDS = {
         "photodiode",
         "taper",
     )
-}
+} | {"activation_onchip": ("modulator", "photodiode")}
 
 
 def cells_of(process: Process) -> dict[str, gf.typings.ComponentFactory]:
