@@ -27,13 +27,13 @@ def get_pdk(process: str = DEFAULT_PROCESS) -> Pdk:
 def _made_pdk(process: str) -> Pdk:
     import gdsfactory as gf
 
-    from optinc_pdk.cells import CELLS
+    from optinc_pdk.cells import cells_of
 
     card = load_process(process)
     register(card)
     return gf.Pdk(
         name=card.name,
-        cells=dict(CELLS),
+        cells=cells_of(card),
         cross_sections={"strip": strip, "wire": wire},
         layers=layer_enum(card),
         layer_stack=layer_stack(card),

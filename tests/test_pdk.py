@@ -10,7 +10,7 @@ import pytest
 import optinc_pdk
 from optinc_pdk.assemble import assemble
 from optinc_pdk.cards import CardError, load_process
-from optinc_pdk.cells import CELLS
+from optinc_pdk.cells import CELLS, cells_of
 from optinc_pdk.circuit import write_netlist
 from optinc_pdk.onn import Onn
 from optinc_pdk.pdk import get_pdk
@@ -79,7 +79,7 @@ def test_a_cross_section_takes_other_values() -> None:
     assert gf.get_cross_section("strip").radius == PROCESS.guide.radius_um
 
 
-@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("name", cells_of(PROCESS))
 def test_every_cell_is_found_by_name(name: str) -> None:
     assert gf.get_component(name) is CELLS[name]()
 
@@ -113,7 +113,7 @@ def test_without_an_active_pdk_of_ours_cells_refuse() -> None:
 import gdsfactory as gf
 from gdsfactory.gpdk import PDK
 from optinc_pdk.cards import CardError
-from optinc_pdk.cells import CELLS
+from optinc_pdk.cells import CELLS, cells_of
 
 PDK.activate()
 for name, cell in CELLS.items():

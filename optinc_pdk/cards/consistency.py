@@ -79,6 +79,7 @@ def check_rules(process: Process) -> None:
                     f"least {claim.least:g} µm; correct the value or the rule"
                 )
     _check_contacts(process)
+    _check_bump(process)
     _check_dies(process)
 
 
@@ -156,9 +157,8 @@ def _pads(process: Process) -> Iterator[Claim]:
         yield from _card(process, "pads.pitch_um", pads.pitch_um, "pad_pitch", layer)
     yield from _device(process, "bump", "opening_um", "width", "bump")
     yield from _card(process, "pads.pitch_um", pads.pitch_um, "space", metal, more=size)
-    # an opening lies on its landing, and the next one a pitch away
-    yield from _card(process, "pads.size_um", size, "width", "bump")
-    for _, opening in _limits(process, "width", "bump"):
+    if "bump" in process.devices:
+        opening = process.device("bump").size("opening_um")
         yield from _card(process, "pads.pitch_um", pads.pitch_um, "space", "bump", more=opening)
 
 
@@ -197,6 +197,22 @@ def _check_contacts(process: Process) -> None:
             f"{path}: geometry.contact_overlap_um is {overlap:g} µm, the contact is {width:g} µm wide "
             "(contact_width_um); correct one of them"
         )
+
+
+def _check_bump(process: Process) -> None:
+    """Flip-chip wiring has a bump, whose opening lies on a landing as large as the process's pads."""
+    flipchip = process.pads.wiring == "flipchip"
+    if "bump" not in process.devices:
+        if flipchip:
+            path = process.folder / "process.yml"
+            raise CardError(f"{path}: pads.wiring is flipchip and there is no devices/bump.yml; add the card")
+        return
+    (path,) = process.files("devices/bump.yml")
+    size, opening, pad = (*map(process.device("bump").size, ("size_um", "opening_um")), float(process.pads.size_um))
+    if opening > size:
+        raise CardError(f"{path}: geometry.opening_um is {opening:g} µm, its landing (size_um) {size:g} µm; correct it")
+    if flipchip and size != pad:
+        raise CardError(f"{path}: geometry.size_um is {size:g} µm, pads.size_um {pad:g} µm; make them equal")
 
 
 def _check_dies(process: Process) -> None:

@@ -82,11 +82,11 @@ class GuideSpaceRule(_Measured):
     """Least space between uncoupled guides.
 
     Bodies of couplers survive a shrink and a growth by `body_um`; within `exempt_um` of one, guides may be
-    closer.
+    closer, and so they may under a second layer, if there is one.
     """
 
     kind: Literal["guide_space"]
-    layers: OneLayer
+    layers: OneLayer | TwoLayers
     body_um: Positive
     exempt_um: Positive
 

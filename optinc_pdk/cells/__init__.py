@@ -1,7 +1,13 @@
 """The cells: ordinary gdsfactory cells, drawn from the cards of the active PDK's process."""
 
+import gdsfactory as gf
+
+from optinc_pdk.cards import Process
+from optinc_pdk.cells.activations import activation_offchip, activation_onchip, homodyne_mixer, splitter_tree
+from optinc_pdk.cells.blackboxes import modulator, photodiode
 from optinc_pdk.cells.devices import (
     bend,
+    bend_euler,
     bend_s,
     grating_coupler,
     mmi1x2,
@@ -12,23 +18,66 @@ from optinc_pdk.cells.devices import (
     terminator,
 )
 from optinc_pdk.cells.interferometers import attenuator, mzi, mzi_dummy
+from optinc_pdk.cells.meshes import mesh, mesh_column
+from optinc_pdk.cells.passives import crossing, directional_coupler, edge_coupler, monitor_tap, taper
+from optinc_pdk.cells.structures import bump, cutback, die_frame, fibre_array, heater_test
 
 CELLS = {
     cell.__name__: cell
     for cell in (
+        activation_offchip,
+        activation_onchip,
         attenuator,
         bend,
+        bend_euler,
         bend_s,
+        bump,
+        crossing,
+        cutback,
+        die_frame,
+        directional_coupler,
+        edge_coupler,
+        fibre_array,
         grating_coupler,
+        heater_test,
+        homodyne_mixer,
+        mesh,
+        mesh_column,
         mmi1x2,
         mmi2x2,
+        modulator,
+        monitor_tap,
         mzi,
         mzi_dummy,
         pad,
         phase_shifter,
+        photodiode,
+        splitter_tree,
         straight,
+        taper,
         terminator,
     )
 }
 
-__all__ = ["CELLS", *CELLS]
+# Devices that not every process has, and cells made of them, by the cards that they need.
+CARDS = {
+    name: (name,)
+    for name in (
+        "bump",
+        "crossing",
+        "directional_coupler",
+        "edge_coupler",
+        "modulator",
+        "monitor_tap",
+        "photodiode",
+        "taper",
+    )
+} | {"activation_onchip": ("modulator", "photodiode")}
+
+
+def cells_of(process: Process) -> dict[str, gf.typings.ComponentFactory]:
+    """The cells that a process has the cards for, by name."""
+    return {name: cell for name, cell in CELLS.items() if process.devices.keys() >= set(CARDS.get(name, ()))}
+
+
+__all__ = ["CELLS", "cells_of", *CELLS]

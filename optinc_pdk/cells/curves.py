@@ -71,6 +71,32 @@ def s_bend(length_um: float, offset_um: float, radius_um: float, segments: int) 
     return _distinct(np.concatenate([first, second, [[length_um, offset_um]]]))
 
 
+def euler_bend(radius_um: float, segments: int) -> Points:
+    """A 90° bend to the left whose curvature grows evenly to its middle and falls again: two clothoids.
+
+    Args:
+        radius_um: Least radius, at the middle; it is exceeded by so much that the bend ends on the grid.
+        segments: Chords per 90° of a circle of that radius; these chords are as long.
+
+    Returns:
+        (m, 2) centreline from the origin to (r, r), r the effective radius.
+
+    Source:
+        Cherchi et al., Opt. Express 21, 17814 (2013): Euler bends.
+    """
+    from scipy.special import fresnel
+
+    # to 45° at curvature 1 / radius: half the length is radius · π / 2, and the clothoid's scale is radius · √(π / 2)
+    scale = math.sqrt(math.pi / 2) * math.sqrt(math.pi)
+    sine, cosine = fresnel(np.linspace(0.0, math.pi / 2, segments + 1) / scale)
+    half = scale * np.stack([cosine, sine], axis=1)
+    effective = float(np.sum(half[-1]))
+    half *= math.ceil(effective * radius_um * GRID_PER_UM - 1e-6) / GRID_PER_UM / effective
+    # the other half is the mirror image at the diagonal through the middle
+    other = (half[-1].sum() - half[::-1])[1:, ::-1]
+    return np.concatenate([half, other])
+
+
 def ribbon(centreline: Points, width_um: float) -> NDArray[np.int64]:
     """The polygon of constant width along a centreline, on the 1 nm grid.
 

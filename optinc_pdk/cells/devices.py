@@ -8,15 +8,24 @@ import gdsfactory as gf
 import numpy as np
 
 from optinc_pdk.cells.cached import cell
-from optinc_pdk.cells.curves import GRID_PER_UM, rounded, s_bend
-from optinc_pdk.cells.draw import add_electrical, add_optical, check_length, contact, guide, polygon, rectangle
+from optinc_pdk.cells.curves import GRID_PER_UM, euler_bend, rounded, s_bend
+from optinc_pdk.cells.draw import (
+    LIMIT_UM,
+    add_electrical,
+    add_optical,
+    check_length,
+    contact,
+    guide,
+    polygon,
+    rectangle,
+)
 from optinc_pdk.tech import active_process
 
 
 @cell
 def straight(length_um: float = 10.0) -> gf.Component:
     """A straight strip guide from o1 to o2."""
-    check_length("length_um", length_um, 0.001)
+    check_length("length_um", length_um, 0.001, "straight")
     c = gf.Component()
     guide(c, np.array([[0.0, 0.0], [length_um, 0.0]]))
     add_optical(c, "o1", (0, 0), 180)
@@ -37,10 +46,24 @@ def bend() -> gf.Component:
 
 
 @cell
+def bend_euler() -> gf.Component:
+    """An Euler 90° bend to the left; its least radius is the process's."""
+    c = gf.Component()
+    strip = active_process().guide
+    line = euler_bend(float(strip.radius_um), int(strip.arc_segments))
+    r = round(float(line[-1, 0]), 3)
+    guide(c, line)
+    add_optical(c, "o1", (0, 0), 180)
+    add_optical(c, "o2", (r, r), 90)
+    return c
+
+
+@cell
 def bend_s(length_um: float = 20.0, offset_um: float = 25.0) -> gf.Component:
     """An S-bend from o1 at the origin to o2 at (length, offset)."""
-    check_length("length_um", length_um, 0.001)
-    check_length("offset_um", abs(offset_um), 0.001)
+    check_length("length_um", length_um, 0.001, "bend_s")
+    down = check_length("offset_um", offset_um, 0.001 - LIMIT_UM, "bend_s") < 0
+    check_length("offset_um", -offset_um if down else offset_um, 0.001, "bend_s")
     strip = active_process().guide
     line = s_bend(length_um, offset_um, float(strip.radius_um), int(strip.arc_segments))
     c = gf.Component()
@@ -97,7 +120,7 @@ def phase_shifter(length_um: float | None = None) -> gf.Component:
     e1 is the contact over o1, e2 the one over o2.
     """
     card = active_process().device("phase_shifter")
-    active = check_length("length_um", card.size("length_um") if length_um is None else length_um, 1.0)
+    active = check_length("length_um", card.size("length_um") if length_um is None else length_um, 1.0, "phase_shifter")
     c = gf.Component()
     overlap, side, heater = (
         card.size("contact_overlap_um"),

@@ -92,14 +92,30 @@ def place(
     return instance
 
 
-def check_length(name: str, value: float, lowest: float = 0.0) -> float:
+def check_length(name: str, value: Any, lowest: float = 0.0, cell: str = "") -> float:
     """Refuse lengths that the database would silently wrap or drop.
 
     Raises:
-        ValueError: Not finite, below ``lowest`` or beyond 1 m, or off the grid.
+        ValueError: No number, not finite, below ``lowest`` or beyond 1 m, or off the grid; names cell and parameter.
     """
+    where = f"{cell}: {name}" if cell else name
+    if isinstance(value, bool | np.bool) or not isinstance(value, int | float | np.number):
+        raise ValueError(f"{where} is {value!r}, no length in µm; give a number from {lowest} to {LIMIT_UM:.0f}")
     if not np.isfinite(value) or not lowest <= value < LIMIT_UM:
-        raise ValueError(f"{name} is {value} µm, allowed are {lowest} to {LIMIT_UM:.0f} µm")
+        raise ValueError(f"{where} is {value} µm, allowed are {lowest} to {LIMIT_UM:.0f} µm")
     if abs(value * GRID_PER_UM - round(value * GRID_PER_UM)) > 1e-6:
-        raise ValueError(f"{name} is {value} µm, off the 1 nm grid; round it")
+        raise ValueError(f"{where} is {value} µm, off the 1 nm grid; round it")
     return float(value)
+
+
+def check_count(name: str, value: Any, lowest: int, highest: int, cell: str) -> int:
+    """Refuse what is no count, or one that no cell can hold.
+
+    Raises:
+        ValueError: No whole number, or outside ``lowest`` to ``highest``; names cell and parameter.
+    """
+    if isinstance(value, bool | np.bool) or not isinstance(value, int | np.integer):
+        raise ValueError(f"{cell}: {name} is {value!r}, no count; give a whole number from {lowest} to {highest}")
+    if not lowest <= value <= highest:
+        raise ValueError(f"{cell}: {name} is {value}, allowed are {lowest} to {highest}")
+    return int(value)

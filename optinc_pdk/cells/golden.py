@@ -16,7 +16,19 @@ from optinc_pdk.cells import CELLS
 from optinc_pdk.files import write_atomic
 
 SCHEMA = 1
-GOLDEN_DEVICES = ("grating_coupler", "mmi1x2", "mmi2x2", "terminator")
+GOLDEN_DEVICES = (
+    "crossing",
+    "directional_coupler",
+    "edge_coupler",
+    "grating_coupler",
+    "mmi1x2",
+    "mmi2x2",
+    "modulator",
+    "monitor_tap",
+    "photodiode",
+    "taper",
+    "terminator",
+)
 
 
 def golden(process: Process, name: str) -> dict[str, Any]:
@@ -28,19 +40,19 @@ def golden(process: Process, name: str) -> dict[str, Any]:
         polygons = sorted([[p.x, p.y] for p in polygon.each_point_hull()] for polygon in region.each())
         if polygons:
             layers[layer] = polygons
-    ports = {
-        str(port.name): {
-            "at": [round(port.center[0] * 1000), round(port.center[1] * 1000)],
-            "angle": int(port.orientation),
-        }
-        for port in cell.ports
-    }
+    ports: dict[str, dict[str, Any]] = {}
+    for port in cell.ports:
+        at = [round(port.center[0] * 1000), round(port.center[1] * 1000)]
+        ports[str(port.name)] = {"at": at, "angle": int(port.orientation)}
+        # its light leaves at an edge of the silicon where no guide goes on
+        if port.port_type == "edge_coupler":
+            ports[str(port.name)]["fibre"] = True
     return {"schema": SCHEMA, "name": name, "layers": layers, "ports": ports}
 
 
 def write_golden(process: Process) -> None:
     """Write the golden file of every device beside the process's cards, but for those it inherits as they are."""
-    for name in GOLDEN_DEVICES:
+    for name in (name for name in GOLDEN_DEVICES if name in process.devices):
         data = (json.dumps(golden(process, name), separators=(",", ":")) + "\n").encode()
         own = process.folder / "golden" / f"{name}.json"
         inherited = [path for path in process.files(f"golden/{name}.json") if path != own]

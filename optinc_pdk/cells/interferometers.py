@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import gdsfactory as gf
-import numpy as np
 
 from optinc_pdk.cards import Process
 from optinc_pdk.cells.cached import cell
-from optinc_pdk.cells.curves import rounded, s_bend
 from optinc_pdk.cells.devices import mmi2x2, phase_shifter, terminator
-from optinc_pdk.cells.draw import add_optical, check_length, guide, place
+from optinc_pdk.cells.draw import add_optical, check_length, place
+from optinc_pdk.cells.routes import bent_guide, s_guide, s_guide_back, straight_guide
 from optinc_pdk.tech import active_process
 
 
@@ -41,28 +40,10 @@ def mzi_frame(process: Process, stretch_um: float = 0.0) -> MziFrame:
     return MziFrame(0.0, first, theta, second, second + coupler + bend, shifter, bend, coupler)
 
 
-def _half_pitch(process: Process) -> tuple[float, float]:
+def half_pitch(process: Process) -> tuple[float, float]:
     """Half the distance of two modes, and of two coupler ports."""
     mmi = process.device("mmi2x2")
     return float(process.floorplan.mode_pitch_um) / 2, (mmi.size("gap_um") + mmi.size("taper_width_um")) / 2
-
-
-def _s(c: gf.Component, start: tuple[float, float], end: tuple[float, float]) -> None:
-    strip = active_process().guide
-    x, y = start
-    line = s_bend(end[0] - x, end[1] - y, float(strip.radius_um), int(strip.arc_segments))
-    guide(c, line + np.array(start))
-
-
-def _s_back(c: gf.Component, start: tuple[float, float], end: tuple[float, float]) -> None:
-    """An S whose bends sit at its end, so that arms are mirror images."""
-    strip = active_process().guide
-    line = s_bend(end[0] - start[0], start[1] - end[1], float(strip.radius_um), int(strip.arc_segments))
-    guide(c, (line * [-1, 1] + np.array(end))[::-1])
-
-
-def _line(c: gf.Component, x0: float, x1: float, y: float) -> None:
-    guide(c, np.array([[x0, y], [x1, y]]))
 
 
 @cell
@@ -77,27 +58,27 @@ def mzi(stretch_um: float = 0.0) -> gf.Component:
     """
     c = gf.Component()
     process = active_process()
-    f = mzi_frame(process, check_length("stretch_um", stretch_um))
-    half, port = _half_pitch(process)
+    f = mzi_frame(process, check_length("stretch_um", stretch_um, 0.0, "mzi"))
+    half, port = half_pitch(process)
     heater, coupler = phase_shifter(), mmi2x2()
     upper, lower, high, low = 0.0, -2 * half, -half + port, -half - port
     phi = place(c, heater, (0.0, upper))
     before = f.first - f.bend
-    _line(c, 0.0, before, lower)
+    straight_guide(c, 0.0, before, lower)
     if stretch_um:
-        _line(c, f.shifter, before, upper)
-    _s(c, (before, upper), (f.first, high))
-    _s(c, (before, lower), (f.first, low))
+        straight_guide(c, f.shifter, before, upper)
+    s_guide(c, (before, upper), (f.first, high))
+    s_guide(c, (before, lower), (f.first, low))
     place(c, coupler, (f.first, -half))
-    _s(c, (f.first + f.coupler, high), (f.theta, upper))
-    _s(c, (f.first + f.coupler, low), (f.theta, lower))
+    s_guide(c, (f.first + f.coupler, high), (f.theta, upper))
+    s_guide(c, (f.first + f.coupler, low), (f.theta, lower))
     theta = place(c, heater, (f.theta + f.shifter, upper), rotation=180, mirror=True)
-    _line(c, f.theta, f.theta + f.shifter, lower)
-    _s(c, (f.theta + f.shifter, upper), (f.second, high))
-    _s(c, (f.theta + f.shifter, lower), (f.second, low))
+    straight_guide(c, f.theta, f.theta + f.shifter, lower)
+    s_guide(c, (f.theta + f.shifter, upper), (f.second, high))
+    s_guide(c, (f.theta + f.shifter, lower), (f.second, low))
     place(c, coupler, (f.second, -half))
-    _s(c, (f.second + f.coupler, high), (f.end, upper))
-    _s(c, (f.second + f.coupler, low), (f.end, lower))
+    s_guide(c, (f.second + f.coupler, high), (f.end, upper))
+    s_guide(c, (f.second + f.coupler, low), (f.end, lower))
     for name, at, side in (
         ("o1", (0.0, lower), 180),
         ("o2", (0.0, upper), 180),
@@ -122,27 +103,26 @@ def mzi_dummy(stretch_um: float = 0.0) -> gf.Component:
     """
     c = gf.Component()
     process = active_process()
-    f = mzi_frame(process, check_length("stretch_um", stretch_um))
-    half, port = _half_pitch(process)
+    f = mzi_frame(process, check_length("stretch_um", stretch_um, 0.0, "mzi_dummy"))
+    half, port = half_pitch(process)
     # one port pitch lower than an MZI's, which makes rise and fall together as long as an MZI's two falls
     middle = half - port
     high, low, top, bottom = middle + port, middle - port, middle + half, middle - half
     r, coupler, end_of_light = float(process.guide.radius_um), mmi2x2(), terminator()
     # the mode rises far enough before the coupler for the dark port to turn down behind it
     turn = f.first - f.bend - 2 * r - float(process.floorplan.guide_space_um)
-    _line(c, 0.0, turn, 0.0)
-    _s(c, (turn, 0.0), (f.first, high))
-    corners = np.array([[f.first, low], [f.first - r, low], [f.first - r, low - r]])
-    guide(c, rounded(corners, r, int(process.guide.arc_segments)))
+    straight_guide(c, 0.0, turn, 0.0)
+    s_guide(c, (turn, 0.0), (f.first, high))
+    bent_guide(c, (f.first, low), (f.first - r, low), (f.first - r, low - r))
     place(c, end_of_light, (f.first - r, low - r), rotation=270)
     place(c, coupler, (f.first, middle))
     for y, arm in ((high, top), (low, bottom)):
-        _s(c, (f.first + f.coupler, y), (f.theta, arm))
-        _line(c, f.theta, f.theta + f.shifter, arm)
-        _s(c, (f.theta + f.shifter, arm), (f.second, y))
+        s_guide(c, (f.first + f.coupler, y), (f.theta, arm))
+        straight_guide(c, f.theta, f.theta + f.shifter, arm)
+        s_guide(c, (f.theta + f.shifter, arm), (f.second, y))
     place(c, coupler, (f.second, middle))
     place(c, end_of_light, (f.second + f.coupler, high))
-    _s(c, (f.second + f.coupler, low), (f.end, 0.0))
+    s_guide(c, (f.second + f.coupler, low), (f.end, 0.0))
     add_optical(c, "o1", (0.0, 0.0), 180)
     add_optical(c, "o2", (f.end, 0.0), 0)
     return c
@@ -157,21 +137,21 @@ def attenuator() -> gf.Component:
     c = gf.Component()
     process = active_process()
     f = attenuator_frame(process)
-    half, port = float(process.floorplan.mode_pitch_um) / 4, _half_pitch(process)[1]
+    half, port = float(process.floorplan.mode_pitch_um) / 4, half_pitch(process)[1]
     high, low, lower = -half + port, -half - port, -2 * half
     coupler, end_of_light = mmi2x2(), terminator()
-    _s_back(c, (0.0, 0.0), (f.first, high))
+    s_guide_back(c, (0.0, 0.0), (f.first, high))
     place(c, end_of_light, (f.first, low), rotation=180)
     place(c, coupler, (f.first, -half))
-    _s(c, (f.first + f.coupler, high), (f.theta, 0.0))
-    _s(c, (f.first + f.coupler, low), (f.theta, lower))
+    s_guide(c, (f.first + f.coupler, high), (f.theta, 0.0))
+    s_guide(c, (f.first + f.coupler, low), (f.theta, lower))
     theta = place(c, phase_shifter(), (f.theta, 0.0))
-    _line(c, f.theta, f.theta + f.shifter, lower)
-    _s_back(c, (f.theta + f.shifter, 0.0), (f.second, high))
-    _s_back(c, (f.theta + f.shifter, lower), (f.second, low))
+    straight_guide(c, f.theta, f.theta + f.shifter, lower)
+    s_guide_back(c, (f.theta + f.shifter, 0.0), (f.second, high))
+    s_guide_back(c, (f.theta + f.shifter, lower), (f.second, low))
     place(c, coupler, (f.second, -half))
     place(c, end_of_light, (f.second + f.coupler, low))
-    _s(c, (f.second + f.coupler, high), (f.end, 0.0))
+    s_guide(c, (f.second + f.coupler, high), (f.end, 0.0))
     add_optical(c, "o1", (0.0, 0.0), 180)
     add_optical(c, "o2", (f.end, 0.0), 0)
     c.add_port(name="e1", port=theta["e1"])

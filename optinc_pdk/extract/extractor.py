@@ -21,6 +21,7 @@ from optinc_pdk.extract.heaters import find_heaters, wire
 from optinc_pdk.extract.lookup import Finder, plain
 from optinc_pdk.extract.metal import Metal, find_pads
 from optinc_pdk.extract.numbering import number
+from optinc_pdk.extract.pins import tie_pins
 from optinc_pdk.extract.silicon import (
     Device,
     Fault,
@@ -77,15 +78,17 @@ def extract(gds_path: str | Path, process: Process) -> Extraction:
     pads, pad_faults = find_pads(metal, others, round(float(process.pads.size_um) * NM_PER_UM))
     shifters, wired, wire_faults = wire(heaters, metal, pads, process)
     devices = [p.device(process.device(p.variant.name).ports.optical) for p in placements] + shifters
-    taken = kdb.Region([p.core for p in placements] + [kdb.Polygon(h.guide) for h in heaters]).merged()
+    bodies = [polygon for p in placements for polygon in p.core]
+    taken = kdb.Region(bodies + [kdb.Polygon(h.guide) for h in heaters]).merged()
     nets, silicon_faults = _trace(core, outline.double_area, taken, placements, devices, rule, variants)
     everything = [*devices, *(pad.device for pad in pads)]
     # a label that is used twice is a fault; the first keeps it
     names = {pad.label: len(devices) + i for i, pad in reversed(list(enumerate(pads)))} | fibres
-    joined = [*([()] * len(placements)), *wired, *((pad.net,) for pad in pads)]
+    tied, pin_faults = tie_pins(placements, metal, process)
+    joined = [*tied, *wired, *((pad.net,) for pad in pads)]
     circuit = number(path.stem, process, everything, nets, joined, dict(sorted(names.items())))
     faults = [*nets.faults, *silicon_faults, *faults, *check_layers(mask, core, placements, process)]
-    faults += [*label_faults, *pad_faults, *metal.faults, *wire_faults]
+    faults += [*label_faults, *pad_faults, *metal.faults, *wire_faults, *pin_faults]
     return Extraction(circuit, tuple(faults), _counts(devices, nets))
 
 
@@ -128,8 +131,8 @@ def _fibres(
     labels: Sequence[Label], placements: Sequence[Placement]
 ) -> tuple[dict[str, int], list[Label], list[Fault]]:
     """Labels of fibres to numbers of their devices, and the labels that name no fibre."""
-    gratings = [i for i, p in enumerate(placements) if p.variant.etch]
-    finder = Finder(placements[i].core for i in gratings)
+    couplers = [(i, polygon) for i, p in enumerate(placements) if p.variant.meets_fibre for polygon in p.core]
+    finder = Finder(polygon for _, polygon in couplers)
     others: list[Label] = []
     fibres: dict[str, int] = {}
     faults: list[Fault] = []
@@ -139,11 +142,12 @@ def _fibres(
         if found is None:
             others.append(label)
             continue
-        device = gratings[found]
+        device = couplers[found][0]
         if label.text in fibres:
             faults.append(Fault("label", f"fibre label {label.text!r} is used twice", label.position_um))
         elif device in owner:
-            text = f"fibre labels {owner[device]!r} and {label.text!r} lie on one grating coupler"
+            kind = placements[device].variant.name.replace("_", " ")
+            text = f"fibre labels {owner[device]!r} and {label.text!r} lie on one {kind}"
             faults.append(Fault("label", text, label.position_um))
         else:
             fibres[label.text], owner[device] = device, label.text

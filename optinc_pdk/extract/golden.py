@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,6 +12,7 @@ import klayout.db as kdb
 import numpy as np
 
 from optinc_pdk.cards import CardError, Process
+from optinc_pdk.cards.process import Ports
 from optinc_pdk.extract.contours import Ints
 
 SCHEMA = 1
@@ -25,19 +26,23 @@ class Variant:
 
     Attributes:
         name: Device name.
-        core: Its silicon polygon.
+        core: Its silicon polygons.
         etch: Its etched polygons.
-        points: (n, 2) first points of the silicon's edges, silicon to the right.
+        points: (n, 2) first points of the silicon's edges, polygon by polygon, silicon to the right.
         ends: (n, 2) second points.
         port_edges: Name of each guide port to its edge's number, in the order of the card.
+        pins: Where metal must lie for each electrical port, in the order of the card.
+        meets_fibre: Whether a port is none of a guide's.
     """
 
     name: str
-    core: kdb.Polygon
+    core: tuple[kdb.Polygon, ...]
     etch: tuple[kdb.Polygon, ...]
     points: Ints
     ends: Ints
     port_edges: Mapping[str, int]
+    pins: tuple[kdb.Point, ...]
+    meets_fibre: bool
 
     @cached_property
     def sides(self) -> Ints:
@@ -55,46 +60,49 @@ def read_golden(process: Process) -> tuple[Variant, ...]:
         CardError: A golden file cannot be used.
     """
     etched = process.grating.layer
-    return tuple(variant for data, order in _read(process) for variant in _variants(data, order, etched))
+    return tuple(variant for data, ports in _read(process) for variant in _variants(data, ports, etched))
 
 
-def _read(process: Process) -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]:
-    """Golden files with the order of their optical ports; checked by turning each into what it describes."""
+def _read(process: Process) -> Iterator[tuple[dict[str, Any], Ports]]:
+    """Golden files with the order of their ports; checked by turning each into what it describes."""
     for path in process.files("golden/*.json"):
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
             if data["schema"] != SCHEMA:
                 raise ValueError(f"schema {data['schema']}, this version reads {SCHEMA}")
-            order = process.device(data["name"]).ports.optical
-            _variants(data, order, process.grating.layer)
-            _symmetries(data, order, process.grating.layer)
+            ports = process.device(data["name"]).ports
+            _variants(data, ports, process.grating.layer)
+            _symmetries(data, ports.optical, process.grating.layer)
         except (OSError, KeyError, TypeError, ValueError) as fault:
             what = f"{type(fault).__name__} {fault}"
             raise CardError(f"{path}: not a golden device: {what}; write it again") from fault
-        yield data, order
+        yield data, ports
 
 
-def _variants(data: Mapping[str, Any], order: tuple[str, ...], etched: str) -> list[Variant]:
+def _variants(data: Mapping[str, Any], names: Ports, etched: str) -> list[Variant]:
     layers = {name: [_polygon(points) for points in shapes] for name, shapes in data["layers"].items()}
-    if len(layers["core"]) != 1:
-        raise ValueError(f"{len(layers['core'])} polygons of silicon, a device has one")
+    if not layers["core"]:
+        raise ValueError("no polygon of silicon, a device has one or more")
     found: list[Variant] = []
-    seen: set[tuple[str, ...]] = set()
+    seen: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()
     for turns, mirrored in ORIENTATIONS:
         turn = kdb.Trans(turns, mirrored, 0, 0)
-        core = layers["core"][0].transformed(turn)
+        core = sorted((p.transformed(turn) for p in layers["core"]), key=str)
         etch = sorted((p.transformed(turn) for p in layers.get(etched, [])), key=str)
         # equal polygons up to a shift are one orientation; the shift makes the placements equal too
-        home = kdb.Trans(-core.bbox().left, -core.bbox().bottom)
-        key = tuple(str(p.transformed(home)) for p in (core, *etch))
+        box = around(core)
+        home = kdb.Trans(-box.left, -box.bottom)
+        key = tuple(sorted(str(p.transformed(home)) for p in core)), tuple(str(p.transformed(home)) for p in etch)
         if key in seen:
             continue
         seen.add(key)
-        points = np.array([(p.x, p.y) for p in core.each_point_hull()], dtype=np.int64)
-        ends = np.roll(points, -1, axis=0)
-        ports = {name: _port_edge(points, ends, data["ports"][name]["at"], turn) for name in order}
+        rings = [np.array([(p.x, p.y) for p in polygon.each_point_hull()], dtype=np.int64) for polygon in core]
+        points, ends = np.concatenate(rings), np.concatenate([np.roll(ring, -1, axis=0) for ring in rings])
+        ports = {name: _port_edge(points, ends, data["ports"][name], turn) for name in names.optical}
         guides = {name: edge for name, edge in ports.items() if edge is not None}
-        found.append(Variant(data["name"], core, tuple(etch), points, ends, guides))
+        pins = tuple(turn * kdb.Point(*data["ports"][name]["at"]) for name in names.electrical)
+        meets_fibre = len(guides) < len(ports)
+        found.append(Variant(data["name"], tuple(core), tuple(etch), points, ends, guides, pins, meets_fibre))
     return found
 
 
@@ -102,9 +110,19 @@ def _polygon(points: list[list[int]]) -> kdb.Polygon:
     return kdb.Polygon([kdb.Point(int(x), int(y)) for x, y in points])
 
 
-def _port_edge(points: Ints, ends: Ints, at: list[int], turn: kdb.Trans) -> int | None:
-    """The edge with the port at its middle; a port above the silicon, to a fibre, has none."""
-    place = turn * kdb.Point(int(at[0]), int(at[1]))
+def around(polygons: Iterable[kdb.Polygon]) -> kdb.Box:
+    """The box around polygons."""
+    box = kdb.Box()
+    for polygon in polygons:
+        box += polygon.bbox()
+    return box
+
+
+def _port_edge(points: Ints, ends: Ints, port: Mapping[str, Any], turn: kdb.Trans) -> int | None:
+    """The edge with the port at its middle; a port to a fibre, above the silicon or before its end, has none."""
+    if port.get("fibre", False):
+        return None
+    place = turn * kdb.Point(*port["at"])
     middle = np.flatnonzero(np.all(points + ends == 2 * np.array([place.x, place.y]), axis=1))
     return int(middle[0]) if len(middle) else None
 
@@ -118,18 +136,18 @@ def symmetries(process: Process) -> dict[str, tuple[tuple[int, ...], ...]]:
     Raises:
         CardError: A golden file cannot be used.
     """
-    return {data["name"]: _symmetries(data, order, process.grating.layer) for data, order in _read(process)}
+    return {data["name"]: _symmetries(data, ports.optical, process.grating.layer) for data, ports in _read(process)}
 
 
 def _symmetries(data: Mapping[str, Any], order: tuple[str, ...], etched: str) -> tuple[tuple[int, ...], ...]:
     shapes = [_polygon(points) for layer in ("core", etched) for points in data["layers"].get(layer, [])]
-    corner = shapes[0].bbox().p1
+    corner = around(shapes).p1
     original = sorted(str(shape) for shape in shapes)
     at = [kdb.Point(*data["ports"][name]["at"]) for name in order]
     found: set[tuple[int, ...]] = set()
     for turns, mirrored in ORIENTATIONS:
         turn = kdb.Trans(turns, mirrored, 0, 0)
-        move = kdb.Trans(corner - shapes[0].transformed(turn).bbox().p1) * turn
+        move = kdb.Trans(corner - around(shape.transformed(turn) for shape in shapes).p1) * turn
         if sorted(str(shape.transformed(move)) for shape in shapes) == original:
             found.add(tuple(at.index(move * point) for point in at))
     return tuple(sorted(found))

@@ -11,7 +11,7 @@ import numpy as np
 from optinc_pdk.cards import Process
 from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints
 from optinc_pdk.extract.gds import NM_PER_UM, Mask
-from optinc_pdk.extract.golden import Variant
+from optinc_pdk.extract.golden import Variant, around
 from optinc_pdk.extract.lookup import Finder, plain
 
 # Sides by which a device is looked for.
@@ -26,7 +26,7 @@ class Fault:
 
     Attributes:
         kind: ``"dangling"``, ``"branch"``, ``"width"``, ``"body"``, ``"stray"``, ``"etch"``, ``"slab"``,
-            ``"foreign"``, ``"heater"``, ``"label"``, ``"via"`` or ``"short"``.
+            ``"foreign"``, ``"heater"``, ``"pin"``, ``"coupled"``, ``"label"``, ``"via"`` or ``"short"``.
         message: What is wrong, with numbers.
         position_um: Where.
     """
@@ -67,17 +67,27 @@ class Placement:
     Attributes:
         variant: The device.
         shift: Where its origin lies.
-        core: Its silicon as drawn, which may have more corners than the golden polygon, within rounding.
+        core: Its silicon as drawn, which may have more corners than the golden polygons, within rounding.
     """
 
     variant: Variant
     shift: kdb.Vector
-    core: kdb.Polygon
+    core: tuple[kdb.Polygon, ...]
 
     @property
     def etch(self) -> list[kdb.Polygon]:
         """The device's etched shapes."""
         return [polygon.moved(self.shift) for polygon in self.variant.etch]
+
+    @property
+    def box(self) -> kdb.Box:
+        """The box around its silicon."""
+        return around(self.core)
+
+    @property
+    def pins(self) -> list[kdb.Point]:
+        """Where metal must lie for each of its electrical ports."""
+        return [pin + self.shift for pin in self.variant.pins]
 
     def device(self, optical: tuple[str, ...]) -> Device:
         """The device with its optical ports in the given order."""
@@ -88,7 +98,7 @@ class Placement:
                 edge = self.variant.port_edges[name]
                 edges[port] = self.variant.points[edge] + shift, self.variant.ends[edge] + shift
         guided = tuple(name in self.variant.port_edges for name in optical)
-        return Device(self.variant.name, box_center(self.core.bbox()), edges, guided)
+        return Device(self.variant.name, box_center(self.box), edges, guided)
 
 
 def place_devices(outline: Contours, variants: Sequence[Variant]) -> list[Placement]:
@@ -130,20 +140,26 @@ def _anchored(outline: Contours, delta: Ints, variant: Variant, side: int) -> In
     return np.asarray(outline.points[edges] - variant.points[side], dtype=np.int64)
 
 
-def _drawn(outline: Contours, index: EdgeIndex, variant: Variant, shift: Ints) -> kdb.Polygon | None:
-    """A device's polygon as the outline has it, or None where a side is missing."""
+def _drawn(outline: Contours, index: EdgeIndex, variant: Variant, shift: Ints) -> tuple[kdb.Polygon, ...] | None:
+    """A device's polygons as the outline has them, or None where a side is missing."""
     points, ends = variant.points + shift, variant.ends + shift
     exact = index.find(points, ends) >= 0
     ports = set(variant.port_edges.values())
     if all(flag or edge in ports for edge, flag in enumerate(exact.tolist())):
-        return variant.core.moved(int(shift[0]), int(shift[1]))
-    corners: list[Ints] = []
-    for edge, flag in enumerate(exact.tolist()):
-        chain = [points[edge]] if flag or edge in ports else _chain(outline, index, points[edge], ends[edge])
-        if chain is None:
-            return None
-        corners += chain
-    return kdb.Polygon([kdb.Point(int(x), int(y)) for x, y in corners])
+        return tuple(polygon.moved(int(shift[0]), int(shift[1])) for polygon in variant.core)
+    found: list[kdb.Polygon] = []
+    first = 0
+    for polygon in variant.core:
+        corners: list[Ints] = []
+        for edge in range(first, first + polygon.num_points_hull()):
+            kept = exact[edge] or edge in ports
+            chain = [points[edge]] if kept else _chain(outline, index, points[edge], ends[edge])
+            if chain is None:
+                return None
+            corners += chain
+        found.append(kdb.Polygon([kdb.Point(int(x), int(y)) for x, y in corners]))
+        first += polygon.num_points_hull()
+    return tuple(found)
 
 
 def _chain(outline: Contours, index: EdgeIndex, start: Ints, end: Ints) -> list[Ints] | None:
@@ -188,7 +204,16 @@ def check_layers(mask: Mask, core: kdb.Region, placements: Sequence[Placement], 
     if not slab.is_empty():
         text = "slab over silicon: the process has no rib devices"
         faults += [Fault("slab", text, center_um(shape.bbox())) for shape in plain(slab & core)]
-    return faults
+    return faults + check_coupled(mask, placements)
+
+
+def check_coupled(mask: Mask, placements: Sequence[Placement]) -> list[Fault]:
+    """Marks of coupled guides where there is no device of several guides: they would hide guides too close."""
+    if "coupled" not in mask.layers:
+        return []
+    coupled = kdb.Region([kdb.Polygon(placement.box) for placement in placements if len(placement.core) > 1])
+    text = "marked as coupled guides, but no such device is here"
+    return [Fault("coupled", text, center_um(shape.bbox())) for shape in plain(mask.region("coupled") - coupled)]
 
 
 def check_inside(taken: kdb.Region, core: kdb.Region) -> list[Fault]:
@@ -204,7 +229,7 @@ def check_foreign(placements: Sequence[Placement], guides: Sequence[kdb.Polygon]
     finder = Finder(guides)
     faults: list[Fault] = []
     for placement in placements:
-        box = placement.core.bbox()
+        box = placement.box
         near = list(finder.overlapping(box))
         for piece in (kdb.Region(near) & kdb.Region(box)).each() if near else ():
             text = f"{piece.area()} nm² of other silicon within the box of a {placement.variant.name}"
@@ -246,13 +271,14 @@ def opened(region: kdb.Region, size: int) -> kdb.Region:
 
 def _difference(silicon: kdb.Region, body: kdb.Polygon, variant: Variant, body_nm: int) -> int:
     """Area in which silicon around a body differs from a variant whose body lies on it."""
-    own = opened(kdb.Region(variant.core), body_nm)
+    drawn = kdb.Region(list(variant.core))
+    own = opened(drawn, body_nm)
     if own.is_empty():
-        return variant.core.area() + body.area()
+        return int(drawn.area() + body.area())
     shift = body.bbox().center() - own.bbox().center()
-    golden = kdb.Region(variant.core.moved(shift))
-    around = kdb.Region(golden.bbox() + body.bbox())
-    return int(((silicon & around) ^ golden).area())
+    golden = drawn.moved(shift)
+    near = kdb.Region(golden.bbox() + body.bbox())
+    return int(((silicon & near) ^ golden).area())
 
 
 def box_center(box: kdb.Box) -> tuple[float, float]:

@@ -85,7 +85,7 @@ def _plate(canvas: Canvas, process: Process, column: list[Heater], top: float) -
     ys = sorted({h.ground.y for h in column})
     plate = (snap(left), snap(ys[0] - landing / 2), snap(right), top)
     canvas.metal.append(plate)
-    canvas.openings += [(snap((left + right) / 2), y) for y in ys]
+    canvas.bumps += [(snap((left + right) / 2), y) for y in ys]
     return plate
 
 
@@ -100,5 +100,5 @@ def _ground_bumps(canvas: Canvas, process: Process, bar: Box, grounds: Sequence[
         raise InputError("a strip with heaters has no ground pad; give its section one")
     for i, label in enumerate(grounds):
         x, y = snap(left + half + i * pitch), snap(bottom + half)
-        canvas.openings.append((x, y))
+        canvas.bumps.append((x, y))
         canvas.texts.append((label, x, y))

@@ -41,7 +41,6 @@ class Canvas:
     metal: list[Box] = field(default_factory=list)
     wires: list[Wire] = field(default_factory=list)
     bumps: list[Point] = field(default_factory=list)
-    openings: list[Point] = field(default_factory=list)
     texts: list[tuple[str, float, float]] = field(default_factory=list)
 
     def place(self, name: str, component: str, x: float, y: float, rotation: int = 0, mirror: bool = False) -> None:
@@ -85,7 +84,7 @@ class Canvas:
         """Bounding box of everything but texts; centres of bumps count, their landings lie within metal or alike."""
         left, bottom, right, top = self.box()
         metal = np.array([(left, bottom, right, top), *self.metal])
-        spots = [(x, y) for wire in self.wires for x, y in wire.points] + self.bumps + self.openings
+        spots = [(x, y) for wire in self.wires for x, y in wire.points] + self.bumps
         low, high = metal[:, :2].min(axis=0), metal[:, 2:].max(axis=0)
         if spots:
             low, high = np.minimum(low, np.min(spots, axis=0)), np.maximum(high, np.max(spots, axis=0))
@@ -116,7 +115,6 @@ class Canvas:
         self.metal += [(min(p[0], q[0]), min(p[1], q[1]), max(p[0], q[0]), max(p[1], q[1])) for p, q in corners]
         self.wires += [Wire(tuple(move(point) for point in wire.points), wire.width) for wire in other.wires]
         self.bumps += [move(point) for point in other.bumps]
-        self.openings += [move(point) for point in other.openings]
         self.texts += [(text, *move((x, y))) for text, x, y in other.texts]
 
 

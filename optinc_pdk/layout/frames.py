@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import gdsfactory as gf
 
 from optinc_pdk.cells import CELLS
-from optinc_pdk.cells.bumps import bump, bump_opening
 
 Point = tuple[float, float]
 Box = tuple[float, float, float, float]
 
 STRETCHED = ("mzi", "mzi_dummy")
-DRAWN: dict[str, Callable[..., gf.Component]] = {**CELLS, "bump": bump, "bump_opening": bump_opening}
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,8 @@ class Frames(dict[str, Cell]):
 
     def component(self, name: str) -> gf.Component:
         """The cell that is drawn for a component."""
-        return DRAWN[name](stretch_um=self.stretch_um) if name in STRETCHED else DRAWN[name]()
+        settings = {"stretch_um": self.stretch_um} if name in STRETCHED else {}
+        return CELLS[name](**settings)
 
     def __missing__(self, name: str) -> Cell:
         component = self.component(name)

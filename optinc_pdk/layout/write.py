@@ -40,7 +40,6 @@ def to_layout(chip: Chip, process: Process, name: str) -> kdb.Layout:
     for p in canvas.placed.values():
         placed[p.component, (p.rotation // 90 % 4, p.mirror)].append(_spot((p.x, p.y)))
     placed["bump", (0, False)] += [_spot(point) for point in canvas.bumps]
-    placed["bump_opening", (0, False)] += [_spot(point) for point in canvas.openings]
     metal = process.metal.layer
     boxes = {"core": [], metal: [_nm(box) for box in canvas.metal]}
     for path in canvas.guides:

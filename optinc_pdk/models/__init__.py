@@ -4,8 +4,10 @@ S is indexed [..., out, in] with ports in the card's order, and every model is r
 go as exp(-i ω t), so a longer path has a larger phase.
 """
 
+from optinc_pdk.models.blackboxes import modulator, photodiode
 from optinc_pdk.models.couplers import coupler, grating_coupler, splitter, terminator
 from optinc_pdk.models.guides import effective_index, guide, guide_transmission, phase_shifter
+from optinc_pdk.models.passives import crossing, directional_coupler, edge_coupler, taper
 from optinc_pdk.models.registry import MODELS, ModelError, device_s, net_transmission
 from optinc_pdk.models.sax_models import sax_models, sax_netlist
 
@@ -13,15 +15,21 @@ __all__ = [
     "MODELS",
     "ModelError",
     "coupler",
+    "crossing",
     "device_s",
+    "directional_coupler",
+    "edge_coupler",
     "effective_index",
     "grating_coupler",
     "guide",
     "guide_transmission",
+    "modulator",
     "net_transmission",
     "phase_shifter",
+    "photodiode",
     "sax_models",
     "sax_netlist",
     "splitter",
+    "taper",
     "terminator",
 ]

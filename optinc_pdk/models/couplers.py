@@ -106,46 +106,11 @@ def grating_coupler(
         Gaussian.
     """
     detuning = (np.asarray(wavelengths_nm) - np.asarray(center_nm)) / (np.asarray(bandwidth_3db_nm) / 2.0)
-    best, back = _amplitude(loss_db), _amplitude(-np.asarray(reflection_db))
-    _refuse_gain(best, back)
+    best, back = amplitude(loss_db), amplitude(-np.asarray(reflection_db))
+    refuse_gain(best, back)
     s = np.zeros((*np.broadcast_shapes(detuning.shape, best.shape, back.shape), 2, 2), dtype=np.complex128)
     s[..., 0, 1] = s[..., 1, 0] = best * 2.0 ** (-(detuning**2) / 2.0)
     s[..., 0, 0] = back
-    return s
-
-
-def crossing(
-    wavelengths_nm: ArrayLike, loss_db: ArrayLike, crosstalk_db: ArrayLike, reflection_db: ArrayLike
-) -> Complexes:
-    """Two guides that cross::
-
-               o2             o1-o3, o2-o4: 10^(-loss/20)
-        o1 ----+---- o3       a share 10^(crosstalk/10) of the power leaves at each side
-               o4
-
-    Args:
-        wavelengths_nm: Wavelengths, shape (...); the model is flat over the card's range.
-        loss_db: Insertion loss.
-        crosstalk_db: Power to either side, in dB, negative.
-        reflection_db: Power reflected at each port, in dB, negative.
-
-    Returns:
-        S of ports o1 … o4, shape (..., 4, 4), reciprocal and passive.
-
-    Raises:
-        ValueError: The numbers give more light out than in.
-
-    Source:
-        The device card; by symmetry what leaks to the sides is in quadrature with what passes, as losses ask least.
-    """
-    through, side = _amplitude(loss_db), _amplitude(-np.asarray(crosstalk_db))
-    back = _amplitude(-np.asarray(reflection_db))
-    # the largest singular value: S is circulant
-    _refuse_gain(np.hypot(through + back, 2.0 * side), np.zeros(1))
-    s = np.zeros((*_shape(wavelengths_nm, through, side, back), 4, 4), dtype=np.complex128)
-    for a in range(4):
-        for b in range(4):
-            s[..., a, b] = back if a == b else through if (a - b) % 2 == 0 else 1j * side
     return s
 
 
@@ -167,14 +132,15 @@ def terminator(wavelengths_nm: ArrayLike, reflection_db: ArrayLike) -> Complexes
     Source:
         The device card; a taper to the minimum width radiates nearly all of its light.
     """
-    back = _amplitude(-np.asarray(reflection_db))
-    _refuse_gain(np.zeros(1), back)
+    back = amplitude(-np.asarray(reflection_db))
+    refuse_gain(np.zeros(1), back)
     s = np.zeros((*_shape(wavelengths_nm, back), 1, 1), dtype=np.complex128)
     s[..., 0, 0] = back
     return s
 
 
-def _amplitude(loss_db: ArrayLike) -> NDArray[np.float64]:
+def amplitude(loss_db: ArrayLike) -> NDArray[np.float64]:
+    """Field amplitude of a loss in dB."""
     field: NDArray[np.float64] = 10.0 ** (-np.asarray(loss_db, dtype=np.float64) / 20.0)
     return field
 
@@ -186,16 +152,16 @@ def _shape(wavelengths_nm: ArrayLike, *parameters: NDArray[np.float64]) -> tuple
 def _shares(
     loss_db: ArrayLike, imbalance: ArrayLike, reflection_db: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    through, back = _amplitude(loss_db), _amplitude(-np.asarray(reflection_db))
+    through, back = amplitude(loss_db), amplitude(-np.asarray(reflection_db))
     uneven = np.asarray(imbalance, dtype=np.float64)
     if np.any(~(np.abs(uneven) <= 1.0)):
         raise ValueError(f"imbalance is {imbalance!r}; it must lie within -1 … 1")
-    _refuse_gain(through, back)
+    refuse_gain(through, back)
     return through * np.sqrt((1.0 + uneven) / 2.0), through * np.sqrt((1.0 - uneven) / 2.0), back
 
 
-def _refuse_gain(through: NDArray[np.float64], back: NDArray[np.float64]) -> None:
-    """The largest singular value of these S-matrices is at most transmitted plus reflected amplitude."""
+def refuse_gain(through: NDArray[np.float64], back: NDArray[np.float64]) -> None:
+    """Refuse gain: the largest singular value of these S-matrices is at most transmitted plus reflected amplitude."""
     worst = float(np.max(np.add(through, back)))
     if not worst <= 1.0 + _ROUNDING:
         raise ValueError(

@@ -9,8 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.cards import Device, Process
 from optinc_pdk.files import InputError
-from optinc_pdk.models.couplers import coupler, crossing, grating_coupler, splitter, terminator
-from optinc_pdk.models.guides import guide_transmission, phase_shifter, two_port
+from optinc_pdk.models.blackboxes import modulator, photodiode
+from optinc_pdk.models.couplers import coupler, grating_coupler, splitter, terminator
+from optinc_pdk.models.guides import guide_transmission, phase_shifter
+from optinc_pdk.models.passives import crossing, directional_coupler, edge_coupler, taper
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
@@ -21,7 +23,12 @@ class ModelError(InputError):
 
 
 def device_s(
-    process: Process, device: str, wavelengths_nm: ArrayLike, phase_rad: ArrayLike = 0.0, instance: str = ""
+    process: Process,
+    device: str,
+    wavelengths_nm: ArrayLike,
+    phase_rad: ArrayLike = 0.0,
+    instance: str = "",
+    amplitude: ArrayLike = 1.0,
 ) -> Complexes:
     """The S-matrix of a device by its card, ports in the card's order.
 
@@ -31,6 +38,7 @@ def device_s(
         wavelengths_nm: (W,) wavelengths.
         phase_rad: Heater phase, for devices that have a heater: a number or (W,).
         instance: An instance of it, for messages.
+        amplitude: Field amplitude, for modulators: -1 … 1, a number or (W,).
 
     Returns:
         S, shape (W, ports, ports).
@@ -51,7 +59,8 @@ def device_s(
         )
     wavelengths = np.atleast_1d(np.asarray(wavelengths_nm, dtype=np.float64))
     _check_range(card, wavelengths, where)
-    return model(process, card, wavelengths, np.asarray(phase_rad, dtype=np.float64))
+    setting = amplitude if card.model.name in MODULATORS else phase_rad
+    return model(process, card, wavelengths, np.asarray(setting, dtype=np.float64))
 
 
 def net_transmission(process: Process, length_um: ArrayLike, wavelengths_nm: ArrayLike) -> Complexes:
@@ -95,29 +104,50 @@ def _terminator(process: Process, card: Device, wavelengths: Floats, phase: Floa
     return terminator(wavelengths, card.parameter("reflection_db"))
 
 
-def _crossing(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:
-    return crossing(wavelengths, *(card.parameter(k) for k in ("loss_db", "crosstalk_db", "reflection_db")))
-
-
-def _modulator(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:
-    s = two_port(np.full(wavelengths.shape, 10.0 ** (-card.parameter("loss_db") / 20.0)))
-    s[..., [0, 1], [0, 1]] = 10.0 ** (card.parameter("reflection_db") / 20.0)
-    return s
-
-
 def _phase_shifter(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:
     bare = net_transmission(process, card.size("length_um"), wavelengths)
     return phase_shifter(bare, phase, card.parameter("loss_db"))
 
 
+def _photodiode(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:
+    return photodiode(wavelengths, card.parameter("reflection_db"))
+
+
+def _modulator(process: Process, card: Device, wavelengths: Floats, amplitude: Floats) -> Complexes:
+    return modulator(wavelengths, card.parameter("loss_db"), amplitude)
+
+
+def _directional_coupler(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:
+    keys = ("loss_db", "cross", "center_nm", "slope_per_nm", "reflection_db")
+    return directional_coupler(wavelengths, *(card.parameter(k) for k in keys))
+
+
+def _crossing(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:
+    return crossing(wavelengths, *(card.parameter(k) for k in ("loss_db", "crosstalk_db", "reflection_db")))
+
+
+def _taper(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:
+    return taper(wavelengths, card.parameter("loss_db"))
+
+
+def _edge_coupler(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:
+    return edge_coupler(wavelengths, card.parameter("loss_db"), card.parameter("reflection_db"))
+
+
+MODULATORS = frozenset({"modulator"})
+"""Models whose setting is an amplitude; that of the others is a phase."""
+
 MODELS: dict[str, Callable[[Process, Device, Floats, Floats], Complexes]] = {
     "coupler": _coupler,
     "crossing": _crossing,
+    "directional_coupler": _directional_coupler,
+    "edge_coupler": _edge_coupler,
     "grating_coupler": _grating_coupler,
     "modulator": _modulator,
+    "photodiode": _photodiode,
     "phase_shifter": _phase_shifter,
-    "photodiode": _terminator,
     "splitter": _splitter,
+    "taper": _taper,
     "terminator": _terminator,
 }
 """Model name of a card to its function; a new device adds a line here."""

@@ -9,15 +9,15 @@ import numpy as np
 
 from optinc_pdk.cards import Device, Process
 from optinc_pdk.circuit import Circuit, flatten
-from optinc_pdk.models.registry import device_s
+from optinc_pdk.models.registry import MODULATORS, device_s
 
 
 def sax_models(process: Process) -> dict[str, Callable[..., dict[tuple[str, str], Any]]]:
     """A SAX model for every device of a process that carries light.
 
-    Each takes ``wl`` in µm, a number or an array, and, where the device has a heater, ``phase`` in rad; it
-    returns an S-dictionary of JAX arrays. The models are numpy inside: call circuits eagerly, they cannot be
-    traced by jit.
+    Each takes ``wl`` in µm, a number or an array, where the device has a heater ``phase`` in rad, and where it
+    modulates ``amplitude``; it returns an S-dictionary of JAX arrays. The models are numpy inside: call circuits
+    eagerly, they cannot be traced by jit.
 
     Args:
         process: Process whose cards hold the parameters.
@@ -57,11 +57,11 @@ def sax_netlist(circuit: Circuit) -> dict[str, Any]:
 
 
 def _sax_model(process: Process, card: Device) -> Callable[..., dict[tuple[str, str], Any]]:
-    def s_dictionary(wl: Any, phase: Any) -> dict[tuple[str, str], Any]:
+    def s_dictionary(wl: Any, phase: Any = 0.0, amplitude: Any = 1.0) -> dict[tuple[str, str], Any]:
         import jax.numpy as jnp
 
         wavelengths = np.asarray(wl, dtype=np.float64) * 1e3
-        s = device_s(process, card.name, wavelengths.reshape(-1), np.asarray(phase))
+        s = device_s(process, card.name, wavelengths.reshape(-1), np.asarray(phase), amplitude=np.asarray(amplitude))
         s = s.reshape(*wavelengths.shape, *s.shape[1:])
         ports = card.ports.optical
         return {
@@ -78,10 +78,16 @@ def _sax_model(process: Process, card: Device) -> Callable[..., dict[tuple[str, 
             return s_dictionary(wl, phase)
 
         model: Callable[..., dict[tuple[str, str], Any]] = heated
+    elif card.model.name in MODULATORS:
+
+        def driven(*, wl: Any = reference_um, amplitude: Any = 1.0) -> dict[tuple[str, str], Any]:
+            return s_dictionary(wl, amplitude=amplitude)
+
+        model = driven
     else:
 
         def passive(*, wl: Any = reference_um) -> dict[tuple[str, str], Any]:
-            return s_dictionary(wl, 0.0)
+            return s_dictionary(wl)
 
         model = passive
     model.__name__ = card.name

@@ -20,8 +20,11 @@ BACKGROUND = "#0e1318"
 # In the order of drawing: what comes later lies on top. Guides and heaters are hair-thin beside the metal.
 COLORS: Mapping[str, str] = {
     "outline": "#5d6b78",
+    "blackbox": "#8c6bb1",
+    "coupled": "#3a4654",
     "slab": "#1d2f40",
     "metal": "#8a6a1f",
+    "bump": "#7d5ba6",
     "core": "#63b3f5",
     "holes": "#0e1318",
     "etch70": "#2f6fb0",
@@ -85,7 +88,7 @@ def _add_layer(view: lay.LayoutView, name: str, layer: tuple[int, int], color: s
     properties.source = f"{layer[0]}/{layer[1]}@1"
     properties.name = name
     properties.fill_color = properties.frame_color = int(color.removeprefix("#"), 16)
-    properties.dither_pattern = _HOLLOW if name in ("outline", "label") else _SOLID
+    properties.dither_pattern = _HOLLOW if name in ("outline", "blackbox", "coupled", "label") else _SOLID
     view.insert_layer(view.end_layers(), properties)
 
 

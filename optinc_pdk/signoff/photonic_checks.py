@@ -29,6 +29,8 @@ def guide_space(design: Design, rule: GuideSpaceRule) -> kdb.Region:
     guides = design.region(name) - bodies.sized(exempt - value)
     pairs = guides.space_check(value, False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
     gaps = measured(design, pairs, rule.value_um, rule.angled_tolerance_um).polygons(0)
+    for marker in rule.layers[1:]:
+        gaps -= design.region(marker)
     return gaps if gaps.is_empty() else gaps - bodies.sized(exempt)
 
 

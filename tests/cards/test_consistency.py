@@ -84,7 +84,7 @@ def test_a_card_that_breaks_a_rule_is_refused(
 
 @pytest.mark.parametrize(
     ("rule", "value", "key"),
-    [("bump.width", 36.001, "pads.size_um"), ("bump.space", 30.001, "pads.pitch_um")],
+    [("bump.width", 24.001, r"bump\.yml: geometry.opening_um"), ("bump.space", 26.001, r"process\.yml: pads.pitch_um")],
 )
 def test_rules_of_bumps_limit_landings_and_their_pitch(rule: str, value: float, key: str, tmp_path: Path) -> None:
     copytree(components_folder() / "soi220_flipchip", tmp_path / "process")
@@ -92,7 +92,33 @@ def test_rules_of_bumps_limit_landings_and_their_pitch(rule: str, value: float, 
     data = yaml.safe_load(path.read_text())
     next(r for r in data["rules"] if r["id"] == rule)["value_um"] = value
     path.write_text(yaml.safe_dump(data))
-    with pytest.raises(CardError, match=rf"process\.yml: {key} is .*rule '{rule}'"):
+    with pytest.raises(CardError, match=rf"{key} is .*rule '{rule}'"):
+        load_process(str(tmp_path / "process"))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("size_um", 36.002, "pads.size_um 36 µm; make them equal"),
+        ("opening_um", 36.002, r"its landing \(size_um\) 36 µm"),
+    ],
+)
+def test_a_bump_is_as_large_as_the_pads_and_its_opening_lies_on_it(
+    key: str, value: float, message: str, tmp_path: Path
+) -> None:
+    copytree(components_folder() / "soi220_flipchip", tmp_path / "process")
+    path = tmp_path / "process" / "devices" / "bump.yml"
+    data = yaml.safe_load(path.read_text())
+    data["geometry"][key]["value"] = value
+    path.write_text(yaml.safe_dump(data))
+    with pytest.raises(CardError, match=message):
+        load_process(str(tmp_path / "process"))
+
+
+def test_flip_chip_wiring_without_a_bump_is_refused(tmp_path: Path) -> None:
+    copytree(components_folder() / "soi220_flipchip", tmp_path / "process")
+    (tmp_path / "process" / "devices" / "bump.yml").unlink()
+    with pytest.raises(CardError, match=r"no devices/bump\.yml; add the card"):
         load_process(str(tmp_path / "process"))
 
 

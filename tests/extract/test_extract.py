@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optinc_pdk.cards import CardError, load_process
-from optinc_pdk.cells.curves import length_um, ribbon, rounded, s_bend
+from optinc_pdk.cells.curves import euler_bend, length_um, ribbon, rounded, s_bend
 from optinc_pdk.extract import Extraction, GdsError, extract
 from optinc_pdk.extract.contours import EdgeIndex, contours
 from optinc_pdk.extract.golden import read_golden, symmetries
@@ -22,6 +22,7 @@ from optinc_pdk.extract.strips import StripRule, check_strip
 PROCESS = load_process()
 LAYERS = PROCESS.gds_layers
 GOLDEN = {path.stem: json.loads(path.read_text()) for path in (PROCESS.folder / "golden").glob("*.json")}
+FIBRE_PORTS = [("grating_coupler", "o2"), ("edge_coupler", "o2")]
 RULE = StripRule(width=450, tolerance=2, body=600)
 TURNS = [kdb.Trans(turns, mirrored, 0, 0) for mirrored in (False, True) for turns in range(4)]
 SHIFTS = st.tuples(st.integers(-(10**7), 10**7), st.integers(-(10**7), 10**7))
@@ -102,14 +103,24 @@ def test_edges_are_found_by_their_ends_only(edges: list[tuple[int, int, int, int
 def test_variants_and_symmetries_follow_from_the_polygons() -> None:
     names = [variant.name for variant in read_golden(PROCESS)]
     assert {name: names.count(name) for name in names} == {
+        "crossing": 1,
+        "directional_coupler": 2,
+        "edge_coupler": 4,
         "grating_coupler": 4,
         "mmi1x2": 4,
         "mmi2x2": 2,
+        "modulator": 8,
+        "monitor_tap": 2,
+        "photodiode": 8,
+        "taper": 4,
         "terminator": 4,
     }
     found = symmetries(PROCESS)
     assert found["mmi2x2"] == ((0, 1, 2, 3), (1, 0, 3, 2), (2, 3, 0, 1), (3, 2, 1, 0))
     assert found["mmi1x2"] == ((0, 1, 2), (0, 2, 1))
+    assert found["directional_coupler"] == found["monitor_tap"] == found["mmi2x2"]
+    assert len(found["crossing"]) == 8
+    assert found["modulator"] == found["taper"] == ((0, 1),)
     assert found["terminator"] == ((0,),)
 
 
@@ -121,19 +132,22 @@ def test_every_device_is_found_once_in_every_orientation(name: str, turn: kdb.Tr
     assert [placement.variant.name for placement in found] == [name]
     device = found[0].device(PROCESS.device(name).ports.optical)
     middles = {tuple((edge.sum(axis=0) / 2).tolist()) for edge in device.edges[list(device.guided)]}
-    guided = [label for label in GOLDEN[name]["ports"] if (name, label) != ("grating_coupler", "o2")]
+    optical, electrical = PROCESS.device(name).ports.optical, PROCESS.device(name).ports.electrical
+    guided = [label for label in optical if (name, label) not in FIBRE_PORTS]
     assert middles == {port(name, label, move) for label in guided}
+    assert [(pin.x, pin.y) for pin in found[0].pins] == [port(name, label, move) for label in electrical]
     wanted = kdb.Region(polygons(name, "etch70", move))
     assert (kdb.Region(found[0].etch) ^ wanted).is_empty()
 
 
 @pytest.mark.parametrize("name", sorted(GOLDEN))
 def test_device_with_a_corner_moved_by_a_nanometer_is_none(name: str, tmp_path: Path) -> None:
-    shape = polygons(name, "core", kdb.Trans(0, False, 0, 0))[0]
+    shape, *others = polygons(name, "core", kdb.Trans(0, False, 0, 0))
+    variants = read_golden(PROCESS)
     for corner in range(shape.num_points_hull()):
         points = list(shape.each_point_hull())
         points[corner] += kdb.Vector(0, 1)
-        found = place_devices(contours([kdb.Polygon(points)]), read_golden(PROCESS))
+        found = place_devices(contours([kdb.Polygon(points), *others]), variants)
         assert not found
 
 
@@ -167,6 +181,28 @@ def test_abutting_devices_are_joined_without_length(tmp_path: Path) -> None:
     joined = [sorted((circuit.port_name(a), circuit.port_name(b))) for a, b in circuit.nets.tolist()]
     assert joined == [["mmi1x2_0,o2", "terminator_0,o1"]]
     assert circuit.net_length_um.tolist() == [0.0]
+
+
+def test_label_at_the_tip_of_an_edge_coupler_names_its_fibre(tmp_path: Path) -> None:
+    drawing = Drawing()
+    drawing.place("edge_coupler", kdb.Trans(0, False, 0, 0))
+    drawing.place("terminator", kdb.Trans(2, False, 0, 0))
+    drawing.text("in", 100_000, 0)
+    extraction = drawing.extract(tmp_path)
+    assert extraction.faults == ()
+    assert {label: extraction.circuit.port_name(p) for label, p in extraction.circuit.ports.items()} == {
+        "in": "edge_coupler_0,o2"
+    }
+
+
+def test_coupler_with_its_gap_moved_is_two_guides_under_a_mark(tmp_path: Path) -> None:
+    lower, upper = polygons("directional_coupler", "core", kdb.Trans(0, False, 0, 0))
+    drawing = Drawing()
+    drawing.add("core", lower, upper.moved(0, 1))
+    drawing.add("coupled", lower.bbox() + upper.bbox())
+    extraction = drawing.extract(tmp_path)
+    assert extraction.circuit.instances == ()
+    assert "coupled" in {fault.kind for fault in extraction.faults}
 
 
 # guides
@@ -245,6 +281,26 @@ def test_s_bends_of_small_angle_are_guides(tmp_path: Path) -> None:
     line = s_bend(40.0, 3.0, 10.0, 64)
     drawing.place("terminator", kdb.Trans(2, False, 0, 0))
     drawing.place("terminator", kdb.Trans(0, False, 40_000, 3_000))
+    drawing.add("core", strip(line))
+    extraction = drawing.extract(tmp_path)
+    assert extraction.faults == ()
+    assert extraction.circuit.net_length_um[0] == pytest.approx(length_um(line), abs=1e-3)
+
+
+def test_euler_bends_are_guides_of_their_length_and_least_radius(tmp_path: Path) -> None:
+    radius = 10.0
+    line = euler_bend(radius, 64)
+    end = line[-1]
+    assert end[0] == end[1] == pytest.approx(18.7, abs=0.05)
+    # the clothoid's length for an angle of 90° and a least radius
+    assert length_um(line) == pytest.approx(math.pi * radius, abs=0.01)
+    legs = np.diff(line, axis=0)
+    turns = np.diff(np.unwrap(np.arctan2(legs[:, 1], legs[:, 0])))
+    curvature = turns / np.hypot(*legs[1:].T)
+    assert radius <= 1 / curvature.max() < 1.02 * radius
+    drawing = Drawing()
+    drawing.place("terminator", kdb.Trans(2, False, 0, 0))
+    drawing.place("terminator", kdb.Trans(1, False, *np.rint(end * 1000).astype(int).tolist()))
     drawing.add("core", strip(line))
     extraction = drawing.extract(tmp_path)
     assert extraction.faults == ()
@@ -351,6 +407,51 @@ def test_grounds_may_share_metal_and_signals_may_not(tmp_path: Path) -> None:
     assert drawing.extract(tmp_path).faults == ()
     drawing.text("a", 500_000, 1000)
     assert [fault.kind for fault in drawing.extract(tmp_path).faults] == ["short"]
+
+
+# electrical pins of golden devices
+
+
+def box(at: tuple[int, int], half: int = 6000) -> kdb.Box:
+    return kdb.Box(at[0] - half, at[1] - half, at[0] + half, at[1] + half)
+
+
+@pytest.mark.parametrize("turn", TURNS)
+@pytest.mark.parametrize("name", ["modulator", "photodiode"])
+def test_pins_are_on_the_nets_of_their_pads(name: str, turn: kdb.Trans, tmp_path: Path) -> None:
+    drawing = Drawing()
+    drawing.place(name, turn)
+    for label, pin in (("a", "e1"), ("b", "e2")):
+        at = port(name, pin, turn)
+        away = turn * kdb.Vector(0, 100_000 if label == "a" else -100_000)
+        pad = (at[0] + away.x, at[1] + away.y)
+        drawing.add("metal", box(at), box(pad, 40_000), kdb.Box(*at, *pad).enlarged(2000, 2000))
+        drawing.text(label, *pad)
+    extraction = drawing.extract(tmp_path)
+    assert [fault for fault in extraction.faults if fault.kind != "dangling"] == []
+    circuit = extraction.circuit
+    i = int(circuit.of_kind(name)[0])
+    labels = circuit.electrical_labels()
+    nets = circuit.electrical[circuit.offset[i] : circuit.offset[i + 1]][-2:].tolist()
+    assert [labels[net] for net in nets] == [("a",), ("b",)]
+
+
+def test_pin_without_metal_is_a_fault_at_its_place(tmp_path: Path) -> None:
+    turn = kdb.Trans(1, True, 3000, -4000)
+    drawing = Drawing()
+    drawing.place("photodiode", turn)
+    drawing.add("metal", box(port("photodiode", "e1", turn)))
+    (fault,) = drawing.extract(tmp_path).faults
+    assert (fault.kind, fault.message) == ("pin", "no metal at pin e2 of a photodiode")
+    assert fault.position_um == pytest.approx(np.array(port("photodiode", "e2", turn)) / 1000)
+
+
+def test_pins_joined_in_metal_are_a_short(tmp_path: Path) -> None:
+    drawing = Drawing()
+    drawing.place("photodiode", kdb.Trans(0, False, 0, 0))
+    drawing.add("metal", kdb.Box(20_000, -17_000, 30_000, 17_000))
+    (fault,) = drawing.extract(tmp_path).faults
+    assert (fault.kind, fault.message) == ("short", "pins e1 and e2 of a photodiode are joined in metal")
 
 
 # files

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from optinc_pdk.assemble import assemble
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
-from optinc_pdk.cells import CELLS
+from optinc_pdk.cells import CELLS, cells_of
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.extract import extract
 from optinc_pdk.layout import Chip, floorplan, to_layout, write_gds
@@ -118,7 +118,7 @@ def test_one_cell_is_drawn_once_however_often_it_is_placed(shape: Shape, tmp_pat
     names = {cell.name for cell in layout.each_cell() if cell.name != NAME}
     # equal boxes in an array have a cell too, named by layer and size in nm
     boxes = {name for name in names if re.fullmatch(r"(core|metal)_\d+x\d+", name)}
-    assert names - boxes <= {cell().name for cell in CELLS.values()}
+    assert names - boxes <= {cell().name for cell in cells_of(PROCESS).values()}
     placed: Counter[str] = Counter()
     for instance in layout.top_cell().each_inst():
         placed[instance.cell.name] += max(instance.na, 1) * max(instance.nb, 1)

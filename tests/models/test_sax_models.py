@@ -26,9 +26,9 @@ def _double_precision():
 @pytest.mark.parametrize("name", sorted(n for n, d in PROCESS.devices.items() if d.ports.optical))
 def test_sax_models_are_ours_in_micrometres(name):
     wavelengths = np.array([1.53, 1.55, 1.57])
-    settings = {"phase": 0.7} if name == "phase_shifter" else {}
+    settings = {"phase_shifter": {"phase": 0.7}, "modulator": {"amplitude": -0.7}}.get(name, {})
     found = sax_models(PROCESS)[name](wl=wavelengths, **settings)
-    ours = device_s(PROCESS, name, wavelengths * 1e3, settings.get("phase", 0.0))
+    ours = device_s(PROCESS, name, wavelengths * 1e3, settings.get("phase", 0.0), "", settings.get("amplitude", 1.0))
     ports = PROCESS.devices[name].ports.optical
     for i, a in enumerate(ports):
         for j, b in enumerate(ports):

@@ -1,0 +1,85 @@
+"""Rectangular meshes: columns of MZIs as arrays, and meshes as two arrays of columns."""
+
+from __future__ import annotations
+
+import gdsfactory as gf
+
+from optinc_pdk.cards import Process
+from optinc_pdk.cells.cached import cell
+from optinc_pdk.cells.draw import LIMIT_UM, add_electrical, add_optical, check_count, place
+from optinc_pdk.cells.interferometers import mzi, mzi_dummy, mzi_frame
+from optinc_pdk.tech import active_process
+
+
+def columns_of(modes: int) -> int:
+    """Columns of a rectangular mesh (Clements et al., Optica 3, 1460 (2016)); two modes need one MZI only."""
+    return modes if modes > 2 else 1
+
+
+def _check_modes(modes: int, process: Process, cell: str) -> int:
+    """As many modes as a mesh of less than 1 m can have."""
+    longest = max(mzi_frame(process).end, float(process.floorplan.mode_pitch_um))
+    return check_count("modes", modes, 2, int(LIMIT_UM / longest), cell)
+
+
+@cell
+def mesh_column(modes: int = 4, column: int = 0) -> gf.Component:
+    """One column of a rectangular mesh: an array of MZIs, and a dummy on an edge mode without a partner.
+
+    Args:
+        modes: Modes, the first at y = 0, the others below.
+        column: Number of the column; odd ones start at the second mode.
+
+    Optical ports clockwise from the lower left; of the i-th MZI from above, e(4i+1) to e(4i+4) are its e1 to e4.
+    """
+    process = active_process()
+    _check_modes(modes, process, "mesh_column")
+    check_count("column", column, 0, columns_of(modes) - 1, "mesh_column")
+    c = gf.Component()
+    pitch, end = float(process.floorplan.mode_pitch_um), mzi_frame(process).end
+    first = column % 2
+    count = (modes - first) // 2
+    inside = mzi()
+    array = c.add_ref(inside, rows=count, row_pitch=2 * pitch)
+    array.dmove((0.0, -(first + 2 * count - 2) * pitch))
+    if first:
+        place(c, mzi_dummy(), (0.0, 0.0))
+    if (modes - first) % 2:
+        # the last dummy reaches away from the mesh
+        place(c, mzi_dummy(), (0.0, -(modes - 1) * pitch), mirror=True)
+    _mode_ports(c, modes, pitch, end)
+    for i in range(count):
+        for k in range(1, 5):
+            port = inside.ports[f"e{k}"]
+            at = (port.center[0], port.center[1] - (first + 2 * i) * pitch)
+            add_electrical(c, f"e{4 * i + k}", at, port.orientation, port.width)
+    return c
+
+
+@cell
+def mesh(modes: int = 4) -> gf.Component:
+    """A rectangular mesh of MZIs, with dummies on its idle edge slots, so that all paths lose equally.
+
+    Args:
+        modes: Modes, the first at y = 0, the others below.
+
+    Optical ports clockwise from the lower left. Heaters are reached through the ports of its columns: a large mesh
+    has tens of thousands.
+    """
+    process = active_process()
+    _check_modes(modes, process, "mesh")
+    c = gf.Component()
+    pitch, end, columns = float(process.floorplan.mode_pitch_um), mzi_frame(process).end, columns_of(modes)
+    for parity in range(min(columns, 2)):
+        half = c.add_ref(mesh_column(modes, parity), columns=(columns - parity + 1) // 2, column_pitch=2 * end)
+        half.dmove((parity * end, 0.0))
+    _mode_ports(c, modes, pitch, columns * end)
+    return c
+
+
+def _mode_ports(c: gf.Component, modes: int, pitch: float, end: float) -> None:
+    """Optical ports clockwise from the lower left."""
+    for i in range(modes):
+        add_optical(c, f"o{i + 1}", (0.0, -(modes - 1 - i) * pitch), 180)
+    for i in range(modes):
+        add_optical(c, f"o{modes + i + 1}", (end, -i * pitch), 0)

@@ -1,0 +1,45 @@
+"""Electrical pins of recognized devices: the metal that lies where a device has its pins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import UNCONNECTED
+from optinc_pdk.extract.gds import NM_PER_UM
+from optinc_pdk.extract.metal import Metal
+from optinc_pdk.extract.silicon import Fault, Placement
+
+
+def tie_pins(
+    placements: Sequence[Placement], metal: Metal, process: Process
+) -> tuple[list[tuple[int, ...]], list[Fault]]:
+    """Tie recognized devices to metal.
+
+    Args:
+        placements: Devices.
+        metal: Metal.
+        process: Gives the names of the pins.
+
+    Returns:
+        For each device the metal net of each of its pins, and a fault for every pin without metal and for pins of
+        one device that metal joins.
+    """
+    tied: list[tuple[int, ...]] = []
+    faults: list[Fault] = []
+    for placement in placements:
+        kind = placement.variant.name
+        nets: dict[int, str] = {}
+        found: list[int] = []
+        for name, at in zip(process.device(kind).ports.electrical, placement.pins, strict=True):
+            net = metal.net_at(at.x, at.y)
+            place = at.x / NM_PER_UM, at.y / NM_PER_UM
+            if net is None:
+                faults.append(Fault("pin", f"no metal at pin {name} of a {kind}", place))
+            elif net in nets:
+                faults.append(Fault("short", f"pins {nets[net]} and {name} of a {kind} are joined in metal", place))
+            else:
+                nets[net] = name
+            found.append(UNCONNECTED if net is None else net)
+        tied.append(tuple(found))
+    return tied, faults

@@ -1,0 +1,61 @@
+"""Black boxes of a foundry: photodiode and modulator."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optinc_pdk.models.couplers import terminator
+from optinc_pdk.models.guides import two_port
+
+Complexes = NDArray[np.complex128]
+
+
+def photodiode(wavelengths_nm: ArrayLike, reflection_db: ArrayLike) -> Complexes:
+    """A photodiode absorbs what it does not reflect::
+
+        o1 ----->|     current = responsivity · |field|², in the electronics behind it
+
+    Args:
+        wavelengths_nm: Wavelengths, shape (...); the model is flat over the card's range.
+        reflection_db: Power reflected, in dB, negative.
+
+    Returns:
+        S of port o1, shape (..., 1, 1).
+
+    Raises:
+        ValueError: It reflects more light than it gets.
+
+    Source:
+        The device card; a matched absorber.
+    """
+    return terminator(wavelengths_nm, reflection_db)
+
+
+def modulator(wavelengths_nm: ArrayLike, loss_db: float, amplitude: ArrayLike = 1.0) -> Complexes:
+    """A matched amplitude modulator; negative amplitudes turn the field by π::
+
+               e1 == drive == e2
+        o1 ---------- t ---------- o2        t = 10^(-loss/20) · amplitude
+
+    Args:
+        wavelengths_nm: Wavelengths, shape (...); the model is flat over the card's range.
+        loss_db: Insertion loss when fully open.
+        amplitude: What the drive sets, -1 … 1, broadcast against the wavelengths.
+
+    Returns:
+        S of ports o1, o2, shape (..., 2, 2).
+
+    Raises:
+        ValueError: The amplitude lies outside -1 … 1, or the loss is negative: more light out than in.
+
+    Source:
+        The device card; a push-pull modulator changes the amplitude of its carrier without chirp.
+    """
+    drive = np.asarray(amplitude, dtype=np.float64)
+    if np.any(~(np.abs(drive) <= 1.0)):
+        raise ValueError(f"amplitude is {amplitude!r}; it must lie within -1 … 1")
+    if not loss_db >= 0.0:
+        raise ValueError(f"loss_db is {loss_db!r}; a modulator has no gain, give 0 or more")
+    shape = np.broadcast_shapes(np.shape(wavelengths_nm), drive.shape)
+    return two_port(np.broadcast_to(10.0 ** (-loss_db / 20.0) * drive, shape))

@@ -1,0 +1,147 @@
+"""Directional couplers, crossings and tapers."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optinc_pdk.models.couplers import amplitude, refuse_gain
+from optinc_pdk.models.guides import two_port
+
+Complexes = NDArray[np.complex128]
+
+
+def directional_coupler(
+    wavelengths_nm: ArrayLike,
+    loss_db: ArrayLike,
+    cross: ArrayLike,
+    center_nm: ArrayLike,
+    slope_per_nm: ArrayLike,
+    reflection_db: ArrayLike,
+) -> Complexes:
+    """Two guides side by side; the coupling angle grows with the wavelength, as fields reach further out::
+
+        o2 ---\\_______/--- o3      bar   o2-o3, o1-o4:   A cos angle
+               _______             cross o2-o4, o1-o3: i A sin angle
+        o1 ---/       \\--- o4      angle = asin(√cross) · (1 + slope · (wavelength - center))
+                                   A = 10^(-loss/20)
+
+    Args:
+        wavelengths_nm: Wavelengths, shape (...).
+        loss_db: Excess loss.
+        cross: Share of the power that crosses at the center, 0 … 1.
+        center_nm: Center wavelength.
+        slope_per_nm: Relative change of the coupling angle per nm.
+        reflection_db: Power reflected at each port, in dB, negative.
+
+    Returns:
+        S of ports o1 … o4, shape (..., 4, 4), reciprocal and passive.
+
+    Raises:
+        ValueError: ``cross`` lies outside 0 … 1, or the numbers give more light out than in.
+
+    Source:
+        Yariv, IEEE J. Quantum Electron. 9, 919 (1973): coupled modes of two equal guides.
+    """
+    share = np.asarray(cross, dtype=np.float64)
+    if np.any(~((share >= 0.0) & (share <= 1.0))):
+        raise ValueError(f"cross is {cross!r}; it must lie within 0 … 1")
+    through, back = amplitude(loss_db), amplitude(-np.asarray(reflection_db))
+    refuse_gain(through, back)
+    detuning = np.asarray(wavelengths_nm, dtype=np.float64) - np.asarray(center_nm)
+    angle = np.arcsin(np.sqrt(share)) * (1.0 + np.asarray(slope_per_nm) * detuning)
+    s = np.zeros((*np.broadcast_shapes(angle.shape, through.shape, back.shape), 4, 4), dtype=np.complex128)
+    for a, b in ((1, 2), (0, 3)):
+        s[..., a, b] = s[..., b, a] = through * np.cos(angle)
+    for a, b in ((1, 3), (0, 2)):
+        s[..., a, b] = s[..., b, a] = 1j * through * np.sin(angle)
+    for port in range(4):
+        s[..., port, port] = back
+    return s
+
+
+def crossing(
+    wavelengths_nm: ArrayLike, loss_db: ArrayLike, crosstalk_db: ArrayLike, reflection_db: ArrayLike
+) -> Complexes:
+    """Two guides that cross; a little light turns into each crossed arm, in quadrature::
+
+                  o2
+                  |            o1-o3, o2-o4: 10^(-loss/20)
+        o1 -------+------- o3  to the crossed arms: i 10^(crosstalk/20)
+                  |
+                  o4
+
+    Args:
+        wavelengths_nm: Wavelengths, shape (...); the model is flat over the card's range.
+        loss_db: Loss straight on.
+        crosstalk_db: Power into each crossed arm, in dB, negative.
+        reflection_db: Power reflected at each port, in dB, negative.
+
+    Returns:
+        S of ports o1 … o4, shape (..., 4, 4), reciprocal and passive.
+
+    Raises:
+        ValueError: The numbers give more light out than in.
+
+    Source:
+        The device card; the symmetry of four equal arms leaves these three amplitudes.
+    """
+    through, leak, back = amplitude(loss_db), *(amplitude(-np.asarray(db)) for db in (crosstalk_db, reflection_db))
+    # largest singular value of this matrix
+    refuse_gain(np.hypot(through + back, 2.0 * leak), np.zeros(1))
+    shape = np.broadcast_shapes(np.shape(wavelengths_nm), through.shape, leak.shape, back.shape)
+    s = np.zeros((*shape, 4, 4), dtype=np.complex128)
+    for a in range(4):
+        for b in range(4):
+            s[..., a, b] = (back, 1j * leak, through)[min(abs(a - b), 4 - abs(a - b))]
+    return s
+
+
+def taper(wavelengths_nm: ArrayLike, loss_db: ArrayLike) -> Complexes:
+    """A slow change of a guide's width::
+
+        o1 ----==== o2        10^(-loss/20)
+
+    Args:
+        wavelengths_nm: Wavelengths, shape (...); the model is flat over the card's range.
+        loss_db: Insertion loss.
+
+    Returns:
+        S of ports o1, o2, shape (..., 2, 2), reciprocal and passive.
+
+    Raises:
+        ValueError: A negative loss.
+
+    Source:
+        The device card.
+    """
+    through = amplitude(loss_db)
+    refuse_gain(through, np.zeros(1))
+    return two_port(np.broadcast_to(through, np.broadcast_shapes(np.shape(wavelengths_nm), through.shape)))
+
+
+def edge_coupler(wavelengths_nm: ArrayLike, loss_db: ArrayLike, reflection_db: ArrayLike) -> Complexes:
+    """An inverse taper to a fibre; it reflects into the guide::
+
+        guide o1 ====---- o2 fibre        10^(-loss/20), broad beside any grating
+
+    Args:
+        wavelengths_nm: Wavelengths, shape (...); the model is flat over the card's range.
+        loss_db: Insertion loss.
+        reflection_db: Power reflected into the guide, in dB, negative.
+
+    Returns:
+        S of ports o1, o2, shape (..., 2, 2), reciprocal and passive.
+
+    Raises:
+        ValueError: The numbers give more light out than in.
+
+    Source:
+        Almeida, Panepucci and Lipson, Opt. Lett. 28, 1302 (2003): the inverse taper.
+    """
+    through, back = amplitude(loss_db), amplitude(-np.asarray(reflection_db))
+    refuse_gain(through, back)
+    shape = np.broadcast_shapes(np.shape(wavelengths_nm), through.shape, back.shape)
+    s = two_port(np.broadcast_to(through, shape))
+    s[..., 0, 0] = back
+    return s
