@@ -104,6 +104,39 @@ def factor(
 
 
 @app.command()
+def size(
+    weights: Annotated[list[Path], typer.Argument(help="Weight files: .npz, .safetensors or .onnx.")],
+    process: ProcessName = DEFAULT,
+    bits: Bits = None,
+    servers: Servers = None,
+    groups: Groups = None,
+    as_json: Json = False,
+) -> None:
+    """Size of networks' chips against area, pads, power and light, beside the paper's; no layout is made."""
+    from optinc_pdk.assemble import check_weights
+    from optinc_pdk.cards import load_process
+    from optinc_pdk.onn import Onn
+    from optinc_pdk.report.size import onn_size, paper_sizes
+    from optinc_pdk.report.size_table import size_markdown, size_rows
+
+    card = load_process(process)
+    given = [(path, Onn.load(path, bits, servers, groups)) for path in weights]
+    sizes = [one for task in dict.fromkeys(onn.task for _, onn in given) for one in paper_sizes(task, card)]
+    with _progress(tuple(str(path) for path in weights)) as watch:
+        for path, onn in given:
+            watch(str(path))
+            try:
+                check_weights(onn)
+                sizes.append(onn_size(path.stem, onn, card))
+            except InputError as fault:
+                raise InputError(f"{path}: {fault}") from fault
+    if as_json:
+        print(json.dumps({"schema": 1, "process": card.name, "networks": size_rows(sizes)}, indent=2))
+    else:
+        print(size_markdown(sizes, card), end="")
+
+
+@app.command()
 def drc(
     gds: Gds,
     bias: Annotated[Path | None, typer.Option(help="Bias file, for rules on currents.")] = None,

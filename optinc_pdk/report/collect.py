@@ -16,7 +16,7 @@ from optinc_pdk.factor.counts import svd_mzis, unitary_diagonal_mzis
 from optinc_pdk.layout import Chip
 from optinc_pdk.onn import Onn
 from optinc_pdk.onn.noise import tolerated_field_noise
-from optinc_pdk.report.light import LightBudget, light_budget
+from optinc_pdk.report.light import light_budget, light_numbers
 from optinc_pdk.report.limits import Size, area_limit, loss_limit, pads_limit, power_limit
 from optinc_pdk.signoff.drc import DrcResult
 from optinc_pdk.signoff.function import FunctionResult
@@ -102,13 +102,8 @@ def size_numbers(
     budget = light_budget(process, noise, hop_loss_db) if noise > 0.0 else None
     return {
         "limits": {name: asdict(limit) for name, limit in limits.items()},
-        "light": None if budget is None else budget_numbers(budget),
+        "light": None if budget is None else light_numbers(budget),
     }
-
-
-def budget_numbers(budget: LightBudget) -> dict[str, Any]:
-    """The light budget as plain data."""
-    return asdict(budget) | {"hop_loss_db": list(budget.hop_loss_db), "symbol_rate_bd": budget.symbol_rate_bd}
 
 
 def function_numbers(function: FunctionResult | None) -> dict[str, Any] | None:

@@ -8,7 +8,8 @@ before the detector counts in full. Hence E = h ν / (4 σ² T) per symbol and g
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from optinc_pdk.cards import Process
 
@@ -78,3 +79,8 @@ def loss_limit_db(process: Process, field_noise: float) -> float | None:
         return None
     unattenuated = symbol_energy_j(field_noise, 0.0, float(process.guide.wavelength_nm))
     return 10.0 * math.log10(float(process.budget.laser_w / process.budget.symbol_rate_min_bd) / unattenuated)
+
+
+def light_numbers(budget: LightBudget) -> dict[str, Any]:
+    """The budget as plain data."""
+    return asdict(budget) | {"hop_loss_db": list(budget.hop_loss_db), "symbol_rate_bd": budget.symbol_rate_bd}

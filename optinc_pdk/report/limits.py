@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from optinc_pdk.cards import Process
 from optinc_pdk.report.light import loss_limit_db
+from optinc_pdk.report.text import short, si
 
 Size = tuple[float, float]
 """Width and height in µm."""
@@ -91,9 +92,10 @@ def power_limit(process: Process, power_w: float, area_mm2: float, drive: str) -
     """Heat per area against the cooling; ``drive`` says what the power is counted at."""
     value = power_w / area_mm2
     if process.budget is None:
-        return Limit(value, None, "W/mm²", None, f"{power_w:.3g} W, {drive}; the process card gives no cooling")
+        return Limit(value, None, "W/mm²", None, f"{short(power_w)} W, {drive}; the process card gives no cooling")
     cooling = process.budget.cooling_w_per_mm2
-    text = f"{power_w:.3g} W, {drive}, spread evenly over {area_mm2:.3g} mm²; limit: {process.sources[cooling.source]}"
+    spread = f"{short(power_w)} W, {drive}, spread evenly over {short(area_mm2)} mm²"
+    text = f"{spread}; limit: {process.sources[cooling.source]}"
     return Limit(value, float(cooling), "W/mm²", bool(value <= cooling), text)
 
 
@@ -107,7 +109,7 @@ def loss_limit(process: Process, hop_loss_db: Sequence[float], field_noise: floa
         return Limit(value, None, "dB", False, f"{hop}; a symbol is wrong without noise, so no light is enough")
     limit = loss_limit_db(process, field_noise)
     text = (
-        f"{hop}; limit: {float(budget.symbol_rate_min_bd):.3g} Bd at {1e3 * float(budget.laser_w):g} mW a guide, shot "
+        f"{hop}; limit: {si(budget.symbol_rate_min_bd, 'Bd')} at {si(budget.laser_w, 'W')} a guide, shot "
         f"noise of {field_noise:.2g} of full scale, which leaves decisions {float(budget.margin_sigmas):g} standard "
         "deviations"
     )

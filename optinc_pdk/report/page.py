@@ -13,7 +13,7 @@ from urllib.parse import quote
 from optinc_pdk.files import write_atomic
 from optinc_pdk.report.numbers import Report
 from optinc_pdk.report.plots import COLORS
-from optinc_pdk.report.tables import short, si
+from optinc_pdk.report.text import short, si
 
 CSS_PATH = Path(__file__).with_name("page.css")
 _KEY = {"core": "silicon guide", "etch70": "grating etch", "heater": "heater", "metal": "metal"}

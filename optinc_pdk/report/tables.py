@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from optinc_pdk.factor import structured, svd, unitary_diagonal
 from optinc_pdk.factor.counts import svd_mzis
 from optinc_pdk.onn import Onn
 from optinc_pdk.report.numbers import LightNumbers, LimitNumbers, Report
+from optinc_pdk.report.text import short, si
 
 if TYPE_CHECKING:
     from optinc_pdk.signoff.drc import DrcResult
@@ -58,28 +58,12 @@ def limit_line(name: str, limit: LimitNumbers) -> str:
     return f"{name} {short(limit.value)} of {most}" + (" MISSED" if limit.holds is False else "")
 
 
-def short(value: float) -> str:
-    """Three digits; all of them before the point where there are more."""
-    rounded = float(f"{value:.3g}")
-    return f"{value:,.0f}" if abs(rounded) >= 1e3 else f"{rounded:g}"
-
-
 def light_line(light: LightNumbers) -> str:
     """The symbol rate and what sets it."""
     rate, energy = si(light.symbol_rate_bd, "Bd"), si(light.energy_j, "J")
     cause = "light" if light.symbol_rate_bd == light.light_bd else "electronics"
     worst = max(light.hop_loss_db)
     return f"{rate} set by {cause}: {energy} a symbol and guide at {si(light.laser_w, 'W')}, {worst:.1f} dB"
-
-
-def si(value: float, unit: str) -> str:
-    """Three digits with an SI prefix; plain powers of ten beyond the prefixes."""
-    prefixes = {9: "G", 6: "M", 3: "k", 0: "", -3: "m", -6: "µ", -9: "n", -12: "p", -15: "f"}
-    rounded = float(f"{value:.3g}")
-    exponent = 3 * math.floor(math.log10(rounded) / 3 + 1e-9)
-    if exponent not in prefixes:
-        return f"{value:.2g} {unit}"
-    return f"{rounded / 10.0**exponent:.3g} {prefixes[exponent]}{unit}"
 
 
 def _drc(report: Report) -> str:
