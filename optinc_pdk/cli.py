@@ -257,6 +257,32 @@ def check(
 
 
 @app.command()
+def view(
+    gds: Gds,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Folder; that of the layout by default.")
+    ] = None,
+    png: Annotated[bool, typer.Option("--png", help="Write pictures even where KLayout could be opened.")] = False,
+    process: ProcessName = DEFAULT,
+) -> None:
+    """Open a layout in KLayout, or write pictures of chip, layer, mesh and MZI where there is no KLayout or display."""
+    from optinc_pdk.cards import load_process
+    from optinc_pdk.report.view import PICTURES, klayout_application, open_klayout, write_pictures
+
+    card, directory = load_process(process), gds.parent if output is None else output
+    application = None if png else klayout_application()
+    if application is not None:
+        print(open_klayout(application, gds, card, directory))
+        return
+    with _progress(PICTURES) as watch:
+        written = write_pictures(gds, card, directory, watch)
+    for path in written:
+        print(path)
+    if len(written) < len(PICTURES):
+        print(f"optinc: {gds} has no heaters side by side, so the whole layout is drawn alone", file=sys.stderr)
+
+
+@app.command()
 def synth(
     bits: TaskBits,
     servers: TaskServers,
