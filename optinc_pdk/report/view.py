@@ -86,7 +86,9 @@ def write_pictures(
     Raises:
         InputError: The layout can't be read or is empty.
     """
-    layout, _ = read_layout(gds)
+    layout, top = read_layout(gds)
+    if top.bbox().empty():
+        raise InputError(f"{gds}: the layout is empty, there is nothing to draw; was it written to its end?")
     windows = find_windows(heater_boxes(layout, process.gds_layers["heater"]))
     views = (None,) if windows is None else (None, windows.layer, windows.mesh, windows.mzi)
     drawn = pictures(layout, process.gds_layers, picture_colors(process), views)

@@ -54,7 +54,10 @@ def test_a_layout_without_heaters_is_drawn_whole(tmp_path: Path) -> None:
 
 def test_unusable_layouts_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
     (tmp_path / "text.gds").write_text("no layout")
-    for name in ("text.gds", "missing.gds"):
+    empty = kdb.Layout()
+    empty.create_cell("empty")
+    empty.write(str(tmp_path / "empty.gds"))
+    for name in ("text.gds", "missing.gds", "empty.gds"):
         with pytest.raises(InputError, match=name):
             write_pictures(tmp_path / name, load_process(), tmp_path / "out")
     assert not (tmp_path / "out").exists()
