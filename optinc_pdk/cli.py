@@ -121,7 +121,8 @@ def size(
 
     card = load_process(process)
     given = [(path, Onn.load(path, bits, servers, groups)) for path in weights]
-    sizes = [one for task in dict.fromkeys(onn.task for _, onn in given) for one in paper_sizes(task, card)]
+    tasks = {(onn.task.bits, onn.task.servers): onn.task for _, onn in given}
+    sizes = [one for task in tasks.values() for one in paper_sizes(task, card)]
     with _progress(tuple(str(path) for path in weights)) as watch:
         for path, onn in given:
             watch(str(path))

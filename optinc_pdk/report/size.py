@@ -123,7 +123,7 @@ def paper_sizes(task: Averaging, process: Process) -> list[NetworkSize]:
 
     Its weights are not public, so the process card says what noise it is taken to bear.
     """
-    if (task.bits, task.servers) not in PAPER or process.budget is None:
+    if (task.bits, task.servers) not in PAPER:
         return []
     widths, approximated = PAPER[task.bits, task.servers]
     shapes = list(zip(widths[1:], widths, strict=False))
@@ -132,7 +132,7 @@ def paper_sizes(task: Averaging, process: Process) -> list[NetworkSize]:
         ("approx", min(shape)) if i in approximated else "svd" for i, shape in enumerate(shapes, start=1)
     )
     how = {"paper, full SVD": full, "paper, approximated": blocks}
-    noise = float(process.budget.field_noise)
+    noise = 0.0 if process.budget is None else float(process.budget.field_noise)
     return [network_size(name, task, widths, factor, process, noise) for name, factor in how.items()]
 
 

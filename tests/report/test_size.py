@@ -74,6 +74,13 @@ def test_a_network_that_misses_words_has_no_light_and_says_so() -> None:
     assert "| wrong | 2-6-7-2 |" in size_markdown([size], load_process())
 
 
+def test_a_card_without_budget_still_has_sizes() -> None:
+    bare = load_process().model_copy(update={"budget": None})
+    for size in (*paper_sizes(Averaging(8, 4, 4), bare), onn_size("x", Onn.load(bundled()), bare)):
+        assert size.light is None and size.limits["power"].holds is None and size.limits["loss"].holds is None
+    assert "no budget" in size_markdown(paper_sizes(Averaging(8, 4, 4), bare), bare)
+
+
 def test_blocks_side_by_side_pay_for_their_trees() -> None:
     process, task = load_process(), Averaging(8, 4, 4)
     one = network_size("one", task, (4, 4, 4), ("svd", ("approx", 4)), process, 1e-3)
