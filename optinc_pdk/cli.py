@@ -104,6 +104,40 @@ def factor(
 
 
 @app.command()
+def size(
+    weights: Annotated[list[Path], typer.Argument(help="Weight files: .npz, .safetensors or .onnx.")],
+    process: ProcessName = DEFAULT,
+    bits: Bits = None,
+    servers: Servers = None,
+    groups: Groups = None,
+    as_json: Json = False,
+) -> None:
+    """Size of networks' chips against area, pads, power and light, beside the paper's; no layout is made."""
+    from optinc_pdk.assemble import check_weights
+    from optinc_pdk.cards import load_process
+    from optinc_pdk.onn import Onn
+    from optinc_pdk.report.size import onn_size, paper_sizes
+    from optinc_pdk.report.size_table import size_markdown, size_rows
+
+    card = load_process(process)
+    given = [(path, Onn.load(path, bits, servers, groups)) for path in weights]
+    tasks = {(onn.task.bits, onn.task.servers): onn.task for _, onn in given}
+    sizes = [one for task in tasks.values() for one in paper_sizes(task, card)]
+    with _progress(tuple(str(path) for path in weights)) as watch:
+        for path, onn in given:
+            watch(str(path))
+            try:
+                check_weights(onn)
+                sizes.append(onn_size(path.stem, onn, card))
+            except InputError as fault:
+                raise InputError(f"{path}: {fault}") from fault
+    if as_json:
+        print(json.dumps({"schema": 1, "process": card.name, "networks": size_rows(sizes)}, indent=2))
+    else:
+        print(size_markdown(sizes, card), end="")
+
+
+@app.command()
 def drc(
     gds: Gds,
     bias: Annotated[Path | None, typer.Option(help="Bias file, for rules on currents.")] = None,
@@ -221,6 +255,32 @@ def check(
         for line in function_findings(result):
             print(line)
     raise typer.Exit(PASSED if result.passed else FAILED)
+
+
+@app.command()
+def view(
+    gds: Gds,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Folder; that of the layout by default.")
+    ] = None,
+    png: Annotated[bool, typer.Option("--png", help="Write pictures even where KLayout could be opened.")] = False,
+    process: ProcessName = DEFAULT,
+) -> None:
+    """Open a layout in KLayout, or write pictures of chip, layer, mesh and MZI where there is no KLayout or display."""
+    from optinc_pdk.cards import load_process
+    from optinc_pdk.report.view import PICTURES, klayout_application, open_klayout, write_pictures
+
+    card, directory = load_process(process), gds.parent if output is None else output
+    application = None if png else klayout_application()
+    if application is not None:
+        print(open_klayout(application, gds, card, directory))
+        return
+    with _progress(PICTURES) as watch:
+        written = write_pictures(gds, card, directory, watch)
+    for path in written:
+        print(path)
+    if len(written) < len(PICTURES):
+        print(f"optinc: {gds} has no heaters side by side, so the whole layout is drawn alone", file=sys.stderr)
 
 
 @app.command()

@@ -144,7 +144,7 @@ def build(
         "task": task_numbers(onn.task),
         "onn": {"structure": list(onn.structure), "accuracy": score.accuracy, "margin": score.margin},
         "factor": factors,
-        "chip": chip_numbers(circuit, chip, signed.programming, signed.function),
+        "chip": chip_numbers(circuit, chip, onn, card, signed.programming, signed.function),
         "drc": {"rules": len(signed.rules.rules), "violations": signed.rules.violations},
         "lvs": {"devices": signed.lvs.devices, "nets": signed.lvs.nets, "match": signed.lvs.match},
         "function": function_numbers(signed.function),

@@ -179,6 +179,35 @@ def test_unusable_files_exit_2(chip: Path, tmp_path: Path) -> None:
         assert "Traceback" not in done.stderr
 
 
+def test_view_writes_pictures_where_there_is_no_display_and_refuses_what_is_no_layout(
+    chip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    done = run("view", chip.with_suffix(".gds"), "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert [Path(line).name for line in done.stdout.split()] == [
+        f"chip.{name}.png" for name in ("chip", "layer", "mesh", "mzi")
+    ]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(
+        Path(line).name for line in done.stdout.split()
+    )
+    done = run("view", tmp_path / "missing.gds", "--png", "-o", tmp_path / "none")
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert "missing.gds" in done.stderr and not (tmp_path / "none").exists()
+
+
+def test_size_compares_with_the_paper_and_refuses_what_is_no_network(tmp_path: Path) -> None:
+    weights = bundled().with_name("average_8bit_4servers.npz")
+    done = run("size", bundled(), weights, bundled(), "--json")
+    assert done.returncode == 0, done.stderr
+    networks = json.loads(done.stdout)["networks"]
+    assert [network["mzis"] for network in networks] == [106_512, 41_664, 89, 361, 89]
+    assert all(set(network["limits"]) == {"area", "pads", "power", "loss"} for network in networks)
+    done = run("size", tmp_path / "missing.npz")
+    assert (done.returncode, done.stdout) == (2, "") and "missing.npz" in done.stderr
+
+
 def test_factor_prints_the_papers_count() -> None:
     done = run("factor", bundled(), "--json")
     assert done.returncode == 0

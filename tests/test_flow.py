@@ -43,6 +43,9 @@ def test_the_bundled_chip_passes(chip: Build) -> None:
     assert report.function is not None and report.function.inputs == 65_536 == report.function.exact
     assert report.function.margin > 0.15
     assert report.chip is not None and report.chip.fit == "fits one die"
+    assert report.chip.limits is not None and all(limit.holds for limit in report.chip.limits.values())
+    assert report.chip.light is not None and len(report.chip.light.hop_loss_db) == 3
+    assert 1e6 < report.chip.light.symbol_rate_bd < 1e8
     assert json.loads(file(chip, ".report.json").read_text())["verdict"] == "pass"
 
 

@@ -144,6 +144,23 @@ class ActivationCard(Strict):
     resolution_bits: Positive
 
 
+class Budget(Strict):
+    """What the verdict on a chip's size measures it against.
+
+    ``cooling_w_per_mm2`` is the heat that leaves a die; ``laser_w`` the light launched into every guide;
+    ``margin_sigmas`` how many standard deviations of noise a decision has to bear; ``field_noise`` the noise, relative
+    to full scale, that a network without known weights is taken to bear. Symbols slower than
+    ``symbol_rate_min_bd`` are of no use; those faster than ``symbol_rate_max_bd`` are beyond the electronics.
+    """
+
+    cooling_w_per_mm2: Positive
+    laser_w: Positive
+    margin_sigmas: Positive
+    field_noise: Positive
+    symbol_rate_min_bd: Positive
+    symbol_rate_max_bd: Positive | None = None
+
+
 class Process(Strict):
     """One process card with its rules and devices."""
 
@@ -161,6 +178,7 @@ class Process(Strict):
     floorplan: Floorplan
     drive: Drive
     activation: ActivationCard
+    budget: Budget | None = None
     rules: tuple[Rule, ...]
     devices: Mapping[str, Device]
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from optinc_pdk.averaging import Averaging
+from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, flatten
 from optinc_pdk.factor import svd, unitary_diagonal
 from optinc_pdk.factor.counts import svd_mzis, unitary_diagonal_mzis
 from optinc_pdk.layout import Chip
 from optinc_pdk.onn import Onn
+from optinc_pdk.onn.noise import tolerated_field_noise
+from optinc_pdk.report.light import light_budget, light_numbers
+from optinc_pdk.report.limits import Size, area_limit, loss_limit, pads_limit, power_limit
 from optinc_pdk.signoff.drc import DrcResult
 from optinc_pdk.signoff.function import FunctionResult
 from optinc_pdk.signoff.lvs import LvsResult
@@ -42,7 +48,12 @@ def factor_numbers(onn: Onn) -> dict[str, Any]:
 
 
 def chip_numbers(
-    circuit: Circuit, chip: Chip, programming: Programming | None, function: FunctionResult | None
+    circuit: Circuit,
+    chip: Chip,
+    onn: Onn,
+    process: Process,
+    programming: Programming | None,
+    function: FunctionResult | None,
 ) -> dict[str, Any] | None:
     """What is on the die and what is not; None where power and loss are unknown because a check failed before."""
     if programming is None or function is None or circuit.board is None:
@@ -50,15 +61,17 @@ def chip_numbers(
     flat = flatten(circuit)
     neurons = len(circuit.board.neurons)
     servers = sum(len(row) for row in circuit.board.inputs)
+    pads, power = len(flat.of_kind("pad")), float(programming.bias.power_w.sum())
+    dies = [(chip.width_um, chip.height_um)]
     return {
         "mzis": sum(len(circuit.of_kind(kind)) for kind in ("mzi", "mzi_dummy", "attenuator")),
         "phase_shifters": len(flat.of_kind("phase_shifter")),
-        "pads": len(flat.of_kind("pad")),
+        "pads": pads,
         "fibres": len(flat.of_kind("grating_coupler")),
         "width_um": chip.width_um,
         "height_um": chip.height_um,
-        "area_mm2": chip.width_um * chip.height_um / 1e6,
-        "power_w": float(programming.bias.power_w.sum()),
+        "area_mm2": sum(width * height for width, height in dies) / 1e6,
+        "power_w": power,
         "loss_db": function.loss_db,
         "fit": chip.fit,
         "offchip": {
@@ -70,6 +83,26 @@ def chip_numbers(
             "server receivers": servers,
             "heater DAC channels": len(programming.bias.labels),
         },
+        **size_numbers(onn, process, dies, pads, power, function.hop_loss_db),
+    }
+
+
+def size_numbers(
+    onn: Onn, process: Process, dies: Sequence[Size], pads: int, power_w: float, hop_loss_db: tuple[float, ...]
+) -> dict[str, Any]:
+    """The three limits on the chip's size, and its light budget; no budget where no light would be enough."""
+    noise = 0.0 if process.budget is None else tolerated_field_noise(onn, float(process.budget.margin_sigmas))
+    area = sum(width * height for width, height in dies) / 1e6
+    limits = {
+        "area": area_limit(process, dies),
+        "pads": pads_limit(process, pads, dies),
+        "power": power_limit(process, power_w, area, "all heaters at this bias"),
+        "loss": loss_limit(process, hop_loss_db, noise),
+    }
+    budget = light_budget(process, noise, hop_loss_db) if noise > 0.0 else None
+    return {
+        "limits": {name: asdict(limit) for name, limit in limits.items()},
+        "light": None if budget is None else light_numbers(budget),
     }
 
 

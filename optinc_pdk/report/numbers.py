@@ -54,6 +54,28 @@ class FactorNumbers(_Strict):
     max_error: NotNegative
 
 
+class LimitNumbers(_Strict):
+    """One quantity against its limit; a limit that the process card does not give is None."""
+
+    value: float
+    limit: float | None
+    unit: str
+    holds: bool | None
+    assumption: str
+
+
+class LightNumbers(_Strict):
+    """The light budget: energy per symbol and guide, and the symbol rates of light and electronics."""
+
+    field_noise: Positive
+    hop_loss_db: list[float]
+    laser_w: Positive
+    energy_j: Positive
+    light_bd: Positive
+    electronics_bd: Positive | None
+    symbol_rate_bd: Positive
+
+
 class ChipNumbers(_Strict):
     """The die: everything that is really on it, and by name what is not."""
 
@@ -68,6 +90,8 @@ class ChipNumbers(_Strict):
     loss_db: NotNegative
     fit: str
     offchip: dict[str, Count]
+    limits: dict[str, LimitNumbers] | None = None
+    light: LightNumbers | None = None
 
 
 class DrcNumbers(_Strict):

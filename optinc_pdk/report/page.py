@@ -13,6 +13,7 @@ from urllib.parse import quote
 from optinc_pdk.files import write_atomic
 from optinc_pdk.report.numbers import Report
 from optinc_pdk.report.plots import COLORS
+from optinc_pdk.report.text import short, si
 
 CSS_PATH = Path(__file__).with_name("page.css")
 _KEY = {"core": "silicon guide", "etch70": "grating etch", "heater": "heater", "metal": "metal"}
@@ -112,6 +113,38 @@ def _chip(report: Report) -> str:
     return "<h2>Chip</h2>\n" + _table(("Quantity", "Value", "What is counted or assumed"), rows)
 
 
+def _limits(report: Report) -> str:
+    """The limits on the size with their assumptions, and the light budget."""
+    if report.chip is None or report.chip.limits is None:
+        return ""
+    rows = []
+    for name, limit in report.chip.limits.items():
+        text, kind = {True: ("holds", "pass"), False: ("missed", "fail"), None: ("not judged", "none")}[limit.holds]
+        most = "none" if limit.limit is None else f"{short(limit.limit)} {limit.unit}"
+        value = _cell(f"{short(limit.value)} {limit.unit}", "value")
+        rows.append(_row(name, value, _cell(most, "value"), _cell(text, f"result {kind}"), _cell(limit.assumption)))
+    columns = ("Limit", "Chip", "At most", "Result", "What is counted or assumed")
+    return "<h2>Limits on the size</h2>\n" + _table(columns, rows) + _light(report)
+
+
+def _light(report: Report) -> str:
+    if report.chip is None or (light := report.chip.light) is None:
+        return ""
+    electronics = "no limit in the process card"
+    if light.electronics_bd is not None:
+        electronics = f"the process card's electronics reach {si(light.electronics_bd, 'Bd')}"
+    hops = ", ".join(f"{loss:.1f}" for loss in light.hop_loss_db)
+    facts = [
+        ("Field noise", f"{light.field_noise:.2g}", "of full scale at every detector; from the network's own margins"),
+        ("Loss by layer", f"{hops} dB", "modulator to detector; fibres, couplers and splitters, not the matrix itself"),
+        ("Energy", si(light.energy_j, "J"), "a symbol and guide, h ν / (4 σ² T): shot noise alone, strong oscillators"),
+        ("Light", si(light.light_bd, "Bd"), f"at {si(light.laser_w, 'W')} launched by every modulator"),
+        ("Symbol rate", si(light.symbol_rate_bd, "Bd"), electronics),
+    ]
+    rows = [_row(head, _cell(value, "value"), _cell(assumption)) for head, value, assumption in facts]
+    return "<h2>Light budget</h2>\n" + _table(("Quantity", "Value", "What is counted or assumed"), rows)
+
+
 def _board(report: Report) -> str:
     if report.chip is None:
         return ""
@@ -194,7 +227,7 @@ def page(
     if outputs is not None:
         caption = "Every input. Dashed: decision thresholds; circled: the worst point; red: a missed symbol."
         body.append(_figure(outputs, "Outputs against ideal levels", caption))
-    body += [_chip(report), _assumptions(), _board(report), _network(report), _files(report)]
+    body += [_chip(report), _limits(report), _assumptions(), _board(report), _network(report), _files(report)]
     return (
         "<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n"
         "<meta name=viewport content='width=device-width, initial-scale=1'>\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 
 import klayout.db as kdb
@@ -111,18 +111,25 @@ def layout_png(
     Raises:
         ValueError: The file can't be read, is empty, or the window has no area.
     """
-    layout = _read(gds_path)
+    return next(pictures(_read(gds_path), layers, colors, [window_um]))
+
+
+def pictures(
+    layout: kdb.Layout,
+    layers: Mapping[str, tuple[int, int]],
+    colors: Mapping[str, str],
+    windows_um: Sequence[tuple[float, float, float, float] | None],
+) -> Iterator[bytes]:
+    """Draw windows of one layout one after another; otherwise as `layout_png`, whose arguments and refusals these are.
+
+    The layout is given away: it lives no longer than the iterator.
+    """
     everything = _top_box(layout)
     margin = 0.01 * everything.width()
-    box = everything.enlarged(margin, margin) if window_um is None else kdb.DBox(*window_um)
-    if box.empty() or not (box.width() > 0 and box.height() > 0):
-        raise ValueError(f"window_um: {window_um} has no area; give left < right and bottom < top in µm")
     view = lay.LayoutView()
     for key, value in {
         "background-color": BACKGROUND,
         "grid-visible": "false",
-        # Text has one size on the screen: over the whole die it would only cover the pads.
-        "text-visible": "false" if window_um is None else "true",
         "text-color": colors.get("label", "auto"),
     }.items():
         view.set_config(key, value)
@@ -132,10 +139,15 @@ def layout_png(
     for name, color in colors.items():
         if name in layers:
             _add_layer(view, name, layers[name], color)
-    height = min(max(round(WIDTH_PX * box.height() / box.width()), 1), 4 * WIDTH_PX)
-    # Twice the resolution in both directions, then averaged: guides of less than a pixel stay visible.
-    pixels = view.get_pixels_with_options(WIDTH_PX, height, 1, 2, 1.0, box)
-    return bytes(pixels.to_png_data())
+    for window_um in windows_um:
+        box = everything.enlarged(margin, margin) if window_um is None else kdb.DBox(*window_um)
+        if box.empty() or not (box.width() > 0 and box.height() > 0):
+            raise ValueError(f"window_um: {window_um} has no area; give left < right and bottom < top in µm")
+        # Text has one size on the screen: over the whole die it would only cover the pads.
+        view.set_config("text-visible", "false" if window_um is None else "true")
+        height = min(max(round(WIDTH_PX * box.height() / box.width()), 1), 4 * WIDTH_PX)
+        # Twice the resolution in both directions, then averaged: guides of less than a pixel stay visible.
+        yield bytes(view.get_pixels_with_options(WIDTH_PX, height, 1, 2, 1.0, box).to_png_data())
 
 
 def detail_window(

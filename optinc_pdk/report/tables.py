@@ -13,7 +13,8 @@ from optinc_pdk.assemble import check_weights, rectangular_slots
 from optinc_pdk.factor import structured, svd, unitary_diagonal
 from optinc_pdk.factor.counts import svd_mzis
 from optinc_pdk.onn import Onn
-from optinc_pdk.report.numbers import Report
+from optinc_pdk.report.numbers import LightNumbers, LimitNumbers, Report
+from optinc_pdk.report.text import short, si
 
 if TYPE_CHECKING:
     from optinc_pdk.signoff.drc import DrcResult
@@ -38,12 +39,31 @@ def summary_table(report: Report) -> Table:
             "chip", f"{chip.mzis} MZIs, {chip.phase_shifters} heaters, {chip.pads} pads, {chip.fibres} fibres"
         )
         table.add_row("die", f"{size}, {chip.fit}, {chip.power_w:.2f} W, {chip.loss_db:.1f} dB")
+        if chip.limits is not None:
+            table.add_row("limits", ", ".join(limit_line(name, limit) for name, limit in chip.limits.items()))
+        if chip.light is not None:
+            table.add_row("light", light_line(chip.light))
     table.add_row("drc", _drc(report))
     table.add_row("lvs", _lvs(report))
     table.add_row("function", _function(report))
     table.add_row("seconds", f"{sum(report.seconds.values()):.1f}")
     table.add_row("verdict", f"[{'green' if report.verdict == 'pass' else 'red'} bold]{report.verdict}[/]")
     return table
+
+
+def limit_line(name: str, limit: LimitNumbers) -> str:
+    """One limit in a few words; what is missed stands out."""
+    unit = "" if limit.unit == name else f" {limit.unit}"
+    most = "no limit given" if limit.limit is None else f"{short(limit.limit)}{unit}"
+    return f"{name} {short(limit.value)} of {most}" + (" MISSED" if limit.holds is False else "")
+
+
+def light_line(light: LightNumbers) -> str:
+    """The symbol rate and what sets it."""
+    rate, energy = si(light.symbol_rate_bd, "Bd"), si(light.energy_j, "J")
+    cause = "light" if light.symbol_rate_bd == light.light_bd else "electronics"
+    worst = max(light.hop_loss_db)
+    return f"{rate} set by {cause}: {energy} a symbol and guide at {si(light.laser_w, 'W')}, {worst:.1f} dB"
 
 
 def _drc(report: Report) -> str:

@@ -34,6 +34,7 @@ class FunctionResult:
         saturated: Modulator amplitudes that were cut to full scale.
         loss_db: Loss from a source to the detector it reaches best, for the worst source.
         exhaustive: Whether the inputs are all combinations at the fibres, or all points of the lattice.
+        hop_loss_db: Per layer, loss from its modulators to its detectors, of what full scale loses.
     """
 
     symbols: NDArray[np.uint8]
@@ -45,6 +46,7 @@ class FunctionResult:
     saturated: int
     loss_db: float
     exhaustive: bool
+    hop_loss_db: tuple[float, ...] = ()
 
     @property
     def inputs(self) -> int:
@@ -111,6 +113,7 @@ def check_function(circuit: Circuit, board: Board, bias: Bias, task: Averaging, 
         saturated=sum(reception.saturated for reception in received),
         loss_db=path_loss_db(s, board),
         exhaustive=exhaustive,
+        hop_loss_db=hop_losses_db(s, board),
     )
 
 
@@ -163,6 +166,26 @@ def path_loss_db(s: Scattering, board: Board) -> float:
     )
     with np.errstate(divide="ignore"):
         return float(np.max(-10 * np.log10(best)))
+
+
+def hop_losses_db(s: Scattering, board: Board) -> tuple[float, ...]:
+    """Loss in dB of each layer, from its modulators to its detectors, beyond what its matrix asks for.
+
+    A layer's light is its matrix over the 2-norm, times what couplers, guides and splitters let through: so the
+    largest singular value of its S-parameters is that transmission. Both detectors of a neuron count together.
+    The first layer adds the servers' fields, all of which send the same at full scale. Of the last layer's receivers,
+    each server has its own; the worst counts.
+    """
+    losses = []
+    for layer in range(board.layers):
+        neurons = [neuron for neuron in board.neurons if neuron.layer == layer]
+        detectors = [[label for n in neurons for label in (n.plus, n.minus)]] if neurons else board.outputs
+        sources = [[n.to for n in board.neurons if n.layer == layer - 1]] if layer else board.inputs
+        transmission = min(
+            float(np.linalg.norm(sum(s.between(labels, fibres)[0] for fibres in sources), 2)) for labels in detectors
+        )
+        losses.append(float("inf") if transmission == 0.0 else -20.0 * float(np.log10(transmission)))
+    return tuple(losses)
 
 
 def write_function(result: FunctionResult, path: str | Path) -> None:

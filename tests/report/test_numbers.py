@@ -34,6 +34,12 @@ def test_json_round_trip(numbers: dict[str, Any]) -> None:
     assert report.to_json() == Report.from_json(report.to_json()).to_json()
 
 
+def test_a_report_from_before_the_limits_is_still_read(numbers: dict[str, Any]) -> None:
+    del numbers["chip"]["limits"], numbers["chip"]["light"]
+    report = Report.from_json(json.dumps(numbers))
+    assert report.chip is not None and report.chip.limits is None and report.chip.light is None
+
+
 def test_stage_not_reached_is_null_and_named(numbers: dict[str, Any]) -> None:
     report = Report.model_validate(numbers | {"verdict": "fail", "lvs": None, "function": None})
     assert json.loads(report.to_json())["lvs"] is None

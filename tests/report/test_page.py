@@ -53,6 +53,11 @@ def test_page_says_the_numbers(numbers: dict[str, Any]) -> None:
         "3.25 W",
         "a" * 64,
         "metal: 1.9 of 2.0 mA/µm",
+        "area 56.2 mm² 858 mm² holds a reticle",
+        "pads 1,230 pads 688 pads missed four rows",
+        "power 0.06 W/mm² none not judged no cooling",
+        "Loss by layer 14.0, 25.1 dB",
+        "9.5 MBd",
     ):
         assert fact in text
     assert "banner pass" in html

@@ -1,0 +1,116 @@
+"""The three limits on a chip's size: area; pads or bumps; power and loss. Each with what it assumes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from optinc_pdk.cards import Process
+from optinc_pdk.report.light import loss_limit_db
+from optinc_pdk.report.text import short, si
+
+Size = tuple[float, float]
+"""Width and height in µm."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One quantity against its limit.
+
+    Attributes:
+        value: What the chip needs.
+        limit: What there is; None where the process card says nothing, or nothing would do.
+        unit: Unit of both.
+        holds: Whether the value is within the limit; None where that is unknown.
+        assumption: What value and limit rest on.
+    """
+
+    value: float
+    limit: float | None
+    unit: str
+    holds: bool | None
+    assumption: str
+
+
+def largest_die(process: Process) -> Size:
+    """The largest outline of a process."""
+    sizes = [(float(die.width_um), float(die.height_um)) for die in process.dies]
+    return max(sizes, key=lambda size: size[0] * size[1])
+
+
+def outline(process: Process, die: Size) -> Size:
+    """The first outline of a process that holds a die; the largest where none does."""
+    for one in process.dies:
+        if die[0] <= one.width_um and die[1] <= one.height_um:
+            return float(one.width_um), float(one.height_um)
+    return largest_die(process)
+
+
+def pad_capacity(process: Process, die: Size) -> int:
+    """Pads or bumps that a die holds.
+
+    Pads stand in rows along both long edges, as deep as the card allows; wires to an outer row pass between the
+    pads of the inner ones, which sets their pitch. Bumps lie on a grid all over the die.
+    """
+    pads, metal, keepout = process.pads, process.metal, float(process.floorplan.keepout_um)
+    width, height = max(die) - 2 * keepout, min(die) - 2 * keepout
+    if pads.wiring == "flipchip":
+        return math.floor(width / pads.pitch_um) * math.floor(height / pads.pitch_um)
+    track = float(metal.wire_width_um + metal.space_um)
+    most = 0
+    for rows in range(1, int(pads.rows_max) + 1):
+        pitch = max(float(pads.pitch_um), float(pads.size_um + metal.space_um) + (rows - 1) * track)
+        most = max(most, rows * math.floor(width / pitch))
+    return 2 * most
+
+
+def area_limit(process: Process, dies: Sequence[Size]) -> Limit:
+    """Every die within the process's largest outline."""
+    wide, high = largest_die(process)
+    holds = all(width <= wide and height <= high for width, height in dies)
+    largest = max(width * height for width, height in dies) / 1e6
+    total = sum(width * height for width, height in dies) / 1e6
+    several = f"; the largest of {len(dies)} dies of {total:.1f} mm² together" if len(dies) > 1 else ""
+    text = f"limit: the largest outline of the process, {wide / 1e3:g} × {high / 1e3:g} mm{several}"
+    return Limit(largest, wide * high / 1e6, "mm²", holds, text)
+
+
+def pads_limit(process: Process, pads: int, dies: Sequence[Size]) -> Limit:
+    """All pads or bumps against what the dies' outlines hold."""
+    room = sum(pad_capacity(process, outline(process, die)) for die in dies)
+    pitch = float(process.pads.pitch_um)
+    if process.pads.wiring == "flipchip":
+        text = f"bumps at {pitch:g} µm all over the die"
+    else:
+        text = f"pads along both long edges, up to {int(process.pads.rows_max)} rows, at least {pitch:g} µm apart"
+    unit = "bumps" if process.pads.wiring == "flipchip" else "pads"
+    return Limit(float(pads), float(room), unit, pads <= room, text)
+
+
+def power_limit(process: Process, power_w: float, area_mm2: float, drive: str) -> Limit:
+    """Heat per area against the cooling; ``drive`` says what the power is counted at."""
+    value = power_w / area_mm2
+    if process.budget is None:
+        return Limit(value, None, "W/mm²", None, f"{short(power_w)} W, {drive}; the process card gives no cooling")
+    cooling = process.budget.cooling_w_per_mm2
+    spread = f"{short(power_w)} W, {drive}, spread evenly over {short(area_mm2)} mm²"
+    text = f"{spread}; limit: {process.sources[cooling.source]}"
+    return Limit(value, float(cooling), "W/mm²", bool(value <= cooling), text)
+
+
+def loss_limit(process: Process, hop_loss_db: Sequence[float], field_noise: float) -> Limit:
+    """The layer of the largest loss against what the light can bear at the slowest useful symbol rate."""
+    value, budget = max(hop_loss_db), process.budget
+    hop = "from modulator to detector of the worst layer, of what full scale loses"
+    if budget is None:
+        return Limit(value, None, "dB", None, f"{hop}; the process card gives no light budget")
+    if field_noise <= 0.0:
+        return Limit(value, None, "dB", False, f"{hop}; a symbol is wrong without noise, so no light is enough")
+    limit = loss_limit_db(process, field_noise)
+    text = (
+        f"{hop}; limit: {si(budget.symbol_rate_min_bd, 'Bd')} at {si(budget.laser_w, 'W')} a guide, shot "
+        f"noise of {field_noise:.2g} of full scale, which leaves decisions {float(budget.margin_sigmas):g} standard "
+        "deviations"
+    )
+    return Limit(value, limit, "dB", limit is not None and value <= limit, text)

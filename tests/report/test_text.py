@@ -1,0 +1,32 @@
+"""Numbers as text, at the edges of their digits and prefixes."""
+
+import pytest
+
+from optinc_pdk.report.text import short, si
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1.0, "1 Bd"),
+        (999.4, "999 Bd"),
+        (999.7, "1 kBd"),
+        (1e3, "1 kBd"),
+        (3.15e5, "315 kBd"),
+        (1e9, "1 GBd"),
+        (4e-17, "4e-17 Bd"),
+        (0.0, "0 Bd"),
+    ],
+)
+def test_prefixes(value: float, text: str) -> None:
+    assert si(value, "Bd") == text
+
+
+def test_large_numbers_keep_their_digits() -> None:
+    assert [short(value) for value in (0.05391, 56.2, 999.6, 1992.0, 343_200.0)] == [
+        "0.0539",
+        "56.2",
+        "1,000",
+        "1,992",
+        "343,200",
+    ]
