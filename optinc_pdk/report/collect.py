@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.circuit import Circuit, flatten
+from optinc_pdk.circuit import Circuit, flatten, labels
 from optinc_pdk.factor import svd, unitary_diagonal
 from optinc_pdk.factor.counts import svd_mzis, unitary_diagonal_mzis
 from optinc_pdk.layout import Chip
@@ -49,6 +49,12 @@ def chip_numbers(
         return None
     flat = flatten(circuit)
     neurons = len(circuit.board.neurons)
+    # those on the chip have pads of their own
+    offchip = not len(flat.of_kind("photodiode"))
+    pairs, modulators = (
+        sum(len(labels(names)) for names in sides) if offchip else 0
+        for sides in ([n.plus for n in circuit.board.neurons], [n.to for n in circuit.board.neurons])
+    )
     servers = sum(len(row) for row in circuit.board.inputs)
     return {
         "mzis": sum(len(circuit.of_kind(kind)) for kind in ("mzi", "mzi_dummy", "attenuator")),
@@ -63,9 +69,9 @@ def chip_numbers(
         "fit": chip.fit,
         "offchip": {
             "laser": 1,
-            "balanced detector pairs": neurons,
+            "balanced detector pairs": pairs,
             "neuron electronics": neurons,
-            "neuron modulators": neurons,
+            "neuron modulators": modulators,
             "server modulators": servers,
             "server receivers": servers,
             "heater DAC channels": len(programming.bias.labels),

@@ -14,7 +14,7 @@ from optinc_pdk.cards import Quantity
 from optinc_pdk.circuit import NetlistError, Neuron, flatten
 from optinc_pdk.models import device_s
 from optinc_pdk.onn import Layer, Onn
-from optinc_pdk.signoff.function import check_function, path_loss_db
+from optinc_pdk.signoff.function import check_function, path_loss_db, server_errors
 from optinc_pdk.simulate import analyse, program, scattering
 from optinc_pdk.simulate.files import block_scattering
 from optinc_pdk.simulate.fit import Problem, errors, illuminate
@@ -197,6 +197,19 @@ def test_loss_of_a_modulator_counts_from_its_carriers_fibre(process):
     assert path_loss_db(scattering(circuit, bias, 1550.0, process), circuit.board) == pytest.approx(
         loss + 10.0, abs=0.1
     )
+
+
+def test_an_uneven_server_shows_through_all_blocks(process):
+    onn = random_onn((2, 4, 4, 2), (2, 2, 2))
+    circuit = assemble(onn, process, "chip", local=True)
+    bias = program(circuit, circuit.board, onn, process).bias
+    even = server_errors(scattering(circuit, bias, 1550.0, process), circuit.board, bias)
+    assert np.abs(even).max() < 1e-3
+    turned = replace(bias, phase_rad=bias.phase_rad + np.array([0.4 * (name == "trim_s1_m0") for name in bias.labels]))
+    uneven = server_errors(scattering(circuit, turned, 1550.0, process), circuit.board, bias)
+    assert np.abs(uneven[:, 0]).min() > 0.03
+    assert uneven[:, 0].sum() == pytest.approx(0.0, abs=1e-9)
+    assert np.abs(uneven[:, 1]).max() < 1e-2
 
 
 def test_s_matrices_by_layer_have_all_blocks_and_their_carriers(process):
