@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
+from optinc_pdk.assemble.block_trees import add, split
 from optinc_pdk.assemble.blocks import Block, layer_blocks
-from optinc_pdk.assemble.layers import add, fibre, linear_block, mixers, modulators, split
+from optinc_pdk.assemble.layers import fibre, linear_block, mixers, modulators
 from optinc_pdk.assemble.library import composites, library
 from optinc_pdk.assemble.mesh import Modes, add_pad
 from optinc_pdk.assemble.trees import tree

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from optinc_pdk.assemble.blocks import Block
 from optinc_pdk.assemble.mesh import Modes, add_pad
-from optinc_pdk.assemble.shuffle import shuffle
-from optinc_pdk.assemble.trees import spread, tree
+from optinc_pdk.assemble.trees import tree
 from optinc_pdk.circuit import Builder
 
 
@@ -30,45 +29,6 @@ def linear_block(b: Builder, block: Block, light: Sequence[str]) -> list[str]:
         modes.mesh(f"{name}_v", block.modes)
         modes.attenuators(f"{name}_att", rows)
     return [modes.ends[row] for row in range(rows)]
-
-
-def split(b: Builder, layer: str, blocks: Sequence[Block], light: Sequence[str]) -> list[list[str]]:
-    """Copies of every input for the blocks that share it; per block, the ports of its columns.
-
-    One tree per input, then crossings from input-major to block-major order, in the section ``<layer>_split``.
-    """
-    copies = 1 + max(block.place[0] for block in blocks)
-    section = f"{layer}_split"
-    ends = [port for i, root in enumerate(light) for port in spread(b, f"{section}_m{i}", section, root, copies)]
-    order = [i * copies + copy for copy in range(copies) for i in range(len(light))]
-    moved = shuffle(b, section, section, ends, order)
-    # a row of blocks takes every input once
-    return [[moved[block.place[0] * len(light) + column] for column in block.columns] for block in blocks]
-
-
-def add(b: Builder, layer: str, blocks: Sequence[Block], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Sums of the fields that the blocks have for each output, in the section ``<layer>_sum``.
-
-    A trim per block and row, crossings from block-major to output-major order, a combiner tree per output.
-    """
-    parts = 1 + max(block.place[1] for block in blocks)
-    if parts == 1:
-        return [port for block in rows for port in block]
-    section = f"{layer}_sum"
-    ends: list[str] = []
-    source: list[tuple[int, int]] = []
-    for block, ports in zip(blocks, rows, strict=True):
-        for row, port in enumerate(ports):
-            label = f"{block.name}_sum_r{row}"
-            trim = b.add(label, "phase_shifter", (section, 0, len(ends)))
-            b.connect(port, f"{trim},o1")
-            add_pad(b, label, f"{trim},e1", f"{trim},e2")
-            ends.append(f"{trim},o2")
-            source.append((block.rows[row], block.place[1]))
-    order = sorted(range(len(ends)), key=source.__getitem__)
-    moved = shuffle(b, section, section, ends, order, column=1)
-    outputs = len(ends) // parts
-    return [tree(b, f"{section}_m{i}", section, None, moved[i * parts : (i + 1) * parts]) for i in range(outputs)]
 
 
 def mixers(b: Builder, name: str, rows: Sequence[str], onchip: bool) -> tuple[str, list[str], list[str]]:

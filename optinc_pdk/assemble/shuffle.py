@@ -42,7 +42,7 @@ def _transposition(order: Sequence[int], first: int) -> list[list[int]]:
 
 
 def shuffle(
-    b: Builder, name: str, section: str, ends: Sequence[str], order: Sequence[int], column: int = 0
+    b: Builder, section: str, ends: Sequence[str], order: Sequence[int], column: int = 0, row: int = 0
 ) -> list[str]:
     """Bring guides into another order through waveguide crossings.
 
@@ -51,11 +51,11 @@ def shuffle(
 
     Args:
         b: Circuit under construction.
-        name: Prefix of the crossings' names.
-        section: Section of the floorplan; a crossing's row there is its upper guide's.
+        section: Section of the floorplan and prefix of the crossings' names; a crossing's row is its upper guide's.
         ends: (n,) ports at the guides' ends, uppermost first.
         order: (n,) which of them is to become the i-th.
         column: Column of the first crossings.
+        row: Row of the uppermost guide.
 
     Returns:
         (n,) ports in the new order.
@@ -66,10 +66,10 @@ def shuffle(
     moved = list(ends)
     if len(order) != len(moved):
         raise ValueError(f"order names {len(order)} guides of {len(moved)}; name every one")
-    for step, rows in enumerate(swap_columns(order), column):
-        for row in rows:
-            crossing = b.add(f"{name}_x_c{step}_r{row}", "crossing", (section, step, row))
-            b.connect(moved[row], f"{crossing},o2")
-            b.connect(moved[row + 1], f"{crossing},o1")
-            moved[row], moved[row + 1] = f"{crossing},o3", f"{crossing},o4"
+    for step, swaps in enumerate(swap_columns(order), column):
+        for upper in swaps:
+            crossing = b.add(f"{section}_x_c{step}_r{row + upper}", "crossing", (section, step, row + upper))
+            b.connect(moved[upper], f"{crossing},o2")
+            b.connect(moved[upper + 1], f"{crossing},o1")
+            moved[upper], moved[upper + 1] = f"{crossing},o3", f"{crossing},o4"
     return moved

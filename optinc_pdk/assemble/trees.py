@@ -38,30 +38,3 @@ def _branch(b: Builder, name: str, section: str, leaves: list[str], first: int) 
     b.connect(f"{node},o2", upper)
     b.connect(f"{node},o3", lower)
     return f"{node},o1", height
-
-
-def spread(b: Builder, name: str, section: str, root: str, leaves: int) -> list[str]:
-    """Split the light of a root port among free leaf ports, as :func:`tree` would.
-
-    Args:
-        b: Circuit under construction.
-        name: Prefix of the splitters' names.
-        section: Section of the floorplan.
-        root: Port that brings the light.
-        leaves: Number of leaves.
-
-    Returns:
-        Their ports, uppermost first; the root itself if it is the only leaf.
-    """
-    return _divide(b, name, section, root, range(leaves))
-
-
-def _divide(b: Builder, name: str, section: str, root: str, leaves: range) -> list[str]:
-    if len(leaves) == 1:
-        return [root]
-    half = (len(leaves) + 1) // 2
-    height = (len(leaves) - 1).bit_length()
-    node = b.add(f"{name}_{leaves[0]}_{leaves[-1]}", "mmi1x2", (section, height, leaves[0]))
-    b.connect(root, f"{node},o1")
-    upper = _divide(b, name, section, f"{node},o2", leaves[:half])
-    return upper + _divide(b, name, section, f"{node},o3", leaves[half:])

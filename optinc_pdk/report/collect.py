@@ -10,7 +10,7 @@ import numpy as np
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
-from optinc_pdk.circuit import Circuit, flatten
+from optinc_pdk.circuit import Circuit, flatten, labels
 from optinc_pdk.factor import svd, unitary_diagonal
 from optinc_pdk.factor.counts import svd_mzis, unitary_diagonal_mzis
 from optinc_pdk.layout import Chip
@@ -60,9 +60,15 @@ def chip_numbers(
         return None
     flat = flatten(circuit)
     neurons = len(circuit.board.neurons)
+    # those on the chip have pads of their own
+    offchip = not len(flat.of_kind("photodiode"))
+    pairs, modulators = (
+        sum(len(labels(names)) for names in sides) if offchip else 0
+        for sides in ([n.plus for n in circuit.board.neurons], [n.to for n in circuit.board.neurons])
+    )
     servers = sum(len(row) for row in circuit.board.inputs)
     pads, power = len(flat.of_kind("pad")), float(programming.bias.power_w.sum())
-    dies = [(chip.width_um, chip.height_um)]
+    dies = [(right - left, top - bottom) for left, bottom, right, top in chip.dies]
     return {
         "mzis": sum(len(circuit.of_kind(kind)) for kind in ("mzi", "mzi_dummy", "attenuator")),
         "phase_shifters": len(flat.of_kind("phase_shifter")),
@@ -76,9 +82,9 @@ def chip_numbers(
         "fit": chip.fit,
         "offchip": {
             "laser": 1,
-            "balanced detector pairs": neurons,
+            "balanced detector pairs": pairs,
             "neuron electronics": neurons,
-            "neuron modulators": neurons,
+            "neuron modulators": modulators,
             "server modulators": servers,
             "server receivers": servers,
             "heater DAC channels": len(programming.bias.labels),

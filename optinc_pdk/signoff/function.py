@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -179,13 +180,26 @@ def hop_losses_db(s: Scattering, board: Board) -> tuple[float, ...]:
     losses = []
     for layer in range(board.layers):
         neurons = [neuron for neuron in board.neurons if neuron.layer == layer]
-        detectors = [[label for n in neurons for label in (n.plus, n.minus)]] if neurons else board.outputs
-        sources = [[n.to for n in board.neurons if n.layer == layer - 1]] if layer else board.inputs
+        detectors = [[label for n in neurons for names in (n.plus, n.minus) for label in labels(names)]]
+        sources = [[labels(n.to) for n in board.neurons if n.layer == layer - 1]]
+        if not layer:
+            sources = [[(label,) for label in row] for row in board.inputs]
         transmission = min(
-            float(np.linalg.norm(sum(s.between(labels, fibres)[0] for fibres in sources), 2)) for labels in detectors
+            float(np.linalg.norm(sum(_together(s, board, outs, fields) for fields in sources), 2))
+            for outs in (detectors if neurons else board.outputs)
         )
         losses.append(float("inf") if transmission == 0.0 else -20.0 * float(np.log10(transmission)))
     return tuple(losses)
+
+
+def _together(
+    s: Scattering, board: Board, outs: Sequence[str], fields: Sequence[Sequence[str]]
+) -> NDArray[np.complex128]:
+    """(outs, fields) field at each output from sources that send alike, which is the sum of what each of them sends."""
+    sources = [label for names in fields for label in names]
+    light = s.between(outs, sources)[0] * s.strength(sources, board.steady)[0]
+    starts = np.cumsum([0, *(len(names) for names in fields[:-1])])
+    return np.asarray(np.add.reduceat(light, starts, axis=1))
 
 
 def write_function(result: FunctionResult, path: str | Path) -> None:

@@ -12,6 +12,8 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from optinc_pdk.assemble import mesh_chip
+from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import (
     Board,
     Builder,
@@ -19,10 +21,13 @@ from optinc_pdk.circuit import (
     Kind,
     NetlistError,
     Neuron,
+    flatten,
     read_netlist,
     write_netlist,
 )
-from optinc_pdk.circuit.files import composite_kind
+from optinc_pdk.circuit.emit import netlist_text
+from optinc_pdk.circuit.files import composite_kind, netlist_dict
+from optinc_pdk.files import yaml_text
 
 NAMES = st.text("abcxyz_019éß'\"#:-", min_size=1, max_size=6)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
@@ -261,3 +266,37 @@ def test_any_one_value_replaced_gives_a_circuit_or_a_refusal(seed: int, tmp_path
     else:
         write_netlist(circuit, tmp_path / "again.pic.yml")
         assert_same(read_netlist(tmp_path / "again.pic.yml"), circuit)
+
+
+def test_text_is_what_pyyaml_makes_of_it() -> None:
+    process = load_process()
+    plain = mesh_chip(12, process, "mesh")
+    odd = replace(plain, instances=("no", *plain.instances[1:]))
+    for circuit in (plain, flatten(plain), odd, replace(plain, ports={})):
+        data = netlist_dict(circuit)
+        assert netlist_text(data) == yaml_text(data)
+
+
+def test_neurons_of_several_detectors_and_modulators_come_back(tmp_path: Path) -> None:
+    board = Board(
+        carrier="c",
+        supplies=(),
+        monitors=(),
+        inputs=(("i",),),
+        neurons=(Neuron("n", 0, ("p0", "p1"), ("m0", "m1"), ("t",)),),
+        outputs=(("o",),),
+        oscillators=("lo_l0",),
+    )
+    data = board.to_dict()
+    assert data["neurons"] == [{"label": "n", "layer": 0, "plus": ["p0", "p1"], "minus": ["m0", "m1"], "to": "t"}]
+    assert "carriers" not in data
+    assert Board.from_dict(data) == board
+    assert Board.from_dict({k: v for k, v in data.items() if k != "oscillators"}).oscillators == ()
+
+
+@pytest.mark.parametrize(
+    ("plus", "minus", "reason"), [((), (), "plus names nothing"), (("p", "q"), "m", "has 2 positive and 1 negative")]
+)
+def test_neurons_without_pairs_are_refused(plus: Any, minus: Any, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        Neuron("n", 0, plus, minus, "t")

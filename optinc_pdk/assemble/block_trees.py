@@ -1,0 +1,118 @@
+"""Copies of the inputs for several blocks, and sums of their outputs: trees of 1×2 splitters, level by level.
+
+Each level splits (or joins) all guides of a group and then brings them together half by half, which takes n (n - 1) / 2
+crossings for n guides. Whole trees first and one shuffle behind them would take B / 2 times as many for B blocks, and
+every crossing loses and leaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from optinc_pdk.assemble.blocks import Block
+from optinc_pdk.assemble.mesh import add_pad
+from optinc_pdk.assemble.shuffle import shuffle, swap_columns
+from optinc_pdk.circuit import Builder
+
+
+def split(b: Builder, layer: str, blocks: Sequence[Block], light: Sequence[str]) -> list[list[str]]:
+    """Copies of every input for the blocks that share it.
+
+    In the section ``<layer>_split`` a level is one column of splitters and then the columns of its crossings; rows
+    count the guides behind the last level, from the top.
+
+    Args:
+        b: Circuit under construction.
+        layer: Name of the layer.
+        blocks: Its blocks.
+        light: Ports of the inputs, uppermost first.
+
+    Returns:
+        Per block, the ports of its columns.
+    """
+    copies = 1 + max(block.place[0] for block in blocks)
+    moved = _split(b, f"{layer}_split", list(light), range(copies), 0)
+    # a row of blocks takes every input once
+    return [[moved[block.place[0] * len(light) + column] for column in block.columns] for block in blocks]
+
+
+def _split(b: Builder, section: str, guides: list[str], copies: range, column: int) -> list[str]:
+    """The guides' copies, copy by copy."""
+    if len(copies) == 1:
+        return guides
+    first = len(guides) * copies[0]
+    ends: list[str] = []
+    for i, guide in enumerate(guides):
+        node = b.add(f"{section}_m{i}_{copies[0]}_{copies[-1]}", "mmi1x2", (section, column, first + i))
+        b.connect(guide, f"{node},o1")
+        ends += [f"{node},o2", f"{node},o3"]
+    order = _halves(len(guides))
+    ends = shuffle(b, section, ends, order, column + 1, first)
+    following, half = column + 1 + len(swap_columns(order)), (len(copies) + 1) // 2
+    upper = _split(b, section, ends[: len(guides)], copies[:half], following)
+    return upper + _split(b, section, ends[len(guides) :], copies[half:], following)
+
+
+def add(b: Builder, layer: str, blocks: Sequence[Block], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Sums of the fields that the blocks have for each output.
+
+    In the section ``<layer>_sum`` column 0 holds a trim per block and row, for fields interfere; a level is the columns
+    of its crossings and then one column of combiners. Rows count the guides in front of the first level, from the top.
+
+    Args:
+        b: Circuit under construction.
+        layer: Name of the layer.
+        blocks: Its blocks.
+        rows: Per block, the ports of its rows.
+
+    Returns:
+        The ports of all outputs; where blocks need no sum, their own.
+    """
+    parts = 1 + max(block.place[1] for block in blocks)
+    if parts == 1:
+        return [port for ports in rows for port in ports]
+    section = f"{layer}_sum"
+    outputs: list[str] = []
+    for top in range(0, len(blocks), parts):
+        trimmed = [
+            _trims(b, section, block, ports, len(outputs) * parts + len(block.rows) * i)
+            for i, (block, ports) in enumerate(zip(blocks[top : top + parts], rows[top : top + parts], strict=True))
+        ]
+        outputs += _sum(b, section, trimmed, range(parts), len(outputs))[0]
+    return outputs
+
+
+def _trims(b: Builder, section: str, block: Block, ports: Sequence[str], first: int) -> list[str]:
+    ends: list[str] = []
+    for row, port in enumerate(ports):
+        trim = b.add(f"{block.name}_sum_r{row}", "phase_shifter", (section, 0, first + row))
+        b.connect(port, f"{trim},o1")
+        add_pad(b, trim, f"{trim},e1", f"{trim},e2")
+        ends.append(f"{trim},o2")
+    return ends
+
+
+def _sum(b: Builder, section: str, parts: list[list[str]], mine: range, output: int) -> tuple[list[str], int]:
+    """The sums of some parts, and the column behind them; ``output`` is the number of the first output."""
+    if len(mine) == 1:
+        return parts[mine[0]], 1
+    half = (len(mine) + 1) // 2
+    upper, above = _sum(b, section, parts, mine[:half], output)
+    lower, below = _sum(b, section, parts, mine[half:], output)
+    count, column = len(upper), max(above, below)
+    first = output * len(parts) + count * mine[0]
+    order = [guide for i in range(count) for guide in (i, count + i)]
+    ends = shuffle(b, section, upper + lower, order, column, first)
+    column += len(swap_columns(order))
+    sums: list[str] = []
+    for i in range(count):
+        node = b.add(f"{section}_m{output + i}_{mine[0]}_{mine[-1]}", "mmi1x2", (section, column, first + i))
+        b.connect(ends[2 * i], f"{node},o2")
+        b.connect(ends[2 * i + 1], f"{node},o3")
+        sums.append(f"{node},o1")
+    return sums, column + 1
+
+
+def _halves(guides: int) -> list[int]:
+    """Upper branches of all splitters, then the lower ones."""
+    return [*range(0, 2 * guides, 2), *range(1, 2 * guides, 2)]
