@@ -51,7 +51,8 @@ def mesh_of(
 
     Each MZI has a heater phi on its upper input arm and a heater theta between its couplers, on the upper arm; the
     other arms are as long. A mode without partner at an edge runs along guides in place of couplers and heaters.
-    Equal MZIs are arrays. Any PDK may be active; its cells are used as they are.
+    Equal MZIs are arrays. Any PDK may be active; its cells are used as they are. gdsfactory finds cells that it has
+    drawn again by their names, so call ``gf.clear_cache()`` when another PDK was active before.
 
     Args:
         modes: Number of modes, 2 or more.

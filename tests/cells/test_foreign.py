@@ -16,8 +16,11 @@ WIDTH_UM = 0.5
 
 @pytest.fixture(autouse=True)
 def _generic() -> Iterator[None]:
+    # gdsfactory finds its own cells again by name, whichever PDK they were drawn for
+    gf.clear_cache()
     PDK.activate()
     yield
+    gf.clear_cache()
     get_pdk().activate()
 
 
@@ -111,6 +114,7 @@ def test_cells_may_be_functions_and_pitches_chosen() -> None:
 
 
 def test_our_own_cells_are_another_pdks_too() -> None:
+    gf.clear_cache()
     get_pdk().activate()
     mesh = mesh_of(3, coupler="mmi2x2", heater="phase_shifter", guide="strip")
     assert mesh.info["mzis"] == 3
