@@ -8,6 +8,7 @@ from optinc_pdk.cards.rules import (
     AngleRule,
     AreaRule,
     BooleanRule,
+    DieSizeRule,
     EdgeRule,
     FileRule,
     GridRule,
@@ -108,34 +109,53 @@ def angle(design: Design, rule: AngleRule) -> kdb.Region:
 
 
 def outline(design: Design, rule: OutlineRule) -> kdb.Region:
-    """Outlines too many or none, not rectangular, or of a wrong size."""
-    shapes = list(design.region(rule.layers[0]).merged().each())
-    if not shapes:
+    """No outline, or outlines that are no rectangles, overlap or touch."""
+    drawn = kdb.Region(design.shapes(rule.layers[0]))
+    if drawn.is_empty():
         return everywhere(design)
+    drawn.merged_semantics = False
+    boxes = [shape.bbox() for shape in drawn.each()]
+
+    def alone(die: kdb.Polygon) -> bool:
+        return sum(box.inside(die.bbox()) for box in boxes) == 1
+
+    # what touches nothing is not merged with anything
+    return kdb.Region([die for die in dies(design, rule.layers[0]) if not die.is_box() or not alone(die)])
+
+
+def die_size(design: Design, rule: DieSizeRule) -> kdb.Region:
+    """Outlines of a size that is not offered."""
     sizes = [(design.dbu(width), design.dbu(height)) for width, height in rule.dies_um]
-    box = shapes[0].bbox()
-    size = (box.width(), box.height())
-    larger = any(size[i] > max(die[i] for die in sizes) for i in (0, 1))
-    in_reticle = all(size[i] <= design.dbu(rule.reticle_um[i]) for i in (0, 1))
-    if len(shapes) == 1 and shapes[0].is_box() and (size in sizes or (larger and in_reticle)):
-        return kdb.Region()
-    return kdb.Region(shapes)
+    reticle = [design.dbu(um) for um in rule.reticle_um]
+    faults = kdb.Region()
+    for die in dies(design, rule.layers[0]):
+        size = (die.bbox().width(), die.bbox().height())
+        larger = any(size[i] > max(offered[i] for offered in sizes) for i in (0, 1))
+        in_reticle = all(size[i] <= reticle[i] for i in (0, 1))
+        if size not in sizes and not (larger and in_reticle):
+            faults.insert(die)
+    return faults
+
+
+def dies(design: Design, layer: str) -> list[kdb.Polygon]:
+    """The merged outlines."""
+    return list(kdb.Region(design.shapes(layer)).merged().each())
 
 
 def edge(design: Design, rule: EdgeRule) -> kdb.Region:
-    """What is beyond the outline's keep-out: a difference, because `outside` misses what straddles it."""
+    """What is beyond the outlines' keep-out: a difference, because `outside` misses what straddles it."""
     name = rule.layers[0]
-    inner = design.region(name).merged().sized(-design.dbu(rule.value_um))
-    inner.flatten()
+    inner = kdb.Region(dies(design, name)).sized(-design.dbu(rule.value_um)).merged()
     faults = kdb.Region()
     for info in design.layout.layer_infos():
         if (info.layer, info.datatype) == design.layers[name]:
             continue
         index = design.layout.find_layer(info)
-        box = kdb.Region(design.top.bbox(index))
+        outer = kdb.Region(design.top.bbox(index)) - inner
         # one rectangle inside another proves all of a layer at once
-        if not (box - inner).is_empty():
-            faults += kdb.Region(design.top.begin_shapes_rec(index)) - inner
+        if not outer.is_empty():
+            # only what reaches out, found through the hierarchy
+            faults += kdb.Region(kdb.RecursiveShapeIterator(design.layout, design.top, index, outer, False)) - inner
     return faults
 
 

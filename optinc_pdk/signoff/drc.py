@@ -32,6 +32,7 @@ CHECKS: Mapping[str, Callable[[Design, Any], kdb.Region]] = {
     "area": checks.area,
     "angle": checks.angle,
     "outline": checks.outline,
+    "die_size": checks.die_size,
     "edge": checks.edge,
     "grid": checks.grid,
     "known_layers": checks.file,
