@@ -180,7 +180,7 @@ class FibrePitchRule(_Rule):
 
 
 class EdgeRule(_Rule):
-    """Every shape of another layer keeps the value's distance from the outline, inside it."""
+    """Every shape of another layer lies inside an outline and keeps the value's distance from it."""
 
     kind: Literal["edge"]
     layers: OneLayer
@@ -188,9 +188,16 @@ class EdgeRule(_Rule):
 
 
 class OutlineRule(_Rule):
-    """There is one outline: a rectangle of a size in `dies_um`, or too large for these and within `reticle_um`."""
+    """There are outlines, one for each die: rectangles that neither overlap nor touch each other."""
 
     kind: Literal["outline"]
+    layers: OneLayer
+
+
+class DieSizeRule(_Rule):
+    """Every outline has a size in `dies_um`, or is too large for these and within `reticle_um`."""
+
+    kind: Literal["die_size"]
     layers: OneLayer
     dies_um: Annotated[tuple[tuple[Positive, Positive], ...], Field(min_length=1)]
     reticle_um: tuple[Positive, Positive]
@@ -226,6 +233,7 @@ Rule = (
     | FibrePitchRule
     | EdgeRule
     | OutlineRule
+    | DieSizeRule
     | GridRule
     | FileRule
 )

@@ -94,6 +94,8 @@ def read_layout(path: str | Path) -> tuple[kdb.Layout, kdb.Cell]:
     options = kdb.LoadLayoutOptions()
     # long records and the like are warned of on stdout, which belongs to results
     options.warn_level = 0
+    # no mask has properties, and shapes whose properties differ would not merge
+    options.properties_enabled = False
     try:
         layout.read(str(path), options)
     except RuntimeError as fault:

@@ -8,6 +8,7 @@ from optinc_pdk.cards.rules import (
     AngleRule,
     AreaRule,
     BooleanRule,
+    DieSizeRule,
     EdgeRule,
     FileRule,
     GridRule,
@@ -31,8 +32,16 @@ def measured(design: Design, pairs: kdb.EdgePairs, value_um: float, tolerance_um
 
 def line(design: Design, rule: LineRule) -> kdb.Region:
     """Width or space of one layer."""
-    region = design.region(rule.layers[0])
-    check = region.width_check if rule.kind == "width" else region.space_check
+    return _line(design, rule, design.region(rule.layers[0]))
+
+
+def line_edges(design: Design, rule: LineRule) -> kdb.Region:
+    """As `line`, edge by edge: fast where shapes are long, but it also finds what third shapes lie between."""
+    return _line(design, rule, flat_edges(design.region(rule.layers[0])))
+
+
+def _line(design: Design, rule: LineRule, shapes: kdb.Region | kdb.Edges) -> kdb.Region:
+    check = shapes.width_check if rule.kind == "width" else shapes.space_check
     pairs = check(design.dbu(rule.value_um), False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
     return measured(design, pairs, rule.value_um, rule.angled_tolerance_um).polygons(1)
 
@@ -61,6 +70,13 @@ def pair(design: Design, rule: PairRule) -> kdb.Region:
         entries = flat_edges(second).inside_part(first)
         pairs = entries.overlap_check(flat_edges(contacts), value, *metric)
     return faults + measured(design, pairs, rule.value_um, rule.angled_tolerance_um).polygons(1)
+
+
+def flat(region: kdb.Region) -> kdb.Region:
+    """A copy of a region's merged shapes, flat: hierarchical ones may be cut into pieces."""
+    copy = region.dup()
+    copy.flatten()
+    return kdb.Region(list(copy.each())).merged()
 
 
 def flat_edges(region: kdb.Region) -> kdb.Edges:
@@ -93,34 +109,53 @@ def angle(design: Design, rule: AngleRule) -> kdb.Region:
 
 
 def outline(design: Design, rule: OutlineRule) -> kdb.Region:
-    """Outlines too many or none, not rectangular, or of a wrong size."""
-    shapes = list(design.region(rule.layers[0]).merged().each())
-    if not shapes:
+    """No outline, or outlines that are no rectangles, overlap or touch."""
+    drawn = kdb.Region(design.shapes(rule.layers[0]))
+    if drawn.is_empty():
         return everywhere(design)
+    drawn.merged_semantics = False
+    boxes = [shape.bbox() for shape in drawn.each()]
+
+    def alone(die: kdb.Polygon) -> bool:
+        return sum(box.inside(die.bbox()) for box in boxes) == 1
+
+    # what touches nothing is not merged with anything
+    return kdb.Region([die for die in dies(design, rule.layers[0]) if not die.is_box() or not alone(die)])
+
+
+def die_size(design: Design, rule: DieSizeRule) -> kdb.Region:
+    """Outlines of a size that is not offered."""
     sizes = [(design.dbu(width), design.dbu(height)) for width, height in rule.dies_um]
-    box = shapes[0].bbox()
-    size = (box.width(), box.height())
-    larger = any(size[i] > max(die[i] for die in sizes) for i in (0, 1))
-    in_reticle = all(size[i] <= design.dbu(rule.reticle_um[i]) for i in (0, 1))
-    if len(shapes) == 1 and shapes[0].is_box() and (size in sizes or (larger and in_reticle)):
-        return kdb.Region()
-    return kdb.Region(shapes)
+    reticle = [design.dbu(um) for um in rule.reticle_um]
+    faults = kdb.Region()
+    for die in dies(design, rule.layers[0]):
+        size = (die.bbox().width(), die.bbox().height())
+        larger = any(size[i] > max(offered[i] for offered in sizes) for i in (0, 1))
+        in_reticle = all(size[i] <= reticle[i] for i in (0, 1))
+        if size not in sizes and not (larger and in_reticle):
+            faults.insert(die)
+    return faults
+
+
+def dies(design: Design, layer: str) -> list[kdb.Polygon]:
+    """The merged outlines."""
+    return list(kdb.Region(design.shapes(layer)).merged().each())
 
 
 def edge(design: Design, rule: EdgeRule) -> kdb.Region:
-    """What is beyond the outline's keep-out: a difference, because `outside` misses what straddles it."""
+    """What is beyond the outlines' keep-out: a difference, because `outside` misses what straddles it."""
     name = rule.layers[0]
-    inner = design.region(name).merged().sized(-design.dbu(rule.value_um))
-    inner.flatten()
+    inner = kdb.Region(dies(design, name)).sized(-design.dbu(rule.value_um)).merged()
     faults = kdb.Region()
     for info in design.layout.layer_infos():
         if (info.layer, info.datatype) == design.layers[name]:
             continue
         index = design.layout.find_layer(info)
-        box = kdb.Region(design.top.bbox(index))
+        outer = kdb.Region(design.top.bbox(index)) - inner
         # one rectangle inside another proves all of a layer at once
-        if not (box - inner).is_empty():
-            faults += kdb.Region(design.top.begin_shapes_rec(index)) - inner
+        if not outer.is_empty():
+            # only what reaches out, found through the hierarchy
+            faults += kdb.Region(kdb.RecursiveShapeIterator(design.layout, design.top, index, outer, False)) - inner
     return faults
 
 
@@ -140,10 +175,20 @@ def file(design: Design, rule: FileRule) -> kdb.Region:
     known = set(design.layers.values())
     faults = kdb.Region()
     for info in design.layout.layer_infos():
-        shapes = kdb.Region(design.top.begin_shapes_rec(design.layout.find_layer(info)))
+        index = design.layout.find_layer(info)
+        if rule.kind == "simple" and all(_simple(cell.shapes(index)) for cell in design.layout.each_cell()):
+            continue
         if rule.kind == "simple":
+            shapes = kdb.Region(design.top.begin_shapes_rec(index))
             shapes.merged_semantics = False
             faults += shapes.strange_polygon_check()
         elif (info.layer, info.datatype) not in known:
-            faults += shapes
+            faults += kdb.Region(design.top.begin_shapes_rec(index))
     return faults
+
+
+def _simple(shapes: kdb.Shapes) -> bool:
+    """Whether no polygon among the shapes of one cell crosses itself."""
+    region = kdb.Region(shapes)
+    region.merged_semantics = False
+    return bool(region.strange_polygon_check().is_empty())

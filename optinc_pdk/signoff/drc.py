@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from optinc_pdk.cards.rules import Rule
 from optinc_pdk.signoff import checks, photonic_checks
 from optinc_pdk.signoff.gds import Design, read_design
+from optinc_pdk.signoff.proof import Proof, prepare
 
 __all__ = ["CHECKS", "DrcResult", "RuleResult", "run_drc"]
 
@@ -31,6 +32,7 @@ CHECKS: Mapping[str, Callable[[Design, Any], kdb.Region]] = {
     "area": checks.area,
     "angle": checks.angle,
     "outline": checks.outline,
+    "die_size": checks.die_size,
     "edge": checks.edge,
     "grid": checks.grid,
     "known_layers": checks.file,
@@ -111,8 +113,16 @@ def run_drc(
         GdsError: The file is missing, empty, cut off or not a layout, or has no or several top cells.
     """
     design = read_design(gds_path, layers, threads)
-    results = tuple(RuleResult(rule, _markers(design, CHECKS[rule.kind](design, rule))) for rule in rules)
+    proof = prepare(design, rules)
+    results = tuple(RuleResult(rule, _markers(design, _faults(design, rule, proof))) for rule in rules)
     return DrcResult(gds_path.name, design.top.name, results)
+
+
+def _faults(design: Design, rule: Rule, proof: Proof | None) -> kdb.Region:
+    """What a rule finds in the whole layout, which is looked at only where a smaller one proves nothing."""
+    check = CHECKS[rule.kind]
+    rest = rule if proof is None else proof.rest(rule, check)
+    return kdb.Region() if rest is None else check(design, rest)
 
 
 def _markers(design: Design, faults: kdb.Region) -> tuple[kdb.DPolygon, ...]:

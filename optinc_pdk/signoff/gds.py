@@ -10,6 +10,7 @@ from pathlib import Path
 import klayout.db as kdb
 
 from optinc_pdk.extract.gds import read_layout
+from optinc_pdk.signoff.places import Places, take_apart
 
 
 @dataclass(frozen=True)
@@ -38,17 +39,31 @@ class Design:
     def _regions(self) -> dict[str, kdb.Region]:
         return {}
 
+    @cached_property
+    def _places(self) -> dict[tuple[str, ...], Places | None]:
+        return {}
+
+    def places(self, layers: tuple[str, ...]) -> Places | None:
+        """The cells as they are placed, or None where one is magnified or turned by no multiple of 90°."""
+        if layers not in self._places:
+            self._places[layers] = take_apart(self.layout, self.top, [self.index(name) for name in layers])
+        return self._places[layers]
+
+    def index(self, layer: str) -> int:
+        """A layer's index in the layout."""
+        return int(self.layout.layer(*self.layers[layer]))
+
     def dbu(self, um: float) -> int:
         """A length in database units."""
         return round(um / self.layout.dbu)
 
     def shapes(self, layer: str) -> kdb.RecursiveShapeIterator:
         """A layer's shapes through the hierarchy."""
-        return kdb.RecursiveShapeIterator(self.layout, self.top, self.layout.layer(*self.layers[layer]))
+        return kdb.RecursiveShapeIterator(self.layout, self.top, self.index(layer))
 
     def near(self, layer: str, box: kdb.Box) -> kdb.Region:
         """What a layer has inside a box, flat."""
-        index = self.layout.layer(*self.layers[layer])
+        index = self.index(layer)
         return kdb.Region(kdb.RecursiveShapeIterator(self.layout, self.top, index, box, True)) & kdb.Region(box)
 
     def region(self, layer: str) -> kdb.Region:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from optinc_pdk.cards import CardError, load_process
-from optinc_pdk.cards.rules import LineRule, OutlineRule, Rule, load_rules
+from optinc_pdk.cards.rules import DieSizeRule, LineRule, Rule, load_rules
 
 LAYERS = {"core": (3, 0), "metal": (41, 0)}
 RULE = (
@@ -91,7 +91,7 @@ def test_the_process_has_its_rules_and_marks_defaults() -> None:
 
 def test_every_die_of_the_process_is_a_legal_outline() -> None:
     process = load_process()
-    (outline,) = (rule for rule in process.rules if isinstance(rule, OutlineRule))
+    (outline,) = (rule for rule in process.rules if isinstance(rule, DieSizeRule))
     sizes = {die.fit: (float(die.width_um), float(die.height_um)) for die in process.dies}
     assert sizes["fits one die"] in outline.dies_um
     assert sizes["fits one reticle"] == outline.reticle_um

@@ -242,9 +242,18 @@ EXAMPLES["etch70.heater"] = touching("etch70", "heater")
 EXAMPLES["etch70.metal"] = touching("etch70", "metal")
 
 
-@example("chip.outline")
-def outline(d: Drawing, clean: bool) -> None:
-    d.box("outline", 0, 0, 11_470_000, 4_900_000 - (not clean))
+@limit("chip.outline")
+def outlines(d: Drawing, delta: int) -> None:
+    """Two dies, beside each other and corner to corner: 1 nm apart is enough, touching is not."""
+    d.box("outline", 0, 0, 2_000_000, 1_000_000)
+    d.box("outline", 2_000_001 + delta, 0, 3_000_000, 1_000_000)
+    d.box("outline", 3_000_001 + delta, 1_000_001 + delta, 4_000_000, 2_000_000)
+
+
+@example("chip.size")
+def die_size(d: Drawing, clean: bool) -> None:
+    d.box("outline", 0, 0, 11_470_000, 4_900_000)
+    d.box("outline", 0, 10_000_000, 5_500_000, 14_900_000 - (not clean))
 
 
 @limit("chip.edge")
@@ -309,7 +318,7 @@ def test_examples(rule_id: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("rule_id", sorted(LIMITS.keys() | EXAMPLES.keys()))
 @pytest.mark.parametrize("trans", [kdb.Trans.R90, kdb.Trans.M45, kdb.Trans.M90], ids=str)
 def test_a_turned_cell_is_judged_alike(rule_id: str, trans: kdb.Trans, tmp_path: Path) -> None:
-    if rule_id in ("chip.outline", "chip.grid"):
+    if rule_id in ("chip.size", "chip.grid"):
         # a die may not be turned, and a database unit can not
         trans = kdb.Trans.M0
     for bad in (False, True):
@@ -422,13 +431,65 @@ def test_shapes_that_straddle_or_leave_the_outline(left: int, tmp_path: Path) ->
     assert violations(tmp_path, "chip.edge", draw) == 1
 
 
-@pytest.mark.parametrize("count", [0, 2])
-def test_one_outline(count: int, tmp_path: Path) -> None:
-    def draw(d: Drawing) -> None:
-        for i in range(count):
-            d.box("outline", i * 6_000_000, 0, i * 6_000_000 + 5_500_000, 4_900_000)
+def test_a_chip_has_an_outline(tmp_path: Path) -> None:
+    assert violations(tmp_path, "chip.outline", lambda d: d.box("core", 0, 0, 1_000, 1_000)) == 1
+    assert violations(tmp_path, "chip.size", lambda d: d.box("core", 0, 0, 1_000, 1_000)) == 0
 
-    assert violations(tmp_path, "chip.outline", draw) > 0
+
+@pytest.mark.parametrize("fault", ["overlap", "edge", "corner", "same", "inside", "no rectangle"])
+def test_outlines_are_rectangles_apart_from_each_other(fault: str, tmp_path: Path) -> None:
+    second = {
+        "overlap": (5_000_000, 0, 9_000_000, 4_900_000),
+        "edge": (5_500_000, 1_000_000, 9_000_000, 3_000_000),
+        "corner": (5_500_000, 4_900_000, 9_000_000, 9_800_000),
+        "same": (0, 0, 5_500_000, 4_900_000),
+        "inside": (1_000_000, 1_000_000, 2_000_000, 2_000_000),
+    }
+
+    def draw(d: Drawing) -> None:
+        d.box("outline", 0, 0, 5_500_000, 4_900_000)
+        # a third one, far away, is no part of the fault
+        d.box("outline", 20_000_000, 0, 25_500_000, 4_900_000)
+        if fault == "no rectangle":
+            d.polygon("outline", [(0, 6_000_000), (0, 7_000_000), (1_000_000, 7_000_000), (2_000_000, 6_000_000)])
+        else:
+            d.box("outline", *second[fault])
+
+    assert violations(tmp_path, "chip.outline", draw) == 1
+
+
+@pytest.mark.parametrize("delta", [0, 1, -1])
+@pytest.mark.parametrize(
+    ("width", "height", "limit"),
+    [(11_470_000, 4_900_000, "exact"), (5_500_000, 4_900_000, "exact"), (33_000_000, 26_000_000, "most")],
+)
+def test_sizes_of_dies(width: int, height: int, limit: str, delta: int, tmp_path: Path) -> None:
+    """One die more than 5500 wide is larger only beyond the largest offered: 11470 by 4900."""
+    found = violations(tmp_path, "chip.size", lambda d: d.box("outline", 0, 0, width, height + delta))
+    # a nanometer higher than the offered dies is a larger die
+    fits = delta >= 0 if limit == "exact" else delta <= 0
+    assert found == (not fits)
+
+
+def test_a_size_not_offered_fails_nothing(tmp_path: Path) -> None:
+    drawing = Drawing()
+    drawing.box("outline", 0, 0, 60_000_000, 5_000_000)
+    result = drawing.check(tmp_path, ["chip.outline", "chip.size"])
+    assert (result.violations, result.warnings, result.clean) == (0, 1, True)
+
+
+def test_everything_is_in_one_of_several_dies(tmp_path: Path) -> None:
+    def draw(d: Drawing, *lefts: int) -> None:
+        for x in (0, 5_600_000, 11_200_000):
+            d.box("outline", x, 0, x + 5_500_000, 4_900_000)
+        for left in lefts:
+            d.box("core", left, 2_000_000, left + 100_000, 2_000_450)
+
+    inside = (50_000, 5_350_000, 5_650_000, 10_950_000, 11_250_000)
+    assert violations(tmp_path, "chip.edge", lambda d: draw(d, *inside)) == 0
+    # too near to a die's left or right edge, between two dies, beyond them
+    for left in (49_999, 5_350_001, 5_649_999, 5_500_000, 5_450_000, 16_700_000, -200_000):
+        assert violations(tmp_path, "chip.edge", lambda d, x=left: draw(d, *inside, x)) > 0
 
 
 def test_guides_of_one_turn_are_checked_but_not_a_guides_two_sides(tmp_path: Path) -> None:

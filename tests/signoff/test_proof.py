@@ -1,0 +1,132 @@
+"""Rules of the guides are proved on a condensed layout: what is found must not depend on how a chip is drawn."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import klayout.db as kdb
+import pytest
+
+from optinc_pdk.cards import load_process
+from optinc_pdk.cells.interferometers import mzi_frame
+from optinc_pdk.layout.write import _copy
+from optinc_pdk.pdk import get_pdk
+from optinc_pdk.signoff import proof
+from optinc_pdk.signoff.drc import DrcResult, run_drc
+from optinc_pdk.signoff.gds import read_design
+
+PROCESS = load_process()
+LAYERS = PROCESS.gds_layers
+RULES = PROCESS.rules
+PITCH = round(float(PROCESS.floorplan.mode_pitch_um) * 1000)
+GUIDE = 225
+
+
+def mesh() -> kdb.Layout:
+    """Three columns of MZIs on four modes: an array of two by two, a single one between, dummies beside it."""
+    get_pdk().activate()
+    from optinc_pdk.cells import mzi, mzi_dummy
+
+    layout = kdb.Layout()
+    layout.dbu = 0.001
+    top = layout.create_cell("MESH")
+    cells = {cell.name: _copy(layout, cell.kcl.layout.cell(cell.name)) for cell in (mzi(), mzi_dummy())}
+    whole, dummy = cells.values()
+    column = round(mzi_frame(PROCESS).end * 1000)
+    down, right = kdb.Vector(0, -2 * PITCH), kdb.Vector(2 * column, 0)
+    top.insert(kdb.CellInstArray(whole, kdb.Trans(0, 0), down, right, 2, 2))
+    top.insert(kdb.CellInstArray(whole, kdb.Trans(column, -PITCH)))
+    top.insert(kdb.CellInstArray(dummy, kdb.Trans(column, 0)))
+    top.insert(kdb.CellInstArray(dummy, kdb.Trans(0, True, column, -3 * PITCH)))
+    for mode in range(4):
+        for x in (-40_000, 3 * column):
+            box = kdb.Box(x, -mode * PITCH - GUIDE, x + 40_000, -mode * PITCH + GUIDE)
+            top.shapes(layout.layer(*LAYERS["core"])).insert(box)
+    return layout
+
+
+def variant(layout: kdb.Layout) -> kdb.Cell:
+    """One MZI of the array with a cell of its own."""
+    top = layout.top_cell()
+    next(i for i in top.each_inst() if i.is_regular_array()).explode()
+    single = next(i for i in top.each_inst() if i.cell.name.startswith("mzi"))
+    copy = single.cell.dup()
+    single.cell_index = copy.cell_index()
+    return copy
+
+
+def box(cell: kdb.Cell, layer: str, left: int, bottom: int, right: int, top: int) -> None:
+    cell.shapes(cell.layout().layer(*LAYERS[layer])).insert(kdb.Box(left, bottom, right, top))
+
+
+def child(layout: kdb.Layout) -> None:
+    """Silicon beside an arm of every MZI."""
+    cell = next(c for c in layout.each_cell() if c.name.startswith("mzi") and "dummy" not in c.name)
+    box(cell, "core", 20_000, -56_000, 60_000, -55_550)
+    box(cell, "core", 20_000, 15_000, 60_000, 15_450)
+    box(cell, "etch70", 20_000, -20_000, 20_400, -19_000)
+
+
+def member(layout: kdb.Layout) -> None:
+    """A thin guide close to an arm of one MZI."""
+    box(variant(layout), "core", 20_000, 3_000, 60_000, 3_300)
+
+
+def border(layout: kdb.Layout) -> None:
+    """Where two cells meet: a notch in the joint, and a guide between two rows."""
+    column = round(mzi_frame(PROCESS).end * 1000)
+    box(layout.top_cell(), "core", column - 3_000, GUIDE + 100, column + 3_000, GUIDE + 600)
+    box(layout.top_cell(), "core", column - 30_000, -2 * PITCH + 4_000, column + 30_000, -2 * PITCH + 4_450)
+
+
+def gap(layout: kdb.Layout) -> None:
+    """One MZI moved by 20 nm, which opens its joints on one side and overlaps on the other."""
+    variant(layout)
+    single = next(i for i in layout.top_cell().each_inst() if i.cell.name.endswith("$1"))
+    single.trans = kdb.Trans(20, 0) * single.trans
+
+
+def slab(layout: kdb.Layout) -> None:
+    """A slab that ends within guides of two cells, and a hole on their border."""
+    column = round(mzi_frame(PROCESS).end * 1000)
+    box(layout.top_cell(), "slab", column - 20_000, -8_000, column + 20_000, 3_000)
+    box(layout.top_cell(), "holes", column - 200, -100, column + 200, 100)
+
+
+CASES: dict[Callable[[kdb.Layout], None], set[str]] = {
+    child: {"core.guide_space", "etch70.core_overlap", "heater.foreign_guide_recommended"},
+    member: {"core.guide_space", "core.width"},
+    border: {"core.space", "core.guide_space"},
+    gap: {"core.space"},
+    slab: {"slab.core_enclosure", "holes.core_enclosure"},
+}
+
+
+def check(layout: kdb.Layout, path: Path) -> DrcResult:
+    layout.write(str(path))
+    return run_drc(path, RULES, LAYERS)
+
+
+@pytest.mark.parametrize("damage", CASES, ids=[case.__name__ for case in CASES])
+def test_a_flat_layout_has_the_same_faults(damage: Callable[[kdb.Layout], None], tmp_path: Path) -> None:
+    layout = mesh()
+    damage(layout)
+    deep = check(layout, tmp_path / "deep.gds")
+    layout.flatten(layout.top_cell().cell_index(), -1, True)
+    flat = check(layout, tmp_path / "flat.gds")
+    assert {found.id for found in deep.rules if found.violations} >= CASES[damage]
+    for one, other in zip(deep.rules, flat.rules, strict=True):
+        assert one.markers == other.markers, one.id
+
+
+def test_a_clean_mesh_is_proved_without_its_whole_silicon(tmp_path: Path) -> None:
+    mesh().write(str(tmp_path / "mesh.gds"))
+    design = read_design(tmp_path / "mesh.gds", LAYERS, 2)
+    found = proof.prepare(design, RULES)
+    assert found is not None
+    from optinc_pdk.signoff.drc import CHECKS
+
+    left = [rule.id for rule in RULES if found.guide in rule.layers and found.rest(rule, CHECKS[rule.kind]) == rule]
+    # guides beyond a heater's reach are looked for heater by heater
+    assert left == ["heater.foreign_guide", "heater.foreign_guide_recommended"]
+    # two kinds of cells in three orientations, joints, ends: less than what the mesh has
+    assert found.condensed.design.top.child_instances() < 10
