@@ -157,7 +157,9 @@ class StripBuilder:
             if self.netlist.component[name] == "grating_coupler":
                 trees.join(f"{name},o1", self.netlist.partner[f"{name},o1"])
         placer = TreePlacer(trees, self.netlist, self.process, 0.0, +1)
-        roots = {row: placer.place(self.netlist.partner[port], leaves) for row, port in starts.items()}
+        ends = {row: self.netlist.partner[port] for row, port in starts.items()}
+        leaves = placer.matched(list(ends.values()), leaves)
+        roots = {row: placer.place(end, leaves) for row, end in ends.items()}
         right = max(root.x for root in roots.values())
         wires = room_beside(self.process, trims) + room_beside(self.process, self.mesh.first.signals_left)
         space = float(self.process.metal.space_um)
@@ -204,7 +206,8 @@ class StripBuilder:
             leaves[f"{trim},o2"] = [(leaf.x, leaf.y), (end, leaf.y)]
         self.fan(pairs, self.right)
         root = self._oscillator_root()
-        TreePlacer(self.canvas, self.netlist, self.process, end, +1).place(root, leaves)
+        placer = TreePlacer(self.canvas, self.netlist, self.process, end, +1)
+        placer.place(root, placer.matched([root], leaves))
         return root
 
     def _clear_of(self, ends: dict[int, str]) -> float:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from optinc_pdk.cards import Process
-from optinc_pdk.layout.canvas import Canvas
+from optinc_pdk.files import InputError
+from optinc_pdk.layout.canvas import Canvas, guide_track, snap
 from optinc_pdk.layout.frames import Point
+from optinc_pdk.layout.meander import least_gain, path_length, teeth, tooth_heights
 from optinc_pdk.layout.netlist import Netlist
 
 CLEARANCE_UM = 5.0
@@ -14,11 +19,19 @@ CLEARANCE_UM = 5.0
 
 @dataclass(frozen=True)
 class Tree:
-    """Where a tree's root came to lie: port name, position, and the x of its outermost extent."""
+    """Where a tree's root came to lie.
+
+    Attributes:
+        port: Its port.
+        x: Its position, outermost of the tree.
+        y: Its height.
+        lengths: Leaf port to the length in µm from where its guide starts to the root, splitters included.
+    """
 
     port: str
     x: float
     y: float
+    lengths: Mapping[str, float]
 
 
 class TreePlacer:
@@ -28,10 +41,12 @@ class TreePlacer:
         """Prepare a tree whose leaves' guides start at ``x``."""
         self.canvas = canvas
         self.netlist = netlist
+        self.process = process
         self.x = x
         self.side = root_side
         self.length = canvas.frames["mmi1x2"].box[2]
-        self.turn = float(process.guide.radius_um) + 0.5
+        self.r = float(process.guide.radius_um)
+        self.turn = self.r + 0.5
         self.pitch = self.length + 2 * self.turn + CLEARANCE_UM
 
     def place(self, port: str, leaves: dict[str, list[Point]]) -> Tree:
@@ -46,10 +61,63 @@ class TreePlacer:
         """
         return self._branch(port, leaves)[0]
 
+    def matched(self, roots: Collection[str], leaves: Mapping[str, list[Point]]) -> dict[str, list[Point]]:
+        """Let leaves' guides meander, so that all paths from one root are as long; the trees move by what that takes.
+
+        Args:
+            roots: Root of each tree, as for ``place``.
+            leaves: Leaves of all of them, as for ``place``; their guides are straight at ``x``.
+
+        Returns:
+            The leaves for ``place``, unchanged in trees whose paths are as long already.
+
+        Raises:
+            InputError: Leaves lie too close for a meander.
+        """
+        trial = TreePlacer(Canvas(self.canvas.frames), self.netlist, self.process, self.x, self.side)
+        gains: dict[str, float] = {}
+        for root in roots:
+            gains |= self._gains(trial.place(root, dict(leaves)).lengths)
+        if not any(gains.values()):
+            return dict(leaves)
+        tallest = self._tallest([path[-1][1] for path in leaves.values()])
+        heights = {leaf: tooth_heights(gains[leaf], tallest, self.r) for leaf in gains}
+        self.x = snap(self.x + self.side * 4 * self.r * max(map(len, heights.values())))
+        moved = {
+            leaf: [*path, *teeth(path[-1], self.side, heights.get(leaf, []), self.r), (self.x, path[-1][1])]
+            for leaf, path in leaves.items()
+        }
+        # no guide is drawn to a leaf that is its own root
+        return {leaf: leaves[leaf] if leaf in roots else path for leaf, path in moved.items()}
+
+    def _gains(self, lengths: Mapping[str, float]) -> dict[str, float]:
+        """What each path of a tree lacks; all gain a tooth's least more where one lacks less than that."""
+        # half of what is allowed is left to the grid and to measuring
+        matched = float(self.process.guide.length_match_um) / 2
+        least, longest = least_gain(self.r), max(lengths.values())
+        if any(matched < longest - length < least for length in lengths.values()):
+            longest += least
+        return {leaf: longest - length if longest - length >= least else 0.0 for leaf, length in lengths.items()}
+
+    def _tallest(self, heights: list[float]) -> float:
+        """The highest tooth that keeps clear of the next leaf.
+
+        Raises:
+            InputError: It is too low to make up every length.
+        """
+        apart = min(b - a for a, b in itertools.pairwise(sorted(heights)))
+        track = guide_track(self.process)
+        if apart - track < math.pi * self.r:
+            raise InputError(
+                f"floorplan.fibre_pitch_um: leaves of a tree lie {apart:g} µm apart, and guides that make its paths as "
+                f"long take {math.pi * self.r + track:.3f} µm; raise the pitch"
+            )
+        return snap(apart - track)
+
     def _branch(self, port: str, leaves: dict[str, list[Point]]) -> tuple[Tree, int, list[Point]]:
         if port in leaves:
             path = leaves[port]
-            return Tree(port, *path[-1]), 0, path
+            return Tree(port, *path[-1], {port: 0.0}), 0, path
         node = port.rpartition(",")[0]
         upper = self._branch(self.netlist.partner[f"{node},o2"], leaves)
         lower = self._branch(self.netlist.partner[f"{node},o3"], leaves)
@@ -60,9 +128,13 @@ class TreePlacer:
             self.canvas.place(node, "mmi1x2", near + self.length, y, rotation=180, mirror=True)
         else:
             self.canvas.place(node, "mmi1x2", near - self.length, y)
+        lengths: dict[str, float] = {}
         for name, branch in (("o2", upper), ("o3", lower)):
             end = self.canvas.port(f"{node},{name}")
             turn = end.x - self.side * self.turn
-            self.canvas.guide(*branch[2], (turn, branch[0].y), (turn, end.y), (end.x, end.y))
+            corners = [*branch[2], (turn, branch[0].y), (turn, end.y), (end.x, end.y)]
+            self.canvas.guide(*corners)
+            further = path_length(corners, self.r) + self.length
+            lengths |= {leaf: length + further for leaf, length in branch[0].lengths.items()}
         root = self.canvas.port(f"{node},o1")
-        return Tree(f"{node},o1", root.x, root.y), height, [(root.x, root.y)]
+        return Tree(f"{node},o1", root.x, root.y, lengths), height, [(root.x, root.y)]

@@ -18,6 +18,7 @@ from optinc_pdk.extract import Extraction
 from optinc_pdk.extract.golden import symmetries
 from optinc_pdk.files import write_atomic
 from optinc_pdk.signoff import lvs_checks as checks
+from optinc_pdk.signoff import lvs_lengths as lengths
 from optinc_pdk.signoff.lvs_checks import Difference
 from optinc_pdk.signoff.lvs_match import Ints
 
@@ -89,7 +90,8 @@ def compare(reference: Circuit, extraction: Extraction, process: Process) -> Lvs
         checks.devices,
         checks.nets,
         checks.parameters,
-        checks.arms,
+        lengths.arms,
+        lengths.trees,
     ):
         differences += check(pair)
     return LvsResult(

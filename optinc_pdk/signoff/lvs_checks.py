@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.rules import GridRule
@@ -28,7 +27,7 @@ class Difference:
 
     Attributes:
         kind: ``"extraction.<kind of fault>"``, ``"label"``, ``"short"``, ``"open"``, ``"device"``, ``"net"``,
-            ``"heater"``, ``"parameter"`` or ``"arms"``.
+            ``"heater"``, ``"parameter"``, ``"arms"`` or ``"lengths"``.
         message: What differs.
         reference: The reference's names, empty where it has nothing like it.
         extracted: The extracted names, empty where there is nothing like it.
@@ -232,51 +231,6 @@ def parameters(pair: Pair) -> Iterator[Difference]:
                 text = f"{key} is {found:.3f}, in the reference {wanted:.3f}"
                 names = pair.ref.circuit.instances[i], pair.ext.circuit.instances[j]
                 yield Difference("parameter", text, *names, pair.position(j))
-
-
-def arms(pair: Pair) -> Iterator[Difference]:
-    """Arms of interferometers whose lengths differ by more than the process allows."""
-    limit = float(pair.process.guide.length_match_um)
-    ext, back = pair.ext, pair.map.back
-    length = _net_lengths(ext.circuit)
-    for j, ports in enumerate(ext.optical):
-        # the card orders a 2×2 coupler's ports as left pair, right pair
-        for a, b in ((0, 1), (2, 3)) if ports == 4 else ():
-            ways = [_follow(ext, length, int(ext.offset[j]) + own) for own in (a, b)]
-            if ways[0] is None or ways[1] is None:
-                continue
-            (k, own), (m, other) = ext.local(ways[0][0]), ext.local(ways[1][0])
-            delta = abs(ways[0][1] - ways[1][1])
-            if k != m or k < j or ext.optical[k] != 4 or own // 2 != other // 2 or delta <= limit:
-                continue
-            names = " - ".join(ext.circuit.instances[n] for n in (j, k))
-            origin = " - ".join(pair.ref.circuit.instances[back[n]] for n in (j, k) if back[n] != UNCONNECTED)
-            text = f"arms differ by {delta:.4f} µm, allowed are {limit:g}"
-            x, y = np.mean(ext.circuit.position_um[[j, k]], axis=0).tolist()
-            yield Difference("arms", text, origin, names, (x, y))
-
-
-def _net_lengths(circuit: Circuit) -> NDArray[np.float64]:
-    """(P,) length of the net at each port."""
-    length = np.zeros(int(circuit.offset[-1]))
-    length[circuit.nets] = circuit.net_length_um[:, None]
-    return length
-
-
-def _follow(side: Side, length: NDArray[np.float64], port: int) -> tuple[int, float] | None:
-    """Where light from a port enters a device other than a phase shifter, and its way there in µm."""
-    way = 0.0
-    for _ in range(len(side.kind)):
-        beyond = int(side.partner[port])
-        if beyond == UNCONNECTED:
-            return None
-        way += float(length[port])
-        instance, own = side.local(beyond)
-        if side.kind[instance] != PHASE_SHIFTER:
-            return beyond, way
-        way += float(side.circuit.settings["length_um"][instance])
-        port = int(side.offset[instance]) + 1 - own
-    return None
 
 
 def matched_nets(pair: Pair) -> int:
