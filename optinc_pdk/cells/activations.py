@@ -7,6 +7,7 @@ from typing import Any
 import gdsfactory as gf
 
 from optinc_pdk.cells.blackboxes import modulator, photodiode
+from optinc_pdk.cells.cached import cell
 from optinc_pdk.cells.devices import grating_coupler, mmi1x2, mmi2x2, phase_shifter
 from optinc_pdk.cells.draw import LIMIT_UM, add_optical, check_count, place
 from optinc_pdk.cells.interferometers import half_pitch, mzi_frame
@@ -14,7 +15,7 @@ from optinc_pdk.cells.routes import bent_guide, s_guide, straight_guide
 from optinc_pdk.tech import active_process
 
 
-@gf.cell(layout_cache=False)
+@cell
 def splitter_tree(leaves: int = 4) -> gf.Component:
     """A balanced tree of 1×2 splitters, a mode's height per leaf; backwards, a combiner. All ways are equally long.
 
@@ -51,7 +52,7 @@ def splitter_tree(leaves: int = 4) -> gf.Component:
     return c
 
 
-@gf.cell
+@cell
 def homodyne_mixer() -> gf.Component:
     """Signal and local oscillator in a 2×2 coupler; a heater trims the oscillator's phase. All arms are equally long.
 
@@ -91,7 +92,7 @@ def _mixer(c: gf.Component) -> Any:
     return mixer
 
 
-@gf.cell
+@cell
 def activation_offchip() -> gf.Component:
     """The part of an activation that is on the die if detectors and modulators are off it: mixer, two fibres.
 
@@ -111,7 +112,7 @@ def activation_offchip() -> gf.Component:
     return c
 
 
-@gf.cell
+@cell
 def activation_onchip() -> gf.Component:
     """An activation with its light on the die: mixer, two photodiodes, and a modulator on a fresh carrier.
 

@@ -6,6 +6,7 @@ import gdsfactory as gf
 import numpy as np
 
 from optinc_pdk.cards import Device
+from optinc_pdk.cells.cached import cell
 from optinc_pdk.cells.curves import GRID_PER_UM
 from optinc_pdk.cells.draw import add_electrical, add_optical, polygon, rectangle
 from optinc_pdk.tech import active_process
@@ -25,7 +26,7 @@ def _silicon(c: gf.Component, corners: list[tuple[float, float]]) -> None:
     polygon(c, np.rint(np.array(corners) * GRID_PER_UM).astype(np.int64), "core")
 
 
-@gf.cell
+@cell
 def photodiode() -> gf.Component:
     """Germanium photodiode: a taper from o1 to the landing of the germanium, one corner of which is cut.
 
@@ -44,7 +45,7 @@ def photodiode() -> gf.Component:
     return c
 
 
-@gf.cell
+@cell
 def modulator() -> gf.Component:
     """Amplitude modulator: a guide from o1 to o2 through a wider, uneven section.
 

@@ -7,14 +7,13 @@ import math
 import gdsfactory as gf
 import numpy as np
 
+from optinc_pdk.cells.cached import cell
 from optinc_pdk.cells.curves import GRID_PER_UM, euler_bend, rounded, s_bend
 from optinc_pdk.cells.draw import LIMIT_UM, add_electrical, add_optical, check_length, guide, polygon, rectangle
 from optinc_pdk.tech import active_process
 
-# Cells with parameters are made with layout_cache=False: found by name, a length of "10" would pass for 10.
 
-
-@gf.cell(layout_cache=False)
+@cell
 def straight(length_um: float = 10.0) -> gf.Component:
     """A straight strip guide from o1 to o2."""
     check_length("length_um", length_um, 0.001, "straight")
@@ -25,7 +24,7 @@ def straight(length_um: float = 10.0) -> gf.Component:
     return c
 
 
-@gf.cell
+@cell
 def bend() -> gf.Component:
     """A circular 90° bend to the left, at the process's radius."""
     c = gf.Component()
@@ -37,7 +36,7 @@ def bend() -> gf.Component:
     return c
 
 
-@gf.cell
+@cell
 def bend_euler() -> gf.Component:
     """An Euler 90° bend to the left; its least radius is the process's."""
     c = gf.Component()
@@ -50,7 +49,7 @@ def bend_euler() -> gf.Component:
     return c
 
 
-@gf.cell(layout_cache=False)
+@cell
 def bend_s(length_um: float = 20.0, offset_um: float = 25.0) -> gf.Component:
     """An S-bend from o1 at the origin to o2 at (length, offset)."""
     check_length("length_um", length_um, 0.001, "bend_s")
@@ -93,19 +92,19 @@ def _mmi(name: str, left: tuple[float, ...]) -> gf.Component:
     return c
 
 
-@gf.cell
+@cell
 def mmi2x2() -> gf.Component:
     """2×2 multimode interference coupler; ports clockwise from the lower left."""
     return _mmi("mmi2x2", (-0.5, 0.5))
 
 
-@gf.cell
+@cell
 def mmi1x2() -> gf.Component:
     """1×2 multimode interference splitter; o2 is the upper output."""
     return _mmi("mmi1x2", (0.0,))
 
 
-@gf.cell(layout_cache=False)
+@cell
 def phase_shifter(length_um: float | None = None) -> gf.Component:
     """Strip guide under a heater of ``length_um`` between its contacts (card value by default).
 
@@ -131,7 +130,7 @@ def phase_shifter(length_um: float | None = None) -> gf.Component:
     return c
 
 
-@gf.cell
+@cell
 def terminator() -> gf.Component:
     """Taper to the minimum width, where the light leaves the guide."""
     c = gf.Component()
@@ -141,7 +140,7 @@ def terminator() -> gf.Component:
     return c
 
 
-@gf.cell
+@cell
 def grating_coupler() -> gf.Component:
     """Focusing grating coupler: a sector of silicon with etched arcs around its apex."""
     c = gf.Component()
@@ -168,7 +167,7 @@ def grating_coupler() -> gf.Component:
     return c
 
 
-@gf.cell
+@cell
 def pad() -> gf.Component:
     """Square bond pad, e1 at its centre."""
     c = gf.Component()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import gdsfactory as gf
 
 from optinc_pdk.cards import Process
+from optinc_pdk.cells.cached import cell
 from optinc_pdk.cells.devices import mmi2x2, phase_shifter, terminator
 from optinc_pdk.cells.draw import add_optical, place
 from optinc_pdk.cells.routes import bent_guide, s_guide, s_guide_back, straight_guide
@@ -45,7 +46,7 @@ def half_pitch(process: Process) -> tuple[float, float]:
     return float(process.floorplan.mode_pitch_um) / 2, (mmi.size("gap_um") + mmi.size("taper_width_um")) / 2
 
 
-@gf.cell
+@cell
 def mzi() -> gf.Component:
     """Mach-Zehnder interferometer between two modes; o2 and o3 on the upper mode at y = 0.
 
@@ -84,7 +85,7 @@ def mzi() -> gf.Component:
     return c
 
 
-@gf.cell
+@cell
 def mzi_dummy() -> gf.Component:
     """The MZI without heaters for one mode at y = 0: same couplers and lengths, so the same loss.
 
@@ -118,7 +119,7 @@ def mzi_dummy() -> gf.Component:
     return c
 
 
-@gf.cell
+@cell
 def attenuator() -> gf.Component:
     """Mach-Zehnder attenuator within one mode's height, from o1 to o2 at y = 0; the rest goes to a dump.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gdsfactory as gf
 
 from optinc_pdk.cards import Process
+from optinc_pdk.cells.cached import cell
 from optinc_pdk.cells.draw import LIMIT_UM, add_electrical, add_optical, check_count, place
 from optinc_pdk.cells.interferometers import mzi, mzi_dummy, mzi_frame
 from optinc_pdk.tech import active_process
@@ -21,7 +22,7 @@ def _check_modes(modes: int, process: Process, cell: str) -> int:
     return check_count("modes", modes, 2, int(LIMIT_UM / longest), cell)
 
 
-@gf.cell(layout_cache=False)
+@cell
 def mesh_column(modes: int = 4, column: int = 0) -> gf.Component:
     """One column of a rectangular mesh: an array of MZIs, and a dummy on an edge mode without a partner.
 
@@ -55,7 +56,7 @@ def mesh_column(modes: int = 4, column: int = 0) -> gf.Component:
     return c
 
 
-@gf.cell(layout_cache=False)
+@cell
 def mesh(modes: int = 4) -> gf.Component:
     """A rectangular mesh of MZIs, with dummies on its idle edge slots, so that all paths lose equally.
 

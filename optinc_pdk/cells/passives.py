@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.cards import Device
+from optinc_pdk.cells.cached import cell
 from optinc_pdk.cells.curves import GRID_PER_UM, ribbon, s_bend
 from optinc_pdk.cells.draw import add_optical, polygon, rectangle
 from optinc_pdk.tech import active_process
@@ -49,19 +50,19 @@ def _coupled_guide(card: Device) -> tuple[NDArray[np.int64], float]:
     return np.concatenate([upper, *right, lower]), total / GRID_PER_UM
 
 
-@gf.cell
+@cell
 def directional_coupler() -> gf.Component:
     """Directional coupler of two guides; ports clockwise from the lower left."""
     return _coupled("directional_coupler")
 
 
-@gf.cell
+@cell
 def monitor_tap() -> gf.Component:
     """Weak directional coupler; light in o2 goes on to o3, the tapped share to o4."""
     return _coupled("monitor_tap")
 
 
-@gf.cell
+@cell
 def crossing() -> gf.Component:
     """Crossing of two guides that widen towards it; ports clockwise from the left."""
     c = gf.Component()
@@ -95,7 +96,7 @@ def _tapered(c: gf.Component, length: float, width: float) -> None:
     polygon(c, np.rint(corners * GRID_PER_UM).astype(np.int64), "core")
 
 
-@gf.cell
+@cell
 def taper() -> gf.Component:
     """Taper from a guide at o1 to a wide guide at o2."""
     c = gf.Component()
@@ -107,7 +108,7 @@ def taper() -> gf.Component:
     return c
 
 
-@gf.cell
+@cell
 def edge_coupler() -> gf.Component:
     """Inverse taper: the guide at o1 narrows to its tip at o2, which faces a fibre at the edge of the die."""
     c = gf.Component()

@@ -97,8 +97,9 @@ def layout_png(
     layers: Mapping[str, tuple[int, int]],
     colors: Mapping[str, str] = COLORS,
     window_um: tuple[float, float, float, float] | None = None,
+    width_px: int = WIDTH_PX,
 ) -> bytes:
-    """Draw a layout as a PNG of 1800 pixels width, all levels of its hierarchy.
+    """Draw a layout as a PNG, all levels of its hierarchy.
 
     Labels are drawn in a window only.
 
@@ -107,6 +108,7 @@ def layout_png(
         layers: Name to (layer, datatype); names without a color are not drawn.
         colors: Name to `#rrggbb`, in the order of drawing, the last on top.
         window_um: Left, bottom, right and top of what is drawn, µm; everything if not given.
+        width_px: Width of the picture.
 
     Raises:
         ValueError: The file can't be read, is empty, or the window has no area.
@@ -132,9 +134,9 @@ def layout_png(
     for name, color in colors.items():
         if name in layers:
             _add_layer(view, name, layers[name], color)
-    height = min(max(round(WIDTH_PX * box.height() / box.width()), 1), 4 * WIDTH_PX)
+    height = min(max(round(width_px * box.height() / box.width()), 1), 4 * width_px)
     # Twice the resolution in both directions, then averaged: guides of less than a pixel stay visible.
-    pixels = view.get_pixels_with_options(WIDTH_PX, height, 1, 2, 1.0, box)
+    pixels = view.get_pixels_with_options(width_px, height, 1, 2, 1.0, box)
     return bytes(pixels.to_png_data())
 
 
