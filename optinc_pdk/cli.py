@@ -484,6 +484,21 @@ def search(
     print(f"{output / 'best.npz'}: {structure}, {one.mzis:,} MZIs, {one.share:.3%} exact at ε = {epsilon:g}")
 
 
+@app.command()
+def cells(
+    output: Annotated[Path, typer.Option("-o", "--output", help="Page to write, .md.")] = Path("docs/cells.md"),
+    process: ProcessName = DEFAULT,
+) -> None:
+    """Write the gallery of a process's cells: a page with a picture of each, its ports, its card and its model."""
+    from optinc_pdk.cards import load_process
+    from optinc_pdk.pdk import get_pdk
+    from optinc_pdk.report.gallery import write_gallery
+
+    card = load_process(process)
+    get_pdk(process).activate()
+    print(f"{output}: {write_gallery(card, output)} cells")
+
+
 def main() -> None:
     """Run a command; errors become one line and an exit code."""
     try:

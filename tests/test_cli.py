@@ -295,3 +295,15 @@ def test_a_hidden_layer_that_never_lights_exits_2(tmp_path: Path) -> None:
     assert done.returncode == 2, done.stderr
     assert "no unit is ever positive" in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_cells_writes_the_gallery_of_a_process(tmp_path: Path) -> None:
+    done = run("cells", "--process", "soi220_flipchip", "-o", tmp_path / "page.md")
+    assert done.returncode == 0, done.stderr
+    pictures = {path.name for path in (tmp_path / "page").iterdir()}
+    assert {"mesh.png", "bump.png"} < pictures
+    assert done.stdout == f"{tmp_path / 'page.md'}: {len(pictures)} cells\n"
+    assert "![bump](page/bump.png)" in (tmp_path / "page.md").read_text()
+    done = run("cells", "-o", tmp_path / "page.html")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"optinc: {tmp_path / 'page.html'}: ")

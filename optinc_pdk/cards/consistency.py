@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optinc_pdk.cards.errors import CardError
-from optinc_pdk.cards.rules import BendRadiusRule, OutlineRule
+from optinc_pdk.cards.rules import BendRadiusRule, DieSizeRule
 from optinc_pdk.cards.values import Quantity
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ def _check_bump(process: Process) -> None:
 def _check_dies(process: Process) -> None:
     """Dies are outlines that the rules allow."""
     for rule in process.rules:
-        if not isinstance(rule, OutlineRule):
+        if not isinstance(rule, DieSizeRule):
             continue
         for i, die in enumerate(process.dies):
             size = (float(die.width_um), float(die.height_um))

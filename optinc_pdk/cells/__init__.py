@@ -1,6 +1,7 @@
 """The cells: ordinary gdsfactory cells, drawn from the cards of the active PDK's process."""
 
 import gdsfactory as gf
+import kfactory as kf
 
 from optinc_pdk.cards import Process
 from optinc_pdk.cells.activations import activation_offchip, activation_onchip, homodyne_mixer, splitter_tree
@@ -21,6 +22,9 @@ from optinc_pdk.cells.interferometers import attenuator, mzi, mzi_dummy
 from optinc_pdk.cells.meshes import mesh, mesh_column
 from optinc_pdk.cells.passives import crossing, directional_coupler, edge_coupler, monitor_tap, taper
 from optinc_pdk.cells.structures import bump, cutback, die_frame, fibre_array, heater_test
+
+# Mask shops take cell names of at most 32 characters; longer ones end in a hash of their parameters.
+kf.config.max_cellname_length = 32
 
 CELLS = {
     cell.__name__: cell

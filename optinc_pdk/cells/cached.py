@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, cast
 
@@ -23,28 +22,15 @@ def cell(function: ComponentFunc[Arguments]) -> ComponentFunc[Arguments]:
     than the default one bear a mark of their process, so that those of several may be in one layout; its name would
     make theirs longer than mask shops take.
     """
-    return _per_process(function, lambda: {"basename": f"{function.__name__}{mark()}"})
-
-
-def named_cell(function: ComponentFunc[Arguments]) -> ComponentFunc[Arguments]:
-    """The same for a cell that names itself, with the process's mark, where arguments would make too long a name."""
-    return _per_process(function, lambda: {"set_name": False})
-
-
-def mark() -> str:
-    """What tells the active process's cells from those of the default one, which have none."""
-    process = active_process().name
-    return "" if process == DEFAULT_PROCESS else f"_{hashlib.sha256(process.encode()).hexdigest()[:4]}"
-
-
-def _per_process(function: ComponentFunc[Arguments], naming: Callable[[], dict[str, Any]]) -> ComponentFunc[Arguments]:
     drawn: dict[str, ComponentFunc[Arguments]] = {}
 
     @wraps(function)
     def draw(*args: Arguments.args, **kwargs: Arguments.kwargs) -> gf.Component:
         process = active_process().name
         if process not in drawn:
-            drawn[process] = cast(Any, gf.cell)(layout_cache=False, **naming())(function)
+            mark = "" if process == DEFAULT_PROCESS else f"_{hashlib.sha256(process.encode()).hexdigest()[:4]}"
+            decorate = cast(Any, gf.cell)(basename=f"{function.__name__}{mark}", layout_cache=False)
+            drawn[process] = decorate(function)
         return drawn[process](*args, **kwargs)
 
     return cast(ComponentFunc[Arguments], draw)

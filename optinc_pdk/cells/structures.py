@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from hashlib import sha256
 from typing import Any
 
 import gdsfactory as gf
 import klayout.db as kdb
 import numpy as np
 
-from optinc_pdk.cells.cached import cell, mark, named_cell
+from optinc_pdk.cells.cached import cell
 from optinc_pdk.cells.curves import GRID_PER_UM, Points, rounded
 from optinc_pdk.cells.curves import length_um as guide_length
 from optinc_pdk.cells.devices import grating_coupler, pad, phase_shifter, terminator
@@ -27,14 +26,6 @@ from optinc_pdk.cells.draw import (
 )
 from optinc_pdk.cells.routes import bent_guide
 from optinc_pdk.tech import active_process
-
-NAME_LIMIT = 32
-
-
-def _named(base: str, *parameters: object) -> str:
-    """A cell name that a mask shop takes, different for different parameters."""
-    text = "_".join([base, *(str(part).replace(".", "p") for part in parameters)])
-    return text if len(text) <= NAME_LIMIT else f"{base}_{sha256(text.encode()).hexdigest()[:8]}"
 
 
 @cell
@@ -92,7 +83,8 @@ def heater_test(length_um: float | None = None) -> gf.Component:
     """
     process = active_process()
     card = process.device("phase_shifter")
-    side, pitch, half = card.size("contact_width_um"), float(process.pads.pitch_um), float(process.pads.size_um) / 2
+    side, half, space = card.size("contact_width_um"), process.device("pad").size("size_um") / 2, process.metal.space_um
+    pitch = max(float(process.pads.pitch_um), 2 * half + space)
     length = card.size("length_um") if length_um is None else length_um
     length = check_length("length_um", length, pitch - side, "heater_test")
     c = gf.Component()
@@ -100,7 +92,7 @@ def heater_test(length_um: float | None = None) -> gf.Component:
     place(c, terminator(), (0.0, 0.0), rotation=180)
     place(c, terminator(), (length + 2 * side, 0.0))
     wire = float(process.metal.wire_width_um) / 2
-    height = side / 2 + float(process.metal.space_um) + half
+    height = side / 2 + space + half
     left, right = side / 2, length + 3 * side / 2
     for name, x, y in (("e1", left, -height), ("e2", left, height), ("e3", right, height), ("e4", right, -height)):
         place(c, pad(), (x, y))
@@ -110,7 +102,7 @@ def heater_test(length_um: float | None = None) -> gf.Component:
     return c
 
 
-@named_cell
+@cell
 def cutback(lengths: tuple[float, ...] = (2000.0, 4000.0, 8000.0)) -> gf.Component:
     """Guides of several lengths with equally many bends, between gratings: the slope of their losses is a guide's.
 
@@ -134,7 +126,6 @@ def cutback(lengths: tuple[float, ...] = (2000.0, 4000.0, 8000.0)) -> gf.Compone
     folds = max(1, round(math.sqrt(max(lengths) / (4 * step))))
     lines = [_fold(float(length), folds, step) for length in lengths]
     c = gf.Component()
-    c.name = _named(f"cutback{mark()}", *lengths)
     pitch, room = float(process.floorplan.fibre_pitch_um), float(process.floorplan.guide_space_um)
     y, end = 0.0, 2 * folds * step
     for i, line in enumerate(lines):
@@ -172,7 +163,7 @@ def _fold(length: float, folds: int, step: float) -> Points:
     return line(height)
 
 
-@named_cell
+@cell
 def die_frame(width_um: float | None = None, height_um: float | None = None, name: str = "die") -> gf.Component:
     """Outline of a die from the origin, and its name as a text in the lower left corner.
 
@@ -186,9 +177,8 @@ def die_frame(width_um: float | None = None, height_um: float | None = None, nam
     width = check_length("width_um", float(die.width_um) if width_um is None else width_um, 1.0, "die_frame")
     height = check_length("height_um", float(die.height_um) if height_um is None else height_um, 1.0, "die_frame")
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_]{1,32}", name):
-        raise ValueError(f"die_frame: name is {name!r}; give 1 to {NAME_LIMIT} letters, digits and underscores")
+        raise ValueError(f"die_frame: name is {name!r}; give 1 to 32 letters, digits and underscores")
     c = gf.Component()
-    c.name = _named(f"die_frame{mark()}", width, height, name)
     rectangle(c, (0.0, 0.0, width, height), "outline")
     keepout = round(float(process.floorplan.keepout_um) * GRID_PER_UM)
     c.shapes(c.kcl.layer(*process.layers["label"].gds)).insert(kdb.Text(name, kdb.Trans(keepout, keepout)))

@@ -97,8 +97,9 @@ def layout_png(
     layers: Mapping[str, tuple[int, int]],
     colors: Mapping[str, str] = COLORS,
     window_um: tuple[float, float, float, float] | None = None,
+    width_px: int = WIDTH_PX,
 ) -> bytes:
-    """Draw a layout as a PNG of 1800 pixels width, all levels of its hierarchy.
+    """Draw a layout as a PNG, all levels of its hierarchy.
 
     Labels are drawn in a window only.
 
@@ -107,11 +108,12 @@ def layout_png(
         layers: Name to (layer, datatype); names without a color are not drawn.
         colors: Name to `#rrggbb`, in the order of drawing, the last on top.
         window_um: Left, bottom, right and top of what is drawn, µm; everything if not given.
+        width_px: Width of the picture.
 
     Raises:
         ValueError: The file can't be read, is empty, or the window has no area.
     """
-    return next(pictures(_read(gds_path), layers, colors, [window_um]))
+    return next(pictures(_read(gds_path), layers, colors, [window_um], width_px))
 
 
 def pictures(
@@ -119,6 +121,7 @@ def pictures(
     layers: Mapping[str, tuple[int, int]],
     colors: Mapping[str, str],
     windows_um: Sequence[tuple[float, float, float, float] | None],
+    width_px: int = WIDTH_PX,
 ) -> Iterator[bytes]:
     """Draw windows of one layout one after another; otherwise as `layout_png`, whose arguments and refusals these are.
 
@@ -145,9 +148,9 @@ def pictures(
             raise ValueError(f"window_um: {window_um} has no area; give left < right and bottom < top in µm")
         # Text has one size on the screen: over the whole die it would only cover the pads.
         view.set_config("text-visible", "false" if window_um is None else "true")
-        height = min(max(round(WIDTH_PX * box.height() / box.width()), 1), 4 * WIDTH_PX)
+        height = min(max(round(width_px * box.height() / box.width()), 1), 4 * width_px)
         # Twice the resolution in both directions, then averaged: guides of less than a pixel stay visible.
-        yield bytes(view.get_pixels_with_options(WIDTH_PX, height, 1, 2, 1.0, box).to_png_data())
+        yield bytes(view.get_pixels_with_options(width_px, height, 1, 2, 1.0, box).to_png_data())
 
 
 def detail_window(

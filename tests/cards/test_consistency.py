@@ -141,7 +141,7 @@ def test_a_heater_longer_than_its_contacts_is_refused(tmp_path: Path) -> None:
 def test_dies_that_are_no_outlines_are_refused(die: int, key: str, tmp_path: Path) -> None:
     message = spoiled("one", tmp_path, "process.yml", f"dies.{die}.{key}", 33001)
     assert f"dies.{die} is " in message
-    assert "rule 'chip.outline' allows 11470 by 4900 or 5500 by 4900" in message
+    assert "rule 'chip.size' allows 11470 by 4900 or 5500 by 4900" in message
 
 
 @pytest.mark.parametrize(

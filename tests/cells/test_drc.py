@@ -12,7 +12,7 @@ from optinc_pdk.signoff.drc import run_drc
 
 PROCESS = load_process()
 # what only a whole chip has
-CHIP = ("chip.outline", "chip.edge")
+CHIP = ("chip.outline", "chip.size", "chip.edge")
 
 
 def with_guides(name: str) -> gf.Component:

@@ -1,0 +1,143 @@
+"""The gallery of a process's cells: a page in Markdown with a picture of each, its ports, card and model."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import klayout.db as kdb
+
+from optinc_pdk.cards import Device, Process, Quantity
+from optinc_pdk.files import InputError, write_atomic
+from optinc_pdk.report.plots import COLORS, layout_png
+
+LARGEST_PX = 640, 480
+# A straight guide is a thousand times longer than it is wide; its picture is not.
+FLATTEST = 1 / 6
+
+
+def write_gallery(process: Process, path: Path) -> int:
+    """Write the page and, in a folder of the same name beside it, the pictures.
+
+    Args:
+        process: Process whose PDK is active.
+        path: Page to write, ``.md``.
+
+    Returns:
+        How many cells it shows.
+
+    Raises:
+        InputError: The page is no ``.md``.
+    """
+    from optinc_pdk.cells import cells_of
+
+    if path.suffix != ".md":
+        raise InputError(f"{path}: the gallery is written as Markdown; give the file the ending .md")
+    cells = cells_of(process)
+    for name, cell in cells.items():
+        write_atomic(path.with_suffix("") / f"{name}.png", picture(process, cell()))
+    write_atomic(path, gallery_text(process, path.stem).encode())
+    return len(cells)
+
+
+def gallery_text(process: Process, folder: str) -> str:
+    """The page; pictures are looked for in ``folder`` beside it."""
+    from optinc_pdk.cells import cells_of
+
+    head = f"# Cells of the process `{process.name}`\n\n{process.title}. Made by `optinc cells`.\n\n"
+    cells = cells_of(process)
+    rows = ["| cell | ports | model |", "|---|---|---|"]
+    sections = []
+    for name, cell in cells.items():
+        component = cell()
+        model, ports = model_text(process, name, component), _ports(component)
+        rows.append(f"| [{name}](#{name}) | {', '.join(ports)} | {model} |")
+        sections.append(_section(process, name, component, f"{folder}/{name}.png", model, str(cell.__doc__)))
+    return head + "\n".join(rows) + "\n\n" + "\n".join(sections)
+
+
+def picture(process: Process, component: Any) -> bytes:
+    """A cell as a PNG of at most 640 by 480 pixels."""
+    colors = dict(COLORS) | {name: layer.color for name, layer in process.layers.items() if name not in COLORS}
+    box = component.dbbox()
+    width, height = max(box.width(), FLATTEST * box.height()), max(box.height(), FLATTEST * box.width())
+    half = kdb.DVector(width, height) * 0.52
+    window = kdb.DBox(box.center() - half, box.center() + half)
+    pixels = round(min(LARGEST_PX[0], LARGEST_PX[1] * width / height))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "cell.gds"
+        component.write_gds(path, with_metadata=False)
+        return layout_png(
+            path, process.gds_layers, colors, (window.left, window.bottom, window.right, window.top), pixels
+        )
+
+
+def model_text(process: Process, name: str, component: Any) -> str:
+    """A cell's model, or why it has none."""
+    light = any(port.port_type != "electrical" for port in component.ports)
+    card = process.devices.get(name)
+    if card is not None and card.ports.optical:
+        return f"`{card.model.name}`"
+    parts = device_counts(process, component)
+    if parts:
+        return "none: a circuit of " + ", ".join(f"{count} {part}" for part, count in sorted(parts.items()))
+    return "`guide`, by its length" if light else "none: carries no light"
+
+
+def device_counts(process: Process, component: Any) -> Counter[str]:
+    """How many of each device a cell is made of."""
+    return _counts(component.kcl.layout.cell(component.name), sorted(process.devices, key=len, reverse=True))
+
+
+def _counts(cell: kdb.Cell, devices: list[str]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for instance in cell.each_inst():
+        times = max(instance.na, 1) * max(instance.nb, 1)
+        inside = instance.cell
+        # a device with parameters has them behind its name
+        name = next((device for device in devices if inside.name.startswith(device)), None)
+        for part, count in ({name: 1} if name else _counts(inside, devices)).items():
+            found[part] += times * count
+    return found
+
+
+def _section(process: Process, name: str, component: Any, image: str, model: str, text: str) -> str:
+    lines = [f"## {name}", "", text.strip().split("\n")[0], "", f"![{name}]({image})", ""]
+    card = process.devices.get(name)
+    if card is not None:
+        lines += [f"{card.title}.", ""]
+    box = component.dbbox()
+    lines += [f"- size: {box.width():g} × {box.height():g} µm", f"- model: {model}", ""]
+    lines += ["| port | kind | position, µm | faces |", "|---|---|---|---|"]
+    for port in _ordered(component):
+        x, y = (round(float(value), 3) + 0.0 for value in port.center)
+        lines.append(f"| {port.name} | {port.port_type} | {x:g}, {y:g} | {port.orientation:g}° |")
+    if lines[-1].startswith("|---"):
+        lines.append("| none | | | |")
+    return "\n".join([*lines, "", *(_numbers(card) if card is not None else [])])
+
+
+def _ports(component: Any) -> list[str]:
+    return [str(port.name) for port in _ordered(component)] or ["none"]
+
+
+def _ordered(component: Any) -> list[Any]:
+    """Ports, optical ones first, by number."""
+    return sorted(component.ports, key=lambda port: (port.port_type == "electrical", int(port.name[1:])))
+
+
+def _numbers(card: Device) -> list[str]:
+    """The table of a card's numbers with their sources."""
+    groups: Mapping[str, Mapping[str, Quantity]] = {
+        "geometry": card.geometry,
+        "model": card.model.parameters,
+        "limits": card.limits,
+    }
+    lines = ["| number | value | source |", "|---|---|---|"]
+    for group, numbers in groups.items():
+        for key, value in numbers.items():
+            lines.append(f"| {group}: {key} | {float(value):g} | {card.sources[value.source]} |")
+    return [*lines, ""]
