@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 
 from optinc_pdk.assemble.block_trees import add, split
 from optinc_pdk.assemble.blocks import Block, layer_blocks
+from optinc_pdk.assemble.grounds import add_grounds, divide_grounds
 from optinc_pdk.assemble.layers import fibre, linear_block, mixers, modulators
 from optinc_pdk.assemble.library import composites, library
 from optinc_pdk.assemble.mesh import Modes, add_pad
@@ -17,19 +19,22 @@ from optinc_pdk.circuit import Board, Builder, Circuit, Neuron
 from optinc_pdk.files import InputError
 from optinc_pdk.onn import Onn
 
-GROUND_PADS = 8
 MAX_LATTICE = 2**25
 SMALLEST = 1e-30
 
 
-def assemble(onn: Onn, process: Process, name: str, local: bool = False) -> Circuit:
+def assemble(
+    onn: Onn, process: Process, name: str, local: bool = False, dies: Mapping[str, str] | None = None
+) -> Circuit:
     """The circuit of a network, from the mathematics alone.
 
     Args:
         onn: Network; its matrices' shapes and factorisations decide the circuit, their values the bias.
         process: Process; gives the devices and says where activations live.
         name: Chip name.
-        local: Whether every block's local oscillators have a fibre of their own instead of a tree across the chip.
+        local: Whether every strip stands on its own: oscillators by a fibre of each block instead of a tree across the
+            chip, and grounds that are joined within the strip only.
+        dies: Strip to the name of its die, where local strips of one die share their grounds.
 
     Returns:
         A hierarchical circuit with its board and floorplan grid.
@@ -63,6 +68,8 @@ def assemble(onn: Onn, process: Process, name: str, local: bool = False) -> Circ
     _outputs(b, onn.task, add(b, f"l{len(blocks) - 1}", blocks[-1], last))
     fibres = _oscillators(b, roots) if local else ()
     supplies, monitors = _carrier(b, onn.task, [] if local else list(roots.values()))
+    if local:
+        divide_grounds(b, dies or {})
     board = Board(
         carrier="carrier",
         supplies=supplies,
@@ -82,15 +89,6 @@ class _Joined(dict[int, tuple[str, ...]]):
     def join(self, rows: range, labels: list[str]) -> None:
         for row, label in zip(rows, labels, strict=True):
             self[row] = (*self.get(row, ()), label)
-
-
-def add_grounds(b: Builder) -> None:
-    """The ground pads, on one net."""
-    for i in range(GROUND_PADS):
-        b.add(f"pad_GND{i}", "pad")
-        b.ports[f"GND{i}"] = f"pad_GND{i},e1"
-        if i:
-            b.connect("pad_GND0,e1", f"pad_GND{i},e1")
 
 
 def check_buildable(onn: Onn) -> None:

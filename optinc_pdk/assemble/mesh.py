@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from optinc_pdk.assemble.grounds import HUB
 from optinc_pdk.circuit import Builder
 
 
@@ -88,4 +89,4 @@ def add_pad(b: Builder, label: str, signal: str, ground: str) -> None:
     b.add(f"pad_{label}", "pad")
     b.ports[label] = f"pad_{label},e1"
     b.connect(f"pad_{label},e1", signal)
-    b.connect("pad_GND0,e1", ground)
+    b.connect(HUB, ground)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from optinc_pdk.assemble.chip import GROUND_PADS
+from optinc_pdk.assemble.grounds import PADS as GROUND_PADS
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
 from optinc_pdk.cells.interferometers import attenuator_frame, mzi_frame
