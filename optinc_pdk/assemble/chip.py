@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import pairwise
 
 from optinc_pdk.assemble.block_trees import add, split
 from optinc_pdk.assemble.blocks import Block, layer_blocks
@@ -52,18 +51,9 @@ def assemble(
     roots: dict[str, str] = {}
     neurons: list[Neuron] = []
     onchip = process.activation.realisation == "onchip"
-    for index, (mine, following) in enumerate(pairwise(blocks)):
-        plus, minus, to = (_Joined(), _Joined(), _Joined())
-        for block, feed in zip(mine, feeds, strict=True):
-            roots[block.name], *detectors = mixers(b, block.name, linear_block(b, block, feed), onchip)
-            plus.join(block.rows, detectors[0])
-            minus.join(block.rows, detectors[1])
-        feeds = []
-        for block in following:
-            sources = modulators(b, block) if onchip else _fibres(b, block)
-            feeds.append([port for port, _ in sources])
-            to.join(block.columns, [label for _, label in sources])
-        neurons += [Neuron(f"l{index}_r{row}", index, plus[row], minus[row], to[row]) for row in sorted(to)]
+    for index in range(len(blocks) - 1):
+        activated, feeds = _hidden(b, index, blocks, feeds, roots, onchip)
+        neurons += activated
     last = [linear_block(b, block, feed) for block, feed in zip(blocks[-1], feeds, strict=True)]
     _outputs(b, onn.task, add(b, f"l{len(blocks) - 1}", blocks[-1], last))
     fibres = _oscillators(b, roots) if local else ()
@@ -81,6 +71,33 @@ def assemble(
         carriers=tuple(f"carrier_{block.name}" for layer in blocks[1:] for block in layer) if onchip else (),
     )
     return replace(b.build(), board=board)
+
+
+def _hidden(
+    b: Builder,
+    index: int,
+    blocks: list[tuple[Block, ...]],
+    feeds: list[list[str]],
+    roots: dict[str, str],
+    onchip: bool,
+) -> tuple[list[Neuron], list[list[str]]]:
+    """One hidden layer up to the modulators behind it; the oscillators' roots are added to ``roots``.
+
+    Returns:
+        Its neurons, and the light into each block of the next layer.
+    """
+    plus, minus, to = _Joined(), _Joined(), _Joined()
+    for block, feed in zip(blocks[index], feeds, strict=True):
+        roots[block.name], *detectors = mixers(b, block.name, linear_block(b, block, feed), onchip)
+        plus.join(block.rows, detectors[0])
+        minus.join(block.rows, detectors[1])
+    following: list[list[str]] = []
+    for block in blocks[index + 1]:
+        sources = modulators(b, block) if onchip else _fibres(b, block)
+        following.append([port for port, _ in sources])
+        to.join(block.columns, [label for _, label in sources])
+    neurons = [Neuron(f"l{index}_r{row}", index, plus[row], minus[row], to[row]) for row in sorted(to)]
+    return neurons, following
 
 
 class _Joined(dict[int, tuple[str, ...]]):

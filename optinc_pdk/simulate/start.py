@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.circuit import Board
-from optinc_pdk.factor import rectangular
+from optinc_pdk.factor import BlockFactor, rectangular
 from optinc_pdk.simulate.enter import enter
 from optinc_pdk.simulate.modes import Modes
 from optinc_pdk.simulate.target import Target
@@ -46,7 +46,7 @@ def start_layer(
     if target.factor is None:
         _svd(walker, channel, target, lit[0], phases)
         return
-    attenuation = _attenuations(target, shares)
+    attenuation = _attenuations(target, target.factor, shares)
     for block, paths, mesh, diagonal in zip(target.blocks, lit, target.factor.unitary, attenuation, strict=True):
         modes = Modes(walker, channel, dict(enumerate(paths)), dict.fromkeys(range(mesh.modes), 0.0), phases)
         modes.ends |= dict.fromkeys(range(len(paths), mesh.modes))
@@ -65,11 +65,8 @@ def _svd(walker: Walker, channel: dict[str, int], target: Target, lit: list[Path
     modes.mesh(f"{name}_u", rectangular(left))
 
 
-def _attenuations(target: Target, shares: Floats | None) -> Floats:
+def _attenuations(target: Target, factor: BlockFactor, shares: Floats | None) -> Floats:
     """(blocks, modes) attenuations for rows of norm 1, of which the strongest lets all pass."""
-    factor = target.factor
-    if factor is None:
-        raise ValueError(f"layer {target.index} is not factored into blocks")
     norm = np.linalg.norm(factor.matrix(), axis=1)
     diagonal = np.zeros_like(factor.attenuation)
     kept = np.ones(len(target.pieces)) if shares is None else shares
