@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import wraps
+from pathlib import Path
 from typing import Any, ParamSpec, cast
 
 import gdsfactory as gf
@@ -22,15 +23,18 @@ def cell(function: ComponentFunc[Arguments]) -> ComponentFunc[Arguments]:
     than the default one bear a mark of their process, so that those of several may be in one layout; its name would
     make theirs longer than mask shops take.
     """
-    drawn: dict[str, ComponentFunc[Arguments]] = {}
+    drawn: dict[tuple[Path, ...], ComponentFunc[Arguments]] = {}
 
     @wraps(function)
     def draw(*args: Arguments.args, **kwargs: Arguments.kwargs) -> gf.Component:
-        process = active_process().name
-        if process not in drawn:
-            mark = "" if process == DEFAULT_PROCESS else f"_{hashlib.sha256(process.encode()).hexdigest()[:4]}"
+        process = active_process()
+        # by folder: a changed copy of a process may have kept its name
+        if process.folders not in drawn:
+            mark = (
+                "" if process.name == DEFAULT_PROCESS else f"_{hashlib.sha256(process.name.encode()).hexdigest()[:4]}"
+            )
             decorate = cast(Any, gf.cell)(basename=f"{function.__name__}{mark}", layout_cache=False)
-            drawn[process] = decorate(function)
-        return drawn[process](*args, **kwargs)
+            drawn[process.folders] = decorate(function)
+        return drawn[process.folders](*args, **kwargs)
 
     return cast(ComponentFunc[Arguments], draw)
