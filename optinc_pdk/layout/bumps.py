@@ -28,13 +28,12 @@ def bump_wiring(strip: Strip, netlist: Netlist, process: Process, grounds: Seque
         grounds: Labels of the strip's ground pads.
     """
     canvas = strip.canvas
-    group = heaters(canvas, netlist)
+    group = heaters(canvas, netlist, process)
     if not group:
         return
     for heater in group:
-        x, y = _landing(process, heater)
-        canvas.bumps.append((x, y))
-        canvas.texts.append((heater.label, x, y))
+        canvas.bumps.append(heater.landing)
+        canvas.texts.append((heater.label, *heater.landing))
     landing, space = float(process.pads.size_um), float(process.metal.space_um)
     meshed: set[str] = set()
     buses = []
@@ -44,7 +43,9 @@ def bump_wiring(strip: Strip, netlist: Netlist, process: Process, grounds: Seque
         if inside:
             buses.append(_row(canvas, process, inside))
     # above the gratings too, which no metal may cover
-    top = snap(max(canvas.outer_box()[3], max(h.signal.y for h in group) + landing / 2) + space + landing)
+    above = max(canvas.outer_box()[3], max(h.landing[1] for h in group) + landing / 2) + space
+    # the bar's bumps keep their pitch from those of the plates
+    top = snap(max(above, max(h.ground.y for h in group) + float(process.pads.pitch_um)) + landing)
     aside = [heater for heater in group if heater.instance not in meshed]
     plates = [_plate(canvas, process, column, top) for column in facing_columns(aside)]
     if buses:
@@ -57,17 +58,10 @@ def bump_wiring(strip: Strip, netlist: Netlist, process: Process, grounds: Seque
     _ground_bumps(canvas, process, bar, grounds)
 
 
-def _landing(process: Process, heater: Heater) -> tuple[float, float]:
-    """Middle of the landing that covers a signal contact and reaches away from the heater."""
-    inward = process.device("phase_shifter").size("contact_width_um") - float(process.pads.size_um) / 2
-    side = 1 if heater.signal.angle == 180 else -1
-    return snap(heater.signal.x + side * inward), heater.signal.y
-
-
 def _row(canvas: Canvas, process: Process, group: list[Heater]) -> Box:
     """The plates of a mesh's row and the bus above it."""
     landing, space = float(process.pads.size_um), float(process.metal.space_um)
-    bottom = snap(max(h.signal.y for h in group) + landing / 2 + space)
+    bottom = snap(max(h.landing[1] for h in group) + landing / 2 + space)
     top = snap(bottom + landing)
     plates = [_plate(canvas, process, column, top) for column in facing_columns(group)]
     return min(p[0] for p in plates), bottom, max(p[2] for p in plates), top
@@ -82,10 +76,12 @@ def _plate(canvas: Canvas, process: Process, column: list[Heater], top: float) -
     if right - left < landing:
         outward = landing - (right - left)
         left, right = (left - outward, right) if column[0].ground.angle == 180 else (left, right + outward)
+    canvas.metal += [h.stub for h in column if h.stub is not None]
+    # bumps where heaters' current arises
     ys = sorted({h.ground.y for h in column})
     plate = (snap(left), snap(ys[0] - landing / 2), snap(right), top)
     canvas.metal.append(plate)
-    canvas.bumps += [(snap((left + right) / 2), y) for y in ys]
+    canvas.bumps += [(snap((left + right) / 2), y) for y in ys if column[0].heats]
     return plate
 
 

@@ -6,13 +6,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from optinc_pdk.assemble import strip_names
 from optinc_pdk.cards import Process
 from optinc_pdk.layout.canvas import Canvas
 from optinc_pdk.layout.frames import Box
 from optinc_pdk.layout.netlist import Netlist
 
-STRIP = re.compile(r"l\d+(b\d+)?")
-"""Sections that are a strip of their own."""
+BLOCK = re.compile(r"l\d+(b\d+)?")
+"""Sections of blocks."""
 GAP_UM = 60.0
 """Between things that must not touch: strips, channels, the ground bus."""
 SCRIBE_UM = 200.0
@@ -59,9 +60,14 @@ class Die:
     fit: str
 
 
-def strips_of(netlist: Netlist) -> list[str]:
-    """The sections that become strips, in the light's order."""
-    return [section for section in netlist.circuit.sections if STRIP.fullmatch(section)]
+def strips_of(netlist: Netlist) -> list[tuple[str, list[str]]]:
+    """Strips in the light's order: their names, and the sections of their blocks."""
+    names = strip_names(netlist.circuit.sections)
+    strips: dict[str, list[str]] = {}
+    for section in netlist.circuit.sections:
+        if BLOCK.fullmatch(section):
+            strips.setdefault(names[section], []).append(section)
+    return list(strips.items())
 
 
 def side_by_side(dies: Sequence[Die], netlist: Netlist, process: Process) -> Chip:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from optinc_pdk.cards import Process
@@ -12,6 +13,9 @@ from optinc_pdk.layout.netlist import Netlist
 from optinc_pdk.layout.turns import turn
 from optinc_pdk.layout.wiring import ground_room, room_beside
 
+BLOCK_GAP = 2
+"""Modes left free between blocks of one strip, into which the dummies at their edges reach."""
+MESHED = ("mzi", "mzi_dummy", "attenuator")
 ROW_GAP_UM = 160.0
 """Between the shapes of folded rows: a ground bus of flip-chip wiring, and the teeth of a turn."""
 
@@ -48,6 +52,7 @@ class PlacedMesh:
     """A placed mesh.
 
     Attributes:
+        starts: Mode to the port by which light enters it, for modes that are not dark.
         ends: Mode to the last port on it.
         first: The first column.
         last: The last column, its contacts at their place.
@@ -55,6 +60,7 @@ class PlacedMesh:
         rows: The instances of each row.
     """
 
+    starts: dict[int, str]
     ends: dict[int, str]
     first: Column
     last: Column
@@ -63,11 +69,17 @@ class PlacedMesh:
 
 
 class MeshPlacer:
-    """Places one section; its first mode is at y = 0 and modes go down."""
+    """Places the blocks of one strip below each other; the first mode is at y = 0 and modes go down."""
 
-    def __init__(self, netlist: Netlist, process: Process, section: str, frames: Frames) -> None:
-        """Prepare a section."""
-        self.netlist, self.process, self.section = netlist, process, section
+    def __init__(self, netlist: Netlist, process: Process, sections: Sequence[str], frames: Frames) -> None:
+        """Prepare sections, one for each block."""
+        self.netlist, self.process = netlist, process
+        self.members = [self._members(section) for section in sections]
+        self.first: dict[str, int] = {}
+        mode = 0
+        for section, names in zip(sections, self.members, strict=True):
+            self.first[section] = mode
+            mode += 2 + BLOCK_GAP + max(netlist.grid[name][2] for name in names)
         self.mode = float(process.floorplan.mode_pitch_um)
         self.mzi, self.attenuator = frames["mzi"].ports, frames["attenuator"].ports
 
@@ -85,24 +97,39 @@ class MeshPlacer:
             row = Row(Canvas(canvas.frames))
             last = self._row(row, share)
             parts.append(row)
-        lowest = self._stack(canvas, parts) - self.mode * max(self.netlist.grid[name][2] for name in canvas.placed)
+        lowest = self._stack(canvas, parts) - self.mode * max(map(self.mode_of, canvas.placed))
         members = tuple(frozenset(part.canvas.placed) for part in parts)
-        return PlacedMesh(parts[-1].ends, columns[0], last, lowest / 2, members)
+        return PlacedMesh(parts[0].starts, parts[-1].ends, columns[0], last, lowest / 2, members)
 
     def longest(self, rows: int) -> float:
         """Length of the longest row in so many, without what stands beside the columns."""
         return max(sum(column.length for column in share) for share in _shares(self._columns(), rows))
 
+    def mode_of(self, name: str) -> int:
+        """The strip's mode of an instance, counted from the top; for an MZI that of its upper one."""
+        section, _, row = self.netlist.grid[name]
+        return self.first[section] + row
+
+    def _members(self, section: str) -> list[str]:
+        """What of a section is mesh: terminators may also end the tree of a carrier."""
+        component, partner = self.netlist.component, self.netlist.partner
+        return [
+            name
+            for name in self.netlist.section(section)
+            if component[name] in MESHED
+            or (component[name] == "terminator" and component[partner[f"{name},o1"].rpartition(",")[0]] in MESHED)
+        ]
+
     def _columns(self) -> list[Column]:
-        columns = []
-        grid, component = self.netlist.grid, self.netlist.component
-        for _, group in itertools.groupby(self.netlist.section(self.section), key=lambda name: grid[name][1]):
-            names = [name for name in group if component[name] not in ("grating_coupler", "modulator")]
-            # a dark mode begins before its first MZI
-            names.sort(key=lambda name: component[name] != "terminator")
-            if names:
-                columns.append(self._column(tuple(names)))
-        return columns
+        columns: dict[int, list[str]] = {}
+        for names in self.members:
+            for name in names:
+                columns.setdefault(self.netlist.grid[name][1], []).append(name)
+        # a dark mode begins before its first MZI
+        return [
+            self._column(tuple(sorted(columns[number], key=lambda n: self.netlist.component[n] != "terminator")))
+            for number in sorted(columns)
+        ]
 
     def _column(self, names: tuple[str, ...]) -> Column:
         kinds = [self.netlist.component[name] for name in names]
@@ -137,7 +164,7 @@ class MeshPlacer:
 
     def _slot(self, row: Row, name: str, x: float) -> None:
         """Place one component on its mode and join it to what came before on its modes."""
-        component, mode = self.netlist.component[name], self.netlist.grid[name][2]
+        component, mode = self.netlist.component[name], self.mode_of(name)
         y = -mode * self.mode
         if component == "terminator":
             dark = self._begins(name)
@@ -148,7 +175,7 @@ class MeshPlacer:
             entering, leaving = {mode: "o2", mode + 1: "o1"}, {mode: "o3", mode + 1: "o4"}
         else:
             # a dummy reaches away from the mesh: up from the first mode, down from the last
-            row.canvas.place(name, component, x, y, mirror=component == "mzi_dummy" and mode > 0)
+            row.canvas.place(name, component, x, y, mirror=component == "mzi_dummy" and self.netlist.grid[name][2] > 0)
             entering, leaving = {mode: "o1"}, {mode: "o2"}
         for mode, port in entering.items():
             if mode in row.ends:

@@ -87,7 +87,7 @@ class _Plan:
 
 def perimeter_dies(netlist: Netlist, process: Process, frames: Frames) -> list[Die]:
     """Place strips, in the light's order, on one die with the oscillators' tree, or on as many as they need."""
-    strips = [StripBuilder(netlist, process, section, frames).build() for section in strips_of(netlist)]
+    strips = [StripBuilder(netlist, process, *strip, frames).build() for strip in strips_of(netlist)]
     block: Canvas | None = None
     if netlist.section("carrier"):
         block = Canvas(frames)
@@ -164,7 +164,7 @@ def _planned(
     """The first die size that holds the halves, or None."""
     keepout, pad = float(process.floorplan.keepout_um), float(process.pads.size_um)
     sides = keepout + pad + GAP_UM
-    groups = {side: heaters(half.canvas, netlist) for side, half in halves.items()}
+    groups = {side: heaters(half.canvas, netlist, process) for side, half in halves.items()}
     count = sum(len(group) for group in groups.values())
     grounds = netlist.grounds(name for half in halves.values() for name in half.canvas.placed)
     # every heater at 2π at once, drained to both ends, where the ground pads stand in a column
@@ -219,7 +219,7 @@ def _draw(netlist: Netlist, process: Process, plan: _Plan) -> Die:
         at = (snap(feed[0] + plan.left), snap(feed[1] + outer[+1]))
         oscillator_tree(canvas, netlist, process, at, middle, plan.oscillators.roots)
     for side, half in plan.halves.items():
-        group = [heater for heater in heaters(canvas, netlist) if heater.instance in half.canvas.placed]
+        group = [heater for heater in heaters(canvas, netlist, process) if heater.instance in half.canvas.placed]
         wires = signal_wires(process, group, side, outer[side])
         ground_trunks(canvas, process, group, side, middle)
         targets = pad_targets(process, wires, plan.rows, keepout, plan.width - keepout)

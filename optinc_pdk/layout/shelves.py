@@ -24,8 +24,8 @@ def flipchip_dies(netlist: Netlist, process: Process, frames: Frames) -> list[Di
     margin = 2 * float(process.floorplan.keepout_um)
     width, height = float(largest.width_um) - margin, float(largest.height_um) - margin
     parts = [] if not netlist.section("carrier") else [_carrier(netlist, process, frames)]
-    for section in strips_of(netlist):
-        strip = _folded(netlist, process, section, frames, width, height)
+    for name, sections in strips_of(netlist):
+        strip = _folded(netlist, process, name, sections, frames, width, height)
         bump_wiring(strip, netlist, process, netlist.grounds(strip.canvas.placed))
         parts.append(strip.canvas)
     gap = max(GAP_UM, float(process.floorplan.fibre_pitch_um))
@@ -42,9 +42,17 @@ def _carrier(netlist: Netlist, process: Process, frames: Frames) -> Canvas:
     return canvas
 
 
-def _folded(netlist: Netlist, process: Process, section: str, frames: Frames, width: float, height: float) -> Strip:
+def _folded(
+    netlist: Netlist,
+    process: Process,
+    name: str,
+    sections: Sequence[str],
+    frames: Frames,
+    width: float,
+    height: float,
+) -> Strip:
     """A strip in as few rows as fit; in as few as are narrow enough where that is too high."""
-    builder = StripBuilder(netlist, process, section, frames)
+    builder = StripBuilder(netlist, process, name, sections, frames)
     fold = next((rows for rows in FOLDS if builder.columns_length(rows) <= width), FOLDS[-1])
     strip = builder.build(fold)
     for rows in FOLDS[FOLDS.index(fold) + 1 :]:
@@ -52,7 +60,7 @@ def _folded(netlist: Netlist, process: Process, section: str, frames: Frames, wi
         # the wiring adds a bar and a bus above
         if right - left <= width or top - bottom + 4 * GAP_UM > height:
             break
-        strip = StripBuilder(netlist, process, section, frames).build(rows)
+        strip = StripBuilder(netlist, process, name, sections, frames).build(rows)
     return strip
 
 

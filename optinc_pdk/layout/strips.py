@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,55 +13,60 @@ from optinc_pdk.layout.frames import Frames, Point
 from optinc_pdk.layout.mesh import MeshPlacer
 from optinc_pdk.layout.netlist import Netlist
 from optinc_pdk.layout.river import river_levels
+from optinc_pdk.layout.shuffle import place_shuffle
 from optinc_pdk.layout.trees import CLEARANCE_UM, TreePlacer
-from optinc_pdk.layout.wiring import ground_room, room_beside
+from optinc_pdk.layout.wiring import ground_room, pin_room, room_beside
 
 
 @dataclass(frozen=True)
 class Strip:
-    """A section with all that belongs to it, in a frame of its own.
+    """One or several blocks with all that belongs to them, in a frame of their own.
 
     Attributes:
-        section: Its name in the netlist.
+        name: Its name.
         canvas: What is drawn.
-        root: Port at the root of its local oscillators' tree, None where it has none.
+        root: Port at the root of its local oscillators' tree, None where it has none or they come by fibre.
         rows: The instances of each row of its mesh.
     """
 
-    section: str
+    name: str
     canvas: Canvas
     root: str | None
     rows: tuple[frozenset[str], ...]
 
 
 class StripBuilder:
-    """Builds one section's strip; the mesh's first mode is at y = 0 and modes go down."""
+    """Builds one strip; the first block's first mode is at y = 0 and modes go down."""
 
-    def __init__(self, netlist: Netlist, process: Process, section: str, frames: Frames) -> None:
-        """Prepare a section."""
-        self.netlist, self.process, self.name = netlist, process, section
+    def __init__(self, netlist: Netlist, process: Process, name: str, sections: Sequence[str], frames: Frames) -> None:
+        """Prepare a strip of one section for each block."""
+        self.netlist, self.process, self.name, self.sections = netlist, process, name, sections
         self.canvas = Canvas(frames)
+        self.placer = MeshPlacer(netlist, process, sections, frames)
         self.fibre = float(process.floorplan.fibre_pitch_um)
         self.r, self.track = float(process.guide.radius_um), guide_track(process)
-        self.shifter = frames["phase_shifter"].ports["o2"].x
+        self.space = float(process.metal.space_um)
 
     def columns_length(self, fold: int) -> float:
         """Length of the longest of ``fold`` rows of columns, without what stands beside them."""
-        return MeshPlacer(self.netlist, self.process, self.name, self.canvas.frames).longest(fold)
+        return self.placer.longest(fold)
 
     def build(self, fold: int = 1) -> Strip:
         """Place the strip, its mesh in ``fold`` rows."""
-        self.mesh = MeshPlacer(self.netlist, self.process, self.name, self.canvas.frames).place(self.canvas, fold)
+        self.mesh = self.placer.place(self.canvas, fold)
         left, _, right, _ = self.canvas.box()
         self.left = 0.0 if fold == 1 else left - CLEARANCE_UM
         self.right = self._clear_of(self.mesh.ends) if fold == 1 else right + CLEARANCE_UM
-        starts = self._starts()
-        if any(self.netlist.grid[self._source(port)][0] == "p" for port in starts.values()):
+        starts = dict(sorted(self.mesh.starts.items()))
+        source = self._source(next(iter(starts.values())))
+        if self.netlist.grid[source][0] not in self.sections:
             self._preprocess(starts)
+        elif self.netlist.component[source] == "modulator":
+            self._modulators(starts)
         else:
-            self._modulated(starts)
+            self._fibres(starts)
         root = None
-        if self.netlist.section(f"{self.name}_mix"):
+        if self.netlist.section(f"{self.sections[0]}_mix"):
             root = self._mixers()
         else:
             self._outputs(self.mesh.ends)
@@ -70,25 +76,8 @@ class StripBuilder:
         """The instance that a port is joined to."""
         return self.netlist.partner[port].rpartition(",")[0]
 
-    def _starts(self) -> dict[int, str]:
-        """The port by which light enters each row of the layer."""
-        starts: dict[int, str] = {}
-        for name in self.netlist.section(self.name):
-            component, row = self.netlist.component[name], self.netlist.grid[name][2]
-            entering = {
-                "mzi": {row: "o2", row + 1: "o1"},
-                "mzi_dummy": {row: "o1"},
-                "attenuator": {row: "o1"},
-            }
-            for r, port in entering.get(component, {}).items():
-                starts.setdefault(r, f"{name},{port}")
-        sources = {self.netlist.partner[port]: row for row, port in starts.items() if self._from_outside(port)}
-        return {row: starts[row] for row in sorted(sources.values())}
-
-    def _from_outside(self, port: str) -> bool:
-        source = self._source(port)
-        component = self.netlist.component[source]
-        return component == "grating_coupler" or self.netlist.grid[source][0] == "p"
+    def _beside(self, signals: int) -> float:
+        return room_beside(self.process, signals)
 
     def _centre(self, count: int) -> float:
         """The y of the first of ``count`` fibres, so that they are centred on the mesh."""
@@ -119,36 +108,76 @@ class StripBuilder:
         """Room that a bundle of ``count`` guides needs at most."""
         return 3 * self.r + 1 + count * self.track
 
-    def _modulated(self, starts: dict[int, str]) -> None:
-        """Fibres from the board's modulators, fanned in to the rows."""
+    def _fibres(self, starts: dict[int, str]) -> None:
+        """Fibres from the board's modulators, fanned in to the modes."""
         first = self._centre(len(starts))
         # the first column's wires come down left of the mesh, where no grating may be
-        wires = room_beside(self.process, self.mesh.first.signals_left)
+        wires = self._beside(self.mesh.first.signals_left)
         x = snap(self.left - max(self.fan_width(len(starts)), wires) - 2 * CLEARANCE_UM)
         pairs = []
         for i, port in enumerate(starts.values()):
-            guide = self.netlist.partner[port]
-            self.canvas.place(guide.rpartition(",")[0], "grating_coupler", x, first - i * self.fibre, rotation=180)
-            a, b = self.canvas.port(guide), self.canvas.port(port)
-            pairs.append(((a.x, a.y), (b.x, b.y)))
+            self.canvas.place(self._source(port), "grating_coupler", x, first - i * self.fibre, rotation=180)
+            pairs.append(self._pair(self.netlist.partner[port], port))
         self.fan(pairs, x + CLEARANCE_UM)
 
+    def _modulators(self, starts: dict[int, str]) -> None:
+        """Modulators with the tree of their carrier, fanned in to the modes."""
+        count, length = len(starts), self.canvas.frames["modulator"].ports["o2"].x
+        leaves: dict[str, list[Point]] = {}
+        dark = [f"{name},o1" for name in self._dark()]
+        first = self._centre(count + len(dark))
+        wires = self._beside(self.mesh.first.signals_left) + pin_room(self.process)
+        x = snap(self.left - max(self.fan_width(count), wires) - 2 * CLEARANCE_UM - length)
+        pairs = []
+        for i, port in enumerate(starts.values()):
+            modulator = self._source(port)
+            self.canvas.place(modulator, "modulator", x, first - i * self.fibre)
+            leaves[f"{modulator},o1"] = [(x, first - i * self.fibre)]
+            pairs.append(self._pair(f"{modulator},o2", port))
+        for i, port in enumerate(dark, count):
+            self.canvas.place(port.rpartition(",")[0], "terminator", x, first - i * self.fibre)
+            leaves[port] = [(x, first - i * self.fibre)]
+        self.fan(pairs, x + length + CLEARANCE_UM)
+        grating = next(
+            n for n in self.netlist.section(self.sections[0]) if self.netlist.component[n] == "grating_coupler"
+        )
+        tree = TreePlacer(self.canvas, self.netlist, self.process, x - CLEARANCE_UM, -1)
+        leaves = {port: [*path, (tree.x, path[0][1])] for port, path in leaves.items()}
+        root = tree.place(self.netlist.partner[f"{grating},o1"], leaves)
+        # the modulators' wires come down over the tree, where no grating may be
+        at = snap(min(root.x, x - self._beside(count)) - 2 * CLEARANCE_UM)
+        self.canvas.place(grating, "grating_coupler", at, root.y, rotation=180)
+        # no tree draws the way to a leaf that is its own root
+        self.canvas.guide((at, root.y), leaves[root.port][0] if root.port in leaves else (root.x, root.y))
+
+    def _dark(self) -> list[str]:
+        """Terminators on the carrier's tree, in their order."""
+        inside = set().union(*self.mesh.rows)
+        names = [n for n in self.netlist.section(self.sections[0]) if self.netlist.component[n] == "terminator"]
+        return sorted((n for n in names if n not in inside), key=lambda n: self.netlist.grid[n][2])
+
+    def _pair(self, a: str, b: str) -> tuple[Point, Point]:
+        """Positions of two ports."""
+        p, q = self.canvas.port(a), self.canvas.port(b)
+        return (p.x, p.y), (q.x, q.y)
+
     def _preprocess(self, starts: dict[int, str]) -> None:
-        """P: fibres, trims, combiner trees, fanned in to the rows."""
+        """P: fibres, trims, combiner trees, copies for several blocks, fanned in to the modes."""
         names = self.netlist.section("p")
         fibres = [name for name in names if self.netlist.component[name] != "mmi1x2"]
         rows = 1 + max(self.netlist.grid[name][2] for name in fibres)
         first = self._centre(rows)
         trims = sum(self.netlist.component[name] == "phase_shifter" for name in fibres)
         ground = ground_room(self.process, trims)
+        shifter = self.canvas.frames["phase_shifter"].ports["o2"].x
         leaves: dict[str, list[Point]] = {}
         trees = Canvas(self.canvas.frames)
         for name in fibres:
             component, y = self.netlist.component[name], first - self.netlist.grid[name][2] * self.fibre
             if component == "grating_coupler":
-                trees.place(name, component, -ground - self.shifter, y, rotation=180)
+                trees.place(name, component, -ground - shifter, y, rotation=180)
             elif component == "phase_shifter":
-                trees.place(name, component, -self.shifter, y)
+                trees.place(name, component, -shifter, y)
                 leaves[f"{name},o2"] = [(0.0, y)]
             else:
                 trees.place(name, component, 0.0, y, rotation=180)
@@ -157,58 +186,91 @@ class StripBuilder:
             if self.netlist.component[name] == "grating_coupler":
                 trees.join(f"{name},o1", self.netlist.partner[f"{name},o1"])
         placer = TreePlacer(trees, self.netlist, self.process, 0.0, +1)
-        ends = {row: self.netlist.partner[port] for row, port in starts.items()}
-        leaves = placer.matched(list(ends.values()), leaves)
-        roots = {row: placer.place(end, leaves) for row, end in ends.items()}
-        right = max(root.x for root in roots.values())
-        wires = room_beside(self.process, trims) + room_beside(self.process, self.mesh.first.signals_left)
-        space = float(self.process.metal.space_um)
-        shift = snap(self.left - max(right + self.fan_width(len(starts)) + CLEARANCE_UM, wires + space))
+        roots = self._roots(names)
+        leaves = placer.matched(roots, leaves)
+        placed = [placer.place(root, leaves) for root in roots]
+        guides = [(root.port, (root.x, root.y)) for root in placed]
+        if self.netlist.section(f"{self.name}_split"):
+            split = f"{self.name}_split"
+            guides = place_shuffle(trees, self.netlist, self.process, split, guides, self.mesh.middle)
+        right = max(point[0] for _, point in guides)
+        wires = self._beside(trims) + self._beside(self.mesh.first.signals_left) + self.space
+        shift = snap(self.left - max(right + self.fan_width(len(starts)) + CLEARANCE_UM, wires))
         self.canvas.add(trees, shift, 0.0)
         pairs = []
-        for row, port in starts.items():
-            b = self.canvas.port(port)
-            pairs.append(((snap(roots[row].x + shift), roots[row].y), (b.x, b.y)))
+        for port, (x, y) in guides:
+            b = self.canvas.port(self.netlist.partner[port])
+            pairs.append(((snap(x + shift), y), (b.x, b.y)))
         self.fan(pairs, snap(right + shift))
 
-    def _mixers(self) -> str:
-        """Homodyne mixers, their gratings, trims and the oscillators' tree; returns the tree's root port."""
-        ends, last = self.mesh.ends, self.mesh.last
-        name, count, first = f"{self.name}_mix", len(ends), self._centre(len(ends))
-        wires = room_beside(self.process, last.signals_right) + room_beside(self.process, count)
-        beside = last.right + wires + float(self.process.metal.space_um)
-        x = snap(max(self.right + self.fan_width(count) + 3 * self.r, beside))
-        trunk = ground_room(self.process, count)
-        near = x + self.shifter + trunk
-        far = near + self.fibre
-        end = far + self.canvas.frames["grating_coupler"].box[2] + 2 * CLEARANCE_UM
+    def _roots(self, names: Sequence[str]) -> list[str]:
+        """Ports by which light leaves a section's trees, uppermost first."""
+        inside = set(names)
+        ports = [f"{n},{'o1' if self.netlist.component[n] == 'mmi1x2' else 'o2'}" for n in names]
+        found = [port for port in ports if port in self.netlist.partner and self._source(port) not in inside]
+        return sorted(found, key=lambda port: self.netlist.grid[port.rpartition(",")[0]][2])
+
+    def _mixers(self) -> str | None:
+        """Homodyne mixers, their detectors or fibres to them, trims and the oscillators' trees.
+
+        Returns:
+            The port at the root of the oscillators' tree, None where it is joined to a fibre.
+        """
+        ends, last, frames = self.mesh.ends, self.mesh.last, self.canvas.frames
+        rows = [(section, row) for section in self.sections for row in range(self._mixer_count(section))]
+        count, first, shifter = len(rows), self._centre(len(rows)), frames["phase_shifter"].ports["o2"].x
+        wires = self._beside(last.signals_right) + self._beside(count) + self.space
+        x = snap(max(self.right + self.fan_width(count) + 3 * self.r, last.right + wires))
+        detector = self.netlist.component[self._source(f"{rows[0][0]}_mix_r0,o3")]
+        size = frames[detector].box[2]
+        pins = pin_room(self.process) + self._beside(count) if detector == "photodiode" else 0.0
+        near = x + shifter + ground_room(self.process, count) + pins
+        far = near + max(self.fibre, size + pins)
+        end = far + size + pins + 2 * CLEARANCE_UM
         pairs: list[tuple[Point, Point]] = []
         leaves: dict[str, list[Point]] = {}
-        for row in range(count):
-            y = first - row * self.fibre
-            mixer, trim = f"{name}_r{row}", f"{self.name}_lo_r{row}"
+        for i, ((section, row), light) in enumerate(zip(rows, (ends[mode] for mode in sorted(ends)), strict=True)):
+            y = first - i * self.fibre
+            mixer, trim = f"{section}_mix_r{row}", f"{section}_lo_r{row}"
             self.canvas.place(mixer, "mmi2x2", x, y)
             oscillator = y - 6 * self.r
             self.canvas.place(trim, "phase_shifter", x, oscillator)
             low, bar, cross = (self.canvas.port(f"{mixer},{port}") for port in ("o1", "o3", "o4"))
             back = x - self.r - 0.5
             self.canvas.guide((x, oscillator), (back, oscillator), (back, low.y), (low.x, low.y))
-            plus, minus = (self.netlist.partner[f"{mixer},{port}"] for port in ("o3", "o4"))
-            self.canvas.place(plus.rpartition(",")[0], "grating_coupler", near, bar.y)
+            self.canvas.place(self._source(f"{mixer},o3"), detector, near, bar.y)
             self.canvas.guide((bar.x, bar.y), (near, bar.y))
             below = y - 2.5 * self.r
-            self.canvas.place(minus.rpartition(",")[0], "grating_coupler", far, below)
+            self.canvas.place(self._source(f"{mixer},o4"), detector, far, below)
             turn = cross.x + self.r + 0.5
             self.canvas.guide((cross.x, cross.y), (turn, cross.y), (turn, below), (far, below))
-            a, b = self.canvas.port(ends[row]), self.canvas.port(f"{mixer},o2")
-            pairs.append(((a.x, a.y), (b.x, b.y)))
+            pairs.append(self._pair(light, f"{mixer},o2"))
             leaf = self.canvas.port(f"{trim},o2")
             leaves[f"{trim},o2"] = [(leaf.x, leaf.y), (end, leaf.y)]
         self.fan(pairs, self.right)
-        root = self._oscillator_root()
-        placer = TreePlacer(self.canvas, self.netlist, self.process, end, +1)
-        placer.place(root, placer.matched([root], leaves))
-        return root
+        return self._oscillators(leaves, far + self.fibre)
+
+    def _mixer_count(self, section: str) -> int:
+        return sum(self.netlist.component[name] == "mmi2x2" for name in self.netlist.section(f"{section}_mix"))
+
+    def _oscillators(self, leaves: dict[str, list[Point]], fibres: float) -> str | None:
+        """The oscillators' tree of every block, and its fibre at ``fibres`` or right of it."""
+        placer = TreePlacer(self.canvas, self.netlist, self.process, max(path[-1][0] for path in leaves.values()), +1)
+        roots = []
+        for section in self.sections:
+            nodes = [n for n in self.netlist.section(f"{section}_mix") if self.netlist.component[n] == "mmi1x2"]
+            roots.append(f"{nodes[-1]},o1" if nodes else f"{section}_lo_r0,o2")
+        leaves = placer.matched(roots, leaves)
+        for port in roots:
+            tree = placer.place(port, leaves)
+            fibre = self._source(port)
+            if self.netlist.component[fibre] != "grating_coupler":
+                return port
+            at = snap(max(tree.x + CLEARANCE_UM, fibres))
+            self.canvas.place(fibre, "grating_coupler", at, tree.y)
+            start = leaves.get(port, [(tree.x, tree.y)])
+            self.canvas.guide(*start, (at, tree.y))
+        return None
 
     def _clear_of(self, ends: dict[int, str]) -> float:
         """The x right of the mesh, where a dummy's dark port reaches further than its modes."""
@@ -221,21 +283,34 @@ class StripBuilder:
         return f"{nodes[-1]},o1" if nodes else f"{self.name}_lo_r0,o2"
 
     def _outputs(self, ends: dict[int, str]) -> None:
-        """T: splitter trees to the servers' fibres."""
+        """T: sums over several blocks, splitter trees to the servers' fibres."""
+        guides = []
+        for mode in sorted(ends):
+            at = self.canvas.port(ends[mode])
+            guides.append((ends[mode], (at.x, at.y)))
+        right = self.right
+        if self.netlist.section(f"{self.name}_sum"):
+            # the trims' wires come down left of them
+            room = self._beside(self.mesh.last.signals_right) + self._beside(len(guides)) + self.space
+            start = snap(max(right, self.mesh.last.right + room))
+            for _, point in guides:
+                self.canvas.guide(point, (start, point[1]))
+            guides = [(port, (start, y)) for port, (_, y) in guides]
+            total = f"{self.name}_sum"
+            guides = place_shuffle(self.canvas, self.netlist, self.process, total, guides, self.mesh.middle)
+            right = max(point[0] for _, point in guides)
         fibres = [n for n in self.netlist.section("t") if self.netlist.component[n] == "grating_coupler"]
         first = self._centre(len(fibres))
         placer = TreePlacer(self.canvas, self.netlist, self.process, 0.0, -1)
         levels = max(self.netlist.grid[n][1] for n in self.netlist.section("t"))
-        x = self.right + self.fan_width(len(ends)) + levels * placer.pitch + 2 * self.r
-        placer.x = x
+        placer.x = snap(right + self.fan_width(len(guides)) + levels * placer.pitch + 2 * self.r)
         leaves: dict[str, list[Point]] = {}
         for name in fibres:
             y = first - self.netlist.grid[name][2] * self.fibre
-            self.canvas.place(name, "grating_coupler", x, y)
-            leaves[f"{name},o1"] = [(x, y)]
+            self.canvas.place(name, "grating_coupler", placer.x, y)
+            leaves[f"{name},o1"] = [(placer.x, y)]
         pairs: list[tuple[Point, Point]] = []
-        for port in ends.values():
+        for port, point in guides:
             root = placer.place(self.netlist.partner[port], leaves)
-            a = self.canvas.port(port)
-            pairs.append(((a.x, a.y), (root.x, root.y)))
-        self.fan(pairs, self.right)
+            pairs.append((point, (root.x, root.y)))
+        self.fan(pairs, right)

@@ -32,21 +32,66 @@ class Signal:
 
 @dataclass(frozen=True)
 class Heater:
-    """A heater's two metal ends, and the instance that it belongs to."""
+    """What a pad drives: a heater between its two metal ends, or a photodiode or modulator between its pins.
+
+    Attributes:
+        label: Its pad's label.
+        instance: The instance that it belongs to.
+        signal: The outer edge of the signal's contact, facing left or right.
+        ground: The outer edge of the ground's contact.
+        landing: Middle of a bump's landing that covers the signal's contact and nothing else.
+        stub: Metal from a pin to where its ground stands clear of the other pin.
+        heats: Whether it takes a heater's current.
+    """
 
     label: str
     instance: str
     signal: Port
     ground: Port
+    landing: Point
+    stub: Box | None
+    heats: bool
 
 
-def heaters(canvas: Canvas, netlist: Netlist) -> list[Heater]:
-    """The heaters of everything that is placed on a canvas, in the order in which it was."""
-    return [
-        Heater(label, name, canvas.port(f"{name},{signal}"), canvas.port(f"{name},{ground}"))
-        for name in canvas.placed
-        for label, signal, ground in netlist.heaters.get(name, ())
-    ]
+def heaters(canvas: Canvas, netlist: Netlist, process: Process) -> list[Heater]:
+    """What pads drive of all that is placed on a canvas, in the order in which it was."""
+    found: list[Heater] = []
+    for name in canvas.placed:
+        for label, signal, ground in netlist.heaters.get(name, ()):
+            ends = canvas.port(f"{name},{signal}"), canvas.port(f"{name},{ground}")
+            make = _pinned if ends[0].angle in (90, 270) else _heater
+            found.append(make(process, label, name, *ends))
+    return found
+
+
+def _heater(process: Process, label: str, instance: str, signal: Port, ground: Port) -> Heater:
+    """A heater; its landing covers the signal's contact and reaches away from it."""
+    inward = process.device("phase_shifter").size("contact_width_um") - float(process.pads.size_um) / 2
+    side = 1 if signal.angle == 180 else -1
+    return Heater(label, instance, signal, ground, (snap(signal.x + side * inward), signal.y), None, True)
+
+
+def _pinned(process: Process, label: str, instance: str, signal: Port, ground: Port) -> Heater:
+    """A black box whose pins lie above each other: the signal leaves to the left, the ground to the right."""
+    contact = process.device("phase_shifter").size("contact_width_um")
+    half, away = contact / 2, 1 if signal.angle == 90 else -1
+    clear = snap(ground.x + pin_room(process) - ground_room(process, 0) - contact)
+    return Heater(
+        label,
+        instance,
+        Port(snap(signal.x - half), signal.y, 180),
+        Port(snap(clear + contact), ground.y, 0),
+        (signal.x, snap(signal.y + away * (float(process.pads.size_um) / 2 - half))),
+        (snap(ground.x - half), snap(ground.y - half), snap(clear + contact), snap(ground.y + half)),
+        False,
+    )
+
+
+def pin_room(process: Process) -> float:
+    """Room right of a column of pins' middles for their common ground, spaces included."""
+    contact, space = process.device("phase_shifter").size("contact_width_um"), float(process.metal.space_um)
+    reach = float(process.pads.size_um) if process.pads.wiring == "flipchip" else contact
+    return reach / 2 + space + contact + ground_room(process, 0)
 
 
 def room_beside(process: Process, signals: int) -> float:
@@ -134,7 +179,8 @@ def ground_trunks(canvas: Canvas, process: Process, group: Sequence[Heater], out
     contact = process.device("phase_shifter").size("contact_width_um")
     for column in facing_columns(group):
         grounds = [heater.ground for heater in column]
-        width = trunk_width(process, len(column))
+        canvas.metal += [heater.stub for heater in column if heater.stub is not None]
+        width = trunk_width(process, sum(heater.heats for heater in column))
         far = max((ground.y for ground in grounds), key=lambda y: outward * y) + outward * contact / 2
         ends = sorted({ground.x for ground in grounds})
         if len(ends) == 2:

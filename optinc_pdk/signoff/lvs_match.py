@@ -7,7 +7,7 @@ the device's symmetry. The walk takes a step per port.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,6 +86,7 @@ class Walk:
         self.port = np.full(int(reference.offset[-1]), UNCONNECTED, dtype=np.int64)
         self.options: dict[int, list[Permutation]] = {}
         self.queue: deque[tuple[int, int]] = deque()
+        self.landmarks_used = False
 
     def run(self) -> None:
         """Walk until every reached device is settled."""
@@ -95,7 +96,18 @@ class Walk:
             unsettled = next(iter(self.options), None)
             if unsettled is None:
                 return
-            self.settle(unsettled)
+            if self.landmarks_used:
+                self.settle(unsettled)
+            else:
+                # the branches of a tree that no fibre tells apart may end at pads that do
+                self.landmarks_used = True
+                self.landmarks()
+
+    def landmarks(self) -> None:
+        """Map what no symmetry leaves open, photodiodes and modulators, where both sides' have the same pad labels."""
+        for i, j in self.labelled():
+            if len(self.reference.symmetry[self.reference.kind[i]]) == 1:
+                self.narrow(i, j, list(self.reference.symmetry[self.reference.kind[i]]))
 
     def arrive(self, port: int, other: int) -> None:
         """Note that a reference port is an extracted port, unless what is known already forbids it."""
@@ -141,6 +153,12 @@ class Walk:
 
     def anchor(self) -> None:
         """Start in parts of the circuit that no fibre reaches: at heaters that share a pad label."""
+        for i, j in self.labelled():
+            self.narrow(i, j, list(self.reference.symmetry[self.reference.kind[i]]))
+            self.run()
+
+    def labelled(self) -> Iterator[tuple[int, int]]:
+        """Devices that are not mapped yet when their turn comes, of one kind and with the same pad labels."""
         free = {
             labels: j
             for j, labels in enumerate(map(self.extracted.pads, range(len(self.back))))
@@ -148,12 +166,10 @@ class Walk:
         }
         for i in np.flatnonzero(self.device == UNCONNECTED).tolist():
             j = free.get(self.reference.pads(i), UNCONNECTED)
-            kind = self.reference.kind[i]
             if j == UNCONNECTED or self.device[i] != UNCONNECTED or self.back[j] != UNCONNECTED:
                 continue
-            if kind == self.extracted.kind[j] and self.reference.optical[i]:
-                self.narrow(i, j, list(self.reference.symmetry[kind]))
-                self.run()
+            if self.reference.kind[i] == self.extracted.kind[j] and self.reference.optical[i]:
+                yield i, j
 
 
 def match(reference: Side, extracted: Side) -> Matching:
