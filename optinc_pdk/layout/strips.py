@@ -158,7 +158,7 @@ class StripBuilder:
                 trees.join(f"{name},o1", self.netlist.partner[f"{name},o1"])
         placer = TreePlacer(trees, self.netlist, self.process, 0.0, +1)
         ends = {row: self.netlist.partner[port] for row, port in starts.items()}
-        leaves = placer.matched(ends.values(), leaves)
+        leaves = placer.matched(list(ends.values()), leaves)
         roots = {row: placer.place(end, leaves) for row, end in ends.items()}
         right = max(root.x for root in roots.values())
         wires = room_beside(self.process, trims) + room_beside(self.process, self.mesh.first.signals_left)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from optinc_pdk.cards import Process
@@ -61,7 +61,7 @@ class TreePlacer:
         """
         return self._branch(port, leaves)[0]
 
-    def matched(self, roots: Iterable[str], leaves: Mapping[str, list[Point]]) -> dict[str, list[Point]]:
+    def matched(self, roots: Collection[str], leaves: Mapping[str, list[Point]]) -> dict[str, list[Point]]:
         """Let leaves' guides meander, so that all paths from one root are as long; the trees move by what that takes.
 
         Args:
@@ -83,10 +83,12 @@ class TreePlacer:
         tallest = self._tallest([path[-1][1] for path in leaves.values()])
         heights = {leaf: tooth_heights(gains[leaf], tallest, self.r) for leaf in gains}
         self.x = snap(self.x + self.side * 4 * self.r * max(map(len, heights.values())))
-        return {
+        moved = {
             leaf: [*path, *teeth(path[-1], self.side, heights.get(leaf, []), self.r), (self.x, path[-1][1])]
             for leaf, path in leaves.items()
         }
+        # no guide is drawn to a leaf that is its own root
+        return {leaf: leaves[leaf] if leaf in roots else path for leaf, path in moved.items()}
 
     def _gains(self, lengths: Mapping[str, float]) -> dict[str, float]:
         """What each path of a tree lacks; all gain a tooth's least more where one lacks less than that."""

@@ -1,0 +1,38 @@
+"""Teeth gain what they are asked for, within the height that they are given."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from optinc_pdk.layout.meander import least_gain, path_length, teeth, tooth_heights
+
+
+@given(
+    gain=st.floats(0, 2000),
+    r=st.floats(5, 50),
+    room=st.floats(3.15, 20),
+    side=st.sampled_from((-1, 1)),
+    x=st.floats(0, 9),
+)
+def test_teeth_gain_what_is_asked(gain: float, r: float, room: float, side: int, x: float) -> None:
+    r, tallest = round(r, 3), round(room * r + 0.001, 3)
+    heights = tooth_heights(gain, tallest, r)
+    assert all(2 * r - 0.001 <= height <= tallest + 0.002 for height in heights[:-1])
+    # the last tooth takes what rounding leaves of the others
+    assert all(2 * r - len(heights) * 0.001 <= height <= tallest + len(heights) * 0.001 for height in heights)
+    if gain < least_gain(r):
+        assert heights == []
+        return
+    end = (x + side * 4 * r * len(heights), 7.0)
+    path = [(x, 7.0), *teeth((x, 7.0), side, heights, r), end]
+    assert path_length(path, r) - path_length([(x, 7.0), end], r) == pytest.approx(gain, abs=0.003)
+    assert all(a[0] == b[0] or a[1] == b[1] for a, b in itertools.pairwise(path))
+
+
+def test_length_of_a_guide_counts_bends_as_arcs() -> None:
+    quarter = 15.707963267948966
+    assert path_length([(0, 0), (3, 0), (10, 0)], 10) == 10
+    assert path_length([(0, 0), (30, 0), (30, 30)], 10) == pytest.approx(20 + quarter + 20)
+    assert path_length([(0, 0), (10, 0), (10, -20), (20, -20)], 10) == pytest.approx(2 * quarter)

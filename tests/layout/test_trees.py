@@ -1,0 +1,125 @@
+"""Trees of 1 to 12 leaves in one layout: every path of a tree as long, found again in the polygons."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from optinc_pdk.assemble.library import device_kinds
+from optinc_pdk.assemble.trees import tree
+from optinc_pdk.cards import Process, load_process
+from optinc_pdk.circuit import Builder, Circuit
+from optinc_pdk.extract import extract
+from optinc_pdk.files import InputError
+from optinc_pdk.layout import Chip, to_layout, write_gds
+from optinc_pdk.layout.canvas import Canvas
+from optinc_pdk.layout.frames import Frames, Point
+from optinc_pdk.layout.netlist import Netlist
+from optinc_pdk.layout.trees import TreePlacer
+from optinc_pdk.pdk import get_pdk
+from optinc_pdk.signoff.drc import run_drc
+from optinc_pdk.signoff.lvs import compare
+
+LEAVES = range(1, 13)
+UNBALANCED = [n for n in LEAVES if n & (n - 1)]
+LEAD = 20.0
+
+
+def circuit(process: Process, counts: Iterable[int] = LEAVES) -> Circuit:
+    """A tree of each number of leaves, fibres at its leaves and its root, in a section where fields interfere."""
+    b = Builder("trees", device_kinds(process))
+    for n in counts:
+        for name in (f"t{n}_root", *(f"t{n}_r{i}" for i in range(n))):
+            b.add(name, "grating_coupler", (f"t{n}_mix", 0, 0))
+            b.ports[name] = f"{name},o2"
+        tree(b, f"t{n}", f"t{n}_mix", f"t{n}_root,o1", [f"t{n}_r{i},o1" for i in range(n)])
+    return b.build()
+
+
+def placed(process: Process, netlist: Netlist, matched: bool, counts: Iterable[int] = LEAVES) -> Canvas:
+    """The trees above each other, leaves on the left."""
+    canvas, pitch = Canvas(Frames()), float(process.floorplan.fibre_pitch_um)
+    y = 0.0
+    for n in counts:
+        y -= pitch
+        leaves: dict[str, list[Point]] = {}
+        for i in range(n):
+            y -= pitch
+            canvas.place(f"t{n}_r{i}", "grating_coupler", 0.0, y, rotation=180)
+            leaves[f"t{n}_r{i},o1"] = [(0.0, y), (LEAD, y)]
+        placer, top = TreePlacer(canvas, netlist, process, LEAD, +1), netlist.partner[f"t{n}_root,o1"]
+        root = placer.place(top, placer.matched([top], leaves) if matched else leaves)
+        canvas.place(f"t{n}_root", "grating_coupler", root.x + pitch, root.y)
+        # a leaf that is its own root is left to who places it
+        canvas.guide(*leaves.get(top, []), (root.x, root.y), (root.x + pitch, root.y))
+    return canvas
+
+
+def write(canvas: Canvas, netlist: Netlist, process: Process, path: Path) -> Path:
+    left, bottom, right, top = canvas.box()
+    whole, margin = Canvas(canvas.frames), 2 * float(process.floorplan.keepout_um)
+    whole.add(canvas, margin - left, margin - bottom)
+    for port, label in netlist.label.items():
+        at = whole.port(port)
+        whole.texts.append((label, at.x, at.y))
+    # as large as the smallest die, or larger
+    width = max(right - left + 2 * margin, float(process.dies[0].width_um))
+    die = (0.0, 0.0, width, max(top - bottom + 2 * margin, float(process.dies[0].height_um)))
+    write_gds(to_layout(Chip(whole, (die,), ""), process, "trees"), path)
+    return path
+
+
+@pytest.mark.parametrize("name", ["soi220", "soi220_flipchip"])
+def test_paths_of_every_tree_are_as_long(name: str, tmp_path: Path) -> None:
+    process = load_process(name)
+    get_pdk(name).activate()
+    reference = circuit(process)
+    netlist = Netlist(reference)
+    path = write(placed(process, netlist, True), netlist, process, tmp_path / "trees.gds")
+    assert compare(reference, extract(path, process), process).differences == ()
+
+
+@pytest.mark.parametrize("name", ["soi220", "soi220_flipchip"])
+def test_meanders_keep_every_rule(name: str, tmp_path: Path) -> None:
+    process, counts = load_process(name), (3, 5)
+    get_pdk(name).activate()
+    netlist = Netlist(circuit(process, counts))
+    path = write(placed(process, netlist, True, counts), netlist, process, tmp_path / "trees.gds")
+    result = run_drc(path, process.rules, process.gds_layers)
+    assert {rule.id: rule.boxes_um.tolist() for rule in result.rules if rule.violations} == {}
+
+
+def test_unbalanced_trees_are_told_where_nothing_meanders(tmp_path: Path) -> None:
+    process = load_process()
+    get_pdk().activate()
+    reference = circuit(process)
+    netlist = Netlist(reference)
+    path = write(placed(process, netlist, False), netlist, process, tmp_path / "trees.gds")
+    told = compare(reference, extract(path, process), process).differences
+    assert {d.kind for d in told} == {"lengths"}
+    assert sorted(d.reference.partition(" - ")[0] for d in told) == sorted(f"t{n}_0_{n - 1}" for n in UNBALANCED)
+
+
+def test_lengths_are_of_what_is_drawn_and_balanced_trees_stay_as_they_are() -> None:
+    process = load_process()
+    get_pdk().activate()
+    netlist = Netlist(circuit(process))
+    for n in LEAVES:
+        canvas, top = Canvas(Frames()), netlist.partner[f"t{n}_root,o1"]
+        leaves = {f"t{n}_r{i},o1": [(0.0, -127.0 * i), (LEAD, -127.0 * i)] for i in range(n)}
+        placer = TreePlacer(canvas, netlist, process, LEAD, +1)
+        matched = placer.matched([top], leaves)
+        assert (matched == leaves and placer.x == LEAD) == (n not in UNBALANCED)
+        lengths = placer.place(top, matched).lengths
+        assert sorted(lengths) == sorted(leaves)
+        assert max(lengths.values()) - min(lengths.values()) < 0.01
+
+
+def test_leaves_too_close_for_meanders_are_refused() -> None:
+    process = load_process()
+    get_pdk().activate()
+    netlist = Netlist(circuit(process))
+    close = {f"t5_r{i},o1": [(0.0, -35.0 * i)] for i in range(5)}
+    placer = TreePlacer(Canvas(Frames()), netlist, process, 0.0, +1)
+    with pytest.raises(InputError, match=r"leaves of a tree lie 35 µm apart, .* raise the pitch"):
+        placer.matched([netlist.partner["t5_root,o1"]], close)
