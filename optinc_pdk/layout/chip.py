@@ -27,11 +27,13 @@ class Chip:
     Attributes:
         canvas: Everything drawn, in µm, with the lower left corner of the first die at the origin.
         dies: Outline of every die.
+        strips: Names of the strips on each die.
         fit: ``fits one die``, ``fits one reticle``, ``multi-die`` or ``not buildable``.
     """
 
     canvas: Canvas
     dies: tuple[Box, ...]
+    strips: tuple[tuple[str, ...], ...]
     fit: str
 
     @property
@@ -52,9 +54,10 @@ class Chip:
 
 @dataclass(frozen=True)
 class Die:
-    """One finished die, its lower left corner at the origin."""
+    """One finished die, its lower left corner at the origin, with the names of its strips."""
 
     canvas: Canvas
+    strips: tuple[str, ...]
     width: float
     height: float
     fit: str
@@ -86,7 +89,7 @@ def side_by_side(dies: Sequence[Die], netlist: Netlist, process: Process) -> Chi
         if netlist.component[instance] == "grating_coupler":
             at = canvas.port(port)
             canvas.texts.append((label, at.x, at.y))
-    return Chip(canvas, tuple(boxes), _fit(dies))
+    return Chip(canvas, tuple(boxes), tuple(die.strips for die in dies), _fit(dies))
 
 
 def _fit(dies: Sequence[Die]) -> str:

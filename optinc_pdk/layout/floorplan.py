@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
+from optinc_pdk.assemble import assemble, layer_blocks
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit
-from optinc_pdk.layout.chip import Chip, side_by_side
+from optinc_pdk.layout.chip import NOT_BUILDABLE, Chip, side_by_side
 from optinc_pdk.layout.frames import Frames
 from optinc_pdk.layout.netlist import Netlist
 from optinc_pdk.layout.perimeter import perimeter_dies
 from optinc_pdk.layout.shelves import flipchip_dies
 from optinc_pdk.layout.wiring import stretch_um
+from optinc_pdk.onn import Onn
+
+
+def chip_of(onn: Onn, process: Process, name: str) -> tuple[Circuit, Chip]:
+    """The circuit of a network and its floorplan.
+
+    With wires to the perimeter a network of one block a layer first gets a carrier tree across one die. Where no die
+    holds that, and in every other case, strips stand on their own, each with its carriers by fibre, on as many dies as
+    they need; strips whose wires share a die's ground bus are then assembled with common grounds.
+
+    Args:
+        onn: Network; see :func:`optinc_pdk.assemble.assemble`.
+        process: Process; its PDK must be active.
+        name: Chip name.
+    """
+    perimeter = process.pads.wiring == "perimeter"
+    alone = all(len(layer_blocks(onn, index)) == 1 for index in range(len(onn.layers)))
+    if perimeter and alone and process.activation.realisation == "offchip":
+        circuit = assemble(onn, process, name)
+        chip = floorplan(circuit, process)
+        if chip.fit != NOT_BUILDABLE:
+            return circuit, chip
+    circuit = assemble(onn, process, name, local=True)
+    chip = floorplan(circuit, process)
+    if perimeter:
+        dies = {strip: f"d{number}" for number, strips in enumerate(chip.strips) for strip in strips}
+        circuit = assemble(onn, process, name, local=True, dies=dies)
+        chip = floorplan(circuit, process)
+    return circuit, chip
 
 
 def floorplan(circuit: Circuit, process: Process) -> Chip:

@@ -97,8 +97,10 @@ def perimeter_dies(netlist: Netlist, process: Process, frames: Frames) -> list[D
     dies: list[Die] = []
     pending = strips
     while pending or block is not None:
-        plan, pending = _filled(netlist, process, pending, block)
-        dies.append(_draw(netlist, process, plan))
+        plan, left = _filled(netlist, process, pending, block)
+        placed = pending[: len(pending) - len(left)]
+        dies.append(_draw(netlist, process, plan, tuple(strip.name for strip in placed)))
+        pending = left
         block = None
     return dies
 
@@ -114,7 +116,8 @@ def _one_die(netlist: Netlist, process: Process, strips: list[Strip], block: Can
     roots = {index: strip.root for index, strip in enumerate(strips) if strip.root is not None}
     oscillators = Oscillators((feed[0] + dx, feed[1] + dy), roots)
     plan = _planned(netlist, process, halves, oscillators, process.dies)
-    return _draw(netlist, process, plan or _own_size(netlist, process, halves, oscillators))
+    plan = plan or _own_size(netlist, process, halves, oscillators)
+    return _draw(netlist, process, plan, tuple(strip.name for strip in strips))
 
 
 def _filled(netlist: Netlist, process: Process, strips: list[Strip], block: Canvas | None) -> tuple[_Plan, list[Strip]]:
@@ -205,7 +208,7 @@ def _pad_depth(process: Process, group: list[Heater], side: int, rows: PadRows, 
     return channel_height(process, wires, targets) + pads
 
 
-def _draw(netlist: Netlist, process: Process, plan: _Plan) -> Die:
+def _draw(netlist: Netlist, process: Process, plan: _Plan, strips: tuple[str, ...]) -> Die:
     """Put the halves into the die and wire them."""
     keepout = float(process.floorplan.keepout_um)
     canvas = Canvas(plan.halves[+1].canvas.frames)
@@ -226,7 +229,7 @@ def _draw(netlist: Netlist, process: Process, plan: _Plan) -> Die:
         fan_to_pads(canvas, process, wires, targets, plan.rows, side, outer[side])
     if plan.grounds:
         _ground_bus(canvas, process, plan, middle)
-    return Die(canvas, plan.width, plan.height, plan.fit)
+    return Die(canvas, strips, plan.width, plan.height, plan.fit)
 
 
 def _ground_bus(canvas: Canvas, process: Process, plan: _Plan, middle: float) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from optinc_pdk.cards import Process
 from optinc_pdk.layout.bumps import bump_wiring
@@ -14,6 +14,7 @@ from optinc_pdk.layout.frames import Frames
 from optinc_pdk.layout.netlist import Netlist
 from optinc_pdk.layout.strips import Strip, StripBuilder
 
+_Part = tuple[str, Canvas]
 FOLDS = (1, 3, 5, 7)
 """Rows into which a mesh is folded; odd, so that light leaves on the right."""
 
@@ -23,11 +24,13 @@ def flipchip_dies(netlist: Netlist, process: Process, frames: Frames) -> list[Di
     largest = process.dies[-1]
     margin = 2 * float(process.floorplan.keepout_um)
     width, height = float(largest.width_um) - margin, float(largest.height_um) - margin
-    parts = [] if not netlist.section("carrier") else [_carrier(netlist, process, frames)]
+    parts: list[_Part] = []
+    if netlist.section("carrier"):
+        parts.append(("", _carrier(netlist, process, frames)))
     for name, sections in strips_of(netlist):
         strip = _folded(netlist, process, name, sections, frames, width, height)
         bump_wiring(strip, netlist, process, netlist.grounds(strip.canvas.placed))
-        parts.append(strip.canvas)
+        parts.append((name, strip.canvas))
     gap = max(GAP_UM, float(process.floorplan.fibre_pitch_um))
     for die in process.dies:
         stacks = _stacked(parts, float(die.width_um) - margin, float(die.height_um) - margin, gap)
@@ -70,6 +73,7 @@ class _Stack:
 
     Attributes:
         canvas: What lies on them.
+        strips: Names of the strips among it.
         x: Where the next part goes on the lowest shelf.
         top: Top of the lowest shelf.
         bottom: Its lowest shape.
@@ -77,16 +81,17 @@ class _Stack:
     """
 
     canvas: Canvas
+    strips: list[str] = field(default_factory=list)
     x: float = 0.0
     top: float = 0.0
     bottom: float = 0.0
     fits: bool = True
 
 
-def _stacked(parts: Sequence[Canvas], width: float, height: float, gap: float) -> list[_Stack]:
+def _stacked(parts: Sequence[_Part], width: float, height: float, gap: float) -> list[_Stack]:
     """Parts on shelves: beside the last, else below, else on a new die."""
     stacks: list[_Stack] = []
-    for part in parts:
+    for name, part in parts:
         left, bottom, right, top = part.outer_box()
         wide, high = right - left, top - bottom
         stack = stacks[-1] if stacks else None
@@ -95,6 +100,7 @@ def _stacked(parts: Sequence[Canvas], width: float, height: float, gap: float) -
         if stack is None or high - stack.top > height:
             stack = _Stack(Canvas(part.frames))
             stacks.append(stack)
+        stack.strips += [name] if name else []
         stack.canvas.add(part, snap(stack.x - left), snap(stack.top - top))
         stack.fits = stack.fits and wide <= width and high - stack.top <= height
         stack.x = snap(stack.x + wide + gap)
@@ -116,4 +122,4 @@ def _die(stack: _Stack, process: Process) -> Die:
             break
     canvas = Canvas(stack.canvas.frames)
     canvas.add(stack.canvas, snap((width - right - left) / 2), snap((height - top - bottom) / 2))
-    return Die(canvas, width, height, fit)
+    return Die(canvas, tuple(stack.strips), width, height, fit)
