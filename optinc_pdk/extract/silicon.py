@@ -26,7 +26,7 @@ class Fault:
 
     Attributes:
         kind: ``"dangling"``, ``"branch"``, ``"width"``, ``"body"``, ``"stray"``, ``"etch"``, ``"slab"``,
-            ``"foreign"``, ``"heater"``, ``"pin"``, ``"coupled"``, ``"label"``, ``"via"`` or ``"short"``.
+            ``"foreign"``, ``"heater"``, ``"pin"``, ``"bump"``, ``"coupled"``, ``"label"``, ``"via"`` or ``"short"``.
         message: What is wrong, with numbers.
         position_um: Where.
     """
