@@ -13,6 +13,7 @@ import numpy as np
 from optinc_pdk.cards import CardError, Process
 from optinc_pdk.cards.rules import GuideSpaceRule, LineRule
 from optinc_pdk.circuit import Circuit
+from optinc_pdk.extract.bumps import check_bumps
 from optinc_pdk.extract.contours import contours
 from optinc_pdk.extract.gds import NM_PER_UM, Label, read_mask
 from optinc_pdk.extract.golden import Variant, read_golden
@@ -89,6 +90,7 @@ def extract(gds_path: str | Path, process: Process) -> Extraction:
     circuit = number(path.stem, process, everything, nets, joined, dict(sorted(names.items())))
     faults = [*nets.faults, *silicon_faults, *faults, *check_layers(mask, core, placements, process)]
     faults += [*label_faults, *pad_faults, *metal.faults, *wire_faults, *pin_faults]
+    faults += check_bumps(mask, pads, process)
     return Extraction(circuit, tuple(faults), _counts(devices, nets))
 
 

@@ -9,7 +9,7 @@ import klayout.db as kdb
 import numpy as np
 
 from optinc_pdk.cards import Process
-from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints
+from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints, pack
 from optinc_pdk.extract.gds import NM_PER_UM, Mask
 from optinc_pdk.extract.golden import Variant, around
 from optinc_pdk.extract.lookup import Finder, plain
@@ -26,7 +26,7 @@ class Fault:
 
     Attributes:
         kind: ``"dangling"``, ``"branch"``, ``"width"``, ``"body"``, ``"stray"``, ``"etch"``, ``"slab"``,
-            ``"foreign"``, ``"heater"``, ``"pin"``, ``"coupled"``, ``"label"``, ``"via"`` or ``"short"``.
+            ``"foreign"``, ``"heater"``, ``"pin"``, ``"bump"``, ``"coupled"``, ``"label"``, ``"via"`` or ``"short"``.
         message: What is wrong, with numbers.
         position_um: Where.
     """
@@ -116,11 +116,13 @@ def place_devices(outline: Contours, variants: Sequence[Variant]) -> list[Placem
         Devices, sorted by position.
     """
     index = EdgeIndex(outline.points, outline.ends)
-    delta = outline.ends - outline.points
+    delta = pack(outline.ends - outline.points)
+    order = np.argsort(delta, kind="stable")
+    delta = delta[order]
     found: list[Placement] = []
     for variant in variants:
         # one anchor may be cut, four are not
-        anchors = [_anchored(outline, delta, variant, side) for side in variant.sides[:ANCHORS].tolist()]
+        anchors = [_anchored(outline, order, delta, variant, side) for side in variant.sides[:ANCHORS].tolist()]
         shifts = np.unique(np.concatenate(anchors), axis=0)
         # one side after the other, so that chance matches of an anchor cost next to nothing
         straight = np.any(variant.points == variant.ends, axis=1)
@@ -133,10 +135,19 @@ def place_devices(outline: Contours, variants: Sequence[Variant]) -> list[Placem
     return sorted(found, key=lambda p: (p.shift.x, p.shift.y, p.variant.name))
 
 
-def _anchored(outline: Contours, delta: Ints, variant: Variant, side: int) -> Ints:
-    """(n, 2) shifts of a variant that put one of its sides on an edge of the outline."""
-    wanted = variant.ends[side] - variant.points[side]
-    edges = np.flatnonzero((delta[:, 0] == wanted[0]) & (delta[:, 1] == wanted[1]))
+def _anchored(outline: Contours, order: Ints, delta: Ints, variant: Variant, side: int) -> Ints:
+    """(n, 2) shifts of a variant that put one of its sides on an edge of the outline.
+
+    Args:
+        outline: Contours.
+        order: (E,) numbers of its edges in the order of ``delta``.
+        delta: (E,) their packed vectors, ascending.
+        variant: Device.
+        side: Number of one of its edges.
+    """
+    wanted = pack(variant.ends[side] - variant.points[side])
+    first, last = (int(np.searchsorted(delta, wanted, where)) for where in ("left", "right"))
+    edges = order[first:last]
     return np.asarray(outline.points[edges] - variant.points[side], dtype=np.int64)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optinc_pdk.models.couplers import terminator
+from optinc_pdk.models.couplers import amplitude as amplitude_of
+from optinc_pdk.models.couplers import refuse_gain, terminator
 from optinc_pdk.models.guides import two_port
 
 Complexes = NDArray[np.complex128]
@@ -32,8 +33,8 @@ def photodiode(wavelengths_nm: ArrayLike, reflection_db: ArrayLike) -> Complexes
     return terminator(wavelengths_nm, reflection_db)
 
 
-def modulator(wavelengths_nm: ArrayLike, loss_db: float, amplitude: ArrayLike = 1.0) -> Complexes:
-    """A matched amplitude modulator; negative amplitudes turn the field by π::
+def modulator(wavelengths_nm: ArrayLike, loss_db: float, reflection_db: float, amplitude: ArrayLike = 1.0) -> Complexes:
+    """An amplitude modulator; negative amplitudes turn the field by π::
 
                e1 == drive == e2
         o1 ---------- t ---------- o2        t = 10^(-loss/20) · amplitude
@@ -41,13 +42,14 @@ def modulator(wavelengths_nm: ArrayLike, loss_db: float, amplitude: ArrayLike = 
     Args:
         wavelengths_nm: Wavelengths, shape (...); the model is flat over the card's range.
         loss_db: Insertion loss when fully open.
+        reflection_db: Power reflected at each port, in dB, negative.
         amplitude: What the drive sets, -1 … 1, broadcast against the wavelengths.
 
     Returns:
-        S of ports o1, o2, shape (..., 2, 2).
+        S of ports o1, o2, shape (..., 2, 2), reciprocal and passive.
 
     Raises:
-        ValueError: The amplitude lies outside -1 … 1, or the loss is negative: more light out than in.
+        ValueError: The amplitude lies outside -1 … 1, or the numbers give more light out than in.
 
     Source:
         The device card; a push-pull modulator changes the amplitude of its carrier without chirp.
@@ -55,7 +57,9 @@ def modulator(wavelengths_nm: ArrayLike, loss_db: float, amplitude: ArrayLike = 
     drive = np.asarray(amplitude, dtype=np.float64)
     if np.any(~(np.abs(drive) <= 1.0)):
         raise ValueError(f"amplitude is {amplitude!r}; it must lie within -1 … 1")
-    if not loss_db >= 0.0:
-        raise ValueError(f"loss_db is {loss_db!r}; a modulator has no gain, give 0 or more")
-    shape = np.broadcast_shapes(np.shape(wavelengths_nm), drive.shape)
-    return two_port(np.broadcast_to(10.0 ** (-loss_db / 20.0) * drive, shape))
+    best, back = amplitude_of(loss_db), amplitude_of(-reflection_db)
+    refuse_gain(best, back)
+    s = two_port(np.broadcast_to(best * drive, np.broadcast_shapes(np.shape(wavelengths_nm), drive.shape)))
+    for port in range(2):
+        s[..., port, port] = back
+    return s

@@ -114,7 +114,7 @@ def _photodiode(process: Process, card: Device, wavelengths: Floats, phase: Floa
 
 
 def _modulator(process: Process, card: Device, wavelengths: Floats, amplitude: Floats) -> Complexes:
-    return modulator(wavelengths, card.parameter("loss_db"), amplitude)
+    return modulator(wavelengths, card.parameter("loss_db"), card.parameter("reflection_db"), amplitude)
 
 
 def _directional_coupler(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:

@@ -174,7 +174,7 @@ def test_lengths_that_cannot_be_drawn_are_refused(
 STACKS = [
     ("contact", {"layers": ["metal1", "via"]}, "contact.layers: metal1, via does not lead"),
     ("contact", {"layers": ["metal1"]}, "contact.layers: metal1 does not lead"),
-    ("contact", {"layers": ["metal1", "glass", "metal2"]}, "contact.layers: no layer 'glass'; take one of core"),
+    ("contact", {"layers": ["metal1", "glass", "metal2"]}, "contact.layers: no layer 'glass'; take one of blackbox"),
     ("contact", {"layers": ["metal1", "via", "metal2"]}, "contact.via: give the vias' size"),
     ("grating", {"layer": "etch70"}, "grating.layer: no layer 'etch70'"),
 ]

@@ -1,12 +1,13 @@
-"""Every cell obeys the design rules, with guides at its ports as a chip has them."""
+"""Every cell obeys the design rules, with guides at its ports as a chip has them, and is what the extractor knows."""
 
 from pathlib import Path
 
 import gdsfactory as gf
 import pytest
 
-from optinc_pdk.cards import load_process
+from optinc_pdk.cards import Process, load_process
 from optinc_pdk.cells import CELLS, cells_of
+from optinc_pdk.extract import extract
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.drc import run_drc
 
@@ -15,23 +16,50 @@ PROCESS = load_process()
 CHIP = ("chip.outline", "chip.size", "chip.edge")
 
 
-def with_guides(name: str) -> gf.Component:
-    """A cell with a straight at each port that is as wide as one."""
+# in the other process: what is not made of devices that its chips have already
+SECOND = (
+    "activation_offchip",
+    "activation_onchip",
+    "crossing",
+    "cutback",
+    "directional_coupler",
+    "edge_coupler",
+    "fibre_array",
+    "heater_test",
+    "mesh",
+    "monitor_tap",
+    "splitter_tree",
+    "taper",
+)
+DRAWN = [(PROCESS.name, name) for name in cells_of(PROCESS)] + [("soi220_two_metal", name) for name in SECOND]
+
+
+def with_guides(name: str, guide: str = "straight", process: Process = PROCESS) -> gf.Component:
+    """A cell with a straight, or another end of a guide, at each port that is as wide as one."""
     c = gf.Component()
     inside = c << CELLS[name]()
     for port in inside.ports:
-        if port.port_type == "optical" and port.width == PROCESS.guide.width_um:
-            (c << CELLS["straight"](length_um=10.0)).connect("o1", port)
+        if port.port_type == "optical" and port.width == process.guide.width_um:
+            (c << CELLS[guide]()).connect("o1", port)
     return c
 
 
-@pytest.mark.parametrize("name", cells_of(PROCESS))
-def test_a_cell_obeys_every_rule(name: str, tmp_path: Path) -> None:
-    get_pdk().activate()
-    with_guides(name).write_gds(tmp_path / "cell.gds", with_metadata=False)
-    rules = [rule for rule in PROCESS.rules if rule.id not in CHIP]
-    result = run_drc(tmp_path / "cell.gds", rules, PROCESS.gds_layers)
+@pytest.mark.parametrize(("process", "name"), DRAWN)
+def test_a_cell_obeys_every_rule(process: str, name: str, tmp_path: Path) -> None:
+    get_pdk(process).activate()
+    card = load_process(process)
+    with_guides(name, process=card).write_gds(tmp_path / "cell.gds", with_metadata=False)
+    rules = [rule for rule in card.rules if rule.id not in CHIP]
+    result = run_drc(tmp_path / "cell.gds", rules, card.gds_layers)
     assert {found.id: [str(box) for box in found.boxes_um] for found in result.rules if found.violations} == {}
+
+
+@pytest.mark.parametrize(("process", "name"), DRAWN)
+def test_the_extractor_finds_no_fault_in_a_cell(process: str, name: str, tmp_path: Path) -> None:
+    get_pdk(process).activate()
+    card = load_process(process)
+    with_guides(name, "terminator", card).write_gds(tmp_path / "cell.gds", with_metadata=False)
+    assert extract(tmp_path / "cell.gds", card).faults == ()
 
 
 def test_coupled_guides_without_their_mark_are_too_close(tmp_path: Path) -> None:

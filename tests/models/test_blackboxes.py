@@ -25,23 +25,23 @@ def test_a_modulator_passes_its_amplitude(amplitude):
     best = 10 ** (-PROCESS.device("modulator").parameter("loss_db") / 20)
     assert s[:, 1, 0] == pytest.approx(np.full(3, best * amplitude))
     assert np.array_equal(s, np.swapaxes(s, -1, -2))
-    assert not s[:, 0, 0].any()
+    assert np.abs(s[:, 0, 0]) ** 2 == pytest.approx(10 ** (PROCESS.device("modulator").parameter("reflection_db") / 10))
 
 
 def test_a_modulator_is_open_unless_driven_and_takes_one_amplitude_per_wavelength():
     assert np.array_equal(
         device_s(PROCESS, "modulator", WAVELENGTHS), device_s(PROCESS, "modulator", WAVELENGTHS, amplitude=1.0)
     )
-    assert modulator(WAVELENGTHS, 0.0, [1.0, 0.5, -0.5])[:, 0, 1].tolist() == [1.0, 0.5, -0.5]
+    assert modulator(WAVELENGTHS, 0.0, -np.inf, [1.0, 0.5, -0.5])[:, 0, 1].tolist() == [1.0, 0.5, -0.5]
 
 
 @pytest.mark.parametrize("amplitude", [1.01, -2.0, np.nan])
 def test_amplitudes_beyond_one_are_refused(amplitude):
     with pytest.raises(ValueError, match=r"amplitude is .*must lie within"):
-        modulator(1550.0, 5.0, amplitude)
+        modulator(1550.0, 5.0, -40.0, amplitude)
 
 
 @pytest.mark.parametrize("loss_db", [-0.1, np.nan])
 def test_gain_is_refused(loss_db):
-    with pytest.raises(ValueError, match=r"loss_db is .*no gain"):
-        modulator(1550.0, loss_db)
+    with pytest.raises(ValueError, match="raise loss_db or lower reflection_db"):
+        modulator(1550.0, loss_db, -40.0)
