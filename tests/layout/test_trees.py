@@ -65,7 +65,7 @@ def write(canvas: Canvas, netlist: Netlist, process: Process, path: Path) -> Pat
     # as large as the smallest die, or larger
     width = max(right - left + 2 * margin, float(process.dies[0].width_um))
     die = (0.0, 0.0, width, max(top - bottom + 2 * margin, float(process.dies[0].height_um)))
-    write_gds(to_layout(Chip(whole, (die,), ""), process, "trees"), path)
+    write_gds(to_layout(Chip(whole, (die,), ((),), ""), process, "trees"), path)
     return path
 
 
