@@ -1,5 +1,6 @@
 """Every cell obeys the design rules, with guides at its ports as a chip has them, and is what the extractor knows."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import gdsfactory as gf
@@ -32,6 +33,12 @@ SECOND = (
     "taper",
 )
 DRAWN = [(PROCESS.name, name) for name in cells_of(PROCESS)] + [("soi220_two_metal", name) for name in SECOND]
+
+
+@pytest.fixture(autouse=True)
+def _default_again() -> Iterator[None]:
+    yield
+    get_pdk().activate()
 
 
 def with_guides(name: str, guide: str = "straight", process: Process = PROCESS) -> gf.Component:
