@@ -6,7 +6,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.layout.canvas import Canvas, snap
 from optinc_pdk.layout.frames import Point
 from optinc_pdk.layout.netlist import Netlist
-from optinc_pdk.layout.trees import CLEARANCE_UM, TreePlacer
+from optinc_pdk.layout.trees import TreePlacer
 
 
 def carrier_block(canvas: Canvas, netlist: Netlist, process: Process) -> Point | None:
@@ -69,7 +69,7 @@ def oscillator_tree(
         y = snap(top - i * track)
         # a single row has no tree, and its oscillator lies left of the gratings
         mixers = max(canvas.instance_box(name)[2] for name in netlist.section(f"l{index}_mix"))
-        riser = max(end.x, mixers + CLEARANCE_UM) + 2 * r
+        riser = max(end.x, mixers + float(process.floorplan.guide_space_um)) + 2 * r
         if riser < placer.x + r:
             raise ValueError(f"layer {index}'s oscillators lie left of their tree; place its strip further right")
         leaves[roots[index]] = [(end.x, end.y), (riser, end.y), (riser, y), (placer.x, y)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from optinc_pdk.assemble import assemble, layer_blocks
 from optinc_pdk.cards import Process
-from optinc_pdk.circuit import Circuit
+from optinc_pdk.circuit import Circuit, check_complete
 from optinc_pdk.layout.chip import NOT_BUILDABLE, Chip, side_by_side
 from optinc_pdk.layout.frames import Frames
 from optinc_pdk.layout.netlist import Netlist
@@ -53,7 +53,11 @@ def floorplan(circuit: Circuit, process: Process) -> Chip:
 
     Returns:
         The chip.
+
+    Raises:
+        NetlistError: A port is open or used twice; names instance and port.
     """
+    check_complete(circuit)
     netlist = Netlist(circuit)
     frames = Frames(stretch_um(netlist, process))
     dies = (flipchip_dies if process.pads.wiring == "flipchip" else perimeter_dies)(netlist, process, frames)

@@ -14,7 +14,7 @@ from optinc_pdk.layout.mesh import MeshPlacer
 from optinc_pdk.layout.netlist import Netlist
 from optinc_pdk.layout.river import river_levels
 from optinc_pdk.layout.shuffle import place_shuffle
-from optinc_pdk.layout.trees import CLEARANCE_UM, TreePlacer
+from optinc_pdk.layout.trees import TreePlacer
 from optinc_pdk.layout.wiring import ground_room, pin_room, room_beside
 
 
@@ -45,7 +45,7 @@ class StripBuilder:
         self.placer = MeshPlacer(netlist, process, sections, frames)
         self.fibre = float(process.floorplan.fibre_pitch_um)
         self.r, self.track = float(process.guide.radius_um), guide_track(process)
-        self.space = float(process.metal.space_um)
+        self.space, self.clear = float(process.metal.space_um), float(process.floorplan.guide_space_um)
 
     def columns_length(self, fold: int) -> float:
         """Length of the longest of ``fold`` rows of columns, without what stands beside them."""
@@ -55,8 +55,8 @@ class StripBuilder:
         """Place the strip, its mesh in ``fold`` rows."""
         self.mesh = self.placer.place(self.canvas, fold)
         left, _, right, _ = self.canvas.box()
-        self.left = 0.0 if fold == 1 else left - CLEARANCE_UM
-        self.right = self._clear_of(self.mesh.ends) if fold == 1 else right + CLEARANCE_UM
+        self.left = 0.0 if fold == 1 else left - self.clear
+        self.right = self._clear_of(self.mesh.ends) if fold == 1 else right + self.clear
         starts = dict(sorted(self.mesh.starts.items()))
         source = self._source(next(iter(starts.values())))
         if self.netlist.grid[source][0] not in self.sections:
@@ -113,12 +113,12 @@ class StripBuilder:
         first = self._centre(len(starts))
         # the first column's wires come down left of the mesh, where no grating may be
         wires = self._beside(self.mesh.first.signals_left)
-        x = snap(self.left - max(self.fan_width(len(starts)), wires) - 2 * CLEARANCE_UM)
+        x = snap(self.left - max(self.fan_width(len(starts)), wires) - 2 * self.clear)
         pairs = []
         for i, port in enumerate(starts.values()):
             self.canvas.place(self._source(port), "grating_coupler", x, first - i * self.fibre, rotation=180)
             pairs.append(self._pair(self.netlist.partner[port], port))
-        self.fan(pairs, x + CLEARANCE_UM)
+        self.fan(pairs, x + self.clear)
 
     def _modulators(self, starts: dict[int, str]) -> None:
         """Modulators with the tree of their carrier, fanned in to the modes."""
@@ -127,7 +127,7 @@ class StripBuilder:
         dark = [f"{name},o1" for name in self._dark()]
         first = self._centre(count + len(dark))
         wires = self._beside(self.mesh.first.signals_left) + pin_room(self.process)
-        x = snap(self.left - max(self.fan_width(count), wires) - 2 * CLEARANCE_UM - length)
+        x = snap(self.left - max(self.fan_width(count), wires) - 2 * self.clear - length)
         pairs = []
         for i, port in enumerate(starts.values()):
             modulator = self._source(port)
@@ -137,15 +137,15 @@ class StripBuilder:
         for i, port in enumerate(dark, count):
             self.canvas.place(port.rpartition(",")[0], "terminator", x, first - i * self.fibre)
             leaves[port] = [(x, first - i * self.fibre)]
-        self.fan(pairs, x + length + CLEARANCE_UM)
+        self.fan(pairs, x + length + self.clear)
         grating = next(
             n for n in self.netlist.section(self.sections[0]) if self.netlist.component[n] == "grating_coupler"
         )
-        tree = TreePlacer(self.canvas, self.netlist, self.process, x - CLEARANCE_UM, -1)
+        tree = TreePlacer(self.canvas, self.netlist, self.process, x - self.clear, -1)
         leaves = {port: [*path, (tree.x, path[0][1])] for port, path in leaves.items()}
         root = tree.place(self.netlist.partner[f"{grating},o1"], leaves)
         # the modulators' wires come down over the tree, where no grating may be
-        at = snap(min(root.x, x - self._beside(count)) - 2 * CLEARANCE_UM)
+        at = snap(min(root.x, x - self._beside(count)) - 2 * self.clear)
         self.canvas.place(grating, "grating_coupler", at, root.y, rotation=180)
         # no tree draws the way to a leaf that is its own root
         self.canvas.guide((at, root.y), leaves[root.port][0] if root.port in leaves else (root.x, root.y))
@@ -195,7 +195,7 @@ class StripBuilder:
             guides = place_shuffle(trees, self.netlist, self.process, split, guides, self.mesh.middle)
         right = max(point[0] for _, point in guides)
         wires = self._beside(trims) + self._beside(self.mesh.first.signals_left) + self.space
-        shift = snap(self.left - max(right + self.fan_width(len(starts)) + CLEARANCE_UM, wires))
+        shift = snap(self.left - max(right + self.fan_width(len(starts)) + self.clear, wires))
         self.canvas.add(trees, shift, 0.0)
         pairs = []
         for port, (x, y) in guides:
@@ -226,21 +226,24 @@ class StripBuilder:
         pins = pin_room(self.process) + self._beside(count) if detector == "photodiode" else 0.0
         near = x + shifter + ground_room(self.process, count) + pins
         far = near + max(self.fibre, size + pins)
-        end = far + size + pins + 2 * CLEARANCE_UM
+        # down by two bends; the oscillators come in the middle of what is left up to the next row
+        down = 2 * self.r + self.clear
+        between = snap((down + self.fibre) / 2)
+        end = far + size + pins + 2 * self.clear
         pairs: list[tuple[Point, Point]] = []
         leaves: dict[str, list[Point]] = {}
         for i, ((section, row), light) in enumerate(zip(rows, (ends[mode] for mode in sorted(ends)), strict=True)):
             y = first - i * self.fibre
             mixer, trim = f"{section}_mix_r{row}", f"{section}_lo_r{row}"
             self.canvas.place(mixer, "mmi2x2", x, y)
-            oscillator = y - 6 * self.r
+            oscillator = y - between
             self.canvas.place(trim, "phase_shifter", x, oscillator)
             low, bar, cross = (self.canvas.port(f"{mixer},{port}") for port in ("o1", "o3", "o4"))
             back = x - self.r - 0.5
             self.canvas.guide((x, oscillator), (back, oscillator), (back, low.y), (low.x, low.y))
             self.canvas.place(self._source(f"{mixer},o3"), detector, near, bar.y)
             self.canvas.guide((bar.x, bar.y), (near, bar.y))
-            below = y - 2.5 * self.r
+            below = y - down
             self.canvas.place(self._source(f"{mixer},o4"), detector, far, below)
             turn = cross.x + self.r + 0.5
             self.canvas.guide((cross.x, cross.y), (turn, cross.y), (turn, below), (far, below))
@@ -266,7 +269,7 @@ class StripBuilder:
             fibre = self._source(port)
             if self.netlist.component[fibre] != "grating_coupler":
                 return port
-            at = snap(max(tree.x + CLEARANCE_UM, fibres))
+            at = snap(max(tree.x + self.clear, fibres))
             self.canvas.place(fibre, "grating_coupler", at, tree.y)
             start = leaves.get(port, [(tree.x, tree.y)])
             self.canvas.guide(*start, (at, tree.y))
@@ -276,7 +279,7 @@ class StripBuilder:
         """The x right of the mesh, where a dummy's dark port reaches further than its modes."""
         modes = max(self.canvas.port(port).x for port in ends.values())
         drawn = max(self.canvas.instance_box(port.rpartition(",")[0])[2] for port in ends.values())
-        return max(modes, drawn + CLEARANCE_UM)
+        return max(modes, drawn + self.clear)
 
     def _oscillator_root(self) -> str:
         nodes = [n for n in self.netlist.section(f"{self.name}_mix") if self.netlist.component[n] == "mmi1x2"]

@@ -14,8 +14,6 @@ from optinc_pdk.layout.frames import Point
 from optinc_pdk.layout.meander import least_gain, path_length, teeth, tooth_heights
 from optinc_pdk.layout.netlist import Netlist
 
-CLEARANCE_UM = 5.0
-
 
 @dataclass(frozen=True)
 class Tree:
@@ -47,7 +45,7 @@ class TreePlacer:
         self.length = canvas.frames["mmi1x2"].box[2]
         self.r = float(process.guide.radius_um)
         self.turn = self.r + 0.5
-        self.pitch = self.length + 2 * self.turn + CLEARANCE_UM
+        self.pitch = self.length + 2 * self.turn + float(process.floorplan.guide_space_um)
 
     def place(self, port: str, leaves: dict[str, list[Point]]) -> Tree:
         """Place the branch whose root is ``port`` and draw its guides.
