@@ -61,6 +61,11 @@ class Mask:
         region.remove_properties()
         return region
 
+    def silicon(self) -> kdb.Region:
+        """The core without its holes, flat and merged."""
+        core, holes = self.region("core").merged(), self.region("holes")
+        return core if holes.is_empty() else core - holes
+
     def labels(self, layer: str) -> list[Label]:
         """The text records of a layer, sorted by text and position."""
         texts = kdb.Texts(self.top.begin_shapes_rec(self.layout.layer(*self.layers[layer])))
