@@ -151,7 +151,8 @@ def _trace(
     """Nets in the silicon that no device takes, and faults around devices."""
     left = silicon.core - silicon.taken
     left.min_coherence = True
-    pieces = plain(left)
+    # KLayout's order depends on what else is there
+    pieces = sorted(plain(left))
     outline = contours(pieces)
     faults = check_foreign(silicon.loose, pieces)
     # devices lie wholly in silicon exactly when what is left and what is taken add up
