@@ -9,20 +9,23 @@ from pathlib import Path
 
 import klayout.db as kdb
 import numpy as np
+from numpy.typing import NDArray
 
 from optinc_pdk.cards import CardError, Process
 from optinc_pdk.cards.rules import GuideSpaceRule, LineRule
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.extract.bumps import check_bumps
-from optinc_pdk.extract.contours import contours
-from optinc_pdk.extract.gds import NM_PER_UM, Label, read_mask
+from optinc_pdk.extract.contours import Contours, Ints, contours
+from optinc_pdk.extract.finding import place_blocks
+from optinc_pdk.extract.gds import NM_PER_UM, Label, Mask, read_mask
 from optinc_pdk.extract.golden import Variant, read_golden
 from optinc_pdk.extract.guides import Nets, trace
-from optinc_pdk.extract.heaters import find_heaters, wire
+from optinc_pdk.extract.heaters import Heater, find_heaters, wire
 from optinc_pdk.extract.lookup import Finder, plain
 from optinc_pdk.extract.metal import Metal, find_pads
 from optinc_pdk.extract.numbering import number
 from optinc_pdk.extract.pins import tie_pins
+from optinc_pdk.extract.placed import NO_BLOCKS
 from optinc_pdk.extract.silicon import (
     Device,
     Fault,
@@ -72,23 +75,20 @@ def extract(gds_path: str | Path, process: Process) -> Extraction:
     heaters, faults = find_heaters(mask, metal.contacts, rule.width)
     # o1, o2 and e1, e2 of a phase shifter depend on which contact is ground, so pads come first
     labels = mask.labels("label")
-    core = mask.silicon()
-    outline = contours(plain(core))
-    placements = place_devices(outline, variants)
+    silicon = _silicon(mask, heaters, variants, rule)
+    placements = silicon.placements
     fibres, others, label_faults = _fibres(labels, placements)
     pads, pad_faults = find_pads(metal, others, round(float(process.pads.size_um) * NM_PER_UM))
     shifters, wired, wire_faults = wire(heaters, metal, pads, process)
     devices = [p.device(process.device(p.variant.name).ports.optical) for p in placements] + shifters
-    bodies = [polygon for p in placements for polygon in p.core]
-    taken = kdb.Region(bodies + [kdb.Polygon(h.guide) for h in heaters]).merged()
-    nets, silicon_faults = _trace(core, outline.double_area, taken, placements, devices, rule, variants)
+    nets, silicon_faults = _trace(silicon, devices, rule, variants)
     everything = [*devices, *(pad.device for pad in pads)]
     # a label that is used twice is a fault; the first keeps it
     names = {pad.label: len(devices) + i for i, pad in reversed(list(enumerate(pads)))} | fibres
     tied, pin_faults = tie_pins(placements, metal, process)
     joined = [*tied, *wired, *((pad.net,) for pad in pads)]
     circuit = number(path.stem, process, everything, nets, joined, dict(sorted(names.items())))
-    faults = [*nets.faults, *silicon_faults, *faults, *check_layers(mask, core, placements, process)]
+    faults = [*nets.faults, *silicon_faults, *faults, *check_layers(mask, silicon.core, placements, process)]
     faults += [*label_faults, *pad_faults, *metal.faults, *wire_faults, *pin_faults]
     faults += check_bumps(mask, pads, process)
     return Extraction(circuit, tuple(faults), _counts(devices, nets))
@@ -108,25 +108,63 @@ def _strip_rule(process: Process) -> StripRule:
     )
 
 
+@dataclass(frozen=True)
+class _Silicon:
+    """Silicon taken apart.
+
+    Attributes:
+        core: What is in no block, merged.
+        outline: Its contours.
+        loose: Its devices, without phase shifters.
+        taken: What of it is devices, merged.
+        placements: All devices, without phase shifters, sorted by position.
+        joined: (n, 2, 2, 2) edges of the ports that guides of blocks join.
+        length_um: (n,) these guides' lengths.
+    """
+
+    core: kdb.Region
+    outline: Contours
+    loose: Sequence[Placement]
+    taken: kdb.Region
+    placements: Sequence[Placement]
+    joined: Ints
+    length_um: NDArray[np.float64]
+
+
+def _silicon(mask: Mask, heaters: Sequence[Heater], variants: Sequence[Variant], rule: StripRule) -> _Silicon:
+    placed, heated, core = place_blocks(mask, heaters, variants, rule)
+    joined, length_um, shared = placed.join(rule)
+    if shared:
+        core = (core + kdb.Region(shared)).merged()
+    outline = contours(plain(core))
+    loose = place_devices(outline, variants)
+    if placed.beside(loose):
+        # a device's box that reaches into a block: everything flat, as other silicon in it is a fault
+        heated, core = list(range(len(heaters))), mask.silicon()
+        joined, length_um, _ = NO_BLOCKS.join(rule)
+        placed, outline = NO_BLOCKS, contours(plain(core))
+        loose = place_devices(outline, variants)
+    bodies = [polygon for p in loose for polygon in p.core]
+    taken = kdb.Region(bodies + [kdb.Polygon(heaters[i].guide) for i in heated]).merged()
+    placements = sorted([*loose, *placed.placements()], key=lambda p: (p.shift.x, p.shift.y, p.variant.name))
+    return _Silicon(core, outline, loose, taken, placements, joined, length_um)
+
+
 def _trace(
-    core: kdb.Region,
-    double_area: int,
-    taken: kdb.Region,
-    placements: Sequence[Placement],
-    devices: Sequence[Device],
-    rule: StripRule,
-    variants: Sequence[Variant],
+    silicon: _Silicon, devices: Sequence[Device], rule: StripRule, variants: Sequence[Variant]
 ) -> tuple[Nets, list[Fault]]:
     """Nets in the silicon that no device takes, and faults around devices."""
-    left = core - taken
+    left = silicon.core - silicon.taken
     left.min_coherence = True
-    pieces = plain(left)
+    # KLayout's order depends on what else is there
+    pieces = sorted(plain(left))
     outline = contours(pieces)
-    faults = check_foreign(placements, pieces)
+    faults = check_foreign(silicon.loose, pieces)
     # devices lie wholly in silicon exactly when what is left and what is taken add up
-    if double_area != outline.double_area + contours(plain(taken)).double_area:
-        faults += check_inside(taken, core)
-    return trace(pieces, outline, devices, rule, variants), faults
+    if silicon.outline.double_area != outline.double_area + contours(plain(silicon.taken)).double_area:
+        faults += check_inside(silicon.taken, silicon.core)
+    nets = trace(pieces, outline, devices, rule, variants)
+    return nets.joined_by(devices, silicon.joined, silicon.length_um), faults
 
 
 def _fibres(

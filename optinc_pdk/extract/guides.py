@@ -35,6 +35,27 @@ class Nets:
     length_um: NDArray[np.float64]
     faults: list[Fault]
 
+    def joined_by(self, devices: Sequence[Device], edges: Ints, length_um: NDArray[np.float64]) -> Nets:
+        """These and further nets, in the order of their ports.
+
+        Args:
+            devices: All devices, as their ports are numbered.
+            edges: (n, 2, 2, 2) edges of the ports that each further net joins.
+            length_um: (n,) lengths of the further nets.
+        """
+        _, guided, index = _port_index(devices)
+        further = guided[index.find(edges[..., 0, :], edges[..., 1, :])] if len(edges) else edges[:, :, 0, 0]
+        ports = np.sort(np.concatenate([self.ports, further.reshape(-1, 2)]), axis=1)
+        order = np.argsort(ports[:, 0], kind="stable")
+        return Nets(ports[order], np.concatenate([self.length_um, length_um])[order], self.faults)
+
+
+def _port_index(devices: Sequence[Device]) -> tuple[Ints, Ints, EdgeIndex]:
+    """(p, 2, 2) edges of all ports, numbers of those that end in silicon, and where to find these by their edges."""
+    edges = np.concatenate([np.zeros((0, 2, 2), dtype=np.int64), *(device.edges for device in devices)])
+    guided = np.flatnonzero(np.array([flag for device in devices for flag in device.guided], dtype=bool))
+    return edges, guided, EdgeIndex(edges[guided, 0], edges[guided, 1])
+
 
 def trace(
     pieces: Sequence[kdb.Polygon],
@@ -55,9 +76,7 @@ def trace(
     Returns:
         Nets between the devices' ports, numbered device by device.
     """
-    edges = np.concatenate([np.zeros((0, 2, 2), dtype=np.int64), *(device.edges for device in devices)])
-    guided = np.flatnonzero(np.array([flag for device in devices for flag in device.guided], dtype=bool))
-    index = EdgeIndex(edges[guided, 0], edges[guided, 1])
+    edges, guided, index = _port_index(devices)
     # what lies beyond a port's edge runs along it the other way
     touching = index.find(edges[guided, 1], edges[guided, 0])
     direct = [(int(guided[a]), int(guided[b])) for a, b in enumerate(touching.tolist()) if a < b]

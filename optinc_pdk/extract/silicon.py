@@ -231,7 +231,7 @@ def check_inside(taken: kdb.Region, core: kdb.Region) -> list[Fault]:
     """Holes inside devices."""
     return [
         Fault("body", f"{shape.area()} nm² of silicon is missing inside a device", center_um(shape.bbox()))
-        for shape in plain(taken - core)
+        for shape in sorted(plain(taken - core))
     ]
 
 
@@ -242,7 +242,7 @@ def check_foreign(placements: Sequence[Placement], guides: Sequence[kdb.Polygon]
     for placement in placements:
         box = placement.box
         near = list(finder.overlapping(box))
-        for piece in (kdb.Region(near) & kdb.Region(box)).each() if near else ():
+        for piece in sorted((kdb.Region(near) & kdb.Region(box)).each()) if near else ():
             text = f"{piece.area()} nm² of other silicon within the box of a {placement.variant.name}"
             faults.append(Fault("foreign", text, center_um(piece.bbox())))
     return faults
@@ -261,7 +261,7 @@ def describe_bodies(
     Returns:
         A fault per body, and the bodies.
     """
-    bodies = plain(opened(silicon, body_nm))
+    bodies = sorted(plain(opened(silicon, body_nm)))
     faults: list[Fault] = []
     for body in bodies:
         name, area = min(

@@ -14,8 +14,8 @@ from functools import cached_property
 import klayout.db as kdb
 import numpy as np
 
+from optinc_pdk.extract.places import Places, turn
 from optinc_pdk.signoff.gds import Design
-from optinc_pdk.signoff.places import Places, turn
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import klayout.db as kdb
 
 from optinc_pdk.extract.gds import read_layout
-from optinc_pdk.signoff.places import Places, take_apart
+from optinc_pdk.extract.places import Places, take_apart
 
 
 @dataclass(frozen=True)

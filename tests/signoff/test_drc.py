@@ -335,6 +335,38 @@ def test_a_turned_cell_is_judged_alike(rule_id: str, trans: kdb.Trans, tmp_path:
         assert (result.violations + result.warnings, expected > 0) == (expected, bad)
 
 
+def in_cells(drawing: Drawing, alone: bool) -> None:
+    """Draw all in cells that are placed twice, 40 mm apart: in one cell, or every shape in its own."""
+    layout, drawn = drawing.layout, drawing.top
+    drawing.top = layout.create_cell("OUTER")
+    step = kdb.Vector(round(40_000_000 * 0.001 / layout.dbu), 0)
+    whole = layout.create_cell("WHOLE")
+    for index in layout.layer_indexes():
+        for shape in drawn.shapes(index).each():
+            cell = layout.create_cell("SHAPE") if alone and not shape.is_text() else whole
+            cell.shapes(index).insert(shape)
+    drawn.delete()
+    for cell in [c for c in layout.each_cell() if c.name != "OUTER"]:
+        drawing.top.insert(kdb.CellInstArray(cell.cell_index(), kdb.Trans(), step, kdb.Vector(), 2, 1))
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["one cell", "a cell for each shape"])
+@pytest.mark.parametrize("rule_id", [name for name, rule in RULES.items() if "core" in rule.layers])
+def test_repeated_cells_are_judged_alike(rule_id: str, alone: bool, tmp_path: Path) -> None:
+    for delta in (0, 1, -1):
+        drawing = Drawing()
+        if rule_id in LIMITS:
+            LIMITS[rule_id](drawing, delta)
+        else:
+            EXAMPLES[rule_id](drawing, delta >= 0)
+        once = drawing.check(tmp_path, [rule_id]).rules[0].violations
+        in_cells(drawing, alone)
+        # guides are what a proof is prepared for
+        found = drawing.check(tmp_path, [rule_id, *{"core.guide_space"} - {rule_id}]).rules[0]
+        assert found.violations == 2 * once
+        assert (once > 0) == (delta < 0)
+
+
 def silicon_chip() -> Drawing:
     """A legal chip: MZI-like cells in a mirrored array, pads, fibres."""
     d = Drawing()

@@ -62,6 +62,10 @@ class Places:
         found = [shape.polygon for shape in self._loose[layer].each_touching(box)]
         return kdb.Region(found) & kdb.Region(box) if found else kdb.Region()
 
+    def loose_touch(self, layer: int, box: kdb.Box) -> bool:
+        """Whether the box of any shape outside the cells touches a box."""
+        return any(True for _ in self._loose[layer].each_touching(box))
+
     def surroundings(self, box: kdb.Box, x: int, y: int) -> bytes:
         """The cells whose boxes touch a box, as seen from a point: equal bytes, equal cells in equal places."""
         around = self.cells[self.near(box)] - [0, 0, x, y]

@@ -1,0 +1,205 @@
+"""Chips of every size and kind, laid out and signed off: the table and the pictures of docs/layouts.md.
+
+    python benchmarks/layouts.py                   # the whole page, hours on two cores
+    python benchmarks/layouts.py --only mesh-64    # rows whose names contain a text
+
+Every row lays a circuit out, writes it, checks all design rules on the file, extracts the circuit from the polygons
+and compares it with the netlist. Rows are kept in docs/layouts/layouts.csv as they are done, so that a run can
+be broken off; those of an earlier run are replaced by name.
+"""
+
+from __future__ import annotations
+
+import csv
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, fields
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from optinc_pdk.assemble import mesh_chip
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.cards import Process, load_process
+from optinc_pdk.circuit import Circuit
+from optinc_pdk.extract import extract
+from optinc_pdk.files import write_atomic
+from optinc_pdk.layout import Chip, chip_of, floorplan, to_layout, write_gds
+from optinc_pdk.onn import Layer, Onn
+from optinc_pdk.pdk import get_pdk
+from optinc_pdk.report import layout_png
+from optinc_pdk.signoff.drc import run_drc
+from optinc_pdk.signoff.lvs import compare
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "docs" / "layouts"
+NETWORKS = ROOT / "optinc_pdk" / "onn" / "networks"
+MODES = (4, 5, 8, 9, 16, 17, 32, 33, 64, 65, 128)
+WIRINGS = ("soi220", "soi220_flipchip", "soi220_two_metal")
+REALISED = ("soi220", "soi220_onchip", "soi220_flipchip", "soi220_flipchip_onchip")
+SHIPPED = ("average_4bit_4servers", "average_8bit_4servers", "average_8bit_4servers_robust")
+INTRODUCTION = """# Layouts
+
+Every chip below was laid out, written, checked against all design rules of its process and compared with its netlist
+after extraction from the polygons, by `python benchmarks/layouts.py`. `mesh-N` is one mesh of N modes between fibres,
+`hidden-N` two servers with N hidden units (four meshes, two of them of N modes, and N activations), the others are
+networks that ship. MZIs count dummies and attenuators. Seconds are those of two shared cores. Warnings are
+recommendations, the size of a die among them: what is *not buildable* is drawn at its own size. Names lead to
+pictures."""
+HEADS = (
+    "chip",
+    "process",
+    "MZIs",
+    "pads",
+    "size, mm",
+    "fit",
+    "GDS, kB",
+    "layout, s",
+    "DRC faults (warnings)",
+    "LVS",
+    "DRC, LVS, s",
+)
+Made = tuple[Circuit, Chip]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One chip: what it is, how large, and what its checks found."""
+
+    name: str
+    process: str
+    mzis: int
+    pads: int
+    dies: int
+    width_mm: float
+    height_mm: float
+    fit: str
+    gds_bytes: int
+    layout_s: float
+    violations: int
+    warnings: int
+    drc_s: float
+    lvs: str
+    devices: int
+    lvs_s: float
+
+
+def mesh(modes: int) -> Callable[[Process, str], Made]:
+    """One mesh between fibres."""
+
+    def made(process: Process, name: str) -> Made:
+        circuit = mesh_chip(modes, process, name)
+        return circuit, floorplan(circuit, process)
+
+    return made
+
+
+def hidden(modes: int) -> Callable[[Process, str], Made]:
+    """Two servers of one symbol and a hidden layer of so many units: activations and four meshes, two of that size."""
+    layers = tuple(Layer(np.ones((b, a)), np.zeros(b)) for a, b in pairwise((1, modes, 1)))
+    onn = Onn(layers, Averaging(2, 2, 1))
+    return lambda process, name: chip_of(onn, process, name)
+
+
+def shipped(network: str) -> Callable[[Process, str], Made]:
+    """A network that comes with the package."""
+    onn = Onn.load(NETWORKS / f"{network}.npz")
+    return lambda process, name: chip_of(onn, process, name)
+
+
+def chips() -> Iterator[tuple[str, str, Callable[[Process, str], Made]]]:
+    """Every row's name, process and maker."""
+    for modes in MODES:
+        for process in WIRINGS:
+            yield f"mesh-{modes}", process, mesh(modes)
+    for modes in MODES:
+        for process in REALISED:
+            yield f"hidden-{modes}", process, hidden(modes)
+    for network in SHIPPED:
+        for process in (*REALISED, "soi220_two_metal"):
+            yield network, process, shipped(network)
+
+
+def signed_off(name: str, process_name: str, make: Callable[[Process, str], Made], picture: Path) -> Row:
+    """Lay one chip out, check it and draw it."""
+    process = load_process(process_name)
+    get_pdk(process_name).activate()
+    start = time.perf_counter()
+    circuit, chip = make(process, "chip")
+    with tempfile.TemporaryDirectory() as folder:
+        gds = Path(folder) / "chip.gds"
+        write_gds(to_layout(chip, process, "chip"), gds)
+        laid = time.perf_counter()
+        rules = run_drc(gds, process.rules, process.gds_layers)
+        checked = time.perf_counter()
+        lvs = compare(circuit, extract(gds, process), process)
+        compared = time.perf_counter()
+        parts = {"metal": process.metal.layer, "etch70": process.grating.layer}
+        layers = process.gds_layers | {part: process.layers[layer].gds for part, layer in parts.items()}
+        write_atomic(picture, layout_png(gds, layers, width_px=900))
+        size = gds.stat().st_size
+    return Row(
+        name=name,
+        process=process_name,
+        mzis=sum(len(circuit.of_kind(kind)) for kind in ("mzi", "mzi_dummy", "attenuator")),
+        pads=len(circuit.of_kind("pad")),
+        dies=len(chip.dies),
+        width_mm=round(chip.width_um / 1e3, 2),
+        height_mm=round(chip.height_um / 1e3, 2),
+        fit=chip.fit,
+        gds_bytes=size,
+        layout_s=round(laid - start, 2),
+        violations=rules.violations,
+        warnings=rules.warnings,
+        drc_s=round(checked - laid, 1),
+        lvs="match" if lvs.match else f"{lvs.total_differences} differences",
+        devices=lvs.devices,
+        lvs_s=round(compared - checked, 1),
+    )
+
+
+def page(rows: list[dict[str, str]]) -> str:
+    """The page in Markdown."""
+    lines = [INTRODUCTION, "", f"| {' | '.join(HEADS)} |", "|---" * len(HEADS) + "|"]
+    for r in rows:
+        dies = f"{r['dies']} dies, " if int(r["dies"]) > 1 else ""
+        lines.append(
+            f"| [{r['name']}](layouts/{r['name']}_{r['process']}.png) | {r['process']} | {int(r['mzis']):,} | "
+            f"{int(r['pads']):,} | {dies}{r['width_mm']} × {r['height_mm']} | {r['fit']} | "
+            f"{int(r['gds_bytes']) / 1e3:,.0f} | {r['layout_s']} | {r['violations']} ({r['warnings']}) | "
+            f"{r['lvs']}, {int(r['devices']):,} devices | {r['drc_s']}, {r['lvs_s']} |"
+        )
+    return "\n".join([*lines, ""])
+
+
+def main(only: Annotated[str, typer.Option(help="Part of the names of the rows to run: name/process.")] = "") -> None:
+    """Run rows and renew the page."""
+    console = Console(stderr=True)
+    table = FOLDER / "layouts.csv"
+    order = [f"{name}/{process}" for name, process, _ in chips()]
+    rows: dict[str, dict[str, str]] = {}
+    if table.exists():
+        with table.open(newline="", encoding="utf-8") as stream:
+            rows = {f"{row['name']}/{row['process']}": row for row in csv.DictReader(stream)}
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, process, make in chips():
+        if only not in f"{name}/{process}":
+            continue
+        row = signed_off(name, process, make, FOLDER / f"{name}_{process}.png")
+        console.print(row, highlight=False)
+        rows[f"{name}/{process}"] = {key: str(value) for key, value in asdict(row).items()}
+        done = [rows[key] for key in order if key in rows]
+        with table.open("w", newline="", encoding="utf-8") as stream:
+            writer = csv.DictWriter(stream, [field.name for field in fields(Row)])
+            writer.writeheader()
+            writer.writerows(done)
+        write_atomic(ROOT / "docs" / "layouts.md", page(done).encode())
+
+
+if __name__ == "__main__":
+    typer.run(main)
