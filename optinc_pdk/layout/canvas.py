@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,8 +12,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.layout.frames import Box, Frames, Point, Port
 
 
-@dataclass(frozen=True)
-class Placed:
+class Placed(NamedTuple):
     """An instance's component, origin and orientation; ``mirror`` flips at the x axis before the rotation."""
 
     component: str
@@ -22,8 +22,7 @@ class Placed:
     mirror: bool = False
 
 
-@dataclass(frozen=True)
-class Wire:
+class Wire(NamedTuple):
     """A metal wire through corner points, all legs along the axes, ends half a width beyond the last points."""
 
     points: tuple[Point, ...]
@@ -100,22 +99,22 @@ class Canvas:
         """Take over another canvas, turned by 180° about its origin or not, then shifted."""
         sign = -1 if half_turn else 1
 
-        def move(point: Point) -> Point:
+        def moved(points: Iterable[Point]) -> list[Point]:
             # the grid is kept but for rounding of floats, which ports and masks round again
-            return sign * point[0] + dx, sign * point[1] + dy
+            return [(sign * x + dx, sign * y + dy) for x, y in points]
 
-        for name, p in other.placed.items():
-            rotation = (p.rotation + (180 if half_turn else 0)) % 360
-            self.placed[name] = Placed(p.component, *move((p.x, p.y)), rotation, p.mirror)
-        self.guides += [[move(point) for point in path] for path in other.guides]
+        for name, (component, x, y, rotation, mirror) in other.placed.items():
+            turned = (rotation + (180 if half_turn else 0)) % 360
+            self.placed[name] = Placed(component, sign * x + dx, sign * y + dy, turned, mirror)
+        self.guides += [moved(path) for path in other.guides]
         # an S runs to the right
-        moved = [(move(a), move(b)) for a, b in other.bends]
-        self.bends += [(b, a) for a, b in moved] if half_turn else moved
-        corners = [(move((a, b)), move((c, d))) for a, b, c, d in other.metal]
-        self.metal += [(min(p[0], q[0]), min(p[1], q[1]), max(p[0], q[0]), max(p[1], q[1])) for p, q in corners]
-        self.wires += [Wire(tuple(move(point) for point in wire.points), wire.width) for wire in other.wires]
-        self.bumps += [move(point) for point in other.bumps]
-        self.texts += [(text, *move((x, y))) for text, x, y in other.texts]
+        bends = [moved(bend) for bend in other.bends]
+        self.bends += [(b, a) if half_turn else (a, b) for a, b in bends]
+        corners = [moved(((a, b), (c, d))) for a, b, c, d in other.metal]
+        self.metal += [(min(a, c), min(b, d), max(a, c), max(b, d)) for (a, b), (c, d) in corners]
+        self.wires += [Wire(tuple(moved(wire.points)), wire.width) for wire in other.wires]
+        self.bumps += moved(other.bumps)
+        self.texts += [(text, sign * x + dx, sign * y + dy) for text, x, y in other.texts]
 
 
 def guide_track(process: Process) -> float:
@@ -132,7 +131,8 @@ def simplified(corners: Iterable[Point]) -> list[Point]:
     """Corner points on the grid without repetitions and without corners that lie in line."""
     path: list[Point] = []
     for x, y in corners:
-        point = (snap(x), snap(y))
+        # snapped here, not by a call each: a chip has hundreds of thousands of corners
+        point = (round(x, 3), round(y, 3))
         if path and point == path[-1]:
             continue
         if len(path) > 1 and _in_line(path[-2], path[-1], point):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import gdsfactory as gf
 
@@ -14,8 +15,7 @@ Box = tuple[float, float, float, float]
 STRETCHED = ("mzi", "mzi_dummy")
 
 
-@dataclass(frozen=True)
-class Port:
+class Port(NamedTuple):
     """A port's position in µm and the direction it faces in degrees."""
 
     x: float

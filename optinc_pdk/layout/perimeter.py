@@ -221,8 +221,9 @@ def _draw(netlist: Netlist, process: Process, plan: _Plan, strips: tuple[str, ..
         feed = plan.oscillators.feed
         at = (snap(feed[0] + plan.left), snap(feed[1] + outer[+1]))
         oscillator_tree(canvas, netlist, process, at, middle, plan.oscillators.roots)
+    found = heaters(canvas, netlist, process)
     for side, half in plan.halves.items():
-        group = [heater for heater in heaters(canvas, netlist, process) if heater.instance in half.canvas.placed]
+        group = [heater for heater in found if heater.instance in half.canvas.placed]
         wires = signal_wires(process, group, side, outer[side])
         ground_trunks(canvas, process, group, side, middle)
         targets = pad_targets(process, wires, plan.rows, keepout, plan.width - keepout)

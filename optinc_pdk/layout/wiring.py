@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,8 +31,7 @@ class Signal:
         return self.corners[-1][0]
 
 
-@dataclass(frozen=True)
-class Heater:
+class Heater(NamedTuple):
     """What a pad drives: a heater between its two metal ends, or a photodiode or modulator between its pins.
 
     Attributes:
@@ -56,19 +56,17 @@ class Heater:
 def heaters(canvas: Canvas, netlist: Netlist, process: Process) -> list[Heater]:
     """What pads drive of all that is placed on a canvas, in the order in which it was."""
     found: list[Heater] = []
-    for name in canvas.placed:
-        for label, signal, ground in netlist.heaters.get(name, ()):
-            ends = canvas.port(f"{name},{signal}"), canvas.port(f"{name},{ground}")
-            make = _pinned if ends[0].angle in (90, 270) else _heater
-            found.append(make(process, label, name, *ends))
-    return found
-
-
-def _heater(process: Process, label: str, instance: str, signal: Port, ground: Port) -> Heater:
-    """A heater; its landing covers the signal's contact and reaches away from it."""
+    # a heater's landing covers the signal's contact and reaches away from it
     inward = process.device("phase_shifter").size("contact_width_um") - float(process.pads.size_um) / 2
-    side = 1 if signal.angle == 180 else -1
-    return Heater(label, instance, signal, ground, (snap(signal.x + side * inward), signal.y), None, True)
+    for name in canvas.placed:
+        for label, end, other in netlist.heaters.get(name, ()):
+            signal, ground = canvas.port(f"{name},{end}"), canvas.port(f"{name},{other}")
+            if signal.angle in (90, 270):
+                found.append(_pinned(process, label, name, signal, ground))
+                continue
+            landing = snap(signal.x + (inward if signal.angle == 180 else -inward)), signal.y
+            found.append(Heater(label, name, signal, ground, landing, None, True))
+    return found
 
 
 def _pinned(process: Process, label: str, instance: str, signal: Port, ground: Port) -> Heater:
