@@ -34,16 +34,65 @@ class Reach:
 
 
 @dataclass(frozen=True)
+class Piece:
+    """A part of a condensed layout.
+
+    Attributes:
+        window: Where a fault of it counts; beyond, shapes are cut off.
+        moves: From there to every place that it stands for.
+    """
+
+    window: kdb.Region
+    moves: Sequence[kdb.Vector]
+
+
+@dataclass(frozen=True)
 class Condensed:
     """What is left to check of a design.
 
     Attributes:
         design: The layout to check.
-        windows: Where a fault of it counts; beyond, shapes are cut off.
+        pieces: Its parts.
+        source: The whole design.
+        places: Its cells and loose shapes.
+        around: What is this near to a place, in database units, may bear on its faults.
     """
 
     design: Design
-    windows: kdb.Region
+    pieces: Sequence[Piece]
+    source: Design
+    places: Places
+    around: int
+
+    def suspects(self, faults: kdb.Region) -> kdb.Region:
+        """Where the whole design may have a fault, as boxes, when the condensed one has some."""
+        found = kdb.Region()
+        for piece in self.pieces:
+            box = faults.interacting(piece.window).bbox()
+            if not box.empty():
+                found += kdb.Region([kdb.Polygon(box.moved(move)) for move in piece.moves])
+        return found.merged()
+
+    def near(self, suspects: kdb.Region) -> Design:
+        """The design around some places, of whole cells and shapes, so that no edge is cut there."""
+        layout = kdb.Layout()
+        layout.dbu = self.source.layout.dbu
+        top = layout.create_cell(self.source.top.name)
+        boxes = [box.bbox() for box in suspects.sized(self.around).merged().each()]
+        copies: dict[int, int] = {}
+        for number in sorted({number for box in boxes for number in self.places.near(box)}):
+            cell, code, x, y = self.places.cells[number].tolist()
+            if cell not in copies:
+                copy = layout.create_cell("CELL")
+                copy.copy_tree(self.source.layout.cell(cell))
+                copies[cell] = copy.cell_index()
+            top.insert(kdb.CellInstArray(copies[cell], turn(code, x, y)))
+        area = kdb.Region([kdb.Polygon(box) for box in boxes])
+        for index, loose in self.places.loose.items():
+            shapes = loose.dup()
+            shapes.merged_semantics = False
+            top.shapes(layout.layer(self.source.layout.get_info(index))).insert(shapes.interacting(area))
+        return Design(layout, top, self.source.layers, self.source.threads)
 
 
 def condense(design: Design, layers: Sequence[str], guide: str, reach: Reach) -> Condensed | None:
@@ -68,7 +117,8 @@ def condense(design: Design, layers: Sequence[str], guide: str, reach: Reach) ->
     draft = _Draft(design, places, {design.index(name): name for name in layers}, design.index(guide), reach)
     draft.draw_cells()
     draft.draw_rest(draft.draw_meetings())
-    return Condensed(Design(draft.layout, draft.top, design.layers, design.threads), draft.windows)
+    condensed = Design(draft.layout, draft.top, design.layers, design.threads)
+    return Condensed(condensed, draft.pieces, design, places, 2 * (reach.near + reach.exempt))
 
 
 class _Draft:
@@ -79,7 +129,7 @@ class _Draft:
         self.layout = kdb.Layout()
         self.layout.dbu = design.layout.dbu
         self.top = self.layout.create_cell(design.top.name)
-        self.windows = kdb.Region()
+        self.pieces: list[Piece] = []
         box = design.top.bbox()
         self.corner = box.p1 - kdb.Vector(0, 2 * (reach.exempt + reach.near))
 
@@ -97,8 +147,8 @@ class _Draft:
         """The draft's layer for one of the design."""
         return self.layout.layer(self.source.layout.get_info(index))
 
-    def put(self, shapes: dict[int, kdb.Region], window: kdb.Box) -> None:
-        """Put a piece below the others, with its window."""
+    def put(self, shapes: dict[int, kdb.Region], window: kdb.Box, moves: Sequence[kdb.Vector]) -> None:
+        """Put a piece below the others, with its window and the moves from there to its places."""
         cell = self.layout.create_cell("PIECE")
         box = window
         for index, region in shapes.items():
@@ -106,7 +156,7 @@ class _Draft:
             box += region.bbox()
         move = kdb.Trans(self.corner - box.p1 - kdb.Vector(0, box.height()))
         self.top.insert(kdb.CellInstArray(cell.cell_index(), move))
-        self.windows.insert(window.transformed(move))
+        self.pieces.append(Piece(kdb.Region(window.transformed(move)), [to - move.disp for to in moves]))
         self.corner -= kdb.Vector(0, box.height() + 2 * (self.reach.exempt + self.reach.near))
 
     def draw_cells(self) -> None:
@@ -118,7 +168,8 @@ class _Draft:
             box = kdb.Box()
             for region in shapes.values():
                 box += region.bbox()
-            self.put(shapes, box)
+            here = np.flatnonzero((self.places.cells[:, :2] == [number, code]).all(axis=1))
+            self.put(shapes, box, [kdb.Vector(x, y) for x, y in self.places.cells[here, 2:].tolist()])
 
     def draw_meetings(self) -> list[kdb.Box]:
         """Where two cells come near each other, once each; returns the places that are like no other."""
@@ -138,7 +189,7 @@ class _Draft:
             if len(members) > 1 and not any(self._has_loose(place) for _, place in members):
                 shapes = self._around(place)
                 shapes[self.guide] += self._bodies_near(place)
-                self.put(shapes, place)
+                self.put(shapes, place, [other.p1 - place.p1 for _, other in members])
             else:
                 alone += [place for _, place in members]
         return alone
@@ -161,7 +212,7 @@ class _Draft:
         for number in sorted({n for box in around.each() for n in self.places.near(box.bbox())}):
             cell, code, x, y = self.places.cells[number].tolist()
             self.top.shapes(self.layer(self.guide)).insert(self.bodies[cell, code].moved(x, y))
-        self.windows += rest
+        self.pieces.append(Piece(rest, [kdb.Vector()]))
 
     def _has_loose(self, place: kdb.Box) -> bool:
         around = place.enlarged(2 * self.reach.near)

@@ -119,10 +119,8 @@ def run_drc(
 
 
 def _faults(design: Design, rule: Rule, proof: Proof | None) -> kdb.Region:
-    """What a rule finds in the whole layout, which is looked at only where a smaller one proves nothing."""
     check = CHECKS[rule.kind]
-    rest = rule if proof is None else proof.rest(rule, check)
-    return kdb.Region() if rest is None else check(design, rest)
+    return check(design, rule) if proof is None else proof.faults(design, rule, check)
 
 
 def _markers(design: Design, faults: kdb.Region) -> tuple[kdb.DPolygon, ...]:

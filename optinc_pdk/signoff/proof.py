@@ -9,7 +9,7 @@ from typing import Any
 import klayout.db as kdb
 
 from optinc_pdk.cards.rules import AngleRule, BendRadiusRule, GuideSpaceRule, Rule
-from optinc_pdk.signoff.checks import line_edges
+from optinc_pdk.signoff.checks import flat, line_edges
 from optinc_pdk.signoff.condense import Condensed, Reach, condense
 from optinc_pdk.signoff.gds import Design
 from optinc_pdk.signoff.photonic_checks import guide_space_coarse
@@ -46,19 +46,25 @@ class Proof:
     guide: str
     condensed: Condensed
 
-    def rest(self, rule: Rule, check: Check) -> Rule | None:
-        """What of a rule is left to check on the whole layout, None if it is proved."""
+    def faults(self, design: Design, rule: Rule, check: Check) -> kdb.Region:
+        """What a rule finds in the whole layout, looked for where the condensed one has faults."""
         if rule.kind not in LOCAL or self.guide not in rule.layers:
-            return rule
+            return check(design, rule)
         if isinstance(rule, AngleRule) and len(rule.layers) > 1:
-            if self.rest(rule.model_copy(update={"layers": (self.guide,)}), check) is not None:
-                return rule
-            return rule.model_copy(update={"layers": tuple(name for name in rule.layers if name != self.guide)})
-        faults = STRICTER.get(rule.kind, check)(self.condensed.design, rule)
-        if faults.is_empty():
-            return None
-        faults.flatten()
-        return rule if faults.interacting(self.condensed.windows).count() else None
+            others = tuple(name for name in rule.layers if name != self.guide)
+            found = self.faults(design, rule.model_copy(update={"layers": (self.guide,)}), check)
+            return found + flat(check(design, rule.model_copy(update={"layers": others})))
+        suspects = self.suspects(rule, check)
+        if suspects.is_empty():
+            return kdb.Region()
+        # kept, as its regions refer to it
+        part = self.condensed.near(suspects)
+        return flat(check(part, rule)).interacting(suspects)
+
+    def suspects(self, rule: Rule, check: Check) -> kdb.Region:
+        """Where a rule of guides may find faults."""
+        found = STRICTER.get(rule.kind, check)(self.condensed.design, rule)
+        return kdb.Region() if found.is_empty() else self.condensed.suspects(flat(found))
 
 
 def prepare(design: Design, rules: Sequence[Rule]) -> Proof | None:
