@@ -12,7 +12,25 @@ from collections.abc import Sequence
 from optinc_pdk.assemble.blocks import Block
 from optinc_pdk.assemble.mesh import add_pad
 from optinc_pdk.assemble.shuffle import shuffle, swap_columns
+from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Builder
+from optinc_pdk.files import InputError
+
+
+def check_crossings(process: Process, layers: Sequence[Sequence[Block]]) -> None:
+    """Refuse blocks that would need crossings in a process that has none.
+
+    Raises:
+        InputError: Names process and device, and says what to add.
+    """
+    shares = any(block.place[0] for block in layers[0]) and any(block.columns.stop > 1 for block in layers[0])
+    sums = any(block.place[1] and len(block.rows) > 1 for block in layers[-1])
+    if (shares or sums) and "crossing" not in process.devices:
+        raise InputError(
+            f"process {process.name!r} has no device 'crossing', which brings the first layer's inputs to its blocks "
+            f"and the last layer's outputs together; add components/{process.name}/devices/crossing.yml, or take "
+            "blocks as large as these layers"
+        )
 
 
 def split(b: Builder, layer: str, blocks: Sequence[Block], light: Sequence[str]) -> list[list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from optinc_pdk.assemble.block_trees import add, split
+from optinc_pdk.assemble.block_trees import add, check_crossings, split
 from optinc_pdk.assemble.blocks import Block, layer_blocks
 from optinc_pdk.assemble.grounds import add_grounds, divide_grounds
 from optinc_pdk.assemble.layers import fibre, linear_block, mixers, modulators
@@ -39,14 +39,15 @@ def assemble(
         A hierarchical circuit with its board and floorplan grid.
 
     Raises:
-        InputError: A network that has no circuit yet.
+        InputError: A network that has no circuit yet, or none in this process.
     """
     check_buildable(onn)
+    blocks = [layer_blocks(onn, index) for index in range(len(onn.layers))]
+    check_crossings(process, blocks)
     cells = composites(process)
     b = Builder(name, library(process, cells), cells)
     add_grounds(b)
     light = _preprocess(b, onn.task)
-    blocks = [layer_blocks(onn, index) for index in range(len(onn.layers))]
     feeds = split(b, "l0", blocks[0], light)
     roots: dict[str, str] = {}
     neurons: list[Neuron] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from optinc_pdk.layout.canvas import simplified, snap
 from optinc_pdk.layout.frames import Point
@@ -25,6 +25,22 @@ def tooth_gain(height: float, r: float) -> float:
 def least_gain(r: float) -> float:
     """The least gain of a tooth, whose legs are two bends and nothing between."""
     return tooth_gain(2 * r, r)
+
+
+def lacking(lengths: Mapping[str, float], matched: float, least: float) -> dict[str, float]:
+    """What each of some paths has to gain, in µm, for all to be as long.
+
+    Args:
+        lengths: Length of each path in µm.
+        matched: Difference that may stay.
+        least: The least that a path can gain, as ``least_gain``; all gain that much more where one lacks less.
+    """
+    longest = max(lengths.values())
+    if any(matched < longest - length < least for length in lengths.values()):
+        longest += least
+    # what floats take from the least must not leave a path without its tooth
+    gains = {path: longest - length for path, length in lengths.items()}
+    return {path: max(gain, least) if gain > matched else 0.0 for path, gain in gains.items()}
 
 
 def tooth_heights(gain: float, tallest: float, r: float) -> list[float]:

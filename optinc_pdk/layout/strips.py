@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from optinc_pdk.cards import Process
 from optinc_pdk.layout.canvas import Canvas, guide_track, snap
+from optinc_pdk.layout.fan import fan
 from optinc_pdk.layout.frames import Frames, Point
 from optinc_pdk.layout.mesh import MeshPlacer
 from optinc_pdk.layout.netlist import Netlist
-from optinc_pdk.layout.river import river_levels
 from optinc_pdk.layout.shuffle import place_shuffle
 from optinc_pdk.layout.trees import TreePlacer
 from optinc_pdk.layout.wiring import ground_room, pin_room, room_beside
@@ -89,20 +87,7 @@ class StripBuilder:
         Returns:
             The x after the last turn.
         """
-        pairs = sorted(pairs, key=lambda pair: pair[0][1])
-        source = np.array([a[1] for a, _ in pairs])
-        target = np.array([b[1] for _, b in pairs])
-        levels = river_levels(source, target, 2 * self.r)
-        for (a, b), level in zip(pairs, levels.tolist(), strict=True):
-            turn = x + self.r + 0.5 + level * self.track
-            if abs(a[1] - b[1]) < 2 * self.r and a[1] != b[1]:
-                # shorter than 3R, an S is so steep that spacing checks see its two hollows face each other
-                self.canvas.guide(a, (turn - self.r, a[1]))
-                self.canvas.s_bend((turn - self.r, a[1]), (turn + 2 * self.r, b[1]))
-                self.canvas.guide((turn + 2 * self.r, b[1]), b)
-            else:
-                self.canvas.guide(a, (turn, a[1]), (turn, b[1]), b)
-        return x + 3 * self.r + 1 + float(levels.max(initial=0)) * self.track
+        return fan(self.canvas, self.process, pairs, x)
 
     def fan_width(self, count: int) -> float:
         """Room that a bundle of ``count`` guides needs at most."""

@@ -11,7 +11,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.files import InputError
 from optinc_pdk.layout.canvas import Canvas, guide_track, snap
 from optinc_pdk.layout.frames import Point
-from optinc_pdk.layout.meander import least_gain, path_length, teeth, tooth_heights
+from optinc_pdk.layout.meander import lacking, least_gain, path_length, teeth, tooth_heights
 from optinc_pdk.layout.netlist import Netlist
 
 
@@ -73,9 +73,11 @@ class TreePlacer:
             InputError: Leaves lie too close for a meander.
         """
         trial = TreePlacer(Canvas(self.canvas.frames), self.netlist, self.process, self.x, self.side)
+        # half of what is allowed is left to the grid and to measuring
+        matched = float(self.process.guide.length_match_um) / 2
         gains: dict[str, float] = {}
         for root in roots:
-            gains |= self._gains(trial.place(root, dict(leaves)).lengths)
+            gains |= lacking(trial.place(root, dict(leaves)).lengths, matched, least_gain(self.r))
         if not any(gains.values()):
             return dict(leaves)
         tallest = self._tallest([path[-1][1] for path in leaves.values()])
@@ -87,15 +89,6 @@ class TreePlacer:
         }
         # no guide is drawn to a leaf that is its own root
         return {leaf: leaves[leaf] if leaf in roots else path for leaf, path in moved.items()}
-
-    def _gains(self, lengths: Mapping[str, float]) -> dict[str, float]:
-        """What each path of a tree lacks; all gain a tooth's least more where one lacks less than that."""
-        # half of what is allowed is left to the grid and to measuring
-        matched = float(self.process.guide.length_match_um) / 2
-        least, longest = least_gain(self.r), max(lengths.values())
-        if any(matched < longest - length < least for length in lengths.values()):
-            longest += least
-        return {leaf: longest - length if longest - length >= least else 0.0 for leaf, length in lengths.items()}
 
     def _tallest(self, heights: list[float]) -> float:
         """The highest tooth that keeps clear of the next leaf.

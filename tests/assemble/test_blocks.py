@@ -155,3 +155,17 @@ def _slots(modes: int) -> list[tuple[int, int]]:
 def test_a_mesh_of_one_mode_is_refused() -> None:
     with pytest.raises(InputError, match="modes is 1; a mesh has at least 2"):
         mesh_chip(1, PROCESS, "mesh")
+
+
+@pytest.mark.parametrize("widths", [(2, 4, 2, 2), (2, 2, 4, 2)], ids=["inputs are copied", "outputs are summed"])
+def test_a_process_without_crossings_is_told_what_to_add(widths: tuple[int, ...]) -> None:
+    mend = r"'soi220_two_metal' has no device 'crossing', .* add components/soi220_two_metal/devices/crossing.yml"
+    with pytest.raises(InputError, match=mend):
+        assemble(network(widths, (2, 2, 2)), load_process("soi220_two_metal"), "chip")
+
+
+@pytest.mark.parametrize("shape", [((1, 3, 1), (1, 1)), ((2, 2, 4, 2, 2), (2, 2, 2, 2))])
+def test_a_process_without_crossings_has_what_needs_none(shape: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    circuit = assemble(network(*shape), load_process("soi220_two_metal"), "chip")
+    check_complete(circuit)
+    assert len(circuit.of_kind("crossing")) == 0

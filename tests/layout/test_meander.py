@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optinc_pdk.layout.meander import least_gain, path_length, teeth, tooth_heights
+from optinc_pdk.layout.meander import lacking, least_gain, path_length, teeth, tooth_heights
 
 
 @given(
@@ -36,3 +36,18 @@ def test_length_of_a_guide_counts_bends_as_arcs() -> None:
     assert path_length([(0, 0), (3, 0), (10, 0)], 10) == 10
     assert path_length([(0, 0), (30, 0), (30, 30)], 10) == pytest.approx(20 + quarter + 20)
     assert path_length([(0, 0), (10, 0), (10, -20), (20, -20)], 10) == pytest.approx(2 * quarter)
+
+
+@given(
+    lengths=st.lists(st.floats(0, 3000), min_size=1, max_size=9),
+    near=st.lists(st.floats(0, 30), max_size=4),
+    least=st.floats(20, 40),
+)
+def test_paths_gain_what_they_lack_or_enough_for_a_tooth(lengths: list[float], near: list[float], least: float) -> None:
+    lengths = [*lengths, *(max(lengths) - less for less in near)]
+    gains = lacking({str(i): length for i, length in enumerate(lengths)}, 0.025, least)
+    made = [length + gains[str(i)] for i, length in enumerate(lengths)]
+    assert max(made) - min(made) <= 0.025 + 1e-9
+    assert all(gain == 0 or gain >= least for gain in gains.values())
+    # nothing meanders that need not
+    assert max(made) <= max(lengths) + least + 1e-9
