@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from optinc_pdk.cards import Process
@@ -106,40 +106,43 @@ class StripBuilder:
         self.fan(pairs, x + self.clear)
 
     def _modulators(self, starts: dict[int, str]) -> None:
-        """Modulators with the tree of their carrier, fanned in to the modes."""
-        count, length = len(starts), self.canvas.frames["modulator"].ports["o2"].x
-        leaves: dict[str, list[Point]] = {}
-        dark = [f"{name},o1" for name in self._dark()]
-        first = self._centre(count + len(dark))
+        """Modulators with the trees of their carriers, one for each block, fanned in to the modes."""
+        length = self.canvas.frames["modulator"].ports["o2"].x
+        modulators = {self._source(port): port for port in starts.values()}
+        rows = [leaf for section in self.sections for leaf in self._carrier_leaves(section, modulators)]
+        first, count = self._centre(len(rows)), len(starts)
         wires = self._beside(self.mesh.first.signals_left) + pin_room(self.process)
         x = snap(self.left - max(self.fan_width(count), wires) - 2 * self.clear - length)
+        trees = snap(x - self.clear)
+        leaves: dict[str, list[Point]] = {}
         pairs = []
-        for i, port in enumerate(starts.values()):
-            modulator = self._source(port)
-            self.canvas.place(modulator, "modulator", x, first - i * self.fibre)
-            leaves[f"{modulator},o1"] = [(x, first - i * self.fibre)]
-            pairs.append(self._pair(f"{modulator},o2", port))
-        for i, port in enumerate(dark, count):
-            self.canvas.place(port.rpartition(",")[0], "terminator", x, first - i * self.fibre)
-            leaves[port] = [(x, first - i * self.fibre)]
+        for i, leaf in enumerate(rows):
+            y = snap(first - i * self.fibre)
+            self.canvas.place(leaf, self.netlist.component[leaf], x, y)
+            leaves[f"{leaf},o1"] = [(x, y), (trees, y)]
+            if leaf in modulators:
+                pairs.append(self._pair(f"{leaf},o2", modulators[leaf]))
         self.fan(pairs, x + length + self.clear)
-        grating = next(
-            n for n in self.netlist.section(self.sections[0]) if self.netlist.component[n] == "grating_coupler"
-        )
-        tree = TreePlacer(self.canvas, self.netlist, self.process, x - self.clear, -1)
-        leaves = {port: [*path, (tree.x, path[0][1])] for port, path in leaves.items()}
-        root = tree.place(self.netlist.partner[f"{grating},o1"], leaves)
-        # the modulators' wires come down over the tree, where no grating may be
-        at = snap(min(root.x, x - self._beside(count)) - 2 * self.clear)
-        self.canvas.place(grating, "grating_coupler", at, root.y, rotation=180)
-        # no tree draws the way to a leaf that is its own root
-        self.canvas.guide((at, root.y), leaves[root.port][0] if root.port in leaves else (root.x, root.y))
+        for section in self.sections:
+            here = self.netlist.section(section)
+            grating = next(name for name in here if self.netlist.component[name] == "grating_coupler")
+            tree = TreePlacer(self.canvas, self.netlist, self.process, trees, -1)
+            root = tree.place(self.netlist.partner[f"{grating},o1"], leaves)
+            # the modulators' wires come down over the trees, where no grating may be
+            at = snap(min(root.x, x - self._beside(count)) - 2 * self.clear)
+            self.canvas.place(grating, "grating_coupler", at, root.y, rotation=180)
+            # no tree draws the way to a leaf that is its own root
+            self.canvas.guide((at, root.y), leaves[root.port][0] if root.port in leaves else (root.x, root.y))
 
-    def _dark(self) -> list[str]:
-        """Terminators on the carrier's tree, in their order."""
+    def _carrier_leaves(self, section: str, modulators: Mapping[str, str]) -> list[str]:
+        """What is on a block's carrier tree, uppermost first: modulators, then terminators that balance it."""
         inside = set().union(*self.mesh.rows)
-        names = [n for n in self.netlist.section(self.sections[0]) if self.netlist.component[n] == "terminator"]
-        return sorted((n for n in names if n not in inside), key=lambda n: self.netlist.grid[n][2])
+        names = [
+            name
+            for name in self.netlist.section(section)
+            if name in modulators or (self.netlist.component[name] == "terminator" and name not in inside)
+        ]
+        return sorted(names, key=lambda name: (name not in modulators, self.netlist.grid[name][2]))
 
     def _pair(self, a: str, b: str) -> tuple[Point, Point]:
         """Positions of two ports."""
