@@ -10,7 +10,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.layout.canvas import Canvas, snap
 from optinc_pdk.layout.frames import Frames
 from optinc_pdk.layout.netlist import Netlist
-from optinc_pdk.layout.turns import turn
+from optinc_pdk.layout.turns import turn, turn_width
 from optinc_pdk.layout.wiring import ground_room, room_beside
 
 BLOCK_GAP = 2
@@ -93,7 +93,7 @@ class MeshPlacer:
         columns = self._columns()
         parts: list[Row] = []
         last = Column((), 0.0, -1e9, 0, 0, 0.0)
-        for share in _shares(columns, rows):
+        for share in self._shares(columns, rows):
             row = Row(Canvas(canvas.frames))
             last = self._row(row, share)
             parts.append(row)
@@ -103,7 +103,31 @@ class MeshPlacer:
 
     def longest(self, rows: int) -> float:
         """Length of the longest row in so many, without what stands beside the columns."""
-        return max(sum(column.length for column in share) for share in _shares(self._columns(), rows))
+        return max(sum(column.length for column in share) for share in self._shares(self._columns(), rows))
+
+    def _shares(self, columns: list[Column], rows: int) -> list[list[Column]]:
+        """Columns in so many rows; the first and the last may be longer by a turn, beside which they lie.
+
+        There are no more rows than columns, and an odd number of them. Where a row would stay empty, rows get equal numbers
+        of columns.
+        """
+        rows = min(rows, len(columns) - (len(columns) + 1) % 2)
+        total = sum(column.length for column in columns)
+        modes = 1 + max(self.first.values()) + max(self.netlist.grid[name][2] for name in self.members[-1])
+        spare = min(turn_width(self.process, modes), total / 2) if rows > 1 else 0.0
+        middle = (total - 2 * spare) / rows
+        ends = [middle + spare * (row in (0, rows - 1)) for row in range(rows)]
+        shares: list[list[Column]] = [[] for _ in range(rows)]
+        row, done = 0, 0.0
+        for column in columns:
+            while row < rows - 1 and done + column.length / 2 > sum(ends[: row + 1]):
+                row += 1
+            shares[row].append(column)
+            done += column.length
+        if all(shares):
+            return shares
+        cuts = [len(columns) * row // rows for row in range(rows + 1)]
+        return [columns[start:end] for start, end in itertools.pairwise(cuts)]
 
     def mode_of(self, name: str) -> int:
         """The strip's mode of an instance, counted from the top; for an MZI that of its upper one."""
@@ -195,28 +219,19 @@ class MeshPlacer:
         Returns:
             The y of the last row's first mode.
         """
-        width = max(row.canvas.box()[2] for row in rows)
+        # the first row begins above the left turns, the last one ends below the right ones
+        width = max(row.canvas.box()[2] for row in (rows[1:-1] or rows))
         bottom: float | None = None
         y = 0.0
         for i, row in enumerate(rows):
             _, low, _, high = row.canvas.box()
             backwards = i % 2 == 1
             y = 0.0 if bottom is None else bottom - ROW_GAP_UM + (low if backwards else -high)
-            canvas.add(row.canvas, width if backwards else 0.0, y, half_turn=backwards)
+            left = width - row.canvas.box()[2] if i == 0 else 0.0
+            canvas.add(row.canvas, snap(width if backwards else left), y, half_turn=backwards)
             bottom = y - high if backwards else y + low
         for i, (a, b) in enumerate(itertools.pairwise(rows)):
             modes = sorted(a.ends)
             pairs = [(canvas.port(a.ends[mode]), canvas.port(b.starts[mode])) for mode in modes]
             turn(canvas, self.process, pairs, -1 if i % 2 else 1)
         return y
-
-
-def _shares(columns: list[Column], rows: int) -> list[list[Column]]:
-    """Columns in so many rows, of about equal lengths."""
-    total = sum(column.length for column in columns)
-    shares: list[list[Column]] = [[] for _ in range(rows)]
-    done = 0.0
-    for column in columns:
-        shares[min(int(rows * (done + column.length / 2) / total), rows - 1) if total else 0].append(column)
-        done += column.length
-    return [share for share in shares if share]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from optinc_pdk.cards import Process
 from optinc_pdk.files import InputError
 from optinc_pdk.layout.canvas import Canvas, guide_track, snap
+from optinc_pdk.layout.fan import between_bends
 from optinc_pdk.layout.frames import Port
 from optinc_pdk.layout.meander import teeth, tooth_heights
 
@@ -35,7 +36,7 @@ def turn(canvas: Canvas, process: Process, pairs: list[tuple[Port, Port]], side:
             f"floorplan.mode_pitch_um is {float(process.floorplan.mode_pitch_um):g}: a mesh is folded through bends of "
             f"{r:g} µm, which need a pitch of {2 * r + guide_track(process):g} µm; raise the pitch"
         )
-    start = side * max(side * port.x for pair in pairs for port in pair)
+    start = snap(side * (max(side * port.x for pair in pairs for port in pair) + between_bends(process)))
     lengths = [(a.y - b.y) + 2 * track * i - side * (a.x + b.x - 2 * start) for i, (a, b) in enumerate(pairs)]
     heights = [tooth_heights((max(lengths) - length) / 2, tallest, r) for length in lengths]
     reach = start + side * (4 * r * max(map(len, heights)) + r + 0.5)
@@ -45,6 +46,14 @@ def turn(canvas: Canvas, process: Process, pairs: list[tuple[Port, Port]], side:
         back = teeth((start, b.y), side, each, r)
         canvas.guide((a.x, a.y), *there, (x, a.y), (x, b.y), *back[::-1], (b.x, b.y))
     return snap(reach + side * (r + track * (len(pairs) - 1)))
+
+
+def turn_width(process: Process, modes: int) -> float:
+    """How far a turn of so many modes of one mesh reaches beyond its rows."""
+    r, track, pitch = float(process.guide.radius_um), guide_track(process), float(process.floorplan.mode_pitch_um)
+    # the innermost guide lacks most
+    heights = tooth_heights((modes - 1) * (pitch + track), _tallest(process), r)
+    return between_bends(process) + 4 * r * len(heights) + 2 * r + track * modes
 
 
 def _tallest(process: Process) -> float:
