@@ -108,8 +108,8 @@ class MeshPlacer:
     def _shares(self, columns: list[Column], rows: int) -> list[list[Column]]:
         """Columns in so many rows; the first and the last may be longer by a turn, beside which they lie.
 
-        There are no more rows than columns, and an odd number of them. Where a row would stay empty, rows get equal numbers
-        of columns.
+        There are no more rows than columns, and an odd number of them. Where a row would stay empty, rows get equal
+        numbers of columns.
         """
         rows = min(rows, len(columns) - (len(columns) + 1) % 2)
         total = sum(column.length for column in columns)
