@@ -15,6 +15,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.cells.curves import GRID_PER_UM, Points, ribbon, s_bend
 from optinc_pdk.files import write_atomic
 from optinc_pdk.layout.arrays import Array, regular_arrays
+from optinc_pdk.layout.canvas import Wire
 from optinc_pdk.layout.chip import Chip
 from optinc_pdk.layout.frames import Box, Point
 
@@ -53,11 +54,7 @@ def to_layout(chip: Chip, process: Process, name: str) -> kdb.Layout:
         _boxes(layout, top, index[layer], layer, shapes)
     for polygon in _bends(canvas.bends, process):
         top.shapes(index["core"]).insert(polygon)
-    for wire in canvas.wires:
-        points = [kdb.Point(*_spot(point)) for point in wire.points]
-        half = round(wire.width * GRID_PER_UM / 2)
-        # square ends: half a width beyond the last points
-        top.shapes(index[metal]).insert(kdb.Path(points, 2 * half, half, half))
+    _wires(layout, top, index[metal], metal, canvas.wires)
     for die in chip.dies:
         top.shapes(index["outline"]).insert(kdb.Box(*_nm(die)))
     for text, x, y in canvas.texts:
@@ -115,6 +112,51 @@ def _boxes(
                 cell = layout.create_cell(f"{layer}_{width}x{height}")
                 cell.shapes(index).insert(kdb.Box(0, 0, width, height))
             top.insert(_instances(cell.cell_index(), (0, False), array))
+
+
+def _wires(layout: kdb.Layout, top: kdb.Cell, index: int, layer: str, wires: Iterable[Wire]) -> None:
+    """Draw wires; those that a mesh repeats from column to column through one cell for all wires of a column."""
+    shapes: dict[tuple[int, tuple[Spot, ...]], list[Spot]] = defaultdict(list)
+    for wire in wires:
+        points = [_spot(point) for point in wire.points]
+        x, y = points[0]
+        half = round(wire.width * GRID_PER_UM / 2)
+        shapes[half, tuple((u - x, v - y) for u, v in points)].append((x, y))
+    repeated: dict[tuple[int, int, int, int], list[tuple[Array, kdb.Path]]] = defaultdict(list)
+    for (half, way), spots in shapes.items():
+        # square ends: half a width beyond the last points
+        path = kdb.Path([kdb.Point(*point) for point in way], 2 * half, half, half)
+        if len(spots) < WORTH_A_CELL:
+            for x, y in spots:
+                top.shapes(index).insert(path.moved(x, y))
+            continue
+        for array in regular_arrays(np.array(spots, dtype=np.int64)):
+            if array.count < WORTH_A_CELL:
+                for x, y in _members(array):
+                    top.shapes(index).insert(path.moved(x, y))
+            else:
+                repeated[array.dx, array.dy, array.columns, array.rows].append((array, path))
+    number = itertools.count()
+    for _, together in sorted(repeated.items()):
+        for first, paths in _columns(together):
+            cell = layout.create_cell(f"{layer}_wires_{next(number)}")
+            for x, y, path in paths:
+                cell.shapes(index).insert(path.moved(x - first.x, y - first.y))
+            top.insert(_instances(cell.cell_index(), (0, False), first))
+
+
+def _columns(together: Iterable[tuple[Array, kdb.Path]]) -> Iterator[tuple[Array, list[tuple[int, int, kdb.Path]]]]:
+    """Arrays of equal pitches and counts, those that begin within one pitch together, with the wires of each."""
+    first: Array | None = None
+    paths: list[tuple[int, int, kdb.Path]] = []
+    for array, path in sorted(together, key=lambda pair: (pair[0].x, pair[0].y)):
+        if first is not None and array.x - first.x >= max(first.dx, 1):
+            yield first, paths
+            first, paths = None, []
+        first = first or array
+        paths.append((array.x, array.y, path))
+    if first is not None:
+        yield first, paths
 
 
 def _members(array: Array) -> Iterator[Spot]:
