@@ -22,6 +22,8 @@ from optinc_pdk.layout.frames import Box, Point
 Spot = tuple[int, int]
 Turned = tuple[int, bool]
 
+QUARTERS = {(1, 0): 0, (0, 1): 1, (-1, 0): 2, (0, -1): 3}
+"""Quarter turns of the ways along the axes."""
 WORTH_A_CELL = 4
 """Equal boxes in one array, from which on a cell with an array of it is smaller than the boxes."""
 
@@ -193,8 +195,7 @@ def _guide(
             boxes.append((min(x0, x1) - wide, min(y0, y1) - high, max(x0, x1) + wide, max(y0, y1) + high))
         if end:
             left = u * ways[i + 1][1] - v * ways[i + 1][0] > 0
-            quarter = {(1, 0): 0, (0, 1): 1, (-1, 0): 2, (0, -1): 3}[u, v]
-            placed["bend", (quarter, not left)].append((b[0] - u * radius, b[1] - v * radius))
+            placed["bend", (QUARTERS[u, v], not left)].append((b[0] - u * radius, b[1] - v * radius))
 
 
 def _bends(bends: Iterable[tuple[Point, Point]], process: Process) -> Iterator[kdb.Polygon]:
