@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from optinc_pdk.assemble import assemble, layer_blocks
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, check_complete
@@ -58,7 +62,23 @@ def floorplan(circuit: Circuit, process: Process) -> Chip:
         NetlistError: A port is open or used twice; names instance and port.
     """
     check_complete(circuit)
-    netlist = Netlist(circuit)
-    frames = Frames(stretch_um(netlist, process))
-    dies = (flipchip_dies if process.pads.wiring == "flipchip" else perimeter_dies)(netlist, process, frames)
-    return side_by_side(dies, netlist, process)
+    with _collector_paused():
+        netlist = Netlist(circuit)
+        frames = Frames(stretch_um(netlist, process))
+        dies = (flipchip_dies if process.pads.wiring == "flipchip" else perimeter_dies)(netlist, process, frames)
+        return side_by_side(dies, netlist, process)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Pause the search for reference cycles, which looks through all of gdsfactory as positions pile up.
+
+    Positions are tuples in lists, without cycles; the search took a third to half of a large mesh's time.
+    """
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()

@@ -261,6 +261,10 @@ def fan_to_pads(
         row = i % rows.rows
         centre = snap(target - _offset(process, row))
         pad = snap(edge + outward * (size / 2 + row * pitch))
-        canvas.wire(width, *wire.corners, (wire.x, y), (target, y), (target, pad), (centre, pad))
+        # in parts, of which the first repeats in a mesh from column to column and the last from pad to pad
+        canvas.wire(width, *wire.corners)
+        canvas.wire(width, (wire.x, start), (wire.x, y), (target, y), (target, pad))
+        if row:
+            canvas.metal.append(_bar(target, pad, centre, pad, width))
         canvas.metal.append((centre - size / 2, pad - size / 2, centre + size / 2, pad + size / 2))
         canvas.texts.append((wire.label, centre, pad))
