@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from optinc_pdk.assemble import assemble, layer_blocks
+from optinc_pdk.assemble import assemble, layer_blocks, strip_names
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, check_complete
 from optinc_pdk.layout.chip import NOT_BUILDABLE, Chip, side_by_side
@@ -33,13 +33,16 @@ def chip_of(onn: Onn, process: Process, name: str) -> tuple[Circuit, Chip]:
         chip = floorplan(circuit, process)
         if chip.fit != NOT_BUILDABLE:
             return circuit, chip
-    circuit = assemble(onn, process, name, local=True)
-    chip = floorplan(circuit, process)
-    if perimeter:
-        dies = {strip: f"d{number}" for number, strips in enumerate(chip.strips) for strip in strips}
-        circuit = assemble(onn, process, name, local=True, dies=dies)
-        chip = floorplan(circuit, process)
-    return circuit, chip
+    if not perimeter:
+        circuit = assemble(onn, process, name, local=True)
+        return circuit, floorplan(circuit, process)
+    # shared out with grounds in common, so that every die has the ground pads that it will have in the end
+    strips = strip_names(block.name for index in range(len(onn.layers)) for block in layer_blocks(onn, index))
+    common = assemble(onn, process, name, local=True, dies=dict.fromkeys(strips.values(), "d0"))
+    shared = floorplan(common, process).strips
+    dies = {strip: f"d{number}" for number, names in enumerate(shared) for strip in names}
+    circuit = assemble(onn, process, name, local=True, dies=dies)
+    return circuit, floorplan(circuit, process)
 
 
 def floorplan(circuit: Circuit, process: Process) -> Chip:
