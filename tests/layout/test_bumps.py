@@ -13,9 +13,9 @@ import pytest
 from optinc_pdk.files import InputError
 from optinc_pdk.layout.bumps import bump_wiring
 from optinc_pdk.layout.canvas import Canvas
+from optinc_pdk.layout.frames import Frames
 from optinc_pdk.layout.netlist import Netlist
 from optinc_pdk.layout.strips import StripBuilder
-from optinc_pdk.layout.frames import Frames
 
 Point = tuple[float, float]
 NETWORK = ("soi220_flipchip", (2, 4, 2))
