@@ -210,6 +210,12 @@ class Process(Strict):
         """Files of the process by pattern, sorted by name; its own before those it inherits."""
         return inherited(self.folders, pattern)
 
+    def pad_pitch_um(self, rows: int) -> float:
+        """Pitch of bond pads in so many rows: wires to an outer row pass between the pads of the inner ones."""
+        track = float(self.metal.wire_width_um + self.metal.space_um)
+        between = float(self.pads.size_um + self.metal.space_um) + (rows - 1) * track
+        return max(float(self.pads.pitch_um), between)
+
     @property
     def gds_layers(self) -> dict[str, tuple[int, int]]:
         """Layer name to (layer, datatype)."""

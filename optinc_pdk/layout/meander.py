@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from optinc_pdk.layout.canvas import simplified, snap
 from optinc_pdk.layout.frames import Point
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 def path_length(corners: Iterable[Point], r: float) -> float:
@@ -27,7 +30,7 @@ def least_gain(r: float) -> float:
     return tooth_gain(2 * r, r)
 
 
-def lacking(lengths: Mapping[str, float], matched: float, least: float) -> dict[str, float]:
+def lacking(lengths: Mapping[Key, float], matched: float, least: float) -> dict[Key, float]:
     """What each of some paths has to gain, in µm, for all to be as long.
 
     Args:

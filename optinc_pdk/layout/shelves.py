@@ -16,7 +16,7 @@ from optinc_pdk.layout.strips import Strip, StripBuilder
 
 _Part = tuple[str, Canvas]
 FOLDS = (1, 3, 5, 7)
-"""Rows into which a mesh is folded; odd, so that light leaves on the right."""
+"""Rows into which a mesh is folded; odd, so that light leaves on the right. More are higher than any reticle."""
 
 
 def flipchip_dies(netlist: Netlist, process: Process, frames: Frames) -> list[Die]:
@@ -29,7 +29,6 @@ def flipchip_dies(netlist: Netlist, process: Process, frames: Frames) -> list[Di
         parts.append(("", _carrier(netlist, process, frames)))
     for name, sections in strips_of(netlist):
         strip = _folded(netlist, process, name, sections, frames, width, height)
-        bump_wiring(strip, netlist, process, netlist.grounds(strip.canvas.placed))
         parts.append((name, strip.canvas))
     gap = max(GAP_UM, float(process.floorplan.fibre_pitch_um))
     for die in process.dies:
@@ -54,16 +53,21 @@ def _folded(
     width: float,
     height: float,
 ) -> Strip:
-    """A strip in as few rows as fit; in as few as are narrow enough where that is too high."""
-    builder = StripBuilder(netlist, process, name, sections, frames)
-    fold = next((rows for rows in FOLDS if builder.columns_length(rows) <= width), FOLDS[-1])
-    strip = builder.build(fold)
-    for rows in FOLDS[FOLDS.index(fold) + 1 :]:
-        left, bottom, right, top = strip.canvas.box()
-        # the wiring adds a bar and a bus above
-        if right - left <= width or top - bottom + 4 * GAP_UM > height:
-            break
+    """A wired strip in as few rows as fit; in as few as are narrow enough where that is too high."""
+
+    def wired(rows: int) -> Strip:
         strip = StripBuilder(netlist, process, name, sections, frames).build(rows)
+        bump_wiring(strip, netlist, process, netlist.grounds(strip.canvas.placed))
+        return strip
+
+    builder = StripBuilder(netlist, process, name, sections, frames)
+    folds = [rows for rows in FOLDS if builder.columns_length(rows) <= width] or [FOLDS[-1]]
+    strip = wired(folds[0])
+    for rows in folds[1:]:
+        left, bottom, right, top = strip.canvas.outer_box()
+        if right - left <= width or top - bottom > height:
+            break
+        strip = wired(rows)
     return strip
 
 

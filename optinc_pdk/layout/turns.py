@@ -7,7 +7,7 @@ from optinc_pdk.files import InputError
 from optinc_pdk.layout.canvas import Canvas, guide_track, snap
 from optinc_pdk.layout.fan import between_bends
 from optinc_pdk.layout.frames import Port
-from optinc_pdk.layout.meander import teeth, tooth_heights
+from optinc_pdk.layout.meander import lacking, least_gain, teeth, tooth_heights
 
 
 def turn(canvas: Canvas, process: Process, pairs: list[tuple[Port, Port]], side: int) -> float:
@@ -37,8 +37,10 @@ def turn(canvas: Canvas, process: Process, pairs: list[tuple[Port, Port]], side:
             f"{r:g} µm, which need a pitch of {2 * r + guide_track(process):g} µm; raise the pitch"
         )
     start = snap(side * (max(side * port.x for pair in pairs for port in pair) + between_bends(process)))
-    lengths = [(a.y - b.y) + 2 * track * i - side * (a.x + b.x - 2 * start) for i, (a, b) in enumerate(pairs)]
-    heights = [tooth_heights((max(lengths) - length) / 2, tallest, r) for length in lengths]
+    # of either leg and half of what joins them
+    halves = {i: (a.y - b.y - side * (a.x + b.x - 2 * start)) / 2 + track * i for i, (a, b) in enumerate(pairs)}
+    gains = lacking(halves, float(process.guide.length_match_um) / 2, least_gain(r))
+    heights = [tooth_heights(gain, tallest, r) for gain in gains.values()]
     reach = start + side * (4 * r * max(map(len, heights)) + r + 0.5)
     for i, ((a, b), each) in enumerate(zip(pairs, heights, strict=True)):
         x = reach + side * (r + track * i)

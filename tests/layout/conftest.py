@@ -1,0 +1,105 @@
+"""Small chips, each placed and written once for all tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.cards import Process, Quantity, load_process
+from optinc_pdk.circuit import Circuit
+from optinc_pdk.extract import Extraction, extract
+from optinc_pdk.layout import Chip, chip_of, to_layout, write_gds
+from optinc_pdk.onn import Layer, Onn
+from optinc_pdk.pdk import get_pdk
+from optinc_pdk.signoff.drc import run_drc
+from optinc_pdk.signoff.lvs import compare
+
+
+class Built(NamedTuple):
+    """A chip and what it was made from; ``die`` is the largest die's width and height where it is not the card's."""
+
+    process: Process
+    circuit: Circuit
+    chip: Chip
+    path: Path
+
+    def rules_broken(self, rules: Iterable[str] = ("",)) -> dict[str, list[list[float]]]:
+        """Boxes where a rule whose name begins so is broken."""
+        chosen = [rule for rule in self.process.rules if rule.id.startswith(tuple(rules))]
+        result = run_drc(self.path, chosen, self.process.gds_layers)
+        return {rule.id: rule.boxes_um.tolist() for rule in result.rules if rule.violations}
+
+    def extraction(self) -> Extraction:
+        """The circuit in the polygons."""
+        return extract(self.path, self.process)
+
+    def differences(self) -> list[str]:
+        """What layout versus schematic tells."""
+        result = compare(self.circuit, self.extraction(), self.process)
+        assert result.match == (not result.differences)
+        return [difference.message for difference in result.differences]
+
+
+def _network(widths: tuple[int, ...], blocks: tuple[int, ...] = (), servers: int = 2) -> Onn:
+    layers = [Layer(np.ones((b, a)), np.ones(b)) for a, b in pairwise(widths)]
+    layers[-1] = Layer(layers[-1].weight, np.zeros(widths[-1]))
+    factor = tuple(("approx", size) for size in blocks)
+    return Onn(tuple(layers), Averaging(2 * widths[-1], servers, widths[-1]), factor)  # type: ignore[arg-type]
+
+
+def _process(name: str, die: tuple[float, float] | None = None) -> Process:
+    process = load_process(name)
+    get_pdk(name).activate()
+    if die is None:
+        return process
+    sizes = {"width_um": Quantity(die[0], "test"), "height_um": Quantity(die[1], "test")}
+    return process.model_copy(update={"dies": (process.dies[-1].model_copy(update=sizes),)})
+
+
+@pytest.fixture(scope="session")
+def network() -> Callable[..., Onn]:
+    """A network of these widths, in blocks of these sizes; the circuit depends on nothing else."""
+    return _network
+
+
+@pytest.fixture(scope="session")
+def process_of() -> Callable[..., Process]:
+    """A process, its PDK active; with one die of the given width and height where they are given."""
+    return _process
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Built]:
+    """A circuit and its chip, written."""
+
+    def write(process: Process, circuit: Circuit, chip: Chip) -> Built:
+        path = tmp_path_factory.mktemp("chip") / f"{circuit.name}.gds"
+        write_gds(to_layout(chip, process, circuit.name), path)
+        return Built(process, circuit, chip, path)
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def built(written: Callable[..., Built]) -> Callable[..., Built]:
+    """The chip of a network in a process."""
+
+    @cache
+    def build(
+        name: str,
+        widths: tuple[int, ...],
+        blocks: tuple[int, ...] = (),
+        servers: int = 2,
+        die: tuple[float, float] | None = None,
+    ) -> Built:
+        process = _process(name, die)
+        return written(process, *chip_of(_network(widths, blocks, servers), process, "chip"))
+
+    return build

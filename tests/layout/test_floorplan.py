@@ -1,0 +1,145 @@
+"""Networks to floorplans in every process: the rules kept, the circuit found again, and what is refused before."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from optinc_pdk.assemble import mesh_chip
+from optinc_pdk.circuit import Circuit, NetlistError
+from optinc_pdk.layout import Chip, chip_of, floorplan
+
+BLOCKS = ((2, 3, 2), (2, 2))
+NETWORKS = {
+    "blocks, wires": ("soi220", *BLOCKS),
+    "blocks, bumps": ("soi220_flipchip", *BLOCKS),
+    "blocks, wires, detectors and modulators": ("soi220_onchip", *BLOCKS),
+    "blocks, bumps, detectors and modulators": ("soi220_flipchip_onchip", *BLOCKS),
+    "blocks, two metals": ("soi220_two_metal", *BLOCKS),
+    "blocks of one mode": ("soi220_flipchip_onchip", (1, 2, 1), (1, 1)),
+    "blocks on both sides of a hidden layer": ("soi220_onchip", (2, 4, 3, 2), (2, 3, 2)),
+    "whole layers on the chip": ("soi220_onchip", (1, 3, 1)),
+}
+
+
+@pytest.mark.parametrize("case", NETWORKS.values(), ids=NETWORKS)
+def test_the_circuit_is_found_again_in_the_polygons(case: tuple[Any, ...], built: Callable[..., Any]) -> None:
+    chip = built(*case)
+    assert chip.differences() == []
+    meant = {n for n, k in component_of(chip.circuit).items() if k != "pad"}
+    assert set(chip.chip.canvas.placed) == meant
+    texts = Counter(text for text, _, _ in chip.chip.canvas.texts)
+    assert texts == Counter([*chip.circuit.ports, "chip"])
+
+
+@pytest.mark.parametrize("process", ["soi220", "soi220_onchip", "soi220_flipchip_onchip"])
+def test_every_rule_is_kept(process: str, built: Callable[..., Any]) -> None:
+    assert built(process, *BLOCKS).rules_broken() == {}
+
+
+def component_of(circuit: Circuit) -> dict[str, str]:
+    return {n: circuit.kinds[k].name for n, k in zip(circuit.instances, circuit.kind.tolist(), strict=True)}
+
+
+def label_of_die(chip: Chip, at: tuple[float, float]) -> int:
+    """The die on which a point lies."""
+    (number,) = [i for i, (left, low, right, top) in enumerate(chip.dies) if left < at[0] < right and low < at[1] < top]
+    return number
+
+
+def assert_shared_out(chip: Chip, circuit: Circuit, name: str) -> None:
+    """Dies beside each other, each strip and every label once, everything of a strip within its die."""
+    assert all(a[2] < b[0] for a, b in pairwise(chip.dies))
+    placed = [strip for strips in chip.strips for strip in strips]
+    assert len(set(placed)) == len(placed)
+    for instance in chip.canvas.placed:
+        left, bottom, right, top = chip.canvas.instance_box(instance)
+        assert label_of_die(chip, (left, bottom)) == label_of_die(chip, (right, top))
+    texts = Counter(text for text, _, _ in chip.canvas.texts)
+    titles = (
+        [f"{name} die {i + 1} of {len(chip.dies)}" for i in range(len(chip.dies))] if len(chip.dies) > 1 else [name]
+    )
+    assert texts == Counter([*circuit.ports, *titles])
+
+
+# from one strip a die to all on one: grounds of several strips take more room than those of one
+@pytest.mark.parametrize("height", range(960, 1900, 100))
+def test_dies_with_wires_get_the_grounds_of_what_lies_on_them(
+    height: int, process_of: Callable[..., Any], network: Callable[..., Any]
+) -> None:
+    process = process_of("soi220", (4200, height))
+    circuit, chip = chip_of(network((2, 3, 4, 2), (2, 2, 2)), process, "chip")
+    assert_shared_out(chip, circuit, "chip")
+    groups: dict[int, set[str]] = {}
+    for text, x, y in chip.canvas.texts:
+        if text.startswith("GND_"):
+            groups.setdefault(label_of_die(chip, (x, y)), set()).add(text.rpartition("_")[0])
+    # one group of grounds a die with heaters; the carrier may stand alone
+    assert groups == {i: {f"GND_d{i}"} for i, strips in enumerate(chip.strips) if strips}
+    assert all(die[3] - die[1] <= height for die in chip.dies) == (chip.fit != "not buildable")
+
+
+@pytest.mark.parametrize(
+    ("process", "die"),
+    [("soi220", (3000, 1280)), ("soi220_onchip", (4200, 1510)), ("soi220_flipchip_onchip", (3500, 1300))],
+)
+def test_strips_on_several_dies_are_the_circuit(
+    process: str, die: tuple[float, float], built: Callable[..., Any]
+) -> None:
+    chip = built(process, (2, 3, 4, 2), (2, 2, 2), 2, die)
+    assert chip.chip.fit == "multi-die"
+    assert len(chip.chip.dies) >= 3
+    assert all(right - left <= die[0] and top - low <= die[1] for left, low, right, top in chip.chip.dies)
+    assert_shared_out(chip.chip, chip.circuit, "chip")
+    assert chip.differences() == []
+
+
+@pytest.mark.parametrize("process", ["soi220", "soi220_flipchip"])
+def test_a_strip_larger_than_a_die_is_drawn_and_called_not_buildable(process: str, built: Callable[..., Any]) -> None:
+    chip = built(process, (2, 3, 2), (), 2, (1500, 1200))
+    assert chip.chip.fit == "not buildable"
+    assert chip.chip.width_um > 1500
+    assert_shared_out(chip.chip, chip.circuit, "chip")
+    assert chip.differences() == []
+
+
+def test_one_block_a_layer_takes_its_carriers_across_one_die_where_one_holds_it(
+    network: Callable[..., Any], process_of: Callable[..., Any]
+) -> None:
+    onn = network((1, 2, 1))
+    whole, one = chip_of(onn, process_of("soi220"), "chip")
+    assert one.fit == "fits one die"
+    assert whole.board is not None and whole.board.oscillators == ()
+    apart, several = chip_of(onn, process_of("soi220", (2500, 1300)), "chip")
+    assert several.fit == "multi-die"
+    assert apart.board is not None and apart.board.oscillators == ("lo_l0",)
+
+
+SPOILT: dict[str, tuple[Callable[[Circuit], Circuit], str]] = {
+    "open port": (lambda c: replace(c, nets=c.nets[1:]), r"mesh: optical port \w+,o\d is open \(2 are\)"),
+    "port used twice": (
+        lambda c: replace(c, nets=np.concatenate([c.nets, [[c.nets[0, 0], c.nets[2, 1]]]])),
+        r"mesh: optical port \w+,o\d is used twice",
+    ),
+}
+
+
+@pytest.mark.parametrize(("spoil", "told"), SPOILT.values(), ids=SPOILT)
+@pytest.mark.parametrize("process", ["soi220", "soi220_flipchip"])
+def test_an_incomplete_circuit_is_refused_before_anything_is_placed(
+    process: str,
+    spoil: Callable[[Circuit], Circuit],
+    told: str,
+    process_of: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    card = process_of(process)
+    monkeypatch.setattr("optinc_pdk.layout.canvas.Canvas.place", lambda *_: pytest.fail("placed"))
+    with pytest.raises(NetlistError, match=told):
+        floorplan(spoil(mesh_chip(3, card, "mesh")), card)
