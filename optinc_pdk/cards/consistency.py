@@ -21,6 +21,10 @@ LIMIT_UM = 1e6
 # Numbers of a process card in µm that are no drawn lengths: heights of layers, and a tolerance.
 NOT_DRAWN = ("layers.", "guide.length_match_um")
 ROUNDING_UM = 1e-9
+# Chords of a 90° bend: fewer are farther from the arc than the grid at the radii of strip guides.
+SEGMENTS = 64
+# GDS2 holds layers and datatypes in 16 bits.
+GDS_MOST = 65535
 # Parameters of devices that are widths of their silicon, and gaps in it.
 WIDTHS = ("width_um", "taper_width_um", "tip_width_um", "waist_width_um")
 GAPS = ("gap_um",)
@@ -78,6 +82,7 @@ def check_rules(process: Process) -> None:
                     f"{path}: {claim.key} is {claim.value:g} µm, rule {claim.rule!r} of {claim.limit:g} µm needs at "
                     f"least {claim.least:g} µm; correct the value or the rule"
                 )
+    _check_counts(process)
     _check_contacts(process)
     _check_bump(process)
     _check_dies(process)
@@ -197,6 +202,36 @@ def _check_contacts(process: Process) -> None:
             f"{path}: geometry.contact_overlap_um is {overlap:g} µm, the contact is {width:g} µm wide "
             "(contact_width_um); correct one of them"
         )
+
+
+def _check_counts(process: Process) -> None:
+    """What is counted is whole, bends are round, halves of the mode pitch are on the grid, layers differ."""
+    path = process.folder / "process.yml"
+    for key, value in (("guide.arc_segments", process.guide.arc_segments), ("pads.rows_max", process.pads.rows_max)):
+        if not float(value).is_integer():
+            raise CardError(f"{path}: {key} is {value:g}; give a whole number")
+    if process.guide.arc_segments < SEGMENTS:
+        raise CardError(
+            f"{path}: guide.arc_segments is {process.guide.arc_segments:g}, a 90° bend takes at least {SEGMENTS} "
+            "chords; correct the value"
+        )
+    pitch = float(process.floorplan.mode_pitch_um) / GRID_UM
+    if round(pitch) % 4:
+        raise CardError(
+            f"{path}: floorplan.mode_pitch_um is {process.floorplan.mode_pitch_um:g} µm; arms lie at "
+            "its quarters, so give a multiple of 4 nm"
+        )
+    used: dict[tuple[int, int], str] = {}
+    for name, layer in process.layers.items():
+        if not all(0 <= number <= GDS_MOST for number in layer.gds):
+            raise CardError(f"{path}: layers.{name}.gds is {list(layer.gds)}; give two numbers from 0 to {GDS_MOST}")
+        if layer.gds in used:
+            raise CardError(
+                f"{path}: layers.{name}.gds is {list(layer.gds)}, as that of {used[layer.gds]!r}; make it another"
+            )
+        used[layer.gds] = name
+    if not process.dies:
+        raise CardError(f"{path}: dies is empty; give at least one size")
 
 
 def _check_bump(process: Process) -> None:

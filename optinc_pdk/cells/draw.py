@@ -101,7 +101,8 @@ def check_length(name: str, value: Any, lowest: float = 0.0, cell: str = "") -> 
     where = f"{cell}: {name}" if cell else name
     if isinstance(value, bool | np.bool) or not isinstance(value, int | float | np.number):
         raise ValueError(f"{where} is {value!r}, no length in µm; give a number from {lowest} to {LIMIT_UM:.0f}")
-    if not np.isfinite(value) or not lowest <= value < LIMIT_UM:
+    # a comparison, because an integer may be too large for a float; NaN fails it
+    if not lowest <= value < LIMIT_UM:
         raise ValueError(f"{where} is {value} µm, allowed are {lowest} to {LIMIT_UM:.0f} µm")
     if abs(value * GRID_PER_UM - round(value * GRID_PER_UM)) > 1e-6:
         raise ValueError(f"{where} is {value} µm, off the 1 nm grid; round it")

@@ -23,7 +23,8 @@ def fan(canvas: Canvas, process: Process, pairs: list[tuple[Point, Point]], x: f
     """
     r, track = float(process.guide.radius_um), guide_track(process)
     pairs = sorted(pairs, key=lambda pair: pair[0][1])
-    steepest = 2 * r + between_bends(process)
+    # no S of 3r rises by more than that
+    steepest = min(2 * r + between_bends(process), 3 * r)
     levels = _levels([a[1] for a, _ in pairs], [b[1] for _, b in pairs], r)
     for (a, b), level in zip(pairs, levels.tolist(), strict=True):
         turn = x + r + 0.5 + level * track
@@ -45,7 +46,7 @@ def fan_end(process: Process, source: Sequence[float], target: Sequence[float], 
 def fan_length(process: Process, a: Point, b: Point) -> float:
     """Length in µm of a guide that ``fan`` draws between two ends, wherever it turns."""
     r, height = float(process.guide.radius_um), abs(a[1] - b[1])
-    if height >= 2 * r + between_bends(process) or not height:
+    if height >= min(2 * r + between_bends(process), 3 * r) or not height:
         middle = (a[0] + b[0]) / 2
         return path_length([a, (middle, a[1]), (middle, b[1]), b], r)
     # two arcs of a height and 3r of length together

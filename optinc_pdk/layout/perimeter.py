@@ -179,15 +179,16 @@ def _planned(
         width, height = float(die.width_um), float(die.height_um)
         if die.own_size:
             width = min(width, snap(math.ceil(max(content + 2 * sides, _pads_width(process, groups) + 2 * keepout))))
-        rows = pad_rows(process, max(map(len, groups.values())), width - 2 * keepout - pad)
-        if rows is None or content + 2 * sides > width:
+        if content + 2 * sides > width:
             continue
         left = snap((width - content) / 2)
-        depths = {side: _pad_depth(process, groups[side], side, rows, left, width) for side in halves}
-        needed = 2 * keepout + middle + sum(depths[side] + half.height for side, half in halves.items())
-        if needed <= height:
-            height = snap(math.ceil(needed)) if die.own_size else height
-            return _Plan(halves, oscillators, width, height, die.fit, left, rows, depths, bus, grounds)
+        # few rows spread over the die, and wires that fan out so far take height: more rows may fit where few do not
+        for rows in pad_rows(process, max(map(len, groups.values())), width - 2 * keepout - pad):
+            depths = {side: _pad_depth(process, groups[side], side, rows, left, width) for side in halves}
+            needed = 2 * keepout + middle + sum(depths[side] + half.height for side, half in halves.items())
+            if needed <= height:
+                height = snap(math.ceil(needed)) if die.own_size else height
+                return _Plan(halves, oscillators, width, height, die.fit, left, rows, depths, bus, grounds)
     return None
 
 

@@ -53,7 +53,8 @@ class StripBuilder:
         """Place the strip, its mesh in ``fold`` rows."""
         self.mesh = self.placer.place(self.canvas, fold)
         left, _, right, _ = self.canvas.box()
-        self.left = 0.0 if fold == 1 else left - self.clear
+        # dark modes begin left of the first column
+        self.left = 0.0 if left >= 0 else left - self.clear
         self.right = self._clear_of(self.mesh.ends) if fold == 1 else right + self.clear
         starts = dict(sorted(self.mesh.starts.items()))
         source = self._source(next(iter(starts.values())))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -219,13 +219,12 @@ class PadRows:
     pitch: float
 
 
-def pad_rows(process: Process, count: int, width: float) -> PadRows | None:
-    """The fewest rows in which ``count`` pads fit into ``width``, or None where even the deepest does not."""
+def pad_rows(process: Process, count: int, width: float) -> Iterator[PadRows]:
+    """The rows in which ``count`` pads fit into ``width``, the fewest first; none where even the deepest do not."""
     for rows in range(1, int(process.pads.rows_max) + 1):
         pitch = process.pad_pitch_um(rows)
         if math.ceil(count / rows) * pitch <= width:
-            return PadRows(rows, pitch)
-    return None
+            yield PadRows(rows, pitch)
 
 
 def channel_height(process: Process, wires: Sequence[Signal], targets: Sequence[float]) -> float:
@@ -242,6 +241,9 @@ def pad_targets(process: Process, wires: Sequence[Signal], rows: PadRows, left: 
     wanted = np.array([np.mean([w.x - offsets[row] for row, w in enumerate(group)]) for group in groups])
     half = float(process.pads.size_um) / 2
     centres = spread(wanted, rows.pitch, left + half, right - half - (rows.pitch - 2 * half))
+    # on the grid before they are set apart: rounded one by one, neighbours would lose a nanometre
+    apart = rows.pitch * np.arange(len(groups))
+    centres = np.round(centres - apart, 3) + apart
     return [snap(float(centres[i // rows.rows]) + offsets[i % rows.rows]) for i in range(len(wires))]
 
 

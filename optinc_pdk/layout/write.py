@@ -13,7 +13,7 @@ import numpy as np
 
 from optinc_pdk.cards import Process
 from optinc_pdk.cells.curves import GRID_PER_UM, Points, ribbon, s_bend
-from optinc_pdk.files import write_atomic
+from optinc_pdk.files import InputError, write_atomic
 from optinc_pdk.layout.arrays import Array, regular_arrays
 from optinc_pdk.layout.canvas import Wire
 from optinc_pdk.layout.chip import Chip
@@ -176,7 +176,7 @@ def _guide(
     """Take a Manhattan guide apart into boxes and 90° bends.
 
     Raises:
-        ValueError: Two corners are too close for the radius, or a leg is no multiple of the axes.
+        InputError: Two corners are too close for the radius, or a leg is along no axis.
     """
     radius, half = round(float(process.guide.radius_um) * GRID_PER_UM), round(float(process.guide.width_um) * 500)
     points = [_spot(point) for point in path]
@@ -185,9 +185,9 @@ def _guide(
         length = abs(b[0] - a[0]) + abs(b[1] - a[1])
         start, end = (radius if i else 0), (radius if i < len(ways) - 1 else 0)
         if (u and v) or length < start + end:
-            raise ValueError(
-                f"guide from {a} to {b} nm is {length} nm long and bends of {radius} nm need {start + end}; move its "
-                "ends apart, along one axis"
+            raise InputError(
+                f"guide from {a} to {b} nm is {length} nm long and bends of {radius} nm need {start + end}; raise "
+                "floorplan.mode_pitch_um and fibre_pitch_um, or lower guide.radius_um"
             )
         if length > start + end:
             (x0, y0), (x1, y1) = (a[0] + u * start, a[1] + v * start), (b[0] - u * end, b[1] - v * end)

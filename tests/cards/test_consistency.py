@@ -13,6 +13,13 @@ from optinc_pdk.cards.load import components_folder
 BASES = {"one": "soi220", "two": "soi220_two_metal", "flip": "soi220_flipchip"}
 
 
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A copy of the default process that a test may damage."""
+    copytree(components_folder() / "soi220", tmp_path / "process")
+    return tmp_path / "process"
+
+
 def spoiled(base: str, folder: Path, file: str, key: str, value: object) -> str:
     """The refusal of a copy of a process in which one number is another."""
     copytree(components_folder() / BASES[base], folder / "process")
@@ -113,6 +120,43 @@ def test_a_bump_is_as_large_as_the_pads_and_its_opening_lies_on_it(
     path.write_text(yaml.safe_dump(data))
     with pytest.raises(CardError, match=message):
         load_process(str(tmp_path / "process"))
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value", "message"),
+    [
+        ("guide", "arc_segments", 63, "guide.arc_segments is 63, a 90° bend takes at least 64 chords"),
+        ("guide", "arc_segments", 64.5, "guide.arc_segments is 64.5; give a whole number"),
+        ("pads", "rows_max", 2.5, "pads.rows_max is 2.5; give a whole number"),
+        ("floorplan", "mode_pitch_um", 52.002, "floorplan.mode_pitch_um is 52.002 µm; .* multiple of 4 nm"),
+    ],
+)
+def test_counts_and_halves_are_whole(section: str, key: str, value: float, message: str, folder: Path) -> None:
+    data = yaml.safe_load((folder / "process.yml").read_text())
+    data[section][key]["value"] = value
+    (folder / "process.yml").write_text(yaml.safe_dump(data))
+    with pytest.raises(CardError, match=message):
+        load_process(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("gds", "message"),
+    [([-3, 0], "layers.label.gds is .*from 0 to 65535"), ([3, 0], "layers.label.gds is .* as that of 'core'")],
+)
+def test_layers_are_numbers_of_gds_and_differ(gds: list[int], message: str, folder: Path) -> None:
+    data = yaml.safe_load((folder / "process.yml").read_text())
+    data["layers"]["label"]["gds"] = gds
+    (folder / "process.yml").write_text(yaml.safe_dump(data))
+    with pytest.raises(CardError, match=message):
+        load_process(str(folder))
+
+
+def test_a_process_without_dies_is_refused(folder: Path) -> None:
+    data = yaml.safe_load((folder / "process.yml").read_text())
+    data["dies"] = []
+    (folder / "process.yml").write_text(yaml.safe_dump(data))
+    with pytest.raises(CardError, match="dies is empty"):
+        load_process(str(folder))
 
 
 def test_flip_chip_wiring_without_a_bump_is_refused(tmp_path: Path) -> None:
