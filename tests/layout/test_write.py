@@ -119,9 +119,7 @@ def test_a_port_is_where_the_drawn_cell_has_it(rotation: int, mirror: bool) -> N
         at = canvas.port(f"m,{port}")
         step = {0: (1, 0), 90: (0, 1), 180: (-1, 0), 270: (0, -1)}[at.angle]
         x, y = round(1000 * at.x), round(1000 * at.y)
-        inside, outside = (
-            kdb.Region(kdb.Box(-3, -3, 3, 3).moved(x + s * step[0], y + s * step[1])) for s in (-10, 10)
-        )
+        inside, outside = (kdb.Region(kdb.Box(-3, -3, 3, 3).moved(x + s * step[0], y + s * step[1])) for s in (-10, 10))
         assert not (drawn & inside).is_empty() and (drawn & outside).is_empty()
     box = layout.top_cell().dbbox_per_layer(layout.layer(*PROCESS.gds_layers["core"]))
     assert box.inside(kdb.DBox(*canvas.instance_box("m")).enlarged(1e-6))
