@@ -81,7 +81,7 @@ class Pair:
 
     @cached_property
     def mispinned(self) -> list[tuple[int, int]]:
-        """Matched photodiodes and modulators whose pads differ at a pin; unlike heaters' ends, pins differ."""
+        """Matched photodiodes and modulators whose pads differ; a heater's ends are alike, their pins are not."""
         mapped = [(i, int(j)) for i, j in enumerate(self.map.device.tolist()) if j != UNCONNECTED]
         pinned = [(i, j) for i, j in mapped if self.ref.optical[i] and self.ref.kind[i] != PHASE_SHIFTER]
         return [(i, j) for i, j in pinned if not _in_order(_by_pin(self.ref, i), _by_pin(self.ext, j))]
