@@ -12,7 +12,7 @@ from optinc_pdk.layout.carrier import carrier_block
 from optinc_pdk.layout.chip import GAP_UM, NOT_BUILDABLE, Die, strips_of
 from optinc_pdk.layout.frames import Frames
 from optinc_pdk.layout.netlist import Netlist
-from optinc_pdk.layout.strips import Strip, StripBuilder
+from optinc_pdk.layout.strips import StripBuilder
 
 _Part = tuple[str, Canvas]
 FOLDS = (1, 3, 5, 7)
@@ -28,9 +28,7 @@ def flipchip_dies(netlist: Netlist, process: Process, frames: Frames) -> list[Di
     if netlist.section("carrier"):
         parts.append(("", _carrier(netlist, process, frames)))
     for name, sections in strips_of(netlist):
-        strip = _folded(netlist, process, name, sections, frames, width, height)
-        bump_wiring(strip, netlist, process, netlist.grounds(strip.canvas.placed))
-        parts.append((name, strip.canvas))
+        parts.append((name, _folded(netlist, process, name, sections, frames, width, height)))
     gap = max(GAP_UM, float(process.floorplan.fibre_pitch_um))
     for die in process.dies:
         stacks = _stacked(parts, float(die.width_um) - margin, float(die.height_um) - margin, gap)
@@ -53,18 +51,20 @@ def _folded(
     frames: Frames,
     width: float,
     height: float,
-) -> Strip:
-    """A strip in as few rows as fit; in as few as are narrow enough where that is too high."""
+) -> Canvas:
+    """A wired strip in as few rows as fit; in as few as are narrow enough where that is too high."""
     builder = StripBuilder(netlist, process, name, sections, frames)
     fold = next((rows for rows in FOLDS if builder.columns_length(rows) <= width), FOLDS[-1])
-    strip = builder.build(fold)
-    for rows in FOLDS[FOLDS.index(fold) + 1 :]:
-        left, bottom, right, top = strip.canvas.box()
-        # the wiring adds a bar and a bus above
-        if right - left <= width or top - bottom + 4 * GAP_UM > height:
-            break
+    canvas = Canvas(frames)
+    for rows in FOLDS[FOLDS.index(fold) :]:
         strip = StripBuilder(netlist, process, name, sections, frames).build(rows)
-    return strip
+        canvas = strip.canvas
+        bump_wiring(strip, netlist, process, netlist.grounds(canvas.placed))
+        # with the wiring, which reaches beyond guides and gratings
+        left, bottom, right, top = canvas.outer_box()
+        if right - left <= width or top - bottom > height:
+            break
+    return canvas
 
 
 @dataclass
