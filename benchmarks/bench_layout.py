@@ -49,7 +49,7 @@ PAPER = (4, 64, 128, 256, 128, 64, 4)
 """The paper's 8-bit network of 4 servers (arXiv 2603.28290, Table I), every layer approximated: 41,664 MZIs."""
 PEER_MODES = 64
 PEER_SECONDS = 60.0
-"""Beyond so many modes a peer is run only if it takes less time than this, should its time grow as MZIs squared."""
+"""Beyond ``PEER_MODES`` a peer that is expected to take longer is left out."""
 FITTED_MZIS = 400
 """Smaller meshes take about as long as drawing each cell once does."""
 PEER_SCRIPT = """
@@ -195,7 +195,7 @@ def in_own_process(build: Callable[..., Run], name: str, *arguments: Any) -> Run
 
 
 def run_peer(build: Callable[..., Run], modes: int, mzis: int, before: tuple[int, Run] | None) -> Run | str:
-    """A peer's run, or that it was left out because it is too slow.
+    """A peer's run, or that it was left out because it would take too long if its time grew as MZIs squared.
 
     Args:
         build: The peer.
@@ -206,7 +206,7 @@ def run_peer(build: Callable[..., Run], modes: int, mzis: int, before: tuple[int
     if modes > PEER_MODES:
         expected = math.inf if before is None else before[1].seconds * (mzis / before[0]) ** 2
         if expected > PEER_SECONDS:
-            return "left out"
+            return f"> {PEER_SECONDS:g}, left out"
     return in_own_process(build, "mesh", modes)
 
 
@@ -305,7 +305,6 @@ def main(
     console = Console()
     table, ours = bench_meshes(parse_modes(modes), peer_python)
     console.print(table)
-    console.print(f"left out: would take over {PEER_SECONDS:g} s should its time grow as MZIs squared")
     if peer_python is None:
         console.print("Bell, of multiport-interferometer: not run; name an interpreter that has it by --peer-python")
     console.print("dphox: not run; it needs Python 3.9")

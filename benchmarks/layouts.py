@@ -1,6 +1,6 @@
 """Chips of every size and kind, laid out and signed off: the table and the pictures of docs/layouts.md.
 
-    python benchmarks/layouts.py                   # the whole page, hours on two cores
+    python benchmarks/layouts.py                   # the whole page: hours
     python benchmarks/layouts.py --only mesh-64    # rows whose names contain a text
 
 Every row lays a circuit out, writes it, checks all design rules on the file, extracts the circuit from the polygons

@@ -19,7 +19,7 @@ from optinc_pdk.circuit import Circuit, write_bias, write_netlist
 from optinc_pdk.drive import RangeError
 from optinc_pdk.extract import extract
 from optinc_pdk.files import InputError
-from optinc_pdk.layout import chip_of, to_layout, write_gds
+from optinc_pdk.layout import chip_of, first_circuit, to_layout, write_gds
 from optinc_pdk.onn import Onn, bundled, gauge, lattice_score
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.report import Report, detail_window, layout_png, outputs_plot, write_report
@@ -32,7 +32,7 @@ from optinc_pdk.simulate import Programming, program
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]{0,31}")
 ENDINGS = (".gds", ".pic.yml", ".bias.yml", ".drc.lyrdb", ".lvs.json", ".lvs.lyrdb", ".function.npz")
-STAGES = ("read", "factor", "layout", "drc", "extract", "lvs", "program", "function", "report")
+STAGES = ("read", "factor", "assemble", "layout", "drc", "extract", "lvs", "program", "function", "report")
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,9 +126,11 @@ def build(
         score = lattice_score(onn)
     with clock.stage("factor"):
         factors = factor_numbers(onn)
+    with clock.stage("assemble"):
+        circuit = first_circuit(onn, card, name)
     with clock.stage("layout"):
         get_pdk(process).activate()
-        circuit, chip = chip_of(onn, card, name)
+        circuit, chip = chip_of(onn, card, name, circuit)
         layout = to_layout(chip, card, name)
     out = _Files(directory, name)
     gds = out.path(".gds")

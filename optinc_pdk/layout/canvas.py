@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numpy as np
-
 from optinc_pdk.cards import Process
 from optinc_pdk.layout.frames import Box, Frames, Point, Port
 
@@ -75,19 +73,12 @@ class Canvas:
     def box(self) -> Box:
         """Bounding box of instances and guides."""
         boxes = [self.instance_box(name) for name in self.placed]
-        boxes += [(x, y, x, y) for path in self.guides for x, y in path]
-        left, bottom, right, top = np.array(boxes).T
-        return float(left.min()), float(bottom.min()), float(right.max()), float(top.max())
+        return _around([*boxes, *(_spots_box(path) for path in self.guides)])
 
     def outer_box(self) -> Box:
         """Bounding box of everything but texts; centres of bumps count, their landings lie within metal or alike."""
-        left, bottom, right, top = self.box()
-        metal = np.array([(left, bottom, right, top), *self.metal])
-        spots = [(x, y) for wire in self.wires for x, y in wire.points] + self.bumps
-        low, high = metal[:, :2].min(axis=0), metal[:, 2:].max(axis=0)
-        if spots:
-            low, high = np.minimum(low, np.min(spots, axis=0)), np.maximum(high, np.max(spots, axis=0))
-        return float(low[0]), float(low[1]), float(high[0]), float(high[1])
+        boxes = [self.box(), *self.metal, *(_spots_box(wire.points) for wire in self.wires)]
+        return _around([*boxes, _spots_box(self.bumps)] if self.bumps else boxes)
 
     def instance_box(self, name: str) -> Box:
         """Bounding box of one instance."""
@@ -127,6 +118,18 @@ def snap(value: float) -> float:
     return round(value, 3)
 
 
+def _around(boxes: Iterable[Box]) -> Box:
+    """The box around boxes."""
+    lefts, bottoms, rights, tops = zip(*boxes, strict=True)
+    return min(lefts), min(bottoms), max(rights), max(tops)
+
+
+def _spots_box(points: Iterable[Point]) -> Box:
+    """The box around points."""
+    xs, ys = zip(*points, strict=True)
+    return min(xs), min(ys), max(xs), max(ys)
+
+
 def simplified(corners: Iterable[Point]) -> list[Point]:
     """Corner points on the grid without repetitions and without corners that lie in line."""
     path: list[Point] = []
@@ -135,11 +138,9 @@ def simplified(corners: Iterable[Point]) -> list[Point]:
         point = (round(x, 3), round(y, 3))
         if path and point == path[-1]:
             continue
-        if len(path) > 1 and _in_line(path[-2], path[-1], point):
-            path.pop()
+        if len(path) > 1:
+            (a, b), (c, d) = path[-2:]
+            if a == c == point[0] or b == d == point[1]:
+                path.pop()
         path.append(point)
     return path
-
-
-def _in_line(a: Point, b: Point, c: Point) -> bool:
-    return (a[0] == b[0] == c[0]) or (a[1] == b[1] == c[1])

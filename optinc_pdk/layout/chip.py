@@ -1,4 +1,4 @@
-"""What a floorplan is, and which one a process asks for."""
+"""What a floorplan is: dies with what is drawn on them, side by side in one file."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from optinc_pdk.assemble import strip_names
 from optinc_pdk.cards import Process
+from optinc_pdk.circuit import NetlistError
 from optinc_pdk.layout.canvas import Canvas
 from optinc_pdk.layout.frames import Box
 from optinc_pdk.layout.netlist import Netlist
@@ -74,7 +75,11 @@ def strips_of(netlist: Netlist) -> list[tuple[str, list[str]]]:
 
 
 def side_by_side(dies: Sequence[Die], netlist: Netlist, process: Process) -> Chip:
-    """Put dies into one file; label their fibres and name them."""
+    """Put dies into one file; label their fibres and name them.
+
+    Raises:
+        NetlistError: An instance is on no die.
+    """
     canvas = Canvas(dies[0].canvas.frames)
     boxes: list[Box] = []
     x = 0.0
@@ -84,6 +89,12 @@ def side_by_side(dies: Sequence[Die], netlist: Netlist, process: Process) -> Chi
         name = netlist.circuit.name if len(dies) == 1 else f"{netlist.circuit.name} die {number + 1} of {len(dies)}"
         canvas.texts.append((name, x + die.width / 2, float(process.floorplan.keepout_um) / 2))
         x += die.width + SCRIBE_UM
+    missing = [name for name, kind in netlist.component.items() if kind != "pad" and name not in canvas.placed]
+    if missing:
+        raise NetlistError(
+            f"{netlist.circuit.name}: instance {missing[0]!r} has no place ({len(missing)} have none); give it a "
+            "section, column and row of the floorplan, as assemble does"
+        )
     for port, label in netlist.label.items():
         instance = port.rpartition(",")[0]
         if netlist.component[instance] == "grating_coupler":

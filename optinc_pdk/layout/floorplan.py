@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from optinc_pdk.assemble import assemble, layer_blocks, strip_names
 from optinc_pdk.cards import Process
-from optinc_pdk.circuit import Circuit, check_complete
+from optinc_pdk.circuit import Circuit, NetlistError, check_complete
 from optinc_pdk.layout.chip import NOT_BUILDABLE, Chip, side_by_side
 from optinc_pdk.layout.frames import Frames
 from optinc_pdk.layout.netlist import Netlist
@@ -14,7 +18,14 @@ from optinc_pdk.layout.wiring import stretch_um
 from optinc_pdk.onn import Onn
 
 
-def chip_of(onn: Onn, process: Process, name: str) -> tuple[Circuit, Chip]:
+def first_circuit(onn: Onn, process: Process, name: str) -> Circuit:
+    """What a network's floorplan begins with: a circuit for one die with wires to the perimeter, or of local strips."""
+    alone = all(len(layer_blocks(onn, index)) == 1 for index in range(len(onn.layers)))
+    one_die = alone and process.pads.wiring == "perimeter" and process.activation.realisation == "offchip"
+    return assemble(onn, process, name, local=not one_die)
+
+
+def chip_of(onn: Onn, process: Process, name: str, circuit: Circuit | None = None) -> tuple[Circuit, Chip]:
     """The circuit of a network and its floorplan.
 
     With wires to the perimeter a network of one block a layer first gets a carrier tree across one die. Where no die
@@ -25,17 +36,14 @@ def chip_of(onn: Onn, process: Process, name: str) -> tuple[Circuit, Chip]:
         onn: Network; see :func:`optinc_pdk.assemble.assemble`.
         process: Process; its PDK must be active.
         name: Chip name.
+        circuit: What ``first_circuit`` gives, if it is there already.
     """
-    perimeter = process.pads.wiring == "perimeter"
-    alone = all(len(layer_blocks(onn, index)) == 1 for index in range(len(onn.layers)))
-    if perimeter and alone and process.activation.realisation == "offchip":
-        circuit = assemble(onn, process, name)
+    circuit = circuit or first_circuit(onn, process, name)
+    local = bool(circuit.board and circuit.board.oscillators)
+    if not local or process.pads.wiring == "flipchip":
         chip = floorplan(circuit, process)
-        if chip.fit != NOT_BUILDABLE:
+        if local or chip.fit != NOT_BUILDABLE:
             return circuit, chip
-    if not perimeter:
-        circuit = assemble(onn, process, name, local=True)
-        return circuit, floorplan(circuit, process)
     # shared out with grounds in common, so that every die has the ground pads that it will have in the end
     strips = strip_names(block.name for index in range(len(onn.layers)) for block in layer_blocks(onn, index))
     common = assemble(onn, process, name, local=True, dies=dict.fromkeys(strips.values(), "d0"))
@@ -58,10 +66,42 @@ def floorplan(circuit: Circuit, process: Process) -> Chip:
         The chip.
 
     Raises:
-        NetlistError: A port is open or used twice; names instance and port.
+        NetlistError: A port is open or used twice, an instance has no place, or a heater no ground pad; names it.
     """
     check_complete(circuit)
-    netlist = Netlist(circuit)
-    frames = Frames(stretch_um(netlist, process))
-    dies = (flipchip_dies if process.pads.wiring == "flipchip" else perimeter_dies)(netlist, process, frames)
-    return side_by_side(dies, netlist, process)
+    with _collector_paused():
+        netlist = Netlist(circuit)
+        _check_placeable(netlist)
+        frames = Frames(stretch_um(netlist, process))
+        dies = (flipchip_dies if process.pads.wiring == "flipchip" else perimeter_dies)(netlist, process, frames)
+        return side_by_side(dies, netlist, process)
+
+
+def _check_placeable(netlist: Netlist) -> None:
+    """Refuse what has no place or no ground, before anything is drawn."""
+    for name, component in netlist.component.items():
+        if component != "pad" and name not in netlist.grid:
+            raise NetlistError(
+                f"{netlist.circuit.name}: instance {name!r} has no section, column and row; give it a place of the "
+                "floorplan, as assemble does"
+            )
+        if name in netlist.heaters and not netlist.grounds([name]):
+            raise NetlistError(
+                f"{netlist.circuit.name}: instance {name!r} has a heater whose other end is on no ground pad; "
+                "join it to a pad labelled GND…"
+            )
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Pause the search for reference cycles, which looks through all of gdsfactory as positions pile up.
+
+    Positions are tuples in lists, without cycles; the search took a third to half of a large mesh's time.
+    """
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()

@@ -47,7 +47,10 @@ def lacking(lengths: Mapping[Key, float], matched: float, least: float) -> dict[
 
 
 def tooth_heights(gain: float, tallest: float, r: float) -> list[float]:
-    """Heights in µm of the teeth that gain a length together: all equal but for what rounding leaves to the last.
+    """Heights in µm of the teeth that gain a length together: as high as there is room, but for the last two.
+
+    So most teeth of all guides of a turn are alike, and are drawn and checked as one. The last two share what is left,
+    and the very last also takes what rounding to the grid leaves.
 
     Args:
         gain: Length to gain; none is gained below ``least_gain``.
@@ -57,8 +60,11 @@ def tooth_heights(gain: float, tallest: float, r: float) -> list[float]:
     if gain < least_gain(r):
         return []
     count = math.ceil(gain / tooth_gain(tallest, r) - 1e-9)
-    each = snap(gain / count / 2 + (4 - math.pi) * r)
-    return [each] * (count - 1) + [snap((gain - (count - 1) * tooth_gain(each, r)) / 2 + (4 - math.pi) * r)]
+    left = gain - (count - 2) * tooth_gain(tallest, r)
+    if count == 1:
+        return [snap(gain / 2 + (4 - math.pi) * r)]
+    half = snap(left / 4 + (4 - math.pi) * r)
+    return [tallest] * (count - 2) + [half, snap((left - tooth_gain(half, r)) / 2 + (4 - math.pi) * r)]
 
 
 def teeth(start: Point, side: int, heights: Sequence[float], r: float) -> list[Point]:

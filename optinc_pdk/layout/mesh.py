@@ -16,8 +16,6 @@ from optinc_pdk.layout.wiring import ground_room, room_beside
 BLOCK_GAP = 2
 """Modes left free between blocks of one strip, into which the dummies at their edges reach."""
 MESHED = ("mzi", "mzi_dummy", "attenuator")
-ROW_GAP_UM = 160.0
-"""Between the shapes of folded rows: a ground bus of flip-chip wiring, and the teeth of a turn."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ class MeshPlacer:
         mode = 0
         for section, names in zip(sections, self.members, strict=True):
             self.first[section] = mode
-            mode += 2 + BLOCK_GAP + max(netlist.grid[name][2] for name in names)
+            mode += 1 + BLOCK_GAP + max(netlist.grid[name][2] for name in names)
         self.mode = float(process.floorplan.mode_pitch_um)
         self.mzi, self.attenuator = frames["mzi"].ports, frames["attenuator"].ports
 
@@ -87,7 +85,7 @@ class MeshPlacer:
         """Place the section's columns on a canvas.
 
         Args:
-            canvas: The strip; the first column starts at x = 0.
+            canvas: The strip; the first column starts at x = 0, of a folded mesh the last row's first column.
             rows: Into how many rows the columns are folded; odd, so that light leaves on the right.
         """
         columns = self._columns()
@@ -213,6 +211,11 @@ class MeshPlacer:
         other = self.netlist.partner[f"{terminator},o1"].rpartition(",")[0]
         return self.netlist.grid[other][1] >= self.netlist.grid[terminator][1]
 
+    def _row_gap(self) -> float:
+        """Between the shapes of folded rows: a ground bus and its spaces, and the teeth of a turn."""
+        bus = 2 * float(self.process.pads.size_um + self.process.metal.space_um)
+        return bus + float(self.process.metal.space_um) + self.mode
+
     def _stack(self, canvas: Canvas, rows: list[Row]) -> float:
         """Put rows below each other, every second one turned by 180°, and join them by turns.
 
@@ -226,7 +229,7 @@ class MeshPlacer:
         for i, row in enumerate(rows):
             _, low, _, high = row.canvas.box()
             backwards = i % 2 == 1
-            y = 0.0 if bottom is None else bottom - ROW_GAP_UM + (low if backwards else -high)
+            y = 0.0 if bottom is None else bottom - self._row_gap() + (low if backwards else -high)
             left = width - row.canvas.box()[2] if i == 0 else 0.0
             canvas.add(row.canvas, snap(width if backwards else left), y, half_turn=backwards)
             bottom = y - high if backwards else y + low

@@ -194,8 +194,7 @@ def _planned(
 def _pads_width(process: Process, groups: dict[int, list[Heater]]) -> float:
     """Width in which the longer side's pads fit, as deep as they may be."""
     rows = int(process.pads.rows_max)
-    pitch = float(process.pads.size_um) + rows * float(process.metal.wire_width_um + process.metal.space_um)
-    return (math.ceil(max(map(len, groups.values())) / rows) + 1) * pitch
+    return (math.ceil(max(map(len, groups.values())) / rows) + 1) * process.pad_pitch_um(rows)
 
 
 def _pad_depth(process: Process, group: list[Heater], side: int, rows: PadRows, left: float, width: float) -> float:

@@ -12,11 +12,11 @@ from optinc_pdk.layout.carrier import carrier_block
 from optinc_pdk.layout.chip import GAP_UM, NOT_BUILDABLE, Die, strips_of
 from optinc_pdk.layout.frames import Frames
 from optinc_pdk.layout.netlist import Netlist
-from optinc_pdk.layout.strips import StripBuilder
+from optinc_pdk.layout.strips import Strip, StripBuilder
 
 _Part = tuple[str, Canvas]
 FOLDS = (1, 3, 5, 7)
-"""Rows into which a mesh is folded; odd, so that light leaves on the right."""
+"""Rows into which a mesh is folded; odd, so that light leaves on the right. More are higher than any reticle."""
 
 
 def flipchip_dies(netlist: Netlist, process: Process, frames: Frames) -> list[Die]:
@@ -28,7 +28,8 @@ def flipchip_dies(netlist: Netlist, process: Process, frames: Frames) -> list[Di
     if netlist.section("carrier"):
         parts.append(("", _carrier(netlist, process, frames)))
     for name, sections in strips_of(netlist):
-        parts.append((name, _folded(netlist, process, name, sections, frames, width, height)))
+        strip = _folded(netlist, process, name, sections, frames, width, height)
+        parts.append((name, strip.canvas))
     gap = max(GAP_UM, float(process.floorplan.fibre_pitch_um))
     for die in process.dies:
         stacks = _stacked(parts, float(die.width_um) - margin, float(die.height_um) - margin, gap)
@@ -51,20 +52,23 @@ def _folded(
     frames: Frames,
     width: float,
     height: float,
-) -> Canvas:
+) -> Strip:
     """A wired strip in as few rows as fit; in as few as are narrow enough where that is too high."""
-    builder = StripBuilder(netlist, process, name, sections, frames)
-    fold = next((rows for rows in FOLDS if builder.columns_length(rows) <= width), FOLDS[-1])
-    canvas = Canvas(frames)
-    for rows in FOLDS[FOLDS.index(fold) :]:
+
+    def wired(rows: int) -> Strip:
         strip = StripBuilder(netlist, process, name, sections, frames).build(rows)
-        canvas = strip.canvas
-        bump_wiring(strip, netlist, process, netlist.grounds(canvas.placed))
-        # with the wiring, which reaches beyond guides and gratings
-        left, bottom, right, top = canvas.outer_box()
+        bump_wiring(strip, netlist, process, netlist.grounds(strip.canvas.placed))
+        return strip
+
+    builder = StripBuilder(netlist, process, name, sections, frames)
+    folds = [rows for rows in FOLDS if builder.columns_length(rows) <= width] or [FOLDS[-1]]
+    strip = wired(folds[0])
+    for rows in folds[1:]:
+        left, bottom, right, top = strip.canvas.outer_box()
         if right - left <= width or top - bottom > height:
             break
-    return canvas
+        strip = wired(rows)
+    return strip
 
 
 @dataclass

@@ -269,10 +269,6 @@ class StripBuilder:
         drawn = max(self.canvas.instance_box(port.rpartition(",")[0])[2] for port in ends.values())
         return max(modes, drawn + self.clear)
 
-    def _oscillator_root(self) -> str:
-        nodes = [n for n in self.netlist.section(f"{self.name}_mix") if self.netlist.component[n] == "mmi1x2"]
-        return f"{nodes[-1]},o1" if nodes else f"{self.name}_lo_r0,o2"
-
     def _outputs(self, ends: dict[int, str]) -> None:
         """T: sums over several blocks, splitter trees to the servers' fibres."""
         guides = []

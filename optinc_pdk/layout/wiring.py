@@ -1,4 +1,7 @@
-"""Heater wiring on one metal: every signal leaves outwards beside its column, every ground inwards to a bus."""
+"""What pads drive and the room that its metal takes, in either wiring; wires and pads of the perimeter.
+
+Wires lie on one metal: every signal leaves outwards beside its column, every ground inwards to a bus.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from optinc_pdk.assemble import strip_names
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.rules import PadSizeRule
 from optinc_pdk.layout.canvas import Canvas, snap
 from optinc_pdk.layout.frames import Box, Frames, Point, Port
 from optinc_pdk.layout.netlist import Netlist
 from optinc_pdk.layout.river import river_levels, spread
+
+BLACK_BOXES = ("modulator", "photodiode")
+"""Devices whose two pins lie above each other."""
 
 
 @dataclass(frozen=True)
@@ -61,18 +68,19 @@ def heaters(canvas: Canvas, netlist: Netlist, process: Process) -> list[Heater]:
     for name in canvas.placed:
         for label, end, other in netlist.heaters.get(name, ()):
             signal, ground = canvas.port(f"{name},{end}"), canvas.port(f"{name},{other}")
-            if signal.angle in (90, 270):
-                found.append(_pinned(process, label, name, signal, ground))
+            if netlist.component[name] in BLACK_BOXES:
+                pin = process.device(netlist.component[name]).size("contact_width_um")
+                found.append(_pinned(process, label, name, signal, ground, pin))
                 continue
             landing = snap(signal.x + (inward if signal.angle == 180 else -inward)), signal.y
             found.append(Heater(label, name, signal, ground, landing, None, True))
     return found
 
 
-def _pinned(process: Process, label: str, instance: str, signal: Port, ground: Port) -> Heater:
+def _pinned(process: Process, label: str, instance: str, signal: Port, ground: Port, pin: float) -> Heater:
     """A black box whose pins lie above each other: the signal leaves to the left, the ground to the right."""
     contact = process.device("phase_shifter").size("contact_width_um")
-    half, away = contact / 2, 1 if signal.angle == 90 else -1
+    half, away = pin / 2, 1 if signal.angle == 90 else -1
     clear = snap(ground.x + pin_room(process) - ground_room(process, 0) - contact)
     return Heater(
         label,
@@ -88,7 +96,8 @@ def _pinned(process: Process, label: str, instance: str, signal: Port, ground: P
 def pin_room(process: Process) -> float:
     """Room right of a column of pins' middles for their common ground, spaces included."""
     contact, space = process.device("phase_shifter").size("contact_width_um"), float(process.metal.space_um)
-    reach = float(process.pads.size_um) if process.pads.wiring == "flipchip" else contact
+    pins = [process.device(name).size("contact_width_um") for name in BLACK_BOXES if name in process.devices]
+    reach = float(process.pads.size_um) if process.pads.wiring == "flipchip" else max(pins, default=0.0)
     return reach / 2 + space + contact + ground_room(process, 0)
 
 
@@ -119,7 +128,10 @@ def trunk_width(process: Process, heaters: int) -> float:
 
 def stretch_um(netlist: Netlist, process: Process) -> float:
     """How much longer MZIs have to be so that a column's ground fits between its heaters."""
-    columns = Counter(netlist.grid[name][:2] for name, kind in netlist.component.items() if kind == "mzi")
+    strips = strip_names(netlist.circuit.sections)
+    # the blocks of a strip lie below each other, so their columns share a trunk
+    places = (netlist.grid[name] for name, kind in netlist.component.items() if kind == "mzi")
+    columns = Counter((strips[section], column) for section, column, _ in places)
     ports = Frames()["mzi"].ports
     contact = process.device("phase_shifter").size("contact_width_um")
     between = ports["e4"].x - ports["e2"].x + 2 * contact
@@ -209,9 +221,8 @@ class PadRows:
 
 def pad_rows(process: Process, count: int, width: float) -> PadRows | None:
     """The fewest rows in which ``count`` pads fit into ``width``, or None where even the deepest does not."""
-    size, space, wire = (float(v) for v in (process.pads.size_um, process.metal.space_um, process.metal.wire_width_um))
     for rows in range(1, int(process.pads.rows_max) + 1):
-        pitch = max(float(process.pads.pitch_um), size + space + (rows - 1) * (wire + space))
+        pitch = process.pad_pitch_um(rows)
         if math.ceil(count / rows) * pitch <= width:
             return PadRows(rows, pitch)
     return None
@@ -261,6 +272,10 @@ def fan_to_pads(
         row = i % rows.rows
         centre = snap(target - _offset(process, row))
         pad = snap(edge + outward * (size / 2 + row * pitch))
-        canvas.wire(width, *wire.corners, (wire.x, y), (target, y), (target, pad), (centre, pad))
+        # in parts, of which the first repeats in a mesh from column to column and the last from pad to pad
+        canvas.wire(width, *wire.corners)
+        canvas.wire(width, (wire.x, start), (wire.x, y), (target, y), (target, pad))
+        if row:
+            canvas.metal.append(_bar(target, pad, centre, pad, width))
         canvas.metal.append((centre - size / 2, pad - size / 2, centre + size / 2, pad + size / 2))
         canvas.texts.append((wire.label, centre, pad))

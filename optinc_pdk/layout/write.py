@@ -15,12 +15,15 @@ from optinc_pdk.cards import Process
 from optinc_pdk.cells.curves import GRID_PER_UM, Points, ribbon, s_bend
 from optinc_pdk.files import write_atomic
 from optinc_pdk.layout.arrays import Array, regular_arrays
+from optinc_pdk.layout.canvas import Wire
 from optinc_pdk.layout.chip import Chip
 from optinc_pdk.layout.frames import Box, Point
 
 Spot = tuple[int, int]
 Turned = tuple[int, bool]
 
+QUARTERS = {(1, 0): 0, (0, 1): 1, (-1, 0): 2, (0, -1): 3}
+"""Quarter turns of the ways along the axes."""
 WORTH_A_CELL = 4
 """Equal boxes in one array, from which on a cell with an array of it is smaller than the boxes."""
 
@@ -53,11 +56,7 @@ def to_layout(chip: Chip, process: Process, name: str) -> kdb.Layout:
         _boxes(layout, top, index[layer], layer, shapes)
     for polygon in _bends(canvas.bends, process):
         top.shapes(index["core"]).insert(polygon)
-    for wire in canvas.wires:
-        points = [kdb.Point(*_spot(point)) for point in wire.points]
-        half = round(wire.width * GRID_PER_UM / 2)
-        # square ends: half a width beyond the last points
-        top.shapes(index[metal]).insert(kdb.Path(points, 2 * half, half, half))
+    _wires(layout, top, index[metal], metal, canvas.wires)
     for die in chip.dies:
         top.shapes(index["outline"]).insert(kdb.Box(*_nm(die)))
     for text, x, y in canvas.texts:
@@ -117,6 +116,51 @@ def _boxes(
             top.insert(_instances(cell.cell_index(), (0, False), array))
 
 
+def _wires(layout: kdb.Layout, top: kdb.Cell, index: int, layer: str, wires: Iterable[Wire]) -> None:
+    """Draw wires; those that a mesh repeats from column to column through one cell for all wires of a column."""
+    shapes: dict[tuple[int, tuple[Spot, ...]], list[Spot]] = defaultdict(list)
+    for wire in wires:
+        points = [_spot(point) for point in wire.points]
+        x, y = points[0]
+        half = round(wire.width * GRID_PER_UM / 2)
+        shapes[half, tuple((u - x, v - y) for u, v in points)].append((x, y))
+    repeated: dict[tuple[int, int, int, int], list[tuple[Array, kdb.Path]]] = defaultdict(list)
+    for (half, way), spots in shapes.items():
+        # square ends: half a width beyond the last points
+        path = kdb.Path([kdb.Point(*point) for point in way], 2 * half, half, half)
+        if len(spots) < WORTH_A_CELL:
+            for x, y in spots:
+                top.shapes(index).insert(path.moved(x, y))
+            continue
+        for array in regular_arrays(np.array(spots, dtype=np.int64)):
+            if array.count < WORTH_A_CELL:
+                for x, y in _members(array):
+                    top.shapes(index).insert(path.moved(x, y))
+            else:
+                repeated[array.dx, array.dy, array.columns, array.rows].append((array, path))
+    number = itertools.count()
+    for _, together in sorted(repeated.items()):
+        for first, paths in _columns(together):
+            cell = layout.create_cell(f"{layer}_wires_{next(number)}")
+            for x, y, path in paths:
+                cell.shapes(index).insert(path.moved(x - first.x, y - first.y))
+            top.insert(_instances(cell.cell_index(), (0, False), first))
+
+
+def _columns(together: Iterable[tuple[Array, kdb.Path]]) -> Iterator[tuple[Array, list[tuple[int, int, kdb.Path]]]]:
+    """Arrays of equal pitches and counts, those that begin within one pitch together, with the wires of each."""
+    first: Array | None = None
+    paths: list[tuple[int, int, kdb.Path]] = []
+    for array, path in sorted(together, key=lambda pair: (pair[0].x, pair[0].y)):
+        if first is not None and array.x - first.x >= max(first.dx, 1):
+            yield first, paths
+            first, paths = None, []
+        first = first or array
+        paths.append((array.x, array.y, path))
+    if first is not None:
+        yield first, paths
+
+
 def _members(array: Array) -> Iterator[Spot]:
     for i in range(array.columns):
         for j in range(array.rows):
@@ -151,8 +195,7 @@ def _guide(
             boxes.append((min(x0, x1) - wide, min(y0, y1) - high, max(x0, x1) + wide, max(y0, y1) + high))
         if end:
             left = u * ways[i + 1][1] - v * ways[i + 1][0] > 0
-            quarter = {(1, 0): 0, (0, 1): 1, (-1, 0): 2, (0, -1): 3}[u, v]
-            placed["bend", (quarter, not left)].append((b[0] - u * radius, b[1] - v * radius))
+            placed["bend", (QUARTERS[u, v], not left)].append((b[0] - u * radius, b[1] - v * radius))
 
 
 def _bends(bends: Iterable[tuple[Point, Point]], process: Process) -> Iterator[kdb.Polygon]:

@@ -53,16 +53,12 @@ def pad_capacity(process: Process, die: Size) -> int:
     Pads stand in rows along both long edges, as deep as the card allows; wires to an outer row pass between the
     pads of the inner ones, which sets their pitch. Bumps lie on a grid all over the die.
     """
-    pads, metal, keepout = process.pads, process.metal, float(process.floorplan.keepout_um)
+    pads, keepout = process.pads, float(process.floorplan.keepout_um)
     width, height = max(die) - 2 * keepout, min(die) - 2 * keepout
     if pads.wiring == "flipchip":
         return math.floor(width / pads.pitch_um) * math.floor(height / pads.pitch_um)
-    track = float(metal.wire_width_um + metal.space_um)
-    most = 0
-    for rows in range(1, int(pads.rows_max) + 1):
-        pitch = max(float(pads.pitch_um), float(pads.size_um + metal.space_um) + (rows - 1) * track)
-        most = max(most, rows * math.floor(width / pitch))
-    return 2 * most
+    rows = range(1, int(pads.rows_max) + 1)
+    return 2 * max(count * math.floor(width / process.pad_pitch_um(count)) for count in rows)
 
 
 def area_limit(process: Process, dies: Sequence[Size]) -> Limit:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,10 @@ from optinc_pdk.signoff.lvs_checks import PHASE_SHIFTER, Difference, Pair
 from optinc_pdk.signoff.lvs_match import Side
 
 SPLITTER = "mmi1x2"
+CROSSING = "crossing"
 TERMINATOR = "terminator"
-PREPROCESSING, MIXERS = "p", "_mix"
-"""The section of combiner trees, and how sections of mixers end, where the oscillators' trees are."""
+PREPROCESSING, MIXERS, SUMS = "p", "_mix", "_sum"
+"""The section of combiner trees; how sections end where oscillators' trees and sums of several blocks are."""
 
 
 def arms(pair: Pair) -> Iterator[Difference]:
@@ -45,8 +46,8 @@ def arms(pair: Pair) -> Iterator[Difference]:
 def trees(pair: Pair) -> Iterator[Difference]:
     """Trees whose fields interfere and whose paths differ by more than the process allows.
 
-    A path leads from the tree's root through splitters and phase shifters to the first other device; dark ones, which
-    end in a terminator, do not count.
+    A path leads from the tree's root through splitters, crossings and phase shifters to the first other device, in sums
+    of several blocks to the phase shifter in front of them; dark ones, which end in a terminator, do not count.
     """
     limit, ext, back = float(pair.process.guide.length_match_um), pair.ext, pair.map.back
     ref = pair.ref.circuit.instances
@@ -54,9 +55,10 @@ def trees(pair: Pair) -> Iterator[Difference]:
     roots = [(i, j) for i, j in roots if j != UNCONNECTED]
     if not roots:
         return
-    length, splitter = _net_lengths(ext.circuit), _splitter_length(pair.process)
+    length, sizes = _net_lengths(ext.circuit), _lengths(pair.process)
     for i, j in roots:
-        ways = sorted((way, k) for way, k in _ways(ext, length, splitter, j) if ext.kind[k] != TERMINATOR)
+        summed = _section(pair.ref, i).endswith(SUMS)
+        ways = sorted((way, k) for way, k in _ways(ext, length, sizes, j, summed) if ext.kind[k] != TERMINATOR)
         if not ways or ways[-1][0] - ways[0][0] <= limit:
             continue
         ends = ways[0], ways[-1]
@@ -74,25 +76,40 @@ def _roots(side: Side) -> list[int]:
     circuit = side.circuit
     if not len(circuit.grid):
         return []
-    number = [n for n, name in enumerate(circuit.sections) if name == PREPROCESSING or name.endswith(MIXERS)]
+    number = [n for n, name in enumerate(circuit.sections) if name == PREPROCESSING or name.endswith((MIXERS, SUMS))]
     nodes = set(np.intersect1d(circuit.of_kind(SPLITTER), np.flatnonzero(np.isin(circuit.grid[:, 0], number))).tolist())
 
     def above(node: int) -> int:
         """The splitter on whose branch a splitter hangs, or -1."""
         beyond = int(side.partner[side.offset[node]])
+        while beyond != UNCONNECTED and side.kind[side.local(beyond)[0]] == CROSSING:
+            beyond = int(side.partner[_across(side, beyond)])
         owner, own = side.local(beyond) if beyond != UNCONNECTED else (UNCONNECTED, 0)
         return owner if own and owner in nodes else UNCONNECTED
 
     return [node for node in sorted(nodes) if above(node) == UNCONNECTED]
 
 
-def _ways(side: Side, length: NDArray[np.float64], splitter: float, root: int) -> Iterator[tuple[float, int]]:
+def _section(side: Side, instance: int) -> str:
+    return side.circuit.sections[int(side.circuit.grid[instance, 0])]
+
+
+def _across(side: Side, port: int) -> int:
+    """The port by which light that enters a crossing leaves it."""
+    instance, own = side.local(port)
+    return int(side.offset[instance]) + (own + 2) % 4
+
+
+def _ways(
+    side: Side, length: NDArray[np.float64], sizes: Mapping[str, float], root: int, summed: bool
+) -> Iterator[tuple[float, int]]:
     """Ways from a tree's root to its leaves in µm, each with the device there."""
+    splitter, crossing = sizes[SPLITTER], sizes.get(CROSSING)
     pending, seen = [(root, 0.0)], {root}
     while pending:
         node, before = pending.pop()
         for own in (1, 2):
-            found = _follow(side, length, int(side.offset[node]) + own)
+            found = _follow(side, length, int(side.offset[node]) + own, crossing, summed)
             if found is None:
                 continue
             (leaf, entered), way = side.local(found[0]), before + splitter + found[1]
@@ -103,11 +120,15 @@ def _ways(side: Side, length: NDArray[np.float64], splitter: float, root: int) -
                 yield way, leaf
 
 
-def _splitter_length(process: Process) -> float:
-    """Length in µm of the golden splitter from its o1 to its branches, which face away from it."""
-    golden = next(variant for variant in read_golden(process) if variant.name == SPLITTER)
-    start, end, _ = (golden.points[edge] for edge in golden.port_edges.values())
-    return float(abs(end[0] - start[0])) / NM_PER_UM
+def _lengths(process: Process) -> dict[str, float]:
+    """Lengths in µm of the golden splitter and crossing, from a port to those that face away from it."""
+    found: dict[str, float] = {}
+    for variant in read_golden(process):
+        if variant.name in (SPLITTER, CROSSING) and variant.name not in found:
+            points = [variant.points[edge] for edge in variant.port_edges.values()]
+            away = points[2 if variant.name == CROSSING else 1]
+            found[variant.name] = float(abs(away[0] - points[0][0])) / NM_PER_UM
+    return found
 
 
 def _net_lengths(circuit: Circuit) -> NDArray[np.float64]:
@@ -117,8 +138,13 @@ def _net_lengths(circuit: Circuit) -> NDArray[np.float64]:
     return length
 
 
-def _follow(side: Side, length: NDArray[np.float64], port: int) -> tuple[int, float] | None:
-    """Where light from a port enters a device other than a phase shifter, and its way there in µm."""
+def _follow(
+    side: Side, length: NDArray[np.float64], port: int, crossing: float | None = None, to_heater: bool = False
+) -> tuple[int, float] | None:
+    """Where light from a port enters a device other than a phase shifter, and its way there in µm.
+
+    With the length of a crossing, crossings are passed too; ``to_heater`` stops at phase shifters.
+    """
     way = 0.0
     for _ in range(len(side.kind)):
         beyond = int(side.partner[port])
@@ -126,8 +152,12 @@ def _follow(side: Side, length: NDArray[np.float64], port: int) -> tuple[int, fl
             return None
         way += float(length[port])
         instance, own = side.local(beyond)
-        if side.kind[instance] != PHASE_SHIFTER:
+        if side.kind[instance] == PHASE_SHIFTER and not to_heater:
+            way += float(side.circuit.settings["length_um"][instance])
+            port = int(side.offset[instance]) + 1 - own
+        elif side.kind[instance] == CROSSING and crossing is not None:
+            way += crossing
+            port = _across(side, beyond)
+        else:
             return beyond, way
-        way += float(side.circuit.settings["length_um"][instance])
-        port = int(side.offset[instance]) + 1 - own
     return None

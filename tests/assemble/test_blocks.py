@@ -19,6 +19,9 @@ from optinc_pdk.files import InputError
 from optinc_pdk.onn import Layer, Onn
 
 PROCESS = load_process()
+UNCROSSED = PROCESS.model_copy(
+    update={"devices": {name: device for name, device in PROCESS.devices.items() if name != "crossing"}}
+)
 ONCHIP = PROCESS.model_copy(update={"activation": PROCESS.activation.model_copy(update={"realisation": "onchip"})})
 
 
@@ -159,13 +162,13 @@ def test_a_mesh_of_one_mode_is_refused() -> None:
 
 @pytest.mark.parametrize("widths", [(2, 4, 2, 2), (2, 2, 4, 2)], ids=["inputs are copied", "outputs are summed"])
 def test_a_process_without_crossings_is_told_what_to_add(widths: tuple[int, ...]) -> None:
-    mend = r"'soi220_two_metal' has no device 'crossing', .* add components/soi220_two_metal/devices/crossing.yml"
+    mend = r"'soi220' has no device 'crossing', .* add components/soi220/devices/crossing.yml"
     with pytest.raises(InputError, match=mend):
-        assemble(network(widths, (2, 2, 2)), load_process("soi220_two_metal"), "chip")
+        assemble(network(widths, (2, 2, 2)), UNCROSSED, "chip")
 
 
 @pytest.mark.parametrize("shape", [((1, 3, 1), (1, 1)), ((2, 2, 4, 2, 2), (2, 2, 2, 2))])
 def test_a_process_without_crossings_has_what_needs_none(shape: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
-    circuit = assemble(network(*shape), load_process("soi220_two_metal"), "chip")
+    circuit = assemble(network(*shape), UNCROSSED, "chip")
     check_complete(circuit)
     assert len(circuit.of_kind("crossing")) == 0

@@ -116,8 +116,8 @@ def test_one_cell_is_drawn_once_however_often_it_is_placed(shape: Shape, tmp_pat
     layout = write(shape, tmp_path / "chip.gds")
     circuit = circuit_of(*shape)
     names = {cell.name for cell in layout.each_cell() if cell.name != NAME}
-    # equal boxes in an array have a cell too, named by layer and size in nm
-    boxes = {name for name in names if re.fullmatch(r"(core|metal)_\d+x\d+", name)}
+    # equal boxes in an array have a cell too, named by layer and size in nm, and so have equal wires
+    boxes = {name for name in names if re.fullmatch(r"(core|metal)_(\d+x\d+|wires_\d+)", name)}
     assert names - boxes <= {cell().name for cell in cells_of(PROCESS).values()}
     placed: Counter[str] = Counter()
     for instance in layout.top_cell().each_inst():

@@ -37,7 +37,7 @@ def test_guides_of_every_rise_keep_their_space_and_are_as_long_as_told(name: str
             fibre = canvas.port(f"{label}{i},o2")
             canvas.texts.append((f"{label}{i}", fibre.x, fibre.y))
     die = (0.0, 0.0, end + 2 * START, target[-1] + 2 * START)
-    write_gds(to_layout(Chip(canvas, (die,), ""), process, "fan"), tmp_path / "fan.gds")
+    write_gds(to_layout(Chip(canvas, (die,), ((),), ""), process, "fan"), tmp_path / "fan.gds")
     found = extract(tmp_path / "fan.gds", process)
     assert found.faults == ()
     circuit, partner = found.circuit, found.circuit.partners()

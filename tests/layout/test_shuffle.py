@@ -92,7 +92,7 @@ class Alone:
             at = whole.port(f"{label},o2")
             whole.texts.append((label, at.x, at.y))
         die = (0.0, 0.0, right - left + 2 * margin, top - bottom + 2 * margin)
-        write_gds(to_layout(Chip(whole, (die,), ""), process, "alone"), path)
+        write_gds(to_layout(Chip(whole, (die,), ((),), ""), process, "alone"), path)
         return path
 
 

@@ -111,3 +111,26 @@ def test_paths_of_a_combiner(instance: str, own: int, told: str | None, extracti
 def test_circuit_without_a_floorplan_grid_has_no_trees_to_check(extraction: Extraction) -> None:
     bare = replace(reference(), sections=(), grid=np.zeros((0, 3), dtype=np.int64))
     assert compare(bare, longer_at(extraction, "trim_s1_m0", 0, 0.1), PROCESS).match
+
+
+@cache
+def blocks() -> Circuit:
+    """Two symbols and four units in blocks of two, whose outputs are summed on the chip through crossings."""
+    layers = (Layer(np.ones((4, 2)), np.zeros(4)), Layer(np.ones((2, 4)), np.zeros(2)))
+    onn = Onn(layers, Averaging(4, 2, 2), (("approx", 2), ("approx", 2)))
+    return assemble(onn, PROCESS, "three", local=True, dies={"l0": "d0", "l1": "d0"})
+
+
+@pytest.mark.parametrize(("extra_nm", "told"), [(0, 0), (40, 0), (100, 1), (-100, 1)])
+def test_longer_path_of_a_sum_is_told(extra_nm: int, told: int, tmp_path: Path) -> None:
+    get_pdk().activate()
+    chip = floorplan(blocks(), PROCESS)
+    trims = [chip.canvas.port(f"l1b{block}_sum_r{row},o2") for block in (0, 1) for row in (0, 1)]
+    ends = {(trim.x, trim.y) for trim in trims}
+    # a meander behind a trim: up, along and down again
+    path = next(p for p in chip.canvas.guides if p[0] in ends and len(p) > 5 and p[1][0] == p[2][0])
+    for i in (2, 3):
+        path[i] = (path[i][0], path[i][1] + extra_nm / 2000)
+    differences = compare(blocks(), extracted(chip, tmp_path), PROCESS).differences
+    assert [d.kind for d in differences] == ["lengths"] * told
+    assert all("l1_sum_m" in d.message and "_sum_r" in d.message for d in differences)

@@ -1,0 +1,137 @@
+"""Loader of ``components/``: a process's cards, laid over those of the processes it is based on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from optinc_pdk.cards.consistency import check_lengths, check_rules
+from optinc_pdk.cards.errors import CardError
+from optinc_pdk.cards.process import Device, Layer, Process, Strict, inherited, quantities
+from optinc_pdk.cards.rules import Rule, load_rules
+from optinc_pdk.files import load_yaml
+
+DEFAULT_PROCESS = "soi220"
+Model = TypeVar("Model", bound=Strict)
+_MENDS = {"extra_forbidden": "remove the key or correct its spelling", "missing": "add the key"}
+
+
+def components_folder() -> Path:
+    """The folder ``components/``: inside the installed package, or beside it in a checkout."""
+    package = Path(__file__).resolve().parent.parent
+    for folder in (package / "components", package.parent / "components"):
+        if folder.is_dir():
+            return folder
+    raise CardError(f"no folder 'components' in or beside {package}; reinstall optinc-pdk")
+
+
+def process_names() -> tuple[str, ...]:
+    """Names of the processes that come with the package."""
+    return tuple(sorted(path.parent.name for path in components_folder().glob("*/process.yml")))
+
+
+def load_process(name: str = DEFAULT_PROCESS) -> Process:
+    """A process by name from ``components/``, or from a folder by its path.
+
+    Raises:
+        CardError: No such process, or one of its cards cannot be used.
+    """
+    return _loaded_process(name)
+
+
+# apart, because a cache takes the default and its name for two keys
+@cache
+def _loaded_process(name: str) -> Process:
+    folders, data = _process_cards(_folder(name), ())
+    path = folders[0] / "process.yml"
+    layers = _parse(_Layers, {"layers": data.get("layers")}, path).layers
+    data["folders"] = folders
+    data["rules"] = _rules(folders, {key: layer.gds for key, layer in layers.items()})
+    data["devices"] = {path.stem: _device(path) for path in inherited(folders, "devices/*.yml")}
+    process = _parse(Process, data, path)
+    check_lengths(((key, value) for key, value in quantities(process, "") if key.endswith("_um")), path)
+    check_rules(process)
+    return process
+
+
+def _folder(name: str) -> Path:
+    """Where a process's cards are."""
+    folder = components_folder() / name
+    if not (folder / "process.yml").is_file():
+        folder = Path(name)
+    if not (folder / "process.yml").is_file():
+        raise CardError(
+            f"no process {name!r}: give one of {', '.join(process_names())}, or a folder with a process.yml"
+        )
+    return folder
+
+
+def _process_cards(folder: Path, above: tuple[Path, ...]) -> tuple[tuple[Path, ...], dict[str, Any]]:
+    """A process's folders, its own first, and its card laid over those it is based on."""
+    path = folder / "process.yml"
+    if folder in above:
+        raise CardError(f"{path}: a process cannot be based on itself; correct 'base'")
+    data = _card(path, 1)
+    base = data.pop("base", None)
+    if base is None:
+        return (folder,), data
+    if not isinstance(base, str):
+        raise CardError(f"{path}: base: {base!r} is no name of a process; give the process to start from")
+    folders, inherited = _process_cards(_folder(base), (*above, folder))
+    return (folder, *folders), _laid_over(inherited, data)
+
+
+def _laid_over(lower: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
+    """Mappings merged key by key; anything else, and every quantity, is replaced."""
+    merged = dict(lower)
+    for key, value in upper.items():
+        old = merged.get(key)
+        if isinstance(old, dict) and isinstance(value, dict) and "value" not in value:
+            value = _laid_over(old, value)
+        merged[key] = value
+    return merged
+
+
+def _rules(folders: tuple[Path, ...], layers: Mapping[str, tuple[int, int]]) -> tuple[Rule, ...]:
+    """The rules of a process and of those it is based on; a rule of the same id replaces the inherited one."""
+    rules: dict[str, Rule] = {}
+    for folder in folders[::-1]:
+        path = folder / "rules.yml"
+        if folder == folders[-1] or path.is_file():
+            rules |= {rule.id: rule for rule in load_rules(path, layers)}
+    return tuple(rules.values())
+
+
+class _Layers(Strict):
+    """The layers alone, which the rules are read against."""
+
+    layers: Mapping[str, Layer]
+
+
+def _device(path: Path) -> Device:
+    device = _parse(Device, _card(path, 1), path)
+    if device.name != path.stem:
+        raise CardError(f"{path}: name is {device.name!r}, the file's is {path.stem!r}; make them equal")
+    check_lengths(quantities(device.geometry, "geometry"), path)
+    return device
+
+
+def _card(path: Path, schema: int) -> dict[str, Any]:
+    data = load_yaml(path, CardError)
+    if data.pop("schema", None) != schema:
+        raise CardError(f"{path}: schema must be {schema}")
+    return data
+
+
+def _parse(model: type[Model], data: Mapping[str, Any], path: Path) -> Model:
+    try:
+        return model.model_validate(data)
+    except ValidationError as fault:
+        first = fault.errors()[0]
+        key = ".".join(map(str, first["loc"])) or "card"
+        mend = _MENDS.get(first["type"], "correct the value")
+        raise CardError(f"{path}: {key}: {first['msg']}; {mend}") from fault
