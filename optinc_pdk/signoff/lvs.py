@@ -87,6 +87,7 @@ def compare(reference: Circuit, extraction: Extraction, process: Process) -> Lvs
         checks.labels,
         checks.wires,
         checks.heaters,
+        checks.pins,
         checks.devices,
         checks.nets,
         checks.parameters,

@@ -27,7 +27,7 @@ class Difference:
 
     Attributes:
         kind: ``"extraction.<kind of fault>"``, ``"label"``, ``"short"``, ``"open"``, ``"device"``, ``"net"``,
-            ``"heater"``, ``"parameter"``, ``"arms"`` or ``"lengths"``.
+            ``"heater"``, ``"pin"``, ``"parameter"``, ``"arms"`` or ``"lengths"``.
         message: What differs.
         reference: The reference's names, empty where it has nothing like it.
         extracted: The extracted names, empty where there is nothing like it.
@@ -78,6 +78,13 @@ class Pair:
     def miswired(self) -> list[tuple[int, int]]:
         """Matched phase shifters whose pads differ; polarity makes no heat."""
         return [(i, j) for i, j in self.shifters if not _same_wiring(self.ref.pads(i), self.ext.pads(j))]
+
+    @cached_property
+    def mispinned(self) -> list[tuple[int, int]]:
+        """Matched photodiodes and modulators whose pads differ; a heater's ends are alike, their pins are not."""
+        mapped = [(i, int(j)) for i, j in enumerate(self.map.device.tolist()) if j != UNCONNECTED]
+        pinned = [(i, j) for i, j in mapped if self.ref.optical[i] and self.ref.kind[i] != PHASE_SHIFTER]
+        return [(i, j) for i, j in pinned if not _in_order(_by_pin(self.ref, i), _by_pin(self.ext, j))]
 
     def position(self, instance: int) -> tuple[float, float] | None:
         """Position of an extracted instance."""
@@ -193,15 +200,29 @@ def heaters(pair: Pair) -> Iterator[Difference]:
         yield Difference("heater", text, *names, pair.position(j))
 
 
+def pins(pair: Pair) -> Iterator[Difference]:
+    """Photodiodes and modulators that are tied to other pads, or the wrong way round."""
+    for i, j in pair.mispinned:
+        wanted, found = _told(_by_pin(pair.ref, i)), _told(_by_pin(pair.ext, j))
+        text = f"{pair.ref.kind[i]} is wired to {found} instead of {wanted}"
+        names = pair.ref.circuit.instances[i], pair.ext.circuit.instances[j]
+        yield Difference("pin", text, *names, pair.position(j))
+
+
+def _by_pin(side: Side, instance: int) -> list[tuple[str, ...]]:
+    """Pad labels on the net of each electrical port, in the ports' order."""
+    return [side.labels.get(net, ()) for net in side.nets(instance)]
+
+
 def _same_wiring(wanted: Sequence[tuple[str, ...]], found: Sequence[tuple[str, ...]]) -> bool:
-    """Whether nets correspond in one order or the other; which pads share a net is told elsewhere."""
+    """Whether nets correspond in one order or the other."""
+    return _in_order(wanted, found) or _in_order(wanted, found[::-1])
 
-    def same(a: tuple[str, ...], b: tuple[str, ...]) -> bool:
-        return a == b or not set(a).isdisjoint(b)
 
-    return any(
-        len(order) == len(wanted) and all(same(a, b) for a, b in zip(wanted, order, strict=True))
-        for order in (list(found), list(found)[::-1])
+def _in_order(wanted: Sequence[tuple[str, ...]], found: Sequence[tuple[str, ...]]) -> bool:
+    """Whether nets correspond one by one; which pads share a net is told elsewhere."""
+    return len(wanted) == len(found) and all(
+        a == b or not set(a).isdisjoint(b) for a, b in zip(wanted, found, strict=True)
     )
 
 
@@ -239,7 +260,7 @@ def matched_nets(pair: Pair) -> int:
     ends = ends[np.all(ends != UNCONNECTED, axis=1)]
     light = int(np.sum(pair.ext.partner[ends[:, 0]] == ends[:, 1]))
     wrong: set[int] = set()
-    for i, _ in pair.miswired:
+    for i, _ in (*pair.miswired, *pair.mispinned):
         wrong |= set(pair.ref.nets(i))
     theirs = set(pair.ext.labels.values())
     return light + sum(names in theirs and net not in wrong for net, names in pair.ref.labels.items())

@@ -1,0 +1,150 @@
+"""Wiring on one metal: grounds as wide as their current, MZIs stretched for them, pads within their edge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from optinc_pdk.assemble import mesh_chip
+from optinc_pdk.cards import Process, Quantity, load_process
+from optinc_pdk.cards.rules import PadSizeRule
+from optinc_pdk.extract import extract
+from optinc_pdk.layout import Chip, floorplan, to_layout, write_gds
+from optinc_pdk.layout.canvas import Canvas
+from optinc_pdk.layout.frames import Frames
+from optinc_pdk.layout.netlist import Netlist
+from optinc_pdk.layout.wiring import full_current_a, pad_rows, stretch_um, trunk_width
+
+STRETCH = 78.0
+
+
+def limited(process: Process, current_ma_per_um: float) -> Process:
+    """The process with metal that carries so much."""
+    metal = process.metal.model_copy(update={"current_ma_per_um": Quantity(current_ma_per_um, "test")})
+    return process.model_copy(update={"metal": metal})
+
+
+@pytest.mark.parametrize("name", ["soi220", "soi220_two_metal"])
+def test_a_trunk_carries_all_its_heaters_and_is_never_almost_a_pad(name: str) -> None:
+    process = load_process(name)
+    contact, carries = process.device("phase_shifter").size("contact_width_um"), process.metal.current_ma_per_um
+    pads = [rule for rule in process.rules if isinstance(rule, PadSizeRule)]
+    assert pads
+    widths = [trunk_width(process, heaters) for heaters in range(200)]
+    assert widths == sorted(widths)
+    assert widths[0] == contact
+    for heaters, width in enumerate(widths):
+        assert width * float(carries) >= 1e3 * full_current_a(process) * heaters
+        # a pad rule takes wide metal for a pad
+        assert not any(rule.recognize_um < width < rule.value_um for rule in pads)
+
+
+def test_mzis_are_stretched_for_wide_grounds_only(process_of: Callable[..., Any]) -> None:
+    process = process_of("soi220")
+    stretch = [stretch_um(Netlist(mesh_chip(modes, process, "mesh")), process) for modes in (2, 24, 48)]
+    assert stretch[:2] == [0.0, 0.0]
+    assert stretch[2] > 0
+    # half as much current a micrometer, as if twice as many were in a column
+    half = limited(process, float(process.metal.current_ma_per_um) / 2)
+    assert stretch_um(Netlist(mesh_chip(24, half, "mesh")), half) == pytest.approx(stretch[2], abs=1)
+
+
+def test_a_stretched_mesh_is_the_circuit_its_trunks_between_the_heaters(
+    process_of: Callable[..., Any], written: Callable[..., Any]
+) -> None:
+    process = limited(process_of("soi220"), 0.12)
+    circuit = mesh_chip(4, process, "mesh")
+    netlist = Netlist(circuit)
+    assert stretch_um(netlist, process) == STRETCH
+    chip = floorplan(circuit, process)
+    assert chip.canvas.frames.stretch_um == STRETCH
+    assert written(process, circuit, chip).differences() == []
+    contact, checked = process.device("phase_shifter").size("contact_width_um"), 0
+    for name, kind in netlist.component.items():
+        if kind != "mzi":
+            continue
+        left, right = (chip.canvas.port(f"{name},{port}").x for port in ("e2", "e4"))
+        count = 2 * sum(netlist.grid[other][:2] == netlist.grid[name][:2] for other in netlist.heaters)
+        (trunk,) = [
+            b for b in chip.canvas.metal if left - contact < (b[0] + b[2]) / 2 < right + contact and b[3] - b[1] > 1000
+        ][:1]
+        assert trunk[2] - trunk[0] == trunk_width(process, count)
+        assert left - contact <= trunk[0] and trunk[2] <= right + contact
+        checked += 1
+    assert checked == 6
+
+
+def test_a_mesh_that_is_not_stretched_is_told(
+    process_of: Callable[..., Any], written: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = limited(process_of("soi220"), 0.12)
+    circuit = mesh_chip(3, process, "mesh")
+    # as wide as for a column of two
+    monkeypatch.setattr("optinc_pdk.layout.wiring.trunk_width", lambda *_: 224.0)
+    monkeypatch.setitem(floorplan.__globals__, "stretch_um", lambda *_: 0.0)
+    differences = written(process, circuit, floorplan(circuit, process)).differences()
+    assert any(message.startswith("length_um is 61.250, in the reference 100.000") for message in differences)
+
+
+def test_arms_of_stretched_mzis_and_dummies_are_equally_long(process_of: Callable[..., Any], tmp_path: Any) -> None:
+    process = process_of("soi220")
+    # contacts lie on guides, which nets count
+    heated = process.device("phase_shifter").size("length_um")
+    first: dict[str, float] = {}
+    for stretch in (0.0, STRETCH):
+        canvas = Canvas(Frames(stretch))
+        canvas.place("m", "mzi", 500.0, 500.0)
+        canvas.place("d", "mzi_dummy", 500.0, 1000.0)
+        for port in ("m,o1", "m,o2", "m,o3", "m,o4", "d,o1", "d,o2"):
+            at = canvas.port(port)
+            away = 40.0 if at.angle == 0 else -40.0
+            # far from each other, as gratings are
+            canvas.place(port.replace(",", "_"), "grating_coupler", at.x + away, at.y, rotation=at.angle)
+            canvas.guide((at.x, at.y), (at.x + away, at.y))
+            fibre = canvas.port(f"{port.replace(',', '_')},o2")
+            canvas.texts.append((port.replace(",", "_"), fibre.x, fibre.y))
+        write_gds(to_layout(Chip(canvas, ((0.0, 0.0, 2000.0, 2000.0),), (), ""), process, "arms"), tmp_path / "a.gds")
+        circuit = extract(tmp_path / "a.gds", process).circuit
+        length, partner = np.zeros(int(circuit.offset[-1])), circuit.partners()
+        length[circuit.nets] = circuit.net_length_um[:, None]
+        owner = np.repeat(np.arange(len(circuit.instances)), np.diff(circuit.offset))
+        outer = {label: float(length[port - 1]) for label, port in circuit.ports.items()}
+        kind = {label: circuit.kinds[circuit.kind[owner[partner[p - 1]]]].name for label, p in circuit.ports.items()}
+        assert kind == {"m_o1": "mmi2x2", "m_o2": "phase_shifter", "m_o3": "mmi2x2", "m_o4": "mmi2x2"} | dict.fromkeys(
+            ("d_o1", "d_o2"), "mmi2x2"
+        )
+        # the guide behind the shifter of the upper arm is the longest of those between shifters and couplers
+        ends = [{circuit.kinds[circuit.kind[owner[p]]].name for p in net} for net in circuit.nets.tolist()]
+        behind = max(x for x, e in zip(circuit.net_length_um, ends, strict=True) if e == {"phase_shifter", "mmi2x2"})
+        assert outer["m_o1"] == pytest.approx(outer["m_o2"] + heated + behind, abs=1e-3)
+        assert outer["m_o3"] == pytest.approx(outer["m_o4"], abs=1e-3)
+        # a dummy is as long as an MZI, before its first coupler and behind its second
+        assert outer["d_o1"] + outer["d_o2"] == pytest.approx(outer["m_o1"] + outer["m_o4"], abs=1e-2)
+        if first:
+            assert {label: outer[label] - first[label] for label in outer} == pytest.approx(
+                dict.fromkeys(outer, 0.0) | {"m_o1": STRETCH, "d_o1": STRETCH}, abs=1e-3
+            )
+        first = outer
+
+
+def test_pads_take_as_few_rows_as_their_edge_allows() -> None:
+    process = load_process()
+    size, pitch = float(process.pads.size_um), float(process.pads.pitch_um)
+    for count in (1, 10, 100):
+        found = pad_rows(process, count, 1e6)
+        assert found is not None and found.rows == 1 and found.pitch >= max(size, pitch)
+    deepest = int(process.pads.rows_max)
+    depths = []
+    for width in range(100, 12_000, 50):
+        found = pad_rows(process, 100, width)
+        depths.append(deepest + 1 if found is None else found.rows)
+        if found is not None:
+            assert -(-100 // found.rows) * found.pitch <= width
+            # outer rows' wires pass between the inner pads
+            wires = (found.rows - 1) * float(process.metal.wire_width_um + process.metal.space_um)
+            assert found.pitch - size - wires >= float(process.metal.space_um) - 1e-9
+    assert depths == sorted(depths, reverse=True)
+    assert set(depths) == set(range(1, deepest + 2))

@@ -1,0 +1,94 @@
+"""Detectors and modulators on the chip: found by light and pads together, and told where a pad is another's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.cards import load_process
+from optinc_pdk.circuit import Circuit
+from optinc_pdk.extract import extract
+from optinc_pdk.layout import Chip, chip_of, to_layout, write_gds
+from optinc_pdk.onn import Layer, Onn
+from optinc_pdk.pdk import get_pdk
+from optinc_pdk.signoff.lvs import LvsResult, compare
+
+PROCESS = "soi220_flipchip_onchip"
+
+
+@cache
+def chip(units: int) -> tuple[Circuit, Chip]:
+    """One hidden layer; as many oscillators come from one fibre."""
+    get_pdk(PROCESS).activate()
+    layers = (Layer(np.ones((units, 1)), np.zeros(units)), Layer(np.ones((1, units)), np.zeros(1)))
+    return chip_of(Onn(layers, Averaging(2, 2, 1), ()), load_process(PROCESS), "chip")
+
+
+def found(drawn: Chip, circuit: Circuit, folder: Path) -> LvsResult:
+    card = load_process(PROCESS)
+    write_gds(to_layout(drawn, card, "chip"), folder / "chip.gds")
+    return compare(circuit, extract(folder / "chip.gds", card), card)
+
+
+@pytest.mark.parametrize("oscillators", [5, 6, 7])
+def test_an_unbalanced_tree_of_oscillators_is_found_again(oscillators: int, tmp_path: Path) -> None:
+    circuit, drawn = chip(oscillators)
+    result = found(drawn, circuit, tmp_path)
+    assert result.differences == ()
+    # every device is where its pads say
+    assert np.all(result.device_map >= 0)
+
+
+SWAPS = {
+    "the detectors of one mixer": ("l0_p_r0", "l0_n_r0"),
+    "detectors of two mixers": ("l0_p_r1", "l0_p_r2"),
+    "two modulators": ("l1_in_r0", "l1_in_r3"),
+    "a detector and its oscillator's trim": ("l0_p_r4", "l0_lo_r4"),
+}
+
+
+@pytest.mark.parametrize("swap", SWAPS.values(), ids=SWAPS)
+def test_swapped_pads_are_told(swap: tuple[str, str], tmp_path: Path) -> None:
+    circuit, drawn = chip(7)
+    other = dict([swap, swap[::-1]])
+    texts = [(other.get(text, text), x, y) for text, x, y in drawn.canvas.texts]
+    assert texts != drawn.canvas.texts
+    result = found(replace(drawn, canvas=replace(drawn.canvas, texts=texts)), circuit, tmp_path)
+    messages = [difference.message for difference in result.differences]
+    assert all(any(label in message for message in messages) for label in swap)
+    assert {difference.kind for difference in result.differences} & {"pin", "heater"}
+
+
+def reversed_pins(circuit: Circuit) -> Circuit:
+    """The same circuit, one photodiode's signal and ground the other way round."""
+    i = int(circuit.of_kind("photodiode")[0])
+    electrical = circuit.electrical.copy()
+    first = int(circuit.offset[i]) + 1
+    electrical[first : first + 2] = electrical[first : first + 2][::-1]
+    return replace(circuit, electrical=electrical)
+
+
+def unwired(circuit: Circuit) -> Circuit:
+    """The same circuit, one photodiode's signal on no pad."""
+    electrical = circuit.electrical.copy()
+    electrical[int(circuit.offset[int(circuit.of_kind("photodiode")[0])]) + 1] = -1
+    return replace(circuit, electrical=electrical)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (reversed_pins, r"photodiode is wired to l0_p_r0 and GND instead of GND and l0_p_r0"),
+        (unwired, r"photodiode is wired to l0_p_r0 and GND instead of no pad and GND"),
+    ],
+)
+def test_pins_of_a_photodiode_are_told_apart(change: Callable[[Circuit], Circuit], told: str, tmp_path: Path) -> None:
+    circuit, drawn = chip(5)
+    result = found(drawn, change(circuit), tmp_path)
+    assert [(d.kind, d.message) for d in result.differences] == [("pin", told)]
