@@ -134,14 +134,15 @@ def test_pads_take_as_few_rows_as_their_edge_allows() -> None:
     process = load_process()
     size, pitch = float(process.pads.size_um), float(process.pads.pitch_um)
     for count in (1, 10, 100):
-        found = pad_rows(process, count, 1e6)
-        assert found is not None and found.rows == 1 and found.pitch >= max(size, pitch)
+        found = next(pad_rows(process, count, 1e6))
+        assert found.rows == 1 and found.pitch >= max(size, pitch)
     deepest = int(process.pads.rows_max)
     depths = []
     for width in range(100, 12_000, 50):
-        found = pad_rows(process, 100, width)
-        depths.append(deepest + 1 if found is None else found.rows)
-        if found is not None:
+        offered = list(pad_rows(process, 100, width))
+        depths.append(min((found.rows for found in offered), default=deepest + 1))
+        assert [found.rows for found in offered] == list(range(depths[-1], deepest + 1))
+        for found in offered:
             assert -(-100 // found.rows) * found.pitch <= width
             # outer rows' wires pass between the inner pads
             wires = (found.rows - 1) * float(process.metal.wire_width_um + process.metal.space_um)
