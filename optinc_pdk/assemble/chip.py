@@ -25,7 +25,7 @@ SMALLEST = 1e-30
 def assemble(
     onn: Onn, process: Process, name: str, local: bool = False, dies: Mapping[str, str] | None = None
 ) -> Circuit:
-    """The circuit of a network, from the mathematics alone.
+    """The circuit of a network, from the mathematics alone; only which grounds are joined follows the dies.
 
     Args:
         onn: Network; its matrices' shapes and factorisations decide the circuit, their values the bias.

@@ -17,6 +17,9 @@ from optinc_pdk.layout.shelves import flipchip_dies
 from optinc_pdk.layout.wiring import stretch_um
 from optinc_pdk.onn import Onn
 
+CARRIER = ("carrier", "lo")
+"""Sections that belong to no strip: the carrier's fibres and supply, and the oscillators' tree across a die."""
+
 
 def first_circuit(onn: Onn, process: Process, name: str) -> Circuit:
     """What a network's floorplan begins with: a circuit for one die with wires to the perimeter, or of local strips."""
@@ -79,11 +82,12 @@ def floorplan(circuit: Circuit, process: Process) -> Chip:
 
 def _check_placeable(netlist: Netlist) -> None:
     """Refuse what has no place or no ground, before anything is drawn."""
+    known = {*strip_names(netlist.circuit.sections), *CARRIER}
     for name, component in netlist.component.items():
-        if component != "pad" and name not in netlist.grid:
+        if component != "pad" and (name not in netlist.grid or netlist.grid[name][0] not in known):
             raise NetlistError(
-                f"{netlist.circuit.name}: instance {name!r} has no section, column and row; give it a place of the "
-                "floorplan, as assemble does"
+                f"{netlist.circuit.name}: instance {name!r} has no place: give it a section of the floorplan, column "
+                "and row, as assemble does"
             )
         if name in netlist.heaters and not netlist.grounds([name]):
             raise NetlistError(

@@ -123,12 +123,14 @@ def _one_die(netlist: Netlist, process: Process, strips: list[Strip], block: Can
 def _filled(netlist: Netlist, process: Process, strips: list[Strip], block: Canvas | None) -> tuple[_Plan, list[Strip]]:
     """One die with as many of the strips, in order, as its halves hold; and the strips that are left."""
     canvases = ([] if block is None else [block]) + [strip.canvas for strip in strips]
-    plan, taken = _own_size(netlist, process, _shared(process, canvases[:1]), None), 1
+    plan: _Plan | None = None
+    taken = 1
     for count in range(1, len(canvases) + 1):
         larger = _planned(netlist, process, _shared(process, canvases[:count]), None, process.dies)
         if larger is None:
             break
         plan, taken = larger, count
+    plan = plan or _own_size(netlist, process, _shared(process, canvases[:1]), None)
     return plan, strips[taken - (block is not None) :]
 
 

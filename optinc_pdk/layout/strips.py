@@ -82,13 +82,9 @@ class StripBuilder:
         """The y of the first of ``count`` fibres, so that they are centred on the mesh."""
         return snap(self.mesh.middle + (count - 1) * self.fibre / 2)
 
-    def fan(self, pairs: list[tuple[Point, Point]], x: float) -> float:
-        """Draw a planar bundle from left to right between its ends, turning at and after ``x``.
-
-        Returns:
-            The x after the last turn.
-        """
-        return fan(self.canvas, self.process, pairs, x)
+    def fan(self, pairs: list[tuple[Point, Point]], x: float) -> None:
+        """Draw a planar bundle from left to right between its ends, turning at and after ``x``."""
+        fan(self.canvas, self.process, pairs, x)
 
     def fan_width(self, count: int) -> float:
         """Room that a bundle of ``count`` guides needs at most."""

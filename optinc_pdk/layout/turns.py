@@ -10,7 +10,7 @@ from optinc_pdk.layout.frames import Port
 from optinc_pdk.layout.meander import lacking, least_gain, teeth, tooth_heights
 
 
-def turn(canvas: Canvas, process: Process, pairs: list[tuple[Port, Port]], side: int) -> float:
+def turn(canvas: Canvas, process: Process, pairs: list[tuple[Port, Port]], side: int) -> None:
     """Join the end of an upper row to the start of the row below it.
 
     The guides of a mesh interfere further on, so the inner ones, which are shorter, meander by what they lack: half
@@ -21,9 +21,6 @@ def turn(canvas: Canvas, process: Process, pairs: list[tuple[Port, Port]], side:
         process: Gives radius, spacing and mode pitch.
         pairs: Port of the upper row and port of the lower row for each guide, in any order.
         side: +1 to turn on the right, -1 on the left.
-
-    Returns:
-        The x that the turn reaches.
 
     Raises:
         InputError: The mode pitch leaves no room for a tooth.
@@ -47,7 +44,6 @@ def turn(canvas: Canvas, process: Process, pairs: list[tuple[Port, Port]], side:
         there = teeth((start, a.y), side, each, r)
         back = teeth((start, b.y), side, each, r)
         canvas.guide((a.x, a.y), *there, (x, a.y), (x, b.y), *back[::-1], (b.x, b.y))
-    return snap(reach + side * (r + track * (len(pairs) - 1)))
 
 
 def turn_width(process: Process, modes: int) -> float:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from optinc_pdk.assemble.grounds import PADS as GROUND_PADS
+from optinc_pdk.assemble.grounds import LOCAL_PADS, PADS
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
 from optinc_pdk.cells.interferometers import attenuator_frame, mzi_frame
@@ -34,6 +34,7 @@ class LayerSize:
     """One layer on the chip, with what comes before and after it up to modulators and detectors.
 
     Attributes:
+        strips: How many strips it is, each of which may stand on its own.
         mzis: By the paper's count.
         heaters: Two an MZI, one an attenuator, and the trims.
         fibres: Grating couplers.
@@ -42,6 +43,7 @@ class LayerSize:
         area_mm2: Meshes, gratings, and pads where these lie beside the meshes.
     """
 
+    strips: int
     mzis: int
     heaters: int
     fibres: int
@@ -159,7 +161,7 @@ def network_size(
         name=name,
         structure=tuple(structure),
         layers=tuple(layers),
-        pads=_pads(layers),
+        pads=_pads(layers, process),
         power_w=mean_heater_w(process) * sum(layer.heaters for layer in layers),
         column_db=column_loss_db(process),
         dies=0 if fit == "not buildable" else len(dies),
@@ -178,11 +180,12 @@ def _mesh(out: int, into: int, method: Factor, process: Process) -> LayerSize:
     """The linear block alone: one pair of meshes, or a mesh a block with the trees that join blocks."""
     if isinstance(method, str):
         meshes, attenuators, mzis, trees_db = [into, out], min(out, into), svd_mzis(out, into), 0.0
+        strips = 1
         columns = _columns(into) + 1 + _columns(out)
     else:
         block = method[1]
         count = -(-out // block) * -(-into // block)
-        meshes, attenuators = [block] * count, block * count
+        meshes, attenuators, strips = [block] * count, block * count, count
         mzis = unitary_diagonal_mzis(out, into, block)
         trees_db = block_trees(out, into, block, process.device("mmi1x2").parameter("loss_db")).loss_db
         columns = _columns(block) + 1
@@ -190,6 +193,7 @@ def _mesh(out: int, into: int, method: Factor, process: Process) -> LayerSize:
     length = mzi_frame(process).end * sum(modes * _columns(modes) for modes in meshes)
     length += attenuator_frame(process).end * attenuators
     return LayerSize(
+        strips=strips,
         mzis=mzis,
         heaters=2 * sum(unitary_mzis(modes) for modes in meshes) + attenuators,
         fibres=0,
@@ -224,7 +228,10 @@ def _ends(mesh: LayerSize, out: int, into: int, task: Averaging, end: tuple[bool
     beside = fibres * float(process.floorplan.fibre_pitch_um) * length
     if process.pads.wiring == "perimeter":
         beside += heaters * float(process.pads.pitch_um) ** 2
-    return replace(mesh, heaters=heaters, fibres=fibres, loss_db=loss, area_mm2=mesh.area_mm2 + beside / 1e6)
+    # blocks of the first layer share P, those of the last T
+    strips = 1 if first or last else mesh.strips
+    area = mesh.area_mm2 + beside / 1e6
+    return replace(mesh, strips=strips, heaters=heaters, fibres=fibres, loss_db=loss, area_mm2=area)
 
 
 def _dies(layers: Sequence[LayerSize], process: Process) -> tuple[list[list[LayerSize]], Size, str]:
@@ -249,11 +256,13 @@ def _dies(layers: Sequence[LayerSize], process: Process) -> tuple[list[list[Laye
 
 def _holds(size: Size, layers: Sequence[LayerSize], process: Process) -> bool:
     room_mm2, pads = size[0] * size[1] / 1e6, pad_capacity(process, size)
-    return sum(layer.area_mm2 for layer in layers) <= room_mm2 and _pads(layers) <= pads
+    return sum(layer.area_mm2 for layer in layers) <= room_mm2 and _pads(layers, process) <= pads
 
 
-def _pads(layers: Sequence[LayerSize]) -> int:
-    return GROUND_PADS + sum(layer.heaters for layer in layers)
+def _pads(layers: Sequence[LayerSize], process: Process) -> int:
+    """Pads or bumps of a die: one a heater, and those of the common ground, or of every strip's where it has bumps."""
+    grounds = LOCAL_PADS * sum(layer.strips for layer in layers) if process.pads.wiring == "flipchip" else PADS
+    return grounds + sum(layer.heaters for layer in layers)
 
 
 def _limits(dies: list[list[LayerSize]], size: Size, fit: str, process: Process) -> dict[str, Limit]:
@@ -266,7 +275,7 @@ def _limits(dies: list[list[LayerSize]], size: Size, fit: str, process: Process)
     else:
         whose = f"the fullest of {len(dies)} dies; " if len(dies) > 1 else ""
     text = f"{whose}cells, gratings and pads without wires; limit: {size[0] / 1e3:g} × {size[1] / 1e3:g} mm"
-    pads = pads_limit(process, max(map(_pads, dies)), [size])
+    pads = pads_limit(process, max(_pads(die, process) for die in dies), [size])
     drive = "every heater at the middle of its range"
     return {
         "area": Limit(area, room, "mm²", area <= room, text),

@@ -143,3 +143,10 @@ def test_an_incomplete_circuit_is_refused_before_anything_is_placed(
     monkeypatch.setattr("optinc_pdk.layout.canvas.Canvas.place", lambda *_: pytest.fail("placed"))
     with pytest.raises(NetlistError, match=told):
         floorplan(spoil(mesh_chip(3, card, "mesh")), card)
+
+
+def test_fans_keep_clear_of_dark_modes(built: Callable[..., Any]) -> None:
+    # a block of three modes with two inputs: the third begins where the fan comes in
+    dark = built("soi220_two_metal", (2, 5, 3, 2), (2, 3, 2))
+    assert dark.differences() == []
+    assert dark.rules_broken(("core",)) == {}

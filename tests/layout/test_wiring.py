@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,13 @@ import pytest
 from optinc_pdk.assemble import mesh_chip
 from optinc_pdk.cards import Process, Quantity, load_process
 from optinc_pdk.cards.rules import PadSizeRule
+from optinc_pdk.circuit import NetlistError
 from optinc_pdk.extract import extract
-from optinc_pdk.layout import Chip, floorplan, to_layout, write_gds
+from optinc_pdk.layout import Chip, chip_of, floorplan, to_layout, write_gds
 from optinc_pdk.layout.canvas import Canvas
 from optinc_pdk.layout.frames import Frames
 from optinc_pdk.layout.netlist import Netlist
-from optinc_pdk.layout.wiring import full_current_a, pad_rows, stretch_um, trunk_width
+from optinc_pdk.layout.wiring import PadRows, Signal, full_current_a, pad_rows, pad_targets, stretch_um, trunk_width
 
 STRETCH = 78.0
 
@@ -149,3 +151,32 @@ def test_pads_take_as_few_rows_as_their_edge_allows() -> None:
             assert found.pitch - size - wires >= float(process.metal.space_um) - 1e-9
     assert depths == sorted(depths, reverse=True)
     assert set(depths) == set(range(1, deepest + 2))
+
+
+def test_pads_of_a_row_are_their_pitch_apart_to_the_nanometre() -> None:
+    process = load_process("soi220_two_metal")
+    pitch = round(process.pad_pitch_um(2) * 1e3)
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        places = np.sort(rng.uniform(200.0, 2000.0, 40))
+        wires = [Signal(f"w{i}", ((x, 0.0),)) for i, x in enumerate(places.tolist())]
+        targets = pad_targets(process, wires, PadRows(2, process.pad_pitch_um(2)), 100.0, 2900.0)
+        for row in (0, 1):
+            assert np.diff([round(x * 1e3) for x in targets[row::2]]).min() >= pitch
+
+
+def test_blocks_of_a_strip_share_a_trunk_and_stretch_for_it(
+    process_of: Callable[..., Any], network: Callable[..., Any], written: Callable[..., Any]
+) -> None:
+    process = limited(process_of("soi220"), 0.16)
+    circuit, chip = chip_of(network((2, 8, 2), (2, 2)), process, "chip")
+    # four blocks of one MZI each are below each other in the first strip
+    assert chip.canvas.frames.stretch_um > stretch_um(Netlist(mesh_chip(2, process, "mesh")), process)
+    assert written(process, circuit, chip).differences() == []
+
+
+def test_an_unknown_section_is_refused(process_of: Callable[..., Any]) -> None:
+    circuit = mesh_chip(4, process_of("soi220"), "mesh")
+    odd = replace(circuit, sections=tuple("elsewhere" if name == "l0" else name for name in circuit.sections))
+    with pytest.raises(NetlistError, match=r"has no place"):
+        floorplan(odd, process_of("soi220"))

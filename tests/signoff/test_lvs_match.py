@@ -15,9 +15,10 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.extract import extract
 from optinc_pdk.layout import Chip, chip_of, to_layout, write_gds
-from optinc_pdk.onn import Layer, Onn
+from optinc_pdk.onn import Layer, Onn, bundled
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.lvs import LvsResult, compare
+from optinc_pdk.signoff.lvs_match import Walk
 
 PROCESS = "soi220_flipchip_onchip"
 
@@ -43,6 +44,15 @@ def test_an_unbalanced_tree_of_oscillators_is_found_again(oscillators: int, tmp_
     assert result.differences == ()
     # every device is where its pads say
     assert np.all(result.device_map >= 0)
+
+
+def test_pads_tell_the_branches_that_no_fibre_tells_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    get_pdk(PROCESS).activate()
+    circuit, drawn = chip_of(Onn.load(bundled()), load_process(PROCESS), "chip")
+    assert found(drawn, circuit, tmp_path).match
+    # without them the first way that fits what lies next is taken, and it is another
+    monkeypatch.setattr(Walk, "landmarks", lambda self: None)
+    assert not found(drawn, circuit, tmp_path).match
 
 
 SWAPS = {
