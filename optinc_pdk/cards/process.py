@@ -234,10 +234,14 @@ class Process(Strict):
 
 
 class Ports(Strict):
-    """Port names of a device, in the order of its S-matrix."""
+    """Port names of a device, in the order of its S-matrix.
+
+    ``widths`` names the entry of the geometry that is a port's guide width; at other ports it is the strip guide's.
+    """
 
     optical: tuple[str, ...]
     electrical: tuple[str, ...] = ()
+    widths: Mapping[str, str] = {}
 
 
 class DeviceModel(Strict):
@@ -261,6 +265,15 @@ class Device(Strict):
     @model_validator(mode="after")
     def _sources_exist(self) -> Device:
         check_sources(self, self.sources, f"device {self.name}")
+        return self
+
+    @model_validator(mode="after")
+    def _widths_exist(self) -> Device:
+        for port, key in self.ports.widths.items():
+            if port not in self.ports.optical:
+                raise ValueError(f"ports.widths: no optical port {port!r}; take one of {', '.join(self.ports.optical)}")
+            if key not in self.geometry:
+                raise ValueError(f"ports.widths.{port}: geometry has no {key!r}; it has {', '.join(self.geometry)}")
         return self
 
     def size(self, key: str) -> float:

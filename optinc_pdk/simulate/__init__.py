@@ -2,11 +2,13 @@
 
 from optinc_pdk.simulate.heaters import heater_phases
 from optinc_pdk.simulate.network import Reception, transmit
+from optinc_pdk.simulate.plan import Plan
 from optinc_pdk.simulate.program import Programming, program
-from optinc_pdk.simulate.scatter import Scattering, Solution, scattering, solve
+from optinc_pdk.simulate.scatter import Scattering, Solution, prepare, s_matrices, scattering, solve
 from optinc_pdk.simulate.structure import Structure, analyse
 
 __all__ = [
+    "Plan",
     "Programming",
     "Reception",
     "Scattering",
@@ -14,7 +16,9 @@ __all__ = [
     "Structure",
     "analyse",
     "heater_phases",
+    "prepare",
     "program",
+    "s_matrices",
     "scattering",
     "solve",
     "transmit",

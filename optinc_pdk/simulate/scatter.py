@@ -1,4 +1,4 @@
-"""The S-parameter solver: one sparse system per wavelength, for any circuit with loops and reflections."""
+"""S-parameters of any circuit, loops and reflections included: many cases by a plan, or one with the fields inside."""
 
 from __future__ import annotations
 
@@ -11,15 +11,26 @@ from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED, Bias, Circuit, NetlistError
+from optinc_pdk.files import InputError
 from optinc_pdk.models import device_s, net_transmission
+from optinc_pdk.simulate.cells import SingularError
 from optinc_pdk.simulate.heaters import heater_phases
+from optinc_pdk.simulate.plan import Plan, evaluate, plan_circuit
 from optinc_pdk.simulate.structure import MODULATOR, Ints, Structure, analyse
+from optinc_pdk.simulate.values import check_ports, circuit_values, port_name
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
 
+Progress = Callable[[int, int], None]
+
+CHUNK_NUMBERS = 1 << 22
+"""Complex numbers held at a time, 64 MB, near to what caches hold: so many cases are calculated side by side."""
+_SAMPLED = 5
 SINGULAR = 1e-13
 """Smallest pivot of a system over its largest: below, a solution would be rounding errors."""
+NUDGE = 1e-15
+"""What is added to the diagonal of a system with a zero pivot, to tell where it is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,8 +158,10 @@ def scattering(
     process: Process,
     *,
     unbiased: float | None = None,
+    labels: Sequence[str] | None = None,
+    progress: Progress | None = None,
 ) -> Scattering:
-    """S-parameters between all fibres, photodiodes and modulators of a circuit.
+    """S-parameters between fibres, photodiodes and modulators of a circuit.
 
     Args:
         circuit: Flat or hierarchical; guides have their lengths where it comes from a layout and none
@@ -157,20 +170,112 @@ def scattering(
         wavelengths_nm: (W,) wavelengths, or one.
         process: Process of the cards.
         unbiased: Phase of heaters that the drive leaves out; they are an error without it.
+        labels: Between which labels; all where left out.
+        progress: Called with the wavelengths done and their number, as they are done.
 
     Raises:
-        NetlistError: Open optical ports, heaters without drive, unknown channels.
+        NetlistError: Open optical ports, heaters without drive, unknown channels or labels, ports or widths that are
+            not the cards'.
         ModelError: A device without model, or a wavelength outside its range.
-        ValueError: The system is singular: a lossless resonance at this wavelength.
+        InputError: The circuit is singular: a lossless resonance at this wavelength.
     """
     structure = analyse(circuit)
     phases = heater_phases(structure, drive, process, unbiased=unbiased)
     wavelengths = np.atleast_1d(np.asarray(wavelengths_nm, dtype=np.float64))
-    s = np.empty((wavelengths.size, len(structure.labels), len(structure.labels)), dtype=np.complex128)
-    for i, wavelength in enumerate(wavelengths.tolist()):
-        solution = solve(structure, phases, wavelength, process)
-        s[i] = solution.s(solution.fields(structure.labels))
-    return Scattering(wavelengths, structure.labels, s, structure.modulators)
+    wanted = structure.labels if labels is None else tuple(sorted(set(labels)))
+    plan = prepare(structure, wavelengths, process, outs=wanted, ins=wanted)
+    s = s_matrices(plan, phases, wavelengths, process, progress=progress)[0]
+    modulators = tuple(label for label in structure.modulators if label in set(wanted))
+    return Scattering(wavelengths, wanted, s, modulators)
+
+
+def prepare(
+    structure: Structure,
+    wavelengths_nm: ArrayLike,
+    process: Process,
+    *,
+    outs: Sequence[str] | None = None,
+    ins: Sequence[str] | None = None,
+    devices: Mapping[str, Complexes] | None = None,
+) -> Plan:
+    """Find out once how a circuit's S-parameters are calculated, for any bias and any values of its devices.
+
+    Args:
+        structure: The circuit.
+        wavelengths_nm: (W,) wavelengths, or one; they only tell which S-parameters of devices are zero.
+        process: Process of the cards.
+        outs: Labels at which light is looked at; all where left out.
+        ins: Labels from which light comes; all where left out.
+        devices: Samples, as for :func:`s_matrices`.
+
+    Raises:
+        NetlistError: Unknown labels, ports or widths that are not the cards', samples of a wrong shape.
+        ModelError: A device without model, or a wavelength outside its range.
+    """
+    wavelengths = np.atleast_1d(np.asarray(wavelengths_nm, dtype=np.float64))
+    cold = np.zeros((1, structure.heater.size))
+    given = devices or {}
+    if given:
+        cold = np.zeros((max(np.shape(s)[0] if np.ndim(s) == _SAMPLED else 1 for s in given.values()), cold.shape[1]))
+    patterns = circuit_values(structure, cold, wavelengths, process, given, None).patterns()
+    outs, ins = (structure.labels if labels is None else tuple(labels) for labels in (outs, ins))
+    return plan_circuit(structure, patterns, outs, ins)
+
+
+def s_matrices(
+    plan: Plan,
+    phases: ArrayLike,
+    wavelengths_nm: ArrayLike,
+    process: Process,
+    *,
+    devices: Mapping[str, Complexes] | None = None,
+    guides: Complexes | None = None,
+    progress: Progress | None = None,
+) -> Complexes:
+    """S-parameters for many biases or samples at many wavelengths, in bounded memory but for the result.
+
+    Args:
+        plan: The circuit, by :func:`prepare`.
+        phases: (K, H) or (H,) heater phases in rad; H is ``plan.structure.heater.size``.
+        wavelengths_nm: (W,) wavelengths, or one.
+        process: Process of the cards.
+        devices: Component to S-parameters in place of its card's, broadcast to (K, W, I, p, p): I instances in the
+            order of the flat circuit, heaters cold.
+        guides: Field transmissions of the flat circuit's nets, broadcast to (K, W, nets).
+        progress: Called with the cases done and their number, as they are done.
+
+    Returns:
+        (K, W, outs, ins) field amplitudes.
+
+    Raises:
+        ModelError: A device without model, or a wavelength outside its range.
+        NetlistError: Values of a wrong shape.
+        InputError: The circuit is singular, or S-parameters differ from zero that were zero when it was prepared.
+    """
+    heat = np.atleast_2d(np.asarray(phases, dtype=np.float64))
+    heaters = plan.structure.heater.size
+    if heat.ndim != 2 or heat.shape[1] != heaters:
+        raise NetlistError(f"phases have shape {np.shape(phases)}; give (cases, {heaters} heaters)")
+    wavelengths = np.atleast_1d(np.asarray(wavelengths_nm, dtype=np.float64))
+    values = circuit_values(plan.structure, heat, wavelengths, process, devices or {}, guides)
+    for number, pattern in values.patterns().items():
+        if np.any(pattern & ~plan.patterns[number]):
+            raise InputError(
+                f"S-parameters of {plan.structure.devices[number].name!r} differ from zero that were zero when the "
+                "circuit was prepared; prepare it for these wavelengths and samples"
+            )
+    s: Complexes = np.empty((values.cases, len(plan.outs), len(plan.ins)), dtype=np.complex128)
+    chunk = max(1, CHUNK_NUMBERS // plan.numbers)
+    for start in range(0, values.cases, chunk):
+        cases = np.arange(start, min(start + chunk, values.cases))
+        try:
+            s[cases] = evaluate(plan, values.entries(cases), cases.size)
+        except SingularError as fault:
+            wavelength = wavelengths[(start + fault.item) % wavelengths.size]
+            raise _singular(plan.structure, wavelength, fault.port) from None
+        if progress is not None:
+            progress(int(cases[-1]) + 1, values.cases)
+    return s.reshape(heat.shape[0], wavelengths.size, len(plan.outs), len(plan.ins))
 
 
 def solve(structure: Structure, phases: Floats, wavelength_nm: float, process: Process) -> Solution:
@@ -184,11 +289,11 @@ def solve(structure: Structure, phases: Floats, wavelength_nm: float, process: P
 
     Raises:
         ModelError: A device without model, or a wavelength outside its range.
-        ValueError: The system is singular.
+        InputError: The system is singular.
     """
     from scipy.sparse import coo_array
-    from scipy.sparse.linalg import splu
 
+    check_ports(structure, process)
     n = structure.ports
     leaving, arriving, value = _device_entries(structure, phases, wavelength_nm, process)
     row = structure.partner[leaving]
@@ -198,7 +303,7 @@ def solve(structure: Structure, phases: Floats, wavelength_nm: float, process: P
     columns = np.concatenate([np.arange(n), arriving[inner]])
     values = np.concatenate([np.ones(n, dtype=np.complex128), -guides * value[inner]])
     system = coo_array((values, (rows, columns)), shape=(n, n)).tocsc()
-    factors = _factorize(splu, system, structure.circuit.name, wavelength_nm)
+    factors = _factorize(system, structure, wavelength_nm)
     outer = ~inner
     seen = _seen(structure, (leaving[outer], arriving[outer], value[outer]), wavelength_nm, process)
     # what a photodiode or modulator has to do with enters and leaves where its guide ends
@@ -228,19 +333,26 @@ def _seen(structure: Structure, fibres: tuple[Ints, Ints, Complexes], wavelength
     return csr_array(coo_array((values, (rows, columns)), shape=(structure.fibre.size, structure.ports)))
 
 
-def _factorize(splu: Callable[..., Any], system: Any, name: str, wavelength_nm: float) -> Any:
-    singular = ValueError(
-        f"circuit {name!r} is singular at {wavelength_nm:g} nm, a lossless resonance; "
-        "give its guides or devices some loss"
-    )
+def _factorize(system: Any, structure: Structure, wavelength_nm: float) -> Any:
+    from scipy.sparse import eye_array
+    from scipy.sparse.linalg import splu
+
     try:
         factors = splu(system)
-    except RuntimeError as fault:
-        raise singular from fault
+    except RuntimeError:
+        # a pivot is zero; a nudge tells which
+        factors = splu(system + NUDGE * eye_array(system.shape[0], format="csc"))
     pivots = np.abs(factors.U.diagonal())
     if pivots.min() < SINGULAR * pivots.max():
-        raise singular
+        raise _singular(structure, wavelength_nm, int(np.flatnonzero(factors.perm_c == np.argmin(pivots))[0]))
     return factors
+
+
+def _singular(structure: Structure, wavelength_nm: float, port: int) -> InputError:
+    return InputError(
+        f"circuit {structure.circuit.name!r} is singular at {wavelength_nm:g} nm, a lossless resonance: light is "
+        f"trapped at {port_name(structure, port)}; give its guides or devices some loss"
+    )
 
 
 def _device_entries(
@@ -252,11 +364,6 @@ def _device_entries(
     for group in structure.devices:
         name = structure.circuit.instances[group.instance[0]]
         cold = device_s(process, group.name, wavelength_nm, instance=name)[0]
-        if cold.shape[0] != group.port.shape[1]:
-            raise NetlistError(
-                f"instance {name!r} of {group.name!r} has {group.port.shape[1]} optical ports, "
-                f"its card {cold.shape[0]}; use the same process for netlist and simulation"
-            )
         turn = np.ones(group.instance.size, dtype=np.complex128)
         if group.heated:
             turn = np.exp(1j * np.array([heater_of[i] for i in group.instance.tolist()]))

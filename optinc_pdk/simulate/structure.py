@@ -179,20 +179,31 @@ def _pads(flat: Circuit, devices: tuple[Devices, ...], name: str) -> dict[str, t
 
 def _channels(flat: Circuit, heater: Ints) -> tuple[str, ...]:
     """The label that drives each heater, or is another device's signal: the one on its nets that is no ground."""
-    offset = flat.offset
-    on_net = flat.electrical_labels()
-    channels = []
-    for instance in heater.tolist():
-        kind = flat.kinds[flat.kind[instance]]
-        first = offset[instance] + len(kind.optical)
-        nets = {int(net) for net in flat.electrical[first : offset[instance + 1]]}
-        labels = sorted({label for net in nets for label in on_net.get(net, ())})
-        signals = [label for label in labels if not label.startswith(GROUND)]
-        if len(signals) > 1:
-            raise NetlistError(
-                f"{flat.name}: {kind.name} {flat.instances[instance]!r} lies on the channels "
-                f"{', '.join(signals)}; it has one, so these wires are shorted or lack their ground"
+    light = flat.optical_mask()
+    labels = [label for label, port in flat.ports.items() if not light[port] and flat.electrical[port] != UNCONNECTED]
+    net = flat.electrical[np.array([flat.ports[label] for label in labels], dtype=np.int64)]
+    ground = np.array([label.startswith(GROUND) for label in labels], dtype=bool)
+    nets = int(flat.electrical.max(initial=UNCONNECTED)) + 1
+    # one place more, for ports that are on no net
+    signals, grounds = (np.bincount(net[which], minlength=nets + 1) for which in (~ground, ground))
+    signal = np.full(nets + 1, UNCONNECTED, dtype=np.int64)
+    signal[net[~ground]] = np.flatnonzero(~ground)
+    channels = np.full(heater.size, UNCONNECTED, dtype=np.int64)
+    for number in np.unique(flat.kind[heater]).tolist():
+        kind, mine = flat.kinds[number], np.flatnonzero(flat.kind[heater] == number)
+        first = flat.offset[heater[mine]] + len(kind.optical)
+        on = np.sort(flat.electrical[first[:, np.newaxis] + np.arange(len(kind.electrical))], axis=1)
+        several = (on != on[:, :1]).any(axis=1)
+        on[:, 1:][on[:, 1:] == on[:, :-1]] = nets
+        if (signals[on].sum(axis=1) > 1).any():
+            worst = int(np.argmax(signals[on].sum(axis=1) > 1))
+            names = sorted(
+                label for label, at, earth in zip(labels, net, ground, strict=True) if at in on[worst] and not earth
             )
-        grounded = len(nets) > 1 and len(labels) > len(signals)
-        channels.append(signals[0] if signals and grounded else "")
-    return tuple(channels)
+            raise NetlistError(
+                f"{flat.name}: {kind.name} {flat.instances[heater[mine[worst]]]!r} lies on the channels "
+                f"{', '.join(names)}; it has one, so these wires are shorted or lack their ground"
+            )
+        driven = several & (grounds[on].sum(axis=1) > 0)
+        channels[mine[driven]] = signal[on[driven]].max(axis=1)
+    return tuple(labels[label] if label != UNCONNECTED else "" for label in channels.tolist())

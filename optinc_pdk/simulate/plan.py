@@ -1,0 +1,175 @@
+"""What is found once about a circuit, and what is calculated from it for every wavelength, bias and sample.
+
+First cells that repeat become one block each (:mod:`cells`), then every knot of blocks between which light runs to and
+fro (:mod:`dissection`, :mod:`star`); through what is left light passes once (:mod:`transfer`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.simulate import cells, star
+from optinc_pdk.simulate.blocks import Bools, Leaf, assemble, virtual_ports
+from optinc_pdk.simulate.cells import Entries, Joint
+from optinc_pdk.simulate.dissection import dissect
+from optinc_pdk.simulate.star import Round
+from optinc_pdk.simulate.structure import Structure
+from optinc_pdk.simulate.transfer import Transfer, pass_light, plan_transfer
+
+Complexes = NDArray[np.complex128]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """How a circuit's S-parameters follow from its devices', whatever their values.
+
+    Attributes:
+        structure: The circuit.
+        outs: Labels at which light is looked at.
+        ins: Labels from which it comes.
+        patterns: Component number to (p, p), which S-parameters of its devices may differ from zero.
+        leaves: Where the first pools come from.
+        shapes: (M, r, c) of every pool.
+        joints: Reduction of cells, in order.
+        rounds: Joins within knots, in order.
+        spent: Per joint and per round, the pools that nothing needs afterwards.
+        transfer: The way of light through the blocks that are left.
+        numbers: Complex numbers in memory for one case.
+    """
+
+    structure: Structure
+    outs: tuple[str, ...]
+    ins: tuple[str, ...]
+    patterns: Mapping[int, Bools]
+    leaves: tuple[Leaf, ...]
+    shapes: tuple[tuple[int, int, int], ...]
+    joints: tuple[Joint, ...]
+    rounds: tuple[Round, ...]
+    spent: tuple[tuple[int, ...], ...]
+    transfer: Transfer
+    numbers: int
+
+
+def plan_circuit(
+    structure: Structure, patterns: Mapping[int, Bools], outs: tuple[str, ...], ins: tuple[str, ...]
+) -> Plan:
+    """Find out how a circuit's S-parameters are calculated.
+
+    Args:
+        structure: The circuit.
+        patterns: Component number to (p, p), which S-parameters of its devices may differ from zero.
+        outs: Labels at which light is looked at.
+        ins: Labels from which it comes.
+
+    Raises:
+        NetlistError: The circuit has no such label.
+    """
+    seen, lit = structure.fibres(outs), structure.fibres(ins)
+    assembly, leaves = assemble(structure, patterns, seen, lit)
+    joints = cells.reduce_cells(assembly)
+    rounds = dissect(assembly)
+    looked = virtual_ports(structure)
+    transfer = plan_transfer(assembly, looked[seen], looked[lit])
+    shapes = tuple((pool.rows.shape[0], *pool.pattern.shape[1:]) for pool in assembly.pools)
+    spent = _spent(joints, rounds, transfer)
+    numbers = _numbers(shapes, len(leaves), joints, rounds, spent, transfer)
+    return Plan(
+        structure, outs, ins, patterns, tuple(leaves), shapes, tuple(joints), tuple(rounds), spent, transfer, numbers
+    )
+
+
+def _spent(joints: list[Joint], rounds: list[Round], transfer: Transfer) -> tuple[tuple[int, ...], ...]:
+    used = [set(joint.pools) for joint in joints]
+    used += [{side.pool for each in found.stars for side in (each.a, each.b)} for found in rounds]
+    needed = {each.pool for each in transfer.kernels}
+    spent: list[tuple[int, ...]] = []
+    for pools in reversed(used):
+        spent.append(tuple(sorted(pools - needed)))
+        needed |= pools
+    return tuple(reversed(spent))
+
+
+def _numbers(
+    shapes: tuple[tuple[int, int, int], ...],
+    leaves: int,
+    joints: list[Joint],
+    rounds: list[Round],
+    spent: tuple[tuple[int, ...], ...],
+    transfer: Transfer,
+) -> int:
+    """Most complex numbers that one case has in memory at once."""
+    size = [int(np.prod(shape)) for shape in shapes]
+    made: list[set[int]] = [{joint.target} for joint in joints] + [set(found.shapes) for found in rounds]
+    there, most = set(range(leaves)), 0
+    for new, old in zip(made, spent, strict=True):
+        there |= new
+        most = max(most, sum(size[pool] for pool in there))
+        there -= set(old)
+    light = transfer.slots * transfer.columns + sum(n * r * c for (r, c), n in transfer.counts.items())
+    return max(most, sum(size[pool] for pool in there) + light) + 2 * int(np.prod(transfer.shape))
+
+
+def evaluate(plan: Plan, devices: Mapping[int, Entries], batch: int) -> Complexes:
+    """(batch, outs, ins) S-parameters of a circuit.
+
+    Args:
+        plan: How they are calculated.
+        devices: S-parameters of the devices, by number of the component.
+        batch: Number of cases.
+
+    Raises:
+        SingularError: Light is trapped without loss.
+    """
+    blocks = {number: _leaf_entries(leaf, devices[leaf.group]) for number, leaf in enumerate(plan.leaves)}
+    steps = len(plan.joints)
+    for joint, spent in zip(plan.joints, plan.spent[:steps], strict=True):
+        entries = cells.join(joint, blocks, plan.shapes)
+        _store(blocks, joint, entries, (batch, plan.shapes[joint.target][0]))
+        for pool in spent:
+            blocks.pop(pool, None)
+    knots: dict[int, Complexes] = {}
+    for each, spent in zip(plan.rounds, plan.spent[steps:], strict=True):
+        for side in (side for found in each.stars for side in (found.a, found.b)):
+            if side.pool not in knots:
+                knots[side.pool] = _dense(blocks[side.pool], (batch, *plan.shapes[side.pool]))
+        knots |= {number: np.empty((batch, *shape), dtype=np.complex128) for number, shape in each.shapes.items()}
+        for found in each.stars:
+            star.join(found, knots, knots[found.target][:, found.start : found.start + found.ports.shape[0]])
+        for pool in spent:
+            blocks.pop(pool, None)
+            knots.pop(pool, None)
+    return pass_light(plan.transfer, blocks, knots, batch)
+
+
+def _leaf_entries(leaf: Leaf, device: Entries) -> Entries:
+    entries = {}
+    for i, row in enumerate(leaf.rows.tolist()):
+        for j, col in enumerate(leaf.cols.tolist()):
+            value = device.get((row, col))
+            if value is not None:
+                entries[i, j] = value if value.shape[1] == 1 else value[:, leaf.members]
+    return entries
+
+
+def _store(blocks: dict[int, Entries], joint: Joint, found: Entries, shape: tuple[int, int]) -> None:
+    """Put joined blocks at their place in their pool."""
+    count = joint.ports.size
+    if count == shape[1]:
+        blocks[joint.target] = found
+        return
+    target = blocks.setdefault(joint.target, {})
+    for key, value in found.items():
+        if key not in target:
+            target[key] = np.zeros(shape, dtype=np.complex128)
+        target[key][:, joint.start : joint.start + count] = value
+
+
+def _dense(entries: Entries, shape: tuple[int, ...]) -> Complexes:
+    s = np.zeros(shape, dtype=np.complex128)
+    for (i, j), value in entries.items():
+        s[:, :, i, j] = value
+    return s

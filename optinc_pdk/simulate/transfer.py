@@ -1,0 +1,341 @@
+"""Light through blocks that it passes once: level by level, all blocks of a level alike as one batch.
+
+A kernel is the part of a block whose outgoing waves hang on the same incoming ones. Waves lie in slots that are used
+again when nothing needs them any more, so that memory grows with the width of the circuit and not with its length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.circuit import UNCONNECTED
+from optinc_pdk.simulate.blocks import Assembly, Bools, Ints
+from optinc_pdk.simulate.cells import Entries
+
+Complexes = NDArray[np.complex128]
+DARK = 0
+"""The slot without light."""
+
+
+@dataclass(frozen=True, eq=False)
+class Kernels:
+    """M kernels of one pool.
+
+    Attributes:
+        pool: Number of their blocks' pool.
+        slot: (M,) places of the blocks in it.
+        rows: (r,) rows of the blocks' S-matrices.
+        cols: (c,) columns.
+        writes: (M, r) waves that they make.
+        reads: (M, c) waves that they need.
+    """
+
+    pool: int
+    slot: Ints
+    rows: Ints
+    cols: Ints
+    writes: Ints
+    reads: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """Kernels of one level and one shape: ``start : stop`` of those of their shape, with the slots of their waves."""
+
+    shape: tuple[int, int]
+    start: int
+    stop: int
+    reads: Ints
+    writes: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Transfer:
+    """The way of light through a circuit.
+
+    Attributes:
+        kernels: What passes it on.
+        places: Per entry of ``kernels``, its members that are on the way and their places among those of their shape.
+        counts: Shape to number of kernels.
+        steps: What is done, in order.
+        slots: Number of slots.
+        columns: Excitations that are calculated side by side; parts of the circuit that do not meet share them.
+        lit: (sources, 3) input, its slot, its column.
+        seen: (outputs, 2) output and its slot.
+        paths: (paths, 3) place within ``seen``, input, column.
+        shape: Outputs and inputs.
+    """
+
+    kernels: tuple[Kernels, ...]
+    places: tuple[tuple[Ints, Ints], ...]
+    counts: dict[tuple[int, int], int]
+    steps: tuple[Step, ...]
+    slots: int
+    columns: int
+    lit: Ints
+    seen: Ints
+    paths: Ints
+    shape: tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class _Flow:
+    """All kernels K as lists of pairs, each sorted by kernel.
+
+    ``reads`` and ``writes`` are (pairs, 2) of kernel and wave; waves are ports at which they arrive, or beyond those
+    the ports at which they leave the circuit.
+    """
+
+    kernels: int
+    waves: int
+    reads: Ints
+    writes: Ints
+
+
+def find_kernels(assembly: Assembly) -> list[Kernels]:
+    """The kernels of all blocks that are left."""
+    ports = assembly.partner.size
+    target = np.where(assembly.partner == UNCONNECTED, ports + np.arange(ports), assembly.partner)
+    left = assembly.live()
+    found = []
+    for number, pool in enumerate(assembly.pools):
+        mine = assembly.slot[(assembly.pool == number) & left]
+        for pattern, slot in _by_pattern(pool.pattern, mine):
+            sets, of_row = np.unique(pattern, axis=0, return_inverse=True)
+            for kind, columns in enumerate(sets):
+                rows, cols = np.flatnonzero(of_row.reshape(-1) == kind), np.flatnonzero(columns)
+                if cols.size:
+                    found.append(
+                        Kernels(number, slot, rows, cols, target[pool.rows[slot][:, rows]], pool.cols[slot][:, cols])
+                    )
+    return found
+
+
+def _by_pattern(pattern: Bools, slot: Ints) -> list[tuple[Bools, Ints]]:
+    if not slot.size or not pattern.size:
+        return []
+    if pattern.shape[0] == 1:
+        return [(pattern[0], slot)]
+    flat, kind = np.unique(pattern[slot].reshape(slot.size, -1), axis=0, return_inverse=True)
+    return [(each.reshape(pattern.shape[1:]), slot[kind.reshape(-1) == i]) for i, each in enumerate(flat)]
+
+
+def plan_transfer(assembly: Assembly, outs: Ints, ins: Ints) -> Transfer:
+    """Plan the way of light.
+
+    Args:
+        assembly: Blocks between which light goes only onwards.
+        outs: (O,) ports at which it is looked at.
+        ins: (I,) ports at which it arrives.
+    """
+    kernels = find_kernels(assembly)
+    flow = _flow(kernels, assembly.partner.size)
+    sinks = assembly.partner.size + outs
+    level = _levels(flow, _between(flow, ins, sinks))
+    reads, writes = (pairs[level[pairs[:, 0]] >= 0] for pairs in (flow.reads, flow.writes))
+    part = _parts(flow, reads, writes)
+    slot, count = _slots(flow, level, reads, writes, ins, sinks)
+    column = _rank(part[ins])
+    lit = np.flatnonzero(slot[ins] != DARK)
+    seen = np.flatnonzero(slot[sinks] != DARK)
+    meet = part[sinks[seen]][:, np.newaxis] == part[ins[lit]]
+    at, source = np.nonzero(meet)
+    placed = _place(kernels, level)
+    return Transfer(
+        kernels=tuple(kernels),
+        places=placed.places,
+        counts=placed.counts,
+        steps=tuple(_steps(kernels, placed, slot)),
+        slots=count,
+        columns=int(column[lit].max(initial=-1)) + 1,
+        lit=np.stack([lit, slot[ins[lit]], column[lit]], axis=1),
+        seen=np.stack([seen, slot[sinks[seen]]], axis=1),
+        paths=np.stack([at, lit[source], column[lit[source]]], axis=1),
+        shape=(outs.size, ins.size),
+    )
+
+
+def _flow(kernels: list[Kernels], ports: int) -> _Flow:
+    first, reads, writes = 0, [np.zeros((0, 2), dtype=np.int64)], [np.zeros((0, 2), dtype=np.int64)]
+    for each in kernels:
+        number = first + np.arange(each.slot.size)
+        for pairs, waves in ((reads, each.reads), (writes, each.writes)):
+            pairs.append(np.stack([np.repeat(number, waves.shape[1]), waves.reshape(-1)], axis=1))
+        first += each.slot.size
+    return _Flow(first, 2 * ports, np.concatenate(reads), np.concatenate(writes))
+
+
+def _between(flow: _Flow, sources: Ints, sinks: Ints) -> Bools:
+    """(K,) which kernels light from the sources passes on its way to the sinks."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import breadth_first_order
+
+    size = flow.kernels + flow.waves + 2
+    tail = np.concatenate(
+        [flow.kernels + flow.reads[:, 1], flow.writes[:, 0], np.full(sources.size, size - 2), flow.kernels + sinks]
+    )
+    head = np.concatenate(
+        [flow.reads[:, 0], flow.kernels + flow.writes[:, 1], flow.kernels + sources, np.full(sinks.size, size - 1)]
+    )
+    kept = np.ones(flow.kernels, dtype=bool)
+    for one, other, start in ((tail, head, size - 2), (head, tail, size - 1)):
+        graph = coo_array((np.ones(one.size, dtype=np.int8), (one, other)), shape=(size, size)).tocsr()
+        reached = np.zeros(size, dtype=bool)
+        reached[breadth_first_order(graph, start, directed=True, return_predecessors=False)] = True
+        kept &= reached[: flow.kernels]
+    return kept
+
+
+def _levels(flow: _Flow, kept: Bools) -> Ints:
+    """(K,) how many kernels light has passed before each at most, -1 of those that are not kept."""
+    reads, writes = (pairs[kept[pairs[:, 0]]] for pairs in (flow.reads, flow.writes))
+    writer = np.full(flow.waves, UNCONNECTED, dtype=np.int64)
+    writer[writes[:, 1]] = writes[:, 0]
+    before, after = writer[reads[:, 1]], reads[:, 0]
+    order = np.argsort(before, kind="stable")[np.count_nonzero(before == UNCONNECTED) :]
+    before, after = before[order], after[order]
+    waiting = np.bincount(after, minlength=flow.kernels)
+    start = np.searchsorted(before, np.arange(flow.kernels + 1))
+    level = np.full(flow.kernels, UNCONNECTED, dtype=np.int64)
+    front, depth = np.flatnonzero(kept & (waiting == 0)), 0
+    while front.size:
+        level[front] = depth
+        count = start[front + 1] - start[front]
+        edge = np.repeat(start[front] - (np.cumsum(count) - count), count) + np.arange(count.sum())
+        np.subtract.at(waiting, after[edge], 1)
+        front = np.unique(after[edge])
+        front, depth = front[waiting[front] == 0], depth + 1
+    return level
+
+
+def _parts(flow: _Flow, reads: Ints, writes: Ints) -> Ints:
+    """(waves,) number of the part of the circuit in which each wave is."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    pairs = np.concatenate([reads, writes])
+    size = flow.kernels + flow.waves
+    graph = coo_array(
+        (np.ones(len(pairs), dtype=np.int8), (pairs[:, 0], flow.kernels + pairs[:, 1])), shape=(size, size)
+    )
+    part: Ints = connected_components(graph, directed=False)[1][flow.kernels :].astype(np.int64)
+    return part
+
+
+def _rank(part: Ints) -> Ints:
+    """Place of each among those of its own part."""
+    order = np.argsort(part, kind="stable")
+    count = np.unique(part, return_counts=True)[1]
+    rank = np.empty(part.size, dtype=np.int64)
+    rank[order] = np.arange(part.size) - np.repeat(np.cumsum(count) - count, count)
+    return rank
+
+
+def _slots(flow: _Flow, level: Ints, reads: Ints, writes: Ints, ins: Ints, sinks: Ints) -> tuple[Ints, int]:
+    """(waves,) slot of every wave that carries light, and the number of slots."""
+    depth = int(level.max(initial=-1)) + 1
+    made = np.full(flow.waves, depth, dtype=np.int64)
+    last = np.full(flow.waves, -1, dtype=np.int64)
+    np.maximum.at(last, reads[:, 1], level[reads[:, 0]])
+    made[ins[last[ins] >= 0]] = -1
+    made[writes[:, 1]] = level[writes[:, 0]]
+    last[writes[:, 1]] = np.maximum(last[writes[:, 1]], level[writes[:, 0]])
+    last[sinks] = depth
+    slot = np.full(flow.waves, DARK, dtype=np.int64)
+    used = np.flatnonzero(made < depth)
+    by_made, by_last = used[np.argsort(made[used], kind="stable")], used[np.argsort(last[used], kind="stable")]
+    starts = np.searchsorted(made[by_made], np.arange(-1, depth + 1))
+    ends = np.searchsorted(last[by_last], np.arange(-1, depth + 1))
+    free, count = np.zeros(0, dtype=np.int64), DARK + 1
+    for step in range(depth + 1):
+        new = by_made[starts[step] : starts[step + 1]]
+        reused = min(free.size, new.size)
+        slot[new[:reused]] = free[:reused]
+        slot[new[reused:]] = count + np.arange(new.size - reused)
+        count += new.size - reused
+        free = np.sort(np.concatenate([free[reused:], slot[by_last[ends[step] : ends[step + 1]]]]))
+    return slot, count
+
+
+@dataclass(frozen=True, eq=False)
+class _Placed:
+    """Kernels in the order of their levels, those of each shape by themselves."""
+
+    places: tuple[tuple[Ints, Ints], ...]
+    counts: dict[tuple[int, int], int]
+    level: dict[tuple[int, int], Ints]
+
+
+def _place(kernels: list[Kernels], level: Ints) -> _Placed:
+    shapes = sorted({(each.rows.size, each.cols.size) for each in kernels})
+    first = np.cumsum([0, *(each.slot.size for each in kernels)])
+    counts, levels = {}, {}
+    place = np.empty(level.size, dtype=np.int64)
+    for shape in shapes:
+        mine = [
+            range(a, b)
+            for each, a, b in zip(kernels, first[:-1], first[1:], strict=True)
+            if (each.rows.size, each.cols.size) == shape
+        ]
+        numbers = np.concatenate([np.array(each, dtype=np.int64) for each in mine])
+        numbers = numbers[level[numbers] >= 0]
+        order = numbers[np.argsort(level[numbers], kind="stable")]
+        place[order] = np.arange(order.size)
+        counts[shape], levels[shape] = order.size, level[order]
+    places = []
+    for a, b in zip(first[:-1].tolist(), first[1:].tolist(), strict=True):
+        members = np.flatnonzero(level[a:b] >= 0)
+        places.append((members, place[a + members]))
+    return _Placed(tuple(places), counts, levels)
+
+
+def _steps(kernels: list[Kernels], placed: _Placed, slot: Ints) -> list[Step]:
+    steps: list[tuple[int, Step]] = []
+    for shape, count in placed.counts.items():
+        reads, writes = np.empty((count, shape[1]), dtype=np.int64), np.empty((count, shape[0]), dtype=np.int64)
+        for each, (members, place) in zip(kernels, placed.places, strict=True):
+            if (each.rows.size, each.cols.size) == shape:
+                reads[place], writes[place] = slot[each.reads[members]], slot[each.writes[members]]
+        level = placed.level[shape]
+        borders = [0, *(np.flatnonzero(np.diff(level)) + 1).tolist(), count] if count else []
+        for start, stop in pairwise(borders):
+            steps.append((int(level[start]), Step(shape, start, stop, reads[start:stop], writes[start:stop])))
+    return [step for _, step in sorted(steps, key=lambda each: each[0])]
+
+
+def pass_light(
+    transfer: Transfer, cells: Mapping[int, Entries], knots: Mapping[int, Complexes], batch: int
+) -> Complexes:
+    """(batch, outputs, inputs) S-parameters.
+
+    Args:
+        transfer: The way of light.
+        cells: S-parameters of the blocks without loops, by pool.
+        knots: (batch, M, r, c) those of the others.
+        batch: Number of cases.
+    """
+    kernels = {shape: np.zeros((batch, count, *shape), dtype=np.complex128) for shape, count in transfer.counts.items()}
+    for each, (members, place) in zip(transfer.kernels, transfer.places, strict=True):
+        stack = kernels[each.rows.size, each.cols.size]
+        if each.pool in knots:
+            mine = knots[each.pool][:, each.slot[members]]
+            stack[:, place] = mine[:, :, each.rows[:, np.newaxis], each.cols]
+        else:
+            for (row, col), value in cells[each.pool].items():
+                i, j = np.flatnonzero(each.rows == row), np.flatnonzero(each.cols == col)
+                if i.size and j.size:
+                    stack[:, place, i[0], j[0]] = value if value.shape[1] == 1 else value[:, each.slot[members]]
+    light = np.zeros((batch, transfer.slots, transfer.columns), dtype=np.complex128)
+    light[:, transfer.lit[:, 1], transfer.lit[:, 2]] = 1.0
+    for step in transfer.steps:
+        kernel = kernels[step.shape][:, step.start : step.stop]
+        light[:, step.writes] = kernel @ light[:, step.reads]
+    s = np.zeros((batch, *transfer.shape), dtype=np.complex128)
+    at, into, column = transfer.paths.T
+    s[:, transfer.seen[at, 0], into] = light[:, transfer.seen[at, 1], column]
+    return s

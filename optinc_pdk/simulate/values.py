@@ -1,0 +1,202 @@
+"""S-parameters of all devices and guides of a circuit, for batches of wavelengths, biases and samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import NetlistError
+from optinc_pdk.models import device_s, net_transmission
+from optinc_pdk.simulate.blocks import Bools, Ints, device_ports
+from optinc_pdk.simulate.cells import Entries
+from optinc_pdk.simulate.structure import MODULATOR, PHOTODIODE, Devices, Structure
+
+Complexes = NDArray[np.complex128]
+Floats = NDArray[np.float64]
+
+NEGLIGIBLE = 1e-18
+"""S-parameters below are taken for zero: beside a wave of 1 they are less than a hundredth of its rounding error."""
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """S-parameters by component; K biases or samples, W wavelengths, and 1 where they do not matter.
+
+    Attributes:
+        structure: The circuit.
+        devices: Component number to (K or 1, W or 1, I or 1, p, p), heaters cold.
+        heat: (K, H) factor of what passes a heated guide.
+        guides: (K or 1, W or 1, ports) transmission of each net at one of its ports, 1 at the other; None where no
+            guide has a length.
+        wavelengths: W.
+    """
+
+    structure: Structure
+    devices: Mapping[int, Complexes]
+    heat: Complexes
+    guides: Complexes | None
+    wavelengths: int
+
+    @property
+    def cases(self) -> int:
+        """Number of cases, K · W."""
+        return int(self.heat.shape[0]) * self.wavelengths
+
+    def patterns(self) -> dict[int, Bools]:
+        """Component number to (p, p), which S-parameters differ from zero in any case."""
+        return {number: np.asarray((np.abs(s) > NEGLIGIBLE).any(axis=(0, 1, 2))) for number, s in self.devices.items()}
+
+    def entries(self, cases: Ints) -> dict[int, Entries]:
+        """S-parameters of some cases, guides included; case k W + w is bias k at wavelength w."""
+        bias, wavelength = np.divmod(cases, self.wavelengths)
+        guides = None if self.guides is None else _of_cases(self.guides, bias, wavelength)
+        found: dict[int, Entries] = {}
+        for number, (group, ports) in enumerate(zip(self.structure.devices, device_ports(self.structure), strict=True)):
+            s = _of_cases(self.devices[number], bias, wavelength)
+            heat = self.heat[bias][:, np.searchsorted(self.structure.heater, group.instance)] if group.heated else None
+            mine: Entries = {}
+            for i, j in zip(*np.nonzero((np.abs(s) > NEGLIGIBLE).any(axis=(0, 1))), strict=True):
+                value = s[:, :, i, j]
+                if heat is not None and i != j:
+                    value = value * heat
+                if guides is not None:
+                    value = value * guides[:, ports[:, i]] * guides[:, ports[:, j]]
+                mine[int(i), int(j)] = value
+            found[number] = mine
+        return found
+
+
+def _of_cases(values: Complexes, bias: Ints, wavelength: Ints) -> Complexes:
+    """(cases, …) values of shape (K or 1, W or 1, …)."""
+    cases: Complexes = values[bias if values.shape[0] > 1 else 0 * bias, wavelength if values.shape[1] > 1 else 0]
+    return cases
+
+
+def circuit_values(
+    structure: Structure,
+    phases: Floats,
+    wavelengths_nm: Floats,
+    process: Process,
+    devices: Mapping[str, Complexes],
+    guides: Complexes | None,
+) -> Values:
+    """S-parameters by the cards, or as given for samples.
+
+    Args:
+        structure: The circuit.
+        phases: (K, H) heater phases in rad.
+        wavelengths_nm: (W,) wavelengths.
+        process: Process of the cards.
+        devices: Component to S-parameters in place of its card's, broadcast to (K, W, I, p, p), heaters cold.
+        guides: Transmissions of the flat circuit's nets, broadcast to (K, W, nets); by their lengths where left out.
+
+    Raises:
+        ModelError: A device without model, or a wavelength outside its range.
+        NetlistError: Ports or widths that are not the cards', or values of a wrong shape.
+    """
+    check_ports(structure, process)
+    names = [group.name for group in structure.devices]
+    for name in devices:
+        if name not in names:
+            raise NetlistError(f"circuit {structure.circuit.name!r} has no {name!r}, for which S-parameters are given")
+    found = {}
+    cases = phases.shape[0], wavelengths_nm.size
+    for number, group in enumerate(structure.devices):
+        if group.name in devices:
+            given = np.asarray(devices[group.name], dtype=np.complex128)
+            ports = len(process.devices[group.name].ports.optical)
+            s = _checked(given, (*cases, group.instance.size, ports, ports), f"S-parameters of {group.name!r}")
+        else:
+            instance = structure.circuit.instances[group.instance[0]]
+            s = device_s(process, group.name, wavelengths_nm, instance=instance)[np.newaxis, :, np.newaxis]
+        found[number] = _with_outer(s, group)
+    heat = np.exp(1j * phases)
+    return Values(structure, found, heat, _guides(structure, wavelengths_nm, process, guides, cases), cases[1])
+
+
+def _checked(given: Complexes, shape: tuple[int, ...], what: str) -> Complexes:
+    full = given.reshape((1,) * (len(shape) - given.ndim) + given.shape) if given.ndim <= len(shape) else given
+    if full.ndim != len(shape) or any(n not in (1, wanted) for n, wanted in zip(full.shape, shape, strict=True)):
+        raise NetlistError(f"{what} have shape {given.shape}; give one that broadcasts to {shape}")
+    return full
+
+
+def _with_outer(s: Complexes, group: Devices) -> Complexes:
+    """With the port behind a photodiode or modulator; nothing passes a modulator but as its own light."""
+    if group.name not in (PHOTODIODE, MODULATOR):
+        return s
+    wide = np.pad(s, [(0, 0)] * 3 + [(0, 1)] * 2)
+    if group.name == PHOTODIODE:
+        wide[..., 0, 1] = wide[..., 1, 0] = 1.0
+        return wide
+    wide[..., 2, 0], wide[..., 1, 2] = s[..., 1, 0], 1.0
+    wide[..., 0, 1] = wide[..., 1, 0] = 0.0
+    return wide
+
+
+def _guides(
+    structure: Structure,
+    wavelengths_nm: Floats,
+    process: Process,
+    given: Complexes | None,
+    cases: tuple[int, int],
+) -> Complexes | None:
+    size = structure.ports + int((structure.partner[structure.fibre] >= 0).sum())
+    near = np.flatnonzero(structure.partner > np.arange(structure.ports))
+    if given is not None:
+        nets = structure.circuit.nets
+        values = _checked(np.asarray(given, dtype=np.complex128), (*cases, len(nets)), "transmissions of guides")
+        number = np.cumsum(structure.circuit.optical_mask()) - 1
+        near = number[nets].min(axis=1)
+        values = np.broadcast_to(values, (*values.shape[:2], near.size))
+    elif structure.length_um.any():
+        values = net_transmission(process, structure.length_um[near], wavelengths_nm[:, np.newaxis])[np.newaxis]
+    else:
+        return None
+    guides = np.ones((*values.shape[:2], size), dtype=np.complex128)
+    guides[..., near] = values
+    return guides
+
+
+def check_ports(structure: Structure, process: Process) -> None:
+    """Refuse ports that are not those of the cards, and guides of one width joined to another.
+
+    Raises:
+        NetlistError: Names instance, port and value.
+    """
+    flat = structure.circuit
+    width = np.full(structure.ports, float(process.guide.width_um))
+    kinds = {kind.name: kind.optical for kind in flat.kinds}
+    for group in structure.devices:
+        card = process.devices.get(group.name)
+        if card is None:
+            continue
+        if kinds[group.name] != card.ports.optical:
+            raise NetlistError(
+                f"instance {flat.instances[group.instance[0]]!r} of {group.name!r} has the optical ports "
+                f"{', '.join(kinds[group.name])}, its card {', '.join(card.ports.optical)}; "
+                "use the same process for netlist and simulation"
+            )
+        for port, key in card.ports.widths.items():
+            width[group.port[:, card.ports.optical.index(port)]] = card.size(key)
+    near = np.flatnonzero(structure.partner > np.arange(structure.ports))
+    wrong = near[np.abs(width[near] - width[structure.partner[near]]) > WIDTH_TOLERANCE_UM]
+    if wrong.size:
+        one, other = int(wrong[0]), int(structure.partner[wrong[0]])
+        raise NetlistError(
+            f"{flat.name}: {port_name(structure, one)} is {width[one]:g} µm wide and "
+            f"{port_name(structure, other)}, which it is joined to, {width[other]:g} µm; put a taper between them"
+        )
+
+
+WIDTH_TOLERANCE_UM = 1e-4
+"""A tenth of the layouts' grid."""
+
+
+def port_name(structure: Structure, port: int) -> str:
+    """``"instance,port"`` of an optical port."""
+    return structure.circuit.port_name(int(np.flatnonzero(structure.circuit.optical_mask())[port]))
