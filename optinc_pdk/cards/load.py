@@ -121,7 +121,14 @@ def _device(path: Path) -> Device:
     if device.name != path.stem:
         raise CardError(f"{path}: name is {device.name!r}, the file's is {path.stem!r}; make them equal")
     check_lengths(quantities(device.geometry, "geometry"), path)
-    return device
+    if device.model.file is None:
+        return device
+    file = path.parent / device.model.file
+    if not file.is_file():
+        raise CardError(
+            f"{path}: model.file: there is no file {file}; correct the name, it starts at the card's folder"
+        )
+    return device.model_copy(update={"model": device.model.model_copy(update={"file": file})})
 
 
 def _card(path: Path, schema: int) -> dict[str, Any]:

@@ -245,10 +245,15 @@ class Ports(Strict):
 
 
 class DeviceModel(Strict):
-    """The compact model of a device and its parameters."""
+    """The compact model of a device and its parameters.
+
+    ``file`` names a file of S-parameters, ``.sNp`` or ``.npz``, that take the model's place; its path starts at the
+    card's folder.
+    """
 
     name: str
     parameters: Mapping[str, AnyQuantity] = {}
+    file: Path | None = None
 
 
 class Device(Strict):

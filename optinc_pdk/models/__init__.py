@@ -7,13 +7,18 @@ go as exp(-i ω t), so a longer path has a larger phase.
 from optinc_pdk.models.blackboxes import modulator, photodiode
 from optinc_pdk.models.couplers import coupler, grating_coupler, splitter, terminator
 from optinc_pdk.models.guides import effective_index, guide, guide_transmission, phase_shifter
+from optinc_pdk.models.measured import Measured, MeasuredError, read_measured
 from optinc_pdk.models.passives import crossing, directional_coupler, edge_coupler, taper
 from optinc_pdk.models.registry import MODELS, ModelError, device_s, net_transmission
 from optinc_pdk.models.sax_models import sax_models, sax_netlist
+from optinc_pdk.models.touchstone import TouchstoneError, touchstone_text
 
 __all__ = [
     "MODELS",
+    "Measured",
+    "MeasuredError",
     "ModelError",
+    "TouchstoneError",
     "coupler",
     "crossing",
     "device_s",
@@ -27,9 +32,11 @@ __all__ = [
     "net_transmission",
     "phase_shifter",
     "photodiode",
+    "read_measured",
     "sax_models",
     "sax_netlist",
     "splitter",
     "taper",
     "terminator",
+    "touchstone_text",
 ]

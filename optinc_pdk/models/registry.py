@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,10 +13,13 @@ from optinc_pdk.files import InputError
 from optinc_pdk.models.blackboxes import modulator, photodiode
 from optinc_pdk.models.couplers import coupler, grating_coupler, splitter, terminator
 from optinc_pdk.models.guides import guide_transmission, phase_shifter
+from optinc_pdk.models.measured import read_measured
 from optinc_pdk.models.passives import crossing, directional_coupler, edge_coupler, taper
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
+
+_ROUNDING = 1e-12
 
 
 class ModelError(InputError):
@@ -44,23 +48,28 @@ def device_s(
         S, shape (W, ports, ports).
 
     Raises:
-        ModelError: No such device, no such model, or a wavelength outside the card's range.
+        ModelError: No such device, no such model, a wavelength outside the card's range or the file's, or a file with
+            other ports.
+        InputError: A file of S-parameters that cannot be used.
     """
     where = f"instance {instance!r}: " if instance else ""
     if device not in process.devices:
         known = ", ".join(sorted(process.devices))
         raise ModelError(f"{where}process {process.name!r} has no device {device!r}; it has {known}")
     card = process.devices[device]
+    wavelengths = np.atleast_1d(np.asarray(wavelengths_nm, dtype=np.float64))
+    setting = np.asarray(amplitude if card.model.name in MODULATORS else phase_rad, dtype=np.float64)
+    if card.model.file is not None:
+        _check_range(card, wavelengths, where)
+        return _measured(card, card.model.file, wavelengths, setting, where)
     model = MODELS.get(card.model.name)
     if model is None:
         raise ModelError(
             f"{where}device {device!r} names the model {card.model.name!r}, which does not exist; "
-            f"models are {', '.join(sorted(MODELS))}"
+            f"models are {', '.join(sorted(MODELS))}, or name a file of S-parameters by 'file'"
         )
-    wavelengths = np.atleast_1d(np.asarray(wavelengths_nm, dtype=np.float64))
     _check_range(card, wavelengths, where)
-    setting = amplitude if card.model.name in MODULATORS else phase_rad
-    return model(process, card, wavelengths, np.asarray(setting, dtype=np.float64))
+    return model(process, card, wavelengths, setting)
 
 
 def net_transmission(process: Process, length_um: ArrayLike, wavelengths_nm: ArrayLike) -> Complexes:
@@ -85,6 +94,33 @@ def _check_range(card: Device, wavelengths: Floats, where: str) -> None:
             f"{where}wavelength {wrong[0]:g} nm is outside the range of device {card.name!r}, "
             f"{float(low):g} … {float(high):g} nm; simulate within it"
         )
+
+
+def _measured(card: Device, path: Path, wavelengths: Floats, setting: Floats, where: str) -> Complexes:
+    """S-parameters of a file; what passes takes the heater's phase or the drive's amplitude, as in the models."""
+    measured = read_measured(path)
+    wanted = card.ports.optical
+    ports = wanted if measured.ports is None else measured.ports
+    if sorted(ports) != sorted(wanted) or measured.s.shape[1] != len(wanted):
+        names = ", ".join(measured.ports) if measured.ports else f"{measured.s.shape[1]} without names"
+        raise ModelError(
+            f"{where}{path} has the ports {names}, device {card.name!r} {', '.join(wanted)}; make them the same"
+        )
+    low, high = measured.wavelengths_nm[[0, -1]].tolist()
+    # a frequency there and back may end a rounding error outside
+    inside = np.clip(wavelengths, low, high)
+    wrong = wavelengths[~(np.abs(wavelengths - inside) <= _ROUNDING * high)]
+    if wrong.size:
+        raise ModelError(
+            f"{where}wavelength {wrong[0]:g} nm is outside the data of device {card.name!r} in {path}, "
+            f"{low:g} … {high:g} nm; simulate within them"
+        )
+    order = [ports.index(port) for port in wanted]
+    s = measured.at(inside)[:, order][:, :, order]
+    passed = setting if card.model.name in MODULATORS else np.exp(1j * setting)
+    through = ~np.eye(len(wanted), dtype=bool)
+    s[:, through] *= np.broadcast_to(passed, inside.shape)[:, np.newaxis]
+    return s
 
 
 def _coupler(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:

@@ -72,7 +72,8 @@ def _sax_model(process: Process, card: Device) -> Callable[..., dict[tuple[str, 
         }
 
     reference_um = float(process.guide.wavelength_nm) * 1e-3
-    if card.model.name == "phase_shifter":
+    heater = bool(card.ports.electrical) and card.model.name not in MODULATORS
+    if card.model.name == "phase_shifter" or (heater and card.model.file is not None):
 
         def heated(*, wl: Any = reference_um, phase: Any = 0.0) -> dict[tuple[str, str], Any]:
             return s_dictionary(wl, phase)

@@ -19,8 +19,8 @@ Complexes = NDArray[np.complex128]
 Entries = dict[tuple[int, int], Complexes]
 """S-parameters by row and column, (batch, M) each; those that are not there are zero."""
 
-SINGULAR = 1e13
-"""Largest build-up of light behind a port: beyond, a solution would be rounding errors."""
+SINGULAR = 1e10
+"""Largest build-up of light behind a port: beyond, rounding of the phases, 1e-13 of a few 1000 rad, decides on it."""
 _POSITIONS = 1 << 6
 
 

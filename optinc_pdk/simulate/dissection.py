@@ -1,8 +1,9 @@
-"""The order in which blocks that light runs to and fro between are joined: nested dissection.
+"""The order in which blocks that light runs back and forth between are joined: nested dissection.
 
 Such blocks hang together in knots, the strong components of the graph of waves. Blocks get coordinates from their
 distances to a few far ones (Harel and Koren, J. Graph Algorithms Appl. 8, 195 (2004)); every piece is halved along its
-longest side, down to single blocks, and joined again from there (George, SIAM J. Numer. Anal. 10, 345 (1973)).
+longest side, down to single blocks, and joined again from there (George, SIAM Journal on
+Numerical Analysis 10, 345 (1973)).
 """
 
 from __future__ import annotations

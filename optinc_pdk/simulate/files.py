@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Circuit
 from optinc_pdk.files import InputError, write_atomic
-from optinc_pdk.simulate.scatter import Scattering, scattering
+from optinc_pdk.models.touchstone import port_count, touchstone_text
+from optinc_pdk.simulate.scatter import Progress, Scattering, scattering
 
 SCHEMA = 1
 MAX_WAVELENGTHS = 10_001
@@ -44,18 +45,22 @@ def parse_wavelengths(text: str | None, default_nm: float) -> NDArray[np.float64
 
 
 def block_scattering(
-    circuit: Circuit, bias: Bias, wavelengths_nm: NDArray[np.float64], process: Process
+    circuit: Circuit,
+    bias: Bias,
+    wavelengths_nm: NDArray[np.float64],
+    process: Process,
+    progress: Progress | None = None,
 ) -> list[Scattering]:
     """S of every layer's linear block: its own fibres and the carrier's.
 
     Layers are known by their labels (``l<i>_…``, ``l<i>b<j>_…``, ``in_…``, ``out_…``); a circuit without such labels
-    is one block of all its fibres.
+    is one block of all its fibres. ``progress`` is called with the wavelengths done and their number.
 
     Raises:
         NetlistError: Circuit and bias do not belong together.
         ModelError: A device without model, or a wavelength outside its range.
     """
-    whole = scattering(circuit, bias, wavelengths_nm, process)
+    whole = scattering(circuit, bias, wavelengths_nm, process, progress=progress)
     layers = {label: int(found[1]) for label in whole.labels if (found := _LAYER.match(label))}
     if not layers:
         return [whole]
@@ -72,7 +77,24 @@ def block_scattering(
 
 
 def write_scattering(wavelengths_nm: NDArray[np.float64], blocks: list[Scattering], path: str | Path) -> None:
-    """Write ``wavelengths_nm`` and per block i ``blocks.<i>.s[wavelength, out, in]`` and ``blocks.<i>.ports``."""
+    """Write ``wavelengths_nm`` and per block i ``blocks.<i>.s[wavelength, out, in]`` and ``blocks.<i>.ports``.
+
+    A file called ``.sNp`` is written as Touchstone instead, which holds one block of N ports.
+
+    Raises:
+        InputError: Several blocks, or another number of ports, for a Touchstone file.
+    """
+    ports = port_count(Path(path))
+    if ports is not None:
+        sizes = [len(block.labels) for block in blocks]
+        if sizes != [ports]:
+            raise InputError(
+                f"{path}: a Touchstone file holds one block of {ports} ports, these have "
+                f"{', '.join(map(str, sizes))}; write .npz, or call it .s{sizes[0]}p if it is one block"
+            )
+        text = touchstone_text(wavelengths_nm, blocks[0].s, blocks[0].labels)
+        write_atomic(Path(path), text.encode("utf-8"))
+        return
     arrays: dict[str, NDArray[np.generic]] = {"schema": np.array(SCHEMA), "wavelengths_nm": wavelengths_nm}
     for i, block in enumerate(blocks):
         arrays[f"blocks.{i}.s"] = block.s

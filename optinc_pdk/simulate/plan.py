@@ -1,7 +1,7 @@
 """What is found once about a circuit, and what is calculated from it for every wavelength, bias and sample.
 
-First cells that repeat become one block each (:mod:`cells`), then every knot of blocks between which light runs to and
-fro (:mod:`dissection`, :mod:`star`); through what is left light passes once (:mod:`transfer`).
+First cells that repeat become one block each (:mod:`cells`), then every knot of blocks between which light runs
+back and forth (:mod:`dissection`, :mod:`star`); through what is left light passes once (:mod:`transfer`).
 """
 
 from __future__ import annotations

@@ -1,0 +1,133 @@
+"""S-matrices in files, measured or a foundry's, in place of a model."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.files import InputError
+from optinc_pdk.models.touchstone import parse, port_count
+
+Complexes = NDArray[np.complex128]
+Floats = NDArray[np.float64]
+
+PASSIVE = 1.0 + 1e-6
+"""Largest singular value of passive data; six decimals are what files commonly have."""
+
+
+class MeasuredError(InputError):
+    """Measured data that cannot be used; the message names the file, the port, the value, the limit and the mend."""
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """S-parameters at some wavelengths.
+
+    Attributes:
+        path: The file.
+        wavelengths_nm: (W,) ascending.
+        s: (W, ports, ports) field amplitudes [wavelength, out, in], passive, for fields exp(-i ω t).
+        ports: Names of the ports; None where the file does not say.
+    """
+
+    path: Path
+    wavelengths_nm: Floats
+    s: Complexes
+    ports: tuple[str, ...] | None
+
+    def at(self, wavelengths_nm: Floats) -> Complexes:
+        """(W, ports, ports) S-parameters by interpolation.
+
+        Between neighbours the phase that all S-parameters gain together is taken out and put back in proportion, what
+        is left is interpolated as complex numbers. So a guide's delay is exact, and what is passive and reciprocal at
+        the samples is so between them, for a mean of contractions is one.
+
+        Args:
+            wavelengths_nm: (W,) within the file's range.
+        """
+        high = np.clip(np.searchsorted(self.wavelengths_nm, wavelengths_nm), 1, None)
+        high = np.minimum(high, self.wavelengths_nm.size - 1)
+        low = np.maximum(high - 1, 0)
+        step = self.wavelengths_nm[high] - self.wavelengths_nm[low]
+        share = np.divide(wavelengths_nm - self.wavelengths_nm[low], step, out=np.zeros_like(step), where=step > 0.0)
+        share = share[:, np.newaxis, np.newaxis]
+        turn = np.angle((self.s[low].conj() * self.s[high]).sum(axis=(1, 2)))[:, np.newaxis, np.newaxis]
+        found: Complexes = np.exp(1j * share * turn) * (
+            (1.0 - share) * self.s[low] + share * np.exp(-1j * turn) * self.s[high]
+        )
+        return found
+
+
+def read_measured(path: Path) -> Measured:
+    """The S-parameters in a Touchstone ``.sNp`` or an ``.npz`` file with one block, as ``optinc simulate`` writes it.
+
+    Raises:
+        MeasuredError: Not such a file, or data that are not passive.
+        TouchstoneError: A Touchstone file that cannot be used.
+    """
+    try:
+        state = path.stat()
+    except OSError as fault:
+        raise MeasuredError(f"{path}: cannot be read ({fault.strerror}); check the path") from fault
+    return _read(path, state.st_mtime_ns, state.st_size)
+
+
+@lru_cache(maxsize=64)
+def _read(path: Path, changed_ns: int, size: int) -> Measured:
+    if port_count(path) is not None:
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace")
+        except OSError as fault:
+            raise MeasuredError(f"{path}: cannot be read ({fault.strerror}); check the path") from fault
+        wavelengths, s, ports = parse(text, path)
+    elif path.suffix == ".npz":
+        wavelengths, s, ports = _read_npz(path)
+    else:
+        raise MeasuredError(f"{path}: no S-parameters known by that ending; give .sNp (Touchstone) or .npz")
+    measured = Measured(path, wavelengths, s, ports)
+    _refuse_gain(measured)
+    return measured
+
+
+def _read_npz(path: Path) -> tuple[Floats, Complexes, tuple[str, ...] | None]:
+    try:
+        with np.load(path, allow_pickle=False) as data:
+            missing = {"wavelengths_nm", "blocks.0.s", "blocks.0.ports"} - set(data.files)
+            if missing or "blocks.1.s" in data.files:
+                raise MeasuredError(
+                    f"{path}: needs wavelengths_nm, blocks.0.s and blocks.0.ports, and no second block; "
+                    f"it has {', '.join(sorted(data.files))}"
+                )
+            wavelengths = np.atleast_1d(np.asarray(data["wavelengths_nm"], dtype=np.float64))
+            s = np.asarray(data["blocks.0.s"], dtype=np.complex128)
+            ports = tuple(str(name) for name in data["blocks.0.ports"].reshape(-1))
+    except (OSError, ValueError, zipfile.BadZipFile, TypeError) as fault:
+        if isinstance(fault, MeasuredError):
+            raise
+        raise MeasuredError(f"{path}: no readable .npz ({fault}); write it anew") from fault
+    if s.shape != (wavelengths.size, len(ports), len(ports)) or not s.size:
+        raise MeasuredError(
+            f"{path}: S-parameters have shape {s.shape}; {wavelengths.size} wavelengths and {len(ports)} ports need "
+            f"({wavelengths.size}, {len(ports)}, {len(ports)})"
+        )
+    if not np.all(np.isfinite(s)) or not np.all(wavelengths > 0.0) or not np.all(np.diff(wavelengths) > 0.0):
+        raise MeasuredError(f"{path}: wavelengths must be positive and ascend, and all numbers finite; correct them")
+    return wavelengths, s, ports
+
+
+def _refuse_gain(measured: Measured) -> None:
+    _, value, into = np.linalg.svd(measured.s)
+    worst = int(np.argmax(value[:, 0]))
+    if not value[worst, 0] <= PASSIVE:
+        place = int(np.argmax(np.abs(into[worst, 0])))
+        port = measured.ports[place] if measured.ports else f"{place + 1}"
+        raise MeasuredError(
+            f"{measured.path}: not passive: at {measured.wavelengths_nm[worst]:g} nm {value[worst, 0]:.6g} of an "
+            f"amplitude of 1 comes out, most of it sent into port {port}; the limit is {PASSIVE:.6f}, "
+            "so calibrate the measurement again or scale it down"
+        )

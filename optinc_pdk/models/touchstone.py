@@ -1,0 +1,137 @@
+"""Touchstone files of version 1, ``.sNp``: S-parameters of N ports by frequency.
+
+They are written for fields that go as exp(+j ω t), as network analysers have it, ours go as exp(-i ω t): the
+S-parameters are each other's complex conjugates.
+
+Source:
+    Touchstone File Format Specification, version 1.1, EIA/IBIS Open Forum (2002).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.files import InputError
+
+Complexes = NDArray[np.complex128]
+Floats = NDArray[np.float64]
+
+LIGHT_NM_PER_S = 299_792_458e9
+_SUFFIX = re.compile(r"\.s(\d+)p", re.IGNORECASE)
+_PORT = re.compile(r"!\s*Port\[(\d+)\]\s*=\s*(\S+)", re.IGNORECASE)
+_UNITS_HZ = {"HZ": 1.0, "KHZ": 1e3, "MHZ": 1e6, "GHZ": 1e9, "THZ": 1e12}
+_FORMATS = ("MA", "DB", "RI")
+_TWO_PORTS = 2
+
+
+class TouchstoneError(InputError):
+    """A Touchstone file that cannot be used; the message names it, the fault and the mend."""
+
+
+def port_count(path: Path) -> int | None:
+    """N of a file called ``.sNp``, None of any other."""
+    found = _SUFFIX.fullmatch(path.suffix)
+    return int(found[1]) if found else None
+
+
+def parse(text: str, path: Path) -> tuple[Floats, Complexes, tuple[str, ...] | None]:
+    """What a Touchstone file says.
+
+    Args:
+        text: The file's text.
+        path: Its name, which tells the number of ports.
+
+    Returns:
+        (W,) ascending wavelengths in nm; (W, N, N) S-parameters for fields exp(-i ω t); names of the ports, where
+        comments ``! Port[i] = name`` give them.
+
+    Raises:
+        TouchstoneError: Not version 1, other parameters than S, or numbers that are no frequencies with N² values.
+    """
+    ports = port_count(path)
+    if not ports:
+        raise TouchstoneError(f"{path}: a Touchstone file of N ports is called .sNp; rename it")
+    unit, form = _options(text, path)
+    numbers = _numbers(text, path)
+    width = 1 + 2 * ports**2
+    if not numbers.size or numbers.size % width:
+        raise TouchstoneError(
+            f"{path}: {numbers.size} numbers; {ports} ports need {width} a frequency: itself and {ports**2} pairs"
+        )
+    rows = numbers.reshape(-1, width)
+    if not np.all(np.isfinite(rows)) or np.any(rows[:, 0] <= 0.0) or np.any(np.diff(rows[:, 0]) <= 0.0):
+        raise TouchstoneError(f"{path}: frequencies must be positive and ascend, and all numbers finite; correct them")
+    one, other = rows[:, 1::2], rows[:, 2::2]
+    if form == "RI":
+        s = one + 1j * other
+    else:
+        s = (10.0 ** (one / 20.0) if form == "DB" else one) * np.exp(1j * np.deg2rad(other))
+    s = s.reshape(-1, ports, ports)
+    if ports == _TWO_PORTS:
+        # the one exception of the format: S11 S21 S12 S22
+        s = s.swapaxes(1, 2)
+    return LIGHT_NM_PER_S / (rows[::-1, 0] * unit), s[::-1].conj(), _port_names(text, ports, path)
+
+
+def _options(text: str, path: Path) -> tuple[float, str]:
+    """Unit of the frequency in Hz, and the format."""
+    lines = [line for line in text.splitlines() if line.strip().startswith(("#", "["))]
+    if any(line.strip().startswith("[") for line in lines):
+        raise TouchstoneError(f"{path}: {lines[0].strip()} is of Touchstone version 2; save it as version 1")
+    words = lines[0].strip()[1:].upper().split() if lines else []
+    if "R" in words:
+        place = words.index("R")
+        words = words[:place] + words[place + 2 :]
+    unit, form = _UNITS_HZ["GHZ"], _FORMATS[0]
+    for word in words:
+        if word in _UNITS_HZ:
+            unit = _UNITS_HZ[word]
+        elif word in _FORMATS:
+            form = word
+        elif word != "S":
+            raise TouchstoneError(
+                f"{path}: option {word!r}; write '# unit S format R 50' with a unit of {', '.join(_UNITS_HZ)} and a "
+                f"format of {', '.join(_FORMATS)}"
+            )
+    return unit, form
+
+
+def _numbers(text: str, path: Path) -> Floats:
+    words = [line.split("!", 1)[0].split() for line in text.splitlines() if not line.strip().startswith("#")]
+    try:
+        return np.array([float(word) for line in words for word in line], dtype=np.float64)
+    except ValueError as fault:
+        raise TouchstoneError(f"{path}: {fault}; give numbers, and comments behind '!'") from None
+
+
+def _port_names(text: str, ports: int, path: Path) -> tuple[str, ...] | None:
+    found = {int(number): name for number, name in _PORT.findall(text)}
+    if not found:
+        return None
+    if sorted(found) != list(range(1, ports + 1)):
+        raise TouchstoneError(f"{path}: comments name the ports {sorted(found)}; name 1 to {ports}, or none")
+    return tuple(found[number] for number in range(1, ports + 1))
+
+
+def touchstone_text(wavelengths_nm: Floats, s: Complexes, ports: Sequence[str]) -> str:
+    """S-parameters as a Touchstone file.
+
+    Args:
+        wavelengths_nm: (W,) wavelengths, all different.
+        s: (W, N, N) S-parameters for fields exp(-i ω t).
+        ports: Names of the N ports.
+    """
+    lines = [f"! Port[{number}] = {name}" for number, name in enumerate(ports, start=1)]
+    lines += ["! fields go as exp(+j w t)", "# HZ S RI R 50"]
+    for place in np.argsort(wavelengths_nm)[::-1].tolist():
+        matrix = s[place].conj()
+        rows = matrix if len(ports) != _TWO_PORTS else matrix.T.reshape(1, -1)
+        text = [" ".join(f"{value.real:.17g} {value.imag:.17g}" for value in row) for row in rows.tolist()]
+        text[0] = f"{LIGHT_NM_PER_S / wavelengths_nm[place]:.17g} {text[0]}"
+        lines += text
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,311 @@
+"""Plans of circuits: the ways to an answer agree, many cases at once are each case alone, and bad input is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from optinc_pdk.assemble import assemble, mesh_chip
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.circuit import NetlistError, flatten
+from optinc_pdk.files import InputError
+from optinc_pdk.models import device_s, net_transmission
+from optinc_pdk.simulate import analyse, heater_phases, prepare, s_matrices, scattering, solve
+from optinc_pdk.simulate.dissection import halves
+from optinc_pdk.simulate.plan import plan_circuit
+
+from .conftest import (
+    PROCESS,
+    add_fibre,
+    add_heater,
+    builder,
+    chain,
+    random_circuit,
+    random_phases,
+    with_geometry,
+    with_parameters,
+)
+
+SEEDS = st.integers(0, 2**32 - 1)
+REFLECTING = with_parameters(PROCESS, reflection_db=-12.0, loss_db=3.0)
+FORWARD = with_parameters(PROCESS, reflection_db=-400.0)
+
+
+def superlu(structure, phases, wavelength_nm, process):
+    """S between all labels by one sparse factorisation."""
+    solution = solve(structure, phases, wavelength_nm, process)
+    return solution.s(solution.fields(structure.labels))
+
+
+def knotted(plan):
+    """A plan of the same circuit that takes every S-parameter for one that may differ from zero."""
+    full = {number: np.ones_like(pattern) for number, pattern in plan.patterns.items()}
+    return plan_circuit(plan.structure, full, plan.outs, plan.ins)
+
+
+@given(SEEDS, st.integers(1, 8), st.integers(0, 6), st.integers(1, 8))
+@settings(max_examples=12, deadline=None)
+def test_both_ways_and_superlu_agree_on_random_circuits(seed, couplers, splitters, heaters):
+    rng = np.random.default_rng(seed)
+    circuit = random_circuit(rng, couplers, splitters, heaters)
+    structure = analyse(circuit)
+    for process in (PROCESS, REFLECTING, FORWARD):
+        phases = heater_phases(structure, random_phases(circuit, rng), process)
+        plan = prepare(structure, 1550.0, process)
+        found = s_matrices(plan, phases, 1550.0, process)[0, 0]
+        assert found == pytest.approx(superlu(structure, phases, 1550.0, process), abs=1e-12)
+        assert s_matrices(knotted(plan), phases, 1550.0, process)[0, 0] == pytest.approx(found, abs=1e-12)
+
+
+@pytest.mark.parametrize("modes", [2, 3, 5, 8, 16])
+def test_meshes_without_reflections_take_the_transfer_path_and_agree_with_the_others(modes):
+    structure = analyse(mesh_chip(modes, FORWARD, "mesh"))
+    phases = np.random.default_rng(modes).uniform(0.0, 2 * np.pi, structure.heater.size)
+    plan = prepare(structure, 1550.0, FORWARD)
+    other = knotted(plan)
+    assert not plan.rounds
+    assert bool(other.rounds) == (modes > 2)
+    found = s_matrices(plan, phases, 1550.0, FORWARD)[0, 0]
+    assert np.abs(found).max() > 1e-3
+    assert found == pytest.approx(superlu(structure, phases, 1550.0, FORWARD), abs=1e-12)
+    assert found == pytest.approx(s_matrices(other, phases, 1550.0, FORWARD)[0, 0], abs=1e-12)
+
+
+def test_mzis_that_repeat_are_reduced_as_one_batch():
+    structure = analyse(mesh_chip(16, FORWARD, "mesh"))
+    plan = prepare(structure, 1550.0, FORWARD)
+    assert max(joint.ports.size for joint in plan.joints) == 120
+    assert len(plan.joints) < 20
+    # light then passes 16 columns of 2×2 kernels, to the right and to the left
+    assert len(plan.transfer.steps) == 16
+    assert plan.transfer.counts == {(2, 2): 240}
+
+
+def test_a_ring_within_a_forward_circuit_is_a_knot_of_its_own():
+    """Bus, coupler with a ring, another such: each ring is closed, from one to the other light goes only onwards."""
+    b = builder("rings")
+    for i in range(2):
+        b.add(f"c{i}", "mmi2x2")
+        for half in ("a", "b"):
+            b.add(f"s{i}{half}", "mmi2x2")
+            add_fibre(b, f"x{i}{half}", f"s{i}{half},o2")
+            add_fibre(b, f"y{i}{half}", f"s{i}{half},o3")
+        b.connect(f"c{i},o4", f"s{i}a,o1")
+        b.connect(f"s{i}a,o4", f"s{i}b,o1")
+        b.connect(f"s{i}b,o4", f"c{i},o1")
+    add_fibre(b, "in", "c0,o2")
+    b.connect("c0,o3", "c1,o2")
+    add_fibre(b, "out", "c1,o3")
+    circuit = b.build()
+    circuit = replace(circuit, net_length_um=np.random.default_rng(0).uniform(1.0, 50.0, len(circuit.nets)))
+    structure = analyse(circuit)
+    plan = prepare(structure, 1550.0, FORWARD)
+    assert plan.rounds
+    assert len(plan.transfer.steps) > 1
+    found = s_matrices(plan, np.zeros(0), 1550.0, FORWARD)[0, 0]
+    assert found == pytest.approx(superlu(structure, np.zeros(0), 1550.0, FORWARD), abs=1e-12)
+
+
+@pytest.mark.parametrize("process", [PROCESS, FORWARD], ids=["reflecting", "forward"])
+def test_biases_and_wavelengths_at_once_are_each_alone(process):
+    rng = np.random.default_rng(3)
+    structure = analyse(with_geometry(mesh_chip(5, process, "mesh"), 1))
+    phases = rng.uniform(0.0, 2 * np.pi, (3, structure.heater.size))
+    wavelengths = np.array([1540.0, 1551.0])
+    seen = []
+    plan = prepare(structure, wavelengths, process)
+    found = s_matrices(plan, phases, wavelengths, process, progress=lambda *done: seen.append(done))
+    assert found.shape == (3, 2, 10, 10)
+    assert seen[-1] == (6, 6)
+    for k in range(3):
+        for w in range(2):
+            assert found[k, w] == pytest.approx(superlu(structure, phases[k], wavelengths[w], process), abs=1e-12)
+
+
+def test_cases_in_small_chunks_are_the_same(monkeypatch):
+    structure = analyse(mesh_chip(4, PROCESS, "mesh"))
+    phases = np.random.default_rng(0).uniform(0.0, 6.0, (5, structure.heater.size))
+    plan = prepare(structure, 1550.0, PROCESS)
+    whole = s_matrices(plan, phases, 1550.0, PROCESS)
+    monkeypatch.setattr("optinc_pdk.simulate.scatter.CHUNK_NUMBERS", 2 * plan.numbers)
+    seen = []
+    chunks = s_matrices(plan, phases, 1550.0, PROCESS, progress=lambda *done: seen.append(done))
+    assert seen == [(2, 5), (4, 5), (5, 5)]
+    assert chunks == pytest.approx(whole, abs=1e-15)
+
+
+def test_only_what_is_asked_for_is_calculated():
+    circuit = random_circuit(np.random.default_rng(7), 5, 3, 5)
+    structure = analyse(circuit)
+    phases = heater_phases(structure, random_phases(circuit, np.random.default_rng(0)), REFLECTING)
+    outs, ins = structure.labels[2:], structure.labels[1:2]
+    whole = s_matrices(prepare(structure, 1550.0, REFLECTING), phases, 1550.0, REFLECTING)[0, 0]
+    part = s_matrices(prepare(structure, 1550.0, REFLECTING, outs=outs, ins=ins), phases, 1550.0, REFLECTING)
+    assert part[0, 0] == pytest.approx(whole[2:, 1:2], abs=1e-13)
+    one_way = prepare(analyse(mesh_chip(6, FORWARD, "m")), 1550.0, FORWARD, outs=["out_r0"], ins=["in_r1"])
+    assert one_way.transfer.columns == 1
+    assert sum(one_way.transfer.counts.values()) < 2 * 15
+
+
+def test_samples_take_the_place_of_the_cards():
+    """Couplers that differ, and guides that turn the light: as if each sample were a process of its own."""
+    structure = analyse(with_geometry(mesh_chip(4, FORWARD, "mesh"), 1))
+    phases = np.random.default_rng(1).uniform(0.0, 6.0, (1, structure.heater.size))
+    uneven = [with_parameters(FORWARD, imbalance=value) for value in (0.1, -0.2)]
+    couplers = next(group.instance.size for group in structure.devices if group.name == "mmi2x2")
+    sample = np.stack([device_s(process, "mmi2x2", 1550.0)[0] for process in uneven])
+    sample = np.broadcast_to(sample[:, np.newaxis, np.newaxis], (2, 1, couplers, 4, 4))
+    longer = structure.circuit.net_length_um * np.array([[1.0], [1.01]])
+    guides = net_transmission(FORWARD, longer[:, np.newaxis], 1550.0)
+    plan = prepare(structure, 1550.0, FORWARD, devices={"mmi2x2": sample})
+    both = np.repeat(phases, 2, axis=0)
+    found = s_matrices(plan, both, 1550.0, FORWARD, devices={"mmi2x2": sample}, guides=guides)
+    for k, process in enumerate(uneven):
+        other = analyse(replace(structure.circuit, net_length_um=longer[k]))
+        assert found[k, 0] == pytest.approx(superlu(other, phases[0], 1550.0, process), abs=1e-12)
+
+
+@given(SEEDS)
+@settings(max_examples=12, deadline=None)
+def test_random_circuits_are_reciprocal_passive_and_lossless_ones_conserve_energy(seed):
+    rng = np.random.default_rng(seed)
+    circuit = random_circuit(rng, 4, 0, 4)
+    # couplers lose what they may reflect, so that no power is left over: none
+    lossless = with_parameters(PROCESS, reflection_db=-400.0, loss_db=0.0)
+    guide = PROCESS.guide.model_copy(update={"loss_db_per_cm": type(PROCESS.guide.loss_db_per_cm)(0.0, "test")})
+    lossless = lossless.model_copy(update={"guide": guide})
+    drive = random_phases(circuit, rng)
+    s = scattering(circuit, drive, 1550.0, lossless).s[0]
+    assert s.conj().T @ s == pytest.approx(np.eye(len(s)), abs=1e-9)
+    s = scattering(circuit, drive, 1550.0, REFLECTING).s[0]
+    assert s == pytest.approx(s.T, abs=1e-13)
+    assert np.linalg.norm(s, 2) <= 1.0
+
+
+@pytest.mark.parametrize("realisation", ["offchip", "onchip"])
+def test_whole_chips_with_photodiodes_and_modulators_agree_with_superlu(process, realisation):
+    card = process.activation.model_copy(update={"realisation": realisation})
+    process = process.model_copy(update={"activation": card})
+    circuit = assemble(chain(Averaging(4, 2, 2)), process, "chip", local=True)
+    circuit = with_geometry(circuit, 2)
+    structure = analyse(circuit)
+    drive = random_phases(circuit, np.random.default_rng(0))
+    drive = {label: drive[label] for label in structure.channel}
+    found = scattering(circuit, drive, 1550.0, process)
+    expected = superlu(structure, heater_phases(structure, drive, process), 1550.0, process)
+    assert found.s[0] == pytest.approx(expected, abs=1e-12)
+    assert bool(found.modulators) == (realisation == "onchip")
+
+
+def ring(process):
+    """A heated loop on a coupler of a bus, and the heat at which it is in resonance."""
+    b = builder("ring")
+    b.add("loop", "phase_shifter")
+    add_heater(b, "loop", "turn")
+    b.connect("loop,o1", "loop,o2")
+    b.add("wire", "phase_shifter")
+    add_heater(b, "wire", "other")
+    add_fibre(b, "in", "wire,o1")
+    add_fibre(b, "out", "wire,o2")
+    length = process.device("phase_shifter").size("length_um")
+    return b.build(), -2 * np.pi * process.guide.index * length / (process.guide.wavelength_nm * 1e-3) % (2 * np.pi)
+
+
+def test_a_lossless_resonance_is_refused_and_its_instance_named(ideal_process):
+    circuit, turn = ring(ideal_process)
+    found = scattering(circuit, {"turn": turn + 1.0, "other": 0.0}, 1550.0, ideal_process)
+    assert np.abs(found.s).max() == pytest.approx(1.0)
+    with pytest.raises(InputError, match=r"'ring' is singular at 1550 nm.*trapped at loop,o[12]; .*some loss"):
+        scattering(circuit, {"turn": turn, "other": 0.0}, [1550.0, 1551.0], ideal_process)
+    with pytest.raises(InputError, match=r"trapped at loop,o[12]"):
+        solve(analyse(circuit), np.array([turn, 0.0]), 1550.0, ideal_process)
+
+
+def test_a_lossless_resonance_of_larger_blocks_is_refused(ideal_process):
+    """Three heaters in a ring of their own, which no light of a fibre reaches."""
+    b = builder("loops")
+    for i in range(3):
+        b.add(f"h{i}", "phase_shifter")
+        add_heater(b, f"h{i}", f"turn{i}")
+    for i in range(3):
+        b.connect(f"h{i},o2", f"h{(i + 1) % 3},o1")
+    b.add("wire", "phase_shifter")
+    add_heater(b, "wire", "other")
+    add_fibre(b, "in", "wire,o1")
+    add_fibre(b, "out", "wire,o2")
+    circuit = b.build()
+    turn = ring(ideal_process)[1]
+    with pytest.raises(InputError, match=r"'loops' is singular .* h\d,o\d"):
+        scattering(circuit, dict.fromkeys(("turn0", "turn1", "turn2", "other"), turn), 1550.0, ideal_process)
+
+
+def test_what_was_not_prepared_for_is_refused():
+    structure = analyse(mesh_chip(3, FORWARD, "mesh"))
+    plan = prepare(structure, 1550.0, FORWARD)
+    with pytest.raises(InputError, match=r"'grating_coupler' differ from zero .* prepare it"):
+        s_matrices(plan, np.zeros(structure.heater.size), 1550.0, PROCESS)
+    with pytest.raises(NetlistError, match=r"phases have shape \(5,\); give \(cases, 6 heaters\)"):
+        s_matrices(plan, np.zeros(5), 1550.0, FORWARD)
+    with pytest.raises(NetlistError, match=r"'mmi2x2' have shape \(3, 4, 4\); give one that broadcasts to \(1, 1, 12,"):
+        prepare(structure, 1550.0, FORWARD, devices={"mmi2x2": np.zeros((3, 4, 4))})
+    with pytest.raises(NetlistError, match="has no 'ring'"):
+        prepare(structure, 1550.0, FORWARD, devices={"ring": np.zeros((2, 2))})
+    with pytest.raises(NetlistError, match="no fibre 'nowhere'"):
+        prepare(structure, 1550.0, FORWARD, outs=["nowhere"])
+
+
+def test_other_ports_than_the_cards_are_refused():
+    circuit = flatten(mesh_chip(2, PROCESS, "mesh"))
+    kinds = tuple(
+        replace(kind, optical=("o1", "o2", "o4", "o3")) if kind.name == "mmi2x2" else kind for kind in circuit.kinds
+    )
+    with pytest.raises(
+        NetlistError, match=r"'l0_v_c0_r0.first' of 'mmi2x2' has .* o1, o2, o4, o3, its card o1, o2, o3"
+    ):
+        scattering(replace(circuit, kinds=kinds), {}, 1550.0, PROCESS, unbiased=0.0)
+
+
+def test_guides_of_two_widths_are_not_joined():
+    b = builder("wide")
+    b.add("taper", "taper")
+    b.add("wire", "phase_shifter")
+    add_heater(b, "wire", "other")
+    b.connect("taper,o2", "wire,o1")
+    add_fibre(b, "in", "taper,o1")
+    add_fibre(b, "out", "wire,o2")
+    with pytest.raises(NetlistError, match=r"taper,o2 is 2 µm wide and wire,o1.* 0.45 µm; put a taper"):
+        scattering(b.build(), {"other": 0.0}, 1550.0, PROCESS)
+    b = builder("tapers")
+    for name in ("in", "out"):
+        b.add(f"taper_{name}", "taper")
+        add_fibre(b, name, f"taper_{name},o1")
+    b.connect("taper_in,o2", "taper_out,o2")
+    assert np.abs(scattering(b.build(), {}, 1550.0, PROCESS).s).max() > 0.1
+
+
+def test_halves_are_compact():
+    """A square grid of 32 × 32: nested halves cut few edges, about as many as straight lines do."""
+    size = 32
+    number = np.arange(size * size).reshape(size, size)
+    a = np.concatenate([number[:, :-1].ravel(), number[:-1].ravel()])
+    b = np.concatenate([number[:, 1:].ravel(), number[1:].ravel()])
+    levels = halves(number.size, a, b, np.zeros(number.size, dtype=np.int64))
+    assert len(levels) == 11
+    assert np.array_equal(levels[-1] // 2, levels[-2])
+    assert np.bincount(levels[1]).tolist() == [512, 512]
+    cut = [int((level[a] != level[b]).sum()) for level in levels[:5]]
+    assert cut[0] == 0
+    assert cut[1] <= 2 * size
+    assert cut[4] <= 12 * size
+
+
+def test_cells_are_reduced_until_that_would_need_more_ports():
+    structure = analyse(mesh_chip(6, PROCESS, "mesh"))
+    plan = prepare(structure, 1550.0, PROCESS)
+    assert max(max(plan.shapes[joint.target][1:]) for joint in plan.joints) == 4
+    # what is left are 15 MZIs, with their dummies and fibres
+    assert sum(star.ports.shape[0] for each in plan.rounds for star in each.stars) == 15 - 1
