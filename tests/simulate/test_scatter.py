@@ -96,7 +96,7 @@ def test_agrees_with_sax(seed, couplers, splitters, heaters):
             assert found.s[:, j, i] == pytest.approx(np.asarray(theirs[into, out]), abs=1e-9)
 
 
-@pytest.mark.parametrize("modes", [2, 3, 4, 7, 16])
+@pytest.mark.parametrize("modes", [2, 3, 7, 16])
 def test_meshes_agree_with_sax(modes):
     """Our netlist and our models in SAX unchanged; ``benchmarks/bench_simulate.py`` does it for all up to 16 modes."""
     jax.config.update("jax_enable_x64", True)
