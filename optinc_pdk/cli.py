@@ -192,6 +192,11 @@ def lvs(gds: Gds, netlist: Netlist, output: Out = None, process: ProcessName = D
     raise typer.Exit(PASSED if result.match else FAILED)
 
 
+def _count_wavelengths(done: int, total: int) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{done} of {total} wavelengths", end="" if done < total else "\n", file=sys.stderr)
+
+
 @app.command()
 def simulate(
     source: Annotated[Path, typer.Argument(help="Layout (extracted first) or netlist.")],
@@ -203,13 +208,13 @@ def simulate(
     process: ProcessName = DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """S-matrices of the linear blocks as the bias drives them; writes .s.npz."""
+    """S-matrices of the linear blocks as the bias drives them; writes .s.npz, or Touchstone to -o FILE.sNp."""
     from optinc_pdk.cards import load_process
     from optinc_pdk.simulate.files import block_scattering, parse_wavelengths, write_scattering
 
     card = load_process(process)
     wanted = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
-    blocks = block_scattering(_circuit(source, card), _bias(bias, card), wanted, card)
+    blocks = block_scattering(_circuit(source, card), _bias(bias, card), wanted, card, _count_wavelengths)
     path = output or source.with_name(f"{_stem(source)}.s.npz")
     write_scattering(wanted, blocks, path)
     shapes = [{"ports": len(block.labels), "shape": list(block.s.shape)} for block in blocks]

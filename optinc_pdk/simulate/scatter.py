@@ -130,7 +130,7 @@ class Solution:
         return out
 
     def derivative(self, out: Complexes, into: Complexes, heaters: Ints) -> Complexes:
-        """dS[o, i]/dphase of h heaters, (h, O, I), exact.
+        """dS[o, i]/dphase of h heaters, (h, O, I), exact where all devices are reciprocal, as all models are.
 
         S[o, i] depends on one heater through its two-port alone, so the derivative is the adjoint field of o
         times the change of the two-port times the field of i; one product for each direction of light.
