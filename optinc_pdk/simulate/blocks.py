@@ -101,6 +101,10 @@ class Assembly:
         width = np.array([pool.rows.shape[1] + pool.cols.shape[1] for pool in self.pools], dtype=np.int64)
         return width[self.pool]
 
+    def width(self) -> int:
+        """The most rows or columns that a block has."""
+        return max((max(pool.rows.shape[1], pool.cols.shape[1]) for pool in self.pools), default=0)
+
     def live(self) -> Bools:
         """(blocks,) which blocks still have a port of their own."""
         alive = np.zeros(self.pool.size, dtype=bool)

@@ -21,7 +21,6 @@ Entries = dict[tuple[int, int], Complexes]
 
 SINGULAR = 1e10
 """Largest build-up of light behind a port: beyond, rounding of the phases, 1e-13 of a few 1000 rad, decides on it."""
-_POSITIONS = 1 << 6
 
 
 class SingularError(ValueError):
@@ -98,8 +97,8 @@ def _matched(assembly: Assembly) -> tuple[Ints, Ints]:
     size = assembly.sizes()
     fits = size[a] + size[b] - 4 * nets <= np.maximum(size[a], size[b])
     a, b, nets, first = a[fits], b[fits], nets[fits], first[fits]
-    kind = (assembly.pool[a] * len(assembly.pools) + assembly.pool[b]) * _POSITIONS + assembly.row[one[first]]
-    kind = np.unique(kind * _POSITIONS + assembly.row[other[first]], return_inverse=True)[1].reshape(-1)
+    kind = (assembly.pool[a] * len(assembly.pools) + assembly.pool[b]) * assembly.width() + assembly.row[one[first]]
+    kind = np.unique(kind * assembly.width() + assembly.row[other[first]], return_inverse=True)[1].reshape(-1)
     # the last: joins of equal kind in a long chain would wait for each other
     scrambled = (np.arange(a.size, dtype=np.int64) * 2654435761) % (1 << 32)
     rank = np.empty(a.size, dtype=np.int64)
@@ -116,7 +115,7 @@ def _plan(assembly: Assembly, a: Ints, b: Ints) -> list[Joint]:
     swapped = assembly.pool[a] > assembly.pool[b]
     a, b = np.where(swapped, b, a), np.where(swapped, a, b)
     pair, places, first = _nets_of_pairs(assembly, a, b)
-    alike = _alike(assembly.pool[a] * len(assembly.pools) + assembly.pool[b], pair, places)
+    alike = _alike(assembly.pool[a] * len(assembly.pools) + assembly.pool[b], pair, places, assembly.width())
     joints: list[Joint] = []
     results: dict[tuple[tuple[int, ...], bytes], list[tuple[Joint, Pool]]] = {}
     for mine in alike:
@@ -168,16 +167,16 @@ def _nets_of_pairs(assembly: Assembly, a: Ints, b: Ints) -> tuple[Ints, Ints, In
     return pair[order], places[order], ports
 
 
-def _alike(label: Ints, pair: Ints, places: Ints) -> list[Ints]:
-    """Pairs in groups whose pools and nets are alike."""
+def _alike(label: Ints, pair: Ints, places: Ints, width: int) -> list[Ints]:
+    """Pairs in groups whose pools and nets are alike; places are below ``width``."""
     count = np.bincount(pair, minlength=label.size)
     rank = np.arange(pair.size) - (np.cumsum(count) - count)[pair]
-    code = ((places[:, 0] * _POSITIONS + places[:, 1]) * _POSITIONS + places[:, 2]) * _POSITIONS + places[:, 3]
+    code = ((places[:, 0] * width + places[:, 1]) * width + places[:, 2]) * width + places[:, 3]
     for step in range(int(count.max(initial=0))):
         column = np.zeros(label.size, dtype=np.int64)
         here = rank == step
         column[pair[here]] = code[here] + 1
-        label = np.unique(label, return_inverse=True)[1].reshape(-1) * (_POSITIONS**4 + 1) + column
+        label = np.unique(label, return_inverse=True)[1].reshape(-1) * (width**4 + 1) + column
     order = np.argsort(label, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(label[order])) + 1)
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from optinc_pdk.circuit import UNCONNECTED
 from optinc_pdk.simulate.blocks import Assembly
+from optinc_pdk.simulate.kernels import find_kernels
 from optinc_pdk.simulate.star import Round, plan_round
-from optinc_pdk.simulate.transfer import find_kernels
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

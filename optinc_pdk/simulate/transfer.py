@@ -1,6 +1,6 @@
 """Light through blocks that it passes once: level by level, all blocks of a level alike as one batch.
 
-A kernel is the part of a block whose outgoing waves hang on the same incoming ones. Waves lie in slots that are used
+Waves lie in slots that are used
 again when nothing needs them any more, so that memory grows with the width of the circuit and not with its length.
 """
 
@@ -13,34 +13,13 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.circuit import UNCONNECTED
-from optinc_pdk.simulate.blocks import Assembly, Bools, Ints
+from optinc_pdk.simulate.blocks import Assembly, Ints
 from optinc_pdk.simulate.cells import Entries
+from optinc_pdk.simulate.kernels import Flow, Kernels, between, find_kernels, flow_of, levels, parts
 
 Complexes = NDArray[np.complex128]
 DARK = 0
 """The slot without light."""
-
-
-@dataclass(frozen=True, eq=False)
-class Kernels:
-    """M kernels of one pool.
-
-    Attributes:
-        pool: Number of their blocks' pool.
-        slot: (M,) places of the blocks in it.
-        rows: (r,) rows of the blocks' S-matrices.
-        cols: (c,) columns.
-        writes: (M, r) waves that they make.
-        reads: (M, c) waves that they need.
-    """
-
-    pool: int
-    slot: Ints
-    rows: Ints
-    cols: Ints
-    writes: Ints
-    reads: Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,48 +62,6 @@ class Transfer:
     shape: tuple[int, int]
 
 
-@dataclass(frozen=True, eq=False)
-class _Flow:
-    """All kernels K as lists of pairs, each sorted by kernel.
-
-    ``reads`` and ``writes`` are (pairs, 2) of kernel and wave; waves are ports at which they arrive, or beyond those
-    the ports at which they leave the circuit.
-    """
-
-    kernels: int
-    waves: int
-    reads: Ints
-    writes: Ints
-
-
-def find_kernels(assembly: Assembly) -> list[Kernels]:
-    """The kernels of all blocks that are left."""
-    ports = assembly.partner.size
-    target = np.where(assembly.partner == UNCONNECTED, ports + np.arange(ports), assembly.partner)
-    left = assembly.live()
-    found = []
-    for number, pool in enumerate(assembly.pools):
-        mine = assembly.slot[(assembly.pool == number) & left]
-        for pattern, slot in _by_pattern(pool.pattern, mine):
-            sets, of_row = np.unique(pattern, axis=0, return_inverse=True)
-            for kind, columns in enumerate(sets):
-                rows, cols = np.flatnonzero(of_row.reshape(-1) == kind), np.flatnonzero(columns)
-                if cols.size:
-                    found.append(
-                        Kernels(number, slot, rows, cols, target[pool.rows[slot][:, rows]], pool.cols[slot][:, cols])
-                    )
-    return found
-
-
-def _by_pattern(pattern: Bools, slot: Ints) -> list[tuple[Bools, Ints]]:
-    if not slot.size or not pattern.size:
-        return []
-    if pattern.shape[0] == 1:
-        return [(pattern[0], slot)]
-    flat, kind = np.unique(pattern[slot].reshape(slot.size, -1), axis=0, return_inverse=True)
-    return [(each.reshape(pattern.shape[1:]), slot[kind.reshape(-1) == i]) for i, each in enumerate(flat)]
-
-
 def plan_transfer(assembly: Assembly, outs: Ints, ins: Ints) -> Transfer:
     """Plan the way of light.
 
@@ -134,11 +71,11 @@ def plan_transfer(assembly: Assembly, outs: Ints, ins: Ints) -> Transfer:
         ins: (I,) ports at which it arrives.
     """
     kernels = find_kernels(assembly)
-    flow = _flow(kernels, assembly.partner.size)
+    flow = flow_of(kernels, assembly.partner.size)
     sinks = assembly.partner.size + outs
-    level = _levels(flow, _between(flow, ins, sinks))
+    level = levels(flow, between(flow, ins, sinks))
     reads, writes = (pairs[level[pairs[:, 0]] >= 0] for pairs in (flow.reads, flow.writes))
-    part = _parts(flow, reads, writes)
+    part = parts(flow, reads, writes)
     slot, count = _slots(flow, level, reads, writes, ins, sinks)
     column = _rank(part[ins])
     lit = np.flatnonzero(slot[ins] != DARK)
@@ -160,73 +97,6 @@ def plan_transfer(assembly: Assembly, outs: Ints, ins: Ints) -> Transfer:
     )
 
 
-def _flow(kernels: list[Kernels], ports: int) -> _Flow:
-    first, reads, writes = 0, [np.zeros((0, 2), dtype=np.int64)], [np.zeros((0, 2), dtype=np.int64)]
-    for each in kernels:
-        number = first + np.arange(each.slot.size)
-        for pairs, waves in ((reads, each.reads), (writes, each.writes)):
-            pairs.append(np.stack([np.repeat(number, waves.shape[1]), waves.reshape(-1)], axis=1))
-        first += each.slot.size
-    return _Flow(first, 2 * ports, np.concatenate(reads), np.concatenate(writes))
-
-
-def _between(flow: _Flow, sources: Ints, sinks: Ints) -> Bools:
-    """(K,) which kernels light from the sources passes on its way to the sinks."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import breadth_first_order
-
-    size = flow.kernels + flow.waves + 2
-    tail = np.concatenate(
-        [flow.kernels + flow.reads[:, 1], flow.writes[:, 0], np.full(sources.size, size - 2), flow.kernels + sinks]
-    )
-    head = np.concatenate(
-        [flow.reads[:, 0], flow.kernels + flow.writes[:, 1], flow.kernels + sources, np.full(sinks.size, size - 1)]
-    )
-    kept = np.ones(flow.kernels, dtype=bool)
-    for one, other, start in ((tail, head, size - 2), (head, tail, size - 1)):
-        graph = coo_array((np.ones(one.size, dtype=np.int8), (one, other)), shape=(size, size)).tocsr()
-        reached = np.zeros(size, dtype=bool)
-        reached[breadth_first_order(graph, start, directed=True, return_predecessors=False)] = True
-        kept &= reached[: flow.kernels]
-    return kept
-
-
-def _levels(flow: _Flow, kept: Bools) -> Ints:
-    """(K,) how many kernels light has passed before each at most, -1 of those that are not kept."""
-    reads, writes = (pairs[kept[pairs[:, 0]]] for pairs in (flow.reads, flow.writes))
-    writer = np.full(flow.waves, UNCONNECTED, dtype=np.int64)
-    writer[writes[:, 1]] = writes[:, 0]
-    before, after = writer[reads[:, 1]], reads[:, 0]
-    order = np.argsort(before, kind="stable")[np.count_nonzero(before == UNCONNECTED) :]
-    before, after = before[order], after[order]
-    waiting = np.bincount(after, minlength=flow.kernels)
-    start = np.searchsorted(before, np.arange(flow.kernels + 1))
-    level = np.full(flow.kernels, UNCONNECTED, dtype=np.int64)
-    front, depth = np.flatnonzero(kept & (waiting == 0)), 0
-    while front.size:
-        level[front] = depth
-        count = start[front + 1] - start[front]
-        edge = np.repeat(start[front] - (np.cumsum(count) - count), count) + np.arange(count.sum())
-        np.subtract.at(waiting, after[edge], 1)
-        front = np.unique(after[edge])
-        front, depth = front[waiting[front] == 0], depth + 1
-    return level
-
-
-def _parts(flow: _Flow, reads: Ints, writes: Ints) -> Ints:
-    """(waves,) number of the part of the circuit in which each wave is."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    pairs = np.concatenate([reads, writes])
-    size = flow.kernels + flow.waves
-    graph = coo_array(
-        (np.ones(len(pairs), dtype=np.int8), (pairs[:, 0], flow.kernels + pairs[:, 1])), shape=(size, size)
-    )
-    part: Ints = connected_components(graph, directed=False)[1][flow.kernels :].astype(np.int64)
-    return part
-
-
 def _rank(part: Ints) -> Ints:
     """Place of each among those of its own part."""
     order = np.argsort(part, kind="stable")
@@ -236,7 +106,7 @@ def _rank(part: Ints) -> Ints:
     return rank
 
 
-def _slots(flow: _Flow, level: Ints, reads: Ints, writes: Ints, ins: Ints, sinks: Ints) -> tuple[Ints, int]:
+def _slots(flow: Flow, level: Ints, reads: Ints, writes: Ints, ins: Ints, sinks: Ints) -> tuple[Ints, int]:
     """(waves,) slot of every wave that carries light, and the number of slots."""
     depth = int(level.max(initial=-1)) + 1
     made = np.full(flow.waves, depth, dtype=np.int64)

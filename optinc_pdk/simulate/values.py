@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import NetlistError
+from optinc_pdk.files import InputError
 from optinc_pdk.models import device_s, net_transmission
 from optinc_pdk.simulate.blocks import Bools, Ints, device_ports
 from optinc_pdk.simulate.cells import Entries
@@ -20,6 +21,8 @@ Floats = NDArray[np.float64]
 
 NEGLIGIBLE = 1e-18
 """S-parameters below are taken for zero: beside a wave of 1 they are less than a hundredth of its rounding error."""
+WIDTH_TOLERANCE_UM = 1e-4
+"""A tenth of the layouts' grid."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,10 +196,14 @@ def check_ports(structure: Structure, process: Process) -> None:
         )
 
 
-WIDTH_TOLERANCE_UM = 1e-4
-"""A tenth of the layouts' grid."""
-
-
 def port_name(structure: Structure, port: int) -> str:
     """``"instance,port"`` of an optical port."""
     return structure.circuit.port_name(int(np.flatnonzero(structure.circuit.optical_mask())[port]))
+
+
+def singular(structure: Structure, wavelength_nm: float, port: int) -> InputError:
+    """The error of a circuit in which light is trapped; it names a port that the light passes."""
+    return InputError(
+        f"circuit {structure.circuit.name!r} is singular at {wavelength_nm:g} nm, a lossless resonance: light is "
+        f"trapped at {port_name(structure, port)}; give its guides or devices some loss"
+    )

@@ -1,0 +1,141 @@
+"""What blocks do to waves, as a graph: kernels that read waves and write others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from optinc_pdk.circuit import UNCONNECTED
+from optinc_pdk.simulate.blocks import Assembly, Bools, Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Kernels:
+    """M kernels of one pool: the parts of its blocks whose outgoing waves hang on the same incoming ones.
+
+    Attributes:
+        pool: Number of their blocks' pool.
+        slot: (M,) places of the blocks in it.
+        rows: (r,) rows of the blocks' S-matrices.
+        cols: (c,) columns.
+        writes: (M, r) waves that they make.
+        reads: (M, c) waves that they need.
+    """
+
+    pool: int
+    slot: Ints
+    rows: Ints
+    cols: Ints
+    writes: Ints
+    reads: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Flow:
+    """All kernels K as lists of pairs, each sorted by kernel.
+
+    ``reads`` and ``writes`` are (pairs, 2) of kernel and wave; waves are ports at which they arrive, or beyond those
+    the ports at which they leave the circuit.
+    """
+
+    kernels: int
+    waves: int
+    reads: Ints
+    writes: Ints
+
+
+def find_kernels(assembly: Assembly) -> list[Kernels]:
+    """The kernels of all blocks that are left."""
+    ports = assembly.partner.size
+    target = np.where(assembly.partner == UNCONNECTED, ports + np.arange(ports), assembly.partner)
+    left = assembly.live()
+    found = []
+    for number, pool in enumerate(assembly.pools):
+        mine = assembly.slot[(assembly.pool == number) & left]
+        for pattern, slot in _by_pattern(pool.pattern, mine):
+            sets, of_row = np.unique(pattern, axis=0, return_inverse=True)
+            for kind, columns in enumerate(sets):
+                rows, cols = np.flatnonzero(of_row.reshape(-1) == kind), np.flatnonzero(columns)
+                if cols.size:
+                    found.append(
+                        Kernels(number, slot, rows, cols, target[pool.rows[slot][:, rows]], pool.cols[slot][:, cols])
+                    )
+    return found
+
+
+def _by_pattern(pattern: Bools, slot: Ints) -> list[tuple[Bools, Ints]]:
+    if not slot.size or not pattern.size:
+        return []
+    if pattern.shape[0] == 1:
+        return [(pattern[0], slot)]
+    flat, kind = np.unique(pattern[slot].reshape(slot.size, -1), axis=0, return_inverse=True)
+    return [(each.reshape(pattern.shape[1:]), slot[kind.reshape(-1) == i]) for i, each in enumerate(flat)]
+
+
+def flow_of(kernels: list[Kernels], ports: int) -> Flow:
+    """The kernels of a circuit with so many ports as pairs."""
+    first, reads, writes = 0, [np.zeros((0, 2), dtype=np.int64)], [np.zeros((0, 2), dtype=np.int64)]
+    for each in kernels:
+        number = first + np.arange(each.slot.size)
+        for pairs, waves in ((reads, each.reads), (writes, each.writes)):
+            pairs.append(np.stack([np.repeat(number, waves.shape[1]), waves.reshape(-1)], axis=1))
+        first += each.slot.size
+    return Flow(first, 2 * ports, np.concatenate(reads), np.concatenate(writes))
+
+
+def between(flow: Flow, sources: Ints, sinks: Ints) -> Bools:
+    """(K,) which kernels light from the sources passes on its way to the sinks."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import breadth_first_order
+
+    size = flow.kernels + flow.waves + 2
+    tail = np.concatenate(
+        [flow.kernels + flow.reads[:, 1], flow.writes[:, 0], np.full(sources.size, size - 2), flow.kernels + sinks]
+    )
+    head = np.concatenate(
+        [flow.reads[:, 0], flow.kernels + flow.writes[:, 1], flow.kernels + sources, np.full(sinks.size, size - 1)]
+    )
+    kept = np.ones(flow.kernels, dtype=bool)
+    for one, other, start in ((tail, head, size - 2), (head, tail, size - 1)):
+        graph = coo_array((np.ones(one.size, dtype=np.int8), (one, other)), shape=(size, size)).tocsr()
+        reached = np.zeros(size, dtype=bool)
+        reached[breadth_first_order(graph, start, directed=True, return_predecessors=False)] = True
+        kept &= reached[: flow.kernels]
+    return kept
+
+
+def levels(flow: Flow, kept: Bools) -> Ints:
+    """(K,) how many kernels light has passed before each at most, -1 of those that are not kept."""
+    reads, writes = (pairs[kept[pairs[:, 0]]] for pairs in (flow.reads, flow.writes))
+    writer = np.full(flow.waves, UNCONNECTED, dtype=np.int64)
+    writer[writes[:, 1]] = writes[:, 0]
+    before, after = writer[reads[:, 1]], reads[:, 0]
+    order = np.argsort(before, kind="stable")[np.count_nonzero(before == UNCONNECTED) :]
+    before, after = before[order], after[order]
+    waiting = np.bincount(after, minlength=flow.kernels)
+    start = np.searchsorted(before, np.arange(flow.kernels + 1))
+    level = np.full(flow.kernels, UNCONNECTED, dtype=np.int64)
+    front, depth = np.flatnonzero(kept & (waiting == 0)), 0
+    while front.size:
+        level[front] = depth
+        count = start[front + 1] - start[front]
+        edge = np.repeat(start[front] - (np.cumsum(count) - count), count) + np.arange(count.sum())
+        np.subtract.at(waiting, after[edge], 1)
+        front = np.unique(after[edge])
+        front, depth = front[waiting[front] == 0], depth + 1
+    return level
+
+
+def parts(flow: Flow, reads: Ints, writes: Ints) -> Ints:
+    """(waves,) number of the part of the circuit in which each wave is."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    pairs = np.concatenate([reads, writes])
+    size = flow.kernels + flow.waves
+    graph = coo_array(
+        (np.ones(len(pairs), dtype=np.int8), (pairs[:, 0], flow.kernels + pairs[:, 1])), shape=(size, size)
+    )
+    part: Ints = connected_components(graph, directed=False)[1][flow.kernels :].astype(np.int64)
+    return part
