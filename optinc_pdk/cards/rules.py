@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError, model_validator
 
 from optinc_pdk.cards.errors import CardError
 from optinc_pdk.files import load_yaml
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
+Share = Annotated[float, Field(ge=0, le=1, strict=True)]
 Angle = Annotated[float, Field(gt=0, le=90, strict=True)]
 Text = Annotated[str, Field(min_length=1)]
 OneLayer = tuple[Text]
@@ -53,9 +54,12 @@ class _Measured(_Rule):
 
 
 class LineRule(_Measured):
-    """Least width of a layer's shapes, or least space (notches included) between them."""
+    """Least width of a layer's shapes, or least space (notches included) between them.
 
-    kind: Literal["width", "space"]
+    `notch`: least space within one shape; what third shapes leave between it and another is none.
+    """
+
+    kind: Literal["width", "space", "notch"]
     layers: OneLayer
 
 
@@ -211,6 +215,34 @@ class GridRule(_Rule):
     value_um: Positive
 
 
+class DensityRule(_Rule):
+    """Share of every window that the first layer covers, `least` to `most`.
+
+    Windows are squares of `window_um` in every outline (second layer), `step_um` apart from its lower left corner on; a
+    last row and column end at its upper and right edge, and an outline smaller than a window is one window.
+    """
+
+    kind: Literal["density"]
+    layers: TwoLayers
+    window_um: Positive
+    step_um: Positive
+    least: Share
+    most: Share
+
+    @model_validator(mode="after")
+    def _in_order(self) -> DensityRule:
+        if self.least >= self.most:
+            raise ValueError(f"least {self.least:g} is not below most {self.most:g}")
+        if self.step_um > self.window_um:
+            raise ValueError(f"step_um {self.step_um:g} leaves gaps between windows of {self.window_um:g} um")
+        return self
+
+    @property
+    def limit(self) -> str:
+        """Both shares and the window."""
+        return f"{self.least:g} to {self.most:g} of {self.window_um:g} um windows"
+
+
 class FileRule(_Rule):
     """`known_layers`: shapes lie on the process's layers only. `simple`: no polygon crosses itself."""
 
@@ -235,6 +267,7 @@ Rule = (
     | OutlineRule
     | DieSizeRule
     | GridRule
+    | DensityRule
     | FileRule
 )
 

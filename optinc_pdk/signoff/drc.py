@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.cards.rules import Rule
-from optinc_pdk.signoff import checks, photonic_checks
+from optinc_pdk.signoff import checks, density, photonic_checks
 from optinc_pdk.signoff.gds import Design, read_design
 from optinc_pdk.signoff.proof import Proof, prepare
 
@@ -23,6 +23,7 @@ __all__ = ["CHECKS", "DrcResult", "RuleResult", "run_drc"]
 CHECKS: Mapping[str, Callable[[Design, Any], kdb.Region]] = {
     "width": checks.line,
     "space": checks.line,
+    "notch": checks.line,
     "overlap": checks.pair,
     "separation": checks.pair,
     "enclosure": checks.pair,
@@ -34,6 +35,7 @@ CHECKS: Mapping[str, Callable[[Design, Any], kdb.Region]] = {
     "outline": checks.outline,
     "die_size": checks.die_size,
     "edge": checks.edge,
+    "density": density.density,
     "grid": checks.grid,
     "known_layers": checks.file,
     "simple": checks.file,
