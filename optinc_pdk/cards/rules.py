@@ -35,7 +35,8 @@ class _Rule(BaseModel):
     @property
     def limit(self) -> str:
         """The rule's value with its unit, or an empty string where the rule has none."""
-        for name, unit in (("value_um", "um"), ("value_um2", "um^2"), ("value_deg", "deg")):
+        units = {"um": "um", "um2": "um^2", "deg": "deg", "ma_per_um": "mA/um", "mv": "mV"}
+        for name, unit in ((f"value_{key}", unit) for key, unit in units.items()):
             if name in type(self).model_fields:
                 return f"{getattr(self, name):g} {unit}"
         return ""
@@ -243,6 +244,26 @@ class DensityRule(_Rule):
         return f"{self.least:g} to {self.most:g} of {self.window_um:g} um windows"
 
 
+class CurrentRule(_Rule):
+    """Most current per width of metal, at the bias.
+
+    A wire's width is measured between edges that form an angle of less than `ignore_angle_deg`.
+    """
+
+    kind: Literal["current"]
+    layers: Annotated[tuple[Text, ...], Field(min_length=1)]
+    value_ma_per_um: Positive
+    ignore_angle_deg: Angle
+
+
+class IrDropRule(_Rule):
+    """Most voltage, at the bias, between the ground end of a heater and the ground pads, along shared metal."""
+
+    kind: Literal["ir_drop"]
+    layers: OneLayer
+    value_mv: Positive
+
+
 class FileRule(_Rule):
     """`known_layers`: shapes lie on the process's layers only. `simple`: no polygon crosses itself."""
 
@@ -268,6 +289,8 @@ Rule = (
     | DieSizeRule
     | GridRule
     | DensityRule
+    | CurrentRule
+    | IrDropRule
     | FileRule
 )
 

@@ -22,6 +22,7 @@ from optinc_pdk.signoff.gds import Design
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Lines = Ints | Floats
 # Sums of areas are exact for shapes along the axes and lose some digits of sixteen elsewhere.
 ROUNDING = 1e-12
 
@@ -127,7 +128,7 @@ def _bound(design: Design, layer: str, places: Places, raster: Raster) -> Floats
     return np.asarray(bins + spread.cumsum(axis=0).cumsum(axis=1)[:-1, :-1])
 
 
-def coverage(polygons: Iterable[kdb.Polygon], x: Ints, y: Ints) -> Floats:
+def coverage(polygons: Iterable[kdb.Polygon], x: Lines, y: Lines) -> Floats:
     """Area of polygons in every bin of a raster.
 
     Green's theorem for each bin: an edge covers what lies between it and the bin's right side, and in all bins further
@@ -159,7 +160,7 @@ def coverage(polygons: Iterable[kdb.Polygon], x: Ints, y: Ints) -> Floats:
     return np.asarray(bins + np.diff(x)[:, np.newaxis] * beside.cumsum(axis=0)[:-1])
 
 
-def _cut(start: Floats, end: Floats, x: Ints, y: Ints) -> tuple[Floats, Floats]:
+def _cut(start: Floats, end: Floats, x: Lines, y: Lines) -> tuple[Floats, Floats]:
     """Edges cut where they cross the lines of a raster."""
     number = [np.arange(len(start)), np.arange(len(start))]
     along = [np.zeros(len(start)), np.ones(len(start))]
