@@ -9,20 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import NamedTuple
 
 import klayout.db as kdb
 import numpy as np
 
-from optinc_pdk.cards import Process
 from optinc_pdk.cards.rules import CurrentRule, IrDropRule
 from optinc_pdk.circuit import Bias
+from optinc_pdk.drive import Heater
+from optinc_pdk.drive import currents as heater_currents
 from optinc_pdk.extract.gds import NM_PER_UM
 from optinc_pdk.extract.lookup import Finder, plain
 from optinc_pdk.files import InputError
 from optinc_pdk.signoff.drc import DrcResult, RuleResult
-from optinc_pdk.signoff.wiring import Floats, Wiring, read_wiring
+from optinc_pdk.signoff.wiring import Floats, Wiring
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Currents:
     Attributes:
         wiring: The layout's wiring.
         voltage_v: (n,) voltage at each heater's pad, 0 where the bias drives none.
-        current_a: (n,) current through each heater, its ground taken for 0 V.
+        current_a: (n,) current through each heater, less for what raises its ground.
         rise_v: (n,) voltage of its ground end above the ground pads.
     """
 
@@ -43,12 +43,10 @@ class Currents:
 
     @property
     def phase_error_rad(self) -> Floats:
-        """(n,) phase that is missing for the ground's rise: heat goes with the square of what is left of a voltage."""
+        """(n,) phase that the grounds' rise costs, which a drive that knows of none would miss."""
         power_pi = self.wiring.process.device("phase_shifter").parameter("power_pi_w")
-        phase = math.pi * self.current_a**2 * self.wiring.resistance_ohm / power_pi
-        with np.errstate(divide="ignore", invalid="ignore"):
-            left = np.where(self.voltage_v > 0, 1 - self.rise_v / self.voltage_v, 1.0)
-        return np.asarray(phase * (1 - left**2))
+        alone = self.voltage_v / (self.wiring.resistance_ohm + self.wiring.wire_ohm)
+        return np.asarray(math.pi * (alone**2 - self.current_a**2) * self.wiring.resistance_ohm / power_pi)
 
     def others_v(self, heater: int) -> float:
         """What the other heaters' currents raise the ground end of one by."""
@@ -75,19 +73,24 @@ def bias_currents(wiring: Wiring, bias: Bias) -> Currents:
     step = float(process.drive.full_scale_v) / (2**bias.dac_bits - 1)
     volts = dict(zip(bias.labels, (bias.code * step).tolist(), strict=True))
     voltage = np.array([volts.get(label, 0.0) for label in wiring.labels])
-    return _currents(wiring, voltage)
+    heater = Heater(
+        power_pi_w=process.device("phase_shifter").parameter("power_pi_w"),
+        resistance_ohm=wiring.resistance_ohm,
+        wire_ohm=wiring.wire_ohm,
+        dac_bits=bias.dac_bits,
+        full_scale_v=float(process.drive.full_scale_v),
+        rise_v=wiring.rise_v,
+    )
+    current = heater_currents(heater, voltage)
+    return Currents(wiring, voltage, current, wiring.rise_v(current))
 
 
 def full_currents(wiring: Wiring) -> Currents:
     """The currents with every heater at 2π, which is what layouts size grounds for."""
     power = 2 * wiring.process.device("phase_shifter").parameter("power_pi_w")
-    total = wiring.resistance_ohm + wiring.wire_ohm
-    return _currents(wiring, np.sqrt(power / wiring.resistance_ohm) * total)
-
-
-def _currents(wiring: Wiring, voltage: Floats) -> Currents:
-    current = voltage / (wiring.resistance_ohm + wiring.wire_ohm)
-    return Currents(wiring, voltage, current, wiring.rise_v(current))
+    current = np.sqrt(power / wiring.resistance_ohm)
+    rise = wiring.rise_v(current)
+    return Currents(wiring, current * (wiring.resistance_ohm + wiring.wire_ohm) + rise, current, rise)
 
 
 class Place(NamedTuple):
@@ -106,23 +109,21 @@ class Place(NamedTuple):
     net: str
 
 
-def check_currents(result: DrcResult, gds_path: Path, bias: Bias, process: Process) -> tuple[DrcResult, Currents]:
+def check_currents(result: DrcResult, wiring: Wiring, bias: Bias) -> tuple[DrcResult, Currents]:
     """Run the rules on currents, which a check without a bias leaves out.
 
     Args:
         result: The result of the other rules.
-        gds_path: The layout.
+        wiring: The layout's wiring.
         bias: What drives it.
-        process: Process of both.
 
     Returns:
         The result with every rule run, and the currents.
 
     Raises:
-        GdsError: The layout cannot be used.
         InputError: The bias drives another process, or a channel that the layout lacks.
     """
-    currents = bias_currents(read_wiring(gds_path, process), bias)
+    currents = bias_currents(wiring, bias)
     rules = tuple(found if found.run else _judged(found, currents) for found in result.rules)
     return replace(result, rules=rules), currents
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
+from optinc_pdk.drive import Ground
 from optinc_pdk.extract.bumps import BUMP
 from optinc_pdk.extract.gds import NM_PER_UM, Mask, read_mask
 from optinc_pdk.extract.heaters import Heater, find_heaters, wire
@@ -71,8 +72,11 @@ class Wiring:
         middles = np.array([(via.x, via.y) for via in vias], dtype=np.int64).reshape(-1, 2)
         finder = Finder(polygon for _, polygon in self.metal.pieces(-2))
         over, contact = finder.at(middles), finder.at(self.ends_nm[:, 1])
-        heater, via = np.nonzero((contact[:, np.newaxis] == over) & (over >= 0))
-        return middles[via], heater
+        order = np.argsort(over, kind="stable")
+        first, last = (np.searchsorted(over[order], contact, side) for side in ("left", "right"))
+        count = last - first
+        via = np.repeat(first, count) + np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        return middles[order[via]], np.repeat(heaters, count)
 
     @cached_property
     def sheets(self) -> Mapping[int, Sheet]:
@@ -111,6 +115,19 @@ class Wiring:
             voltage = self.voltages(net, current_a)
             np.add.at(total, heater[here], voltage[*sheet.cells(points[here]).T])
         return total / np.maximum(count, 1)
+
+    @property
+    def common(self) -> Ground:
+        """What the heaters' currents raise their grounds by, by channel."""
+        first = {label: i for i, label in reversed(list(enumerate(self.labels))) if label}
+        labels, place = tuple(first), np.array(list(first.values()), dtype=np.int64)
+
+        def rise(current_a: Floats) -> Floats:
+            every = np.zeros(len(self.heaters))
+            every[place] = current_a
+            return self.rise_v(every)[place]
+
+        return Ground(labels, rise)
 
 
 def read_wiring(gds_path: str | Path, process: Process) -> Wiring:

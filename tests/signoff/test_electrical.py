@@ -88,7 +88,7 @@ def drive(count: int, *volts: float) -> Bias:
 
 def judge(board: Board, folder: Path, bias: Bias, *rules: Rule) -> DrcResult:
     path = board.write(folder)
-    return check_currents(run_drc(path, rules, LAYERS), path, bias, PROCESS)[0]
+    return check_currents(run_drc(path, rules, LAYERS), read_wiring(path, PROCESS), bias)[0]
 
 
 def test_a_strip_is_its_squares() -> None:
@@ -124,13 +124,15 @@ def test_currents_are_those_of_the_drive(tmp_path: Path) -> None:
     np.testing.assert_allclose(wiring.resistance_ohm, 10 * 100 / 0.9)
     np.testing.assert_allclose(wiring.wire_ohm, OHM * 50, rtol=1e-9)
     currents = bias_currents(wiring, drive(2, 5.0, 0.0))
-    np.testing.assert_allclose(currents.current_a, [5 / (10 * 100 / 0.9 + 50 * OHM), 0], rtol=1e-8)
+    total = 10 * 100 / 0.9 + 50 * OHM
+    np.testing.assert_allclose(currents.current_a, [(5 - currents.rise_v[0]) / total, 0], rtol=1e-8)
     assert currents.others_v(0) == 0
     assert currents.others_v(1) == pytest.approx(currents.rise_v[1], rel=1e-9)
     # the share of the voltage that is missing, twice of it in power
     shortfall = 2 * currents.rise_v[0] / 5 * np.pi * currents.current_a[0] ** 2 * wiring.resistance_ohm[0] / 0.025
     assert currents.phase_error_rad[0] == pytest.approx(shortfall, rel=2e-3)
     full = full_currents(wiring)
+    np.testing.assert_allclose(full.voltage_v, full.current_a * total + full.rise_v)
     np.testing.assert_allclose(full.current_a**2 * wiring.resistance_ohm, 0.05)
 
 
@@ -191,8 +193,9 @@ def test_a_wire_is_as_wide_as_its_current_needs(wire: float, faults: int, tmp_pa
     """6 mA take 3 µm at 2 mA per µm; the wire's own resistance is in its current."""
     board = Board([100], wire=wire)
     wiring = board.wiring(tmp_path)
-    total = float((wiring.resistance_ohm + wiring.wire_ohm)[0])
-    (found,) = judge(board, tmp_path, drive(1, 6e-3 * total * (1 - 1e-9)), CURRENT).rules
+    current = np.array([6e-3 * (1 - 1e-9)])
+    volts = current * (wiring.resistance_ohm + wiring.wire_ohm) + wiring.rise_v(current)
+    (found,) = judge(board, tmp_path, drive(1, *volts.tolist()), CURRENT).rules
     assert (found.run, found.violations) == (True, faults)
     if faults:
         assert "h0: 2.001 mA/um, 6.000 mA in 2.999 um; limit 2 mA/um" in found.notes[0]
@@ -257,7 +260,7 @@ def test_without_a_bias_rules_on_currents_are_not_run(tmp_path: Path) -> None:
     assert result.not_run == 2
     write_lyrdb(result, tmp_path / "a.lyrdb")
     assert (tmp_path / "a.lyrdb").read_text().count("NOT RUN") == 2
-    done, _ = check_currents(result, path, drive(1, 7.0), PROCESS)
+    done, _ = check_currents(result, read_wiring(path, PROCESS), drive(1, 7.0))
     assert done.not_run == 0 and done.rules[0].violations == 1
     write_lyrdb(done, tmp_path / "a.lyrdb")
     report = rdb.ReportDatabase("")
