@@ -26,10 +26,8 @@ COARSE_DEG = 10.0
 
 def guide_space(design: Design, rule: GuideSpaceRule) -> kdb.Region:
     """Guides that come too close where no body couples them."""
-    pairs = _uncoupled(design, rule).space_check(
-        design.dbu(rule.value_um), False, kdb.Metrics.Euclidian, rule.ignore_angle_deg
-    )
-    gaps = measured(design, pairs, rule.value_um, rule.angled_tolerance_um).polygons(0)
+    guides, metric = _uncoupled(design, rule), (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
+    gaps = measured(design, rule, lambda value: guides.space_check(value, *metric)).polygons(0)
     for marker in rule.layers[1:]:
         gaps -= design.region(marker)
     if gaps.is_empty():
