@@ -84,9 +84,8 @@ def bend_radius(design: Design, rule: BendRadiusRule) -> kdb.Region:
         return faults
     faults = faults.inside(slab) if rule.inside_second else faults.not_inside(slab)
     faults = faults.outside(design.bodies(core, rule.body_um).sized(design.dbu(rule.exempt_um)))
-    # one marker per bend, whose vertices are less than an arm apart
-    join = design.dbu(max(arm for arm, _ in rule.arms_um)) // 2
-    return faults.sized(join).sized(-join)
+    # one marker per bend, whose vertices are less than an arm apart; shrunk again, it falls apart where it is aslant
+    return faults.sized(design.dbu(max(arm for arm, _ in rule.arms_um)) // 2).merged()
 
 
 def contours(region: kdb.Region) -> list[NDArray[np.float64]]:
