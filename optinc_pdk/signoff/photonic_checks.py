@@ -22,6 +22,8 @@ from optinc_pdk.signoff.gds import Design
 # How much smoothing may move an edge, and turn it: 20 nm is 3.6° at a radius of 10 µm.
 COARSE_UM = 0.02
 COARSE_DEG = 10.0
+# Sides of a pad that form a greater angle are no opposite ones: an octagon's, or what rounding cuts off a turned corner.
+OPPOSITE_DEG = 40.0
 
 
 def guide_space(design: Design, rule: GuideSpaceRule) -> kdb.Region:
@@ -193,12 +195,13 @@ def pad_size(design: Design, rule: PadSizeRule) -> kdb.Region:
     """Pads too small, and labeled metal that holds no pad."""
     metal, label = rule.layers
     value = design.dbu(rule.value_um)
-    narrow = pads(design, metal, rule.recognize_um).width_check(value, False, kdb.Metrics.Euclidian).polygons(1)
+    whole = pads(design, metal, rule.recognize_um)
+    narrow = whole.width_check(value, False, kdb.Metrics.Euclidian, OPPOSITE_DEG).polygons(1)
     # as boxes: KLayout finds no text that is outside an empty region
     texts = kdb.Texts(design.shapes(label)).polygons(design.dbu(MARKER_UM)).interacting(design.region(metal))
     # metal that is exactly as wide as a pad must survive the shrink: half a database unit less each side
-    whole = design.region(metal).sized(1 - value // 2).sized(value // 2 - 1)
-    return narrow + texts.not_interacting(whole)
+    wide = design.region(metal).sized(1 - value // 2).sized(value // 2 - 1)
+    return narrow + texts.not_interacting(wide)
 
 
 def pad_pitch(design: Design, rule: PadPitchRule) -> kdb.Region:
