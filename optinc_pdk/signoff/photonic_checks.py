@@ -74,14 +74,15 @@ def bend_radius(design: Design, rule: BendRadiusRule) -> kdb.Region:
     slab = design.region(second)
     if rule.inside_second and slab.is_empty():
         return kdb.Region()
-    edge_um, dbu, half = rule.value_um - rule.guide_width_um / 2, design.layout.dbu, design.dbu(MARKER_UM)
+    edge_um, dbu = rule.value_um - rule.guide_width_um / 2, design.layout.dbu
     faults = kdb.Region()
     for contour in contours(design.region(core).merged()):
         sharp = np.zeros(len(contour), dtype=bool)
         for arm, tolerance in rule.arms_um:
             sharp |= concave_radius(contour, arm / dbu) < (edge_um - tolerance) / dbu
         for x, y in contour[sharp].astype(np.int64).tolist():
-            faults.insert(kdb.Box(x - half, y - half, x + half, y + half))
+            # as small as can be, because it decides what is near a body
+            faults.insert(kdb.Box(x - 1, y - 1, x + 1, y + 1))
     if faults.is_empty():
         return faults
     faults = faults.inside(slab) if rule.inside_second else faults.not_inside(slab)
