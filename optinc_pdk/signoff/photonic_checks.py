@@ -22,7 +22,7 @@ from optinc_pdk.signoff.gds import Design
 # How much smoothing may move an edge, and turn it: 20 nm is 3.6° at a radius of 10 µm.
 COARSE_UM = 0.02
 COARSE_DEG = 10.0
-# Sides of a pad that form a greater angle are no opposite ones: an octagon's, or what rounding cuts off a turned corner.
+# Sides of a pad that form a greater angle are no opposite ones: an octagon's, or what rounding cuts off a corner.
 OPPOSITE_DEG = 40.0
 
 
