@@ -259,25 +259,22 @@ def layer_of(process: Process, other_than: str) -> str:
 
 @scenes("die_size")
 def die_size(rule: DieSizeRule, process: Process) -> Iterator[Scene]:
-    """Every size that is offered, the reticle, and a nanometre less and more."""
+    """Every size that is offered, the reticle, and a nanometre less and more; a die may be turned."""
     layer = rule.layers[0]
-    sizes = [(nm(width), nm(height)) for width, height in rule.dies_um]
-    largest = tuple(max(size[i] for size in sizes) for i in (0, 1))
-    reticle = tuple(nm(um) for um in rule.reticle_um)
+    sizes = [sorted(map(nm, size)) for size in rule.dies_um]
+    reticle = sorted(map(nm, rule.reticle_um))
     for size in (*sizes, reticle):
-        for axis in (0, 1):
+        for side in (0, 1):
 
-            def die(delta: int, size: Vector = size, axis: int = axis) -> list[Shape]:
-                sides = [size[i] + (delta if i == axis else 0) for i in (0, 1)]
-                return [whole(box(layer, 0, 0, *sides))]
+            def die(delta: int, size: list[int] = size, side: int = side) -> list[Shape]:
+                height, width = (size[i] + (delta if i == side else 0) for i in (0, 1))
+                return [whole(box(layer, 0, 0, width, height))]
 
             # more than the largest in one direction is a larger die
-            if size == reticle:
-                verdicts = {-1: 0, 0: 0, 1: 1}
-            else:
-                verdicts = {-1: 1, 0: 0, 1: int(size[axis] + 1 <= largest[axis])}
-            name = f"{size[0] / 1000:g} by {size[1] / 1000:g}, {('width', 'height')[axis]}"
-            yield Scene(name, die, verdicts, turns=False)
+            larger = size[side] == max(offered[side] for offered in sizes)
+            verdicts = {-1: 0, 0: 0, 1: 1} if size == reticle else {-1: 1, 0: 0, 1: int(not larger)}
+            name = f"{size[1] / 1000:g} by {size[0] / 1000:g}, {('short', 'long')[side]} side"
+            yield Scene(name, die, verdicts)
 
 
 @scenes("grid")
