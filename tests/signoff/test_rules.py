@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 from rule_cases import Sheet, Subject, apart_nm, cases_of, judge, mutants, sheets, subjects
+from rule_cases.table import Tested, markdown
 
 from optinc_pdk.cards.rules import Rule
 
+DOCS = Path(__file__).parents[2] / "docs" / "rules.md"
 RULES = subjects()
 IDS = [f"{subject.processes[0]}-{subject.rule.id}" for subject in RULES]
 
@@ -57,3 +59,8 @@ def flipped(sheet: Sheet, mutant: Rule, subject: Subject, folder: Path) -> list[
         (case, count) for case, count in zip(sheet.cases, counts, strict=True) if (count > 0) != (case.fails > 0)
     ]
     return [count > 0 for _, count in changed]
+
+
+def test_the_documented_table_is_that_of_the_cards() -> None:
+    # the other tests here say that nothing is wrong and nothing unseen
+    assert markdown([Tested(subject) for subject in RULES]) == DOCS.read_text(encoding="utf-8"), "run `make rules`"

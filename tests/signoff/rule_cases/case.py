@@ -44,7 +44,7 @@ class Case:
     rule: Rule
     name: str
     placement: str
-    delta_nm: float
+    delta_nm: int
     fails: int
     layout: kdb.Layout
     global_: bool = False
@@ -84,8 +84,28 @@ def tilted_slack(rule: Rule) -> tuple[int, int]:
     return max(0, ROUNDING_NM - tolerance), tolerance + ROUNDING_NM + 1
 
 
+@dataclass(frozen=True)
+class Plan:
+    """One case that is not drawn yet: see `Case`."""
+
+    placement: str
+    delta_nm: int
+    fails: int
+
+
+def plans(scene: Scene) -> Iterator[Plan]:
+    """Every case of a scene."""
+    for delta, faults in scene.verdicts.items():
+        for placement in _placements(scene):
+            yield Plan(placement, delta, faults * (math.prod(ARRAY) if placement == ARRAYED else 1))
+    if scene.slack is not None:
+        more, less = scene.slack
+        yield Plan(TILTED, more, 0)
+        yield Plan(TILTED, -less, max(scene.verdicts.values()))
+
+
 def drawn(rule: Rule, scene: Scene, layers: LayerMap, apart: int) -> Iterator[Case]:
-    """Every case of a scene.
+    """Every case of a scene, drawn.
 
     Args:
         rule: The rule that it is for.
@@ -93,17 +113,10 @@ def drawn(rule: Rule, scene: Scene, layers: LayerMap, apart: int) -> Iterator[Ca
         layers: Layers of the process.
         apart: How far copies in an array are from each other, in nm.
     """
-    for delta, faults in scene.verdicts.items():
-        shapes = scene.draw(delta)
-        for placement in _placements(scene):
-            count = faults * (math.prod(ARRAY) if placement == ARRAYED else 1)
-            layout = _placed(shapes, placement, layers, apart, scene.dbu)
-            yield Case(rule, scene.name, placement, delta, count, layout, scene.global_)
-    if scene.slack is not None:
-        more, less = scene.slack
-        for delta, faults in ((more, 0), (-less, max(scene.verdicts.values()))):
-            layout = _placed(scene.draw(delta), TILTED, layers, apart, scene.dbu)
-            yield Case(rule, scene.name, TILTED, delta, faults, layout, scene.global_)
+    shapes = {delta: scene.draw(delta) for delta in dict.fromkeys(plan.delta_nm for plan in plans(scene))}
+    for plan in plans(scene):
+        layout = _placed(shapes[plan.delta_nm], plan.placement, layers, apart, scene.dbu)
+        yield Case(rule, scene.name, plan.placement, plan.delta_nm, plan.fails, layout, scene.global_)
 
 
 def _placements(scene: Scene) -> list[str]:

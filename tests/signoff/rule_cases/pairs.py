@@ -164,8 +164,8 @@ def contact_overlap(rule: PairRule, process: Process) -> Iterator[Scene]:
                 bar(second, move((0, 0), across, -round(3_000 / math.hypot(*across))), across, 8_000, plate),
             ]
 
-        # off the axes, where heater and metal cross is rounded to the grid
-        verdicts = LIMIT if 0 in along else {-1: 1, 1: 0, 2: 0}
+        # at odd angles, where heater and metal cross is rounded to the grid
+        verdicts = LIMIT if along in ((1, 0), (1, 1)) else {-1: 1, 1: 0, 2: 0}
         yield Scene(f"end at {name}", contact, verdicts, slack=tilted_slack(rule) if along == (1, 0) else None)
 
 

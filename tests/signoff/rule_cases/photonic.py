@@ -90,7 +90,8 @@ def contacts(rule: ContactsRule, process: Process) -> Iterator[Scene]:
     def between(delta: int) -> list[Shape]:
         return shifter(12_000, 12_001 + delta)
 
-    yield Scene("metal beside the heater", beside, {-1: 1, 1: 0}, slack=(3, 3))
+    # what only touches a heater is no contact
+    yield Scene("metal beside the heater", beside, LIMIT, slack=(3, 3))
     yield Scene("plate at the heater's end", at_end, LIMIT)
     yield Scene("plates joined elsewhere", together, LIMIT)
     yield Scene("no room between plates", between, LIMIT)
@@ -127,8 +128,8 @@ def foreign_guide(rule: ForeignGuideRule, process: Process) -> Iterator[Scene]:
             start = move(away, along, round(20_000 / math.hypot(*along)))
             return [*warm(rule, along, guide), bar(core, start, along, 40_000, left_of(along, guide, True))]
 
-        # off the axes, guides are cut at the window that is looked at, and cuts are rounded to the grid
-        verdicts = LIMIT if 0 in along else {-1: 1, 1: 0, 2: 0}
+        # at odd angles, guides are cut at the window that is looked at, and cuts are rounded to the grid
+        verdicts = LIMIT if along in ((1, 0), (1, 1)) else {-1: 1, 1: 0, 2: 0}
         yield Scene(f"guide at {name}", parallel, verdicts, slack=(3, 3) if along == (1, 0) else None)
     yield from own_guides(rule, guide)
 

@@ -37,8 +37,17 @@ def cases_of(rule: Rule, process: Process) -> Iterator[Case]:
     Raises:
         KeyError: There are no scenes for a rule of this kind.
     """
-    for scene in SCENES[rule.kind](rule, process):
+    for scene in scenes_of(rule, process):
         yield from drawn(rule, scene, process.gds_layers, apart_nm(rule))
+
+
+def scenes_of(rule: Rule, process: Process) -> Iterator[Scene]:
+    """Every scene of one rule.
+
+    Raises:
+        KeyError: There are no scenes for a rule of this kind.
+    """
+    return SCENES[rule.kind](rule, process)
 
 
 def apart_nm(rule: Rule) -> int:
