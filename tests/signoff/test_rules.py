@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from rule_cases import Sheet, Subject, apart_nm, cases_of, judge, mutants, sheets, subjects
-from rule_cases.table import Tested, markdown
+from rule_cases.table import Outcome, markdown
 
 from optinc_pdk.cards.rules import Rule
 
@@ -63,4 +63,4 @@ def flipped(sheet: Sheet, mutant: Rule, subject: Subject, folder: Path) -> list[
 
 def test_the_documented_table_is_that_of_the_cards() -> None:
     # the other tests here say that nothing is wrong and nothing unseen
-    assert markdown([Tested(subject) for subject in RULES]) == DOCS.read_text(encoding="utf-8"), "run `make rules`"
+    assert markdown([Outcome(subject) for subject in RULES]) == DOCS.read_text(encoding="utf-8"), "run `make rules`"

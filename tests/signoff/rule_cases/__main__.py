@@ -10,10 +10,10 @@ from rule_cases.case import PLAIN
 from rule_cases.mutants import mutants
 from rule_cases.registry import Subject, apart_nm, cases_of, subjects
 from rule_cases.sheets import judge, sheets
-from rule_cases.table import Tested, markdown
+from rule_cases.table import Outcome, markdown
 
 
-def tested(subject: Subject, folder: Path) -> Tested:
+def outcome(subject: Subject, folder: Path) -> Outcome:
     """All cases of a rule, and of the rule with its numbers changed."""
     drawn = list(cases_of(subject.rule, subject.process))
     more = less = 0
@@ -28,13 +28,13 @@ def tested(subject: Subject, folder: Path) -> Tested:
         found = [(sheet, judge(sheet, mutant.rule, subject.layers, folder)) for sheet in plain]
         if not any(bool(n) != bool(case.fails) for s, counts in found for case, n in zip(s.cases, counts, strict=True)):
             unseen.append(mutant.name)
-    return Tested(subject, more, less, tuple(unseen))
+    return Outcome(subject, more, less, tuple(unseen))
 
 
 def main(path: Path) -> None:
     """Write the page and say what is wrong."""
     with tempfile.TemporaryDirectory() as folder:
-        found = [tested(subject, Path(folder)) for subject in subjects()]
+        found = [outcome(subject, Path(folder)) for subject in subjects()]
     path.write_text(markdown(found), encoding="utf-8")
     wrong = [one for one in found if one.false_positives or one.false_negatives or one.unseen]
     for one in wrong:

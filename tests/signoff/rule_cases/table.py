@@ -44,7 +44,7 @@ UNITS = {"um": "µm", "um^2": "µm²", "deg": "°"}
 
 
 @dataclass(frozen=True)
-class Tested:
+class Outcome:
     """What the tests of a rule found.
 
     Attributes:
@@ -60,10 +60,10 @@ class Tested:
     unseen: tuple[str, ...] = ()
 
 
-def markdown(tested: Sequence[Tested]) -> str:
+def markdown(outcomes: Sequence[Outcome]) -> str:
     """The page: one table for each set of processes that share rules."""
     parts = [HEAD]
-    for processes, rules in groupby(tested, key=lambda one: one.subject.processes):
+    for processes, rules in groupby(outcomes, key=lambda one: one.subject.processes):
         parts += [
             f"\n## {', '.join(processes)}\n\n",
             "| " + " | ".join(COLUMNS) + " |\n",
@@ -73,10 +73,10 @@ def markdown(tested: Sequence[Tested]) -> str:
     return "".join(parts)
 
 
-def row(tested: Tested) -> list[str]:
+def row(outcome: Outcome) -> list[str]:
     """One line of the table."""
-    rule = tested.subject.rule
-    expected = [plan.fails for scene in scenes_of(rule, tested.subject.process) for plan in plans(scene)]
+    rule = outcome.subject.rule
+    expected = [plan.fails for scene in scenes_of(rule, outcome.subject.process) for plan in plans(scene)]
     changed = len(list(mutants(rule)))
     number, _, unit = rule.limit.partition(" ")
     return [
@@ -86,10 +86,10 @@ def row(tested: Tested) -> list[str]:
         rule.source,
         rule.severity,
         f"{expected.count(0)} pass, {len(expected) - expected.count(0)} fail",
-        str(tested.false_positives),
-        str(tested.false_negatives),
-        resolution(tested.subject),
-        f"{changed - len(tested.unseen)} of {changed}" if changed else "none",
+        str(outcome.false_positives),
+        str(outcome.false_negatives),
+        resolution(outcome.subject),
+        f"{changed - len(outcome.unseen)} of {changed}" if changed else "none",
     ]
 
 
