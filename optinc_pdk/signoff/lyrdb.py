@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from itertools import zip_longest
 from pathlib import Path
 
 import klayout.rdb as rdb
@@ -33,10 +34,14 @@ def write_lyrdb(result: DrcResult, path: Path) -> None:
             rule.text,
             f"limit {rule.limit}" if rule.limit else "",
             f"source: {rule.source}",
+            "" if found.run else "NOT RUN: give the bias",
         ]
         category.description = "; ".join(part for part in parts if part)
-        for marker in found.markers:
-            report.create_item(cell, category).add_value(marker)
+        for marker, note in zip_longest(found.markers, found.notes):
+            item = report.create_item(cell, category)
+            item.add_value(marker)
+            if note is not None:
+                item.add_value(note)
     with tempfile.TemporaryDirectory() as folder:
         written = Path(folder) / "report.lyrdb"
         report.save(str(written))
