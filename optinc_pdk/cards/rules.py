@@ -195,7 +195,7 @@ class OutlineRule(_Rule):
 
 
 class DieSizeRule(_Rule):
-    """Every outline has a size in `dies_um`, or is too large for these and within `reticle_um`."""
+    """Every outline has a size in `dies_um`, or is too large for these and within `reticle_um`; either way round."""
 
     kind: Literal["die_size"]
     layers: OneLayer

@@ -124,12 +124,12 @@ def outline(design: Design, rule: OutlineRule) -> kdb.Region:
 
 
 def die_size(design: Design, rule: DieSizeRule) -> kdb.Region:
-    """Outlines of a size that is not offered."""
-    sizes = [(design.dbu(width), design.dbu(height)) for width, height in rule.dies_um]
-    reticle = [design.dbu(um) for um in rule.reticle_um]
+    """Outlines of a size that is not offered; a die turned by 90° is the same die."""
+    sizes = [sorted(map(design.dbu, die)) for die in rule.dies_um]
+    reticle = sorted(map(design.dbu, rule.reticle_um))
     faults = kdb.Region()
     for die in dies(design, rule.layers[0]):
-        size = (die.bbox().width(), die.bbox().height())
+        size = sorted((die.bbox().width(), die.bbox().height()))
         larger = any(size[i] > max(offered[i] for offered in sizes) for i in (0, 1))
         in_reticle = all(size[i] <= reticle[i] for i in (0, 1))
         if size not in sizes and not (larger and in_reticle):

@@ -503,6 +503,12 @@ def test_sizes_of_dies(width: int, height: int, limit: str, delta: int, tmp_path
     assert found == (not fits)
 
 
+@pytest.mark.parametrize("delta", [0, -1])
+def test_a_die_turned_by_90_degrees_is_the_same_die(delta: int, tmp_path: Path) -> None:
+    found = violations(tmp_path, "chip.size", lambda d: d.box("outline", 0, 0, 4_900_000 + delta, 5_500_000))
+    assert found == (delta != 0)
+
+
 def test_a_size_not_offered_fails_nothing(tmp_path: Path) -> None:
     drawing = Drawing()
     drawing.box("outline", 0, 0, 60_000_000, 5_000_000)
