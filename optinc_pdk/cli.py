@@ -145,24 +145,30 @@ def drc(
     process: ProcessName = DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Check design rules; writes a .drc.lyrdb marker database."""
+    """Check design rules; writes a .drc.lyrdb marker database. Rules on currents are not run without a bias."""
     from optinc_pdk.cards import load_process
-    from optinc_pdk.circuit import read_bias
+    from optinc_pdk.report.collect import currents_lines, drc_numbers
     from optinc_pdk.report.tables import drc_rows, drc_table
     from optinc_pdk.signoff.drc import run_drc
+    from optinc_pdk.signoff.electrical import check_currents, full_currents
     from optinc_pdk.signoff.lyrdb import write_lyrdb
 
     card = load_process(process)
-    if bias is not None:
-        read_bias(bias)
-    result = run_drc(gds, card.rules, card.gds_layers)
+    drive = None if bias is None else _bias(bias, card)
+    result, currents = run_drc(gds, card.rules, card.gds_layers), None
+    if drive is not None:
+        result, currents = check_currents(result, gds, drive, card)
     write_lyrdb(result, output or gds.with_suffix(".drc.lyrdb"))
     rows = drc_rows(result)
     if as_json:
-        print(json.dumps({"schema": 1, "violations": result.violations, "rules": rows}, indent=2))
+        numbers = drc_numbers(result, currents) | {"rules": rows}
+        print(json.dumps({"schema": 1} | numbers, indent=2))
     else:
         _print(drc_table(rows))
-        print(f"{result.violations} violations of {len(result.rules)} rules")
+        for line in [] if currents is None else currents_lines(currents, full_currents(currents.wiring)):
+            print(line)
+        left = f", {result.not_run} not run: give --bias" if result.not_run else ""
+        print(f"{result.violations} violations of {len(result.rules)} rules{left}")
     raise typer.Exit(FAILED if result.violations else PASSED)
 
 

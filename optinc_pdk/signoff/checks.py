@@ -48,7 +48,12 @@ def measured(
 
 
 def line(design: Design, rule: LineRule) -> kdb.Region:
-    """Width or space of one layer."""
+    """Width, space or notch of one layer."""
+    if rule.kind == "notch":
+        pairs = design.region(rule.layers[0]).notch_check(
+            design.dbu(rule.value_um), False, kdb.Metrics.Euclidian, rule.ignore_angle_deg
+        )
+        return measured(design, pairs, rule.value_um, rule.angled_tolerance_um).polygons(1)
     return _line(design, rule, design.region(rule.layers[0]))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from itertools import zip_longest
 from pathlib import Path
 
 import klayout.rdb as rdb
@@ -29,9 +30,12 @@ def write_lyrdb(result: DrcResult, path: Path) -> None:
         rule = found.rule
         # a dot in a category's path is no separator to KLayout where the name is quoted, which it does itself
         category = report.create_category(rule.id)
-        category.description = description(rule)
-        for marker in found.markers:
-            report.create_item(cell, category).add_value(marker)
+        category.description = description(rule) + ("" if found.run else "; NOT RUN: give the bias")
+        for marker, note in zip_longest(found.markers, found.notes):
+            item = report.create_item(cell, category)
+            item.add_value(marker)
+            if note is not None:
+                item.add_value(note)
     with tempfile.TemporaryDirectory() as folder:
         written = Path(folder) / "report.lyrdb"
         report.save(str(written))
