@@ -267,7 +267,7 @@ via("via on a wire above nothing", "added")
 def through(draft: Draft, rng: Rng) -> Mutation | None:
     if not draft.has("via"):
         return None
-    pads = [pair[0] for pair in draft.texts(True)]
+    pads = [pair[0] for pair in draft.texts(True) if not pair[0].string.startswith("GND")]
     first, second = sorted(pads, key=lambda t: t.x)[:2]
     draft.add("metal1", kdb.Path([kdb.Point(t.x, t.y) for t in (first, second)], 10_000, 5000, 5000).polygon())
     for text in (first, second):
