@@ -305,6 +305,7 @@ def synth(
     The smallest network, or with --copies or --amplifiers one that regenerates its signals, which takes more layers
     and tolerates far larger errors of its matrices; or one that carries bits only, the largest and most tolerant.
     """
+    from optinc_pdk.assemble import check_buildable
     from optinc_pdk.onn import ProofError, carry_chain, prove, regenerating_chain, unary_chain
 
     task = _task(bits, servers, groups, remainder, finer_input)
@@ -324,8 +325,15 @@ def synth(
     except ProofError as fault:
         raise InputError(f"{output}: not written, for it can't be proved: {fault}") from fault
     onn.save(output)
+    try:
+        check_buildable(onn)
+        unbuilt = ""
+    except InputError as fault:
+        unbuilt = str(fault)
     if as_json:
-        facts = {"structure": onn.structure, "mzis": onn.mzis, "lattice": onn.task.lattice_size}
+        facts: dict[str, Any] = {"structure": onn.structure, "mzis": onn.mzis, "lattice": onn.task.lattice_size}
+        if unbuilt:
+            facts["no_chip"] = unbuilt
         print(json.dumps({"schema": 1, "file": str(output)} | facts | {"proof": asdict(proof)}))
     else:
         print(
@@ -333,6 +341,8 @@ def synth(
             f"{onn.task.lattice_size:,} lattice points: {proof.values:,} values of signals in {proof.stages} stages, "
             f"{proof.samples:,} points sampled"
         )
+        if unbuilt:
+            print(f"no chip can be built from it: {unbuilt}")
 
 
 @app.command()

@@ -120,9 +120,6 @@ def build(
         onn, name = _read(weights, name)
         card = load_process(process)
         directory = Path(directory)
-        check_buildable(onn)
-        # refuses a hidden layer that no input lights
-        gauge(onn)
         score = lattice_score(onn)
     with clock.stage("factor"):
         factors = factor_numbers(onn)
@@ -197,12 +194,18 @@ def _sign_off(circuit: Circuit, onn: Onn, card: Process, out: _Files, clock: _Cl
 
 
 def _read(weights: str | Path | Onn | None, name: str | None) -> tuple[Onn, str]:
-    """The network and the chip's name."""
+    """The network, which can be built, and the chip's name."""
     if isinstance(weights, Onn):
-        onn, stem = weights, "chip"
+        onn, stem, told = weights, "chip", ""
     else:
         path = bundled() if weights is None else Path(weights)
-        onn, stem = Onn.load(path), path.stem
+        onn, stem, told = Onn.load(path), path.stem, f"{path}: "
+    try:
+        check_buildable(onn)
+        # refuses a hidden layer that no input lights
+        gauge(onn)
+    except InputError as fault:
+        raise InputError(f"{told}{fault}") from fault
     chosen = re.sub(r"[^A-Za-z0-9_]", "_", stem)[:32] if name is None else name
     if not NAME.fullmatch(chosen):
         raise InputError(

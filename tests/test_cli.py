@@ -260,6 +260,21 @@ def test_factor_refuses_what_light_cannot_carry(tmp_path: Path, size: float) -> 
     assert "Traceback" not in done.stderr and not done.stdout
 
 
+@pytest.mark.parametrize(("option", "value", "reason"), [("--servers", 1, "one layer"), ("--groups", 1, "groups is 1")])
+def test_networks_without_a_chip_are_written_and_refused_by_name(
+    option: str, value: int, reason: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "net.npz"
+    options = {"--bits": 4, "--servers": 4} | {option: value}
+    written = run("synth", *(word for pair in options.items() for word in pair), "-o", out)
+    assert written.returncode == 0
+    assert "no chip can be built from it:" in written.stdout and reason in written.stdout
+    refused = run("build", out, "-o", tmp_path / "chip")
+    assert refused.returncode == 2
+    assert str(out) in refused.stderr and reason in refused.stderr
+    assert not (tmp_path / "chip").exists()
+
+
 def test_synth_writes_an_exact_network(tmp_path: Path) -> None:
     out = tmp_path / "w.npz"
     assert run("synth", "--bits", 4, "--servers", 4, "-o", out).returncode == 0

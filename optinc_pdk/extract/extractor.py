@@ -17,11 +17,11 @@ from optinc_pdk.circuit import Circuit
 from optinc_pdk.extract.bumps import check_bumps
 from optinc_pdk.extract.contours import Contours, Ints, contours
 from optinc_pdk.extract.finding import place_blocks
-from optinc_pdk.extract.gds import NM_PER_UM, Label, Mask, read_mask
+from optinc_pdk.extract.gds import NM_PER_UM, Label, Mask, label_points, read_mask
 from optinc_pdk.extract.golden import Variant, read_golden
 from optinc_pdk.extract.guides import Nets, trace
 from optinc_pdk.extract.heaters import Heater, find_heaters, wire
-from optinc_pdk.extract.lookup import Finder, plain
+from optinc_pdk.extract.lookup import NOWHERE, Finder, plain
 from optinc_pdk.extract.metal import Metal, find_pads
 from optinc_pdk.extract.numbering import number
 from optinc_pdk.extract.pins import tie_pins
@@ -177,9 +177,8 @@ def _fibres(
     fibres: dict[str, int] = {}
     faults: list[Fault] = []
     owner: dict[int, str] = {}
-    for label in labels:
-        found = finder.at(label.x, label.y)
-        if found is None:
+    for label, found in zip(labels, finder.at(label_points(labels)).tolist(), strict=True):
+        if found == NOWHERE:
             others.append(label)
             continue
         device = couplers[found][0]

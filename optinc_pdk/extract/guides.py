@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints
 from optinc_pdk.extract.gds import NM_PER_UM
 from optinc_pdk.extract.golden import Variant
-from optinc_pdk.extract.lookup import Finder
+from optinc_pdk.extract.lookup import Finder, box_array
 from optinc_pdk.extract.silicon import Device, Fault, center_um, describe_bodies
 from optinc_pdk.extract.strips import StripRule, check_strip, point_um, turns_deg
 
@@ -139,7 +139,7 @@ def _name(
         piece = pieces[number]
         if len(ends) == 2 and not piece.holes():
             continue
-        near = list(finder.overlapping(piece.bbox()))
+        near = finder.overlapping(box_array([piece.bbox()]))[0]
         if near and not (kdb.Region(near) & kdb.Region(piece)).is_empty():
             continue
         explained.append(_ends_fault(outline, number, ends, piece))

@@ -18,6 +18,7 @@ from optinc_pdk.cards.rules import (
 )
 from optinc_pdk.signoff.checks import MARKER_UM, flat, measured
 from optinc_pdk.signoff.gds import Design
+from optinc_pdk.signoff.nets import pieces
 
 # How much smoothing may move an edge, and turn it: 20 nm is 3.6° at a radius of 10 µm.
 COARSE_UM = 0.02
@@ -134,9 +135,20 @@ def contacts(design: Design, rule: ContactsRule) -> kdb.Region:
     """Heaters without exactly two contacts on two nets, or with metal across them."""
     heater, metal = (design.region(name) for name in rule.layers)
     sound = heater.interacting(heater & metal, 2, 2)
-    sound = sound.interacting(metal.overlapping(heater), 2, 2)
     sound = sound.interacting(heater - metal, 1, 1)
-    return heater.merged() - sound
+    others = _not_between_two_nets(design, *rule.layers)
+    return (heater.merged() - sound) + (heater.interacting(others) if not others.is_empty() else others)
+
+
+def _not_between_two_nets(design: Design, heater: str, metal: str) -> kdb.Region:
+    """Pieces of heaters that touch other than two nets, of those that lie on heaters at all."""
+    hot, wires = pieces(design, heater), pieces(design, metal)
+    shape, net = hot.nets(), wires.nets()
+    pairs = hot.meeting(wires)
+    contacting = np.isin(net[pairs[:, 1]], net[pairs[hot.sharing(wires, pairs), 1]])
+    touched = np.unique(np.stack([shape[pairs[contacting, 0]], net[pairs[contacting, 1]]], axis=1), axis=0)
+    counts = np.bincount(touched[:, 0], minlength=int(shape.max(initial=-1)) + 1)
+    return kdb.Region([hot.shape(number) for number in np.flatnonzero(counts[shape] != 2).tolist()])
 
 
 def foreign_guide(design: Design, rule: ForeignGuideRule) -> kdb.Region:
