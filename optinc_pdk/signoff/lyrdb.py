@@ -8,6 +8,7 @@ from pathlib import Path
 
 import klayout.rdb as rdb
 
+from optinc_pdk.cards.rules import Rule
 from optinc_pdk.files import write_atomic
 from optinc_pdk.signoff.drc import DrcResult
 
@@ -29,14 +30,7 @@ def write_lyrdb(result: DrcResult, path: Path) -> None:
         rule = found.rule
         # a dot in a category's path is no separator to KLayout where the name is quoted, which it does itself
         category = report.create_category(rule.id)
-        parts = [
-            rule.severity,
-            rule.text,
-            f"limit {rule.limit}" if rule.limit else "",
-            f"source: {rule.source}",
-            "" if found.run else "NOT RUN: give the bias",
-        ]
-        category.description = "; ".join(part for part in parts if part)
+        category.description = description(rule) + ("" if found.run else "; NOT RUN: give the bias")
         for marker, note in zip_longest(found.markers, found.notes):
             item = report.create_item(cell, category)
             item.add_value(marker)
@@ -46,3 +40,9 @@ def write_lyrdb(result: DrcResult, path: Path) -> None:
         written = Path(folder) / "report.lyrdb"
         report.save(str(written))
         write_atomic(path, written.read_bytes())
+
+
+def description(rule: Rule) -> str:
+    """What a browser of markers says about a rule."""
+    limit = f"limit {rule.limit}" if rule.limit else ""
+    return "; ".join(part for part in (rule.severity, rule.text, limit, f"source: {rule.source}") if part)

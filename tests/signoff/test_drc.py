@@ -103,7 +103,7 @@ def space_case(rule_id: str, layer: str) -> None:
 
 for name in RULES:
     layer, _, what = name.partition(".")
-    if what in ("width", "width_recommended"):
+    if what in ("width", "width_recommended", "wire_width"):
         width_case(name, layer)
     if what == "space":
         space_case(name, layer)
