@@ -16,12 +16,11 @@ import numpy as np
 
 from optinc_pdk.extract.places import turn
 from optinc_pdk.signoff.gds import Design
-from optinc_pdk.signoff.items import Items, edges_of, items, kinds, shapes_of
+from optinc_pdk.signoff.items import OUTWARDS, Items, edges_of, items, kinds, shapes_of
 from optinc_pdk.signoff.pairs import Ints, touching, within
 
 # So many meetings are told apart together, that memory stays small.
 AT_ONCE = 200_000
-OUTWARDS = np.array([-1, -1, 1, 1])
 # What a row of a window's contents is about.
 WINDOW, SHAPES, BODIES = 0, 1, 2
 
@@ -217,26 +216,18 @@ class _Draft:
 
     def _contents(self, windows: Ints) -> list[Ints]:
         """For each window, (k, 6) its size and all in and around it as seen from it: equal where these are."""
-        what, shown = self.items.what, windows + self.reach.near * OUTWARDS
-        window, item = touching(shown - OUTWARDS, self.items.boxes, self.strip).T
-        corner = np.tile(windows[:, :2], 2)
-        clipped = np.concatenate(
-            [
-                np.maximum(self.items.boxes[item, :2], shown[window, :2]),
-                np.minimum(self.items.boxes[item, 2:], shown[window, 2:]),
-            ],
-            axis=1,
-        )
-        at = np.where(self.items.is_box[item, None], clipped, np.tile(what[item, 2:], 2)) - corner[window]
+        window, rows = self.items.seen(windows, self.reach.near)
         numbers, bodies = self.with_bodies
-        reach = windows + self.reach.exempt * OUTWARDS
-        window_too, body = touching(reach, bodies, self.strip).T
-        body = numbers[body]
-        at_too = np.tile(what[body, 2:], 2) - corner[window_too]
+        window_too, body = touching(windows + self.reach.exempt * OUTWARDS, bodies, self.strip).T
+        what = self.items.what[numbers[body]]
+        at = np.tile(what[:, 2:], 2) - np.tile(windows[window_too, :2], 2)
         which = np.concatenate([np.arange(len(windows)), window, window_too])
-        kind = np.concatenate([np.zeros(len(windows), dtype=np.int64), kinds(what)[item], kinds(what)[body]])
         role = np.repeat([WINDOW, SHAPES, BODIES], [len(windows), len(window), len(window_too)])
-        rows = np.concatenate([role[:, None], kind[:, None], np.concatenate([windows - corner, at, at_too])], axis=1)
+        size = np.concatenate(
+            [np.zeros((len(windows), 1), dtype=np.int64), windows - np.tile(windows[:, :2], 2)], axis=1
+        )
+        around = np.concatenate([size, rows, np.concatenate([kinds(what)[:, None], at], axis=1)])
+        rows = np.concatenate([role[:, None], around], axis=1)
         order = np.argsort(which, kind="stable")
         return np.split(rows[order], np.cumsum(np.bincount(which))[:-1])
 

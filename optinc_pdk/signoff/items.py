@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from optinc_pdk.extract.places import Places, turn
 from optinc_pdk.signoff.gds import Design
-from optinc_pdk.signoff.pairs import Ints
+from optinc_pdk.signoff.pairs import Ints, touching
+
+OUTWARDS = np.array([-1, -1, 1, 1])
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,24 @@ class Items:
     def is_box(self) -> NDArray[np.bool_]:
         """(n,) whether an item is a box."""
         return np.less(self.what[:, 0], 0)
+
+    def seen(self, windows: Ints, margin: int) -> tuple[Ints, Ints]:
+        """What is in windows, up to a margin around them.
+
+        Args:
+            windows: (m, 4) boxes.
+            margin: How much larger they are taken to be, in database units.
+
+        Returns:
+            (k,) a window's number and (k, 5) the kind and the place of an item as seen from its lower left corner,
+            cut off at the margin if it is a box: equal rows, equal shapes there.
+        """
+        shown, corner = windows + margin * OUTWARDS, np.tile(windows[:, :2], 2)
+        window, item = touching(shown - OUTWARDS, self.boxes, 4 * margin).T
+        low = np.maximum(self.boxes[item, :2], shown[window, :2])
+        high = np.minimum(self.boxes[item, 2:], shown[window, 2:])
+        at = np.where(self.is_box[item, None], np.concatenate([low, high], axis=1), np.tile(self.what[item, 2:], 2))
+        return window, np.concatenate([kinds(self.what)[item, None], at - corner[window]], axis=1)
 
 
 def items(design: Design, layers: Sequence[str]) -> Items | None:
