@@ -25,14 +25,14 @@ from optinc_pdk.signoff.pairs import Ints, touching
 # How much smoothing may move an edge, and turn it: 20 nm is 3.6° at a radius of 10 µm.
 COARSE_UM = 0.02
 COARSE_DEG = 10.0
+# Sides of a pad that form a greater angle are no opposite ones: an octagon's, or what rounding cuts off a corner.
+OPPOSITE_DEG = 40.0
 
 
 def guide_space(design: Design, rule: GuideSpaceRule) -> kdb.Region:
     """Guides that come too close where no body couples them."""
-    pairs = _uncoupled(design, rule).space_check(
-        design.dbu(rule.value_um), False, kdb.Metrics.Euclidian, rule.ignore_angle_deg
-    )
-    gaps = measured(design, pairs, rule.value_um, rule.angled_tolerance_um).polygons(0)
+    guides, metric = _uncoupled(design, rule), (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
+    gaps = measured(design, rule, lambda value: guides.space_check(value, *metric)).polygons(0)
     for marker in rule.layers[1:]:
         gaps -= design.region(marker)
     if gaps.is_empty():
@@ -77,21 +77,21 @@ def bend_radius(design: Design, rule: BendRadiusRule) -> kdb.Region:
     slab = design.region(second)
     if rule.inside_second and slab.is_empty():
         return kdb.Region()
-    edge_um, dbu, half = rule.value_um - rule.guide_width_um / 2, design.layout.dbu, design.dbu(MARKER_UM)
+    edge_um, dbu = rule.value_um - rule.guide_width_um / 2, design.layout.dbu
     faults = kdb.Region()
     for contour in contours(design.region(core).merged()):
         sharp = np.zeros(len(contour), dtype=bool)
         for arm, tolerance in rule.arms_um:
             sharp |= concave_radius(contour, arm / dbu) < (edge_um - tolerance) / dbu
         for x, y in contour[sharp].astype(np.int64).tolist():
-            faults.insert(kdb.Box(x - half, y - half, x + half, y + half))
+            # as small as can be, because it decides what is near a body
+            faults.insert(kdb.Box(x - 1, y - 1, x + 1, y + 1))
     if faults.is_empty():
         return faults
     faults = faults.inside(slab) if rule.inside_second else faults.not_inside(slab)
     faults = faults.outside(design.bodies(core, rule.body_um).sized(design.dbu(rule.exempt_um)))
-    # one marker per bend, whose vertices are less than an arm apart
-    join = design.dbu(max(arm for arm, _ in rule.arms_um)) // 2
-    return faults.sized(join).sized(-join)
+    # one marker per bend, whose vertices are less than an arm apart; shrunk again, it falls apart where it is aslant
+    return faults.sized(design.dbu(max(arm for arm, _ in rule.arms_um)) // 2).merged()
 
 
 def contours(region: kdb.Region) -> list[NDArray[np.float64]]:
@@ -218,7 +218,7 @@ def pad_size(design: Design, rule: PadSizeRule) -> kdb.Region:
     metal, label = rule.layers
     value = design.dbu(rule.value_um)
     found = pads(design, metal, rule.recognize_um)
-    narrow = found.width_check(value, False, kdb.Metrics.Euclidian).polygons(1)
+    narrow = found.width_check(value, False, kdb.Metrics.Euclidian, OPPOSITE_DEG).polygons(1)
     # metal that is exactly as wide as a pad must survive the shrink: half a database unit less each side
     whole = found.sized(1 - value // 2).sized(value // 2 - 1)
     # as boxes: KLayout finds no text that is outside an empty region
