@@ -49,11 +49,6 @@ def measured(
 
 def line(design: Design, rule: LineRule) -> kdb.Region:
     """Width, space or notch of one layer."""
-    if rule.kind == "notch":
-        pairs = design.region(rule.layers[0]).notch_check(
-            design.dbu(rule.value_um), False, kdb.Metrics.Euclidian, rule.ignore_angle_deg
-        )
-        return measured(design, pairs, rule.value_um, rule.angled_tolerance_um).polygons(1)
     return _line(design, rule, design.region(rule.layers[0]))
 
 
@@ -63,7 +58,8 @@ def line_edges(design: Design, rule: LineRule) -> kdb.Region:
 
 
 def _line(design: Design, rule: LineRule, shapes: kdb.Region | kdb.Edges) -> kdb.Region:
-    check = shapes.width_check if rule.kind == "width" else shapes.space_check
+    # width_check, space_check or notch_check
+    check = getattr(shapes, f"{rule.kind}_check")
     metric = (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
     return measured(design, rule, lambda value: check(value, *metric)).polygons(1)
 
