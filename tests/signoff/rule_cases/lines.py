@@ -58,6 +58,9 @@ def width(rule: LineRule, process: Process) -> Iterator[Scene]:
     yield Scene("neck between two bodies", neck, LIMIT)
     yield Scene("neck from corner to corner", diagonal, LIMIT)
     yield Scene("narrow end of a wedge", wedge, LIMIT)
+    # each copy alone is too narrow
+    thin = [box(layer, 0, 0, length, value - 10)]
+    yield Scene("bar of copies", lambda _: thin, LIMIT, tile=lambda delta: (length, 10 + delta))
     if rule.ignore_angle_deg <= 45:
         yield Scene("octagon", lambda delta: [octagon(layer, value + delta)], LIMIT)
 
@@ -99,8 +102,8 @@ def gaps(layer: str, value: int, angled: int, length: int, thick: int) -> Iterat
         top = thick + value + delta
         return [ring(layer, (0, 0, length, top + thick), (thick, thick, length - thick, top))]
 
-    def corners(delta: int) -> list[Shape]:
-        x, y = slanted(value + delta, delta >= 0)
+    def corners(delta: int, along: tuple[float, float] = (0.6, 0.8)) -> list[Shape]:
+        x, y = slanted(value + delta, delta >= 0, along)
         return [box(layer, 0, 0, length, thick), box(layer, length + x, thick + y, 2 * length, 2 * thick + y)]
 
     def tip(delta: int) -> list[Shape]:
@@ -111,7 +114,13 @@ def gaps(layer: str, value: int, angled: int, length: int, thick: int) -> Iterat
     yield Scene("notch", notch, LIMIT)
     yield Scene("hole", hole, LIMIT)
     yield Scene("corner to corner", corners, LIMIT)
+    yield Scene("corner to corner, nearly in line", lambda delta: corners(delta, (0.96, 0.28)), LIMIT)
     yield Scene("tip above a bar", tip, LIMIT)
+    line, away = [box(layer, 0, 0, length, thick)], thick + 4 * value
+    yield Scene("ends of copies", lambda _: line, {-1: 4, 0: 0, 1: 0}, tile=lambda d: (length + value + d, away))
+    yield Scene("sides of copies", lambda _: line, {-1: 3, 0: 0, 1: 0}, tile=lambda d: (2 * length, thick + value + d))
+    # the copies of a row meet
+    yield Scene("sides of rows", lambda _: line, LIMIT, tile=lambda d: (length, thick + value + d))
 
 
 def diamond(layer: str, x: int, low: int, half: int) -> Shape:

@@ -16,8 +16,9 @@ Every rule of every process is tested on generated layouts, as foundries test th
 lie at the limit, a step above it and a step below it, at 0°, at 45°, at the angles of 3-4-5 and 5-12-13 triangles and
 at 7°, 33.3° and 63.1°, with all vertices on the grid, so that every distance is known exactly. Each is drawn plain, cut
 into two cells that meet across the border, as an array of 3 by 2, rotated by 90°, 180° and 270°, mirrored and, where
-rounding leaves no doubt, as a cell rotated by 45°; the number of faults must be right, too. Rules of guides are asked
-twice: alone, and proved on the condensed layout as in a run of all rules.
+rounding leaves no doubt, as a cell rotated by 45° and 33.3°; others are arrays whose copies meet each other. The number
+of faults must be right, too. Rules of guides are asked twice: alone, and proved on the condensed layout as in a run of
+all rules.
 
 - *Cases*: those that must pass and those that must fail. A *false positive* is a case with more faults than it has, a
   *false negative* one with fewer.
