@@ -66,6 +66,15 @@ class Places:
         """Whether the box of any shape outside the cells touches a box."""
         return any(True for _ in self._loose[layer].each_touching(box))
 
+    def loose_boxes(self, layer: int) -> Ints:
+        """(n, 4) left, bottom, right, top of the shapes outside the cells."""
+        boxes = [shape.bbox() for shape in self._loose[layer].each()]
+        return np.array([(b.left, b.bottom, b.right, b.top) for b in boxes], dtype=np.int64).reshape(-1, 4)
+
+    def loose_are_boxes(self, layer: int) -> NDArray[np.bool_]:
+        """(n,) whether these shapes are boxes."""
+        return np.array([shape.is_box() or shape.polygon.is_box() for shape in self._loose[layer].each()], dtype=bool)
+
     def surroundings(self, box: kdb.Box, x: int, y: int) -> bytes:
         """The cells whose boxes touch a box, as seen from a point: equal bytes, equal cells in equal places."""
         around = self.cells[self.near(box)] - [0, 0, x, y]

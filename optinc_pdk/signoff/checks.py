@@ -48,17 +48,20 @@ def measured(
 
 
 def line(design: Design, rule: LineRule) -> kdb.Region:
-    """Width or space of one layer."""
-    return _line(design, rule, design.region(rule.layers[0]))
+    """Width, space or notch of one layer."""
+    shapes = design.region(rule.layers[0])
+    if rule.kind == "notch":
+        return _line(design, rule, shapes.notch_check)
+    return _line(design, rule, shapes.width_check if rule.kind == "width" else shapes.space_check)
 
 
 def line_edges(design: Design, rule: LineRule) -> kdb.Region:
     """As `line`, edge by edge: fast where shapes are long, but it also finds what third shapes lie between."""
-    return _line(design, rule, flat_edges(design.region(rule.layers[0])))
+    edges = flat_edges(design.region(rule.layers[0]))
+    return _line(design, rule, edges.width_check if rule.kind == "width" else edges.space_check)
 
 
-def _line(design: Design, rule: LineRule, shapes: kdb.Region | kdb.Edges) -> kdb.Region:
-    check = shapes.width_check if rule.kind == "width" else shapes.space_check
+def _line(design: Design, rule: LineRule, check: Callable[..., kdb.EdgePairs]) -> kdb.Region:
     metric = (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
     return measured(design, rule, lambda value: check(value, *metric)).polygons(1)
 
