@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from optinc_pdk.cards.process import Process
 from optinc_pdk.cards.rules import GuideSpaceRule, LineRule
 from rule_cases.case import LIMIT, Scene, tilted_slack
-from rule_cases.drawing import ANGLES, Shape, Vector, bar, box, left_of, polygon, ring, slanted
+from rule_cases.drawing import ANGLES, Shape, Vector, bar, box, left_of, move, polygon, ring, slanted
 from rule_cases.registry import scenes
 
 
@@ -85,6 +86,35 @@ def space(rule: LineRule, process: Process) -> Iterator[Scene]:
 
         yield Scene(f"bars at {name}", gap, LIMIT, slack=tilted_slack(rule) if along == (1, 0) else None)
     yield from gaps(layer, value, value - nm(rule.angled_tolerance_um), length, thick)
+
+
+@scenes("notch")
+def notch(rule: LineRule, process: Process) -> Iterator[Scene]:
+    """Notches at every angle, holes, and what is no notch: space between shapes."""
+    layer, value = rule.layers[0], nm(rule.value_um)
+    length, thick = max(20_000, 4 * value), max(2_000, value)
+    for name, along in ANGLES.items():
+        limit = at_angle(rule, along)
+
+        def legs(delta: int, along: Vector = along, limit: int = limit) -> list[Shape]:
+            # one polygon, because where two cross off the axes, edges bend to the grid
+            leg, between = left_of(along, thick, True), left_of(along, limit + delta, delta >= 0)
+            across = [(0, 0), leg, move(leg, between, 1), move(move(leg, between, 1), leg, 1)]
+            low, high = (round(size / math.hypot(*along)) for size in (thick, length))
+            steps = ((0, 0), (0, high), (1, high), (1, low), (2, low), (2, high), (3, high), (3, 0))
+            return [polygon(layer, *(move(across[line], along, step) for line, step in steps))]
+
+        yield Scene(f"legs at {name}", legs, LIMIT, slack=tilted_slack(rule) if along == (1, 0) else None)
+
+    def hole(delta: int) -> list[Shape]:
+        top = thick + value + delta
+        return [ring(layer, (0, 0, length, top + thick), (thick, thick, length - thick, top))]
+
+    def apart(delta: int) -> list[Shape]:
+        return facing(layer, (1, 0), length, thick, (0, value // 2))
+
+    yield Scene("hole", hole, LIMIT)
+    yield Scene("space between two bars", apart, {0: 0})
 
 
 def gaps(layer: str, value: int, angled: int, length: int, thick: int) -> Iterator[Scene]:
