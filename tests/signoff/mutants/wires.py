@@ -208,20 +208,16 @@ def one_ground(draft: Draft, rng: Rng) -> Mutation:
 
 @kind("metal of nothing")
 def island(draft: Draft, rng: Rng) -> Mutation:
-    box = draft.top.bbox()
-    x = int(rng.integers(box.left + 200_000, box.right - 200_000))
-    y = int(rng.integers(box.bottom + 200_000, box.top - 200_000))
-    draft.add(draft.wire, kdb.Box(x, y, x + 20_000, y + 20_000))
-    return Mutation("a square of metal", (x / 1000, y / 1000))
+    box = draft.clear_spot(rng, 20_000)
+    draft.add(draft.wire, box)
+    return Mutation("a square of metal", um(box))
 
 
 @kind("metal too small to hold")
 def speck(draft: Draft, rng: Rng) -> Mutation:
-    box = draft.top.bbox()
-    x = int(rng.integers(box.left + 200_000, box.right - 200_000))
-    y = int(rng.integers(box.bottom + 200_000, box.top - 200_000))
-    draft.add(draft.wire, kdb.Box(x, y, x + 3_500, y + 3_500))
-    return Mutation("a speck of metal", (x / 1000, y / 1000))
+    box = draft.clear_spot(rng, 4200)
+    draft.add(draft.wire, box)
+    return Mutation("a speck of metal", um(box))
 
 
 @kind("metal over a grating")
