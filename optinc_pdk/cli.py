@@ -149,13 +149,13 @@ def drc(
     from optinc_pdk.cards import load_process
     from optinc_pdk.circuit import read_bias
     from optinc_pdk.report.tables import drc_rows, drc_table
-    from optinc_pdk.signoff.drc import run_drc
+    from optinc_pdk.signoff.drc import check_chip
     from optinc_pdk.signoff.lyrdb import write_lyrdb
 
     card = load_process(process)
     if bias is not None:
         read_bias(bias)
-    result = run_drc(gds, card.rules, card.gds_layers)
+    result = check_chip(gds, card)
     write_lyrdb(result, output or gds.with_suffix(".drc.lyrdb"))
     rows = drc_rows(result)
     if as_json:
@@ -163,6 +163,7 @@ def drc(
     else:
         _print(drc_table(rows))
         print(f"{result.violations} violations of {len(result.rules)} rules")
+    _process_hint(result.violations == 0, gds, card)
     raise typer.Exit(FAILED if result.violations else PASSED)
 
 
@@ -173,10 +174,14 @@ def lvs(gds: Gds, netlist: Netlist, output: Out = None, process: ProcessName = D
     from optinc_pdk.circuit import read_netlist
     from optinc_pdk.extract import extract
     from optinc_pdk.report.collect import difference_line
+    from optinc_pdk.signoff.belonging import check_netlist
     from optinc_pdk.signoff.lvs import compare, write_lvs, write_lvs_lyrdb
 
     card, reference = load_process(process), read_netlist(netlist)
-    result = compare(reference, extract(gds, card), card)
+    extraction = extract(gds, card)
+    with _named(netlist):
+        check_netlist(reference, extraction, card)
+    result = compare(reference, extraction, card)
     path = output or gds.with_suffix(".lvs.json")
     write_lvs(result, path)
     write_lvs_lyrdb(result, gds, path.with_suffix(".lyrdb"))
@@ -189,6 +194,7 @@ def lvs(gds: Gds, netlist: Netlist, output: Out = None, process: ProcessName = D
         print(
             f"{verdict}: {result.devices} devices and {result.nets} nets agree, {result.total_differences} differences"
         )
+    _process_hint(result.match, gds, card)
     raise typer.Exit(PASSED if result.match else FAILED)
 
 
@@ -582,6 +588,23 @@ def _bias(path: Path, process: Process) -> Bias:
             f"{path}: it drives process {bias.process!r}, not {process.name!r}; give that process with --process"
         )
     return bias
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Name the file in what is said of its content."""
+    try:
+        yield
+    except InputError as fault:
+        raise InputError(f"{path}: {fault}") from fault
+
+
+def _process_hint(passed: bool, gds: Path, process: Process) -> None:
+    """Say where a layout with faults looks like one of another process."""
+    from optinc_pdk.signoff.belonging import process_hint
+
+    if not passed and (hint := process_hint(gds, process)):
+        print(f"optinc: {gds}: {hint}", file=sys.stderr)
 
 
 def _stem(path: Path) -> str:
