@@ -65,6 +65,7 @@ class Scene:
             then nothing else is drawn.
         dbu: Database unit in µm.
         global_: Whether it concerns the whole file.
+        alone: Whether it can share no file with other cases, copies of its own among them.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Scene:
     tile: Callable[[int], tuple[int, int]] | None = None
     dbu: float = 0.001
     global_: bool = False
+    alone: bool = False
 
 
 LIMIT = {-1: 1, 0: 0, 1: 0}
@@ -120,7 +122,7 @@ def drawn(rule: Rule, scene: Scene, layers: LayerMap, apart: int) -> Iterator[Ca
     for plan in plans(scene):
         tile = scene.tile(plan.delta_nm) if scene.tile else None
         layout = _placed(shapes[plan.delta_nm], plan.placement, layers, tile or apart, scene.dbu)
-        yield Case(rule, scene.name, plan.placement, plan.delta_nm, plan.fails, layout, scene.global_)
+        yield Case(rule, scene.name, plan.placement, plan.delta_nm, plan.fails, layout, scene.global_ or scene.alone)
 
 
 def _placements(scene: Scene) -> list[str]:
@@ -128,6 +130,8 @@ def _placements(scene: Scene) -> list[str]:
         return [PLAIN]
     if scene.tile is not None:
         return [TILED]
+    if scene.alone:
+        return [PLAIN, SPLIT, "rotated by 90°", "mirrored"]
     return [PLAIN, SPLIT, ARRAYED, *(TURNS if scene.turns else ())]
 
 
