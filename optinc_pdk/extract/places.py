@@ -139,9 +139,7 @@ def _box(cell: kdb.Cell, layers: Sequence[int]) -> kdb.Box:
 
 
 def _boxes(layout: kdb.Layout, cells: Ints, layers: Sequence[int]) -> Ints:
-    boxes = np.zeros((len(cells), 4), dtype=np.int64)
-    for number, code in np.unique(cells[:, :2], axis=0).tolist():
-        box = _box(layout.cell(number), layers).transformed(turn(code))
-        here = np.flatnonzero((cells[:, 0] == number) & (cells[:, 1] == code))
-        boxes[here] = np.tile(cells[here, 2:], 2) + np.array([box.left, box.bottom, box.right, box.top])
-    return boxes
+    kinds, kind = np.unique(cells[:, 0] * 8 + cells[:, 1], return_inverse=True)
+    found = [_box(layout.cell(both // 8), layers).transformed(turn(both % 8)) for both in kinds.tolist()]
+    edges = np.array([(box.left, box.bottom, box.right, box.top) for box in found], dtype=np.int64)
+    return np.tile(cells[:, 2:], 2) + edges.reshape(-1, 4)[kind]

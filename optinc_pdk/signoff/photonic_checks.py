@@ -18,7 +18,9 @@ from optinc_pdk.cards.rules import (
 )
 from optinc_pdk.signoff.checks import MARKER_UM, flat, measured
 from optinc_pdk.signoff.gds import Design
-from optinc_pdk.signoff.nets import pieces
+from optinc_pdk.signoff.items import OUTWARDS, edges_of, items
+from optinc_pdk.signoff.nets import holding_squares, pieces
+from optinc_pdk.signoff.pairs import Ints, touching
 
 # How much smoothing may move an edge, and turn it: 20 nm is 3.6° at a radius of 10 µm.
 COARSE_UM = 0.02
@@ -159,29 +161,35 @@ def foreign_guide(design: Design, rule: ForeignGuideRule) -> kdb.Region:
     heater, metal, core = rule.layers
     # a body cut by the window's edge must still be recognized
     reach = design.dbu(rule.value_um + rule.exempt_um) + 2 * design.dbu(rule.body_um)
+    hots = [hot.dup() for hot in flat(design.region(heater) - design.region(metal)).each()]
     checked: dict[object, kdb.Region] = {}
     faults = kdb.Region()
-    for hot in (design.region(heater) - design.region(metal)).merged().each():
+    for hot, seen in zip(hots, _surroundings(design, core, edges_of([hot.bbox() for hot in hots]), reach), strict=True):
         box = hot.bbox()
         home = kdb.Trans(kdb.Vector(-box.left, -box.bottom))
-        own, around = hot.transformed(home), box.enlarged(reach)
-        key = own, _surroundings(design, core, around, box.p1)
-        if key not in checked:
-            silicon = design.near(core, around).merged().transformed(home)
-            checked[key] = _foreign(design, rule, kdb.Region(own), silicon)
-        if not checked[key].is_empty():
-            faults += checked[key].transformed(home.inverted())
+        own = hot.transformed(home)
+        if (own, seen) not in checked:
+            silicon = design.near(core, box.enlarged(reach)).merged().transformed(home)
+            checked[own, seen] = _foreign(design, rule, kdb.Region(own), silicon)
+        if not checked[own, seen].is_empty():
+            faults += checked[own, seen].transformed(home.inverted())
     return faults
 
 
-def _surroundings(design: Design, layer: str, around: kdb.Box, origin: kdb.Point) -> object:
-    """Equal where a layer is equal in a box, as seen from a point: the cells there, and the other shapes."""
-    places, x, y = design.places((layer,)), origin.x, origin.y
-    if places is None:
-        return frozenset(design.near(layer, around).merged().moved(-x, -y).each())
-    loose = places.loose_near(design.index(layer), around)
-    others = frozenset(loose.merged().moved(-x, -y).each()) if not loose.is_empty() else None
-    return places.surroundings(around, x, y), others
+def _surroundings(design: Design, layer: str, boxes: Ints, reach: int) -> list[object]:
+    """For each box something that is equal where a layer is equal around it."""
+    parts = items(design, (layer,))
+    if parts is None or not len(boxes):
+        return list(range(len(boxes)))
+    window, rows = parts.seen(boxes, reach)
+    order = np.argsort(window, kind="stable")
+    ends = np.cumsum(np.bincount(window, minlength=len(boxes)))[:-1]
+    found: list[object] = [part.tobytes() for part in np.split(rows[order], ends)]
+    # other shapes may differ from place to place
+    loose = edges_of([shape.bbox() for shapes in parts.loose.values() for shape in shapes.each()])
+    for number in np.unique(touching(boxes + reach * OUTWARDS, loose, 4 * reach)[:, 0]).tolist():
+        found[number] = number
+    return found
 
 
 def _foreign(design: Design, rule: ForeignGuideRule, hot: kdb.Region, silicon: kdb.Region) -> kdb.Region:
@@ -199,22 +207,23 @@ def _foreign(design: Design, rule: ForeignGuideRule, hot: kdb.Region, silicon: k
 def pads(design: Design, layer: str, recognize_um: float) -> kdb.Region:
     """Metal wider than a limit both ways, flat."""
     size = design.dbu(recognize_um) // 2
-    found = design.region(layer).sized(-size).sized(size)
-    found.flatten()
-    return found.merged()
+    return design.derived(
+        f"{layer}, wider than {recognize_um} um",
+        lambda: flat(holding_squares(design, layer, 2 * size).sized(-size).sized(size)),
+    )
 
 
 def pad_size(design: Design, rule: PadSizeRule) -> kdb.Region:
     """Pads too small, and labeled metal that holds no pad."""
     metal, label = rule.layers
     value = design.dbu(rule.value_um)
-    whole = pads(design, metal, rule.recognize_um)
-    narrow = whole.width_check(value, False, kdb.Metrics.Euclidian, OPPOSITE_DEG).polygons(1)
-    # as boxes: KLayout finds no text that is outside an empty region
-    texts = kdb.Texts(design.shapes(label)).polygons(design.dbu(MARKER_UM)).interacting(design.region(metal))
+    found = pads(design, metal, rule.recognize_um)
+    narrow = found.width_check(value, False, kdb.Metrics.Euclidian, OPPOSITE_DEG).polygons(1)
     # metal that is exactly as wide as a pad must survive the shrink: half a database unit less each side
-    wide = design.region(metal).sized(1 - value // 2).sized(value // 2 - 1)
-    return narrow + texts.not_interacting(wide)
+    whole = found.sized(1 - value // 2).sized(value // 2 - 1)
+    # as boxes: KLayout finds no text that is outside an empty region
+    texts = kdb.Texts(design.shapes(label)).polygons(design.dbu(MARKER_UM)).not_interacting(whole)
+    return narrow + (texts.interacting(design.region(metal)) if not texts.is_empty() else texts)
 
 
 def pad_pitch(design: Design, rule: PadPitchRule) -> kdb.Region:
