@@ -59,7 +59,6 @@ class Scene:
         name: What is drawn.
         draw: From steps beyond the limit to shapes.
         verdicts: Number of faults at each number of steps.
-        turns: Whether it may be rotated and mirrored.
         slack: Steps more than the limit and less than it that rotation by `TILTS` needs; None where it may not be.
         tile: From steps beyond the limit to the distances of columns and rows of an array whose copies meet each other;
             then nothing else is drawn.
@@ -71,7 +70,6 @@ class Scene:
     name: str
     draw: Callable[[int], Sequence[Shape]]
     verdicts: Mapping[int, int]
-    turns: bool = True
     slack: tuple[int, int] | None = None
     tile: Callable[[int], tuple[int, int]] | None = None
     dbu: float = 0.001
@@ -132,7 +130,7 @@ def _placements(scene: Scene) -> list[str]:
         return [TILED]
     if scene.alone:
         return [PLAIN, SPLIT, "rotated by 90°", "mirrored"]
-    return [PLAIN, SPLIT, ARRAYED, *(TURNS if scene.turns else ())]
+    return [PLAIN, SPLIT, ARRAYED, *TURNS]
 
 
 def _placed(
