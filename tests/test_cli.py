@@ -136,8 +136,9 @@ def test_the_single_checks_agree_with_the_build(chip: Path, tmp_path: Path) -> N
     numbers, built = json.loads(done.stdout), json.loads(chip.with_suffix(".report.json").read_text())["drc"]
     assert done.returncode == 0 and all(numbers[key] == built[key] for key in built if key != "rules")
     assert built["not_run"] == 0 and 1 < built["current_ma_per_um"] < 2 and built["ground_rise_mv"] > 100
-    done = run("lvs", gds, netlist, "-o", tmp_path / "a.lvs.json")
+    done = run("lvs", gds, netlist, "-o", tmp_path / "a.lvs.json", "--second-opinion")
     assert done.returncode == 0 and done.stdout.startswith("match")
+    assert done.stdout.endswith("KLayout's netlist comparer: match\n")
     done = run("check", bundled(), gds, netlist, "--bias", bias, "-o", tmp_path / "a.function.npz", "--json")
     assert done.returncode == 0 and json.loads(done.stdout)["exact"] == 65_536
     table = (tmp_path / "a.function.npz").read_bytes()

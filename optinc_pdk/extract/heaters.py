@@ -70,13 +70,15 @@ def find_heaters(mask: Mask, metal: kdb.Region, width_nm: int) -> tuple[list[Hea
     heater = mask.region("heater").merged()
     if heater.is_empty():
         return [], []
+    shapes = plain(heater)
+    boxes = box_array(shape.bbox() for shape in shapes)
+    # a heater meets little of the metal, of which long wires side by side take long to cut
+    metal = Finder(plain(metal)).within(boxes)
     active = heater - metal
     under = mask.silicon(near=active)
     parts = [Finder(plain(region.merged())) for region in (active, heater & metal, under & active)]
     found: list[Heater] = []
     faults: list[Fault] = []
-    shapes = plain(heater)
-    boxes = box_array(shape.bbox() for shape in shapes)
     near = zip(*(part.overlapping(boxes) for part in parts), strict=True)
     for shape, (free, contacts, guides) in zip(shapes, near, strict=True):
         result = _recognize(shape, free, contacts, guides, width_nm)
@@ -149,14 +151,16 @@ def wire(
     devices: list[Device] = []
     wired: list[tuple[int, int]] = []
     faults: list[Fault] = []
-    for heater, (first, second) in zip(heaters, at, strict=True):
+    ends = np.array([(end.x, end.y) for heater in heaters for end in heater.contacts], dtype=np.int64)
+    vias = metal.via_ohm(ends.reshape(-1, 2)).reshape(-1, 2).sum(axis=1).tolist()
+    for heater, (first, second), via in zip(heaters, at, vias, strict=True):
         swap = first in grounds and second not in grounds
         signal, ground = (second, first) if swap else (first, second)
         settings = {
             "length_um": heater.length_um,
             "heater_width_um": heater.width_um,
             "resistance_ohm": sheet * heater.length_um / heater.width_um,
-            "wire_ohm": wire_ohm(metal, signal, signals[signal], contacts[signal], process),
+            "wire_ohm": wire_ohm(metal, signal, signals[signal], contacts[signal], process) + via,
         }
         edges = heater.edges[::-1] if swap else heater.edges
         device = Device(PHASE_SHIFTER, heater.center, edges, (True, True), settings)

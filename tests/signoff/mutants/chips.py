@@ -112,7 +112,7 @@ def _odd() -> Onn:
     return Onn(layers, Averaging(2, 3, 1))
 
 
-# Process, network, and the width and height in µm of the only die where it is not the card's: a narrow one folds.
+# Process, network, and the width and height in µm of the only die where it is not the card's: a narrow one takes three.
 CHIPS = {
     "perimeter": ("soi220", _spread, None),
     "bumps": ("soi220_flipchip_onchip", _blocks, None),

@@ -186,6 +186,18 @@ class Draft:
                     found.add(polygon.bbox())
         return sorted(found, key=lambda b: (b.left, b.bottom, b.right, b.top))
 
+    def clear_spot(self, rng: np.random.Generator, size: int) -> kdb.Box:
+        """A square on a die, away from everything drawn there."""
+        dies = [polygon.bbox() for polygon in self.base.region("outline").each()]
+        keep_out = round(float(self.process.floorplan.keepout_um) * 1000)
+        while True:
+            die = dies[int(rng.integers(len(dies)))].enlarged(-keep_out, -keep_out)
+            x, y = (int(rng.integers(low, high - size)) for low, high in ((die.left, die.right), (die.bottom, die.top)))
+            box = kdb.Box(x, y, x + size, y + size)
+            near = kdb.Region(box.enlarged(30_000, 30_000))
+            if all((self.base.region(name) & near).is_empty() for name in ("core", "heater", self.wire)):
+                return box
+
     def texts(self, metal: bool) -> list[tuple[kdb.Text, kdb.Shape]]:
         """Labels: of pads, or of what lies on no metal; titles of dies are none."""
         on = self.base.region(self.wire)

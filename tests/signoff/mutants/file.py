@@ -114,20 +114,20 @@ def second_outline(draft: Draft, rng: Rng) -> Mutation:
 
 @kind("polygon that crosses itself")
 def crossing(draft: Draft, rng: Rng) -> Mutation:
-    box = draft.top.bbox()
-    x, y = int(rng.integers(box.left + 300_000, box.right - 300_000)), box.center().y
+    box = draft.clear_spot(rng, 20_000)
     points = [(0, 0), (20_000, 20_000), (20_000, 0), (0, 15_000)]
-    shape = kdb.Polygon([kdb.Point(x + u, y + v) for u, v in points], True)
+    shape = kdb.Polygon([kdb.Point(box.left + u, box.bottom + v) for u, v in points], True)
     draft.top.shapes(draft.index(draft.wire)).insert(shape)
-    return Mutation("a polygon that crosses itself", (x / 1000, y / 1000))
+    return Mutation("a polygon that crosses itself", um(box))
 
 
 @kind("sharp corner")
 def sharp(draft: Draft, rng: Rng) -> Mutation:
-    box = draft.top.bbox()
-    x, y = int(rng.integers(box.left + 300_000, box.right - 300_000)), box.top - 400_000
-    draft.add(draft.wire, kdb.Polygon([kdb.Point(x, y), kdb.Point(x + 90_000, y + 30_000), kdb.Point(x + 90_000, y)]))
-    return Mutation("a corner of 18°", (x / 1000, y / 1000))
+    box = draft.clear_spot(rng, 90_000)
+    draft.add(
+        draft.wire, kdb.Polygon([box.p1, kdb.Point(box.right, box.bottom + 30_000), kdb.Point(box.right, box.bottom)])
+    )
+    return Mutation("a corner of 18°", um(box))
 
 
 @kind("two top cells")

@@ -288,11 +288,9 @@ def beside(draft: Draft, rng: Rng) -> Mutation:
 
 @kind("stray silicon")
 def stray(draft: Draft, rng: Rng) -> Mutation:
-    box = draft.top.bbox()
-    x = int(rng.integers(box.left + 200_000, box.right - 200_000))
-    y = int(rng.integers(box.bottom + 200_000, box.top - 200_000))
-    draft.add("core", kdb.Box(x, y, x + 2000, y + 2000))
-    return Mutation("a square of silicon", (x / 1000, y / 1000))
+    box = draft.clear_spot(rng, 2000)
+    draft.add("core", box)
+    return Mutation("a square of silicon", um(box))
 
 
 def cover(name: str, layer: str) -> None:

@@ -92,18 +92,10 @@ moved("heater moved with its contacts aside", (), 0, 1000)
 @kind("heater lengthened by 100 nm")
 def lengthened(draft: Draft, rng: Rng) -> Mutation:
     place, box = heater(draft, rng)
-    contact = kdb.Region(kdb.Box(free(draft, place, box).right - 1, box.bottom - 100_000, 10**8, box.top + 100_000))
-    own = place.cell.dup()
-    for layer in (draft.contact, draft.wire):
-        shapes = own.shapes(draft.index(layer))
-        region = kdb.Region(shapes).merged()
-        right = region & contact
-        shapes.clear()
-        shapes.insert(
-            (region - right)
-            + (right - kdb.Region(kdb.Box(right.bbox().left, -(10**8), right.bbox().left + 100, 10**8)))
-        )
-    draft.replace(place, [(own.cell_index(), place.path[-1][1])])
+    end = free(draft, place, box).right
+    part = kdb.Box(end, box.bottom - 30_000, end + 100, box.top + 30_000).transformed(place.trans)
+    for layer in {draft.contact, draft.wire}:
+        draft.cut(layer, part)
     return Mutation("a heater's contact begins 100 nm later", um(place.box))
 
 
@@ -180,9 +172,10 @@ def foreign(draft: Draft, rng: Rng) -> Mutation:
 
 @kind("contact of a heater deleted")
 def contactless(draft: Draft, rng: Rng) -> Mutation:
-    place, box = heater(draft, rng)
-    half = kdb.Region(kdb.Box(box.center().x, -(10**8), 10**8, 10**8))
-    draft.reshape(place, draft.contact, lambda shapes: shapes - half)
+    place, _ = heater(draft, rng)
+    metal = kdb.Region(place.cell.begin_shapes_rec(draft.index(draft.contact))).merged()
+    contact = choose(rng, sorted((p.bbox() for p in metal.each()), key=str))
+    draft.cut(draft.contact, contact.transformed(place.trans))
     return Mutation("a contact of a heater deleted", um(place.box))
 
 
