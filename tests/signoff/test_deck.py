@@ -1,4 +1,4 @@
-"""The rules as a script of KLayout's application find what `optinc drc` finds: another engine, flat, on every layout."""
+"""The rules as a script of KLayout's application find what `optinc drc` finds, on every test layout."""
 
 import os
 import shutil
@@ -145,7 +145,7 @@ def test_every_rule_is_in_the_script_or_named_as_left_out(name: str) -> None:
 def test_a_kind_without_a_check_is_refused() -> None:
     process = PROCESSES["soi220"]
     strange = process.rules[0].model_copy(update={"kind": "taste"})
-    with pytest.raises(DeckError, match="core.width.*'taste'"):
+    with pytest.raises(DeckError, match=r"core\.width.*'taste'"):
         deck_script("soi220", [strange], process.gds_layers)
 
 
