@@ -30,6 +30,16 @@ end
 """
 
 
+# KLayout 0.28 finds some slanted edges only when they are 2 nm closer than what it is asked for (9,998.6 nm apart are
+# not found at 10,000, but at 10,002; 0.30 finds them), so slanted markers of these kinds are compared from 0.30 on.
+INEXACT = ("contact_overlap", "enclosure", "foreign_guide")
+
+
+def is_old() -> bool:
+    done = subprocess.run([str(KLAYOUT), "-v"], capture_output=True, text=True, check=True)
+    return tuple(map(int, done.stdout.split()[1].split(".")[:2])) < (0, 30)
+
+
 def script(name: str) -> str:
     process = PROCESSES[name]
     macro = ElementTree.fromstring(deck_script(process.name, process.rules, process.gds_layers))
@@ -71,13 +81,16 @@ def differences(name: str, path: Path) -> list[str]:
     process, found = PROCESSES[name], markers(path.with_suffix(".lyrdb"))
     rules = [rule for rule in process.rules if rule.kind not in BIASED]
     assert list(found) == [rule.id for rule in rules]
-    wrong = []
+    wrong, old = [], is_old()
     for result in run_drc(path, rules, process.gds_layers).rules:
+        engines = [list(result.markers), found[result.id]]
+        if old and result.rule.kind in INEXACT:
+            engines = [[one for one in some if one.is_rectilinear()] for some in engines]
         # a tenth of a nanometre, as layouts may have finer database units than the grid
-        ours, theirs = (kdb.Region([one.to_itype(1e-4) for one in some]) for some in (result.markers, found[result.id]))
+        ours, theirs = (kdb.Region([one.to_itype(1e-4) for one in some]) for some in engines)
         # where many slanted markers are united, versions of KLayout round to neighbouring points of the grid
-        if result.violations != len(found[result.id]) or not (ours ^ theirs).sized(-10).is_empty():
-            wrong.append(f"{path.name}, {result.id}: {result.violations} markers, the deck has {len(found[result.id])}")
+        if len(engines[0]) != len(engines[1]) or not (ours ^ theirs).sized(-10).is_empty():
+            wrong.append(f"{path.name}, {result.id}: {len(engines[0])} markers, the deck has {len(engines[1])}")
     return wrong
 
 
