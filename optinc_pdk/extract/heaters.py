@@ -70,13 +70,15 @@ def find_heaters(mask: Mask, metal: kdb.Region, width_nm: int) -> tuple[list[Hea
     heater = mask.region("heater").merged()
     if heater.is_empty():
         return [], []
+    shapes = plain(heater)
+    boxes = box_array(shape.bbox() for shape in shapes)
+    # a heater meets little of the metal, of which long wires side by side take long to cut
+    metal = Finder(plain(metal)).within(boxes)
     active = heater - metal
     under = mask.silicon(near=active)
     parts = [Finder(plain(region.merged())) for region in (active, heater & metal, under & active)]
     found: list[Heater] = []
     faults: list[Fault] = []
-    shapes = plain(heater)
-    boxes = box_array(shape.bbox() for shape in shapes)
     near = zip(*(part.overlapping(boxes) for part in parts), strict=True)
     for shape, (free, contacts, guides) in zip(shapes, near, strict=True):
         result = _recognize(shape, free, contacts, guides, width_nm)

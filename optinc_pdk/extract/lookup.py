@@ -7,6 +7,7 @@ from functools import cached_property
 
 import klayout.db as kdb
 import numpy as np
+from numpy.typing import NDArray
 
 from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.nearby import touching
@@ -48,20 +49,36 @@ class Finder:
         owner = np.repeat(np.arange(len(parts)), [len(boxes) for boxes in parts])
         return box_array(box for boxes in parts for box in boxes), owner
 
+    @cached_property
+    def _slanted(self) -> NDArray[np.bool_]:
+        return np.array([not polygon.is_rectilinear() for polygon in self._polygons], dtype=bool)
+
     def at(self, points: Ints) -> Ints:
         """(n,) the polygon that has each point (n, 2) inside or on its outline, or -1; the lowest number of several."""
         boxes, owner = self._parts
         query, part = touching(np.tile(points, 2), boxes)
         number = owner[part]
         # parts of Manhattan polygons are exact
-        slanted = np.array([not polygon.is_rectilinear() for polygon in self._polygons], dtype=bool)
         kept = np.ones(len(query), dtype=bool)
-        for k in np.flatnonzero(slanted[number]).tolist():
+        for k in np.flatnonzero(self._slanted[number]).tolist():
             x, y = points[query[k]].tolist()
             kept[k] = self._polygons[number[k]].inside(kdb.Point(x, y))
         found = np.full(len(points), len(self._polygons), dtype=np.int64)
         np.minimum.at(found, query[kept], number[kept])
         return np.where(found < len(self._polygons), found, NOWHERE)
+
+    def within(self, boxes: Ints) -> kdb.Region:
+        """What the polygons have in common with boxes (n, 4), one by one: it may overlap itself."""
+        parts, owner = self._parts
+        query, part = touching(boxes, parts)
+        low, high = np.maximum(boxes[query, :2], parts[part, :2]), np.minimum(boxes[query, 2:], parts[part, 2:])
+        inner, exact = np.all(low < high, axis=1), ~self._slanted[owner[part]]
+        cut = np.hstack([low, high])[inner & exact].tolist()
+        found = kdb.Region([kdb.Polygon(kdb.Box(*edges)) for edges in cut])
+        rest = np.unique(np.stack([query, owner[part]], axis=1)[inner & ~exact], axis=0).tolist()
+        for box, number in rest:
+            found += kdb.Region(self._polygons[number]) & kdb.Region(kdb.Box(*boxes[box].tolist()))
+        return found
 
     def overlapping(self, boxes: Ints) -> list[list[kdb.Polygon]]:
         """For each box (n, 4), the polygons whose bounding boxes overlap it."""

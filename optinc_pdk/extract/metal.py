@@ -57,6 +57,7 @@ class Metal:
         for layer, name in enumerate(stack.vias):
             joined += self._join(layer, mask.region(name), regions, stack.layers[2 * layer : 2 * layer + 3])
         self._net = _components(len(pieces), joined)
+        self._pieces = [polygon for _, polygon in pieces]
         self._wire_area = np.zeros(len(pieces))
         for n in self._numbers[-1]:
             self._wire_area[self._net[n]] += pieces[n][1].area() / NM_PER_UM**2
@@ -89,6 +90,10 @@ class Metal:
     def contacts_at(self, points: Ints) -> Ints:
         """(n,) the net of the contact under each point (n, 2), -1 where there is none."""
         return self._nets_at(0, points)
+
+    def pieces(self, layer: int) -> list[tuple[int, kdb.Polygon]]:
+        """The merged shapes of one of the metals with their nets; the contacts' is number 0, the wires' -1."""
+        return [(int(self._net[n]), self._pieces[n]) for n in self._numbers[layer]]
 
     def wire_area_um2(self, net: int) -> float:
         """Area of a net's wires and pads."""

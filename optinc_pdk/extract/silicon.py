@@ -120,7 +120,12 @@ def place_devices(outline: Contours, variants: Sequence[Variant]) -> list[Placem
     order = np.argsort(delta, kind="stable")
     delta = delta[order]
     found: list[Placement] = []
+    if not len(delta):
+        return found
     for variant in variants:
+        wanted = variant.straight
+        if not np.array_equal(delta[np.searchsorted(delta, wanted).clip(max=len(delta) - 1)], wanted):
+            continue
         # one anchor may be cut, four are not
         anchors = [_anchored(outline, order, delta, variant, side) for side in variant.sides[:ANCHORS].tolist()]
         shifts = np.unique(np.concatenate(anchors), axis=0)

@@ -13,16 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.cards.rules import Rule
-from optinc_pdk.signoff import checks, photonic_checks
+from optinc_pdk.signoff import checks, density, photonic_checks
 from optinc_pdk.signoff.gds import Design, read_design
 from optinc_pdk.signoff.proof import Proof, prepare
 
-__all__ = ["CHECKS", "DrcResult", "RuleResult", "run_drc"]
+__all__ = ["BIASED", "CHECKS", "DrcResult", "RuleResult", "run_drc"]
 
 # One function per kind; a kind without one is a KeyError in the tests, not a rule that silently passes.
 CHECKS: Mapping[str, Callable[[Design, Any], kdb.Region]] = {
     "width": checks.line,
     "space": checks.line,
+    "notch": checks.line,
     "overlap": checks.pair,
     "separation": checks.pair,
     "enclosure": checks.pair,
@@ -34,6 +35,7 @@ CHECKS: Mapping[str, Callable[[Design, Any], kdb.Region]] = {
     "outline": checks.outline,
     "die_size": checks.die_size,
     "edge": checks.edge,
+    "density": density.density,
     "grid": checks.grid,
     "known_layers": checks.file,
     "simple": checks.file,
@@ -46,13 +48,25 @@ CHECKS: Mapping[str, Callable[[Design, Any], kdb.Region]] = {
     "fibre_pitch": photonic_checks.fibre_pitch,
 }
 
+# Kinds of rules that need a bias; `electrical` checks them.
+BIASED = ("current", "ir_drop")
+
 
 @dataclass(frozen=True)
 class RuleResult:
-    """What one rule found: a marker, in µm, around each fault; touching faults are one."""
+    """What one rule found: a marker, in µm, around each fault; touching faults are one.
+
+    Attributes:
+        rule: The rule.
+        markers: Its faults.
+        notes: What is measured at each marker, where the rule says so; else empty.
+        run: Whether it was checked: rules on currents need a bias.
+    """
 
     rule: Rule
     markers: tuple[kdb.DPolygon, ...]
+    notes: tuple[str, ...] = ()
+    run: bool = True
 
     @property
     def id(self) -> str:
@@ -90,8 +104,13 @@ class DrcResult:
         return sum(result.violations for result in self.rules if result.rule.severity == "warning")
 
     @property
+    def not_run(self) -> int:
+        """Number of rules that were not checked."""
+        return sum(not result.run for result in self.rules)
+
+    @property
     def clean(self) -> bool:
-        """Whether no rule of severity error is broken."""
+        """Whether no rule of severity error that was checked is broken."""
         return self.violations == 0
 
 
@@ -107,14 +126,20 @@ def run_drc(
         threads: Threads of hierarchical operations.
 
     Returns:
-        One result per rule, in the rules' order; equal files give equal results.
+        One result per rule, in the rules' order; equal files give equal results. Rules on currents are not run:
+        `electrical.check_currents` does that.
 
     Raises:
         GdsError: The file is missing, empty, cut off or not a layout, or has no or several top cells.
     """
     design = read_design(gds_path, layers, threads)
     proof = prepare(design, rules)
-    results = tuple(RuleResult(rule, _markers(design, _faults(design, rule, proof))) for rule in rules)
+    results = tuple(
+        RuleResult(rule, (), run=False)
+        if rule.kind in BIASED
+        else RuleResult(rule, _markers(design, _faults(design, rule, proof)))
+        for rule in rules
+    )
     return DrcResult(gds_path.name, design.top.name, results)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import klayout.db as kdb
 import numpy as np
@@ -46,7 +47,7 @@ class Pieces:
         """(k,) which of some pairs share an area."""
         low = np.maximum(self.boxes[pairs[:, 0], :2], other.boxes[pairs[:, 1], :2])
         high = np.minimum(self.boxes[pairs[:, 0], 2:], other.boxes[pairs[:, 1], 2:])
-        return (low < high).all(axis=1) & self._agreed(other, pairs, _share)
+        return np.less(low, high).all(axis=1) & self._agreed(other, pairs, _share)
 
     def _agreed(
         self, other: Pieces, pairs: Ints, relation: Callable[[kdb.Polygon, kdb.Polygon], bool]
@@ -59,14 +60,18 @@ class Pieces:
             agreed[number] = relation(self.shape(one), other.shape(two))
         return agreed
 
+    @cached_property
+    def joints(self) -> Ints:
+        """(k, 2) ordered pairs of pieces whose boxes share at least a point."""
+        pairs = touching(self.boxes, self.boxes, STRIP)
+        return np.compress(pairs[:, 0] != pairs[:, 1], pairs, axis=0)
+
     def nets(self) -> Ints:
         """(n,) a number for each piece, equal where pieces are connected."""
-        pairs = touching(self.boxes, self.boxes, STRIP)
+        pairs = self.joints
         pairs = pairs[self.owner[pairs[:, 0]] < self.owner[pairs[:, 1]]]
         pairs = pairs[self._agreed(self, pairs, kdb.Polygon.touches)]
-        count = int(self.owner.max(initial=-1)) + 1
-        graph = coo_array((np.ones(len(pairs)), self.owner[pairs].T), shape=(count, count))
-        return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)[self.owner]
+        return np.take(_connected(int(self.owner.max(initial=-1)) + 1, self.owner[pairs]), self.owner)
 
 
 def _share(one: kdb.Polygon, two: kdb.Polygon) -> bool:
@@ -75,6 +80,49 @@ def _share(one: kdb.Polygon, two: kdb.Polygon) -> bool:
 
 def pieces(design: Design, layer: str) -> Pieces:
     """What a layer consists of."""
+    return design.derived(f"pieces of {layer}", lambda: _pieces(design, layer))
+
+
+def holding_squares(design: Design, layer: str, side: int) -> kdb.Region:
+    """A layer without parts that no square of a side reaches into which lies within the layer.
+
+    Where a box is narrower than the side and touches nothing above and below it, or nothing beside it, a square
+    that reached into it would reach beyond the layer. This leaves ends of wires.
+    """
+    parts = pieces(design, layer)
+    if parts.slanted:
+        return design.region(layer)
+    size = parts.boxes[:, 2:] - parts.boxes[:, :2]
+    wide = np.min(size, axis=1) >= side
+    one, other = parts.joints[~wide[parts.joints[:, 0]]].T
+    own, common = parts.boxes[one], np.empty((len(one), 4), dtype=np.int64)
+    common[:, :2] = np.maximum(own[:, :2], parts.boxes[other, :2])
+    common[:, 2:] = np.minimum(own[:, 2:], parts.boxes[other, 2:])
+    low = size[one, 1] < side
+    common[low, 1::2] = own[low, 1::2]
+    common[~low, 0::2] = own[~low, 0::2]
+    boxes = np.unique(np.concatenate([parts.boxes[wide], common]), axis=0)
+    boxes = boxes[(boxes[:, :2] < boxes[:, 2:]).all(axis=1)]
+    # what is smaller all together holds none either
+    group = _connected(len(boxes), touching(boxes, boxes, STRIP))
+    low, high = boxes[:, :2].copy(), boxes[:, 2:].copy()
+    np.minimum.at(low, group, boxes[:, :2])
+    np.maximum.at(high, group, boxes[:, 2:])
+    held = boxes[(high - low >= side).all(axis=1)[group]]
+    return kdb.Region([kdb.Polygon(kdb.Box(*box)) for box in held.tolist()])
+
+
+def _connected(count: int, pairs: Ints) -> Ints:
+    """(count,) the lowest number of those that are connected with each."""
+    graph = coo_array((np.ones(len(pairs)), pairs.T), shape=(count, count))
+    label = connected_components(graph, directed=False)[1]
+    lowest = np.full(count, count, dtype=np.int64)
+    np.minimum.at(lowest, label, np.arange(count))
+    found: Ints = lowest[label]
+    return found
+
+
+def _pieces(design: Design, layer: str) -> Pieces:
     places, index = design.places((layer,)), design.index(layer)
     if places is None:
         return _cut(kdb.Region(design.shapes(layer)).merged())

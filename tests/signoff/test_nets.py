@@ -9,7 +9,7 @@ import pytest
 from optinc_pdk.cards import load_process
 from optinc_pdk.signoff.drc import run_drc
 from optinc_pdk.signoff.gds import Design
-from optinc_pdk.signoff.nets import pieces
+from optinc_pdk.signoff.nets import holding_squares, pieces
 
 LAYERS = {"heater": (1, 0), "metal": (2, 0)}
 RULES = [rule for rule in load_process().rules if rule.kind == "contacts"]
@@ -65,3 +65,15 @@ def test_heaters_between_two_nets_are_those_of_whole_wires(seed: int, tmp_path: 
     expected = [polygon.to_dtype(0.001) for polygon in sorted((heater - sound).merged().each())]
     assert list(result.markers) == expected
     assert expected
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_squares_that_fit_a_layer_fit_what_holds_them(seed: int) -> None:
+    design = drawn(seed, slanted=False)
+    whole = kdb.Region(design.shapes("metal"))
+    held = holding_squares(design, "metal", 24)
+    assert held.area() < whole.area()
+    assert (held - whole).is_empty()
+    wide = whole.sized(-12).sized(12)
+    assert not wide.is_empty()
+    assert (held.sized(-12).sized(12) ^ wide).is_empty()
