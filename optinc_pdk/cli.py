@@ -150,14 +150,14 @@ def drc(
     from optinc_pdk.cards import load_process
     from optinc_pdk.report.collect import currents_lines, drc_numbers
     from optinc_pdk.report.tables import drc_rows, drc_table
-    from optinc_pdk.signoff.drc import run_drc
+    from optinc_pdk.signoff.drc import check_chip
     from optinc_pdk.signoff.electrical import check_currents, full_currents
     from optinc_pdk.signoff.lyrdb import write_lyrdb
     from optinc_pdk.signoff.wiring import read_wiring
 
     card = load_process(process)
     drive = None if bias is None else _bias(bias, card)
-    result, currents = run_drc(gds, card.rules, card.gds_layers), None
+    result, currents = check_chip(gds, card), None
     if drive is not None:
         result, currents = check_currents(result, read_wiring(gds, card), drive)
     write_lyrdb(result, output or gds.with_suffix(".drc.lyrdb"))
@@ -171,6 +171,7 @@ def drc(
             print(line)
         left = f", {result.not_run} not run: give --bias" if result.not_run else ""
         print(f"{result.violations} violations of {len(result.rules)} rules{left}")
+    _process_hint(result.violations == 0, gds, card)
     raise typer.Exit(FAILED if result.violations else PASSED)
 
 
@@ -192,10 +193,13 @@ def lvs(
     from optinc_pdk.extract import extract
     from optinc_pdk.report.collect import difference_line
     from optinc_pdk.signoff import second_opinion as klayout
+    from optinc_pdk.signoff.belonging import check_netlist
     from optinc_pdk.signoff.lvs import compare, write_lvs, write_lvs_lyrdb
 
     card, reference = load_process(process), read_netlist(netlist)
     extraction = extract(gds, card)
+    with _named(netlist):
+        check_netlist(reference, extraction, card)
     result = compare(reference, extraction, card)
     other = klayout.second_opinion(reference, extraction.circuit, card) if second_opinion else None
     path = output or gds.with_suffix(".lvs.json")
@@ -214,6 +218,7 @@ def lvs(
         if other:
             told = ": no counterpart to " + ", ".join(other.mismatches) if other.mismatches else ""
             print(f"KLayout's netlist comparer: {'match' if other.match else 'NO match'}{told}")
+    _process_hint(result.match, gds, card)
     raise typer.Exit(PASSED if result.match and (other is None or other.match) else FAILED)
 
 
@@ -623,6 +628,23 @@ def _bias(path: Path, process: Process) -> Bias:
             f"{path}: it drives process {bias.process!r}, not {process.name!r}; give that process with --process"
         )
     return bias
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Name the file in what is said of its content."""
+    try:
+        yield
+    except InputError as fault:
+        raise InputError(f"{path}: {fault}") from fault
+
+
+def _process_hint(passed: bool, gds: Path, process: Process) -> None:
+    """Say where a layout with faults looks like one of another process."""
+    from optinc_pdk.signoff.belonging import process_hint
+
+    if not passed and (hint := process_hint(gds, process)):
+        print(f"optinc: {gds}: {hint}", file=sys.stderr)
 
 
 def _stem(path: Path) -> str:

@@ -22,6 +22,7 @@ from optinc_pdk.extract.guides import Nets, trace
 from optinc_pdk.extract.heaters import Heater, find_heaters, wire
 from optinc_pdk.extract.lookup import NOWHERE, Finder, plain
 from optinc_pdk.extract.metal import Metal, find_pads
+from optinc_pdk.extract.near_misses import near_misses
 from optinc_pdk.extract.numbering import number
 from optinc_pdk.extract.pins import tie_pins
 from optinc_pdk.extract.placed import NO_BLOCKS, Placed
@@ -90,6 +91,7 @@ def extract(gds_path: str | Path, process: Process) -> Extraction:
     faults = [*nets.faults, *silicon_faults, *faults, *check_layers(mask, silicon.core, placements, process)]
     faults += [*label_faults, *pad_faults, *metal.faults, *wire_faults, *pin_faults]
     faults += check_bumps(mask, pads, process)
+    faults += near_misses(mask, [*nets.faults, *silicon_faults], placements, variants, process)
     return Extraction(circuit, tuple(faults), _counts(devices, nets))
 
 

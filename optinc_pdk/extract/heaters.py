@@ -151,14 +151,16 @@ def wire(
     devices: list[Device] = []
     wired: list[tuple[int, int]] = []
     faults: list[Fault] = []
-    for heater, (first, second) in zip(heaters, at, strict=True):
+    ends = np.array([(end.x, end.y) for heater in heaters for end in heater.contacts], dtype=np.int64)
+    vias = metal.via_ohm(ends.reshape(-1, 2)).reshape(-1, 2).sum(axis=1).tolist()
+    for heater, (first, second), via in zip(heaters, at, vias, strict=True):
         swap = first in grounds and second not in grounds
         signal, ground = (second, first) if swap else (first, second)
         settings = {
             "length_um": heater.length_um,
             "heater_width_um": heater.width_um,
             "resistance_ohm": sheet * heater.length_um / heater.width_um,
-            "wire_ohm": wire_ohm(metal, signal, signals[signal], contacts[signal], process),
+            "wire_ohm": wire_ohm(metal, signal, signals[signal], contacts[signal], process) + via,
         }
         edges = heater.edges[::-1] if swap else heater.edges
         device = Device(PHASE_SHIFTER, heater.center, edges, (True, True), settings)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import klayout.db as kdb
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
@@ -58,6 +59,7 @@ class Metal:
             joined += self._join(layer, mask.region(name), regions, stack.layers[2 * layer : 2 * layer + 3])
         self._net = _components(len(pieces), joined)
         self._pieces = [polygon for _, polygon in pieces]
+        self._via_siemens = self._via_conductance(mask, process) if stack.vias else np.zeros(len(pieces))
         self._wire_area = np.zeros(len(pieces))
         for n in self._numbers[-1]:
             self._wire_area[self._net[n]] += pieces[n][1].area() / NM_PER_UM**2
@@ -90,6 +92,27 @@ class Metal:
     def contacts_at(self, points: Ints) -> Ints:
         """(n,) the net of the contact under each point (n, 2), -1 where there is none."""
         return self._nets_at(0, points)
+
+    def _via_conductance(self, mask: Mask, process: Process) -> NDArray[np.float64]:
+        """(pieces,) conductance in S of the vias over each piece of the lowest metal, infinite without a resistance."""
+        found = np.zeros(len(self._pieces))
+        vias = plain(mask.region(process.contact.vias[0]).merged())
+        middles = np.array([_inner_point(via) for via in vias], dtype=np.int64).reshape(-1, 2)
+        piece = self._pieces_at(0, middles)
+        ohm = None if process.contact.via is None else process.contact.via.ohm_um2
+        area = np.array([via.area() for via in vias], dtype=np.float64) / NM_PER_UM**2
+        np.add.at(found, piece[piece >= 0], (area / float(ohm) if ohm else area * np.inf)[piece >= 0])
+        return found
+
+    def via_ohm(self, points: Ints) -> NDArray[np.float64]:
+        """(n,) resistance of the vias over the contacts under points (n, 2): those between the lowest two metals.
+
+        Zero in a process of one metal, where the card gives vias no resistance, and where no via is.
+        """
+        piece = self._pieces_at(0, points)
+        conductance = np.append(self._via_siemens, 0.0)[piece]
+        with np.errstate(divide="ignore"):
+            return np.where(conductance > 0, 1.0 / conductance, 0.0)
 
     def pieces(self, layer: int) -> list[tuple[int, kdb.Polygon]]:
         """The merged shapes of one of the metals with their nets; the contacts' is number 0, the wires' -1."""

@@ -26,14 +26,17 @@ class Fault:
 
     Attributes:
         kind: ``"dangling"``, ``"branch"``, ``"width"``, ``"body"``, ``"stray"``, ``"etch"``, ``"slab"``,
-            ``"foreign"``, ``"heater"``, ``"pin"``, ``"bump"``, ``"coupled"``, ``"label"``, ``"via"`` or ``"short"``.
+            ``"foreign"``, ``"heater"``, ``"pin"``, ``"bump"``, ``"coupled"``, ``"label"``, ``"via"``, ``"short"`` or
+            ``"nearly"``.
         message: What is wrong, with numbers.
         position_um: Where.
+        device: The golden device that it is nearly, if any.
     """
 
     kind: str
     message: str
     position_um: tuple[float, float]
+    device: str = ""
 
 
 @dataclass(frozen=True)

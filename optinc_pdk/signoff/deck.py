@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from optinc_pdk.cards.rules import Rule
+from optinc_pdk.signoff.drc import BIASED
 from optinc_pdk.signoff.lyrdb import description
 
 # In the order in which the script has them.
-_PARTS = ("design", "checks", "photonic_checks", "run")
+_PARTS = ("design", "checks", "density", "photonic_checks", "run")
 _HEAD = """\
 # Design rules of the process {process}, written by `optinc deck`. Do not edit: change the process's rules.yml.
 #
@@ -46,14 +47,15 @@ def deck(process: str, rules: Sequence[Rule], layers: Mapping[str, tuple[int, in
         DeckError: A kind of rule has no function in the script.
     """
     parts = [(Path(__file__).parent / "ruby" / f"{name}.rb").read_text(encoding="utf-8") for name in _PARTS]
-    for rule in rules:
+    here = [rule for rule in rules if rule.kind not in BIASED]
+    for rule in here:
         if not any(f"def check_{rule.kind}(" in part for part in parts):
             raise DeckError(f"rule {rule.id!r}: the script has no check of kind {rule.kind!r}")
     head = [
         _HEAD.format(process=process, file=file),
         _table("LAYERS", "{}", [f"{_ruby(name)} => {_ruby(gds)}" for name, gds in layers.items()]),
-        _table("RULES", "[]", [_ruby(_row(rule)) for rule in rules]),
-        _table("LEFT_OUT", "[]", []),
+        _table("RULES", "[]", [_ruby(_row(rule)) for rule in here]),
+        _table("LEFT_OUT", "[]", [_ruby(_row(rule)) for rule in rules if rule not in here]),
     ]
     macro = ElementTree.Element("klayout-macro")
     for key, value in {

@@ -12,12 +12,14 @@ import klayout.db as kdb
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.cards.rules import Rule
+from optinc_pdk.cards import Process
+from optinc_pdk.cards.rules import GridRule, Rule
+from optinc_pdk.extract.reading import check_layers, check_unit
 from optinc_pdk.signoff import checks, density, photonic_checks
 from optinc_pdk.signoff.gds import Design, read_design
 from optinc_pdk.signoff.proof import Proof, prepare
 
-__all__ = ["BIASED", "CHECKS", "DrcResult", "RuleResult", "run_drc"]
+__all__ = ["BIASED", "CHECKS", "DrcResult", "RuleResult", "check_chip", "run_drc"]
 
 # One function per kind; a kind without one is a KeyError in the tests, not a rule that silently passes.
 CHECKS: Mapping[str, Callable[[Design, Any], kdb.Region]] = {
@@ -130,9 +132,26 @@ def run_drc(
         `electrical.check_currents` does that.
 
     Raises:
-        GdsError: The file is missing, empty, cut off or not a layout, or has no or several top cells.
+        GdsError: The file cannot be used, as for :func:`optinc_pdk.extract.reading.read_layout`.
     """
-    design = read_design(gds_path, layers, threads)
+    return _check(gds_path, read_design(gds_path, layers, threads), rules)
+
+
+def check_chip(gds_path: Path, process: Process, threads: int = 2) -> DrcResult:
+    """Check a layout file that must be of a process: another unit or other layers are no faults but another's layout.
+
+    Raises:
+        GdsError: The file cannot be used, has another database unit, or is of another process.
+    """
+    design = read_design(gds_path, process.gds_layers, threads)
+    for rule in process.rules:
+        if isinstance(rule, GridRule):
+            check_unit(design.layout, rule.value_um, gds_path)
+    check_layers(design.layout, process.gds_layers, gds_path)
+    return _check(gds_path, design, process.rules)
+
+
+def _check(gds_path: Path, design: Design, rules: Sequence[Rule]) -> DrcResult:
     proof = prepare(design, rules)
     results = tuple(
         RuleResult(rule, (), run=False)

@@ -96,7 +96,7 @@ def read_design(path: str | Path, layers: Mapping[str, tuple[int, int]], threads
     """Read a GDS2 or OASIS file for checks.
 
     Raises:
-        GdsError: The file is missing, empty, cut off or not a layout, or has no or several top cells.
+        GdsError: As for :func:`optinc_pdk.extract.reading.read_layout`.
     """
     layout, top = read_layout(path)
     return Design(layout, top, dict(layers), threads)

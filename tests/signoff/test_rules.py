@@ -8,12 +8,20 @@ from pathlib import Path
 
 import pytest
 from rule_cases import Sheet, Subject, apart_nm, cases_of, judge, mutants, sheets, subjects
+from rule_cases.registry import ELSEWHERE, SCENES
 from rule_cases.table import Outcome, markdown
 
-from optinc_pdk.cards.rules import Rule
+from optinc_pdk.cards import load_process
+from optinc_pdk.cards.rules import LineRule, Rule
+from optinc_pdk.signoff.drc import CHECKS
 
 DOCS = Path(__file__).parents[2] / "docs" / "rules.md"
-RULES = subjects()
+# a kind that no card has yet
+NOTCH = LineRule(
+    id="metal.notch", kind="notch", layers=("metal",), value_um=3.0, ignore_angle_deg=80.0, angled_tolerance_um=0.002,
+    text="Notches", source="none", severity="error",
+)  # fmt: skip
+RULES = [*subjects(), Subject(NOTCH, load_process(), ("no process",))]
 IDS = [f"{subject.processes[0]}-{subject.rule.id}" for subject in RULES]
 
 
@@ -28,6 +36,11 @@ def wrong(sheet: Sheet, found: list[int]) -> list[str]:
         for case, count in zip(sheet.cases, found, strict=True)
         if count != case.fails
     ]
+
+
+def test_every_kind_of_rule_has_cases() -> None:
+    assert {subject.rule.kind for subject in RULES} == CHECKS.keys() == SCENES.keys()
+    assert all((Path(__file__).parents[2] / file).is_file() for file in ELSEWHERE.values())
 
 
 @pytest.mark.parametrize("subject", RULES, ids=IDS)
@@ -63,4 +76,6 @@ def flipped(sheet: Sheet, mutant: Rule, subject: Subject, folder: Path) -> list[
 
 def test_the_documented_table_is_that_of_the_cards() -> None:
     # the other tests here say that nothing is wrong and nothing unseen
-    assert markdown([Outcome(subject) for subject in RULES]) == DOCS.read_text(encoding="utf-8"), "run `make rules`"
+    assert markdown([Outcome(subject) for subject in subjects(elsewhere=True)]) == DOCS.read_text(encoding="utf-8"), (
+        "run `make rules`"
+    )

@@ -6,18 +6,16 @@ module Checks
 
   module_function
 
-  # The edge pairs that are faults: rounding is forgiven where an edge is not parallel to an axis.
-  def measured(design, rule, pairs)
-    tolerance = rule["angled_tolerance_um"]
+  # The edge pairs that are faults, from a block that finds what is closer than a distance in database units. Rounding
+  # is forgiven where an edge is not parallel to an axis: these are measured again, at the value less the tolerance.
+  def measured(design, rule)
+    metric = [false, RBA::Region::Euclidian, rule["ignore_angle_deg"]]
+    value, tolerance = rule["value_um"], rule["angled_tolerance_um"]
+    pairs = yield(design.dbu(value), *metric)
     return pairs if tolerance == 0 || pairs.is_empty?
-    angled = pairs.with_angle(ORTHO, true)
     faults = pairs.with_angle_both(ORTHO, false)
-    faults + angled.with_distance(0, design.dbu(rule["value_um"] - tolerance), false)
-  end
-
-  # What every measurement between edges is given: whole edges, metric and the angle from which edges do not face.
-  def metric(design, rule)
-    [design.dbu(rule["value_um"]), false, RBA::Region::Euclidian, rule["ignore_angle_deg"]]
+    return faults if faults.count == pairs.count
+    faults + yield(design.dbu(value - tolerance), *metric).with_angle(ORTHO, true)
   end
 
   def regions(design, rule)
@@ -25,44 +23,47 @@ module Checks
   end
 
   def check_width(design, rule)
-    pairs = design.region(rule["layers"][0]).width_check(*metric(design, rule))
-    measured(design, rule, pairs).polygons(1)
+    shapes = design.region(rule["layers"][0])
+    measured(design, rule) { |*limit| shapes.width_check(*limit) }.polygons(1)
   end
 
   def check_space(design, rule)
-    pairs = design.region(rule["layers"][0]).space_check(*metric(design, rule))
-    measured(design, rule, pairs).polygons(1)
+    shapes = design.region(rule["layers"][0])
+    measured(design, rule) { |*limit| shapes.space_check(*limit) }.polygons(1)
+  end
+
+  def check_notch(design, rule)
+    shapes = design.region(rule["layers"][0])
+    measured(design, rule) { |*limit| shapes.notch_check(*limit) }.polygons(1)
   end
 
   def check_overlap(design, rule)
     first, second = regions(design, rule)
     return first.dup if first.is_empty? || second.is_empty?
-    pairs = first.overlap_check(second, *metric(design, rule))
-    first.outside(second) + measured(design, rule, pairs).polygons(1)
+    first.outside(second) + measured(design, rule) { |*limit| first.overlap_check(second, *limit) }.polygons(1)
   end
 
   def check_separation(design, rule)
     first, second = regions(design, rule)
     return RBA::Region::new if first.is_empty? || second.is_empty?
-    pairs = first.separation_check(second, *metric(design, rule))
-    (first & second) + measured(design, rule, pairs).polygons(1)
+    (first & second) + measured(design, rule) { |*limit| first.separation_check(second, *limit) }.polygons(1)
   end
 
   def check_enclosure(design, rule)
     first, second = regions(design, rule)
     return RBA::Region::new if first.is_empty? || second.is_empty?
-    pairs = first.enclosed_check(second, *metric(design, rule))
     # no enclosure check sees where the second ends inside the first, along it
-    pairs += second.edges.inside_part(first).overlap_check(first.edges, *metric(design, rule))
-    measured(design, rule, pairs).polygons(1)
+    ends, sides = second.edges.inside_part(first), first.edges
+    measured(design, rule) { |*limit|
+      first.enclosed_check(second, *limit) + ends.overlap_check(sides, *limit)
+    }.polygons(1)
   end
 
   def check_contact_overlap(design, rule)
     first, second = regions(design, rule)
     return RBA::Region::new if first.is_empty? || second.is_empty?
-    entries = second.edges.inside_part(first)
-    pairs = entries.overlap_check((first & second).edges, *metric(design, rule))
-    measured(design, rule, pairs).polygons(1)
+    ends, contacts = second.edges.inside_part(first), (first & second).edges
+    measured(design, rule) { |*limit| ends.overlap_check(contacts, *limit) }.polygons(1)
   end
 
   def check_exclusion(design, rule)
@@ -98,12 +99,12 @@ module Checks
     })
   end
 
-  # Outlines of a size that is not offered.
+  # Outlines of a size that is not offered; a die turned by 90 degrees is the same die.
   def check_die_size(design, rule)
-    sizes = rule["dies_um"].map { |size| size.map { |um| design.dbu(um) } }
-    reticle = rule["reticle_um"].map { |um| design.dbu(um) }
+    sizes = rule["dies_um"].map { |size| size.map { |um| design.dbu(um) }.sort }
+    reticle = rule["reticle_um"].map { |um| design.dbu(um) }.sort
     dies = design.region(rule["layers"][0]).each.reject do |die|
-      size = [die.bbox.width, die.bbox.height]
+      size = [die.bbox.width, die.bbox.height].sort
       larger = [0, 1].any? { |i| size[i] > sizes.map { |offered| offered[i] }.max }
       in_reticle = [0, 1].all? { |i| size[i] <= reticle[i] }
       sizes.include?(size) || (larger && in_reticle)

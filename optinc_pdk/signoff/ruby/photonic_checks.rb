@@ -2,6 +2,9 @@
 # They are those of signoff/photonic_checks.py, on flat shapes.
 module Checks
 
+  # Sides of a pad that form a greater angle are no opposite ones: OPPOSITE_DEG of signoff/photonic_checks.py.
+  OPPOSITE_DEG = 40.0
+
   module_function
 
   # Guides that come too close where no body couples them.
@@ -11,8 +14,8 @@ module Checks
     # Arms deep in the exempt region face each other in thousands of pairs of chords. Cutting them off changes no gap
     # outside that region: what a cut can face is at most the value away, so inside it.
     deep = design.dbu(rule["exempt_um"]) - design.dbu(rule["value_um"])
-    pairs = (design.region(name) - bodies.sized(deep)).space_check(*metric(design, rule))
-    gaps = measured(design, rule, pairs).polygons(0)
+    guides = design.region(name) - bodies.sized(deep)
+    gaps = measured(design, rule) { |*limit| guides.space_check(*limit) }.polygons(0)
     rule["layers"].drop(1).each { |marker| gaps -= design.region(marker) }
     gaps - bodies.sized(design.dbu(rule["exempt_um"]))
   end
@@ -22,21 +25,20 @@ module Checks
     core, second = rule["layers"]
     slab = design.region(second)
     return RBA::Region::new if rule["inside_second"] && slab.is_empty?
-    edge_um, half = rule["value_um"] - rule["guide_width_um"] / 2, design.dbu(Design::MARKER_UM)
-    dbu = design.layout.dbu
+    edge_um, dbu = rule["value_um"] - rule["guide_width_um"] / 2, design.layout.dbu
     limits = rule["arms_um"].map { |arm, tolerance| [arm / dbu, (edge_um - tolerance) / dbu] }
     faults = RBA::Region::new
     contours(design.region(core)).each do |contour|
       limits.flat_map { |arm, least| concave_vertices(contour, arm, least) }.uniq.each do |x, y|
-        faults.insert(RBA::Box::new(x - half, y - half, x + half, y + half))
+        # as small as can be, because it decides what is near a body
+        faults.insert(RBA::Box::new(x - 1, y - 1, x + 1, y + 1))
       end
     end
     return faults if faults.is_empty?
     faults = rule["inside_second"] ? faults.inside(slab) : faults.not_inside(slab)
     faults = faults.outside(design.bodies(core, rule["body_um"]).sized(design.dbu(rule["exempt_um"])))
     # one marker per bend, whose vertices are less than an arm apart
-    join = design.dbu(rule["arms_um"].map { |arm, _| arm }.max).div(2)
-    faults.sized(join).sized(-join)
+    faults.sized(design.dbu(rule["arms_um"].map { |arm, _| arm }.max).div(2)).merged
   end
 
   # The closed contours of a region's polygons, silicon to the right, as lists of [x, y] in its units.
@@ -121,7 +123,7 @@ module Checks
   def check_pad_size(design, rule)
     metal, label = rule["layers"]
     value = design.dbu(rule["value_um"])
-    narrow = pads(design, metal, rule["recognize_um"]).width_check(value).polygons(1)
+    narrow = pads(design, metal, rule["recognize_um"]).width_check(value, false, RBA::Region::Euclidian, OPPOSITE_DEG).polygons(1)
     return narrow unless design.index(label)
     # as boxes: KLayout finds no text that is outside an empty region
     texts = RBA::Texts::new(design.top.begin_shapes_rec(design.index(label)))

@@ -4,7 +4,7 @@
 modules here says, registered by `@scenes("kind")`.
 """
 
-from rule_cases import bends, chip, lines, pairs, photonic
+from rule_cases import bends, chip, density, lines, pairs, photonic
 from rule_cases.case import Case, Scene
 from rule_cases.mutants import Mutant, mutants
 from rule_cases.registry import Subject, apart_nm, cases, cases_of, scenes, subjects
@@ -21,6 +21,7 @@ __all__ = [
     "cases",
     "cases_of",
     "chip",
+    "density",
     "judge",
     "lines",
     "mutants",

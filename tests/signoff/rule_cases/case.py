@@ -22,8 +22,9 @@ TURNS = {
     "mirrored": kdb.Trans.M0,
     "mirrored at 45°": kdb.Trans.M45,
 }
-PLAIN, SPLIT, ARRAYED, TILTED = "plain", "in two cells", "array of 3 by 2", "rotated by 45°"
-# What rounding to the grid does at most to a distance when a cell is rotated by 45°: half a diagonal at each end.
+PLAIN, SPLIT, ARRAYED, TILED = "plain", "in two cells", "array of 3 by 2", "tiles of 3 by 2"
+TILTS = {"rotated by 45°": 45.0, "rotated by 33.3°": 33.3}
+# What rounding to the grid does at most to a distance when a cell is rotated so: half a diagonal at each end.
 ROUNDING_NM = 2
 
 
@@ -59,8 +60,9 @@ class Scene:
         draw: From steps beyond the limit to shapes.
         verdicts: Number of faults at each number of steps.
         turns: Whether it may be rotated and mirrored.
-        slack: Steps more than the limit and less than it that rotation by 45° needs; None where it may not be.
-        arrays: Whether copies beside each other make no faults together.
+        slack: Steps more than the limit and less than it that rotation by `TILTS` needs; None where it may not be.
+        tile: From steps beyond the limit to the distances of columns and rows of an array whose copies meet each other;
+            then nothing else is drawn.
         dbu: Database unit in µm.
         global_: Whether it concerns the whole file.
     """
@@ -70,7 +72,7 @@ class Scene:
     verdicts: Mapping[int, int]
     turns: bool = True
     slack: tuple[int, int] | None = None
-    arrays: bool = True
+    tile: Callable[[int], tuple[int, int]] | None = None
     dbu: float = 0.001
     global_: bool = False
 
@@ -79,7 +81,7 @@ LIMIT = {-1: 1, 0: 0, 1: 0}
 
 
 def tilted_slack(rule: Rule) -> tuple[int, int]:
-    """How far from the limit a distance surely passes and surely fails after a rotation by 45°, in nm."""
+    """How far from the limit a distance surely passes and surely fails after a rotation by `TILTS`, in nm."""
     tolerance = round(1000 * getattr(rule, "angled_tolerance_um", 0.0))
     return max(0, ROUNDING_NM - tolerance), tolerance + ROUNDING_NM + 1
 
@@ -100,8 +102,9 @@ def plans(scene: Scene) -> Iterator[Plan]:
             yield Plan(placement, delta, faults * (math.prod(ARRAY) if placement == ARRAYED else 1))
     if scene.slack is not None:
         more, less = scene.slack
-        yield Plan(TILTED, more, 0)
-        yield Plan(TILTED, -less, max(scene.verdicts.values()))
+        for placement in TILTS:
+            yield Plan(placement, more, 0)
+            yield Plan(placement, -less, max(scene.verdicts.values()))
 
 
 def drawn(rule: Rule, scene: Scene, layers: LayerMap, apart: int) -> Iterator[Case]:
@@ -115,17 +118,22 @@ def drawn(rule: Rule, scene: Scene, layers: LayerMap, apart: int) -> Iterator[Ca
     """
     shapes = {delta: scene.draw(delta) for delta in dict.fromkeys(plan.delta_nm for plan in plans(scene))}
     for plan in plans(scene):
-        layout = _placed(shapes[plan.delta_nm], plan.placement, layers, apart, scene.dbu)
+        tile = scene.tile(plan.delta_nm) if scene.tile else None
+        layout = _placed(shapes[plan.delta_nm], plan.placement, layers, tile or apart, scene.dbu)
         yield Case(rule, scene.name, plan.placement, plan.delta_nm, plan.fails, layout, scene.global_)
 
 
 def _placements(scene: Scene) -> list[str]:
     if scene.global_:
         return [PLAIN]
-    return [PLAIN, SPLIT, *([ARRAYED] if scene.arrays else []), *(TURNS if scene.turns else ())]
+    if scene.tile is not None:
+        return [TILED]
+    return [PLAIN, SPLIT, ARRAYED, *(TURNS if scene.turns else ())]
 
 
-def _placed(shapes: Sequence[Shape], placement: str, layers: LayerMap, apart: int, dbu: float) -> kdb.Layout:
+def _placed(
+    shapes: Sequence[Shape], placement: str, layers: LayerMap, apart: int | tuple[int, int], dbu: float
+) -> kdb.Layout:
     layout = kdb.Layout()
     layout.dbu = dbu
     top = layout.create_cell("TOP")
@@ -148,14 +156,13 @@ def _placed(shapes: Sequence[Shape], placement: str, layers: LayerMap, apart: in
     return layout
 
 
-def _instance(top: kdb.Cell, unit: kdb.Cell, placement: str, apart: int) -> None:
-    number = unit.cell_index()
-    if placement == ARRAYED:
-        size = unit.bbox()
-        right, up = kdb.Vector(size.width() + apart, 0), kdb.Vector(0, size.height() + apart)
-        top.insert(kdb.CellInstArray(number, kdb.Trans(SHIFT), right, up, *ARRAY))
-    elif placement == TILTED:
-        top.insert(kdb.DCellInstArray(number, kdb.DCplxTrans(1, 45, False, kdb.DVector())))
+def _instance(top: kdb.Cell, unit: kdb.Cell, placement: str, apart: int | tuple[int, int]) -> None:
+    number, size = unit.cell_index(), unit.bbox()
+    if placement in (ARRAYED, TILED):
+        x, y = apart if isinstance(apart, tuple) else (size.width() + apart, size.height() + apart)
+        top.insert(kdb.CellInstArray(number, kdb.Trans(SHIFT), kdb.Vector(x, 0), kdb.Vector(0, y), *ARRAY))
+    elif placement in TILTS:
+        top.insert(kdb.DCellInstArray(number, kdb.DCplxTrans(1, TILTS[placement], False, kdb.DVector())))
     else:
         top.insert(kdb.CellInstArray(number, kdb.Trans(SHIFT) * TURNS[placement]))
 

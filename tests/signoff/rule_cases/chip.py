@@ -82,7 +82,7 @@ def angle(rule: AngleRule, process: Process) -> Iterator[Scene]:
 
             # KLayout rounds the end of a corner's side to the grid when it turns it
             verdicts = LIMIT if y == 0 else {-2: 1, 2: 0}
-            yield Scene(f"corner of {layer} at {name}", corner, verdicts, slack=(5, 5) if y == 0 else None)
+            yield Scene(f"corner of {layer} at {name}", corner, verdicts, slack=(8, 8) if y == 0 else None)
 
 
 @scenes("pad_size")
@@ -109,7 +109,7 @@ def pad_size(rule: PadSizeRule, process: Process) -> Iterator[Scene]:
         # metal that is no wider than a pad is recognized by is a wire
         return [box(metal, 0, 0, least + delta, 4 * size)]
 
-    yield Scene("square", plain, LIMIT, slack=(3, 3))
+    yield Scene("square", plain, LIMIT, slack=(7, 5))
     for name, along in ANGLES.items():
         if 0 not in along:
 
@@ -154,6 +154,9 @@ def pad_pitch(rule: PadPitchRule, process: Process) -> Iterator[Scene]:
     yield Scene("above each other", above, LIMIT)
     yield Scene("aslant", aslant, LIMIT)
     yield Scene("too small for pads", small, {-2: 1, 0: 0})
+    pad = [box(layer, 0, 0, side, side)]
+    # markers around pairs of a row touch
+    yield Scene("rows of copies", lambda _: pad, {-1: 2, 0: 0, 1: 0}, tile=lambda delta: (value + delta, 2 * value))
     if value > 2 * side:
         yield Scene("of two sizes", sizes, LIMIT)
 
@@ -183,6 +186,8 @@ def fibre_pitch(rule: FibrePitchRule, process: Process) -> Iterator[Scene]:
     yield Scene("above each other", above, LIMIT)
     yield Scene("aslant", aslant, LIMIT)
     yield Scene("lines of one grating", lines, LIMIT)
+    one = grating(0, 0)
+    yield Scene("rows of copies", lambda _: one, {-1: 2, 0: 0, 1: 0}, tile=lambda delta: (value + delta, 2 * value))
 
 
 @scenes("edge")
@@ -240,6 +245,7 @@ def outline(rule: OutlineRule, process: Process) -> Iterator[Scene]:
     other = layer_of(process, layer)
     # a die in two pieces is two outlines that touch
     yield Scene("two dies", lambda delta: [whole(shape) for shape in beside(delta)], LIMIT)
+    yield Scene("copies of a die", lambda _: [first], LIMIT, tile=lambda delta: (20_001 + delta, 10_001 + delta))
     yield Scene("two dies, corner to corner", lambda delta: [whole(shape) for shape in corners(delta)], LIMIT)
     yield Scene("the same twice", lambda delta: [whole(shape) for shape in twice(delta)], FAILS)
     yield Scene("no rectangle", bent, LIMIT)

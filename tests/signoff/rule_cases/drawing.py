@@ -112,9 +112,9 @@ def exact(along: Vector, across: Vector) -> float:
     return (along[0] * across[1] - along[1] * across[0]) / math.hypot(*along)
 
 
-def slanted(distance: int, beyond: bool) -> Vector:
-    """The grid vector near the direction of a 3-4-5 triangle whose length is just no less, or just no more."""
-    x, y = 0.6 * distance, 0.8 * distance
+def slanted(distance: int, beyond: bool, along: tuple[float, float] = (0.6, 0.8)) -> Vector:
+    """The grid vector near a direction, that of a 3-4-5 triangle, whose length is just no less, or just no more."""
+    x, y = along[0] * distance, along[1] * distance
     near = [(round(x) + i, round(y) + j) for i in range(-4, 5) for j in range(-4, 5)]
     fits = [
         v for v in near if (v[0] ** 2 + v[1] ** 2 >= distance**2 if beyond else v[0] ** 2 + v[1] ** 2 <= distance**2)

@@ -22,6 +22,11 @@ STEPS = {
     "arms_um": 0.001,
     "dies_um": 0.001,
     "reticle_um": 0.001,
+    # 1 nm of one side of a window of half a millimetre, and what moves a window's edge by more than that
+    "least": 2.5e-6,
+    "most": 2.5e-6,
+    "window_um": 0.02,
+    "step_um": 0.02,
 }
 # Steps of kinds that measure in others: the database unit is told to a thousandth.
 STEPS_OF_KINDS = {("grid", "value_um"): 1e-6}
@@ -61,7 +66,7 @@ def mutants(rule: Rule) -> Iterator[Mutant]:
 def _changed(value: Any, by: float) -> Iterator[tuple[str, Any]]:
     """A number, or tuples of numbers with one of them changed."""
     if isinstance(value, float):
-        if value + by >= 0:
+        if round(value + by, 9) >= 0:
             yield "", round(value + by, 9)
     elif isinstance(value, tuple):
         for number, part in enumerate(value):

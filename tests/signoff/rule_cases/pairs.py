@@ -52,6 +52,13 @@ def separation(rule: PairRule, process: Process) -> Iterator[Scene]:
 
     yield Scene("corner to corner", corners, LIMIT)
     yield Scene("tip above a bar", tip, LIMIT)
+    pair = [box(first, 0, 0, thick, thick), box(second, thick + 3 * value, 0, 2 * thick + 3 * value, thick)]
+    yield Scene(
+        "between copies",
+        lambda _: pair,
+        {-1: 4, 0: 0, 1: 0},
+        tile=lambda delta: (2 * thick + 4 * value + delta, thick + 4 * value),
+    )
     yield Scene("overlap by a nanometre", overlapping, NEVER)
     yield Scene("one inside the other", within, NEVER)
 
@@ -145,6 +152,14 @@ def enclosure(rule: PairRule, process: Process) -> Iterator[Scene]:
     yield Scene("one side of four", one_of_four, LIMIT)
     yield Scene("ends within it", ends_within, NEVER)
     yield Scene("beside it", beside, {1: 0, value // 2: 0})
+    size = 6 * value + 1_000
+
+    def in_tile(delta: int) -> list[Shape]:
+        low, high = 2 * value, size - 2 * value
+        return [box(second, 0, 0, size, size), box(first, value + delta, low, high, high)]
+
+    # the copies' second layer joins, so that only those at the left are too near to its edge
+    yield Scene("in copies that meet", in_tile, {-1: 2, 0: 0, 1: 0}, tile=lambda delta: (size, size))
 
 
 @scenes("contact_overlap")
@@ -185,6 +200,8 @@ def exclusion(rule: BooleanRule, process: Process) -> Iterator[Scene]:
     def corner(delta: int) -> list[Shape]:
         return [box(first, 0, 0, 10_000, 10_000), box(second, 10_000 + delta, 10_000 + delta, 20_000, 20_000)]
 
+    pair = [box(first, 0, 0, 5_000, 5_000), box(second, 7_000, 0, 9_000, 5_000)]
+    yield Scene("between copies", lambda _: pair, {-1: 4, 0: 0, 1: 0}, tile=lambda delta: (9_000 + delta, 8_000))
     yield Scene("corners", corner, LIMIT)
     yield Scene(
         "one in the other", lambda d: [box(first, 0, 0, 9_000, 9_000), box(second, 4_000, 4_000, 5_000, 5_000)], NEVER

@@ -157,6 +157,10 @@ def own_guides(rule: ForeignGuideRule, guide: int) -> Iterator[Scene]:
         return [*warm(rule, (1, 0), guide), box(core, 45_000, 900 + value + delta, 45_000 + guide, 900 + 2 * value)]
 
     yield Scene("crossing its own guide", crossing, {0: 0})
+    # heater and guide of the next row, and the other way round
+    high, wide = max(900 - 225, 225 + guide), 180_000 + 2 * (value + exempt)
+    shapes = warm(rule, (1, 0), guide)
+    yield Scene("rows of copies", lambda _: shapes, {-1: 3, 0: 0, 1: 0}, tile=lambda d: (wide, high + value + d))
     yield Scene("end of a guide", tip_to_tip, LIMIT)
     yield Scene("another arm of a body", arm, LIMIT)
     yield Scene("another arm of what is no body", narrow, {-2: 1, 0: 0})

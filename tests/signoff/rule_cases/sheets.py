@@ -12,7 +12,7 @@ import klayout.db as kdb
 
 from optinc_pdk.cards.rules import Rule
 from optinc_pdk.signoff.drc import run_drc
-from rule_cases.case import TILTED, Case, LayerMap
+from rule_cases.case import TILTS, Case, LayerMap
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Sheet:
 def sheets(cases: Sequence[Case], apart: int) -> list[Sheet]:
     """All cases of one rule in as few layouts as may be.
 
-    Cells that are rotated by 45° go in a layout of their own, as they rule out some ways of checking it.
+    Cells that are rotated by `TILTS` go in a layout of their own, as they rule out some ways of checking it.
 
     Args:
         cases: Of one rule.
@@ -53,7 +53,7 @@ def sheets(cases: Sequence[Case], apart: int) -> list[Sheet]:
     """
     groups: list[list[Case]] = [[case] for case in cases if case.global_]
     for tilted in (False, True):
-        group = [case for case in cases if not case.global_ and (case.placement == TILTED) is tilted]
+        group = [case for case in cases if not case.global_ and (case.placement in TILTS) is tilted]
         groups += [group] if group else []
     return [_sheet(group, apart) for group in groups]
 

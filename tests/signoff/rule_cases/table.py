@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from optinc_pdk.cards.rules import Rule
 from rule_cases.case import plans
 from rule_cases.mutants import mutants
-from rule_cases.registry import Subject, scenes_of
+from rule_cases.registry import ELSEWHERE, Subject, scenes_of
 
 HEAD = """# Design rules and their tests
 
@@ -16,8 +17,9 @@ Every rule of every process is tested on generated layouts, as foundries test th
 lie at the limit, a step above it and a step below it, at 0°, at 45°, at the angles of 3-4-5 and 5-12-13 triangles and
 at 7°, 33.3° and 63.1°, with all vertices on the grid, so that every distance is known exactly. Each is drawn plain, cut
 into two cells that meet across the border, as an array of 3 by 2, rotated by 90°, 180° and 270°, mirrored and, where
-rounding leaves no doubt, as a cell rotated by 45°; the number of faults must be right, too. Rules of guides are asked
-twice: alone, and proved on the condensed layout as in a run of all rules.
+rounding leaves no doubt, as a cell rotated by 45° and 33.3°; others are arrays whose copies meet each other. The number
+of faults must be right, too. Rules of guides are asked twice: alone, and proved on the condensed layout as in a run of
+all rules.
 
 - *Cases*: those that must pass and those that must fail. A *false positive* is a case with more faults than it has, a
   *false negative* one with fewer.
@@ -25,6 +27,8 @@ twice: alone, and proved on the condensed layout as in a run of all rules.
   to their value less that tolerance. Where it says *at worst*, the coarsest case is named.
 - *Limits*: every number of the rule is moved by its smallest step, up and down; so many of these changed rules were
   told from the card's by some case.
+
+Rules on currents need a bias for each layout; their cases are elsewhere.
 
 `make rules` measures it all again and writes this page.
 """
@@ -40,7 +44,7 @@ COLUMNS = (
     "resolution",
     "limits",
 )
-UNITS = {"um": "µm", "um^2": "µm²", "deg": "°"}
+UNITS = {"um": " µm", "um^2": " µm²", "deg": "°", "mA/um": " mA/µm"}
 
 
 @dataclass(frozen=True)
@@ -76,21 +80,26 @@ def markdown(outcomes: Sequence[Outcome]) -> str:
 def row(outcome: Outcome) -> list[str]:
     """One line of the table."""
     rule = outcome.subject.rule
+    if rule.kind in ELSEWHERE:
+        return [*_named(rule), f"in `{ELSEWHERE[rule.kind]}`", "", "", "", ""]
     expected = [plan.fails for scene in scenes_of(rule, outcome.subject.process) for plan in plans(scene)]
     changed = len(list(mutants(rule)))
-    number, _, unit = rule.limit.partition(" ")
     return [
-        rule.id,
-        f"{number} {UNITS[unit]}".replace(" °", "°") if unit else "",
-        rule.text,
-        rule.source,
-        rule.severity,
+        *_named(rule),
         f"{expected.count(0)} pass, {len(expected) - expected.count(0)} fail",
         str(outcome.false_positives),
         str(outcome.false_negatives),
         resolution(outcome.subject),
         f"{changed - len(outcome.unseen)} of {changed}" if changed else "none",
     ]
+
+
+def _named(rule: Rule) -> list[str]:
+    """The columns that are the card's."""
+    limit = rule.limit
+    for unit, written in UNITS.items():
+        limit = limit.replace(f" {unit}", written) if limit.endswith(f" {unit}") else limit
+    return [rule.id, limit.replace(" um ", " µm "), rule.text, rule.source, rule.severity]
 
 
 def resolution(subject: Subject) -> str:
