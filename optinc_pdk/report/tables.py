@@ -175,12 +175,13 @@ def factor_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def drc_rows(result: DrcResult) -> list[dict[str, Any]]:
-    """Per rule: id, severity, violations, text and the first boxes in µm."""
+    """Per rule: id, severity, violations and how many of them differ, text and the first boxes in µm."""
     return [
         {
             "id": found.rule.id,
             "severity": found.rule.severity,
             "violations": found.violations,
+            "distinct": found.distinct,
             "text": found.rule.text,
             "boxes_um": np.round(found.boxes_um[:10], 3).tolist(),
         }
@@ -191,10 +192,11 @@ def drc_rows(result: DrcResult) -> list[dict[str, Any]]:
 def drc_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Rules that found something, with where; all rules where none did."""
     broken = [row for row in rows if row["violations"]]
-    table = Table("rule", "severity", "violations", "first at, µm", "text")
+    table = Table("rule", "severity", "violations", "distinct", "first at, µm", "text")
     for row in broken:
         box = row["boxes_um"][0]
-        table.add_row(row["id"], row["severity"], str(row["violations"]), f"({box[0]:.3f}, {box[1]:.3f})", row["text"])
+        counts = str(row["violations"]), str(row["distinct"])
+        table.add_row(row["id"], row["severity"], *counts, f"({box[0]:.3f}, {box[1]:.3f})", row["text"])
     for row in [] if broken else rows:
-        table.add_row(row["id"], row["severity"], "0", "", row["text"])
+        table.add_row(row["id"], row["severity"], "0", "0", "", row["text"])
     return table
