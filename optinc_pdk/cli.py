@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 PASSED, FAILED, UNUSABLE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
 DEFAULT = "soi220"
+NETLISTS = (".yml", ".yaml")
 
 app = typer.Typer(
     help="From trained weights to a signed-off photonic chip that computes a quantized average.",
@@ -145,35 +146,53 @@ def drc(
     process: ProcessName = DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Check design rules; writes a .drc.lyrdb marker database."""
+    """Check design rules; writes a .drc.lyrdb marker database. Rules on currents are not run without a bias."""
     from optinc_pdk.cards import load_process
-    from optinc_pdk.circuit import read_bias
+    from optinc_pdk.report.collect import currents_lines, drc_numbers
     from optinc_pdk.report.tables import drc_rows, drc_table
     from optinc_pdk.signoff.drc import check_chip
+    from optinc_pdk.signoff.electrical import check_currents, full_currents
     from optinc_pdk.signoff.lyrdb import write_lyrdb
+    from optinc_pdk.signoff.wiring import read_wiring
 
     card = load_process(process)
-    if bias is not None:
-        read_bias(bias)
-    result = check_chip(gds, card)
+    drive = None if bias is None else _bias(bias, card)
+    result, currents = check_chip(gds, card), None
+    if drive is not None:
+        result, currents = check_currents(result, read_wiring(gds, card), drive)
     write_lyrdb(result, output or gds.with_suffix(".drc.lyrdb"))
     rows = drc_rows(result)
     if as_json:
-        print(json.dumps({"schema": 1, "violations": result.violations, "rules": rows}, indent=2))
+        numbers = drc_numbers(result, currents) | {"rules": rows}
+        print(json.dumps({"schema": 1} | numbers, indent=2))
     else:
         _print(drc_table(rows))
-        print(f"{result.violations} violations of {len(result.rules)} rules")
+        for line in [] if currents is None else currents_lines(currents, full_currents(currents.wiring)):
+            print(line)
+        left = f", {result.not_run} not run: give --bias" if result.not_run else ""
+        print(f"{result.violations} violations of {len(result.rules)} rules{left}")
     _process_hint(result.violations == 0, gds, card)
     raise typer.Exit(FAILED if result.violations else PASSED)
 
 
 @app.command()
-def lvs(gds: Gds, netlist: Netlist, output: Out = None, process: ProcessName = DEFAULT, as_json: Json = False) -> None:
+def lvs(
+    gds: Gds,
+    netlist: Netlist,
+    output: Out = None,
+    process: ProcessName = DEFAULT,
+    second_opinion: Annotated[
+        bool,
+        typer.Option("--second-opinion", help="Also ask KLayout's netlist comparer, on small chips."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Compare the circuit extracted from a layout with the netlist; writes .lvs.json."""
     from optinc_pdk.cards import load_process
     from optinc_pdk.circuit import read_netlist
     from optinc_pdk.extract import extract
     from optinc_pdk.report.collect import difference_line
+    from optinc_pdk.signoff import second_opinion as klayout
     from optinc_pdk.signoff.belonging import check_netlist
     from optinc_pdk.signoff.lvs import compare, write_lvs, write_lvs_lyrdb
 
@@ -182,11 +201,13 @@ def lvs(gds: Gds, netlist: Netlist, output: Out = None, process: ProcessName = D
     with _named(netlist):
         check_netlist(reference, extraction, card)
     result = compare(reference, extraction, card)
+    other = klayout.second_opinion(reference, extraction.circuit, card) if second_opinion else None
     path = output or gds.with_suffix(".lvs.json")
     write_lvs(result, path)
     write_lvs_lyrdb(result, gds, path.with_suffix(".lyrdb"))
     if as_json:
-        print(json.dumps(result.to_json(), indent=2))
+        opinion = {"second_opinion": asdict(other)} if other else {}
+        print(json.dumps(result.to_json() | opinion, indent=2))
     else:
         for difference in result.differences:
             print(difference_line(difference))
@@ -194,8 +215,11 @@ def lvs(gds: Gds, netlist: Netlist, output: Out = None, process: ProcessName = D
         print(
             f"{verdict}: {result.devices} devices and {result.nets} nets agree, {result.total_differences} differences"
         )
+        if other:
+            told = ": no counterpart to " + ", ".join(other.mismatches) if other.mismatches else ""
+            print(f"KLayout's netlist comparer: {'match' if other.match else 'NO match'}{told}")
     _process_hint(result.match, gds, card)
-    raise typer.Exit(PASSED if result.match else FAILED)
+    raise typer.Exit(PASSED if result.match and (other is None or other.match) else FAILED)
 
 
 @app.command()
@@ -215,7 +239,12 @@ def simulate(
 
     card = load_process(process)
     wanted = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
-    blocks = block_scattering(_circuit(source, card), _bias(bias, card), wanted, card)
+    ground = None
+    if source.suffix not in NETLISTS:
+        from optinc_pdk.signoff.wiring import read_wiring
+
+        ground = read_wiring(source, card).common
+    blocks = block_scattering(_circuit(source, card), _bias(bias, card), wanted, card, ground)
     path = output or source.with_name(f"{_stem(source)}.s.npz")
     write_scattering(wanted, blocks, path)
     shapes = [{"ports": len(block.labels), "shape": list(block.s.shape)} for block in blocks]
@@ -242,6 +271,7 @@ def check(
     from optinc_pdk.onn import Onn
     from optinc_pdk.report.collect import function_findings, function_numbers
     from optinc_pdk.signoff.function import check_function, write_function
+    from optinc_pdk.signoff.wiring import read_wiring
 
     card, task = load_process(process), Onn.load(weights).task
     board = read_netlist(netlist).board
@@ -252,7 +282,7 @@ def check(
         watch("extract")
         circuit = extract(gds, card).circuit
         watch("function")
-        result = check_function(circuit, board, drive, task, card)
+        result = check_function(circuit, board, drive, task, card, read_wiring(gds, card).common)
     write_function(result, output or gds.with_suffix(".function.npz"))
     if as_json:
         print(json.dumps({"schema": 1} | (function_numbers(result) or {}), indent=2))
@@ -311,6 +341,7 @@ def synth(
     The smallest network, or with --copies or --amplifiers one that regenerates its signals, which takes more layers
     and tolerates far larger errors of its matrices; or one that carries bits only, the largest and most tolerant.
     """
+    from optinc_pdk.assemble import check_buildable
     from optinc_pdk.onn import ProofError, carry_chain, prove, regenerating_chain, unary_chain
 
     task = _task(bits, servers, groups, remainder, finer_input)
@@ -330,8 +361,15 @@ def synth(
     except ProofError as fault:
         raise InputError(f"{output}: not written, for it can't be proved: {fault}") from fault
     onn.save(output)
+    try:
+        check_buildable(onn)
+        unbuilt = ""
+    except InputError as fault:
+        unbuilt = str(fault)
     if as_json:
-        facts = {"structure": onn.structure, "mzis": onn.mzis, "lattice": onn.task.lattice_size}
+        facts: dict[str, Any] = {"structure": onn.structure, "mzis": onn.mzis, "lattice": onn.task.lattice_size}
+        if unbuilt:
+            facts["no_chip"] = unbuilt
         print(json.dumps({"schema": 1, "file": str(output)} | facts | {"proof": asdict(proof)}))
     else:
         print(
@@ -339,6 +377,8 @@ def synth(
             f"{onn.task.lattice_size:,} lattice points: {proof.values:,} values of signals in {proof.stages} stages, "
             f"{proof.samples:,} points sampled"
         )
+        if unbuilt:
+            print(f"no chip can be built from it: {unbuilt}")
 
 
 @app.command()
@@ -613,7 +653,7 @@ def _stem(path: Path) -> str:
 
 def _circuit(path: Path, process: Process) -> Circuit:
     """A netlist as written, or the circuit extracted from a layout."""
-    if path.suffix in (".yml", ".yaml"):
+    if path.suffix in NETLISTS:
         from optinc_pdk.circuit import read_netlist
 
         return read_netlist(path)

@@ -126,8 +126,19 @@ def test_the_single_checks_agree_with_the_build(chip: Path, tmp_path: Path) -> N
     gds, netlist, bias = (chip.with_suffix(ending) for ending in (".gds", ".pic.yml", ".bias.yml"))
     done = run("drc", gds, "-o", tmp_path / "a.lyrdb", "--json")
     assert done.returncode == 0 and json.loads(done.stdout)["violations"] == 0
-    done = run("lvs", gds, netlist, "-o", tmp_path / "a.lvs.json")
+    # rules on currents need the bias
+    assert json.loads(done.stdout)["not_run"] == 2
+    assert [row["id"] for row in json.loads(done.stdout)["rules"] if not row["run"]] == [
+        "metal.current",
+        "metal.ground_rise",
+    ]
+    done = run("drc", gds, "--bias", bias, "-o", tmp_path / "a.lyrdb", "--json")
+    numbers, built = json.loads(done.stdout), json.loads(chip.with_suffix(".report.json").read_text())["drc"]
+    assert done.returncode == 0 and all(numbers[key] == built[key] for key in built if key != "rules")
+    assert built["not_run"] == 0 and 1 < built["current_ma_per_um"] < 2 and built["ground_rise_mv"] > 100
+    done = run("lvs", gds, netlist, "-o", tmp_path / "a.lvs.json", "--second-opinion")
     assert done.returncode == 0 and done.stdout.startswith("match")
+    assert done.stdout.endswith("KLayout's netlist comparer: match\n")
     done = run("check", bundled(), gds, netlist, "--bias", bias, "-o", tmp_path / "a.function.npz", "--json")
     assert done.returncode == 0 and json.loads(done.stdout)["exact"] == 65_536
     table = (tmp_path / "a.function.npz").read_bytes()
@@ -258,6 +269,21 @@ def test_factor_refuses_what_light_cannot_carry(tmp_path: Path, size: float) -> 
     assert done.returncode == 2
     assert done.stderr.startswith(f"optinc: {path}: layers.1.weight has {size:g} as its largest entry; light needs")
     assert "Traceback" not in done.stderr and not done.stdout
+
+
+@pytest.mark.parametrize(("option", "value", "reason"), [("--servers", 1, "one layer"), ("--groups", 1, "groups is 1")])
+def test_networks_without_a_chip_are_written_and_refused_by_name(
+    option: str, value: int, reason: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "net.npz"
+    options = {"--bits": 4, "--servers": 4} | {option: value}
+    written = run("synth", *(word for pair in options.items() for word in pair), "-o", out)
+    assert written.returncode == 0
+    assert "no chip can be built from it:" in written.stdout and reason in written.stdout
+    refused = run("build", out, "-o", tmp_path / "chip")
+    assert refused.returncode == 2
+    assert str(out) in refused.stderr and reason in refused.stderr
+    assert not (tmp_path / "chip").exists()
 
 
 def test_synth_writes_an_exact_network(tmp_path: Path) -> None:

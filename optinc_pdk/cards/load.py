@@ -81,7 +81,11 @@ def _process_cards(folder: Path, above: tuple[Path, ...]) -> tuple[tuple[Path, .
         return (folder,), data
     if not isinstance(base, str):
         raise CardError(f"{path}: base: {base!r} is no name of a process; give the process to start from")
-    folders, inherited = _process_cards(_folder(base), (*above, folder))
+    try:
+        below = _folder(base)
+    except CardError as fault:
+        raise CardError(f"{path}: base: {fault}") from None
+    folders, inherited = _process_cards(below, (*above, folder))
     return (folder, *folders), _laid_over(inherited, data)
 
 

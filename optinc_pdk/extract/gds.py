@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import klayout.db as kdb
+import numpy as np
 
 from optinc_pdk.extract.census import GdsError
+from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.reading import check_layers, check_unit, read_layout
 
 __all__ = ["NM_PER_UM", "GdsError", "Label", "Mask", "read_layout", "read_mask"]
@@ -29,6 +31,11 @@ class Label:
     def position_um(self) -> tuple[float, float]:
         """Position in µm."""
         return self.x / NM_PER_UM, self.y / NM_PER_UM
+
+
+def label_points(labels: Sequence[Label]) -> Ints:
+    """(n, 2) positions of labels in nm."""
+    return np.array([(label.x, label.y) for label in labels], dtype=np.int64).reshape(-1, 2)
 
 
 @dataclass(frozen=True)

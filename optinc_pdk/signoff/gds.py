@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any, TypeVar
 
 import klayout.db as kdb
 
 from optinc_pdk.extract.gds import read_layout
 from optinc_pdk.extract.places import Places, take_apart
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,10 @@ class Design:
 
     @cached_property
     def _regions(self) -> dict[str, kdb.Region]:
+        return {}
+
+    @cached_property
+    def _derived(self) -> dict[str, Any]:
         return {}
 
     @cached_property
@@ -74,11 +81,15 @@ class Design:
 
     def bodies(self, layer: str, body_um: float) -> kdb.Region:
         """What survives a shrink and a growth by `body_um`: couplers, splitters, gratings, but no guide."""
-        key = f"{layer}, bodies of {body_um} um"
-        if key not in self._regions:
-            size = self.dbu(body_um)
-            self._regions[key] = self.region(layer).sized(-size).sized(size)
-        return self._regions[key]
+        size = self.dbu(body_um)
+        return self.derived(f"{layer}, bodies of {body_um} um", lambda: self.region(layer).sized(-size).sized(size))
+
+    def derived(self, name: str, make: Callable[[], T]) -> T:
+        """What several rules use, made once; treat it as read-only."""
+        if name not in self._derived:
+            self._derived[name] = make()
+        found: T = self._derived[name]
+        return found
 
 
 def read_design(path: str | Path, layers: Mapping[str, tuple[int, int]], threads: int) -> Design:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import tempfile
+from itertools import zip_longest
 from pathlib import Path
 
 import klayout.rdb as rdb
 
+from optinc_pdk.cards.rules import Rule
 from optinc_pdk.files import write_atomic
 from optinc_pdk.signoff.drc import DrcResult
 
@@ -30,15 +32,12 @@ def write_lyrdb(result: DrcResult, path: Path) -> None:
         rule = found.rule
         # a dot in a category's path is no separator to KLayout where the name is quoted, which it does itself
         category = report.create_category(rule.id)
-        parts = [
-            rule.severity,
-            rule.text,
-            f"limit {rule.limit}" if rule.limit else "",
-            f"source: {rule.source}",
-        ]
-        category.description = "; ".join(part for part in parts if part)
-        for marker in found.markers if found.faults is None else ():
-            report.create_item(top, category).add_value(marker)
+        category.description = description(rule) + ("" if found.run else "; NOT RUN: give the bias")
+        for marker, note in zip_longest(found.markers, found.notes) if found.faults is None else ():
+            item = report.create_item(top, category)
+            item.add_value(marker)
+            if note is not None:
+                item.add_value(note)
         for fault in found.faults or ():
             if fault.cell not in cells:
                 cells[fault.cell] = report.create_cell(fault.cell)
@@ -51,3 +50,9 @@ def write_lyrdb(result: DrcResult, path: Path) -> None:
         written = Path(folder) / "report.lyrdb"
         report.save(str(written))
         write_atomic(path, written.read_bytes())
+
+
+def description(rule: Rule) -> str:
+    """What a browser of markers says about a rule."""
+    limit = f"limit {rule.limit}" if rule.limit else ""
+    return "; ".join(part for part in (rule.severity, rule.text, limit, f"source: {rule.source}") if part)

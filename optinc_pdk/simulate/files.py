@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Circuit
+from optinc_pdk.drive import Ground
 from optinc_pdk.files import InputError, write_atomic
 from optinc_pdk.simulate.scatter import Scattering, scattering
 
@@ -44,7 +45,11 @@ def parse_wavelengths(text: str | None, default_nm: float) -> NDArray[np.float64
 
 
 def block_scattering(
-    circuit: Circuit, bias: Bias, wavelengths_nm: NDArray[np.float64], process: Process
+    circuit: Circuit,
+    bias: Bias,
+    wavelengths_nm: NDArray[np.float64],
+    process: Process,
+    ground: Ground | None = None,
 ) -> list[Scattering]:
     """S of every layer's linear block: its own fibres and the carrier's.
 
@@ -55,7 +60,7 @@ def block_scattering(
         NetlistError: Circuit and bias do not belong together.
         ModelError: A device without model, or a wavelength outside its range.
     """
-    whole = scattering(circuit, bias, wavelengths_nm, process)
+    whole = scattering(circuit, bias, wavelengths_nm, process, ground=ground)
     layers = {label: int(found[1]) for label in whole.labels if (found := _LAYER.match(label))}
     if not layers:
         return [whole]

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED, Bias, Circuit, NetlistError
+from optinc_pdk.drive import Ground
 from optinc_pdk.models import device_s, net_transmission
 from optinc_pdk.simulate.heaters import heater_phases
 from optinc_pdk.simulate.structure import MODULATOR, Ints, Structure, analyse
@@ -147,6 +148,7 @@ def scattering(
     process: Process,
     *,
     unbiased: float | None = None,
+    ground: Ground | None = None,
 ) -> Scattering:
     """S-parameters between all fibres, photodiodes and modulators of a circuit.
 
@@ -157,6 +159,7 @@ def scattering(
         wavelengths_nm: (W,) wavelengths, or one.
         process: Process of the cards.
         unbiased: Phase of heaters that the drive leaves out; they are an error without it.
+        ground: What currents raise the heaters' grounds by; perfect grounds where left out.
 
     Raises:
         NetlistError: Open optical ports, heaters without drive, unknown channels.
@@ -164,7 +167,7 @@ def scattering(
         ValueError: The system is singular: a lossless resonance at this wavelength.
     """
     structure = analyse(circuit)
-    phases = heater_phases(structure, drive, process, unbiased=unbiased)
+    phases = heater_phases(structure, drive, process, unbiased=unbiased, ground=ground)
     wavelengths = np.atleast_1d(np.asarray(wavelengths_nm, dtype=np.float64))
     s = np.empty((wavelengths.size, len(structure.labels), len(structure.labels)), dtype=np.complex128)
     for i, wavelength in enumerate(wavelengths.tolist()):

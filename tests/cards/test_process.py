@@ -229,3 +229,11 @@ def test_a_process_may_be_a_folder(folder: Path) -> None:
     process: Process = load_process(str(folder))
     assert process.folder == folder
     assert process.guide == load_process().guide
+
+
+@pytest.mark.parametrize(("base", "fault"), [("nowhere", "base: no process 'nowhere'"), ("3", "base: 3 is no name")])
+def test_a_base_that_is_none_is_refused_with_its_file(base: str, fault: str, tmp_path: Path) -> None:
+    path = tmp_path / "process.yml"
+    path.write_text(f"schema: 1\nname: own\nbase: {base}\n")
+    with pytest.raises(CardError, match=re.escape(f"{path}: {fault}")):
+        load_process(str(tmp_path))

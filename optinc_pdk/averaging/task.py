@@ -1,4 +1,4 @@
-"""What the chip has to compute: words and PAM4 symbols, the ideal average, the lattice, the score.
+"""What the chip has to compute: words and PAM4 symbols, the ideal average, the lattice.
 
 B-bit words travel as M = B/2 PAM4 symbols, most significant first. The preprocessing unit P averages groups
 of g = M/K consecutive symbols over the N servers, so that input k of the network takes values 0 ... 4^g - 1
@@ -22,8 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from optinc_pdk.averaging.checks import Floats, Integers, integers, last_axes
 
 MAX_BITS = 32
 """Widest word: as wide as the gradients of any training, and sums over servers stay within 64-bit integers."""
@@ -164,7 +163,7 @@ class Averaging:
         Raises:
             ValueError: A word is no integer or out of range.
         """
-        values = _integers("words", words, (1 << self.bits) - 1)
+        values = integers("words", words, (1 << self.bits) - 1)
         return (values[..., None] >> (2 * np.arange(self.symbols - 1, -1, -1))) & 3
 
     def decode(self, symbols: ArrayLike) -> Integers:
@@ -179,8 +178,8 @@ class Averaging:
         Raises:
             ValueError: A symbol is no integer, out of range, or their number is not M.
         """
-        values = _integers("symbols", symbols, 3)
-        _last_axes("symbols", values, (self.symbols,))
+        values = integers("symbols", symbols, 3)
+        last_axes("symbols", values, (self.symbols,))
         return values @ (4 ** np.arange(self.symbols - 1, -1, -1, dtype=np.int64))
 
     def preprocess(self, symbols: ArrayLike) -> Floats:
@@ -197,7 +196,7 @@ class Averaging:
             ValueError: The shape is wrong.
         """
         fields = np.asarray(symbols, dtype=np.float64)
-        _last_axes("symbols", fields, (self.servers, self.symbols))
+        last_axes("symbols", fields, (self.servers, self.symbols))
         groups = fields.reshape(*fields.shape[:-1], self.groups, self.group_symbols)
         weights = 4.0 ** np.arange(self.group_symbols - 1, -1, -1)
         mean: Floats = (groups @ weights).sum(axis=-2) / self.servers
@@ -215,8 +214,8 @@ class Averaging:
         Raises:
             ValueError: A word is out of range, or the last axis is not the servers.
         """
-        values = _integers("words", words, (1 << self.bits) - 1)
-        _last_axes("words", values, (self.servers,))
+        values = integers("words", words, (1 << self.bits) - 1)
+        last_axes("words", values, (self.servers,))
         average: Integers = values.sum(axis=-1) // self.servers
         return average
 
@@ -311,7 +310,7 @@ class Averaging:
             ValueError: An input is not on the lattice.
         """
         points = np.asarray(inputs, dtype=np.float64)
-        _last_axes("inputs", points, (self.groups,))
+        last_axes("inputs", points, (self.groups,))
         scaled = points * self.input_resolution
         steps = np.rint(scaled)
         if not np.all(np.abs(scaled - steps) <= STEP_TOLERANCE):
@@ -348,7 +347,7 @@ class Averaging:
             ValueError: A value is no integer or out of range.
         """
         half = 1 << (self.bits - 1)
-        return _integers("values", values, half - 1, -half) + half
+        return integers("values", values, half - 1, -half) + half
 
     def signed(self, words: ArrayLike) -> Integers:
         """Signed numbers of words in offset binary, the inverse of `offset_binary`; same shape.
@@ -356,7 +355,7 @@ class Averaging:
         Raises:
             ValueError: A word is no integer or out of range.
         """
-        return _integers("words", words, (1 << self.bits) - 1) - (1 << (self.bits - 1))
+        return integers("words", words, (1 << self.bits) - 1) - (1 << (self.bits - 1))
 
     def twos_complement(self, words: ArrayLike) -> Integers:
         """Two's complement to offset binary, or back: flips the first bit of words 0 ... 2^B - 1; same shape.
@@ -364,158 +363,4 @@ class Averaging:
         Raises:
             ValueError: A word is no integer or out of range.
         """
-        return _integers("words", words, (1 << self.bits) - 1) ^ (1 << (self.bits - 1))
-
-
-@dataclass(frozen=True)
-class Score:
-    """How outputs compare with the ideal levels.
-
-    Attributes:
-        inputs: Words compared.
-        exact: Words of which every symbol is decided right.
-        accuracy: exact / inputs, 0 ... 1.
-        margin: min over words and outputs of 0.5 - |output - level|, in levels, or in steps for an output that
-            carries a remainder; 0.5 is perfect, below 0 is wrong.
-    """
-
-    inputs: int
-    exact: int
-    accuracy: float
-    margin: float
-
-
-def decide(outputs: ArrayLike, resolution: ArrayLike = 1) -> Floats:
-    """The receivers' decision: the nearest level to |output|, for a detector sees |field|².
-
-    Args:
-        outputs: Fields in levels, real, any shape.
-        resolution: Steps per level, 1 for the four levels 0 ... 3; an array fits the outputs' last axes.
-
-    Returns:
-        Multiples of 1/resolution, 0 ... 4 - 1/resolution, of the same shape; NaN stays NaN and so equals no
-        level.
-    """
-    steps = np.asarray(resolution)
-    levels = np.abs(np.asarray(outputs, dtype=np.float64)) * steps
-    nearest: Floats = np.clip(np.floor(levels + 0.5), 0.0, 4 * steps - 1) / steps
-    return nearest
-
-
-def score(outputs: ArrayLike, levels: ArrayLike, resolution: ArrayLike = 1) -> Score:
-    """Compare outputs with the ideal levels.
-
-    Args:
-        outputs: Real fields in levels, shape (..., M).
-        levels: The ideal symbols, shape (..., M).
-        resolution: Steps per level of every output, `Averaging.output_resolution`.
-
-    Returns:
-        The score; of no words at all, accuracy and margin are NaN.
-
-    Raises:
-        ValueError: The shapes differ.
-    """
-    fields, ideal = np.asarray(outputs, dtype=np.float64), np.asarray(levels, dtype=np.float64)
-    if fields.shape != ideal.shape or fields.ndim < 1:
-        raise ValueError(f"outputs of shape {fields.shape} must have the shape of levels, {ideal.shape}")
-    steps = np.asarray(resolution)
-    right = (np.rint(decide(fields, steps) * steps) == np.rint(ideal * steps)).all(axis=-1)
-    if right.size == 0:
-        return Score(0, 0, float("nan"), float("nan"))
-    exact = int(right.sum())
-    margin = float(np.min(0.5 - np.abs(fields - ideal) * steps))
-    return Score(right.size, exact, exact / right.size, margin)
-
-
-def assign_random(task: Averaging, steps: ArrayLike, seed: int) -> Integers:
-    """Symbols of the servers, drawn at random, whose average is the given lattice point.
-
-    The servers' shares are drawn one after another, each uniform over what is still possible, then shuffled.
-
-    Args:
-        task: The task.
-        steps: Lattice points in steps of 1/N, shape (points, K).
-        seed: Seed of the generator.
-
-    Returns:
-        Symbols 0 ... 3, shape (points, servers, M), for `Averaging.preprocess`.
-
-    Raises:
-        ValueError: A step is out of range.
-    """
-    left = _steps(task, steps).copy()
-    rng = np.random.default_rng(seed)
-    shares = np.empty((left.shape[0], task.servers, task.groups), dtype=np.int64)
-    for server in range(task.servers):
-        others = (task.servers - 1 - server) * task.full_scale
-        shares[:, server] = rng.integers(np.maximum(left - others, 0), np.minimum(left, task.full_scale) + 1)
-        left -= shares[:, server]
-    return _share_symbols(task, rng.permuted(shares, axis=1))
-
-
-def assign_worst(task: Averaging, steps: ArrayLike, errors: ArrayLike) -> Integers:
-    """Symbols of the servers that average to the given lattice point and suffer most from P's imbalance.
-
-    Maximizes |Σ_s e_s x_s| over the servers' integer shares x_s with the given sum. The sum is linear, so
-    filling the servers up in the order of their errors is optimal; of the two ends, the one further from zero
-    is taken.
-
-    Args:
-        task: The task.
-        steps: Lattice points in steps of 1/N, shape (points, K).
-        errors: Error e_s of each server's weight, shape (servers,), or (servers, K) where each input has its
-            own.
-
-    Returns:
-        Symbols 0 ... 3, shape (points, servers, M), for `Averaging.preprocess`.
-
-    Raises:
-        ValueError: A step is out of range, or the errors' shape is wrong.
-    """
-    total = _steps(task, steps)
-    weights = np.asarray(errors, dtype=np.float64)
-    if weights.shape not in ((task.servers,), (task.servers, task.groups)):
-        raise ValueError(
-            f"errors of shape {weights.shape} must be one per server, ({task.servers},), "
-            f"or per server and input, ({task.servers}, {task.groups})"
-        )
-    weights = np.broadcast_to(weights.reshape(task.servers, -1), (task.servers, task.groups))
-    before = task.full_scale * np.arange(task.servers)[:, None]
-    filled = np.clip(total[:, None, :] - before, 0, task.full_scale)
-    order = np.argsort(weights, axis=0, kind="stable")
-    place = np.argsort(order, axis=0, kind="stable")[None]
-    low = np.take_along_axis(filled, place, axis=1)
-    high = np.take_along_axis(filled, task.servers - 1 - place, axis=1)
-    take_high = np.abs((weights * high).sum(axis=1)) >= np.abs((weights * low).sum(axis=1))
-    return _share_symbols(task, np.where(take_high[:, None, :], high, low))
-
-
-def _share_symbols(task: Averaging, shares: Integers) -> Integers:
-    """Split every server's group values 0 ... 4^g - 1, shape (points, servers, K), into symbols (..., M)."""
-    symbols = (shares[..., None] >> (2 * np.arange(task.group_symbols - 1, -1, -1))) & 3
-    return symbols.reshape(*shares.shape[:-1], task.symbols)
-
-
-def _steps(task: Averaging, steps: ArrayLike) -> Integers:
-    if task.finer_input:
-        raise ValueError("finer_input = true: level 2 of a cascade takes units' outputs, not servers' symbols")
-    values = _integers("steps", steps, task.servers * task.full_scale)
-    if values.ndim != 2 or values.shape[1] != task.groups:
-        raise ValueError(f"steps of shape {values.shape} must be (points, {task.groups})")
-    return values
-
-
-def _integers(name: str, values: ArrayLike, limit: int, least: int = 0) -> Integers:
-    array = np.asarray(values)
-    if array.dtype.kind not in "iu":
-        raise ValueError(f"{name} of type {array.dtype} must be integers")
-    if array.size and (array.min() < least or array.max() > limit):
-        raise ValueError(f"{name} must lie within {least} ... {limit}, got {array.min()} ... {array.max()}")
-    return array.astype(np.int64)
-
-
-def _last_axes(name: str, array: NDArray[np.generic], axes: tuple[int, ...]) -> None:
-    if array.shape[-len(axes) :] != axes:
-        wanted = ", ".join(str(axis) for axis in axes)
-        raise ValueError(f"{name} of shape {array.shape} must end in ({wanted})")
+        return integers("words", words, (1 << self.bits) - 1) ^ (1 << (self.bits - 1))

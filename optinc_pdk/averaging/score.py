@@ -1,0 +1,71 @@
+"""What the receivers decide, and how that compares with the ideal levels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from optinc_pdk.averaging.checks import Floats
+
+
+@dataclass(frozen=True)
+class Score:
+    """How outputs compare with the ideal levels.
+
+    Attributes:
+        inputs: Words compared.
+        exact: Words of which every symbol is decided right.
+        accuracy: exact / inputs, 0 ... 1.
+        margin: min over words and outputs of 0.5 - |output - level|, in levels, or in steps for an output that
+            carries a remainder; 0.5 is perfect, below 0 is wrong.
+    """
+
+    inputs: int
+    exact: int
+    accuracy: float
+    margin: float
+
+
+def decide(outputs: ArrayLike, resolution: ArrayLike = 1) -> Floats:
+    """The receivers' decision: the nearest level to |output|, for a detector sees |field|².
+
+    Args:
+        outputs: Fields in levels, real, any shape.
+        resolution: Steps per level, 1 for the four levels 0 ... 3; an array fits the outputs' last axes.
+
+    Returns:
+        Multiples of 1/resolution, 0 ... 4 - 1/resolution, of the same shape; NaN stays NaN and so equals no
+        level.
+    """
+    steps = np.asarray(resolution)
+    levels = np.abs(np.asarray(outputs, dtype=np.float64)) * steps
+    nearest: Floats = np.clip(np.floor(levels + 0.5), 0.0, 4 * steps - 1) / steps
+    return nearest
+
+
+def score(outputs: ArrayLike, levels: ArrayLike, resolution: ArrayLike = 1) -> Score:
+    """Compare outputs with the ideal levels.
+
+    Args:
+        outputs: Real fields in levels, shape (..., M).
+        levels: The ideal symbols, shape (..., M).
+        resolution: Steps per level of every output, `Averaging.output_resolution`.
+
+    Returns:
+        The score; of no words at all, accuracy and margin are NaN.
+
+    Raises:
+        ValueError: The shapes differ.
+    """
+    fields, ideal = np.asarray(outputs, dtype=np.float64), np.asarray(levels, dtype=np.float64)
+    if fields.shape != ideal.shape or fields.ndim < 1:
+        raise ValueError(f"outputs of shape {fields.shape} must have the shape of levels, {ideal.shape}")
+    steps = np.asarray(resolution)
+    right = (np.rint(decide(fields, steps) * steps) == np.rint(ideal * steps)).all(axis=-1)
+    if right.size == 0:
+        return Score(0, 0, float("nan"), float("nan"))
+    exact = int(right.sum())
+    margin = float(np.min(0.5 - np.abs(fields - ideal) * steps))
+    return Score(right.size, exact, exact / right.size, margin)
