@@ -198,6 +198,7 @@ def deck(
     print("in KLayout: put it into the folder .klayout/drc, then Tools > DRC checks the layout that is shown")
 
 
+@app.command()
 def lvs(
     gds: Gds,
     netlist: Netlist,
