@@ -4,7 +4,7 @@
 modules here says, registered by `@scenes("kind")`.
 """
 
-from rule_cases import bends, chip, density, lines, pairs, photonic
+from rule_cases import bends, chip, currents, density, lines, pads, pairs, photonic
 from rule_cases.case import Case, Scene
 from rule_cases.mutants import Mutant, mutants
 from rule_cases.registry import Subject, apart_nm, cases, cases_of, scenes, subjects
@@ -21,10 +21,12 @@ __all__ = [
     "cases",
     "cases_of",
     "chip",
+    "currents",
     "density",
     "judge",
     "lines",
     "mutants",
+    "pads",
     "pairs",
     "photonic",
     "scenes",

@@ -59,22 +59,22 @@ class Scene:
         name: What is drawn.
         draw: From steps beyond the limit to shapes.
         verdicts: Number of faults at each number of steps.
-        turns: Whether it may be rotated and mirrored.
         slack: Steps more than the limit and less than it that rotation by `TILTS` needs; None where it may not be.
         tile: From steps beyond the limit to the distances of columns and rows of an array whose copies meet each other;
             then nothing else is drawn.
         dbu: Database unit in µm.
         global_: Whether it concerns the whole file.
+        alone: Whether it can share no file with other cases, copies of its own among them.
     """
 
     name: str
     draw: Callable[[int], Sequence[Shape]]
     verdicts: Mapping[int, int]
-    turns: bool = True
     slack: tuple[int, int] | None = None
     tile: Callable[[int], tuple[int, int]] | None = None
     dbu: float = 0.001
     global_: bool = False
+    alone: bool = False
 
 
 LIMIT = {-1: 1, 0: 0, 1: 0}
@@ -120,7 +120,7 @@ def drawn(rule: Rule, scene: Scene, layers: LayerMap, apart: int) -> Iterator[Ca
     for plan in plans(scene):
         tile = scene.tile(plan.delta_nm) if scene.tile else None
         layout = _placed(shapes[plan.delta_nm], plan.placement, layers, tile or apart, scene.dbu)
-        yield Case(rule, scene.name, plan.placement, plan.delta_nm, plan.fails, layout, scene.global_)
+        yield Case(rule, scene.name, plan.placement, plan.delta_nm, plan.fails, layout, scene.global_ or scene.alone)
 
 
 def _placements(scene: Scene) -> list[str]:
@@ -128,7 +128,9 @@ def _placements(scene: Scene) -> list[str]:
         return [PLAIN]
     if scene.tile is not None:
         return [TILED]
-    return [PLAIN, SPLIT, ARRAYED, *(TURNS if scene.turns else ())]
+    if scene.alone:
+        return [PLAIN, SPLIT, "rotated by 90°", "mirrored"]
+    return [PLAIN, SPLIT, ARRAYED, *TURNS]
 
 
 def _placed(

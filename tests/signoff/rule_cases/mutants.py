@@ -13,6 +13,8 @@ STEPS = {
     "value_um": 0.001,
     "value_um2": 1e-6,
     "value_deg": 0.002,
+    "value_ma_per_um": 0.004,
+    "value_mv": 0.0002,
     "angled_tolerance_um": 0.001,
     "exempt_um": 0.001,
     "body_um": 0.001,
@@ -28,6 +30,8 @@ STEPS = {
     "window_um": 0.02,
     "step_um": 0.02,
 }
+# Values that are the most that may be; all others are the least.
+MOST = ("value_ma_per_um", "value_mv")
 # Steps of kinds that measure in others: the database unit is told to a thousandth.
 STEPS_OF_KINDS = {("grid", "value_um"): 1e-6}
 
@@ -39,13 +43,13 @@ class Mutant:
     Attributes:
         name: Which number, and by how much.
         limit: Whether it is the rule's value, not a number that helps to measure.
-        sign: Of the change.
+        stricter: Whether it forbids more, where it is the value.
         rule: The changed rule.
     """
 
     name: str
     limit: bool
-    sign: int
+    stricter: bool
     rule: Rule
 
 
@@ -60,7 +64,9 @@ def mutants(rule: Rule) -> Iterator[Mutant]:
                     # how long an arm is decides nothing; its error does
                     continue
                 mutant = rule.model_copy(update={field: changed})
-                yield Mutant(f"{field}{place} {sign * step:+g}", field.startswith("value"), sign, mutant)
+                yield Mutant(
+                    f"{field}{place} {sign * step:+g}", field.startswith("value"), (sign > 0) != (field in MOST), mutant
+                )
 
 
 def _changed(value: Any, by: float) -> Iterator[tuple[str, Any]]:

@@ -14,8 +14,6 @@ from rule_cases.case import Case, LayerMap, Scene, drawn
 
 Draft = Callable[[Any, Process], Iterator[Scene]]
 SCENES: dict[str, Draft] = {}
-# Rules on currents have no scenes: they need a bias for each layout. Where their cases are.
-ELSEWHERE = dict.fromkeys(BIASED, "tests/signoff/test_electrical.py")
 
 
 def scenes(*kinds: str) -> Callable[[Draft], Draft]:
@@ -31,7 +29,7 @@ def scenes(*kinds: str) -> Callable[[Draft], Draft]:
 def cases(process: Process) -> Iterator[Case]:
     """Every case of every rule of a process that needs no bias."""
     for rule in process.rules:
-        if rule.kind not in ELSEWHERE:
+        if rule.kind not in BIASED:
             yield from cases_of(rule, process)
 
 
@@ -86,17 +84,11 @@ class Subject:
         return [rule for rule in spaces if rule.layers[0] in self.rule.layers and rule != self.rule]
 
 
-def subjects(elsewhere: bool = False) -> list[Subject]:
-    """Every rule of every process, those that several processes share once.
-
-    Args:
-        elsewhere: Whether rules whose cases are elsewhere are among them.
-    """
+def subjects() -> list[Subject]:
+    """Every rule of every process, those that several processes share once."""
     found: dict[tuple[Rule, tuple[tuple[int, int], ...]], list[Process]] = {}
     # a process before those that are based on it
     for process in sorted(map(load_process, process_names()), key=lambda process: len(process.folders)):
         for rule in process.rules:
-            if rule.kind in ELSEWHERE and not elsewhere:
-                continue
             found.setdefault((rule, tuple(process.gds_layers[name] for name in rule.layers)), []).append(process)
     return [Subject(rule, users[0], tuple(user.name for user in users)) for (rule, _), users in found.items()]

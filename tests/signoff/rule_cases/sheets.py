@@ -10,9 +10,13 @@ from pathlib import Path
 
 import klayout.db as kdb
 
+from optinc_pdk.cards.process import Process
 from optinc_pdk.cards.rules import Rule
-from optinc_pdk.signoff.drc import run_drc
-from rule_cases.case import TILTS, Case, LayerMap
+from optinc_pdk.signoff.drc import BIASED, run_drc
+from optinc_pdk.signoff.electrical import check_currents
+from optinc_pdk.signoff.wiring import read_wiring
+from rule_cases.case import TILTS, Case
+from rule_cases.currents import bias_of
 
 
 @dataclass(frozen=True)
@@ -73,16 +77,20 @@ def _sheet(cases: Sequence[Case], apart: int) -> Sheet:
     return Sheet(tuple(cases), layout, pitch, columns)
 
 
-def judge(sheet: Sheet, rule: Rule, layers: LayerMap, folder: Path, others: Sequence[Rule] = ()) -> list[int]:
+def judge(sheet: Sheet, rule: Rule, process: Process, folder: Path, others: Sequence[Rule] = ()) -> list[int]:
     """Number of faults that a rule finds in each case.
 
     Args:
         sheet: The layout.
         rule: The rule, maybe with another limit than the cases were drawn for.
-        layers: Layers of the process.
+        process: Process; of rules on currents, the heaters are driven as the case says.
         folder: Where to write the layout.
         others: Rules that are checked in the same run.
     """
     path = folder / "sheet.gds"
     sheet.layout.write(str(path))
-    return sheet.counts(run_drc(path, [rule, *others], layers).rules[0].markers)
+    result = run_drc(path, [rule, *others], process.gds_layers)
+    if rule.kind in BIASED:
+        wiring = read_wiring(path, process)
+        result, _ = check_currents(result, wiring, bias_of(sheet.cases[0], wiring, process))
+    return sheet.counts(result.rules[0].markers)
