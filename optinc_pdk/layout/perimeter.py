@@ -117,7 +117,7 @@ def _one_die(netlist: Netlist, process: Process, strips: list[Strip], block: Can
         halves[+1 if index % 2 else -1].append(strip.canvas)
     roots = {index: strip.root for index, strip in enumerate(strips) if strip.root is not None}
     oscillators = Oscillators((feed[0] + dx, feed[1] + dy), roots)
-    plan = _planned(netlist, process, halves, oscillators, process.dies)
+    plan = _planned(netlist, process, halves, oscillators, _offered(process))
     plan = plan or _own_size(netlist, process, halves, oscillators)
     return _draw(netlist, process, plan, tuple(strip.name for strip in strips))
 
@@ -128,12 +128,18 @@ def _filled(netlist: Netlist, process: Process, strips: list[Strip], block: Canv
     plan: _Plan | None = None
     taken = 1
     for count in range(1, len(canvases) + 1):
-        larger = _planned(netlist, process, _shared(process, canvases[:count]), None, process.dies)
+        larger = _planned(netlist, process, _shared(process, canvases[:count]), None, _offered(process))
         if larger is None:
             break
         plan, taken = larger, count
     plan = plan or _own_size(netlist, process, _shared(process, canvases[:1]), None)
     return plan, strips[taken - (block is not None) :]
+
+
+def _offered(process: Process) -> list[DieSize]:
+    """The sizes of dies; one that is turned by 90° is the same die."""
+    turned = [die.model_copy(update={"width_um": die.height_um, "height_um": die.width_um}) for die in process.dies]
+    return [size for pair in zip(process.dies, turned, strict=True) for size in pair]
 
 
 def _shared(process: Process, canvases: Sequence[Canvas]) -> dict[int, _Half]:
