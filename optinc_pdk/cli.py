@@ -176,6 +176,29 @@ def drc(
 
 
 @app.command()
+def deck(
+    output: Annotated[Path, typer.Option("-o", "--output", help="Script to write, .lydrc.")] = Path("optinc.lydrc"),
+    process: ProcessName = DEFAULT,
+) -> None:
+    """Write a process's design rules as a script for KLayout's application."""
+    from optinc_pdk.cards import load_process
+    from optinc_pdk.files import write_atomic
+    from optinc_pdk.signoff.deck import deck_script
+    from optinc_pdk.signoff.drc import BIASED
+
+    card = load_process(process)
+    if output.suffix != ".lydrc":
+        raise InputError(f"{output}: KLayout reads such scripts from .lydrc files; give the file this ending")
+    write_atomic(output, deck_script(card.name, card.rules, card.gds_layers))
+    left_out = [rule.id for rule in card.rules if rule.kind in BIASED]
+    print(f"{output}: {len(card.rules) - len(left_out)} rules of {card.name}")
+    if left_out:
+        print(f"not in this deck: {', '.join(left_out)}, which need the bias; optinc drc --bias checks them")
+    print(f"in a shell: QT_QPA_PLATFORM=offscreen klayout -b -r {output} -rd input=a.gds -rd report=a.lyrdb")
+    print("in KLayout: put it into the folder .klayout/drc, then Tools > DRC checks the layout that is shown")
+
+
+@app.command()
 def lvs(
     gds: Gds,
     netlist: Netlist,

@@ -335,3 +335,13 @@ def test_cells_writes_the_gallery_of_a_process(tmp_path: Path) -> None:
     done = run("cells", "-o", tmp_path / "page.html")
     assert done.returncode == 2
     assert done.stderr.startswith(f"optinc: {tmp_path / 'page.html'}: ")
+
+
+def test_deck_writes_a_script_and_refuses_other_endings(tmp_path: Path) -> None:
+    done = run("deck", "-o", tmp_path / "new" / "a.lydrc", "--process", "soi220_two_metal")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "klayout -b -r" in done.stdout
+    assert "drc-dsl-xml" in (tmp_path / "new" / "a.lydrc").read_text()
+    refused = run("deck", "-o", tmp_path / "a.txt")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert not (tmp_path / "a.txt").exists()

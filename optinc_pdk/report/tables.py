@@ -177,12 +177,13 @@ def factor_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def drc_rows(result: DrcResult) -> list[dict[str, Any]]:
-    """Per rule: id, severity, violations, text, the first boxes in µm with notes, and whether it was checked."""
+    """Per rule: id, severity, violations and how many differ, text, first boxes in µm with notes, whether checked."""
     return [
         {
             "id": found.rule.id,
             "severity": found.rule.severity,
             "violations": found.violations,
+            "distinct": found.distinct,
             "text": found.rule.text,
             "boxes_um": np.round(found.boxes_um[:10], 3).tolist(),
             "notes": list(found.notes[:10]),
@@ -195,13 +196,14 @@ def drc_rows(result: DrcResult) -> list[dict[str, Any]]:
 def drc_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Rules that found something, with where, and rules that were not run; all rules where none found anything."""
     broken = [row for row in rows if row["violations"]]
-    table = Table("rule", "severity", "violations", "first at, µm", "text")
+    table = Table("rule", "severity", "violations", "distinct", "first at, µm", "text")
     for row in broken:
         box = row["boxes_um"][0]
-        table.add_row(row["id"], row["severity"], str(row["violations"]), f"({box[0]:.3f}, {box[1]:.3f})", row["text"])
+        counts = str(row["violations"]), str(row["distinct"])
+        table.add_row(row["id"], row["severity"], *counts, f"({box[0]:.3f}, {box[1]:.3f})", row["text"])
     for row in rows:
         if not row["run"]:
-            table.add_row(row["id"], row["severity"], "not run", "", f"needs the bias (--bias): {row['text']}")
+            table.add_row(row["id"], row["severity"], "not run", "", "", f"needs the bias (--bias): {row['text']}")
         elif not broken:
-            table.add_row(row["id"], row["severity"], "0", "", row["text"])
+            table.add_row(row["id"], row["severity"], "0", "0", "", row["text"])
     return table

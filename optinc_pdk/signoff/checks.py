@@ -19,7 +19,7 @@ from optinc_pdk.cards.rules import (
     OutlineRule,
     PairRule,
 )
-from optinc_pdk.signoff.gds import Design
+from optinc_pdk.signoff.gds import Design, simple
 
 MARKER_UM = 0.1
 
@@ -197,7 +197,7 @@ def file(design: Design, rule: FileRule) -> kdb.Region:
     faults = kdb.Region()
     for info in design.layout.layer_infos():
         index = design.layout.find_layer(info)
-        if rule.kind == "simple" and all(_simple(cell.shapes(index)) for cell in design.layout.each_cell()):
+        if rule.kind == "simple" and all(simple(cell.shapes(index)) for cell in design.layout.each_cell()):
             continue
         if rule.kind == "simple":
             shapes = kdb.Region(design.top.begin_shapes_rec(index))
@@ -206,10 +206,3 @@ def file(design: Design, rule: FileRule) -> kdb.Region:
         elif (info.layer, info.datatype) not in known:
             faults += kdb.Region(design.top.begin_shapes_rec(index))
     return faults
-
-
-def _simple(shapes: kdb.Shapes) -> bool:
-    """Whether no polygon among the shapes of one cell crosses itself."""
-    region = kdb.Region(shapes)
-    region.merged_semantics = False
-    return bool(region.strange_polygon_check().is_empty())

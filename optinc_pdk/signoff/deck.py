@@ -22,7 +22,7 @@ _HEAD = """\
 #
 # In KLayout: put this file into the folder .klayout/drc; it is then under Tools > DRC, checks the layout that is shown
 # and opens the browser of markers.
-# In a shell: QT_QPA_PLATFORM=offscreen klayout -b -r {file} -rd input=a.gds -rd report=a.lyrdb
+# In a shell: QT_QPA_PLATFORM=offscreen klayout -b -r optinc.lydrc -rd input=a.gds -rd report=a.lyrdb
 """
 _PLAIN = set(string.ascii_letters + string.digits + string.punctuation + " ") - set('"#\\\\')
 
@@ -31,14 +31,13 @@ class DeckError(ValueError):
     """A rule that the script has no check for."""
 
 
-def deck(process: str, rules: Sequence[Rule], layers: Mapping[str, tuple[int, int]], file: str) -> bytes:
+def deck_script(process: str, rules: Sequence[Rule], layers: Mapping[str, tuple[int, int]]) -> bytes:
     """The rules of a process as a KLayout DRC script.
 
     Args:
         process: Name of the process.
         rules: Its rules.
         layers: Its layers, name to GDS layer and datatype.
-        file: Name that the script will have.
 
     Returns:
         The file's content; equal rules give equal bytes.
@@ -52,7 +51,7 @@ def deck(process: str, rules: Sequence[Rule], layers: Mapping[str, tuple[int, in
         if not any(f"def check_{rule.kind}(" in part for part in parts):
             raise DeckError(f"rule {rule.id!r}: the script has no check of kind {rule.kind!r}")
     head = [
-        _HEAD.format(process=process, file=file),
+        _HEAD.format(process=process),
         _table("LAYERS", "{}", [f"{_ruby(name)} => {_ruby(gds)}" for name, gds in layers.items()]),
         _table("RULES", "[]", [_ruby(_row(rule)) for rule in here]),
         _table("LEFT_OUT", "[]", [_ruby(_row(rule)) for rule in rules if rule not in here]),

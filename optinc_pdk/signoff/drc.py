@@ -16,6 +16,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.cards.rules import GridRule, Rule
 from optinc_pdk.extract.reading import check_layers, check_unit
 from optinc_pdk.signoff import checks, density, photonic_checks
+from optinc_pdk.signoff.distinct import Distinct, Hierarchy, distinct
 from optinc_pdk.signoff.gds import Design, read_design
 from optinc_pdk.signoff.proof import Proof, prepare
 
@@ -60,15 +61,17 @@ class RuleResult:
 
     Attributes:
         rule: The rule.
-        markers: Its faults.
+        markers: All its faults, flat.
         notes: What is measured at each marker, where the rule says so; else empty.
         run: Whether it was checked: rules on currents need a bias.
+        faults: Each distinct fault once, in the cell that it is in; None where all count as the top cell's.
     """
 
     rule: Rule
     markers: tuple[kdb.DPolygon, ...]
     notes: tuple[str, ...] = ()
     run: bool = True
+    faults: tuple[Distinct, ...] | None = None
 
     @property
     def id(self) -> str:
@@ -79,6 +82,11 @@ class RuleResult:
     def violations(self) -> int:
         """Number of faults, of whatever severity."""
         return len(self.markers)
+
+    @property
+    def distinct(self) -> int:
+        """Number of faults that differ: what every instance of a cell has counts once."""
+        return len(self.markers if self.faults is None else self.faults)
 
     @cached_property
     def boxes_um(self) -> NDArray[np.float64]:
@@ -153,10 +161,11 @@ def check_chip(gds_path: Path, process: Process, threads: int = 2) -> DrcResult:
 
 def _check(gds_path: Path, design: Design, rules: Sequence[Rule]) -> DrcResult:
     proof = prepare(design, rules)
+    hierarchy = Hierarchy(design.layout, design.top)
     results = tuple(
         RuleResult(rule, (), run=False)
         if rule.kind in BIASED
-        else RuleResult(rule, _markers(design, _faults(design, rule, proof)))
+        else _result(design, hierarchy, rule, _faults(design, rule, proof))
         for rule in rules
     )
     return DrcResult(gds_path.name, design.top.name, results)
@@ -167,8 +176,13 @@ def _faults(design: Design, rule: Rule, proof: Proof | None) -> kdb.Region:
     return check(design, rule) if proof is None else proof.faults(design, rule, check)
 
 
-def _markers(design: Design, faults: kdb.Region) -> tuple[kdb.DPolygon, ...]:
+def _result(design: Design, hierarchy: Hierarchy, rule: Rule, faults: kdb.Region) -> RuleResult:
+    merged = _merged(faults)
+    markers = tuple(polygon.to_dtype(design.layout.dbu) for polygon in merged)
+    return RuleResult(rule, markers, faults=distinct(hierarchy, merged))
+
+
+def _merged(faults: kdb.Region) -> list[kdb.Polygon]:
     """Faults merged and sorted, so that neither hierarchy nor threads show in the result."""
     faults.flatten()
-    merged = kdb.Region(list(faults.each())).merged()
-    return tuple(polygon.to_dtype(design.layout.dbu) for polygon in sorted(merged.each()))
+    return sorted(kdb.Region(list(faults.each())).merged().each())

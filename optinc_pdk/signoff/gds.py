@@ -50,6 +50,11 @@ class Design:
     def _places(self) -> dict[tuple[str, ...], Places | None]:
         return {}
 
+    @cached_property
+    def _tilted(self) -> bool:
+        """Whether a cell is magnified or turned by no multiple of 90°."""
+        return any(inst.is_complex() for cell in self.layout.each_cell() for inst in cell.each_inst())
+
     def places(self, layers: tuple[str, ...]) -> Places | None:
         """The cells as they are placed, or None where one is magnified or turned by no multiple of 90°."""
         if layers not in self._places:
@@ -74,9 +79,17 @@ class Design:
         return kdb.Region(kdb.RecursiveShapeIterator(self.layout, self.top, index, box, True)) & kdb.Region(box)
 
     def region(self, layer: str) -> kdb.Region:
-        """A layer as a hierarchical region; treat it as read-only."""
+        """A layer as a hierarchical region; treat it as read-only.
+
+        It is flat where a polygon crosses itself, which hierarchical checks take as it is drawn if it touches no other,
+        and where a cell is turned by no multiple of 90°, which they measure before its corners are rounded to the grid.
+        """
         if layer not in self._regions:
-            self._regions[layer] = kdb.Region(self.shapes(layer), self._store)
+            cells = list(self.layout.each_cell())
+            deep = not self._tilted and all(simple(cell.shapes(self.index(layer))) for cell in cells)
+            self._regions[layer] = (
+                kdb.Region(self.shapes(layer), self._store) if deep else kdb.Region(self.shapes(layer)).merged()
+            )
         return self._regions[layer]
 
     def bodies(self, layer: str, body_um: float) -> kdb.Region:
@@ -90,6 +103,13 @@ class Design:
             self._derived[name] = make()
         found: T = self._derived[name]
         return found
+
+
+def simple(shapes: kdb.Shapes) -> bool:
+    """Whether no polygon among the shapes of one cell crosses itself."""
+    region = kdb.Region(shapes)
+    region.merged_semantics = False
+    return bool(region.strange_polygon_check().is_empty())
 
 
 def read_design(path: str | Path, layers: Mapping[str, tuple[int, int]], threads: int) -> Design:

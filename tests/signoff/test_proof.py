@@ -11,7 +11,7 @@ from optinc_pdk.cells.interferometers import mzi_frame
 from optinc_pdk.layout.write import _copy
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff import proof
-from optinc_pdk.signoff.drc import CHECKS, DrcResult, _faults, _markers, run_drc
+from optinc_pdk.signoff.drc import CHECKS, DrcResult, _faults, _merged, run_drc
 from optinc_pdk.signoff.gds import read_design
 
 PROCESS = load_process()
@@ -228,8 +228,8 @@ def test_faults_among_irregular_shapes_are_those_of_the_plain_checks(
     faulty = set()
     for rule in RULES:
         if found.condensed(rule) is not None:
-            proved = _markers(design, _faults(design, rule, found))
-            assert proved == _markers(design, _faults(design, rule, None)), rule.id
+            proved = _merged(_faults(design, rule, found))
+            assert proved == _merged(_faults(design, rule, None)), rule.id
             faulty |= {rule.id} if proved else set()
     assert faulty >= (set() if damage is None else IRREGULAR[damage])
     assert (damage is None) == (not faulty)

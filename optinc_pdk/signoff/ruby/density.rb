@@ -10,11 +10,18 @@ module Checks
   def check_density(design, rule)
     layer, outline = rule["layers"]
     size, step = design.dbu(rule["window_um"]), design.dbu(rule["step_um"])
-    faults = RBA::Region::new
+    drawn, faults = design.region(layer).bbox, RBA::Region::new
     design.region(outline).each do |die|
       box = die.bbox
-      spans(box.left, box.right, size, step).product(spans(box.bottom, box.top, size, step)) do |(l, r), (b, t)|
-        window = RBA::Box::new(l, b, r, t)
+      columns, rows = spans(box.left, box.right, size, step), spans(box.bottom, box.top, size, step)
+      if rule["least"] == 0
+        # an empty window has not too much
+        next if drawn.empty?
+        columns = columns.select { |left, right| right > drawn.left && left < drawn.right }
+        rows = rows.select { |bottom, top| top > drawn.bottom && bottom < drawn.top }
+      end
+      columns.product(rows) do |(left, right), (bottom, top)|
+        window = RBA::Box::new(left, bottom, right, top)
         faults.insert(window) unless covered?(design, layer, window, rule["least"], rule["most"])
       end
     end

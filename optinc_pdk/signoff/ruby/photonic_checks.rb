@@ -15,7 +15,7 @@ module Checks
     # outside that region: what a cut can face is at most the value away, so inside it.
     deep = design.dbu(rule["exempt_um"]) - design.dbu(rule["value_um"])
     guides = design.region(name) - bodies.sized(deep)
-    gaps = measured(design, rule) { |*limit| guides.space_check(*limit) }.polygons(0)
+    gaps = united(measured(design, rule) { |*limit| guides.space_check(*limit) }.polygons(0))
     rule["layers"].drop(1).each { |marker| gaps -= design.region(marker) }
     gaps - bodies.sized(design.dbu(rule["exempt_um"]))
   end

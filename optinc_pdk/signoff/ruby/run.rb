@@ -27,7 +27,7 @@ class Run
 
   # Faults merged and sorted, in micrometres; touching faults are one.
   def markers(faults)
-    sorted = faults.merged.each.sort { |one, other| one < other ? -1 : (other < one ? 1 : 0) }
+    sorted = Checks.united(faults).each.sort { |one, other| one < other ? -1 : (other < one ? 1 : 0) }
     sorted.map { |polygon| polygon.to_dtype(@design.layout.dbu) }
   end
 

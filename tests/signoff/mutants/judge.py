@@ -17,8 +17,10 @@ from mutants.kinds import KINDS
 from optinc_pdk.extract import extract
 from optinc_pdk.files import InputError
 from optinc_pdk.signoff.drc import run_drc
+from optinc_pdk.signoff.electrical import check_currents
 from optinc_pdk.signoff.function import FunctionResult, check_function
 from optinc_pdk.signoff.lvs import compare
+from optinc_pdk.signoff.wiring import read_wiring
 
 SAME, CAUGHT, EQUIVALENT, HOLE = "same geometry", "caught", "equivalent", "hole"
 
@@ -88,7 +90,7 @@ def judge(base: Base, kind: str, number: int, folder: Path, thorough: bool = Tru
     try:
         extraction = extract(path, base.process)
         lvs = compare(base.circuit, extraction, base.process)
-        broken = broken_rules(base, path) if thorough or lvs.match else ()
+        broken = broken_rules(base, path, lvs.match) if thorough or lvs.match else ()
     except InputError as fault:
         return Verdict(*told, CAUGHT, refused=str(fault).partition(": ")[2])
     kinds = tuple(sorted({difference.kind for difference in lvs.differences}))
@@ -101,9 +103,11 @@ def judge(base: Base, kind: str, number: int, folder: Path, thorough: bool = Tru
     return Verdict(*told, EQUIVALENT if equivalent else HOLE, reason=why)
 
 
-def broken_rules(base: Base, path: Path) -> tuple[str, ...]:
-    """Ids of the rules of severity error that a file breaks."""
+def broken_rules(base: Base, path: Path, wired: bool) -> tuple[str, ...]:
+    """Ids of the rules of severity error that a file breaks; ``wired`` as the original, also those on currents."""
     found = run_drc(path, base.process.rules, base.process.gds_layers, threads=1)
+    if wired:
+        found, _ = check_currents(found, read_wiring(path, base.process), base.bias)
     return tuple(r.id for r in found.rules if r.violations and r.rule.severity == "error")
 
 
