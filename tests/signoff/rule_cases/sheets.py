@@ -18,6 +18,9 @@ from optinc_pdk.signoff.wiring import read_wiring
 from rule_cases.case import TILTS, Case
 from rule_cases.currents import bias_of
 
+# A layout ends before the metre at which files are refused.
+REACH_NM = 900_000_000
+
 
 @dataclass(frozen=True)
 class Sheet:
@@ -58,13 +61,20 @@ def sheets(cases: Sequence[Case], apart: int) -> list[Sheet]:
     groups: list[list[Case]] = [[case] for case in cases if case.global_]
     for tilted in (False, True):
         group = [case for case in cases if not case.global_ and (case.placement in TILTS) is tilted]
-        groups += [group] if group else []
+        side = max(1, REACH_NM // _pitch(group, apart)) if group else 1
+        groups += [group[first : first + side**2] for first in range(0, len(group), side**2)]
     return [_sheet(group, apart) for group in groups]
+
+
+def _pitch(cases: Sequence[Case], apart: int) -> int:
+    """Distance between places that no case is larger than."""
+    boxes = [case.layout.top_cell().bbox() for case in cases]
+    return max(max(box.width(), box.height(), 0) for box in boxes) + apart
 
 
 def _sheet(cases: Sequence[Case], apart: int) -> Sheet:
     boxes = [case.layout.top_cell().bbox() for case in cases]
-    pitch = max(max(box.width(), box.height(), 0) for box in boxes) + apart
+    pitch = _pitch(cases, apart)
     columns = math.ceil(math.sqrt(len(cases)))
     layout = kdb.Layout()
     layout.dbu = cases[0].layout.dbu
