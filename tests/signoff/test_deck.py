@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import klayout.db as kdb
@@ -35,6 +36,7 @@ end
 INEXACT = ("contact_overlap", "enclosure", "foreign_guide")
 
 
+@cache
 def is_old() -> bool:
     done = subprocess.run([str(KLAYOUT), "-v"], capture_output=True, text=True, check=True)
     return tuple(map(int, done.stdout.split()[1].split(".")[:2])) < (0, 30)
