@@ -1,5 +1,7 @@
-# make chip   build the bundled network's chip into gds_out/
-# make test   run every check and every test
+# make chip      build the bundled network's chip into gds_out/
+# make test      run every check and every test
+# make rules     test every design rule on generated layouts and write docs/rules.md
+# make mutants   inject every kind of fault into three chips and write docs/mutants.md (an hour)
 # Each makes its own environment in .venv; a Python from 3.11 to 3.13 is all they need.
 
 VENV := .venv
@@ -15,7 +17,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export OMP_NUM_THREADS ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: chip test lint unit golden
+.PHONY: chip test lint unit golden rules mutants
 
 chip: $(VENV)/.chip
 	$(BIN)/optinc build
@@ -32,11 +34,18 @@ lint: $(VENV)/.dev
 unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2
 
+mutants: $(VENV)/.dev
+	PYTHONPATH=tests/signoff $(BIN)/python -m mutants
+
 # Rewrites every process's golden polygons of devices after a cell or card changed on purpose.
 golden: $(VENV)/.chip
 	$(BIN)/python -c "from optinc_pdk import get_pdk; from optinc_pdk.cards import load_process, process_names; \
 	    from optinc_pdk.cells.golden import write_golden; \
 	    [(get_pdk(name).activate(), write_golden(load_process(name))) for name in process_names()]"
+
+# Tests every design rule on generated layouts and writes the table of what they found.
+rules: $(VENV)/.dev
+	PYTHONPATH=tests/signoff $(BIN)/python -m rule_cases docs/rules.md
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "needs Python 3.11, 3.12 or 3.13: install one, or say make PYTHON=/path/to/python" >&2; exit 1; }

@@ -4,6 +4,9 @@ A heater of resistance R_h sits behind wires and a return of total resistance R_
 
     DAC --- R_w --- R_h --- ground        phi = pi P / P_pi,  P = I^2 R_h,  V = I (R_h + R_w)
 
+Heaters share their ground's metal, so that all currents raise the ground end of each by some voltage G(I), linear in
+them; where that is known, V = I (R_h + R_w) + G(I).
+
 A heater also warms its neighbors: of every phase that heater j makes in its own guide, the share X[i, j]
 appears in guide i (X[i, i] = 1), so that phi = X pi P / P_pi. Powers that make wanted phases come from the
 inverse; where one comes out negative, its phase is raised by a turn.
@@ -13,6 +16,7 @@ All numbers come from the process and device cards.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +27,37 @@ MAX_DAC_BITS = 32
 _ROUNDING = 1e-12
 # Each round adds a turn where a power is negative; what does not settle by then has no sensible solution.
 _ROUNDS = 50
+
+
+# Grounds take a tenth of a voltage or less, so a round of their solution gains a digit; what takes longer has none.
+_GROUND_ROUNDS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """What heaters' currents raise their grounds by.
+
+    Attributes:
+        labels: (n) channels.
+        rise_v: Linear function of the currents (n,) of the channels, in A: (n,) voltages of their grounds, in V.
+    """
+
+    labels: tuple[str, ...]
+    rise_v: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+    def of(self, labels: Sequence[str]) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+        """The same function for other channels in another order; channels that it lacks are on a perfect ground."""
+        place = {label: i for i, label in enumerate(self.labels)}
+        known = np.array([i for i, label in enumerate(labels) if label in place], dtype=np.int64)
+        own = np.array([place[label] for label in labels if label in place], dtype=np.int64)
+
+        def rise(current_a: NDArray[np.float64]) -> NDArray[np.float64]:
+            every, found = np.zeros(len(self.labels)), np.zeros(len(labels))
+            every[own] = current_a[known]
+            found[known] = self.rise_v(every)[own]
+            return found
+
+        return rise
 
 
 class RangeError(ValueError):
@@ -39,6 +74,7 @@ class Heater:
         wire_ohm: (channels,) resistance in series with it, out and back, in ohm.
         dac_bits: Resolution of the DAC; codes run from 0 to 2^bits - 1.
         full_scale_v: Voltage of the highest code, in V.
+        rise_v: What currents (channels,) in A raise each heater's ground by, in V; grounds are perfect where left out.
 
     Raises:
         ValueError: A number that is not finite, not positive (wires: negative), or shapes that disagree.
@@ -49,6 +85,7 @@ class Heater:
     wire_ohm: NDArray[np.float64]
     dac_bits: int
     full_scale_v: float
+    rise_v: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
 
     def __post_init__(self) -> None:
         """Refuses what no heater or DAC can be."""
@@ -149,7 +186,12 @@ def program(heater: Heater, phase_rad: ArrayLike, crosstalk: ArrayLike | None = 
     _refuse_channels("phase_rad", phase, (phase >= 0) & (phase < 2 * np.pi), "in [0, 2 pi); wrap it")
     own = phase if crosstalk is None else _own_phase(_as_crosstalk(heater, crosstalk), phase)
     power = heater.power_pi_w * own / np.pi
-    voltage = np.sqrt(power / heater.resistance_ohm) * (heater.resistance_ohm + heater.wire_ohm)
+    current = np.sqrt(power / heater.resistance_ohm)
+    voltage = current * (heater.resistance_ohm + heater.wire_ohm)
+    if heater.rise_v is not None:
+        voltage = voltage + heater.rise_v(current)
+        # a heater that is off sinks no current: its pad has no voltage, though its ground has
+        voltage[current == 0] = 0.0
     over = np.flatnonzero(voltage > heater.full_scale_v * (1 + _ROUNDING))
     if over.size:
         channel = over[np.argmax(voltage[over])]
@@ -184,12 +226,35 @@ def readback(heater: Heater, code: ArrayLike, crosstalk: ArrayLike | None = None
     _refuse_channels("code", given, (given >= 0) & (given <= heater.max_code), f"0 to {heater.max_code}")
     codes = given.astype(np.int64)
     voltage = codes.astype(np.float64) * heater.step_v
-    current = voltage / (heater.resistance_ohm + heater.wire_ohm)
+    current = currents(heater, voltage)
     power = current**2 * heater.resistance_ohm
     phase = np.pi * power / heater.power_pi_w
     if crosstalk is not None:
         phase = _as_crosstalk(heater, crosstalk) @ phase
     return Drive(phase_rad=phase, power_w=power, voltage_v=voltage, code=codes)
+
+
+def currents(heater: Heater, voltage_v: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(channels,) currents in A for voltages (channels,) at the pads, in V.
+
+    The DAC sources current and sinks none: where the ground is above the pad, no current flows.
+
+    Raises:
+        ValueError: Grounds that take as much as the heaters, so that no currents are found.
+    """
+    total = heater.resistance_ohm + heater.wire_ohm
+    current = voltage_v / total
+    if heater.rise_v is None:
+        return np.asarray(current)
+    for _ in range(_GROUND_ROUNDS):
+        left = np.maximum(voltage_v - heater.rise_v(current), 0.0) / total
+        change = float(np.max(np.abs(left - current), initial=0.0))
+        current = left
+        if change <= _ROUNDING * float(np.max(current, initial=0.0)):
+            return np.asarray(current)
+    raise ValueError(
+        f"no currents after {_GROUND_ROUNDS} rounds: grounds take as much voltage as heaters; widen the grounds"
+    )
 
 
 def _own_phase(matrix: NDArray[np.float64], phase: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -23,16 +23,25 @@ from optinc_pdk.layout import chip_of, first_circuit, to_layout, write_gds
 from optinc_pdk.onn import Onn, bundled, gauge, lattice_score
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.report import Report, detail_window, layout_png, outputs_plot, write_report
-from optinc_pdk.report.collect import chip_numbers, factor_numbers, findings, function_numbers, task_numbers
+from optinc_pdk.report.collect import (
+    chip_numbers,
+    drc_numbers,
+    factor_numbers,
+    findings,
+    function_numbers,
+    task_numbers,
+)
 from optinc_pdk.signoff.drc import DrcResult, run_drc
+from optinc_pdk.signoff.electrical import Currents, check_currents
 from optinc_pdk.signoff.function import FunctionResult, check_function, write_function
 from optinc_pdk.signoff.lvs import LvsResult, compare, write_lvs, write_lvs_lyrdb
 from optinc_pdk.signoff.lyrdb import write_lyrdb
+from optinc_pdk.signoff.wiring import read_wiring
 from optinc_pdk.simulate import Programming, program
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]{0,31}")
 ENDINGS = (".gds", ".pic.yml", ".bias.yml", ".drc.lyrdb", ".lvs.json", ".lvs.lyrdb", ".function.npz")
-STAGES = ("read", "factor", "assemble", "layout", "drc", "extract", "lvs", "program", "function", "report")
+STAGES = ("read", "factor", "assemble", "layout", "drc", "extract", "lvs", "program", "currents", "function", "report")
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +151,7 @@ def build(
         "onn": {"structure": list(onn.structure), "accuracy": score.accuracy, "margin": score.margin},
         "factor": factors,
         "chip": chip_numbers(circuit, chip, onn, card, signed.programming, signed.function),
-        "drc": {"rules": len(signed.rules.rules), "violations": signed.rules.violations},
+        "drc": drc_numbers(signed.rules, signed.currents),
         "lvs": {"devices": signed.lvs.devices, "nets": signed.lvs.nets, "match": signed.lvs.match},
         "function": function_numbers(signed.function),
     }
@@ -158,6 +167,7 @@ class _Signed:
     """What the checks found; the function is not run on a circuit that is not the netlist's."""
 
     rules: DrcResult
+    currents: Currents | None
     lvs: LvsResult
     programming: Programming | None
     function: FunctionResult | None
@@ -169,13 +179,13 @@ def _sign_off(circuit: Circuit, onn: Onn, card: Process, out: _Files, clock: _Cl
     gds = out.path(".gds")
     with clock.stage("drc"):
         rules = run_drc(gds, card.rules, card.gds_layers)
-        write_lyrdb(rules, out.path(".drc.lyrdb"))
     with clock.stage("extract"):
         extraction = extract(gds, card)
     with clock.stage("lvs"):
         lvs = compare(circuit, extraction, card)
         write_lvs(lvs, out.path(".lvs.json"))
         write_lvs_lyrdb(lvs, gds, out.path(".lvs.lyrdb"))
+    currents: Currents | None = None
     programming: Programming | None = None
     function: FunctionResult | None = None
     notes: list[str] = []
@@ -183,14 +193,20 @@ def _sign_off(circuit: Circuit, onn: Onn, card: Process, out: _Files, clock: _Cl
     if lvs.match and circuit.board is not None:
         try:
             with clock.stage("program"):
-                programming = program(extraction.circuit, circuit.board, onn, card)
+                wiring = read_wiring(gds, card)
+                programming = program(extraction.circuit, circuit.board, onn, card, ground=wiring.common)
             write_bias(programming.bias, out.path(".bias.yml"))
+            with clock.stage("currents"):
+                rules, currents = check_currents(rules, wiring, programming.bias)
             with clock.stage("function"):
-                function = check_function(extraction.circuit, circuit.board, programming.bias, onn.task, card)
+                function = check_function(
+                    extraction.circuit, circuit.board, programming.bias, onn.task, card, wiring.common
+                )
             write_function(function, out.path(".function.npz"))
         except RangeError as fault:
             notes.append(f"program: {fault}")
-    return _Signed(rules, lvs, programming, function, notes)
+    write_lyrdb(rules, out.path(".drc.lyrdb"))
+    return _Signed(rules, currents, lvs, programming, function, notes)
 
 
 def _read(weights: str | Path | Onn | None, name: str | None) -> tuple[Onn, str]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optinc_pdk.drive import Heater, crosstalk, program, readback
+from optinc_pdk.drive import Ground, Heater, crosstalk, currents, program, readback
 
 
 def heater(channels: int = 3, **change: object) -> Heater:
@@ -238,3 +238,43 @@ def test_impossible_neighbors_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         crosstalk(position, share, distance)
+
+
+# ohm of shared ground: what a current in one channel raises another's ground by
+GROUND = np.array([[20.0, 10.0, 5.0], [10.0, 30.0, 15.0], [5.0, 15.0, 40.0]])
+
+
+def test_voltages_make_good_what_grounds_rise_by() -> None:
+    alone, shared = heater(full_scale_v=8.0), heater(full_scale_v=8.0, rise_v=GROUND.dot)
+    phases = np.array([1.0, 0.0, 6.0])
+    ideal, made = program(alone, phases), program(shared, phases)
+    current = np.sqrt(made.power_w / 500)
+    np.testing.assert_array_equal(made.power_w, ideal.power_w)
+    # a heater that is off has no voltage, whatever its ground does
+    np.testing.assert_allclose(made.voltage_v, 525 * current + (GROUND @ current) * [1, 0, 1], rtol=1e-12)
+    np.testing.assert_allclose(readback(shared, made.code).phase_rad, phases, atol=1e-3)
+    # a drive that knows of no ground misses its phases
+    assert np.max(phases - readback(shared, ideal.code).phase_rad) > 0.5
+
+
+def test_currents_through_grounds_are_those_of_the_network() -> None:
+    shared = heater(rise_v=GROUND.dot)
+    voltage = np.array([3.0, 1.0, 5.0])
+    np.testing.assert_allclose(
+        currents(shared, voltage), np.linalg.solve(525 * np.eye(3) + GROUND, voltage), rtol=1e-10
+    )
+    # a DAC sinks no current: a pad below its ground is open
+    current = currents(shared, np.array([0.0, 0.01, 5.0]))
+    assert current[0] == current[1] == 0
+    assert current[2] == pytest.approx(5 / 565, rel=1e-10)
+
+
+def test_grounds_as_resistive_as_heaters_are_refused() -> None:
+    with pytest.raises(ValueError, match="widen the grounds"):
+        readback(heater(rise_v=lambda current: 600 * current.sum() * np.ones(3)), np.array([9000, 9000, 9000]))
+
+
+def test_a_ground_serves_channels_in_any_order() -> None:
+    ground = Ground(("a", "b", "c"), GROUND.dot)
+    current = np.array([1.0, 2.0, 4.0])
+    np.testing.assert_allclose(ground.of(["c", "x", "a"])(current), (GROUND @ [4.0, 0.0, 1.0])[[2, 0, 0]] * [1, 0, 1])

@@ -18,9 +18,11 @@ from optinc_pdk.circuit import read_bias, read_netlist
 from optinc_pdk.extract import extract
 from optinc_pdk.flow import Build, build
 from optinc_pdk.onn import Onn, bundled
-from optinc_pdk.signoff.drc import run_drc
+from optinc_pdk.signoff.drc import BIASED, run_drc
+from optinc_pdk.signoff.electrical import Currents, bias_currents, check_currents, ground_places
 from optinc_pdk.signoff.function import check_function
 from optinc_pdk.signoff.lvs import LvsResult, compare
+from optinc_pdk.signoff.wiring import read_wiring
 
 NAME = "average_4bit_4servers"
 CORE, HEATER, METAL, LABEL = (3, 0), (39, 0), (41, 0), (100, 0)
@@ -150,6 +152,56 @@ def test_a_narrowed_guide_breaks_a_rule_where_it_is(chip: Build, tmp_path: Path)
     left, bottom, right, top = found["core.width"][0]
     assert left - 1 < at[0].x / 1e3 < right + 1 and bottom - 1 < at[0].y / 1e3 < top + 1
     assert not lvs(chip, gds).match
+
+
+def cut_trunk(currents: Currents) -> kdb.Box:
+    """Half of the width where the grounds carry most."""
+    trunk = max(ground_places(currents), key=lambda place: place.density).polygon.bbox()
+    return kdb.Box(trunk.left, trunk.bottom, trunk.left + trunk.width() // 2, trunk.top + 50_000)
+
+
+def cut_bus(currents: Currents) -> kdb.Box:
+    """All but 100 µm of the bus, between its pads and the first trunk."""
+    y = next(pad.center[1] for pad in currents.wiring.pads if pad.label == "GND0")
+    return kdb.Box(400_000, round(y) + 60_000, 410_000, round(y) + 400_000)
+
+
+def cut_wire(currents: Currents) -> kdb.Box:
+    """A wire of 4 µm down to the least width of metal, beside the pad of a channel that carries much."""
+    wiring = currents.wiring
+    pads = {pad.label: pad for pad in wiring.pads}
+    for heater in np.argsort(-currents.current_a).tolist():
+        pad = pads[wiring.labels[heater]]
+        x, y = (round(place) for place in pad.center)
+        for beyond in (50_000, -50_000):
+            if wiring.metal.nets_at(np.array([[x - 1_000, y + beyond]])) == pad.net:
+                return kdb.Box(x, y + beyond - 5_000, x + 2_000, y + beyond + 5_000)
+    raise AssertionError("no wire leaves a pad straight")
+
+
+@pytest.mark.parametrize("cut", [cut_trunk, cut_bus, cut_wire])
+def test_thin_metal_breaks_the_rule_of_currents_where_it_is(
+    cut: Callable[[Currents], kdb.Box], chip: Build, tmp_path: Path
+) -> None:
+    process, bias = load_process(), read_bias(file(chip, ".bias.yml"))
+    whole = bias_currents(read_wiring(file(chip, ".gds"), process), bias)
+    gone = cut(whole)
+
+    def thin(layout: kdb.Layout, top: kdb.Cell) -> None:
+        replace(layout, top, METAL, region(layout, top, METAL) - kdb.Region(gone))
+
+    gds = mutate(chip, tmp_path, thin)
+    rules = [rule for rule in process.rules if rule.kind in BIASED or rule.id == "metal.width"]
+    result, thinned = check_currents(run_drc(gds, rules, process.gds_layers), read_wiring(gds, process), bias)
+    found = {rule.id: rule.boxes_um for rule in result.rules if rule.violations}
+    # no rule of shapes sees it
+    assert "metal.width" not in found
+    boxes = 1e3 * found["metal.current"]
+    around = gone.enlarged(3_000)
+    near = (boxes[:, 0] < around.right) & (boxes[:, 2] > around.left)
+    assert np.any(near & (boxes[:, 1] < around.top) & (boxes[:, 3] > around.bottom))
+    if cut is not cut_wire:
+        assert thinned.rise_v.max() > 1.005 * whole.rise_v.max()
 
 
 def test_swapped_heater_wires_are_named(chip: Build, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optinc_pdk.cards.errors import CardError
-from optinc_pdk.cards.rules import BendRadiusRule, DieSizeRule
+from optinc_pdk.cards.rules import BendRadiusRule, CurrentRule, DieSizeRule
 from optinc_pdk.cards.values import Quantity
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ def check_rules(process: Process) -> None:
                 )
     _check_counts(process)
     _check_contacts(process)
+    _check_currents(process)
     _check_bump(process)
     _check_dies(process)
 
@@ -188,6 +189,19 @@ def _floorplan(process: Process) -> Iterator[Claim]:
     if process.pads.wiring == "flipchip":
         # landings of attenuators lie a mode apart
         yield from _card(process, key, mode, "space", process.metal.layer, more=float(process.pads.size_um))
+
+
+def _check_currents(process: Process) -> None:
+    """Layouts size metal by the card, so it may not allow more current than the rules do."""
+    metal = process.metal
+    for rule in process.rules:
+        if not isinstance(rule, CurrentRule) or rule.severity != "error" or metal.layer not in rule.layers:
+            continue
+        if metal.current_ma_per_um > rule.value_ma_per_um:
+            raise CardError(
+                f"{process.folder / 'process.yml'}: metal.current_ma_per_um is {metal.current_ma_per_um:g} mA/µm, rule "
+                f"{rule.id!r} allows {rule.value_ma_per_um:g}; correct the value or the rule"
+            )
 
 
 def _check_contacts(process: Process) -> None:

@@ -60,11 +60,15 @@ class Metal(Strict):
 
 
 class Via(Strict):
-    """Square vias of a contact: their side, their space, and how far the metals go on beyond them."""
+    """Square vias of a contact: their side, their space, and how far the metals go on beyond them.
+
+    ``ohm_um2`` is the resistance of vias times their area; they have none where it is left out.
+    """
 
     size_um: Positive
     space_um: Positive
     enclosure_um: Positive
+    ohm_um2: NonNegative | None = None
 
 
 class Contact(Strict):

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError, model_validator
 
 from optinc_pdk.cards.errors import CardError
 from optinc_pdk.files import load_yaml
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
+Share = Annotated[float, Field(ge=0, le=1, strict=True)]
 Angle = Annotated[float, Field(gt=0, le=90, strict=True)]
 Text = Annotated[str, Field(min_length=1)]
 OneLayer = tuple[Text]
@@ -34,7 +35,8 @@ class _Rule(BaseModel):
     @property
     def limit(self) -> str:
         """The rule's value with its unit, or an empty string where the rule has none."""
-        for name, unit in (("value_um", "um"), ("value_um2", "um^2"), ("value_deg", "deg")):
+        units = {"um": "um", "um2": "um^2", "deg": "deg", "ma_per_um": "mA/um", "mv": "mV"}
+        for name, unit in ((f"value_{key}", unit) for key, unit in units.items()):
             if name in type(self).model_fields:
                 return f"{getattr(self, name):g} {unit}"
         return ""
@@ -53,9 +55,12 @@ class _Measured(_Rule):
 
 
 class LineRule(_Measured):
-    """Least width of a layer's shapes, or least space (notches included) between them."""
+    """Least width of a layer's shapes, or least space (notches included) between them.
 
-    kind: Literal["width", "space"]
+    `notch`: least space within one shape; what third shapes leave between it and another is none.
+    """
+
+    kind: Literal["width", "space", "notch"]
     layers: OneLayer
 
 
@@ -195,7 +200,7 @@ class OutlineRule(_Rule):
 
 
 class DieSizeRule(_Rule):
-    """Every outline has a size in `dies_um`, or is too large for these and within `reticle_um`."""
+    """Every outline has a size in `dies_um`, or is too large for these and within `reticle_um`; either way round."""
 
     kind: Literal["die_size"]
     layers: OneLayer
@@ -209,6 +214,54 @@ class GridRule(_Rule):
     kind: Literal["grid"]
     layers: tuple[()] = ()
     value_um: Positive
+
+
+class DensityRule(_Rule):
+    """Share of every window that the first layer covers, `least` to `most`.
+
+    Windows are squares of `window_um` in every outline (second layer), `step_um` apart from its lower left corner on; a
+    last row and column end at its upper and right edge, and an outline smaller than a window is one window.
+    """
+
+    kind: Literal["density"]
+    layers: TwoLayers
+    window_um: Positive
+    step_um: Positive
+    least: Share
+    most: Share
+
+    @model_validator(mode="after")
+    def _in_order(self) -> DensityRule:
+        if self.least >= self.most:
+            raise ValueError(f"least {self.least:g} is not below most {self.most:g}")
+        if self.step_um > self.window_um:
+            raise ValueError(f"step_um {self.step_um:g} leaves gaps between windows of {self.window_um:g} um")
+        return self
+
+    @property
+    def limit(self) -> str:
+        """Both shares and the window."""
+        return f"{self.least:g} to {self.most:g} of {self.window_um:g} um windows"
+
+
+class CurrentRule(_Rule):
+    """Most current per width of metal, at the bias.
+
+    A wire's width is measured between edges that form an angle of less than `ignore_angle_deg`.
+    """
+
+    kind: Literal["current"]
+    layers: Annotated[tuple[Text, ...], Field(min_length=1)]
+    value_ma_per_um: Positive
+    ignore_angle_deg: Angle
+
+
+class IrDropRule(_Rule):
+    """Most voltage, at the bias, between the ground end of a heater and the ground pads, along shared metal."""
+
+    kind: Literal["ir_drop"]
+    layers: OneLayer
+    value_mv: Positive
 
 
 class FileRule(_Rule):
@@ -235,6 +288,9 @@ Rule = (
     | OutlineRule
     | DieSizeRule
     | GridRule
+    | DensityRule
+    | CurrentRule
+    | IrDropRule
     | FileRule
 )
 

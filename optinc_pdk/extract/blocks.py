@@ -10,24 +10,12 @@ import klayout.db as kdb
 import numpy as np
 from numpy.typing import NDArray
 
+from optinc_pdk.extract.chains import Strip, read_strip
 from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints, contours
 from optinc_pdk.extract.golden import Variant
 from optinc_pdk.extract.lookup import plain
 from optinc_pdk.extract.silicon import Placement, check_foreign, place_devices
-from optinc_pdk.extract.strips import StripRule, check_strip
-
-
-@dataclass(frozen=True)
-class Strip:
-    """A guide from a device's port to a free end.
-
-    Attributes:
-        polygon: The guide.
-        ends: (2, 2, 2) the device's edge, and the guide's own edge at its free end.
-    """
-
-    polygon: kdb.Polygon
-    ends: Ints
+from optinc_pdk.extract.strips import StripRule, strip_length_um
 
 
 @dataclass(frozen=True)
@@ -40,8 +28,8 @@ class Block:
         ports: (p, 2, 2) edges of all its devices' ports.
         joined: (n, 2, 2, 2) edges of the ports that its guides join.
         length_um: (n,) the guides' lengths.
-        strips: Guides from a port to a free end.
-        through: Guides with two free ends.
+        strips: Guides from a port to a free end, and from one free end to another.
+        free: Edges at its guides' free ends.
     """
 
     silicon: kdb.Region
@@ -50,7 +38,7 @@ class Block:
     joined: Ints
     length_um: NDArray[np.float64]
     strips: tuple[Strip, ...]
-    through: tuple[Strip, ...]
+    free: Ints
 
     @cached_property
     def edges(self) -> kdb.Edges:
@@ -65,8 +53,7 @@ class Block:
     @cached_property
     def openings(self) -> frozenset[tuple[tuple[int, int], ...]]:
         """Edges at which others may meet it, whichever way they run."""
-        ends = [strip.ends[1] for strip in self.strips] + [end for strip in self.through for end in strip.ends]
-        return frozenset(undirected(edge) for edge in [*ends, *self.ports])
+        return frozenset(undirected(edge) for edge in [*self.free, *self.ports])
 
 
 def undirected(edge: Ints) -> tuple[tuple[int, int], ...]:
@@ -104,15 +91,17 @@ def read_block(
     strips = _strips(pieces, outline, ports, rule)
     if strips is None:
         return None
-    joined = [(strip, length) for strip, inner, length in strips if inner == 2]
+    joined = [strip for strip, inner in strips if inner == 2]
+    free = [end for strip, inner in strips for end in strip.ends[inner:]]
     return Block(
         silicon,
         tuple(placements),
         ports,
-        np.array([strip.ends for strip, _ in joined], dtype=np.int64).reshape(-1, 2, 2, 2),
-        np.array([length for _, length in joined], dtype=np.float64),
-        tuple(strip for strip, inner, _ in strips if inner == 1),
-        tuple(strip for strip, inner, _ in strips if inner == 0),
+        # a device's edge runs the other way
+        np.array([strip.ends[:, ::-1] for strip in joined], dtype=np.int64).reshape(-1, 2, 2, 2),
+        np.array([strip_length_um(strip.fine_length) for strip in joined], dtype=np.float64),
+        tuple(strip for strip, inner in strips if inner < 2),
+        np.array(free, dtype=np.int64).reshape(-1, 2, 2),
     )
 
 
@@ -125,12 +114,12 @@ def _ports(placement: Placement) -> Ints:
 
 def _strips(
     pieces: Sequence[kdb.Polygon], outline: Contours, ports: Ints, rule: StripRule
-) -> list[tuple[Strip, int, float]] | None:
-    """Each guide, how many of its ends are devices', and its length; None where a piece is no guide."""
+) -> list[tuple[Strip, int]] | None:
+    """Each guide, and how many of its ends, the first ones, are devices'; None where a piece is no guide."""
     index = EdgeIndex(ports[:, 0], ports[:, 1])
     meets = index.find(outline.ends, outline.points) >= 0
     free = _across(outline, rule.width) & ~meets
-    found: list[tuple[Strip, int, float]] = []
+    found: list[tuple[Strip, int]] = []
     for number, piece in enumerate(pieces):
         first = int(outline.first[number])
         own = slice(first, int(outline.first[number + 1]))
@@ -138,14 +127,10 @@ def _strips(
         ends = np.concatenate([inner, outer])
         if len(ends) != 2 or outline.holes[number]:
             return None
-        low, high = sorted(ends.tolist())
-        length, fault = check_strip(outline.ring(number) - outline.points[first], low, high, rule)
+        strip, fault = read_strip(piece, outline.ring(number), ends.tolist(), rule)
         if fault is not None:
             return None
-        edges = np.stack([outline.points[own][ends], outline.ends[own][ends]], axis=1)
-        # a device's edge runs the other way
-        edges[: len(inner)] = edges[: len(inner), ::-1]
-        found.append((Strip(piece, edges), len(inner), length))
+        found.append((strip, len(inner)))
     return found
 
 

@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 
 import klayout.db as kdb
+import numpy as np
 
 from optinc_pdk.cards import Process
 from optinc_pdk.extract.gds import NM_PER_UM, Mask
-from optinc_pdk.extract.lookup import Finder, plain
+from optinc_pdk.extract.lookup import NOWHERE, Finder, plain
 from optinc_pdk.extract.metal import Pad
 from optinc_pdk.extract.silicon import Fault, center_um
 
@@ -36,8 +37,9 @@ def check_bumps(mask: Mask, pads: Sequence[Pad], process: Process) -> list[Fault
     text = f"an opening is no octagon {size / NM_PER_UM:g} µm wide, as a bump's is"
     faults = [Fault("bump", text, center_um(p.bbox())) for p in openings if not _is_octagon(p, size)]
     finder = Finder(openings)
-    for pad in pads:
-        if finder.at(round(pad.center[0]), round(pad.center[1])) is None:
+    middles = np.array([(round(x), round(y)) for x, y in (pad.center for pad in pads)], dtype=np.int64).reshape(-1, 2)
+    for pad, found in zip(pads, finder.at(middles).tolist(), strict=True):
+        if found == NOWHERE:
             text = f"no opening on the landing of {pad.label!r}"
             faults.append(Fault("bump", text, pad.device.position_um))
     return faults

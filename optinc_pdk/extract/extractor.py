@@ -9,23 +9,23 @@ from pathlib import Path
 
 import klayout.db as kdb
 import numpy as np
-from numpy.typing import NDArray
 
 from optinc_pdk.cards import CardError, Process
 from optinc_pdk.cards.rules import GuideSpaceRule, LineRule
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.extract.bumps import check_bumps
-from optinc_pdk.extract.contours import Contours, Ints, contours
+from optinc_pdk.extract.contours import Contours, contours
 from optinc_pdk.extract.finding import place_blocks
-from optinc_pdk.extract.gds import NM_PER_UM, Label, Mask, read_mask
+from optinc_pdk.extract.gds import NM_PER_UM, Label, Mask, label_points, read_mask
 from optinc_pdk.extract.golden import Variant, read_golden
 from optinc_pdk.extract.guides import Nets, trace
 from optinc_pdk.extract.heaters import Heater, find_heaters, wire
-from optinc_pdk.extract.lookup import Finder, plain
+from optinc_pdk.extract.lookup import NOWHERE, Finder, plain
 from optinc_pdk.extract.metal import Metal, find_pads
+from optinc_pdk.extract.near_misses import near_misses
 from optinc_pdk.extract.numbering import number
 from optinc_pdk.extract.pins import tie_pins
-from optinc_pdk.extract.placed import NO_BLOCKS
+from optinc_pdk.extract.placed import NO_BLOCKS, Placed
 from optinc_pdk.extract.silicon import (
     Device,
     Fault,
@@ -91,6 +91,7 @@ def extract(gds_path: str | Path, process: Process) -> Extraction:
     faults = [*nets.faults, *silicon_faults, *faults, *check_layers(mask, silicon.core, placements, process)]
     faults += [*label_faults, *pad_faults, *metal.faults, *wire_faults, *pin_faults]
     faults += check_bumps(mask, pads, process)
+    faults += near_misses(mask, [*nets.faults, *silicon_faults], placements, variants, process)
     return Extraction(circuit, tuple(faults), _counts(devices, nets))
 
 
@@ -118,8 +119,7 @@ class _Silicon:
         loose: Its devices, without phase shifters.
         taken: What of it is devices, merged.
         placements: All devices, without phase shifters, sorted by position.
-        joined: (n, 2, 2, 2) edges of the ports that guides of blocks join.
-        length_um: (n,) these guides' lengths.
+        placed: Its blocks.
     """
 
     core: kdb.Region
@@ -127,27 +127,22 @@ class _Silicon:
     loose: Sequence[Placement]
     taken: kdb.Region
     placements: Sequence[Placement]
-    joined: Ints
-    length_um: NDArray[np.float64]
+    placed: Placed
 
 
 def _silicon(mask: Mask, heaters: Sequence[Heater], variants: Sequence[Variant], rule: StripRule) -> _Silicon:
     placed, heated, core = place_blocks(mask, heaters, variants, rule)
-    joined, length_um, shared = placed.join(rule)
-    if shared:
-        core = (core + kdb.Region(shared)).merged()
     outline = contours(plain(core))
     loose = place_devices(outline, variants)
     if placed.beside(loose):
         # a device's box that reaches into a block: everything flat, as other silicon in it is a fault
         heated, core = list(range(len(heaters))), mask.silicon()
-        joined, length_um, _ = NO_BLOCKS.join(rule)
         placed, outline = NO_BLOCKS, contours(plain(core))
         loose = place_devices(outline, variants)
     bodies = [polygon for p in loose for polygon in p.core]
     taken = kdb.Region(bodies + [kdb.Polygon(heaters[i].guide) for i in heated]).merged()
     placements = sorted([*loose, *placed.placements()], key=lambda p: (p.shift.x, p.shift.y, p.variant.name))
-    return _Silicon(core, outline, loose, taken, placements, joined, length_um)
+    return _Silicon(core, outline, loose, taken, placements, placed)
 
 
 def _trace(
@@ -163,8 +158,8 @@ def _trace(
     # devices lie wholly in silicon exactly when what is left and what is taken add up
     if silicon.outline.double_area != outline.double_area + contours(plain(silicon.taken)).double_area:
         faults += check_inside(silicon.taken, silicon.core)
-    nets = trace(pieces, outline, devices, rule, variants)
-    return nets.joined_by(devices, silicon.joined, silicon.length_um), faults
+    nets = trace(pieces, outline, silicon.placed.segments(), devices, rule, variants)
+    return nets.joined_by(devices, *silicon.placed.within()), faults
 
 
 def _fibres(
@@ -177,9 +172,8 @@ def _fibres(
     fibres: dict[str, int] = {}
     faults: list[Fault] = []
     owner: dict[int, str] = {}
-    for label in labels:
-        found = finder.at(label.x, label.y)
-        if found is None:
+    for label, found in zip(labels, finder.at(label_points(labels)).tolist(), strict=True):
+        if found == NOWHERE:
             others.append(label)
             continue
         device = couplers[found][0]

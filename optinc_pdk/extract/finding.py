@@ -7,6 +7,7 @@ so do guides that lead from a block to anything but another block. Names, ports 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import klayout.db as kdb
 import numpy as np
@@ -16,6 +17,8 @@ from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.gds import Mask
 from optinc_pdk.extract.golden import Variant
 from optinc_pdk.extract.heaters import Heater
+from optinc_pdk.extract.lookup import box_array
+from optinc_pdk.extract.nearby import touching
 from optinc_pdk.extract.placed import NO_BLOCKS, Placed
 from optinc_pdk.extract.places import Places, take_apart, turn
 from optinc_pdk.extract.strips import StripRule
@@ -39,7 +42,7 @@ def place_blocks(
     finding = _Finding(mask.layout, layer, places, heaters)
     block = finding.blocks(variants, rule)
     good = np.flatnonzero(block >= 0)
-    inside = {number for place in good.tolist() for number in finding.inside[place] or ()}
+    inside = {number for place in good.tolist() for number in finding.inside.get(place, ())}
     placed = Placed(tuple(finding.read), block[good], places.cells[good, 2:])
     loose = [finding.at(place) for place in np.flatnonzero(block < 0).tolist()]
     silicon = kdb.Region()
@@ -54,22 +57,20 @@ class _Finding:
     def __init__(self, layout: kdb.Layout, layer: int, places: Places, heaters: Sequence[Heater]) -> None:
         self.layout, self.layer, self.places, self.heaters = layout, layer, places, heaters
         self.read: list[Block] = []
-        self.inside = self._heaters_inside()
         self.cells: dict[tuple[int, int], kdb.Region] = {}
-        self.meetings: dict[tuple[int, ...], bool] = {}
+        self.inside, self.astride = self._heaters_inside()
 
-    def _heaters_inside(self) -> list[list[int] | None]:
-        """Numbers of the heaters whose guides lie in each placed cell's box; None where one straddles its border."""
-        number = {heater.guide: i for i, heater in enumerate(self.heaters)}
-        shapes = kdb.Shapes()
-        for box in number:
-            shapes.insert(box)
-        found: list[list[int] | None] = []
-        for place in range(len(self.places.cells)):
-            box = self.places.box(place)
-            near = [shape.box for shape in shapes.each_overlapping(box)]
-            found.append(sorted(number[n] for n in near) if all(n.inside(box) for n in near) else None)
-        return found
+    def _heaters_inside(self) -> tuple[dict[int, list[int]], set[int]]:
+        """Numbers of the heaters with their guides in a placed cell's box; and the cells whose border one straddles."""
+        guides = box_array(heater.guide for heater in self.heaters)
+        place, heater = touching(self.places.boxes, guides)
+        box, guide = self.places.boxes[place], guides[heater]
+        over = np.all(np.maximum(box[:, :2], guide[:, :2]) < np.minimum(box[:, 2:], guide[:, 2:]), axis=1)
+        whole = np.all(box[:, :2] <= guide[:, :2], axis=1) & np.all(guide[:, 2:] <= box[:, 2:], axis=1)
+        inside: dict[int, list[int]] = {}
+        for where, number in zip(place[over & whole].tolist(), heater[over & whole].tolist(), strict=True):
+            inside.setdefault(where, []).append(number)
+        return inside, set(place[over & ~whole].tolist())
 
     def silicon(self, cell: int, code: int) -> kdb.Region:
         """A cell's merged silicon in an orientation."""
@@ -87,42 +88,72 @@ class _Finding:
     def blocks(self, variants: Sequence[Variant], rule: StripRule) -> Ints:
         """(n,) block of every placed cell, -1 where it is none."""
         groups: dict[object, list[int]] = {}
-        for place, inside in enumerate(self.inside):
-            if inside is not None:
-                groups.setdefault(self._key(place, inside), []).append(place)
+        for place, at in enumerate(self.places.cells.tolist()):
+            if place not in self.astride:
+                groups.setdefault(self._key(at, self.inside.get(place, ())), []).append(place)
         block = np.full(len(self.places.cells), -1, dtype=np.int64)
         for members in groups.values():
             found = self._read(members[0], variants, rule) if len(members) > 1 else None
             if found is not None:
                 block[members] = len(self.read)
                 self.read.append(found)
-        touched = [place for place in np.flatnonzero(block >= 0).tolist() if not self._apart(place, int(block[place]))]
-        block[touched] = -1
+        block[self._touched(block)] = -1
         return block
 
-    def _key(self, place: int, inside: Sequence[int]) -> object:
-        cell, code, x, y = self.places.cells[place].tolist()
+    def _key(self, at: Sequence[int], inside: Sequence[int]) -> object:
+        cell, code, x, y = at
         return cell, code, frozenset(self.heaters[number].guide.moved(-x, -y) for number in inside)
 
     def _read(self, place: int, variants: Sequence[Variant], rule: StripRule) -> Block | None:
         cell, code, x, y = self.places.cells[place].tolist()
-        inside = [self.heaters[number] for number in self.inside[place] or ()]
+        inside = [self.heaters[number] for number in self.inside.get(place, ())]
         guides = [(heater.guide.moved(-x, -y), heater.edges - np.array([x, y])) for heater in inside]
         return read_block(self.silicon(cell, code), guides, variants, rule)
 
+    def _touched(self, block: Ints) -> Ints:
+        """Places of blocks that other silicon meets elsewhere than at their openings."""
+        good = np.flatnonzero(block >= 0)
+        bad = self._met_by_loose(block)
+        near, other = touching(self.places.boxes[good], self.places.boxes)
+        one = good[near]
+        one, other = one[one != other], other[one != other]
+        cells = self.places.cells
+        # equal meetings of equal cells are looked at once
+        meeting = np.column_stack([block[one], cells[other, :2], cells[other, 2:] - cells[one, 2:]])
+        meetings, which = np.unique(meeting, axis=0, return_inverse=True)
+        touches = np.array([not self._leaves(*row) for row in meetings.tolist()], dtype=bool)
+        bad.update(one[touches[which.reshape(-1)]].tolist())
+        return np.array(sorted(bad), dtype=np.int64)
+
+    def _met_by_loose(self, block: Ints) -> set[int]:
+        """Places of blocks that shapes in no cell meet elsewhere than at their openings."""
+        good = np.flatnonzero(block >= 0)
+        shapes = self.places.loose_boxes(self.layer)
+        near, loose = touching(self.places.boxes[good], shapes)
+        # what lies near a block, cut off just beyond its box and seen from it
+        beyond = self.places.boxes[good[near]] + np.array([-1, -1, 1, 1])
+        cut = np.hstack([np.maximum(beyond[:, :2], shapes[loose, :2]), np.minimum(beyond[:, 2:], shapes[loose, 2:])])
+        cut -= np.tile(self.places.cells[good[near], 2:], 2)
+        plain = self.places.loose_are_boxes(self.layer)[loose]
+        known: dict[object, bool] = {}
+        bad: set[int] = set()
+        places, first = np.unique(near, return_index=True)
+        for place, (start, stop) in zip(good[places].tolist(), pairwise([*first.tolist(), len(near)]), strict=True):
+            own = slice(start, stop)
+            # equal boxes near equal blocks are looked at once
+            key = (int(block[place]), cut[own].tobytes()) if plain[own].all() else place
+            if key not in known:
+                known[key] = self._apart(place, int(block[place]))
+            if not known[key]:
+                bad.add(place)
+        return bad
+
     def _apart(self, place: int, block: int) -> bool:
-        """Whether all other silicon meets a block at its openings only."""
+        """Whether what is in no cell meets a block at its openings only."""
         box, (x, y) = self.places.box(place), self.places.cells[place, 2:].tolist()
-        if self.places.loose_touch(self.layer, box):
-            loose = self.places.loose_near(self.layer, box.enlarged(1)).merged()
-            if not leaves_alone(loose.moved(-x, -y), self.read[block]):
-                return False
-        for other in self.places.near(box):
-            cell, code, u, v = self.places.cells[other].tolist()
-            key = (block, cell, code, u - x, v - y)
-            if other != place and key not in self.meetings:
-                silicon = self.silicon(cell, code).moved(u - x, v - y)
-                self.meetings[key] = leaves_alone(silicon, self.read[block])
-            if other != place and not self.meetings[key]:
-                return False
-        return True
+        loose = self.places.loose_near(self.layer, box.enlarged(1)).merged()
+        return leaves_alone(loose.moved(-x, -y), self.read[block])
+
+    def _leaves(self, block: int, cell: int, code: int, x: int, y: int) -> bool:
+        """Whether a cell, seen from a block, meets it at its openings only."""
+        return leaves_alone(self.silicon(cell, code).moved(x, y), self.read[block])

@@ -13,7 +13,7 @@ import numpy as np
 
 from optinc_pdk.cards import CardError, Process
 from optinc_pdk.cards.process import Ports
-from optinc_pdk.extract.contours import Ints
+from optinc_pdk.extract.contours import Ints, pack
 
 SCHEMA = 1
 # Rotations before reflections: a symmetric device placed mirrored is described as rotated.
@@ -51,6 +51,12 @@ class Variant:
         length = np.sum((self.ends - self.points) ** 2, axis=1)
         order = np.argsort(-length, kind="stable")
         return np.array([i for i in order.tolist() if i not in ports], dtype=np.int64)
+
+    @cached_property
+    def straight(self) -> Ints:
+        """Packed vectors of the sides along an axis, each of which the silicon's outline must have as it is."""
+        sides = self.sides[np.any(self.points[self.sides] == self.ends[self.sides], axis=1)]
+        return np.unique(pack(self.ends[sides] - self.points[sides]))
 
 
 def read_golden(process: Process) -> tuple[Variant, ...]:

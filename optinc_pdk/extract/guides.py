@@ -10,15 +10,16 @@ import klayout.db as kdb
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints
+from optinc_pdk.extract.chains import Segments, Strip, follow, read_strip
+from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints, contours
 from optinc_pdk.extract.gds import NM_PER_UM
 from optinc_pdk.extract.golden import Variant
-from optinc_pdk.extract.lookup import Finder
+from optinc_pdk.extract.lookup import Finder, box_array, plain
 from optinc_pdk.extract.silicon import Device, Fault, center_um, describe_bodies
-from optinc_pdk.extract.strips import StripRule, check_strip, point_um, turns_deg
+from optinc_pdk.extract.strips import StripRule, point_um, strip_length_um, turns_deg
 
-# Length and fault of strips, by their points and the numbers of their ends.
-Known: TypeAlias = dict[tuple[bytes, int, int], tuple[float, Fault | None]]
+# Strips and what is wrong with them, by their points and the numbers of their ends.
+Known: TypeAlias = dict[tuple[bytes, int, int], tuple[Strip, Fault | None]]
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ def _port_index(devices: Sequence[Device]) -> tuple[Ints, Ints, EdgeIndex]:
 def trace(
     pieces: Sequence[kdb.Polygon],
     outline: Contours,
+    blocks: Segments,
     devices: Sequence[Device],
     rule: StripRule,
     variants: Sequence[Variant],
@@ -67,9 +69,10 @@ def trace(
     """Join devices by guides.
 
     Args:
-        pieces: Silicon that is no device.
+        pieces: Silicon that is in no block and no device.
         outline: Its contours.
-        devices: Devices whose ports the pieces join, phase shifters included.
+        blocks: Guides of blocks that lead out of these.
+        devices: Devices whose ports the guides join, phase shifters included.
         rule: What a guide looks like.
         variants: Golden devices, to name silicon that is nearly one.
 
@@ -80,45 +83,98 @@ def trace(
     # what lies beyond a port's edge runs along it the other way
     touching = index.find(edges[guided, 1], edges[guided, 0])
     direct = [(int(guided[a]), int(guided[b])) for a, b in enumerate(touching.tolist()) if a < b]
+    known: Known = {}
+    number, loose = _segments(pieces, outline, blocks, index, rule, known)
+    segments = blocks + loose
+    chains = follow(segments, guided, index, rule)
+    # what is in no chain is merged and judged piece by piece
+    rest = kdb.Region(segments.polygons(np.flatnonzero(~chains.used[: len(blocks.strip)])))
+    mended = np.zeros(len(pieces), dtype=bool)
+    mended[number] = chains.used[len(blocks.strip) :]
+    remaining = [pieces[i] for i in np.flatnonzero(~mended).tolist()]
+    if not rest.is_empty():
+        rest += kdb.Region(remaining)
+        rest.min_coherence = True
+        remaining = sorted(plain(rest.merged()))
+    ports, lengths, faults = _piecewise(remaining, guided, index, rule, variants, known)
+    return Nets(
+        np.concatenate([chains.ports, ports, np.array(direct, dtype=np.int64).reshape(-1, 2)]),
+        np.concatenate([chains.length_um, lengths, np.zeros(len(direct))]),
+        faults,
+    )
+
+
+def _segments(
+    pieces: Sequence[kdb.Polygon], outline: Contours, blocks: Segments, index: EdgeIndex, rule: StripRule, known: Known
+) -> tuple[Ints, Segments]:
+    """Numbers of the pieces that are strips between ports or free ends of blocks, and these as segments."""
+    free = blocks.ends.reshape(-1, 2, 2)
+    meets = index.find(outline.ends, outline.points) >= 0
+    meets |= EdgeIndex(free[:, 0], free[:, 1]).find(outline.ends, outline.points) >= 0
+    numbers: list[int] = []
+    strips: dict[Strip, int] = {}
+    found: list[int] = []
+    for number, ends in enumerate(_ends_by_piece(outline, meets)):
+        if len(ends) == 2 and not outline.holes[number]:
+            strip, fault = _read_cached(pieces[number], outline, number, ends, rule, known)
+            if fault is None:
+                numbers.append(number)
+                strips.setdefault(strip, len(strips))
+                found.append(strips[strip])
+    chosen = np.array(numbers, dtype=np.int64)
+    return chosen, Segments(list(strips), np.array(found, dtype=np.int64), outline.points[outline.first[chosen]])
+
+
+def _ends_by_piece(outline: Contours, meets: NDArray[np.bool_]) -> list[Ints]:
+    """For each piece, the edges at which it meets something."""
+    where = np.flatnonzero(meets)
+    count = len(outline.holes)
+    return np.split(where, np.searchsorted(outline.polygon[where], np.arange(1, count))) if count else []
+
+
+def _piecewise(
+    pieces: Sequence[kdb.Polygon],
+    guided: Ints,
+    index: EdgeIndex,
+    rule: StripRule,
+    variants: Sequence[Variant],
+    known: Known,
+) -> tuple[Ints, NDArray[np.float64], list[Fault]]:
+    """Ports that pieces of silicon join, these guides' lengths, and what is wrong with the pieces."""
+    outline = contours(pieces)
     meets = index.find(outline.ends, outline.points)
-    where = np.flatnonzero(meets >= 0)
-    by_piece = np.split(where, np.searchsorted(outline.polygon[where], np.arange(1, len(pieces))))
+    by_piece = _ends_by_piece(outline, meets >= 0)
     joined: list[tuple[int, int]] = []
     lengths: list[float] = []
     faults: list[Fault] = []
     odd: list[int] = []
-    known: Known = {}
-    for number, ends in enumerate(by_piece if len(pieces) else ()):
+    for number, ends in enumerate(by_piece):
         if len(ends) != 2 or outline.holes[number]:
             odd.append(number)
             continue
-        length, fault = _check_cached(outline, number, ends, rule, known)
+        strip, fault = _read_cached(pieces[number], outline, number, ends, rule, known)
         joined.append((int(guided[meets[ends[0]]]), int(guided[meets[ends[1]]])))
-        lengths.append(length)
+        lengths.append(strip_length_um(strip.fine_length))
         if fault is not None:
             odd.append(number)
-            faults.append(fault)
+            x, y = (np.array(fault.position_um) + outline.points[outline.first[number]] / NM_PER_UM).tolist()
+            faults.append(Fault(fault.kind, fault.message, (x, y)))
     if odd:
         faults = _name(faults, odd, by_piece, pieces, outline, rule, variants)
-    ports = np.array(joined + direct, dtype=np.int64).reshape(-1, 2)
-    return Nets(ports, np.array(lengths + [0.0] * len(direct)), faults)
+    return np.array(joined, dtype=np.int64).reshape(-1, 2), np.array(lengths), faults
 
 
-def _check_cached(
-    outline: Contours, number: int, ends: Ints, rule: StripRule, known: Known
-) -> tuple[float, Fault | None]:
-    """Length and fault of a strip; one of the same shape elsewhere has been checked already."""
+def _read_cached(
+    piece: kdb.Polygon, outline: Contours, number: int, ends: Ints, rule: StripRule, known: Known
+) -> tuple[Strip, Fault | None]:
+    """A piece as a strip, at home; one of the same shape elsewhere has been checked already."""
     ring = outline.ring(number)
     home = ring - ring[0]
-    a, b = (ends - outline.first[number]).tolist()
-    key = (home.tobytes(), a, b)
+    own = (ends - outline.first[number]).tolist()
+    key = (home.tobytes(), *own)
     if key not in known:
-        known[key] = check_strip(home, a, b, rule)
-    length, fault = known[key]
-    if fault is not None:
-        x, y = (np.array(fault.position_um) + ring[0] / NM_PER_UM).tolist()
-        fault = Fault(fault.kind, fault.message, (x, y))
-    return length, fault
+        known[key] = read_strip(piece.moved(-int(ring[0, 0]), -int(ring[0, 1])), home, own, rule)
+    return known[key]
 
 
 def _name(
@@ -139,7 +195,7 @@ def _name(
         piece = pieces[number]
         if len(ends) == 2 and not piece.holes():
             continue
-        near = list(finder.overlapping(piece.bbox()))
+        near = finder.overlapping(box_array([piece.bbox()]))[0]
         if near and not (kdb.Region(near) & kdb.Region(piece)).is_empty():
             continue
         explained.append(_ends_fault(outline, number, ends, piece))

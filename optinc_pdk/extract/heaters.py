@@ -12,7 +12,7 @@ import numpy as np
 from optinc_pdk.cards import Process
 from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.gds import NM_PER_UM, Mask
-from optinc_pdk.extract.lookup import Finder, plain
+from optinc_pdk.extract.lookup import NOWHERE, Finder, box_array, plain
 from optinc_pdk.extract.metal import Metal, Pad, is_ground, wire_ohm
 from optinc_pdk.extract.silicon import Device, Fault, box_center, center_um
 
@@ -70,13 +70,17 @@ def find_heaters(mask: Mask, metal: kdb.Region, width_nm: int) -> tuple[list[Hea
     heater = mask.region("heater").merged()
     if heater.is_empty():
         return [], []
+    shapes = plain(heater)
+    boxes = box_array(shape.bbox() for shape in shapes)
+    # a heater meets little of the metal, of which long wires side by side take long to cut
+    metal = Finder(plain(metal)).within(boxes)
     active = heater - metal
     under = mask.silicon(near=active)
     parts = [Finder(plain(region.merged())) for region in (active, heater & metal, under & active)]
     found: list[Heater] = []
     faults: list[Fault] = []
-    for shape in plain(heater):
-        free, contacts, guides = (list(part.overlapping(shape.bbox())) for part in parts)
+    near = zip(*(part.overlapping(boxes) for part in parts), strict=True)
+    for shape, (free, contacts, guides) in zip(shapes, near, strict=True):
         result = _recognize(shape, free, contacts, guides, width_nm)
         if isinstance(result, Heater):
             found.append(result)
@@ -139,7 +143,7 @@ def wire(
     Returns:
         Phase shifters, the metal nets of their signal and ground ends, and faults.
     """
-    at = [_contact_nets(heater, metal) for heater in heaters]
+    at = _contact_nets(heaters, metal)
     signals = Counter(pad.net for pad in pads if not is_ground(pad.label))
     grounds = {pad.net for pad in pads if is_ground(pad.label)}
     contacts = Counter(net for pair in at for net in pair)
@@ -147,14 +151,16 @@ def wire(
     devices: list[Device] = []
     wired: list[tuple[int, int]] = []
     faults: list[Fault] = []
-    for heater, (first, second) in zip(heaters, at, strict=True):
+    ends = np.array([(end.x, end.y) for heater in heaters for end in heater.contacts], dtype=np.int64)
+    vias = metal.via_ohm(ends.reshape(-1, 2)).reshape(-1, 2).sum(axis=1).tolist()
+    for heater, (first, second), via in zip(heaters, at, vias, strict=True):
         swap = first in grounds and second not in grounds
         signal, ground = (second, first) if swap else (first, second)
         settings = {
             "length_um": heater.length_um,
             "heater_width_um": heater.width_um,
             "resistance_ohm": sheet * heater.length_um / heater.width_um,
-            "wire_ohm": wire_ohm(metal, signal, signals[signal], contacts[signal], process),
+            "wire_ohm": wire_ohm(metal, signal, signals[signal], contacts[signal], process) + via,
         }
         edges = heater.edges[::-1] if swap else heater.edges
         device = Device(PHASE_SHIFTER, heater.center, edges, (True, True), settings)
@@ -166,8 +172,12 @@ def wire(
     return devices, wired, faults
 
 
-def _contact_nets(heater: Heater, metal: Metal) -> tuple[int, int]:
-    first, second = (metal.contact_at(contact.x, contact.y) for contact in heater.contacts)
-    if first is None or second is None:
-        raise RuntimeError(f"a contact of the heater at {heater.center} nm is not on the metal it was cut from")
-    return first, second
+def _contact_nets(heaters: Sequence[Heater], metal: Metal) -> list[tuple[int, int]]:
+    """The nets of each heater's contacts."""
+    points = np.array([(contact.x, contact.y) for heater in heaters for contact in heater.contacts], dtype=np.int64)
+    nets = metal.contacts_at(points.reshape(-1, 2)).reshape(-1, 2)
+    lost = np.flatnonzero(np.any(nets == NOWHERE, axis=1)).tolist()
+    if lost:
+        center = heaters[lost[0]].center
+        raise RuntimeError(f"a contact of the heater at {center} nm is not on the metal it was cut from")
+    return [(first, second) for first, second in nets.tolist()]

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 import klayout.db as kdb
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.extract.contours import Ints
+from optinc_pdk.extract.nearby import touching
+
+NOWHERE = -1
 
 
 def plain(region: kdb.Region) -> list[kdb.Polygon]:
@@ -14,23 +22,79 @@ def plain(region: kdb.Region) -> list[kdb.Polygon]:
     return [shape.polygon for shape in shapes.each()]
 
 
+def box_array(boxes: Iterable[kdb.Box]) -> Ints:
+    """(n, 4) left, bottom, right and top of boxes."""
+    edges = [(box.left, box.bottom, box.right, box.top) for box in boxes]
+    return np.array(edges, dtype=np.int64).reshape(-1, 4)
+
+
 class Finder:
     """Numbers of polygons by place."""
 
     def __init__(self, polygons: Iterable[kdb.Polygon]) -> None:
-        """Index polygons, which differ from each other."""
-        self._shapes = kdb.Shapes()
-        self._number: dict[kdb.Polygon, int] = {}
-        for number, polygon in enumerate(polygons):
-            self._shapes.insert(polygon)
-            self._number[polygon] = number
+        """Index polygons."""
+        self._polygons = list(polygons)
 
-    def at(self, x: int, y: int) -> int | None:
-        """The polygon that has a point inside or on its outline; the lowest number if several have."""
-        point = kdb.Point(x, y)
-        near = (shape.polygon for shape in self._shapes.each_touching(kdb.Box(point, point)))
-        return min((self._number[polygon] for polygon in near if polygon.inside(point)), default=None)
+    @cached_property
+    def _boxes(self) -> Ints:
+        return box_array(polygon.bbox() for polygon in self._polygons)
 
-    def overlapping(self, box: kdb.Box) -> Iterator[kdb.Polygon]:
-        """Polygons whose bounding boxes overlap a box."""
-        return (shape.polygon for shape in self._shapes.each_overlapping(box))
+    @cached_property
+    def _parts(self) -> tuple[Ints, Ints]:
+        """(k, 4) boxes that cover the polygons, and (k,) numbers of their polygons.
+
+        A wire around a corner has a box as large as a chip, in which thousands of others lie; its parts have not.
+        """
+        parts = [_covering(polygon) for polygon in self._polygons]
+        owner = np.repeat(np.arange(len(parts)), [len(boxes) for boxes in parts])
+        return box_array(box for boxes in parts for box in boxes), owner
+
+    @cached_property
+    def _slanted(self) -> NDArray[np.bool_]:
+        return np.array([not polygon.is_rectilinear() for polygon in self._polygons], dtype=bool)
+
+    def at(self, points: Ints) -> Ints:
+        """(n,) the polygon that has each point (n, 2) inside or on its outline, or -1; the lowest number of several."""
+        boxes, owner = self._parts
+        query, part = touching(np.tile(points, 2), boxes)
+        number = owner[part]
+        # parts of Manhattan polygons are exact
+        kept = np.ones(len(query), dtype=bool)
+        for k in np.flatnonzero(self._slanted[number]).tolist():
+            x, y = points[query[k]].tolist()
+            kept[k] = self._polygons[number[k]].inside(kdb.Point(x, y))
+        found = np.full(len(points), len(self._polygons), dtype=np.int64)
+        np.minimum.at(found, query[kept], number[kept])
+        return np.where(found < len(self._polygons), found, NOWHERE)
+
+    def within(self, boxes: Ints) -> kdb.Region:
+        """What the polygons have in common with boxes (n, 4), one by one: it may overlap itself."""
+        parts, owner = self._parts
+        query, part = touching(boxes, parts)
+        low, high = np.maximum(boxes[query, :2], parts[part, :2]), np.minimum(boxes[query, 2:], parts[part, 2:])
+        inner, exact = np.all(low < high, axis=1), ~self._slanted[owner[part]]
+        cut = np.hstack([low, high])[inner & exact].tolist()
+        found = kdb.Region([kdb.Polygon(kdb.Box(*edges)) for edges in cut])
+        rest = np.unique(np.stack([query, owner[part]], axis=1)[inner & ~exact], axis=0).tolist()
+        for box, number in rest:
+            found += kdb.Region(self._polygons[number]) & kdb.Region(kdb.Box(*boxes[box].tolist()))
+        return found
+
+    def overlapping(self, boxes: Ints) -> list[list[kdb.Polygon]]:
+        """For each box (n, 4), the polygons whose bounding boxes overlap it."""
+        query, number = touching(boxes, self._boxes)
+        one, other = boxes[query], self._boxes[number]
+        inner = np.maximum(one[:, :2], other[:, :2]) < np.minimum(one[:, 2:], other[:, 2:])
+        overlap = np.all(inner, axis=1)
+        split = np.searchsorted(query[overlap], np.arange(1, len(boxes)))
+        numbers: Sequence[Ints] = np.split(number[overlap], split) if len(boxes) else ()
+        return [[self._polygons[k] for k in own.tolist()] for own in numbers]
+
+
+def _covering(polygon: kdb.Polygon) -> list[kdb.Box]:
+    """Boxes whose union has all of a polygon in it, and nothing else where it is Manhattan."""
+    if polygon.is_box():
+        return [polygon.bbox()]
+    parts = [part.bbox() for part in polygon.decompose_trapezoids()]
+    # cuts through slanted edges are rounded
+    return parts if polygon.is_rectilinear() else [part.enlarged(1) for part in parts]

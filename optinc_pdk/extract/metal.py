@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 import klayout.db as kdb
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from optinc_pdk.cards import Process
 from optinc_pdk.extract.contours import Ints
-from optinc_pdk.extract.gds import NM_PER_UM, Label, Mask
-from optinc_pdk.extract.lookup import Finder, plain
+from optinc_pdk.extract.gds import NM_PER_UM, Label, Mask, label_points
+from optinc_pdk.extract.lookup import NOWHERE, Finder, plain
 from optinc_pdk.extract.silicon import Device, Fault, center_um
 
 GROUND_PREFIX = "GND"
@@ -57,6 +58,8 @@ class Metal:
         for layer, name in enumerate(stack.vias):
             joined += self._join(layer, mask.region(name), regions, stack.layers[2 * layer : 2 * layer + 3])
         self._net = _components(len(pieces), joined)
+        self._pieces = [polygon for _, polygon in pieces]
+        self._via_siemens = self._via_conductance(mask, process) if stack.vias else np.zeros(len(pieces))
         self._wire_area = np.zeros(len(pieces))
         for n in self._numbers[-1]:
             self._wire_area[self._net[n]] += pieces[n][1].area() / NM_PER_UM**2
@@ -69,29 +72,51 @@ class Metal:
         for metal, name in ((below, names[0]), (above, names[2])):
             text = f"a shape on layer {names[1]} is not all on layer {name}"
             self.faults += [Fault("via", text, center_um(via.bbox())) for via in plain(vias.merged().not_inside(metal))]
-        joined: list[tuple[int, int]] = []
-        for overlap in plain((below & above).overlapping(vias)):
-            at = _inner_point(overlap)
-            low, high = self._piece_at(layer, *at), self._piece_at(layer + 1, *at)
-            if low is not None and high is not None:
-                joined.append((low, high))
-        return joined
+        overlaps = plain((below & above).overlapping(vias))
+        at = np.array([_inner_point(overlap) for overlap in overlaps], dtype=np.int64).reshape(-1, 2)
+        both = zip(self._pieces_at(layer, at).tolist(), self._pieces_at(layer + 1, at).tolist(), strict=True)
+        return [pair for pair in both if NOWHERE not in pair]
 
-    def _piece_at(self, layer: int, x: int, y: int) -> int | None:
-        found = self._finders[layer].at(x, y)
-        return None if found is None else self._numbers[layer][found]
+    def _pieces_at(self, layer: int, points: Ints) -> Ints:
+        found = self._finders[layer].at(points)
+        numbers = np.array([*self._numbers[layer], NOWHERE], dtype=np.int64)
+        return numbers[found]
 
-    def _net_at(self, layer: int, x: int, y: int) -> int | None:
-        piece = self._piece_at(layer, x, y)
-        return None if piece is None else int(self._net[piece])
+    def _nets_at(self, layer: int, points: Ints) -> Ints:
+        return np.append(self._net, NOWHERE)[self._pieces_at(layer, points)]
 
-    def net_at(self, x: int, y: int) -> int | None:
-        """The net of the wire or pad under a point."""
-        return self._net_at(-1, x, y)
+    def nets_at(self, points: Ints) -> Ints:
+        """(n,) the net of the wire or pad under each point (n, 2), -1 where there is none."""
+        return self._nets_at(-1, points)
 
-    def contact_at(self, x: int, y: int) -> int | None:
-        """The net of the contact under a point."""
-        return self._net_at(0, x, y)
+    def contacts_at(self, points: Ints) -> Ints:
+        """(n,) the net of the contact under each point (n, 2), -1 where there is none."""
+        return self._nets_at(0, points)
+
+    def _via_conductance(self, mask: Mask, process: Process) -> NDArray[np.float64]:
+        """(pieces,) conductance in S of the vias over each piece of the lowest metal, infinite without a resistance."""
+        found = np.zeros(len(self._pieces))
+        vias = plain(mask.region(process.contact.vias[0]).merged())
+        middles = np.array([_inner_point(via) for via in vias], dtype=np.int64).reshape(-1, 2)
+        piece = self._pieces_at(0, middles)
+        ohm = None if process.contact.via is None else process.contact.via.ohm_um2
+        area = np.array([via.area() for via in vias], dtype=np.float64) / NM_PER_UM**2
+        np.add.at(found, piece[piece >= 0], (area / float(ohm) if ohm else area * np.inf)[piece >= 0])
+        return found
+
+    def via_ohm(self, points: Ints) -> NDArray[np.float64]:
+        """(n,) resistance of the vias over the contacts under points (n, 2): those between the lowest two metals.
+
+        Zero in a process of one metal, where the card gives vias no resistance, and where no via is.
+        """
+        piece = self._pieces_at(0, points)
+        conductance = np.append(self._via_siemens, 0.0)[piece]
+        with np.errstate(divide="ignore"):
+            return np.where(conductance > 0, 1.0 / conductance, 0.0)
+
+    def pieces(self, layer: int) -> list[tuple[int, kdb.Polygon]]:
+        """The merged shapes of one of the metals with their nets; the contacts' is number 0, the wires' -1."""
+        return [(int(self._net[n]), self._pieces[n]) for n in self._numbers[layer]]
 
     def wire_area_um2(self, net: int) -> float:
         """Area of a net's wires and pads."""
@@ -140,12 +165,12 @@ def find_pads(metal: Metal, labels: Sequence[Label], size_nm: int) -> tuple[list
     pads: list[Pad] = []
     faults: list[Fault] = []
     named: dict[int, Pad] = {}
-    for label in labels:
-        net = metal.net_at(label.x, label.y)
-        if net is None:
+    points = label_points(labels)
+    nets, under = metal.nets_at(points).tolist(), finder.at(points).tolist()
+    for label, net, square in zip(labels, nets, under, strict=True):
+        if net == NOWHERE:
             continue
-        square = finder.at(label.x, label.y)
-        if square is None:
+        if square == NOWHERE:
             text = f"label {label.text!r} lies on metal narrower than a pad, {size_nm / NM_PER_UM:g} µm"
             faults.append(Fault("label", text, label.position_um))
             continue

@@ -66,6 +66,15 @@ class Places:
         """Whether the box of any shape outside the cells touches a box."""
         return any(True for _ in self._loose[layer].each_touching(box))
 
+    def loose_boxes(self, layer: int) -> Ints:
+        """(n, 4) left, bottom, right, top of the shapes outside the cells."""
+        boxes = [shape.bbox() for shape in self._loose[layer].each()]
+        return np.array([(b.left, b.bottom, b.right, b.top) for b in boxes], dtype=np.int64).reshape(-1, 4)
+
+    def loose_are_boxes(self, layer: int) -> NDArray[np.bool_]:
+        """(n,) whether these shapes are boxes."""
+        return np.array([shape.is_box() or shape.polygon.is_box() for shape in self._loose[layer].each()], dtype=bool)
+
     def surroundings(self, box: kdb.Box, x: int, y: int) -> bytes:
         """The cells whose boxes touch a box, as seen from a point: equal bytes, equal cells in equal places."""
         around = self.cells[self.near(box)] - [0, 0, x, y]
@@ -130,9 +139,7 @@ def _box(cell: kdb.Cell, layers: Sequence[int]) -> kdb.Box:
 
 
 def _boxes(layout: kdb.Layout, cells: Ints, layers: Sequence[int]) -> Ints:
-    boxes = np.zeros((len(cells), 4), dtype=np.int64)
-    for number, code in np.unique(cells[:, :2], axis=0).tolist():
-        box = _box(layout.cell(number), layers).transformed(turn(code))
-        here = np.flatnonzero((cells[:, 0] == number) & (cells[:, 1] == code))
-        boxes[here] = np.tile(cells[here, 2:], 2) + np.array([box.left, box.bottom, box.right, box.top])
-    return boxes
+    kinds, kind = np.unique(cells[:, 0] * 8 + cells[:, 1], return_inverse=True)
+    found = [_box(layout.cell(both // 8), layers).transformed(turn(both % 8)) for both in kinds.tolist()]
+    edges = np.array([(box.left, box.bottom, box.right, box.top) for box in found], dtype=np.int64)
+    return np.tile(cells[:, 2:], 2) + edges.reshape(-1, 4)[kind]

@@ -12,7 +12,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints, pack
 from optinc_pdk.extract.gds import NM_PER_UM, Mask
 from optinc_pdk.extract.golden import Variant, around
-from optinc_pdk.extract.lookup import Finder, plain
+from optinc_pdk.extract.lookup import Finder, box_array, plain
 
 # Sides by which a device is looked for.
 ANCHORS = 4
@@ -26,14 +26,17 @@ class Fault:
 
     Attributes:
         kind: ``"dangling"``, ``"branch"``, ``"width"``, ``"body"``, ``"stray"``, ``"etch"``, ``"slab"``,
-            ``"foreign"``, ``"heater"``, ``"pin"``, ``"bump"``, ``"coupled"``, ``"label"``, ``"via"`` or ``"short"``.
+            ``"foreign"``, ``"heater"``, ``"pin"``, ``"bump"``, ``"coupled"``, ``"label"``, ``"via"``, ``"short"`` or
+            ``"nearly"``.
         message: What is wrong, with numbers.
         position_um: Where.
+        device: The golden device that it is nearly, if any.
     """
 
     kind: str
     message: str
     position_um: tuple[float, float]
+    device: str = ""
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,12 @@ def place_devices(outline: Contours, variants: Sequence[Variant]) -> list[Placem
     order = np.argsort(delta, kind="stable")
     delta = delta[order]
     found: list[Placement] = []
+    if not len(delta):
+        return found
     for variant in variants:
+        wanted = variant.straight
+        if not np.array_equal(delta[np.searchsorted(delta, wanted).clip(max=len(delta) - 1)], wanted):
+            continue
         # one anchor may be cut, four are not
         anchors = [_anchored(outline, order, delta, variant, side) for side in variant.sides[:ANCHORS].tolist()]
         shifts = np.unique(np.concatenate(anchors), axis=0)
@@ -239,9 +247,8 @@ def check_foreign(placements: Sequence[Placement], guides: Sequence[kdb.Polygon]
     """Silicon within a device's bounding box that is none of the device."""
     finder = Finder(guides)
     faults: list[Fault] = []
-    for placement in placements:
-        box = placement.box
-        near = list(finder.overlapping(box))
+    boxes = [placement.box for placement in placements]
+    for placement, box, near in zip(placements, boxes, finder.overlapping(box_array(boxes)), strict=True):
         for piece in sorted((kdb.Region(near) & kdb.Region(box)).each()) if near else ():
             text = f"{piece.area()} nm² of other silicon within the box of a {placement.variant.name}"
             faults.append(Fault("foreign", text, center_um(piece.bbox())))

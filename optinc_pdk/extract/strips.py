@@ -20,6 +20,11 @@ NEAR_CHORDS = 16
 FAR_CHORDS = 256
 
 
+# Lengths of chords in nm are summed exactly, in this part of a nm: doubles of 1 or more have no finer digit.
+# So equal guides have equal lengths, in whatever order their pieces are taken.
+FINE = 1 << 52
+
+
 @dataclass(frozen=True)
 class StripRule:
     """What a guide looks like, in nm: its width, the rounding forgiven, and half the width of a body."""
@@ -27,6 +32,59 @@ class StripRule:
     width: int
     tolerance: int
     body: int
+
+
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """The two sides of a strip, clockwise around it.
+
+    Attributes:
+        left: (n, 2) points from the first end to the second.
+        right: (m, 2) points from the second end to the first.
+    """
+
+    left: Ints
+    right: Ints
+
+    @property
+    def back(self) -> Sides:
+        """The same strip from its second end to the first."""
+        return Sides(self.right, self.left)
+
+    @property
+    def fine_length(self) -> int:
+        """Length of both sides together in nm / FINE."""
+        return sum(_fine_length(side) for side in (self.left, self.right))
+
+    def fault(self, rule: StripRule) -> Fault | None:
+        """What is wrong with the strip, and where, or None."""
+        fault = _width_fault(self.left, self.right, rule)
+        # the sides leave the ends at right angles
+        start, stop = _inward(self.right[-1], self.left[0]), _inward(self.left[-1], self.right[0])
+        return fault or _turn_fault(self.left, start, -stop) or _turn_fault(self.right, stop, -start)
+
+
+def sides_of(ring: Ints, first: int, second: int) -> Sides:
+    """The sides of a polygon (n, 2) between two of its edges."""
+    away = np.roll(ring, -first - 1, axis=0)
+    split = (second - first - 1) % len(ring)
+    return Sides(away[: split + 1], away[split + 1 :])
+
+
+def strip_length_um(fine: int) -> float:
+    """A strip's length in µm from that of both its sides in nm / FINE, correctly rounded."""
+    return fine / (2 * FINE * NM_PER_UM)
+
+
+def _fine_length(side: Ints) -> int:
+    """Length of a polyline in nm / FINE: the exact sum of its chords' lengths as doubles."""
+    chords = np.hypot(*np.diff(side, axis=0).astype(float).T)
+    # whole numbers, and two halves of the digits behind the point: sums of 2³⁷ chords fit
+    whole = np.floor(chords)
+    upper = (chords - whole) * (1 << 26)
+    lower = (upper - np.floor(upper)) * (1 << 26)
+    parts = (int(np.sum(part.astype(np.int64))) for part in (whole, np.floor(upper), lower))
+    return sum(part << shift for part, shift in zip(parts, (52, 26, 0), strict=True))
 
 
 def check_strip(ring: Ints, first: int, second: int, rule: StripRule) -> tuple[float, Fault | None]:
@@ -42,15 +100,8 @@ def check_strip(ring: Ints, first: int, second: int, rule: StripRule) -> tuple[f
         Its length in µm, as the mean of its sides': corners rounded to the grid move a side aside, which
         changes its length by far less than the strip's area. And what is wrong, where, or None.
     """
-    away = np.roll(ring, -first - 1, axis=0)
-    split = (second - first - 1) % len(ring)
-    left, right = away[: split + 1], away[split + 1 :]
-    length = float(sum(np.sum(np.hypot(*np.diff(side, axis=0).astype(float).T)) for side in (left, right)))
-    fault = _width_fault(left, right, rule)
-    # the sides leave the ends at right angles
-    start, stop = _inward(ring, first), _inward(ring, second)
-    fault = fault or _turn_fault(left, start, -stop) or _turn_fault(right, stop, -start)
-    return length / 2 / NM_PER_UM, fault
+    sides = sides_of(ring, first, second)
+    return strip_length_um(sides.fine_length), sides.fault(rule)
 
 
 def _width_fault(left: Ints, right: Ints, rule: StripRule) -> Fault | None:
@@ -84,9 +135,9 @@ def turns_deg(before: NDArray[np.float64], after: NDArray[np.float64]) -> NDArra
     return np.asarray(np.degrees(np.arctan2(cross, np.sum(before * after, axis=1))))
 
 
-def _inward(ring: Ints, edge: int) -> Ints:
+def _inward(start: Ints, end: Ints) -> Ints:
     """Normal of a clockwise edge towards the silicon."""
-    x, y = ring[(edge + 1) % len(ring)] - ring[edge]
+    x, y = end - start
     return np.array([y, -x])
 
 

@@ -11,7 +11,7 @@ from optinc_pdk.layout.canvas import Canvas, snap
 from optinc_pdk.layout.frames import Frames
 from optinc_pdk.layout.netlist import Netlist
 from optinc_pdk.layout.turns import turn, turn_width
-from optinc_pdk.layout.wiring import ground_room, room_beside
+from optinc_pdk.layout.wiring import facing_space, ground_room, room_beside
 
 BLOCK_GAP = 2
 """Modes left free between blocks of one strip, into which the dummies at their edges reach."""
@@ -169,7 +169,7 @@ class MeshPlacer:
         x, last = 0.0, Column((), 0.0, -1e9, 0, 0, 0.0)
         for column in columns:
             beside = room_beside(self.process, last.signals_right) + room_beside(self.process, column.signals_left)
-            gap = beside + float(self.process.metal.space_um)
+            gap = beside + facing_space(self.process)
             x = snap(max(x, last.right + gap - column.left))
             for name in column.names:
                 self._slot(row, name, x)

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from optinc_pdk.cards import Process, Quantity
 from optinc_pdk.cards.process import Die as DieSize
 from optinc_pdk.files import InputError
@@ -115,7 +117,7 @@ def _one_die(netlist: Netlist, process: Process, strips: list[Strip], block: Can
         halves[+1 if index % 2 else -1].append(strip.canvas)
     roots = {index: strip.root for index, strip in enumerate(strips) if strip.root is not None}
     oscillators = Oscillators((feed[0] + dx, feed[1] + dy), roots)
-    plan = _planned(netlist, process, halves, oscillators, process.dies)
+    plan = _planned(netlist, process, halves, oscillators, _offered(process))
     plan = plan or _own_size(netlist, process, halves, oscillators)
     return _draw(netlist, process, plan, tuple(strip.name for strip in strips))
 
@@ -126,12 +128,18 @@ def _filled(netlist: Netlist, process: Process, strips: list[Strip], block: Canv
     plan: _Plan | None = None
     taken = 1
     for count in range(1, len(canvases) + 1):
-        larger = _planned(netlist, process, _shared(process, canvases[:count]), None, process.dies)
+        larger = _planned(netlist, process, _shared(process, canvases[:count]), None, _offered(process))
         if larger is None:
             break
         plan, taken = larger, count
     plan = plan or _own_size(netlist, process, _shared(process, canvases[:1]), None)
     return plan, strips[taken - (block is not None) :]
+
+
+def _offered(process: Process) -> list[DieSize]:
+    """The sizes of dies; one that is turned by 90° is the same die."""
+    turned = [die.model_copy(update={"width_um": die.height_um, "height_um": die.width_um}) for die in process.dies]
+    return [size for pair in zip(process.dies, turned, strict=True) for size in pair]
 
 
 def _shared(process: Process, canvases: Sequence[Canvas]) -> dict[int, _Half]:
@@ -170,13 +178,9 @@ def _planned(
     keepout, pad = float(process.floorplan.keepout_um), float(process.pads.size_um)
     sides = keepout + pad + GAP_UM
     groups = {side: heaters(half.canvas, netlist, process) for side, half in halves.items()}
-    count = sum(len(group) for group in groups.values())
     grounds = netlist.grounds(name for half in halves.values() for name in half.canvas.placed)
-    # every heater at 2π at once, drained to both ends, where the ground pads stand in a column
-    bus = max(width_for(process, full_current_a(process) * count / 2), _ground_pads_height(grounds, process))
     content = max(half.right for half in halves.values())
     tracks = 0.0 if oscillators is None else (len(oscillators.roots) + 2) * 6 * float(process.guide.radius_um)
-    middle = max(bus, tracks) + 2 * GAP_UM
     for die in sizes:
         width, height = float(die.width_um), float(die.height_um)
         if die.own_size:
@@ -184,6 +188,8 @@ def _planned(
         if content + 2 * sides > width:
             continue
         left = snap((width - content) / 2)
+        bus = max(_bus_width(process, groups, left, width), _ground_pads_height(grounds, process))
+        middle = max(bus, tracks) + 2 * GAP_UM
         # few rows spread over the die, and wires that fan out so far take height: more rows may fit where few do not
         for rows in pad_rows(process, max(map(len, groups.values())), width - 2 * keepout - pad):
             depths = {side: _pad_depth(process, groups[side], side, rows, left, width) for side in halves}
@@ -192,6 +198,14 @@ def _planned(
                 height = snap(math.ceil(needed)) if die.own_size else height
                 return _Plan(halves, oscillators, width, height, die.fit, left, rows, depths, bus, grounds)
     return None
+
+
+def _bus_width(process: Process, groups: dict[int, list[Heater]], left: float, width: float) -> float:
+    """Width of the bus for every heater at 2π at once: the nearer end, where ground pads stand, drains more of each."""
+    pads = float(process.floorplan.keepout_um + process.pads.size_um)
+    places = np.array([heater.ground.x + left for group in groups.values() for heater in group if heater.heats])
+    right = float(np.sum((places - pads) / (width - 2 * pads)))
+    return width_for(process, full_current_a(process) * max(right, len(places) - right))
 
 
 def _pads_width(process: Process, groups: dict[int, list[Heater]]) -> float:

@@ -13,7 +13,7 @@ from optinc_pdk.layout.mesh import MeshPlacer
 from optinc_pdk.layout.netlist import Netlist
 from optinc_pdk.layout.shuffle import place_shuffle
 from optinc_pdk.layout.trees import TreePlacer
-from optinc_pdk.layout.wiring import ground_room, pin_room, room_beside
+from optinc_pdk.layout.wiring import facing_space, ground_room, pin_room, room_beside
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class StripBuilder:
             split = f"{self.name}_split"
             guides = place_shuffle(trees, self.netlist, self.process, split, guides, self.mesh.middle)
         right = max(point[0] for _, point in guides)
-        wires = self._beside(trims) + self._beside(self.mesh.first.signals_left) + self.space
+        wires = self._beside(trims) + self._beside(self.mesh.first.signals_left) + facing_space(self.process)
         shift = snap(self.left - max(right + self.fan_width(len(starts)) + self.clear, wires))
         self.canvas.add(trees, shift, 0.0)
         pairs = []
@@ -204,7 +204,7 @@ class StripBuilder:
         ends, last, frames = self.mesh.ends, self.mesh.last, self.canvas.frames
         rows = [(section, row) for section in self.sections for row in range(self._mixer_count(section))]
         count, first, shifter = len(rows), self._centre(len(rows)), frames["phase_shifter"].ports["o2"].x
-        wires = self._beside(last.signals_right) + self._beside(count) + self.space
+        wires = self._beside(last.signals_right) + self._beside(count) + facing_space(self.process)
         x = snap(max(self.right + self.fan_width(count) + 3 * self.r, last.right + wires))
         detector = self.netlist.component[self._source(f"{rows[0][0]}_mix_r0,o3")]
         size = frames[detector].box[2]

@@ -108,6 +108,12 @@ def room_beside(process: Process, signals: int) -> float:
     return signals * float(process.metal.wire_width_um + process.metal.space_um)
 
 
+def facing_space(process: Process) -> float:
+    """Space between the signals of two columns that face each other; bumps keep their pitch too."""
+    space, pads = float(process.metal.space_um), process.pads
+    return max(space, float(pads.pitch_um - pads.size_um)) if pads.wiring == "flipchip" else space
+
+
 def ground_room(process: Process, heaters: int) -> float:
     """Room beside a column of contacts for their common ground, spaces included."""
     contact, space = process.device("phase_shifter").size("contact_width_um"), float(process.metal.space_um)

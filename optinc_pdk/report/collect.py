@@ -19,6 +19,7 @@ from optinc_pdk.onn.noise import tolerated_field_noise
 from optinc_pdk.report.light import light_budget, light_numbers
 from optinc_pdk.report.limits import Size, area_limit, loss_limit, pads_limit, power_limit
 from optinc_pdk.signoff.drc import DrcResult
+from optinc_pdk.signoff.electrical import Currents, densest_ma_per_um
 from optinc_pdk.signoff.function import FunctionResult
 from optinc_pdk.signoff.lvs import LvsResult
 from optinc_pdk.signoff.lvs_checks import Difference
@@ -124,6 +125,30 @@ def function_numbers(function: FunctionResult | None) -> dict[str, Any] | None:
     }
 
 
+def drc_numbers(rules: DrcResult, currents: Currents | None) -> dict[str, Any]:
+    """Design rules, and currents where there is a bias."""
+    numbers: dict[str, Any] = {"rules": len(rules.rules), "violations": rules.violations, "not_run": rules.not_run}
+    if currents is not None:
+        numbers["current_ma_per_um"] = round(densest_ma_per_um(currents), 6)
+        numbers["ground_rise_mv"] = round(1e3 * float(currents.rise_v.max(initial=0.0)), 6)
+    return numbers
+
+
+def currents_lines(currents: Currents, full: Currents) -> list[str]:
+    """What metal carries at the bias and with every heater at 2π, one line each."""
+    lines = []
+    for name, one in (("at the bias", currents), ("every heater at 2π", full)):
+        line = f"{name}: {one.current_a.sum():.3f} A, at most {densest_ma_per_um(one):.3f} mA/µm"
+        if len(one.rise_v):
+            worst = int(np.argmax(one.rise_v))
+            line += (
+                f"; grounds rise by up to {1e3 * one.rise_v[worst]:.1f} mV ({one.wiring.labels[worst]}), "
+                f"{1e3 * one.others_v(worst):.1f} of it by other channels"
+            )
+        lines.append(line)
+    return lines
+
+
 def findings(
     rules: DrcResult, match: LvsResult, function: FunctionResult | None, programming: Programming | None
 ) -> list[str]:
@@ -133,6 +158,8 @@ def findings(
         if found.violations:
             where = ", ".join(f"({box[0]:.1f}, {box[1]:.1f})" for box in found.boxes_um[:3].tolist())
             lines.append(f"{found.rule.severity} {found.id}: {found.violations} at {where} µm. {found.rule.text}")
+        if not found.run:
+            lines.append(f"{found.id}: not run, for want of a bias. {found.rule.text}")
     lines += [f"lvs {difference_line(difference)}" for difference in match.differences[:5]]
     if match.total_differences > 5:
         lines.append(f"lvs: {match.total_differences - 5} more differences in the .lvs.json file")

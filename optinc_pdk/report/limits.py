@@ -40,11 +40,17 @@ def largest_die(process: Process) -> Size:
 
 
 def outline(process: Process, die: Size) -> Size:
-    """The first outline of a process that holds a die; the largest where none does."""
+    """The first outline of a process that holds a die, as it is or turned; the largest where none does."""
     for one in process.dies:
-        if die[0] <= one.width_um and die[1] <= one.height_um:
-            return float(one.width_um), float(one.height_um)
+        size = float(one.width_um), float(one.height_um)
+        if _holds(size, die):
+            return size
     return largest_die(process)
+
+
+def _holds(outline: Size, die: Size) -> bool:
+    """Whether a die lies within an outline, as it is or turned by 90°."""
+    return min(die) <= min(outline) and max(die) <= max(outline)
 
 
 def pad_capacity(process: Process, die: Size) -> int:
@@ -64,7 +70,7 @@ def pad_capacity(process: Process, die: Size) -> int:
 def area_limit(process: Process, dies: Sequence[Size]) -> Limit:
     """Every die within the process's largest outline."""
     wide, high = largest_die(process)
-    holds = all(width <= wide and height <= high for width, height in dies)
+    holds = all(_holds((wide, high), die) for die in dies)
     largest = max(width * height for width, height in dies) / 1e6
     total = sum(width * height for width, height in dies) / 1e6
     several = f"; the largest of {len(dies)} dies of {total:.1f} mm² together" if len(dies) > 1 else ""

@@ -95,10 +95,17 @@ class ChipNumbers(_Strict):
 
 
 class DrcNumbers(_Strict):
-    """Design rules that ran, and what they found."""
+    """Design rules and what they found; ``not_run`` of them were not checked, as they need a bias.
+
+    ``current_ma_per_um`` is the most that metal carries, ``ground_rise_mv`` the most that a heater's ground rises, both
+    at the bias; None where the rules on currents were not run.
+    """
 
     rules: Count
     violations: Count
+    not_run: Count = 0
+    current_ma_per_um: NotNegative | None = None
+    ground_rise_mv: NotNegative | None = None
 
 
 class LvsNumbers(_Strict):
@@ -145,6 +152,8 @@ class Report(_Strict):
             found.append("drc: no rule ran")
         if self.drc is not None and self.drc.violations:
             found.append(f"drc: {self.drc.violations:,} violations of {self.drc.rules} rules")
+        if self.drc is not None and self.drc.not_run:
+            found.append(f"drc: {self.drc.not_run:,} of {self.drc.rules} rules not run")
         if self.lvs is not None and not self.lvs.match:
             found.append("lvs: the extracted circuit is not the netlist")
         if self.function is not None and self.function.inputs == 0:

@@ -78,7 +78,8 @@ def _signoff(report: Report) -> str:
     rule_count = circuit_size = input_count = ""
     if (drc := report.drc) is not None:
         rule_count = f": {drc.rules} rules"
-        rules = (f"{drc.violations:,} violations", drc.violations == 0)
+        left = f", {drc.not_run:,} rules not run" if drc.not_run else ""
+        rules = (f"{drc.violations:,} violations{left}", drc.violations == drc.not_run == 0)
     if (lvs := report.lvs) is not None:
         circuit_size = f": {lvs.devices:,} devices, {lvs.nets:,} nets"
         circuit = ("match" if lvs.match else "mismatch", lvs.match)

@@ -67,7 +67,9 @@ def light_line(light: LightNumbers) -> str:
 
 
 def _drc(report: Report) -> str:
-    return "not run" if report.drc is None else f"{report.drc.violations} violations of {report.drc.rules} rules"
+    if (drc := report.drc) is None:
+        return "not run"
+    return f"{drc.violations} violations of {drc.rules} rules" + (f", {drc.not_run} not run" if drc.not_run else "")
 
 
 def _lvs(report: Report) -> str:
@@ -175,26 +177,33 @@ def factor_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def drc_rows(result: DrcResult) -> list[dict[str, Any]]:
-    """Per rule: id, severity, violations, text and the first boxes in µm."""
+    """Per rule: id, severity, violations and how many differ, text, first boxes in µm with notes, whether checked."""
     return [
         {
             "id": found.rule.id,
             "severity": found.rule.severity,
             "violations": found.violations,
+            "distinct": found.distinct,
             "text": found.rule.text,
             "boxes_um": np.round(found.boxes_um[:10], 3).tolist(),
+            "notes": list(found.notes[:10]),
+            "run": found.run,
         }
         for found in result.rules
     ]
 
 
 def drc_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Rules that found something, with where; all rules where none did."""
+    """Rules that found something, with where, and rules that were not run; all rules where none found anything."""
     broken = [row for row in rows if row["violations"]]
-    table = Table("rule", "severity", "violations", "first at, µm", "text")
+    table = Table("rule", "severity", "violations", "distinct", "first at, µm", "text")
     for row in broken:
         box = row["boxes_um"][0]
-        table.add_row(row["id"], row["severity"], str(row["violations"]), f"({box[0]:.3f}, {box[1]:.3f})", row["text"])
-    for row in [] if broken else rows:
-        table.add_row(row["id"], row["severity"], "0", "", row["text"])
+        counts = str(row["violations"]), str(row["distinct"])
+        table.add_row(row["id"], row["severity"], *counts, f"({box[0]:.3f}, {box[1]:.3f})", row["text"])
+    for row in rows:
+        if not row["run"]:
+            table.add_row(row["id"], row["severity"], "not run", "", "", f"needs the bias (--bias): {row['text']}")
+        elif not broken:
+            table.add_row(row["id"], row["severity"], "0", "0", "", row["text"])
     return table

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import klayout.db as kdb
 
 from optinc_pdk.cards.rules import (
@@ -12,38 +14,56 @@ from optinc_pdk.cards.rules import (
     EdgeRule,
     FileRule,
     GridRule,
+    GuideSpaceRule,
     LineRule,
     OutlineRule,
     PairRule,
 )
-from optinc_pdk.signoff.gds import Design
+from optinc_pdk.signoff.gds import Design, simple
 
 MARKER_UM = 0.1
 
 
-def measured(design: Design, pairs: kdb.EdgePairs, value_um: float, tolerance_um: float) -> kdb.EdgePairs:
-    """The edge pairs that are faults: rounding is forgiven where an edge is not parallel to an axis."""
-    if tolerance_um == 0 or pairs.is_empty():
+def measured(
+    design: Design, rule: LineRule | PairRule | GuideSpaceRule, check: Callable[[int], kdb.EdgePairs]
+) -> kdb.EdgePairs:
+    """The edge pairs that are faults: rounding is forgiven where an edge is not parallel to an axis.
+
+    These are measured again, at the rule's value less its tolerance, because the distance of a pair is that of its
+    parts that are too close, whose ends are rounded.
+
+    Args:
+        design: Layout.
+        rule: Rule with a value and a tolerance.
+        check: From a distance in database units to what is closer.
+    """
+    pairs = check(design.dbu(rule.value_um))
+    if rule.angled_tolerance_um == 0 or pairs.is_empty():
         return pairs
-    angled = pairs.with_angle(kdb.Edges.OrthoEdges, True)
     faults = pairs.with_angle_both(kdb.Edges.OrthoEdges, False)
-    return faults + angled.with_distance(0, design.dbu(value_um - tolerance_um), False)
+    if faults.count() == pairs.count():
+        return faults
+    closer = check(design.dbu(rule.value_um - rule.angled_tolerance_um))
+    return faults + closer.with_angle(kdb.Edges.OrthoEdges, True)
 
 
 def line(design: Design, rule: LineRule) -> kdb.Region:
-    """Width or space of one layer."""
-    return _line(design, rule, design.region(rule.layers[0]))
+    """Width, space or notch of one layer."""
+    shapes = design.region(rule.layers[0])
+    if rule.kind == "notch":
+        return _line(design, rule, shapes.notch_check)
+    return _line(design, rule, shapes.width_check if rule.kind == "width" else shapes.space_check)
 
 
 def line_edges(design: Design, rule: LineRule) -> kdb.Region:
     """As `line`, edge by edge: fast where shapes are long, but it also finds what third shapes lie between."""
-    return _line(design, rule, flat_edges(design.region(rule.layers[0])))
+    edges = flat_edges(design.region(rule.layers[0]))
+    return _line(design, rule, edges.width_check if rule.kind == "width" else edges.space_check)
 
 
-def _line(design: Design, rule: LineRule, shapes: kdb.Region | kdb.Edges) -> kdb.Region:
-    check = shapes.width_check if rule.kind == "width" else shapes.space_check
-    pairs = check(design.dbu(rule.value_um), False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
-    return measured(design, pairs, rule.value_um, rule.angled_tolerance_um).polygons(1)
+def _line(design: Design, rule: LineRule, check: Callable[..., kdb.EdgePairs]) -> kdb.Region:
+    metric = (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
+    return measured(design, rule, lambda value: check(value, *metric)).polygons(1)
 
 
 def pair(design: Design, rule: PairRule) -> kdb.Region:
@@ -52,24 +72,25 @@ def pair(design: Design, rule: PairRule) -> kdb.Region:
     if first.is_empty() or second.is_empty():
         return first.dup() if rule.kind == "overlap" else kdb.Region()
     metric = (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
-    value = design.dbu(rule.value_um)
     faults = kdb.Region()
     if rule.kind == "overlap":
-        pairs = first.overlap_check(second, value, *metric)
         faults += first.outside(second)
     elif rule.kind == "separation":
-        pairs = first.separation_check(second, value, *metric)
         faults += first & second
-    elif rule.kind == "enclosure":
-        pairs = first.enclosed_check(second, value, *metric)
-        # no enclosure check sees where the second ends inside the first, along it
+
+    def check(value: int) -> kdb.EdgePairs:
+        if rule.kind == "overlap":
+            return first.overlap_check(second, value, *metric)
+        if rule.kind == "separation":
+            return first.separation_check(second, value, *metric)
         ends = flat_edges(second).inside_part(first)
-        pairs += ends.overlap_check(flat_edges(first), value, *metric)
-    else:
-        contacts = first & second
-        entries = flat_edges(second).inside_part(first)
-        pairs = entries.overlap_check(flat_edges(contacts), value, *metric)
-    return faults + measured(design, pairs, rule.value_um, rule.angled_tolerance_um).polygons(1)
+        if rule.kind == "enclosure":
+            # no enclosure check sees where the second ends inside the first, along it
+            along = ends.overlap_check(flat_edges(first), value, *metric)
+            return first.enclosed_check(second, value, *metric) + along
+        return ends.overlap_check(flat_edges(first & second), value, *metric)
+
+    return faults + measured(design, rule, check).polygons(1)
 
 
 def flat(region: kdb.Region) -> kdb.Region:
@@ -124,12 +145,12 @@ def outline(design: Design, rule: OutlineRule) -> kdb.Region:
 
 
 def die_size(design: Design, rule: DieSizeRule) -> kdb.Region:
-    """Outlines of a size that is not offered."""
-    sizes = [(design.dbu(width), design.dbu(height)) for width, height in rule.dies_um]
-    reticle = [design.dbu(um) for um in rule.reticle_um]
+    """Outlines of a size that is not offered; a die turned by 90° is the same die."""
+    sizes = [sorted(map(design.dbu, die)) for die in rule.dies_um]
+    reticle = sorted(map(design.dbu, rule.reticle_um))
     faults = kdb.Region()
     for die in dies(design, rule.layers[0]):
-        size = (die.bbox().width(), die.bbox().height())
+        size = sorted((die.bbox().width(), die.bbox().height()))
         larger = any(size[i] > max(offered[i] for offered in sizes) for i in (0, 1))
         in_reticle = all(size[i] <= reticle[i] for i in (0, 1))
         if size not in sizes and not (larger and in_reticle):
@@ -176,7 +197,7 @@ def file(design: Design, rule: FileRule) -> kdb.Region:
     faults = kdb.Region()
     for info in design.layout.layer_infos():
         index = design.layout.find_layer(info)
-        if rule.kind == "simple" and all(_simple(cell.shapes(index)) for cell in design.layout.each_cell()):
+        if rule.kind == "simple" and all(simple(cell.shapes(index)) for cell in design.layout.each_cell()):
             continue
         if rule.kind == "simple":
             shapes = kdb.Region(design.top.begin_shapes_rec(index))
@@ -185,10 +206,3 @@ def file(design: Design, rule: FileRule) -> kdb.Region:
         elif (info.layer, info.datatype) not in known:
             faults += kdb.Region(design.top.begin_shapes_rec(index))
     return faults
-
-
-def _simple(shapes: kdb.Shapes) -> bool:
-    """Whether no polygon among the shapes of one cell crosses itself."""
-    region = kdb.Region(shapes)
-    region.merged_semantics = False
-    return bool(region.strange_polygon_check().is_empty())

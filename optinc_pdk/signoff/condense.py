@@ -1,8 +1,8 @@
 """A small layout that is clean only if the whole one is, for checks between shapes that lie near each other.
 
 Guides join cells into one polygon as large as the chip, which takes away what KLayout's hierarchical checks live
-on. A fault, however, lies between shapes of one cell, or where two cells come near each other. So it shows in each
-cell alone, or around such places, of which a mesh has few that differ.
+on. A fault, however, lies within one cell or box, or where two of them come near each other. So it shows in each
+of them alone, or around such meetings, of which a mesh, its wires and its fans have few that differ.
 """
 
 from __future__ import annotations
@@ -14,8 +14,15 @@ from functools import cached_property
 import klayout.db as kdb
 import numpy as np
 
-from optinc_pdk.extract.places import Places, turn
+from optinc_pdk.extract.places import turn
 from optinc_pdk.signoff.gds import Design
+from optinc_pdk.signoff.items import OUTWARDS, Items, edges_of, items, kinds, shapes_of
+from optinc_pdk.signoff.pairs import Ints, touching, within
+
+# So many meetings are told apart together, that memory stays small.
+AT_ONCE = 200_000
+# What a row of a window's contents is about.
+WINDOW, SHAPES, BODIES = 0, 1, 2
 
 
 @dataclass(frozen=True)
@@ -23,27 +30,16 @@ class Reach:
     """How far checks look, in database units.
 
     Attributes:
-        near: Shapes farther apart than this make no fault together.
+        apart: Shapes this far apart make no fault together.
+        near: That and a margin.
         body: Half the width above which silicon is a body.
         exempt: What is this near to a body may be exempt.
     """
 
+    apart: int
     near: int
     body: int
     exempt: int
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A part of a condensed layout.
-
-    Attributes:
-        window: Where a fault of it counts; beyond, shapes are cut off.
-        moves: From there to every place that it stands for.
-    """
-
-    window: kdb.Region
-    moves: Sequence[kdb.Vector]
 
 
 @dataclass(frozen=True)
@@ -52,25 +48,28 @@ class Condensed:
 
     Attributes:
         design: The layout to check.
-        pieces: Its parts.
+        windows: (n, 4) boxes in it in which faults count; beyond, shapes are cut off.
+        places: For each window, (k, 4) all that it stands for in the whole design.
+        rest: What is at its own place, as are its faults.
         source: The whole design.
-        places: Its cells and loose shapes.
+        layers: What the checks look at.
         around: What is this near to a place, in database units, may bear on its faults.
     """
 
     design: Design
-    pieces: Sequence[Piece]
+    windows: Ints
+    places: Sequence[Ints]
+    rest: kdb.Region
     source: Design
-    places: Places
+    layers: tuple[str, ...]
     around: int
 
     def suspects(self, faults: kdb.Region) -> kdb.Region:
         """Where the whole design may have a fault, as boxes, when the condensed one has some."""
-        found = kdb.Region()
-        for piece in self.pieces:
-            box = faults.interacting(piece.window).bbox()
-            if not box.empty():
-                found += kdb.Region([kdb.Polygon(box.moved(move)) for move in piece.moves])
+        found = kdb.Region([kdb.Polygon(box.bbox()) for box in faults.interacting(self.rest).each()])
+        boxes = edges_of([fault.bbox() for fault in faults.each()])
+        for number in np.unique(touching(boxes, self.windows, self.around)[:, 1]).tolist():
+            found += kdb.Region([kdb.Polygon(kdb.Box(*place)) for place in self.places[number].tolist()])
         return found.merged()
 
     def near(self, suspects: kdb.Region) -> Design:
@@ -78,17 +77,20 @@ class Condensed:
         layout = kdb.Layout()
         layout.dbu = self.source.layout.dbu
         top = layout.create_cell(self.source.top.name)
-        boxes = [box.bbox() for box in suspects.sized(self.around).merged().each()]
+        area = suspects.extents(self.around).merged()
+        boxes = [box.bbox() for box in area.each()]
         copies: dict[int, int] = {}
-        for number in sorted({number for box in boxes for number in self.places.near(box)}):
-            cell, code, x, y = self.places.cells[number].tolist()
+        places = self.source.places(self.layers)
+        if places is None:
+            raise ValueError(f"the cells of {self.source.top.name} are turned by no multiple of 90°")
+        for number in sorted({number for box in boxes for number in places.near(box)}):
+            cell, code, x, y = places.cells[number].tolist()
             if cell not in copies:
                 copy = layout.create_cell("CELL")
                 copy.copy_tree(self.source.layout.cell(cell))
                 copies[cell] = copy.cell_index()
             top.insert(kdb.CellInstArray(copies[cell], turn(code, x, y)))
-        area = kdb.Region([kdb.Polygon(box) for box in boxes])
-        for index, loose in self.places.loose.items():
+        for index, loose in places.loose.items():
             shapes = loose.dup()
             shapes.merged_semantics = False
             top.shapes(layout.layer(self.source.layout.get_info(index))).insert(shapes.interacting(area))
@@ -96,7 +98,7 @@ class Condensed:
 
 
 def condense(design: Design, layers: Sequence[str], guide: str, reach: Reach) -> Condensed | None:
-    """Keep one of each cell and one of each place where cells come near each other.
+    """Keep one of each cell and box, and one of each place where two of them come near each other.
 
     A check that measures between edges, or that exempts what is near a body of silicon, finds a fault within the
     windows of the result if it finds one in the design. The reverse does not hold: a cell alone may lack what mends
@@ -105,127 +107,174 @@ def condense(design: Design, layers: Sequence[str], guide: str, reach: Reach) ->
     Args:
         design: Layout.
         layers: What the checks look at.
-        guide: The layer with the bodies.
+        guide: The layer with the bodies; there are none if it is not among the layers.
         reach: How far they look.
 
     Returns:
         The condensed design, or None where no cell is placed twice.
     """
-    places = design.places(tuple(layers))
-    if places is None or len(np.unique(places.cells[:, :2], axis=0)) == len(places.cells):
+    parts = items(design, layers)
+    if parts is None:
         return None
-    draft = _Draft(design, places, {design.index(name): name for name in layers}, design.index(guide), reach)
-    draft.draw_cells()
-    draft.draw_rest(draft.draw_meetings())
+    draft = _Draft(design, parts, tuple(layers), design.index(guide), reach)
+    draft.draw_items()
+    draft.draw_meetings()
+    rest = draft.draw_rest()
+    around = 2 * (reach.near + reach.exempt)
     condensed = Design(draft.layout, draft.top, design.layers, design.threads)
-    return Condensed(condensed, draft.pieces, design, places, 2 * (reach.near + reach.exempt))
+    return Condensed(condensed, edges_of(draft.windows), draft.places, rest, design, tuple(layers), around)
 
 
 class _Draft:
-    """The layout as it grows: pieces that would be far apart stand side by side below the original's place."""
+    """The layout as it grows: pieces that would be far apart stand one below the other, below the original's place."""
 
-    def __init__(self, design: Design, places: Places, index: dict[int, str], guide: int, reach: Reach) -> None:
-        self.source, self.places, self.index, self.guide, self.reach = design, places, index, guide, reach
+    def __init__(self, design: Design, parts: Items, layers: tuple[str, ...], guide: int, reach: Reach) -> None:
+        self.source, self.items, self.guide, self.reach = design, parts, guide, reach
+        self.indexes = [design.index(name) for name in layers]
         self.layout = kdb.Layout()
         self.layout.dbu = design.layout.dbu
         self.top = self.layout.create_cell(design.top.name)
-        self.pieces: list[Piece] = []
+        self.windows: list[kdb.Box] = []
+        self.places: list[Ints] = []
+        # of about this size are the boxes in which things come near each other
+        self.strip = 4 * reach.near
         box = design.top.bbox()
         self.corner = box.p1 - kdb.Vector(0, 2 * (reach.exempt + reach.near))
 
     @cached_property
-    def bodies(self) -> dict[tuple[int, int], kdb.Region]:
-        """Bodies within each cell, by cell and orientation."""
+    def cells(self) -> dict[int, dict[int, kdb.Region]]:
+        """What each cell shows, in each orientation that it has, by its kind and by layer."""
+        found = np.unique(kinds(self.items.what[~self.items.is_box])).tolist()
+        return {kind: shapes_of(self.source, kind // 8, kind % 8, self.indexes) for kind in found}
+
+    @cached_property
+    def bodies(self) -> dict[int, kdb.Region]:
+        """Bodies within the cells that have some, by kind."""
         found = {}
-        for number, code in np.unique(self.places.cells[:, :2], axis=0).tolist():
-            silicon = kdb.Region(self.source.layout.cell(number).begin_shapes_rec(self.guide)).transformed(turn(code))
-            # growing may round outwards
-            found[number, code] = silicon.sized(-self.reach.body).sized(self.reach.body) & silicon
+        for kind, shapes in self.cells.items():
+            if self.guide in shapes:
+                silicon = shapes[self.guide]
+                # growing may round outwards
+                body = silicon.sized(-self.reach.body).sized(self.reach.body) & silicon
+                if not body.is_empty():
+                    found[kind] = body
         return found
 
-    def layer(self, index: int) -> int:
-        """The draft's layer for one of the design."""
-        return self.layout.layer(self.source.layout.get_info(index))
+    @cached_property
+    def with_bodies(self) -> tuple[Ints, Ints]:
+        """Numbers of the items with bodies, and (n, 4) the boxes of all their bodies."""
+        found, kind = np.unique(kinds(self.items.what), return_inverse=True)
+        boxes = [self.bodies[key].bbox() if key in self.bodies else kdb.Box() for key in found.tolist()]
+        numbers = np.flatnonzero(np.array([not box.empty() for box in boxes], dtype=np.bool_)[kind])
+        return numbers, edges_of(boxes)[kind[numbers]] + np.tile(self.items.what[numbers, 2:], 2)
 
-    def put(self, shapes: dict[int, kdb.Region], window: kdb.Box, moves: Sequence[kdb.Vector]) -> None:
-        """Put a piece below the others, with its window and the moves from there to its places."""
+    def put(self, shapes: dict[int, kdb.Region], window: kdb.Box, places: Ints) -> None:
+        """Put a piece below the others, with its window and the places that it stands for."""
         cell = self.layout.create_cell("PIECE")
         box = window
         for index, region in shapes.items():
-            cell.shapes(self.layer(index)).insert(region)
+            cell.shapes(self._layer(index)).insert(region)
             box += region.bbox()
         move = kdb.Trans(self.corner - box.p1 - kdb.Vector(0, box.height()))
         self.top.insert(kdb.CellInstArray(cell.cell_index(), move))
-        self.pieces.append(Piece(kdb.Region(window.transformed(move)), [to - move.disp for to in moves]))
+        self.windows.append(window.transformed(move))
+        self.places.append(places)
         self.corner -= kdb.Vector(0, box.height() + 2 * (self.reach.exempt + self.reach.near))
 
-    def draw_cells(self) -> None:
-        """Every cell alone, in each orientation that it has."""
-        for number, code in np.unique(self.places.cells[:, :2], axis=0).tolist():
-            cell = self.source.layout.cell(number)
-            shapes = {index: kdb.Region(cell.begin_shapes_rec(index)) for index in self.index}
-            shapes = {index: region.transformed(turn(code)) for index, region in shapes.items()}
+    def draw_items(self) -> None:
+        """Every cell alone, in each orientation that it has, and every box."""
+        what, boxes = self.items.what, self.items.boxes
+        kind = kinds(what)
+        for number, shapes in self.cells.items():
             box = kdb.Box()
             for region in shapes.values():
                 box += region.bbox()
-            here = np.flatnonzero((self.places.cells[:, :2] == [number, code]).all(axis=1))
-            self.put(shapes, box, [kdb.Vector(x, y) for x, y in self.places.cells[here, 2:].tolist()])
+            self.put(shapes, box, boxes[kind == number])
+        # a longer box has no fault that a shorter one has not
+        size = np.minimum(boxes[:, 2:] - boxes[:, :2], 2 * self.reach.near)
+        alone = np.flatnonzero(self.items.is_box)
+        key = np.concatenate([what[alone, :1], size[alone]], axis=1)
+        alike, which = np.unique(key, axis=0, return_inverse=True)
+        for one, (layer, width, height) in enumerate(alike.tolist()):
+            box = kdb.Box(0, 0, width, height)
+            self.put({-1 - layer: kdb.Region(box)}, box, boxes[alone[which == one]])
 
-    def draw_meetings(self) -> list[kdb.Box]:
-        """Where two cells come near each other, once each; returns the places that are like no other."""
-        groups: dict[tuple[bytes, kdb.Box], list[tuple[int, kdb.Box]]] = {}
-        near, places = self.reach.near, self.places
-        for one in range(len(places.cells)):
-            box, (x, y) = places.box(one).enlarged(near), places.cells[one, 2:].tolist()
-            for other in places.near(box.enlarged(near)):
-                if other > one:
-                    place = box & places.box(other).enlarged(near)
-                    around = places.surroundings(place.enlarged(near + self.reach.exempt), x, y)
-                    groups.setdefault((around, place.moved(-x, -y)), []).append((one, place))
-        alone: list[kdb.Box] = []
-        for members in groups.values():
-            place = members[0][1]
-            # loose shapes may differ from member to member
-            if len(members) > 1 and not any(self._has_loose(place) for _, place in members):
-                shapes = self._around(place)
-                shapes[self.guide] += self._bodies_near(place)
-                self.put(shapes, place, [other.p1 - place.p1 for _, other in members])
+    def draw_meetings(self) -> None:
+        """Where two items come near each other, once each."""
+        boxes = self.items.boxes
+        pairs = within(boxes, self.reach.apart, self.strip)
+        one, two = boxes[pairs[:, 0]], boxes[pairs[:, 1]]
+        # whatever is too near to the other item is in there
+        windows = np.concatenate([np.maximum(one, two)[:, :2], np.minimum(one, two)[:, 2:]], axis=1)
+        windows += self.reach.apart * OUTWARDS
+        groups: dict[bytes, tuple[Ints, list[int]]] = {}
+        for start in range(0, len(windows), AT_ONCE):
+            for number, content in enumerate(self._contents(windows[start : start + AT_ONCE]), start):
+                groups.setdefault(content.tobytes(), (content, []))[1].append(number)
+        for content, members in groups.values():
+            self._draw(content, windows[members])
+
+    def _contents(self, windows: Ints) -> list[Ints]:
+        """For each window, (k, 6) its size and all in and around it as seen from it: equal where these are."""
+        window, rows = self.items.seen(windows, self.reach.near)
+        numbers, bodies = self.with_bodies
+        window_too, body = touching(windows + self.reach.exempt * OUTWARDS, bodies, self.strip).T
+        what = self.items.what[numbers[body]]
+        at = np.tile(what[:, 2:], 2) - np.tile(windows[window_too, :2], 2)
+        which = np.concatenate([np.arange(len(windows)), window, window_too])
+        role = np.repeat([WINDOW, SHAPES, BODIES], [len(windows), len(window), len(window_too)])
+        size = np.concatenate(
+            [np.zeros((len(windows), 1), dtype=np.int64), windows - np.tile(windows[:, :2], 2)], axis=1
+        )
+        around = np.concatenate([size, rows, np.concatenate([kinds(what)[:, None], at], axis=1)])
+        rows = np.concatenate([role[:, None], around], axis=1)
+        order = np.argsort(which, kind="stable")
+        return np.split(rows[order], np.cumsum(np.bincount(which))[:-1])
+
+    def _draw(self, rows: Ints, places: Ints) -> None:
+        """One window, with all that is around it; the cut's edges are too far from it to make faults there."""
+        window = kdb.Box(*rows[0, 2:].tolist())
+        around = window.enlarged(self.reach.near)
+        shapes = {index: kdb.Region() for index in self.indexes}
+        for role, kind, *at in rows[1:].tolist():
+            if role == BODIES:
+                shapes[self.guide] += self.bodies[kind].moved(*at[:2])
+            elif kind < 0:
+                shapes[-1 - kind // 8].insert(kdb.Box(*at))
             else:
-                alone += [place for _, place in members]
-        return alone
+                trans = turn(kind % 8, *at[:2])
+                area = kdb.Region(around.transformed(trans.inverted()))
+                for index in self.cells[kind]:
+                    cell = self.source.layout.cell(kind // 8)
+                    there = kdb.RecursiveShapeIterator(self.source.layout, cell, index, area.bbox(), True)
+                    shapes[index] += (kdb.Region(there) & area).transformed(trans)
+        self.put({index: region for index, region in shapes.items() if not region.is_empty()}, window, places)
 
-    def draw_rest(self, meetings: Sequence[kdb.Box]) -> None:
-        """Loose shapes, where they come near cells, and what else repeats nowhere: all in its place."""
-        near = self.reach.near
+    def draw_rest(self) -> kdb.Region:
+        """Slanted shapes in no cell, and where they come near other things: all in its place."""
         loose = kdb.Region()
-        for index, region in self.places.loose.items():
+        for index, region in self.items.loose.items():
             loose += region
-            self.top.shapes(self.layer(index)).insert(region)
-        boxes = kdb.Region([kdb.Polygon(self.places.box(number)) for number in range(len(self.places.cells))])
-        close = (loose & boxes.sized(2 * near)).sized(near) & boxes.sized(near)
-        zones = (kdb.Region([kdb.Polygon(place) for place in meetings]) + close).merged()
-        for zone in zones.each():
-            for index, region in self._around(zone.bbox()).items():
-                self.top.shapes(self.layer(index)).insert(region)
+            self.top.shapes(self._layer(index)).insert(region)
+        if loose.is_empty():
+            return loose
+        near = self.reach.near
+        boxes = [box.bbox() for box in loose.extents(2 * near).merged().each()]
+        close = np.unique(touching(edges_of(boxes), self.items.boxes, self.strip)[:, 1])
+        items_near = kdb.Region([kdb.Polygon(kdb.Box(*box)) for box in self.items.boxes[close].tolist()])
+        zones = ((loose & items_near.sized(2 * near)).sized(near) & items_near.sized(near)).merged()
+        area = zones.extents(2 * near).merged()
+        for index in self.indexes:
+            there = kdb.RecursiveShapeIterator(self.source.layout, self.source.top, index, area, True)
+            self.top.shapes(self._layer(index)).insert(kdb.Region(there) & area)
         rest = (loose + zones).merged()
-        around = rest.extents(self.reach.exempt + near).merged()
-        for number in sorted({n for box in around.each() for n in self.places.near(box.bbox())}):
-            cell, code, x, y = self.places.cells[number].tolist()
-            self.top.shapes(self.layer(self.guide)).insert(self.bodies[cell, code].moved(x, y))
-        self.pieces.append(Piece(rest, [kdb.Vector()]))
+        around = [box.bbox() for box in rest.extents(self.reach.exempt + near).merged().each()]
+        numbers, bodies = self.with_bodies
+        for number in numbers[np.unique(touching(edges_of(around), bodies, self.strip)[:, 1])]:
+            kind, (x, y) = int(kinds(self.items.what[number])), self.items.what[number, 2:].tolist()
+            self.top.shapes(self._layer(self.guide)).insert(self.bodies[kind].moved(x, y))
+        return rest
 
-    def _has_loose(self, place: kdb.Box) -> bool:
-        around = place.enlarged(2 * self.reach.near)
-        return any(not self.places.loose_near(index, around).is_empty() for index in self.index)
-
-    def _around(self, place: kdb.Box) -> dict[int, kdb.Region]:
-        """All that is near a place; the cut's edges are too far from it to make faults there."""
-        around = place.enlarged(2 * self.reach.near)
-        return {index: self.source.near(name, around) for index, name in self.index.items()}
-
-    def _bodies_near(self, place: kdb.Box) -> kdb.Region:
-        found = kdb.Region()
-        for number in self.places.near(place.enlarged(self.reach.near + self.reach.exempt)):
-            cell, code, x, y = self.places.cells[number].tolist()
-            found += self.bodies[cell, code].moved(x, y)
-        return found
+    def _layer(self, index: int) -> int:
+        """The draft's layer for one of the design."""
+        return self.layout.layer(self.source.layout.get_info(index))

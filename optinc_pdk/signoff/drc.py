@@ -12,17 +12,21 @@ import klayout.db as kdb
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.cards.rules import Rule
-from optinc_pdk.signoff import checks, photonic_checks
+from optinc_pdk.cards import Process
+from optinc_pdk.cards.rules import GridRule, Rule
+from optinc_pdk.extract.reading import check_layers, check_unit
+from optinc_pdk.signoff import checks, density, photonic_checks
+from optinc_pdk.signoff.distinct import Distinct, Hierarchy, distinct
 from optinc_pdk.signoff.gds import Design, read_design
 from optinc_pdk.signoff.proof import Proof, prepare
 
-__all__ = ["CHECKS", "DrcResult", "RuleResult", "run_drc"]
+__all__ = ["BIASED", "CHECKS", "DrcResult", "RuleResult", "check_chip", "run_drc"]
 
 # One function per kind; a kind without one is a KeyError in the tests, not a rule that silently passes.
 CHECKS: Mapping[str, Callable[[Design, Any], kdb.Region]] = {
     "width": checks.line,
     "space": checks.line,
+    "notch": checks.line,
     "overlap": checks.pair,
     "separation": checks.pair,
     "enclosure": checks.pair,
@@ -34,6 +38,7 @@ CHECKS: Mapping[str, Callable[[Design, Any], kdb.Region]] = {
     "outline": checks.outline,
     "die_size": checks.die_size,
     "edge": checks.edge,
+    "density": density.density,
     "grid": checks.grid,
     "known_layers": checks.file,
     "simple": checks.file,
@@ -46,13 +51,27 @@ CHECKS: Mapping[str, Callable[[Design, Any], kdb.Region]] = {
     "fibre_pitch": photonic_checks.fibre_pitch,
 }
 
+# Kinds of rules that need a bias; `electrical` checks them.
+BIASED = ("current", "ir_drop")
+
 
 @dataclass(frozen=True)
 class RuleResult:
-    """What one rule found: a marker, in µm, around each fault; touching faults are one."""
+    """What one rule found: a marker, in µm, around each fault; touching faults are one.
+
+    Attributes:
+        rule: The rule.
+        markers: All its faults, flat.
+        notes: What is measured at each marker, where the rule says so; else empty.
+        run: Whether it was checked: rules on currents need a bias.
+        faults: Each distinct fault once, in the cell that it is in; None where all count as the top cell's.
+    """
 
     rule: Rule
     markers: tuple[kdb.DPolygon, ...]
+    notes: tuple[str, ...] = ()
+    run: bool = True
+    faults: tuple[Distinct, ...] | None = None
 
     @property
     def id(self) -> str:
@@ -63,6 +82,11 @@ class RuleResult:
     def violations(self) -> int:
         """Number of faults, of whatever severity."""
         return len(self.markers)
+
+    @property
+    def distinct(self) -> int:
+        """Number of faults that differ: what every instance of a cell has counts once."""
+        return len(self.markers if self.faults is None else self.faults)
 
     @cached_property
     def boxes_um(self) -> NDArray[np.float64]:
@@ -90,8 +114,13 @@ class DrcResult:
         return sum(result.violations for result in self.rules if result.rule.severity == "warning")
 
     @property
+    def not_run(self) -> int:
+        """Number of rules that were not checked."""
+        return sum(not result.run for result in self.rules)
+
+    @property
     def clean(self) -> bool:
-        """Whether no rule of severity error is broken."""
+        """Whether no rule of severity error that was checked is broken."""
         return self.violations == 0
 
 
@@ -107,14 +136,38 @@ def run_drc(
         threads: Threads of hierarchical operations.
 
     Returns:
-        One result per rule, in the rules' order; equal files give equal results.
+        One result per rule, in the rules' order; equal files give equal results. Rules on currents are not run:
+        `electrical.check_currents` does that.
 
     Raises:
-        GdsError: The file is missing, empty, cut off or not a layout, or has no or several top cells.
+        GdsError: The file cannot be used, as for :func:`optinc_pdk.extract.reading.read_layout`.
     """
-    design = read_design(gds_path, layers, threads)
+    return _check(gds_path, read_design(gds_path, layers, threads), rules)
+
+
+def check_chip(gds_path: Path, process: Process, threads: int = 2) -> DrcResult:
+    """Check a layout file that must be of a process: another unit or other layers are no faults but another's layout.
+
+    Raises:
+        GdsError: The file cannot be used, has another database unit, or is of another process.
+    """
+    design = read_design(gds_path, process.gds_layers, threads)
+    for rule in process.rules:
+        if isinstance(rule, GridRule):
+            check_unit(design.layout, rule.value_um, gds_path)
+    check_layers(design.layout, process.gds_layers, gds_path)
+    return _check(gds_path, design, process.rules)
+
+
+def _check(gds_path: Path, design: Design, rules: Sequence[Rule]) -> DrcResult:
     proof = prepare(design, rules)
-    results = tuple(RuleResult(rule, _markers(design, _faults(design, rule, proof))) for rule in rules)
+    hierarchy = Hierarchy(design.layout, design.top)
+    results = tuple(
+        RuleResult(rule, (), run=False)
+        if rule.kind in BIASED
+        else _result(design, hierarchy, rule, _faults(design, rule, proof))
+        for rule in rules
+    )
     return DrcResult(gds_path.name, design.top.name, results)
 
 
@@ -123,8 +176,13 @@ def _faults(design: Design, rule: Rule, proof: Proof | None) -> kdb.Region:
     return check(design, rule) if proof is None else proof.faults(design, rule, check)
 
 
-def _markers(design: Design, faults: kdb.Region) -> tuple[kdb.DPolygon, ...]:
+def _result(design: Design, hierarchy: Hierarchy, rule: Rule, faults: kdb.Region) -> RuleResult:
+    merged = _merged(faults)
+    markers = tuple(polygon.to_dtype(design.layout.dbu) for polygon in merged)
+    return RuleResult(rule, markers, faults=distinct(hierarchy, merged))
+
+
+def _merged(faults: kdb.Region) -> list[kdb.Polygon]:
     """Faults merged and sorted, so that neither hierarchy nor threads show in the result."""
     faults.flatten()
-    merged = kdb.Region(list(faults.each())).merged()
-    return tuple(polygon.to_dtype(design.layout.dbu) for polygon in sorted(merged.each()))
+    return sorted(kdb.Region(list(faults.each())).merged().each())

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from optinc_pdk.averaging import Averaging, assign_random, assign_worst
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit, labels
+from optinc_pdk.drive import Ground
 from optinc_pdk.files import InputError, write_atomic
 from optinc_pdk.simulate import Scattering, scattering, transmit
 
@@ -65,7 +66,9 @@ class FunctionResult:
         return self.exact == self.inputs
 
 
-def check_function(circuit: Circuit, board: Board, bias: Bias, task: Averaging, process: Process) -> FunctionResult:
+def check_function(
+    circuit: Circuit, board: Board, bias: Bias, task: Averaging, process: Process, ground: Ground | None = None
+) -> FunctionResult:
     """Run every input through a circuit as the bias file's codes drive it.
 
     Where all combinations of symbols at the fibres are few enough, they are the inputs. Otherwise every point of the
@@ -78,6 +81,7 @@ def check_function(circuit: Circuit, board: Board, bias: Bias, task: Averaging, 
         bias: Codes, electronics and receivers.
         task: What the chip is to compute.
         process: Process of the cards.
+        ground: What currents raise the heaters' grounds by; perfect grounds where left out.
 
     Raises:
         InputError: Circuit, board, bias and task do not belong together.
@@ -89,7 +93,7 @@ def check_function(circuit: Circuit, board: Board, bias: Bias, task: Averaging, 
             f"the board has {board_task[0]} servers of {board_task[1]} symbols, the network {task.servers} of "
             f"{task.symbols}; give weights and netlist of one chip"
         )
-    s = scattering(circuit, bias, float(process.guide.wavelength_nm), process)
+    s = scattering(circuit, bias, float(process.guide.wavelength_nm), process, ground=ground)
     combinations = (4**task.symbols) ** task.servers
     exhaustive = combinations <= EXHAUSTIVE
     if exhaustive:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any, TypeVar
 
 import klayout.db as kdb
 
 from optinc_pdk.extract.gds import read_layout
 from optinc_pdk.extract.places import Places, take_apart
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,17 @@ class Design:
         return {}
 
     @cached_property
+    def _derived(self) -> dict[str, Any]:
+        return {}
+
+    @cached_property
     def _places(self) -> dict[tuple[str, ...], Places | None]:
         return {}
+
+    @cached_property
+    def _tilted(self) -> bool:
+        """Whether a cell is magnified or turned by no multiple of 90°."""
+        return any(inst.is_complex() for cell in self.layout.each_cell() for inst in cell.each_inst())
 
     def places(self, layers: tuple[str, ...]) -> Places | None:
         """The cells as they are placed, or None where one is magnified or turned by no multiple of 90°."""
@@ -67,25 +79,44 @@ class Design:
         return kdb.Region(kdb.RecursiveShapeIterator(self.layout, self.top, index, box, True)) & kdb.Region(box)
 
     def region(self, layer: str) -> kdb.Region:
-        """A layer as a hierarchical region; treat it as read-only."""
+        """A layer as a hierarchical region; treat it as read-only.
+
+        It is flat where a polygon crosses itself, which hierarchical checks take as it is drawn if it touches no other,
+        and where a cell is turned by no multiple of 90°, which they measure before its corners are rounded to the grid.
+        """
         if layer not in self._regions:
-            self._regions[layer] = kdb.Region(self.shapes(layer), self._store)
+            cells = list(self.layout.each_cell())
+            deep = not self._tilted and all(simple(cell.shapes(self.index(layer))) for cell in cells)
+            self._regions[layer] = (
+                kdb.Region(self.shapes(layer), self._store) if deep else kdb.Region(self.shapes(layer)).merged()
+            )
         return self._regions[layer]
 
     def bodies(self, layer: str, body_um: float) -> kdb.Region:
         """What survives a shrink and a growth by `body_um`: couplers, splitters, gratings, but no guide."""
-        key = f"{layer}, bodies of {body_um} um"
-        if key not in self._regions:
-            size = self.dbu(body_um)
-            self._regions[key] = self.region(layer).sized(-size).sized(size)
-        return self._regions[key]
+        size = self.dbu(body_um)
+        return self.derived(f"{layer}, bodies of {body_um} um", lambda: self.region(layer).sized(-size).sized(size))
+
+    def derived(self, name: str, make: Callable[[], T]) -> T:
+        """What several rules use, made once; treat it as read-only."""
+        if name not in self._derived:
+            self._derived[name] = make()
+        found: T = self._derived[name]
+        return found
+
+
+def simple(shapes: kdb.Shapes) -> bool:
+    """Whether no polygon among the shapes of one cell crosses itself."""
+    region = kdb.Region(shapes)
+    region.merged_semantics = False
+    return bool(region.strange_polygon_check().is_empty())
 
 
 def read_design(path: str | Path, layers: Mapping[str, tuple[int, int]], threads: int) -> Design:
     """Read a GDS2 or OASIS file for checks.
 
     Raises:
-        GdsError: The file is missing, empty, cut off or not a layout, or has no or several top cells.
+        GdsError: As for :func:`optinc_pdk.extract.reading.read_layout`.
     """
     layout, top = read_layout(path)
     return Design(layout, top, dict(layers), threads)

@@ -80,9 +80,7 @@ def compare(reference: Circuit, extraction: Extraction, process: Process) -> Lvs
         CardError: A golden device cannot be used.
     """
     pair = checks.pair(flatten(reference), extraction.circuit, process, symmetries(process))
-    differences = [
-        Difference(f"extraction.{fault.kind}", fault.message, "", "", fault.position_um) for fault in extraction.faults
-    ]
+    differences = list(checks.faults(pair, extraction.faults))
     for check in (
         checks.labels,
         checks.wires,
@@ -132,6 +130,7 @@ def write_lvs_lyrdb(result: LvsResult, gds_path: str | Path, path: Path) -> None
             categories[difference.kind] = report.create_category(difference.kind)
         item = report.create_item(cell, categories[difference.kind])
         item.add_value(difference.message)
+        item.add_value(f"reference: {difference.reference or 'nothing'}; layout: {difference.extracted or 'nothing'}")
         if difference.position_um is not None:
             x, y = difference.position_um
             item.add_value(kdb.DBox(x - MARKER_UM, y - MARKER_UM, x + MARKER_UM, y + MARKER_UM))

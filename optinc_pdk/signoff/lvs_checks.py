@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,12 +12,15 @@ import numpy as np
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.rules import GridRule
 from optinc_pdk.circuit import UNCONNECTED, Circuit
+from optinc_pdk.extract import Fault
 from optinc_pdk.signoff.lvs_match import Ints, Matching, Permutation, Side, match
 
 PHASE_SHIFTER = "phase_shifter"
 # A straight guide under a rectangle of metal reads the same from both ends.
 SYMMETRIC: Mapping[str, tuple[Permutation, ...]] = {PHASE_SHIFTER: ((0, 1), (1, 0))}
 GROUND_PREFIX = "GND"
+# A reference's resistances, to what a file's decimals keep of them.
+STATED, STATED_TOLERANCE = ("resistance_ohm", "wire_ohm"), 1e-3
 # Names told of a group that is at odds.
 NAMES = 8
 
@@ -114,6 +118,18 @@ def pair(
 def _port_names(circuit: Circuit) -> list[str]:
     pairs = zip(circuit.instances, circuit.kind.tolist(), strict=True)
     return [f"{name},{port}" for name, kind in pairs for port in circuit.kinds[kind].ports]
+
+
+def faults(pair: Pair, found: Sequence[Fault]) -> Iterator[Difference]:
+    """What the layout has that is no circuit; of what is nearly a device, with the reference's that it stands for."""
+    lost = np.flatnonzero(pair.map.device == UNCONNECTED).tolist()
+    for fault in found:
+        meant = ""
+        if fault.device:
+            near = [(i, pair.near(i)) for i in lost if pair.ref.kind[i] == fault.device]
+            ways = [(math.dist(fault.position_um, at), i) for i, at in near if at is not None]
+            meant = pair.ref.circuit.instances[min(ways)[1]] if ways else ""
+        yield Difference(f"extraction.{fault.kind}", fault.message, meant, fault.device, fault.position_um)
 
 
 def labels(pair: Pair) -> Iterator[Difference]:
@@ -249,6 +265,17 @@ def parameters(pair: Pair) -> Iterator[Difference]:
             wanted = standard if np.isnan(own) else own
             found = float(pair.ext.circuit.settings[key][j])
             if abs(found - wanted) > grid / 2:
+                text = f"{key} is {found:.3f}, in the reference {wanted:.3f}"
+                names = pair.ref.circuit.instances[i], pair.ext.circuit.instances[j]
+                yield Difference("parameter", text, *names, pair.position(j))
+    # resistances only where the reference states one
+    for key in STATED:
+        column = pair.ref.circuit.settings.get(key)
+        if column is None:
+            continue
+        for i, j in pair.shifters:
+            wanted, found = float(column[i]), float(pair.ext.circuit.settings[key][j])
+            if abs(found - wanted) > STATED_TOLERANCE * abs(wanted):
                 text = f"{key} is {found:.3f}, in the reference {wanted:.3f}"
                 names = pair.ref.circuit.instances[i], pair.ext.circuit.instances[j]
                 yield Difference("parameter", text, *names, pair.position(j))

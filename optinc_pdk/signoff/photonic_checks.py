@@ -18,18 +18,21 @@ from optinc_pdk.cards.rules import (
 )
 from optinc_pdk.signoff.checks import MARKER_UM, flat, measured
 from optinc_pdk.signoff.gds import Design
+from optinc_pdk.signoff.items import OUTWARDS, edges_of, items
+from optinc_pdk.signoff.nets import holding_squares, pieces
+from optinc_pdk.signoff.pairs import Ints, touching
 
 # How much smoothing may move an edge, and turn it: 20 nm is 3.6° at a radius of 10 µm.
 COARSE_UM = 0.02
 COARSE_DEG = 10.0
+# Sides of a pad that form a greater angle are no opposite ones: an octagon's, or what rounding cuts off a corner.
+OPPOSITE_DEG = 40.0
 
 
 def guide_space(design: Design, rule: GuideSpaceRule) -> kdb.Region:
     """Guides that come too close where no body couples them."""
-    pairs = _uncoupled(design, rule).space_check(
-        design.dbu(rule.value_um), False, kdb.Metrics.Euclidian, rule.ignore_angle_deg
-    )
-    gaps = measured(design, pairs, rule.value_um, rule.angled_tolerance_um).polygons(0)
+    guides, metric = _uncoupled(design, rule), (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
+    gaps = measured(design, rule, lambda value: guides.space_check(value, *metric)).polygons(0)
     for marker in rule.layers[1:]:
         gaps -= design.region(marker)
     if gaps.is_empty():
@@ -74,21 +77,21 @@ def bend_radius(design: Design, rule: BendRadiusRule) -> kdb.Region:
     slab = design.region(second)
     if rule.inside_second and slab.is_empty():
         return kdb.Region()
-    edge_um, dbu, half = rule.value_um - rule.guide_width_um / 2, design.layout.dbu, design.dbu(MARKER_UM)
+    edge_um, dbu = rule.value_um - rule.guide_width_um / 2, design.layout.dbu
     faults = kdb.Region()
     for contour in contours(design.region(core).merged()):
         sharp = np.zeros(len(contour), dtype=bool)
         for arm, tolerance in rule.arms_um:
             sharp |= concave_radius(contour, arm / dbu) < (edge_um - tolerance) / dbu
         for x, y in contour[sharp].astype(np.int64).tolist():
-            faults.insert(kdb.Box(x - half, y - half, x + half, y + half))
+            # as small as can be, because it decides what is near a body
+            faults.insert(kdb.Box(x - 1, y - 1, x + 1, y + 1))
     if faults.is_empty():
         return faults
     faults = faults.inside(slab) if rule.inside_second else faults.not_inside(slab)
     faults = faults.outside(design.bodies(core, rule.body_um).sized(design.dbu(rule.exempt_um)))
-    # one marker per bend, whose vertices are less than an arm apart
-    join = design.dbu(max(arm for arm, _ in rule.arms_um)) // 2
-    return faults.sized(join).sized(-join)
+    # one marker per bend, whose vertices are less than an arm apart; shrunk again, it falls apart where it is aslant
+    return faults.sized(design.dbu(max(arm for arm, _ in rule.arms_um)) // 2).merged()
 
 
 def contours(region: kdb.Region) -> list[NDArray[np.float64]]:
@@ -134,9 +137,20 @@ def contacts(design: Design, rule: ContactsRule) -> kdb.Region:
     """Heaters without exactly two contacts on two nets, or with metal across them."""
     heater, metal = (design.region(name) for name in rule.layers)
     sound = heater.interacting(heater & metal, 2, 2)
-    sound = sound.interacting(metal.overlapping(heater), 2, 2)
     sound = sound.interacting(heater - metal, 1, 1)
-    return heater.merged() - sound
+    others = _not_between_two_nets(design, *rule.layers)
+    return (heater.merged() - sound) + (heater.interacting(others) if not others.is_empty() else others)
+
+
+def _not_between_two_nets(design: Design, heater: str, metal: str) -> kdb.Region:
+    """Pieces of heaters that touch other than two nets, of those that lie on heaters at all."""
+    hot, wires = pieces(design, heater), pieces(design, metal)
+    shape, net = hot.nets(), wires.nets()
+    pairs = hot.meeting(wires)
+    contacting = np.isin(net[pairs[:, 1]], net[pairs[hot.sharing(wires, pairs), 1]])
+    touched = np.unique(np.stack([shape[pairs[contacting, 0]], net[pairs[contacting, 1]]], axis=1), axis=0)
+    counts = np.bincount(touched[:, 0], minlength=int(shape.max(initial=-1)) + 1)
+    return kdb.Region([hot.shape(number) for number in np.flatnonzero(counts[shape] != 2).tolist()])
 
 
 def foreign_guide(design: Design, rule: ForeignGuideRule) -> kdb.Region:
@@ -147,29 +161,35 @@ def foreign_guide(design: Design, rule: ForeignGuideRule) -> kdb.Region:
     heater, metal, core = rule.layers
     # a body cut by the window's edge must still be recognized
     reach = design.dbu(rule.value_um + rule.exempt_um) + 2 * design.dbu(rule.body_um)
+    hots = [hot.dup() for hot in flat(design.region(heater) - design.region(metal)).each()]
     checked: dict[object, kdb.Region] = {}
     faults = kdb.Region()
-    for hot in (design.region(heater) - design.region(metal)).merged().each():
+    for hot, seen in zip(hots, _surroundings(design, core, edges_of([hot.bbox() for hot in hots]), reach), strict=True):
         box = hot.bbox()
         home = kdb.Trans(kdb.Vector(-box.left, -box.bottom))
-        own, around = hot.transformed(home), box.enlarged(reach)
-        key = own, _surroundings(design, core, around, box.p1)
-        if key not in checked:
-            silicon = design.near(core, around).merged().transformed(home)
-            checked[key] = _foreign(design, rule, kdb.Region(own), silicon)
-        if not checked[key].is_empty():
-            faults += checked[key].transformed(home.inverted())
+        own = hot.transformed(home)
+        if (own, seen) not in checked:
+            silicon = design.near(core, box.enlarged(reach)).merged().transformed(home)
+            checked[own, seen] = _foreign(design, rule, kdb.Region(own), silicon)
+        if not checked[own, seen].is_empty():
+            faults += checked[own, seen].transformed(home.inverted())
     return faults
 
 
-def _surroundings(design: Design, layer: str, around: kdb.Box, origin: kdb.Point) -> object:
-    """Equal where a layer is equal in a box, as seen from a point: the cells there, and the other shapes."""
-    places, x, y = design.places((layer,)), origin.x, origin.y
-    if places is None:
-        return frozenset(design.near(layer, around).merged().moved(-x, -y).each())
-    loose = places.loose_near(design.index(layer), around)
-    others = frozenset(loose.merged().moved(-x, -y).each()) if not loose.is_empty() else None
-    return places.surroundings(around, x, y), others
+def _surroundings(design: Design, layer: str, boxes: Ints, reach: int) -> list[object]:
+    """For each box something that is equal where a layer is equal around it."""
+    parts = items(design, (layer,))
+    if parts is None or not len(boxes):
+        return list(range(len(boxes)))
+    window, rows = parts.seen(boxes, reach)
+    order = np.argsort(window, kind="stable")
+    ends = np.cumsum(np.bincount(window, minlength=len(boxes)))[:-1]
+    found: list[object] = [part.tobytes() for part in np.split(rows[order], ends)]
+    # other shapes may differ from place to place
+    loose = edges_of([shape.bbox() for shapes in parts.loose.values() for shape in shapes.each()])
+    for number in np.unique(touching(boxes + reach * OUTWARDS, loose, 4 * reach)[:, 0]).tolist():
+        found[number] = number
+    return found
 
 
 def _foreign(design: Design, rule: ForeignGuideRule, hot: kdb.Region, silicon: kdb.Region) -> kdb.Region:
@@ -187,21 +207,23 @@ def _foreign(design: Design, rule: ForeignGuideRule, hot: kdb.Region, silicon: k
 def pads(design: Design, layer: str, recognize_um: float) -> kdb.Region:
     """Metal wider than a limit both ways, flat."""
     size = design.dbu(recognize_um) // 2
-    found = design.region(layer).sized(-size).sized(size)
-    found.flatten()
-    return found.merged()
+    return design.derived(
+        f"{layer}, wider than {recognize_um} um",
+        lambda: flat(holding_squares(design, layer, 2 * size).sized(-size).sized(size)),
+    )
 
 
 def pad_size(design: Design, rule: PadSizeRule) -> kdb.Region:
     """Pads too small, and labeled metal that holds no pad."""
     metal, label = rule.layers
     value = design.dbu(rule.value_um)
-    narrow = pads(design, metal, rule.recognize_um).width_check(value, False, kdb.Metrics.Euclidian).polygons(1)
-    # as boxes: KLayout finds no text that is outside an empty region
-    texts = kdb.Texts(design.shapes(label)).polygons(design.dbu(MARKER_UM)).interacting(design.region(metal))
+    found = pads(design, metal, rule.recognize_um)
+    narrow = found.width_check(value, False, kdb.Metrics.Euclidian, OPPOSITE_DEG).polygons(1)
     # metal that is exactly as wide as a pad must survive the shrink: half a database unit less each side
-    whole = design.region(metal).sized(1 - value // 2).sized(value // 2 - 1)
-    return narrow + texts.not_interacting(whole)
+    whole = found.sized(1 - value // 2).sized(value // 2 - 1)
+    # as boxes: KLayout finds no text that is outside an empty region
+    texts = kdb.Texts(design.shapes(label)).polygons(design.dbu(MARKER_UM)).not_interacting(whole)
+    return narrow + (texts.interacting(design.region(metal)) if not texts.is_empty() else texts)
 
 
 def pad_pitch(design: Design, rule: PadPitchRule) -> kdb.Region:

@@ -1,4 +1,4 @@
-"""Rules of the guides, proved on a condensed layout first: where that is clean, so is the whole."""
+"""Rules between shapes near each other, proved on a condensed layout first: where that is clean, so is the whole."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ LOCAL = (
     "overlap",
     "separation",
     "enclosure",
+    "contact_overlap",
     "exclusion",
     "inside",
     "area",
@@ -35,60 +36,88 @@ STRICTER: Mapping[str, Check] = {
     "space": line_edges,
     "guide_space": guide_space_coarse,
 }
-# Distances are rounded to the grid, cuts too.
-MARGIN_UM = 1.0
+# Distances are rounded to the grid, cuts too, and some checks measure a little more.
+MARGIN_UM = 0.1
 
 
 @dataclass(frozen=True)
 class Proof:
-    """A condensed layout and the layer that it is for."""
+    """Condensed layouts: one for the rules of guides, and one for all others, whose shapes lie farther apart.
+
+    Either is None where there are no such rules, or no cell is placed twice.
+    """
 
     guide: str
-    condensed: Condensed
+    guides: Condensed | None
+    others: Condensed | None
+
+    def condensed(self, rule: Rule) -> Condensed | None:
+        """The layout that proves a rule, or None for a rule that is checked on the whole one."""
+        if rule.kind not in LOCAL:
+            return None
+        condensed = self.guides if self.guide in rule.layers else self.others
+        return condensed if condensed is not None and set(rule.layers) <= set(condensed.layers) else None
 
     def faults(self, design: Design, rule: Rule, check: Check) -> kdb.Region:
         """What a rule finds in the whole layout, looked for where the condensed one has faults."""
-        if rule.kind not in LOCAL or self.guide not in rule.layers:
-            return check(design, rule)
         if isinstance(rule, AngleRule) and len(rule.layers) > 1:
-            others = tuple(name for name in rule.layers if name != self.guide)
-            found = self.faults(design, rule.model_copy(update={"layers": (self.guide,)}), check)
-            return found + flat(check(design, rule.model_copy(update={"layers": others})))
-        suspects = self.suspects(rule, check)
+            found = kdb.Region()
+            for name in rule.layers:
+                found += self.faults(design, rule.model_copy(update={"layers": (name,)}), check)
+            return found
+        condensed = self.condensed(rule)
+        if condensed is None:
+            return flat(check(design, rule))
+        suspects = _suspects(condensed, rule, check)
         if suspects.is_empty():
             return kdb.Region()
         # kept, as its regions refer to it
-        part = self.condensed.near(suspects)
+        part = condensed.near(suspects)
         return flat(check(part, rule)).interacting(suspects)
 
     def suspects(self, rule: Rule, check: Check) -> kdb.Region:
-        """Where a rule of guides may find faults."""
-        found = STRICTER.get(rule.kind, check)(self.condensed.design, rule)
-        return kdb.Region() if found.is_empty() else self.condensed.suspects(flat(found))
+        """Where a rule that is proved may find faults."""
+        condensed = self.condensed(rule)
+        return kdb.Region() if condensed is None else _suspects(condensed, rule, check)
+
+
+def _suspects(condensed: Condensed, rule: Rule, check: Check) -> kdb.Region:
+    found = STRICTER.get(rule.kind, check)(condensed.design, rule)
+    return kdb.Region() if found.is_empty() else condensed.suspects(flat(found))
 
 
 def prepare(design: Design, rules: Sequence[Rule]) -> Proof | None:
-    """Condense a design for the rules of the guides.
+    """Condense a design.
 
     Returns:
-        The proof's layout, or None where there are no such rules, or no cell is placed twice.
+        The proof's layouts, or None where no rule says what a guide is.
     """
     guides = [rule for rule in rules if isinstance(rule, GuideSpaceRule)]
     if not guides:
         return None
     guide = guides[0].layers[0]
-    local = [rule for rule in rules if rule.kind in LOCAL and guide in rule.layers]
-    layers = dict.fromkeys(
-        name for rule in local for name in ((guide,) if isinstance(rule, AngleRule) else rule.layers)
+    local = [rule for rule in rules if rule.kind in LOCAL]
+    return Proof(
+        guide,
+        _condensed(design, [rule for rule in local if guide in rule.layers], guide, guides[0].body_um),
+        _condensed(design, [rule for rule in local if guide not in rule.layers], guide, guides[0].body_um),
     )
-    exempting = [rule for rule in local if isinstance(rule, GuideSpaceRule | BendRadiusRule)]
+
+
+def _condensed(design: Design, rules: Sequence[Rule], guide: str, body_um: float) -> Condensed | None:
+    """A layout that proves some rules; a rule of angles of several layers is several rules."""
+    layers = dict.fromkeys(name for rule in rules if not isinstance(rule, AngleRule) for name in rule.layers)
+    if not layers:
+        return None
+    exempting = [rule for rule in rules if isinstance(rule, GuideSpaceRule | BendRadiusRule)]
+    apart = max(map(_reach_um, rules))
     reach = Reach(
-        near=design.dbu(max(map(_reach_um, local)) + MARGIN_UM),
-        body=design.dbu(guides[0].body_um),
-        exempt=design.dbu(max(rule.exempt_um + _reach_um(rule) for rule in exempting)),
+        apart=design.dbu(apart),
+        near=design.dbu(apart + MARGIN_UM),
+        body=design.dbu(body_um),
+        exempt=design.dbu(max((rule.exempt_um + _reach_um(rule) for rule in exempting), default=0)),
     )
-    condensed = condense(design, list(layers), guide, reach)
-    return None if condensed is None else Proof(guide, condensed)
+    return condense(design, list(layers), guide, reach)
 
 
 def _reach_um(rule: Rule) -> float:

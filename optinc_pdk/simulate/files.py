@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Circuit
+from optinc_pdk.drive import Ground
 from optinc_pdk.files import InputError, write_atomic
 from optinc_pdk.models.touchstone import port_count, touchstone_text
 from optinc_pdk.simulate.scatter import Progress, Scattering, scattering
@@ -49,6 +50,7 @@ def block_scattering(
     bias: Bias,
     wavelengths_nm: NDArray[np.float64],
     process: Process,
+    ground: Ground | None = None,
     progress: Progress | None = None,
 ) -> list[Scattering]:
     """S of every layer's linear block: its own fibres and the carrier's.
@@ -60,7 +62,7 @@ def block_scattering(
         NetlistError: Circuit and bias do not belong together.
         ModelError: A device without model, or a wavelength outside its range.
     """
-    whole = scattering(circuit, bias, wavelengths_nm, process, progress=progress)
+    whole = scattering(circuit, bias, wavelengths_nm, process, ground=ground, progress=progress)
     layers = {label: int(found[1]) for label in whole.labels if (found := _LAYER.match(label))}
     if not layers:
         return [whole]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Circuit, NetlistError
-from optinc_pdk.drive import Heater, readback
+from optinc_pdk.drive import Ground, Heater, readback
 from optinc_pdk.simulate.structure import Structure
 
 Floats = NDArray[np.float64]
@@ -21,6 +21,7 @@ def heater_phases(
     process: Process,
     *,
     unbiased: float | None = None,
+    ground: Ground | None = None,
 ) -> Floats:
     """The phase of every heater.
 
@@ -32,6 +33,7 @@ def heater_phases(
         process: Process of the cards.
         unbiased: Phase of heaters without channel, or whose channel the drive lacks; left out, they are an
             error.
+        ground: What currents raise the heaters' grounds by; perfect grounds where left out.
 
     Returns:
         (heaters,) phases in rad.
@@ -41,15 +43,28 @@ def heater_phases(
     """
     codes = isinstance(drive, Bias) and "resistance_ohm" in structure.circuit.settings
     if isinstance(drive, Bias) and codes:
-        wanted = _from_codes(structure, drive, process)
+        wanted = _from_codes(structure, drive, process, ground)
         return _by_heater(structure, wanted, drive.labels, unbiased)
     by_label = dict(zip(drive.labels, drive.phase_rad, strict=True)) if isinstance(drive, Bias) else drive
     wanted = np.array([by_label.get(label, np.nan) for label in structure.channel], dtype=np.float64)
     return _by_heater(structure, wanted, tuple(by_label), unbiased)
 
 
-def heaters(circuit: Circuit, instances: NDArray[np.int64], device: str, process: Process) -> Heater:
+def heaters(
+    circuit: Circuit,
+    instances: NDArray[np.int64],
+    device: str,
+    process: Process,
+    rise_v: Callable[[Floats], Floats] | None = None,
+) -> Heater:
     """The electrical side of some instances of one device, resistances from the circuit's columns.
+
+    Args:
+        circuit: The circuit.
+        instances: (channels,) numbers of the instances.
+        device: Their device.
+        process: Process of the cards.
+        rise_v: What their currents raise their grounds by.
 
     Raises:
         ValueError: The circuit lacks the columns, or a value is no resistance.
@@ -63,10 +78,11 @@ def heaters(circuit: Circuit, instances: NDArray[np.int64], device: str, process
         wire_ohm=circuit.settings["wire_ohm"][instances],
         dac_bits=int(process.drive.dac_bits),
         full_scale_v=float(process.drive.full_scale_v),
+        rise_v=rise_v,
     )
 
 
-def _from_codes(structure: Structure, bias: Bias, process: Process) -> Floats:
+def _from_codes(structure: Structure, bias: Bias, process: Process, ground: Ground | None) -> Floats:
     """(heaters,) phases of the codes, NaN where the bias has none for the channel."""
     code = dict(zip(bias.labels, bias.code.tolist(), strict=True))
     phases = np.full(structure.heater.size, np.nan)
@@ -75,7 +91,8 @@ def _from_codes(structure: Structure, bias: Bias, process: Process) -> Floats:
     for number in np.unique(kind[driven]):
         mine = np.flatnonzero(driven & (kind == number))
         name = structure.circuit.kinds[int(number)].name
-        side = heaters(structure.circuit, structure.heater[mine], name, process)
+        rise = None if ground is None else ground.of([structure.channel[i] for i in mine])
+        side = heaters(structure.circuit, structure.heater[mine], name, process, rise)
         codes = np.array([code[structure.channel[i]] for i in mine], dtype=np.int64)
         phases[mine] = readback(side, codes).phase_rad
     return phases

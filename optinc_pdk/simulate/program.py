@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit, NetlistError
+from optinc_pdk.drive import Ground, readback
 from optinc_pdk.drive import program as drive_program
-from optinc_pdk.drive import readback
 from optinc_pdk.factor.mesh import wrap
 from optinc_pdk.onn import Onn
 from optinc_pdk.simulate.align import align, shares
@@ -55,6 +55,7 @@ def program(
     process: Process,
     wavelength_nm: float | None = None,
     progress: Callable[[int, float], None] | None = None,
+    ground: Ground | None = None,
 ) -> Programming:
     """The bias that makes a chip compute a network.
 
@@ -66,6 +67,7 @@ def program(
         process: Process of the cards.
         wavelength_nm: Carrier; the process's wavelength where left out.
         progress: Called after every iteration with its number and the worst layer's rms error.
+        ground: What currents raise the heaters' grounds by, which voltages then make good; perfect where left out.
 
     Raises:
         NetlistError: A heater has no channel of its own.
@@ -80,7 +82,7 @@ def program(
     light = illuminate(problem, phases)
     before = errors(problem, light)
     fitted = fit_phases(problem, phases, light, progress)
-    bias, driven = _drive(structure, wrap(fitted.phases), process)
+    bias, driven = _drive(structure, wrap(fitted.phases), process, ground)
     light = illuminate(problem, driven)
     bias = replace(
         bias,
@@ -134,7 +136,7 @@ def _refuse_shared_channels(structure: Structure) -> None:
         seen[label] = i
 
 
-def _drive(structure: Structure, phases: Floats, process: Process) -> tuple[Bias, Floats]:
+def _drive(structure: Structure, phases: Floats, process: Process, ground: Ground | None) -> tuple[Bias, Floats]:
     """The bias without electronics, and the phases that its codes make."""
     circuit = structure.circuit
     power, voltage = np.zeros_like(phases), np.zeros_like(phases)
@@ -143,7 +145,8 @@ def _drive(structure: Structure, phases: Floats, process: Process) -> tuple[Bias
         kind = circuit.kind[structure.heater]
         for number in np.unique(kind).tolist():
             mine = np.flatnonzero(kind == number)
-            side = heaters(circuit, structure.heater[mine], circuit.kinds[number].name, process)
+            rise = None if ground is None else ground.of([structure.channel[i] for i in mine])
+            side = heaters(circuit, structure.heater[mine], circuit.kinds[number].name, process, rise)
             wanted = drive_program(side, phases[mine])
             power[mine], voltage[mine], code[mine] = wanted.power_w, wanted.voltage_v, wanted.code
             driven[mine] = readback(side, wanted.code).phase_rad

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Circuit, NetlistError
+from optinc_pdk.drive import Ground
 from optinc_pdk.files import InputError
 from optinc_pdk.simulate.cells import SingularError
 from optinc_pdk.simulate.heaters import heater_phases
@@ -83,6 +84,7 @@ def scattering(
     process: Process,
     *,
     unbiased: float | None = None,
+    ground: Ground | None = None,
     labels: Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> Scattering:
@@ -95,6 +97,7 @@ def scattering(
         wavelengths_nm: (W,) wavelengths, or one.
         process: Process of the cards.
         unbiased: Phase of heaters that the drive leaves out; they are an error without it.
+        ground: What currents raise the heaters' grounds by; perfect grounds where left out.
         labels: Between which labels; all where left out.
         progress: Called with the wavelengths done and their number, as they are done.
 
@@ -105,7 +108,7 @@ def scattering(
         InputError: The circuit is singular: a lossless resonance at this wavelength.
     """
     structure = analyse(circuit)
-    phases = heater_phases(structure, drive, process, unbiased=unbiased)
+    phases = heater_phases(structure, drive, process, unbiased=unbiased, ground=ground)
     wavelengths = np.atleast_1d(np.asarray(wavelengths_nm, dtype=np.float64))
     wanted = structure.labels if labels is None else tuple(sorted(set(labels)))
     plan = prepare(structure, wavelengths, process, outs=wanted, ins=wanted)

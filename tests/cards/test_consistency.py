@@ -234,3 +234,8 @@ def test_layers_that_make_no_contact_are_refused(
     with pytest.raises(CardError, match=re.escape(reason)) as caught:
         load_process(str(tmp_path / "process"))
     assert "process.yml" in str(caught.value)
+
+
+def test_a_card_may_not_allow_more_current_than_its_rules(tmp_path: Path) -> None:
+    message = spoiled("one", tmp_path, "process.yml", "metal.current_ma_per_um", 2.001)
+    assert "metal.current_ma_per_um is 2.001 mA/µm, rule 'metal.current' allows 2; correct" in message

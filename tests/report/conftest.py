@@ -46,7 +46,7 @@ def numbers() -> dict[str, Any]:
                 "symbol_rate_bd": 9.5e6,
             },
         },
-        "drc": {"rules": 24, "violations": 0},
+        "drc": {"rules": 24, "violations": 0, "not_run": 0, "current_ma_per_um": 1.5, "ground_rise_mv": 20.0},
         "lvs": {"devices": 400, "nets": 900, "match": True},
         "function": {"inputs": 65536, "exact": 65536, "accuracy": 1.0, "margin": 0.21},
         "files": {"invented.pic.yml": "b" * 64, "invented.gds": "a" * 64},

@@ -51,6 +51,7 @@ def test_stage_not_reached_is_null_and_named(numbers: dict[str, Any]) -> None:
     [
         ("drc", {"rules": 24, "violations": 1}, "1 violations of 24 rules"),
         ("drc", {"rules": 0, "violations": 0}, "no rule ran"),
+        ("drc", {"rules": 24, "violations": 0, "not_run": 2}, "2 of 24 rules not run"),
         ("lvs", {"devices": 400, "nets": 900, "match": False}, "not the netlist"),
         (
             "function",

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.cells import CELLS
 from optinc_pdk.cells.curves import length_um, ribbon, s_bend
 from optinc_pdk.cells.interferometers import mzi_frame
-from optinc_pdk.circuit import Builder, Circuit
+from optinc_pdk.circuit import Builder, Circuit, flatten
 from optinc_pdk.extract import Extraction, extract
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.lvs import TOLD, LvsResult, compare, write_lvs, write_lvs_lyrdb
@@ -593,3 +594,36 @@ def test_files(tmp_path: Path) -> None:
     report.load(str(tmp_path / "chip.lvs.lyrdb"))
     assert report.num_items() == len(result.differences)
     assert {category.name() for category in report.each_category()} == {d.kind for d in result.differences}
+
+
+def test_a_coupler_that_is_nearly_golden_is_told_with_both_sides_names(tmp_path: Path) -> None:
+    chip = original().copy()
+    mapped = lvs(chip, tmp_path)
+    coupler = int(FLAT.of_kind("mmi2x2")[0])
+    x, y = extract(tmp_path / "chip.gds", PROCESS).circuit.position_um[int(mapped.device_map[coupler])].tolist()
+    # its body loses 5 nm along one side
+    top = kdb.Region(box(x - 10, y, x + 10, y + 10)) & chip.regions["core"]
+    edge = top.bbox().top / 1000
+    chip.cut("core", x - 21.25, edge - 0.005, x + 21.25, edge)
+    (nearly,) = [d for d in lvs(chip, tmp_path).differences if d.kind == "extraction.nearly"]
+    assert nearly.reference == FLAT.instances[coupler] and nearly.extracted == "mmi2x2"
+    assert nearly.message.startswith(f"mmi2x2 at ({x:.3f}, {y:.3f}) is none: ")
+
+
+FLAT = flatten(reference())
+
+
+def test_resistances_are_compared_where_the_reference_states_them(tmp_path: Path) -> None:
+    extraction = extract(original().write(tmp_path / "chip.gds"), PROCESS)
+    shifters = FLAT.of_kind("phase_shifter")
+    found = extraction.circuit.settings["wire_ohm"][extraction.circuit.of_kind("phase_shifter")[0]]
+    for factor, match in ((1.0, True), (1.1, False)):
+        stated = np.full(len(FLAT.instances), np.nan)
+        stated[shifters] = found
+        stated[shifters[0]] *= factor
+        result = compare(replace(FLAT, settings=dict(FLAT.settings) | {"wire_ohm": stated}), extraction, PROCESS)
+        assert result.match is match
+        if not match:
+            (difference,) = result.differences
+            assert difference.kind == "parameter" and difference.message.startswith("wire_ohm is ")
+            assert difference.reference == FLAT.instances[shifters[0]] and difference.position_um is not None

@@ -11,7 +11,7 @@ import pytest
 
 from optinc_pdk.assemble import assemble
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.cards import load_process
+from optinc_pdk.cards import Quantity, load_process
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.extract import extract
 from optinc_pdk.layout import floorplan, to_layout
@@ -147,3 +147,30 @@ def test_metals_that_cross_without_vias_are_not_joined(tmp_path: Path) -> None:
     join_pads(shapes)
     shapes["via"] = original()[0]["via"]
     assert lvs(shapes, tmp_path).differences == ()
+
+
+def wires(shapes: Regions, folder: Path, via_ohm: float | None) -> np.ndarray:
+    """Resistances of all heaters' wires for vias of a resistance times area."""
+    lvs(shapes, folder)
+    ohm = None if via_ohm is None else Quantity(via_ohm, "default")
+    via = PROCESS.contact.via
+    assert via is not None
+    contact = PROCESS.contact.model_copy(update={"via": via.model_copy(update={"ohm_um2": ohm})})
+    circuit = extract(folder / "chip.gds", PROCESS.model_copy(update={"contact": contact})).circuit
+    found = circuit.settings["wire_ohm"]
+    return found[~np.isnan(found)]
+
+
+def test_vias_of_both_contacts_are_in_a_heaters_wires(tmp_path: Path) -> None:
+    shapes = {name: region.dup() for name, region in original()[0].items()}
+    contact = first_contact(shapes)[1]
+    vias = shapes["via"].inside(kdb.Region(contact)).count()
+    # squares of 3 by 3
+    assert vias > 1
+    with_ohm, without = wires(shapes, tmp_path, 18.0), wires(shapes, tmp_path, None)
+    np.testing.assert_allclose(with_ohm - without, 2 * 18 / 9 / vias, rtol=1e-9)
+    gone = min(shapes["via"].inside(kdb.Region(contact)).each(), key=str).bbox()
+    shapes["via"] -= kdb.Region(gone)
+    change = wires(shapes, tmp_path, 18.0) - with_ohm
+    assert np.sort(change)[-1] == pytest.approx(18 / 9 * (1 / (vias - 1) - 1 / vias))
+    assert np.sort(change)[-2] == pytest.approx(0, abs=1e-9)

@@ -11,7 +11,7 @@ from optinc_pdk.cells.interferometers import mzi_frame
 from optinc_pdk.layout.write import _copy
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff import proof
-from optinc_pdk.signoff.drc import CHECKS, DrcResult, run_drc
+from optinc_pdk.signoff.drc import CHECKS, DrcResult, _faults, _merged, run_drc
 from optinc_pdk.signoff.gds import read_design
 
 PROCESS = load_process()
@@ -123,9 +123,113 @@ def test_a_clean_mesh_is_proved_without_its_whole_silicon(tmp_path: Path) -> Non
     design = read_design(tmp_path / "mesh.gds", LAYERS, 2)
     found = proof.prepare(design, RULES)
     assert found is not None
-    proved = [rule for rule in RULES if rule.kind in proof.LOCAL and found.guide in rule.layers]
-    assert len(proved) >= 10
+    proved = [rule for rule in RULES if found.condensed(rule) is not None]
+    assert len(proved) >= 20
     for rule in proved:
         assert found.suspects(rule, CHECKS[rule.kind]).is_empty(), rule.id
-    # two kinds of cells in three orientations, joints, ends: less than what the mesh has
-    assert found.condensed.design.top.child_instances() < 10
+    # two kinds of cells in three orientations, boxes, joints, ends: less than what the mesh has
+    assert found.guides is not None
+    assert found.others is not None
+    assert found.guides.design.top.child_instances() < 30
+    assert found.others.design.top.child_instances() < 30
+
+
+def irregular() -> kdb.Layout:
+    """The mesh with what repeats nowhere: nested wires, bent guides and their legs, a slanted wire, boxes as cells."""
+    layout = mesh()
+    top = layout.top_cell()
+    metal = layout.layer(*LAYERS["metal"])
+    for number in range(6):
+        corner = kdb.Point(-300_000 - 15_000 * number, 300_000 + 15_000 * number)
+        ends = kdb.Point(corner.x, -900_000), kdb.Point(1_800_000 + 40_000 * number, corner.y)
+        top.shapes(metal).insert(kdb.Path([ends[0], corner, ends[1]], 5_000))
+    top.shapes(metal).insert(kdb.Path([kdb.Point(0, 500_000), kdb.Point(200_000, 620_000)], 5_000))
+    from optinc_pdk.cells import bend
+
+    turn = bend().kcl.layout.cell(bend().name)
+    copy = _copy(layout, turn)
+    for number in range(4):
+        leg = layout.create_cell(f"leg_{number}")
+        length = 30_000 + 1_357 * number
+        box(leg, "core", 0, 0, length, 2 * GUIDE)
+        # up and down, 20 µm from leg to leg
+        y = 800_000 + 20_000 * number
+        top.insert(kdb.CellInstArray(leg.cell_index(), kdb.Trans(-length, y - GUIDE)))
+        if number % 2 == 0:
+            top.insert(kdb.CellInstArray(copy, kdb.Trans(0, y)))
+            top.insert(kdb.CellInstArray(copy, kdb.Trans(0, True, 0, y + 20_000)))
+    return layout
+
+
+def wire_too_near(layout: kdb.Layout) -> None:
+    """A wire 1 nm too near to a nested one, on one leg."""
+    box(layout.top_cell(), "metal", -300_000 + 2_500 + 9_999, 0, -300_000 + 20_000, 100_000)
+
+
+def notch(layout: kdb.Layout) -> None:
+    """A notch of 9.999 µm in the side of a wire."""
+    for x in (0, 19_999):
+        box(layout.top_cell(), "metal", 400_000 + x, 290_000, 410_000 + x, 300_000)
+
+
+def leg_too_near(layout: kdb.Layout) -> None:
+    """A guide 1 nm too near to a leg of a meander."""
+    box(layout.top_cell(), "core", -30_000, 800_000 + GUIDE + 4_999, -5_000, 800_000 + 3 * GUIDE + 4_999)
+
+
+def metal_near_a_cell(layout: kdb.Layout) -> None:
+    """A loose wire 1 nm too near to the metal of an MZI, and a slanted one."""
+    shapes = kdb.Region(layout.top_cell().begin_shapes_rec(layout.layer(*LAYERS["metal"]))).merged()
+    contact = next(shape.bbox() for shape in shapes.each() if shape.is_box() and shape.bbox().left > 0)
+    box(layout.top_cell(), "metal", contact.left, contact.top + 9_999, contact.left + 900_000, contact.top + 13_000)
+    shape = kdb.Path(
+        [kdb.Point(contact.left - 14_000, contact.bottom), kdb.Point(contact.left - 9_000, -60_000)], 4_000
+    )
+    layout.top_cell().shapes(layout.layer(*LAYERS["metal"])).insert(shape)
+
+
+def leg_narrow(layout: kdb.Layout) -> None:
+    """A leg of a meander 349 nm wide, and one whose end leaves a step of the bend beside it."""
+    for number, (low, high) in ((1, (-174, 175)), (2, (-125, 325))):
+        cell = layout.cell(f"leg_{number}")
+        cell.shapes(layout.layer(*LAYERS["core"])).clear()
+        box(cell, "core", 0, GUIDE + low, 30_000 + 1_357 * number, GUIDE + high)
+
+
+def bumps(layout: kdb.Layout) -> None:
+    """A small box of metal against a wire's end, and one alone."""
+    box(layout.top_cell(), "metal", 1_800_000, 300_000, 1_801_000, 303_000)
+    box(layout.top_cell(), "metal", 1_700_000, 600_000, 1_704_000, 604_000)
+
+
+IRREGULAR: dict[Callable[[kdb.Layout], None], set[str]] = {
+    wire_too_near: {"metal.space"},
+    notch: {"metal.space"},
+    leg_too_near: {"core.guide_space"},
+    metal_near_a_cell: {"metal.space"},
+    leg_narrow: {"core.width", "core.bend_radius"},
+    bumps: {"metal.width", "metal.area", "metal.space"},
+}
+
+
+@pytest.mark.parametrize("damage", [None, *IRREGULAR], ids=["none", *(case.__name__ for case in IRREGULAR)])
+def test_faults_among_irregular_shapes_are_those_of_the_plain_checks(
+    damage: Callable[[kdb.Layout], None] | None, tmp_path: Path
+) -> None:
+    layout = irregular()
+    if damage is not None:
+        damage(layout)
+    layout.write(str(tmp_path / "irregular.gds"))
+    design = read_design(tmp_path / "irregular.gds", LAYERS, 1)
+    found = proof.prepare(design, RULES)
+    assert found is not None
+    assert found.guides is not None
+    assert found.others is not None
+    faulty = set()
+    for rule in RULES:
+        if found.condensed(rule) is not None:
+            proved = _merged(_faults(design, rule, found))
+            assert proved == _merged(_faults(design, rule, None)), rule.id
+            faulty |= {rule.id} if proved else set()
+    assert faulty >= (set() if damage is None else IRREGULAR[damage])
+    assert (damage is None) == (not faulty)

@@ -1,0 +1,276 @@
+"""A layout file read, or refused with the reason: damaged, no mask data, too large to be a chip, of another process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import klayout.db as kdb
+import numpy as np
+
+from optinc_pdk.cards import load_process, process_names
+from optinc_pdk.extract.census import MAX_BYTES, Census, GdsError, check_census
+from optinc_pdk.extract.records import read_census
+
+# The first record of a GDS2 stream (HEADER, six bytes, integers) and the magic of OASIS: KLayout would also
+# read DXF, CIF, LEF and others, which are no mask data.
+GDS, OASIS = b"\x00\x06\x00\x02", b"%SEMI-OASIS"
+GZIP = b"\x1f\x8b"
+# An OASIS file's blocks unfold a thousandfold. The largest network takes 20 MB as it is read.
+MAX_MEMORY = 2**30
+MAX_LAYERS = 1_000
+# One meter: beyond it, coordinates in nanometers leave 32 bits and wrap around silently.
+MAX_UM = 1e6
+UNITS_UM = 1e-6, 1.0
+NAMES = 5
+
+
+def read_layout(path: str | Path) -> tuple[kdb.Layout, kdb.Cell]:
+    """Read a GDS2 or OASIS file and its only top cell.
+
+    Raises:
+        GdsError: The file is missing, empty, cut off or no layout; it has no or several top cells; its cells contain
+            each other, lack one that is placed, or are too many; shapes are too many or too far away.
+    """
+    path = Path(path)
+    data = _read_bytes(path)
+    layout = kdb.Layout()
+    if data.startswith(GDS):
+        try:
+            census = read_census(data)
+        except GdsError as fault:
+            raise GdsError(f"{path}: {fault}") from fault
+        check_census(census, path)
+        _load(layout, path)
+    else:
+        with _memory_limit():
+            _load(layout, path)
+        check_census(_census(layout, path), path)
+    if layout.layers() > MAX_LAYERS:
+        raise GdsError(f"{path}: has {layout.layers():,} layers, the limit is {MAX_LAYERS:,}; is this a mask?")
+    names = _names(layout, path)
+    _check_texts(layout, names, path)
+    tops = [names[index] for index in layout.each_top_cell()]
+    if len(tops) != 1:
+        told = f": {', '.join(tops[:NAMES])}" if tops else ""
+        raise GdsError(f"{path}: has {len(tops)} top cells{told}; a chip has exactly one")
+    _check_cells(layout, names, path)
+    _check_reach(layout, names, path)
+    return layout, layout.top_cell()
+
+
+def check_unit(layout: kdb.Layout, unit_um: float, path: str | Path) -> None:
+    """Refuse a layout with another database unit.
+
+    Raises:
+        GdsError: The unit differs.
+    """
+    if abs(layout.dbu / unit_um - 1) > 1e-9:
+        text = f"the database unit is {layout.dbu:g} µm, needed is {unit_um:g}"
+        raise GdsError(f"{path}: {text}; write it with {unit_um * 1e3:g} nm")
+
+
+def check_layers(layout: kdb.Layout, layers: Mapping[str, tuple[int, int]], path: str | Path) -> None:
+    """Refuse a layout of another process: most of its layers are unknown, and all are another's, or none is known.
+
+    A shape or two on an unknown layer are a fault of a chip, not another process.
+
+    Raises:
+        GdsError: The layout is another process's.
+    """
+    drawn = drawn_layers(layout)
+    known = drawn & set(layers.values())
+    if 2 * len(known) >= len(drawn):
+        return
+    others = processes_with(drawn)
+    if not known or others:
+        text = f"of its layers {_told(drawn)} the process has {_told(known) if known else 'none'}"
+        mend = f"give its own with --process{': ' + ' or '.join(others) if others else ''}"
+        raise GdsError(f"{path}: drawn for another process: {text}; {mend}")
+
+
+def processes_with(drawn: set[tuple[int, int]]) -> list[str]:
+    """The processes that ship and have all of some layers."""
+    return [name for name in process_names() if drawn <= set(load_process(name).gds_layers.values())]
+
+
+def _told(layers: set[tuple[int, int]]) -> str:
+    told = [f"{layer}/{datatype}" for layer, datatype in sorted(layers)]
+    return ", ".join(told if len(told) <= NAMES else [*told[:NAMES], "..."])
+
+
+def drawn_layers(layout: kdb.Layout) -> set[tuple[int, int]]:
+    """GDS layer and datatype of all layers with shapes."""
+    infos = ((layout.get_info(index), index) for index in layout.layer_indexes())
+    cells = list(layout.each_cell())
+    return {
+        (info.layer, info.datatype) for info, index in infos if any(not cell.shapes(index).is_empty() for cell in cells)
+    }
+
+
+def _read_bytes(path: Path) -> bytes:
+    """The file's bytes; of an OASIS file the first ones."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as stream:
+            head = stream.read(16)
+            if size > MAX_BYTES:
+                raise GdsError(f"{path}: has {size:,} bytes, the limit is {MAX_BYTES:,}; draw equal cells once")
+            data = head + stream.read() if head.startswith(GDS) else head
+    except (OSError, ValueError) as fault:
+        if isinstance(fault, GdsError):
+            raise
+        raise GdsError(f"{path}: cannot be read ({fault}); check the path") from fault
+    if not data:
+        raise GdsError(f"{path}: the file is empty; write it again")
+    if data.startswith(GZIP):
+        raise GdsError(f"{path}: compressed with gzip; unpack it first")
+    if not data.startswith((GDS, OASIS)):
+        raise GdsError(f"{path}: neither GDS2 nor OASIS; give a layout file")
+    return data
+
+
+def _load(layout: kdb.Layout, path: Path) -> None:
+    options = kdb.LoadLayoutOptions()
+    # long records and the like are warned of on stdout, which belongs to results
+    options.warn_level = 0
+    # no mask has properties, and shapes whose properties differ would not merge
+    options.properties_enabled = False
+    try:
+        with _quiet():
+            layout.read(str(path), options)
+    # the second: what is damaged may be a name in KLayout's own message
+    except (RuntimeError, UnicodeDecodeError) as fault:
+        raise GdsError(f"{path}: {_reason(' '.join(str(fault).split()))}") from fault
+
+
+def _reason(fault: str) -> str:
+    """What KLayout's message means."""
+    if "topological_sort" in fault:
+        return "cells contain each other; take one of these references out"
+    if "mag > 0" in fault:
+        return "a cell is placed with a magnification of 0 or less; draw it at its size"
+    if "bad_alloc" in fault:
+        return f"takes more than {MAX_MEMORY // 2**30} GiB of memory to read; is an array's count wrong?"
+    return f"damaged ({fault.removesuffix(' in Layout.read')}); write it again"
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep KLayout's own report of a fault, which is raised as well, off stderr."""
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+@contextmanager
+def _memory_limit() -> Iterator[None]:
+    """Let the process grow by no more than `MAX_MEMORY`, where the system can say how large it is."""
+    status = Path("/proc/self/statm")
+    if not status.exists():
+        yield
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limit = int(status.read_text().split()[0]) * resource.getpagesize() + MAX_MEMORY
+    if soft != resource.RLIM_INFINITY:
+        limit = min(limit, soft)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def _census(layout: kdb.Layout, path: Path) -> Census:
+    """Count what a layout holds that is read already."""
+    names, cells = _names(layout, path), list(layout.each_cell())
+    number = {cell.cell_index(): i for i, cell in enumerate(cells)}
+    shapes, points = np.zeros((2, len(cells)), dtype=np.int64)
+    parent: list[int] = []
+    child: list[int] = []
+    copies: list[int] = []
+    for i, cell in enumerate(cells):
+        for index in layout.layer_indexes():
+            shapes[i] += cell.shapes(index).size()
+            points[i] += sum(
+                shape.polygon.num_points()
+                for shape in cell.shapes(index).each(kdb.Shapes.SPolygons | kdb.Shapes.SPaths)
+            )
+        for instance in cell.each_inst():
+            parent.append(i)
+            child.append(number[instance.cell_index])
+            copies.append(max(instance.na, 1) * max(instance.nb, 1))
+    references = (np.array(ints, dtype=np.int64) for ints in (parent, child, copies))
+    return Census(tuple(names[cell.cell_index()] for cell in cells), shapes, points, *references)
+
+
+def _names(layout: kdb.Layout, path: Path) -> dict[int, str]:
+    """Names of the cells, by index."""
+    names: dict[int, str] = {}
+    for index in layout.each_cell_top_down():
+        try:
+            names[index] = layout.cell(index).name
+        except RuntimeError as fault:
+            raise GdsError(f"{path}: a cell's name is no text ({_decoding(fault)}); use letters and digits") from fault
+    return names
+
+
+def _check_texts(layout: kdb.Layout, names: Mapping[int, str], path: Path) -> None:
+    for index in layout.layer_indexes():
+        for cell in layout.each_cell():
+            for shape in cell.shapes(index).each(kdb.Shapes.STexts):
+                try:
+                    shape.text_string  # noqa: B018 - decoding it is the check
+                except RuntimeError as fault:
+                    where = f"the label at ({shape.text_dpos}) in cell {names[cell.cell_index()]!r}"
+                    raise GdsError(
+                        f"{path}: {where} is no text ({_decoding(fault)}); use letters and digits"
+                    ) from fault
+
+
+def _decoding(fault: RuntimeError) -> str:
+    """Python's reason from KLayout's report of it."""
+    return str(fault).removeprefix("UnicodeDecodeError: ").rpartition(" in ")[0]
+
+
+def _check_cells(layout: kdb.Layout, names: Mapping[int, str], path: Path) -> None:
+    missing = [names[cell.cell_index()] for cell in layout.each_cell() if cell.is_ghost_cell() and not cell.is_top()]
+    if missing:
+        told = ", ".join(repr(name) for name in missing[:NAMES])
+        raise GdsError(f"{path}: places {len(missing)} cells that it does not have ({told}); write it with all cells")
+    low, high = UNITS_UM
+    # a comparison with what is no number is never true
+    if not low <= layout.dbu <= high:
+        text = f"the database unit is {layout.dbu:g} µm, allowed are {low:g} to {high:g}"
+        raise GdsError(f"{path}: {text}; write it with 0.001, 1 nm")
+
+
+def _check_reach(layout: kdb.Layout, names: Mapping[int, str], path: Path) -> None:
+    """Refuse coordinates that are out of reach, in floating point, where nothing wraps around."""
+    boxes: dict[int, kdb.DBox] = {}
+    layers = layout.layer_indexes()
+    for index in layout.each_cell_bottom_up():
+        cell = layout.cell(index)
+        box = cell.bbox().to_dtype(layout.dbu) if cell.is_leaf() else kdb.DBox()
+        for shape in () if cell.is_leaf() else (shape for layer in layers for shape in cell.each_shape(layer)):
+            box += shape.dbbox()
+        for instance in cell.each_inst():
+            placed = boxes[instance.cell_index].transformed(instance.dcplx_trans)
+            along = instance.da * max(instance.na - 1, 0), instance.db * max(instance.nb - 1, 0)
+            for move in (kdb.DVector(), *along, along[0] + along[1]):
+                box += placed.moved(move)
+        boxes[index] = box
+        far = 0.0 if box.empty() else max(abs(edge) for edge in (box.left, box.bottom, box.right, box.top))
+        if far > MAX_UM:
+            text = f"cell {names[index]!r} reaches to {far:,.0f} µm, the limit is {MAX_UM:,.0f}"
+            raise GdsError(f"{path}: {text}; are unit and positions right?")

@@ -1,0 +1,96 @@
+"""The design rules as a script that runs in KLayout's application (.lydrc): a second engine for the same rules.
+
+The script is the rules of the card as a table, and the Ruby files in `ruby/`, which have one function for each kind
+of rule. What a rule means is written there a second time, but no number is.
+"""
+
+from __future__ import annotations
+
+import string
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from optinc_pdk.cards.rules import Rule
+from optinc_pdk.signoff.drc import BIASED
+from optinc_pdk.signoff.lyrdb import description
+
+# In the order in which the script has them.
+_PARTS = ("design", "checks", "density", "photonic_checks", "run")
+_HEAD = """\
+# Design rules of the process {process}, written by `optinc deck`. Do not edit: change the process's rules.yml.
+#
+# In KLayout: put this file into the folder .klayout/drc; it is then under Tools > DRC, checks the layout that is shown
+# and opens the browser of markers.
+# In a shell: QT_QPA_PLATFORM=offscreen klayout -b -r optinc.lydrc -rd input=a.gds -rd report=a.lyrdb
+"""
+_PLAIN = set(string.ascii_letters + string.digits + string.punctuation + " ") - set('"#\\\\')
+
+
+class DeckError(ValueError):
+    """A rule that the script has no check for."""
+
+
+def deck_script(process: str, rules: Sequence[Rule], layers: Mapping[str, tuple[int, int]]) -> bytes:
+    """The rules of a process as a KLayout DRC script.
+
+    Args:
+        process: Name of the process.
+        rules: Its rules.
+        layers: Its layers, name to GDS layer and datatype.
+
+    Returns:
+        The file's content; equal rules give equal bytes.
+
+    Raises:
+        DeckError: A kind of rule has no function in the script.
+    """
+    parts = [(Path(__file__).parent / "ruby" / f"{name}.rb").read_text(encoding="utf-8") for name in _PARTS]
+    here = [rule for rule in rules if rule.kind not in BIASED]
+    for rule in here:
+        if not any(f"def check_{rule.kind}(" in part for part in parts):
+            raise DeckError(f"rule {rule.id!r}: the script has no check of kind {rule.kind!r}")
+    head = [
+        _HEAD.format(process=process),
+        _table("LAYERS", "{}", [f"{_ruby(name)} => {_ruby(gds)}" for name, gds in layers.items()]),
+        _table("RULES", "[]", [_ruby(_row(rule)) for rule in here]),
+        _table("LEFT_OUT", "[]", [_ruby(_row(rule)) for rule in rules if rule not in here]),
+    ]
+    macro = ElementTree.Element("klayout-macro")
+    for key, value in {
+        "description": f"optinc: design rules of {process}",
+        "version": "",
+        "category": "drc",
+        "autorun": "false",
+        "autorun-early": "false",
+        "show-in-menu": "true",
+        "group-name": "drc_scripts",
+        "menu-path": "tools_menu.drc.end",
+        "interpreter": "dsl",
+        "dsl-interpreter-name": "drc-dsl-xml",
+        "text": "\n".join([*head, *parts]),
+    }.items():
+        ElementTree.SubElement(macro, key).text = value
+    ElementTree.indent(macro, " ")
+    return bytes(ElementTree.tostring(macro, encoding="utf-8", xml_declaration=True)) + b"\n"
+
+
+def _row(rule: Rule) -> dict[str, object]:
+    """A rule's keys in the order of the card, less what only a reader of the card needs."""
+    return rule.model_dump(exclude={"text", "source"}) | {"description": description(rule)}
+
+
+def _table(name: str, brackets: str, lines: Sequence[str]) -> str:
+    return "\n".join([f"{name} = {brackets[0]}", *(f"  {line}," for line in lines), f"{brackets[1]}\n"])
+
+
+def _ruby(value: object) -> str:
+    """Plain data as Ruby writes it."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_ruby(key)} => {_ruby(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_ruby, value)) + "]"
+    if isinstance(value, str):
+        # Ruby would run what stands in #{}
+        return '"' + "".join(c if c in _PLAIN else f"\\u{{{ord(c):x}}}" for c in value) + '"'
+    return str(value).lower() if isinstance(value, bool) else repr(value)

@@ -1,0 +1,180 @@
+"""How much of a window a layer covers: exact areas of polygons on a raster of windows.
+
+Windows lie in every die, `step_um` apart from its lower left corner on, and a last row and column end at its right
+and upper edge; a die smaller than a window is one window. What lies beyond the die counts nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import klayout.db as kdb
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.cards.rules import DensityRule
+from optinc_pdk.extract.contours import contours
+from optinc_pdk.extract.lookup import plain
+from optinc_pdk.extract.places import Places
+from optinc_pdk.signoff.checks import dies
+from optinc_pdk.signoff.gds import Design
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Lines = Ints | Floats
+# Sums of areas are exact for shapes along the axes and lose some digits of sixteen elsewhere.
+ROUNDING = 1e-12
+
+
+def density(design: Design, rule: DensityRule) -> kdb.Region:
+    """Windows with too much or too little of a layer."""
+    faults = kdb.Region()
+    for die in dies(design, rule.layers[1]):
+        raster = Raster.of(die.bbox(), design.dbu(rule.window_um), design.dbu(rule.step_um))
+        faults += _faults(design, rule, raster)
+    return faults
+
+
+@dataclass(frozen=True)
+class Raster:
+    """The windows of a die, in database units.
+
+    Attributes:
+        x, y: Edges of windows, ascending; between two of them lies a bin.
+        columns, rows: (n, 2) numbers in ``x`` and ``y`` of the edges between which each column or row of windows lies.
+    """
+
+    x: Ints
+    y: Ints
+    columns: Ints
+    rows: Ints
+
+    @classmethod
+    def of(cls, die: kdb.Box, window: int, step: int) -> Raster:
+        """The raster of a die for windows of one size, a step apart."""
+        x, columns = _lines(die.left, die.right, window, step)
+        y, rows = _lines(die.bottom, die.top, window, step)
+        return cls(x, y, columns, rows)
+
+    @property
+    def window_area(self) -> Floats:
+        """(columns, rows) area of the windows."""
+        return np.outer(np.diff(self.x[self.columns])[:, 0], np.diff(self.y[self.rows])[:, 0]).astype(np.float64)
+
+    def windows(self, bins: Floats) -> Floats:
+        """(columns, rows) sums of bins over each window."""
+        total = np.zeros((len(self.x), len(self.y)))
+        total[1:, 1:] = bins.cumsum(axis=0).cumsum(axis=1)
+        across = total[self.columns[:, 1]] - total[self.columns[:, 0]]
+        return np.asarray(across[:, self.rows[:, 1]] - across[:, self.rows[:, 0]])
+
+    def boxes(self, chosen: NDArray[np.bool_]) -> kdb.Region:
+        """The chosen windows."""
+        found = kdb.Region()
+        for column, row in np.argwhere(chosen).tolist():
+            (left, right), (bottom, top) = self.x[self.columns[column]].tolist(), self.y[self.rows[row]].tolist()
+            found.insert(kdb.Box(left, bottom, right, top))
+        return found
+
+
+def _lines(low: int, high: int, window: int, step: int) -> tuple[Ints, Ints]:
+    """Edges of windows along one axis, and which of them are those of each window."""
+    size = min(window, high - low)
+    starts = np.arange(low, high - size + 1, step, dtype=np.int64)
+    starts = np.unique(np.append(starts, high - size))
+    lines = np.unique(np.concatenate([starts, starts + size]))
+    return lines, np.stack([np.searchsorted(lines, starts), np.searchsorted(lines, starts + size)], axis=1)
+
+
+def _faults(design: Design, rule: DensityRule, raster: Raster) -> kdb.Region:
+    """Faulty windows of one die: bounded first, then measured where the bound does not prove them clean."""
+    least, most = (share * raster.window_area for share in (rule.least, rule.most))
+    suspects = np.full(most.shape, rule.least > 0)
+    places = design.places((rule.layers[0],))
+    if places is None:
+        suspects[:] = True
+    else:
+        suspects |= raster.windows(_bound(design, rule.layers[0], places, raster)) > most * (1 + ROUNDING)
+    if not suspects.any():
+        return kdb.Region()
+    shapes = _merged(design, rule.layers[0], raster.boxes(suspects).merged())
+    area = raster.windows(coverage(shapes, raster.x, raster.y))
+    return raster.boxes(suspects & ((area < least * (1 - ROUNDING)) | (area > most * (1 + ROUNDING))))
+
+
+def _merged(design: Design, layer: str, area: kdb.Region) -> list[kdb.Polygon]:
+    """A layer's shapes within an area, without overlaps."""
+    found = kdb.RecursiveShapeIterator(design.layout, design.top, design.index(layer), area, True)
+    return plain((kdb.Region(found) & area).merged())
+
+
+def _bound(design: Design, layer: str, places: Places, raster: Raster) -> Floats:
+    """(bins) no less than what a layer covers: overlaps count twice, and a cell's area in every bin that it touches."""
+    index = design.index(layer)
+    bins = coverage(plain(places.loose[index]), raster.x, raster.y)
+    kinds, kind = np.unique(places.cells[:, 0], return_inverse=True)
+    areas = np.array(
+        [kdb.Region(design.layout.cell(int(k)).begin_shapes_rec(index)).area() for k in kinds], dtype=float
+    )
+    left, bottom, right, top = places.boxes.T
+    spread = np.zeros((len(raster.x), len(raster.y)))
+    x0, x1 = np.searchsorted(raster.x, left, "right") - 1, np.searchsorted(raster.x, right, "left")
+    y0, y1 = np.searchsorted(raster.y, bottom, "right") - 1, np.searchsorted(raster.y, top, "left")
+    x0, y0 = np.maximum(x0, 0), np.maximum(y0, 0)
+    x1, y1 = np.maximum(np.minimum(x1, len(raster.x) - 1), x0), np.maximum(np.minimum(y1, len(raster.y) - 1), y0)
+    for i, j, sign in ((x0, y0, 1), (x1, y1, 1), (x0, y1, -1), (x1, y0, -1)):
+        np.add.at(spread, (i, j), sign * areas[kind])
+    return np.asarray(bins + spread.cumsum(axis=0).cumsum(axis=1)[:-1, :-1])
+
+
+def coverage(polygons: Iterable[kdb.Polygon], x: Lines, y: Lines) -> Floats:
+    """Area of polygons in every bin of a raster.
+
+    Green's theorem for each bin: an edge covers what lies between it and the bin's right side, and in all bins further
+    right what lies beside it. Edges are cut at the raster's lines first.
+
+    Args:
+        polygons: Polygons; where they overlap, both count.
+        x, y: (m,), (n,) the raster's lines, ascending.
+
+    Returns:
+        (m - 1, n - 1) areas.
+    """
+    outline = contours(polygons)
+    bins = np.zeros((len(x) - 1, len(y) - 1))
+    start, end = _cut(outline.points.astype(np.float64), outline.ends.astype(np.float64), x, y)
+    middle = (start + end) / 2
+    rise = end[:, 1] - start[:, 1]
+    row = np.searchsorted(y, middle[:, 1], "right") - 1
+    column = np.searchsorted(x, middle[:, 0], "right") - 1
+    # what is left of the raster lies beside all of it, what is right of it beside nothing
+    kept = (rise != 0) & (row >= 0) & (row < len(y) - 1) & (column < len(x) - 1)
+    rise, row, column, across = rise[kept], row[kept], column[kept], middle[kept, 0]
+    inside = column >= 0
+    within = np.where(inside, x[column + 1] - across, 0.0)
+    # silicon to the right of upward edges
+    np.add.at(bins, (column[inside], row[inside]), (rise * within)[inside])
+    beside = np.zeros((len(x), len(y) - 1))
+    np.add.at(beside, (column + 1, row), rise)
+    return np.asarray(bins + np.diff(x)[:, np.newaxis] * beside.cumsum(axis=0)[:-1])
+
+
+def _cut(start: Floats, end: Floats, x: Lines, y: Lines) -> tuple[Floats, Floats]:
+    """Edges cut where they cross the lines of a raster."""
+    number = [np.arange(len(start)), np.arange(len(start))]
+    along = [np.zeros(len(start)), np.ones(len(start))]
+    for axis, lines in ((0, x), (1, y)):
+        low, high = np.minimum(start[:, axis], end[:, axis]), np.maximum(start[:, axis], end[:, axis])
+        first, last = np.searchsorted(lines, low, "right"), np.searchsorted(lines, high, "left")
+        count = np.maximum(last - first, 0)
+        edge = np.repeat(np.arange(len(start)), count)
+        line = lines[np.arange(len(edge)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(first, count)]
+        number.append(edge)
+        along.append((line - start[edge, axis]) / (end[edge, axis] - start[edge, axis]))
+    edge, place = np.concatenate(number), np.concatenate(along)
+    order = np.lexsort((place, edge))
+    edge, place = edge[order], place[order]
+    points = start[edge] + place[:, np.newaxis] * (end - start)[edge]
+    same = edge[1:] == edge[:-1]
+    return points[:-1][same], points[1:][same]

@@ -1,0 +1,177 @@
+"""Connected shapes of one layer, told apart without merging them: long nested wires are costly to merge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import klayout.db as kdb
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from optinc_pdk.extract.places import turn
+from optinc_pdk.signoff.gds import Design
+from optinc_pdk.signoff.pairs import Ints, touching
+
+# About the size of most pieces, in database units; only speed depends on it.
+STRIP = 50_000
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Boxes, and polygons with slanted edges, that make up a layer.
+
+    Attributes:
+        boxes: (n, 4) left, bottom, right, top.
+        owner: (n,) equal numbers: pieces of one shape, which are connected.
+        slanted: The polygons, by number.
+    """
+
+    boxes: Ints
+    owner: Ints
+    slanted: dict[int, kdb.Polygon]
+
+    def shape(self, number: int) -> kdb.Polygon:
+        """A piece as a polygon."""
+        return self.slanted.get(number, kdb.Polygon(kdb.Box(*self.boxes[number].tolist())))
+
+    def meeting(self, other: Pieces) -> Ints:
+        """(k, 2) pairs of pieces that share at least a point."""
+        pairs = touching(self.boxes, other.boxes, STRIP)
+        return pairs[self._agreed(other, pairs, kdb.Polygon.touches)]
+
+    def sharing(self, other: Pieces, pairs: Ints) -> NDArray[np.bool_]:
+        """(k,) which of some pairs share an area."""
+        low = np.maximum(self.boxes[pairs[:, 0], :2], other.boxes[pairs[:, 1], :2])
+        high = np.minimum(self.boxes[pairs[:, 0], 2:], other.boxes[pairs[:, 1], 2:])
+        return np.less(low, high).all(axis=1) & self._agreed(other, pairs, _share)
+
+    def _agreed(
+        self, other: Pieces, pairs: Ints, relation: Callable[[kdb.Polygon, kdb.Polygon], bool]
+    ) -> NDArray[np.bool_]:
+        """Whether a relation that holds for the boxes of pairs holds for the pieces too."""
+        doubtful = np.isin(pairs[:, 0], list(self.slanted)) | np.isin(pairs[:, 1], list(other.slanted))
+        agreed = ~doubtful
+        for number in np.flatnonzero(doubtful).tolist():
+            one, two = pairs[number].tolist()
+            agreed[number] = relation(self.shape(one), other.shape(two))
+        return agreed
+
+    @cached_property
+    def joints(self) -> Ints:
+        """(k, 2) ordered pairs of pieces whose boxes share at least a point."""
+        pairs = touching(self.boxes, self.boxes, STRIP)
+        return np.compress(pairs[:, 0] != pairs[:, 1], pairs, axis=0)
+
+    def nets(self) -> Ints:
+        """(n,) a number for each piece, equal where pieces are connected."""
+        pairs = self.joints
+        pairs = pairs[self.owner[pairs[:, 0]] < self.owner[pairs[:, 1]]]
+        pairs = pairs[self._agreed(self, pairs, kdb.Polygon.touches)]
+        return np.take(_connected(int(self.owner.max(initial=-1)) + 1, self.owner[pairs]), self.owner)
+
+
+def _share(one: kdb.Polygon, two: kdb.Polygon) -> bool:
+    return not (kdb.Region(one) & kdb.Region(two)).is_empty()
+
+
+def pieces(design: Design, layer: str) -> Pieces:
+    """What a layer consists of."""
+    return design.derived(f"pieces of {layer}", lambda: _pieces(design, layer))
+
+
+def holding_squares(design: Design, layer: str, side: int) -> kdb.Region:
+    """A layer without parts that no square of a side reaches into which lies within the layer.
+
+    Where a box is narrower than the side and touches nothing above and below it, or nothing beside it, a square
+    that reached into it would reach beyond the layer. This leaves ends of wires.
+    """
+    parts = pieces(design, layer)
+    if parts.slanted:
+        return design.region(layer)
+    size = parts.boxes[:, 2:] - parts.boxes[:, :2]
+    wide = np.min(size, axis=1) >= side
+    one, other = parts.joints[~wide[parts.joints[:, 0]]].T
+    own, common = parts.boxes[one], np.empty((len(one), 4), dtype=np.int64)
+    common[:, :2] = np.maximum(own[:, :2], parts.boxes[other, :2])
+    common[:, 2:] = np.minimum(own[:, 2:], parts.boxes[other, 2:])
+    low = size[one, 1] < side
+    common[low, 1::2] = own[low, 1::2]
+    common[~low, 0::2] = own[~low, 0::2]
+    boxes = np.unique(np.concatenate([parts.boxes[wide], common]), axis=0)
+    boxes = boxes[(boxes[:, :2] < boxes[:, 2:]).all(axis=1)]
+    # what is smaller all together holds none either
+    group = _connected(len(boxes), touching(boxes, boxes, STRIP))
+    low, high = boxes[:, :2].copy(), boxes[:, 2:].copy()
+    np.minimum.at(low, group, boxes[:, :2])
+    np.maximum.at(high, group, boxes[:, 2:])
+    held = boxes[(high - low >= side).all(axis=1)[group]]
+    return kdb.Region([kdb.Polygon(kdb.Box(*box)) for box in held.tolist()])
+
+
+def _connected(count: int, pairs: Ints) -> Ints:
+    """(count,) the lowest number of those that are connected with each."""
+    graph = coo_array((np.ones(len(pairs)), pairs.T), shape=(count, count))
+    label = connected_components(graph, directed=False)[1]
+    lowest = np.full(count, count, dtype=np.int64)
+    np.minimum.at(lowest, label, np.arange(count))
+    found: Ints = lowest[label]
+    return found
+
+
+def _pieces(design: Design, layer: str) -> Pieces:
+    places, index = design.places((layer,)), design.index(layer)
+    if places is None:
+        return _cut(kdb.Region(design.shapes(layer)).merged())
+    found = [_cut(places.loose[index])]
+    for number, code in np.unique(places.cells[:, :2], axis=0).tolist():
+        shapes = kdb.Region(design.layout.cell(number).begin_shapes_rec(index)).merged().transformed(turn(code))
+        here = (places.cells[:, :2] == [number, code]).all(axis=1)
+        found.append(_placed(_cut(shapes), places.cells[here, 2:]))
+    return _joined(found)
+
+
+def _cut(region: kdb.Region) -> Pieces:
+    """The pieces of a region's shapes as they are."""
+    raw = region.dup()
+    raw.merged_semantics = False
+    raw.remove_properties()
+    boxes: list[tuple[int, int, int, int]] = []
+    owner: list[int] = []
+    slanted: dict[int, kdb.Polygon] = {}
+    for number, polygon in enumerate(raw.each()):
+        # cutting slanted ones would round them
+        if not polygon.is_rectilinear():
+            slanted[len(boxes)] = polygon.dup()
+        whole = polygon.is_box() or not polygon.is_rectilinear()
+        for box in (polygon.bbox(),) if whole else (part.bbox() for part in polygon.decompose_trapezoids()):
+            boxes.append((box.left, box.bottom, box.right, box.top))
+            owner.append(number)
+    return Pieces(np.array(boxes, dtype=np.int64).reshape(-1, 4), np.array(owner, dtype=np.int64), slanted)
+
+
+def _placed(one: Pieces, at: Ints) -> Pieces:
+    """The same pieces at (m, 2) places."""
+    count, shapes = len(one.boxes), int(one.owner.max(initial=-1)) + 1
+    boxes = (np.tile(at, 2)[:, None] + one.boxes).reshape(-1, 4)
+    owner = (np.arange(len(at))[:, None] * shapes + one.owner).ravel()
+    slanted = {
+        place * count + number: polygon.moved(x, y)
+        for place, (x, y) in enumerate(at.tolist())
+        for number, polygon in one.slanted.items()
+    }
+    return Pieces(boxes, owner, slanted)
+
+
+def _joined(parts: list[Pieces]) -> Pieces:
+    slanted: dict[int, kdb.Polygon] = {}
+    owners, count, shapes = [], 0, 0
+    for part in parts:
+        slanted |= {count + number: polygon for number, polygon in part.slanted.items()}
+        owners.append(part.owner + shapes)
+        count += len(part.boxes)
+        shapes += int(part.owner.max(initial=-1)) + 1
+    return Pieces(np.concatenate([part.boxes for part in parts]), np.concatenate(owners), slanted)

@@ -1,0 +1,1 @@
+"""Sign-off by mutation: faults injected into written layouts, and clean layouts drawn in other ways."""

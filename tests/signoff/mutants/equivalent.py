@@ -1,0 +1,104 @@
+"""Why a mutant that no checker minds is the same chip: measured on what was extracted, or it is a hole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import klayout.db as kdb
+import numpy as np
+from numpy.typing import NDArray
+
+from mutants.chips import Base, merged
+from optinc_pdk.circuit import flatten
+from optinc_pdk.extract import Extraction
+from optinc_pdk.signoff.function import FunctionResult
+from optinc_pdk.signoff.lvs import LvsResult, compare
+
+# What a margin may change, in levels, by lengths and resistances: a hundredth of the way to a wrong word.
+MARGIN_LEVELS = 0.005
+# Rounding of a length measured on polygons, in µm.
+ROUNDING_UM = 1e-3
+
+
+def reason(
+    base: Base, path: Path, extraction: Extraction, lvs: LvsResult, function: FunctionResult
+) -> tuple[bool, str]:
+    """Whether a mutant is equivalent, and what differs.
+
+    Equivalent is what has the same devices in the same nets, with heaters and wires that carry the same current,
+    and guides that are as long as the process asks, or whose function does not change.
+    """
+    own = compare(base.circuit, base.extraction, base.process)
+    faults: list[str] = []
+    told = [_layers(base, path)]
+    if dict(_devices(extraction)) != dict(_devices(base.extraction)):
+        faults.append("other devices")
+    shift = np.abs(_positions(extraction, lvs) - _positions(base.extraction, own)).max() * 1000
+    if shift > 0:
+        told.append(f"devices moved by up to {shift:g} nm")
+    longer = np.abs(_lengths(base, extraction, lvs) - _lengths(base, base.extraction, own)).max()
+    change = abs(function.margin - base.function.margin)
+    if longer > ROUNDING_UM:
+        told.append(f"guides differ by up to {longer * 1000:.0f} nm")
+    for key in base.extraction.circuit.settings:
+        before, after = (_settings(e, m, key) for e, m in ((base.extraction, own), (extraction, lvs)))
+        if not np.array_equal(np.isnan(before), np.isnan(after)):
+            faults.append(f"{key} of other devices")
+        elif (worst := np.nanmax(np.abs(after - before), initial=0.0)) > 1e-9:
+            told.append(f"{key} differs by up to {worst:.3g}")
+            if key != "wire_ohm":
+                faults.append(f"{key} differs")
+    if narrow := _thinner(base, path):
+        faults.append(f"{narrow:.1f} µm² of metal are narrower than a wire that carries a heater's current")
+    if change > MARGIN_LEVELS and longer > float(base.process.guide.length_match_um):
+        faults.append("the function changes")
+    told.append(f"words exact, margin changed by {change:.4f}")
+    return not faults, "; ".join([*faults, *told])
+
+
+def _devices(extraction: Extraction) -> list[tuple[str, float]]:
+    lengths = ("guides", "joints", "guide_length_um")
+    return [(kind, count) for kind, count in extraction.silicon.items() if kind not in lengths]
+
+
+def _positions(extraction: Extraction, lvs: LvsResult) -> NDArray[np.float64]:
+    """(I, 2) positions in the order of the reference."""
+    return extraction.circuit.position_um[lvs.device_map]
+
+
+def _settings(extraction: Extraction, lvs: LvsResult, key: str) -> NDArray[np.float64]:
+    return extraction.circuit.settings[key][lvs.device_map]
+
+
+def _lengths(base: Base, extraction: Extraction, lvs: LvsResult) -> NDArray[np.float64]:
+    """(n,) lengths of guides in the order of the reference's nets."""
+    circuit = extraction.circuit
+    length = np.zeros(int(circuit.offset[-1]))
+    length[circuit.nets] = circuit.net_length_um[:, None]
+    return length[lvs.port_map[flatten(base.circuit).nets[:, 0]]]
+
+
+def _layers(base: Base, path: Path) -> str:
+    """The layers that differ, and by how much."""
+    shapes, names = _shapes(path), {gds: name for name, gds in base.process.gds_layers.items()}
+    areas = {}
+    for key in sorted(shapes.keys() | base.shapes.keys()):
+        differs = shapes.get(key, kdb.Region()) ^ base.shapes.get(key, kdb.Region())
+        if not differs.is_empty():
+            areas[names.get(key, str(key))] = differs.area() / 1e6
+    return ", ".join(f"{name} differs by {area:.4g} µm²" for name, area in areas.items()) or "texts differ"
+
+
+def _thinner(base: Base, path: Path) -> float:
+    """Area in µm² of what is narrower than a wire now and was not before."""
+    key = base.process.gds_layers[base.process.metal.layer]
+    half = round(float(base.process.metal.wire_width_um) * 500) - 1
+    new, old = _shapes(path).get(key, kdb.Region()), base.region(base.process.metal.layer)
+    slim = [metal - metal.sized(-half).sized(half) for metal in (new, old)]
+    return (slim[0] - slim[1]).sized(-1).sized(1).area() / 1e6
+
+
+def _shapes(path: Path) -> dict[tuple[int, int], kdb.Region]:
+    layout = kdb.Layout()
+    layout.read(str(path))
+    return merged(layout)

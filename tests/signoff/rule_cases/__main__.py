@@ -1,0 +1,49 @@
+"""Tests every rule and writes the table of `docs/rules.md`: `PYTHONPATH=tests/signoff python -m rule_cases FILE`."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from rule_cases.case import PLAIN
+from rule_cases.mutants import mutants
+from rule_cases.registry import Subject, apart_nm, cases_of, subjects
+from rule_cases.sheets import judge, sheets
+from rule_cases.table import Outcome, markdown
+
+
+def outcome(subject: Subject, folder: Path) -> Outcome:
+    """All cases of a rule, and of the rule with its numbers changed."""
+    drawn = list(cases_of(subject.rule, subject.process))
+    more = less = 0
+    for sheet in sheets(drawn, apart_nm(subject.rule)):
+        for others in ([], subject.proved_with) if subject.proved_with else ([],):
+            found = judge(sheet, subject.rule, subject.process, folder, others)
+            more += sum(count > case.fails for case, count in zip(sheet.cases, found, strict=True))
+            less += sum(count < case.fails for case, count in zip(sheet.cases, found, strict=True))
+    plain = sheets([case for case in drawn if case.placement == PLAIN], apart_nm(subject.rule))
+    unseen = []
+    for mutant in mutants(subject.rule):
+        found = [(sheet, judge(sheet, mutant.rule, subject.process, folder)) for sheet in plain]
+        if not any(bool(n) != bool(case.fails) for s, counts in found for case, n in zip(s.cases, counts, strict=True)):
+            unseen.append(mutant.name)
+    return Outcome(subject, more, less, tuple(unseen))
+
+
+def main(path: Path) -> None:
+    """Write the page and say what is wrong."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = [outcome(subject, Path(folder)) for subject in subjects()]
+    path.write_text(markdown(found), encoding="utf-8")
+    wrong = [one for one in found if one.false_positives or one.false_negatives or one.unseen]
+    for one in wrong:
+        print(
+            f"{one.subject.rule.id}: {one.false_positives} false positives, {one.false_negatives} false negatives, "
+            f"unseen: {', '.join(one.unseen) or 'none'}"
+        )
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

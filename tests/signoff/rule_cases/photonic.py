@@ -1,0 +1,166 @@
+"""Scenes of guides and heaters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from optinc_pdk.cards.process import Process
+from optinc_pdk.cards.rules import ContactsRule, ForeignGuideRule, GuideSpaceRule
+from rule_cases.case import LIMIT, Scene, tilted_slack
+from rule_cases.drawing import ANGLES, Shape, Vector, bar, box, left_of, move
+from rule_cases.lines import at_angle, facing, gaps, nm
+from rule_cases.registry import scenes
+
+
+def guide_nm(process: Process) -> int:
+    """Width of the process's guides."""
+    return nm(float(process.guide.width_um))
+
+
+@scenes("guide_space")
+def guide_space(rule: GuideSpaceRule, process: Process) -> Iterator[Scene]:
+    """Guides beside each other at every angle, and what couples them."""
+    layer, value, guide = rule.layers[0], nm(rule.value_um), guide_nm(process)
+    length = 10 * value
+    for name, along in ANGLES.items():
+        limit = at_angle(rule, along)
+
+        def gap(delta: int, along: Vector = along, limit: int = limit) -> list[Shape]:
+            return facing(layer, along, length, guide, left_of(along, limit + delta, delta >= 0))
+
+        yield Scene(f"guides at {name}", gap, LIMIT, slack=tilted_slack(rule) if along == (1, 0) else None)
+    yield from gaps(layer, value, value - nm(rule.angled_tolerance_um), length, guide)
+    yield from coupled(rule, guide)
+
+
+def coupled(rule: GuideSpaceRule, guide: int) -> Iterator[Scene]:
+    """Guides that are nearer than the limit, at the ends of what exempts them."""
+    layer, value = rule.layers[0], nm(rule.value_um)
+    exempt, body = nm(rule.exempt_um), nm(rule.body_um)
+
+    def arms(delta: int) -> list[Shape]:
+        size, reach = value + 2 * guide, 10_000 + exempt - delta
+        return [
+            box(layer, 0, 0, 10_000, size),
+            box(layer, 9_000, 500, reach, 500 + guide),
+            box(layer, 9_000, size - 500 - guide, reach, size - 500),
+        ]
+
+    def wide(delta: int) -> list[Shape]:
+        # what is exactly twice as wide is no body
+        low = 2 * body + value // 2
+        return [box(layer, 0, 0, 30_000, 2 * body + delta), box(layer, 0, low, 30_000, low + guide)]
+
+    yield Scene("arms of a body", arms, LIMIT)
+    yield Scene("beside a body", wide, {0: 1, 2: 0})
+    for marker in rule.layers[1:]:
+
+        def marked(delta: int, marker: str = marker) -> list[Shape]:
+            top = guide + value // 2
+            return [
+                box(layer, 0, 0, 30_000, guide),
+                box(layer, 0, top, 30_000, top + guide),
+                box(marker, 0, guide, 30_000 + min(0, delta), top),
+            ]
+
+        yield Scene("under the layer of coupled guides", marked, LIMIT)
+
+
+@scenes("contacts")
+def contacts(rule: ContactsRule, process: Process) -> Iterator[Scene]:
+    """A heater between two plates, and what may be wrong with it."""
+    heater, metal = rule.layers
+
+    def shifter(left: int = 12_000, right: int = 112_000, *more: Shape) -> list[Shape]:
+        plates = [box(metal, left - 12_000, -6_000, left, 6_000), box(metal, right, -6_000, right + 12_000, 6_000)]
+        return [box(heater, 1_000, -450, right + 11_000, 450), *plates, *more]
+
+    def beside(delta: int) -> list[Shape]:
+        # a wire that comes near the heater's side, and over it
+        return shifter(12_000, 112_000, box(metal, 60_000, 450 + delta, 64_000, 30_000))
+
+    def at_end(delta: int) -> list[Shape]:
+        return shifter(1_001 + delta)
+
+    def together(delta: int) -> list[Shape]:
+        legs = [box(metal, x, 5_000, x + 12_000, 40_000) for x in (0, 112_000)]
+        return shifter(12_000, 112_000, *legs, box(metal, 0, 40_001 + delta, 124_000, 50_000))
+
+    def between(delta: int) -> list[Shape]:
+        return shifter(12_000, 12_001 + delta)
+
+    # what only touches a heater is no contact
+    yield Scene("metal beside the heater", beside, LIMIT, slack=(3, 3))
+    yield Scene("plate at the heater's end", at_end, LIMIT)
+    yield Scene("plates joined elsewhere", together, LIMIT)
+    yield Scene("no room between plates", between, LIMIT)
+    yield Scene("no metal", lambda delta: shifter()[:1], {-1: 1})
+    yield Scene("one plate", lambda delta: shifter()[:2], {-1: 1})
+    third = box(metal, 60_000, -30_000, 62_000, 30_000)
+    yield Scene("wire across", lambda delta: shifter(12_000, 112_000, third), {-1: 1})
+    stub = box(heater, -5_000, -450, 5_000, 450)
+    yield Scene("stub beyond a plate", lambda delta: shifter(12_000, 112_000, stub), {-1: 1})
+
+
+def warm(rule: ForeignGuideRule, along: Vector, guide: int) -> list[Shape]:
+    """A heater from the origin over its guide in a direction, between two plates; 100 µm and 900 nm."""
+    heater, metal, core = rule.layers
+    across, own = left_of(along, 900, True), left_of(along, guide, True)
+    step = 1 / math.hypot(*along)
+    ends = [move((0, 0), along, round(x * step)) for x in (-12_000, 100_000)]
+    low = left_of(along, 4_000, True)
+    return [
+        bar(heater, move((0, 0), along, round(-10_000 * step)), along, 120_000, across),
+        bar(core, move(left_of(along, 225, True), along, round(-40_000 * step)), along, 180_000, own),
+        *(bar(metal, move(end, low, -1), along, 12_000, left_of(along, 9_000, True)) for end in ends),
+    ]
+
+
+@scenes("foreign_guide")
+def foreign_guide(rule: ForeignGuideRule, process: Process) -> Iterator[Scene]:
+    """Guides beside a heater at every angle, and arms of a body that its own guide enters."""
+    core, value, guide = rule.layers[2], nm(rule.value_um), guide_nm(process)
+    for name, along in ANGLES.items():
+
+        def parallel(delta: int, along: Vector = along) -> list[Shape]:
+            away = move(left_of(along, 900, True), left_of(along, value + delta, delta >= 0), 1)
+            start = move(away, along, round(20_000 / math.hypot(*along)))
+            return [*warm(rule, along, guide), bar(core, start, along, 40_000, left_of(along, guide, True))]
+
+        # at odd angles, guides are cut at the window that is looked at, and cuts are rounded to the grid
+        verdicts = LIMIT if along in ((1, 0), (1, 1)) else {-1: 1, 1: 0, 2: 0}
+        yield Scene(f"guide at {name}", parallel, verdicts, slack=(3, 3) if along == (1, 0) else None)
+    yield from own_guides(rule, guide)
+
+
+def own_guides(rule: ForeignGuideRule, guide: int) -> Iterator[Scene]:
+    """What is the heater's own guide, and what is no longer."""
+    core, value, exempt = rule.layers[2], nm(rule.value_um), nm(rule.exempt_um)
+
+    def crossing(delta: int) -> list[Shape]:
+        return [*warm(rule, (1, 0), guide), box(core, 50_000, -60_000, 50_000 + guide, 60_000)]
+
+    def arm(delta: int) -> list[Shape]:
+        # the guide enters a body behind the heater; another arm comes back, as far as it is exempt
+        left, low = 110_000, -value // 2 - guide
+        body = box(core, left, low - 1_000, left + 8_000, 3_000)
+        return [*warm(rule, (1, 0), guide), body, box(core, left - exempt + delta, low, left, low + guide)]
+
+    def narrow(delta: int) -> list[Shape]:
+        # the same with a body that is none, as it is not wider: then all arms are the heater's own
+        left, low = 110_000, -value // 2 - guide
+        body = box(core, left, low - 20_000, left + 2 * nm(rule.body_um) - delta, 20_000)
+        return [*warm(rule, (1, 0), guide), body, box(core, left - 2 * exempt, low, left, low + guide)]
+
+    def tip_to_tip(delta: int) -> list[Shape]:
+        return [*warm(rule, (1, 0), guide), box(core, 45_000, 900 + value + delta, 45_000 + guide, 900 + 2 * value)]
+
+    yield Scene("crossing its own guide", crossing, {0: 0})
+    # heater and guide of the next row, and the other way round
+    high, wide = max(900 - 225, 225 + guide), 180_000 + 2 * (value + exempt)
+    shapes = warm(rule, (1, 0), guide)
+    yield Scene("rows of copies", lambda _: shapes, {-1: 3, 0: 0, 1: 0}, tile=lambda d: (wide, high + value + d))
+    yield Scene("end of a guide", tip_to_tip, LIMIT)
+    yield Scene("another arm of a body", arm, LIMIT)
+    yield Scene("another arm of what is no body", narrow, {-2: 1, 0: 0})

@@ -1,0 +1,106 @@
+"""Cases of one rule side by side in one layout, so that one run judges all of them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import klayout.db as kdb
+
+from optinc_pdk.cards.process import Process
+from optinc_pdk.cards.rules import Rule
+from optinc_pdk.signoff.drc import BIASED, run_drc
+from optinc_pdk.signoff.electrical import check_currents
+from optinc_pdk.signoff.wiring import read_wiring
+from rule_cases.case import TILTS, Case
+from rule_cases.currents import bias_of
+
+# A layout ends before the metre at which files are refused.
+REACH_NM = 900_000_000
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """One layout with several cases of a rule.
+
+    Attributes:
+        cases: In the order of their places: row by row from the origin.
+        layout: With the only top cell `SHEET`.
+        pitch: Distance between places in database units.
+        columns: Places in a row.
+    """
+
+    cases: tuple[Case, ...]
+    layout: kdb.Layout
+    pitch: int
+    columns: int
+
+    def counts(self, markers: Iterable[kdb.DPolygon]) -> list[int]:
+        """Number of faults in each case, from markers in µm."""
+        if len(self.cases) == 1:
+            return [len(list(markers))]
+        found: Counter[int] = Counter()
+        for marker in markers:
+            at = marker.bbox().center() * (1 / self.layout.dbu)
+            found[math.floor(at.x / self.pitch) + self.columns * math.floor(at.y / self.pitch)] += 1
+        return [found.pop(number, 0) for number in range(len(self.cases))]
+
+
+def sheets(cases: Sequence[Case], apart: int) -> list[Sheet]:
+    """All cases of one rule in as few layouts as may be.
+
+    Cells that are rotated by `TILTS` go in a layout of their own, as they rule out some ways of checking it.
+
+    Args:
+        cases: Of one rule.
+        apart: How far cases are from each other, in nm.
+    """
+    groups: list[list[Case]] = [[case] for case in cases if case.global_]
+    for tilted in (False, True):
+        group = [case for case in cases if not case.global_ and (case.placement in TILTS) is tilted]
+        side = max(1, REACH_NM // _pitch(group, apart)) if group else 1
+        groups += [group[first : first + side**2] for first in range(0, len(group), side**2)]
+    return [_sheet(group, apart) for group in groups]
+
+
+def _pitch(cases: Sequence[Case], apart: int) -> int:
+    """Distance between places that no case is larger than."""
+    boxes = [case.layout.top_cell().bbox() for case in cases]
+    return max(max(box.width(), box.height(), 0) for box in boxes) + apart
+
+
+def _sheet(cases: Sequence[Case], apart: int) -> Sheet:
+    boxes = [case.layout.top_cell().bbox() for case in cases]
+    pitch = _pitch(cases, apart)
+    columns = math.ceil(math.sqrt(len(cases)))
+    layout = kdb.Layout()
+    layout.dbu = cases[0].layout.dbu
+    top = layout.create_cell("SHEET")
+    for number, (case, box) in enumerate(zip(cases, boxes, strict=True)):
+        cell = layout.create_cell("CASE")
+        cell.copy_tree(case.layout.top_cell())
+        middle = kdb.Vector(pitch // 2 + pitch * (number % columns), pitch // 2 + pitch * (number // columns))
+        top.insert(kdb.CellInstArray(cell.cell_index(), kdb.Trans(middle - (box.center() - kdb.Point()))))
+    return Sheet(tuple(cases), layout, pitch, columns)
+
+
+def judge(sheet: Sheet, rule: Rule, process: Process, folder: Path, others: Sequence[Rule] = ()) -> list[int]:
+    """Number of faults that a rule finds in each case.
+
+    Args:
+        sheet: The layout.
+        rule: The rule, maybe with another limit than the cases were drawn for.
+        process: Process; of rules on currents, the heaters are driven as the case says.
+        folder: Where to write the layout.
+        others: Rules that are checked in the same run.
+    """
+    path = folder / "sheet.gds"
+    sheet.layout.write(str(path))
+    result = run_drc(path, [rule, *others], process.gds_layers)
+    if rule.kind in BIASED:
+        wiring = read_wiring(path, process)
+        result, _ = check_currents(result, wiring, bias_of(sheet.cases[0], wiring, process))
+    return sheet.counts(result.rules[0].markers)

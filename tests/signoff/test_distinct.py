@@ -1,0 +1,84 @@
+"""Faults of a cell are told once, with the number of its instances, and where markers can be seen in context."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import klayout.db as kdb
+import klayout.rdb as rdb
+
+from optinc_pdk.cards import load_process
+from optinc_pdk.signoff.drc import DrcResult, run_drc
+from optinc_pdk.signoff.lyrdb import write_lyrdb
+
+PROCESS = load_process()
+RULES = [rule for rule in PROCESS.rules if rule.id in ("core.width", "core.space")]
+STEP = 100_000
+
+
+class Chip:
+    """A bad cell, and a good one, in a block that the top cell places in an array and once turned."""
+
+    def __init__(self) -> None:
+        self.layout = kdb.Layout()
+        self.core = self.layout.layer(*PROCESS.layers["core"].gds)
+        self.top, self.block, self.bad = (self.layout.create_cell(name) for name in ("TOP", "BLOCK", "BAD"))
+        self.bad.shapes(self.core).insert(kdb.Box(0, 0, 20_000, 300))
+        self.bad.shapes(self.core).insert(kdb.Box(0, 5_000, 20_000, 5_450))
+        self.block.insert(kdb.CellInstArray(self.bad.cell_index(), kdb.Trans()))
+        self.block.insert(kdb.CellInstArray(self.bad.cell_index(), kdb.Trans(1, True, 50_000, 0)))
+        right, up = kdb.Vector(STEP, 0), kdb.Vector(0, STEP)
+        self.top.insert(kdb.CellInstArray(self.block.cell_index(), kdb.Trans(), right, up, 4, 3))
+        self.top.insert(kdb.CellInstArray(self.block.cell_index(), kdb.Trans(3, True, -STEP, -STEP)))
+
+    def check(self, folder: Path) -> DrcResult:
+        self.layout.write(str(folder / "chip.gds"))
+        return run_drc(folder / "chip.gds", RULES, PROCESS.gds_layers)
+
+
+def test_a_cells_fault_is_one_whatever_its_orientation(tmp_path: Path) -> None:
+    width, space = Chip().check(tmp_path).rules
+    assert (width.violations, width.distinct, space.violations, space.distinct) == (26, 1, 0, 0)
+    assert width.faults is not None
+    (fault,) = width.faults
+    assert (fault.cell, fault.instances) == ("BAD", 26)
+    assert fault.marker.bbox().enlarged(0.002).contains(kdb.DPoint(10, 0.15))
+    seen = fault.marker.transformed(fault.example)
+    assert any(seen == marker for marker in width.markers)
+
+
+def test_a_fault_of_one_instance_is_the_top_cells(tmp_path: Path) -> None:
+    chip = Chip()
+    # beside one of the 26, 100 nm above its broad guide
+    chip.top.shapes(chip.core).insert(kdb.Box(STEP + 2_000, 5_550, STEP + 9_000, 6_100))
+    # and one in every block, between its two cells
+    chip.block.shapes(chip.core).insert(kdb.Box(20_100, 5_000, 20_600, 5_450))
+    _, space = chip.check(tmp_path).rules
+    assert space.faults is not None
+    assert [(fault.cell, fault.instances) for fault in space.faults] == [("TOP", 1), ("BLOCK", 13)]
+    assert (space.violations, space.distinct) == (14, 2)
+
+
+def test_a_cell_that_is_mended_by_a_neighbour_is_not_counted_whole(tmp_path: Path) -> None:
+    chip = Chip()
+    chip.top.shapes(chip.core).insert(kdb.Box(0, 0, 20_000, 450))
+    width, _ = chip.check(tmp_path).rules
+    assert width.faults is not None and width.violations == 25
+    # one of 26 is sound, so what is left is in two kinds of place: 12 blocks and a half
+    assert sum(fault.instances for fault in width.faults) == 25
+    assert {fault.cell for fault in width.faults} <= {"TOP", "BLOCK"}
+
+
+def test_the_database_has_items_by_cell_in_context_and_is_reproducible(tmp_path: Path) -> None:
+    for name in ("a.lyrdb", "b.lyrdb"):
+        write_lyrdb(Chip().check(tmp_path), tmp_path / name)
+    assert (tmp_path / "a.lyrdb").read_bytes() == (tmp_path / "b.lyrdb").read_bytes()
+    report = rdb.ReportDatabase("")
+    report.load(str(tmp_path / "a.lyrdb"))
+    (item,) = report.each_item()
+    cell = report.cell_by_id(item.cell_id())
+    assert cell.name() == "BAD"
+    (reference,) = cell.each_reference()
+    assert report.cell_by_id(reference.parent_cell_id).name() == "TOP"
+    values = list(item.each_value())
+    assert values[0].is_polygon() and values[1].string() == "26 instances"

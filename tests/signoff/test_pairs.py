@@ -1,0 +1,49 @@
+"""Pairs of boxes, compared with every box held to every other."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from optinc_pdk.signoff import pairs
+from optinc_pdk.signoff.pairs import Ints, touching, within
+
+
+def boxes(random: np.random.Generator, count: int, extent: int) -> Ints:
+    """Short boxes, long ones both ways, large ones, and some without an area."""
+    size = random.integers(0, 6, (count, 2))
+    long = random.integers(0, 5, count)
+    size[long == 0, 0] += random.integers(0, extent, (long == 0).sum())
+    size[long == 1, 1] += random.integers(0, extent, (long == 1).sum())
+    size[long == 2] += random.integers(0, extent // 4, ((long == 2).sum(), 2))
+    corner = random.integers(-extent, extent, (count, 2))
+    return np.concatenate([corner, corner + size], axis=1)
+
+
+def plain(first: Ints, second: Ints) -> Ints:
+    a, b = first[:, None], second[None]
+    apart = (a[..., :2] > b[..., 2:]) | (b[..., :2] > a[..., 2:])
+    return np.argwhere(~apart.any(axis=2))
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 60), st.integers(0, 60), st.integers(1, 9), st.integers(20, 400))
+def test_pairs_are_those_of_the_plain_comparison(seed: int, n: int, m: int, strip: int, extent: int) -> None:
+    random = np.random.default_rng(seed)
+    first, second = boxes(random, n, extent), boxes(random, m, extent)
+    np.testing.assert_array_equal(touching(first, second, strip), plain(first, second).reshape(-1, 2))
+
+
+def test_candidates_in_parts_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(5)
+    first, second = boxes(random, 200, 100), boxes(random, 150, 100)
+    whole = touching(first, second, 3)
+    monkeypatch.setattr(pairs, "AT_ONCE", 7)
+    np.testing.assert_array_equal(touching(first, second, 3), whole)
+    assert len(whole) > 100
+
+
+@pytest.mark.parametrize(("gap", "found"), [(9, 1), (10, 0)])
+def test_within_is_less_than_the_distance(gap: int, found: int) -> None:
+    here = np.array([[0, 0, 100, 10], [100 + gap, 10 + gap, 200 + gap, 20 + gap]])
+    assert len(within(here, 10, 50)) == found
+    assert len(within(here[::-1], 10, 50)) == found

@@ -1,0 +1,227 @@
+"""KLayout's netlist comparer and our walk along the light judge the same circuits alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+
+from optinc_pdk.assemble import mesh_chip
+from optinc_pdk.cards import load_process
+from optinc_pdk.circuit import Circuit, flatten
+from optinc_pdk.extract import Extraction, extract
+from optinc_pdk.layout import chip_of, floorplan, to_layout, write_gds
+from optinc_pdk.onn import Onn, bundled
+from optinc_pdk.pdk import get_pdk
+from optinc_pdk.signoff.lvs import compare
+from optinc_pdk.signoff.second_opinion import second_opinion
+
+# The smallest meshes in both wirings, and the bundled network with photodiodes and modulators.
+CHIPS = {"mesh of 4": "soi220", "mesh of 5": "soi220_flipchip", "network": "soi220_onchip"}
+
+
+@cache
+def made(name: str) -> tuple[Circuit, Extraction]:
+    process = load_process(CHIPS[name])
+    get_pdk(process.name).activate()
+    if name == "network":
+        circuit, chip = chip_of(Onn.load(bundled()), process, "chip")
+    else:
+        circuit = mesh_chip(int(name.split()[-1]), process, "chip")
+        chip = floorplan(circuit, process)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "chip.gds"
+        write_gds(to_layout(chip, process, "chip"), path)
+        return circuit, extract(path, process)
+
+
+def verdicts(name: str, change: Callable[[Circuit], Circuit]) -> tuple[bool, bool]:
+    """Ours and KLayout's on a changed layout."""
+    process, (circuit, found) = load_process(CHIPS[name]), made(name)
+    changed = replace(found, circuit=change(found.circuit))
+    theirs = second_opinion(circuit, changed.circuit, process)
+    assert theirs.match == (not theirs.mismatches)
+    return compare(circuit, changed, process).match, theirs.match
+
+
+def ports_of(circuit: Circuit, instance: int) -> list[int]:
+    return list(range(int(circuit.offset[instance]), int(circuit.offset[instance + 1])))
+
+
+def ports(circuit: Circuit, kind: str, number: int) -> list[int]:
+    """The ports of one device."""
+    return ports_of(circuit, int(circuit.of_kind(kind)[number]))
+
+
+def moved(circuit: Circuit, new: dict[int, int]) -> Circuit:
+    """Ports in nets and at labels replaced by others."""
+    number = np.arange(int(circuit.offset[-1]))
+    number[list(new)] = list(new.values())
+    return replace(circuit, nets=number[circuit.nets])
+
+
+def swapped(circuit: Circuit, a: int, b: int) -> Circuit:
+    """What is joined to two optical ports, the other way round."""
+    return moved(circuit, {a: b, b: a})
+
+
+def rewired(circuit: Circuit, new: dict[int, int]) -> Circuit:
+    """Ports on other metal nets."""
+    electrical = circuit.electrical.copy()
+    electrical[list(new)] = list(new.values())
+    return replace(circuit, electrical=electrical)
+
+
+def swapped_metal(circuit: Circuit, a: int, b: int) -> Circuit:
+    return rewired(circuit, {a: int(circuit.electrical[b]), b: int(circuit.electrical[a])})
+
+
+def relabelled(circuit: Circuit, *labels: str) -> Circuit:
+    """Labels each on the port of the next."""
+    place = dict(zip(labels, [*labels[1:], labels[0]], strict=True))
+    return replace(circuit, ports={label: circuit.ports[place.get(label, label)] for label in circuit.ports})
+
+
+def without_device(circuit: Circuit) -> Circuit:
+    """A terminator less."""
+    gone = int(circuit.of_kind("terminator")[0])
+    (port,) = ports(circuit, "terminator", 0)
+    keep = np.arange(len(circuit.instances)) != gone
+    nets = circuit.nets[np.all(circuit.nets != port, axis=1)]
+    return replace(
+        circuit,
+        instances=tuple(name for name, kept in zip(circuit.instances, keep.tolist(), strict=True) if kept),
+        kind=circuit.kind[keep],
+        nets=nets - (nets > port),
+        net_length_um=circuit.net_length_um[np.all(circuit.nets != port, axis=1)],
+        electrical=np.delete(circuit.electrical, port),
+        ports={label: at - (at > port) for label, at in circuit.ports.items()},
+        settings={key: column[keep] for key, column in circuit.settings.items()},
+        position_um=circuit.position_um[keep],
+    )
+
+
+def another_device(circuit: Circuit) -> Circuit:
+    """A coupler of another kind that has the same ports."""
+    kinds = [*circuit.kinds, replace(circuit.kinds[circuit.kind[circuit.of_kind("mmi2x2")[0]]], name="other")]
+    kind = circuit.kind.copy()
+    kind[circuit.of_kind("mmi2x2")[3]] = len(kinds) - 1
+    return replace(circuit, kinds=tuple(kinds), kind=kind)
+
+
+def guides_swapped(one: tuple[str, int, int], other: tuple[str, int, int]) -> Callable[[Circuit], Circuit]:
+    return lambda c: swapped(c, *(ports(c, kind, number)[port] for kind, number, port in (one, other)))
+
+
+def metal_swapped(one: tuple[str, int, int], other: tuple[str, int, int]) -> Callable[[Circuit], Circuit]:
+    return lambda c: swapped_metal(c, *(ports(c, kind, number)[port] for kind, number, port in (one, other)))
+
+
+def turned(*order: int) -> Callable[[Circuit], Circuit]:
+    """A coupler whose ports are found in another order."""
+
+    def change(circuit: Circuit) -> Circuit:
+        own = ports(circuit, "mmi2x2", 2)
+        return moved(circuit, {port: own[to] for port, to in zip(own, order, strict=True)})
+
+    return change
+
+
+def heater_shorted(circuit: Circuit) -> Circuit:
+    own = ports(circuit, "phase_shifter", 1)
+    return rewired(circuit, {own[2]: int(circuit.electrical[own[3]])})
+
+
+def heater_open(circuit: Circuit) -> Circuit:
+    return rewired(circuit, {ports(circuit, "phase_shifter", 1)[2]: -1})
+
+
+def guide_cut(circuit: Circuit) -> Circuit:
+    return replace(circuit, nets=circuit.nets[1:], net_length_um=circuit.net_length_um[1:])
+
+
+def pads_shorted(circuit: Circuit) -> Circuit:
+    one, other = (ports(circuit, "phase_shifter", number)[2] for number in (0, 5))
+    same = circuit.electrical == circuit.electrical[other]
+    return replace(circuit, electrical=np.where(same, circuit.electrical[one], circuit.electrical))
+
+
+def label_missing(circuit: Circuit) -> Circuit:
+    return replace(circuit, ports={label: port for label, port in circuit.ports.items() if label != "in_r2"})
+
+
+# What is changed in the extracted mesh of 4 modes, and whether it is still the same circuit.
+CHANGES: dict[str, tuple[Callable[[Circuit], Circuit], bool]] = {
+    "nothing": (lambda circuit: circuit, True),
+    "a coupler turned around": (turned(2, 3, 0, 1), True),
+    "a coupler upside down": (turned(1, 0, 3, 2), True),
+    "one side of a coupler upside down": (turned(1, 0, 2, 3), False),
+    "a heater's ends": (metal_swapped(("phase_shifter", 2, 2), ("phase_shifter", 2, 3)), True),
+    "a phase shifter turned around": (guides_swapped(("phase_shifter", 2, 0), ("phase_shifter", 2, 1)), True),
+    "guides of two fibres swapped": (guides_swapped(("grating_coupler", 0, 0), ("grating_coupler", 1, 0)), False),
+    "guides of two couplers swapped": (guides_swapped(("mmi2x2", 1, 2), ("mmi2x2", 4, 2)), False),
+    "a heater on the other arm": (guides_swapped(("phase_shifter", 0, 0), ("phase_shifter", 3, 0)), False),
+    "wires of two heaters swapped": (metal_swapped(("phase_shifter", 0, 2), ("phase_shifter", 4, 2)), False),
+    "a terminator less": (without_device, False),
+    "another coupler": (another_device, False),
+    "two pads' labels swapped": (lambda c: relabelled(c, "l0_v_c0_r0_phi", "l0_v_c1_r1_theta"), False),
+    "two fibres' labels swapped": (lambda c: relabelled(c, "in_r0", "in_r3"), False),
+    "a heater shorted": (heater_shorted, False),
+    "a heater without its wire": (heater_open, False),
+    "a guide cut": (guide_cut, False),
+    "two pads joined": (pads_shorted, False),
+    "a label less": (label_missing, False),
+}
+
+
+@pytest.mark.parametrize("name", CHIPS)
+def test_both_find_a_clean_chip_equal(name: str) -> None:
+    assert verdicts(name, lambda circuit: circuit) == (True, True)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_both_judge_a_changed_circuit_alike(name: str) -> None:
+    change, same = CHANGES[name]
+    assert verdicts("mesh of 4", change) == (same, same)
+
+
+@pytest.mark.parametrize("kind", ["photodiode", "modulator"])
+def test_both_see_pins_the_wrong_way_round(kind: str) -> None:
+    def reversed_pins(circuit: Circuit) -> Circuit:
+        return swapped_metal(circuit, *ports(circuit, kind, 0)[-2:])
+
+    assert verdicts("network", reversed_pins) == (False, False)
+
+
+def test_any_two_guides_swapped_are_judged_alike() -> None:
+    circuit = made("mesh of 5")[1].circuit
+    random = np.random.default_rng(6)
+    light = np.flatnonzero(circuit.optical_mask())
+    joined = np.intersect1d(light, circuit.nets)
+    found = []
+    for _ in range(10):
+        a, b = random.choice(joined, 2, replace=False).tolist()
+        ours, theirs = verdicts("mesh of 5", lambda c, a=a, b=b: swapped(c, a, b))
+        assert ours == theirs
+        found.append(ours)
+    assert not all(found)
+
+
+def test_metal_without_a_pad_is_seen_by_klayout_alone() -> None:
+    """Two heaters without pads that the layout joins: ours knows metal by its pads. A heater without pads is no use."""
+    process, (circuit, found) = load_process(CHIPS["mesh of 4"]), made("mesh of 4")
+    flat = flatten(circuit)
+    names = [f"l0_v_c0_r{row}.{heater}" for row, heater in ((0, "phi"), (2, "phi"))]
+    own = [int(flat.offset[flat.instances.index(name)]) + 2 for name in names]
+    padless = rewired(flat, dict.fromkeys(own, -1))
+    port = compare(flat, found, process).device_map
+    theirs = [ports_of(found.circuit, int(port[flat.instances.index(name)]))[2] for name in names]
+    for net, expected in ((-1, True), (10**6, False)):
+        layout = rewired(found.circuit, dict.fromkeys(theirs, net))
+        assert compare(padless, replace(found, circuit=layout), process).match
+        assert second_opinion(padless, layout, process).match is expected
