@@ -151,6 +151,18 @@ def test_only_what_is_asked_for_is_calculated():
     assert sum(one_way.transfer.counts.values()) < 2 * 15
 
 
+def test_some_labels_of_a_whole_chip(process):
+    card = process.activation.model_copy(update={"realisation": "onchip"})
+    process = process.model_copy(update={"activation": card})
+    circuit = assemble(chain(Averaging(4, 2, 2)), process, "chip", local=True)
+    whole = scattering(circuit, {}, [1549.0, 1550.0], process, unbiased=0.3)
+    some = [whole.modulators[-1], "carrier", next(label for label in whole.labels if label.startswith("out_"))]
+    part = scattering(circuit, {}, [1549.0, 1550.0], process, unbiased=0.3, labels=some)
+    assert part.labels == tuple(sorted(some))
+    assert part.modulators == whole.modulators[-1:]
+    assert part.s == pytest.approx(whole.between(part.labels, part.labels), abs=1e-14)
+
+
 def test_samples_take_the_place_of_the_cards():
     """Couplers that differ, and guides that turn the light: as if each sample were a process of its own."""
     structure = analyse(with_geometry(mesh_chip(4, FORWARD, "mesh"), 1))
