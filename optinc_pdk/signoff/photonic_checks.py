@@ -204,13 +204,18 @@ def _foreign(design: Design, rule: ForeignGuideRule, hot: kdb.Region, silicon: k
     return hot.separation_check(foreign, value).polygons(1)
 
 
-def pads(design: Design, layer: str, recognize_um: float) -> kdb.Region:
-    """Metal wider than a limit both ways, flat."""
+def pad_cores(design: Design, layer: str, recognize_um: float) -> kdb.Region:
+    """What is left, flat, of metal wider than a limit both ways where half of that is taken from every side."""
     size = design.dbu(recognize_um) // 2
     return design.derived(
-        f"{layer}, wider than {recognize_um} um",
-        lambda: flat(holding_squares(design, layer, 2 * size).sized(-size).sized(size)),
+        f"{layer}, deeper than {recognize_um} um",
+        lambda: flat(holding_squares(design, layer, 2 * size).sized(-size)),
     )
+
+
+def pads(design: Design, layer: str, recognize_um: float) -> kdb.Region:
+    """Metal wider than a limit both ways, flat."""
+    return pad_cores(design, layer, recognize_um).sized(design.dbu(recognize_um) // 2).merged()
 
 
 def pad_size(design: Design, rule: PadSizeRule) -> kdb.Region:
@@ -227,8 +232,9 @@ def pad_size(design: Design, rule: PadSizeRule) -> kdb.Region:
 
 
 def pad_pitch(design: Design, rule: PadPitchRule) -> kdb.Region:
-    """Pads whose centers are too close."""
-    boxes = [pad.bbox() for pad in pads(design, rule.layers[0], rule.recognize_um).each()]
+    """Pads whose centers are too close; rounding moves those of small cores less than those of pads grown from them."""
+    size = design.dbu(rule.recognize_um) // 2
+    boxes = [core.bbox().enlarged(size) for core in pad_cores(design, rule.layers[0], rule.recognize_um).each()]
     return too_close(boxes, design.dbu(rule.value_um))
 
 

@@ -113,10 +113,14 @@ module Checks
     hot.separation_check(others, value).polygons(1)
   end
 
+  # What is left of metal wider than a limit both ways where half of that is taken from every side.
+  def pad_cores(design, layer, recognize_um)
+    design.region(layer).sized(-design.dbu(recognize_um).div(2)).merged
+  end
+
   # Metal wider than a limit both ways.
   def pads(design, layer, recognize_um)
-    size = design.dbu(recognize_um).div(2)
-    design.region(layer).sized(-size).sized(size).merged
+    pad_cores(design, layer, recognize_um).sized(design.dbu(recognize_um).div(2)).merged
   end
 
   # Pads too small, and labelled metal that holds no pad.
@@ -135,7 +139,8 @@ module Checks
 
   # Pads whose centres are too close.
   def check_pad_pitch(design, rule)
-    boxes = pads(design, rule["layers"][0], rule["recognize_um"]).each.map { |pad| pad.bbox }
+    size = design.dbu(rule["recognize_um"]).div(2)
+    boxes = pad_cores(design, rule["layers"][0], rule["recognize_um"]).each.map { |core| core.bbox.enlarged(size, size) }
     too_close(boxes, design.dbu(rule["value_um"]))
   end
 

@@ -19,6 +19,7 @@ from optinc_pdk.layout import chip_of, to_layout, write_gds
 from optinc_pdk.onn import Layer, Onn
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.function import FunctionResult, check_function
+from optinc_pdk.signoff.wiring import read_wiring
 from optinc_pdk.simulate import program
 
 Texts = tuple[tuple[str, str, int, int], ...]
@@ -144,8 +145,9 @@ def build(name: str, folder: Path) -> Base:
     extraction = extract(gds, process)
     if circuit.board is None:
         raise RuntimeError(f"{name}: no board")
-    bias = program(extraction.circuit, circuit.board, onn, process).bias
-    function = check_function(extraction.circuit, circuit.board, bias, onn.task, process)
+    ground = read_wiring(gds, process).common
+    bias = program(extraction.circuit, circuit.board, onn, process, ground=ground).bias
+    function = check_function(extraction.circuit, circuit.board, bias, onn.task, process, ground)
     if not function.passed:
         raise RuntimeError(f"{name}: {function.exact} of {function.inputs} words are right before any mutation")
     return Base(name, process, onn, circuit, gds, extraction, bias, function)

@@ -96,7 +96,7 @@ def judge(base: Base, kind: str, number: int, folder: Path, thorough: bool = Tru
     kinds = tuple(sorted({difference.kind for difference in lvs.differences}))
     if broken or kinds:
         return Verdict(*told, CAUGHT, drc=broken, lvs=kinds)
-    function = computed(base, extraction.circuit)
+    function = computed(base, path, extraction.circuit)
     if isinstance(function, str):
         return Verdict(*told, CAUGHT, function=function)
     equivalent, why = reason(base, path, extraction, lvs, function)
@@ -121,10 +121,11 @@ def same_geometry(base: Base, path: Path) -> bool:
     return shapes.keys() == base.shapes.keys() and all((shapes[k] ^ base.shapes[k]).is_empty() for k in shapes)
 
 
-def computed(base: Base, circuit: object) -> FunctionResult | str:
-    """What an extracted circuit computes with the original's bias, or what is wrong with it."""
+def computed(base: Base, path: Path, circuit: object) -> FunctionResult | str:
+    """What a file's extracted circuit computes with the original's bias and its own grounds, or what is wrong."""
     try:
-        found = check_function(circuit, base.circuit.board, base.bias, base.onn.task, base.process)
+        ground = read_wiring(path, base.process).common
+        found = check_function(circuit, base.circuit.board, base.bias, base.onn.task, base.process, ground)
     except (InputError, ValueError) as fault:
         return str(fault)
     return found if found.passed else f"{found.exact} of {found.inputs} words exact"
