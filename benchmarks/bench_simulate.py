@@ -315,7 +315,7 @@ def add_run(table: Table, what: str, modes: int, run: Run, mine: Run | None) -> 
 def main(
     modes: Annotated[str, typer.Option(help="Modes of the meshes, separated by commas.")] = "8,16,32,64",
     jit_modes: Annotated[int, typer.Option(help="SAX is compiled for meshes of at most so many modes.")] = 16,
-    whole_modes: Annotated[int, typer.Option(help="The same with whole MZIs as one device each.")] = 64,
+    whole_modes: Annotated[int, typer.Option(help="The same with whole MZIs as one device each.")] = 16,
     wavelengths: Annotated[int, typer.Option(help="Wavelengths and biases that follow the first answer.")] = 20,
     large: Annotated[int, typer.Option(help="Wavelengths of the mesh of 256 modes; 0 leaves it out.")] = 101,
     agree: Annotated[bool, typer.Option(help="Compare every mesh of up to 16 modes with SAX.")] = True,
