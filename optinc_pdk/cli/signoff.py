@@ -1,0 +1,249 @@
+"""Commands that check written files: rules, netlist, light and function."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from optinc_pdk.cli.app import FAILED, PASSED, app, print_table, progress
+from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName, Weights
+from optinc_pdk.files import InputError
+
+if TYPE_CHECKING:
+    from optinc_pdk.cards import Process
+    from optinc_pdk.circuit import Bias, Circuit
+
+NETLISTS = (".yml", ".yaml")
+
+
+@app.command()
+def drc(
+    gds: Gds,
+    bias: Annotated[Path | None, typer.Option(help="Bias file, for rules on currents.")] = None,
+    output: Out = None,
+    process: ProcessName = DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Check design rules; writes a .drc.lyrdb marker database. Rules on currents are not run without a bias."""
+    from optinc_pdk.cards import load_process
+    from optinc_pdk.report.collect import currents_lines, drc_numbers
+    from optinc_pdk.report.tables import drc_rows, drc_table
+    from optinc_pdk.signoff.drc import check_chip
+    from optinc_pdk.signoff.electrical import check_currents, full_currents
+    from optinc_pdk.signoff.lyrdb import write_lyrdb
+    from optinc_pdk.signoff.wiring import read_wiring
+
+    card = load_process(process)
+    drive = None if bias is None else _bias(bias, card)
+    result, currents = check_chip(gds, card), None
+    if drive is not None:
+        result, currents = check_currents(result, read_wiring(gds, card), drive)
+    write_lyrdb(result, output or gds.with_suffix(".drc.lyrdb"))
+    rows = drc_rows(result)
+    if as_json:
+        numbers = drc_numbers(result, currents) | {"rules": rows}
+        print(json.dumps({"schema": 1} | numbers, indent=2))
+    else:
+        print_table(drc_table(rows))
+        for line in [] if currents is None else currents_lines(currents, full_currents(currents.wiring)):
+            print(line)
+        left = f", {result.not_run} not run: give --bias" if result.not_run else ""
+        print(f"{result.violations} violations of {len(result.rules)} rules{left}")
+    _process_hint(result.violations == 0, gds, card)
+    raise typer.Exit(FAILED if result.violations else PASSED)
+
+
+@app.command()
+def deck(
+    output: Annotated[Path, typer.Option("-o", "--output", help="Script to write, .lydrc.")] = Path("optinc.lydrc"),
+    process: ProcessName = DEFAULT,
+) -> None:
+    """Write a process's design rules as a script for KLayout's application."""
+    from optinc_pdk.cards import load_process
+    from optinc_pdk.files import write_atomic
+    from optinc_pdk.signoff.deck import deck_script
+    from optinc_pdk.signoff.drc import BIASED
+
+    card = load_process(process)
+    if output.suffix != ".lydrc":
+        raise InputError(f"{output}: KLayout reads such scripts from .lydrc files; give the file this ending")
+    write_atomic(output, deck_script(card.name, card.rules, card.gds_layers))
+    left_out = [rule.id for rule in card.rules if rule.kind in BIASED]
+    print(f"{output}: {len(card.rules) - len(left_out)} rules of {card.name}")
+    if left_out:
+        print(f"not in this deck: {', '.join(left_out)}, which need the bias; optinc drc --bias checks them")
+    print(f"in a shell: QT_QPA_PLATFORM=offscreen klayout -b -r {output} -rd input=a.gds -rd report=a.lyrdb")
+    print("in KLayout: put it into the folder .klayout/drc, then Tools > DRC checks the layout that is shown")
+
+
+@app.command()
+def lvs(
+    gds: Gds,
+    netlist: Netlist,
+    output: Out = None,
+    process: ProcessName = DEFAULT,
+    second_opinion: Annotated[
+        bool,
+        typer.Option("--second-opinion", help="Also ask KLayout's netlist comparer, on small chips."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Compare the circuit extracted from a layout with the netlist; writes .lvs.json."""
+    from optinc_pdk.cards import load_process
+    from optinc_pdk.circuit import read_netlist
+    from optinc_pdk.extract import extract
+    from optinc_pdk.report.collect import difference_line
+    from optinc_pdk.signoff import second_opinion as klayout
+    from optinc_pdk.signoff.belonging import check_netlist
+    from optinc_pdk.signoff.lvs import compare, write_lvs, write_lvs_lyrdb
+
+    card, reference = load_process(process), read_netlist(netlist)
+    extraction = extract(gds, card)
+    with _named(netlist):
+        check_netlist(reference, extraction, card)
+    result = compare(reference, extraction, card)
+    other = klayout.second_opinion(reference, extraction.circuit, card) if second_opinion else None
+    path = output or gds.with_suffix(".lvs.json")
+    write_lvs(result, path)
+    write_lvs_lyrdb(result, gds, path.with_suffix(".lyrdb"))
+    if as_json:
+        opinion = {"second_opinion": asdict(other)} if other else {}
+        print(json.dumps(result.to_json() | opinion, indent=2))
+    else:
+        for difference in result.differences:
+            print(difference_line(difference))
+        verdict = "match" if result.match else "NO match"
+        print(
+            f"{verdict}: {result.devices} devices and {result.nets} nets agree, {result.total_differences} differences"
+        )
+        if other:
+            told = ": no counterpart to " + ", ".join(other.mismatches) if other.mismatches else ""
+            print(f"KLayout's netlist comparer: {'match' if other.match else 'NO match'}{told}")
+    _process_hint(result.match, gds, card)
+    raise typer.Exit(PASSED if result.match and (other is None or other.match) else FAILED)
+
+
+def _count_wavelengths(done: int, total: int) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{done} of {total} wavelengths", end="" if done < total else "\n", file=sys.stderr)
+
+
+@app.command()
+def simulate(
+    source: Annotated[Path, typer.Argument(help="Layout (extracted first) or netlist.")],
+    bias: BiasFile,
+    wavelengths: Annotated[
+        str | None, typer.Option(help="Wavelengths in nm: one, a list 1549,1550 or a range 1540:1560:5.")
+    ] = None,
+    output: Out = None,
+    process: ProcessName = DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """S-matrices of the linear blocks as the bias drives them; writes .s.npz, or Touchstone to -o FILE.sNp."""
+    from optinc_pdk.cards import load_process
+    from optinc_pdk.simulate.files import block_scattering, parse_wavelengths, write_scattering
+
+    card = load_process(process)
+    wanted = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
+    ground = None
+    if source.suffix not in NETLISTS:
+        from optinc_pdk.signoff.wiring import read_wiring
+
+        ground = read_wiring(source, card).common
+    blocks = block_scattering(_circuit(source, card), _bias(bias, card), wanted, card, ground, _count_wavelengths)
+    path = output or source.with_name(f"{_stem(source)}.s.npz")
+    write_scattering(wanted, blocks, path)
+    shapes = [{"ports": len(block.labels), "shape": list(block.s.shape)} for block in blocks]
+    if as_json:
+        print(json.dumps({"schema": 1, "file": str(path), "wavelengths_nm": wanted.tolist(), "blocks": shapes}))
+    else:
+        print(f"{path}: {len(wanted)} wavelengths, " + ", ".join(f"{shape['ports']} ports" for shape in shapes))
+
+
+@app.command()
+def check(
+    weights: Weights,
+    gds: Gds,
+    netlist: Netlist,
+    bias: BiasFile,
+    output: Out = None,
+    process: ProcessName = DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Check the function of the extracted layout, every word; writes .function.npz."""
+    from optinc_pdk.cards import load_process
+    from optinc_pdk.circuit import read_netlist
+    from optinc_pdk.extract import extract
+    from optinc_pdk.onn import Onn
+    from optinc_pdk.report.collect import function_findings, function_numbers
+    from optinc_pdk.signoff.function import check_function, write_function
+    from optinc_pdk.signoff.wiring import read_wiring
+
+    card, task = load_process(process), Onn.load(weights).task
+    board = read_netlist(netlist).board
+    if board is None:
+        raise InputError(f"{netlist}: it has no board under info.board; give the netlist of a whole chip")
+    drive = _bias(bias, card)
+    with progress(("extract", "function")) as watch:
+        watch("extract")
+        circuit = extract(gds, card).circuit
+        watch("function")
+        result = check_function(circuit, board, drive, task, card, read_wiring(gds, card).common)
+    write_function(result, output or gds.with_suffix(".function.npz"))
+    if as_json:
+        print(json.dumps({"schema": 1} | (function_numbers(result) or {}), indent=2))
+    else:
+        print(f"{result.exact:,}/{result.inputs:,} words exact, margin {result.margin:.3f} levels")
+        for line in function_findings(result):
+            print(line)
+    raise typer.Exit(PASSED if result.passed else FAILED)
+
+
+def _bias(path: Path, process: Process) -> Bias:
+    from optinc_pdk.circuit import read_bias
+
+    bias = read_bias(path)
+    if bias.process != process.name:
+        raise InputError(
+            f"{path}: it drives process {bias.process!r}, not {process.name!r}; give that process with --process"
+        )
+    return bias
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Name the file in what is said of its content."""
+    try:
+        yield
+    except InputError as fault:
+        raise InputError(f"{path}: {fault}") from fault
+
+
+def _process_hint(passed: bool, gds: Path, process: Process) -> None:
+    """Say where a layout with faults looks like one of another process."""
+    from optinc_pdk.signoff.belonging import process_hint
+
+    if not passed and (hint := process_hint(gds, process)):
+        print(f"optinc: {gds}: {hint}", file=sys.stderr)
+
+
+def _stem(path: Path) -> str:
+    return path.name.removesuffix(".yml").removesuffix(".pic").removesuffix(".gds").removesuffix(".oas")
+
+
+def _circuit(path: Path, process: Process) -> Circuit:
+    """A netlist as written, or the circuit extracted from a layout."""
+    if path.suffix in NETLISTS:
+        from optinc_pdk.circuit import read_netlist
+
+        return read_netlist(path)
+    from optinc_pdk.extract import extract
+
+    return extract(path, process).circuit
