@@ -74,8 +74,8 @@ def test_the_reference_circuit_is_what_a_build_writes(chip: Build) -> None:
     process, bias = load_process(), read_bias(reference / f"{NAME}.bias.yml")
     board = read_netlist(reference / f"{NAME}.pic.yml").board
     assert board is not None
-    circuit = extract(file(chip, ".gds"), process).circuit
-    assert check_function(circuit, board, bias, Onn.load(bundled()).task, process).passed
+    circuit, ground = extract(file(chip, ".gds"), process).circuit, read_wiring(file(chip, ".gds"), process).common
+    assert check_function(circuit, board, bias, Onn.load(bundled()).task, process, ground).passed
 
 
 def mutate(chip: Build, folder: Path, change: Callable[[kdb.Layout, kdb.Cell], None]) -> Path:
@@ -230,7 +230,8 @@ def words(chip: Build, gds: Path) -> int:
     board = read_netlist(file(chip, ".pic.yml")).board
     assert board is not None
     task = Onn.load(bundled()).task
-    return check_function(extract(gds, process).circuit, board, read_bias(file(chip, ".bias.yml")), task, process).exact
+    bias, ground = read_bias(file(chip, ".bias.yml")), read_wiring(gds, process).common
+    return check_function(extract(gds, process).circuit, board, bias, task, process, ground).exact
 
 
 def test_a_heater_moved_to_the_other_arm_loses_words(chip: Build, tmp_path: Path) -> None:
