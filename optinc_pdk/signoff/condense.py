@@ -7,12 +7,13 @@ of them alone, or around such meetings, of which a mesh, its wires and its fans 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import klayout.db as kdb
 import numpy as np
+from numpy.typing import NDArray
 
 from optinc_pdk.extract.places import turn
 from optinc_pdk.signoff.gds import Design
@@ -31,12 +32,14 @@ class Reach:
 
     Attributes:
         apart: Shapes this far apart make no fault together.
+        alone: For layers in which shapes that are less far apart make none either, how far that is.
         near: That and a margin.
         body: Half the width above which silicon is a body.
         exempt: What is this near to a body may be exempt.
     """
 
     apart: int
+    alone: Mapping[str, int]
     near: int
     body: int
     exempt: int
@@ -203,6 +206,7 @@ class _Draft:
         """Where two items come near each other, once each."""
         boxes = self.items.boxes
         pairs = within(boxes, self.reach.apart, self.strip)
+        pairs = pairs[~self._too_far(pairs)]
         one, two = boxes[pairs[:, 0]], boxes[pairs[:, 1]]
         # whatever is too near to the other item is in there
         windows = np.concatenate([np.maximum(one, two)[:, :2], np.minimum(one, two)[:, 2:]], axis=1)
@@ -213,6 +217,16 @@ class _Draft:
                 groups.setdefault(content.tobytes(), (content, []))[1].append(number)
         for content, members in groups.values():
             self._draw(content, windows[members])
+
+    def _too_far(self, pairs: Ints) -> NDArray[np.bool_]:
+        """(k,) pairs of boxes of one layer that no rule of that layer compares; wires lie densely beside each other."""
+        layer = self.items.what[pairs, 0]
+        one, two = self.items.boxes[pairs[:, 0]], self.items.boxes[pairs[:, 1]]
+        gap = np.max(np.maximum(one, two)[:, :2] - np.minimum(one, two)[:, 2:], axis=1)
+        found = np.zeros(len(pairs), dtype=np.bool_)
+        for name, alone in self.reach.alone.items():
+            found |= np.all(layer == -1 - self.source.index(name), axis=1) & (gap >= alone)
+        return found
 
     def _contents(self, windows: Ints) -> list[Ints]:
         """For each window, (k, 6) its size and all in and around it as seen from it: equal where these are."""

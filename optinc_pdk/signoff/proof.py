@@ -8,7 +8,7 @@ from typing import Any
 
 import klayout.db as kdb
 
-from optinc_pdk.cards.rules import AngleRule, BendRadiusRule, GuideSpaceRule, Rule
+from optinc_pdk.cards.rules import AngleRule, BendRadiusRule, BooleanRule, GuideSpaceRule, PairRule, Rule
 from optinc_pdk.signoff.checks import flat, line_edges
 from optinc_pdk.signoff.condense import Condensed, Reach, condense
 from optinc_pdk.signoff.gds import Design
@@ -111,8 +111,14 @@ def _condensed(design: Design, rules: Sequence[Rule], guide: str, body_um: float
         return None
     exempting = [rule for rule in rules if isinstance(rule, GuideSpaceRule | BendRadiusRule)]
     apart = max(map(_reach_um, rules))
+    # faults of two layers lie between a shape of the one and a shape of the other
+    own = [rule for rule in rules if not isinstance(rule, PairRule | BooleanRule)]
     reach = Reach(
         apart=design.dbu(apart),
+        alone={
+            name: design.dbu(max((_reach_um(rule) for rule in own if name in rule.layers), default=0))
+            for name in layers
+        },
         near=design.dbu(apart + MARGIN_UM),
         body=design.dbu(body_um),
         exempt=design.dbu(max((rule.exempt_um + _reach_um(rule) for rule in exempting), default=0)),

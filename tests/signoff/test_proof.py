@@ -233,3 +233,23 @@ def test_faults_among_irregular_shapes_are_those_of_the_plain_checks(
             faulty |= {rule.id} if proved else set()
     assert faulty >= (set() if damage is None else IRREGULAR[damage])
     assert (damage is None) == (not faulty)
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_wires_denser_than_another_layers_rule_reaches_are_proved_once(shift: int, tmp_path: Path) -> None:
+    """Nested wires of as many lengths as wires, 10 µm apart, where heaters keep 25 µm; one may be 1 nm too near."""
+    layout = mesh()
+    for number in range(40):
+        x = -300_000 - 15_000 * number
+        bottom, top = -1_357 * number, 500_000 + 2_461 * number
+        box(layout.top_cell(), "metal", x, bottom, x + 5_000 + shift * (number == 20), top)
+    layout.write(str(tmp_path / "dense.gds"))
+    rules = [rule.model_copy(update={"value_um": 25.0}) if rule.id == "heater.space" else rule for rule in RULES]
+    design = read_design(tmp_path / "dense.gds", LAYERS, 1)
+    found = proof.prepare(design, rules)
+    assert found is not None
+    assert found.others is not None
+    assert found.others.design.region("metal").count() < 40
+    proved = {rule.id: _merged(_faults(design, rule, found)) for rule in rules if found.condensed(rule) is not None}
+    assert proved == {rule.id: _merged(_faults(design, rule, None)) for rule in rules if rule.id in proved}
+    assert bool(proved["metal.space"]) == bool(shift)
