@@ -124,6 +124,25 @@ def chip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "chip"
 
 
+def test_no_check_writes_over_what_it_reads(chip: Path, tmp_path: Path) -> None:
+    gds, netlist, bias = (tmp_path / f"chip{ending}" for ending in (".gds", ".pic.yml", ".bias.yml"))
+    for path in (gds, netlist, bias):
+        path.write_bytes(chip.with_suffix("").with_name(path.name).read_bytes())
+    kept = {path: path.read_bytes() for path in (gds, netlist, bias)}
+    for command, out in (
+        (("drc", gds), gds),
+        (("drc", gds, "--bias", bias), bias),
+        (("lvs", gds, netlist), netlist),
+        (("lvs", gds, netlist), gds),
+        (("simulate", gds, "--bias", bias), gds),
+        (("check", bundled(), gds, netlist, "--bias", bias), netlist),
+    ):
+        done = run(*command, "-o", out)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert f"{out}: this file is read" in done.stderr
+    assert {path: path.read_bytes() for path in kept} == kept
+
+
 def test_the_single_checks_agree_with_the_build(chip: Path, tmp_path: Path) -> None:
     gds, netlist, bias = (chip.with_suffix(ending) for ending in (".gds", ".pic.yml", ".bias.yml"))
     done = run("drc", gds, "-o", tmp_path / "a.lyrdb", "--json")

@@ -40,12 +40,13 @@ def drc(
     from optinc_pdk.signoff.lyrdb import write_lyrdb
     from optinc_pdk.signoff.wiring import read_wiring
 
+    path = _output(output or gds.with_suffix(".drc.lyrdb"), gds, bias)
     card = load_process(process)
     drive = None if bias is None else _bias(bias, card)
     result, currents = check_chip(gds, card), None
     if drive is not None:
         result, currents = check_currents(result, read_wiring(gds, card), drive)
-    write_lyrdb(result, output or gds.with_suffix(".drc.lyrdb"))
+    write_lyrdb(result, path)
     rows = drc_rows(result)
     if as_json:
         numbers = drc_numbers(result, currents) | {"rules": rows}
@@ -101,16 +102,17 @@ def lvs(
     from optinc_pdk.extract import extract
     from optinc_pdk.report.collect import difference_line
     from optinc_pdk.signoff import second_opinion as klayout
-    from optinc_pdk.signoff.belonging import check_netlist
+    from optinc_pdk.signoff.belonging import check_netlist, netlist_hint
     from optinc_pdk.signoff.lvs import compare, write_lvs, write_lvs_lyrdb
 
+    path = _output(output or gds.with_suffix(".lvs.json"), gds, netlist)
+    _output(path.with_suffix(".lyrdb"), gds, netlist)
     card, reference = load_process(process), read_netlist(netlist)
     extraction = extract(gds, card)
     with _named(netlist):
         check_netlist(reference, extraction, card)
     result = compare(reference, extraction, card)
     other = klayout.second_opinion(reference, extraction.circuit, card) if second_opinion else None
-    path = output or gds.with_suffix(".lvs.json")
     write_lvs(result, path)
     write_lvs_lyrdb(result, gds, path.with_suffix(".lyrdb"))
     if as_json:
@@ -126,6 +128,8 @@ def lvs(
         if other:
             told = ": no counterpart to " + ", ".join(other.mismatches) if other.mismatches else ""
             print(f"KLayout's netlist comparer: {'match' if other.match else 'NO match'}{told}")
+    if not result.match and (hint := netlist_hint(reference, extraction)):
+        print(f"optinc: {netlist}: {hint}", file=sys.stderr)
     _process_hint(result.match, gds, card)
     raise typer.Exit(PASSED if result.match and (other is None or other.match) else FAILED)
 
@@ -150,6 +154,7 @@ def simulate(
     from optinc_pdk.cards import load_process
     from optinc_pdk.simulate.files import block_scattering, parse_wavelengths, write_scattering
 
+    path = _output(output or source.with_name(f"{_stem(source)}.s.npz"), source, bias)
     card = load_process(process)
     wanted = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
     ground = None
@@ -158,7 +163,6 @@ def simulate(
 
         ground = read_wiring(source, card).common
     blocks = block_scattering(_circuit(source, card), _bias(bias, card), wanted, card, ground, _count_wavelengths)
-    path = output or source.with_name(f"{_stem(source)}.s.npz")
     write_scattering(wanted, blocks, path)
     shapes = [{"ports": len(block.labels), "shape": list(block.s.shape)} for block in blocks]
     if as_json:
@@ -186,6 +190,7 @@ def check(
     from optinc_pdk.signoff.function import check_function, write_function
     from optinc_pdk.signoff.wiring import read_wiring
 
+    path = _output(output or gds.with_suffix(".function.npz"), weights, gds, netlist, bias)
     card, task = load_process(process), Onn.load(weights).task
     board = read_netlist(netlist).board
     if board is None:
@@ -196,7 +201,7 @@ def check(
         circuit = extract(gds, card).circuit
         watch("function")
         result = check_function(circuit, board, drive, task, card, read_wiring(gds, card).common)
-    write_function(result, output or gds.with_suffix(".function.npz"))
+    write_function(result, path)
     if as_json:
         print(json.dumps({"schema": 1} | (function_numbers(result) or {}), indent=2))
     else:
@@ -204,6 +209,14 @@ def check(
         for line in function_findings(result):
             print(line)
     raise typer.Exit(PASSED if result.passed else FAILED)
+
+
+def _output(path: Path, *inputs: Path | None) -> Path:
+    """Refuse to write over what a command reads."""
+    for one in inputs:
+        if one is not None and path.resolve() == one.resolve():
+            raise InputError(f"{path}: this file is read, so it is not written over; give another with -o")
+    return path
 
 
 def _bias(path: Path, process: Process) -> Bias:

@@ -41,6 +41,22 @@ def check_netlist(reference: Circuit, extraction: Extraction, process: Process) 
         raise InputError(f"{text}; give the netlist that was written with this layout")
 
 
+def netlist_hint(reference: Circuit, extraction: Extraction) -> str:
+    """Whether a netlist that differs may be another chip's: most labels of one side are none of the other's.
+
+    A badly damaged layout looks like that too, so this is no reason to refuse it.
+    """
+    wanted, found = _labels(reference), _labels(extraction.circuit)
+    foreign, lacking = found - wanted, wanted - found
+    if 2 * len(lacking) > len(wanted):
+        return (
+            f"{len(lacking)} of its {len(wanted)} labels are not in the layout ({_some(lacking)}): is it this layout's?"
+        )
+    if 2 * len(foreign) > len(found):
+        return f"it lacks {len(foreign)} of the layout's {len(found)} labels ({_some(foreign)}): is it this layout's?"
+    return ""
+
+
 def process_hint(gds_path: Path, process: Process) -> str:
     """Which process a layout with faults may have been drawn for instead, or nothing."""
     drawn = drawn_layers(read_layout(gds_path)[0])

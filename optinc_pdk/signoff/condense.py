@@ -69,7 +69,7 @@ class Condensed:
 
     def suspects(self, faults: kdb.Region) -> kdb.Region:
         """Where the whole design may have a fault, as boxes, when the condensed one has some."""
-        found = kdb.Region([kdb.Polygon(box.bbox()) for box in faults.interacting(self.rest).each()])
+        found = kdb.Region([kdb.Polygon(box.bbox()) for box in _meeting(faults, self.rest).each()])
         boxes = edges_of([fault.bbox() for fault in faults.each()])
         for number in np.unique(touching(boxes, self.windows, self.around)[:, 1]).tolist():
             found += kdb.Region([kdb.Polygon(kdb.Box(*place)) for place in self.places[number].tolist()])
@@ -96,7 +96,7 @@ class Condensed:
         for index, loose in places.loose.items():
             shapes = loose.dup()
             shapes.merged_semantics = False
-            top.shapes(layout.layer(self.source.layout.get_info(index))).insert(shapes.interacting(area))
+            top.shapes(layout.layer(self.source.layout.get_info(index))).insert(_meeting(shapes, area))
         return Design(layout, top, self.source.layers, self.source.threads)
 
 
@@ -126,6 +126,11 @@ def condense(design: Design, layers: Sequence[str], guide: str, reach: Reach) ->
     around = 2 * (reach.near + reach.exempt)
     condensed = Design(draft.layout, draft.top, design.layers, design.threads)
     return Condensed(condensed, edges_of(draft.windows), draft.places, rest, design, tuple(layers), around)
+
+
+def _meeting(shapes: kdb.Region, others: kdb.Region) -> kdb.Region:
+    """Shapes that share at least a point with others; to KLayout, slivers within a box may be nothing, edges not."""
+    return shapes.interacting(others) + shapes.interacting(others.edges())
 
 
 class _Draft:

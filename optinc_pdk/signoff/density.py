@@ -90,17 +90,21 @@ def _lines(low: int, high: int, window: int, step: int) -> tuple[Ints, Ints]:
 def _faults(design: Design, rule: DensityRule, raster: Raster) -> kdb.Region:
     """Faulty windows of one die: bounded first, then measured where the bound does not prove them clean."""
     least, most = (share * raster.window_area for share in (rule.least, rule.most))
+    # of the window, as an empty one's area may be less than nothing by rounding
+    lost = ROUNDING * raster.window_area
     suspects = np.full(most.shape, rule.least > 0)
     places = design.places((rule.layers[0],))
     if places is None:
         suspects[:] = True
     else:
-        suspects |= raster.windows(_bound(design, rule.layers[0], places, raster)) > most * (1 + ROUNDING)
+        suspects |= (
+            raster.windows(_bound(design, rule.layers[0], places, raster)) > most + ROUNDING * raster.window_area
+        )
     if not suspects.any():
         return kdb.Region()
     shapes = _merged(design, rule.layers[0], raster.boxes(suspects).merged())
     area = raster.windows(coverage(shapes, raster.x, raster.y))
-    return raster.boxes(suspects & ((area < least * (1 - ROUNDING)) | (area > most * (1 + ROUNDING))))
+    return raster.boxes(suspects & ((area < least - lost) | (area > most + lost)))
 
 
 def _merged(design: Design, layer: str, area: kdb.Region) -> list[kdb.Polygon]:

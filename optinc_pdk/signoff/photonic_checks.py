@@ -241,7 +241,8 @@ def pad_pitch(design: Design, rule: PadPitchRule) -> kdb.Region:
 def fibre_pitch(design: Design, rule: FibrePitchRule) -> kdb.Region:
     """Gratings whose centers are too close; a grating is a cluster of etched lines."""
     grown = design.dbu(rule.merge_um) // 2
-    clusters = design.region(rule.layers[0]).sized(grown).merged()
+    # flat, or a grating that is drawn twice is two
+    clusters = flat(design.region(rule.layers[0]).sized(grown))
     return too_close([cluster.bbox() for cluster in clusters.each()], design.dbu(rule.value_um))
 
 

@@ -13,7 +13,7 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.extract import Extraction
 from optinc_pdk.files import InputError
-from optinc_pdk.signoff.belonging import check_netlist, process_hint
+from optinc_pdk.signoff.belonging import check_netlist, netlist_hint, process_hint
 
 PROCESS = load_process()
 
@@ -43,6 +43,13 @@ def test_a_layout_that_lost_its_labels_or_half_of_its_chip_is_compared() -> None
     few = dict(list(chip.ports.items())[:12])
     check_netlist(chip, extracted(replace(chip, ports=few)), PROCESS)
     check_netlist(replace(chip, ports=few), extracted(chip), PROCESS)
+
+
+def test_a_netlist_that_one_side_hardly_knows_gets_a_hint() -> None:
+    small, large = mesh_chip(2, PROCESS, "small"), mesh_chip(6, PROCESS, "large")
+    assert netlist_hint(small, extracted(small)) == ""
+    assert "labels are not in the layout" in netlist_hint(large, extracted(small))
+    assert "it lacks" in netlist_hint(small, extracted(large))
 
 
 def test_devices_without_a_card_are_another_processes() -> None:

@@ -146,3 +146,14 @@ def test_space_between_shapes_is_no_notch_and_a_hole_is(tmp_path: Path) -> None:
 def test_rules_that_say_nothing_are_refused(numbers: tuple[float, float, float, float], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         density(*numbers)
+
+
+def test_empty_windows_beside_slanted_shapes_are_no_faults(tmp_path: Path) -> None:
+    chip = Chip()
+    chip.box("outline", 0, 0, 5_000_000, 3_000_000)
+    cell = chip.layout.create_cell("BAR")
+    chip.box("metal", 0, 0, 777_777, 33_333, cell=cell)
+    for number in range(40):
+        turned = kdb.CplxTrans(1, 7.3 + number, False, 300_000 + 11_111 * number, 700_000 + 7_001 * number)
+        chip.top.insert(kdb.CellInstArray(cell.cell_index(), turned))
+    assert chip.check(tmp_path, density(500, 250, 0, 1)).violations == 0

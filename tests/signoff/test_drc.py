@@ -776,3 +776,15 @@ def test_a_guide_beside_a_couplers_arm_is_no_arm_beyond_the_exempt_region(tmp_pa
 
     assert violations(tmp_path, "core.guide_space", lambda d: draw(d, 8_225)) == 0
     assert violations(tmp_path, "core.guide_space", lambda d: draw(d, 8_224)) == 1
+
+
+def test_a_grating_that_is_drawn_twice_is_one(tmp_path: Path) -> None:
+    drawing = Drawing()
+    fibres(drawing, 0)
+    (before,) = drawing.check(tmp_path, ["fibre.pitch"]).rules
+    top = drawing.layout.top_cell()
+    whole = drawing.layout.create_cell("TWICE")
+    for _ in range(2):
+        whole.insert(kdb.CellInstArray(top.cell_index(), kdb.Trans()))
+    (after,) = drawing.check(tmp_path, ["fibre.pitch"]).rules
+    assert (before.violations, after.violations) == (0, 0)

@@ -253,3 +253,14 @@ def test_wires_denser_than_another_layers_rule_reaches_are_proved_once(shift: in
     proved = {rule.id: _merged(_faults(design, rule, found)) for rule in rules if found.condensed(rule) is not None}
     assert proved == {rule.id: _merged(_faults(design, rule, None)) for rule in rules if rule.id in proved}
     assert bool(proved["metal.space"]) == bool(shift)
+
+
+@pytest.mark.parametrize("layer", ["core", "metal"])
+def test_slivers_are_found_though_they_are_thinner_than_the_grid(layer: str, tmp_path: Path) -> None:
+    """Within a marker around its tip, a triangle 100 µm long and 1 nm high is nothing to KLayout."""
+    layout = mesh()
+    sliver = kdb.Polygon([kdb.Point(0, 0), kdb.Point(100_000, 1), kdb.Point(100_000, 0)]).moved(2_000_000, 4_000_000)
+    layout.top_cell().shapes(layout.layer(*LAYERS[layer])).insert(sliver)
+    layout.write(str(tmp_path / "sliver.gds"))
+    result = run_drc(tmp_path / "sliver.gds", RULES, LAYERS)
+    assert {"chip.angle", f"{layer}.width", f"{layer}.area"} <= {rule.id for rule in result.rules if rule.violations}
