@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from optinc_pdk.assemble import strip_names
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import NetlistError
+from optinc_pdk.files import InputError
 from optinc_pdk.layout.canvas import Canvas
 from optinc_pdk.layout.frames import Box
 from optinc_pdk.layout.netlist import Netlist
@@ -19,6 +20,8 @@ GAP_UM = 60.0
 """Between things that must not touch: strips, channels, the ground bus."""
 SCRIBE_UM = 200.0
 """Between dies of one file."""
+LIMITLESS_UM = 1e6
+"""Dies without limits are still within what files are read to."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,7 @@ def side_by_side(dies: Sequence[Die], netlist: Netlist, process: Process) -> Chi
 
     Raises:
         NetlistError: An instance is on no die.
+        InputError: Together they are larger than what files are read to.
     """
     canvas = Canvas(dies[0].canvas.frames)
     boxes: list[Box] = []
@@ -89,6 +93,11 @@ def side_by_side(dies: Sequence[Die], netlist: Netlist, process: Process) -> Chi
         name = netlist.circuit.name if len(dies) == 1 else f"{netlist.circuit.name} die {number + 1} of {len(dies)}"
         canvas.texts.append((name, x + die.width / 2, float(process.floorplan.keepout_um) / 2))
         x += die.width + SCRIBE_UM
+    if x - SCRIBE_UM > LIMITLESS_UM:
+        raise InputError(
+            f"{netlist.circuit.name}: the chip would be {(x - SCRIBE_UM) / 1e3:,.0f} mm wide, and files are read to "
+            f"{LIMITLESS_UM / 1e3:,g}; use narrower or fewer layers, or a process with bumps"
+        )
     missing = [name for name, kind in netlist.component.items() if kind != "pad" and name not in canvas.placed]
     if missing:
         raise NetlistError(

@@ -13,7 +13,7 @@ from optinc_pdk.cards.process import Die as DieSize
 from optinc_pdk.files import InputError
 from optinc_pdk.layout.canvas import Canvas, snap
 from optinc_pdk.layout.carrier import carrier_block, oscillator_tree
-from optinc_pdk.layout.chip import GAP_UM, NOT_BUILDABLE, Die, strips_of
+from optinc_pdk.layout.chip import GAP_UM, LIMITLESS_UM, NOT_BUILDABLE, Die, strips_of
 from optinc_pdk.layout.frames import Frames, Point
 from optinc_pdk.layout.netlist import Netlist
 from optinc_pdk.layout.strips import Strip, StripBuilder
@@ -31,9 +31,6 @@ from optinc_pdk.layout.wiring import (
     signal_wires,
     width_for,
 )
-
-LIMITLESS_UM = 1e6
-"""A die without limits is still within what coordinates can say."""
 
 
 @dataclass
