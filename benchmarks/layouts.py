@@ -28,7 +28,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.extract import extract
-from optinc_pdk.files import write_atomic
+from optinc_pdk.files import InputError, write_atomic
 from optinc_pdk.layout import Chip, chip_of, floorplan, to_layout, write_gds
 from optinc_pdk.onn import Layer, Onn
 from optinc_pdk.pdk import get_pdk
@@ -45,12 +45,13 @@ REALISED = ("soi220", "soi220_onchip", "soi220_flipchip", "soi220_flipchip_onchi
 SHIPPED = ("average_4bit_4servers", "average_8bit_4servers", "average_8bit_4servers_robust")
 INTRODUCTION = """# Layouts
 
-Every chip below was laid out, written, checked against all design rules of its process and compared with its netlist
-after extraction from the polygons, by `python benchmarks/layouts.py`. `mesh-N` is one mesh of N modes between fibres,
-`hidden-N` two servers with N hidden units (four meshes, two of them of N modes, and N activations), the others are
-networks that ship. MZIs count dummies and attenuators. Seconds are those of two shared cores. Warnings are
-recommendations, the size of a die among them: what is *not buildable* is drawn at its own size. Names lead to
-pictures."""
+Every chip below was laid out, written, checked against all design rules of its process that need no bias and compared
+with its netlist after extraction from the polygons, by `python benchmarks/layouts.py`. `mesh-N` is one mesh of N
+modes between fibres, `hidden-N` two servers with N hidden units (four meshes, two of them of N modes, and N
+activations), the others are networks that ship. MZIs count dummies and attenuators. Seconds are those of two shared
+cores. Warnings are recommendations, the size of a die and ground buses wider than a window of density among them:
+what is *not buildable* is drawn at its own size, but for 128 hidden units with wires to the perimeter, which would be
+1.09 m wide. Names lead to pictures."""
 HEADS = (
     "chip",
     "process",
@@ -190,7 +191,11 @@ def main(only: Annotated[str, typer.Option(help="Part of the names of the rows t
     for name, process, make in chips():
         if only not in f"{name}/{process}":
             continue
-        row = signed_off(name, process, make, FOLDER / f"{name}_{process}.png")
+        try:
+            row = signed_off(name, process, make, FOLDER / f"{name}_{process}.png")
+        except InputError as fault:
+            console.print(f"{name}/{process} is refused: {fault}", highlight=False)
+            continue
         console.print(row, highlight=False)
         rows[f"{name}/{process}"] = {key: str(value) for key, value in asdict(row).items()}
         done = [rows[key] for key in order if key in rows]
