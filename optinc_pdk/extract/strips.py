@@ -72,7 +72,11 @@ def sides_of(ring: Ints, first: int, second: int) -> Sides:
 
 
 def strip_length_um(fine: int) -> float:
-    """A strip's length in µm from that of both its sides in nm / FINE, correctly rounded."""
+    """A strip's length in µm from that of both its sides in nm / FINE, correctly rounded.
+
+    The mean of its sides': corners rounded to the grid move a side aside, which changes its length by far less than
+    the strip's area.
+    """
     return fine / (2 * FINE * NM_PER_UM)
 
 
@@ -85,23 +89,6 @@ def _fine_length(side: Ints) -> int:
     lower = (upper - np.floor(upper)) * (1 << 26)
     parts = (int(np.sum(part.astype(np.int64))) for part in (whole, np.floor(upper), lower))
     return sum(part << shift for part, shift in zip(parts, (52, 26, 0), strict=True))
-
-
-def check_strip(ring: Ints, first: int, second: int, rule: StripRule) -> tuple[float, Fault | None]:
-    """Check that a polygon is a strip of constant width between two of its edges, and measure it.
-
-    Args:
-        ring: (n, 2) points of the polygon in nm.
-        first: Number of the edge at one end.
-        second: Number of the edge at the other end.
-        rule: Width and tolerance.
-
-    Returns:
-        Its length in µm, as the mean of its sides': corners rounded to the grid move a side aside, which
-        changes its length by far less than the strip's area. And what is wrong, where, or None.
-    """
-    sides = sides_of(ring, first, second)
-    return strip_length_um(sides.fine_length), sides.fault(rule)
 
 
 def _width_fault(left: Ints, right: Ints, rule: StripRule) -> Fault | None:

@@ -17,7 +17,7 @@ from optinc_pdk.extract.contours import EdgeIndex, contours
 from optinc_pdk.extract.golden import read_golden, symmetries
 from optinc_pdk.extract.lookup import plain
 from optinc_pdk.extract.silicon import place_devices
-from optinc_pdk.extract.strips import StripRule, check_strip
+from optinc_pdk.extract.strips import StripRule, sides_of, strip_length_um
 
 PROCESS = load_process()
 LAYERS = PROCESS.gds_layers
@@ -231,7 +231,8 @@ def test_guides_with_bends_are_strips_of_their_length(turns: list[tuple[int, int
         and any(np.array_equal(ring[i] + edges[i] / 2, np.rint(corner * 1000)) for corner in (line[0], line[-1]))
     ]
     assert len(ends) == 2
-    length, fault = check_strip(ring, *ends, RULE)
+    sides = sides_of(ring, *ends)
+    length, fault = strip_length_um(sides.fine_length), sides.fault(RULE)
     assert fault is None
     assert length == pytest.approx(length_um(line), abs=1e-3)
 
@@ -246,7 +247,7 @@ def test_dents_and_bumps_are_told(dent: int, kind: str) -> None:
     shape = plain((guide - bump if dent > 0 else guide + bump).merged())[0]
     ring = contours([shape]).ring(0)
     ends = [i for i in range(len(ring)) if np.abs(np.roll(ring, -1, axis=0) - ring)[i].tolist() == [0, 450]]
-    fault = check_strip(ring, *ends, RULE)[1]
+    fault = sides_of(ring, *ends).fault(RULE)
     assert fault is not None
     assert fault.kind == kind
     assert fault.position_um == pytest.approx((30, 0.225), abs=0.3)
