@@ -63,7 +63,7 @@ class _Finding:
     def _heaters_inside(self) -> tuple[dict[int, list[int]], set[int]]:
         """Numbers of the heaters with their guides in a placed cell's box; and the cells whose border one straddles."""
         guides = box_array(heater.guide for heater in self.heaters)
-        place, heater = touching(self.places.boxes, guides)
+        place, heater = touching(self.places.boxes, guides).T
         box, guide = self.places.boxes[place], guides[heater]
         over = np.all(np.maximum(box[:, :2], guide[:, :2]) < np.minimum(box[:, 2:], guide[:, 2:]), axis=1)
         whole = np.all(box[:, :2] <= guide[:, :2], axis=1) & np.all(guide[:, 2:] <= box[:, 2:], axis=1)
@@ -114,7 +114,7 @@ class _Finding:
         """Places of blocks that other silicon meets elsewhere than at their openings."""
         good = np.flatnonzero(block >= 0)
         bad = self._met_by_loose(block)
-        near, other = touching(self.places.boxes[good], self.places.boxes)
+        near, other = touching(self.places.boxes[good], self.places.boxes).T
         one = good[near]
         one, other = one[one != other], other[one != other]
         cells = self.places.cells
@@ -129,7 +129,7 @@ class _Finding:
         """Places of blocks that shapes in no cell meet elsewhere than at their openings."""
         good = np.flatnonzero(block >= 0)
         shapes = self.places.loose_boxes(self.layer)
-        near, loose = touching(self.places.boxes[good], shapes)
+        near, loose = touching(self.places.boxes[good], shapes).T
         # what lies near a block, cut off just beyond its box and seen from it
         beyond = self.places.boxes[good[near]] + np.array([-1, -1, 1, 1])
         cut = np.hstack([np.maximum(beyond[:, :2], shapes[loose, :2]), np.minimum(beyond[:, 2:], shapes[loose, 2:])])

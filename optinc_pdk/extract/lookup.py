@@ -56,7 +56,7 @@ class Finder:
     def at(self, points: Ints) -> Ints:
         """(n,) the polygon that has each point (n, 2) inside or on its outline, or -1; the lowest number of several."""
         boxes, owner = self._parts
-        query, part = touching(np.tile(points, 2), boxes)
+        query, part = touching(np.tile(points, 2), boxes).T
         number = owner[part]
         # parts of Manhattan polygons are exact
         kept = np.ones(len(query), dtype=bool)
@@ -70,7 +70,7 @@ class Finder:
     def within(self, boxes: Ints) -> kdb.Region:
         """What the polygons have in common with boxes (n, 4), one by one: it may overlap itself."""
         parts, owner = self._parts
-        query, part = touching(boxes, parts)
+        query, part = touching(boxes, parts).T
         low, high = np.maximum(boxes[query, :2], parts[part, :2]), np.minimum(boxes[query, 2:], parts[part, 2:])
         inner, exact = np.all(low < high, axis=1), ~self._slanted[owner[part]]
         cut = np.hstack([low, high])[inner & exact].tolist()
@@ -82,7 +82,7 @@ class Finder:
 
     def overlapping(self, boxes: Ints) -> list[list[kdb.Polygon]]:
         """For each box (n, 4), the polygons whose bounding boxes overlap it."""
-        query, number = touching(boxes, self._boxes)
+        query, number = touching(boxes, self._boxes).T
         one, other = boxes[query], self._boxes[number]
         inner = np.maximum(one[:, :2], other[:, :2]) < np.minimum(one[:, 2:], other[:, 2:])
         overlap = np.all(inner, axis=1)

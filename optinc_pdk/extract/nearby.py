@@ -1,70 +1,175 @@
-"""Which boxes touch which: all pairs at once, by sorting the boxes into the bins of a grid."""
+"""Boxes that touch each other, found among millions; long ones, as wires are, cost no more than short ones."""
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
-from optinc_pdk.extract.contours import Ints, pack
+from optinc_pdk.extract.contours import Ints
 
-# A box larger than a bin is entered in all that it touches; bins grow until there are no more entries per box.
-_ENTRIES = 16
-# Pairs tried at once, so that memory stays bounded.
-_CHUNK = 1 << 22
+# Boxes longer than this many strips are long: in strips across them they would be there too often.
+LONG = 16
+# So many candidates are looked at together, that memory stays small.
+AT_ONCE = 4_000_000
+TURNED = [1, 0, 3, 2]
 
 
-def touching(first: Ints, second: Ints) -> tuple[Ints, Ints]:
-    """Pairs of boxes that have a point in common, their outlines included.
+def touching(first: Ints, second: Ints, strip: int | None = None) -> Ints:
+    """All pairs of boxes that share at least a point.
 
     Args:
         first: (n, 4) left, bottom, right, top.
-        second: (m, 4) likewise.
+        second: (m, 4) left, bottom, right, top.
+        strip: Width of the strips that boxes are sorted into: about the size of most boxes, which is measured where it
+            is left out.
 
     Returns:
-        (k,) numbers of the first boxes, ascending, and (k,) of the second that each touches, ascending.
+        (k, 2) numbers in the first and in the second, in rising order.
     """
-    none = np.zeros(0, dtype=np.int64)
-    if not len(first) or not len(second):
-        return none, none
-    size = _bin_size(first, second)
-    (bins, one), (others, other) = _entries(first, size), _entries(second, size)
-    low, high = np.searchsorted(others, bins, "left"), np.searchsorted(others, bins, "right")
-    count = high - low
-    chunks = np.searchsorted(np.cumsum(count), np.arange(0, int(np.sum(count)), _CHUNK))
-    found = [(none, none)]
-    for start, stop in pairwise([*np.unique(chunks).tolist(), len(bins)]):
-        a = np.repeat(np.arange(start, stop), count[start:stop])
-        own = np.cumsum(count[start:stop]) - count[start:stop]
-        b = np.arange(len(a)) + np.repeat(low[start:stop] - own, count[start:stop])
-        i, j = one[a], other[b]
-        corner = np.maximum(first[i, :2], second[j, :2])
-        meets = np.all(corner <= np.minimum(first[i, 2:], second[j, 2:]), axis=1)
-        # a pair shows in every bin that both touch, and counts in that of the corner of what they share
-        counts = meets & (bins[a] == pack(corner // size))
-        found.append((i[counts], j[counts]))
-    i, j = (np.concatenate(numbers) for numbers in zip(*found, strict=True))
-    order = np.lexsort((j, i))
-    return i[order], j[order]
+    if strip is None:
+        strip = max(1, _usual_size(first), _usual_size(second))
+    (short, wide, tall), (short_too, wide_too, tall_too) = (_kinds(boxes, strip) for boxes in (first, second))
+    turned, turned_too = first[:, TURNED], second[:, TURNED]
+    found = [
+        _along(first, np.append(short, wide), second, np.append(short_too, wide_too), strip),
+        _along(turned, np.append(short, tall), turned_too, tall_too, strip),
+        _along(turned, tall, turned_too, short_too, strip),
+        _across(first, wide, second, tall_too),
+        _across(second, wide_too, first, tall)[:, ::-1],
+    ]
+    pairs = np.concatenate(found)
+    return pairs[np.lexsort(pairs.T[::-1])]
 
 
-def _bin_size(first: Ints, second: Ints) -> int:
-    """Width of the bins in nm."""
-    boxes = np.concatenate([first, second])
-    extent = boxes[:, 2:] - boxes[:, :2]
-    size = max(1, int(np.median(np.max(extent, axis=1))))
-    while int(np.sum(np.prod(extent // size + 1, axis=1))) > _ENTRIES * len(boxes):
-        size *= 2
-    return size
+def within(boxes: Ints, distance: int, strip: int) -> Ints:
+    """All pairs of boxes, the lower number first, that are less than `distance` apart along both axes."""
+    grown = boxes + np.array([0, 0, distance - 1, distance - 1])
+    pairs = touching(grown, grown, strip)
+    return pairs[pairs[:, 0] < pairs[:, 1]]
 
 
-def _entries(boxes: Ints, size: int) -> tuple[Ints, Ints]:
-    """(e,) bins and (e,) numbers of the boxes that touch them, sorted by bin."""
-    low, high = boxes[:, :2] // size, boxes[:, 2:] // size
-    spans = high - low + 1
-    count = np.prod(spans, axis=1)
-    number = np.repeat(np.arange(len(boxes)), count)
-    step = np.arange(len(number)) - np.repeat(np.cumsum(count) - count, count)
-    bins = pack(low[number] + np.stack([step % spans[number, 0], step // spans[number, 0]], axis=1))
-    order = np.argsort(bins, kind="stable")
-    return bins[order], number[order]
+def _usual_size(boxes: Ints) -> int:
+    return int(np.median(np.max(boxes[:, 2:] - boxes[:, :2], axis=1))) if len(boxes) else 0
+
+
+def _kinds(boxes: Ints, strip: int) -> tuple[Ints, Ints, Ints]:
+    """Numbers of the short boxes, of the wide ones and of the tall ones."""
+    width, height = (boxes[:, 2:] - boxes[:, :2]).T
+    long = np.maximum(width, height) > LONG * strip
+    wide = long & (width >= height)
+    return np.flatnonzero(~long), np.flatnonzero(wide), np.flatnonzero(long & ~wide)
+
+
+def _along(first: Ints, ones: Ints, second: Ints, others: Ints, strip: int) -> Ints:
+    """Pairs found in strips: the left edge of one of the two lies between the other's edges."""
+    if not len(ones) or not len(others):
+        return np.zeros((0, 2), dtype=np.int64)
+    one, other = _in_strips(first, ones, strip), _in_strips(second, others, strip)
+    return np.concatenate(
+        [_sweep(first, one, second, other, strip, 0), _sweep(second, other, first, one, strip, 1)[:, ::-1]]
+    )
+
+
+def _in_strips(boxes: Ints, numbers: Ints, strip: int) -> tuple[Ints, Ints]:
+    """Strip and number, for every strip that a box touches, sorted by strip and left edge."""
+    low = boxes[numbers, 1] // strip
+    count = boxes[numbers, 3] // strip - low + 1
+    number = np.repeat(numbers, count)
+    where = np.repeat(low, count) + _counted(count)
+    order = np.lexsort((boxes[number, 0], where))
+    return where[order], number[order]
+
+
+def _sweep(first: Ints, one: tuple[Ints, Ints], second: Ints, other: tuple[Ints, Ints], strip: int, after: int) -> Ints:
+    """Pairs in which the second's left edge lies within the first, at least `after` right of the first's."""
+    (strips, a), (strips_too, b) = one, other
+    least = min(int(first[a, 0].min()), int(second[b, 0].min()))
+    most = max(int(first[a, 2].max()), int(second[b, 2].max())) - least + 2
+    keys = strips_too * most + second[b, 0] - least
+    start = np.searchsorted(keys, strips * most + first[a, 0] - least + after)
+    stop = np.searchsorted(keys, strips * most + first[a, 2] - least, side="right")
+    found = [np.zeros((0, 2), dtype=np.int64)]
+    for i, j in _listed(start, stop):
+        pairs = np.stack([a[i], b[j]], axis=1)
+        bottom = np.maximum(first[a[i], 1], second[b[j], 1])
+        # pairs that share several strips count in the lowest
+        here = (bottom <= np.minimum(first[a[i], 3], second[b[j], 3])) & (bottom // strip == strips[i])
+        found.append(pairs[here])
+    return np.concatenate(found)
+
+
+def _across(first: Ints, wide: Ints, second: Ints, tall: Ints) -> Ints:
+    """Pairs of wide and tall boxes: the tall one's left edge is within the wide one, or the other way round."""
+    if not len(wide) or not len(tall):
+        return np.zeros((0, 2), dtype=np.int64)
+    order = np.argsort(first[wide, 0])
+    lefts = first[wide[order], 0]
+    start, stop = (np.searchsorted(lefts, second[tall, edge], side="right") for edge in (0, 2))
+    found = [np.stack([wide[order[j]], tall[i]], axis=1) for i, j in _listed(start, stop)]
+    # boxes of one tree are about equally high, or the search for the highest finds too much
+    octave = np.log2(1 + first[wide, 3] - first[wide, 1]).astype(np.int64)
+    for like in np.unique(octave):
+        found += _crossed(first, wide[octave == like], second, tall)
+    pairs = np.concatenate([np.zeros((0, 2), dtype=np.int64), *found])
+    bottom = np.maximum(first[pairs[:, 0], 1], second[pairs[:, 1], 1])
+    here: NDArray[np.bool_] = bottom <= np.minimum(first[pairs[:, 0], 3], second[pairs[:, 1], 3])
+    return np.compress(here, pairs, axis=0)
+
+
+def _crossed(first: Ints, wide: Ints, second: Ints, tall: Ints) -> list[Ints]:
+    """Candidates of which the tall one's left edge is within the wide one, from a tree over these edges."""
+    edges, leaf = np.unique(second[tall, 0], return_inverse=True)
+    leaves = 1 << len(edges).bit_length()
+    ends = (np.searchsorted(edges, first[wide, 0]), np.searchsorted(edges, first[wide, 2], side="right"))
+    node, number = _covering(ends[0] + leaves, ends[1] + leaves)
+    bottoms = np.sort(first[wide, 1])
+    keys = node * (len(wide) + 1) + np.searchsorted(bottoms, first[wide[number], 1])
+    order = np.argsort(keys)
+    keys, number = keys[order], number[order]
+    height = (first[wide, 3] - first[wide, 1]).max()
+    low = np.searchsorted(bottoms, second[tall, 1] - height)
+    high = np.searchsorted(bottoms, second[tall, 3], side="right")
+    found = []
+    # every level of the tree has one node above a leaf
+    for level in range(leaves.bit_length()):
+        at = (leaf + leaves >> level) * (len(wide) + 1)
+        start, stop = np.searchsorted(keys, at + low), np.searchsorted(keys, at + high)
+        found += [np.stack([wide[number[j]], tall[i]], axis=1) for i, j in _listed(start, stop)]
+    return found
+
+
+def _covering(low: Ints, high: Ints) -> tuple[Ints, Ints]:
+    """The fewest nodes of a binary tree, 1 at its root, that cover ranges of leaves; with the range's number."""
+    number = np.arange(len(low))
+    nodes, numbers = [], []
+    while len(number):
+        for_low = (low < high) & (low % 2 == 1)
+        nodes.append(low[for_low])
+        low = low + for_low
+        for_high = (low < high) & (high % 2 == 1)
+        high = high - for_high
+        nodes.append(high[for_high])
+        numbers += [number[for_low], number[for_high]]
+        more = low < high
+        low, high, number = low[more] // 2, high[more] // 2, number[more]
+    return np.concatenate(nodes), np.concatenate(numbers)
+
+
+def _counted(count: Ints) -> Ints:
+    """0, 1, ... up to each count."""
+    return np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+
+
+def _listed(start: Ints, stop: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """Every range's number with every number within it, some at a time."""
+    count = stop - start
+    total = np.cumsum(count)
+    done = 0
+    while done < len(count):
+        before = int(total[done - 1]) if done else 0
+        until = max(done + 1, int(np.searchsorted(total, before + AT_ONCE, side="right")))
+        part = count[done:until]
+        yield np.repeat(np.arange(done, until), part), np.repeat(start[done:until], part) + _counted(part)
+        done = until

@@ -43,8 +43,8 @@ class Placed:
         """Whether a block's silicon reaches into the box of any of some other devices."""
         boxes = box_array(block.silicon.bbox() for block in self.blocks)[self.block] + np.tile(self.shift, 2)
         others = [placement.box for placement in placements]
-        pairs = zip(*touching(boxes, box_array(others)), strict=True)
-        return any(self._reaches(int(place), others[int(other)]) for place, other in pairs)
+        pairs = touching(boxes, box_array(others)).tolist()
+        return any(self._reaches(place, others[other]) for place, other in pairs)
 
     def _reaches(self, place: int, box: kdb.Box) -> bool:
         x, y = self.shift[place].tolist()

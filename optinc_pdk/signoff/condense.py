@@ -15,10 +15,11 @@ import klayout.db as kdb
 import numpy as np
 from numpy.typing import NDArray
 
+from optinc_pdk.extract.contours import Ints
+from optinc_pdk.extract.nearby import touching, within
 from optinc_pdk.extract.places import turn
 from optinc_pdk.signoff.gds import Design
 from optinc_pdk.signoff.items import OUTWARDS, Items, edges_of, items, kinds, shapes_of
-from optinc_pdk.signoff.pairs import Ints, touching, within
 
 # So many meetings are told apart together, that memory stays small.
 AT_ONCE = 200_000

@@ -9,9 +9,10 @@ import klayout.db as kdb
 import numpy as np
 from numpy.typing import NDArray
 
+from optinc_pdk.extract.contours import Ints
+from optinc_pdk.extract.nearby import touching
 from optinc_pdk.extract.places import Places, turn
 from optinc_pdk.signoff.gds import Design
-from optinc_pdk.signoff.pairs import Ints, touching
 
 OUTWARDS = np.array([-1, -1, 1, 1])
 

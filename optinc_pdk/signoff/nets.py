@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from optinc_pdk.extract.contours import Ints
+from optinc_pdk.extract.nearby import touching
 from optinc_pdk.extract.places import turn
 from optinc_pdk.signoff.gds import Design
-from optinc_pdk.signoff.pairs import Ints, touching
 
 # About the size of most pieces, in database units; only speed depends on it.
 STRIP = 50_000

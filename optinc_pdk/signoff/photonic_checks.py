@@ -16,11 +16,12 @@ from optinc_pdk.cards.rules import (
     PadPitchRule,
     PadSizeRule,
 )
+from optinc_pdk.extract.contours import Ints
+from optinc_pdk.extract.nearby import touching
 from optinc_pdk.signoff.checks import MARKER_UM, flat, measured
 from optinc_pdk.signoff.gds import Design
 from optinc_pdk.signoff.items import OUTWARDS, edges_of, items
 from optinc_pdk.signoff.nets import holding_squares, pieces
-from optinc_pdk.signoff.pairs import Ints, touching
 
 # How much smoothing may move an edge, and turn it: 20 nm is 3.6° at a radius of 10 µm.
 COARSE_UM = 0.02

@@ -1,50 +1,52 @@
-"""Point and box queries against the same by brute force."""
+"""Pairs of boxes, compared with every box held to every other."""
 
-import klayout.db as kdb
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from optinc_pdk.extract.lookup import Finder, box_array
-from optinc_pdk.extract.nearby import touching
-
-
-@pytest.mark.parametrize(("one", "other", "size"), [(200, 150, 30), (60, 1, 900), (1, 1, 0), (0, 5, 3)])
-def test_all_pairs_of_touching_boxes(one: int, other: int, size: int) -> None:
-    random = np.random.default_rng(one)
-    boxes = []
-    for count in (one, other):
-        corner = random.integers(-400, 400, (count, 2))
-        boxes.append(np.concatenate([corner, corner + random.integers(0, size + 1, (count, 2))], axis=1))
-    low = np.maximum(boxes[0][:, None, :2], boxes[1][None, :, :2])
-    high = np.minimum(boxes[0][:, None, 2:], boxes[1][None, :, 2:])
-    i, j = touching(*boxes)
-    assert np.array_equal(np.stack([i, j], axis=1), np.argwhere(np.all(low <= high, axis=2)))
+from optinc_pdk.extract import nearby
+from optinc_pdk.extract.contours import Ints
+from optinc_pdk.extract.nearby import touching, within
 
 
-def nested() -> list[kdb.Polygon]:
-    """Wires around corners within each other's boxes, a box, an octagon and a triangle in one of them."""
-    wires = [
-        kdb.Path([kdb.Point(20 * k, 0), kdb.Point(20 * k, 900 - 20 * k), kdb.Point(900, 900 - 20 * k)], 8).polygon()
-        for k in range(20)
-    ]
-    octagon = kdb.Polygon.ellipse(kdb.Box(600, 100, 660, 160), 8)
-    corner = kdb.Polygon([kdb.Point(500, 0), kdb.Point(500, 83), kdb.Point(577, 0)])
-    return [*wires, kdb.Polygon(kdb.Box(380, 0, 384, 40)), octagon, corner]
+def boxes(random: np.random.Generator, count: int, extent: int) -> Ints:
+    """Short boxes, long ones both ways, large ones, and some without an area."""
+    size = random.integers(0, 6, (count, 2))
+    long = random.integers(0, 5, count)
+    size[long == 0, 0] += random.integers(0, extent, (long == 0).sum())
+    size[long == 1, 1] += random.integers(0, extent, (long == 1).sum())
+    size[long == 2] += random.integers(0, extent // 4, ((long == 2).sum(), 2))
+    corner = random.integers(-extent, extent, (count, 2))
+    return np.concatenate([corner, corner + size], axis=1)
 
 
-def test_the_polygon_at_a_point_is_the_first_that_has_it() -> None:
-    polygons = nested()
-    points = np.random.default_rng(1).integers(-20, 950, (3000, 2))
-    points = np.concatenate([points, [(p.x, p.y) for polygon in polygons for p in polygon.each_point_hull()]])
-    wanted = [
-        next((n for n, polygon in enumerate(polygons) if polygon.inside(kdb.Point(int(x), int(y)))), -1)
-        for x, y in points
-    ]
-    assert Finder(polygons).at(points).tolist() == wanted
-    assert {-1, 0, 10, 21, 22} <= set(wanted)
+def plain(first: Ints, second: Ints) -> Ints:
+    a, b = first[:, None], second[None]
+    apart = (a[..., :2] > b[..., 2:]) | (b[..., :2] > a[..., 2:])
+    return np.argwhere(~apart.any(axis=2))
 
 
-def test_polygons_over_a_box_share_more_than_an_edge_with_it() -> None:
-    polygons = [kdb.Polygon(kdb.Box(0, 0, 10, 10)), kdb.Polygon(kdb.Box(10, 0, 20, 10))]
-    queries = box_array([kdb.Box(5, 5, 10, 8), kdb.Box(9, 9, 11, 30), kdb.Box(40, 0, 50, 10)])
-    assert Finder(polygons).overlapping(queries) == [polygons[:1], polygons, []]
+@given(st.integers(0, 2**32 - 1), st.integers(0, 60), st.integers(0, 60), st.integers(1, 9), st.integers(20, 400))
+def test_pairs_are_those_of_the_plain_comparison(seed: int, n: int, m: int, strip: int, extent: int) -> None:
+    random = np.random.default_rng(seed)
+    first, second = boxes(random, n, extent), boxes(random, m, extent)
+    wanted = plain(first, second).reshape(-1, 2)
+    np.testing.assert_array_equal(touching(first, second, strip), wanted)
+    np.testing.assert_array_equal(touching(first, second), wanted)
+
+
+def test_candidates_in_parts_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(5)
+    first, second = boxes(random, 200, 100), boxes(random, 150, 100)
+    whole = touching(first, second, 3)
+    monkeypatch.setattr(nearby, "AT_ONCE", 7)
+    np.testing.assert_array_equal(touching(first, second, 3), whole)
+    assert len(whole) > 100
+
+
+@pytest.mark.parametrize(("gap", "found"), [(9, 1), (10, 0)])
+def test_within_is_less_than_the_distance(gap: int, found: int) -> None:
+    here = np.array([[0, 0, 100, 10], [100 + gap, 10 + gap, 200 + gap, 20 + gap]])
+    assert len(within(here, 10, 50)) == found
+    assert len(within(here[::-1], 10, 50)) == found
