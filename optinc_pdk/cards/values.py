@@ -25,6 +25,10 @@ class Quantity(float):
         self.source = source
         return self
 
+    def __getnewargs__(self) -> tuple[float, str]:
+        """Number and source, for copies in other processes."""
+        return float(self), self.source
+
 
 def _parse(data: Any) -> Quantity:
     if isinstance(data, Quantity):
