@@ -1,0 +1,163 @@
+"""What a sampled chip really does with the voltages that are put on it.
+
+The only place that knows a sample's devices; calibration may not look here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optinc_pdk.files import InputError
+from optinc_pdk.models import net_transmission, sampled_s
+from optinc_pdk.simulate import Scattering, s_matrices
+from optinc_pdk.tolerance.chip import Chip
+from optinc_pdk.tolerance.draw import PHASE, Sample
+
+Complexes = NDArray[np.complex128]
+Floats = NDArray[np.float64]
+
+_SETTLED = 1e-13
+# Grounds take a tenth of a voltage or less, so a round of their solution gains a digit.
+_ROUNDS = 200
+
+
+def phases(chip: Chip, sample: Sample, voltage_v: ArrayLike, effective_bits: float | None = None) -> Floats:
+    """The phases that voltages make: rounding by the drive, rising grounds, resistances, heaters' powers, crosstalk.
+
+    Args:
+        chip: The chip.
+        sample: Its devices.
+        voltage_v: (K, H) or (H,) voltages at the heaters' pads; the drive cuts them to 0 … full scale.
+        effective_bits: Voltages are rounded to steps of full scale / (2^bits - 1); not where left out.
+
+    Returns:
+        (K, H) or (H,) phases in rad, not wrapped.
+
+    Raises:
+        InputError: Voltages of a wrong shape or not finite, or a number of bits that is none.
+    """
+    wanted = np.asarray(voltage_v, dtype=np.float64)
+    heaters = chip.structure.heater.size
+    if wanted.ndim not in (1, 2) or wanted.shape[-1] != heaters or not np.isfinite(wanted).all():
+        raise InputError(
+            f"voltages have shape {wanted.shape}; give ({heaters} heaters,) finite numbers, or rows of them"
+        )
+    resistance = chip.resistance_ohm * sample.resistance_scale
+    current = _currents(_driven(chip, wanted, effective_bits), resistance + chip.wire_ohm, chip.rise_ohm)
+    own = np.pi * current**2 * resistance / (chip.power_pi_w * sample.power_scale)
+    made: Floats = own @ sample.crosstalk.T
+    return made
+
+
+def light(
+    chip: Chip,
+    sample: Sample,
+    voltage_v: ArrayLike,
+    effective_bits: float | None = None,
+    wavelengths_nm: ArrayLike | None = None,
+) -> Scattering:
+    """S-parameters of a sampled chip at one set of voltages.
+
+    Args:
+        chip: The chip.
+        sample: Its devices.
+        voltage_v: (H,) voltages at the heaters' pads.
+        effective_bits: As for :func:`phases`.
+        wavelengths_nm: (W,) wavelengths or one; that of the sample's laser where left out.
+
+    Raises:
+        InputError: As for :func:`phases`.
+        ModelError: A wavelength outside a device's range.
+    """
+    wavelengths = _wavelengths(sample, wavelengths_nm)
+    s = fields(chip, sample, np.asarray(voltage_v)[np.newaxis], effective_bits, wavelengths)[0]
+    return Scattering(wavelengths, chip.plan.outs, s, chip.structure.modulators)
+
+
+def fields(
+    chip: Chip,
+    sample: Sample,
+    voltage_v: ArrayLike,
+    effective_bits: float | None = None,
+    wavelengths_nm: ArrayLike | None = None,
+) -> Complexes:
+    """S-parameters of a sampled chip at many sets of voltages, several times faster than one by one.
+
+    Args:
+        chip: The chip.
+        sample: Its devices.
+        voltage_v: (K, H) voltages at the heaters' pads.
+        effective_bits: As for :func:`phases`.
+        wavelengths_nm: As for :func:`light`.
+
+    Returns:
+        (K, W, labels, labels) field amplitudes, indexed [case, wavelength, out, in], labels as in ``chip.plan.outs``.
+
+    Raises:
+        InputError: As for :func:`phases`.
+        ModelError: A wavelength outside a device's range.
+    """
+    wavelengths = _wavelengths(sample, wavelengths_nm)
+    return s_matrices(
+        chip.plan,
+        np.atleast_2d(phases(chip, sample, voltage_v, effective_bits)),
+        wavelengths,
+        chip.process,
+        devices=device_samples(chip, sample, wavelengths),
+        guides=guide_samples(chip, sample, wavelengths),
+    )
+
+
+def device_samples(chip: Chip, sample: Sample, wavelengths_nm: Floats) -> dict[str, Complexes]:
+    """(W, I, p, p) S-parameters, heaters cold, of the components that vary."""
+    turn = _turn(chip, wavelengths_nm)
+    found = {}
+    for name, drawn in sample.parameters.items():
+        values = {key: value for key, value in drawn.items() if key != PHASE}
+        found[name] = sampled_s(chip.process, name, wavelengths_nm, values, turn * drawn.get(PHASE, 0.0))
+    return found
+
+
+def guide_samples(chip: Chip, sample: Sample, wavelengths_nm: Floats) -> Complexes | None:
+    """(W, nets) transmissions of the guides; None where none varies."""
+    if not (sample.guide_phase_rad.any() or sample.guide_loss_db.any()):
+        return None
+    nominal = net_transmission(chip.process, chip.net_length_um, wavelengths_nm[:, np.newaxis])
+    turned = np.exp(1j * _turn(chip, wavelengths_nm) * sample.guide_phase_rad)
+    given: Complexes = nominal * turned * 10.0 ** (-sample.guide_loss_db / 20.0)
+    return given
+
+
+def _turn(chip: Chip, wavelengths_nm: Floats) -> Floats:
+    """(W, 1) phases at the wavelengths over those at the process's; an index that is off stays so."""
+    return float(chip.process.guide.wavelength_nm) / wavelengths_nm[:, np.newaxis]
+
+
+def _wavelengths(sample: Sample, wavelengths_nm: ArrayLike | None) -> Floats:
+    return np.atleast_1d(np.asarray(sample.wavelength_nm if wavelengths_nm is None else wavelengths_nm, dtype=float))
+
+
+def _driven(chip: Chip, voltage_v: Floats, effective_bits: float | None) -> Floats:
+    """Voltages as the drive makes them."""
+    full = float(chip.process.drive.full_scale_v)
+    within = np.clip(voltage_v, 0.0, full)
+    if effective_bits is None:
+        return within
+    if not 1.0 <= effective_bits < np.inf:
+        raise InputError(f"effective_bits is {effective_bits}; give 1 or more, 8.5 for instance")
+    step = full / (2.0**effective_bits - 1.0)
+    # full scale is a step of every drive: what it is short of one belongs to the rounding
+    return np.minimum(np.rint(within / step) * step, full)
+
+
+def _currents(voltage_v: Floats, total_ohm: Floats, rise_ohm: Floats) -> Floats:
+    """Currents of heaters on grounds that all currents raise; none flows where the ground is above the pad."""
+    current = voltage_v / total_ohm
+    for _ in range(_ROUNDS):
+        left = np.maximum(voltage_v - current @ rise_ohm.T, 0.0) / total_ohm
+        change = float(np.max(np.abs(left - current), initial=0.0))
+        current = left
+        if change <= _SETTLED * float(np.max(current, initial=0.0)):
+            return np.asarray(current)
+    raise InputError(f"no currents after {_ROUNDS} rounds: grounds take as much voltage as heaters; widen the grounds")
