@@ -137,9 +137,7 @@ def lights(
     devices = {name: _stacked([_device(chip, sample, name, at) for sample, at in pairs]) for name in sorted(names)}
     guides = np.stack([_guides(chip, sample, at) for sample, at in pairs])
     s = s_matrices(chip.plan, np.stack(heat), carriers[0], chip.process, devices=devices, guides=guides)
-    return [
-        Scattering(at, chip.plan.outs, one, chip.structure.modulators) for at, one in zip(carriers, s, strict=True)
-    ]
+    return [Scattering(at, chip.plan.outs, one, chip.structure.modulators) for at, one in zip(carriers, s, strict=True)]
 
 
 def _device(chip: Chip, sample: Sample, name: str, wavelengths_nm: Floats) -> Complexes:
