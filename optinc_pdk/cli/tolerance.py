@@ -77,11 +77,13 @@ def yield_(
     files, card = chip_files(chip, netlist, bias), load_process(process)
     wanted = _imperfections(card, imperfection or [], scale or [], dac_bits)
     onn = None if weights is None else Onn.load(weights)
+    task = _task(chip) if onn is None else onn.task
+    physical = noise_of(card, laser_w, symbol_rate) if noise else None
     work = Work(
         chip=read_chip(files.gds, files.netlist, files.bias, card),
-        task=_task(chip) if onn is None else onn.task,
+        task=task,
         imperfections=wanted,
-        noise=noise_of(card, laser_w, symbol_rate) if noise else None,
+        noise=physical,
         seed=seed,
         target=target,
         onn=onn if calibrate else None,

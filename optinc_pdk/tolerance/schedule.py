@@ -63,7 +63,7 @@ def _client(scheduler: str, workers: int | None) -> Iterator[Any]:
     dask = _dask()
     if scheduler == LOCAL:
         # a second thread would only wait for the first one's lock
-        options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
+        options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": ":0"}
         with dask.LocalCluster(**options, silence_logs=logging.CRITICAL) as cluster, dask.Client(cluster) as client:
             yield client
         return

@@ -109,7 +109,7 @@ def evaluate(work: Work, job: Job) -> Result:
         outcomes = stages(work, _part(work.imperfections, job), job.sample)
         return {stage: outcome.to_json() for stage, outcome in outcomes.items()}
     except ValueError as fault:
-        about = f" with {job.study} {job.imperfection!r}" if job.imperfection else ""
+        about = f" ({job.study} {job.imperfection!r})" if job.imperfection else ""
         raise InputError(f"sample {job.sample}{about} of {work.chip.name!r} cannot be calculated: {fault}") from fault
 
 
