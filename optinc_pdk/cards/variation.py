@@ -82,20 +82,6 @@ class DacVariation(Strict):
     effective_bits: Positive
 
 
-class LaserVariation(Strict):
-    """The carrier's relative intensity noise and linewidth."""
-
-    rin_db_per_hz: AnyQuantity
-    linewidth_hz: NonNegative
-
-
-class DetectorVariation(Strict):
-    """Photodiodes: responsivity, and the thermal noise current of their amplifiers; shot noise follows from these."""
-
-    responsivity_a_per_w: Positive
-    thermal_a_per_rthz: NonNegative
-
-
 class WavelengthVariation(Strict):
     """Offset of the laser from the wavelength that the bias is made for."""
 
@@ -114,10 +100,22 @@ class Variation(Strict):
     heater: HeaterVariation
     crosstalk: CrosstalkVariation
     dac: DacVariation
-    laser: LaserVariation
-    detector: DetectorVariation
     wavelength: WavelengthVariation
 
 
-KINDS = tuple(Variation.model_fields)
-"""Names of the kinds; their order is that of the streams of random numbers, so new ones go to the end."""
+KINDS = (
+    "coupler",
+    "splitter",
+    "loss",
+    "width",
+    "height",
+    "phase",
+    "heater",
+    "crosstalk",
+    "dac",
+    "laser",
+    "detector",
+    "wavelength",
+)
+"""Names of the kinds; the numbers of ``laser`` and ``detector`` are the card's noise. Their order is that of the
+streams of random numbers, so new ones go to the end."""
