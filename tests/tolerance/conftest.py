@@ -118,4 +118,4 @@ def work(tiny, process, every):
     for kind, amount in kinds.items():
         wanted = wanted.scaled(kind, amount)
     drawn = read_chip(*(tiny / f"tiny{ending}" for ending in (".gds", ".pic.yml", ".bias.yml")), process)
-    return Work(drawn, Averaging(2, 4, 1), wanted, None, 7, 1.0)
+    return Work(drawn, Averaging(2, 4, 1), wanted, 7, 1.0)

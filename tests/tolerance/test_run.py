@@ -123,7 +123,7 @@ def test_another_runs_folder_is_refused_and_left(work, header, tmp_path) -> None
     with pytest.raises(KeyboardInterrupt):
         run(header=header, runner=broken(work, 1))
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(InputError, match="target is 1.0 there and 0.9 here"):
+    with pytest.raises(InputError, match=r"target is 1\.0 there and 0\.9 here"):
         run(header={**header, "target": 0.9}, runner=runner(work))
     # a scheduler that does not answer is found out before anything is written
     with pytest.raises(InputError, match="give 'local'"):

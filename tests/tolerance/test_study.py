@@ -7,17 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from optinc_pdk.cards import KINDS
 from optinc_pdk.files import InputError
 from optinc_pdk.simulate.noise import noise_of
 from optinc_pdk.tolerance.records import Job
 from optinc_pdk.tolerance.study import (
     LEAST_OCTAVE,
     MOST_OCTAVE,
+    amounts_of,
     bearable,
     evaluate,
     jobs_of,
-    kinds_of,
-    noise_with,
+    noise_in,
     sample_seed,
     serial,
 )
@@ -50,7 +51,7 @@ def test_without_imperfections_every_word_is_read(work) -> None:
 
 
 def test_jobs_are_each_once_and_those_of_few_samples_a_part_of_those_of_many(work) -> None:
-    kinds = kinds_of(work)
+    kinds = tuple(amounts_of(work))
     assert kinds == ("coupler", "phase", "dac", "wavelength")
     few, many = jobs_of(3, kinds), jobs_of(200, kinds)
     assert len(set(few)) == len(few) == 3 * (1 + 4 + 4 + 2 + 4) and set(few) < set(many)
@@ -61,15 +62,17 @@ def test_jobs_are_each_once_and_those_of_few_samples_a_part_of_those_of_many(wor
 
 def test_noise_has_as_much_of_laser_and_detector_as_the_sample(work, every, process) -> None:
     noise = noise_of(process)
-    half = every.scaled("laser", 0.5).scaled("detector", 2.0)
-    found = noise_with(noise, half)
+    noisy = replace(work, imperfections=every, noise=noise)
+    assert tuple(amounts_of(noisy)) == KINDS
+    assert set(KINDS) - set(amounts_of(replace(noisy, noise=None))) == {"laser", "detector"}
+    assert noise_in(noisy, every) == noise
+    found = noise_in(noisy, every.scaled("laser", 0.5).scaled("detector", 2.0))
     assert found.intensity == pytest.approx(0.5 * noise.intensity)
     assert found.phase(fibre=True) == pytest.approx(0.5 * noise.phase(fibre=True))
     assert found.receiver_a_per_sqrt_hz == pytest.approx(2.0 * noise.receiver_a_per_sqrt_hz) and found.shot
-    quiet = noise_with(noise, every.without("laser", "detector"))
-    assert quiet.intensity == 0.0 == quiet.variance(np.ones(1))[0]
-    assert "laser" not in kinds_of(replace(work, imperfections=every))
-    assert "laser" in kinds_of(replace(work, imperfections=every, noise=noise))
+    laser = noise_in(noisy, every.only("laser"))
+    assert laser.intensity == noise.intensity and laser.variance(np.ones(1))[0] == 0.0
+    assert noise_in(noisy, every.only("coupler")) is None and noise_in(work, every) is None
 
 
 @pytest.mark.parametrize("threshold", [3e-4, 0.3, 1.0, 77.0])

@@ -58,7 +58,8 @@ def test_the_goals_share_of_the_samples_bears_the_tolerance() -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "text"), [(1.0, "100 %"), (0.0, "0 %"), (0.5, "50.00 %"), (1 - 1 / 65536, "99.998 %"), (1e-9, "0.000000 %")]
+    ("share", "text"),
+    [(1.0, "100 %"), (0.0, "0 %"), (0.5, "50.00 %"), (1 - 1 / 65536, "99.998 %"), (1e-9, "0.000000 %")],
 )
 def test_shares_do_not_round_to_all_or_none(share: float, text: str) -> None:
     assert percent(share) == text
