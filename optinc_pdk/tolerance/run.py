@@ -17,7 +17,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.files import InputError, write_atomic
 from optinc_pdk.tolerance.plots import errors_png, tolerance_png, waterfall_png, yield_png
 from optinc_pdk.tolerance.records import Job, Records, Result
-from optinc_pdk.tolerance.study import LEAST_OCTAVE, MOST_OCTAVE, Runner, Work, amounts_of, jobs_of
+from optinc_pdk.tolerance.study import LEAST_OCTAVE, MOST_OCTAVE, Runner, Work, amounts_of, jobs_of, judged
 from optinc_pdk.tolerance.summary import GOAL, error_values, kind_numbers, outcome_numbers, tolerated
 from optinc_pdk.tolerance.words import Outcome
 
@@ -68,6 +68,7 @@ def header_of(files: ChipFiles, process: Process, work: Work) -> dict[str, Any]:
         "imperfections": amounts_of(work),
         "noise": None if work.noise is None else asdict(work.noise),
         "calibrated": work.onn is not None,
+        "rates_bd": list(work.rates_bd),
     }
 
 
@@ -126,7 +127,7 @@ def run_yield(
     # who measures comes first: a scheduler that does not answer leaves an earlier run's file as it is
     with runner as run, Records(Path(f"{stem}.yield.jsonl"), header, resume) as records:
         measure(jobs, records, run, progress)
-        found = Found.of(jobs, records.done)
+        found = Found.of(work, jobs, records.done)
     numbers = found.numbers(header, work.target)
     for ending, data in found.files(numbers, work.target).items():
         write_atomic(Path(f"{stem}.{ending}"), data)
@@ -140,13 +141,15 @@ class Found:
     Attributes:
         outcomes: Study, imperfection and stage to the outcome of every sample.
         factors: Imperfection to the largest factor that each sample bears; None where it bears all that was tried.
+        judged: The stage that contributions are of.
     """
 
     outcomes: Mapping[tuple[str, str, str], Sequence[Outcome]]
     factors: Mapping[str, Sequence[float | None]]
+    judged: str
 
     @staticmethod
-    def of(jobs: Sequence[Job], done: Mapping[Job, Result]) -> Found:
+    def of(work: Work, jobs: Sequence[Job], done: Mapping[Job, Result]) -> Found:
         """The results of some jobs."""
         outcomes: dict[tuple[str, str, str], list[Outcome]] = {}
         factors: dict[str, list[float | None]] = {}
@@ -158,7 +161,7 @@ class Found:
             for stage, data in result.items():
                 key = (job.study, job.imperfection, stage)
                 outcomes.setdefault(key, []).append(Outcome.from_json(data))
-        return Found(outcomes, factors)
+        return Found(outcomes, factors, judged(work))
 
     @property
     def stages(self) -> dict[str, Sequence[Outcome]]:
@@ -166,9 +169,9 @@ class Found:
         return {stage: found for (study, _, stage), found in self.outcomes.items() if study == "all"}
 
     def kinds(self, study: str) -> dict[str, Sequence[Outcome]]:
-        """Imperfection to the outcomes of one study, at the last stage."""
-        last = list(self.stages)[-1]
-        return {kind: found for (name, kind, stage), found in self.outcomes.items() if (name, stage) == (study, last)}
+        """Imperfection to the outcomes of one study, at the stage that is judged."""
+        key = (study, self.judged)
+        return {kind: found for (name, kind, stage), found in self.outcomes.items() if (name, stage) == key}
 
     def numbers(self, header: Mapping[str, Any], target: float) -> dict[str, Any]:
         """The numbers for machines."""
@@ -197,7 +200,7 @@ class Found:
         if not alone:
             return []
         kinds = list(alone)
-        every = list(self.stages.values())[-1][: len(alone[kinds[0]])]
+        every = self.stages[self.judged][: len(alone[kinds[0]])]
         upto = {kinds[0]: alone[kinds[0]], **self.kinds("upto"), kinds[-1]: every}
         return kind_numbers(alone, self.kinds("without"), upto, target)
 

@@ -12,24 +12,29 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import KINDS
+from optinc_pdk.circuit import Bias
 from optinc_pdk.files import InputError
 from optinc_pdk.onn import Onn
 from optinc_pdk.signoff.function import Inputs, inputs_of
-from optinc_pdk.simulate.noise import Noise
+from optinc_pdk.simulate.noise import Noise, noise_of
 from optinc_pdk.tolerance.chip import Chip
-from optinc_pdk.tolerance.draw import draw
+from optinc_pdk.tolerance.draw import Sample, draw
 from optinc_pdk.tolerance.imperfections import Imperfections
 from optinc_pdk.tolerance.records import Job, Result
 from optinc_pdk.tolerance.truth import light
 from optinc_pdk.tolerance.words import Outcome, read_words
 
+Floats = NDArray[np.float64]
 Runner = Callable[[Iterable[Job]], Iterator[tuple[Job, Result]]]
 
 CONTRIBUTION_SAMPLES = 50
 """Samples at most, from the first, with each imperfection alone and with all but it."""
+BEFORE = "before"
+"""The stage of a sample that is driven as the bias file says."""
 NOISE_KINDS = ("laser", "detector")
 """Kinds that no sample is drawn with: they are in its noise."""
 TOLERANCE_SAMPLES = 20
@@ -51,6 +56,7 @@ class Work:
         target: Share of the inputs that have to be exact.
         noise: Noise while words are read; none where left out.
         onn: The network; samples are calibrated to it where given.
+        rates_bd: Symbol rates at which noise is looked at as well, with the laser's power of the card.
     """
 
     chip: Chip
@@ -60,6 +66,7 @@ class Work:
     target: float
     noise: Noise | None = None
     onn: Onn | None = None
+    rates_bd: tuple[float, ...] = ()
 
 
 @lru_cache(maxsize=1)
@@ -125,32 +132,48 @@ def _kinds_in(job: Job, kinds: Sequence[str]) -> Sequence[str]:
 
 
 def stages(work: Work, imperfections: Imperfections, sample: int) -> dict[str, Outcome]:
-    """What one sample reads with the bias of its file, by the name of the stage."""
+    """What one sample reads, by the name of the stage."""
     seed = sample_seed(work.seed, sample)
     drawn = draw(work.chip, imperfections, seed)
-    s = light(work.chip, drawn, work.chip.voltage_v, imperfections.effective_bits)
-    noise = noise_in(work, imperfections)
-    return {"before": read_words(s, _tried(work.task), work.chip.board, work.chip.bias, noise, seed)}
+    board, tried = work.chip.board, _tried(work.task)
+    outcomes = {}
+    for stage, made, voltage_v, bias in _drives(work, drawn):
+        s = light(work.chip, made, voltage_v, imperfections.effective_bits)
+        outcomes[stage] = read_words(s, tried, board, bias, noise_in(work.noise, imperfections), seed)
+        if stage == judged(work):
+            for rate in work.rates_bd:
+                noise = noise_in(noise_of(work.chip.process, symbol_rate_bd=rate), work.imperfections)
+                outcomes[f"{stage} at {rate:.3g} Bd"] = read_words(s, tried, board, bias, noise, seed)
+    return outcomes
 
 
-def noise_in(work: Work, imperfections: Imperfections) -> Noise | None:
+def judged(work: Work) -> str:
+    """The stage that contributions and tolerances are of."""
+    return BEFORE
+
+
+def _drives(work: Work, drawn: Sample) -> Iterator[tuple[str, Sample, Floats, Bias]]:
+    """Stages of a sample: its devices, the voltages on its heaters and its electronics."""
+    yield BEFORE, drawn, work.chip.voltage_v, work.chip.bias
+
+
+def noise_in(noise: Noise | None, imperfections: Imperfections) -> Noise | None:
     """The noise of a sample: amounts of lasers and detectors multiply standard deviations; None without both."""
     laser, detector = (imperfections.of(kind) for kind in NOISE_KINDS)
-    if work.noise is None or laser == detector == 0.0:
+    if noise is None or laser == detector == 0.0:
         return None
     return replace(
-        work.noise,
-        intensity_per_hz=laser**2 * work.noise.intensity_per_hz,
-        linewidth_hz=laser**2 * work.noise.linewidth_hz,
-        fibre_phase_rad=laser * work.noise.fibre_phase_rad,
-        receiver_a_per_sqrt_hz=detector * work.noise.receiver_a_per_sqrt_hz,
-        shot=work.noise.shot and detector > 0.0,
+        noise,
+        intensity_per_hz=laser**2 * noise.intensity_per_hz,
+        linewidth_hz=laser**2 * noise.linewidth_hz,
+        fibre_phase_rad=laser * noise.fibre_phase_rad,
+        receiver_a_per_sqrt_hz=detector * noise.receiver_a_per_sqrt_hz,
+        shot=noise.shot and detector > 0.0,
     )
 
 
 def _reaches(work: Work, imperfections: Imperfections, sample: int) -> bool:
-    *_, last = stages(work, imperfections, sample).values()
-    return last.accuracy >= work.target
+    return stages(work, imperfections, sample)[judged(work)].accuracy >= work.target
 
 
 def bearable(reaches: Callable[[float], bool]) -> float | None:

@@ -65,14 +65,20 @@ def test_noise_has_as_much_of_laser_and_detector_as_the_sample(work, every, proc
     noisy = replace(work, imperfections=every, noise=noise)
     assert tuple(amounts_of(noisy)) == KINDS
     assert set(KINDS) - set(amounts_of(replace(noisy, noise=None))) == {"laser", "detector"}
-    assert noise_in(noisy, every) == noise
-    found = noise_in(noisy, every.scaled("laser", 0.5).scaled("detector", 2.0))
+    assert noise_in(noise, every) == noise
+    found = noise_in(noise, every.scaled("laser", 0.5).scaled("detector", 2.0))
     assert found.intensity == pytest.approx(0.5 * noise.intensity)
     assert found.phase(fibre=True) == pytest.approx(0.5 * noise.phase(fibre=True))
     assert found.receiver_a_per_sqrt_hz == pytest.approx(2.0 * noise.receiver_a_per_sqrt_hz) and found.shot
-    laser = noise_in(noisy, every.only("laser"))
+    laser = noise_in(noise, every.only("laser"))
     assert laser.intensity == noise.intensity and laser.variance(np.ones(1))[0] == 0.0
-    assert noise_in(noisy, every.only("coupler")) is None and noise_in(work, every) is None
+    assert noise_in(noise, every.only("coupler")) is None and noise_in(None, every) is None
+
+
+def test_further_symbol_rates_are_read_with_noise(work, every) -> None:
+    found = evaluate(replace(work, imperfections=every.only("detector"), rates_bd=(1e6, 1e9)), Job("all", "", 0))
+    assert list(found) == ["before", "before at 1e+06 Bd", "before at 1e+09 Bd"]
+    assert found["before"]["margin"] > found["before at 1e+06 Bd"]["margin"] > found["before at 1e+09 Bd"]["margin"]
 
 
 @pytest.mark.parametrize("threshold", [3e-4, 0.3, 1.0, 77.0])
