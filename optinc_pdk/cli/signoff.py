@@ -206,6 +206,7 @@ def check(
         print(json.dumps({"schema": 1} | (function_numbers(result) or {}), indent=2))
     else:
         print(f"{result.exact:,}/{result.inputs:,} words exact, margin {result.margin:.3f} levels")
+        print("margins by symbol: " + ", ".join(f"{margin:.3f}" for margin in result.margins.min(axis=0)))
         for line in function_findings(result):
             print(line)
     raise typer.Exit(PASSED if result.passed else FAILED)
