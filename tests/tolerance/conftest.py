@@ -11,11 +11,17 @@ import pytest
 from optinc_pdk.assemble import assemble
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
-from optinc_pdk.circuit import flatten
+from optinc_pdk.circuit import flatten, write_bias, write_netlist
 from optinc_pdk.drive import Ground
-from optinc_pdk.onn import Layer, Onn
+from optinc_pdk.extract import extract
+from optinc_pdk.layout import chip_of as layout_chip
+from optinc_pdk.layout import first_circuit, to_layout, write_gds
+from optinc_pdk.onn import Layer, Onn, carry_chain
+from optinc_pdk.pdk import get_pdk
+from optinc_pdk.signoff.wiring import read_wiring
 from optinc_pdk.simulate import analyse, program
-from optinc_pdk.tolerance import chip_of, imperfections
+from optinc_pdk.tolerance import chip_of, imperfections, read_chip
+from optinc_pdk.tolerance.study import Work
 
 TASK = Averaging(4, 4, 2)
 
@@ -87,3 +93,30 @@ def chip(circuit, onn, process, ground):
 @pytest.fixture(scope="session")
 def every(process):
     return imperfections(process)
+
+
+@pytest.fixture(scope="session")
+def tiny(process, tmp_path_factory):
+    """Files of a chip with a layout: the average of four words of two bits, exact with a margin of half a level."""
+    folder = tmp_path_factory.mktemp("tiny")
+    network = carry_chain(Averaging(2, 4, 1))
+    network.save(folder / "tiny.npz")
+    get_pdk("soi220").activate()
+    circuit, chip = layout_chip(network, process, "tiny", first_circuit(network, process, "tiny"))
+    write_gds(to_layout(chip, process, "tiny"), folder / "tiny.gds")
+    write_netlist(circuit, folder / "tiny.pic.yml")
+    extracted, wiring = extract(folder / "tiny.gds", process).circuit, read_wiring(folder / "tiny.gds", process)
+    bias = program(extracted, circuit.board, network, process, ground=wiring.common).bias
+    write_bias(bias, folder / "tiny.bias.yml")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def work(tiny, process, every):
+    """Its samples, with a little of four imperfections: some of them miss words."""
+    kinds = {"coupler": 0.2, "phase": 0.1, "dac": 1.0, "wavelength": 0.2}
+    wanted = every.only(*kinds)
+    for kind, amount in kinds.items():
+        wanted = wanted.scaled(kind, amount)
+    drawn = read_chip(*(tiny / f"tiny{ending}" for ending in (".gds", ".pic.yml", ".bias.yml")), process)
+    return Work(drawn, Averaging(2, 4, 1), wanted, 7, 1.0)
