@@ -19,6 +19,7 @@ from optinc_pdk.extract.golden import symmetries
 from optinc_pdk.files import write_atomic
 from optinc_pdk.signoff import lvs_checks as checks
 from optinc_pdk.signoff import lvs_lengths as lengths
+from optinc_pdk.signoff import lvs_metal as metal
 from optinc_pdk.signoff.lvs_checks import Difference
 from optinc_pdk.signoff.lvs_match import Ints
 
@@ -86,6 +87,7 @@ def compare(reference: Circuit, extraction: Extraction, process: Process) -> Lvs
         checks.wires,
         checks.heaters,
         checks.pins,
+        metal.padless,
         checks.devices,
         checks.nets,
         checks.parameters,
