@@ -14,6 +14,7 @@ from optinc_pdk.cards import CardError, Process
 from optinc_pdk.cards.rules import GuideSpaceRule, LineRule
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.extract.bumps import check_bumps
+from optinc_pdk.extract.collector import collector_paused
 from optinc_pdk.extract.contours import Contours, contours
 from optinc_pdk.extract.finding import place_blocks
 from optinc_pdk.extract.gds import NM_PER_UM, Label, Mask, label_points, read_mask
@@ -56,6 +57,7 @@ class Extraction:
     wired: Wired | None = field(default=None, compare=False, repr=False)
 
 
+@collector_paused()
 def extract(gds_path: str | Path, process: Process) -> Extraction:
     """Extract the circuit of a written layout from its polygons and labels alone.
 
