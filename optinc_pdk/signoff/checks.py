@@ -9,6 +9,7 @@ import klayout.db as kdb
 from optinc_pdk.cards.rules import (
     AngleRule,
     AreaRule,
+    BendRadiusRule,
     BooleanRule,
     DieSizeRule,
     EdgeRule,
@@ -57,8 +58,8 @@ def line(design: Design, rule: LineRule) -> kdb.Region:
 
 def line_edges(design: Design, rule: LineRule) -> kdb.Region:
     """As `line`, edge by edge: fast where shapes are long, but it also finds what third shapes lie between."""
-    edges = flat_edges(design.region(rule.layers[0]))
-    return _line(design, rule, edges.width_check if rule.kind == "width" else edges.space_check)
+    found = edges(design, rule.layers[0])
+    return _line(design, rule, found.width_check if rule.kind == "width" else found.space_check)
 
 
 def _line(design: Design, rule: LineRule, check: Callable[..., kdb.EdgePairs]) -> kdb.Region:
@@ -98,6 +99,24 @@ def flat(region: kdb.Region) -> kdb.Region:
     copy = region.dup()
     copy.flatten()
     return kdb.Region(list(copy.each())).merged()
+
+
+def merged(design: Design, layer: str) -> kdb.Region:
+    """A layer's merged shapes, flat."""
+    return design.derived(f"merged {layer}", lambda: flat(design.region(layer)))
+
+
+def edges(design: Design, layer: str) -> kdb.Edges:
+    """The edges of a layer's merged shapes, flat."""
+    return design.derived(f"edges of {layer}", lambda: merged(design, layer).edges())
+
+
+def bodies_near(design: Design, rule: GuideSpaceRule | BendRadiusRule, places: kdb.Region) -> kdb.Region:
+    """The bodies, flat, of shapes so near to places that these may be exempt."""
+    size = design.dbu(rule.body_um)
+    # growing moves corners by up to the square root of two more
+    near = places.extents(2 * design.dbu(rule.exempt_um) + size)
+    return merged(design, rule.layers[0]).interacting(near).sized(-size).sized(size)
 
 
 def flat_edges(region: kdb.Region) -> kdb.Edges:
