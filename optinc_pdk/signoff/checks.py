@@ -211,7 +211,7 @@ def everywhere(design: Design) -> kdb.Region:
 
 
 def file(design: Design, rule: FileRule) -> kdb.Region:
-    """Shapes on unknown layers, or polygons that cross themselves as they were written."""
+    """Shapes and texts on unknown layers, or polygons that cross themselves as they were written."""
     known = set(design.layers.values())
     faults = kdb.Region()
     for info in design.layout.layer_infos():
@@ -223,5 +223,17 @@ def file(design: Design, rule: FileRule) -> kdb.Region:
             shapes.merged_semantics = False
             faults += shapes.strange_polygon_check()
         elif (info.layer, info.datatype) not in known:
-            faults += kdb.Region(design.top.begin_shapes_rec(index))
+            faults += kdb.Region(design.top.begin_shapes_rec(index)) + _without_area(design, index)
     return faults
+
+
+def _without_area(design: Design, index: int) -> kdb.Region:
+    """Markers of a layer's texts and of shapes that have no area, such as paths without width."""
+    found, reach = kdb.Region(), design.dbu(MARKER_UM)
+    place = design.top.begin_shapes_rec(index)
+    while not place.at_end():
+        shape = place.shape()
+        if shape.is_text() or shape.area() == 0:
+            found.insert(shape.bbox().transformed(place.trans()).enlarged(reach))
+        place.next()
+    return found
