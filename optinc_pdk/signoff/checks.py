@@ -9,7 +9,6 @@ import klayout.db as kdb
 from optinc_pdk.cards.rules import (
     AngleRule,
     AreaRule,
-    BendRadiusRule,
     BooleanRule,
     DieSizeRule,
     EdgeRule,
@@ -109,14 +108,6 @@ def merged(design: Design, layer: str) -> kdb.Region:
 def edges(design: Design, layer: str) -> kdb.Edges:
     """The edges of a layer's merged shapes, flat."""
     return design.derived(f"edges of {layer}", lambda: merged(design, layer).edges())
-
-
-def bodies_near(design: Design, rule: GuideSpaceRule | BendRadiusRule, places: kdb.Region) -> kdb.Region:
-    """The bodies, flat, of shapes so near to places that these may be exempt."""
-    size = design.dbu(rule.body_um)
-    # growing moves corners by up to the square root of two more
-    near = places.extents(2 * design.dbu(rule.exempt_um) + size)
-    return merged(design, rule.layers[0]).interacting(near).sized(-size).sized(size)
 
 
 def flat_edges(region: kdb.Region) -> kdb.Edges:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import klayout.db as kdb
 
 from optinc_pdk.cards.rules import GuideSpaceRule
-from optinc_pdk.signoff.checks import bodies_near, edges, merged
+from optinc_pdk.signoff.checks import edges, merged
 from optinc_pdk.signoff.gds import Design
 
 # How much smoothing may move an edge, and turn it: 20 nm is 3.6° at a radius of 10 µm.
@@ -32,4 +32,4 @@ def guide_space_coarse(design: Design, rule: GuideSpaceRule) -> kdb.Region:
         gaps -= design.region(marker).sized(-2 * move)
     if gaps.is_empty():
         return gaps
-    return gaps - bodies_near(design, rule, gaps).sized(design.dbu(rule.exempt_um) - 2 * move)
+    return gaps - design.bodies(name, rule.body_um).sized(design.dbu(rule.exempt_um) - 2 * move)

@@ -22,7 +22,7 @@ from optinc_pdk.cards.rules import (
 from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.nearby import touching
 from optinc_pdk.signoff.alike import Alike, found_in, parts_alike, same_boxes
-from optinc_pdk.signoff.checks import MARKER_UM, bodies_near, measured
+from optinc_pdk.signoff.checks import MARKER_UM, measured
 from optinc_pdk.signoff.gds import Design
 from optinc_pdk.signoff.items import OUTWARDS, edges_of
 from optinc_pdk.signoff.nets import holding_squares, pieces
@@ -71,7 +71,7 @@ def bend_radius(design: Design, rule: BendRadiusRule) -> kdb.Region:
     if faults.is_empty():
         return faults
     faults = faults.inside(slab) if rule.inside_second else faults.not_inside(slab)
-    faults = faults.outside(bodies_near(design, rule, faults).sized(design.dbu(rule.exempt_um)))
+    faults = faults.outside(design.bodies(core, rule.body_um).sized(design.dbu(rule.exempt_um)))
     # one marker per bend, whose vertices are less than an arm apart; shrunk again, it falls apart where it is aslant
     return faults.sized(design.dbu(max(arm for arm, _ in rule.arms_um)) // 2).merged()
 

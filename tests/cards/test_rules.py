@@ -47,7 +47,7 @@ def test_a_rule_is_read(tmp_path: Path) -> None:
             "kind: breadth",
             "'core.width', key kind: there is no kind 'breadth'; take one of angle, area, .*, width$",
         ),
-        ("kind: width", "kind: widht", "'core.width', key kind: there is no kind 'widht'; did you mean width\\?$"),
+        ("kind: width", "kind: widths", "'core.width', key kind: there is no kind 'widths'; did you mean width\\?$"),
         ("kind: width, ", "", "'core.width', key kind: .*add the key"),
         ("[core]", "[glass]", "'core.width', key layers: no layer 'glass'; take one of core, metal"),
         ("[core]", "[core, metal]", "'core.width', key layers"),
