@@ -39,7 +39,7 @@ def yield_png(stages: Mapping[str, Sequence[Outcome]], target: float) -> bytes:
     words.set(xlabel=f"inputs of {inputs:,} that are not exact, at most", ylabel="share of the samples")
     margins.axvline(0.0, color=_INK, linewidth=0.8, linestyle=":")
     margins.set_xlabel("margin in levels, at least")
-    margins.xaxis.set_major_formatter(lambda value, _: f"{-value:.2g}")
+    margins.xaxis.set_major_formatter(lambda value, _: f"{0.0 - value:.2g}")
     if len(stages) > 1:
         words.legend(frameon=False)
     return _png(figure, (words, margins))
@@ -77,7 +77,7 @@ def waterfall_png(contributions: Sequence[Mapping[str, Any]]) -> bytes:
     parts.bar(place + 0.2, without, 0.4, color=_COLORS[0], label="all but it")
     parts.axhline(upto[-1], color=_INK, linewidth=0.8, linestyle=":", label="all")
     parts.set_xticks(place, names)
-    parts.legend(frameon=False)
+    parts.legend(frameon=False, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     for axes in (steps, parts):
         axes.tick_params(axis="x", labelrotation=60)
     return _png(figure, (steps, parts))

@@ -66,6 +66,7 @@ def header_of(files: ChipFiles, process: Process, work: Work) -> dict[str, Any]:
         "seed": work.seed,
         "target": work.target,
         "imperfections": amounts_of(work),
+        "dac_bits": work.imperfections.effective_bits,
         "noise": None if work.noise is None else asdict(work.noise),
         "calibrated": work.onn is not None,
         "rates_bd": list(work.rates_bd),
@@ -182,17 +183,7 @@ class Found:
             "samples": len(next(iter(stages.values()))),
             "stages": {stage: outcome_numbers(found, target) for stage, found in stages.items()},
             "contributions": self._contributions(target),
-            "tolerances": [
-                {
-                    "imperfection": kind,
-                    "samples": len(found),
-                    "goal": GOAL,
-                    "factor": _tolerated(found, header["imperfections"][kind]),
-                    "most_tried": header["imperfections"][kind] * 2.0**MOST_OCTAVE,
-                    "least_tried": header["imperfections"][kind] * 2.0**LEAST_OCTAVE,
-                }
-                for kind, found in self.factors.items()
-            ],
+            "tolerances": [_tolerance(kind, found, header) for kind, found in self.factors.items()],
         }
 
     def _contributions(self, target: float) -> list[dict[str, Any]]:
@@ -240,15 +231,27 @@ def _errors_text(outcome: Outcome) -> str:
     return " ".join(f"{value:+d}:{count}" for value, count in outcome.errors.items())
 
 
-def _tolerated(factors: Sequence[float | None], amount: float) -> float | None:
-    """How often the card's imperfection the goal's share of the samples bears; None where it is all that was tried.
+def _tolerance(kind: str, factors: Sequence[float | None], header: Mapping[str, Any]) -> dict[str, Any]:
+    """How often the card's imperfection the goal's share of the samples bears.
 
     Args:
-        factors: Of the run's amount, by sample.
-        amount: The run's amount, of the card's.
+        kind: Kind of the imperfection.
+        factors: Of the run's amount, by sample; None where a sample bears all that was tried.
+        header: The run's.
     """
+    amount = header["imperfections"][kind]
     least = tolerated([math.inf if factor is None else factor for factor in factors])
-    return None if least == math.inf else least * amount
+    row = {
+        "imperfection": kind,
+        "samples": len(factors),
+        "goal": GOAL,
+        "factor": None if least == math.inf else least * amount,
+        "least_tried": amount * 2.0**LEAST_OCTAVE,
+        "most_tried": amount * 2.0**MOST_OCTAVE,
+    }
+    if kind == "dac" and 0.0 < least < math.inf:
+        row["effective_bits"] = header["dac_bits"] - math.log2(least)
+    return row
 
 
 def _csv(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> bytes:
