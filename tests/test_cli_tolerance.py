@@ -18,7 +18,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import KINDS
 from optinc_pdk.cli import main
 from optinc_pdk.flow import build
-from optinc_pdk.onn import carry_chain
+from optinc_pdk.onn import bundled, carry_chain
 
 CODE = "import sys; from optinc_pdk.cli import main; sys.argv[0] = 'optinc'; main()"
 
@@ -116,6 +116,7 @@ def test_an_interrupted_run_keeps_what_is_done_and_goes_on(chip: Path, tmp_path:
         (("--bias", "none.yml"), "none.yml: there is no such file"),
         (("--netlist", "none.yml"), "none.yml: there is no such file"),
         (("--weights", "none.npz"), "none.npz"),
+        (("--weights", bundled()), "the board has 4 servers of 1 symbols, the network 4 of 2"),
     ],
 )
 def test_unusable_options_exit_2_with_one_line_and_nothing_written(

@@ -116,12 +116,7 @@ def check_function(
         InputError: Circuit, board, bias and task do not belong together.
         ValueError: The circuit cannot be solved.
     """
-    board_task = (len(board.inputs), len(board.inputs[0]) if board.inputs else 0)
-    if board_task != (task.servers, task.symbols):
-        raise InputError(
-            f"the board has {board_task[0]} servers of {board_task[1]} symbols, the network {task.servers} of "
-            f"{task.symbols}; give weights and netlist of one chip"
-        )
+    check_task(board, task)
     s = scattering(circuit, bias, float(process.guide.wavelength_nm), process, ground=ground)
     tried = inputs_of(task)
     symbols = assignments(tried, s, board, bias)
@@ -143,6 +138,20 @@ def check_function(
         hop_loss_db=hop_losses_db(s, board),
         margins=margins,
     )
+
+
+def check_task(board: Board, task: Averaging) -> None:
+    """Refuse a board of another task.
+
+    Raises:
+        InputError: It has other numbers of servers or symbols.
+    """
+    board_task = (len(board.inputs), len(board.inputs[0]) if board.inputs else 0)
+    if board_task != (task.servers, task.symbols):
+        raise InputError(
+            f"the board has {board_task[0]} servers of {board_task[1]} symbols, the network {task.servers} of "
+            f"{task.symbols}; give weights and netlist of one chip"
+        )
 
 
 def inputs_of(task: Averaging) -> Inputs:

@@ -19,7 +19,7 @@ from optinc_pdk.cards import KINDS
 from optinc_pdk.circuit import Bias
 from optinc_pdk.files import InputError
 from optinc_pdk.onn import Onn
-from optinc_pdk.signoff.function import Inputs, inputs_of
+from optinc_pdk.signoff.function import Inputs, check_task, inputs_of
 from optinc_pdk.simulate.noise import Noise, noise_of
 from optinc_pdk.tolerance.chip import Chip
 from optinc_pdk.tolerance.draw import Sample, draw
@@ -57,6 +57,9 @@ class Work:
         noise: Noise while words are read; none where left out.
         onn: The network; samples are calibrated to it where given.
         rates_bd: Symbol rates at which noise is looked at as well, with the laser's power of the card.
+
+    Raises:
+        InputError: The task is not the chip's.
     """
 
     chip: Chip
@@ -67,6 +70,10 @@ class Work:
     noise: Noise | None = None
     onn: Onn | None = None
     rates_bd: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuses a task that is not the chip's."""
+        check_task(self.chip.board, self.task)
 
 
 @lru_cache(maxsize=1)
