@@ -25,6 +25,10 @@ class Quantity(float):
         self.source = source
         return self
 
+    def __reduce__(self) -> tuple[type[Quantity], tuple[float, str]]:
+        """Number and source, for copies in other processes."""
+        return type(self), (float(self), self.source)
+
 
 def _parse(data: Any) -> Quantity:
     if isinstance(data, Quantity):

@@ -3,7 +3,7 @@
 from optinc_pdk.tolerance.chip import Chip, chip_of, read_chip
 from optinc_pdk.tolerance.draw import Sample, aged, draw
 from optinc_pdk.tolerance.imperfections import Imperfections, imperfections
-from optinc_pdk.tolerance.truth import fields, light, phases
+from optinc_pdk.tolerance.truth import fields, light, lights, phases
 
 __all__ = [
     "Chip",
@@ -15,6 +15,7 @@ __all__ = [
     "fields",
     "imperfections",
     "light",
+    "lights",
     "phases",
     "read_chip",
 ]
