@@ -51,6 +51,7 @@ class Bias:
         code: (C,) DAC codes; these are what drives the chip.
         activations: Electronics by neuron label.
         outputs: Receiver scale by fibre label: level = scale · |field|.
+        inputs: Amplitude at the highest level by input fibre, where a server sends less than its full scale.
     """
 
     process: str
@@ -63,6 +64,7 @@ class Bias:
     code: NDArray[np.int64]
     activations: Mapping[str, Activation] = field(default_factory=dict)
     outputs: Mapping[str, float] = field(default_factory=dict)
+    inputs: Mapping[str, float] = field(default_factory=dict)
 
 
 def write_bias(bias: Bias, path: str | Path) -> None:
@@ -82,6 +84,8 @@ def write_bias(bias: Bias, path: str | Path) -> None:
         },
         "outputs": {label: {"scale": float(scale)} for label, scale in bias.outputs.items()},
     }
+    if bias.inputs:
+        data["inputs"] = {label: {"amplitude": float(amplitude)} for label, amplitude in bias.inputs.items()}
     dump_yaml(Path(path), data)
 
 
@@ -109,7 +113,7 @@ def read_bias(path: str | Path) -> Bias:
 def _bias(data: Mapping[str, Any]) -> Bias:
     if data["schema"] != SCHEMA:
         raise NetlistError(f"schema {data['schema']}, this version reads {SCHEMA}")
-    _check_keys("file", data, _FILE)
+    _check_keys("file", {key: data[key] for key in data if key != "inputs"}, _FILE)
     channels, bits = data["channels"], data["dac_bits"]
     if type(bits) is not int or not 1 <= bits <= MAX_DAC_BITS:
         raise NetlistError(f"dac_bits is {bits!r}, expected an integer in 1…{MAX_DAC_BITS}")
@@ -121,6 +125,7 @@ def _bias(data: Mapping[str, Any]) -> Bias:
         _check_keys(f"activation {label!r}", activation, _ACTIVATION)
     for label, output in data["outputs"].items():
         _check_keys(f"output {label!r}", output, ("scale",))
+    inputs = {str(label): _amplitude(label, sent) for label, sent in data.get("inputs", {}).items()}
     columns = {key: np.array([_number(k, c[key]) for k, c in channels.items()], dtype=float) for key in _CHANNEL[:3]}
     return Bias(
         process=str(data["process"]),
@@ -133,8 +138,17 @@ def _bias(data: Mapping[str, Any]) -> Bias:
             for label, a in data["activations"].items()
         },
         outputs={str(label): _number(label, out["scale"]) for label, out in data["outputs"].items()},
+        inputs=inputs,
         **columns,
     )
+
+
+def _amplitude(label: str, sent: Mapping[str, Any]) -> float:
+    _check_keys(f"input {label!r}", sent, ("amplitude",))
+    amplitude = _number(label, sent["amplitude"])
+    if not 0.0 <= amplitude <= 1.0:
+        raise NetlistError(f"input {label!r}: amplitude {amplitude:g} is not within 0 … 1, what a modulator can send")
+    return amplitude
 
 
 def _check_keys(where: str, data: Mapping[str, Any], expected: tuple[str, ...]) -> None:

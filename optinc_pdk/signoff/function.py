@@ -204,6 +204,7 @@ def server_errors(s: Scattering, board: Board, bias: Bias) -> NDArray[np.float64
         seen = 2 * (oscillator * s.between(names, inputs)[0]).real
         starts = np.cumsum([0, *(len(pairs) for pairs in detectors[:-1])])
         flat += sign * weight[:, np.newaxis] * np.add.reduceat(seen, starts, axis=0)
+    flat *= [bias.inputs.get(label, 1.0) for label in inputs]
     response = flat.reshape(len(first), len(board.inputs), -1)
     mean = response.mean(axis=1, keepdims=True)
     power = np.sum(mean**2, axis=0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,15 +11,32 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Board
 from optinc_pdk.circuit.bias import Activation
 from optinc_pdk.drive import RangeError
-from optinc_pdk.simulate.response import Light, linear
+from optinc_pdk.simulate.response import Light, Linear, linear
 from optinc_pdk.simulate.target import Target
 
 Floats = NDArray[np.float64]
 
 
 def activations(light: Light, found: tuple[Target, ...], board: Board, process: Process) -> dict[str, Activation]:
+    """Every neuron's electronics, for a solved chip.
+
+    Raises:
+        ValueError: A neuron needs a gain or offset beyond the card's range.
+    """
+    return neurons(lambda target, balance: linear(light, target, balance), found, board, process)
+
+
+def neurons(
+    detect: Callable[[Target, Floats | None], Linear], found: tuple[Target, ...], board: Board, process: Process
+) -> dict[str, Activation]:
     """Every neuron's electronics: gain by least squares against the wanted row, offset from what is left
     constant.
+
+    Args:
+        detect: A layer's detection coefficients, calculated or measured, at a balance or at the best one.
+        found: The layers.
+        board: Their neurons.
+        process: Process of the cards.
 
     Raises:
         ValueError: A neuron needs a gain or offset beyond the card's range.
@@ -27,17 +46,17 @@ def activations(light: Light, found: tuple[Target, ...], board: Board, process: 
     result: dict[str, Activation] = {}
     for target in found[:-1]:
         mine = [neuron.label for neuron in board.neurons if neuron.layer == target.index]
-        balance = _significant(linear(light, target).balance, bits)
-        seen = linear(light, target, balance)
+        balance = significant(detect(target, None).balance, bits)
+        seen = detect(target, balance)
         power = (np.asarray(seen.coefficient.real)[:, target.lit] ** 2).sum(axis=1)
         gain = (seen.coefficient.real * target.weight)[:, target.lit].sum(axis=1) / power
         flat = ~np.any(target.weight, axis=1)
         # A unit without weights is a constant: a large offset at a small gain drowns the light it sees.
         gain[flat] = np.maximum(target.bias[flat], 0.0) / float(card.offset_max)
-        gain = _significant(gain, bits)
+        gain = significant(gain, bits)
         offset = np.divide(target.bias, gain, out=np.zeros_like(gain), where=gain > 0.0) - seen.constant
         offset[flat] = float(card.offset_max)
-        offset = _significant(offset, bits)
+        offset = significant(offset, bits)
         _check(mine, "gain", gain, 0.0, float(card.gain_max))
         _check(mine, "offset", offset, -float(card.offset_max), float(card.offset_max))
         columns = (gain.tolist(), offset.tolist(), balance.tolist())
@@ -50,11 +69,11 @@ def output_scales(light: Light, target: Target, process: Process) -> dict[str, f
     field = np.asarray(linear(light, target).coefficient)[:, target.lit]
     weight = np.tile(target.weight, (field.shape[0] // target.weight.shape[0], 1))[:, target.lit]
     scale = np.abs((field * weight).sum(axis=1)) / (np.abs(field) ** 2).sum(axis=1)
-    rounded = _significant(scale, int(process.activation.resolution_bits))
+    rounded = significant(scale, int(process.activation.resolution_bits))
     return dict(zip(target.plus, rounded.tolist(), strict=True))
 
 
-def _significant(values: Floats, bits: int) -> Floats:
+def significant(values: Floats, bits: int) -> Floats:
     """Round to a number of significant bits: range switching keeps the converters at their upper half."""
     mantissa, exponent = np.frexp(values)
     return np.ldexp(np.rint(mantissa * 2.0**bits) / 2.0**bits, exponent)

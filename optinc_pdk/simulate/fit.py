@@ -98,7 +98,7 @@ def fit_phases(
         progress: Called after every iteration with its number and the worst layer's error.
     """
     layers = len(problem.targets)
-    damping = _Damping(np.full(layers, FIRST_DAMPING), np.full(layers, 2.0))
+    damping = Damping(np.full(layers, FIRST_DAMPING), np.full(layers, 2.0))
     groups = [problem.heaters(target.index) for target in problem.targets]
     history = [errors(problem, light)]
     for iteration in range(1, MAX_ITERATIONS + 1):
@@ -129,16 +129,21 @@ def fit_phases(
 
 
 @dataclass
-class _Damping:
+class Damping:
     """Each layer's damping after Nielsen, Report IMM-REP-1999-05.
 
     Down by how well the linearization foretold the gain of a step, up ever faster while steps fail.
+
+    Attributes:
+        value: (layers,) damping.
+        growth: (layers,) factor of the next one up.
     """
 
     value: Floats
     growth: Floats
 
     def update(self, active: Ints, gained: Floats, foretold: Floats) -> None:
+        """After a step of the active layers, from what it gained and should have gained."""
         for i in active.tolist():
             if gained[i] > 0.0:
                 # where nothing was foretold any gain is a good sign
@@ -159,12 +164,20 @@ def _stalled(history: list[Floats]) -> NDArray[np.bool_]:
 
 
 def _step(light: Light, target: Target, heaters: Ints, damping: float) -> tuple[Floats, float]:
+    slope = jacobian(light, target, heaters)
+    return damped_step(slope, residual(linear(light, target).coefficient, target).reshape(-1), damping)
+
+
+def damped_step(slope: Floats, error: Floats, damping: float) -> tuple[Floats, float]:
     """The shortest step that removes the linearized error, damped, and the rms error it should leave.
 
     There are more heaters than matrix entries, so the normal equations are those of the entries.
+
+    Args:
+        slope: (entries, heaters) derivative of the error.
+        error: (entries,) error.
+        damping: Share of the mean curvature that is added to all.
     """
-    slope = jacobian(light, target, heaters)
-    error = residual(linear(light, target).coefficient, target).reshape(-1)
     normal = slope @ slope.T
     normal[np.diag_indices_from(normal)] += damping * np.trace(normal) / normal.shape[0]
     step = -slope.T @ np.linalg.solve(normal, error)

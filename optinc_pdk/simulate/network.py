@@ -58,7 +58,8 @@ def transmit(
     """Send symbols through chip and board.
 
     Args:
-        symbols: (B, servers, M) levels 0 … 3, most significant first; sent with amplitude symbol/3.
+        symbols: (B, servers, M) levels 0 … 3, most significant first; sent with amplitude symbol/3, or that share of
+            what the bias gives an input.
         scattering: S-parameters of the whole chip.
         board: What joins its fibres outside.
         bias: Electronics of the neurons and scales of the receivers.
@@ -75,11 +76,12 @@ def transmit(
     if sent.ndim != 3 or sent.shape[1:] != (servers, count):
         raise ValueError(f"symbols has shape {sent.shape}; give (words, {servers} servers, {count} symbols)")
     network = network_of(scattering, board, bias, wavelength)
+    full = np.array([bias.inputs.get(label, 1.0) for row in board.inputs for label in row]) / TOP_LEVEL
     outputs = np.empty((sent.shape[0], network.scale.size))
     peaks = [np.zeros(layer.gain.size) for layer in network.layers]
     saturated = 0
     for start in range(0, sent.shape[0], CHUNK):
-        inputs = sent[start : start + CHUNK].reshape(-1, servers * count) / TOP_LEVEL
+        inputs = sent[start : start + CHUNK].reshape(-1, servers * count) * full
         drawn = None if noise is None else draw(noise, network.feeds, start, inputs.shape[0], seed)
         light, raw = settle(inputs, network, noise, drawn)
         saturated += sum(int((amplitude > 1.0).sum()) for amplitude in raw)
