@@ -7,7 +7,7 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 from optinc_pdk.cards import Process
 from optinc_pdk.files import InputError, write_atomic
+from optinc_pdk.onn import Onn
 from optinc_pdk.tolerance.plots import errors_png, tolerance_png, waterfall_png, yield_png
 from optinc_pdk.tolerance.records import Job, Records, Result
 from optinc_pdk.tolerance.study import LEAST_OCTAVE, MOST_OCTAVE, Runner, Work, amounts_of, jobs_of, judged
@@ -68,9 +69,14 @@ def header_of(files: ChipFiles, process: Process, work: Work) -> dict[str, Any]:
         "imperfections": amounts_of(work),
         "dac_bits": work.imperfections.effective_bits,
         "noise": None if work.noise is None else asdict(work.noise),
-        "calibrated": work.onn is not None,
+        "calibrated_to": None if work.onn is None else _digest(b"".join(_bytes_of(work.onn))),
         "rates_bd": list(work.rates_bd),
     }
+
+
+def _bytes_of(onn: Onn) -> Iterator[bytes]:
+    for layer in onn.layers:
+        yield from (layer.weight.tobytes(), layer.bias.tobytes())
 
 
 def _digest(data: bytes) -> str:
@@ -124,7 +130,7 @@ def run_yield(
         InputError: The folder holds another run, or a sample cannot be calculated.
     """
     stem = directory / header["chip"]["name"]
-    jobs = jobs_of(samples, tuple(amounts_of(work)))
+    jobs = jobs_of(samples, tuple(amounts_of(work)), work.onn is not None)
     # who measures comes first: a scheduler that does not answer leaves an earlier run's file as it is
     with runner as run, Records(Path(f"{stem}.yield.jsonl"), header, resume) as records:
         measure(jobs, records, run, progress)
@@ -212,11 +218,19 @@ class Found:
 
     def _table(self) -> bytes:
         rows = [
-            (study, kind, stage, sample, *(getattr(outcome, column) for column in COLUMNS), _errors_text(outcome))
+            (
+                study,
+                kind,
+                stage,
+                sample,
+                *(getattr(outcome, column) for column in COLUMNS),
+                _errors_text(outcome),
+                outcome.fault,
+            )
             for (study, kind, stage), found in self.outcomes.items()
             for sample, outcome in enumerate(found)
         ]
-        return _csv(["study", "imperfection", "stage", "sample", *COLUMNS, "errors"], rows)
+        return _csv(["study", "imperfection", "stage", "sample", *COLUMNS, "errors", "fault"], rows)
 
     def _factors(self) -> bytes:
         rows = [
