@@ -149,20 +149,34 @@ def simulate(
     output: Out = None,
     process: ProcessName = DEFAULT,
     as_json: Json = False,
+    ports: Annotated[
+        str | None, typer.Option(help="Only between these fibres, separated by commas, in this order.")
+    ] = None,
 ) -> None:
     """S-matrices of the linear blocks as the bias drives them; writes .s.npz, or Touchstone to -o FILE.sNp."""
     from optinc_pdk.cards import load_process
-    from optinc_pdk.simulate.files import block_scattering, parse_wavelengths, write_scattering
+    from optinc_pdk.simulate.files import (
+        block_scattering,
+        parse_ports,
+        parse_wavelengths,
+        port_scattering,
+        write_scattering,
+    )
 
     path = _output(output or source.with_name(f"{_stem(source)}.s.npz"), source, bias)
     card = load_process(process)
     wanted = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
+    named = None if ports is None else parse_ports(ports)
     ground = None
     if source.suffix not in NETLISTS:
         from optinc_pdk.signoff.wiring import read_wiring
 
         ground = read_wiring(source, card).common
-    blocks = block_scattering(_circuit(source, card), _bias(bias, card), wanted, card, ground, _count_wavelengths)
+    circuit, drive = _circuit(source, card), _bias(bias, card)
+    if named is None:
+        blocks = block_scattering(circuit, drive, wanted, card, ground, _count_wavelengths)
+    else:
+        blocks = [port_scattering(circuit, drive, wanted, card, named, ground, _count_wavelengths)]
     write_scattering(wanted, blocks, path)
     shapes = [{"ports": len(block.labels), "shape": list(block.s.shape)} for block in blocks]
     if as_json:

@@ -184,6 +184,7 @@ def s_matrices(
     heaters = plan.structure.heater.size
     if heat.ndim != 2 or heat.shape[1] != heaters:
         raise NetlistError(f"phases have shape {np.shape(phases)}; give (cases, {heaters} heaters)")
+    _refuse_infinite(plan.structure, heat)
     wavelengths = np.atleast_1d(np.asarray(wavelengths_nm, dtype=np.float64))
     values = circuit_values(plan.structure, heat, wavelengths, process, devices or {}, guides)
     _refuse_unprepared(plan, values)
@@ -199,6 +200,16 @@ def s_matrices(
         if progress is not None:
             progress(int(cases[-1]) + 1, values.cases)
     return s.reshape(heat.shape[0], wavelengths.size, len(plan.outs), len(plan.ins))
+
+
+def _refuse_infinite(structure: Structure, phases: Floats) -> None:
+    wrong = np.argwhere(~np.isfinite(phases))
+    if wrong.size:
+        case, heater = wrong[0].tolist()
+        raise NetlistError(
+            f"{structure.circuit.name}: the phase of heater {structure.circuit.instances[structure.heater[heater]]!r} "
+            f"is {phases[case, heater]:g} in case {case}; give a number"
+        )
 
 
 def _refuse_unprepared(plan: Plan, values: Values) -> None:

@@ -113,6 +113,7 @@ def circuit_values(
             given = np.asarray(devices[group.name], dtype=np.complex128)
             ports = len(process.devices[group.name].ports.optical)
             s = _checked(given, (*cases, group.instance.size, ports, ports), f"S-parameters of {group.name!r}")
+            _refuse_infinite(structure, group, s)
         else:
             instance = structure.circuit.instances[group.instance[0]]
             s = device_s(process, group.name, wavelengths_nm, instance=instance)[np.newaxis, :, np.newaxis]
@@ -126,6 +127,17 @@ def _checked(given: Complexes, shape: tuple[int, ...], what: str) -> Complexes:
     if full.ndim != len(shape) or any(n not in (1, wanted) for n, wanted in zip(full.shape, shape, strict=True)):
         raise NetlistError(f"{what} have shape {given.shape}; give one that broadcasts to {shape}")
     return full
+
+
+def _refuse_infinite(structure: Structure, group: Devices, s: Complexes) -> None:
+    wrong = np.argwhere(~np.isfinite(s))
+    if wrong.size:
+        *_, member, row, col = wrong[0].tolist()
+        kind = structure.circuit.kinds[structure.circuit.kind[group.instance[member]]]
+        raise NetlistError(
+            f"instance {structure.circuit.instances[group.instance[member]]!r} of {group.name!r} is given "
+            f"{s[tuple(wrong[0])]:g} from port {kind.optical[col]} to {kind.optical[row]}; give finite numbers"
+        )
 
 
 def _with_outer(s: Complexes, group: Devices) -> Complexes:
@@ -153,6 +165,10 @@ def _guides(
     if given is not None:
         nets = structure.circuit.nets
         values = _checked(np.asarray(given, dtype=np.complex128), (*cases, len(nets)), "transmissions of guides")
+        if not np.all(np.isfinite(values)):
+            net = int(np.argwhere(~np.isfinite(values))[0, 2]) if values.shape[2] > 1 else 0
+            name = structure.circuit.port_name(int(nets[net, 0]))
+            raise NetlistError(f"the transmission of the guide at {name} is not finite; give a number")
         number = np.cumsum(structure.circuit.optical_mask()) - 1
         near = number[nets].min(axis=1)
         values = np.broadcast_to(values, (*values.shape[:2], near.size))

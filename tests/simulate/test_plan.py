@@ -198,6 +198,22 @@ def test_random_circuits_are_reciprocal_passive_and_lossless_ones_conserve_energ
     assert np.linalg.norm(s, 2) <= 1.0
 
 
+@given(SEEDS, st.integers(2, 6), st.integers(1, 4))
+@settings(max_examples=12, deadline=None)
+def test_reflecting_lossless_devices_conserve_energy_and_stay_reciprocal(ideal_process, seed, couplers, heaters):
+    """Couplers of which each is a random symmetric unitary, so that light runs through every loop both ways."""
+    rng = np.random.default_rng(seed)
+    circuit = random_circuit(rng, couplers, 0, heaters)
+    unitary = np.linalg.qr(rng.standard_normal((couplers, 4, 4)) + 1j * rng.standard_normal((couplers, 4, 4)))[0]
+    sample = {"mmi2x2": (unitary @ unitary.swapaxes(1, 2))[np.newaxis, np.newaxis]}
+    structure = analyse(circuit)
+    phases = heater_phases(structure, random_phases(circuit, rng), ideal_process)
+    plan = prepare(structure, 1550.0, ideal_process, devices=sample)
+    s = s_matrices(plan, phases, 1550.0, ideal_process, devices=sample)[0, 0]
+    assert s.conj().T @ s == pytest.approx(np.eye(len(s)), abs=1e-9)
+    assert s == pytest.approx(s.T, abs=1e-9)
+
+
 @pytest.mark.parametrize("realisation", ["offchip", "onchip"])
 def test_whole_chips_with_photodiodes_and_modulators_agree_with_superlu(process, realisation):
     card = process.activation.model_copy(update={"realisation": realisation})
@@ -264,6 +280,16 @@ def test_what_was_not_prepared_for_is_refused():
         s_matrices(plan, np.zeros(5), 1550.0, FORWARD)
     with pytest.raises(NetlistError, match=r"'mmi2x2' have shape \(3, 4, 4\); give one that broadcasts to \(1, 1, 12,"):
         prepare(structure, 1550.0, FORWARD, devices={"mmi2x2": np.zeros((3, 4, 4))})
+    with pytest.raises(NetlistError, match=r"phase of heater 'l0_v_c0_r0.phi' is nan in case 1"):
+        s_matrices(plan, np.array([np.zeros(6), [np.nan, *np.zeros(5)]]), 1550.0, FORWARD)
+    sample = np.zeros((12, 4, 4), dtype=complex)
+    sample[2, 3, 1] = np.inf
+    with pytest.raises(NetlistError, match=r"'l0_v_c\d_r\d.*' of 'mmi2x2' is given inf.* from port o2 to o4"):
+        s_matrices(plan, np.zeros(6), 1550.0, FORWARD, devices={"mmi2x2": sample})
+    guides = np.ones(len(structure.circuit.nets))
+    guides[0] = np.nan
+    with pytest.raises(NetlistError, match=r"the guide at .*,o\d is not finite"):
+        s_matrices(plan, np.zeros(6), 1550.0, FORWARD, guides=guides)
     with pytest.raises(NetlistError, match="has no 'ring'"):
         prepare(structure, 1550.0, FORWARD, devices={"ring": np.zeros((2, 2))})
     with pytest.raises(NetlistError, match="no fibre 'nowhere'"):
