@@ -341,7 +341,6 @@ def agreement(modes: int) -> float:
 
 def in_own_process(work: Callable[..., Any], *arguments: Any) -> Any:
     """Run in a fresh process whose numerical libraries use one thread."""
-    print(f"{work.__name__}{arguments}", file=sys.stderr)
     os.environ |= ONE_THREAD
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(work, arguments)
@@ -377,7 +376,7 @@ class Sheet:
             slower = max(mine.wavelength or 0.0, mine.bias or 0.0)
             ratios = [f"{run.first / mine.first:.1f}", f"{run.wavelength / slower:.1f}" if run.wavelength else ""]
         compared = mine is not None and run.s is not None
-        self.table.add_row(
+        cells = [
             what,
             str(modes),
             f"{self.imports[module]:.2f}",
@@ -388,7 +387,9 @@ class Sheet:
             ratios[1],
             f"{run.peak_mb:.0f}",
             f"{np.abs(run.s - mine.s).max():.0e}" if compared and mine is not None else "",
-        )
+        ]
+        print(" | ".join(cells), file=sys.stderr)
+        self.table.add_row(*cells)
 
 
 def new_sheet() -> Sheet:
