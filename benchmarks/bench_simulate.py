@@ -445,7 +445,7 @@ def main(
             run = in_own_process(ours, LARGE_MODES, reflecting, large)
             sheet.add(f"{what}, {large} wavelengths", "optinc_pdk.assemble, optinc_pdk.simulate", LARGE_MODES, run)
     worst = [in_own_process(agreement, size) for size in range(2, AGREEMENT_MODES + 1)] if agree else []
-    console = Console(width=130)
+    console = Console(width=145)
     console.print(sheet.table)
     if worst:
         console.print(

@@ -26,8 +26,8 @@ Floats = NDArray[np.float64]
 
 Progress = Callable[[int, int], None]
 
-CHUNK_NUMBERS = 1 << 22
-"""Complex numbers held at a time, 64 MB, near to what caches hold: so many cases are calculated side by side."""
+CHUNK_NUMBERS = 1 << 20
+"""Complex numbers held at a time, 16 MB, near to what caches hold: so many cases are calculated side by side."""
 _SAMPLED = 5
 
 
@@ -145,9 +145,9 @@ def prepare(
     given = devices or {}
     if given:
         cold = np.zeros((max(np.shape(s)[0] if np.ndim(s) == _SAMPLED else 1 for s in given.values()), cold.shape[1]))
-    patterns = circuit_values(structure, cold, wavelengths, process, given, None).patterns()
+    values = circuit_values(structure, cold, wavelengths, process, given, None)
     outs, ins = (structure.labels if labels is None else tuple(labels) for labels in (outs, ins))
-    return plan_circuit(structure, patterns, outs, ins)
+    return plan_circuit(structure, values.patterns(), outs, ins, values.one_way() is None)
 
 
 def s_matrices(
@@ -178,7 +178,8 @@ def s_matrices(
     Raises:
         ModelError: A device without model, or a wavelength outside its range.
         NetlistError: Values of a wrong shape.
-        InputError: The circuit is singular, or S-parameters differ from zero that were zero when it was prepared.
+        InputError: The circuit is singular, or S-parameters differ from zero, or from those of the way back, that did
+            not when it was prepared.
     """
     heat = np.atleast_2d(np.asarray(phases, dtype=np.float64))
     heaters = plan.structure.heater.size
@@ -219,3 +220,8 @@ def _refuse_unprepared(plan: Plan, values: Values) -> None:
                 f"S-parameters of {plan.structure.devices[number].name!r} differ from zero that were zero when the "
                 "circuit was prepared; prepare it for these wavelengths and samples"
             )
+    if plan.reciprocal and (name := values.one_way()):
+        raise InputError(
+            f"S-parameters of {name!r} are not the same both ways, as they were when the circuit was prepared; prepare "
+            "it for these samples"
+        )

@@ -21,6 +21,8 @@ Floats = NDArray[np.float64]
 
 NEGLIGIBLE = 1e-18
 """S-parameters below are taken for zero: beside a wave of 1 they are less than a hundredth of its rounding error."""
+RECIPROCAL = 1e-14
+"""Two S-parameters that differ by less are the same there and back; so much is a rounding error of theirs."""
 WIDTH_TOLERANCE_UM = 1e-4
 """A tenth of the layouts' grid."""
 
@@ -52,6 +54,13 @@ class Values:
     def patterns(self) -> dict[int, Bools]:
         """Component number to (p, p), which S-parameters differ from zero in any case."""
         return {number: np.asarray((np.abs(s) > NEGLIGIBLE).any(axis=(0, 1, 2))) for number, s in self.devices.items()}
+
+    def one_way(self) -> str | None:
+        """A component that light does not pass alike both ways; None where there is none."""
+        for number, s in self.devices.items():
+            if np.abs(s - s.swapaxes(-1, -2)).max(initial=0.0) > RECIPROCAL:
+                return self.structure.devices[number].name
+        return None
 
     def entries(self, cases: Ints) -> dict[int, Entries]:
         """S-parameters of some cases, guides included; case k W + w is bias k at wavelength w."""

@@ -24,8 +24,10 @@ from .conftest import (
     add_heater,
     builder,
     chain,
+    dense_scattering,
     random_circuit,
     random_phases,
+    with_file,
     with_geometry,
     with_parameters,
 )
@@ -80,9 +82,44 @@ def test_mzis_that_repeat_are_reduced_as_one_batch():
     plan = prepare(structure, 1550.0, FORWARD)
     assert max(joint.ports.size for joint in plan.joints) == 120
     assert len(plan.joints) < 20
-    # light then passes 16 columns of 2×2 kernels, to the right and to the left
+    # light then passes 16 columns of 2×2 kernels, to the right; what it does to the left is the same
     assert len(plan.transfer.steps) == 16
-    assert plan.transfer.counts == {(2, 2): 240}
+    assert plan.transfer.counts == {(2, 2): 120}
+    assert len(plan.transfer.mirrored) == 16 * 16
+
+
+def test_devices_that_pass_light_one_way_are_followed_both_ways(tmp_path):
+    rng = np.random.default_rng(4)
+    s = device_s(FORWARD, "mmi2x2", 1550.0) * rng.uniform(0.5, 1.0, (4, 4))
+    process = with_file(FORWARD, "mmi2x2", tmp_path / "c.npz", s, ("o1", "o2", "o3", "o4"), np.array([1550.0]))
+    circuit = flatten(mesh_chip(4, process, "mesh"))
+    phases = random_phases(circuit, rng)
+    labels, expected = dense_scattering(circuit, phases, 1550.0, process)
+    found = scattering(circuit, phases, 1550.0, process)
+    assert list(found.labels) == labels
+    assert found.s[0] == pytest.approx(expected, abs=1e-12)
+    assert np.abs(found.s[0] - found.s[0].T).max() > 1e-3
+    structure = analyse(circuit)
+    drive, sample = heater_phases(structure, phases, process), {"mmi2x2": s}
+    with pytest.raises(InputError, match="'mmi2x2' are not the same both ways, as they were"):
+        s_matrices(prepare(structure, 1550.0, FORWARD), drive, 1550.0, FORWARD, devices=sample)
+    plan = prepare(structure, 1550.0, FORWARD, devices=sample)
+    assert s_matrices(plan, drive, 1550.0, FORWARD, devices=sample)[0, 0] == pytest.approx(expected, abs=1e-12)
+
+
+@given(SEEDS, st.integers(2, 7))
+@settings(max_examples=12, deadline=None)
+def test_any_labels_of_a_mesh_are_those_of_the_whole(seed, modes):
+    """Whatever of the ways back is spared."""
+    rng = np.random.default_rng(seed)
+    structure = analyse(mesh_chip(modes, FORWARD, "mesh"))
+    phases = rng.uniform(0.0, 6.0, structure.heater.size)
+    whole = superlu(structure, phases, 1550.0, FORWARD)
+    outs, ins = (np.flatnonzero(rng.random(2 * modes) < 0.5) for _ in range(2))
+    names = [[structure.labels[i] for i in places] for places in (outs, ins)]
+    plan = prepare(structure, 1550.0, FORWARD, outs=names[0], ins=names[1])
+    found = s_matrices(plan, phases, 1550.0, FORWARD)[0, 0]
+    assert found == pytest.approx(whole[np.ix_(outs, ins)], abs=1e-12)
 
 
 def test_a_ring_within_a_forward_circuit_is_a_knot_of_its_own():
