@@ -8,15 +8,15 @@ All fibres are phase-locked at every wavelength, and a heater's phase does not d
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
-from optinc_pdk.circuit import Bias, Board, Circuit
+from optinc_pdk.circuit import Bias, Board, Circuit, labels
 from optinc_pdk.drive import Ground, RangeError
 from optinc_pdk.files import InputError
 from optinc_pdk.models import read_measured
@@ -34,6 +34,7 @@ NEAR = 25
 """Wavelengths around the fixed bias's window, over four times its width."""
 _BEYOND = 4.0
 _HALVED = 32.0
+_SLOPE_NM = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +130,9 @@ class Spectrum:
         rebiased: Programmed anew: on the grid; ascending.
         fixed_window: Where the bias as it is computes exactly; None where it does not even at the carrier.
         rebiased_window: The same, programmed anew.
+        delays_ps: Per hidden layer, by how much later its oscillators arrive than its signals.
+        matched: With the bias as it is, and fibres that delay the signals by as much.
+        matched_window: Where that computes exactly.
         channels: Programmed anew, the channels of a link; ``fault`` says where one is beyond the models.
         spacing_ghz: Distance between them.
     """
@@ -139,6 +143,9 @@ class Spectrum:
     rebiased: tuple[Point, ...]
     fixed_window: Window | None
     rebiased_window: Window | None
+    delays_ps: tuple[float, ...]
+    matched: tuple[Point, ...]
+    matched_window: Window | None
     channels: tuple[Point, ...]
     spacing_ghz: float
 
@@ -208,15 +215,10 @@ def spectrum(
     if not resolution_nm > 0.0 or channels < 1 or not spacing_ghz > 0.0:
         raise InputError("resolution, channels and spacing must be positive; correct them")
     told = progress or (lambda what, done, total: None)
-    fixed, anew = _fixed(subject, structure, models), _rebiased(subject)
-    window = find_window(fixed, carrier, resolution_nm, models, lambda n: told("fixed window", n, None))
-    near = np.zeros(0)
-    if window is not None:
-        middle, half = (window.low_nm + window.high_nm) / 2.0, window.width_nm / 2.0
-        near = middle + _BEYOND * half * np.linspace(-1.0, 1.0, NEAR)
-        near = near[(near >= models.low_nm) & (near <= models.high_nm)]
-    seen = _all(fixed, np.union1d(grid, near), "fixed bias", told)
-    window = _narrowed(fixed, seen, window, carrier)
+    light, anew = _light(subject, structure, models), _rebiased(subject)
+    seen, window = _around(_fixed(subject, light, {}), carrier, grid, resolution_nm, models, "fixed bias", told)
+    delays_ps, late = oscillator_delays(light, subject.board, carrier)
+    matched = _around(_fixed(subject, light, late), carrier, grid[:0], resolution_nm, models, "matched fibres", told)
     rebiased = _all(anew, grid, "rebiased", told)
     rebiased_window = _between(anew, rebiased, carrier)
     return Spectrum(
@@ -226,21 +228,94 @@ def spectrum(
         rebiased,
         window,
         rebiased_window,
+        delays_ps,
+        *matched,
         _channels(anew, models, carrier, channels, spacing_ghz, told),
         spacing_ghz,
     )
 
 
-def _fixed(subject: Subject, structure: Structure, models: Range) -> Callable[[float], Point]:
+def _around(
+    judge: Callable[[float], Point],
+    carrier_nm: float,
+    grid: Floats,
+    resolution_nm: float,
+    models: Range,
+    what: str,
+    told: Progress,
+) -> tuple[tuple[Point, ...], Window | None]:
+    """The points of a grid and close around the window, and the window."""
+    window = find_window(judge, carrier_nm, resolution_nm, models, lambda n: told(what, n, None))
+    near = np.array([carrier_nm])
+    if window is not None:
+        middle, half = (window.low_nm + window.high_nm) / 2.0, window.width_nm / 2.0
+        near = middle + _BEYOND * half * np.linspace(-1.0, 1.0, NEAR)
+        near = near[(near >= models.low_nm) & (near <= models.high_nm)]
+    seen = _all(judge, np.union1d(grid, near), what, told)
+    return seen, _narrowed(judge, seen, window, carrier_nm)
+
+
+def oscillator_delays(
+    light: Callable[[float], Scattering], board: Board, carrier_nm: float
+) -> tuple[tuple[float, ...], dict[str, float]]:
+    """By how much later oscillators reach detectors than signals, in ps, weighted with the light of both.
+
+    Args:
+        light: S-parameters at a wavelength.
+        board: Detectors and sources.
+        carrier_nm: The wavelength.
+
+    Returns:
+        Per hidden layer; and by label of the sources that are fibres, which may be longer for it.
+    """
+    near = [light(carrier_nm + side * _SLOPE_NM) for side in (1.0, -1.0)]
+    turn = 2e-3 * np.pi * LIGHT_NM_GHZ * (1.0 / (carrier_nm - _SLOPE_NM) - 1.0 / (carrier_nm + _SLOPE_NM))
+    layers: list[float] = []
+    late: dict[str, float] = {}
+    for layer in range(board.layers - 1):
+        detectors = [
+            label for n in board.neurons if n.layer == layer for ends in (n.plus, n.minus) for label in labels(ends)
+        ]
+        sources = [label for n in board.neurons if n.layer == layer - 1 for label in labels(n.to)]
+        sources = sources or [label for row in board.inputs for label in row]
+        below, above = (
+            each.between(detectors, board.steady)[0].sum(axis=1).conj()[:, np.newaxis]
+            * each.between(detectors, sources)[0]
+            * each.strength(sources, board.steady)[0]
+            for each in near
+        )
+        beat = np.abs(above) ** 2
+        ahead = np.angle(below * above.conj())
+        layers.append(float((beat * ahead).sum() / beat.sum() / turn))
+        late |= {label: layers[-1] for label in sources if label not in near[0].modulators}
+    return tuple(layers), late
+
+
+def _light(subject: Subject, structure: Structure, models: Range) -> Callable[[float], Scattering]:
+    """S-parameters as the bias drives the chip."""
     process = subject.process
     phases = heater_phases(structure, subject.bias, process, ground=subject.ground)
     ends = [wavelength for wavelength in (models.low_nm, models.high_nm) if np.isfinite(wavelength)]
     plan = prepare(structure, [*ends, float(process.guide.wavelength_nm)], process)
 
-    def at(wavelength_nm: float) -> Point:
+    def at(wavelength_nm: float) -> Scattering:
         s = s_matrices(plan, phases, wavelength_nm, process)[0]
-        light = Scattering(np.array([wavelength_nm]), structure.labels, s, structure.modulators)
-        return _judged(light, subject, subject.bias)
+        return Scattering(np.array([wavelength_nm]), structure.labels, s, structure.modulators)
+
+    return at
+
+
+def _fixed(
+    subject: Subject, light: Callable[[float], Scattering], late_ps: Mapping[str, float]
+) -> Callable[[float], Point]:
+    """The bias as it is; fibres that are longer were so when it was made, hence turn nothing at the carrier."""
+    carrier = float(subject.process.guide.wavelength_nm)
+
+    def at(wavelength_nm: float) -> Point:
+        found = light(wavelength_nm)
+        ps = np.array([late_ps.get(label, 0.0) for label in found.labels])
+        turn = 2e-3 * np.pi * LIGHT_NM_GHZ * (1.0 / wavelength_nm - 1.0 / carrier) * ps
+        return _judged(replace(found, s=found.s * np.exp(1j * turn)), subject, subject.bias)
 
     return at
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from optinc_pdk.tolerance.spectrum import LIGHT_NM_GHZ, Point, Spectrum, Window
 
 SCHEMA = 1
 COLUMNS = ("bias", "wavelength_nm", "inputs", "exact", "accuracy", "margin_levels", "fault")
-_FIXED, _ANEW, _INK = "#d3302f", "#2f6fb0", "#444c54"
+_FIXED, _ANEW, _MATCHED, _INK = "#d3302f", "#2f6fb0", "#2e8b57", "#444c54"
+_REACH = 4.0
 _PM_PER_NM = 1e3
 
 
@@ -24,7 +26,12 @@ def spectrum_csv(found: Spectrum) -> str:
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(COLUMNS)
-    for bias, points in (("fixed", found.fixed), ("rebiased", found.rebiased), ("channel", found.channels)):
+    for bias, points in (
+        ("fixed", found.fixed),
+        ("matched", found.matched),
+        ("rebiased", found.rebiased),
+        ("channel", found.channels),
+    ):
         for point in points:
             numbers = _numbers(point)
             lines.writerow([bias, *("" if numbers[key] is None else numbers[key] for key in COLUMNS[1:])])
@@ -39,6 +46,8 @@ def spectrum_json(found: Spectrum) -> dict[str, Any]:
         "models_nm": [found.models.low_nm, found.models.high_nm],
         "fixed_window": _window(found.fixed_window, found.carrier_nm),
         "rebiased_window": _window(found.rebiased_window, found.carrier_nm),
+        "matched_window": _window(found.matched_window, found.carrier_nm),
+        "oscillators_late_ps": list(found.delays_ps),
         "link": {
             "channels": len(found.channels),
             "spacing_ghz": found.spacing_ghz,
@@ -48,6 +57,7 @@ def spectrum_json(found: Spectrum) -> dict[str, Any]:
             "exact": [channel.passed for channel in found.channels],
         },
         "fixed": [_numbers(point) for point in found.fixed],
+        "matched": [_numbers(point) for point in found.matched],
         "rebiased": [_numbers(point) for point in found.rebiased],
     }
 
@@ -83,12 +93,12 @@ def spectrum_lines(found: Spectrum) -> list[str]:
     if found.fixed_window is None:
         lines.append(f"bias fixed: not exact at its own carrier, {carrier:g} nm")
     else:
-        drift = found.fixed_window.drift_nm(carrier)
+        lines.append(f"bias fixed: {_close(found.fixed_window, carrier)}")
+    if found.matched_window is not None:
+        ps = ", ".join(f"{each:.1f}" for each in found.delays_ps)
         lines.append(
-            f"bias fixed: exact from {_signed(found.fixed_window.low_nm - carrier)} to "
-            f"{_signed(found.fixed_window.high_nm - carrier)} pm around {carrier:g} nm, to "
-            f"{found.fixed_window.resolution_nm * _PM_PER_NM:g} pm: the laser may drift by {drift * _PM_PER_NM:.3g} pm "
-            f"({drift_ghz(drift, carrier):.3g} GHz){_limit(found.fixed_window)}"
+            f"the same, with fibres that delay the layers' signals by {ps} ps, as their oscillators are: "
+            + _close(found.matched_window, carrier)
         )
     if found.rebiased_window is None:
         lines.append(f"rebiased: not exact at {carrier:g} nm")
@@ -106,6 +116,15 @@ def spectrum_lines(found: Spectrum) -> list[str]:
     return lines
 
 
+def _close(window: Window, carrier_nm: float) -> str:
+    drift, resolution = window.drift_nm(carrier_nm), window.resolution_nm * _PM_PER_NM
+    return (
+        f"exact from {_signed(window.low_nm - carrier_nm)} to {_signed(window.high_nm - carrier_nm)} pm around "
+        f"{carrier_nm:g} nm, to {resolution:g} pm: the laser may drift by {drift * _PM_PER_NM:.3g} pm "
+        f"({drift_ghz(drift, carrier_nm):.3g} GHz){_limit(window)}"
+    )
+
+
 def _signed(offset_nm: float) -> str:
     return f"{offset_nm * _PM_PER_NM:+.3g}"
 
@@ -116,42 +135,40 @@ def _limit(window: Window) -> str:
 
 
 def spectrum_png(found: Spectrum, title: str) -> bytes:
-    """Accuracy and margin against the wavelength, over the grid and close around the carrier."""
-    figure = Figure(figsize=(11.0, 6.0), dpi=130, layout="constrained")
-    axes = figure.subplots(2, 2, sharex="col")
+    """Accuracy and margin against the wavelength: over the grid, and close around the carrier."""
+    figure = Figure(figsize=(13.0, 6.0), dpi=120, layout="constrained")
+    axes = figure.subplots(2, 3, sharex="col")
     figure.suptitle(title, color=_INK)
+    wide = (("bias fixed", found.fixed, _FIXED), ("rebiased", (*found.rebiased, *found.channels), _ANEW))
+    close = ((("bias fixed", found.fixed, _FIXED),), (("bias fixed, fibres matched", found.matched, _MATCHED),))
+    windows = (found.fixed_window, found.matched_window)
     for row, (what, label) in enumerate((("accuracy", "share of words exact"), ("margin", "margin, levels"))):
-        for column, centre in enumerate((None, found.carrier_nm)):
-            _draw(axes[row, column], found, what, centre)
+        for name, points, color in wide:
+            _draw(axes[row, 0], points, what, color, name)
+        for column, (lines, window) in enumerate(zip(close, windows, strict=True), start=1):
+            for name, points, color in lines:
+                reach = np.inf if window is None else _REACH * window.width_nm
+                near = [point for point in points if abs(point.wavelength_nm - found.carrier_nm) <= reach]
+                _draw(axes[row, column], near, what, color, name, found.carrier_nm)
         axes[row, 0].set_ylabel(label)
     axes[1, 0].set_xlabel("carrier, nm")
-    axes[1, 1].set_xlabel(f"carrier - {found.carrier_nm:g} nm, pm")
-    axes[0, 0].legend(frameon=False, loc="center left")
+    for column in range(3):
+        axes[0, column].legend(frameon=False, loc="lower center")
+        if column:
+            axes[1, column].set_xlabel(f"carrier - {found.carrier_nm:g} nm, pm")
     picture = io.BytesIO()
     figure.savefig(picture, format="png", metadata={"Software": None})
     return picture.getvalue()
 
 
-def _draw(axes: Axes, found: Spectrum, what: str, centre: float | None) -> None:
-    window, scale = found.fixed_window, 1.0 if centre is None else _PM_PER_NM
-    reach = np.inf if window is None or centre is None else 4.0 * window.width_nm
-    for name, points, color, mark in (
-        ("bias fixed", found.fixed, _FIXED, "o"),
-        ("rebiased", (*found.rebiased, *found.channels), _ANEW, "s"),
-    ):
-        x, y = np.array(sorted({(p.wavelength_nm, getattr(p, what)) for p in points})).reshape(-1, 2).T
-        near = np.abs(x - found.carrier_nm) <= reach
-        axes.plot(
-            (x[near] - (centre or 0.0)) * scale,
-            y[near],
-            color=color,
-            marker=mark,
-            markersize=3.0,
-            linewidth=1.0,
-            label=name,
-        )
-    if window is not None and centre is not None:
-        axes.axvspan(*((end - centre) * scale for end in (window.low_nm, window.high_nm)), color=_FIXED, alpha=0.12)
+def _draw(
+    axes: Axes, points: Sequence[Point], what: str, color: str, name: str, centre_nm: float | None = None
+) -> None:
+    """A line against the wavelength, or against its distance from a centre in pm."""
+    x, y = np.array(sorted({(p.wavelength_nm, getattr(p, what)) for p in points})).reshape(-1, 2).T
+    if centre_nm is not None:
+        x = (x - centre_nm) * _PM_PER_NM
+    axes.plot(x, y, color=color, marker="o", markersize=3.0, linewidth=1.0, label=name)
     if what == "margin":
         axes.axhline(0.0, color=_INK, linewidth=0.8, linestyle=":")
     axes.grid(linewidth=0.3)

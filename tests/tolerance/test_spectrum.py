@@ -11,7 +11,7 @@ import pytest
 from optinc_pdk.cards import Quantity
 from optinc_pdk.files import InputError
 from optinc_pdk.signoff.function import check_function
-from optinc_pdk.simulate import analyse, program
+from optinc_pdk.simulate import analyse, program, scattering
 from optinc_pdk.tolerance.spectrum import LIGHT_NM_GHZ, Point, Range, find_window, model_range, spectrum
 from optinc_pdk.tolerance.spectrum_files import drift_ghz, spectrum_csv, spectrum_json, spectrum_lines, spectrum_png
 
@@ -82,8 +82,36 @@ def test_channels_lie_on_their_grid_and_each_needs_a_chip(found):
 
 def test_progress_counts_to_its_end(told):
     last = {what: (done, total) for what, done, total in told}
-    assert set(last) == {"fixed window", "fixed bias", "rebiased", "channels"}
+    assert set(last) == {"fixed bias", "matched fibres", "rebiased", "channels"}
     assert last["rebiased"] == (3, 3) and last["channels"] == (3, 3)
+
+
+def test_fibres_as_late_as_the_oscillators_widen_the_window(subject, found):
+    assert len(found.delays_ps) == subject.board.layers - 1
+    assert found.matched_window.width_nm > 1.3 * found.fixed_window.width_nm
+    # what the delays are for: the same lengths on the chip, programmed for them
+    longer = with_fibres(subject, found.delays_ps)
+    light = scattering(longer, subject.bias, 1550.0, subject.process)
+    assert light.labels == scattering(subject.circuit, subject.bias, 1550.0, subject.process).labels
+    bias = program(longer, subject.board, subject.onn, subject.process).bias
+    lengthened = replace(subject, circuit=longer, bias=bias)
+    again = found_of(lengthened, GRID[1:2], channels=1)
+    assert np.abs(again.delays_ps).max() < 0.1 * np.abs(found.delays_ps).max()
+    assert again.fixed_window.width_nm == pytest.approx(found.matched_window.width_nm, rel=0.3)
+
+
+def with_fibres(subject, delays_ps):
+    """The circuit with guides behind its fibres that make the layers' signals so much later."""
+    flat, lengths = subject.circuit, subject.circuit.net_length_um.copy()
+    net = {port: number for number, pair in enumerate(flat.nets.tolist()) for port in pair}
+    sources = [[label for row in subject.board.inputs for label in row]]
+    sources += [[n.to for n in subject.board.neurons if n.layer == i] for i in range(subject.board.layers - 2)]
+    for names, delay in zip(sources, delays_ps, strict=True):
+        for name in names:
+            instance = int(np.searchsorted(flat.offset, flat.ports[name], side="right")) - 1
+            (inner,) = {*range(flat.offset[instance], flat.offset[instance + 1])} & net.keys()
+            lengths[net[inner]] += delay * LIGHT_NM_GHZ * 1e-6 / float(subject.process.guide.group_index)
+    return replace(flat, net_length_um=lengths)
 
 
 def test_longer_guides_make_the_window_narrower(found):
@@ -153,7 +181,7 @@ def test_windows_end_with_the_models_and_at_gaps_that_steps_pass():
 
 def test_a_csv_line_for_every_point(found):
     rows = list(csv.DictReader(spectrum_csv(found).splitlines()))
-    assert len(rows) == len(found.fixed) + len(found.rebiased) + len(found.channels)
+    assert len(rows) == sum(len(p) for p in (found.fixed, found.matched, found.rebiased, found.channels))
     rebiased = [row for row in rows if row["bias"] == "rebiased"]
     assert [float(row["wavelength_nm"]) for row in rebiased] == GRID.tolist()
     assert [row["accuracy"] for row in rebiased] == ["1.0"] * 3
