@@ -161,7 +161,9 @@ def test_the_single_checks_agree_with_the_build(chip: Path, tmp_path: Path) -> N
     assert done.returncode == 0 and done.stdout.startswith("match")
     assert done.stdout.endswith("KLayout's netlist comparer: match\n")
     done = run("check", bundled(), gds, netlist, "--bias", bias, "-o", tmp_path / "a.function.npz", "--json")
-    assert done.returncode == 0 and json.loads(done.stdout)["exact"] == 65_536
+    numbers = json.loads(done.stdout)
+    assert done.returncode == 0 and numbers["exact"] == 65_536
+    assert (numbers["words"], numbers["errors"], min(numbers["margins"])) == (4 * 65_536, [], numbers["margin"])
     table = (tmp_path / "a.function.npz").read_bytes()
     assert table == chip.with_suffix(".function.npz").read_bytes()
 

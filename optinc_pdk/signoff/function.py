@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.averaging import Averaging, assign_random, assign_worst
+from optinc_pdk.averaging import Averaging, assign_random, assign_worst, error_counts
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit, labels
 from optinc_pdk.drive import Ground
@@ -20,6 +20,28 @@ from optinc_pdk.simulate import Scattering, scattering, transmit
 SCHEMA = 1
 EXHAUSTIVE = 2**20
 SEED = 2603
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """I inputs that a chip is tried with.
+
+    Where all combinations of symbols at the fibres are few enough, they are the inputs; otherwise every point of the
+    lattice is one.
+
+    Attributes:
+        task: What the chip is to compute.
+        symbols: (I, servers, M) symbols at the fibres; for points of the lattice drawn at random.
+        ideal: (I,) words that the ideal average gives.
+        levels: (I, M) their symbols.
+        exhaustive: Whether the inputs are all combinations at the fibres.
+    """
+
+    task: Averaging
+    symbols: NDArray[np.int64]
+    ideal: NDArray[np.int64]
+    levels: NDArray[np.int64]
+    exhaustive: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +58,7 @@ class FunctionResult:
         saturated: Modulator amplitudes that were cut to full scale.
         loss_db: Loss from a source to the detector it reaches best, for the worst source.
         exhaustive: Whether the inputs are all combinations at the fibres, or all points of the lattice.
+        margins: (I, M) the margin of every symbol of an input, over assignments and servers.
         hop_loss_db: Per layer, loss from its modulators to its detectors, of what full scale loses.
     """
 
@@ -48,6 +71,7 @@ class FunctionResult:
     saturated: int
     loss_db: float
     exhaustive: bool
+    margins: NDArray[np.float64]
     hop_loss_db: tuple[float, ...] = ()
 
     @property
@@ -64,6 +88,11 @@ class FunctionResult:
     def passed(self) -> bool:
         """Whether every word of every server is the ideal average."""
         return self.exact == self.inputs
+
+    @property
+    def errors(self) -> dict[int, int]:
+        """Error of a word, read minus ideal, to the number of words that have it, over assignments and servers."""
+        return error_counts(self.words, self.ideal[:, np.newaxis])
 
 
 def check_function(
@@ -115,32 +144,53 @@ def check_light(s: Scattering, board: Board, bias: Bias, task: Averaging) -> Fun
         bias: Electronics and receivers.
         task: What the chip is to compute.
     """
-    combinations = (4**task.symbols) ** task.servers
-    exhaustive = combinations <= EXHAUSTIVE
-    if exhaustive:
-        symbols = _all_symbols(task)[np.newaxis]
-    else:
-        steps = np.rint(task.lattice() * task.servers).astype(np.int64)
-        errors = server_errors(s, board, bias)
-        symbols = np.stack([assign_random(task, steps, SEED), assign_worst(task, steps, errors)])
-    ideal = task.ideal(task.decode(symbols[0]))
-    levels = task.encode(ideal)
+    tried = inputs_of(task)
+    symbols = assignments(tried, s, board, bias)
     received = [transmit(assignment, s, board, bias) for assignment in symbols]
     outputs = np.stack([reception.outputs for reception in received])
     words = np.stack([task.decode(reception.levels) for reception in received])
-    right = np.all(words == ideal[:, np.newaxis], axis=(0, 2))
+    right = np.all(words == tried.ideal[:, np.newaxis], axis=(0, 2))
+    margins = (0.5 - np.abs(outputs - tried.levels[:, np.newaxis])).min(axis=(0, 2))
     return FunctionResult(
         symbols=symbols.astype(np.uint8),
-        ideal=ideal,
+        ideal=tried.ideal,
         words=words,
         outputs=outputs,
         exact=int(right.sum()),
-        margin=float(np.min(0.5 - np.abs(outputs - levels[:, np.newaxis]))),
+        margin=float(margins.min()),
         saturated=sum(reception.saturated for reception in received),
         loss_db=path_loss_db(s, board),
-        exhaustive=exhaustive,
+        exhaustive=tried.exhaustive,
         hop_loss_db=hop_losses_db(s, board),
+        margins=margins,
     )
+
+
+def inputs_of(task: Averaging) -> Inputs:
+    """The inputs that a chip of a task is tried with."""
+    exhaustive = (4**task.symbols) ** task.servers <= EXHAUSTIVE
+    symbols = _all_symbols(task) if exhaustive else assign_random(task, _steps(task), SEED)
+    ideal = task.ideal(task.decode(symbols))
+    return Inputs(task, symbols, ideal, task.encode(ideal), exhaustive)
+
+
+def assignments(tried: Inputs, s: Scattering, board: Board, bias: Bias) -> NDArray[np.int64]:
+    """(A, I, servers, M) symbols at the fibres: those given, and on the lattice those that suffer most on this chip.
+
+    Args:
+        tried: The inputs.
+        s: S-parameters of the chip.
+        board: What joins its fibres outside.
+        bias: Electronics of its neurons.
+    """
+    if tried.exhaustive:
+        return tried.symbols[np.newaxis]
+    worst = assign_worst(tried.task, _steps(tried.task), server_errors(s, board, bias))
+    return np.stack([tried.symbols, worst])
+
+
+def _steps(task: Averaging) -> NDArray[np.int64]:
+    return np.rint(task.lattice() * task.servers).astype(np.int64)
 
 
 def _all_symbols(task: Averaging) -> NDArray[np.int64]:
@@ -238,5 +288,8 @@ def write_function(result: FunctionResult, path: str | Path) -> None:
         words=result.words,
         # rounded: the last bits of a sparse solution are no result
         outputs=np.round(result.outputs, 6).astype(np.float32),
+        margins=np.round(result.margins, 6).astype(np.float32),
+        error_values=np.array(list(result.errors), dtype=np.int64),
+        error_counts=np.array(list(result.errors.values()), dtype=np.int64),
     )
     write_atomic(Path(path), stream.getvalue())

@@ -2,7 +2,8 @@
 
 All sources are phase-locked, with phase 0 at their fibre: the carrier with amplitude 1, every modulator with
 its own amplitude of at most 1. A modulator on the chip lets out its drive times the carrier that reaches it.
-What a modulator of a later layer sends back into an earlier one is part of the sum too.
+What a modulator of a later layer sends back into an earlier one is part of the sum too. Noise, where it is asked for,
+is that of :mod:`optinc_pdk.simulate.noise`.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optinc_pdk.circuit import Bias, Board, NetlistError, labels
+from optinc_pdk.circuit import Bias, Board
+from optinc_pdk.simulate.layers import Network, network_of
+from optinc_pdk.simulate.noise import Draw, Noise, draw
 from optinc_pdk.simulate.scatter import Scattering
 
-Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -43,22 +45,16 @@ class Reception:
     saturated: int
 
 
-@dataclass(frozen=True, eq=False)
-class _Layer:
-    """One hidden layer: electronics of n neurons with d pairs of detectors, those of a neuron side by side.
-
-    ``detect`` is (F, 4 d), S from F sources: plus re, im, minus re, im; ``starts`` (n,) each neuron's first pair.
-    """
-
-    detect: Floats
-    starts: Ints
-    gain: Floats
-    offset: Floats
-    balance: Floats
-    source: slice
-
-
-def transmit(symbols: ArrayLike, scattering: Scattering, board: Board, bias: Bias, wavelength: int = 0) -> Reception:
+def transmit(
+    symbols: ArrayLike,
+    scattering: Scattering,
+    board: Board,
+    bias: Bias,
+    wavelength: int = 0,
+    *,
+    noise: Noise | None = None,
+    seed: int = 0,
+) -> Reception:
     """Send symbols through chip and board.
 
     Args:
@@ -67,6 +63,8 @@ def transmit(symbols: ArrayLike, scattering: Scattering, board: Board, bias: Bia
         board: What joins its fibres outside.
         bias: Electronics of the neurons and scales of the receivers.
         wavelength: Which of the scattering's wavelengths carries the light.
+        noise: Noise of lasers, fibres and receivers; none where left out.
+        seed: Equal seeds give the i-th word equal noise, whatever goes with it.
 
     Raises:
         NetlistError: The bias lacks a neuron or a receiver.
@@ -76,102 +74,46 @@ def transmit(symbols: ArrayLike, scattering: Scattering, board: Board, bias: Bia
     servers, count = len(board.inputs), len(board.inputs[0])
     if sent.ndim != 3 or sent.shape[1:] != (servers, count):
         raise ValueError(f"symbols has shape {sent.shape}; give (words, {servers} servers, {count} symbols)")
-    inputs = [label for row in board.inputs for label in row]
-    optics = _Optics(scattering, board, wavelength)
-    layers = _layers(optics, board, bias)
-    receivers = [label for row in board.outputs for label in row]
-    missing = [label for label in receivers if label not in bias.outputs]
-    if missing:
-        raise NetlistError(f"the bias has no receiver scale for fibre {missing[0]!r}")
-    out = optics.to(receivers)
-    scale = np.array([bias.outputs[label] for label in receivers])
-    outputs = np.empty((sent.shape[0], len(receivers)))
-    peaks = [np.zeros(layer.gain.size) for layer in layers]
+    network = network_of(scattering, board, bias, wavelength)
+    outputs = np.empty((sent.shape[0], network.scale.size))
+    peaks = [np.zeros(layer.gain.size) for layer in network.layers]
     saturated = 0
     for start in range(0, sent.shape[0], CHUNK):
-        piece = slice(start, start + CHUNK)
-        light, raw = _settle(sent[piece].reshape(-1, len(inputs)) / TOP_LEVEL, layers, out.shape[0])
+        inputs = sent[start : start + CHUNK].reshape(-1, servers * count) / TOP_LEVEL
+        drawn = None if noise is None else draw(noise, network.feeds, start, inputs.shape[0], seed)
+        light, raw = settle(inputs, network, noise, drawn)
         saturated += sum(int((amplitude > 1.0).sum()) for amplitude in raw)
         peaks = [np.maximum(peak, amplitude.max(axis=0)) for peak, amplitude in zip(peaks, raw, strict=True)]
-        outputs[piece] = scale * np.abs(light @ out)
+        power = network.receivers.powers(light, noise, None if drawn is None else drawn[-1])
+        outputs[start : start + CHUNK] = network.scale * np.sqrt(np.maximum(power, 0.0))
     received = outputs.reshape(-1, len(board.outputs), len(board.outputs[0]))
     levels = np.clip(np.floor(received + 0.5), 0, TOP_LEVEL).astype(np.int64)
     return Reception(received, levels, tuple(peaks), saturated)
 
 
-class _Optics:
-    """S from the sources' amplitudes: the carrier in all its fibres, the inputs, the neurons."""
-
-    def __init__(self, scattering: Scattering, board: Board, wavelength: int) -> None:
-        self.scattering = scattering
-        self.wavelength = wavelength
-        groups = [board.steady, *((label,) for row in board.inputs for label in row)]
-        groups += [labels(neuron.to) for neuron in board.neurons]
-        self.sources = [label for group in groups for label in group]
-        self.starts = np.cumsum([0, *map(len, groups[:-1])])
-        self.strength = scattering.strength(self.sources, board.steady)[wavelength]
-
-    def to(self, detectors: list[str]) -> Complexes:
-        """(F, detectors) fields at some labels from each source at an amplitude of 1."""
-        s = self.scattering.between(detectors, self.sources)[self.wavelength] * self.strength
-        return np.asarray(np.add.reduceat(s, self.starts, axis=1).T)
-
-
-def _layers(optics: _Optics, board: Board, bias: Bias) -> list[_Layer]:
-    layers = []
-    first = 1 + sum(map(len, board.inputs))
-    for index in range(board.layers - 1):
-        mine = [neuron for neuron in board.neurons if neuron.layer == index]
-        missing = [neuron.label for neuron in mine if neuron.label not in bias.activations]
-        if missing:
-            raise NetlistError(f"the bias has no activation for neuron {missing[0]!r}")
-        plus = optics.to([label for n in mine for label in labels(n.plus)])
-        minus = optics.to([label for n in mine for label in labels(n.minus)])
-        electronics = [bias.activations[neuron.label] for neuron in mine]
-        layers.append(
-            _Layer(
-                detect=np.hstack([plus.real, plus.imag, minus.real, minus.imag]),
-                starts=np.cumsum([0, *(len(labels(n.plus)) for n in mine[:-1])]),
-                gain=np.array([e.gain for e in electronics]),
-                offset=np.array([e.offset for e in electronics]),
-                balance=np.array([e.balance for e in electronics]),
-                source=slice(first, first + len(mine)),
-            )
-        )
-        first += len(mine)
-    return layers
-
-
-def _settle(inputs: Floats, layers: list[_Layer], sources: int) -> tuple[Floats, list[Floats]]:
+def settle(
+    inputs: Floats, network: Network, noise: Noise | None, drawn: list[Draw] | None
+) -> tuple[Floats, list[Floats]]:
     """Amplitudes of all sources, (B, sources), and each layer's modulators before saturation.
 
     One pass is the network itself; reflections let later modulators reach earlier detectors, so passes go on
     until nothing changes.
     """
-    light = np.zeros((inputs.shape[0], sources))
+    light = np.zeros((inputs.shape[0], network.sources))
     light[:, 0] = 1.0
     light[:, 1 : 1 + inputs.shape[1]] = inputs
-    raw: list[Floats] = [np.zeros(0)] * len(layers)
+    raw: list[Floats] = [np.zeros(0)] * len(network.layers)
     for _ in range(MAX_PASSES):
         change = 0.0
-        for index, layer in enumerate(layers):
-            raw[index] = _activate(layer, light)
+        for index, layer in enumerate(network.layers):
+            power = layer.sight.powers(light, noise, None if drawn is None else drawn[index])
+            raw[index] = layer.drive(power)
             amplitude = np.minimum(raw[index], 1.0)
             change = max(change, float(np.max(np.abs(amplitude - light[:, layer.source]), initial=0.0)))
             light[:, layer.source] = amplitude
-        if change <= SETTLED:
+        if network.forward or change <= SETTLED:
             return light, raw
     raise ValueError(
         f"light does not settle within {MAX_PASSES} passes, its last change is {change:.3g}: the layers' "
         "reflections feed each other; lower the gains or the reflections"
     )
-
-
-def _activate(layer: _Layer, light: Floats) -> Floats:
-    power = (light @ layer.detect) ** 2
-    real_plus, imag_plus, real_minus, imag_minus = np.split(power, 4, axis=1)
-    plus, minus = real_plus + imag_plus, real_minus + imag_minus
-    if layer.starts.size < plus.shape[1]:
-        plus, minus = (np.add.reduceat(each, layer.starts, axis=1) for each in (plus, minus))
-    driven: Floats = layer.gain * np.maximum(plus - layer.balance * minus + layer.offset, 0.0)
-    return driven

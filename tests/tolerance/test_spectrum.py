@@ -8,17 +8,43 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from optinc_pdk.cards import Quantity
+from optinc_pdk.assemble import assemble
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.cards import Quantity, load_process
+from optinc_pdk.circuit import flatten
 from optinc_pdk.files import InputError
+from optinc_pdk.onn import carry_chain
 from optinc_pdk.signoff.function import check_function
 from optinc_pdk.simulate import analyse, program, scattering
-from optinc_pdk.tolerance.spectrum import LIGHT_NM_GHZ, Point, Range, find_window, model_range, spectrum
+from optinc_pdk.tolerance.spectrum import LIGHT_NM_GHZ, Point, Range, Subject, find_window, model_range, spectrum
 from optinc_pdk.tolerance.spectrum_files import drift_ghz, spectrum_csv, spectrum_json, spectrum_lines, spectrum_png
 
-from .conftest import PROCESS, subject_of
-
+PROCESS = load_process()
 GRID = np.array([1549.0, 1550.0, 1551.0])
 RESOLUTION_NM = 1e-5
+
+
+def subject_of(scale_um=300.0, process=PROCESS):
+    """Guides of random lengths between MZIs, equal arms inside them, resistances; programmed at 1550 nm."""
+    onn = carry_chain(Averaging(4, 2, 2))
+    circuit = assemble(onn, process, "chip")
+    flat = flatten(circuit)
+    rng = np.random.default_rng(3)
+    owner = np.repeat(np.arange(len(flat.instances)), np.diff(flat.offset))[flat.nets]
+    parent = np.array([name.rpartition(".")[0] for name in flat.instances])[owner]
+    inside = (parent[:, 0] == parent[:, 1]) & (parent[:, 0] != "")
+    heated = flat.of_kind("phase_shifter")
+    settings = {key: np.full(len(flat.instances), np.nan) for key in ("resistance_ohm", "wire_ohm")}
+    settings["resistance_ohm"][heated], settings["wire_ohm"][heated] = 1100.0, 80.0
+    lengths = np.where(inside, 30.0, rng.uniform(30.0, 30.0 + scale_um, len(flat.nets)))
+    flat = replace(flat, settings=settings, net_length_um=lengths)
+    bias = program(flat, circuit.board, onn, process).bias
+    return Subject(flat, circuit.board, bias, onn, process)
+
+
+@pytest.fixture(scope="module")
+def subject():
+    return subject_of()
 
 
 def found_of(subject, grid=GRID, channels=3, progress=None):

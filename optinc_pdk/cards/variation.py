@@ -1,0 +1,127 @@
+"""What a process does not make twice alike: the distributions of its imperfections, with their sources.
+
+Every section is a kind of imperfection; its name stands on the command line, in files and in plots. Numbers called
+``rms`` are standard deviations of normal distributions. Numbers called ``spread`` are relative: the standard deviation
+of the quantity's logarithm, so that no resistance, power or loss changes its sign. ``chip`` is common to a chip,
+``local`` is every device's own. What each number means is its description, which the documentation prints.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from optinc_pdk.cards.values import AnyQuantity, NonNegative, Positive, Share, Strict
+
+
+class CouplerVariation(Strict):
+    """2×2 couplers: the share of the power that crosses, 0.5 + error.
+
+    The error is one of the coupling angle, share = sin²(angle), which is the same number at 50:50; other ratios
+    vary less, and no share leaves 0 … 1.
+    """
+
+    power_rms: NonNegative = Field(description="error of the share of power across a 50:50 coupler, every one's own")
+
+
+class SplitterVariation(Strict):
+    """1×2 splitters: the share of the power in the upper branch, as for couplers."""
+
+    power_rms: NonNegative = Field(description="error of the share of power in the upper branch, every one's own")
+
+
+class LossVariation(Strict):
+    """Losses in dB, of guides and devices; no device gets better than its reflections leave it passive."""
+
+    guide_chip_spread: NonNegative = Field(description="relative spread of the guides' dB/cm, common to a chip")
+    guide_local_spread: NonNegative = Field(description="relative spread of the guides' dB/cm, every piece's own")
+    device_spread: NonNegative = Field(description="relative spread of a device's dB, every one's own")
+    grating_spread: NonNegative = Field(description="relative spread of a grating coupler's dB, every one's own")
+    crossing_crosstalk_rms_db: NonNegative = Field(description="error of a crossing's crosstalk in dB, every one's own")
+
+
+class SizeVariation(Strict):
+    """Width or height of all guides, nets and those under heaters.
+
+    A guide's phase follows the wafer at its middle, and varies along it by itself.
+    """
+
+    rms_nm: NonNegative = Field(description="over the wafer, autocorrelation exp(-(distance / correlation)²)")
+    correlation_um: Positive = Field(description="correlation length over the wafer")
+    local_rms_nm: NonNegative = Field(description="along every guide by itself")
+    local_correlation_um: Positive = Field(description="correlation length along a guide")
+    rad_per_nm: AnyQuantity = Field(description="phase per nm and per 100 µm of guide")
+
+
+class PhaseVariation(Strict):
+    """Static phases beyond those of width and height."""
+
+    rms_rad: NonNegative = Field(description="every guide between two devices and under a heater, at any length")
+
+
+class HeaterVariation(Strict):
+    """Resistance and power per π of heaters; and how far resistances drift in use."""
+
+    resistance_chip_spread: NonNegative = Field(description="relative spread of resistances, common to a chip")
+    resistance_local_spread: NonNegative = Field(description="relative spread of resistances, every heater's own")
+    power_pi_chip_spread: NonNegative = Field(description="relative spread of powers per π, common to a chip")
+    power_pi_local_spread: NonNegative = Field(description="relative spread of powers per π, every heater's own")
+    drift_spread: NonNegative = Field(description="relative change of a resistance after calibration")
+
+
+class CrosstalkVariation(Strict):
+    """Thermal crosstalk: the share of a heater's phase in the guide under another, falling as 1 / distance.
+
+    It is there on every chip; the spreads are how far a chip's is from the card's.
+    """
+
+    share: Share = Field(description="share of a heater's phase at the distance")
+    distance_um: Positive = Field(description="that distance, middle to middle")
+    chip_spread: NonNegative = Field(description="relative spread of all shares, common to a chip")
+    pair_spread: NonNegative = Field(description="relative spread of a share, every pair of heaters' own")
+
+
+class DacVariation(Strict):
+    """Drive of the heaters: voltages are rounded to full scale / (2^bits - 1)."""
+
+    effective_bits: Positive = Field(
+        description="effective bits up to full scale; published: 7.2 to 8.5 (arXiv 2502.12869)"
+    )
+
+
+class WavelengthVariation(Strict):
+    """The laser's carrier against the wavelength that the bias is made for."""
+
+    rms_nm: NonNegative = Field(description="offset of the carrier")
+
+
+class Variation(Strict):
+    """The imperfections of a process, by kind."""
+
+    coupler: CouplerVariation
+    splitter: SplitterVariation
+    loss: LossVariation
+    width: SizeVariation
+    height: SizeVariation
+    phase: PhaseVariation
+    heater: HeaterVariation
+    crosstalk: CrosstalkVariation
+    dac: DacVariation
+    wavelength: WavelengthVariation
+
+
+KINDS = (
+    "coupler",
+    "splitter",
+    "loss",
+    "width",
+    "height",
+    "phase",
+    "heater",
+    "crosstalk",
+    "dac",
+    "laser",
+    "detector",
+    "wavelength",
+)
+"""Names of the kinds; the numbers of ``laser`` and ``detector`` are the card's noise. Their order is that of the
+streams of random numbers, so new ones go to the end."""
