@@ -6,17 +6,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, model_validator
 
 from optinc_pdk.cards.errors import CardError
 from optinc_pdk.cards.rules import Rule
-from optinc_pdk.cards.values import AnyQuantity, NonNegative, Positive, Quantity
-
-
-class Strict(BaseModel):
-    """Base of every card: unknown keys refused, immutable, every source key defined."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+from optinc_pdk.cards.values import AnyQuantity, NonNegative, Positive, Quantity, Strict
+from optinc_pdk.cards.variation import Variation
 
 
 class Layer(Strict):
@@ -200,6 +195,7 @@ class Process(Strict):
     drive: Drive
     activation: ActivationCard
     budget: Budget | None = None
+    imperfections: Variation | None = None
     noise: NoiseCard | None = None
     rules: tuple[Rule, ...]
     devices: Mapping[str, Device]
