@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +20,6 @@ from optinc_pdk.files import InputError
 if TYPE_CHECKING:
     from optinc_pdk.averaging import Averaging
     from optinc_pdk.cards import Process
-    from optinc_pdk.tolerance.imperfections import Imperfections
 
 LEAST_BITS, MOST_BITS = 1.0, 32.0
 
@@ -64,6 +64,7 @@ def yield_(
     from optinc_pdk.onn import Onn
     from optinc_pdk.simulate.noise import noise_of
     from optinc_pdk.tolerance.chip import read_chip
+    from optinc_pdk.tolerance.imperfections import imperfections
     from optinc_pdk.tolerance.run import chip_files, header_of, run_yield
     from optinc_pdk.tolerance.schedule import check_scheduler, runner
     from optinc_pdk.tolerance.study import Work
@@ -75,15 +76,17 @@ def yield_(
     if calibrate and weights is None:
         raise InputError("--calibrate fits a chip to its network: give its weight file with --weights")
     files, card = chip_files(chip, netlist, bias), load_process(process)
-    wanted = _imperfections(card, imperfection or [], scale or [], dac_bits)
     onn = None if weights is None else Onn.load(weights)
+    task = _task(chip) if onn is None else onn.task
+    physical = noise_of(card, laser_w, symbol_rate) if noise else None
+    amounts = _amounts(card, imperfection or [], scale or [], dac_bits, noise)
     work = Work(
         chip=read_chip(files.gds, files.netlist, files.bias, card),
-        task=_task(chip) if onn is None else onn.task,
-        imperfections=wanted,
-        noise=noise_of(card, laser_w, symbol_rate) if noise else None,
+        task=task,
+        imperfections=replace(imperfections(card), amount=amounts),
         seed=seed,
         target=target,
+        noise=physical,
         onn=onn if calibrate else None,
     )
     directory = chip.parent if output is None else output
@@ -113,23 +116,32 @@ def _refuse_numbers(samples: int, seed: int, target: float) -> None:
         raise InputError(f"--target {target}: give a share of the words, above 0 and up to 1")
 
 
-def _imperfections(process: Process, only: list[str], scales: list[str], dac_bits: float | None) -> Imperfections:
-    """The card's imperfections, those asked for, each as much as asked for."""
+def _amounts(
+    process: Process, only: list[str], scales: list[str], dac_bits: float | None, noise: bool
+) -> dict[str, float]:
+    """Kind of imperfection to the multiple of the card's that is asked for."""
     from optinc_pdk.cards import KINDS
     from optinc_pdk.tolerance.imperfections import imperfections
+    from optinc_pdk.tolerance.study import NOISE_KINDS
 
-    wanted = imperfections(process)
-    for kind in [*only, *(text.partition("=")[0] for text in scales)]:
+    amounts = dict.fromkeys(only or [kind for kind in KINDS if noise or kind not in NOISE_KINDS], 1.0)
+    factors = [(text, *text.partition("=")[::2]) for text in scales]
+    for kind in [*only, *(kind for _, kind, _ in factors)]:
         if kind not in KINDS:
             raise InputError(f"there is no imperfection {kind!r}; there are {', '.join(KINDS)}")
+        if kind in NOISE_KINDS and not noise:
+            raise InputError(f"the imperfection {kind!r} is noise: add --noise, or leave it out")
     if dac_bits is not None:
         if not LEAST_BITS <= dac_bits <= MOST_BITS:
             raise InputError(f"--dac-bits {dac_bits}: give {LEAST_BITS:g} to {MOST_BITS:g} effective bits, 8.5 say")
-        wanted = wanted.scaled("dac", 2.0 ** (float(wanted.card.dac.effective_bits) - dac_bits))
-    for text in scales:
-        kind, _, factor = text.partition("=")
-        wanted = wanted.scaled(kind, _factor(text, factor))
-    return wanted.only(*only) if only else wanted
+        if "dac" not in amounts:
+            raise InputError(f"--dac-bits {dac_bits}: 'dac' is not among the --imperfection asked for; add it there")
+        amounts["dac"] = 2.0 ** (float(imperfections(process).card.dac.effective_bits) - dac_bits)
+    for text, kind, factor in factors:
+        if kind not in amounts:
+            raise InputError(f"--scale {text}: {kind!r} is not among the --imperfection asked for; add it there")
+        amounts[kind] *= _factor(text, factor)
+    return amounts
 
 
 def _factor(text: str, given: str) -> float:

@@ -17,7 +17,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.files import InputError, write_atomic
 from optinc_pdk.tolerance.plots import errors_png, tolerance_png, waterfall_png, yield_png
 from optinc_pdk.tolerance.records import Job, Records, Result
-from optinc_pdk.tolerance.study import LEAST_OCTAVE, MOST_OCTAVE, Runner, Work, jobs_of, kinds_of
+from optinc_pdk.tolerance.study import LEAST_OCTAVE, MOST_OCTAVE, Runner, Work, amounts_of, jobs_of
 from optinc_pdk.tolerance.summary import GOAL, error_values, kind_numbers, outcome_numbers, tolerated
 from optinc_pdk.tolerance.words import Outcome
 
@@ -65,7 +65,7 @@ def header_of(files: ChipFiles, process: Process, work: Work) -> dict[str, Any]:
         "task": asdict(work.task),
         "seed": work.seed,
         "target": work.target,
-        "imperfections": {kind: work.imperfections.of(kind) for kind in sorted(work.imperfections.amount)},
+        "imperfections": amounts_of(work),
         "noise": None if work.noise is None else asdict(work.noise),
         "calibrated": work.onn is not None,
     }
@@ -122,7 +122,7 @@ def run_yield(
         InputError: The folder holds another run, or a sample cannot be calculated.
     """
     stem = directory / header["chip"]["name"]
-    jobs = jobs_of(samples, kinds_of(work))
+    jobs = jobs_of(samples, tuple(amounts_of(work)))
     # who measures comes first: a scheduler that does not answer leaves an earlier run's file as it is
     with runner as run, Records(Path(f"{stem}.yield.jsonl"), header, resume) as records:
         measure(jobs, records, run, progress)

@@ -6,6 +6,7 @@ import importlib
 import itertools
 import logging
 import pickle
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -16,7 +17,7 @@ from optinc_pdk.tolerance.records import Job, Result
 from optinc_pdk.tolerance.study import Runner, Work, evaluate, serial
 
 LOCAL = "local"
-REMOTE = "tcp://"
+REMOTE = re.compile(r"tcp://[^/\s]+:\d{1,5}")
 AHEAD = 4
 """Jobs that wait at each worker, so that none is idle."""
 CONNECT_S = 10.0
@@ -28,7 +29,7 @@ def check_scheduler(scheduler: str | None, workers: int | None) -> None:
     Raises:
         InputError: Neither ``local`` nor an address, or a number of workers that is none or not ours to choose.
     """
-    if scheduler is not None and scheduler != LOCAL and not scheduler.startswith(REMOTE):
+    if scheduler is not None and scheduler != LOCAL and not REMOTE.fullmatch(scheduler):
         raise InputError(
             f"--scheduler {scheduler!r}: give {LOCAL!r} or the address of a Dask scheduler, tcp://HOST:PORT"
         )
@@ -63,7 +64,7 @@ def _client(scheduler: str, workers: int | None) -> Iterator[Any]:
     dask = _dask()
     if scheduler == LOCAL:
         # a second thread would only wait for the first one's lock
-        options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
+        options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": ":0"}
         with dask.LocalCluster(**options, silence_logs=logging.CRITICAL) as cluster, dask.Client(cluster) as client:
             yield client
         return

@@ -30,7 +30,7 @@ Runner = Callable[[Iterable[Job]], Iterator[tuple[Job, Result]]]
 
 CONTRIBUTION_SAMPLES = 50
 """Samples at most, from the first, with each imperfection alone and with all but it."""
-NOISY = ("laser", "detector")
+NOISE_KINDS = ("laser", "detector")
 """Kinds that no sample is drawn with: they are in its noise."""
 TOLERANCE_SAMPLES = 20
 """Samples at most, from the first, whose tolerance of each imperfection is searched for."""
@@ -47,18 +47,18 @@ class Work:
         chip: The chip as extracted, with board and bias.
         task: What it is to compute.
         imperfections: What its samples have.
-        noise: Noise while words are read; none where left out.
         seed: Seed of all samples.
         target: Share of the inputs that have to be exact.
+        noise: Noise while words are read; none where left out.
         onn: The network; samples are calibrated to it where given.
     """
 
     chip: Chip
     task: Averaging
     imperfections: Imperfections
-    noise: Noise | None
     seed: int
     target: float
+    noise: Noise | None = None
     onn: Onn | None = None
 
 
@@ -72,12 +72,10 @@ def sample_seed(seed: int, sample: int) -> int:
     return int(np.random.SeedSequence((seed, sample)).generate_state(1, np.uint64)[0])
 
 
-def kinds_of(work: Work) -> tuple[str, ...]:
-    """The kinds of imperfections that act on a sample; those of noise only where there is noise."""
-    amounts = work.imperfections.amount
-    return tuple(
-        kind for kind in KINDS if amounts.get(kind, 0.0) > 0.0 and (work.noise is not None or kind not in NOISY)
-    )
+def amounts_of(work: Work) -> dict[str, float]:
+    """Kind of imperfection to what a sample has of it, in multiples of the card's; those of noise only where it is."""
+    kinds = [kind for kind in KINDS if work.noise is not None or kind not in NOISE_KINDS]
+    return {kind: work.imperfections.of(kind) for kind in kinds if work.imperfections.of(kind) > 0.0}
 
 
 def jobs_of(samples: int, kinds: Sequence[str]) -> list[Job]:
@@ -103,22 +101,27 @@ def evaluate(work: Work, job: Job) -> Result:
     Raises:
         InputError: The sample cannot be calculated.
     """
+    part = work.imperfections.only(*_kinds_in(job, tuple(amounts_of(work))))
     try:
         if job.study == "tolerance":
-            return {"factor": bearable(lambda factor: _reaches(work, job, factor))}
-        outcomes = stages(work, _part(work.imperfections, job), job.sample)
-        return {stage: outcome.to_json() for stage, outcome in outcomes.items()}
+            return {
+                "factor": bearable(lambda factor: _reaches(work, part.scaled(job.imperfection, factor), job.sample))
+            }
+        return {stage: outcome.to_json() for stage, outcome in stages(work, part, job.sample).items()}
     except ValueError as fault:
-        about = f" with {job.study} {job.imperfection!r}" if job.imperfection else ""
+        about = f" ({job.study} {job.imperfection!r})" if job.imperfection else ""
         raise InputError(f"sample {job.sample}{about} of {work.chip.name!r} cannot be calculated: {fault}") from fault
 
 
-def _part(imperfections: Imperfections, job: Job) -> Imperfections:
+def _kinds_in(job: Job, kinds: Sequence[str]) -> Sequence[str]:
+    """The kinds that the sample of a job has."""
     if job.study == "all":
-        return imperfections
+        return kinds
+    if job.study == "without":
+        return [kind for kind in kinds if kind != job.imperfection]
     if job.study == "upto":
-        return imperfections.only(*KINDS[: KINDS.index(job.imperfection) + 1])
-    return imperfections.only(job.imperfection) if job.study == "alone" else imperfections.without(job.imperfection)
+        return kinds[: kinds.index(job.imperfection) + 1]
+    return [job.imperfection]
 
 
 def stages(work: Work, imperfections: Imperfections, sample: int) -> dict[str, Outcome]:
@@ -126,26 +129,27 @@ def stages(work: Work, imperfections: Imperfections, sample: int) -> dict[str, O
     seed = sample_seed(work.seed, sample)
     drawn = draw(work.chip, imperfections, seed)
     s = light(work.chip, drawn, work.chip.voltage_v, imperfections.effective_bits)
-    noise = None if work.noise is None else noise_with(work.noise, imperfections)
+    noise = noise_in(work, imperfections)
     return {"before": read_words(s, _tried(work.task), work.chip.board, work.chip.bias, noise, seed)}
 
 
-def noise_with(noise: Noise, imperfections: Imperfections) -> Noise:
-    """A noise with as much of lasers and detectors as a sample has; amounts multiply standard deviations."""
-    laser, detector = imperfections.of("laser"), imperfections.of("detector")
+def noise_in(work: Work, imperfections: Imperfections) -> Noise | None:
+    """The noise of a sample: amounts of lasers and detectors multiply standard deviations; None without both."""
+    laser, detector = (imperfections.of(kind) for kind in NOISE_KINDS)
+    if work.noise is None or laser == detector == 0.0:
+        return None
     return replace(
-        noise,
-        intensity_per_hz=laser**2 * noise.intensity_per_hz,
-        linewidth_hz=laser**2 * noise.linewidth_hz,
-        fibre_phase_rad=laser * noise.fibre_phase_rad,
-        receiver_a_per_sqrt_hz=detector * noise.receiver_a_per_sqrt_hz,
-        shot=noise.shot and detector > 0.0,
+        work.noise,
+        intensity_per_hz=laser**2 * work.noise.intensity_per_hz,
+        linewidth_hz=laser**2 * work.noise.linewidth_hz,
+        fibre_phase_rad=laser * work.noise.fibre_phase_rad,
+        receiver_a_per_sqrt_hz=detector * work.noise.receiver_a_per_sqrt_hz,
+        shot=work.noise.shot and detector > 0.0,
     )
 
 
-def _reaches(work: Work, job: Job, factor: float) -> bool:
-    imperfections = work.imperfections.only(job.imperfection).scaled(job.imperfection, factor)
-    *_, last = stages(work, imperfections, job.sample).values()
+def _reaches(work: Work, imperfections: Imperfections, sample: int) -> bool:
+    *_, last = stages(work, imperfections, sample).values()
     return last.accuracy >= work.target
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from optinc_pdk.averaging import error_counts
 from optinc_pdk.circuit import Bias, Board
-from optinc_pdk.signoff.function import Inputs, assignments, inputs_of
+from optinc_pdk.signoff.function import Inputs, assignments
 from optinc_pdk.simulate import Scattering, transmit
 from optinc_pdk.simulate.noise import Noise
-
-__all__ = ["Outcome", "inputs_of", "read_words"]
 
 DIGITS = 9
 """Decimals of a margin that are kept: the last bits of a solution depend on the machine."""
@@ -76,23 +76,21 @@ def read_words(
         seed: Seed of the noise.
     """
     right = np.ones(len(tried.ideal), dtype=bool)
-    words = wrong = saturated = 0
-    margin, errors = np.inf, np.zeros(0, dtype=np.int64)
+    words = saturated = 0
+    margin, errors = np.inf, Counter[int]()
     for number, symbols in enumerate(assignments(tried, s, board, bias)):
         received = transmit(symbols, s, board, bias, noise=noise, seed=seed + number)
-        error = tried.task.decode(received.levels) - tried.ideal[:, np.newaxis]
-        missed = error != 0
-        right &= ~missed.any(axis=1)
-        words, wrong, saturated = words + error.size, wrong + int(missed.sum()), saturated + received.saturated
+        read, ideal = tried.task.decode(received.levels), tried.ideal[:, np.newaxis]
+        right &= (read == ideal).all(axis=1)
+        errors.update(error_counts(read, ideal))
+        words, saturated = words + read.size, saturated + received.saturated
         margin = min(margin, float(np.min(0.5 - np.abs(received.outputs - tried.levels[:, np.newaxis]))))
-        errors = np.concatenate([errors, error[missed]])
-    value, count = np.unique(errors, return_counts=True)
     return Outcome(
         inputs=len(tried.ideal),
         exact=int(right.sum()),
         words=words,
-        wrong=wrong,
+        wrong=errors.total(),
         margin=round(margin, DIGITS),
         saturated=saturated,
-        errors=dict(zip(value.tolist(), count.tolist(), strict=True)),
+        errors=dict(sorted(errors.items())),
     )
