@@ -126,8 +126,7 @@ def lvs(
             f"{verdict}: {result.devices} devices and {result.nets} nets agree, {result.total_differences} differences"
         )
         if other:
-            told = ": no counterpart to " + ", ".join(other.mismatches) if other.mismatches else ""
-            print(f"KLayout's netlist comparer: {'match' if other.match else 'NO match'}{told}")
+            print(other)
     if not result.match and (hint := netlist_hint(reference, extraction)):
         print(f"optinc: {netlist}: {hint}", file=sys.stderr)
     _process_hint(result.match, gds, card)
@@ -188,7 +187,7 @@ def check(
     from optinc_pdk.onn import Onn
     from optinc_pdk.report.collect import function_findings, function_numbers
     from optinc_pdk.signoff.function import check_function, write_function
-    from optinc_pdk.signoff.wiring import read_wiring
+    from optinc_pdk.signoff.wiring import wiring_of
 
     path = _output(output or gds.with_suffix(".function.npz"), weights, gds, netlist, bias)
     card, task = load_process(process), Onn.load(weights).task
@@ -198,9 +197,10 @@ def check(
     drive = _bias(bias, card)
     with progress(("extract", "function")) as watch:
         watch("extract")
-        circuit = extract(gds, card).circuit
+        extraction = extract(gds, card)
         watch("function")
-        result = check_function(circuit, board, drive, task, card, read_wiring(gds, card).common)
+        ground = wiring_of(extraction, card).common
+        result = check_function(extraction.circuit, board, drive, task, card, ground)
     write_function(result, path)
     if as_json:
         print(json.dumps({"schema": 1} | (function_numbers(result) or {}), indent=2))
