@@ -36,11 +36,11 @@ def noise(
     from optinc_pdk.extract import extract
     from optinc_pdk.files import write_atomic
     from optinc_pdk.onn import Onn
+    from optinc_pdk.report.noise import curve_csv, curve_png, point_line
     from optinc_pdk.report.text import si
     from optinc_pdk.signoff.wiring import read_wiring
     from optinc_pdk.simulate import noise_of, scattering
     from optinc_pdk.tolerance.noise import parse_rates, word_error_curve
-    from optinc_pdk.tolerance.noise_files import curve_csv, curve_png, point_line
 
     table = output or gds.with_suffix(".noise.csv")
     picture = table.with_suffix(".png")

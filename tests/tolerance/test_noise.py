@@ -14,7 +14,6 @@ from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.files import InputError
 from optinc_pdk.simulate import Scattering
 from optinc_pdk.tolerance.noise import parse_rates, wilson, word_error_curve
-from optinc_pdk.tolerance.noise_files import COLUMNS, curve_csv, curve_png
 
 PROCESS = load_process()
 SYMBOLS = 6
@@ -59,15 +58,6 @@ def test_wilson_interval():
     # Newcombe, Statistics in Medicine 17, 857 (1998), table I: 81 of 263 and 0 of 20
     assert wilson(81 / 263, 263) == pytest.approx((0.2553, 0.3662), abs=5e-5)
     assert wilson(0.0, 20) == pytest.approx((0.0, 0.1611), abs=5e-5)
-
-
-def test_table_and_picture_state_laser_rate_and_integration():
-    done = curve(1e6, 1e9, laser_w=2e-3)
-    rows = [line.split(",") for line in curve_csv(done).decode().splitlines()]
-    assert tuple(rows[0]) == COLUMNS
-    assert rows[1][:3] == ["1e+06", "1e-06", "0.002"] and len(rows) == 3
-    assert done.to_json()["points"][0]["noise"]["laser_w"] == 2e-3
-    assert curve_png(done, "wire").startswith(b"\x89PNG")
 
 
 def test_rates_are_lists_or_series_within_the_cards_limit():
