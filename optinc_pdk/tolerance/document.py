@@ -32,6 +32,7 @@ TAIL = """
 - Over the wafer, width and height are Gaussian random fields, expanded exactly in products of functions of x and of y
   (`optinc_pdk/tolerance/field.py`). Along a guide they vary by themselves: its phase has the variance of
   ∫∫ exp(-((s - t) / correlation)²) ds dt over the guide, which is √π · correlation · L for long ones.
+- Samples are of wafers of their own: chips of one wafer are more alike than this.
 - Phases are those at the process's wavelength, and in proportion to 1 / wavelength at others.
 - Errors of couplers and splitters are errors of the coupling angle, share = sin²(angle), which is the same number at
   50:50; other ratios vary less, and no share leaves 0 … 1.

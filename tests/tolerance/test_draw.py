@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
 
-from optinc_pdk.cards import KINDS
+from optinc_pdk.cards import KINDS, Quantity
 from optinc_pdk.cards.variation import Variation
 from optinc_pdk.drive import crosstalk
 from optinc_pdk.files import InputError
@@ -34,6 +35,18 @@ def equal(one, other):
     return a.keys() == b.keys() and all(np.array_equal(a[key], b[key]) for key in a)
 
 
+def of_devices(chip, count):
+    """The chip with so many of every device of its process, but for phase shifters, of which it keeps its own."""
+    groups = []
+    for name, card in chip.process.devices.items():
+        heated = card.model.name == "phase_shifter"
+        if card.ports.optical:
+            groups.append(
+                Devices(name, chip.structure.heater if heated else np.arange(count), np.zeros((0, 0)), heated)
+            )
+    return replace(chip, structure=replace(chip.structure, devices=tuple(groups)))
+
+
 def test_kinds_are_the_cards_sections_and_noise():
     assert set(KINDS) == {*Variation.model_fields, "laser", "detector"}
 
@@ -47,6 +60,39 @@ def test_coupler_errors_have_the_cards_rms(chip, every):
     assert abs(np.mean(share) - nominal_share) < 5 * uncertain
     assert np.std(share) == pytest.approx(float(every.card.coupler.power_rms), rel=0.02)
     assert set(samples[0].parameters) == {"mmi2x2"}
+
+
+def test_splitter_errors_have_the_cards_rms(chip, every):
+    samples = [draw(chip, every.only("splitter"), seed) for seed in SEEDS]
+    share = (1 + np.concatenate([sample.parameters["mmi1x2"]["imbalance"] for sample in samples])) / 2
+    assert np.std(share) == pytest.approx(float(every.card.splitter.power_rms), rel=0.05)
+    assert np.mean(share) == pytest.approx(0.5025, abs=5 * 0.01 / np.sqrt(share.size))
+
+
+def test_directional_couplers_err_by_the_same_angle(chip, every):
+    """A tap of 5 % has sin 2 angle = 0.436 of the error of a 50:50 coupler."""
+    sample = draw(of_devices(chip, 4000), every.only("coupler"), 1)
+    rms = float(every.card.coupler.power_rms)
+    for name, share in (("directional_coupler", 0.5), ("monitor_tap", 0.05)):
+        cross = sample.parameters[name]["cross"]
+        slope = np.sin(2 * np.arcsin(np.sqrt(share)))
+        assert np.std(cross) == pytest.approx(rms * slope, rel=0.05)
+        # sin² is curved: its mean is off by rms² cos 2 angle
+        curved = share + rms**2 * np.cos(2 * np.arcsin(np.sqrt(share)))
+        assert np.mean(cross) == pytest.approx(curved, abs=5 * rms * slope / np.sqrt(cross.size))
+
+
+def test_kinds_do_not_share_their_random_numbers(chip, every):
+    """Errors of couplers, of splitters and static phases are the first numbers of their streams."""
+    found = []
+    for seed in SEEDS:
+        sample = draw(chip, every.only("coupler", "splitter", "phase"), seed)
+        splitting = [sample.parameters[name]["imbalance"] for name in ("mmi2x2", "mmi1x2")]
+        found.append([drawn[:10] for drawn in (*splitting, sample.guide_phase_rad[:10])])
+    drawn = [np.array(each) - np.mean(each, axis=0) for each in zip(*found, strict=True)]
+    for one, other in combinations(drawn, 2):
+        product = one * other
+        assert np.abs(product.mean()) < 5 * np.std(one) * np.std(other) / np.sqrt(product.size)
 
 
 def test_errors_of_a_coupler_do_not_know_each_other(chip, every):
@@ -75,37 +121,58 @@ def test_static_phases_have_the_cards_rms_and_joints_none(chip, every):
     samples = [draw(chip, every.only("phase"), seed) for seed in SEEDS]
     phase = np.array([sample.guide_phase_rad for sample in samples])
     long = chip.net_length_um > 0
-    assert not phase[:, ~long].any()
+    assert (~long).any() and not phase[:, ~long].any()
     arms = np.array([sample.parameters["phase_shifter"]["phase_rad"] for sample in samples])
     for drawn in (phase[:, long], arms):
         assert np.std(drawn) == pytest.approx(float(every.card.phase.rms_rad), rel=0.03)
         assert np.mean(drawn) == pytest.approx(0.0, abs=5 * 0.1 / np.sqrt(drawn.size))
 
 
-@pytest.mark.parametrize("kind", ["width", "height"])
-def test_guides_turn_with_the_wafer_and_by_themselves(chip, every, kind):
-    card = getattr(every.card, kind)
-    samples = [draw(chip, every.only(kind), seed) for seed in SEEDS]
-    phase = np.array([sample.guide_phase_rad for sample in samples])
-    length = chip.net_length_um
-    per_um = float(card.rad_per_nm) / 100.0
-    wafer, local = (
-        per_um * float(rms) * counted
-        for rms, counted in (
-            (card.rms_nm, length),
-            (card.local_rms_nm, path_length_um(length, float(card.local_correlation_um))),
-        )
+def all_phases(samples):
+    """(samples, pieces) phases of nets, then of guides under heaters."""
+    return np.array(
+        [np.append(sample.guide_phase_rad, sample.parameters["phase_shifter"]["phase_rad"]) for sample in samples]
     )
+
+
+def with_sizes(every, kind, **numbers):
+    """The imperfections with other numbers of width or height."""
+    section = getattr(every.card, kind)
+    changed = section.model_copy(update={key: Quantity(value, "test") for key, value in numbers.items()})
+    return replace(every.only(kind), card=every.card.model_copy(update={kind: changed}))
+
+
+@pytest.mark.parametrize("kind", ["width", "height"])
+def test_guides_turn_with_the_wafer_at_their_middles(chip, every, kind):
+    """At correlation lengths below the die's size, so that every pair of guides has its own correlation."""
+    card = getattr(every.card, kind)
+    wanted = with_sizes(every, kind, correlation_um=2000.0, local_rms_nm=0.0)
+    phase = all_phases([draw(chip, wanted, seed) for seed in range(1000)])
+    length = np.append(chip.net_length_um, np.full(len(chip.heater_um), 100.0))
+    place = np.concatenate([chip.net_um, chip.heater_um])
+    rms = float(card.rad_per_nm) / 100.0 * float(card.rms_nm) * length
+    assert not phase[:, length == 0].any()
     long = length > 0
-    spread = np.sqrt(np.mean(phase[:, long] ** 2, axis=0)) / np.hypot(wafer, local)[long]
-    # the wafer moves all guides of a chip together, so that 200 chips tell the spread to 5 %
-    assert np.mean(spread) == pytest.approx(1.0, abs=4 * 0.05)
-    # two guides' phases are correlated as the field at their middles is
-    one, other = np.argsort(length)[[-1, -2]]
-    apart = np.linalg.norm(chip.net_um[one] - chip.net_um[other])
-    expected = wafer[one] * wafer[other] * np.exp(-((apart / float(card.correlation_um)) ** 2))
-    found = np.mean(phase[:, one] * phase[:, other])
-    assert found == pytest.approx(expected, abs=4 * wafer[one] * wafer[other] * np.sqrt(2 / len(samples)))
+    field = phase[:, long] / rms[long]
+    apart = np.linalg.norm(place[long][:, np.newaxis] - place[long], axis=2)
+    expected = np.exp(-((apart / 2000.0) ** 2))
+    # so many chips tell a covariance c to √((1 + c²) / chips), pairs nearby all alike
+    off = (field.T @ field / len(field) - expected) / np.sqrt((1 + expected**2) / len(field))
+    assert np.abs(off).max() < 6.0
+    assert np.sqrt(np.mean(off**2)) < 1.6
+
+
+@pytest.mark.parametrize("kind", ["width", "height"])
+def test_guides_vary_along_them_by_themselves(chip, every, kind):
+    card = getattr(every.card, kind)
+    phase = all_phases([draw(chip, with_sizes(every, kind, rms_nm=0.0), seed) for seed in SEEDS])
+    length = np.append(chip.net_length_um, np.full(len(chip.heater_um), 100.0))
+    counted = path_length_um(length, float(card.local_correlation_um))
+    rms = float(card.rad_per_nm) / 100.0 * float(card.local_rms_nm) * counted
+    for some in ((length > 0) & (length < 50), length > 200, length == 100):
+        assert np.std(phase[:, some] / rms[some]) == pytest.approx(1.0, abs=0.03)
+    together = np.corrcoef(phase[:, length > 200].T)
+    assert np.abs(together - np.eye(len(together))).max() < 5 / np.sqrt(len(phase))
 
 
 def test_the_local_terms_give_the_coherence_length_that_was_measured(every):
@@ -207,17 +274,9 @@ def test_without_amounts_light_is_nominal_to_the_last_bit(chip, every):
 
 @pytest.mark.parametrize("factor", [1.0, 20.0])
 def test_every_sampled_device_is_passive_and_reciprocal(chip, every, factor):
-    """All devices of the process, 300 of each, also where losses of a twentieth of the card's are drawn."""
-    count, heaters = 300, chip.structure.heater.size
-    groups = [
-        Devices(
-            name, np.arange(heaters if name == "phase_shifter" else count), np.zeros((0, 0)), name == "phase_shifter"
-        )
-        for name, card in chip.process.devices.items()
-        if card.ports.optical
-    ]
-    groups = [replace(g, instance=chip.structure.heater) if g.heated else g for g in groups]
-    many = replace(chip, structure=replace(chip.structure, devices=tuple(groups)))
+    """All devices of the process, 300 of each, also where errors are twenty times the card's."""
+    count = 300
+    many = of_devices(chip, count)
     wanted = imperfections(chip.process)
     for kind in ("coupler", "splitter", "loss"):
         wanted = wanted.scaled(kind, factor)
@@ -225,7 +284,7 @@ def test_every_sampled_device_is_passive_and_reciprocal(chip, every, factor):
     assert {"crossing", "directional_coupler", "edge_coupler", "modulator", "taper"} <= set(sample.parameters)
     for name in sample.parameters:
         s = device(many, sample, name, np.array([1530.0, 1550.0]))
-        assert s.shape[:2] == (2, count if name != "phase_shifter" else heaters)
+        assert s.shape[:2] == (2, count if name != "phase_shifter" else chip.structure.heater.size)
         assert np.linalg.norm(s, 2, axis=(2, 3)).max() <= 1.0 + 1e-12
         assert np.array_equal(s, s.swapaxes(2, 3))
 
