@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 GRID_UM = 0.001
 # One metre; KLayout's 32 bits of nm end at 2.1 m, and wrap around without a word.
 LIMIT_UM = 1e6
-# Numbers of a process card in µm that are no drawn lengths: heights of layers, and a tolerance.
-NOT_DRAWN = ("layers.", "guide.length_match_um")
+# Numbers of a process card in µm that are no drawn lengths: heights of layers, a tolerance, and how things vary.
+NOT_DRAWN = ("layers.", "guide.length_match_um", "imperfections.")
 ROUNDING_UM = 1e-9
 # Chords of a 90° bend: fewer are farther from the arc than the grid at the radii of strip guides.
 SEGMENTS = 64

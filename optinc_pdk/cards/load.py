@@ -11,8 +11,9 @@ from pydantic import ValidationError
 
 from optinc_pdk.cards.consistency import check_lengths, check_rules
 from optinc_pdk.cards.errors import CardError
-from optinc_pdk.cards.process import Device, Layer, Process, Strict, inherited, quantities
+from optinc_pdk.cards.process import Device, Layer, Process, inherited, quantities
 from optinc_pdk.cards.rules import Rule, load_rules
+from optinc_pdk.cards.values import Strict
 from optinc_pdk.files import load_yaml
 
 DEFAULT_PROCESS = "soi220"

@@ -6,17 +6,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, model_validator
 
 from optinc_pdk.cards.errors import CardError
 from optinc_pdk.cards.rules import Rule
-from optinc_pdk.cards.values import AnyQuantity, NonNegative, Positive, Quantity
-
-
-class Strict(BaseModel):
-    """Base of every card: unknown keys refused, immutable, every source key defined."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+from optinc_pdk.cards.values import AnyQuantity, NonNegative, Positive, Quantity, Strict
+from optinc_pdk.cards.variation import Variation
 
 
 class Layer(Strict):
@@ -158,6 +153,30 @@ class Budget(Strict):
     symbol_rate_max_bd: Positive | None = None
 
 
+class NoiseCard(Strict):
+    """Noise of the laser, of fibres and of receivers.
+
+    ``symbol_rate_bd`` is what noise is quoted at where no other is given, ``laser_max_w`` the most light that a guide
+    may be given. ``intensity_db_per_hz`` is the laser's relative intensity noise, ``linewidth_hz`` its full width at
+    half maximum. ``fibre_path_m`` and ``chip_path_m`` are how much longer the laser's light travels through a
+    modulator, off and on the chip, than straight to the detector that compares both; ``fibre_phase_rad`` is the error
+    of a phase-locked fibre. ``receiver_a_per_sqrt_hz`` is the noise current of a detector's amplifier that is made for
+    a bandwidth of ``receiver_hz``; one for less has less, in proportion, but ``receiver_floor_a_per_sqrt_hz``.
+    """
+
+    symbol_rate_bd: Positive
+    laser_max_w: Positive
+    intensity_db_per_hz: AnyQuantity
+    linewidth_hz: NonNegative
+    fibre_path_m: NonNegative
+    fibre_index: Positive
+    chip_path_m: NonNegative
+    fibre_phase_rad: NonNegative
+    receiver_a_per_sqrt_hz: NonNegative
+    receiver_hz: Positive
+    receiver_floor_a_per_sqrt_hz: NonNegative
+
+
 class Process(Strict):
     """One process card with its rules and devices."""
 
@@ -176,6 +195,8 @@ class Process(Strict):
     drive: Drive
     activation: ActivationCard
     budget: Budget | None = None
+    imperfections: Variation | None = None
+    noise: NoiseCard | None = None
     rules: tuple[Rule, ...]
     devices: Mapping[str, Device]
 

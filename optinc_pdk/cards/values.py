@@ -5,7 +5,13 @@ from __future__ import annotations
 import sys
 from typing import Annotated, Any
 
-from pydantic import PlainValidator
+from pydantic import BaseModel, ConfigDict, PlainValidator
+
+
+class Strict(BaseModel):
+    """Base of every card: unknown keys refused, immutable, every source key defined."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
 
 class Quantity(float):
@@ -18,6 +24,10 @@ class Quantity(float):
         self = super().__new__(cls, value)
         self.source = source
         return self
+
+    def __getnewargs__(self) -> tuple[float, str]:
+        """Number and source, for copies in other processes."""
+        return float(self), self.source
 
 
 def _parse(data: Any) -> Quantity:
@@ -49,6 +59,14 @@ def _non_negative(data: Any) -> Quantity:
     return quantity
 
 
+def _share(data: Any) -> Quantity:
+    quantity = _parse(data)
+    if not 0 <= quantity < 1:
+        raise ValueError(f"value {float(quantity)} must be 0 to less than 1")
+    return quantity
+
+
 AnyQuantity = Annotated[Quantity, PlainValidator(_parse)]
 Positive = Annotated[Quantity, PlainValidator(_positive)]
 NonNegative = Annotated[Quantity, PlainValidator(_non_negative)]
+Share = Annotated[Quantity, PlainValidator(_share)]

@@ -9,7 +9,7 @@ from optinc_pdk.models.couplers import coupler, grating_coupler, splitter, termi
 from optinc_pdk.models.guides import effective_index, guide, guide_transmission, phase_shifter
 from optinc_pdk.models.measured import Measured, MeasuredError, read_measured
 from optinc_pdk.models.passives import crossing, directional_coupler, edge_coupler, taper
-from optinc_pdk.models.registry import MODELS, ModelError, device_s, net_transmission
+from optinc_pdk.models.registry import MODELS, ModelError, device_s, net_transmission, sampled_s
 from optinc_pdk.models.sax_models import sax_models, sax_netlist
 from optinc_pdk.models.touchstone import TouchstoneError, touchstone_text
 
@@ -33,6 +33,7 @@ __all__ = [
     "phase_shifter",
     "photodiode",
     "read_measured",
+    "sampled_s",
     "sax_models",
     "sax_netlist",
     "splitter",

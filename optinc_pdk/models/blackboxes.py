@@ -33,7 +33,9 @@ def photodiode(wavelengths_nm: ArrayLike, reflection_db: ArrayLike) -> Complexes
     return terminator(wavelengths_nm, reflection_db)
 
 
-def modulator(wavelengths_nm: ArrayLike, loss_db: float, reflection_db: float, amplitude: ArrayLike = 1.0) -> Complexes:
+def modulator(
+    wavelengths_nm: ArrayLike, loss_db: ArrayLike, reflection_db: ArrayLike, amplitude: ArrayLike = 1.0
+) -> Complexes:
     """An amplitude modulator; negative amplitudes turn the field by π::
 
                e1 == drive == e2
@@ -57,9 +59,10 @@ def modulator(wavelengths_nm: ArrayLike, loss_db: float, reflection_db: float, a
     drive = np.asarray(amplitude, dtype=np.float64)
     if np.any(~(np.abs(drive) <= 1.0)):
         raise ValueError(f"amplitude is {amplitude!r}; it must lie within -1 … 1")
-    best, back = amplitude_of(loss_db), amplitude_of(-reflection_db)
+    best, back = amplitude_of(loss_db), amplitude_of(-np.asarray(reflection_db))
     refuse_gain(best, back)
-    s = two_port(np.broadcast_to(best * drive, np.broadcast_shapes(np.shape(wavelengths_nm), drive.shape)))
+    shape = np.broadcast_shapes(np.shape(wavelengths_nm), drive.shape, best.shape, back.shape)
+    s = two_port(np.broadcast_to(best * drive, shape))
     for port in range(2):
         s[..., port, port] = back
     return s

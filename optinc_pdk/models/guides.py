@@ -105,7 +105,7 @@ def guide(
     )
 
 
-def phase_shifter(transmission: ArrayLike, phase_rad: ArrayLike, loss_db: float = 0.0) -> Complexes:
+def phase_shifter(transmission: ArrayLike, phase_rad: ArrayLike, loss_db: ArrayLike = 0.0) -> Complexes:
     """A guide under a heater; the heater adds its phase and leaves the loss as it is::
 
                e1 ==heater== e2
@@ -114,7 +114,7 @@ def phase_shifter(transmission: ArrayLike, phase_rad: ArrayLike, loss_db: float 
     Args:
         transmission: Of the guide below the heater, shape (...).
         phase_rad: Phase that the heater adds, broadcast against it.
-        loss_db: Excess loss.
+        loss_db: Excess loss, broadcast against it.
 
     Returns:
         S of ports o1, o2, shape (..., 2, 2).
@@ -122,5 +122,6 @@ def phase_shifter(transmission: ArrayLike, phase_rad: ArrayLike, loss_db: float 
     Source:
         Cards' thermo-optic phase, linear in the heater's power (:mod:`optinc_pdk.drive`).
     """
-    heated = np.exp(1j * np.asarray(phase_rad, dtype=np.float64)) * 10.0 ** (-loss_db / 20.0)
+    excess = 10.0 ** (-np.asarray(loss_db, dtype=np.float64) / 20.0)
+    heated = np.exp(1j * np.asarray(phase_rad, dtype=np.float64)) * excess
     return two_port(np.asarray(transmission) * heated)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +26,30 @@ _ROUNDING = 1e-12
 
 class ModelError(InputError):
     """A device that cannot be simulated; the message names the instance, the device and the mend."""
+
+
+class Parameters(Protocol):
+    """What a model asks of a card: a number each, or of samples one for each."""
+
+    def parameter(self, key: str) -> ArrayLike:
+        """A parameter of the model."""
+
+    def size(self, key: str) -> float:
+        """A parameter of the geometry."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Sampled:
+    """A card with (I,) values in place of some of its model's parameters."""
+
+    card: Device
+    values: Mapping[str, Floats]
+
+    def parameter(self, key: str) -> ArrayLike:
+        return self.values[key] if key in self.values else self.card.parameter(key)
+
+    def size(self, key: str) -> float:
+        return self.card.size(key)
 
 
 def device_s(
@@ -70,6 +96,45 @@ def device_s(
         )
     _check_range(card, wavelengths, where)
     return model(process, card, wavelengths, setting)
+
+
+def sampled_s(
+    process: Process,
+    device: str,
+    wavelengths_nm: ArrayLike,
+    parameters: Mapping[str, Floats],
+    phase_rad: ArrayLike = 0.0,
+) -> Complexes:
+    """S-matrices of I instances of a device, whose model's parameters differ.
+
+    Args:
+        process: Process that holds the card.
+        device: Device name.
+        wavelengths_nm: (W,) wavelengths.
+        parameters: Parameter of the card's model to its (I,) values; the others are the card's.
+        phase_rad: Phase of what passes a device with a heater, broadcast to (W, I).
+
+    Returns:
+        S, shape (W, I, ports, ports); I is 1 where nothing differs.
+
+    Raises:
+        ModelError: The device's S-parameters come from a file, its model lacks a parameter, or a wavelength is
+            outside its range.
+        ValueError: Parameters with which the model gives more light out than in.
+    """
+    card = process.device(device)
+    if card.model.file is not None:
+        raise ModelError(
+            f"device {device!r} takes its S-parameters from {card.model.file}, which has no parameters to vary; "
+            "leave its imperfections out, or use a model"
+        )
+    for key in parameters:
+        card.parameter(key)
+    wavelengths = np.atleast_1d(np.asarray(wavelengths_nm, dtype=np.float64))
+    _check_range(card, wavelengths, "")
+    phase = np.asarray(phase_rad, dtype=np.float64)
+    s = MODELS[card.model.name](process, _Sampled(card, parameters), wavelengths[:, np.newaxis], phase)
+    return np.broadcast_to(s, (wavelengths.size, *s.shape[1:]))
 
 
 def net_transmission(process: Process, length_um: ArrayLike, wavelengths_nm: ArrayLike) -> Complexes:
@@ -123,57 +188,57 @@ def _measured(card: Device, path: Path, wavelengths: Floats, setting: Floats, wh
     return s
 
 
-def _coupler(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:
+def _coupler(process: Process, card: Parameters, wavelengths: Floats, phase: Floats) -> Complexes:
     return coupler(wavelengths, *(card.parameter(k) for k in ("loss_db", "imbalance", "reflection_db")))
 
 
-def _splitter(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:
+def _splitter(process: Process, card: Parameters, wavelengths: Floats, phase: Floats) -> Complexes:
     return splitter(wavelengths, *(card.parameter(k) for k in ("loss_db", "imbalance", "reflection_db")))
 
 
-def _grating_coupler(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:
+def _grating_coupler(process: Process, card: Parameters, wavelengths: Floats, phase: Floats) -> Complexes:
     keys = ("loss_db", "bandwidth_3db_nm", "center_nm", "reflection_db")
     return grating_coupler(wavelengths, *(card.parameter(k) for k in keys))
 
 
-def _terminator(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:
+def _terminator(process: Process, card: Parameters, wavelengths: Floats, phase: Floats) -> Complexes:
     return terminator(wavelengths, card.parameter("reflection_db"))
 
 
-def _phase_shifter(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:
+def _phase_shifter(process: Process, card: Parameters, wavelengths: Floats, phase: Floats) -> Complexes:
     bare = net_transmission(process, card.size("length_um"), wavelengths)
     return phase_shifter(bare, phase, card.parameter("loss_db"))
 
 
-def _photodiode(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:
+def _photodiode(process: Process, card: Parameters, wavelengths: Floats, phase: Floats) -> Complexes:
     return photodiode(wavelengths, card.parameter("reflection_db"))
 
 
-def _modulator(process: Process, card: Device, wavelengths: Floats, amplitude: Floats) -> Complexes:
+def _modulator(process: Process, card: Parameters, wavelengths: Floats, amplitude: Floats) -> Complexes:
     return modulator(wavelengths, card.parameter("loss_db"), card.parameter("reflection_db"), amplitude)
 
 
-def _directional_coupler(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:
+def _directional_coupler(process: Process, card: Parameters, wavelengths: Floats, phase: Floats) -> Complexes:
     keys = ("loss_db", "cross", "center_nm", "slope_per_nm", "reflection_db")
     return directional_coupler(wavelengths, *(card.parameter(k) for k in keys))
 
 
-def _crossing(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:
+def _crossing(process: Process, card: Parameters, wavelengths: Floats, phase: Floats) -> Complexes:
     return crossing(wavelengths, *(card.parameter(k) for k in ("loss_db", "crosstalk_db", "reflection_db")))
 
 
-def _taper(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:
+def _taper(process: Process, card: Parameters, wavelengths: Floats, phase: Floats) -> Complexes:
     return taper(wavelengths, card.parameter("loss_db"))
 
 
-def _edge_coupler(process: Process, card: Device, wavelengths: Floats, phase: Floats) -> Complexes:
+def _edge_coupler(process: Process, card: Parameters, wavelengths: Floats, phase: Floats) -> Complexes:
     return edge_coupler(wavelengths, card.parameter("loss_db"), card.parameter("reflection_db"))
 
 
 MODULATORS = frozenset({"modulator"})
 """Models whose setting is an amplitude; that of the others is a phase."""
 
-MODELS: dict[str, Callable[[Process, Device, Floats, Floats], Complexes]] = {
+MODELS: dict[str, Callable[[Process, Parameters, Floats, Floats], Complexes]] = {
     "coupler": _coupler,
     "crossing": _crossing,
     "directional_coupler": _directional_coupler,

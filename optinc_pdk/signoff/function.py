@@ -23,6 +23,28 @@ SEED = 2603
 
 
 @dataclass(frozen=True, eq=False)
+class Inputs:
+    """I inputs that a chip is tried with.
+
+    Where all combinations of symbols at the fibres are few enough, they are the inputs; otherwise every point of the
+    lattice is one.
+
+    Attributes:
+        task: What the chip is to compute.
+        symbols: (I, servers, M) symbols at the fibres; for points of the lattice drawn at random.
+        ideal: (I,) words that the ideal average gives.
+        levels: (I, M) their symbols.
+        exhaustive: Whether the inputs are all combinations at the fibres.
+    """
+
+    task: Averaging
+    symbols: NDArray[np.int64]
+    ideal: NDArray[np.int64]
+    levels: NDArray[np.int64]
+    exhaustive: bool
+
+
+@dataclass(frozen=True, eq=False)
 class FunctionResult:
     """What the chip's servers read, for I inputs tried with A assignments of symbols to servers each.
 
@@ -94,32 +116,51 @@ def check_function(
             f"{task.symbols}; give weights and netlist of one chip"
         )
     s = scattering(circuit, bias, float(process.guide.wavelength_nm), process, ground=ground)
-    combinations = (4**task.symbols) ** task.servers
-    exhaustive = combinations <= EXHAUSTIVE
-    if exhaustive:
-        symbols = _all_symbols(task)[np.newaxis]
-    else:
-        steps = np.rint(task.lattice() * task.servers).astype(np.int64)
-        errors = server_errors(s, board, bias)
-        symbols = np.stack([assign_random(task, steps, SEED), assign_worst(task, steps, errors)])
-    ideal = task.ideal(task.decode(symbols[0]))
-    levels = task.encode(ideal)
+    tried = inputs_of(task)
+    symbols = assignments(tried, s, board, bias)
     received = [transmit(assignment, s, board, bias) for assignment in symbols]
     outputs = np.stack([reception.outputs for reception in received])
     words = np.stack([task.decode(reception.levels) for reception in received])
-    right = np.all(words == ideal[:, np.newaxis], axis=(0, 2))
+    right = np.all(words == tried.ideal[:, np.newaxis], axis=(0, 2))
     return FunctionResult(
         symbols=symbols.astype(np.uint8),
-        ideal=ideal,
+        ideal=tried.ideal,
         words=words,
         outputs=outputs,
         exact=int(right.sum()),
-        margin=float(np.min(0.5 - np.abs(outputs - levels[:, np.newaxis]))),
+        margin=float(np.min(0.5 - np.abs(outputs - tried.levels[:, np.newaxis]))),
         saturated=sum(reception.saturated for reception in received),
         loss_db=path_loss_db(s, board),
-        exhaustive=exhaustive,
+        exhaustive=tried.exhaustive,
         hop_loss_db=hop_losses_db(s, board),
     )
+
+
+def inputs_of(task: Averaging) -> Inputs:
+    """The inputs that a chip of a task is tried with."""
+    exhaustive = (4**task.symbols) ** task.servers <= EXHAUSTIVE
+    symbols = _all_symbols(task) if exhaustive else assign_random(task, _steps(task), SEED)
+    ideal = task.ideal(task.decode(symbols))
+    return Inputs(task, symbols, ideal, task.encode(ideal), exhaustive)
+
+
+def assignments(tried: Inputs, s: Scattering, board: Board, bias: Bias) -> NDArray[np.int64]:
+    """(A, I, servers, M) symbols at the fibres: those given, and on the lattice those that suffer most on this chip.
+
+    Args:
+        tried: The inputs.
+        s: S-parameters of the chip.
+        board: What joins its fibres outside.
+        bias: Electronics of its neurons.
+    """
+    if tried.exhaustive:
+        return tried.symbols[np.newaxis]
+    worst = assign_worst(tried.task, _steps(tried.task), server_errors(s, board, bias))
+    return np.stack([tried.symbols, worst])
+
+
+def _steps(task: Averaging) -> NDArray[np.int64]:
+    return np.rint(task.lattice() * task.servers).astype(np.int64)
 
 
 def _all_symbols(task: Averaging) -> NDArray[np.int64]:

@@ -2,12 +2,14 @@
 
 from optinc_pdk.simulate.heaters import heater_phases
 from optinc_pdk.simulate.network import Reception, transmit
+from optinc_pdk.simulate.noise import Noise, noise_of
 from optinc_pdk.simulate.plan import Plan
 from optinc_pdk.simulate.program import Programming, program
 from optinc_pdk.simulate.scatter import Scattering, Solution, prepare, s_matrices, scattering, solve
 from optinc_pdk.simulate.structure import Structure, analyse
 
 __all__ = [
+    "Noise",
     "Plan",
     "Programming",
     "Reception",
@@ -16,6 +18,7 @@ __all__ = [
     "Structure",
     "analyse",
     "heater_phases",
+    "noise_of",
     "prepare",
     "program",
     "s_matrices",

@@ -56,6 +56,7 @@ def program(
     wavelength_nm: float | None = None,
     progress: Callable[[int, float], None] | None = None,
     ground: Ground | None = None,
+    crosstalk: Floats | None = None,
 ) -> Programming:
     """The bias that makes a chip compute a network.
 
@@ -68,6 +69,8 @@ def program(
         wavelength_nm: Carrier; the process's wavelength where left out.
         progress: Called after every iteration with its number and the worst layer's rms error.
         ground: What currents raise the heaters' grounds by, which voltages then make good; perfect where left out.
+        crosstalk: (H, H) matrix of :func:`optinc_pdk.drive.crosstalk` in the order of the structure's heaters, known
+            from a measurement or a model, which powers then make good; none where left out.
 
     Raises:
         NetlistError: A heater has no channel of its own.
@@ -82,7 +85,7 @@ def program(
     light = illuminate(problem, phases)
     before = errors(problem, light)
     fitted = fit_phases(problem, phases, light, progress)
-    bias, driven = _drive(structure, wrap(fitted.phases), process, ground)
+    bias, driven = _drive(structure, wrap(fitted.phases), process, ground, crosstalk)
     light = illuminate(problem, driven)
     bias = replace(
         bias,
@@ -136,9 +139,13 @@ def _refuse_shared_channels(structure: Structure) -> None:
         seen[label] = i
 
 
-def _drive(structure: Structure, phases: Floats, process: Process, ground: Ground | None) -> tuple[Bias, Floats]:
+def _drive(
+    structure: Structure, phases: Floats, process: Process, ground: Ground | None, crosstalk: Floats | None
+) -> tuple[Bias, Floats]:
     """The bias without electronics, and the phases that its codes make."""
     circuit = structure.circuit
+    if crosstalk is not None and np.unique(circuit.kind[structure.heater]).size > 1:
+        raise ValueError("crosstalk is made good among heaters of one device; this circuit has several")
     power, voltage = np.zeros_like(phases), np.zeros_like(phases)
     code, driven = np.zeros(phases.size, dtype=np.int64), phases.copy()
     if "resistance_ohm" in circuit.settings:
@@ -147,9 +154,9 @@ def _drive(structure: Structure, phases: Floats, process: Process, ground: Groun
             mine = np.flatnonzero(kind == number)
             rise = None if ground is None else ground.of([structure.channel[i] for i in mine])
             side = heaters(circuit, structure.heater[mine], circuit.kinds[number].name, process, rise)
-            wanted = drive_program(side, phases[mine])
+            wanted = drive_program(side, phases[mine], crosstalk)
             power[mine], voltage[mine], code[mine] = wanted.power_w, wanted.voltage_v, wanted.code
-            driven[mine] = readback(side, wanted.code).phase_rad
+            driven[mine] = readback(side, wanted.code, crosstalk).phase_rad
     order = np.argsort(np.array(structure.channel))
     bias = Bias(
         process=process.name,

@@ -1,0 +1,142 @@
+"""Noise against the formulas of its sources, and against a random walk simulated step by step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from optinc_pdk.cards import load_process
+from optinc_pdk.circuit import Bias, Board, Neuron
+from optinc_pdk.circuit.bias import Activation
+from optinc_pdk.files import InputError
+from optinc_pdk.simulate import Scattering, noise_of, transmit
+from optinc_pdk.simulate.noise import BLOCK, KINDS, path_phase_variance
+
+ELECTRON_C = 1.602176634e-19
+ZEROS = np.zeros(0)
+BOARD = Board("c", (), (), (("in",),), (Neuron("a", 0, "p", "n", "t"),), (("out",),))
+LABELS = ("c", "in", "n", "out", "p", "t")
+WORDS = np.full((200_000, 1, 1), 3)
+
+
+def chip(paths, driven=()):
+    """A chip with these fields from label to label at an amplitude of 1, and nothing else."""
+    s = np.zeros((1, len(LABELS), len(LABELS)), dtype=complex)
+    for (out, source), field in paths.items():
+        s[0, LABELS.index(out), LABELS.index(source)] = field
+    return Scattering(np.array([1550.0]), LABELS, s, tuple(driven))
+
+
+def bias(balance=1.0, offset=0.0):
+    codes = ZEROS.astype(np.int64)
+    electronics = {"a": Activation(1.0, offset, balance)}
+    return Bias("soi220", "toy", 16, (), ZEROS, ZEROS, ZEROS, codes, electronics, {"out": 1.0})
+
+
+def nominal(*kinds, **changes):
+    return replace(noise_of(load_process()), **changes).only(*kinds)
+
+
+def test_shot_noise_and_receivers_have_the_mean_and_variance_of_the_formulas():
+    noise = nominal("shot", "receiver", laser_w=2e-3, symbol_rate_bd=1e8, receiver_a_per_sqrt_hz=4e-12)
+    received = transmit(WORDS, chip({("out", "in"): 0.2}), BOARD, bias(), noise=noise, seed=5).outputs.ravel() ** 2
+    power = 0.2**2
+    current = noise.responsivity_a_per_w * 2e-3 * power
+    variance = (2 * ELECTRON_C * current + 4e-12**2) * 0.5e8 / (noise.responsivity_a_per_w * 2e-3) ** 2
+    # neither part drowns the other
+    assert 0.5 < 2 * ELECTRON_C * current / 4e-12**2 < 2
+    assert received.mean() == pytest.approx(power, abs=4 * np.sqrt(variance / WORDS.size))
+    assert received.var() == pytest.approx(variance, rel=4 * np.sqrt(2 / WORDS.size))
+
+
+def test_a_neuron_adds_the_noise_of_both_its_detectors():
+    """Its amplitude, seen by a receiver without noise of its own, is the difference of both readings."""
+    noise = nominal("shot", symbol_rate_bd=1e6)
+    paths = {("p", "in"): 0.3, ("p", "c"): 0.1, ("n", "in"): 0.2j, ("out", "t"): 1.0}
+    bright = replace(noise, laser_w=1e-6)
+    received = transmit(WORDS, chip(paths), BOARD, bias(balance=0.5, offset=0.2), noise=bright, seed=1)
+    plus, minus = 0.4**2, 0.2**2
+    scale = bright.responsivity_a_per_w * 1e-6
+    variance = 2 * ELECTRON_C * 0.5e6 / scale * (plus + 0.25 * minus)
+    amplitude = plus - 0.5 * minus + 0.2
+    own = 2 * ELECTRON_C * 0.5e6 / scale / 4
+    assert received.outputs.mean() == pytest.approx(amplitude, abs=1e-5)
+    # the receiver's reading is squared: its variance 4 x² var(x) adds its own shot noise, a quarter in x
+    assert received.outputs.var() == pytest.approx(variance + own, rel=0.02)
+
+
+def test_intensity_is_common_to_all_paths_of_no_delay():
+    noise = nominal("intensity", intensity_per_hz=1e-9, symbol_rate_bd=1e6, fibre_delay_s=0.0)
+    paths = {("out", "t"): 1.0, ("p", "c"): 0.3, ("p", "in"): 0.3}
+    balanced = paths | {("n", "c"): 0.6}
+    both = transmit(WORDS, chip(paths), BOARD, bias(), noise=noise).outputs
+    # power at the neuron, field at the receiver a moment later
+    assert both.std() == pytest.approx(0.36 * noise.intensity * np.sqrt(1 + 1 / 4), rel=0.01)
+    none = transmit(WORDS, chip(balanced), BOARD, bias(offset=0.5), noise=noise).outputs
+    # the mixer's difference is zero, so the first layer's noise cancels; only the receiver's own moment is left
+    assert none.std() == pytest.approx(0.5 * noise.intensity / 2, rel=0.01)
+    apart = transmit(WORDS, chip(balanced), BOARD, bias(offset=0.5), noise=replace(noise, fibre_delay_s=1e-3)).outputs
+    # of both intensities, half of each is in an amplitude, and 2 * 0.6 * 0.3 of that in the difference
+    assert apart.std() == pytest.approx(noise.intensity * np.sqrt(2 * 0.18**2 + 0.25**2), rel=0.01)
+
+
+@pytest.mark.parametrize(("delay", "steps"), [(3, 20), (20, 20), (50, 20)])
+def test_phase_between_paths_is_that_of_a_random_walk(delay, steps):
+    rng = np.random.default_rng(delay)
+    linewidth, step = 1e5, 1e-10
+    walk = np.cumsum(np.sqrt(2 * np.pi * linewidth * step) * rng.standard_normal((8_000, 16 * (steps + delay))), axis=1)
+    fine = walk.reshape(8_000, steps + delay, 16).mean(axis=2) / 4
+    del walk
+    difference = (fine[:, delay:] - fine[:, :-delay])[:, :steps].mean(axis=1)
+    expected = path_phase_variance(linewidth, delay * step, steps * step)
+    assert difference.var() == pytest.approx(expected, rel=0.07)
+
+
+def test_phases_of_fibres_do_not_touch_modulators_on_the_chip():
+    noise = nominal("fibre", fibre_phase_rad=0.1)
+    paths = {("p", "c"): 0.5, ("p", "in"): 0.5j, ("n", "c"): 0.5, ("n", "in"): -0.5j, ("out", "t"): 1.0}
+    received = transmit(WORDS, chip(paths), BOARD, bias(offset=0.5), noise=noise).outputs
+    # light in quadrature turns into the difference of both detectors, 4 * 0.25 sin(phase)
+    assert received.std() == pytest.approx(0.1, rel=0.02)
+    onchip = chip({("p", "in"): 0.5, ("out", "t"): 1.0, ("t", "c"): 1.0, ("out", "c"): 0.5j}, driven=("t",))
+    off = chip({("p", "in"): 0.5, ("out", "t"): 1.0, ("out", "c"): 0.5j})
+    still, moved = (transmit(WORDS, each, BOARD, bias(), noise=noise).outputs.std() for each in (onchip, off))
+    assert still < 1e-12 < moved
+
+
+def test_words_keep_their_noise_whatever_goes_with_them():
+    noise = nominal(*KINDS)
+    one = chip({("p", "c"): 0.4, ("p", "in"): 0.4, ("n", "c"): 0.4, ("n", "in"): -0.4, ("out", "t"): 1.0})
+    symbols = np.arange(9 * BLOCK + 7).reshape(-1, 1, 1) % 4
+    all_words = transmit(symbols, one, BOARD, bias(), noise=noise, seed=3).outputs
+    assert np.array_equal(
+        transmit(symbols[: BLOCK + 9], one, BOARD, bias(), noise=noise, seed=3).outputs, all_words[: BLOCK + 9]
+    )
+    assert not np.array_equal(transmit(symbols, one, BOARD, bias(), noise=noise, seed=4).outputs, all_words)
+    assert np.unique(all_words[3::4]).size == all_words[3::4].size
+    none = transmit(symbols, one, BOARD, bias(), noise=noise.only()).outputs
+    assert np.array_equal(none, transmit(symbols, one, BOARD, bias()).outputs)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"laser_w": -1e-3}, "laser power -0.001 W is not within 0 … 0.1 W"),
+        ({"laser_w": float("nan")}, "laser power nan W"),
+        ({"symbol_rate_bd": 0.0}, "symbol rate 0 Bd"),
+        (
+            {"symbol_rate_bd": 2e9},
+            r"symbol rate 2e\+09 Bd is not within 0 … 1e\+09 Bd, the limit of budget.symbol_rate_max_bd",
+        ),
+    ],
+)
+def test_what_the_card_does_not_allow_is_refused(given, message):
+    with pytest.raises(InputError, match=message):
+        noise_of(load_process(), **given)
+
+
+def test_a_process_without_noise_is_refused():
+    with pytest.raises(InputError, match="process 'soi220_two_metal' has no 'noise'"):
+        noise_of(load_process("soi220_two_metal"))
