@@ -180,8 +180,11 @@ def fit_lbfgs(problem: Problem, x: Floats, steps: int) -> tuple[Floats, int]:
     """
     from scipy.optimize import minimize
 
-    # L-BFGS-B stops at an absolute decrease; errors of 1e-8 and less have to be seen.
-    blown = 1e6
+    # L-BFGS-B stops at an absolute decrease; errors of 1e-8 and less have to be seen, of weak light too.
+    theta, phi, _ = problem.split(x)
+    matrix = transmit(problem.devices, theta, phi, np.eye(problem.devices.modes, dtype=np.complex128))
+    power = float(f"{np.linalg.norm(matrix) ** 2 / problem.devices.modes:.3g}")
+    blown = 1e6 / power
 
     def cost(y: Floats) -> tuple[float, Floats]:
         half, slope = cost_and_slope(problem, y)
