@@ -63,6 +63,7 @@ class Case:
         fit: "signals": least squares counts errors as the lattice's signals see them; "matrix": every direction alike.
         steps: Of each fit, at most; 0 for no calibration.
         residual_rad: Error of every phase that is left over.
+        bits: Effective bits of the drive; None for no rounding.
         chips: How many are wanted.
     """
 
@@ -71,15 +72,16 @@ class Case:
     fit: str = "signals"
     steps: int = 400
     residual_rad: float = 0.0
+    bits: tuple[float | None, ...] = BITS
     chips: int = 20
 
 
 ALL = Case("all", tuple((kind, 1.0) for kind in KIND.values()))
 CASES = (
     ALL,
-    Case("drive alone", steps=0),
-    Case("1 mrad alone", steps=0, residual_rad=1e-3),
-    Case("3 mrad alone", steps=0, residual_rad=3e-3),
+    Case("drive alone", steps=0, bits=(None, 16.0, 15.0, 14.0, 13.0, 12.0, 11.0, 10.0, 8.5)),
+    Case("1 mrad alone", steps=0, residual_rad=1e-3, bits=(None,)),
+    Case("3 mrad alone", steps=0, residual_rad=3e-3, bits=(None,)),
     *(Case(f"{name} alone", ((kind, 1.0),), chips=3) for name, kind in KIND.items()),
     replace(ALL, name="all, every direction alike", fit="matrix", chips=3),
     replace(ALL, name="all, couplers of 1 %", amount=(("coupler", 0.5), *ALL.amount[1:]), chips=3),
@@ -107,13 +109,13 @@ class Nominal:
     Attributes:
         made: Of every block.
         phases: Of every block's heaters.
-        scale: What electronics multiply the fields by.
+        scale: (out,) what electronics multiply the fields by.
         own: Phases that every block's heaters make themselves.
     """
 
     made: list[Made]
     phases: list[Phases]
-    scale: float
+    scale: Floats
     own: list[Floats]
 
 
@@ -197,14 +199,14 @@ def words(here: Bench, signal: Floats) -> tuple[int, float]:
 def before(here: Bench, case: Case, true: list[list[Made]], seed: int) -> Iterator[Row]:
     """Words with the heaters driven for the cards' devices, nothing measured."""
     start = time.monotonic()
-    for bits in BITS:
+    for bits in case.bits:
         signal = here.points
         rng = np.random.default_rng([seed, len(KINDS)])
         for blocks, made, layer, nominal in zip(here.blocks, true, here.onn.layers, here.nominal, strict=True):
             found = realised(here, blocks, made, nominal.phases, nominal.own, bits)
             off = [case.residual_rad * rng.standard_normal(one.all().size) for one in found]
             found = [one.like(one.all() + error) for one, error in zip(found, off, strict=True)]
-            signal = signal @ (nominal.scale * weight(blocks, made, found, layer)).T + layer.bias
+            signal = nominal.scale * (signal @ weight(blocks, made, found, layer).T) + layer.bias
             if layer is not here.onn.layers[-1]:
                 signal = np.maximum(signal, 0.0)
         yield row(case, seed, bits, False, words(here, signal), len(here.points), start)
@@ -213,7 +215,7 @@ def before(here: Bench, case: Case, true: list[list[Made]], seed: int) -> Iterat
 def after(here: Bench, case: Case, true: list[list[Made]], seed: int) -> Iterator[Row]:
     """Words with every device known, layer by layer: each is fitted for the signals that really reach it."""
     start = time.monotonic()
-    drives: dict[float | None, Floats] = dict.fromkeys(BITS, here.points)
+    drives: dict[float | None, Floats] = dict.fromkeys(case.bits, here.points)
     wished = here.points
     for blocks, made, layer in zip(here.blocks, true, here.onn.layers, strict=True):
         last = layer is here.onn.layers[-1]
@@ -246,8 +248,9 @@ def row(
 ) -> Row:
     """One line of the file."""
     exact, margin = found
-    text = "unrounded" if bits is None else f"{bits:g}"
-    return Row(case.name, seed, text, calibrated, exact, words, round(margin, 4), round(time.monotonic() - start, 1))
+    return Row(
+        case.name, seed, text(bits), calibrated, exact, words, round(margin, 4), round(time.monotonic() - start, 1)
+    )
 
 
 def chip(here: Bench, case: Case, card: Imperfections, seed: int) -> list[Row]:
@@ -309,7 +312,7 @@ def write(path: Path, rows: list[Row]) -> None:
 @app.command()
 def run(
     minutes: Annotated[float, typer.Option(help="No chip is begun after these.")] = 1e9,
-    only: Annotated[str, typer.Option(help="Cases whose names contain this.")] = "",
+    only: Annotated[list[str] | None, typer.Option(help="Cases by name; all where left out.")] = None,
     chips: Annotated[int, typer.Option(help="Chips of a case at most.")] = 20,
     results: Annotated[Path, typer.Option(help="Chips that are done.")] = FINISHED,
 ) -> None:
@@ -318,9 +321,10 @@ def run(
     card = imperfections(process)
     here = bench(WEIGHTS, process, card)
     done = {(one.case, one.seed) for one in read(results)}
-    cases = [case for case in CASES if only in case.name]
-    if not cases:
-        raise InputError(f"no case contains {only!r}; there are: {', '.join(case.name for case in CASES)}")
+    cases = [case for case in CASES if not only or case.name in only]
+    unknown = sorted(set(only or ()) - {case.name for case in CASES})
+    if unknown:
+        raise InputError(f"there is no case {unknown[0]!r}; there are: {', '.join(case.name for case in CASES)}")
     todo = [(seed, case) for seed in range(chips) for case in cases if seed < case.chips]
     todo = [(seed, case) for seed, case in todo if (case.name, seed) not in done]
     start = time.monotonic()
@@ -336,30 +340,49 @@ def run(
 
 @app.command()
 def table(results: Annotated[Path, typer.Option(help="Chips that are done.")] = FINISHED) -> None:
-    """Prints mean and worst of the words that are exact."""
+    """Prints mean and worst of the words that are exact, and the words lost to each imperfection alone."""
     rows = read(results)
-    texts = ["unrounded" if bits is None else f"{bits:g}" for bits in BITS]
-    print(
-        "| case | chips | calibrated | "
-        + " | ".join(f"{text} bits" if text[0] != "u" else text for text in texts)
-        + " |"
-    )
-    print("|---|---|---|" + "---|" * len(texts))
+    print("| chips | number | calibrated | unrounded | 16 bits | 12 bits | 8.5 bits |\n|---|---|---|---|---|---|---|")
     for case in CASES:
         for calibrated in (False, True):
             mine = [one for one in rows if one.case == case.name and one.calibrated == calibrated]
-            if not mine:
-                continue
-            cells = [shown([one for one in mine if one.bits == text]) for text in texts]
-            count = len({one.seed for one in mine})
-            print(f"| {case.name} | {count} | {'yes' if calibrated else 'no'} | " + " | ".join(cells) + " |")
+            if mine:
+                cells = [shown([one for one in mine if one.bits == text(bits)]) for bits in BITS]
+                count = len({one.seed for one in mine})
+                print(f"| {case.name} | {count} | {'yes' if calibrated else 'no'} | " + " | ".join(cells) + " |")
+    print("\n| alone | words lost before calibration | after |\n|---|---|---|")
+    for name in KIND:
+        mine = [one for one in rows if one.case == f"{name} alone" and one.bits == text(None)]
+        pair = [lost([one for one in mine if one.calibrated == calibrated]) for calibrated in (False, True)]
+        print(f"| {name} | {pair[0]} | {pair[1]} |")
+    for case in CASES:
+        if not case.steps:
+            for bits in case.bits:
+                mine = [one for one in rows if one.case == case.name and one.bits == text(bits)]
+                name = case.name if bits is None else f"drive of {bits:g} bits"
+                print(f"| {name} | {lost(mine)} | |")
+
+
+def text(bits: float | None) -> str:
+    """Bits as they stand in the file."""
+    return "unrounded" if bits is None else f"{bits:g}"
 
 
 def shown(rows: list[Row]) -> str:
-    """Mean and worst share, and how many chips are perfect."""
-    shares = [one.exact / one.words for one in rows]
+    """Mean and worst, and how many chips are perfect."""
+    if not rows:
+        return ""
+    exact = [one.exact for one in rows]
     perfect = sum(one.exact == one.words for one in rows)
-    return f"{np.mean(shares):.3%}, {min(shares):.3%}; {perfect}"
+    return f"{np.mean(exact):,.1f}, {min(exact):,}; {perfect} of {len(rows)}"
+
+
+def lost(rows: list[Row]) -> str:
+    """Mean of the words that are not exact, and their share."""
+    if not rows:
+        return ""
+    mean = float(np.mean([one.words - one.exact for one in rows]))
+    return f"{mean:,.1f} ({mean / rows[0].words:.3%})"
 
 
 if __name__ == "__main__":

@@ -29,6 +29,10 @@ Floats = NDArray[np.float64]
 
 AMPLITUDE = 0.9
 """Share of the field that is left to the real part where fits start (:func:`optinc_pdk.factor.correct_homodyne`)."""
+DRAWS = 8
+"""Starts that are tried: a fit may end where rows have gone dark, as their scale is free."""
+GAIN = 0.5
+"""Error after a fit, over that of local correction, with which no other start is tried."""
 UNSEEN = 1e-6
 """Weight of directions without signal, against the signals' mean power: they stay as they are."""
 _CHIP = 2**31
@@ -236,13 +240,26 @@ def fitted(block: Block, made: Made, signals: tuple[Floats, Floats] | None, step
     """
     target, inputs = (block.unitary, None) if signals is None else _weighed(block, *signals)
     problem = Problem(made.devices, target, homodyne=True, inputs=inputs)
-    start = rectangular(completed(block.unitary, AMPLITUDE, np.random.default_rng([seed, block.number])))
-    theta, phi, output, _ = correct_locally(made.devices, start.theta, start.phi, start.output_phase)
-    x, _ = fit_lbfgs(problem, np.concatenate([theta, phi, output]), steps)
-    theta, phi, output = problem.split(wrap(x))
-    fields = np.eye(made.devices.modes, dtype=np.complex128)
-    matrix = np.exp(1j * output)[:, np.newaxis] * transmit(made.devices, theta, phi, fields)
-    return Programmed(theta, phi, output, problem.scale(problem.seen(matrix))[:, 0])
+    rng = np.random.default_rng([seed, block.number])
+    best = np.inf
+    for _ in range(DRAWS):
+        start = rectangular(completed(block.unitary, AMPLITUDE, rng))
+        local = np.concatenate(correct_locally(made.devices, start.theta, start.phi, start.output_phase)[:3])
+        x = wrap(fit_lbfgs(problem, local, steps)[0])
+        matrix = _matrix(problem, x)
+        before, error = problem.shape_error(_matrix(problem, local)), problem.shape_error(matrix)
+        if error < best:
+            best, found = error, Programmed(*problem.split(x), problem.scale(problem.seen(matrix))[:, 0])
+        if error < GAIN * before:
+            break
+    return found
+
+
+def _matrix(problem: Problem, x: Floats) -> Complexes:
+    """(N, N) what the mesh makes at phases x, (unknowns,) in rad."""
+    theta, phi, output = problem.split(x)
+    fields = np.eye(problem.devices.modes, dtype=np.complex128)
+    return np.asarray(np.exp(1j * output)[:, np.newaxis] * transmit(problem.devices, theta, phi, fields))
 
 
 def _weighed(block: Block, seen: Floats, wished: Floats) -> tuple[Floats, Complexes | None]:
@@ -260,17 +277,21 @@ def _weighed(block: Block, seen: Floats, wished: Floats) -> tuple[Floats, Comple
     return overlap @ (vectors / root) @ vectors.T, ((vectors * root) @ vectors.T).astype(np.complex128)
 
 
-def biased(blocks: tuple[Block, ...], made: list[Made], programmed: list[Programmed]) -> tuple[list[Phases], float]:
-    """Heater phases of a layer's blocks, and the scale that is left to its electronics.
+def biased(blocks: tuple[Block, ...], made: list[Made], programmed: list[Programmed]) -> tuple[list[Phases], Floats]:
+    """Heater phases of a layer's blocks, and (out,) scales that are left to its electronics.
 
-    Attenuators take up the rows' scales; the row that needs most light has its attenuator open.
+    Attenuators take up the scales of a block's rows; of all blocks that add to an output, that which has to give it
+    most is open.
     """
     wanted = [block.diagonal / one.scale for block, one in zip(blocks, programmed, strict=True)]
-    open_ = [np.abs(attenuation(part, np.pi - part.attenuator_offset)) for part in made]
-    scale = max(float(np.max(need / most)) for need, most in zip(wanted, open_, strict=True))
+    scale = np.zeros(max(block.rows.stop for block in blocks))
+    for block, part, need in zip(blocks, made, wanted, strict=True):
+        most = np.abs(attenuation(part, np.pi - part.attenuator_offset))
+        np.maximum(scale[block.rows], need / most, out=scale[block.rows])
+    scale[scale == 0.0] = 1.0
     phases = []
-    for part, one, need in zip(made, programmed, wanted, strict=True):
-        heater = attenuator_phase(part, need / scale)
+    for block, part, one, need in zip(blocks, made, programmed, wanted, strict=True):
+        heater = attenuator_phase(part, need / scale[block.rows])
         turned = np.angle(attenuation(part, heater)) + part.output_offset
         phases.append(Phases(one.theta, one.phi, wrap(one.output - turned), heater))
     return phases, scale

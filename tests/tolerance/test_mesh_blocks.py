@@ -53,8 +53,8 @@ def weight(layer: tuple[Block, ...], made: list[Made], shape: tuple[int, int], s
     phases, scale = biased(layer, made, programmed)
     whole = np.zeros(shape)
     for block, part, heaters in zip(layer, made, phases, strict=True):
-        whole[block.rows, block.columns] = scale * computed(part, heaters)
-    return whole
+        whole[block.rows, block.columns] = computed(part, heaters)
+    return scale[:, np.newaxis] * whole
 
 
 @pytest.mark.parametrize("index", [0, 1])
@@ -85,7 +85,8 @@ def test_signals_in_few_directions_are_served_where_losses_leave_all_of_them_wro
 
     def missed(signals: tuple[np.ndarray, np.ndarray] | None) -> float:
         phases, scale = biased((block,), [made], [fitted(block, made, signals, 400, 0)])
-        return float(np.linalg.norm(scale * seen @ computed(made, phases[0]).T - wished) / np.linalg.norm(wished))
+        field = scale * (seen @ computed(made, phases[0]).T)
+        return float(np.linalg.norm(field - wished) / np.linalg.norm(wished))
 
     assert missed(None) > 1e-3
     assert missed((seen, wished)) < 1e-5
