@@ -168,6 +168,21 @@ def test_the_single_checks_agree_with_the_build(chip: Path, tmp_path: Path) -> N
     assert table == chip.with_suffix(".function.npz").read_bytes()
 
 
+def test_noise_counts_words_and_refuses_what_the_card_does_not_allow(chip: Path, tmp_path: Path) -> None:
+    gds, netlist, bias = (chip.with_suffix(ending) for ending in (".gds", ".pic.yml", ".bias.yml"))
+    command = ("noise", gds, netlist, "--bias", bias, "--weights", bundled(), "-o", tmp_path / "n.csv")
+    done = run(*command, "--laser-w", "-1")
+    assert done.returncode == 2 and "-1 W is not within 0 … 0.1 W" in done.stderr and not list(tmp_path.iterdir())
+    done = run(*command, "--symbol-rates", "1e6,3e7", "--json")
+    assert done.returncode == 0, done.stderr
+    numbers = json.loads(done.stdout)
+    slow, fast = numbers["points"]
+    assert numbers["laser_w"] == 0.01 and slow["integration_s"] == 1e-6
+    assert slow["wrong"] == 0 < slow["high"] < 1e-4 and slow["words"] == 4 * 65_536
+    assert 0.01 < fast["low"] < fast["gaussian_estimate"] < fast["high"] < 0.1
+    assert (tmp_path / "n.csv").is_file() and (tmp_path / "n.png").is_file()
+
+
 def test_simulate_gives_the_same_from_layout_and_passive(chip: Path, tmp_path: Path) -> None:
     bias = chip.with_suffix(".bias.yml")
     out = tmp_path / "a.s.npz"
