@@ -21,7 +21,7 @@ from optinc_pdk.circuit import Bias
 from optinc_pdk.drive import RangeError
 from optinc_pdk.files import InputError
 from optinc_pdk.onn import Onn
-from optinc_pdk.signoff.function import Inputs, check_task, inputs_of
+from optinc_pdk.signoff.function import Inputs, inputs_of, refuse_other_board
 from optinc_pdk.simulate import UnsettledError
 from optinc_pdk.simulate.noise import Noise, noise_of
 from optinc_pdk.tolerance.bench import Bench
@@ -80,7 +80,7 @@ class Work:
 
     def __post_init__(self) -> None:
         """Refuses a task that is not the chip's."""
-        check_task(self.chip.board, self.task)
+        refuse_other_board(self.chip.board, self.task)
 
 
 class Drive(NamedTuple):
