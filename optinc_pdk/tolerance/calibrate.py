@@ -91,10 +91,10 @@ def calibrate(
     layers = layers_of(problem, laboratory)
     start = heaters.rounded(chip.voltage_v)
     tell = progress if progress is not None else _silent
-    tell("sweep", float(look(laboratory, layers, start).sizes.max()))
+    tell("sweep", float(look(laboratory, layers, heaters, start).sizes.max()))
     efficiency = efficiencies(laboratory, layers, heaters, start)
     turn = 2.0 * np.pi / efficiency
-    fitted = look(laboratory, layers, aligned(laboratory, layers, heaters, _rebiased(chip, heaters, efficiency)))
+    fitted = look(laboratory, layers, heaters, aligned(laboratory, layers, heaters, _rebiased(chip, heaters, efficiency)))
     tell("fit", float(fitted.sizes.max()))
     tuning = tune(laboratory, layers, heaters, turn, fitted.voltage_v, tell)
     setting = Workplace(laboratory, chip, problem, heaters, layers).setting

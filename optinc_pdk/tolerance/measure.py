@@ -8,14 +8,14 @@ no carrier; pairs of sources give them Re(y_i* y_j).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optinc_pdk.simulate.fit import Problem
-from optinc_pdk.simulate.response import Linear
+from optinc_pdk.simulate.fit import Problem, illuminate
+from optinc_pdk.simulate.response import Light, Linear
 from optinc_pdk.simulate.target import Target
 
 Floats = NDArray[np.float64]
@@ -23,6 +23,10 @@ Complexes = NDArray[np.complex128]
 Ints = NDArray[np.int64]
 
 LEAST_LEVEL = 0.5
+TURN_RAD = 0.5
+"""How far sources are turned to see imaginary parts."""
+STRAY = 0.1
+"""Light from all other sources at a heater, over one source's, that reflections may bring there."""
 
 
 class Laboratory(Protocol):
@@ -62,6 +66,8 @@ class Layer:
         sources: (J,) numbers of its sources.
         plus: Numbers of its positive detectors, or of the receivers.
         minus: Numbers of its negative detectors; empty for the last layer.
+        turners: Of the last layer, heaters that one source's light passes before it meets any other's.
+        turned: (turners,) places of those sources in ``sources``.
     """
 
     target: Target
@@ -70,6 +76,8 @@ class Layer:
     sources: Ints
     plus: Ints
     minus: Ints
+    turners: Ints
+    turned: Ints
 
     @property
     def patterns(self) -> Floats:
@@ -91,12 +99,15 @@ class Seen:
         slope: (D, J) linear in each source's amplitude.
         square: (D, J) quadratic in it.
         product: (receivers, J, J) real parts of y_i* y_j; empty for neurons.
+        quadrature: (receivers, turned, others) imaginary parts, between sources that were turned and those that were
+            not; empty where none were.
     """
 
     constant: Floats
     slope: Floats
     square: Floats
     product: Floats
+    quadrature: Floats
 
 
 def layers_of(problem: Problem, laboratory: Laboratory) -> tuple[Layer, ...]:
@@ -107,6 +118,8 @@ def layers_of(problem: Problem, laboratory: Laboratory) -> tuple[Layer, ...]:
     """
     if laboratory.channels != problem.structure.channel:
         raise ValueError("the bench's chip has other heaters than the chip as designed; give the same chip")
+    # at phases of no meaning, light of several sources mixes wherever it can
+    light = illuminate(problem, np.random.default_rng(0).uniform(0.0, 2.0 * np.pi, len(laboratory.channels)))
     source = {labels: i for i, labels in enumerate(laboratory.sources)}
     detector = {label: i for i, label in enumerate(laboratory.detectors)}
     return tuple(
@@ -117,14 +130,33 @@ def layers_of(problem: Problem, laboratory: Laboratory) -> tuple[Layer, ...]:
             sources=np.array([source[labels] for labels in target.inputs], dtype=np.int64),
             plus=np.array([detector[label] for label in target.plus], dtype=np.int64),
             minus=np.array([detector[label] for label in target.minus], dtype=np.int64),
+            turners=turners,
+            turned=turned,
         )
         for target in problem.targets
+        for turners, turned in (_turners(problem, light, target),)
     )
 
 
 def _oscillators(problem: Problem, target: Target) -> Ints:
     pieces = () if target.last else target.pieces
     return np.array([problem.channel[piece.label("lo")] for piece in pieces], dtype=np.int64)
+
+
+def _turners(problem: Problem, light: Light, target: Target) -> tuple[Ints, Ints]:
+    """Heaters of the last layer that meet the light of one source alone, and which source that is."""
+    if not target.last:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    heaters = problem.heaters(target.index)
+    near = np.abs(light.near[heaters][:, :, light.sources(target)[1:]]).max(axis=1)
+    order = np.argsort(near, axis=1)
+    first = order[:, -1]
+    strongest = near[np.arange(first.size), first]
+    others = near.sum(axis=1) - strongest
+    alone = (others < STRAY * strongest) & (strongest > STRAY * strongest.max())
+    # of several heaters on one source's way, one
+    mine = [int(np.flatnonzero(alone & (first == source))[0]) for source in np.unique(first[alone]).tolist()]
+    return heaters[mine], first[mine]
 
 
 def measure(laboratory: Laboratory, layers: Sequence[Layer], voltage_v: Floats) -> list[Seen]:
@@ -168,13 +200,13 @@ def _seen(layer: Layer, read: Floats) -> Seen:
     if not layer.target.last:
         # a slope m and a square q: m + q at full, m / 2 + q / 4 at half amplitude
         slope = 4.0 * (rest - constant[:, np.newaxis]) - alone
-        return Seen(constant, slope, alone - slope, np.zeros((0, count, count)))
+        return Seen(constant, slope, alone - slope, np.zeros((0, count, count)), np.zeros((0, 0, 0)))
     one, other = np.triu_indices(count, 1)
     product = np.zeros((len(mine.T), count, count))
     both = 0.5 * (rest - constant[:, np.newaxis] - alone[:, one] - alone[:, other])
     product[:, one, other] = product[:, other, one] = both
     product[:, range(count), range(count)] = alone
-    return Seen(constant, np.zeros_like(alone), alone, product)
+    return Seen(constant, np.zeros_like(alone), alone, product, np.zeros((len(product), 0, 0)))
 
 
 def coefficients(layer: Layer, seen: Seen, balance: Floats | None = None) -> Linear:
@@ -193,6 +225,18 @@ def coefficients(layer: Layer, seen: Seen, balance: Floats | None = None) -> Lin
     slope = seen.slope[:pairs] - part[:, np.newaxis] * seen.slope[pairs:]
     constant = seen.constant[:pairs] - part * seen.constant[pairs:]
     return Linear(target.by_row(slope), np.asarray(balance), target.by_row(constant))
+
+
+def with_quadrature(layer: Layer, seen: Seen, ahead: Seen, behind: Seen | None = None) -> Seen:
+    """Receivers' products with their imaginary parts, from sources turned ahead and, to be exact, behind by as much.
+
+    Re(y_i* y_j) alone is blind to small imaginary parts of fields that ought to be real; Im(y_i* y_j) is not.
+    """
+    others = np.setdiff1d(np.arange(layer.sources.size), layer.turned)
+    place = np.ix_(np.arange(len(seen.product)), layer.turned, others)
+    if behind is None:
+        return replace(seen, quadrature=ahead.product[place] - np.cos(TURN_RAD) * seen.product[place])
+    return replace(seen, quadrature=0.5 * (ahead.product[place] - behind.product[place]))
 
 
 def overlap(layer: Layer, seen: Seen) -> Floats:
@@ -221,7 +265,12 @@ def deviation(layer: Layer, seen: Seen) -> Floats:
     wanted = twice * weight[:, one] * weight[:, other]
     products = np.where(target.lit[one] & target.lit[other], twice * seen.product[:, one, other], 0.0)
     double = np.sqrt(2.0 * (weight**2).sum(axis=1, keepdims=True))
-    return np.asarray(((_at_norm(products, wanted) - wanted) / np.where(double > 0.0, double, 1.0)).reshape(-1) / norm)
+    double = np.where(double > 0.0, double, 1.0)
+    real = (_at_norm(products, wanted) - wanted) / double
+    have = np.linalg.norm(products, axis=1, keepdims=True)
+    factor = np.linalg.norm(wanted, axis=1, keepdims=True) / np.where(have > 0.0, have, 1.0)
+    imaginary = np.sqrt(2.0) * seen.quadrature.reshape(len(weight), -1) * factor / (np.sin(TURN_RAD) * double)
+    return np.asarray(np.concatenate([real, imaginary], axis=1).reshape(-1) / norm)
 
 
 def _at_norm(found: Complexes | Floats, wanted: Floats) -> Floats:

@@ -7,21 +7,32 @@ insides has to be known for that, and crosstalk between a layer's heaters is par
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.simulate.fit import FIRST_DAMPING, Damping, damped_step
-from optinc_pdk.tolerance.measure import Laboratory, Layer, deviation, measure, overlap, size, survey
+from optinc_pdk.tolerance.measure import (
+    TURN_RAD,
+    Laboratory,
+    Layer,
+    Seen,
+    deviation,
+    measure,
+    overlap,
+    size,
+    survey,
+    with_quadrature,
+)
 from optinc_pdk.tolerance.model import Heaters, side_by_side
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Progress = Callable[[str, float], None]
 
-ROUNDS = 40
+ROUNDS = 60
 STEPS = 8
 """Steps that share measured derivatives, at most."""
 WORTHWHILE, IDLE = 0.9, 3
@@ -32,8 +43,12 @@ TOLERANCE = 1e-5
 """Rms matrix error over the 2-norm at which a layer is done."""
 GAIN = 0.9
 """A round that leaves more of a layer's error is a poor one."""
-PATIENCE = 4
+PATIENCE = 3
 """Poor rounds in a row after which a layer is left as it is."""
+STUCK = 3e-4
+"""Error above which a layer that gets no better is stirred."""
+STIR_RAD = 0.3
+RESTARTS = 5
 FAR = 0.03
 """Rms error above which heaters may go a turn on."""
 NUDGE_RAD = 0.03
@@ -77,10 +92,36 @@ class Tuning:
     history: Floats
 
 
-def look(laboratory: Laboratory, layers: tuple[Layer, ...], voltage_v: Floats) -> State:
+def look(laboratory: Laboratory, layers: tuple[Layer, ...], heaters: Heaters, voltage_v: Floats) -> State:
     """Measure a setting."""
     seen = measure(laboratory, layers, voltage_v)
+    last = layers[-1]
+    if last.turners.size:
+        ahead, behind = (
+            measure(laboratory, (last,), turned(last, heaters, voltage_v, angle))[0] for angle in (TURN_RAD, -TURN_RAD)
+        )
+        seen[-1] = with_quadrature(last, seen[-1], ahead, behind)
     return State(voltage_v, layers, tuple(deviation(layer, one) for layer, one in zip(layers, seen, strict=True)))
+
+
+def turned(layer: Layer, heaters: Heaters, voltage_v: Floats, angle: float) -> Floats:
+    """(H,) voltages that turn some sources of a layer; all others stay, for rounding them anew would turn more."""
+    rise = heaters.rise_ohm @ heaters.currents(voltage_v)
+    wanted = heaters.alone(voltage_v, rise) + angle
+    moved = voltage_v.copy()
+    moved[layer.turners] = heaters.rounded(heaters.voltages_alone(wanted, rise))[layer.turners]
+    return moved
+
+
+def armed(layers: tuple[Layer, ...], every: Layer, heaters: Heaters, voltage_v: Floats) -> tuple[Layer, ...]:
+    """Layers whose last one turns the sources that have room for it in their heaters' range; at least one stays."""
+    if not every.turners.size:
+        return layers
+    phase = heaters.phases(voltage_v)[every.turners]
+    room = np.flatnonzero(phase > TURN_RAD)
+    if room.size == every.sources.size:
+        room = room[:-1]
+    return (*layers[:-1], replace(every, turners=every.turners[room], turned=every.turned[room]))
 
 
 def aligned(laboratory: Laboratory, layers: tuple[Layer, ...], heaters: Heaters, voltage_v: Floats) -> Floats:
@@ -89,16 +130,16 @@ def aligned(laboratory: Laboratory, layers: tuple[Layer, ...], heaters: Heaters,
     What an oscillator's heater does to its own detectors is a sinusoid, so three settings of all of them tell it.
     """
     phase = heaters.phases(voltage_v)
-    turned = [layer for layer in layers if layer.oscillators.size]
+    mine = [layer for layer in layers if layer.oscillators.size]
     angles = 2.0 * np.pi / 3.0 * np.arange(3)
     overlaps: list[list[Floats]] = []
     for angle in angles.tolist():
         setting = phase.copy()
-        for layer in turned:
+        for layer in mine:
             setting[layer.oscillators] = angle
         seen = measure(laboratory, layers, heaters.voltages(setting))
-        overlaps.append([overlap(layer, seen[layer.target.index]) for layer in turned])
-    for i, layer in enumerate(turned):
+        overlaps.append([overlap(layer, seen[layer.target.index]) for layer in mine])
+    for i, layer in enumerate(mine):
         wave = np.exp(1j * angles) @ np.stack([row[i] for row in overlaps])
         phase[layer.oscillators] = np.angle(wave) % (2.0 * np.pi)
     return heaters.voltages(phase)
@@ -122,31 +163,94 @@ def tune(
         voltage_v: (H,) where to start.
         progress: Called after every round with what is done and the worst layer's error.
     """
-    state = look(laboratory, layers, voltage_v)
-    damping = Damping(np.full(len(layers), FIRST_DAMPING), np.full(len(layers), 2.0))
-    slopes = [np.zeros((0, 0))] * len(layers)
-    history = [state.sizes]
-    poor = np.zeros(len(layers), dtype=np.int64)
-    for _ in range(ROUNDS):
-        active = np.flatnonzero((history[-1] > TOLERANCE) & (poor < PATIENCE))
-        if not active.size:
-            break
-        for i, slope in zip(active.tolist(), derivatives(laboratory, heaters, turn_rad, state, active), strict=True):
-            slopes[i] = slope
+    ready = armed(layers, layers[-1], heaters, voltage_v)
+    state = look(laboratory, ready, heaters, voltage_v)
+    search = _Search(laboratory, heaters, turn_rad, state, layers[-1])
+    search.run(RESTARTS, progress)
+    search.recall()
+    search.run(0, progress)
+    search.recall()
+    return Tuning(search.state, tuple(search.slopes), np.array(search.history))
+
+
+class _Search:
+    """Rounds of steps, and the best of every layer on the way."""
+
+    def __init__(
+        self, laboratory: Laboratory, heaters: Heaters, turn_rad: Floats, state: State, last: Layer
+    ) -> None:
+        count = len(state.layers)
+        self.laboratory, self.heaters, self.turn_rad = laboratory, heaters, turn_rad
+        self.state, self.last = state, last
+        self.slopes = [np.zeros((0, 0))] * count
+        self.history = [state.sizes]
+        self.best = np.full(count, np.inf)
+        self.voltage_v = state.voltage_v.copy()
+        self.random = np.random.default_rng(0)
+        self._remember()
+
+    def run(self, restarts: int, progress: Progress | None) -> None:
+        """Rounds until every layer is right or gets no better, from so many other places too."""
+        count = len(self.state.layers)
+        damping = Damping(np.full(count, FIRST_DAMPING), np.full(count, 2.0))
+        poor, left = np.zeros(count, dtype=np.int64), np.full(count, restarts)
+        for _ in range(ROUNDS):
+            sizes = self.history[-1]
+            stuck = np.flatnonzero((poor >= PATIENCE) & (sizes > STUCK) & (self.best > STUCK) & (left > 0))
+            if stuck.size:
+                self._stir(stuck)
+                damping.value[stuck] = FIRST_DAMPING
+                poor[stuck], left[stuck] = 0, left[stuck] - 1
+            active = np.flatnonzero((self.history[-1] > TOLERANCE) & (poor < PATIENCE))
+            if not active.size:
+                return
+            self._round(active, damping)
+            poor = np.where(self.history[-1] > GAIN * self.history[-2], poor + 1, 0)
+            if progress is not None:
+                progress("tune", float(self.history[-1].max()))
+
+    def recall(self) -> None:
+        """Every layer as it was at its best."""
+        self.state = look(self.laboratory, self.state.layers, self.heaters, self.voltage_v.copy())
+        self.history.append(self.state.sizes)
+
+    def _round(self, active: Ints, damping: Damping) -> None:
+        """New derivatives, and the steps they are good for."""
+        layers = armed(self.state.layers, self.last, self.heaters, self.state.voltage_v)
+        self.state = look(self.laboratory, layers, self.heaters, self.state.voltage_v)
+        measured = derivatives(self.laboratory, self.heaters, self.turn_rad, self.state, active)
+        for i, slope in zip(active.tolist(), measured, strict=True):
+            self.slopes[i] = slope
         damping.value[:] = np.minimum(damping.value, MOST_DAMPING)
         damping.growth[:] = 2.0
         idle = 0
         for _ in range(STEPS):
-            before = state.sizes
-            state = _advance(laboratory, heaters, turn_rad, state, active, slopes, damping)
-            idle = idle + 1 if np.all(state.sizes[active] > WORTHWHILE * before[active]) else 0
+            before = self.state.sizes
+            self.state = _advance(
+                self.laboratory, self.heaters, self.turn_rad, self.state, active, self.slopes, damping
+            )
+            self._remember()
+            idle = idle + 1 if np.all(self.state.sizes[active] > WORTHWHILE * before[active]) else 0
             if idle == IDLE:
                 break
-        history.append(state.sizes)
-        poor = np.where(history[-1] > GAIN * history[-2], poor + 1, 0)
-        if progress is not None:
-            progress("tune", float(history[-1].max()))
-    return Tuning(state, tuple(slopes), np.array(history))
+        self.history.append(self.state.sizes)
+
+    def _stir(self, stuck: Ints) -> None:
+        """Move the heaters of layers that are stuck, at random."""
+        steps = np.zeros_like(self.state.voltage_v)
+        for i in stuck.tolist():
+            mine = self.state.layers[i].heaters
+            steps[mine] = STIR_RAD * self.random.standard_normal(mine.size)
+        phase = self.heaters.phases(self.state.voltage_v)
+        moved = _moved(self.heaters, self.turn_rad, self.state, phase, steps)
+        self.state = look(self.laboratory, self.state.layers, self.heaters, moved)
+        self.history.append(self.state.sizes)
+
+    def _remember(self) -> None:
+        sizes = self.state.sizes
+        for i in np.flatnonzero(sizes < self.best).tolist():
+            mine = self.state.layers[i].heaters
+            self.best[i], self.voltage_v[mine] = sizes[i], self.state.voltage_v[mine]
 
 
 def derivatives(
@@ -164,16 +268,28 @@ def derivatives(
         setting = state.voltage_v.copy()
         setting[together] = moved[together]
         settings.append(setting)
-    errors: list[list[Floats]] = []
-    for first in range(0, len(settings), BATCH):
-        seen = survey(laboratory, layers, np.array(settings[first : first + BATCH]))
-        errors += [[deviation(layer, one) for layer, one in zip(layers, row, strict=True)] for row in seen]
+    seen = [list(row) for row in _survey(laboratory, layers, settings)]
+    last = layers[-1]
+    if last.turners.size:
+        # as if turned sources alone were moved on: their voltages change by as much in every setting
+        change_v = turned(last, heaters, state.voltage_v, TURN_RAD) - state.voltage_v
+        ahead = _survey(laboratory, [last], [one + change_v for one in settings[: 1 + last.heaters.size]])
+        for row, (one,) in zip(seen, ahead, strict=False):
+            row[-1] = with_quadrature(last, row[-1], one)
+        seen[1 + last.heaters.size :] = [[*row[:-1], seen[0][-1]] for row in seen[1 + last.heaters.size :]]
+    errors = [[deviation(layer, one) for layer, one in zip(layers, row, strict=True)] for row in seen]
     slopes = []
     for i, layer in enumerate(layers):
         effect = np.stack([row[i] - errors[0][i] for row in errors[1 : 1 + layer.heaters.size]], axis=1)
         mine = change[layer.heaters]
         slopes.append(np.divide(effect, mine, out=np.zeros_like(effect), where=np.isfinite(mine) & (mine != 0.0)))
     return slopes
+
+
+def _survey(laboratory: Laboratory, layers: Sequence[Layer], settings: list[Floats]) -> list[list[Seen]]:
+    """Layers at many settings, not too many at a time."""
+    batches = (np.array(settings[first : first + BATCH]) for first in range(0, len(settings), BATCH))
+    return [row for batch in batches for row in survey(laboratory, layers, batch)]
 
 
 def nudged(heaters: Heaters, turn_rad: Floats, phase: Floats, rise_v: Floats) -> Floats:
@@ -203,7 +319,7 @@ def _advance(
     for i in active.tolist():
         mine = state.layers[i].heaters
         steps[mine], foretold[i] = _step(slopes[i], state.error[i], float(damping.value[i]), phase[mine], top[mine])
-    tried = look(laboratory, state.layers, _moved(heaters, turn_rad, state, phase, steps))
+    tried = look(laboratory, state.layers, heaters, _moved(heaters, turn_rad, state, phase, steps))
     seen = np.array([np.mean(error**2) for error in tried.error])
     damping.update(active, cost - seen, cost - foretold)
     for i in active.tolist():
@@ -217,7 +333,7 @@ def _advance(
         return state
     for i in worse.tolist():
         steps[state.layers[i].heaters] = 0.0
-    return look(laboratory, state.layers, _moved(heaters, turn_rad, state, phase, steps))
+    return look(laboratory, state.layers, heaters, _moved(heaters, turn_rad, state, phase, steps))
 
 
 def _moved(heaters: Heaters, turn_rad: Floats, state: State, phase: Floats, steps: Floats) -> Floats:
