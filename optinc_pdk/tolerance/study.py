@@ -36,9 +36,9 @@ from optinc_pdk.tolerance.words import Outcome, no_words, read_words
 Floats = NDArray[np.float64]
 Runner = Callable[[Iterable[Job]], Iterator[tuple[Job, Result]]]
 
-CONTRIBUTION_SAMPLES, CONTRIBUTION_SAMPLES_CALIBRATED = 50, 5
+CONTRIBUTION_SAMPLES, CONTRIBUTION_SAMPLES_CALIBRATED = 50, 3
 """Samples at most, from the first, with each imperfection alone, all but it and up to it; calibration takes time."""
-TOLERANCE_SAMPLES, TOLERANCE_SAMPLES_CALIBRATED = 20, 3
+TOLERANCE_SAMPLES, TOLERANCE_SAMPLES_CALIBRATED = 20, 2
 """Samples at most, from the first, whose tolerance of each imperfection is searched for."""
 BENCH_AVERAGES = 10_000
 """Symbols whose mean is one reading of the bench, 10 ms at 1 MBd."""

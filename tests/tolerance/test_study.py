@@ -60,7 +60,7 @@ def test_jobs_are_each_once_and_those_of_few_samples_a_part_of_those_of_many(wor
     few, many = jobs_of(3, kinds), jobs_of(200, kinds)
     assert len(set(few)) == len(few) == 3 * (1 + 4 + 4 + 2 + 4) and set(few) < set(many)
     assert len(many) == 200 + 50 * (4 + 4 + 2) + 20 * 4
-    assert len(jobs_of(200, kinds, calibrated=True)) == 200 + 5 * (4 + 4 + 2) + 3 * 4
+    assert len(jobs_of(200, kinds, calibrated=True)) == 200 + 3 * (4 + 4 + 2) + 2 * 4
     # one kind alone is all of them
     assert {job.study for job in jobs_of(3, ("coupler",))} == {"all", "tolerance"}
 
