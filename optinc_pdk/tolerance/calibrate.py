@@ -21,9 +21,19 @@ from optinc_pdk.simulate.fit import Problem
 from optinc_pdk.simulate.response import Linear
 from optinc_pdk.simulate.target import Target, targets
 from optinc_pdk.tolerance.chip import Chip
-from optinc_pdk.tolerance.measure import Laboratory, Layer, Seen, coefficients, layers_of, levels, measure, receiver_gains
+from optinc_pdk.tolerance.measure import (
+    Laboratory,
+    Layer,
+    Seen,
+    coefficients,
+    layers_of,
+    levels,
+    measure,
+    receiver_gains,
+)
 from optinc_pdk.tolerance.model import Heaters, efficiencies, heaters_of
-from optinc_pdk.tolerance.tune import State, aligned, look, tune, within
+from optinc_pdk.tolerance.steps import State, look, within
+from optinc_pdk.tolerance.tune import aligned, tune
 
 Floats = NDArray[np.float64]
 Progress = Callable[[str, float], None]
@@ -77,24 +87,23 @@ def calibrate(
         chip: The chip as designed.
         onn: The network.
         process: Process of the cards.
-        progress: Called with what is being done and the worst layer's error.
+        progress: Called with what was done last, ``fit`` or ``tune``, and the worst layer's error.
 
     Raises:
         InputError: No heater has any effect.
         RangeError: The electronics lack range.
         ValueError: Chip, bench and network do not belong together.
     """
-    problem = Problem(
-        chip.structure, chip.board, targets(onn, chip.board), float(process.guide.wavelength_nm), process
-    )
+    problem = Problem(chip.structure, chip.board, targets(onn, chip.board), float(process.guide.wavelength_nm), process)
     heaters = heaters_of(chip, laboratory)
     layers = layers_of(problem, laboratory)
     start = heaters.rounded(chip.voltage_v)
     tell = progress if progress is not None else _silent
-    tell("sweep", float(look(laboratory, layers, heaters, start).sizes.max()))
     efficiency = efficiencies(laboratory, layers, heaters, start)
     turn = 2.0 * np.pi / efficiency
-    fitted = look(laboratory, layers, heaters, aligned(laboratory, layers, heaters, _rebiased(chip, heaters, efficiency)))
+    fitted = look(
+        laboratory, layers, heaters, aligned(laboratory, layers, heaters, _rebiased(chip, heaters, efficiency))
+    )
     tell("fit", float(fitted.sizes.max()))
     tuning = tune(laboratory, layers, heaters, turn, fitted.voltage_v, tell)
     setting = Workplace(laboratory, chip, problem, heaters, layers).setting

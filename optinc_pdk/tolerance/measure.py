@@ -1,8 +1,8 @@
 """What can be measured of a chip's layers with modulators and photodiodes alone.
 
-A detector sees |p_c + Σ_j p_j a_j|² of the carrier and of sources with amplitudes a_j. With one source at none, half and
-full amplitude, three readings give the constant |p_c|², the slope 2 Re(p_c* p_j) and the square |p_j|². Receivers have
-no carrier; pairs of sources give them Re(y_i* y_j).
+A detector sees |p_c + Σ_j p_j a_j|² of the carrier and of sources with amplitudes a_j. With one source at none, half
+and full amplitude, three readings give the constant |p_c|², the slope 2 Re(p_c* p_j) and the square |p_j|². Receivers
+have no carrier; pairs of sources give them Re(y_i* y_j), and Im(y_i* y_j) where a heater turns one of both alone.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ def overlap(layer: Layer, seen: Seen) -> Floats:
 
 
 def deviation(layer: Layer, seen: Seen) -> Floats:
-    """(entries,) matrix error in units of the weight's 2-norm, free factors of the rows and the servers' levels taken out.
+    """(entries,) matrix error in units of the weight's 2-norm, free factors of rows and servers' levels taken out.
 
     Rows are compared at the wanted norm, which near to the goal is the same as with the best factor, and stays finite
     far from it. Receivers tell products of fields, which are off by twice the row's norm times the error.

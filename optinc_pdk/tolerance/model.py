@@ -172,10 +172,8 @@ def efficiencies(laboratory: Laboratory, layers: Sequence[Layer], heaters: Heate
             mine = together[np.isin(together, layer.heaters)]
             values = read[:, : len(layer.patterns)][:, :, np.concatenate([layer.plus, layer.minus])]
             moments[mine] = np.tensordot(values, values, axes=((1, 2), (1, 2)))
-    centred = moments - moments.mean(axis=1, keepdims=True)
-    power = np.trace(centred - centred.mean(axis=2, keepdims=True), axis1=1, axis2=2)
-    effect = np.sqrt(np.maximum(power, 0.0))
     used = np.concatenate([layer.heaters for layer in layers])
+    effect = _spread(moments)
     middle = float(np.median(effect[used]))
     if not middle > BROKEN * np.sqrt(np.trace(moments, axis1=1, axis2=2)).max():
         raise InputError("no heater changes what the photodiodes read; check the bench's drive, light and photodiodes")
@@ -184,8 +182,21 @@ def efficiencies(laboratory: Laboratory, layers: Sequence[Layer], heaters: Heate
     found[clear] = [_efficiency(places, moments[h]) for h in clear.tolist()]
     common = float(np.median(found[clear]))
     found[~(np.abs(found - common) < UNLIKE * common)] = common
-    found[used[effect[used] <= BROKEN * middle]] = np.nan
+    for heater in used[effect[used] <= FAINT * middle].tolist():
+        # without what the others do to make good what it does
+        voltages = np.tile(voltage_v, (2, 1))
+        voltages[:, heater] = heaters.voltages(np.full(voltage_v.size, np.pi))[heater], 0.0
+        read = laboratory.read(voltages, amplitude).reshape(2, -1)
+        if _spread((read @ read.T)[np.newaxis])[0] <= BROKEN * middle:
+            found[heater] = np.nan
     return found
+
+
+def _spread(moments: Floats) -> Floats:
+    """(n,) how far readings differ between places, from (n, places, places) their products."""
+    centred = moments - moments.mean(axis=1, keepdims=True)
+    power = np.trace(centred - centred.mean(axis=2, keepdims=True), axis1=1, axis2=2)
+    return np.asarray(np.sqrt(np.maximum(power, 0.0)))
 
 
 def _efficiency(place: Floats, moment: Floats) -> float:

@@ -162,3 +162,14 @@ def test_text_that_is_no_bias_is_refused(tmp_path: Path) -> None:
             read_bias(path)
     with pytest.raises(NetlistError, match="cannot be read"):
         read_bias(tmp_path / "missing.bias.yml")
+
+
+def test_servers_levels_survive_the_file(tmp_path):
+    none = np.zeros(0)
+    bias = Bias("p", "c", 16, (), none, none, none, none.astype(np.int64), {}, {}, {"in_s0_m0": 0.97})
+    write_bias(bias, tmp_path / "a.bias.yml")
+    assert read_bias(tmp_path / "a.bias.yml").inputs == {"in_s0_m0": 0.97}
+    text = (tmp_path / "a.bias.yml").read_text().replace("0.97", "1.2")
+    (tmp_path / "a.bias.yml").write_text(text)
+    with pytest.raises(NetlistError, match=r"in_s0_m0.*1\.2"):
+        read_bias(tmp_path / "a.bias.yml")
