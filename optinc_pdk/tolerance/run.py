@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from optinc_pdk import __version__
 from optinc_pdk.cards import Process
 from optinc_pdk.files import InputError, write_atomic
 from optinc_pdk.onn import Onn
@@ -62,7 +62,7 @@ def header_of(files: ChipFiles, process: Process, work: Work) -> dict[str, Any]:
     """All that results depend on: runs with equal headers have equal samples."""
     paths = {"gds": files.gds, "netlist": files.netlist, "bias": files.bias}
     return {
-        "version": __version__,
+        "version": version("optinc-pdk"),
         "chip": {"name": files.name} | {key: _digest(path.read_bytes()) for key, path in paths.items()},
         "process": {"name": process.name, "cards": _digest(process.model_dump_json().encode())},
         "task": asdict(work.task),
