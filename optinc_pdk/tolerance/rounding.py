@@ -19,7 +19,9 @@ Ints = NDArray[np.int64]
 
 ROUNDS = 4
 FARTHEST_RAD = 0.03
-"""Derivatives are good for steps up to this."""
+"""Derivatives are good for changes up to this."""
+FARTHEST_STEPS = 2.0
+"""Coarse drives may take so many steps, which is farther."""
 GAIN = 0.9
 """A round that leaves more of every layer's error is the last."""
 FIRST_DAMPING, MORE_DAMPING, MOST_DAMPING = 1e-4, 10.0, 1e6
@@ -70,7 +72,7 @@ def _moves(slope: Floats, error: Floats, per_step: Floats) -> Floats:
     damping = FIRST_DAMPING
     while damping < MOST_DAMPING:
         moves = nearest_plane(effect, error, damping)
-        if np.abs(moves * per_step).max(initial=0.0) <= FARTHEST_RAD:
+        if np.all(np.abs(moves * per_step) <= np.maximum(FARTHEST_RAD, FARTHEST_STEPS * per_step)):
             return moves
         damping *= MORE_DAMPING
     return np.zeros_like(per_step)
