@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from optinc_pdk.factor.correct_adjoint import slopes, transmit
 from optinc_pdk.factor.correct_light import backward, forward
 from optinc_pdk.factor.devices import Devices
 
@@ -115,8 +116,7 @@ def illuminate(problem: Problem, x: Floats) -> Light:
     fields = np.eye(problem.devices.modes, dtype=np.complex128)
     matrix, at_theta, at_phi = forward(problem.devices, theta, phi, fields)
     matrix *= np.exp(1j * output)[:, np.newaxis]
-    seen = problem.seen(matrix)
-    residual = (seen.real if problem.homodyne else seen) - problem.scale(seen) * problem.target
+    residual = _missed(problem, matrix)
     cost = float(np.linalg.norm(residual) ** 2)
     return Light(x, matrix, residual, np.concatenate([at_theta, at_phi, matrix]), cost)
 
@@ -132,13 +132,39 @@ def transfer(problem: Problem, light: Light) -> Complexes:
 def gradient(problem: Problem, light: Light) -> Floats:
     """(unknowns,) slope of half the cost, by one pass back with the residual: N^3 work."""
     theta, phi, output = problem.split(light.x)
-    read = light.residual.conj()
-    missed = np.zeros((problem.devices.modes,) * 2, dtype=np.complex128)
-    missed[: len(read)] = read if problem.inputs is None else read @ problem.inputs.T
+    missed = _pulled(problem, light.residual)
     _, at_theta, at_phi = backward(problem.devices, theta, phi, np.exp(1j * output)[:, np.newaxis] * missed)
     carried = np.concatenate([at_theta, at_phi, missed])
     slope: Floats = -np.einsum("pi,pi->p", carried, light.field).imag
     return slope
+
+
+def cost_and_slope(problem: Problem, x: Floats) -> tuple[float, Floats]:
+    """Half the cost at phases x, (unknowns,) in rad, and its slope: compiled, and without the fields inside."""
+    devices, (theta, phi, output) = problem.devices, problem.split(x)
+    turned = np.exp(1j * output)[:, np.newaxis]
+    light = transmit(devices, theta, phi, np.eye(devices.modes, dtype=np.complex128))
+    matrix = turned * light
+    residual = _missed(problem, matrix)
+    rows = _pulled(problem, residual)
+    by_theta, by_phi = slopes(devices, theta, phi, light, turned * rows)
+    by_output = -np.sum(rows * matrix, axis=1).imag
+    return 0.5 * float(np.linalg.norm(residual) ** 2), np.concatenate([by_theta, by_phi, by_output])
+
+
+def _missed(problem: Problem, matrix: Complexes) -> Complexes | Floats:
+    """(m, n) what the matrix makes less what it should; real with homodyne."""
+    seen = problem.seen(matrix)
+    missed: Complexes | Floats = (seen.real if problem.homodyne else seen) - problem.scale(seen) * problem.target
+    return missed
+
+
+def _pulled(problem: Problem, residual: Complexes | Floats) -> Complexes:
+    """(N, N) what multiplies the matrix's changes in those of half the cost, whose real part counts."""
+    read = residual.conj()
+    pulled = np.zeros((problem.devices.modes,) * 2, dtype=np.complex128)
+    pulled[: len(read)] = read if problem.inputs is None else read @ problem.inputs.T
+    return pulled
 
 
 def fit_lbfgs(problem: Problem, x: Floats, steps: int) -> tuple[Floats, int]:
@@ -154,12 +180,15 @@ def fit_lbfgs(problem: Problem, x: Floats, steps: int) -> tuple[Floats, int]:
     """
     from scipy.optimize import minimize
 
-    # L-BFGS-B stops at an absolute decrease; errors of 1e-8 and less have to be seen.
-    blown = 1e6
+    # L-BFGS-B stops at an absolute decrease; errors of 1e-8 and less have to be seen, of weak light too.
+    theta, phi, _ = problem.split(x)
+    matrix = transmit(problem.devices, theta, phi, np.eye(problem.devices.modes, dtype=np.complex128))
+    power = float(f"{np.linalg.norm(matrix) ** 2 / problem.devices.modes:.3g}")
+    blown = 1e6 / power
 
     def cost(y: Floats) -> tuple[float, Floats]:
-        light = illuminate(problem, y)
-        return 0.5 * blown * light.cost, blown * gradient(problem, light)
+        half, slope = cost_and_slope(problem, y)
+        return blown * half, blown * slope
 
     options = {"maxiter": steps, "maxfun": 2 * steps, "maxcor": HISTORY, "ftol": 1e-14, "gtol": 1e-9}
     found = minimize(cost, x, jac=True, method="L-BFGS-B", options=options)

@@ -96,12 +96,16 @@ class Devices:
         return int(self.column.max(initial=-1)) + 1
 
     @cached_property
+    def order(self) -> Ints:
+        """(MZIs,) the MZIs by column and row."""
+        return np.lexsort((self.row, self.column))
+
+    @cached_property
     def schedule(self) -> tuple[tuple[Ints, Ints, Ints], ...]:
         """Per column from left to right: its MZIs, their upper modes, and the modes without an MZI."""
-        order = np.lexsort((self.row, self.column))
-        starts = np.searchsorted(self.column[order], np.arange(1, self.columns))
+        starts = np.searchsorted(self.column[self.order], np.arange(1, self.columns))
         parts = []
-        for mzis in np.split(order, starts) if self.columns else []:
+        for mzis in np.split(self.order, starts) if self.columns else []:
             upper = self.row[mzis]
             idle = np.setdiff1d(np.arange(self.modes), np.concatenate([upper, upper + 1]))
             parts.append((mzis, upper, idle))

@@ -33,10 +33,19 @@ _MIXES = 1e-20
 _NEGLIGIBLE = 1e-200
 
 
-def _compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    # Only contraction to fused multiply-add is allowed: every sum keeps its order.
+def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Compiles a kernel when it is first called; every sum keeps its order, products may be fused with sums."""
+    return _compiled(function, {"contract"})
+
+
+def compiled_sums(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """The same for long sums: vector units may add them up in an order of their own."""
+    return _compiled(function, {"contract", "reassoc", "nsz"})
+
+
+def _compiled(function: Callable[_P, _R], fastmath: set[str]) -> Callable[_P, _R]:
     def compile_lazily(cache: bool) -> Callable[_P, _R]:
-        return numba.njit(cache=cache, nogil=True, fastmath={"contract"}, error_model="numpy")(function)
+        return numba.njit(cache=cache, nogil=True, fastmath=fastmath, error_model="numpy")(function)
 
     try:
         return compile_lazily(cache=True)
@@ -44,7 +53,7 @@ def _compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
         return compile_lazily(cache=False)
 
 
-@_compiled
+@compiled
 def _rotation(xr: float, xi: float, yr: float, yi: float) -> tuple[float, float, float]:
     """The rotation (Re c, Im c, s) that makes x zero; a swap where both are zero already."""
     scale = max(max(abs(xr), abs(xi)), max(abs(yr), abs(yi)))
@@ -63,7 +72,7 @@ def _rotation(xr: float, xi: float, yr: float, yi: float) -> tuple[float, float,
     return cr - excess * cr, ci - excess * ci, s - excess * s
 
 
-@_compiled
+@compiled
 def _turn_rows(real: _Floats, imag: _Floats, upper: int, column: int, rotation: tuple[float, float, float]) -> None:
     """Rotates two rows in place, from a column on; x is the lower one, y the upper."""
     xr, xi = real[upper + 1, column:], imag[upper + 1, column:]
@@ -77,7 +86,7 @@ def _turn_rows(real: _Floats, imag: _Floats, upper: int, column: int, rotation: 
         yi[k] = s * b + (cr * q - ci * p)
 
 
-@_compiled
+@compiled
 def _turn_along_row(real: _Floats, imag: _Floats, rotations: _Floats) -> None:
     """Rotates neighbours of one row in place, the last pair (x, y) first, then the one to its left."""
     last = len(real) - 1
@@ -93,7 +102,7 @@ def _turn_along_row(real: _Floats, imag: _Floats, rotations: _Floats) -> None:
     imag[last - len(rotations)] = q
 
 
-@_compiled
+@compiled
 def _null_row_pair(real: _Floats, imag: _Floats, upper: int, column: int, rotation: _Floats) -> None:
     """Makes [upper + 1, column] zero with the row above; both rows are zero to the left."""
     lower = upper + 1
@@ -105,7 +114,7 @@ def _null_row_pair(real: _Floats, imag: _Floats, upper: int, column: int, rotati
     imag[lower, column] = 0.0
 
 
-@_compiled
+@compiled
 def _null_from_right(real: _Floats, imag: _Floats, diagonal: int, chain: _Floats) -> None:
     """Makes antidiagonal ``diagonal`` zero by rotating columns, from the bottom row up.
 
@@ -124,7 +133,7 @@ def _null_from_right(real: _Floats, imag: _Floats, diagonal: int, chain: _Floats
             im[x] = 0.0
 
 
-@_compiled
+@compiled
 def null_rectangular(real: _Floats, imag: _Floats, order: _Indices, rotations: _Floats) -> None:
     """Diagonalizes unitaries by rotating columns and rows by turns (Clements et al.).
 
@@ -151,7 +160,7 @@ def null_rectangular(real: _Floats, imag: _Floats, order: _Indices, rotations: _
                 _null_row_pair(real[index], imag[index], upper, step, rotations[index, order[last]])
 
 
-@_compiled
+@compiled
 def null_triangular(real: _Floats, imag: _Floats, order: _Indices, rotations: _Floats) -> None:
     """Diagonalizes unitaries by rotating rows alone (Reck et al.); arguments as for the rectangle."""
     batch, modes, _ = real.shape
@@ -163,7 +172,7 @@ def null_triangular(real: _Floats, imag: _Floats, order: _Indices, rotations: _F
                 _null_row_pair(real[index], imag[index], upper, column, rotations[index, order[last]])
 
 
-@_compiled
+@compiled
 def _turn_of(phase: float) -> float:
     """A phase above -2 pi brought into [0, 2 pi)."""
     turned = phase + 2.0 * math.pi if phase < 0.0 else phase
@@ -171,7 +180,7 @@ def _turn_of(phase: float) -> float:
     return 0.0 if turned >= 2.0 * math.pi else turned + 0.0
 
 
-@_compiled
+@compiled
 def _field_transfer(theta: float, phi: float) -> tuple[float, float, complex, complex]:
     """sin(theta/2), cos(theta/2), and the factors of the upper and the lower input: the MZI's transfer."""
     sine, cosine = math.sin(0.5 * theta), math.cos(0.5 * theta)
@@ -179,13 +188,13 @@ def _field_transfer(theta: float, phi: float) -> tuple[float, float, complex, co
     return sine, cosine, lower * complex(math.cos(phi), math.sin(phi)), lower
 
 
-@_compiled
+@compiled
 def _unit(phasor: complex) -> complex:
     """A phasor of modulus near 1 brought to modulus 1."""
     return phasor * (1.0 / math.sqrt(phasor.real * phasor.real + phasor.imag * phasor.imag))
 
 
-@_compiled
+@compiled
 def phases(
     rotations: _Floats,
     row: _Indices,
@@ -241,7 +250,7 @@ def phases(
             output_phase[index, mode] = _turn_of(math.atan2(carried[mode].imag, carried[mode].real))
 
 
-@_compiled
+@compiled
 def _pass_mzi(
     tr: _Floats, ti: _Floats, br: _Floats, bi: _Floats, transfer: tuple[float, float, complex, complex]
 ) -> None:
@@ -257,7 +266,7 @@ def _pass_mzi(
         bi[v] = cosine * ai - sine * ci
 
 
-@_compiled
+@compiled
 def propagate(
     row: _Indices,
     theta: _Floats,

@@ -163,7 +163,10 @@ def _check_range(card: Device, wavelengths: Floats, where: str) -> None:
 
 def _measured(card: Device, path: Path, wavelengths: Floats, setting: Floats, where: str) -> Complexes:
     """S-parameters of a file; what passes takes the heater's phase or the drive's amplitude, as in the models."""
-    measured = read_measured(path)
+    try:
+        measured = read_measured(path)
+    except InputError as fault:
+        raise type(fault)(f"{where}device {card.name!r}: {fault}") from fault
     wanted = card.ports.optical
     ports = wanted if measured.ports is None else measured.ports
     if sorted(ports) != sorted(wanted) or measured.s.shape[1] != len(wanted):

@@ -28,5 +28,5 @@ def errors_text(errors: Sequence[Mapping[str, Any]], most: int = 8) -> str:
     """Errors of words by value with their share of the errors, such as ``+1 (90 %), −64 (10 %)``."""
     told = [f"{each['value']:+d} ({100.0 * each['share']:.3g} %)".replace("-", "−") for each in errors[:most]]
     if len(errors) > most:
-        told.append(f"{len(errors) - most} more values")
+        told.append(f"{len(errors) - most} more")
     return ", ".join(told)

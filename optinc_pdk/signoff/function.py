@@ -116,13 +116,34 @@ def check_function(
         InputError: Circuit, board, bias and task do not belong together.
         ValueError: The circuit cannot be solved.
     """
+    refuse_other_board(board, task)
+    s = scattering(circuit, bias, float(process.guide.wavelength_nm), process, ground=ground)
+    return check_light(s, board, bias, task)
+
+
+def refuse_other_board(board: Board, task: Averaging) -> None:
+    """Refuse a board that is not this task's.
+
+    Raises:
+        InputError: It has other servers or symbols.
+    """
     board_task = (len(board.inputs), len(board.inputs[0]) if board.inputs else 0)
     if board_task != (task.servers, task.symbols):
         raise InputError(
             f"the board has {board_task[0]} servers of {board_task[1]} symbols, the network {task.servers} of "
             f"{task.symbols}; give weights and netlist of one chip"
         )
-    s = scattering(circuit, bias, float(process.guide.wavelength_nm), process, ground=ground)
+
+
+def check_light(s: Scattering, board: Board, bias: Bias, task: Averaging) -> FunctionResult:
+    """Run every input of :func:`check_function` through a chip whose S-parameters are known.
+
+    Args:
+        s: Of the whole chip at one wavelength.
+        board: What joins its fibres outside.
+        bias: Electronics and receivers.
+        task: What the chip is to compute.
+    """
     tried = inputs_of(task)
     symbols = assignments(tried, s, board, bias)
     received = [transmit(assignment, s, board, bias) for assignment in symbols]

@@ -34,12 +34,33 @@ OPPOSITE_DEG = 40.0
 def guide_space(design: Design, rule: GuideSpaceRule) -> kdb.Region:
     """Guides that come too close where no body couples them."""
     guides, metric = _uncoupled(design, rule), (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
-    gaps = measured(design, rule, lambda value: guides.space_check(value, *metric)).polygons(0)
+    pairs = measured(design, rule, lambda value: guides.space_check(value, *metric))
+    gaps = _not_exempt(design, rule, pairs)
+    return gaps if gaps.is_empty() else _not_exempt(design, rule, _open(design, rule, pairs))
+
+
+def _not_exempt(design: Design, rule: GuideSpaceRule, pairs: kdb.EdgePairs) -> kdb.Region:
+    gaps = pairs.polygons(0)
     for marker in rule.layers[1:]:
         gaps -= design.region(marker)
     if gaps.is_empty():
         return gaps
     return gaps - design.bodies(rule.layers[0], rule.body_um).sized(design.dbu(rule.exempt_um))
+
+
+def _open(design: Design, rule: GuideSpaceRule, pairs: kdb.EdgePairs) -> kdb.EdgePairs:
+    """Pairs of edges with a way from one to the other that crosses no guide.
+
+    The two sides of one guide that bends left, then right, see each other along it, through its own silicon.
+    """
+    found = kdb.EdgePairs()
+    for pair in pairs.each():
+        gap = pair.polygon(0)
+        free = kdb.Region(gap) - design.near(rule.layers[0], gap.bbox())
+        ends = [kdb.Edges([edge]) for edge in (pair.first, pair.second)]
+        if gap.area() == 0 or not free.interacting(ends[0]).interacting(ends[1]).is_empty():
+            found.insert(pair)
+    return found
 
 
 def _uncoupled(design: Design, rule: GuideSpaceRule) -> kdb.Region:

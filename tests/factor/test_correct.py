@@ -19,7 +19,7 @@ from optinc_pdk.factor import (
     rectangular,
     triangular,
 )
-from optinc_pdk.factor.correct_fit import Problem, fit_lbfgs, gradient, illuminate
+from optinc_pdk.factor.correct_fit import Problem, cost_and_slope, fit_lbfgs, gradient, illuminate
 from optinc_pdk.factor.correct_local import correct_locally
 from optinc_pdk.factor.correct_newton import curvature, fit_newton
 
@@ -96,6 +96,37 @@ def test_gradient_is_the_difference_quotient(modes: int, redundant: int, homodyn
         for e in np.eye(x.size)
     ]
     np.testing.assert_allclose(gradient(problem, illuminate(problem, x)), expected, atol=1e-8)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 12), st.integers(0, 1), st.booleans(), st.booleans(), st.integers(0, 2**31))
+def test_compiled_cost_and_slope_are_the_same(
+    modes: int, redundant: int, homodyne: bool, some: bool, seed: int
+) -> None:
+    """With fields that come in and outputs that are dumped too."""
+    rng = np.random.default_rng(seed)
+    made = odd_devices(modes, rng, redundant)
+    target, inputs = haar(modes, rng, homodyne), None
+    if some:
+        target = target[: (modes + 1) // 2]
+        inputs = rng.normal(size=(modes, modes)) + 1j * rng.normal(size=(modes, modes))
+    problem = Problem(made, target, homodyne, inputs)
+    x = rng.uniform(0, 2 * np.pi, 2 * made.row.size + modes)
+    light = illuminate(problem, x)
+    half, slope = cost_and_slope(problem, x)
+    assert half == pytest.approx(0.5 * light.cost, rel=1e-12)
+    np.testing.assert_allclose(slope, gradient(problem, light), atol=1e-11 * (1 + light.cost))
+
+
+def test_compiled_slopes_of_more_vectors_than_pass_at_once() -> None:
+    rng = np.random.default_rng(5)
+    made = odd_devices(70, rng)
+    problem = Problem(made, haar(70, rng, real=True), homodyne=True)
+    x = rng.uniform(0, 2 * np.pi, 2 * made.row.size + 70)
+    light = illuminate(problem, x)
+    half, slope = cost_and_slope(problem, x)
+    assert half == pytest.approx(0.5 * light.cost, rel=1e-12)
+    np.testing.assert_allclose(slope, gradient(problem, light), atol=1e-11)
 
 
 @settings(max_examples=20, deadline=None)

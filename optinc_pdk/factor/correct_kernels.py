@@ -1,0 +1,114 @@
+"""Light through an imperfect mesh and back, compiled: what least squares on large meshes needs.
+
+Import this module inside functions only (:mod:`optinc_pdk.factor.kernels`). Fields are two planes of float64. The way
+back undoes the light MZI by MZI instead of keeping it, so that memory is that of two matrices; 2×2 transfers therefore
+have to be invertible, as those of MZIs with losses of a few dB are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.factor.kernels import compiled, compiled_sums
+
+_Floats = NDArray[np.float64]
+_Complexes = NDArray[np.complex128]
+_Indices = NDArray[np.int64]
+
+# Vectors that pass a mesh together: fields and rows of 128 modes then stay in a second-level cache.
+_TILE = 64
+
+
+@compiled
+def _turn(
+    ar: _Floats, ai: _Floats, br: _Floats, bi: _Floats, m00: complex, m01: complex, m10: complex, m11: complex
+) -> None:
+    """Multiplies the pair (a, b) by [[m00, m01], [m10, m11]] in place."""
+    p, q, r, s = m00.real, m00.imag, m01.real, m01.imag
+    t, u, v, w = m10.real, m10.imag, m11.real, m11.imag
+    for k in range(len(ar)):
+        x, xi, y, yi = ar[k], ai[k], br[k], bi[k]
+        ar[k] = p * x - q * xi + r * y - s * yi
+        ai[k] = p * xi + q * x + r * yi + s * y
+        br[k] = t * x - u * xi + v * y - w * yi
+        bi[k] = t * xi + u * x + v * yi + w * y
+
+
+@compiled_sums
+def _overlaps(
+    ar: _Floats, ai: _Floats, br: _Floats, bi: _Floats, xr: _Floats, xi: _Floats, yr: _Floats, yi: _Floats
+) -> tuple[complex, complex, complex, complex]:
+    """Sums over the vectors of a x, a y, b x and b y: rows (a, b) times fields (x, y)."""
+    axr = axi = ayr = ayi = bxr = bxi = byr = byi = 0.0
+    for k in range(len(ar)):
+        a, c, b, d = ar[k], ai[k], br[k], bi[k]
+        x, z, y, w = xr[k], xi[k], yr[k], yi[k]
+        axr += a * x - c * z
+        axi += a * z + c * x
+        ayr += a * y - c * w
+        ayi += a * w + c * y
+        bxr += b * x - d * z
+        bxi += b * z + d * x
+        byr += b * y - d * w
+        byi += b * w + d * y
+    return complex(axr, axi), complex(ayr, ayi), complex(bxr, bxi), complex(byr, byi)
+
+
+@compiled
+def send(row: _Indices, transfer: _Complexes, fields: _Complexes, light: _Complexes) -> None:
+    """Sends fields through MZIs.
+
+    Args:
+        row: (MZIs,) upper mode of each MZI, in the order in which light meets them.
+        transfer: (MZIs, 2, 2) [output, input].
+        fields: (N, vectors) at the inputs.
+        light: (N, vectors) at the outputs, written.
+    """
+    for start in range(0, fields.shape[1], _TILE):
+        stop = min(start + _TILE, fields.shape[1])
+        real, imag = fields[:, start:stop].real.copy(), fields[:, start:stop].imag.copy()
+        for slot in range(len(row)):
+            upper, m = row[slot], transfer[slot]
+            _turn(real[upper], imag[upper], real[upper + 1], imag[upper + 1], m[0, 0], m[0, 1], m[1, 0], m[1, 1])
+        for mode in range(len(real)):
+            for k in range(stop - start):
+                light[mode, start + k] = complex(real[mode, k], imag[mode, k])
+
+
+@compiled
+def pull(row: _Indices, transfer: _Complexes, light: _Complexes, rows: _Complexes, change: _Complexes) -> None:
+    """What every MZI's transfer changes: sum over outputs k and vectors v of rows[k, v] light[k, v].
+
+    Args:
+        row: (MZIs,) upper mode of each MZI, in the order in which light meets them.
+        transfer: (MZIs, 2, 2) [output, input], invertible.
+        light: (N, vectors) at the outputs, as :func:`send` made it.
+        rows: (N, vectors) that multiply it.
+        change: (MZIs, 2, 2), written: derivative by each entry of the transfer.
+    """
+    change[:] = 0.0
+    for start in range(0, light.shape[1], _TILE):
+        stop = min(start + _TILE, light.shape[1])
+        fr, fi = light[:, start:stop].real.copy(), light[:, start:stop].imag.copy()
+        cr, ci = rows[:, start:stop].real.copy(), rows[:, start:stop].imag.copy()
+        for slot in range(len(row) - 1, -1, -1):
+            top, m = row[slot], transfer[slot]
+            low = top + 1
+            inverse = 1.0 / (m[0, 0] * m[1, 1] - m[0, 1] * m[1, 0])
+            _turn(
+                fr[top],
+                fi[top],
+                fr[low],
+                fi[low],
+                inverse * m[1, 1],
+                -inverse * m[0, 1],
+                -inverse * m[1, 0],
+                inverse * m[0, 0],
+            )
+            ax, ay, bx, by = _overlaps(cr[top], ci[top], cr[low], ci[low], fr[top], fi[top], fr[low], fi[low])
+            change[slot, 0, 0] += ax
+            change[slot, 0, 1] += ay
+            change[slot, 1, 0] += bx
+            change[slot, 1, 1] += by
+            _turn(cr[top], ci[top], cr[low], ci[low], m[0, 0], m[1, 0], m[0, 1], m[1, 1])
