@@ -18,7 +18,8 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import KINDS
 from optinc_pdk.cli import main
 from optinc_pdk.flow import build
-from optinc_pdk.onn import carry_chain
+from optinc_pdk.onn import bundled, carry_chain
+from optinc_pdk.tolerance import study
 
 CODE = "import sys; from optinc_pdk.cli import main; sys.argv[0] = 'optinc'; main()"
 
@@ -88,6 +89,22 @@ def test_an_interrupted_run_keeps_what_is_done_and_goes_on(chip: Path, tmp_path:
     assert done.returncode == 2 and "seed is 0 there and 1 here" in done.stderr
 
 
+def test_samples_are_calibrated_to_the_weights(
+    chip: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # a search calibrates eight times
+    monkeypatch.setattr(study, "TOLERANCE_SAMPLES_CALIBRATED", 0)
+    weights = tmp_path / "tiny.npz"
+    carry_chain(Averaging(2, 4, 1)).save(weights)
+    options = ("--samples", 1, "--imperfection", "heater", "--calibrate", "--weights", weights, "--json")
+    done = run(chip, *options, "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    numbers = json.loads(done.stdout)
+    assert list(numbers["stages"]) == ["before", "between", "after", "drifted"]
+    assert numbers["stages"]["before"]["yield"]["share"] == 0.0 and numbers["stages"]["after"]["yield"]["share"] == 1.0
+    assert len(numbers["calibrated_to"]) == 16
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
@@ -116,6 +133,7 @@ def test_an_interrupted_run_keeps_what_is_done_and_goes_on(chip: Path, tmp_path:
         (("--bias", "none.yml"), "none.yml: there is no such file"),
         (("--netlist", "none.yml"), "none.yml: there is no such file"),
         (("--weights", "none.npz"), "none.npz"),
+        (("--weights", bundled()), "the board has 4 servers of 1 symbols, the network 4 of 2"),
     ],
 )
 def test_unusable_options_exit_2_with_one_line_and_nothing_written(

@@ -1,7 +1,7 @@
 """Simulation: S-parameters of any circuit, light through the network, programming of imperfect chips."""
 
 from optinc_pdk.simulate.heaters import heater_phases
-from optinc_pdk.simulate.network import Reception, transmit
+from optinc_pdk.simulate.network import Reception, UnsettledError, transmit
 from optinc_pdk.simulate.noise import Noise, noise_of
 from optinc_pdk.simulate.plan import Plan
 from optinc_pdk.simulate.program import Programming, program
@@ -16,6 +16,7 @@ __all__ = [
     "Scattering",
     "Solution",
     "Structure",
+    "UnsettledError",
     "analyse",
     "heater_phases",
     "noise_of",

@@ -28,6 +28,10 @@ SETTLED = 1e-9
 MAX_PASSES = 20
 
 
+class UnsettledError(ValueError):
+    """The layers' reflections feed each other, so that light never comes to rest."""
+
+
 @dataclass(frozen=True, eq=False)
 class Reception:
     """What the servers receive; B words in.
@@ -115,7 +119,7 @@ def settle(
             light[:, layer.source] = amplitude
         if network.forward or change <= SETTLED:
             return light, raw
-    raise ValueError(
+    raise UnsettledError(
         f"light does not settle within {MAX_PASSES} passes, its last change is {change:.3g}: the layers' "
         "reflections feed each other; lower the gains or the reflections"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from matplotlib.figure import Figure
 from optinc_pdk.tolerance.study import LEAST_OCTAVE, MOST_OCTAVE
 from optinc_pdk.tolerance.words import Outcome
 
-_COLORS = ("#2f6fb0", "#d98c21", "#3a9a5f")
+_COLORS = ("#2f6fb0", "#d98c21", "#3a9a5f", "#8c6bb1")
 _LOST, _GAINED, _INK = "#d3302f", "#3a9a5f", "#444c54"
 ERRORS_SHOWN = 16
 """Bars of the histogram; errors are many where much is wrong."""
@@ -29,7 +30,7 @@ def yield_png(stages: Mapping[str, Sequence[Outcome]], target: float) -> bytes:
     figure = Figure(figsize=(10.0, 4.2), layout="constrained", facecolor="white")
     words, margins = figure.subplots(1, 2, sharey=True)
     inputs = next(iter(stages.values()))[0].inputs
-    for color, (name, outcomes) in zip(_COLORS, stages.items(), strict=False):
+    for color, (name, outcomes) in zip(itertools.cycle(_COLORS), stages.items(), strict=False):
         _staircase(words, [outcome.inputs - outcome.exact for outcome in outcomes], color, name)
         _staircase(margins, [-outcome.margin for outcome in outcomes], color, name)
     words.axvline((1.0 - target) * inputs, color=_INK, linewidth=0.8, linestyle=":")
@@ -38,7 +39,7 @@ def yield_png(stages: Mapping[str, Sequence[Outcome]], target: float) -> bytes:
     words.set(xlabel=f"inputs of {inputs:,} that are not exact, at most", ylabel="share of the samples")
     margins.axvline(0.0, color=_INK, linewidth=0.8, linestyle=":")
     margins.set_xlabel("margin in levels, at least")
-    margins.xaxis.set_major_formatter(lambda value, _: f"{-value:.2g}")
+    margins.xaxis.set_major_formatter(lambda value, _: f"{0.0 - value:.2g}")
     if len(stages) > 1:
         words.legend(frameon=False)
     return _png(figure, (words, margins))
@@ -76,7 +77,7 @@ def waterfall_png(contributions: Sequence[Mapping[str, Any]]) -> bytes:
     parts.bar(place + 0.2, without, 0.4, color=_COLORS[0], label="all but it")
     parts.axhline(upto[-1], color=_INK, linewidth=0.8, linestyle=":", label="all")
     parts.set_xticks(place, names)
-    parts.legend(frameon=False)
+    parts.legend(frameon=False, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     for axes in (steps, parts):
         axes.tick_params(axis="x", labelrotation=60)
     return _png(figure, (steps, parts))

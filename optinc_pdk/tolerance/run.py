@@ -7,17 +7,19 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from optinc_pdk import __version__
 from optinc_pdk.cards import Process
 from optinc_pdk.files import InputError, write_atomic
+from optinc_pdk.onn import Onn
 from optinc_pdk.tolerance.plots import errors_png, tolerance_png, waterfall_png, yield_png
 from optinc_pdk.tolerance.records import Job, Records, Result
-from optinc_pdk.tolerance.study import LEAST_OCTAVE, MOST_OCTAVE, Runner, Work, amounts_of, jobs_of
+from optinc_pdk.tolerance.study import LEAST_OCTAVE, MOST_OCTAVE, Runner, Work, amounts_of, jobs_of, judged
 from optinc_pdk.tolerance.summary import GOAL, error_values, kind_numbers, outcome_numbers, tolerated
 from optinc_pdk.tolerance.words import Outcome
 
@@ -60,15 +62,23 @@ def header_of(files: ChipFiles, process: Process, work: Work) -> dict[str, Any]:
     """All that results depend on: runs with equal headers have equal samples."""
     paths = {"gds": files.gds, "netlist": files.netlist, "bias": files.bias}
     return {
+        "version": __version__,
         "chip": {"name": files.name} | {key: _digest(path.read_bytes()) for key, path in paths.items()},
         "process": {"name": process.name, "cards": _digest(process.model_dump_json().encode())},
         "task": asdict(work.task),
         "seed": work.seed,
         "target": work.target,
         "imperfections": amounts_of(work),
+        "dac_bits": work.imperfections.effective_bits,
         "noise": None if work.noise is None else asdict(work.noise),
-        "calibrated": work.onn is not None,
+        "calibrated_to": None if work.onn is None else _digest(b"".join(_bytes_of(work.onn))),
+        "rates_bd": list(work.rates_bd),
     }
+
+
+def _bytes_of(onn: Onn) -> Iterator[bytes]:
+    for layer in onn.layers:
+        yield from (layer.weight.tobytes(), layer.bias.tobytes())
 
 
 def _digest(data: bytes) -> str:
@@ -122,11 +132,11 @@ def run_yield(
         InputError: The folder holds another run, or a sample cannot be calculated.
     """
     stem = directory / header["chip"]["name"]
-    jobs = jobs_of(samples, tuple(amounts_of(work)))
+    jobs = jobs_of(samples, tuple(amounts_of(work)), work.onn is not None)
     # who measures comes first: a scheduler that does not answer leaves an earlier run's file as it is
     with runner as run, Records(Path(f"{stem}.yield.jsonl"), header, resume) as records:
         measure(jobs, records, run, progress)
-        found = Found.of(jobs, records.done)
+        found = Found.of(work, jobs, records.done)
     numbers = found.numbers(header, work.target)
     for ending, data in found.files(numbers, work.target).items():
         write_atomic(Path(f"{stem}.{ending}"), data)
@@ -140,13 +150,15 @@ class Found:
     Attributes:
         outcomes: Study, imperfection and stage to the outcome of every sample.
         factors: Imperfection to the largest factor that each sample bears; None where it bears all that was tried.
+        judged: The stage that contributions are of.
     """
 
     outcomes: Mapping[tuple[str, str, str], Sequence[Outcome]]
     factors: Mapping[str, Sequence[float | None]]
+    judged: str
 
     @staticmethod
-    def of(jobs: Sequence[Job], done: Mapping[Job, Result]) -> Found:
+    def of(work: Work, jobs: Sequence[Job], done: Mapping[Job, Result]) -> Found:
         """The results of some jobs."""
         outcomes: dict[tuple[str, str, str], list[Outcome]] = {}
         factors: dict[str, list[float | None]] = {}
@@ -158,7 +170,7 @@ class Found:
             for stage, data in result.items():
                 key = (job.study, job.imperfection, stage)
                 outcomes.setdefault(key, []).append(Outcome.from_json(data))
-        return Found(outcomes, factors)
+        return Found(outcomes, factors, judged(work))
 
     @property
     def stages(self) -> dict[str, Sequence[Outcome]]:
@@ -166,9 +178,9 @@ class Found:
         return {stage: found for (study, _, stage), found in self.outcomes.items() if study == "all"}
 
     def kinds(self, study: str) -> dict[str, Sequence[Outcome]]:
-        """Imperfection to the outcomes of one study, at the last stage."""
-        last = list(self.stages)[-1]
-        return {kind: found for (name, kind, stage), found in self.outcomes.items() if (name, stage) == (study, last)}
+        """Imperfection to the outcomes of one study, at the stage that is judged."""
+        key = (study, self.judged)
+        return {kind: found for (name, kind, stage), found in self.outcomes.items() if (name, stage) == key}
 
     def numbers(self, header: Mapping[str, Any], target: float) -> dict[str, Any]:
         """The numbers for machines."""
@@ -179,17 +191,7 @@ class Found:
             "samples": len(next(iter(stages.values()))),
             "stages": {stage: outcome_numbers(found, target) for stage, found in stages.items()},
             "contributions": self._contributions(target),
-            "tolerances": [
-                {
-                    "imperfection": kind,
-                    "samples": len(found),
-                    "goal": GOAL,
-                    "factor": _tolerated(found, header["imperfections"][kind]),
-                    "most_tried": header["imperfections"][kind] * 2.0**MOST_OCTAVE,
-                    "least_tried": header["imperfections"][kind] * 2.0**LEAST_OCTAVE,
-                }
-                for kind, found in self.factors.items()
-            ],
+            "tolerances": [_tolerance(kind, found, header) for kind, found in self.factors.items()],
         }
 
     def _contributions(self, target: float) -> list[dict[str, Any]]:
@@ -197,7 +199,7 @@ class Found:
         if not alone:
             return []
         kinds = list(alone)
-        every = list(self.stages.values())[-1][: len(alone[kinds[0]])]
+        every = self.stages[self.judged][: len(alone[kinds[0]])]
         upto = {kinds[0]: alone[kinds[0]], **self.kinds("upto"), kinds[-1]: every}
         return kind_numbers(alone, self.kinds("without"), upto, target)
 
@@ -218,11 +220,19 @@ class Found:
 
     def _table(self) -> bytes:
         rows = [
-            (study, kind, stage, sample, *(getattr(outcome, column) for column in COLUMNS), _errors_text(outcome))
+            (
+                study,
+                kind,
+                stage,
+                sample,
+                *(getattr(outcome, column) for column in COLUMNS),
+                _errors_text(outcome),
+                outcome.fault,
+            )
             for (study, kind, stage), found in self.outcomes.items()
             for sample, outcome in enumerate(found)
         ]
-        return _csv(["study", "imperfection", "stage", "sample", *COLUMNS, "errors"], rows)
+        return _csv(["study", "imperfection", "stage", "sample", *COLUMNS, "errors", "fault"], rows)
 
     def _factors(self) -> bytes:
         rows = [
@@ -237,15 +247,27 @@ def _errors_text(outcome: Outcome) -> str:
     return " ".join(f"{value:+d}:{count}" for value, count in outcome.errors.items())
 
 
-def _tolerated(factors: Sequence[float | None], amount: float) -> float | None:
-    """How often the card's imperfection the goal's share of the samples bears; None where it is all that was tried.
+def _tolerance(kind: str, factors: Sequence[float | None], header: Mapping[str, Any]) -> dict[str, Any]:
+    """How often the card's imperfection the goal's share of the samples bears.
 
     Args:
-        factors: Of the run's amount, by sample.
-        amount: The run's amount, of the card's.
+        kind: Kind of the imperfection.
+        factors: Of the run's amount, by sample; None where a sample bears all that was tried.
+        header: The run's.
     """
+    amount = header["imperfections"][kind]
     least = tolerated([math.inf if factor is None else factor for factor in factors])
-    return None if least == math.inf else least * amount
+    row = {
+        "imperfection": kind,
+        "samples": len(factors),
+        "goal": GOAL,
+        "factor": None if least == math.inf else least * amount,
+        "least_tried": amount * 2.0**LEAST_OCTAVE,
+        "most_tried": amount * 2.0**MOST_OCTAVE,
+    }
+    if kind == "dac" and 0.0 < least < math.inf:
+        row["effective_bits"] = header["dac_bits"] - math.log2(least)
+    return row
 
 
 def _csv(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> bytes:

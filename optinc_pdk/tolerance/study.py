@@ -7,33 +7,45 @@ in the sample with all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import KINDS
+from optinc_pdk.circuit import Bias
+from optinc_pdk.drive import RangeError
 from optinc_pdk.files import InputError
 from optinc_pdk.onn import Onn
-from optinc_pdk.signoff.function import Inputs, inputs_of
-from optinc_pdk.simulate.noise import Noise
+from optinc_pdk.signoff.function import Inputs, inputs_of, refuse_other_board
+from optinc_pdk.simulate import UnsettledError
+from optinc_pdk.simulate.noise import Noise, noise_of
+from optinc_pdk.tolerance.bench import Bench
+from optinc_pdk.tolerance.calibrate import calibrate
 from optinc_pdk.tolerance.chip import Chip
-from optinc_pdk.tolerance.draw import draw
+from optinc_pdk.tolerance.draw import Sample, aged, draw
 from optinc_pdk.tolerance.imperfections import Imperfections
 from optinc_pdk.tolerance.records import Job, Result
 from optinc_pdk.tolerance.truth import light
-from optinc_pdk.tolerance.words import Outcome, read_words
+from optinc_pdk.tolerance.words import Outcome, no_words, read_words
 
+Floats = NDArray[np.float64]
 Runner = Callable[[Iterable[Job]], Iterator[tuple[Job, Result]]]
 
-CONTRIBUTION_SAMPLES = 50
-"""Samples at most, from the first, with each imperfection alone and with all but it."""
+CONTRIBUTION_SAMPLES, CONTRIBUTION_SAMPLES_CALIBRATED = 50, 3
+"""Samples at most, from the first, with each imperfection alone, all but it and up to it; calibration takes time."""
+TOLERANCE_SAMPLES, TOLERANCE_SAMPLES_CALIBRATED = 20, 2
+"""Samples at most, from the first, whose tolerance of each imperfection is searched for."""
+BENCH_AVERAGES = 10_000
+"""Symbols whose mean is one reading of the bench, 10 ms at 1 MBd."""
+BEFORE, BETWEEN, AFTER, DRIFTED = "before", "between", "after", "drifted"
+"""Stages of a sample: driven as the bias file says; its heaters fitted; tuned in the loop; some time later."""
 NOISE_KINDS = ("laser", "detector")
 """Kinds that no sample is drawn with: they are in its noise."""
-TOLERANCE_SAMPLES = 20
-"""Samples at most, from the first, whose tolerance of each imperfection is searched for."""
 STEPS_PER_OCTAVE = 8
 LEAST_OCTAVE, MOST_OCTAVE = -16, 8
 """Factors that are tried: 2^-16 … 2^8 in steps of 9 %."""
@@ -51,6 +63,10 @@ class Work:
         target: Share of the inputs that have to be exact.
         noise: Noise while words are read; none where left out.
         onn: The network; samples are calibrated to it where given.
+        rates_bd: Symbol rates at which noise is looked at as well, with the laser's power of the card.
+
+    Raises:
+        InputError: The task is not the chip's.
     """
 
     chip: Chip
@@ -60,6 +76,18 @@ class Work:
     target: float
     noise: Noise | None = None
     onn: Onn | None = None
+    rates_bd: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuses a task that is not the chip's."""
+        refuse_other_board(self.chip.board, self.task)
+
+
+class Drive(NamedTuple):
+    """What drives a chip: (H,) voltages of its heaters, and its electronics."""
+
+    voltage_v: Floats
+    bias: Bias
 
 
 @lru_cache(maxsize=1)
@@ -78,20 +106,23 @@ def amounts_of(work: Work) -> dict[str, float]:
     return {kind: work.imperfections.of(kind) for kind in kinds if work.imperfections.of(kind) > 0.0}
 
 
-def jobs_of(samples: int, kinds: Sequence[str]) -> list[Job]:
+def jobs_of(samples: int, kinds: Sequence[str], calibrated: bool = False) -> list[Job]:
     """All that is to be measured, in the order of its worth.
 
     Args:
         samples: Number of samples.
         kinds: Imperfections whose contributions and tolerances are asked for.
+        calibrated: Whether samples are calibrated, so that fewer of them have to do for these.
     """
+    contributions = CONTRIBUTION_SAMPLES_CALIBRATED if calibrated else CONTRIBUTION_SAMPLES
+    tolerances = TOLERANCE_SAMPLES_CALIBRATED if calibrated else TOLERANCE_SAMPLES
     jobs = [Job("all", "", sample) for sample in range(samples)]
-    first = range(min(samples, CONTRIBUTION_SAMPLES))
+    first = range(min(samples, contributions))
     if len(kinds) > 1:
         jobs += [Job(study, kind, sample) for study in ("alone", "without") for kind in kinds for sample in first]
         # the first of them is alone, the last one with all
         jobs += [Job("upto", kind, sample) for kind in kinds[1:-1] for sample in first]
-    jobs += [Job("tolerance", kind, sample) for kind in kinds for sample in range(min(samples, TOLERANCE_SAMPLES))]
+    jobs += [Job("tolerance", kind, sample) for kind in kinds for sample in range(min(samples, tolerances))]
     return jobs
 
 
@@ -125,32 +156,85 @@ def _kinds_in(job: Job, kinds: Sequence[str]) -> Sequence[str]:
 
 
 def stages(work: Work, imperfections: Imperfections, sample: int) -> dict[str, Outcome]:
-    """What one sample reads with the bias of its file, by the name of the stage."""
+    """What one sample reads, by the name of the stage."""
     seed = sample_seed(work.seed, sample)
     drawn = draw(work.chip, imperfections, seed)
-    s = light(work.chip, drawn, work.chip.voltage_v, imperfections.effective_bits)
-    noise = noise_in(work, imperfections)
-    return {"before": read_words(s, _tried(work.task), work.chip.board, work.chip.bias, noise, seed)}
+    outcomes: dict[str, Outcome] = {}
+    for stage, made, drive in _drives(work, drawn, imperfections.effective_bits, seed):
+        noises = {stage: noise_in(work.noise, imperfections)}
+        if stage == judged(work):
+            for rate in work.rates_bd:
+                noise = noise_of(work.chip.process, symbol_rate_bd=rate)
+                noises[f"{stage} at {rate:.3g} Bd"] = noise_in(noise, work.imperfections)
+        outcomes |= _read(work, made, drive, imperfections.effective_bits, noises, seed)
+    return outcomes
 
 
-def noise_in(work: Work, imperfections: Imperfections) -> Noise | None:
+def _read(
+    work: Work,
+    made: Sample,
+    drive: Drive | RangeError,
+    bits: float | None,
+    noises: Mapping[str, Noise | None],
+    seed: int,
+) -> dict[str, Outcome]:
+    """What a driven sample reads with different noise, by its name."""
+    board, tried = work.chip.board, _tried(work.task)
+    if isinstance(drive, RangeError):
+        return {name: no_words(tried, board, str(drive)) for name in noises}
+    s = light(work.chip, made, drive.voltage_v, bits)
+    outcomes = {}
+    for name, noise in noises.items():
+        try:
+            outcomes[name] = read_words(s, tried, board, drive.bias, noise, seed)
+        except UnsettledError as fault:
+            outcomes[name] = no_words(tried, board, str(fault))
+    return outcomes
+
+
+def judged(work: Work) -> str:
+    """The stage that contributions and tolerances are of."""
+    return BEFORE if work.onn is None else AFTER
+
+
+def _drives(
+    work: Work, drawn: Sample, bits: float | None, seed: int
+) -> Iterator[tuple[str, Sample, Drive | RangeError]]:
+    """Stages of a sample: its devices, and what drives them or why nothing can."""
+    chip = work.chip
+    yield BEFORE, drawn, Drive(chip.voltage_v, chip.bias)
+    if work.onn is None:
+        return
+    bench = Bench(chip, drawn, bits, work.noise, seed, BENCH_AVERAGES)
+    fitted: Drive | RangeError
+    tuned: Drive | RangeError
+    try:
+        found = calibrate(bench, chip, work.onn, chip.process)
+        fitted, tuned = (Drive(one.voltage_v, one.bias) for one in (found.fitted, found.tuned))
+    except RangeError as fault:
+        fitted = tuned = fault
+    yield BETWEEN, drawn, fitted
+    yield AFTER, drawn, tuned
+    yield DRIFTED, aged(drawn), tuned
+
+
+def noise_in(noise: Noise | None, imperfections: Imperfections) -> Noise | None:
     """The noise of a sample: amounts of lasers and detectors multiply standard deviations; None without both."""
     laser, detector = (imperfections.of(kind) for kind in NOISE_KINDS)
-    if work.noise is None or laser == detector == 0.0:
+    if noise is None or laser == detector == 0.0:
         return None
     return replace(
-        work.noise,
-        intensity_per_hz=laser**2 * work.noise.intensity_per_hz,
-        linewidth_hz=laser**2 * work.noise.linewidth_hz,
-        fibre_phase_rad=laser * work.noise.fibre_phase_rad,
-        receiver_a_per_sqrt_hz=detector * work.noise.receiver_a_per_sqrt_hz,
-        shot=work.noise.shot and detector > 0.0,
+        noise,
+        intensity_per_hz=laser**2 * noise.intensity_per_hz,
+        linewidth_hz=laser**2 * noise.linewidth_hz,
+        fibre_phase_rad=laser * noise.fibre_phase_rad,
+        receiver_a_per_sqrt_hz=detector * noise.receiver_a_per_sqrt_hz,
+        shot=noise.shot and detector > 0.0,
     )
 
 
 def _reaches(work: Work, imperfections: Imperfections, sample: int) -> bool:
-    *_, last = stages(work, imperfections, sample).values()
-    return last.accuracy >= work.target
+    return stages(work, imperfections, sample)[judged(work)].accuracy >= work.target
 
 
 def bearable(reaches: Callable[[float], bool]) -> float | None:

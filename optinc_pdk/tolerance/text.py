@@ -43,7 +43,8 @@ def tolerance_text(row: Mapping[str, Any]) -> str:
         return f"{about} even with {row['most_tried']:.3g} times the card's, the most that was tried"
     if row["factor"] == 0.0:
         return f"{about} not even with {row['least_tried']:.3g} times the card's, the least that was tried"
-    return f"{about} up to {row['factor']:.3g} times the card's"
+    bits = f", {row['effective_bits']:.1f} effective bits" if "effective_bits" in row else ""
+    return f"{about} up to {row['factor']:.3g} times the card's{bits}"
 
 
 def assumption(numbers: Mapping[str, Any]) -> str:

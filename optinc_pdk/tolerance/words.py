@@ -31,6 +31,7 @@ class Outcome:
         margin: min of 0.5 - |output - ideal level| in levels; below 0 where a symbol is missed.
         saturated: Modulator amplitudes that were cut to full scale.
         errors: Error of a word, read minus ideal, to the number of words that have it; no zero among them.
+        fault: Why the chip could not be used, where it could not; its servers are then taken to see no light.
     """
 
     inputs: int
@@ -40,6 +41,7 @@ class Outcome:
     margin: float
     saturated: int
     errors: Mapping[int, int]
+    fault: str = ""
 
     @property
     def accuracy(self) -> float:
@@ -53,7 +55,9 @@ class Outcome:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        plain = {key: getattr(self, key) for key in ("inputs", "exact", "words", "wrong", "margin", "saturated")}
+        plain = {
+            key: getattr(self, key) for key in ("inputs", "exact", "words", "wrong", "margin", "saturated", "fault")
+        }
         return plain | {"errors": {str(error): count for error, count in self.errors.items()}}
 
     @staticmethod
@@ -93,4 +97,27 @@ def read_words(
         margin=round(margin, DIGITS),
         saturated=saturated,
         errors=dict(sorted(errors.items())),
+    )
+
+
+def no_words(tried: Inputs, board: Board, fault: str) -> Outcome:
+    """What the servers of a chip read that cannot be used: nothing but zeros.
+
+    Args:
+        tried: The inputs.
+        board: What joins the chip's fibres outside.
+        fault: Why it cannot be used.
+    """
+    # on the lattice, every input is tried with two assignments
+    each = len(board.outputs) * (1 if tried.exhaustive else 2)
+    errors = error_counts(np.zeros_like(tried.ideal), tried.ideal)
+    return Outcome(
+        inputs=len(tried.ideal),
+        exact=int((tried.ideal == 0).sum()),
+        words=each * len(tried.ideal),
+        wrong=each * sum(errors.values()),
+        margin=0.5 - float(tried.levels.max()),
+        saturated=0,
+        errors={error: each * count for error, count in errors.items()},
+        fault=fault,
     )

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 from optinc_pdk.cards import KINDS
+from optinc_pdk.drive import RangeError
 from optinc_pdk.files import InputError
+from optinc_pdk.onn import Onn
 from optinc_pdk.simulate.noise import noise_of
+from optinc_pdk.tolerance import study
 from optinc_pdk.tolerance.records import Job
 from optinc_pdk.tolerance.study import (
     LEAST_OCTAVE,
@@ -18,6 +21,7 @@ from optinc_pdk.tolerance.study import (
     bearable,
     evaluate,
     jobs_of,
+    judged,
     noise_in,
     sample_seed,
     serial,
@@ -56,6 +60,7 @@ def test_jobs_are_each_once_and_those_of_few_samples_a_part_of_those_of_many(wor
     few, many = jobs_of(3, kinds), jobs_of(200, kinds)
     assert len(set(few)) == len(few) == 3 * (1 + 4 + 4 + 2 + 4) and set(few) < set(many)
     assert len(many) == 200 + 50 * (4 + 4 + 2) + 20 * 4
+    assert len(jobs_of(200, kinds, calibrated=True)) == 200 + 3 * (4 + 4 + 2) + 2 * 4
     # one kind alone is all of them
     assert {job.study for job in jobs_of(3, ("coupler",))} == {"all", "tolerance"}
 
@@ -65,14 +70,45 @@ def test_noise_has_as_much_of_laser_and_detector_as_the_sample(work, every, proc
     noisy = replace(work, imperfections=every, noise=noise)
     assert tuple(amounts_of(noisy)) == KINDS
     assert set(KINDS) - set(amounts_of(replace(noisy, noise=None))) == {"laser", "detector"}
-    assert noise_in(noisy, every) == noise
-    found = noise_in(noisy, every.scaled("laser", 0.5).scaled("detector", 2.0))
+    assert noise_in(noise, every) == noise
+    found = noise_in(noise, every.scaled("laser", 0.5).scaled("detector", 2.0))
     assert found.intensity == pytest.approx(0.5 * noise.intensity)
     assert found.phase(fibre=True) == pytest.approx(0.5 * noise.phase(fibre=True))
     assert found.receiver_a_per_sqrt_hz == pytest.approx(2.0 * noise.receiver_a_per_sqrt_hz) and found.shot
-    laser = noise_in(noisy, every.only("laser"))
+    laser = noise_in(noise, every.only("laser"))
     assert laser.intensity == noise.intensity and laser.variance(np.ones(1))[0] == 0.0
-    assert noise_in(noisy, every.only("coupler")) is None and noise_in(work, every) is None
+    assert noise_in(noise, every.only("coupler")) is None and noise_in(None, every) is None
+
+
+def test_further_symbol_rates_are_read_with_noise(work, every) -> None:
+    found = evaluate(replace(work, imperfections=every.only("detector"), rates_bd=(1e6, 1e9)), Job("all", "", 0))
+    assert list(found) == ["before", "before at 1e+06 Bd", "before at 1e+09 Bd"]
+    assert found["before"]["margin"] > found["before at 1e+06 Bd"]["margin"] > found["before at 1e+09 Bd"]["margin"]
+
+
+@pytest.fixture(scope="module")
+def calibrated(work, every, tiny):
+    """Samples with all imperfections of the card, calibrated."""
+    return replace(work, imperfections=every, onn=Onn.load(tiny / "tiny.npz"))
+
+
+def test_calibration_brings_words_back_and_drift_takes_some(calibrated) -> None:
+    found = evaluate(calibrated, Job("all", "", 2))
+    assert list(found) == ["before", "between", "after", "drifted"] and judged(calibrated) == "after"
+    assert found["before"] == evaluate(replace(calibrated, onn=None), Job("all", "", 2))["before"]
+    assert found["before"]["exact"] < 256 == found["after"]["exact"]
+    assert found["after"]["margin"] > found["drifted"]["margin"]
+
+
+def test_a_chip_that_cannot_be_calibrated_is_a_lost_one(calibrated, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_gain(*_: object) -> None:
+        raise RangeError("neuron 'n0' needs a gain of 1e+09")
+
+    monkeypatch.setattr(study, "calibrate", no_gain)
+    found = evaluate(calibrated, Job("all", "", 0))
+    assert found["before"]["fault"] == "" and found["before"]["exact"] != 35
+    for stage in ("between", "after", "drifted"):
+        assert found[stage]["fault"] == "neuron 'n0' needs a gain of 1e+09" and found[stage]["exact"] == 35
 
 
 @pytest.mark.parametrize("threshold", [3e-4, 0.3, 1.0, 77.0])

@@ -11,7 +11,7 @@ from optinc_pdk.signoff.function import inputs_of
 from optinc_pdk.simulate import transmit
 from optinc_pdk.simulate.noise import noise_of
 from optinc_pdk.tolerance import draw, light
-from optinc_pdk.tolerance.words import Outcome, read_words
+from optinc_pdk.tolerance.words import Outcome, no_words, read_words
 
 
 @pytest.fixture(scope="module")
@@ -58,3 +58,12 @@ def test_noise_is_the_seeds(work, s, process):
     one, same, other = (read_words(s, tried, work.chip.board, work.chip.bias, noise, seed) for seed in (1, 1, 2))
     assert one == same != other
     assert one.wrong > 0 and np.isfinite(one.margin)
+
+
+def test_a_chip_that_cannot_be_used_reads_zeros(work):
+    tried = inputs_of(work.task)
+    outcome = no_words(tried, work.chip.board, "no gain")
+    # of four symbols, those below 4 in sum
+    assert outcome.exact == 35 and outcome.words == 4 * 256 and outcome.wrong == 4 * (256 - 35)
+    assert set(outcome.errors) == {-1, -2, -3} and sum(outcome.errors.values()) == outcome.wrong
+    assert outcome.margin == -2.5 and Outcome.from_json(outcome.to_json()).fault == "no gain"

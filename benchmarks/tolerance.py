@@ -1,0 +1,223 @@
+"""Sampled chips before and after calibration: docs/tolerance.md, docs/tolerance.csv and the waterfalls.
+
+    python benchmarks/tolerance.py                      # every row, 20 samples each: hours
+    python benchmarks/tolerance.py --only 4bit --only 16    # rows whose names contain all of these
+    python benchmarks/tolerance.py --waterfall 5        # also what each imperfection costs after calibration
+    python benchmarks/tolerance.py --workers 8          # on so many processes
+
+Every row builds a network that ships, once, extracts its circuit from the GDS and measures samples with the
+imperfections of its process's card. Finished samples are kept in gds_out/tolerance, so that a run that was broken off
+goes on where it was. The page is written after every row; rows of an earlier run stay in it until they are measured
+again.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from optinc_pdk.cards import load_process
+from optinc_pdk.files import write_atomic
+from optinc_pdk.flow import build
+from optinc_pdk.onn import Onn
+from optinc_pdk.tolerance import imperfections, read_chip
+from optinc_pdk.tolerance.plots import waterfall_png
+from optinc_pdk.tolerance.records import Job, Records
+from optinc_pdk.tolerance.run import ChipFiles, Found, chip_files, header_of, measure
+from optinc_pdk.tolerance.schedule import LOCAL, runner
+from optinc_pdk.tolerance.study import Work, amounts_of
+from optinc_pdk.tolerance.text import percent
+
+ROOT = Path(__file__).resolve().parent.parent
+NETWORKS = ROOT / "optinc_pdk" / "onn" / "networks"
+DOCS = ROOT / "docs"
+SHIPPED = ("average_4bit_4servers", "average_8bit_4servers", "average_8bit_4servers_robust")
+BITS = (16.0, 12.0, 8.5)
+RATES_BD = (1e6, 1e7, 1e8, 1e9)
+SEED = 2603
+INTRODUCTION = """# Sampled chips before and after calibration
+
+Written by `python benchmarks/tolerance.py`. Every row is a network that ships, built, extracted from its GDS and
+sampled with the imperfections of [the process's card](imperfections.md), seed 2603; sample i of all rows of a network
+is the same chip. *Before*: driven as the build's bias file says. *Exact* is the share of the inputs for which every
+server reads the ideal word, under every assignment of symbols to servers that was tried; a *perfect* chip misses none,
+and the interval is Wilson's. Words are read without noise, but for stages at a symbol rate: there with the card's
+noise, 10 mW into every guide, each symbol integrated over all of its time.
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row: a network, the bits of its drive, and what differs from the card."""
+
+    network: str
+    bits: float = BITS[0]
+    scales: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def change(self) -> str:
+        """What differs from the card, in words."""
+        return ", ".join(f"{kind} × {factor:g}" for kind, factor in self.scales.items())
+
+    @property
+    def name(self) -> str:
+        """Name of the file of its samples."""
+        scales = "".join(f"_{kind}{factor:g}" for kind, factor in self.scales.items())
+        return f"{self.network}_{self.bits:g}bits{scales}"
+
+    @property
+    def plain(self) -> bool:
+        """Whether this is the card's own chip, of which more is asked."""
+        return self.bits == BITS[0] and not self.scales
+
+
+def rows() -> Iterator[Row]:
+    """All rows: the drive's bits, and couplers twice as good."""
+    for network in SHIPPED:
+        yield from (Row(network, bits) for bits in BITS)
+        yield Row(network, scales={"coupler": 0.5})
+
+
+def built(network: str, folder: Path) -> ChipFiles:
+    """The chip of a network, built where it is not there."""
+    gds = folder / f"{network}.gds"
+    if not gds.with_suffix(".report.json").exists():
+        done = build(NETWORKS / f"{network}.npz", folder, network)
+        if not done.passed:
+            raise SystemExit(f"{network}: its build failed: {'; '.join(done.findings)}")
+    return chip_files(gds)
+
+
+@lru_cache(maxsize=1)
+def _read(files: ChipFiles) -> Any:
+    return read_chip(files.gds, files.netlist, files.bias, load_process())
+
+
+def work_of(row: Row, files: ChipFiles) -> Work:
+    """What is measured of a row's samples."""
+    process, onn = load_process(), Onn.load(NETWORKS / f"{row.network}.npz")
+    wanted = imperfections(process)
+    wanted = wanted.scaled("dac", 2.0 ** (float(wanted.card.dac.effective_bits) - row.bits))
+    for kind, factor in row.scales.items():
+        wanted = wanted.scaled(kind, factor)
+    rates = RATES_BD if row.plain else ()
+    return Work(_read(files), onn.task, wanted, SEED, 1.0, onn=onn, rates_bd=rates)
+
+
+def jobs_of(work: Work, samples: int, waterfall: int) -> list[Job]:
+    """The samples of a row, and the first of them with parts of the imperfections."""
+    jobs = [Job("all", "", sample) for sample in range(samples)]
+    kinds = tuple(amounts_of(work))
+    for study, some in (("alone", kinds), ("without", kinds), ("upto", kinds[1:-1])):
+        jobs += [Job(study, kind, sample) for kind in some for sample in range(waterfall)]
+    return jobs
+
+
+def lines_of(row: Row, numbers: dict[str, Any]) -> list[dict[str, Any]]:
+    """A row of the CSV for every stage."""
+    return [
+        {"network": row.network, "bits": row.bits, "change": row.change, "stage": stage}
+        | {f"perfect_{key}": value for key, value in found["yield"].items()}
+        | {
+            f"{key}_{which}": found[key][which]
+            for key in ("accuracy", "word_error_rate", "margin")
+            for which in ("mean", "worst")
+        }
+        for stage, found in numbers["stages"].items()
+    ]
+
+
+def together(earlier: Path, lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The lines of an earlier run, those measured again in place of theirs, in the order of the rows."""
+    kept: list[dict[str, Any]] = []
+    if earlier.exists():
+        with earlier.open(newline="") as stream:
+            kept = [{key: _value(key, text) for key, text in line.items()} for line in csv.DictReader(stream)]
+    new = {(line["network"], line["bits"], line["change"]) for line in lines}
+    kept = [line for line in kept if (line["network"], line["bits"], line["change"]) not in new]
+    order = {(row.network, row.bits, row.change): number for number, row in enumerate(rows())}
+    return sorted(kept + list(lines), key=lambda line: order[line["network"], line["bits"], line["change"]])
+
+
+def _value(key: str, text: str) -> str | float | int:
+    if key in ("network", "change", "stage"):
+        return text
+    return int(text) if key in ("perfect_passed", "perfect_samples") else float(text)
+
+
+def page(table: Sequence[dict[str, Any]], pictures: Sequence[str]) -> str:
+    """The page of all rows that are there."""
+    text = [INTRODUCTION]
+    for network in dict.fromkeys(line["network"] for line in table):
+        text += [f"## {network}", ""]
+        heads = ("drive, bits", "change", "stage", "exact, mean", "exact, worst", "perfect", "95 %", "word errors")
+        text += ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+        for line in (line for line in table if line["network"] == network):
+            cells = (
+                f"{line['bits']:g}",
+                line["change"],
+                line["stage"],
+                percent(line["accuracy_mean"]),
+                percent(line["accuracy_worst"]),
+                f"{line['perfect_passed']} of {line['perfect_samples']}",
+                f"{percent(line['perfect_low'])} to {percent(line['perfect_high'])}",
+                f"{line['word_error_rate_mean']:.2g}",
+            )
+            text.append("| " + " | ".join(cells) + " |")
+        text.append("")
+        text += [f"![Words lost per imperfection]({name})\n" for name in pictures if name == f"waterfall_{network}.png"]
+    return "\n".join(text)
+
+
+def main(
+    only: Annotated[list[str] | None, typer.Option(help="Rows whose names contain this; several: all of them.")] = None,
+    samples: Annotated[int, typer.Option(help="Samples of every row.")] = 20,
+    waterfall: Annotated[int, typer.Option(help="Samples with parts of the imperfections, at 16 bits.")] = 0,
+    workers: Annotated[int | None, typer.Option(help="Processes; this one alone where left out.")] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder of chips and samples.")] = (
+        ROOT / "gds_out" / "tolerance"
+    ),
+    docs: Annotated[Path, typer.Option(help="Folder of the page.")] = DOCS,
+) -> None:
+    """Measure rows and write the page."""
+    console = Console(stderr=True)
+    for row in rows():
+        if not all(part in row.name for part in only or []):
+            continue
+        files = built(row.network, output)
+        work = work_of(row, files)
+        jobs = jobs_of(work, samples, min(waterfall, samples) if row.plain else 0)
+        with console.status(row.name) as status, runner(work, LOCAL if workers else None, workers) as run:
+
+            def told(done: int, total: int, status: Any = status, row: Row = row) -> None:
+                status.update(f"{row.name}: {done} of {total}")
+
+            header = header_of(files, load_process(), work)
+            with Records(output / f"{row.name}.jsonl", header, resume=True) as records:
+                measure(jobs, records, run, told)
+                found = Found.of(work, jobs, records.done)
+        numbers = found.numbers(header, work.target)
+        if numbers["contributions"]:
+            write_atomic(docs / f"waterfall_{row.network}.png", waterfall_png(numbers["contributions"]))
+        table = together(docs / "tolerance.csv", lines_of(row, numbers))
+        stream = io.StringIO()
+        writer = csv.DictWriter(stream, list(table[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(table)
+        write_atomic(docs / "tolerance.csv", stream.getvalue().encode())
+        pictures = [path.name for path in docs.glob("waterfall_*.png")]
+        write_atomic(docs / "tolerance.md", page(table, pictures).encode())
+        for line in lines_of(row, numbers):
+            print(row.name, line["stage"], percent(line["accuracy_mean"]), percent(line["accuracy_worst"]), flush=True)
+
+
+if __name__ == "__main__":
+    typer.run(main)
