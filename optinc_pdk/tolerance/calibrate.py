@@ -32,6 +32,7 @@ from optinc_pdk.tolerance.measure import (
     receiver_gains,
 )
 from optinc_pdk.tolerance.model import Heaters, efficiencies, heaters_of
+from optinc_pdk.tolerance.rounding import settle
 from optinc_pdk.tolerance.steps import State, look, within
 from optinc_pdk.tolerance.tune import aligned, tune
 
@@ -87,7 +88,7 @@ def calibrate(
         chip: The chip as designed.
         onn: The network.
         process: Process of the cards.
-        progress: Called with what was done last, ``fit`` or ``tune``, and the worst layer's error.
+        progress: Called with what was done last, ``fit``, ``tune`` or ``round``, and the worst layer's error.
 
     Raises:
         InputError: No heater has any effect.
@@ -106,10 +107,12 @@ def calibrate(
     )
     tell("fit", float(fitted.sizes.max()))
     tuning = tune(laboratory, layers, heaters, turn, fitted.voltage_v, tell)
+    tuned = settle(laboratory, heaters, turn, tuning.state)
+    tell("round", float(tuned.sizes.max()))
     setting = Workplace(laboratory, chip, problem, heaters, layers).setting
     return Calibration(
         fitted=setting(fitted),
-        tuned=setting(tuning.state),
+        tuned=setting(tuned),
         efficiency=efficiency,
         broken=tuple(chip.structure.channel[i] for i in np.flatnonzero(np.isnan(efficiency)).tolist()),
         history=tuning.history,
