@@ -37,6 +37,7 @@ from optinc_pdk.tolerance.mesh_blocks import (
     biased,
     blocks_of,
     computed,
+    dimmed,
     draw_block,
     fitted,
     ideal,
@@ -62,6 +63,7 @@ class Case:
         amount: Factor of the card's spread by kind; kinds left out have none.
         fit: "signals": least squares counts errors as the lattice's signals see them; "matrix": every direction alike.
         steps: Of each fit, at most; 0 for no calibration.
+        dim: Whether rows that are weaker than their attenuator can make are made weak by the mesh.
         residual_rad: Error of every phase that is left over.
         bits: Effective bits of the drive; None for no rounding.
         chips: How many are wanted.
@@ -71,6 +73,7 @@ class Case:
     amount: tuple[tuple[str, float], ...] = ()
     fit: str = "signals"
     steps: int = 400
+    dim: bool = True
     residual_rad: float = 0.0
     bits: tuple[float | None, ...] = BITS
     chips: int = 20
@@ -82,8 +85,9 @@ CASES = (
     Case("drive alone", steps=0, bits=(None, 16.0, 15.0, 14.0, 13.0, 12.0, 11.0, 10.0, 8.5)),
     Case("1 mrad alone", steps=0, residual_rad=1e-3, bits=(None,)),
     Case("3 mrad alone", steps=0, residual_rad=3e-3, bits=(None,)),
-    *(Case(f"{name} alone", ((kind, 1.0),), chips=3) for name, kind in KIND.items()),
+    *(Case(f"{name} alone", ((kind, 1.0),), dim=False, chips=3) for name, kind in KIND.items()),
     replace(ALL, name="all, every direction alike", fit="matrix", chips=3),
+    replace(ALL, name="all, attenuators ajar", dim=False, chips=8),
     replace(ALL, name="all, couplers of 1 %", amount=(("coupler", 0.5), *ALL.amount[1:]), chips=3),
 )
 
@@ -222,15 +226,18 @@ def after(here: Bench, case: Case, true: list[list[Made]], seed: int) -> Iterato
         seen = drives[None]
         # offsets are the electronics', so that only what varies counts
         middles = (np.zeros(layer.inputs), np.zeros(layer.inputs)) if last else (seen.mean(axis=0), wished.mean(axis=0))
-        programmed = []
-        for block, part in zip(blocks, made, strict=True):
-            signals = None
-            if case.fit == "signals":
-                given, ideals = (
-                    x[:, block.columns] - m[block.columns] for x, m in zip((seen, wished), middles, strict=True)
-                )
-                signals = given, ideals @ block.unitary.T
-            programmed.append(fitted(block, part, signals, case.steps, seed))
+        given: list[tuple[Floats, Floats] | None] = [None] * len(blocks)
+        if case.fit == "signals":
+            now, aim = seen - middles[0], wished - middles[1]
+            given = [(now[:, block.columns], aim[:, block.columns] @ block.unitary.T) for block in blocks]
+        each = list(zip(blocks, made, given, strict=True))
+        programmed = [fitted(*one, case.steps, seed) for one in each]
+        if case.dim:
+            weak = dimmed(blocks, made, programmed)
+            programmed = [
+                found if amplitude is None else fitted(*one, case.steps, seed, amplitude)
+                for one, found, amplitude in zip(each, programmed, weak, strict=True)
+            ]
         phases, _ = biased(blocks, made, programmed)
         own = heated(here.warm, blocks, made, phases)
         wished = wished @ layer.weight.T + layer.bias
