@@ -1,254 +1,43 @@
-"""Meshes from netlist to S-matrix: this package against SAX.
+"""Meshes from netlist to S-matrix: this package, SAX and other peers side by side in one table.
 
-    python benchmarks/bench_simulate.py
-    python benchmarks/bench_simulate.py --jit-modes 0 --modes 8,16         # minutes less
+    python benchmarks/bench_simulate.py                              # five minutes, half of it one compilation by SAX
+    python benchmarks/bench_simulate.py --jit-modes 16 --modes 8,16,64     # SAX is compiled for small meshes only
+    python benchmarks/bench_simulate.py --modes 64 --no-peers --no-agree --large 0 --sax-modes 0   # ours alone
 
 Couplers, heaters, gratings and terminators are components of their own, in both. Every row runs in a process of its
-own; times are that process's seconds of processor time after import, so that a shared machine counts little, and peak
-memory includes the import. SAX's models are JAX functions, because those that call numpy cannot be
-compiled; without reflections S-parameters that are zero are left out of them, which is what SAX is fastest with.
+own, whose peak memory includes the import. Seconds are the lesser of wall clock and processor time, so that neither
+other work on the machine nor threads of a compiler count against anybody; whatever is imported or compiled on the way
+to the first answer is part of it, and what is imported before stands beside it.
+
+SAX is asked in the forms that it is fastest with: JAX models in its coordinate form (those that call numpy cannot be
+compiled), without S-parameters that are zero, dense results, and for compilation whole MZIs as one device each.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import multiprocessing
 import os
-import resource
+import subprocess
 import sys
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
 import typer
+from mesh_runs import LARGE_MODES, Run, ours
+from peer_runs import NOT_RUN, PEERS
 from rich.console import Console
 from rich.table import Table
+from sax_runs import agreement, by_sax
 
-from optinc_pdk.assemble import mesh_chip
-from optinc_pdk.cards import Process, Quantity, load_process
-from optinc_pdk.circuit import Circuit, flatten
-from optinc_pdk.models import device_s, effective_index, sax_models, sax_netlist
-from optinc_pdk.simulate import analyse, prepare, s_matrices, scattering
-
-WAVELENGTH_NM = 1550.0
-NO_REFLECTION_DB = -400.0
-NEGLIGIBLE = 1e-18
 AGREEMENT_MODES = 16
-LARGE_MODES = 256
-SPECTRUM_NM = (1540.0, 1560.0)
-REPEATS = 5
 ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
 }
-
-
-@dataclass(frozen=True)
-class Run:
-    """Seconds of the first answer, of each further wavelength and bias, the most memory, and the S-matrix."""
-
-    first: float
-    wavelength: float
-    bias: float | None
-    peak_mb: float
-    s: Any = None
-
-
-def process_of(reflecting: bool) -> Process:
-    """The default process, with reflections or without."""
-    process = load_process()
-    if reflecting:
-        return process
-    devices = {}
-    for name, card in process.devices.items():
-        parameters = dict(card.model.parameters)
-        if "reflection_db" in parameters:
-            parameters["reflection_db"] = Quantity(NO_REFLECTION_DB, parameters["reflection_db"].source)
-        model = card.model.model_copy(update={"parameters": parameters})
-        devices[name] = card.model_copy(update={"model": model})
-    return process.model_copy(update={"devices": devices})
-
-
-def drive(circuit: Circuit, seed: int = 0) -> dict[str, float]:
-    """A random phase by pad label."""
-    channels = [label for label in circuit.ports if label.endswith(("_theta", "_phi"))]
-    phases = np.random.default_rng(seed).uniform(0.0, 2.0 * np.pi, len(channels))
-    return dict(zip(channels, phases.tolist(), strict=True))
-
-
-def peak_mb() -> float:
-    """The most memory that this process has held, import included."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (1 << 20) if sys.platform == "darwin" else peak / 1024
-
-
-def seconds(work: Callable[[], Any], repeats: int = REPEATS) -> float:
-    """The least of some runs."""
-    best = np.inf
-    for _ in range(repeats):
-        start = time.process_time()
-        work()
-        best = min(best, time.process_time() - start)
-    return float(best)
-
-
-def ours(modes: int, reflecting: bool, wavelengths: int) -> Run:
-    """A mesh by this package, all ports; ``wavelengths`` of them once more, and as many biases."""
-    import scipy.sparse.csgraph  # noqa: F401
-
-    process = process_of(reflecting)
-    circuit = mesh_chip(modes, process, "mesh")
-    phases = drive(circuit)
-    start = time.process_time()
-    s = scattering(circuit, phases, WAVELENGTH_NM, process).s[0]
-    first = time.process_time() - start
-    structure = analyse(circuit)
-    plan = prepare(structure, WAVELENGTH_NM, process)
-    rng = np.random.default_rng(1)
-    spectrum = np.linspace(*SPECTRUM_NM, wavelengths)
-    one = rng.uniform(0.0, 6.0, structure.heater.size)
-    repeats = REPEATS if modes < LARGE_MODES else 1
-    by_wavelength = seconds(lambda: s_matrices(plan, one, spectrum, process, progress=told), repeats) / wavelengths
-    by_bias = None
-    if modes < LARGE_MODES:
-        many = rng.uniform(0.0, 6.0, (wavelengths, structure.heater.size))
-        by_bias = seconds(lambda: s_matrices(plan, many, WAVELENGTH_NM, process)) / wavelengths
-    return Run(first, by_wavelength, by_bias, peak_mb(), s)
-
-
-def told(done: int, total: int) -> None:
-    """Progress on a terminal."""
-    if sys.stderr.isatty():
-        print(f"\r{done}/{total}", end="" if done < total else "\n", file=sys.stderr)
-
-
-def sax_devices(process: Process, only_forward: bool) -> dict[str, Callable[..., Any]]:
-    """JAX models of a process's devices, which jit can trace; the wavelength turns the heated guides."""
-    import jax.numpy as jnp
-
-    def model(name: str) -> Callable[..., Any]:
-        card = process.devices[name]
-        s = device_s(process, name, WAVELENGTH_NM)[0]
-        ports = card.ports.optical
-        least = NEGLIGIBLE if only_forward else -1.0
-        kept = {
-            (a, b): complex(s[j, i])
-            for i, a in enumerate(ports)
-            for j, b in enumerate(ports)
-            if abs(s[j, i]) > least and (s[j, i] != 0.0 or a == b)
-        }
-        kept = kept or {(ports[0], ports[0]): 0.0}
-        if name != "phase_shifter":
-            return lambda *, wl=WAVELENGTH_NM * 1e-3: {
-                key: jnp.asarray(value) + 0.0 * wl for key, value in kept.items()
-            }
-        strip, length = process.guide, card.size("length_um")
-        here = float(effective_index(WAVELENGTH_NM, strip.index, strip.group_index, strip.wavelength_nm))
-
-        def heated(*, wl: Any = WAVELENGTH_NM * 1e-3, phase: Any = 0.0) -> dict[tuple[str, str], Any]:
-            slope = (strip.index - strip.group_index) / strip.wavelength_nm
-            index = strip.index + slope * (wl * 1e3 - strip.wavelength_nm)
-            turn = 2.0 * jnp.pi * length * (index / wl - here / (WAVELENGTH_NM * 1e-3)) + phase
-            return {key: value * jnp.exp(1j * turn) for key, value in kept.items()}
-
-        return heated
-
-    return {name: model(name) for name in ("mmi2x2", "phase_shifter", "grating_coupler", "terminator")}
-
-
-def whole_mzis(process: Process) -> dict[str, Callable[..., Any]]:
-    """JAX models of an MZI and a dummy as one device each, multiplied out by hand."""
-    import jax.numpy as jnp
-
-    devices = sax_devices(process, only_forward=True)
-    coupler = devices["mmi2x2"]()
-    bar, cross = coupler["o2", "o3"], coupler["o2", "o4"]
-
-    def mzi(*, wl: Any = WAVELENGTH_NM * 1e-3, phi: Any = 0.0, theta: Any = 0.0) -> dict[tuple[str, str], Any]:
-        outer = devices["phase_shifter"](wl=wl, phase=phi)["o1", "o2"]
-        inner = devices["phase_shifter"](wl=wl, phase=theta)["o1", "o2"]
-        one_way = {
-            ("o2", "o3"): (bar * inner * bar + cross * cross) * outer,
-            ("o2", "o4"): (cross * inner * bar + bar * cross) * outer,
-            ("o1", "o3"): bar * inner * cross + cross * bar,
-            ("o1", "o4"): cross * inner * cross + bar * bar,
-        }
-        return one_way | {(b, a): value for (a, b), value in one_way.items()}
-
-    def mzi_dummy(*, wl: Any = WAVELENGTH_NM * 1e-3) -> dict[tuple[str, str], Any]:
-        through = jnp.asarray(2.0 * bar * cross) + 0.0 * wl
-        return {("o1", "o2"): through, ("o2", "o1"): through}
-
-    return {"mzi": mzi, "mzi_dummy": mzi_dummy, "grating_coupler": devices["grating_coupler"]}
-
-
-def sax_settings(circuit: Circuit) -> dict[str, dict[str, float]]:
-    """The drive of all heaters by SAX's instance names."""
-    structure, phases = analyse(circuit), drive(circuit)
-    return {
-        structure.circuit.instances[heater].replace(".", "_"): {"phase": phases[channel]}
-        for heater, channel in zip(structure.heater.tolist(), structure.channel, strict=True)
-    }
-
-
-def by_sax(modes: int, jit: bool, whole: bool = False) -> Run:
-    """A mesh without reflections by SAX's klu; compiled, the first answer is the compilation.
-
-    Whole MZIs are one device each, which spares SAX most of the circuit.
-    """
-    import jax
-    import sax
-
-    jax.config.update("jax_enable_x64", True)
-    process = process_of(False)
-    circuit = mesh_chip(modes, process, "mesh")
-    if whole:
-        phases = drive(circuit)
-        settings = {
-            name: {end: phases[f"{name}_{end}"] for end in ("phi", "theta")}
-            for name in circuit.instances
-            if f"{name}_theta" in phases
-        }
-        netlist, models = sax_netlist(replace(circuit, cells={})), whole_mzis(process)
-    else:
-        netlist, settings = sax_netlist(circuit), sax_settings(circuit)
-        models = sax_devices(process, only_forward=True)
-    sax.sdict(models["grating_coupler"]())
-    start = time.process_time()
-    model, _ = sax.circuit(netlist=netlist, models=models, backend="klu")
-    ports: dict[str, int] = {}
-
-    def dense(wl: Any) -> Any:
-        s, places = sax.sdense(model(wl=wl, **settings))
-        ports.update(places)
-        return s
-
-    call = jax.jit(dense) if jit else dense
-    found = jax.block_until_ready(call(WAVELENGTH_NM * 1e-3))
-    first = time.process_time() - start
-    labels = sorted(ports)
-    order = [ports[label] for label in labels]
-    # SAX has them [in, out]
-    s = np.asarray(found)[np.ix_(order, order)].T
-    further = seconds(lambda: jax.block_until_ready(call(1.551)), REPEATS if jit else 1)
-    return Run(first, further, None, peak_mb(), s)
-
-
-def agreement(modes: int) -> float:
-    """Largest difference to SAX's klu, with our models and reflections."""
-    import jax
-    import sax
-
-    jax.config.update("jax_enable_x64", True)
-    process = process_of(True)
-    circuit = mesh_chip(modes, process, "mesh")
-    model, _ = sax.circuit(netlist=sax_netlist(circuit), models=sax_models(process), backend="klu")
-    theirs = sax.sdict(model(**sax_settings(circuit)))
-    found = scattering(flatten(circuit), drive(circuit), WAVELENGTH_NM, process)
-    matrix = np.array([[complex(theirs[a, b]) for a in found.labels] for b in found.labels])
-    return float(np.abs(found.s[0] - matrix).max())
 
 
 def in_own_process(work: Callable[..., Any], *arguments: Any) -> Any:
@@ -258,86 +47,114 @@ def in_own_process(work: Callable[..., Any], *arguments: Any) -> Any:
         return pool.apply(work, arguments)
 
 
-def bench_meshes(sizes: list[int], jit_modes: int, whole_modes: int, wavelengths: int) -> Table:
-    """Ours and SAX's, and the largest difference between both."""
-    table = new_table("Rectangular meshes, components separate, all ports; ratio to ours")
-    for modes in sizes:
-        mine = in_own_process(ours, modes, False, wavelengths)
-        add_run(table, "ours", modes, mine, None)
-        for what, jit, whole, most in (
-            ("SAX klu", False, False, modes),
-            ("SAX klu, jit", True, False, jit_modes),
-            ("SAX klu, jit, whole MZIs", True, True, whole_modes),
-        ):
-            if modes <= most:
-                add_run(table, what, modes, in_own_process(by_sax, modes, jit, whole), mine)
-        add_run(table, "ours, every device reflects", modes, in_own_process(ours, modes, True, wavelengths), None)
-        table.add_section()
-    return table
+def import_seconds(modules: str) -> float:
+    """What imports cost before anything is asked."""
+    code = f"import time; w, p = time.perf_counter(), time.process_time(); import {modules}; "
+    code += "print(min(time.perf_counter() - w, time.process_time() - p))"
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | ONE_THREAD,
+    )
+    return float(done.stdout)
 
 
-def new_table(title: str) -> Table:
-    """An empty table of runs."""
+@dataclass
+class Sheet:
+    """The one table."""
+
+    table: Table
+    imports: dict[str, float]
+
+    def add(self, what: str, module: str, modes: int, run: Run, mine: Run | None = None) -> None:
+        """One row; ratios and the difference where there is a run of ours to compare with."""
+        if module not in self.imports:
+            self.imports[module] = import_seconds(module)
+        ratios = ["", ""]
+        if mine is not None:
+            slower = max(mine.wavelength or 0.0, mine.bias or 0.0)
+            ratios = [f"{run.first / mine.first:.1f}", f"{run.wavelength / slower:.1f}" if run.wavelength else ""]
+        compared = mine is not None and run.s is not None
+        cells = [
+            what,
+            str(modes),
+            f"{self.imports[module]:.2f}",
+            f"{run.first:.3f}",
+            ratios[0],
+            "" if run.wavelength is None else f"{run.wavelength:.5f}",
+            "" if run.bias is None else f"{run.bias:.5f}",
+            ratios[1],
+            f"{run.peak_mb:.0f}",
+            f"{np.abs(run.s - mine.s).max():.0e}" if compared and mine is not None else "",
+        ]
+        print(" | ".join(cells), file=sys.stderr)
+        self.table.add_row(*cells)
+
+
+def new_sheet() -> Sheet:
+    """Without rows."""
+    columns = ("what", "N", "import", "first", "ratio", "wavelength", "bias", "ratio", "MB", "difference")
     table = Table(
-        "what", "N", "first", "ratio", "wavelength", "ratio", "bias", "ratio", "MB", "difference", title=title
+        *columns, title="Rectangular meshes from netlist to S-matrix between all ports, seconds; ratios to ours"
     )
     table.columns[0].no_wrap = True
     for column in table.columns[1:]:
         column.justify = "right"
-    return table
+    return Sheet(table, {})
 
 
-def add_run(table: Table, what: str, modes: int, run: Run, mine: Run | None) -> None:
-    """One row; ratios and the difference where there is a run of ours to compare with."""
-    ratios = ["", "", ""]
-    difference = ""
-    if mine is not None and mine.bias is not None:
-        ratios = [
-            f"{run.first / mine.first:.0f}",
-            f"{run.wavelength / mine.wavelength:.0f}",
-            f"{run.wavelength / mine.bias:.0f}",
-        ]
-        difference = f"{np.abs(run.s - mine.s).max():.0e}"
-    table.add_row(
-        what,
-        str(modes),
-        f"{run.first:.3f}",
-        ratios[0],
-        f"{run.wavelength:.5f}",
-        ratios[1],
-        "" if run.bias is None else f"{run.bias:.5f}",
-        ratios[2],
-        f"{run.peak_mb:.0f}",
-        difference,
-    )
+def bench_mesh(sheet: Sheet, modes: int, sax_modes: int, jit_modes: int, peers: bool, wavelengths: int) -> None:
+    """The rows of one size."""
+    us, them = "optinc_pdk.assemble, optinc_pdk.simulate", "jax, sax"
+    mine = in_own_process(ours, modes, False, wavelengths)
+    sheet.add("ours", us, modes, mine)
+    sheet.add("ours, every device reflects", us, modes, in_own_process(ours, modes, True, wavelengths))
+    if modes <= sax_modes:
+        sheet.add("SAX klu", them, modes, in_own_process(by_sax, modes, False, False, True), mine)
+        sheet.add("SAX klu, dense", them, modes, in_own_process(by_sax, modes, False), mine)
+    if modes <= jit_modes:
+        sheet.add("SAX klu, dense, jit, whole MZIs", them, modes, in_own_process(by_sax, modes, True, True), mine)
+    for name, work in PEERS.items() if peers else ():
+        if importlib.util.find_spec(name):
+            sheet.add(f"{name}, lossless, one way", name, modes, in_own_process(work, modes))
+    sheet.table.add_section()
 
 
 def main(
-    modes: Annotated[str, typer.Option(help="Modes of the meshes, separated by commas.")] = "8,16,32,64",
-    jit_modes: Annotated[int, typer.Option(help="SAX is compiled for meshes of at most so many modes.")] = 16,
-    whole_modes: Annotated[int, typer.Option(help="The same with whole MZIs as one device each.")] = 16,
+    modes: Annotated[str, typer.Option(help="Modes of the meshes, separated by commas.")] = "64",
+    sax_modes: Annotated[int, typer.Option(help="SAX is called for meshes of at most so many modes.")] = 64,
+    jit_modes: Annotated[int, typer.Option(help="And compiled for at most so many.")] = 64,
     wavelengths: Annotated[int, typer.Option(help="Wavelengths and biases that follow the first answer.")] = 20,
     large: Annotated[int, typer.Option(help="Wavelengths of the mesh of 256 modes; 0 leaves it out.")] = 101,
+    peers: Annotated[bool, typer.Option(help="The other peers that are installed.")] = True,
     agree: Annotated[bool, typer.Option(help="Compare every mesh of up to 16 modes with SAX.")] = True,
 ) -> None:
-    """Prints the tables."""
-    console = Console(width=120)
+    """Prints the table."""
     try:
         sizes = [int(size) for size in modes.split(",")]
     except ValueError:
         raise typer.BadParameter(f"modes is {modes!r}; give whole numbers separated by commas") from None
     if min(sizes) < 2 or wavelengths < 1 or large < 0:
         raise typer.BadParameter("give at least 2 modes, 1 wavelength, and no negative number")
-    console.print(bench_meshes(sizes, jit_modes, whole_modes, wavelengths))
-    console.print("of the other peers none simulates circuits of components; photontorch and simphony: not run")
-    if agree:
-        worst = {size: in_own_process(agreement, size) for size in range(2, AGREEMENT_MODES + 1)}
-        console.print(f"largest difference to SAX's klu, 2 to {AGREEMENT_MODES} modes: {max(worst.values()):.1e}")
+    sheet = new_sheet()
+    for size in sizes:
+        bench_mesh(sheet, size, sax_modes, jit_modes, peers, wavelengths)
     if large:
-        table = new_table(f"{LARGE_MODES} modes, 32,640 MZIs; {large} wavelengths")
         for what, reflecting in (("ours", False), ("ours, every device reflects", True)):
-            add_run(table, what, LARGE_MODES, in_own_process(ours, LARGE_MODES, reflecting, large), None)
-        console.print(table)
+            run = in_own_process(ours, LARGE_MODES, reflecting, large)
+            sheet.add(f"{what}, {large} wavelengths", "optinc_pdk.assemble, optinc_pdk.simulate", LARGE_MODES, run)
+    worst = [in_own_process(agreement, size) for size in range(2, AGREEMENT_MODES + 1)] if agree else []
+    console = Console(width=145)
+    console.print(sheet.table)
+    if worst:
+        console.print(
+            f"largest difference to SAX's klu, reflections included, 2 to {AGREEMENT_MODES} modes: {max(worst):.1e}"
+        )
+    if peers:
+        missing = [f"  {name}: not installed" for name in PEERS if not importlib.util.find_spec(name)]
+        console.print("\n".join([NOT_RUN, *missing]))
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ from optinc_pdk.signoff.electrical import Currents, check_currents
 from optinc_pdk.signoff.function import FunctionResult, check_function, write_function
 from optinc_pdk.signoff.lvs import LvsResult, compare, write_lvs, write_lvs_lyrdb
 from optinc_pdk.signoff.lyrdb import write_lyrdb
-from optinc_pdk.signoff.wiring import read_wiring
+from optinc_pdk.signoff.wiring import wiring_of
 from optinc_pdk.simulate import Programming, program
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]{0,31}")
@@ -193,7 +193,7 @@ def _sign_off(circuit: Circuit, onn: Onn, card: Process, out: _Files, clock: _Cl
     if lvs.match and circuit.board is not None:
         try:
             with clock.stage("program"):
-                wiring = read_wiring(gds, card)
+                wiring = wiring_of(extraction, card)
                 programming = program(extraction.circuit, circuit.board, onn, card, ground=wiring.common)
             write_bias(programming.bias, out.path(".bias.yml"))
             with clock.stage("currents"):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optinc_pdk.averaging import Averaging, assign_random, assign_worst, decide, score
+from optinc_pdk.averaging import Averaging, assign_random, assign_worst, decide, error_counts, score
 
 
 @st.composite
@@ -280,3 +280,10 @@ def test_score_counts_words_and_finds_the_margin() -> None:
     assert score(np.zeros((0, 2)), np.zeros((0, 2))).inputs == 0
     with pytest.raises(ValueError, match="must have the shape of levels"):
         score(np.zeros((2, 2)), np.zeros((2, 3)))
+
+
+def test_errors_are_counted_by_value_and_sign() -> None:
+    ideal = np.array([[3], [64], [0]])
+    read = np.array([[3, 4], [0, 65], [0, 1]])
+    assert error_counts(read, ideal) == {-64: 1, 1: 3}
+    assert error_counts(ideal, ideal) == {}

@@ -161,9 +161,26 @@ def test_the_single_checks_agree_with_the_build(chip: Path, tmp_path: Path) -> N
     assert done.returncode == 0 and done.stdout.startswith("match")
     assert done.stdout.endswith("KLayout's netlist comparer: match\n")
     done = run("check", bundled(), gds, netlist, "--bias", bias, "-o", tmp_path / "a.function.npz", "--json")
-    assert done.returncode == 0 and json.loads(done.stdout)["exact"] == 65_536
+    numbers = json.loads(done.stdout)
+    assert done.returncode == 0 and numbers["exact"] == 65_536
+    assert (numbers["words"], numbers["errors"], min(numbers["margins"])) == (4 * 65_536, [], numbers["margin"])
     table = (tmp_path / "a.function.npz").read_bytes()
     assert table == chip.with_suffix(".function.npz").read_bytes()
+
+
+def test_noise_counts_words_and_refuses_what_the_card_does_not_allow(chip: Path, tmp_path: Path) -> None:
+    gds, netlist, bias = (chip.with_suffix(ending) for ending in (".gds", ".pic.yml", ".bias.yml"))
+    command = ("noise", gds, netlist, "--bias", bias, "--weights", bundled(), "-o", tmp_path / "n.csv")
+    done = run(*command, "--laser-w", "-1")
+    assert done.returncode == 2 and "-1 W is not within 0 … 0.1 W" in done.stderr and not list(tmp_path.iterdir())
+    done = run(*command, "--symbol-rates", "1e6,3e7", "--json")
+    assert done.returncode == 0, done.stderr
+    numbers = json.loads(done.stdout)
+    slow, fast = numbers["points"]
+    assert numbers["laser_w"] == 0.01 and slow["integration_s"] == 1e-6
+    assert slow["wrong"] == 0 < slow["high"] < 1e-4 and slow["words"] == 4 * 65_536
+    assert 0.01 < fast["low"] < fast["gaussian_estimate"] < fast["high"] < 0.1
+    assert (tmp_path / "n.csv").is_file() and (tmp_path / "n.png").is_file()
 
 
 def test_simulate_gives_the_same_from_layout_and_passive(chip: Path, tmp_path: Path) -> None:
@@ -178,6 +195,29 @@ def test_simulate_gives_the_same_from_layout_and_passive(chip: Path, tmp_path: P
             assert s.shape == (3, ports, ports) == (3, *2 * (len(data[f"blocks.{i}.ports"]),))
             assert np.linalg.norm(s, 2, axis=(1, 2)).max() <= 1
     assert run("simulate", chip.with_suffix(".pic.yml"), "--bias", bias, "-o", tmp_path / "b.npz").returncode == 0
+
+
+def test_spectrum_of_a_chip_is_narrow_with_its_bias_fixed_and_wide_rebiased(chip: Path, tmp_path: Path) -> None:
+    gds, netlist, bias = (chip.with_suffix(ending) for ending in (".gds", ".pic.yml", ".bias.yml"))
+    files, out = (bundled(), gds, netlist, "--bias", bias), tmp_path / "a.csv"
+    some = ("--wavelengths", "1545,1550", "--resolution", "0.2", "--channels", "1")
+    done = run("spectrum", *files, *some, "-o", out, "--json")
+    assert done.returncode == 0, done.stderr
+    numbers = json.loads(done.stdout)
+    assert numbers["files"] == [str(out), str(tmp_path / "a.png")]
+    assert 0.1e-3 < numbers["fixed_window"]["drift_nm"] < 1e-3
+    assert [point["exact"] for point in numbers["rebiased"]] == [65_536] * 2
+    assert numbers["fixed"][0]["exact"] < 10_000
+    assert out.read_text().count("rebiased,") == 2
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    for wrong, said in (
+        (("-o", tmp_path / "b.txt"), "b.txt: the table is written as .csv"),
+        (("--wavelengths", "1620", "-o", tmp_path / "b.csv"), "1620 nm: the models hold for 1500 … 1600 nm"),
+        (("--resolution", "0", "-o", tmp_path / "b.csv"), "must be positive"),
+    ):
+        done = run("spectrum", *files, *wrong)
+        assert (done.returncode, done.stdout) == (2, "") and said in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "a.png"]
 
 
 @pytest.mark.parametrize("wavelengths", ["", "x", "1550:1540:1", "1:2:0", "-3", "nan", "1e400", "2000"])

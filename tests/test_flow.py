@@ -23,6 +23,8 @@ from optinc_pdk.signoff.electrical import Currents, bias_currents, check_current
 from optinc_pdk.signoff.function import check_function
 from optinc_pdk.signoff.lvs import LvsResult, compare
 from optinc_pdk.signoff.wiring import read_wiring
+from optinc_pdk.simulate import transmit
+from optinc_pdk.tolerance import draw, imperfections, read_chip, truth
 
 NAME = "average_4bit_4servers"
 CORE, HEATER, METAL, LABEL = (3, 0), (39, 0), (41, 0), (100, 0)
@@ -76,6 +78,22 @@ def test_the_reference_circuit_is_what_a_build_writes(chip: Build) -> None:
     assert board is not None
     circuit, ground = extract(file(chip, ".gds"), process).circuit, read_wiring(file(chip, ".gds"), process).common
     assert check_function(circuit, board, bias, Onn.load(bundled()).task, process, ground).passed
+
+
+def test_without_imperfections_the_chip_is_that_of_the_function_check(chip: Build) -> None:
+    process, task = load_process(), Onn.load(bundled()).task
+    made = read_chip(file(chip, ".gds"), file(chip, ".pic.yml"), file(chip, ".bias.yml"), process)
+    light = truth.light(made, draw(made, imperfections(process).only(), 0), made.voltage_v, 16.0)
+    with np.load(file(chip, ".function.npz")) as table:
+        symbols, words, outputs = table["symbols"][0], table["words"][0], table["outputs"][0]
+    received = transmit(symbols, light, made.board, made.bias)
+    assert np.array_equal(task.decode(received.levels), words)
+    # the table is rounded to 6 digits and single precision
+    assert np.abs(received.outputs - outputs).max() < 1e-6
+    ground = read_wiring(file(chip, ".gds"), process).common
+    checked = check_function(made.structure.circuit, made.board, made.bias, task, process, ground)
+    # voltages that grounds take are found by iteration, both times to 1e-12 of the currents
+    assert np.abs(received.outputs - checked.outputs[0]).max() < 1e-9
 
 
 def mutate(chip: Build, folder: Path, change: Callable[[kdb.Layout, kdb.Cell], None]) -> Path:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optinc_pdk.averaging.checks import Floats
+from optinc_pdk.averaging.checks import Floats, Integers
 
 
 @dataclass(frozen=True)
@@ -69,3 +69,18 @@ def score(outputs: ArrayLike, levels: ArrayLike, resolution: ArrayLike = 1) -> S
     exact = int(right.sum())
     margin = float(np.min(0.5 - np.abs(fields - ideal) * steps))
     return Score(right.size, exact, exact / right.size, margin)
+
+
+def error_counts(words: Integers, ideal: Integers) -> dict[int, int]:
+    """How often words are wrong by how much, as Table II of arXiv 2603.28290 tells errors by value.
+
+    Args:
+        words: Words as read, any shape.
+        ideal: The ideal averages, broadcast to them.
+
+    Returns:
+        Error, read minus ideal, to the number of words that have it; rising, without zero.
+    """
+    errors = words - ideal
+    values, counts = np.unique(errors[errors != 0], return_counts=True)
+    return dict(zip(values.tolist(), counts.tolist(), strict=True))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError, model_validator
 
@@ -337,6 +338,8 @@ def load_rules(path: Path, layers: Mapping[str, tuple[int, int]]) -> tuple[Rule,
 def _first_fault(fault: ValidationError, data: Mapping[str, object]) -> str:
     """Where the first fault is and how to mend it."""
     first = fault.errors()[0]
+    if first["type"] == "union_tag_invalid":
+        return _unknown_kind(first["loc"], first["input"])
     where = list(first["loc"])
     name = ""
     rules = data.get("rules")
@@ -354,3 +357,13 @@ def _first_fault(fault: ValidationError, data: Mapping[str, object]) -> str:
     }
     value = "" if first["type"] == "missing" else f" (is {str(first['input'])[:60]!r})"
     return f"{name}key {key}: {first['msg']}{value}; {mends.get(first['type'], 'correct the value')}"
+
+
+def _unknown_kind(where: tuple[int | str, ...], raw: Mapping[str, object]) -> str:
+    """A kind of rule that there is not, with those that are spelled nearly so."""
+    kinds = sorted(kind for model in get_args(Rule) for kind in get_args(model.model_fields["kind"].annotation))
+    kind, rule_id = str(raw["kind"]), raw.get("id")
+    name = f"rule {rule_id!r}" if isinstance(rule_id, str) else f"rule number {int(where[1]) + 1}"
+    near = difflib.get_close_matches(kind, kinds, n=3)
+    mend = f"did you mean {' or '.join(near)}?" if near else f"take one of {', '.join(kinds)}"
+    return f"{name}, key kind: there is no kind {kind[:60]!r}; {mend}"

@@ -25,9 +25,9 @@ class Quantity(float):
         self.source = source
         return self
 
-    def __getnewargs__(self) -> tuple[float, str]:
+    def __reduce__(self) -> tuple[type[Quantity], tuple[float, str]]:
         """Number and source, for copies in other processes."""
-        return float(self), self.source
+        return type(self), (float(self), self.source)
 
 
 def _parse(data: Any) -> Quantity:

@@ -3,103 +3,95 @@
 Every section is a kind of imperfection; its name stands on the command line, in files and in plots. Numbers called
 ``rms`` are standard deviations of normal distributions. Numbers called ``spread`` are relative: the standard deviation
 of the quantity's logarithm, so that no resistance, power or loss changes its sign. ``chip`` is common to a chip,
-``local`` is every device's own.
+``local`` is every device's own. What each number means is its description, which the documentation prints.
 """
 
 from __future__ import annotations
+
+from pydantic import Field
 
 from optinc_pdk.cards.values import AnyQuantity, NonNegative, Positive, Share, Strict
 
 
 class CouplerVariation(Strict):
-    """2×2 couplers: ``power_rms`` of the share that a 50:50 coupler sends across, 0.5 + error.
+    """2×2 couplers: the share of the power that crosses, 0.5 + error.
 
     The error is one of the coupling angle, share = sin²(angle), which is the same number at 50:50; other ratios
     vary less, and no share leaves 0 … 1.
     """
 
-    power_rms: NonNegative
+    power_rms: NonNegative = Field(description="error of the share of power across a 50:50 coupler, every one's own")
 
 
 class SplitterVariation(Strict):
-    """1×2 splitters: ``power_rms`` of the share in the upper branch, as for couplers."""
+    """1×2 splitters: the share of the power in the upper branch, as for couplers."""
 
-    power_rms: NonNegative
+    power_rms: NonNegative = Field(description="error of the share of power in the upper branch, every one's own")
 
 
 class LossVariation(Strict):
-    """Losses in dB: of guides by chip and by piece, of devices, of gratings; and a crossing's crosstalk in dB."""
+    """Losses in dB, of guides and devices; no device gets better than its reflections leave it passive."""
 
-    guide_chip_spread: NonNegative
-    guide_local_spread: NonNegative
-    device_spread: NonNegative
-    grating_spread: NonNegative
-    crossing_crosstalk_rms_db: NonNegative
+    guide_chip_spread: NonNegative = Field(description="relative spread of the guides' dB/cm, common to a chip")
+    guide_local_spread: NonNegative = Field(description="relative spread of the guides' dB/cm, every piece's own")
+    device_spread: NonNegative = Field(description="relative spread of a device's dB, every one's own")
+    grating_spread: NonNegative = Field(description="relative spread of a grating coupler's dB, every one's own")
+    crossing_crosstalk_rms_db: NonNegative = Field(description="error of a crossing's crosstalk in dB, every one's own")
 
 
 class SizeVariation(Strict):
-    """Width or height of the guides.
+    """Width or height of all guides, nets and those under heaters.
 
-    ``rms_nm`` varies over the wafer with autocorrelation exp(-(distance / correlation_um)²), ``local_rms_nm`` along
-    every guide by itself with ``local_correlation_um``; both turn a guide's phase by ``rad_per_nm`` per 100 µm.
+    A guide's phase follows the wafer at its middle, and varies along it by itself.
     """
 
-    rms_nm: NonNegative
-    correlation_um: Positive
-    local_rms_nm: NonNegative
-    local_correlation_um: Positive
-    rad_per_nm: AnyQuantity
+    rms_nm: NonNegative = Field(description="over the wafer, autocorrelation exp(-(distance / correlation)²)")
+    correlation_um: Positive = Field(description="correlation length over the wafer")
+    local_rms_nm: NonNegative = Field(description="along every guide by itself")
+    local_correlation_um: Positive = Field(description="correlation length along a guide")
+    rad_per_nm: AnyQuantity = Field(description="phase per nm and per 100 µm of guide")
 
 
 class PhaseVariation(Strict):
-    """Static phase of every guide between two devices and under every heater, whatever its length."""
+    """Static phases beyond those of width and height."""
 
-    rms_rad: NonNegative
+    rms_rad: NonNegative = Field(description="every guide between two devices and under a heater, at any length")
 
 
 class HeaterVariation(Strict):
-    """Resistance and power per π of heaters, by chip and by heater; and how far resistances drift in use."""
+    """Resistance and power per π of heaters; and how far resistances drift in use."""
 
-    resistance_chip_spread: NonNegative
-    resistance_local_spread: NonNegative
-    power_pi_chip_spread: NonNegative
-    power_pi_local_spread: NonNegative
-    drift_spread: NonNegative
+    resistance_chip_spread: NonNegative = Field(description="relative spread of resistances, common to a chip")
+    resistance_local_spread: NonNegative = Field(description="relative spread of resistances, every heater's own")
+    power_pi_chip_spread: NonNegative = Field(description="relative spread of powers per π, common to a chip")
+    power_pi_local_spread: NonNegative = Field(description="relative spread of powers per π, every heater's own")
+    drift_spread: NonNegative = Field(description="relative change of a resistance after calibration")
 
 
 class CrosstalkVariation(Strict):
-    """Thermal crosstalk: the share of a heater's phase in a guide at a distance, falling as 1 / distance."""
+    """Thermal crosstalk: the share of a heater's phase in the guide under another, falling as 1 / distance.
 
-    share: Share
-    distance_um: Positive
-    chip_spread: NonNegative
-    pair_spread: NonNegative
+    It is there on every chip; the spreads are how far a chip's is from the card's.
+    """
+
+    share: Share = Field(description="share of a heater's phase at the distance")
+    distance_um: Positive = Field(description="that distance, middle to middle")
+    chip_spread: NonNegative = Field(description="relative spread of all shares, common to a chip")
+    pair_spread: NonNegative = Field(description="relative spread of a share, every pair of heaters' own")
 
 
 class DacVariation(Strict):
-    """Effective bits of the heaters' drive, from 0 V to full scale."""
+    """Drive of the heaters: voltages are rounded to full scale / (2^bits - 1)."""
 
-    effective_bits: Positive
-
-
-class LaserVariation(Strict):
-    """The carrier's relative intensity noise and linewidth."""
-
-    rin_db_per_hz: AnyQuantity
-    linewidth_hz: NonNegative
-
-
-class DetectorVariation(Strict):
-    """Photodiodes: responsivity, and the thermal noise current of their amplifiers; shot noise follows from these."""
-
-    responsivity_a_per_w: Positive
-    thermal_a_per_rthz: NonNegative
+    effective_bits: Positive = Field(
+        description="effective bits up to full scale; published: 7.2 to 8.5 (arXiv 2502.12869)"
+    )
 
 
 class WavelengthVariation(Strict):
-    """Offset of the laser from the wavelength that the bias is made for."""
+    """The laser's carrier against the wavelength that the bias is made for."""
 
-    rms_nm: NonNegative
+    rms_nm: NonNegative = Field(description="offset of the carrier")
 
 
 class Variation(Strict):
@@ -114,10 +106,22 @@ class Variation(Strict):
     heater: HeaterVariation
     crosstalk: CrosstalkVariation
     dac: DacVariation
-    laser: LaserVariation
-    detector: DetectorVariation
     wavelength: WavelengthVariation
 
 
-KINDS = tuple(Variation.model_fields)
-"""Names of the kinds; their order is that of the streams of random numbers, so new ones go to the end."""
+KINDS = (
+    "coupler",
+    "splitter",
+    "loss",
+    "width",
+    "height",
+    "phase",
+    "heater",
+    "crosstalk",
+    "dac",
+    "laser",
+    "detector",
+    "wavelength",
+)
+"""Names of the kinds; the numbers of ``laser`` and ``detector`` are the card's noise. Their order is that of the
+streams of random numbers, so new ones go to the end."""

@@ -40,9 +40,9 @@ def drc(
     from optinc_pdk.signoff.lyrdb import write_lyrdb
     from optinc_pdk.signoff.wiring import read_wiring
 
-    path = _output(output or gds.with_suffix(".drc.lyrdb"), gds, bias)
+    path = refuse_input(output or gds.with_suffix(".drc.lyrdb"), gds, bias)
     card = load_process(process)
-    drive = None if bias is None else _bias(bias, card)
+    drive = None if bias is None else drive_of(bias, card)
     result, currents = check_chip(gds, card), None
     if drive is not None:
         result, currents = check_currents(result, read_wiring(gds, card), drive)
@@ -105,8 +105,8 @@ def lvs(
     from optinc_pdk.signoff.belonging import check_netlist, netlist_hint
     from optinc_pdk.signoff.lvs import compare, write_lvs, write_lvs_lyrdb
 
-    path = _output(output or gds.with_suffix(".lvs.json"), gds, netlist)
-    _output(path.with_suffix(".lyrdb"), gds, netlist)
+    path = refuse_input(output or gds.with_suffix(".lvs.json"), gds, netlist)
+    refuse_input(path.with_suffix(".lyrdb"), gds, netlist)
     card, reference = load_process(process), read_netlist(netlist)
     extraction = extract(gds, card)
     with _named(netlist):
@@ -126,8 +126,7 @@ def lvs(
             f"{verdict}: {result.devices} devices and {result.nets} nets agree, {result.total_differences} differences"
         )
         if other:
-            told = ": no counterpart to " + ", ".join(other.mismatches) if other.mismatches else ""
-            print(f"KLayout's netlist comparer: {'match' if other.match else 'NO match'}{told}")
+            print(other)
     if not result.match and (hint := netlist_hint(reference, extraction)):
         print(f"optinc: {netlist}: {hint}", file=sys.stderr)
     _process_hint(result.match, gds, card)
@@ -149,20 +148,34 @@ def simulate(
     output: Out = None,
     process: ProcessName = DEFAULT,
     as_json: Json = False,
+    ports: Annotated[
+        str | None, typer.Option(help="Only between these fibres, separated by commas, in this order.")
+    ] = None,
 ) -> None:
     """S-matrices of the linear blocks as the bias drives them; writes .s.npz, or Touchstone to -o FILE.sNp."""
     from optinc_pdk.cards import load_process
-    from optinc_pdk.simulate.files import block_scattering, parse_wavelengths, write_scattering
+    from optinc_pdk.simulate.files import (
+        block_scattering,
+        parse_ports,
+        parse_wavelengths,
+        port_scattering,
+        write_scattering,
+    )
 
-    path = _output(output or source.with_name(f"{_stem(source)}.s.npz"), source, bias)
+    path = refuse_input(output or source.with_name(f"{_stem(source)}.s.npz"), source, bias)
     card = load_process(process)
     wanted = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
+    named = None if ports is None else parse_ports(ports)
     ground = None
     if source.suffix not in NETLISTS:
         from optinc_pdk.signoff.wiring import read_wiring
 
         ground = read_wiring(source, card).common
-    blocks = block_scattering(_circuit(source, card), _bias(bias, card), wanted, card, ground, _count_wavelengths)
+    circuit, drive = _circuit(source, card), drive_of(bias, card)
+    if named is None:
+        blocks = block_scattering(circuit, drive, wanted, card, ground, _count_wavelengths)
+    else:
+        blocks = [port_scattering(circuit, drive, wanted, card, named, ground, _count_wavelengths)]
     write_scattering(wanted, blocks, path)
     shapes = [{"ports": len(block.labels), "shape": list(block.s.shape)} for block in blocks]
     if as_json:
@@ -188,30 +201,32 @@ def check(
     from optinc_pdk.onn import Onn
     from optinc_pdk.report.collect import function_findings, function_numbers
     from optinc_pdk.signoff.function import check_function, write_function
-    from optinc_pdk.signoff.wiring import read_wiring
+    from optinc_pdk.signoff.wiring import wiring_of
 
-    path = _output(output or gds.with_suffix(".function.npz"), weights, gds, netlist, bias)
+    path = refuse_input(output or gds.with_suffix(".function.npz"), weights, gds, netlist, bias)
     card, task = load_process(process), Onn.load(weights).task
     board = read_netlist(netlist).board
     if board is None:
         raise InputError(f"{netlist}: it has no board under info.board; give the netlist of a whole chip")
-    drive = _bias(bias, card)
+    drive = drive_of(bias, card)
     with progress(("extract", "function")) as watch:
         watch("extract")
-        circuit = extract(gds, card).circuit
+        extraction = extract(gds, card)
         watch("function")
-        result = check_function(circuit, board, drive, task, card, read_wiring(gds, card).common)
+        ground = wiring_of(extraction, card).common
+        result = check_function(extraction.circuit, board, drive, task, card, ground)
     write_function(result, path)
     if as_json:
         print(json.dumps({"schema": 1} | (function_numbers(result) or {}), indent=2))
     else:
         print(f"{result.exact:,}/{result.inputs:,} words exact, margin {result.margin:.3f} levels")
+        print("margins by symbol: " + ", ".join(f"{margin:.3f}" for margin in result.margins.min(axis=0)))
         for line in function_findings(result):
             print(line)
     raise typer.Exit(PASSED if result.passed else FAILED)
 
 
-def _output(path: Path, *inputs: Path | None) -> Path:
+def refuse_input(path: Path, *inputs: Path | None) -> Path:
     """Refuse to write over what a command reads."""
     for one in inputs:
         if one is not None and path.resolve() == one.resolve():
@@ -219,7 +234,8 @@ def _output(path: Path, *inputs: Path | None) -> Path:
     return path
 
 
-def _bias(path: Path, process: Process) -> Bias:
+def drive_of(path: Path, process: Process) -> Bias:
+    """The bias in a file; refused where it drives another process."""
     from optinc_pdk.circuit import read_bias
 
     bias = read_bias(path)

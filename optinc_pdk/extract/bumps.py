@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import klayout.db as kdb
 import numpy as np
+from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
+from optinc_pdk.extract.contours import Contours, contours
 from optinc_pdk.extract.gds import NM_PER_UM, Mask
 from optinc_pdk.extract.lookup import NOWHERE, Finder, plain
 from optinc_pdk.extract.metal import Pad
@@ -35,7 +36,8 @@ def check_bumps(mask: Mask, pads: Sequence[Pad], process: Process) -> list[Fault
     size = round(process.device(BUMP).size("opening_um") * NM_PER_UM)
     openings = plain(mask.region(BUMP).merged())
     text = f"an opening is no octagon {size / NM_PER_UM:g} µm wide, as a bump's is"
-    faults = [Fault("bump", text, center_um(p.bbox())) for p in openings if not _is_octagon(p, size)]
+    odd = np.flatnonzero(~_octagons(contours(openings), size)).tolist()
+    faults = [Fault("bump", text, center_um(openings[number].bbox())) for number in odd]
     finder = Finder(openings)
     middles = np.array([(round(x), round(y)) for x, y in (pad.center for pad in pads)], dtype=np.int64).reshape(-1, 2)
     for pad, found in zip(pads, finder.at(middles).tolist(), strict=True):
@@ -45,10 +47,12 @@ def check_bumps(mask: Mask, pads: Sequence[Pad], process: Process) -> list[Fault
     return faults
 
 
-def _is_octagon(polygon: kdb.Polygon, size: int) -> bool:
-    """Whether a polygon is a regular octagon of a width across its flats, within rounding."""
-    box = polygon.bbox()
-    if polygon.num_points() != 8 or box.width() != size or box.height() != size:
-        return False
-    side = size * math.tan(math.pi / 8)
-    return all(abs(edge.length() - side) <= 2 * _ROUNDING_NM for edge in polygon.each_edge())
+def _octagons(outline: Contours, size: int) -> NDArray[np.bool_]:
+    """(C,) whether a polygon is a regular octagon of a width across its flats, within rounding."""
+    found: NDArray[np.bool_] = np.diff(outline.first) == 8
+    edges = outline.first[:-1][found][:, np.newaxis] + np.arange(8)
+    wide = np.all(np.ptp(outline.points[edges], axis=1) == size, axis=1)
+    legs = np.hypot(*np.moveaxis(outline.ends[edges] - outline.points[edges], -1, 0))
+    even = np.all(np.abs(np.rint(legs) - size * math.tan(math.pi / 8)) <= 2 * _ROUNDING_NM, axis=1)
+    found[found] = wide & even
+    return found

@@ -127,26 +127,33 @@ def follow(segments: Segments, ports: Ints, index: EdgeIndex, rule: StripRule) -
     ends = segments.ends
     # what lies beyond an edge runs along it the other way
     first, second = ends[..., 1, :], ends[..., 0, :]
-    port = index.find(first, second)
-    mate = _mates(ends.reshape(-1, 2, 2), port.reshape(-1) >= 0).tolist()
+    port = index.find(first, second).reshape(-1)
+    start = np.flatnonzero(port >= 0)
+    end, way, passed = _ways(start, _mates(ends.reshape(-1, 2, 2), port >= 0), port)
     joints = _Joints(segments, rule)
-    used = np.zeros(len(ends), dtype=bool)
-    joined: list[tuple[int, int]] = []
+    # strips by the ends by which they are entered; equal guides are judged once
+    entered = segments.strip[passed >> 1] * 2 + (passed & 1)
+    known: dict[bytes, tuple[bool, float]] = {}
+    good = np.zeros(len(start), dtype=bool)
     lengths: list[float] = []
-    met = port.reshape(-1).tolist()
-    kind = segments.strip.tolist()
-    for start in np.flatnonzero(port.reshape(-1) >= 0).tolist():
-        way, end = _way(start, mate, met)
-        # every guide is met from both its ends
-        if end == NOWHERE or end < start:
-            continue
-        entered = [(kind[number >> 1], number & 1) for number in way]
-        if joints.in_order(entered):
-            used[np.array(way) >> 1] = True
-            joined.append((met[start], met[end]))
-            lengths.append(strip_length_um(sum(segments.strips[strip].fine_length for strip, _ in entered)))
-    pairs = np.array(joined, dtype=np.int64).reshape(-1, 2)
+    # every guide is met from both its ends
+    for number in np.flatnonzero(end >= start).tolist():
+        own = entered[way[number] : way[number + 1]]
+        key = own.tobytes()
+        if key not in known:
+            known[key] = _judged([(code >> 1, code & 1) for code in own.tolist()], segments, joints)
+        good[number], length = known[key]
+        if good[number]:
+            lengths.append(length)
+    used = np.zeros(len(ends), dtype=bool)
+    used[passed[np.repeat(good, np.diff(way))] >> 1] = True
+    pairs = np.stack([port[start[good]], port[end[good]]], axis=1)
     return Chains(ports[pairs] if len(pairs) else pairs, np.array(lengths), used)
+
+
+def _judged(entered: Sequence[tuple[int, int]], segments: Segments, joints: _Joints) -> tuple[bool, float]:
+    """Whether a guide is in order, and its length in µm."""
+    return joints.in_order(entered), strip_length_um(sum(segments.strips[strip].fine_length for strip, _ in entered))
 
 
 def _mates(ends: Ints, at_port: NDArray[np.bool_]) -> Ints:
@@ -159,17 +166,33 @@ def _mates(ends: Ints, at_port: NDArray[np.bool_]) -> Ints:
     return np.where(paired, mate, NOWHERE)
 
 
-def _way(start: int, mate: Sequence[int], met: Sequence[int]) -> tuple[list[int], int]:
-    """The ends by which segments are entered from an end at a port, and the end at the other port, or -1."""
-    way = [start]
+def _ways(start: Ints, mate: Ints, port: Ints) -> tuple[Ints, Ints, Ints]:
+    """Ways from ends at ports to other ports, all a step at a time.
+
+    Args:
+        start: (n,) ends at which they begin.
+        mate: (e,) end that meets each, -1 where there is none.
+        port: (e,) port at each end, -1 where there is none.
+
+    Returns:
+        (n,) the ends at the other ports or -1, (n + 1,) where each way begins in (k,) the ends by which it enters
+        segments.
+    """
+    last = np.full(len(start), NOWHERE, dtype=np.int64)
+    number, at = np.arange(len(start)), start
+    numbers, passed = [number[:0]], [start[:0]]
     # a way that enters an end has left its mate, so it comes to an end
-    while True:
-        leaving = way[-1] ^ 1
-        if met[leaving] >= 0:
-            return way, leaving
-        if mate[leaving] < 0:
-            return way, NOWHERE
-        way.append(mate[leaving])
+    while len(at):
+        numbers.append(number)
+        passed.append(at)
+        leaving = at ^ 1
+        arrived = port[leaving] >= 0
+        last[number[arrived]] = leaving[arrived]
+        further = ~arrived & (mate[leaving] >= 0)
+        number, at = number[further], mate[leaving[further]]
+    owner = np.concatenate(numbers)
+    order = np.argsort(owner, kind="stable")
+    return last, np.searchsorted(owner[order], np.arange(len(start) + 1)), np.concatenate(passed)[order]
 
 
 class _Joints:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import klayout.db as kdb
@@ -14,12 +14,13 @@ from optinc_pdk.cards import CardError, Process
 from optinc_pdk.cards.rules import GuideSpaceRule, LineRule
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.extract.bumps import check_bumps
+from optinc_pdk.extract.collector import collector_paused
 from optinc_pdk.extract.contours import Contours, contours
 from optinc_pdk.extract.finding import place_blocks
 from optinc_pdk.extract.gds import NM_PER_UM, Label, Mask, label_points, read_mask
 from optinc_pdk.extract.golden import Variant, read_golden
 from optinc_pdk.extract.guides import Nets, trace
-from optinc_pdk.extract.heaters import Heater, find_heaters, wire
+from optinc_pdk.extract.heaters import Heater, Wired, find_heaters, wire
 from optinc_pdk.extract.lookup import NOWHERE, Finder, plain
 from optinc_pdk.extract.metal import Metal, find_pads
 from optinc_pdk.extract.near_misses import near_misses
@@ -47,13 +48,16 @@ class Extraction:
             Phase shifters have settings ``length_um``, ``heater_width_um``, ``resistance_ohm``, ``wire_ohm``.
         faults: What is no circuit, in the order it was found.
         silicon: Counts: devices by kind, guides, joints of touching devices; and the guides' length in µm.
+        wired: Its heaters and pads on their metal, None in one that is not from a layout.
     """
 
     circuit: Circuit
     faults: tuple[Fault, ...]
     silicon: Mapping[str, float]
+    wired: Wired | None = field(default=None, compare=False, repr=False)
 
 
+@collector_paused()
 def extract(gds_path: str | Path, process: Process) -> Extraction:
     """Extract the circuit of a written layout from its polygons and labels alone.
 
@@ -92,7 +96,8 @@ def extract(gds_path: str | Path, process: Process) -> Extraction:
     faults += [*label_faults, *pad_faults, *metal.faults, *wire_faults, *pin_faults]
     faults += check_bumps(mask, pads, process)
     faults += near_misses(mask, [*nets.faults, *silicon_faults], placements, variants, process)
-    return Extraction(circuit, tuple(faults), _counts(devices, nets))
+    electrical = Wired(mask, metal, pads, heaters, shifters, wired)
+    return Extraction(circuit, tuple(faults), _counts(devices, nets), electrical)
 
 
 def _strip_rule(process: Process) -> StripRule:

@@ -13,7 +13,7 @@ import klayout.db as kdb
 import numpy as np
 
 from optinc_pdk.extract.blocks import Block, leaves_alone, read_block
-from optinc_pdk.extract.contours import Ints
+from optinc_pdk.extract.contours import Ints, pack
 from optinc_pdk.extract.gds import Mask
 from optinc_pdk.extract.golden import Variant
 from optinc_pdk.extract.heaters import Heater
@@ -42,7 +42,7 @@ def place_blocks(
     finding = _Finding(mask.layout, layer, places, heaters)
     block = finding.blocks(variants, rule)
     good = np.flatnonzero(block >= 0)
-    inside = {number for place in good.tolist() for number in finding.inside.get(place, ())}
+    inside = {number for place, own in finding.inside.items() if block[place] >= 0 for number in own}
     placed = Placed(tuple(finding.read), block[good], places.cells[good, 2:])
     loose = [finding.at(place) for place in np.flatnonzero(block < 0).tolist()]
     silicon = kdb.Region()
@@ -87,21 +87,32 @@ class _Finding:
 
     def blocks(self, variants: Sequence[Variant], rule: StripRule) -> Ints:
         """(n,) block of every placed cell, -1 where it is none."""
-        groups: dict[object, list[int]] = {}
-        for place, at in enumerate(self.places.cells.tolist()):
-            if place not in self.astride:
-                groups.setdefault(self._key(at, self.inside.get(place, ())), []).append(place)
         block = np.full(len(self.places.cells), -1, dtype=np.int64)
-        for members in groups.values():
-            found = self._read(members[0], variants, rule) if len(members) > 1 else None
+        for members in self._groups():
+            found = self._read(int(members[0]), variants, rule)
             if found is not None:
                 block[members] = len(self.read)
                 self.read.append(found)
         block[self._touched(block)] = -1
         return block
 
-    def _key(self, at: Sequence[int], inside: Sequence[int]) -> object:
-        cell, code, x, y = at
+    def _groups(self) -> list[Ints]:
+        """Places of equal cells with equal heaters, where there are several, in the order of the first of them."""
+        heated: dict[object, list[int]] = {}
+        for place, inside in self.inside.items():
+            if place not in self.astride:
+                heated.setdefault(self._key(place, inside), []).append(place)
+        bare = np.ones(len(self.places.cells), dtype=bool)
+        bare[[*self.inside, *self.astride]] = False
+        places = np.flatnonzero(bare)
+        kind = self.places.cells[places, 0] * 8 + self.places.cells[places, 1]
+        order = np.argsort(kind, kind="stable")
+        groups = np.split(places[order], np.flatnonzero(np.diff(kind[order])) + 1)
+        groups += [np.array(members, dtype=np.int64) for members in heated.values()]
+        return sorted((group for group in groups if len(group) > 1), key=lambda group: int(group[0]))
+
+    def _key(self, place: int, inside: Sequence[int]) -> object:
+        cell, code, x, y = self.places.cells[place].tolist()
         return cell, code, frozenset(self.heaters[number].guide.moved(-x, -y) for number in inside)
 
     def _read(self, place: int, variants: Sequence[Variant], rule: StripRule) -> Block | None:
@@ -119,10 +130,17 @@ class _Finding:
         one, other = one[one != other], other[one != other]
         cells = self.places.cells
         # equal meetings of equal cells are looked at once
-        meeting = np.column_stack([block[one], cells[other, :2], cells[other, 2:] - cells[one, 2:]])
-        meetings, which = np.unique(meeting, axis=0, return_inverse=True)
+        what = (block[one] * self.layout.cells() + cells[other, 0]) * 8 + cells[other, 1]
+        away = pack(cells[other, 2:] - cells[one, 2:])
+        order = np.lexsort((away, what))
+        new = np.ones(len(order), dtype=bool)
+        new[1:] = (np.diff(what[order]) != 0) | (np.diff(away[order]) != 0)
+        met = order[new]
+        meetings = np.column_stack(
+            [block[one[met]], cells[other[met], :2], cells[other[met], 2:] - cells[one[met], 2:]]
+        )
         touches = np.array([not self._leaves(*row) for row in meetings.tolist()], dtype=bool)
-        bad.update(one[touches[which.reshape(-1)]].tolist())
+        bad.update(one[order[touches[np.cumsum(new) - 1]]].tolist())
         return np.array(sorted(bad), dtype=np.int64)
 
     def _met_by_loose(self, block: Ints) -> set[int]:

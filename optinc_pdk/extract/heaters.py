@@ -19,6 +19,27 @@ from optinc_pdk.extract.silicon import Device, Fault, box_center, center_um
 PHASE_SHIFTER = "phase_shifter"
 
 
+@dataclass(frozen=True, eq=False)
+class Wired:
+    """Heaters and pads on their metal.
+
+    Attributes:
+        mask: Layout.
+        metal: Its metal.
+        pads: Labelled pads.
+        heaters: (n) heaters.
+        devices: (n) their phase shifters.
+        ends: (n) nets of their signal and ground ends.
+    """
+
+    mask: Mask
+    metal: Metal
+    pads: Sequence[Pad]
+    heaters: Sequence[Heater]
+    devices: Sequence[Device]
+    ends: Sequence[tuple[int, int]]
+
+
 @dataclass(frozen=True)
 class Heater:
     """One heater with the guide under it; its two ends in order of position.

@@ -93,7 +93,7 @@ class Finder:
 
 def _covering(polygon: kdb.Polygon) -> list[kdb.Box]:
     """Boxes whose union has all of a polygon in it, and nothing else where it is Manhattan."""
-    if polygon.is_box():
+    if polygon.is_box() or (polygon.is_convex() and not polygon.is_rectilinear()):
         return [polygon.bbox()]
     parts = [part.bbox() for part in polygon.decompose_trapezoids()]
     # cuts through slanted edges are rounded

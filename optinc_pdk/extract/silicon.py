@@ -131,6 +131,8 @@ def place_devices(outline: Contours, variants: Sequence[Variant]) -> list[Placem
             continue
         # one anchor may be cut, four are not
         anchors = [_anchored(outline, order, delta, variant, side) for side in variant.sides[:ANCHORS].tolist()]
+        if not any(map(len, anchors)):
+            continue
         shifts = np.unique(np.concatenate(anchors), axis=0)
         # one side after the other, so that chance matches of an anchor cost next to nothing
         straight = np.any(variant.points == variant.ends, axis=1)

@@ -10,7 +10,7 @@ from optinc_pdk.models.guides import effective_index, guide, guide_transmission,
 from optinc_pdk.models.measured import Measured, MeasuredError, read_measured
 from optinc_pdk.models.passives import crossing, directional_coupler, edge_coupler, taper
 from optinc_pdk.models.registry import MODELS, ModelError, device_s, net_transmission, sampled_s
-from optinc_pdk.models.sax_models import sax_models, sax_netlist
+from optinc_pdk.models.sax_models import sax_cells, sax_models, sax_netlist
 from optinc_pdk.models.touchstone import TouchstoneError, touchstone_text
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "photodiode",
     "read_measured",
     "sampled_s",
+    "sax_cells",
     "sax_models",
     "sax_netlist",
     "splitter",

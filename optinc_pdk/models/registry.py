@@ -105,7 +105,7 @@ def sampled_s(
     parameters: Mapping[str, Floats],
     phase_rad: ArrayLike = 0.0,
 ) -> Complexes:
-    """S-matrices of I instances of a device, whose model's parameters differ.
+    """S-matrices of I instances of a device, whose model's parameters differ; modulators are open.
 
     Args:
         process: Process that holds the card.
@@ -118,8 +118,8 @@ def sampled_s(
         S, shape (W, I, ports, ports); I is 1 where nothing differs.
 
     Raises:
-        ModelError: The device's S-parameters come from a file, its model lacks a parameter, or a wavelength is
-            outside its range.
+        CardError: No such device, or its model lacks a parameter.
+        ModelError: Its S-parameters come from a file, or a wavelength is outside its range.
         ValueError: Parameters with which the model gives more light out than in.
     """
     card = process.device(device)
@@ -132,8 +132,8 @@ def sampled_s(
         card.parameter(key)
     wavelengths = np.atleast_1d(np.asarray(wavelengths_nm, dtype=np.float64))
     _check_range(card, wavelengths, "")
-    phase = np.asarray(phase_rad, dtype=np.float64)
-    s = MODELS[card.model.name](process, _Sampled(card, parameters), wavelengths[:, np.newaxis], phase)
+    setting = np.asarray(1.0 if card.model.name in MODULATORS else phase_rad, dtype=np.float64)
+    s = MODELS[card.model.name](process, _Sampled(card, parameters), wavelengths[:, np.newaxis], setting)
     return np.broadcast_to(s, (wavelengths.size, *s.shape[1:]))
 
 
@@ -163,7 +163,10 @@ def _check_range(card: Device, wavelengths: Floats, where: str) -> None:
 
 def _measured(card: Device, path: Path, wavelengths: Floats, setting: Floats, where: str) -> Complexes:
     """S-parameters of a file; what passes takes the heater's phase or the drive's amplitude, as in the models."""
-    measured = read_measured(path)
+    try:
+        measured = read_measured(path)
+    except InputError as fault:
+        raise type(fault)(f"{where}device {card.name!r}: {fault}") from fault
     wanted = card.ports.optical
     ports = wanted if measured.ports is None else measured.ports
     if sorted(ports) != sorted(wanted) or measured.s.shape[1] != len(wanted):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from optinc_pdk.circuit import Circuit, flatten
 from optinc_pdk.models.registry import MODULATORS, device_s
 
 
-def sax_models(process: Process) -> dict[str, Callable[..., dict[tuple[str, str], Any]]]:
+def sax_models(process: Process, electrical: bool = False) -> dict[str, Callable[..., dict[tuple[str, str], Any]]]:
     """A SAX model for every device of a process that carries light.
 
     Each takes ``wl`` in µm, a number or an array, where the device has a heater ``phase`` in rad, and where it
@@ -21,11 +22,42 @@ def sax_models(process: Process) -> dict[str, Callable[..., dict[tuple[str, str]
 
     Args:
         process: Process whose cards hold the parameters.
+        electrical: Whether electrical ports are there too, dark, and pads: a ``.pic.yml`` has wires, which SAX looks
+            for in the models.
 
     Returns:
         Device name to model, for ``sax.circuit(netlist, models=...)``. JAX is imported when one is called.
     """
-    return {name: _sax_model(process, card) for name, card in process.devices.items() if card.ports.optical}
+    models = {name: _sax_model(process, card) for name, card in process.devices.items() if card.ports.optical}
+    if not electrical:
+        return models
+    return {
+        name: _with_dark(name, card.ports.electrical, models.get(name)) if card.ports.electrical else models[name]
+        for name, card in process.devices.items()
+        if card.ports.electrical or card.ports.optical
+    }
+
+
+def sax_cells(circuit: Circuit, process: Process) -> dict[str, Callable[..., dict[tuple[str, str], Any]]]:
+    """A SAX model for every cell of a hierarchical circuit, its electrical ports dark.
+
+    With these, and ``sax_models(process, electrical=True)``, a ``.pic.yml`` runs as it is: SAX's own hierarchy joins
+    two heaters of a cell to one ground, and its klu refuses the entries that meet there.
+
+    Args:
+        circuit: As read from the file.
+        process: Process whose cards hold the parameters.
+    """
+    import sax
+
+    models = sax_models(process)
+    found = {}
+    for name, cell in circuit.cells.items():
+        light = cell.optical_mask()
+        dark = [label for label, port in cell.ports.items() if not light[port]]
+        model, _ = sax.circuit(netlist=sax_netlist(cell), models=models, backend="klu")
+        found[name] = _with_dark(name, dark, model)
+    return found
 
 
 def sax_netlist(circuit: Circuit) -> dict[str, Any]:
@@ -54,6 +86,29 @@ def sax_netlist(circuit: Circuit) -> dict[str, Any]:
         "nets": [{"p1": name(a), "p2": name(b)} for a, b in flat.nets.tolist()],
         "ports": {label: name(port) for label, port in flat.ports.items() if light[port]},
     }
+
+
+def _with_dark(
+    name: str, ports: Sequence[str], model: Callable[..., Any] | None
+) -> Callable[..., dict[tuple[str, str], Any]]:
+    """A model with electrical ports, at which no light comes out; a pad has no others."""
+
+    def dark() -> dict[tuple[str, str], Any]:
+        import jax.numpy as jnp
+
+        return {(port, port): jnp.asarray(0.0) for port in ports}
+
+    if model is None:
+        dark.__name__ = name
+        return dark
+
+    @wraps(model)
+    def lit(**settings: Any) -> dict[tuple[str, str], Any]:
+        import sax
+
+        return dict(sax.sdict(model(**settings))) | dark()
+
+    return lit
 
 
 def _sax_model(process: Process, card: Device) -> Callable[..., dict[tuple[str, str], Any]]:

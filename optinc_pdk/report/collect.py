@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -18,6 +18,7 @@ from optinc_pdk.onn import Onn
 from optinc_pdk.onn.noise import tolerated_field_noise
 from optinc_pdk.report.light import light_budget, light_numbers
 from optinc_pdk.report.limits import Size, area_limit, loss_limit, pads_limit, power_limit
+from optinc_pdk.report.text import errors_text
 from optinc_pdk.signoff.drc import DrcResult
 from optinc_pdk.signoff.electrical import Currents, densest_ma_per_um
 from optinc_pdk.signoff.function import FunctionResult
@@ -122,7 +123,17 @@ def function_numbers(function: FunctionResult | None) -> dict[str, Any] | None:
         "exact": function.exact,
         "accuracy": function.accuracy,
         "margin": function.margin,
+        "words": function.words.size,
+        "margins": function.margins.min(axis=0).tolist(),
+        "errors": error_numbers(function.errors),
     }
+
+
+def error_numbers(errors: Mapping[int, int]) -> list[dict[str, Any]]:
+    """Errors of words by value with their share, the most frequent first."""
+    total = sum(errors.values())
+    ranked = sorted(errors.items(), key=lambda item: (-item[1], item[0]))
+    return [{"value": value, "count": count, "share": count / total} for value, count in ranked]
 
 
 def drc_numbers(rules: DrcResult, currents: Currents | None) -> dict[str, Any]:
@@ -189,6 +200,7 @@ def function_findings(function: FunctionResult) -> list[str]:
             f"function: {len(wrong):,} inputs missed; the first is symbols {function.symbols[0, first].tolist()}, "
             f"ideal word {function.ideal[first]}, read {read}"
         )
+        lines.append(f"function: errors of words by value: {errors_text(error_numbers(function.errors))}")
     if function.saturated:
         lines.append(f"function: {function.saturated} modulator amplitudes were cut to full scale")
     return lines

@@ -116,13 +116,28 @@ class LvsNumbers(_Strict):
     match: bool
 
 
+class ErrorNumbers(_Strict):
+    """Words that are wrong by one value, read minus ideal, and their share of all wrong words."""
+
+    value: int
+    count: Count
+    share: Fraction
+
+
 class FunctionNumbers(_Strict):
-    """The extracted circuit against the ideal average, word by word."""
+    """The extracted circuit against the ideal average, word by word.
+
+    ``words`` are those of all servers; ``margins`` are of each symbol, most significant first; ``errors`` begin with
+    the most frequent. They are None where an earlier version wrote the file.
+    """
 
     inputs: Count
     exact: Count
     accuracy: Fraction
     margin: float
+    words: Count | None = None
+    margins: list[float] | None = None
+    errors: list[ErrorNumbers] | None = None
 
 
 class Report(_Strict):

@@ -16,6 +16,7 @@ from optinc_pdk.report.plots import COLORS
 from optinc_pdk.report.text import short, si
 
 CSS_PATH = Path(__file__).with_name("page.css")
+MOST_ERRORS = 16
 _KEY = {"core": "silicon guide", "etch70": "grating etch", "heater": "heater", "metal": "metal"}
 
 
@@ -94,6 +95,30 @@ def _signoff(report: Report) -> str:
         _check("Function", function, words, f"{report.name}.function.npz"),
     ]
     return "<h2>Sign-off</h2>\n" + _table(("Check", "What it covered", "Result", "Details"), rows)
+
+
+def _words(report: Report) -> str:
+    """Margins of the symbols, and wrong words by value."""
+    if (done := report.function) is None or done.margins is None or done.errors is None or done.words is None:
+        return ""
+    head = "<h2>Words</h2>\n"
+    columns = [f"Symbol {place}" for place in range(len(done.margins))]
+    margins = _row("Margin, levels", *(_cell(f"{margin:.3f}", "value") for margin in done.margins))
+    text = head + _table(("Most significant first", *columns), [margins])
+    if not done.errors:
+        return text + f"<p>None of the {done.words:,} words that the servers read is wrong.</p>\n"
+    rows = [
+        _row(f"{each.value:+d}", _cell(f"{each.count:,}", "value"), _cell(f"{each.share:.3%}", "value"))
+        for each in done.errors[:MOST_ERRORS]
+    ]
+    if len(done.errors) > MOST_ERRORS:
+        rest = done.errors[MOST_ERRORS:]
+        counts = (
+            _cell(f"{sum(each.count for each in rest):,}", "value"),
+            _cell(f"{sum(each.share for each in rest):.3%}", "value"),
+        )
+        rows.append(_row(f"{len(rest)} more values", *counts))
+    return text + _table(("Error, read minus ideal", f"Of {done.words:,} words", "Share of the errors"), rows)
 
 
 def _chip(report: Report) -> str:
@@ -228,7 +253,15 @@ def page(
     if outputs is not None:
         caption = "Every input. Dashed: decision thresholds; circled: the worst point; red: a missed symbol."
         body.append(_figure(outputs, "Outputs against ideal levels", caption))
-    body += [_chip(report), _limits(report), _assumptions(), _board(report), _network(report), _files(report)]
+    body += [
+        _words(report),
+        _chip(report),
+        _limits(report),
+        _assumptions(),
+        _board(report),
+        _network(report),
+        _files(report),
+    ]
     return (
         "<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n"
         "<meta name=viewport content='width=device-width, initial-scale=1'>\n"

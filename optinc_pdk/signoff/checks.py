@@ -57,8 +57,8 @@ def line(design: Design, rule: LineRule) -> kdb.Region:
 
 def line_edges(design: Design, rule: LineRule) -> kdb.Region:
     """As `line`, edge by edge: fast where shapes are long, but it also finds what third shapes lie between."""
-    edges = flat_edges(design.region(rule.layers[0]))
-    return _line(design, rule, edges.width_check if rule.kind == "width" else edges.space_check)
+    found = edges(design, rule.layers[0])
+    return _line(design, rule, found.width_check if rule.kind == "width" else found.space_check)
 
 
 def _line(design: Design, rule: LineRule, check: Callable[..., kdb.EdgePairs]) -> kdb.Region:
@@ -98,6 +98,16 @@ def flat(region: kdb.Region) -> kdb.Region:
     copy = region.dup()
     copy.flatten()
     return kdb.Region(list(copy.each())).merged()
+
+
+def merged(design: Design, layer: str) -> kdb.Region:
+    """A layer's merged shapes, flat."""
+    return design.derived(f"merged {layer}", lambda: flat(design.region(layer)))
+
+
+def edges(design: Design, layer: str) -> kdb.Edges:
+    """The edges of a layer's merged shapes, flat."""
+    return design.derived(f"edges of {layer}", lambda: merged(design, layer).edges())
 
 
 def flat_edges(region: kdb.Region) -> kdb.Edges:
@@ -192,7 +202,7 @@ def everywhere(design: Design) -> kdb.Region:
 
 
 def file(design: Design, rule: FileRule) -> kdb.Region:
-    """Shapes on unknown layers, or polygons that cross themselves as they were written."""
+    """Shapes and texts on unknown layers, or polygons that cross themselves as they were written."""
     known = set(design.layers.values())
     faults = kdb.Region()
     for info in design.layout.layer_infos():
@@ -204,5 +214,17 @@ def file(design: Design, rule: FileRule) -> kdb.Region:
             shapes.merged_semantics = False
             faults += shapes.strange_polygon_check()
         elif (info.layer, info.datatype) not in known:
-            faults += kdb.Region(design.top.begin_shapes_rec(index))
+            faults += kdb.Region(design.top.begin_shapes_rec(index)) + _without_area(design, index)
     return faults
+
+
+def _without_area(design: Design, index: int) -> kdb.Region:
+    """Markers of a layer's texts and of shapes that have no area, such as paths without width."""
+    found, reach = kdb.Region(), design.dbu(MARKER_UM)
+    place = design.top.begin_shapes_rec(index)
+    while not place.at_end():
+        shape = place.shape()
+        if shape.is_text() or shape.area() == 0:
+            found.insert(shape.bbox().transformed(place.trans()).enlarged(reach))
+        place.next()
+    return found

@@ -20,6 +20,7 @@ from optinc_pdk.extract.nearby import touching, within
 from optinc_pdk.extract.places import turn
 from optinc_pdk.signoff.gds import Design
 from optinc_pdk.signoff.items import OUTWARDS, Items, edges_of, items, kinds, shapes_of
+from optinc_pdk.signoff.nets import STRIP
 
 # So many meetings are told apart together, that memory stays small.
 AT_ONCE = 200_000
@@ -146,7 +147,7 @@ class _Draft:
         self.windows: list[kdb.Box] = []
         self.places: list[Ints] = []
         # of about this size are the boxes in which things come near each other
-        self.strip = 4 * reach.near
+        self.strip = max(STRIP, 4 * reach.near)
         box = design.top.bbox()
         self.corner = box.p1 - kdb.Vector(0, 2 * (reach.exempt + reach.near))
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
-from optinc_pdk.cards.rules import GridRule, Rule
+from optinc_pdk.cards.rules import GridRule, OutlineRule, Rule
 from optinc_pdk.extract.reading import check_layers, check_unit
 from optinc_pdk.signoff import checks, density, photonic_checks
 from optinc_pdk.signoff.distinct import Distinct, Hierarchy, distinct
@@ -179,7 +179,18 @@ def _faults(design: Design, rule: Rule, proof: Proof | None) -> kdb.Region:
 def _result(design: Design, hierarchy: Hierarchy, rule: Rule, faults: kdb.Region) -> RuleResult:
     merged = _merged(faults)
     markers = tuple(polygon.to_dtype(design.layout.dbu) for polygon in merged)
+    if isinstance(rule, OutlineRule) and not checks.dies(design, rule.layers[0]):
+        return RuleResult(rule, markers, notes=(_no_outline(design, rule),))
     return RuleResult(rule, markers, faults=distinct(hierarchy, merged))
+
+
+def _no_outline(design: Design, rule: OutlineRule) -> str:
+    """Which layers have no shapes, where the outline's has none: all of them in an empty chip."""
+    name = rule.layers[0]
+    others = [layer for layer in design.layers if design.shapes(layer).at_end()]
+    if len(others) < len(design.layers):
+        return f"nothing on layer {name}: draw an outline for each die"
+    return f"the chip is empty: nothing on any layer of the process ({', '.join(others)})"
 
 
 def _merged(faults: kdb.Region) -> list[kdb.Polygon]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.averaging import Averaging, assign_random, assign_worst
+from optinc_pdk.averaging import Averaging, assign_random, assign_worst, error_counts
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit, labels
 from optinc_pdk.drive import Ground
@@ -58,6 +58,7 @@ class FunctionResult:
         saturated: Modulator amplitudes that were cut to full scale.
         loss_db: Loss from a source to the detector it reaches best, for the worst source.
         exhaustive: Whether the inputs are all combinations at the fibres, or all points of the lattice.
+        margins: (I, M) the margin of every symbol of an input, over assignments and servers.
         hop_loss_db: Per layer, loss from its modulators to its detectors, of what full scale loses.
     """
 
@@ -70,6 +71,7 @@ class FunctionResult:
     saturated: int
     loss_db: float
     exhaustive: bool
+    margins: NDArray[np.float64]
     hop_loss_db: tuple[float, ...] = ()
 
     @property
@@ -86,6 +88,11 @@ class FunctionResult:
     def passed(self) -> bool:
         """Whether every word of every server is the ideal average."""
         return self.exact == self.inputs
+
+    @property
+    def errors(self) -> dict[int, int]:
+        """Error of a word, read minus ideal, to the number of words that have it, over assignments and servers."""
+        return error_counts(self.words, self.ideal[:, np.newaxis])
 
 
 def check_function(
@@ -109,30 +116,53 @@ def check_function(
         InputError: Circuit, board, bias and task do not belong together.
         ValueError: The circuit cannot be solved.
     """
+    refuse_other_board(board, task)
+    s = scattering(circuit, bias, float(process.guide.wavelength_nm), process, ground=ground)
+    return check_light(s, board, bias, task)
+
+
+def refuse_other_board(board: Board, task: Averaging) -> None:
+    """Refuse a board that is not this task's.
+
+    Raises:
+        InputError: It has other servers or symbols.
+    """
     board_task = (len(board.inputs), len(board.inputs[0]) if board.inputs else 0)
     if board_task != (task.servers, task.symbols):
         raise InputError(
             f"the board has {board_task[0]} servers of {board_task[1]} symbols, the network {task.servers} of "
             f"{task.symbols}; give weights and netlist of one chip"
         )
-    s = scattering(circuit, bias, float(process.guide.wavelength_nm), process, ground=ground)
+
+
+def check_light(s: Scattering, board: Board, bias: Bias, task: Averaging) -> FunctionResult:
+    """Run every input of :func:`check_function` through a chip whose S-parameters are known.
+
+    Args:
+        s: Of the whole chip at one wavelength.
+        board: What joins its fibres outside.
+        bias: Electronics and receivers.
+        task: What the chip is to compute.
+    """
     tried = inputs_of(task)
     symbols = assignments(tried, s, board, bias)
     received = [transmit(assignment, s, board, bias) for assignment in symbols]
     outputs = np.stack([reception.outputs for reception in received])
     words = np.stack([task.decode(reception.levels) for reception in received])
     right = np.all(words == tried.ideal[:, np.newaxis], axis=(0, 2))
+    margins = (0.5 - np.abs(outputs - tried.levels[:, np.newaxis])).min(axis=(0, 2))
     return FunctionResult(
         symbols=symbols.astype(np.uint8),
         ideal=tried.ideal,
         words=words,
         outputs=outputs,
         exact=int(right.sum()),
-        margin=float(np.min(0.5 - np.abs(outputs - tried.levels[:, np.newaxis]))),
+        margin=float(margins.min()),
         saturated=sum(reception.saturated for reception in received),
         loss_db=path_loss_db(s, board),
         exhaustive=tried.exhaustive,
         hop_loss_db=hop_losses_db(s, board),
+        margins=margins,
     )
 
 
@@ -258,5 +288,8 @@ def write_function(result: FunctionResult, path: str | Path) -> None:
         words=result.words,
         # rounded: the last bits of a sparse solution are no result
         outputs=np.round(result.outputs, 6).astype(np.float32),
+        margins=np.round(result.margins, 6).astype(np.float32),
+        error_values=np.array(list(result.errors), dtype=np.int64),
+        error_counts=np.array(list(result.errors.values()), dtype=np.int64),
     )
     write_atomic(Path(path), stream.getvalue())

@@ -78,6 +78,10 @@ class Design:
         index = self.index(layer)
         return kdb.Region(kdb.RecursiveShapeIterator(self.layout, self.top, index, box, True)) & kdb.Region(box)
 
+    def touching(self, layer: str, box: kdb.Box) -> kdb.Region:
+        """Shapes of a layer that share at least a point with a box, flat and merged."""
+        return kdb.Region(kdb.RecursiveShapeIterator(self.layout, self.top, self.index(layer), box, False)).merged()
+
     def region(self, layer: str) -> kdb.Region:
         """A layer as a hierarchical region; treat it as read-only.
 

@@ -13,6 +13,7 @@ from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.nearby import touching
 from optinc_pdk.extract.places import Places, turn
 from optinc_pdk.signoff.gds import Design
+from optinc_pdk.signoff.nets import STRIP
 
 OUTWARDS = np.array([-1, -1, 1, 1])
 
@@ -48,7 +49,7 @@ class Items:
             cut off at the margin if it is a box: equal rows, equal shapes there.
         """
         shown, corner = windows + margin * OUTWARDS, np.tile(windows[:, :2], 2)
-        window, item = touching(shown - OUTWARDS, self.boxes, 4 * margin).T
+        window, item = touching(shown - OUTWARDS, self.boxes, max(STRIP, 4 * margin)).T
         low = np.maximum(self.boxes[item, :2], shown[window, :2])
         high = np.minimum(self.boxes[item, 2:], shown[window, 2:])
         at = np.where(self.is_box[item, None], np.concatenate([low, high], axis=1), np.tile(self.what[item, 2:], 2))
@@ -64,6 +65,10 @@ def items(design: Design, layers: Sequence[str]) -> Items | None:
     Returns:
         Its items, or None where no cell is placed twice, or one is magnified or turned by no multiple of 90°.
     """
+    return design.derived(f"items of {', '.join(layers)}", lambda: _items(design, layers))
+
+
+def _items(design: Design, layers: Sequence[str]) -> Items | None:
     places = design.places(tuple(layers))
     if places is None or len(np.unique(kinds(places.cells))) == len(places.cells):
         return None

@@ -15,10 +15,12 @@ import numpy as np
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED, Circuit, flatten
 from optinc_pdk.extract import Extraction
+from optinc_pdk.extract.collector import collector_paused
 from optinc_pdk.extract.golden import symmetries
 from optinc_pdk.files import write_atomic
 from optinc_pdk.signoff import lvs_checks as checks
 from optinc_pdk.signoff import lvs_lengths as lengths
+from optinc_pdk.signoff import lvs_metal as metal
 from optinc_pdk.signoff.lvs_checks import Difference
 from optinc_pdk.signoff.lvs_match import Ints
 
@@ -64,6 +66,7 @@ class LvsResult:
         }
 
 
+@collector_paused()
 def compare(reference: Circuit, extraction: Extraction, process: Process) -> LvsResult:
     """Compare a reference circuit with an extracted one.
 
@@ -86,6 +89,7 @@ def compare(reference: Circuit, extraction: Extraction, process: Process) -> Lvs
         checks.wires,
         checks.heaters,
         checks.pins,
+        metal.padless,
         checks.devices,
         checks.nets,
         checks.parameters,

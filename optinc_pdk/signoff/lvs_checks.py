@@ -87,7 +87,9 @@ class Pair:
     def mispinned(self) -> list[tuple[int, int]]:
         """Matched photodiodes and modulators whose pads differ; a heater's ends are alike, their pins are not."""
         mapped = [(i, int(j)) for i, j in enumerate(self.map.device.tolist()) if j != UNCONNECTED]
-        pinned = [(i, j) for i, j in mapped if self.ref.optical[i] and self.ref.kind[i] != PHASE_SHIFTER]
+        kinds = self.ref.circuit.kinds
+        light = {kind.name for kind in kinds if kind.optical and kind.electrical and kind.name != PHASE_SHIFTER}
+        pinned = [(i, j) for i, j in mapped if self.ref.kind[i] in light]
         return [(i, j) for i, j in pinned if not _in_order(_by_pin(self.ref, i), _by_pin(self.ext, j))]
 
     def position(self, instance: int) -> tuple[float, float] | None:
@@ -200,6 +202,8 @@ def wires(pair: Pair) -> Iterator[Difference]:
 
 def heaters(pair: Pair) -> Iterator[Difference]:
     """Phase shifters that are tied to other pads."""
+    if not pair.miswired:
+        return
     owner = {
         labels[0]: i
         for i in pair.ref.circuit.of_kind(PHASE_SHIFTER).tolist()

@@ -42,6 +42,9 @@ class Side:
         self.circuit = circuit
         self.offset = circuit.offset
         self.owner = np.repeat(np.arange(len(circuit.instances)), np.diff(self.offset))
+        # the same as lists: the walk takes numbers one by one, which costs arrays several times as much
+        self.starts: list[int] = self.offset.tolist()
+        self.owners: list[int] = self.owner.tolist()
         self.partner = circuit.partners()
         self.labels = circuit.electrical_labels()
         self.kind = [circuit.kinds[k].name for k in circuit.kind.tolist()]
@@ -52,8 +55,8 @@ class Side:
 
     def local(self, port: int) -> tuple[int, int]:
         """Instance and its own number of a port."""
-        instance = int(self.owner[port])
-        return instance, port - int(self.offset[instance])
+        instance = self.owners[port]
+        return instance, port - self.starts[instance]
 
     def nets(self, instance: int) -> list[int]:
         """Electrical nets of an instance's electrical ports, -1 where there is none."""
@@ -161,8 +164,8 @@ class Walk:
         """Devices that are not mapped yet when their turn comes, of one kind and with the same pad labels."""
         free = {
             labels: j
-            for j, labels in enumerate(map(self.extracted.pads, range(len(self.back))))
-            if self.back[j] == UNCONNECTED and any(labels)
+            for j in np.flatnonzero(self.back == UNCONNECTED).tolist()
+            if any(labels := self.extracted.pads(j))
         }
         for i in np.flatnonzero(self.device == UNCONNECTED).tolist():
             j = free.get(self.reference.pads(i), UNCONNECTED)

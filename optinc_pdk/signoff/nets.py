@@ -72,7 +72,7 @@ class Pieces:
         pairs = self.joints
         pairs = pairs[self.owner[pairs[:, 0]] < self.owner[pairs[:, 1]]]
         pairs = pairs[self._agreed(self, pairs, kdb.Polygon.touches)]
-        return np.take(_connected(int(self.owner.max(initial=-1)) + 1, self.owner[pairs]), self.owner)
+        return np.take(connected(int(self.owner.max(initial=-1)) + 1, self.owner[pairs]), self.owner)
 
 
 def _share(one: kdb.Polygon, two: kdb.Polygon) -> bool:
@@ -84,15 +84,18 @@ def pieces(design: Design, layer: str) -> Pieces:
     return design.derived(f"pieces of {layer}", lambda: _pieces(design, layer))
 
 
-def holding_squares(design: Design, layer: str, side: int) -> kdb.Region:
+def holding_squares(design: Design, layer: str, side: int) -> tuple[Ints, Ints] | None:
     """A layer without parts that no square of a side reaches into which lies within the layer.
 
     Where a box is narrower than the side and touches nothing above and below it, or nothing beside it, a square
     that reached into it would reach beyond the layer. This leaves ends of wires.
+
+    Returns:
+        (n, 4) boxes and (n,) a number for each, equal where they are connected; None for a layer with slanted edges.
     """
     parts = pieces(design, layer)
     if parts.slanted:
-        return design.region(layer)
+        return None
     size = parts.boxes[:, 2:] - parts.boxes[:, :2]
     wide = np.min(size, axis=1) >= side
     one, other = parts.joints[~wide[parts.joints[:, 0]]].T
@@ -105,16 +108,45 @@ def holding_squares(design: Design, layer: str, side: int) -> kdb.Region:
     boxes = np.unique(np.concatenate([parts.boxes[wide], common]), axis=0)
     boxes = boxes[(boxes[:, :2] < boxes[:, 2:]).all(axis=1)]
     # what is smaller all together holds none either
-    group = _connected(len(boxes), touching(boxes, boxes, STRIP))
+    group = connected(len(boxes), touching(boxes, boxes, STRIP))
     low, high = boxes[:, :2].copy(), boxes[:, 2:].copy()
     np.minimum.at(low, group, boxes[:, :2])
     np.maximum.at(high, group, boxes[:, 2:])
-    held = boxes[(high - low >= side).all(axis=1)[group]]
-    return kdb.Region([kdb.Polygon(kdb.Box(*box)) for box in held.tolist()])
+    held = (high - low >= side).all(axis=1)[group]
+    return boxes[held], group[held]
 
 
-def _connected(count: int, pairs: Ints) -> Ints:
-    """(count,) the lowest number of those that are connected with each."""
+def disjoint_boxes(design: Design, layer: str) -> Ints:
+    """(n, 4) boxes that together are a layer, none over another, where all its edges are along the axes.
+
+    Only what overlaps is merged: wires do so where they end.
+    """
+    parts = pieces(design, layer)
+    one, two = (parts.boxes[parts.joints[:, side]] for side in (0, 1))
+    over = (np.maximum(one, two)[:, :2] < np.minimum(one, two)[:, 2:]).all(axis=1)
+    overlapping = np.zeros(len(parts.boxes), dtype=np.bool_)
+    overlapping[parts.joints[over].ravel()] = True
+    polygons = [kdb.Polygon(kdb.Box(*box)) for box in parts.boxes[overlapping].tolist()]
+    return np.concatenate([parts.boxes[~overlapping], _cut(kdb.Region(polygons).merged()).boxes])
+
+
+def rectilinear(design: Design, layer: str) -> bool:
+    """Whether all edges are along the axes, in every cell as it is drawn and placed."""
+    places, index = design.places((layer,)), design.index(layer)
+    if places is None:
+        return False
+    cells = np.unique(places.cells[:, 0]).tolist()
+    drawn = [
+        places.loose[index].dup(),
+        *(kdb.Region(design.layout.cell(cell).begin_shapes_rec(index)) for cell in cells),
+    ]
+    for shapes in drawn:
+        shapes.merged_semantics = False
+    return all(shapes.non_rectilinear().is_empty() for shapes in drawn)
+
+
+def connected(count: int, pairs: Ints) -> Ints:
+    """(count,) the lowest number of those that are connected with each, for (k, 2) pairs that are."""
     graph = coo_array((np.ones(len(pairs)), pairs.T), shape=(count, count))
     label = connected_components(graph, directed=False)[1]
     lowest = np.full(count, count, dtype=np.int64)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
 import klayout.db as kdb
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +21,12 @@ from optinc_pdk.cards.rules import (
 )
 from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.nearby import touching
-from optinc_pdk.signoff.checks import MARKER_UM, flat, measured
+from optinc_pdk.signoff.alike import Alike, found_in, parts_alike, same_boxes
+from optinc_pdk.signoff.checks import MARKER_UM, measured
 from optinc_pdk.signoff.gds import Design
-from optinc_pdk.signoff.items import OUTWARDS, edges_of, items
+from optinc_pdk.signoff.items import OUTWARDS, edges_of
 from optinc_pdk.signoff.nets import holding_squares, pieces
 
-# How much smoothing may move an edge, and turn it: 20 nm is 3.6° at a radius of 10 µm.
-COARSE_UM = 0.02
-COARSE_DEG = 10.0
 # Sides of a pad that form a greater angle are no opposite ones: an octagon's, or what rounding cuts off a corner.
 OPPOSITE_DEG = 40.0
 
@@ -33,7 +34,13 @@ OPPOSITE_DEG = 40.0
 def guide_space(design: Design, rule: GuideSpaceRule) -> kdb.Region:
     """Guides that come too close where no body couples them."""
     guides, metric = _uncoupled(design, rule), (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
-    gaps = measured(design, rule, lambda value: guides.space_check(value, *metric)).polygons(0)
+    pairs = measured(design, rule, lambda value: guides.space_check(value, *metric))
+    gaps = _not_exempt(design, rule, pairs)
+    return gaps if gaps.is_empty() else _not_exempt(design, rule, _open(design, rule, pairs))
+
+
+def _not_exempt(design: Design, rule: GuideSpaceRule, pairs: kdb.EdgePairs) -> kdb.Region:
+    gaps = pairs.polygons(0)
     for marker in rule.layers[1:]:
         gaps -= design.region(marker)
     if gaps.is_empty():
@@ -41,24 +48,19 @@ def guide_space(design: Design, rule: GuideSpaceRule) -> kdb.Region:
     return gaps - design.bodies(rule.layers[0], rule.body_um).sized(design.dbu(rule.exempt_um))
 
 
-def guide_space_coarse(design: Design, rule: GuideSpaceRule) -> kdb.Region:
-    """As `guide_space`, with an eighth of the chords; finds all that it finds, and gaps a little wider.
+def _open(design: Design, rule: GuideSpaceRule, pairs: kdb.EdgePairs) -> kdb.EdgePairs:
+    """Pairs of edges with a way from one to the other that crosses no guide.
 
-    Smoothing moves no edge by more than `COARSE_UM`, and joins no guides that are twice that apart. Edges along the
-    axes stay, so these are held to the rule's value and all others to that much more.
+    The two sides of one guide that bends left, then right, see each other along it, through its own silicon.
     """
-    guides = flat(_uncoupled(design, rule))
-    fine, move = guides.edges(), design.dbu(COARSE_UM)
-    straight = fine.with_angle(kdb.Edges.OrthoEdges, False)
-    bent = guides.smoothed(move, True).edges() - straight
-    value, metric = design.dbu(rule.value_um), (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg + COARSE_DEG)
-    gaps = fine.space_check(2 * move, *metric).polygons(1)
-    gaps += straight.space_check(value, *metric).polygons(1)
-    gaps += bent.space_check(value + 2 * move, *metric).polygons(1)
-    gaps += bent.separation_check(straight, value + 2 * move, *metric).polygons(1)
-    for marker in rule.layers[1:]:
-        gaps -= design.region(marker).sized(-2 * move)
-    return gaps - design.bodies(rule.layers[0], rule.body_um).sized(design.dbu(rule.exempt_um) - 2 * move)
+    found = kdb.EdgePairs()
+    for pair in pairs.each():
+        gap = pair.polygon(0)
+        free = kdb.Region(gap) - design.near(rule.layers[0], gap.bbox())
+        ends = [kdb.Edges([edge]) for edge in (pair.first, pair.second)]
+        if gap.area() == 0 or not free.interacting(ends[0]).interacting(ends[1]).is_empty():
+            found.insert(pair)
+    return found
 
 
 def _uncoupled(design: Design, rule: GuideSpaceRule) -> kdb.Region:
@@ -136,11 +138,17 @@ def concave_radius(contour: NDArray[np.float64], arm: float) -> NDArray[np.float
 
 def contacts(design: Design, rule: ContactsRule) -> kdb.Region:
     """Heaters without exactly two contacts on two nets, or with metal across them."""
-    heater, metal = (design.region(name) for name in rule.layers)
-    sound = heater.interacting(heater & metal, 2, 2)
-    sound = sound.interacting(heater - metal, 1, 1)
-    others = _not_between_two_nets(design, *rule.layers)
-    return (heater.merged() - sound) + (heater.interacting(others) if not others.is_empty() else others)
+    heater, metal = rule.layers
+    faults = found_in(parts_alike(design, heater, 1, (metal,)), lambda box: _unsound(design, heater, metal, box))
+    others = _not_between_two_nets(design, heater, metal)
+    return faults if others.is_empty() else faults + design.region(heater).interacting(others)
+
+
+def _unsound(design: Design, heater: str, metal: str, box: kdb.Box) -> kdb.Region:
+    """Heaters in a box without two contacts, or in pieces between them."""
+    hot, wires = design.touching(heater, box), design.touching(metal, box)
+    sound = hot.interacting(hot & wires, 2, 2)
+    return hot - sound.interacting(hot - wires, 1, 1)
 
 
 def _not_between_two_nets(design: Design, heater: str, metal: str) -> kdb.Region:
@@ -162,35 +170,15 @@ def foreign_guide(design: Design, rule: ForeignGuideRule) -> kdb.Region:
     heater, metal, core = rule.layers
     # a body cut by the window's edge must still be recognized
     reach = design.dbu(rule.value_um + rule.exempt_um) + 2 * design.dbu(rule.body_um)
-    hots = [hot.dup() for hot in flat(design.region(heater) - design.region(metal)).each()]
-    checked: dict[object, kdb.Region] = {}
-    faults = kdb.Region()
-    for hot, seen in zip(hots, _surroundings(design, core, edges_of([hot.bbox() for hot in hots]), reach), strict=True):
-        box = hot.bbox()
-        home = kdb.Trans(kdb.Vector(-box.left, -box.bottom))
-        own = hot.transformed(home)
-        if (own, seen) not in checked:
-            silicon = design.near(core, box.enlarged(reach)).merged().transformed(home)
-            checked[own, seen] = _foreign(design, rule, kdb.Region(own), silicon)
-        if not checked[own, seen].is_empty():
-            faults += checked[own, seen].transformed(home.inverted())
-    return faults
 
+    def check(box: kdb.Box) -> kdb.Region:
+        faults = kdb.Region()
+        for hot in (design.touching(heater, box) - design.touching(metal, box)).merged().each():
+            silicon = design.near(core, hot.bbox().enlarged(reach)).merged()
+            faults += _foreign(design, rule, kdb.Region(hot), silicon)
+        return faults
 
-def _surroundings(design: Design, layer: str, boxes: Ints, reach: int) -> list[object]:
-    """For each box something that is equal where a layer is equal around it."""
-    parts = items(design, (layer,))
-    if parts is None or not len(boxes):
-        return list(range(len(boxes)))
-    window, rows = parts.seen(boxes, reach)
-    order = np.argsort(window, kind="stable")
-    ends = np.cumsum(np.bincount(window, minlength=len(boxes)))[:-1]
-    found: list[object] = [part.tobytes() for part in np.split(rows[order], ends)]
-    # other shapes may differ from place to place
-    loose = edges_of([shape.bbox() for shapes in parts.loose.values() for shape in shapes.each()])
-    for number in np.unique(touching(boxes + reach * OUTWARDS, loose, 4 * reach)[:, 0]).tolist():
-        found[number] = number
-    return found
+    return found_in(parts_alike(design, heater, 1, (metal, core), reach), check)
 
 
 def _foreign(design: Design, rule: ForeignGuideRule, hot: kdb.Region, silicon: kdb.Region) -> kdb.Region:
@@ -205,53 +193,105 @@ def _foreign(design: Design, rule: ForeignGuideRule, hot: kdb.Region, silicon: k
     return hot.separation_check(foreign, value).polygons(1)
 
 
-def pad_cores(design: Design, layer: str, recognize_um: float) -> kdb.Region:
-    """What is left, flat, of metal wider than a limit both ways where half of that is taken from every side."""
+@dataclass(frozen=True)
+class Pads:
+    """Metal that may hold pads: the shapes of one part, and of all that look like it the cores and the pads.
+
+    Attributes:
+        cores: What is left where half of the width above which metal is a pad is taken from every side.
+        pads: These, grown again.
+        where: The part, and where those like it are.
+    """
+
+    cores: kdb.Region
+    pads: kdb.Region
+    where: Alike
+
+
+def pads(design: Design, layer: str, recognize_um: float) -> list[Pads]:
+    """Metal wider than a limit both ways."""
     size = design.dbu(recognize_um) // 2
-    return design.derived(
-        f"{layer}, deeper than {recognize_um} um",
-        lambda: flat(holding_squares(design, layer, 2 * size).sized(-size)),
+    return design.derived(f"{layer}, pads wider than {recognize_um} um", lambda: list(_pads(design, layer, size)))
+
+
+def _pads(design: Design, layer: str, size: int) -> Iterator[Pads]:
+    held = holding_squares(design, layer, 2 * size)
+    alike = (
+        [(design.touching(layer, one.box), one) for one in parts_alike(design, layer, 1)]
+        if held is None
+        else same_boxes(*held)
     )
-
-
-def pads(design: Design, layer: str, recognize_um: float) -> kdb.Region:
-    """Metal wider than a limit both ways, flat."""
-    return pad_cores(design, layer, recognize_um).sized(design.dbu(recognize_um) // 2).merged()
+    for metal, where in alike:
+        cores = metal.sized(-size).merged()
+        if not cores.is_empty():
+            yield Pads(cores, cores.sized(size).merged(), where)
 
 
 def pad_size(design: Design, rule: PadSizeRule) -> kdb.Region:
     """Pads too small, and labeled metal that holds no pad."""
-    metal, label = rule.layers
+    metal = rule.layers[0]
     value = design.dbu(rule.value_um)
-    found = pads(design, metal, rule.recognize_um)
-    narrow = found.width_check(value, False, kdb.Metrics.Euclidian, OPPOSITE_DEG).polygons(1)
-    # metal that is exactly as wide as a pad must survive the shrink: half a database unit less each side
-    whole = found.sized(1 - value // 2).sized(value // 2 - 1)
+    narrow = kdb.Region()
+    wide = [np.zeros((0, 4), dtype=np.int64)]
+    odd: list[kdb.Polygon] = []
+    for found in pads(design, metal, rule.recognize_um):
+        pairs = found.pads.width_check(value, False, kdb.Metrics.Euclidian, OPPOSITE_DEG)
+        narrow += kdb.Region(list(found.where.everywhere(pairs.polygons(1))))
+        # metal that is exactly as wide as a pad must survive the shrink: half a database unit less each side
+        whole = found.pads.sized(1 - value // 2).sized(value // 2 - 1).merged()
+        if all(pad.is_box() for pad in whole.each()):
+            wide.append(found.where.boxes(whole))
+        else:
+            odd += found.where.everywhere(whole)
+    return narrow + _beside_pads(design, rule, np.concatenate(wide), kdb.Region(odd))
+
+
+def _beside_pads(design: Design, rule: PadSizeRule, wide: Ints, odd: kdb.Region) -> kdb.Region:
+    """Texts on metal that are on no wide pad, which are boxes and others."""
+    metal, label = rule.layers
     # as boxes: KLayout finds no text that is outside an empty region
-    texts = kdb.Texts(design.shapes(label)).polygons(design.dbu(MARKER_UM)).not_interacting(whole)
-    return narrow + (texts.interacting(design.region(metal)) if not texts.is_empty() else texts)
+    texts = [text.dup() for text in kdb.Texts(design.shapes(label)).polygons(design.dbu(MARKER_UM)).merged().each()]
+    on_pads = touching(edges_of([text.bbox() for text in texts]), wide)[:, 0]
+    plain = np.array([text.is_box() for text in texts], dtype=np.bool_)
+    settled = set(on_pads[plain[on_pads]].tolist())
+    rest = kdb.Region([text for number, text in enumerate(texts) if number not in settled])
+    if rest.is_empty():
+        return rest
+    odd += kdb.Region([kdb.Polygon(kdb.Box(*box)) for box in np.unique(wide, axis=0).tolist()])
+    rest = rest.not_interacting(odd)
+    return rest if rest.is_empty() else rest.interacting(design.region(metal))
 
 
 def pad_pitch(design: Design, rule: PadPitchRule) -> kdb.Region:
     """Pads whose centers are too close; rounding moves those of small cores less than those of pads grown from them."""
     size = design.dbu(rule.recognize_um) // 2
-    boxes = [core.bbox().enlarged(size) for core in pad_cores(design, rule.layers[0], rule.recognize_um).each()]
-    return too_close(boxes, design.dbu(rule.value_um))
+    boxes = [found.where.boxes(found.cores) for found in pads(design, rule.layers[0], rule.recognize_um)]
+    return too_close(boxes, size, design.dbu(rule.value_um))
 
 
 def fibre_pitch(design: Design, rule: FibrePitchRule) -> kdb.Region:
     """Gratings whose centers are too close; a grating is a cluster of etched lines."""
-    grown = design.dbu(rule.merge_um) // 2
+    layer, grown = rule.layers[0], design.dbu(rule.merge_um) // 2
+    # growing moves corners by up to the square root of two more
+    alike = parts_alike(design, layer, 3 * grown + 2)
     # flat, or a grating that is drawn twice is two
-    clusters = flat(design.region(rule.layers[0]).sized(grown))
-    return too_close([cluster.bbox() for cluster in clusters.each()], design.dbu(rule.value_um))
+    boxes = [one.boxes(design.touching(layer, one.box).sized(grown).merged()) for one in alike]
+    return too_close(boxes, 0, design.dbu(rule.value_um))
 
 
-def too_close(boxes: list[kdb.Box], least: int) -> kdb.Region:
-    """A marker around each pair of boxes whose centers are less than `least` database units apart."""
+def too_close(found: Sequence[Ints], margin: int, least: int) -> kdb.Region:
+    """A marker around each pair of boxes whose centers are less than `least` database units apart.
+
+    Args:
+        found: (n, 4) boxes.
+        margin: By how much markers are larger than the boxes, in database units.
+        least: Least distance.
+    """
+    boxes = np.concatenate([np.zeros((0, 4), dtype=np.int64), *found])
     if len(boxes) < 2:
         return kdb.Region()
-    centers = np.array([(box.left + box.right, box.bottom + box.top) for box in boxes]) / 2
     # query_pairs counts equality as close; centers lie on half units, so 1e-3 covers rounding only
-    near = cKDTree(centers).query_pairs(least - 1e-3)
-    return kdb.Region([boxes[i] + boxes[j] for i, j in sorted(near)])
+    near = cKDTree((boxes[:, :2] + boxes[:, 2:]) / 2).query_pairs(least - 1e-3, output_type="ndarray")
+    one, two = boxes[near[:, 0]], boxes[near[:, 1]]
+    both = np.concatenate([np.minimum(one, two)[:, :2], np.maximum(one, two)[:, 2:]], axis=1) + margin * OUTWARDS
+    return kdb.Region([kdb.Polygon(kdb.Box(*box)) for box in both.tolist()])

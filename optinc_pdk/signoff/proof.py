@@ -10,9 +10,9 @@ import klayout.db as kdb
 
 from optinc_pdk.cards.rules import AngleRule, BendRadiusRule, BooleanRule, GuideSpaceRule, PairRule, Rule
 from optinc_pdk.signoff.checks import flat, line_edges
+from optinc_pdk.signoff.coarse import guide_space_coarse
 from optinc_pdk.signoff.condense import Condensed, Reach, condense
 from optinc_pdk.signoff.gds import Design
-from optinc_pdk.signoff.photonic_checks import guide_space_coarse
 
 Check = Callable[[Design, Any], kdb.Region]
 # Kinds of rules that measure between edges nearby or exempt what is near a body; all others look farther.

@@ -10,9 +10,9 @@ the symmetry makes of them: what maps these copies onto each other is exactly wh
 of a heater can be swapped one by one.
 
 It compares devices, what light and current join, and labels. It sees no lengths, widths or other parameters, no faults
-of the extraction such as silicon that is no device, and no positions; our LVS does. The other way round, our LVS knows
-metal by the pads on it and takes nets without any as equal; KLayout tells them apart, and is right. Equal meshes
-of 16 modes take it 0.1 s, unequal ones without labels may take it minutes.
+of the extraction such as silicon that is no device, and no positions; our LVS does. Equal meshes of 16 modes take it
+0.1 s, unequal ones without labels may take it minutes, or end in an internal error of its own: then there is no second
+opinion, which is no match.
 """
 
 from __future__ import annotations
@@ -41,10 +41,19 @@ class Opinion:
     Attributes:
         match: Whether it takes the circuits as the same.
         mismatches: What it could not match, by instance names, at most 20.
+        failure: Why it says nothing, where it could not finish.
     """
 
     match: bool
     mismatches: tuple[str, ...]
+    failure: str = ""
+
+    def __str__(self) -> str:
+        """The opinion in a line."""
+        if self.failure:
+            return f"no second opinion: {self.failure}"
+        told = ": no counterpart to " + ", ".join(self.mismatches) if self.mismatches else ""
+        return f"KLayout's netlist comparer: {'match' if self.match else 'NO match'}{told}"
 
 
 def second_opinion(reference: Circuit, extracted: Circuit, process: Process) -> Opinion:
@@ -62,7 +71,12 @@ def second_opinion(reference: Circuit, extracted: Circuit, process: Process) -> 
     symmetry = {**symmetries(process), **SYMMETRIC}
     log = _Log()
     comparer = kdb.NetlistComparer(log)
-    same = comparer.compare(_netlist(flatten(reference), symmetry), _netlist(extracted, symmetry))
+    both = _netlist(flatten(reference), symmetry), _netlist(extracted, symmetry)
+    try:
+        same = comparer.compare(*both)
+    except RuntimeError as fault:
+        # KLayout's internal errors
+        return Opinion(False, (), f"KLayout's netlist comparer failed: {fault}")
     return Opinion(bool(same), tuple(dict.fromkeys(log.told))[:TOLD])
 
 

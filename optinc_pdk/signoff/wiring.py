@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
 from optinc_pdk.drive import Ground
+from optinc_pdk.extract import Extraction
 from optinc_pdk.extract.bumps import BUMP
 from optinc_pdk.extract.gds import NM_PER_UM, Mask, read_mask
-from optinc_pdk.extract.heaters import Heater, find_heaters, wire
+from optinc_pdk.extract.heaters import Heater, Wired, find_heaters, wire
 from optinc_pdk.extract.lookup import Finder, plain
 from optinc_pdk.extract.metal import Metal, Pad, find_pads, is_ground
 from optinc_pdk.signoff.sheets import Sheet
@@ -141,16 +142,31 @@ def read_wiring(gds_path: str | Path, process: Process) -> Wiring:
     heaters, _ = find_heaters(mask, metal.contacts, round(float(process.guide.width_um) * NM_PER_UM))
     pads, _ = find_pads(metal, mask.labels("label"), round(float(process.pads.size_um) * NM_PER_UM))
     devices, ends, _ = wire(heaters, metal, pads, process)
-    driven = {pad.net: pad.label for pad in reversed(pads) if not is_ground(pad.label)}
-    nets = np.array(ends, dtype=np.int64).reshape(-1, 2)
-    columns = [[device.settings[key] for device in devices] for key in ("resistance_ohm", "wire_ohm")]
+    return _wiring(Wired(mask, metal, pads, heaters, devices, ends), process)
+
+
+def wiring_of(extraction: Extraction, process: Process) -> Wiring:
+    """The wiring of an extracted layout, without reading the layout again.
+
+    Raises:
+        ValueError: The extraction is not from a layout.
+    """
+    if extraction.wired is None:
+        raise ValueError(f"{extraction.circuit.name}: this extraction has no metal; extract the layout with extract()")
+    return _wiring(extraction.wired, process)
+
+
+def _wiring(found: Wired, process: Process) -> Wiring:
+    driven = {pad.net: pad.label for pad in reversed(found.pads) if not is_ground(pad.label)}
+    nets = np.array(found.ends, dtype=np.int64).reshape(-1, 2)
+    columns = [[device.settings[key] for device in found.devices] for key in ("resistance_ohm", "wire_ohm")]
     resistance, wires = (np.array(column, dtype=np.float64) for column in columns)
     return Wiring(
-        mask=mask,
+        mask=found.mask,
         process=process,
-        metal=metal,
-        pads=pads,
-        heaters=heaters,
+        metal=found.metal,
+        pads=found.pads,
+        heaters=found.heaters,
         labels=tuple(driven.get(net, "") for net in nets[:, 0].tolist()),
         signal=nets[:, 0],
         ground=nets[:, 1],

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.circuit import UNCONNECTED
 from optinc_pdk.simulate.blocks import Assembly
-from optinc_pdk.simulate.kernels import find_kernels
+from optinc_pdk.simulate.kernels import find_kernels, flow_of, levels
 from optinc_pdk.simulate.star import Round, plan_round
 
 Ints = NDArray[np.int64]
@@ -48,12 +48,17 @@ def dissect(assembly: Assembly) -> list[Round]:
 
 def _knots(assembly: Assembly) -> Ints:
     """(blocks,) number of the knot that each block is in, -1 where light goes only onwards."""
+    ports, blocks = assembly.partner.size, assembly.pool.size
+    kernels = find_kernels(assembly)
+    flow = flow_of(kernels, ports)
+    if np.all(levels(flow, np.ones(flow.kernels, dtype=bool)) != UNCONNECTED):
+        return np.full(blocks, UNCONNECTED, dtype=np.int64)
+
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    ports, blocks = assembly.partner.size, assembly.pool.size
     pairs = [np.zeros((0, 2), dtype=np.int64)]
-    for each in find_kernels(assembly):
+    for each in kernels:
         count, into, out = each.slot.size, each.cols.size, each.rows.size
         tail = np.broadcast_to(each.reads[:, np.newaxis, :], (count, out, into))
         head = np.broadcast_to(each.writes[:, :, np.newaxis], (count, out, into))

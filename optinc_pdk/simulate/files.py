@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,37 @@ def parse_wavelengths(text: str | None, default_nm: float) -> NDArray[np.float64
             f"wavelengths {text!r}: give nm as 1550, as 1549,1550 or as 1540:1560:5, at most {MAX_WAVELENGTHS} of them"
         )
     return np.asarray(values, dtype=np.float64)
+
+
+def parse_ports(text: str) -> tuple[str, ...]:
+    """Labels from ``"in_r0,out_r0"``.
+
+    Raises:
+        InputError: None, an empty one, or one twice.
+    """
+    ports = tuple(part.strip() for part in text.split(","))
+    if not all(ports) or len(set(ports)) < len(ports):
+        raise InputError(f"ports {text!r}: give labels of fibres separated by commas, each once")
+    return ports
+
+
+def port_scattering(
+    circuit: Circuit,
+    bias: Bias,
+    wavelengths_nm: NDArray[np.float64],
+    process: Process,
+    ports: Sequence[str],
+    ground: Ground | None = None,
+    progress: Progress | None = None,
+) -> Scattering:
+    """S between some labels, in this order; no other port's light is calculated.
+
+    Raises:
+        NetlistError: The circuit has no such label, or circuit and bias do not belong together.
+        ModelError: A device without model, or a wavelength outside its range.
+    """
+    found = scattering(circuit, bias, wavelengths_nm, process, ground=ground, labels=ports, progress=progress)
+    return Scattering(found.wavelengths_nm, tuple(ports), found.between(ports, ports), found.modulators)
 
 
 def block_scattering(

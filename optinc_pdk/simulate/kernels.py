@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from optinc_pdk.circuit import UNCONNECTED
+from optinc_pdk.simulate import graphs
 from optinc_pdk.simulate.blocks import Assembly, Bools, Ints
+from optinc_pdk.simulate.graphs import reached
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,22 +88,13 @@ def flow_of(kernels: list[Kernels], ports: int) -> Flow:
 
 def between(flow: Flow, sources: Ints, sinks: Ints) -> Bools:
     """(K,) which kernels light from the sources passes on its way to the sinks."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import breadth_first_order
-
-    size = flow.kernels + flow.waves + 2
-    tail = np.concatenate(
-        [flow.kernels + flow.reads[:, 1], flow.writes[:, 0], np.full(sources.size, size - 2), flow.kernels + sinks]
-    )
-    head = np.concatenate(
-        [flow.reads[:, 0], flow.kernels + flow.writes[:, 1], flow.kernels + sources, np.full(sinks.size, size - 1)]
-    )
+    tail = np.concatenate([flow.kernels + flow.reads[:, 1], flow.writes[:, 0]])
+    head = np.concatenate([flow.reads[:, 0], flow.kernels + flow.writes[:, 1]])
     kept = np.ones(flow.kernels, dtype=bool)
-    for one, other, start in ((tail, head, size - 2), (head, tail, size - 1)):
-        graph = coo_array((np.ones(one.size, dtype=np.int8), (one, other)), shape=(size, size)).tocsr()
-        reached = np.zeros(size, dtype=bool)
-        reached[breadth_first_order(graph, start, directed=True, return_predecessors=False)] = True
-        kept &= reached[: flow.kernels]
+    for one, other, waves in ((tail, head, sources), (head, tail, sinks)):
+        start = np.zeros(flow.kernels + flow.waves, dtype=bool)
+        start[flow.kernels + waves] = True
+        kept &= reached(one, other, start)[: flow.kernels]
     return kept
 
 
@@ -129,13 +122,6 @@ def levels(flow: Flow, kept: Bools) -> Ints:
 
 def parts(flow: Flow, reads: Ints, writes: Ints) -> Ints:
     """(waves,) number of the part of the circuit in which each wave is."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     pairs = np.concatenate([reads, writes])
-    size = flow.kernels + flow.waves
-    graph = coo_array(
-        (np.ones(len(pairs), dtype=np.int8), (pairs[:, 0], flow.kernels + pairs[:, 1])), shape=(size, size)
-    )
-    part: Ints = connected_components(graph, directed=False)[1][flow.kernels :].astype(np.int64)
-    return part
+    found = graphs.parts(pairs[:, 0], flow.kernels + pairs[:, 1], flow.kernels + flow.waves)
+    return found[flow.kernels :]

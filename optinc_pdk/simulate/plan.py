@@ -32,6 +32,7 @@ class Plan:
         outs: Labels at which light is looked at.
         ins: Labels from which it comes.
         patterns: Component number to (p, p), which S-parameters of its devices may differ from zero.
+        reciprocal: Whether it is for devices that light passes alike both ways.
         leaves: Where the first pools come from.
         shapes: (M, r, c) of every pool.
         joints: Reduction of cells, in order.
@@ -45,6 +46,7 @@ class Plan:
     outs: tuple[str, ...]
     ins: tuple[str, ...]
     patterns: Mapping[int, Bools]
+    reciprocal: bool
     leaves: tuple[Leaf, ...]
     shapes: tuple[tuple[int, int, int], ...]
     joints: tuple[Joint, ...]
@@ -55,7 +57,11 @@ class Plan:
 
 
 def plan_circuit(
-    structure: Structure, patterns: Mapping[int, Bools], outs: tuple[str, ...], ins: tuple[str, ...]
+    structure: Structure,
+    patterns: Mapping[int, Bools],
+    outs: tuple[str, ...],
+    ins: tuple[str, ...],
+    reciprocal: bool = False,
 ) -> Plan:
     """Find out how a circuit's S-parameters are calculated.
 
@@ -64,6 +70,7 @@ def plan_circuit(
         patterns: Component number to (p, p), which S-parameters of its devices may differ from zero.
         outs: Labels at which light is looked at.
         ins: Labels from which it comes.
+        reciprocal: Whether light passes all devices alike both ways, which spares the ways back.
 
     Raises:
         NetlistError: The circuit has no such label.
@@ -73,12 +80,23 @@ def plan_circuit(
     joints = cells.reduce_cells(assembly)
     rounds = dissect(assembly)
     looked = virtual_ports(structure)
-    transfer = plan_transfer(assembly, looked[seen], looked[lit])
+    transfer = plan_transfer(assembly, looked[seen], looked[lit], reciprocal)
     shapes = tuple((pool.rows.shape[0], *pool.pattern.shape[1:]) for pool in assembly.pools)
     spent = _spent(joints, rounds, transfer)
     numbers = _numbers(shapes, len(leaves), joints, rounds, spent, transfer)
     return Plan(
-        structure, outs, ins, patterns, tuple(leaves), shapes, tuple(joints), tuple(rounds), spent, transfer, numbers
+        structure,
+        outs,
+        ins,
+        patterns,
+        reciprocal,
+        tuple(leaves),
+        shapes,
+        tuple(joints),
+        tuple(rounds),
+        spent,
+        transfer,
+        numbers,
     )
 
 

@@ -26,8 +26,8 @@ Floats = NDArray[np.float64]
 
 Progress = Callable[[int, int], None]
 
-CHUNK_NUMBERS = 1 << 22
-"""Complex numbers held at a time, 64 MB, near to what caches hold: so many cases are calculated side by side."""
+CHUNK_NUMBERS = 1 << 20
+"""Complex numbers held at a time, 16 MB, near to what caches hold: so many cases are calculated side by side."""
 _SAMPLED = 5
 
 
@@ -145,9 +145,9 @@ def prepare(
     given = devices or {}
     if given:
         cold = np.zeros((max(np.shape(s)[0] if np.ndim(s) == _SAMPLED else 1 for s in given.values()), cold.shape[1]))
-    patterns = circuit_values(structure, cold, wavelengths, process, given, None).patterns()
+    values = circuit_values(structure, cold, wavelengths, process, given, None)
     outs, ins = (structure.labels if labels is None else tuple(labels) for labels in (outs, ins))
-    return plan_circuit(structure, patterns, outs, ins)
+    return plan_circuit(structure, values.patterns(), outs, ins, values.one_way() is None)
 
 
 def s_matrices(
@@ -178,12 +178,14 @@ def s_matrices(
     Raises:
         ModelError: A device without model, or a wavelength outside its range.
         NetlistError: Values of a wrong shape.
-        InputError: The circuit is singular, or S-parameters differ from zero that were zero when it was prepared.
+        InputError: The circuit is singular, or S-parameters differ from zero, or from those of the way back, that did
+            not when it was prepared.
     """
     heat = np.atleast_2d(np.asarray(phases, dtype=np.float64))
     heaters = plan.structure.heater.size
     if heat.ndim != 2 or heat.shape[1] != heaters:
         raise NetlistError(f"phases have shape {np.shape(phases)}; give (cases, {heaters} heaters)")
+    _refuse_infinite(plan.structure, heat)
     wavelengths = np.atleast_1d(np.asarray(wavelengths_nm, dtype=np.float64))
     values = circuit_values(plan.structure, heat, wavelengths, process, devices or {}, guides)
     _refuse_unprepared(plan, values)
@@ -201,6 +203,16 @@ def s_matrices(
     return s.reshape(heat.shape[0], wavelengths.size, len(plan.outs), len(plan.ins))
 
 
+def _refuse_infinite(structure: Structure, phases: Floats) -> None:
+    wrong = np.argwhere(~np.isfinite(phases))
+    if wrong.size:
+        case, heater = wrong[0].tolist()
+        raise NetlistError(
+            f"{structure.circuit.name}: the phase of heater {structure.circuit.instances[structure.heater[heater]]!r} "
+            f"is {phases[case, heater]:g} in case {case}; give a number"
+        )
+
+
 def _refuse_unprepared(plan: Plan, values: Values) -> None:
     for number, pattern in values.patterns().items():
         if np.any(pattern & ~plan.patterns[number]):
@@ -208,3 +220,8 @@ def _refuse_unprepared(plan: Plan, values: Values) -> None:
                 f"S-parameters of {plan.structure.devices[number].name!r} differ from zero that were zero when the "
                 "circuit was prepared; prepare it for these wavelengths and samples"
             )
+    if plan.reciprocal and (name := values.one_way()):
+        raise InputError(
+            f"S-parameters of {name!r} are not the same both ways, as they were when the circuit was prepared; prepare "
+            "it for these samples"
+        )

@@ -13,7 +13,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.simulate.blocks import Assembly, Ints
+from optinc_pdk.circuit import UNCONNECTED
+from optinc_pdk.simulate.blocks import Assembly, Bools, Ints
 from optinc_pdk.simulate.cells import Entries
 from optinc_pdk.simulate.kernels import Flow, Kernels, between, find_kernels, flow_of, levels, parts
 
@@ -47,6 +48,8 @@ class Transfer:
         lit: (sources, 3) input, its slot, its column.
         seen: (outputs, 2) output and its slot.
         paths: (paths, 3) place within ``seen``, input, column.
+        mirrored: (M, 4) output and input of paths that are not followed, and of those that they equal, being the same
+            way back.
         shape: Outputs and inputs.
     """
 
@@ -59,16 +62,18 @@ class Transfer:
     lit: Ints
     seen: Ints
     paths: Ints
+    mirrored: Ints
     shape: tuple[int, int]
 
 
-def plan_transfer(assembly: Assembly, outs: Ints, ins: Ints) -> Transfer:
+def plan_transfer(assembly: Assembly, outs: Ints, ins: Ints, reciprocal: bool) -> Transfer:
     """Plan the way of light.
 
     Args:
         assembly: Blocks between which light goes only onwards.
         outs: (O,) ports at which it is looked at.
         ins: (I,) ports at which it arrives.
+        reciprocal: Whether light passes all blocks alike both ways; then parts that are others' way back are left out.
     """
     kernels = find_kernels(assembly)
     flow = flow_of(kernels, assembly.partner.size)
@@ -76,6 +81,11 @@ def plan_transfer(assembly: Assembly, outs: Ints, ins: Ints) -> Transfer:
     level = levels(flow, between(flow, ins, sinks))
     reads, writes = (pairs[level[pairs[:, 0]] >= 0] for pairs in (flow.reads, flow.writes))
     part = parts(flow, reads, writes)
+    mirrored = np.zeros((0, 4), dtype=np.int64)
+    if reciprocal:
+        dropped, mirrored = _ways_back(flow, reads, writes, part, outs, ins)
+        level[flow.reads[dropped[part[flow.reads[:, 1]]], 0]] = UNCONNECTED
+        reads, writes = (pairs[level[pairs[:, 0]] >= 0] for pairs in (flow.reads, flow.writes))
     slot, count = _slots(flow, level, reads, writes, ins, sinks)
     column = _rank(part[ins])
     lit = np.flatnonzero(slot[ins] != DARK)
@@ -93,8 +103,35 @@ def plan_transfer(assembly: Assembly, outs: Ints, ins: Ints) -> Transfer:
         lit=np.stack([lit, slot[ins[lit]], column[lit]], axis=1),
         seen=np.stack([seen, slot[sinks[seen]]], axis=1),
         paths=np.stack([at, lit[source], column[lit[source]]], axis=1),
+        mirrored=mirrored,
         shape=(outs.size, ins.size),
     )
+
+
+def _ways_back(flow: Flow, reads: Ints, writes: Ints, part: Ints, outs: Ints, ins: Ints) -> tuple[Bools, Ints]:
+    """(waves,) which parts of the circuit are others' way back, all their paths; and these paths, as ``mirrored``.
+
+    Of two such parts it is the one with the higher number.
+    """
+    read, written = (np.zeros(flow.waves, dtype=bool) for _ in range(2))
+    read[reads[:, 1]] = True
+    written[writes[:, 1]] = True
+    sinks = flow.waves // 2 + outs
+    out, into = np.nonzero(
+        (part[sinks][:, np.newaxis] == part[ins]) & written[sinks][:, np.newaxis] & read[ins][np.newaxis]
+    )
+    place_out, place_in = (np.full(flow.waves // 2, UNCONNECTED, dtype=np.int64) for _ in range(2))
+    place_out[outs], place_in[ins] = np.arange(outs.size), np.arange(ins.size)
+    back_out, back_into = place_out[ins[into]], place_in[outs[out]]
+    mine = part[ins[into]]
+    there = (back_out != UNCONNECTED) & (back_into != UNCONNECTED)
+    other = np.where(there, part[ins[back_into]], mine)
+    there &= (other < mine) & (part[sinks[back_out]] == other) & read[ins[back_into]] & written[sinks[back_out]]
+    dropped = np.zeros(flow.waves, dtype=bool)
+    dropped[mine] = True
+    dropped[mine[~there]] = False
+    kept = dropped[mine]
+    return dropped, np.stack([out, into, back_out, back_into], axis=1)[kept]
 
 
 def _rank(part: Ints) -> Ints:
@@ -208,4 +245,6 @@ def pass_light(
     s = np.zeros((batch, *transfer.shape), dtype=np.complex128)
     at, into, column = transfer.paths.T
     s[:, transfer.seen[at, 0], into] = light[:, transfer.seen[at, 1], column]
+    out, into, back_out, back_into = transfer.mirrored.T
+    s[:, out, into] = s[:, back_out, back_into]
     return s

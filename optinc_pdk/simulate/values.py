@@ -21,6 +21,8 @@ Floats = NDArray[np.float64]
 
 NEGLIGIBLE = 1e-18
 """S-parameters below are taken for zero: beside a wave of 1 they are less than a hundredth of its rounding error."""
+RECIPROCAL = 1e-14
+"""Two S-parameters that differ by less are the same there and back; so much is a rounding error of theirs."""
 WIDTH_TOLERANCE_UM = 1e-4
 """A tenth of the layouts' grid."""
 
@@ -52,6 +54,13 @@ class Values:
     def patterns(self) -> dict[int, Bools]:
         """Component number to (p, p), which S-parameters differ from zero in any case."""
         return {number: np.asarray((np.abs(s) > NEGLIGIBLE).any(axis=(0, 1, 2))) for number, s in self.devices.items()}
+
+    def one_way(self) -> str | None:
+        """A component that light does not pass alike both ways; None where there is none."""
+        for number, s in self.devices.items():
+            if np.abs(s - s.swapaxes(-1, -2)).max(initial=0.0) > RECIPROCAL:
+                return self.structure.devices[number].name
+        return None
 
     def entries(self, cases: Ints) -> dict[int, Entries]:
         """S-parameters of some cases, guides included; case k W + w is bias k at wavelength w."""
@@ -113,6 +122,7 @@ def circuit_values(
             given = np.asarray(devices[group.name], dtype=np.complex128)
             ports = len(process.devices[group.name].ports.optical)
             s = _checked(given, (*cases, group.instance.size, ports, ports), f"S-parameters of {group.name!r}")
+            _refuse_infinite(structure, group, s)
         else:
             instance = structure.circuit.instances[group.instance[0]]
             s = device_s(process, group.name, wavelengths_nm, instance=instance)[np.newaxis, :, np.newaxis]
@@ -126,6 +136,17 @@ def _checked(given: Complexes, shape: tuple[int, ...], what: str) -> Complexes:
     if full.ndim != len(shape) or any(n not in (1, wanted) for n, wanted in zip(full.shape, shape, strict=True)):
         raise NetlistError(f"{what} have shape {given.shape}; give one that broadcasts to {shape}")
     return full
+
+
+def _refuse_infinite(structure: Structure, group: Devices, s: Complexes) -> None:
+    wrong = np.argwhere(~np.isfinite(s))
+    if wrong.size:
+        *_, member, row, col = wrong[0].tolist()
+        kind = structure.circuit.kinds[structure.circuit.kind[group.instance[member]]]
+        raise NetlistError(
+            f"instance {structure.circuit.instances[group.instance[member]]!r} of {group.name!r} is given "
+            f"{s[tuple(wrong[0])]:g} from port {kind.optical[col]} to {kind.optical[row]}; give finite numbers"
+        )
 
 
 def _with_outer(s: Complexes, group: Devices) -> Complexes:
@@ -153,6 +174,10 @@ def _guides(
     if given is not None:
         nets = structure.circuit.nets
         values = _checked(np.asarray(given, dtype=np.complex128), (*cases, len(nets)), "transmissions of guides")
+        if not np.all(np.isfinite(values)):
+            net = int(np.argwhere(~np.isfinite(values))[0, 2]) if values.shape[2] > 1 else 0
+            name = structure.circuit.port_name(int(nets[net, 0]))
+            raise NetlistError(f"the transmission of the guide at {name} is not finite; give a number")
         number = np.cumsum(structure.circuit.optical_mask()) - 1
         near = number[nets].min(axis=1)
         values = np.broadcast_to(values, (*values.shape[:2], near.size))

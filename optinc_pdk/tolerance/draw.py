@@ -136,12 +136,11 @@ def _losses(chip: Chip, wanted: Imperfections, generator: Generator, sample: Sam
     for device, count in _devices(chip, _LOSSY, "loss"):
         spread = card.grating_spread if device.model.name == "grating_coupler" else card.device_spread
         loss = device.parameter(LOSS) * np.exp(amount * float(spread) * generator.standard_normal(count))
-        mine, leak = {}, np.zeros(count)
+        mine = {LOSS: np.maximum(loss, -20.0 * np.log10(1.0 - _reflection(device)))}
         if device.model.name == "crossing":
             turn = amount * float(card.crossing_crosstalk_rms_db) * generator.standard_normal(count)
-            mine["crosstalk_db"] = device.parameter("crosstalk_db") + turn
-            leak = 10.0 ** (mine["crosstalk_db"] / 20.0)
-        drawn[device.name] = mine | {LOSS: np.maximum(loss, _least_loss_db(device, leak))}
+            mine["crosstalk_db"] = np.minimum(device.parameter("crosstalk_db") + turn, _most_crosstalk_db(device, mine))
+        drawn[device.name] = mine
     common = generator.standard_normal()
 
     def excess_db(length_um: Floats) -> Floats:
@@ -157,13 +156,19 @@ def _losses(chip: Chip, wanted: Imperfections, generator: Generator, sample: Sam
     return replace(_with(sample, drawn), guide_loss_db=sample.guide_loss_db + guides)
 
 
-def _least_loss_db(device: Device, leak: Floats) -> Floats:
-    """(I,) losses below which a device would give out more light than it gets, reflections and crosstalk included."""
+def _reflection(device: Device) -> float:
+    """Amplitude that a device reflects; it lets through no more than what this leaves of 1."""
     reflects = "reflection_db" in device.model.parameters
-    back = 10.0 ** (device.parameter("reflection_db") / 20.0) if reflects else 0.0
-    through = np.sqrt(np.maximum(1.0 - (2.0 * leak) ** 2, 0.0)) - back
-    least: Floats = -20.0 * np.log10(through)
-    return least
+    return float(10.0 ** (device.parameter("reflection_db") / 20.0)) if reflects else 0.0
+
+
+def _most_crosstalk_db(device: Device, drawn: Mapping[str, Floats]) -> Floats:
+    """(I,) crosstalk of crossings that turn all light into the crossed arms that does not go straight on."""
+    straight = 10.0 ** (-drawn[LOSS] / 20.0) + _reflection(device)
+    # straight on and reflected add up to an amplitude, both arms' crosstalk to another in quadrature
+    power = np.maximum(1.0 - straight**2, np.finfo(np.float64).tiny) / 4.0
+    most: Floats = 10.0 * np.log10(power)
+    return most
 
 
 def _width(chip: Chip, wanted: Imperfections, generator: Generator, sample: Sample) -> Sample:

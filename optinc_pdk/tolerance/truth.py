@@ -42,9 +42,7 @@ def phases(chip: Chip, sample: Sample, voltage_v: ArrayLike, effective_bits: flo
     wanted = np.asarray(voltage_v, dtype=np.float64)
     heaters = chip.structure.heater.size
     if wanted.ndim not in (1, 2) or wanted.shape[-1] != heaters or not np.isfinite(wanted).all():
-        raise InputError(
-            f"voltages have shape {wanted.shape}; give ({heaters} heaters,) finite numbers, or rows of them"
-        )
+        raise InputError(f"voltages have shape {wanted.shape}; give {heaters} finite numbers, or rows of them")
     resistance = chip.resistance_ohm * sample.resistance_scale
     current = _currents(_driven(chip, wanted, effective_bits), resistance + chip.wire_ohm, chip.rise_ohm)
     own = np.pi * current**2 * resistance / (chip.power_pi_w * sample.power_scale)
@@ -106,7 +104,7 @@ def fields(
         np.atleast_2d(phases(chip, sample, voltage_v, effective_bits)),
         wavelengths,
         chip.process,
-        devices={name: _device(chip, sample, name, wavelengths) for name in sample.parameters},
+        devices={name: device(chip, sample, name, wavelengths) for name in sample.parameters},
         guides=_guides(chip, sample, wavelengths),
     )
 
@@ -134,15 +132,13 @@ def lights(
         # what does not vary takes the wavelength of each sample too
         names = {group.name for group in chip.structure.devices}
     pairs = list(zip(samples, carriers, strict=True))
-    devices = {name: _stacked([_device(chip, sample, name, at) for sample, at in pairs]) for name in sorted(names)}
+    devices = {name: _stacked([device(chip, sample, name, at) for sample, at in pairs]) for name in sorted(names)}
     guides = np.stack([_guides(chip, sample, at) for sample, at in pairs])
     s = s_matrices(chip.plan, np.stack(heat), carriers[0], chip.process, devices=devices, guides=guides)
-    return [
-        Scattering(at, chip.plan.outs, one, chip.structure.modulators) for at, one in zip(carriers, s, strict=True)
-    ]
+    return [Scattering(at, chip.plan.outs, one, chip.structure.modulators) for at, one in zip(carriers, s, strict=True)]
 
 
-def _device(chip: Chip, sample: Sample, name: str, wavelengths_nm: Floats) -> Complexes:
+def device(chip: Chip, sample: Sample, name: str, wavelengths_nm: Floats) -> Complexes:
     """(W, I or 1, p, p) S-parameters of a component, heaters cold."""
     drawn = sample.parameters.get(name)
     if drawn is None:
@@ -171,7 +167,9 @@ def _turn(chip: Chip, wavelengths_nm: Floats) -> Floats:
 
 
 def _wavelengths(sample: Sample, wavelengths_nm: ArrayLike | None) -> Floats:
-    return np.atleast_1d(np.asarray(sample.wavelength_nm if wavelengths_nm is None else wavelengths_nm, dtype=float))
+    given = sample.wavelength_nm if wavelengths_nm is None else wavelengths_nm
+    wavelengths: Floats = np.atleast_1d(np.asarray(given, dtype=np.float64))
+    return wavelengths
 
 
 def _driven(chip: Chip, voltage_v: Floats, effective_bits: float | None) -> Floats:
@@ -183,17 +181,18 @@ def _driven(chip: Chip, voltage_v: Floats, effective_bits: float | None) -> Floa
     if not 1.0 <= effective_bits < np.inf:
         raise InputError(f"effective_bits is {effective_bits}; give 1 or more, 8.5 for instance")
     step = full / (2.0**effective_bits - 1.0)
-    # full scale is a step of every drive: what it is short of one belongs to the rounding
-    return np.minimum(np.rint(within / step) * step, full)
+    # bits that are no whole number leave a part of a step below full scale, which no drive passes
+    driven: Floats = np.minimum(np.rint(within / step) * step, full)
+    return driven
 
 
 def _currents(voltage_v: Floats, total_ohm: Floats, rise_ohm: Floats) -> Floats:
     """Currents of heaters on grounds that all currents raise; none flows where the ground is above the pad."""
-    current = voltage_v / total_ohm
+    current: Floats = voltage_v / total_ohm
     for _ in range(_ROUNDS):
         left = np.maximum(voltage_v - current @ rise_ohm.T, 0.0) / total_ohm
         change = float(np.max(np.abs(left - current), initial=0.0))
         current = left
         if change <= _SETTLED * float(np.max(current, initial=0.0)):
-            return np.asarray(current)
+            return current
     raise InputError(f"no currents after {_ROUNDS} rounds: grounds take as much voltage as heaters; widen the grounds")

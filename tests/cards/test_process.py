@@ -1,5 +1,6 @@
 """Process and device cards: what is read, and that every kind of damage is refused with file, key and mend."""
 
+import pickle
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -237,3 +238,36 @@ def test_a_base_that_is_none_is_refused_with_its_file(base: str, fault: str, tmp
     path.write_text(f"schema: 1\nname: own\nbase: {base}\n")
     with pytest.raises(CardError, match=re.escape(f"{path}: {fault}")):
         load_process(str(tmp_path))
+
+
+COUPLER = "power_rms: {value: 0.02, source: couplers}"
+SHARE = "share: {value: 0.029, source: heat}"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key", "reason"),
+    [
+        (COUPLER, COUPLER.replace("0.02", "-0.02"), "imperfections.coupler.power_rms", "must not be below 0"),
+        (COUPLER, COUPLER.replace("0.02", ".inf"), "imperfections.coupler.power_rms", "no finite number"),
+        (COUPLER, COUPLER.replace("couplers", "hearsay"), "imperfections.coupler.power_rms", "'hearsay' is not under"),
+        (COUPLER, "power: {value: 0.02, source: couplers}", "imperfections.coupler.power_rms", "add the key"),
+        (SHARE, SHARE.replace("0.029", "1.0"), "imperfections.crosstalk.share", "must be 0 to less than 1"),
+        ("correlation_um: {value: 9000", "correlation_um: {value: 0", "height.correlation_um", "must be above 0"),
+        ("\n  dac:\n", "\n  dacs:\n", "imperfections.dac", "add the key"),
+    ],
+)
+def test_imperfections_that_mean_nothing_are_refused(folder: Path, old: str, new: str, key: str, reason: str) -> None:
+    damage(folder, "process.yml", old, new)
+    message = refusal(folder)
+    assert key in message and reason in message
+
+
+def test_other_processes_have_the_same_imperfections_unless_they_say_otherwise() -> None:
+    ours = load_process().imperfections
+    for name in ("soi220_flipchip", "soi220_onchip", "soi220_flipchip_onchip"):
+        assert load_process(name).imperfections == ours
+
+
+def test_a_quantity_keeps_its_source_in_a_copy() -> None:
+    width = pickle.loads(pickle.dumps(load_process().guide.width_um))
+    assert width == 0.45 and width.source == "cornerstone"

@@ -42,7 +42,12 @@ def test_a_rule_is_read(tmp_path: Path) -> None:
         ("value_um: 0.35", "value_um: 0.35, colour: red", "key colour: .*remove the key"),
         ("ignore_angle_deg: 80", "ignore_angle_deg: 91", "key ignore_angle_deg"),
         ("angled_tolerance_um: 0.002", "angled_tolerance_um: -0.002", "key angled_tolerance_um"),
-        ("kind: width", "kind: breadth", "'core.width', key kind: .*breadth"),
+        (
+            "kind: width",
+            "kind: breadth",
+            "'core.width', key kind: there is no kind 'breadth'; take one of angle, area, .*, width$",
+        ),
+        ("kind: width", "kind: widths", "'core.width', key kind: there is no kind 'widths'; did you mean width\\?$"),
         ("kind: width, ", "", "'core.width', key kind: .*add the key"),
         ("[core]", "[glass]", "'core.width', key layers: no layer 'glass'; take one of core, metal"),
         ("[core]", "[core, metal]", "'core.width', key layers"),

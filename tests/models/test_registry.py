@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optinc_pdk.cards import load_process
-from optinc_pdk.models import MODELS, ModelError, device_s, net_transmission
+from optinc_pdk.cards import CardError, load_process
+from optinc_pdk.models import MODELS, ModelError, device_s, net_transmission, sampled_s
 
 PROCESS = load_process()
 OPTICAL = sorted(name for name, device in PROCESS.devices.items() if device.ports.optical)
@@ -46,3 +46,28 @@ def test_unknown_device_is_refused():
 def test_device_without_model_is_refused():
     with pytest.raises(ModelError, match=r"'p'.*device 'pad' names the model 'none'"):
         device_s(PROCESS, "pad", 1550.0, instance="p")
+
+
+@pytest.mark.parametrize("name", OPTICAL)
+def test_samples_at_the_cards_values_are_the_cards_device(name):
+    values = {key: np.full(3, float(value)) for key, value in PROCESS.devices[name].model.parameters.items()}
+    s = sampled_s(PROCESS, name, WAVELENGTHS, values, np.full((3, 3), 0.7) if name == "phase_shifter" else 0.0)
+    expected = device_s(PROCESS, name, WAVELENGTHS, 0.7 if name == "phase_shifter" else 0.0)
+    assert s.shape == (3, 3, *expected.shape[1:])
+    assert np.abs(s - expected[:, np.newaxis]).max() < 1e-15
+    assert sampled_s(PROCESS, name, WAVELENGTHS, {}).shape == (3, 1, *expected.shape[1:])
+
+
+def test_samples_differ_where_their_parameters_do():
+    s = sampled_s(PROCESS, "mmi2x2", 1550.0, {"imbalance": np.array([0.0, 0.2]), "loss_db": np.array([0.3, 1.0])})
+    share = np.abs(s[0, :, 2, 1]) ** 2
+    assert share == pytest.approx([0.5 * 10**-0.03, 0.6 * 10**-0.1])
+
+
+def test_samples_of_what_a_device_lacks_are_refused():
+    with pytest.raises(CardError, match="'mmi2x2': model has no 'cross'; it has loss_db, imbalance"):
+        sampled_s(PROCESS, "mmi2x2", 1550.0, {"cross": np.zeros(2)})
+    with pytest.raises(ModelError, match="1400 nm is outside the range of device 'mmi2x2'"):
+        sampled_s(PROCESS, "mmi2x2", 1400.0, {"imbalance": np.zeros(2)})
+    with pytest.raises(ValueError, match="raise loss_db"):
+        sampled_s(PROCESS, "mmi2x2", 1550.0, {"loss_db": np.zeros(2)})

@@ -8,10 +8,12 @@ import jax
 import numpy as np
 import pytest
 import sax
+import yaml
 
+from optinc_pdk.assemble import mesh_chip
 from optinc_pdk.cards import load_process
-from optinc_pdk.circuit import flatten, read_netlist
-from optinc_pdk.models import device_s, sax_models, sax_netlist
+from optinc_pdk.circuit import flatten, read_netlist, write_netlist
+from optinc_pdk.models import device_s, sax_cells, sax_models, sax_netlist
 from optinc_pdk.simulate import scattering
 
 NETLISTS = Path(__file__).resolve().parents[2] / "netlists"
@@ -41,6 +43,20 @@ def test_sax_models_are_ours_in_micrometres(name):
 def test_only_devices_with_light_have_models():
     assert "pad" not in sax_models(PROCESS)
     assert complex(sax_models(PROCESS)["mmi2x2"]()["o2", "o4"]).real == 0.0
+
+
+def test_a_netlist_file_runs_in_sax_as_it_is(tmp_path):
+    """Wires, pads and cells included; a heater is set through the cell that it is in."""
+    circuit = mesh_chip(3, PROCESS, "mesh")
+    write_netlist(circuit, tmp_path / "mesh.pic.yml")
+    netlist = yaml.safe_load((tmp_path / "mesh.pic.yml").read_text())
+    models = sax_models(PROCESS, electrical=True) | sax_cells(read_netlist(tmp_path / "mesh.pic.yml"), PROCESS)
+    # pads are ports and joined to heaters
+    model, _ = sax.circuit(netlist=netlist, models=models, backend="klu", on_internal_port="ignore")
+    theirs = sax.sdict(model(l0_v_c1_r1={"theta": {"phase": 0.7}}))
+    ours = scattering(circuit, {"l0_v_c1_r1_theta": 0.7}, 1550.0, PROCESS, unbiased=0.0)
+    matrix = np.array([[complex(theirs[a, b]) for a in ours.labels] for b in ours.labels])
+    assert np.abs(matrix - ours.s[0]).max() < 1e-9
 
 
 def test_sax_simulates_the_reference_chip_as_we_do():

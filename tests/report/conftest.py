@@ -48,7 +48,15 @@ def numbers() -> dict[str, Any]:
         },
         "drc": {"rules": 24, "violations": 0, "not_run": 0, "current_ma_per_um": 1.5, "ground_rise_mv": 20.0},
         "lvs": {"devices": 400, "nets": 900, "match": True},
-        "function": {"inputs": 65536, "exact": 65536, "accuracy": 1.0, "margin": 0.21},
+        "function": {
+            "inputs": 65536,
+            "exact": 65536,
+            "accuracy": 1.0,
+            "margin": 0.21,
+            "words": 262144,
+            "margins": [0.31, 0.21],
+            "errors": [],
+        },
         "files": {"invented.pic.yml": "b" * 64, "invented.gds": "a" * 64},
         "seconds": {"factor": 0.01, "layout": 4.5},
     }

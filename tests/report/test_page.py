@@ -64,6 +64,16 @@ def test_page_says_the_numbers(numbers: dict[str, Any]) -> None:
     assert Page(html).open == []
 
 
+def test_page_tells_margins_by_symbol_and_errors_by_value(numbers: dict[str, Any]) -> None:
+    done = {"words": 8000, "margins": [0.31, 0.21], "errors": []}
+    right = said(page(Report.model_validate(numbers | {"function": numbers["function"] | done})))
+    assert "Symbol 0 Symbol 1 Margin, levels 0.310 0.210" in right
+    assert "None of the 8,000 words that the servers read is wrong." in right
+    done["errors"] = [{"value": 1, "count": 9, "share": 0.9}, {"value": -64, "count": 1, "share": 0.1}]
+    wrong = said(page(Report.model_validate(numbers | {"function": numbers["function"] | done})))
+    assert "Of 8,000 words Share of the errors +1 9 90.000% -64 1 10.000%" in wrong
+
+
 def test_page_needs_nothing_beside_it(numbers: dict[str, Any]) -> None:
     html = page(Report.model_validate(numbers), layout=PNG, detail=PNG, outputs=PNG)
     found = Page(html)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from optinc_pdk.report.text import short, si
+from optinc_pdk.report.text import errors_text, short, si
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,9 @@ def test_large_numbers_keep_their_digits() -> None:
         "1,992",
         "343,200",
     ]
+
+
+def test_errors_are_told_by_value_with_the_rest_counted() -> None:
+    errors = [{"value": -1, "count": 9, "share": 0.9}, {"value": 64, "count": 1, "share": 0.1}]
+    assert errors_text(errors) == "−1 (90 %), +64 (10 %)"
+    assert errors_text(errors * 5) == "−1 (90 %), +64 (10 %), " * 4 + "2 more"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from optinc_pdk.cards.rules import DensityRule, LineRule
-from optinc_pdk.signoff.density import Raster, coverage
+from optinc_pdk.signoff.density import Raster, box_area, coverage
 from optinc_pdk.signoff.drc import RuleResult, run_drc
 
 LAYERS = {"metal": (41, 0), "outline": (99, 0)}
@@ -157,3 +157,35 @@ def test_empty_windows_beside_slanted_shapes_are_no_faults(tmp_path: Path) -> No
         turned = kdb.CplxTrans(1, 7.3 + number, False, 300_000 + 11_111 * number, 700_000 + 7_001 * number)
         chip.top.insert(kdb.CellInstArray(cell.cell_index(), turned))
     assert chip.check(tmp_path, density(500, 250, 0, 1)).violations == 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_boxes_cover_what_their_polygons_cover(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    corner, size = random.integers(-300, 900, (200, 2)), random.integers(0, 700, (200, 2))
+    boxes = np.concatenate([corner, corner + size], axis=1)
+    # far from the origin products do not fit 64 bits
+    x, y = (np.unique(random.integers(0, 1000, 12)) for _ in range(2))
+    far = 2_000_000_000
+    total = box_area(boxes + far, x + far, y + far)
+    bins = np.diff(np.diff(total, axis=0), axis=1)
+    polygons = [kdb.Polygon(kdb.Box(*box)) for box in boxes.tolist()]
+    expected = coverage([polygon for polygon in polygons if polygon.area()], x, y)
+    np.testing.assert_allclose(bins, expected, rtol=1e-12, atol=1e-6)
+
+
+def test_boxes_that_overlap_count_once(tmp_path: Path) -> None:
+    chip = Chip()
+    chip.box("outline", 0, 0, 500_000, 500_000)
+    for left in (0, 150_000):
+        chip.box("metal", left, 0, 300_000, 500_000)
+    cell = chip.layout.create_cell("CELL")
+    chip.box("metal", 0, 0, 90_000, 200_000, cell=cell)
+    for x in (10_000, 120_000):
+        chip.top.insert(kdb.CellInstArray(cell.cell_index(), kdb.Trans(x, 1000)))
+    rule = density(500.0, 250.0, 0.0, 0.8)
+    assert chip.check(tmp_path, rule).violations == 0
+    chip.box("metal", 300_000, 0, 400_000, 500_000)
+    assert chip.check(tmp_path, rule).violations == 0
+    chip.box("metal", 400_000, 0, 400_001, 1)
+    assert chip.check(tmp_path, rule).violations == 1

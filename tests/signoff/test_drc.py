@@ -271,8 +271,7 @@ def grid(d: Drawing, clean: bool) -> None:
 
 @example("chip.layers")
 def unknown_layer(d: Drawing, clean: bool) -> None:
-    # a text on an unknown layer draws nothing
-    d.top.shapes(d.layout.layer(1, 10)).insert(kdb.Text("port", 0, 0))
+    d.text("label", "port", 0, 0)
     if not clean:
         d.top.shapes(d.layout.layer(3, 1)).insert(kdb.Box(0, 0, 1_000, 1_000))
 
@@ -730,7 +729,29 @@ def test_unusable_files(tmp_path: Path) -> None:
 
 def test_an_empty_chip_has_no_outline_and_nothing_else(tmp_path: Path) -> None:
     result = Drawing().check(tmp_path)
-    assert [found.id for found in result.rules if found.violations] == ["chip.outline"]
+    (outline,) = (found for found in result.rules if found.violations)
+    assert outline.id == "chip.outline"
+    assert outline.notes == (f"the chip is empty: nothing on any layer of the process ({', '.join(LAYERS)})",)
+    drawing = Drawing()
+    drawing.box("core", 0, 0, 10_000, 10_000)
+    (outline,) = drawing.check(tmp_path, ["chip.outline"]).rules
+    assert outline.notes == ("nothing on layer outline: draw an outline for each die",)
+
+
+@pytest.mark.parametrize(
+    "shape", [kdb.Text("port", 50, 60), kdb.Path([kdb.Point(0, 0), kdb.Point(5_000, 0)], 0), kdb.Box(0, 0, 10, 0)]
+)
+def test_what_draws_nothing_may_not_be_on_an_unknown_layer_either(
+    shape: kdb.Text | kdb.Path | kdb.Box, tmp_path: Path
+) -> None:
+    drawing = Drawing()
+    cell = drawing.layout.create_cell("CELL")
+    cell.shapes(drawing.layout.layer(3, 1)).insert(shape)
+    for x in (1_000, 900_000):
+        drawing.top.insert(kdb.CellInstArray(cell.cell_index(), kdb.Trans(1, False, x, 0)))
+    (found,) = drawing.check(tmp_path, ["chip.layers"]).rules
+    assert found.violations == 2
+    assert found.distinct == 1
 
 
 def test_lyrdb_lists_every_rule_and_is_reproducible(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from mutants.draft import Draft
 from mutants.judge import CAUGHT, HOLE, SAME, judge, same_geometry
 from mutants.kinds import KINDS
 
-# Kinds that leave the geometry as it is, on devices that are symmetric.
 # Kinds that may change nothing that a rule, the netlist or the function asks for; each then has to be shown equivalent.
 HARMLESS = {
     "arm 20 nm longer",
@@ -40,6 +39,7 @@ HARMLESS = {
     "wire narrowed by a third",
     "wire widened by 1 um",
 }
+# Kinds that leave the geometry as it is, on devices that are symmetric.
 SYMMETRIC = {
     "coupler mirrored about its length",
     "coupler mirrored about its width",

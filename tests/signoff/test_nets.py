@@ -71,7 +71,9 @@ def test_heaters_between_two_nets_are_those_of_whole_wires(seed: int, tmp_path: 
 def test_squares_that_fit_a_layer_fit_what_holds_them(seed: int) -> None:
     design = drawn(seed, slanted=False)
     whole = kdb.Region(design.shapes("metal"))
-    held = holding_squares(design, "metal", 24)
+    found = holding_squares(design, "metal", 24)
+    assert found is not None
+    held = kdb.Region([kdb.Polygon(kdb.Box(*box)) for box in found[0].tolist()])
     assert held.area() < whole.area()
     assert (held - whole).is_empty()
     wide = whole.sized(-12).sized(12)

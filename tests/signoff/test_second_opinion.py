@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import klayout.db as kdb
 import numpy as np
 import pytest
 
@@ -212,8 +213,8 @@ def test_any_two_guides_swapped_are_judged_alike() -> None:
     assert not all(found)
 
 
-def test_metal_without_a_pad_is_seen_by_klayout_alone() -> None:
-    """Two heaters without pads that the layout joins: ours knows metal by its pads. A heater without pads is no use."""
+def test_metal_without_a_pad_is_seen_by_both() -> None:
+    """Two heaters without pads that metal of the layout joins, and the other way round."""
     process, (circuit, found) = load_process(CHIPS["mesh of 4"]), made("mesh of 4")
     flat = flatten(circuit)
     names = [f"l0_v_c0_r{row}.{heater}" for row, heater in ((0, "phi"), (2, "phi"))]
@@ -221,7 +222,26 @@ def test_metal_without_a_pad_is_seen_by_klayout_alone() -> None:
     padless = rewired(flat, dict.fromkeys(own, -1))
     port = compare(flat, found, process).device_map
     theirs = [ports_of(found.circuit, int(port[flat.instances.index(name)]))[2] for name in names]
-    for net, expected in ((-1, True), (10**6, False)):
-        layout = rewired(found.circuit, dict.fromkeys(theirs, net))
-        assert compare(padless, replace(found, circuit=layout), process).match
-        assert second_opinion(padless, layout, process).match is expected
+    apart = rewired(found.circuit, dict.fromkeys(theirs, -1))
+    for reference_net, layout_net in ((-1, -1), (-1, 10**6), (10**6, -1), (10**6, 10**6)):
+        reference = rewired(padless, dict.fromkeys(own, reference_net))
+        layout = rewired(apart, dict.fromkeys(theirs, layout_net))
+        ours = compare(reference, replace(found, circuit=layout), process)
+        same = reference_net == layout_net
+        assert (ours.match, second_opinion(reference, layout, process).match) == (same, same)
+        if not same:
+            (told,) = ours.differences
+            assert told.kind == ("short" if reference_net == -1 else "open")
+            assert all(name in told.message for name in names)
+
+
+def test_an_internal_error_of_klayout_is_no_second_opinion(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> bool:
+        raise RuntimeError("Internal error: dbNetlistCompare.cc:1 was not true")
+
+    monkeypatch.setattr(kdb.NetlistComparer, "compare", fails)
+    circuit, found = made("mesh of 4")
+    opinion = second_opinion(circuit, found.circuit, load_process(CHIPS["mesh of 4"]))
+    assert not opinion.match
+    assert str(opinion).startswith("no second opinion: ")
+    assert "dbNetlistCompare.cc:1" in str(opinion)

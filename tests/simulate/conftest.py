@@ -14,6 +14,8 @@ from optinc_pdk.cards import Quantity, load_process
 from optinc_pdk.circuit import Builder, flatten
 from optinc_pdk.models import device_s, net_transmission
 from optinc_pdk.onn import Layer, carry_chain
+from optinc_pdk.simulate import Scattering
+from optinc_pdk.simulate.files import write_scattering
 
 PROCESS = load_process()
 _IDEAL = {"loss_db": 0.0, "imbalance": 0.0, "reflection_db": -400.0}
@@ -61,14 +63,18 @@ def add_fibre(b, label, port):
     b.connect(f"fibre_{label},o1", port)
 
 
-def random_circuit(rng, couplers=3, splitters=2, heaters=3):
-    """Devices joined at random, loops and all; what is left over becomes fibres."""
+def random_circuit(rng, couplers=3, splitters=2, heaters=3, others=0):
+    """Devices joined at random, loops and all; what is left over becomes fibres. Of each other device so many."""
     b = builder("random")
     ends = []
     for count, component, ports in (
         (couplers, "mmi2x2", 4),
         (splitters, "mmi1x2", 3),
         (heaters, "phase_shifter", 2),
+        (others, "crossing", 4),
+        (others, "directional_coupler", 4),
+        (others, "edge_coupler", 2),
+        (others, "terminator", 1),
     ):
         for i in range(count):
             name = b.add(f"{component}_{i}", component)
@@ -119,6 +125,14 @@ def dense_scattering(circuit, phases, wavelength_nm, process):
     ie, ii = devices[np.ix_(inner, outer)], devices[np.ix_(inner, inner)]
     joint = joints[np.ix_(inner, inner)]
     return labels, ee + ei @ np.linalg.solve(np.eye(len(inner)) - joint @ ii, joint @ ie)
+
+
+def with_file(process, device, path, s, ports, wavelengths_nm):
+    """The process with a device's S-parameters from a file, which is written."""
+    write_scattering(wavelengths_nm, [Scattering(wavelengths_nm, ports, s)], path)
+    card = process.devices[device]
+    card = card.model_copy(update={"model": card.model.model_copy(update={"file": path})})
+    return process.model_copy(update={"devices": {**process.devices, device: card}})
 
 
 def without_output_bias(onn):

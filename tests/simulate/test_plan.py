@@ -24,8 +24,10 @@ from .conftest import (
     add_heater,
     builder,
     chain,
+    dense_scattering,
     random_circuit,
     random_phases,
+    with_file,
     with_geometry,
     with_parameters,
 )
@@ -80,9 +82,44 @@ def test_mzis_that_repeat_are_reduced_as_one_batch():
     plan = prepare(structure, 1550.0, FORWARD)
     assert max(joint.ports.size for joint in plan.joints) == 120
     assert len(plan.joints) < 20
-    # light then passes 16 columns of 2×2 kernels, to the right and to the left
+    # light then passes 16 columns of 2×2 kernels, to the right; what it does to the left is the same
     assert len(plan.transfer.steps) == 16
-    assert plan.transfer.counts == {(2, 2): 240}
+    assert plan.transfer.counts == {(2, 2): 120}
+    assert len(plan.transfer.mirrored) == 16 * 16
+
+
+def test_devices_that_pass_light_one_way_are_followed_both_ways(tmp_path):
+    rng = np.random.default_rng(4)
+    s = device_s(FORWARD, "mmi2x2", 1550.0) * rng.uniform(0.5, 1.0, (4, 4))
+    process = with_file(FORWARD, "mmi2x2", tmp_path / "c.npz", s, ("o1", "o2", "o3", "o4"), np.array([1550.0]))
+    circuit = flatten(mesh_chip(4, process, "mesh"))
+    phases = random_phases(circuit, rng)
+    labels, expected = dense_scattering(circuit, phases, 1550.0, process)
+    found = scattering(circuit, phases, 1550.0, process)
+    assert list(found.labels) == labels
+    assert found.s[0] == pytest.approx(expected, abs=1e-12)
+    assert np.abs(found.s[0] - found.s[0].T).max() > 1e-3
+    structure = analyse(circuit)
+    drive, sample = heater_phases(structure, phases, process), {"mmi2x2": s}
+    with pytest.raises(InputError, match="'mmi2x2' are not the same both ways, as they were"):
+        s_matrices(prepare(structure, 1550.0, FORWARD), drive, 1550.0, FORWARD, devices=sample)
+    plan = prepare(structure, 1550.0, FORWARD, devices=sample)
+    assert s_matrices(plan, drive, 1550.0, FORWARD, devices=sample)[0, 0] == pytest.approx(expected, abs=1e-12)
+
+
+@given(SEEDS, st.integers(2, 7))
+@settings(max_examples=12, deadline=None)
+def test_any_labels_of_a_mesh_are_those_of_the_whole(seed, modes):
+    """Whatever of the ways back is spared."""
+    rng = np.random.default_rng(seed)
+    structure = analyse(mesh_chip(modes, FORWARD, "mesh"))
+    phases = rng.uniform(0.0, 6.0, structure.heater.size)
+    whole = superlu(structure, phases, 1550.0, FORWARD)
+    outs, ins = (np.flatnonzero(rng.random(2 * modes) < 0.5) for _ in range(2))
+    names = [[structure.labels[i] for i in places] for places in (outs, ins)]
+    plan = prepare(structure, 1550.0, FORWARD, outs=names[0], ins=names[1])
+    found = s_matrices(plan, phases, 1550.0, FORWARD)[0, 0]
+    assert found == pytest.approx(whole[np.ix_(outs, ins)], abs=1e-12)
 
 
 def test_a_ring_within_a_forward_circuit_is_a_knot_of_its_own():
@@ -198,6 +235,22 @@ def test_random_circuits_are_reciprocal_passive_and_lossless_ones_conserve_energ
     assert np.linalg.norm(s, 2) <= 1.0
 
 
+@given(SEEDS, st.integers(2, 6), st.integers(1, 4))
+@settings(max_examples=12, deadline=None)
+def test_reflecting_lossless_devices_conserve_energy_and_stay_reciprocal(ideal_process, seed, couplers, heaters):
+    """Couplers of which each is a random symmetric unitary, so that light runs through every loop both ways."""
+    rng = np.random.default_rng(seed)
+    circuit = random_circuit(rng, couplers, 0, heaters)
+    unitary = np.linalg.qr(rng.standard_normal((couplers, 4, 4)) + 1j * rng.standard_normal((couplers, 4, 4)))[0]
+    sample = {"mmi2x2": (unitary @ unitary.swapaxes(1, 2))[np.newaxis, np.newaxis]}
+    structure = analyse(circuit)
+    phases = heater_phases(structure, random_phases(circuit, rng), ideal_process)
+    plan = prepare(structure, 1550.0, ideal_process, devices=sample)
+    s = s_matrices(plan, phases, 1550.0, ideal_process, devices=sample)[0, 0]
+    assert s.conj().T @ s == pytest.approx(np.eye(len(s)), abs=1e-9)
+    assert s == pytest.approx(s.T, abs=1e-9)
+
+
 @pytest.mark.parametrize("realisation", ["offchip", "onchip"])
 def test_whole_chips_with_photodiodes_and_modulators_agree_with_superlu(process, realisation):
     card = process.activation.model_copy(update={"realisation": realisation})
@@ -264,6 +317,16 @@ def test_what_was_not_prepared_for_is_refused():
         s_matrices(plan, np.zeros(5), 1550.0, FORWARD)
     with pytest.raises(NetlistError, match=r"'mmi2x2' have shape \(3, 4, 4\); give one that broadcasts to \(1, 1, 12,"):
         prepare(structure, 1550.0, FORWARD, devices={"mmi2x2": np.zeros((3, 4, 4))})
+    with pytest.raises(NetlistError, match=r"phase of heater 'l0_v_c0_r0.phi' is nan in case 1"):
+        s_matrices(plan, np.array([np.zeros(6), [np.nan, *np.zeros(5)]]), 1550.0, FORWARD)
+    sample = np.zeros((12, 4, 4), dtype=complex)
+    sample[2, 3, 1] = np.inf
+    with pytest.raises(NetlistError, match=r"'l0_v_c\d_r\d.*' of 'mmi2x2' is given inf.* from port o2 to o4"):
+        s_matrices(plan, np.zeros(6), 1550.0, FORWARD, devices={"mmi2x2": sample})
+    guides = np.ones(len(structure.circuit.nets))
+    guides[0] = np.nan
+    with pytest.raises(NetlistError, match=r"the guide at .*,o\d is not finite"):
+        s_matrices(plan, np.zeros(6), 1550.0, FORWARD, guides=guides)
     with pytest.raises(NetlistError, match="has no 'ring'"):
         prepare(structure, 1550.0, FORWARD, devices={"ring": np.zeros((2, 2))})
     with pytest.raises(NetlistError, match="no fibre 'nowhere'"):

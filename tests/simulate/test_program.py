@@ -11,9 +11,10 @@ import pytest
 from optinc_pdk.assemble import assemble
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.circuit import NetlistError
+from optinc_pdk.drive import crosstalk
 from optinc_pdk.onn import Layer, Onn, bundled
 from optinc_pdk.onn.gauge import lattice_score
-from optinc_pdk.simulate import analyse, program, scattering, transmit
+from optinc_pdk.simulate import analyse, heater_phases, program, scattering, transmit
 from optinc_pdk.simulate.align import align
 from optinc_pdk.simulate.fit import Problem, errors, illuminate
 from optinc_pdk.simulate.program import starting_phases
@@ -89,6 +90,22 @@ def test_every_word_of_the_default_network(process):
     margin = 0.5 - np.abs(received.outputs - ideal).max()
     assert margin == pytest.approx(lattice_score(onn).margin, abs=0.02)
     assert received.saturated == 0
+
+
+def test_known_crosstalk_is_made_good(process):
+    onn = random_onn((3,))
+    circuit, board = chip(onn, process)
+    structure = analyse(circuit)
+    count = structure.heater.size
+    matrix = crosstalk(np.stack([50.0 * np.arange(count), np.zeros(count)], axis=1), 0.03, 25.0)
+    blind, knowing = program(circuit, board, onn, process), program(circuit, board, onn, process, crosstalk=matrix)
+    intended = dict(zip(knowing.bias.labels, knowing.bias.phase_rad, strict=True))
+    wanted = np.array([intended[label] for label in structure.channel])
+    for bias, error in ((knowing.bias, 1e-3), (blind.bias, None)):
+        made = matrix @ heater_phases(structure, bias, process)
+        off = np.abs(np.angle(np.exp(1j * (made - wanted)))).max()
+        assert off < error if error else off > 0.1
+    assert knowing.driven_error.max() < 2e-4
 
 
 def test_program_is_reproducible(process):

@@ -26,6 +26,7 @@ from .conftest import (
     dense_scattering,
     random_circuit,
     random_phases,
+    with_file,
     with_parameters,
 )
 
@@ -69,15 +70,40 @@ def sax_takes(circuit):
     return optical <= reached and all(a != b for a, b in pairs)
 
 
-@given(SEEDS, st.integers(1, 4), st.integers(0, 3), st.integers(1, 4))
+@pytest.fixture(scope="module")
+def full_process(tmp_path_factory):
+    """A process whose 2×2 coupler is a file: every S-parameter differs from zero, neither is it reciprocal."""
+    rng = np.random.default_rng(2)
+    s = rng.standard_normal((2, 4, 4)) + 1j * rng.standard_normal((2, 4, 4))
+    s *= 0.9 / np.linalg.norm(s, 2, axis=(1, 2)).max()
+    path = tmp_path_factory.mktemp("full") / "coupler.npz"
+    return with_file(REFLECTING, "mmi2x2", path, s, ("o1", "o2", "o3", "o4"), np.array([1540.0, 1560.0]))
+
+
+@given(SEEDS, st.integers(1, 5), st.integers(0, 4), st.integers(1, 4), st.integers(0, 2))
+@settings(max_examples=20)
+def test_any_device_agrees_with_dense_elimination(full_process, seed, couplers, splitters, heaters, others):
+    rng = np.random.default_rng(seed)
+    circuit = random_circuit(rng, couplers, splitters, heaters, others)
+    phases = random_phases(circuit, rng)
+    labels, s = dense_scattering(circuit, phases, 1545.0, full_process)
+    found = scattering(circuit, phases, 1545.0, full_process)
+    assert list(found.labels) == labels
+    assert found.s[0] == pytest.approx(s, abs=1e-12)
+    assert np.linalg.norm(found.s[0], 2) <= 1.0
+
+
+@given(SEEDS, st.integers(1, 4), st.integers(0, 3), st.integers(1, 4), st.integers(0, 2), st.booleans())
 @settings(max_examples=3, deadline=None)
-def test_agrees_with_sax(seed, couplers, splitters, heaters):
+def test_agrees_with_sax(full_process, seed, couplers, splitters, heaters, others, full):
     jax.config.update("jax_enable_x64", True)
     rng = np.random.default_rng(seed)
-    circuit = replace(random_circuit(rng, couplers, splitters, heaters), net_length_um=np.zeros(0))
+    circuit = random_circuit(rng, couplers, splitters, heaters, others)
+    circuit = replace(circuit, net_length_um=np.zeros(0))
     assume(sax_takes(circuit))
     phases = random_phases(circuit, rng)
-    found = scattering(circuit, phases, [1545.0, 1550.0], REFLECTING)
+    process = full_process if full else REFLECTING
+    found = scattering(circuit, phases, [1545.0, 1550.0], process)
     light = circuit.optical_mask()
     names = [kind.name for kind in circuit.kinds]
     instances = {
@@ -88,7 +114,7 @@ def test_agrees_with_sax(seed, couplers, splitters, heaters):
         "connections": {a: b for a, b in named_nets(circuit) if ",o" in a},
         "ports": {label: circuit.port_name(port) for label, port in circuit.ports.items() if light[port]},
     }
-    model, _ = sax.circuit(netlist=netlist, models=sax_models(REFLECTING), backend="klu")
+    model, _ = sax.circuit(netlist=netlist, models=sax_models(process), backend="klu")
     heat = {f"phase_shifter_{i}": {"phase": phases[f"h{i}"]} for i in range(heaters)}
     theirs = sax.sdict(model(wl=np.array([1.545, 1.55]), **heat))
     for i, into in enumerate(found.labels):

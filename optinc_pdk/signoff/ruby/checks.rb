@@ -146,8 +146,20 @@ module Checks
     known = design.layers.values
     design.layout.layer_indexes.inject(RBA::Region::new) do |faults, index|
       info = design.layout.get_info(index)
-      known.include?([info.layer, info.datatype]) ? faults : faults + design.shapes(index)
+      known.include?([info.layer, info.datatype]) ? faults : faults + design.shapes(index) + without_area(design, index)
     end
+  end
+
+  # Markers of a layer's texts and of shapes that have no area, such as paths without width.
+  def without_area(design, index)
+    found, reach = RBA::Region::new, design.dbu(Design::MARKER_UM)
+    place = design.top.begin_shapes_rec(index)
+    until place.at_end?
+      shape = place.shape
+      found.insert(shape.bbox.transformed(place.trans).enlarged(reach, reach)) if shape.is_text? || shape.area == 0
+      place.next
+    end
+    found
   end
 
   # Polygons that cross themselves as they were drawn.

@@ -15,9 +15,29 @@ module Checks
     # outside that region: what a cut can face is at most the value away, so inside it.
     deep = design.dbu(rule["exempt_um"]) - design.dbu(rule["value_um"])
     guides = design.region(name) - bodies.sized(deep)
-    gaps = united(measured(design, rule) { |*limit| guides.space_check(*limit) }.polygons(0))
+    pairs = measured(design, rule) { |*limit| guides.space_check(*limit) }
+    exempt = bodies.sized(design.dbu(rule["exempt_um"]))
+    gaps = not_exempt(design, rule, pairs, exempt)
+    gaps.is_empty? ? gaps : not_exempt(design, rule, open_pairs(design, name, pairs), exempt)
+  end
+
+  def not_exempt(design, rule, pairs, exempt)
+    gaps = united(pairs.polygons(0))
     rule["layers"].drop(1).each { |marker| gaps -= design.region(marker) }
-    gaps - bodies.sized(design.dbu(rule["exempt_um"]))
+    gaps - exempt
+  end
+
+  # Pairs of edges with a way from one to the other that crosses no guide. The two sides of one guide that bends left,
+  # then right, see each other along it, through its own silicon.
+  def open_pairs(design, name, pairs)
+    found = RBA::EdgePairs::new
+    pairs.each do |pair|
+      gap = pair.polygon(0)
+      free = RBA::Region::new(gap) - design.near(name, gap.bbox)
+      first, second = RBA::Edges::new([pair.first]), RBA::Edges::new([pair.second])
+      found.insert(pair) if gap.area == 0 || !free.interacting(first).interacting(second).is_empty?
+    end
+    found
   end
 
   # Places where a guide's concave edge turns too sharply.

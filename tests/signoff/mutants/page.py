@@ -38,7 +38,9 @@ What LVS passes goes through every design rule (on one chip the first mutant of 
 and what passes both is driven with the original's bias: every word that its servers read is compared with the
 ideal average. What passes that too must be shown equivalent by what was measured on it: the same devices
 in the same nets, the same heaters, wires no narrower than the process's, guides as long as the process asks
-or without effect on the margin. Anything else would be a hole.
+or without effect on the margin. Anything else would be a hole. "As long as the process asks" is
+`guide.length_match_um` of its card: a path that differs by less passes LVS by design and is made good when a chip is
+calibrated; what it does to the margin of the bias as shipped stands beside every such survivor.
 """
 
 

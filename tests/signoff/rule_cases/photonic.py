@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+import klayout.db as kdb
+
 from optinc_pdk.cards.process import Process
 from optinc_pdk.cards.rules import ContactsRule, ForeignGuideRule, GuideSpaceRule
 from rule_cases.case import LIMIT, Scene, tilted_slack
@@ -32,6 +34,24 @@ def guide_space(rule: GuideSpaceRule, process: Process) -> Iterator[Scene]:
         yield Scene(f"guides at {name}", gap, LIMIT, slack=tilted_slack(rule) if along == (1, 0) else None)
     yield from gaps(layer, value, value - nm(rule.angled_tolerance_um), length, guide)
     yield from coupled(rule, guide)
+    radius = 1000 * float(process.guide.radius_um)
+    yield Scene("two arcs of one guide, left then right", lambda delta: [swerve(layer, radius, guide)], {0: 0})
+    speck = box(layer, length // 2, guide + value // 2, length // 2 + guide, guide + value // 2 + guide)
+
+    def parted(delta: int) -> list[Shape]:
+        top = guide + value + delta
+        return [box(layer, 0, 0, length, guide), speck, box(layer, 0, top, length, top + guide)]
+
+    # silicon between two guides does not part them unless it parts them everywhere
+    yield Scene("guides with a speck between", parted, {-1: 1})
+
+
+def swerve(layer: str, radius: float, width: int) -> Shape:
+    """A guide of two quarter circles of 64 chords each, whose sides face each other along it."""
+    steps = [math.pi / 2 * i / 64 for i in range(65)]
+    line = [(-radius * math.cos(t), 2 * radius - radius * math.sin(t)) for t in steps]
+    line += [(radius * math.sin(t), radius * math.cos(t)) for t in steps[1:]]
+    return Shape(layer, kdb.Polygon(kdb.DPath([kdb.DPoint(*point) for point in line], width).polygon()))
 
 
 def coupled(rule: GuideSpaceRule, guide: int) -> Iterator[Scene]:

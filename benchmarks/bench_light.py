@@ -1,0 +1,67 @@
+"""How long light takes through built chips: from the layout to S-parameters to the words of the whole lattice.
+
+    optinc build average_8bit_4servers.npz -o gds_out
+    OMP_NUM_THREADS=1 python benchmarks/bench_light.py gds_out/average_8bit_4servers.gds
+
+Beside the layout lie its netlist, bias and report, as builds write them. Each time is the least of five; extraction and
+S-parameters run once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.cards import load_process
+from optinc_pdk.circuit import read_bias, read_netlist
+from optinc_pdk.extract import extract
+from optinc_pdk.signoff.function import inputs_of
+from optinc_pdk.signoff.wiring import read_wiring
+from optinc_pdk.simulate import noise_of, scattering, transmit
+from optinc_pdk.simulate.spread import output_spread
+
+Result = TypeVar("Result")
+
+
+def timed(work: Callable[[], Result], runs: int = 1) -> tuple[float, Result]:
+    """Least wall time of some runs, and the last result."""
+    seconds = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        result = work()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds), result
+
+
+def main(gds: Path) -> None:
+    """One row of the table."""
+    card = load_process()
+    board, bias = read_netlist(gds.with_suffix(".pic.yml")).board, read_bias(gds.with_suffix(".bias.yml"))
+    if board is None:
+        raise SystemExit(f"{gds.with_suffix('.pic.yml')}: it has no board; give the layout of a whole chip")
+    task = Averaging(**json.loads(gds.with_suffix(".report.json").read_text())["task"])
+    extraction, circuit = timed(lambda: extract(gds, card).circuit)
+    ground = read_wiring(gds, card).common
+    matrices, s = timed(lambda: scattering(circuit, bias, float(card.guide.wavelength_nm), card, ground=ground))
+    tried = inputs_of(task)
+    plain, received = timed(lambda: transmit(tried.symbols, s, board, bias), 5)
+    noise = noise_of(card)
+    noisy, _ = timed(lambda: transmit(tried.symbols, s, board, bias, noise=noise), 5)
+    spread, _ = timed(lambda: output_spread(tried.symbols, s, board, bias, noise))
+    exact = int((task.decode(received.levels) == tried.ideal[:, None]).all(axis=1).sum())
+    seconds = " | ".join(f"{each:.2f}" for each in (extraction, matrices, plain, noisy, spread))
+    print(f"| {gds.stem} | {len(tried.ideal):,} | {exact:,} | {seconds} |")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("gds", type=Path, nargs="+")
+    print("| chip | inputs | exact | extract, s | S-parameters, s | words, s | with noise, s | spread, s |")
+    print("|---|---|---|---|---|---|---|---|")
+    for one in parser.parse_args().gds:
+        main(one)

@@ -1,0 +1,75 @@
+"""The command on noise: words against symbol rate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from optinc_pdk.cli.app import PASSED, app, progress
+from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName
+from optinc_pdk.files import InputError
+
+
+@app.command()
+def noise(
+    gds: Gds,
+    netlist: Netlist,
+    bias: BiasFile,
+    weights: Annotated[Path, typer.Option("--weights", help="Weight file; it says what the chip computes.")],
+    laser_w: Annotated[float | None, typer.Option(help="Light into every guide in W; the card's by default.")] = None,
+    symbol_rates: Annotated[
+        str | None,
+        typer.Option(help="Symbols per second: one, a list 1e6,1e7 or a series 1e5:1e9:17; the card's by default."),
+    ] = None,
+    passes: Annotated[int, typer.Option(help="How often every input is sent.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
+    output: Out = None,
+    process: ProcessName = DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Word-error rate of the extracted layout against symbol rate; writes .noise.csv and .noise.png."""
+    from optinc_pdk.cards import load_process
+    from optinc_pdk.circuit import read_bias, read_netlist
+    from optinc_pdk.extract import extract
+    from optinc_pdk.files import write_atomic
+    from optinc_pdk.onn import Onn
+    from optinc_pdk.report.noise import curve_csv, curve_png, point_line
+    from optinc_pdk.report.text import si
+    from optinc_pdk.signoff.wiring import read_wiring
+    from optinc_pdk.simulate import noise_of, scattering
+    from optinc_pdk.tolerance.noise import parse_rates, word_error_curve
+
+    table = output or gds.with_suffix(".noise.csv")
+    picture = table.with_suffix(".png")
+    for path in (gds, netlist, bias, weights):
+        if path.resolve() in (table.resolve(), picture.resolve()):
+            raise InputError(f"{path}: this file is read, so it is not written over; give another with -o")
+    card, task = load_process(process), Onn.load(weights).task
+    noise_of(card, laser_w)
+    rates = parse_rates(symbol_rates, card)
+    board, drive = read_netlist(netlist).board, read_bias(bias)
+    if board is None:
+        raise InputError(f"{netlist}: it has no board under info.board; give the netlist of a whole chip")
+    if drive.process != card.name:
+        raise InputError(f"{bias}: it drives process {drive.process!r}, not {card.name!r}; give it with --process")
+    with progress(("extract", "light", *(si(rate, "Bd") for rate in sorted(set(rates))))) as watch:
+        watch("extract")
+        circuit, ground = extract(gds, card).circuit, read_wiring(gds, card).common
+        watch("light")
+        s = scattering(circuit, drive, float(card.guide.wavelength_nm), card, ground=ground)
+        curve = word_error_curve(
+            s, board, drive, task, card, rates, laser_w, passes, seed, lambda rate: watch(si(rate, "Bd"))
+        )
+    write_atomic(table, curve_csv(curve))
+    write_atomic(picture, curve_png(curve, gds.stem))
+    if as_json:
+        print(json.dumps({"schema": 1, "files": [str(table), str(picture)]} | curve.to_json(), indent=2))
+    else:
+        print(f"{si(curve.laser_w, 'W')} into every guide; readings integrated over one symbol")
+        for point in curve.points:
+            print(point_line(point))
+        print(f"{table}, {picture}")
+    raise typer.Exit(PASSED)

@@ -1,0 +1,108 @@
+"""How far noise spreads the outputs, to first order: the network's derivative times each source of noise.
+
+Every detector's noise passes on through a neuron that is on; one near its threshold passes the share of the time that
+its own detectors' noise has it on. The receivers' own noise is not among it: it belongs to the decision.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr
+
+from optinc_pdk.circuit import Bias, Board
+from optinc_pdk.simulate.layers import Layer, Network, Sight, network_of
+from optinc_pdk.simulate.network import TOP_LEVEL, settle
+from optinc_pdk.simulate.noise import Noise
+from optinc_pdk.simulate.scatter import Scattering
+
+Floats = NDArray[np.float64]
+
+CHUNK = 512
+
+
+def output_spread(
+    symbols: ArrayLike, scattering: Scattering, board: Board, bias: Bias, noise: Noise, wavelength: int = 0
+) -> Floats:
+    """Standard deviation of the outputs before the receivers' detectors, in levels.
+
+    What modulators send back into earlier layers is left out, and what noise shifts the mean by.
+
+    Args:
+        symbols: (B, servers, M) levels 0 … 3, most significant first.
+        scattering: S-parameters of the whole chip.
+        board: What joins its fibres outside.
+        bias: Electronics of the neurons and scales of the receivers.
+        noise: How much noise.
+        wavelength: Which of the scattering's wavelengths carries the light.
+
+    Returns:
+        (B, servers, M).
+    """
+    sent = np.asarray(symbols, dtype=np.float64)
+    network = network_of(scattering, board, bias, wavelength)
+    spread = np.empty((sent.shape[0], network.scale.size))
+    for start in range(0, sent.shape[0], CHUNK):
+        inputs = sent[start : start + CHUNK].reshape(-1, network.feeds[0].sources.stop - 1) / TOP_LEVEL
+        light, _ = settle(inputs, network, None, None)
+        spread[start : start + CHUNK] = np.sqrt(_variance(network, light, noise))
+    return spread.reshape(-1, len(board.outputs), len(board.outputs[0]))
+
+
+def _variance(network: Network, light: Floats, noise: Noise) -> Floats:
+    """(B, O) variance of the outputs in levels², from the receivers back to the first layer."""
+    along, across = (np.broadcast_to(part, (light.shape[0], *part.shape)) for part in _receivers(network))
+    variance, slope = _sources(network.receivers, light, noise, along, across)
+    for layer in reversed(network.layers):
+        fields = layer.sight.fields(light)
+        detectors = noise.variance(layer.sight.power(fields))
+        weight = _weights(layer, layer.sight.power(fields), detectors, slope)
+        variance += np.einsum("bod,bd->bo", weight**2, detectors)
+        # |z|² of a field z = x exp(iφ) S + …: 2 Re(conj(z) S) by x, 2 x Re(i conj(z) S) by φ
+        real, imaginary = (2.0 * weight * part[:, np.newaxis] for part in np.split(fields, 2, axis=1))
+        along = np.concatenate([real, imaginary], axis=2) @ layer.sight.field.T
+        across = np.concatenate([imaginary, -real], axis=2) @ layer.sight.field.T
+        more, slope = _sources(layer.sight, light, noise, along, across)
+        variance += more
+    return variance
+
+
+def _receivers(network: Network) -> tuple[Floats, Floats]:
+    """(O, L) output by the sources' amplitudes, and by phase over amplitude.
+
+    A receiver's sources have the same phase there, or the opposite one, but for imperfections: half of that of the sum
+    of squares.
+    """
+    real, imaginary = np.split(network.receivers.field, 2, axis=1)
+    field = (real + 1j * imaginary).T
+    field = field * np.exp(-0.5j * np.angle((field**2).sum(axis=1, keepdims=True))) * network.scale[:, np.newaxis]
+    return field.real, -field.imag
+
+
+def _weights(layer: Layer, power: Floats, variance: Floats, slope: Floats) -> Floats:
+    """(B, O, D) outputs by the layer's readings, from (B, O, n) outputs by its modulators' amplitudes."""
+    pairs = power.shape[1] // 2
+    owner = np.repeat(np.arange(layer.starts.size), np.diff(np.append(layer.starts, pairs)))
+    balance = layer.balance[owner]
+    difference = layer.difference(power)
+    own = np.add.reduceat(variance[:, :pairs] + balance**2 * variance[:, pairs:], layer.starts, axis=1)
+    # without noise a neuron is on or off
+    on = ndtr(difference / np.sqrt(np.maximum(own, np.finfo(np.float64).tiny)))
+    gain = np.where(layer.gain * difference < 1.0, layer.gain * on, 0.0)
+    plus = (slope * gain[:, np.newaxis])[:, :, owner]
+    return np.concatenate([plus, -plus * balance], axis=2)
+
+
+def _sources(sight: Sight, light: Floats, noise: Noise, along: Floats, across: Floats) -> tuple[Floats, Floats]:
+    """(B, O) variance from a layer's sources, and (B, O, sources) outputs by their amplitudes."""
+    feed, seen = sight.feed, light[:, np.newaxis, sight.lit]
+    mine = (sight.lit >= feed.sources.start) & (sight.lit < feed.sources.stop)
+    share = along * seen
+    same = noise.correlation(feed.fibre)
+    common = share[:, :, 0] + same * share[:, :, mine].sum(axis=2)
+    own = (1.0 - same**2) * (share[:, :, mine] ** 2).sum(axis=2)
+    turned = noise.phase(feed.fibre) ** 2 * ((across * seen)[:, :, mine] ** 2).sum(axis=2)
+    slope = np.zeros((*share.shape[:2], feed.sources.stop - feed.sources.start))
+    slope[:, :, sight.lit[mine] - feed.sources.start] = along[:, :, mine]
+    # half of the relative power is the relative amplitude
+    return 0.25 * noise.intensity**2 * (common**2 + own) + turned, slope

@@ -1,0 +1,174 @@
+"""A spectrum as CSV, JSON, picture, and the lines that say what it means."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from optinc_pdk.tolerance.spectrum import LIGHT_NM_GHZ, Point, Spectrum, Window
+
+SCHEMA = 1
+COLUMNS = ("bias", "wavelength_nm", "inputs", "exact", "accuracy", "margin_levels", "fault")
+_FIXED, _ANEW, _MATCHED, _INK = "#d3302f", "#2f6fb0", "#2e8b57", "#444c54"
+_REACH = 4.0
+_PM_PER_NM = 1e3
+
+
+def spectrum_csv(found: Spectrum) -> str:
+    """A line per bias and wavelength; links' channels too."""
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(COLUMNS)
+    for bias, points in (
+        ("fixed", found.fixed),
+        ("matched", found.matched),
+        ("rebiased", found.rebiased),
+        ("channel", found.channels),
+    ):
+        for point in points:
+            numbers = _numbers(point)
+            lines.writerow([bias, *("" if numbers[key] is None else numbers[key] for key in COLUMNS[1:])])
+    return text.getvalue()
+
+
+def spectrum_json(found: Spectrum) -> dict[str, Any]:
+    """Everything, with null where no bias could be made."""
+    return {
+        "schema": SCHEMA,
+        "carrier_nm": found.carrier_nm,
+        "models_nm": [found.models.low_nm, found.models.high_nm],
+        "fixed_window": _window(found.fixed_window, found.carrier_nm),
+        "rebiased_window": _window(found.rebiased_window, found.carrier_nm),
+        "matched_window": _window(found.matched_window, found.carrier_nm),
+        "oscillators_late_ps": list(found.delays_ps),
+        "link": {
+            "channels": len(found.channels),
+            "spacing_ghz": found.spacing_ghz,
+            "chips_in_parallel": found.served,
+            "in_fixed_window": found.shared,
+            "wavelengths_nm": [channel.wavelength_nm for channel in found.channels],
+            "exact": [channel.passed for channel in found.channels],
+        },
+        "fixed": [_numbers(point) for point in found.fixed],
+        "matched": [_numbers(point) for point in found.matched],
+        "rebiased": [_numbers(point) for point in found.rebiased],
+    }
+
+
+def _numbers(point: Point) -> dict[str, Any]:
+    margin = None if math.isnan(point.margin) else round(point.margin, 6)
+    values = (point.wavelength_nm, point.inputs, point.exact, point.accuracy, margin, point.fault)
+    return dict(zip(COLUMNS[1:], values, strict=True))
+
+
+def _window(window: Window | None, carrier_nm: float) -> dict[str, Any] | None:
+    if window is None:
+        return None
+    return {
+        "low_nm": window.low_nm,
+        "high_nm": window.high_nm,
+        "resolution_nm": window.resolution_nm,
+        "nothing_tried_beyond": list(window.to_limit),
+        "drift_nm": window.drift_nm(carrier_nm),
+        "drift_ghz": drift_ghz(window.drift_nm(carrier_nm), carrier_nm),
+    }
+
+
+def drift_ghz(drift_nm: float, carrier_nm: float) -> float:
+    """A small change of a wavelength as one of frequency."""
+    return LIGHT_NM_GHZ / carrier_nm**2 * drift_nm
+
+
+def spectrum_lines(found: Spectrum) -> list[str]:
+    """What a spectrum means for lasers and links."""
+    carrier = found.carrier_nm
+    lines = [f"the models hold for {found.models}"]
+    if found.fixed_window is None:
+        lines.append(f"bias fixed: not exact at its own carrier, {carrier:g} nm")
+    else:
+        lines.append(f"bias fixed: {_close(found.fixed_window, carrier)}")
+    if found.matched_window is not None:
+        ps = ", ".join(f"{each:.1f}" for each in found.delays_ps)
+        lines.append(
+            f"the same, with fibres that delay the layers' signals by {ps} ps, as their oscillators are: "
+            + _close(found.matched_window, carrier)
+        )
+    if found.rebiased_window is None:
+        lines.append(f"rebiased: not exact at {carrier:g} nm")
+    else:
+        window = found.rebiased_window
+        lines.append(
+            f"rebiased: exact from {window.low_nm:.7g} to {window.high_nm:.7g} nm, to {window.resolution_nm:.2g} nm"
+            + _limit(window)
+        )
+    count, served = len(found.channels), found.served
+    lines.append(
+        f"a link of {count} channels, {found.spacing_ghz:g} GHz apart: {served} computed exactly, each by a chip of "
+        f"its own, {served} chips in parallel; one fixed bias is right for {found.shared} of them"
+    )
+    return lines
+
+
+def _close(window: Window, carrier_nm: float) -> str:
+    drift, resolution = window.drift_nm(carrier_nm), window.resolution_nm * _PM_PER_NM
+    return (
+        f"exact from {_signed(window.low_nm - carrier_nm)} to {_signed(window.high_nm - carrier_nm)} pm around "
+        f"{carrier_nm:g} nm, to {resolution:g} pm: the laser may drift by {drift * _PM_PER_NM:.3g} pm "
+        f"({drift_ghz(drift, carrier_nm):.3g} GHz){_limit(window)}"
+    )
+
+
+def _signed(offset_nm: float) -> str:
+    return f"{offset_nm * _PM_PER_NM:+.3g}"
+
+
+def _limit(window: Window) -> str:
+    ends = [end for end, there in zip(("low", "high"), window.to_limit, strict=True) if there]
+    return f"; beyond its {' and '.join(ends)} end nothing was tried" if ends else ""
+
+
+def spectrum_png(found: Spectrum, title: str) -> bytes:
+    """Accuracy and margin against the wavelength: over the grid, and close around the carrier."""
+    figure = Figure(figsize=(13.0, 6.0), dpi=120, layout="constrained")
+    axes = figure.subplots(2, 3, sharex="col")
+    figure.suptitle(title, color=_INK)
+    wide = (("bias fixed", found.fixed, _FIXED), ("rebiased", (*found.rebiased, *found.channels), _ANEW))
+    close = ((("bias fixed", found.fixed, _FIXED),), (("bias fixed, fibres matched", found.matched, _MATCHED),))
+    windows = (found.fixed_window, found.matched_window)
+    for row, (what, label) in enumerate((("accuracy", "share of words exact"), ("margin", "margin, levels"))):
+        for name, points, color in wide:
+            _draw(axes[row, 0], points, what, color, name)
+        for column, (lines, window) in enumerate(zip(close, windows, strict=True), start=1):
+            for name, points, color in lines:
+                reach = np.inf if window is None else _REACH * window.width_nm
+                near = [point for point in points if abs(point.wavelength_nm - found.carrier_nm) <= reach]
+                _draw(axes[row, column], near, what, color, name, found.carrier_nm)
+        axes[row, 0].set_ylabel(label)
+    axes[1, 0].set_xlabel("carrier, nm")
+    for column in range(3):
+        axes[0, column].legend(frameon=False, loc="lower center")
+        if column:
+            axes[1, column].set_xlabel(f"carrier - {found.carrier_nm:g} nm, pm")
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", metadata={"Software": None})
+    return picture.getvalue()
+
+
+def _draw(
+    axes: Axes, points: Sequence[Point], what: str, color: str, name: str, centre_nm: float | None = None
+) -> None:
+    """A line against the wavelength, or against its distance from a centre in pm."""
+    x, y = np.array(sorted({(p.wavelength_nm, getattr(p, what)) for p in points})).reshape(-1, 2).T
+    if centre_nm is not None:
+        x = (x - centre_nm) * _PM_PER_NM
+    axes.plot(x, y, color=color, marker="o", markersize=3.0, linewidth=1.0, label=name)
+    if what == "margin":
+        axes.axhline(0.0, color=_INK, linewidth=0.8, linestyle=":")
+    axes.grid(linewidth=0.3)

@@ -1,0 +1,67 @@
+"""A run's numbers as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+def summary_lines(numbers: Mapping[str, Any]) -> Iterator[str]:
+    """What a run found, in a few lines."""
+    yield f"{numbers['samples']} samples of {numbers['chip']['name']}, seed {numbers['seed']}"
+    yield assumption(numbers)
+    for stage, found in numbers["stages"].items():
+        yield f"{stage:9} " + stage_text(found, numbers["target"])
+        if found["errors"]:
+            told = ", ".join(f"{row['value']:+d} ({100 * row['share']:.3g} %)" for row in found["errors"][:5])
+            yield f"{'':9} errors of the words: {told}"
+    for row in sorted(numbers["contributions"], key=lambda row: -row["alone"]["words_lost"]):
+        alone, rest = row["alone"], row["without"]
+        yield (
+            f"{row['imperfection']:>11} alone loses {percent(alone['words_lost'])} of the words, "
+            f"all but it {percent(rest['words_lost'])}"
+        )
+    for row in numbers["tolerances"]:
+        yield f"{row['imperfection']:>11} {tolerance_text(row)}"
+
+
+def stage_text(found: Mapping[str, Any], target: float) -> str:
+    """Yield, words and margin of one stage."""
+    share = found["yield"]
+    return (
+        f"yield {percent(share['share'])} ({percent(share['low'])} to {percent(share['high'])}) "
+        f"at {percent(target)} of the words; exact {percent(found['accuracy']['mean'])} on average, "
+        f"{percent(found['accuracy']['worst'])} at worst; word errors {found['word_error_rate']['mean']:.3g}; "
+        f"margin {found['margin']['mean']:.3f} on average, {found['margin']['worst']:.3f} at worst"
+    )
+
+
+def tolerance_text(row: Mapping[str, Any]) -> str:
+    """How much of one imperfection alone samples bear."""
+    about = f"alone: {percent(row['goal'])} of {row['samples']} samples reach the target"
+    if row["factor"] is None:
+        return f"{about} even with {row['most_tried']:.3g} times the card's, the most that was tried"
+    if row["factor"] == 0.0:
+        return f"{about} not even with {row['least_tried']:.3g} times the card's, the least that was tried"
+    return f"{about} up to {row['factor']:.3g} times the card's"
+
+
+def assumption(numbers: Mapping[str, Any]) -> str:
+    """What noise the words were read with."""
+    noise = numbers["noise"]
+    if noise is None:
+        return "without noise of lasers and detectors"
+    return (
+        f"noise at {1e3 * noise['laser_w']:g} mW into every guide and {noise['symbol_rate_bd']:.3g} symbols a second, "
+        "each integrated over all of its time"
+    )
+
+
+def percent(share: float) -> str:
+    """A share in %, with as many digits as its distance from 0 or 1 needs."""
+    if share in (0.0, 1.0):
+        return f"{100 * share:g} %"
+    digits = 2
+    while digits < 6 and round(100 * share, digits) in (0.0, 100.0):
+        digits += 1
+    return f"{100 * share:.{digits}f} %"

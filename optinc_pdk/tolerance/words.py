@@ -1,0 +1,96 @@
+"""Words that a chip's servers read, against the ideal average."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from optinc_pdk.averaging import error_counts
+from optinc_pdk.circuit import Bias, Board
+from optinc_pdk.signoff.function import Inputs, assignments
+from optinc_pdk.simulate import Scattering, transmit
+from optinc_pdk.simulate.noise import Noise
+
+DIGITS = 9
+"""Decimals of a margin that are kept: the last bits of a solution depend on the machine."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the servers of one chip read.
+
+    Attributes:
+        inputs: Inputs tried.
+        exact: Inputs for which every server reads the ideal word under every assignment of symbols to servers.
+        words: Words read by all servers for all inputs and assignments.
+        wrong: Those that are not the ideal one.
+        margin: min of 0.5 - |output - ideal level| in levels; below 0 where a symbol is missed.
+        saturated: Modulator amplitudes that were cut to full scale.
+        errors: Error of a word, read minus ideal, to the number of words that have it; no zero among them.
+    """
+
+    inputs: int
+    exact: int
+    words: int
+    wrong: int
+    margin: float
+    saturated: int
+    errors: Mapping[int, int]
+
+    @property
+    def accuracy(self) -> float:
+        """Share of exact inputs."""
+        return self.exact / self.inputs
+
+    @property
+    def word_error_rate(self) -> float:
+        """Share of wrong words."""
+        return self.wrong / self.words
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        plain = {key: getattr(self, key) for key in ("inputs", "exact", "words", "wrong", "margin", "saturated")}
+        return plain | {"errors": {str(error): count for error, count in self.errors.items()}}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Outcome:
+        """Inverse of :meth:`to_json`."""
+        return Outcome(**{**data, "errors": {int(error): count for error, count in data["errors"].items()}})
+
+
+def read_words(
+    s: Scattering, tried: Inputs, board: Board, bias: Bias, noise: Noise | None = None, seed: int = 0
+) -> Outcome:
+    """Send every input through a chip and compare what the servers read.
+
+    Args:
+        s: S-parameters of the chip.
+        tried: The inputs; on the lattice, the worst assignment of this chip comes on top.
+        board: What joins its fibres outside.
+        bias: Electronics of its neurons and receivers.
+        noise: Noise of light and detectors; none where left out.
+        seed: Seed of the noise.
+    """
+    right = np.ones(len(tried.ideal), dtype=bool)
+    words = saturated = 0
+    margin, errors = np.inf, Counter[int]()
+    for number, symbols in enumerate(assignments(tried, s, board, bias)):
+        received = transmit(symbols, s, board, bias, noise=noise, seed=seed + number)
+        read, ideal = tried.task.decode(received.levels), tried.ideal[:, np.newaxis]
+        right &= (read == ideal).all(axis=1)
+        errors.update(error_counts(read, ideal))
+        words, saturated = words + read.size, saturated + received.saturated
+        margin = min(margin, float(np.min(0.5 - np.abs(received.outputs - tried.levels[:, np.newaxis]))))
+    return Outcome(
+        inputs=len(tried.ideal),
+        exact=int(right.sum()),
+        words=words,
+        wrong=errors.total(),
+        margin=round(margin, DIGITS),
+        saturated=saturated,
+        errors=dict(sorted(errors.items())),
+    )

@@ -1,0 +1,62 @@
+"""Ours against scipy's, and the import that they are there to save."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import breadth_first_order, connected_components
+
+from optinc_pdk.simulate.graphs import parts, reached
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def edges(seed, count, density):
+    rng = np.random.default_rng(seed)
+    tail, head = rng.integers(0, count, (2, int(density * count)))
+    return tail, head, coo_array((np.ones(tail.size), (tail, head)), shape=(count, count)).tocsr()
+
+
+@given(SEEDS, st.integers(1, 60), st.floats(0.0, 2.0))
+def test_what_is_reached_is_what_scipy_finds(seed, count, density):
+    tail, head, graph = edges(seed, count, density)
+    start = np.zeros(count, dtype=bool)
+    start[[0, count // 2]] = True
+    expected = np.zeros(count, dtype=bool)
+    for node in np.flatnonzero(start):
+        expected[breadth_first_order(graph, node, return_predecessors=False)] = True
+    assert np.array_equal(reached(tail, head, start), expected)
+
+
+@given(SEEDS, st.integers(1, 60), st.floats(0.0, 2.0))
+def test_parts_are_scipys(seed, count, density):
+    tail, head, graph = edges(seed, count, density)
+    label = connected_components(graph, directed=False)[1]
+    least = np.array([np.flatnonzero(label == each)[0] for each in label])
+    assert np.array_equal(parts(tail, head, count), least)
+
+
+def test_a_long_chain_is_one_part_whatever_its_order():
+    order = np.random.default_rng(0).permutation(5000)
+    assert not parts(order[:-1], order[1:], 5000).any()
+
+
+def test_a_first_answer_without_loops_needs_no_graphs_of_scipy():
+    code = (
+        "import sys; from optinc_pdk.assemble import mesh_chip; from optinc_pdk.cards import load_process\n"
+        "from optinc_pdk.simulate import analyse; from optinc_pdk.simulate.plan import plan_circuit\n"
+        "import numpy as np; process = load_process()\n"
+        "found = analyse(mesh_chip(3, process, 'm'))\n"
+        "one_way = [[0, 0, 1, 1], [0, 0, 1, 1], [1, 1, 0, 0], [1, 1, 0, 0]]\n"
+        "size = {n: group.port.shape[1] for n, group in enumerate(found.devices)}\n"
+        "patterns = {n: np.array(one_way if p == 4 else 1 - np.eye(p), dtype=bool) for n, p in size.items()}\n"
+        "assert plan_circuit(found, patterns, found.labels, found.labels).transfer.steps\n"
+        "print('scipy.sparse' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -1,0 +1,143 @@
+"""`optinc yield` as a user meets it: exit codes, messages, a break in the middle, and nothing written on refusal."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.cards import KINDS
+from optinc_pdk.cli import main
+from optinc_pdk.flow import build
+from optinc_pdk.onn import carry_chain
+
+CODE = "import sys; from optinc_pdk.cli import main; sys.argv[0] = 'optinc'; main()"
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-c", CODE, "yield", *map(str, arguments)]
+
+
+class Ran(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs the command in this process, which has imported all that it needs."""
+
+    def ran(*arguments: object) -> Ran:
+        monkeypatch.setattr(sys, "argv", ["optinc", "yield", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        return Ran(int(left.value.code or 0), *capsys.readouterr())
+
+    return ran
+
+
+@pytest.fixture(scope="module")
+def chip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Layout of a small chip as a build leaves it."""
+    folder = tmp_path_factory.mktemp("chip")
+    assert build(carry_chain(Averaging(2, 4, 1)), folder, "tiny").passed
+    return folder / "tiny.gds"
+
+
+def test_a_run_ends_with_numbers_and_imports_no_dask(chip: Path, tmp_path: Path) -> None:
+    code = CODE.replace("main()", "\ntry:\n main()\nfinally:\n print('distributed' in sys.modules, file=sys.stderr)")
+    options = ("--samples", 3, "--imperfection", "coupler", "--imperfection", "dac", "--dac-bits", 12, "--noise")
+    line = [sys.executable, "-c", code, "yield", str(chip), *map(str, options), "-o", str(tmp_path), "--json"]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "False\n")
+    numbers = json.loads(done.stdout)
+    assert numbers == json.loads((tmp_path / "tiny.yield.json").read_text())
+    assert numbers["imperfections"] == {"coupler": 1.0, "dac": 16.0} and numbers["samples"] == 3
+    assert numbers["noise"]["laser_w"] == 0.01 and numbers["task"]["servers"] == 4
+
+
+def test_an_interrupted_run_keeps_what_is_done_and_goes_on(chip: Path, tmp_path: Path, run: Run) -> None:
+    options = (chip, "--samples", 12, "--imperfection", "coupler", "--scale", "coupler=0.1")
+    records = tmp_path / "broken" / "tiny.yield.jsonl"
+    process = subprocess.Popen(command(*options, "-o", records.parent), stderr=subprocess.PIPE, text=True)
+    while process.poll() is None and not (records.exists() and records.read_bytes().count(b"\n") > 2):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    told = process.communicate()[1]
+    assert process.returncode == 130 and "are kept; the same command with --resume goes on" in told, told
+    assert list(records.parent.iterdir()) == [records]
+    done = run(*options, "-o", records.parent, "--resume")
+    assert done.returncode == 0 and "12 samples of tiny" in done.stdout, done.stderr
+    assert run(*options, "-o", tmp_path / "whole").returncode == 0
+    for name in ("tiny.yield.json", "tiny.yield.csv", "tiny.tolerance.csv"):
+        assert (records.parent / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    done = run(*options, "-o", records.parent, "--resume", "--seed", 1)
+    assert done.returncode == 2 and "seed is 0 there and 1 here" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--samples", 0), "--samples 0: give 1 or more"),
+        (("--samples", -3), "--samples -3: give 1 or more"),
+        (("--seed", -1), "--seed -1: give a whole number from 0"),
+        (("--target", "nan"), "--target nan: give a share"),
+        (("--target", 1.5), "--target 1.5: give a share"),
+        (("--imperfection", "dust"), f"there is no imperfection 'dust'; there are {', '.join(KINDS)}"),
+        (("--scale", "dust=2"), "there is no imperfection 'dust'"),
+        (("--scale", "coupler=nan"), "--scale coupler=nan: give KIND=FACTOR with a factor of 0 or more"),
+        (("--scale", "coupler=-1"), "--scale coupler=-1: give"),
+        (("--scale", "coupler"), "--scale coupler: give"),
+        (("--scale", "coupler=1e400"), "--scale coupler=1e400: give"),
+        (("--imperfection", "laser"), "'laser' is noise: add --noise"),
+        (("--imperfection", "phase", "--scale", "coupler=2"), "'coupler' is not among the --imperfection asked for"),
+        (("--imperfection", "phase", "--dac-bits", 12), "'dac' is not among the --imperfection asked for"),
+        (("--dac-bits", "nan"), "--dac-bits nan: give 1 to 32"),
+        (("--dac-bits", 0), "--dac-bits 0.0: give 1 to 32"),
+        (("--laser-w", 0.01), "add --noise"),
+        (("--noise", "--laser-w", -1), "laser power -1 W is not within"),
+        (("--noise", "--symbol-rate", "nan"), "symbol rate nan Bd is not within"),
+        (("--calibrate",), "give its weight file with --weights"),
+        (("--workers", 2), "only --scheduler local starts workers"),
+        (("--scheduler", "remote"), "--scheduler 'remote': give 'local' or the address"),
+        (("--bias", "none.yml"), "none.yml: there is no such file"),
+        (("--netlist", "none.yml"), "none.yml: there is no such file"),
+        (("--weights", "none.npz"), "none.npz"),
+    ],
+)
+def test_unusable_options_exit_2_with_one_line_and_nothing_written(
+    chip: Path, tmp_path: Path, run: Run, options: tuple[object, ...], told: str
+) -> None:
+    out = tmp_path / "out"
+    done = run(chip, *options, "-o", out)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert told in done.stderr and not out.exists()
+
+
+def test_chips_without_their_files_are_refused(chip: Path, tmp_path: Path, run: Run) -> None:
+    missing = run(tmp_path / "none.gds")
+    assert missing.returncode == 2 and "none.gds: there is no such file" in missing.stderr
+    for ending in (".gds", ".pic.yml", ".bias.yml"):
+        shutil.copy(chip.with_suffix("").with_suffix(ending), tmp_path)
+    done = run(tmp_path / "tiny.gds", "-o", tmp_path / "out")
+    assert done.returncode == 2 and "tiny.report.json: there is no report beside the layout" in done.stderr
+    (tmp_path / "tiny.report.json").write_text("{}")
+    done = run(tmp_path / "tiny.gds", "-o", tmp_path / "out")
+    assert done.returncode == 2 and "tiny.report.json: not a build's report" in done.stderr
+    (tmp_path / "tiny.bias.yml").unlink()
+    done = run(tmp_path / "tiny.gds", "-o", tmp_path / "out")
+    assert done.returncode == 2 and "tiny.bias.yml: there is no such file; give the file with --bias" in done.stderr
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,102 @@
+"""Word-error rates with noise: against formulas, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.cards import load_process
+from optinc_pdk.circuit import Bias, Board
+from optinc_pdk.files import InputError
+from optinc_pdk.simulate import Scattering
+from optinc_pdk.tolerance.noise import parse_rates, wilson, word_error_curve
+
+PROCESS = load_process()
+SYMBOLS = 6
+TASK = Averaging(2 * SYMBOLS, 1, SYMBOLS)
+INS, OUTS = ([f"{side}{i}" for i in range(SYMBOLS)] for side in ("in", "out"))
+BOARD = Board("c", (), (), (tuple(INS),), (), (tuple(OUTS),))
+NONE = np.zeros(0)
+FIELD = 0.003
+S = np.zeros((1, 2 * SYMBOLS + 1, 2 * SYMBOLS + 1), dtype=complex)
+S[0, 1 + SYMBOLS :, 1 : 1 + SYMBOLS] = FIELD * np.eye(SYMBOLS)
+CHIP = Scattering(np.array([1550.0]), ("c", *INS, *OUTS), S)
+BIAS = Bias("soi220", "toy", 16, (), NONE, NONE, NONE, NONE.astype(int), {}, dict.fromkeys(OUTS, 3 / FIELD))
+
+
+def curve(*rates, **options):
+    return word_error_curve(CHIP, BOARD, BIAS, TASK, PROCESS, rates, **options)
+
+
+def test_counts_and_estimate_agree_with_the_formula_of_a_receiver():
+    """Wires from one server to its receiver: a level is missed where the noise of its square crosses a threshold."""
+    done = curve(1e9, 3e8, passes=10)
+    assert [point.symbol_rate_bd for point in done.points] == [3e8, 1e9]
+    for noise, point in zip(done.noise, done.points, strict=True):
+        level = np.arange(4)
+        sigma = np.sqrt(noise.variance((FIELD * level / 3) ** 2)) * 9 / FIELD**2
+        up = ndtr(-((level + 0.5) ** 2 - level**2) / sigma) * (level < 3)
+        down = ndtr(-(level**2 - (level - 0.5) ** 2) / sigma) * (level > 0)
+        expected = 1 - (1 - np.mean(up + down)) ** SYMBOLS
+        assert point.low < expected < point.high and point.wrong > 100
+        assert point.gaussian_estimate == pytest.approx(expected, rel=0.02)
+        assert point.sent == point.words == 10 * 4**SYMBOLS
+        assert sum(point.errors.values()) == point.wrong and 0 not in point.errors
+
+
+def test_equal_seeds_give_equal_words_and_other_seeds_others():
+    one, same, other = (curve(1e9, passes=1, seed=seed).points[0] for seed in (1, 1, 2))
+    assert one == same
+    assert one.wrong != other.wrong
+
+
+def test_wilson_interval():
+    # Newcombe, Statistics in Medicine 17, 857 (1998), table I: 81 of 263 and 0 of 20
+    assert wilson(81 / 263, 263) == pytest.approx((0.2553, 0.3662), abs=5e-5)
+    assert wilson(0.0, 20) == pytest.approx((0.0, 0.1611), abs=5e-5)
+
+
+def test_rates_are_lists_or_series_within_the_cards_limit():
+    assert parse_rates("1e6,3e6", PROCESS) == [1e6, 3e6]
+    assert parse_rates("1e5:1e9:3", PROCESS) == pytest.approx([1e5, 1e7, 1e9])
+    assert len(parse_rates(None, PROCESS)) == 13
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1e6,x", "symbol rates '1e6,x': give"),
+        ("1e6:1e7", "symbol rates '1e6:1e7': give"),
+        ("1e6:1e7:0", "symbol rates '1e6:1e7:0': give"),
+        ("1e6:1e7:102", "at most 101"),
+        ("nan", "symbol rate nan Bd is not within"),
+        ("-1:1e6:3", "symbol rate -1 Bd is not within"),
+        ("1e6:inf:3", "symbol rate inf Bd is not within"),
+        ("1e6,2e9", r"2e\+09 Bd is not within 0 … 1e\+09 Bd"),
+    ],
+)
+def test_rates_that_cannot_be_are_refused(text, message):
+    with pytest.raises(InputError, match=message):
+        parse_rates(text, PROCESS)
+
+
+def test_no_passes_and_negative_seeds_are_refused():
+    with pytest.raises(InputError, match="passes 0, seed 0"):
+        curve(1e6, passes=0)
+    with pytest.raises(InputError, match="passes 1, seed -1"):
+        curve(1e6, seed=-1)
+    with pytest.raises(InputError, match="laser power -1 W"):
+        curve(1e6, laser_w=-1.0)
+    with pytest.raises(InputError, match="no 'noise'"):
+        word_error_curve(CHIP, BOARD, BIAS, TASK, PROCESS.model_copy(update={"noise": None}), [1e6])
+
+
+def test_a_chip_that_is_wrong_without_noise_is_estimated_so():
+    loud = replace(BIAS, outputs={**BIAS.outputs, OUTS[-1]: 4 / FIELD})
+    point = word_error_curve(CHIP, BOARD, loud, TASK, PROCESS, [1e3]).points[0]
+    # level 2 of the last symbol comes out as 2.67, 3 as 4, of which a receiver makes 3
+    assert point.errors == {1: 4 ** (SYMBOLS - 1)} and point.gaussian_estimate == pytest.approx(0.25)
