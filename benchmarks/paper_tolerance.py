@@ -37,6 +37,7 @@ from optinc_pdk.tolerance.mesh_blocks import (
     biased,
     blocks_of,
     computed,
+    dimmed,
     draw_block,
     fitted,
     ideal,
@@ -49,6 +50,8 @@ ROOT = Path(__file__).resolve().parent.parent
 WEIGHTS = ROOT / "benchmarks" / "paper_8bit_4servers.npz"
 FINISHED = ROOT / "benchmarks" / "paper_tolerance.csv"
 BITS = (None, 16.0, 12.0, 8.5)
+RESIDUAL = 2**30
+"""In place of a block's number, the stream of what is left of every phase."""
 KIND = {"couplers": "coupler", "phases": "phase", "loss": "loss", "crosstalk": "crosstalk"}
 """Imperfections of the tables and their kinds in the card."""
 
@@ -62,6 +65,7 @@ class Case:
         amount: Factor of the card's spread by kind; kinds left out have none.
         fit: "signals": least squares counts errors as the lattice's signals see them; "matrix": every direction alike.
         steps: Of each fit, at most; 0 for no calibration.
+        dim: Whether rows that are weaker than their attenuator can make are made weak by the mesh.
         residual_rad: Error of every phase that is left over.
         bits: Effective bits of the drive; None for no rounding.
         chips: How many are wanted.
@@ -71,6 +75,7 @@ class Case:
     amount: tuple[tuple[str, float], ...] = ()
     fit: str = "signals"
     steps: int = 400
+    dim: bool = True
     residual_rad: float = 0.0
     bits: tuple[float | None, ...] = BITS
     chips: int = 20
@@ -79,11 +84,12 @@ class Case:
 ALL = Case("all", tuple((kind, 1.0) for kind in KIND.values()))
 CASES = (
     ALL,
-    Case("drive alone", steps=0, bits=(None, 16.0, 15.0, 14.0, 13.0, 12.0, 11.0, 10.0, 8.5)),
+    Case("drive alone", steps=0, bits=(None, 16.0, 15.0, 14.0, 13.0, 12.0, 11.0, 10.0, 8.5), chips=1),
     Case("1 mrad alone", steps=0, residual_rad=1e-3, bits=(None,)),
     Case("3 mrad alone", steps=0, residual_rad=3e-3, bits=(None,)),
-    *(Case(f"{name} alone", ((kind, 1.0),), chips=3) for name, kind in KIND.items()),
+    *(Case(f"{name} alone", ((kind, 1.0),), dim=False, chips=3) for name, kind in KIND.items()),
     replace(ALL, name="all, every direction alike", fit="matrix", chips=3),
+    replace(ALL, name="all, attenuators ajar", dim=False, chips=8),
     replace(ALL, name="all, couplers of 1 %", amount=(("coupler", 0.5), *ALL.amount[1:]), chips=3),
 )
 
@@ -201,7 +207,7 @@ def before(here: Bench, case: Case, true: list[list[Made]], seed: int) -> Iterat
     start = time.monotonic()
     for bits in case.bits:
         signal = here.points
-        rng = np.random.default_rng([seed, len(KINDS)])
+        rng = np.random.default_rng([seed, KINDS.index("phase"), RESIDUAL])
         for blocks, made, layer, nominal in zip(here.blocks, true, here.onn.layers, here.nominal, strict=True):
             found = realised(here, blocks, made, nominal.phases, nominal.own, bits)
             off = [case.residual_rad * rng.standard_normal(one.all().size) for one in found]
@@ -222,15 +228,18 @@ def after(here: Bench, case: Case, true: list[list[Made]], seed: int) -> Iterato
         seen = drives[None]
         # offsets are the electronics', so that only what varies counts
         middles = (np.zeros(layer.inputs), np.zeros(layer.inputs)) if last else (seen.mean(axis=0), wished.mean(axis=0))
-        programmed = []
-        for block, part in zip(blocks, made, strict=True):
-            signals = None
-            if case.fit == "signals":
-                given, ideals = (
-                    x[:, block.columns] - m[block.columns] for x, m in zip((seen, wished), middles, strict=True)
-                )
-                signals = given, ideals @ block.unitary.T
-            programmed.append(fitted(block, part, signals, case.steps, seed))
+        given: list[tuple[Floats, Floats] | None] = [None] * len(blocks)
+        if case.fit == "signals":
+            now, aim = seen - middles[0], wished - middles[1]
+            given = [(now[:, block.columns], aim[:, block.columns] @ block.unitary.T) for block in blocks]
+        each = list(zip(blocks, made, given, strict=True))
+        programmed = [fitted(*one, case.steps, seed) for one in each]
+        if case.dim:
+            weak = dimmed(blocks, made, programmed)
+            programmed = [
+                found if amplitude is None else fitted(*one, case.steps, seed, amplitude)
+                for one, found, amplitude in zip(each, programmed, weak, strict=True)
+            ]
         phases, _ = biased(blocks, made, programmed)
         own = heated(here.warm, blocks, made, phases)
         wished = wished @ layer.weight.T + layer.bias
@@ -314,6 +323,7 @@ def run(
     minutes: Annotated[float, typer.Option(help="No chip is begun after these.")] = 1e9,
     only: Annotated[list[str] | None, typer.Option(help="Cases by name; all where left out.")] = None,
     chips: Annotated[int, typer.Option(help="Chips of a case at most.")] = 20,
+    first: Annotated[int, typer.Option(help="Number of the first chip, for several runs side by side.")] = 0,
     results: Annotated[Path, typer.Option(help="Chips that are done.")] = FINISHED,
 ) -> None:
     """Runs chips, the first of every case first."""
@@ -325,7 +335,7 @@ def run(
     unknown = sorted(set(only or ()) - {case.name for case in CASES})
     if unknown:
         raise InputError(f"there is no case {unknown[0]!r}; there are: {', '.join(case.name for case in CASES)}")
-    todo = [(seed, case) for seed in range(chips) for case in cases if seed < case.chips]
+    todo = [(seed, case) for seed in range(first, chips) for case in cases if seed < case.chips]
     todo = [(seed, case) for seed, case in todo if (case.name, seed) not in done]
     start = time.monotonic()
     with Progress(console=notes) as progress:

@@ -33,6 +33,8 @@ DRAWS = 8
 """Starts that are tried: a fit may end where rows have gone dark, as their scale is free."""
 GAIN = 0.5
 """Error after a fit, over that of local correction, with which no other start is tried."""
+CLEAR = 1.1
+"""Field at an attenuator that is meant to close, over the least that it can pass."""
 UNSEEN = 1e-6
 """Weight of directions without signal, against the signals' mean power: they stay as they are."""
 _CHIP = 2**31
@@ -227,7 +229,14 @@ def ideal(block: Block, made: Made) -> Programmed:
     return Programmed(block.mesh.theta, block.mesh.phi, block.mesh.output_phase, through)
 
 
-def fitted(block: Block, made: Made, signals: tuple[Floats, Floats] | None, steps: int, seed: int) -> Programmed:
+def fitted(
+    block: Block,
+    made: Made,
+    signals: tuple[Floats, Floats] | None,
+    steps: int,
+    seed: int,
+    amplitude: Floats | None = None,
+) -> Programmed:
     """Phases for the devices as they are: local correction, then least squares of the real part.
 
     Args:
@@ -237,13 +246,14 @@ def fitted(block: Block, made: Made, signals: tuple[Floats, Floats] | None, step
             errors then count as these signals see them. Every direction counts alike where left out.
         steps: L-BFGS steps at most.
         seed: Draws the imaginary part of the start.
+        amplitude: (s,) share of each row's field that is real at the start; ``AMPLITUDE`` where left out.
     """
     target, inputs = (block.unitary, None) if signals is None else _weighed(block, *signals)
     problem = Problem(made.devices, target, homodyne=True, inputs=inputs)
     rng = np.random.default_rng([seed, block.number])
     best = np.inf
     for _ in range(DRAWS):
-        start = rectangular(completed(block.unitary, AMPLITUDE, rng))
+        start = rectangular(_started(block.unitary, amplitude, rng))
         local = np.concatenate(correct_locally(made.devices, start.theta, start.phi, start.output_phase)[:3])
         x = wrap(fit_lbfgs(problem, local, steps)[0])
         matrix = _matrix(problem, x)
@@ -253,6 +263,21 @@ def fitted(block: Block, made: Made, signals: tuple[Floats, Floats] | None, step
         if error < GAIN * before:
             break
     return found
+
+
+def _started(unitary: Floats, amplitude: Floats | None, rng: np.random.Generator) -> Complexes:
+    """(s, s) unitary whose real part is the given one, row by row as weak as asked for.
+
+    Rows of full amplitude mix among themselves; a weaker one is turned by itself, as a mix of rows of different
+    amplitudes is no unitary.
+    """
+    if amplitude is None:
+        return completed(unitary, AMPLITUDE, rng)
+    strong = np.flatnonzero(amplitude >= AMPLITUDE)
+    left = np.diag(np.exp(1j * np.arccos(np.minimum(amplitude, 1.0))))
+    if strong.size:
+        left[np.ix_(strong, strong)] = completed(np.eye(strong.size), AMPLITUDE, rng)
+    return np.asarray(left @ unitary)
 
 
 def _matrix(problem: Problem, x: Floats) -> Complexes:
@@ -277,21 +302,39 @@ def _weighed(block: Block, seen: Floats, wished: Floats) -> tuple[Floats, Comple
     return overlap @ (vectors / root) @ vectors.T, ((vectors * root) @ vectors.T).astype(np.complex128)
 
 
+def dimmed(blocks: tuple[Block, ...], made: list[Made], programmed: list[Programmed]) -> list[Floats | None]:
+    """(s,) amplitudes of each block's rows with which its attenuators can be as closed as they have to; None if so.
+
+    Couplers that are not 50:50 leave an attenuator ajar: a few percent of the field pass at least.
+    """
+    scale = _scales(blocks, made, programmed)
+    found: list[Floats | None] = []
+    for block, part, one in zip(blocks, made, programmed, strict=True):
+        least = CLEAR * np.abs(attenuation(part, -part.attenuator_offset))
+        need = block.diagonal / (one.scale * scale[block.rows])
+        weak = need < least
+        found.append(np.where(weak, AMPLITUDE * need / least, AMPLITUDE) if np.any(weak) else None)
+    return found
+
+
 def biased(blocks: tuple[Block, ...], made: list[Made], programmed: list[Programmed]) -> tuple[list[Phases], Floats]:
     """Heater phases of a layer's blocks, and (out,) scales that are left to its electronics.
 
     Attenuators take up the scales of a block's rows; of all blocks that add to an output, that which has to give it
     most is open.
     """
-    wanted = [block.diagonal / one.scale for block, one in zip(blocks, programmed, strict=True)]
-    scale = np.zeros(max(block.rows.stop for block in blocks))
-    for block, part, need in zip(blocks, made, wanted, strict=True):
-        most = np.abs(attenuation(part, np.pi - part.attenuator_offset))
-        np.maximum(scale[block.rows], need / most, out=scale[block.rows])
-    scale[scale == 0.0] = 1.0
-    phases = []
-    for block, part, one, need in zip(blocks, made, programmed, wanted, strict=True):
-        heater = attenuator_phase(part, need / scale[block.rows])
+    scale, phases = _scales(blocks, made, programmed), []
+    for block, part, one in zip(blocks, made, programmed, strict=True):
+        heater = attenuator_phase(part, block.diagonal / (one.scale * scale[block.rows]))
         turned = np.angle(attenuation(part, heater)) + part.output_offset
         phases.append(Phases(one.theta, one.phi, wrap(one.output - turned), heater))
     return phases, scale
+
+
+def _scales(blocks: tuple[Block, ...], made: list[Made], programmed: list[Programmed]) -> Floats:
+    """(out,) largest field that an output needs of any block, over what an open attenuator passes."""
+    scale = np.zeros(max(block.rows.stop for block in blocks))
+    for block, part, one in zip(blocks, made, programmed, strict=True):
+        most = np.abs(attenuation(part, np.pi - part.attenuator_offset))
+        np.maximum(scale[block.rows], block.diagonal / (one.scale * most), out=scale[block.rows])
+    return np.where(scale > 0.0, scale, 1.0)

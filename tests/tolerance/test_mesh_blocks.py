@@ -19,6 +19,7 @@ from optinc_pdk.tolerance.mesh_blocks import (
     biased,
     blocks_of,
     computed,
+    dimmed,
     draw_block,
     fitted,
     ideal,
@@ -136,3 +137,26 @@ def test_layers_by_singular_values_are_refused() -> None:
     onn = replace(network(), factor=("svd", ("approx", 4)))
     with pytest.raises(InputError, match="layer 0 is factored by SVD"):
         blocks_of(onn)
+
+
+def test_rows_weaker_than_attenuators_can_make_are_made_weak_by_the_mesh() -> None:
+    rng = np.random.default_rng(2)
+    mesh = unitary_diagonal(rng.normal(size=(6, 6))).unitary[0]
+    diagonal = np.array([1.0, 0.6, 0.004, 0.8, 0.01, 0.5])
+    open_block = Block(0, slice(0, 6), slice(0, 6), mesh.matrix().real, np.ones(6), mesh)
+    block = replace(open_block, number=1, columns=slice(6, 12), diagonal=diagonal)
+    layer = (open_block, block)
+    made = [draw_block(one, PROCESS, SOME.only("coupler", "phase"), 0) for one in layer]
+    programmed = [fitted(one, part, None, 400, 0) for one, part in zip(layer, made, strict=True)]
+
+    def missed() -> float:
+        phases, scale = biased(layer, made, programmed)
+        found = scale[:, np.newaxis] * computed(made[1], phases[1])
+        return float(np.linalg.norm(found - diagonal[:, np.newaxis] * block.unitary))
+
+    assert missed() > 0.005
+    amplitude = dimmed(layer, made, programmed)
+    assert amplitude[0] is None and amplitude[1] is not None
+    assert set(np.flatnonzero(amplitude[1] < 0.9)) <= {2, 4}
+    programmed[1] = fitted(block, made[1], None, 400, 0, amplitude[1])
+    assert missed() < 0.001
