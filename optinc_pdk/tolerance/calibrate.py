@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias
+from optinc_pdk.drive import RangeError
 from optinc_pdk.onn import Onn
 from optinc_pdk.simulate.electronics import neurons, significant
 from optinc_pdk.simulate.fit import Problem
@@ -60,7 +61,7 @@ class Calibration:
     """A calibrated chip.
 
     Attributes:
-        fitted: After the fit of the heaters.
+        fitted: After the fit of the heaters; with the design's electronics where what was measured asks for too much.
         tuned: After tuning in the loop.
         efficiency: (H,) real over designed phase of each heater; NaN where it has no effect.
         broken: Pad labels of heaters without effect.
@@ -109,10 +110,10 @@ def calibrate(
     tuning = tune(laboratory, layers, heaters, turn, fitted.voltage_v, tell)
     tuned = settle(laboratory, heaters, turn, tuning.state)
     tell("round", float(tuned.sizes.max()))
-    setting = Workplace(laboratory, chip, problem, heaters, layers).setting
+    place = Workplace(laboratory, chip, problem, heaters, layers)
     return Calibration(
-        fitted=setting(fitted),
-        tuned=setting(tuned),
+        fitted=place.early(fitted),
+        tuned=place.setting(tuned),
         efficiency=efficiency,
         broken=tuple(chip.structure.channel[i] for i in np.flatnonzero(np.isnan(efficiency)).tolist()),
         history=tuning.history,
@@ -168,6 +169,15 @@ class Workplace:
             inputs={labels[0]: level for labels, level in zip(found[0].inputs, sent.tolist(), strict=True)},
         )
         return Setting(state.voltage_v, bias, state.sizes)
+
+    def early(self, state: State) -> Setting:
+        """The same before tuning, when a neuron may see so little that no gain is enough: then as designed."""
+        try:
+            return self.setting(state)
+        except RangeError:
+            designed = self.chip.bias
+            bias = replace(self._bias(state.voltage_v), activations=designed.activations, outputs=designed.outputs)
+            return Setting(state.voltage_v, bias, state.sizes)
 
     def _bias(self, voltage_v: Floats) -> Bias:
         """A bias without electronics; its codes are the nearest of the drive's full number of bits."""

@@ -66,12 +66,18 @@ def look(laboratory: Laboratory, layers: tuple[Layer, ...], heaters: Heaters, vo
 
 
 def turned(layer: Layer, heaters: Heaters, voltage_v: Floats, angle: float) -> Floats:
-    """(H,) voltages that turn some sources of a layer; all others stay, for rounding them anew would turn more."""
+    """(H,) voltages that turn some sources of a layer and make good what that warms others by.
+
+    Others stay where the drive's step is no finer than that: rounding them anew would turn more.
+    """
     rise = heaters.rise_ohm @ heaters.currents(voltage_v)
-    wanted = heaters.alone(voltage_v, rise) + angle
-    moved = voltage_v.copy()
-    moved[layer.turners] = heaters.rounded(heaters.voltages_alone(wanted, rise))[layer.turners]
-    return moved
+    phase = heaters.alone(voltage_v, rise)
+    change = np.zeros_like(phase)
+    change[layer.turners] = angle
+    warmed = heaters.crosstalk @ change
+    fine = np.abs(heaters.alone(voltage_v + heaters.step_v, rise) - phase) < np.abs(warmed) / 2.0
+    fine[layer.turners] = True
+    return np.where(fine, heaters.rounded(heaters.voltages_alone(phase + change - warmed, rise)), voltage_v)
 
 
 def armed(layers: tuple[Layer, ...], every: Layer, heaters: Heaters, voltage_v: Floats) -> tuple[Layer, ...]:
