@@ -49,7 +49,7 @@ rules: $(VENV)/.dev
 	PYTHONPATH=tests/signoff $(BIN)/python -m rule_cases docs/rules.md
 
 imperfections: $(VENV)/.chip
-	$(BIN)/python -m optinc_pdk.tolerance.document docs/imperfections.md
+	$(BIN)/python -m optinc_pdk.tolerance.variation.document docs/imperfections.md
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "needs Python 3.11, 3.12 or 3.13: install one, or say make PYTHON=/path/to/python" >&2; exit 1; }

@@ -30,7 +30,7 @@ from optinc_pdk.cards import KINDS, Process, load_process
 from optinc_pdk.files import InputError
 from optinc_pdk.onn import Layer, Onn, lattice_score
 from optinc_pdk.tolerance import Imperfections, imperfections
-from optinc_pdk.tolerance.mesh_blocks import (
+from optinc_pdk.tolerance.meshes.blocks import (
     Block,
     Made,
     Phases,
@@ -42,7 +42,7 @@ from optinc_pdk.tolerance.mesh_blocks import (
     fitted,
     ideal,
 )
-from optinc_pdk.tolerance.mesh_heat import Warmth, driven, own_phases, warmth
+from optinc_pdk.tolerance.meshes.heat import Warmth, driven, own_phases, warmth
 
 Floats = NDArray[np.float64]
 

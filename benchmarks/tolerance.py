@@ -29,12 +29,12 @@ from optinc_pdk.files import write_atomic
 from optinc_pdk.flow import build
 from optinc_pdk.onn import Onn
 from optinc_pdk.tolerance import imperfections, read_chip
-from optinc_pdk.tolerance.plots import waterfall_png
-from optinc_pdk.tolerance.records import Job, Records
-from optinc_pdk.tolerance.run import ChipFiles, Found, chip_files, header_of, measure
-from optinc_pdk.tolerance.schedule import LOCAL, runner
-from optinc_pdk.tolerance.study import Work, amounts_of
-from optinc_pdk.tolerance.text import percent
+from optinc_pdk.tolerance.montecarlo.plots import waterfall_png
+from optinc_pdk.tolerance.montecarlo.records import Job, Records
+from optinc_pdk.tolerance.montecarlo.run import ChipFiles, Found, chip_files, header_of, measure
+from optinc_pdk.tolerance.montecarlo.schedule import LOCAL, runner
+from optinc_pdk.tolerance.montecarlo.study import Work, amounts_of
+from optinc_pdk.tolerance.montecarlo.text import percent
 
 ROOT = Path(__file__).resolve().parent.parent
 NETWORKS = ROOT / "optinc_pdk" / "onn" / "networks"

@@ -19,7 +19,7 @@ from optinc_pdk.cards import KINDS
 from optinc_pdk.cli import main
 from optinc_pdk.flow import build
 from optinc_pdk.onn import bundled, carry_chain
-from optinc_pdk.tolerance import study
+from optinc_pdk.tolerance.montecarlo import study
 
 CODE = "import sys; from optinc_pdk.cli import main; sys.argv[0] = 'optinc'; main()"
 

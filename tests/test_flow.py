@@ -24,7 +24,8 @@ from optinc_pdk.signoff.function import check_function
 from optinc_pdk.signoff.lvs import LvsResult, compare
 from optinc_pdk.signoff.wiring import read_wiring
 from optinc_pdk.simulate import transmit
-from optinc_pdk.tolerance import draw, imperfections, read_chip, truth
+from optinc_pdk.tolerance import draw, imperfections, read_chip
+from optinc_pdk.tolerance.variation import truth
 
 NAME = "average_4bit_4servers"
 CORE, HEATER, METAL, LABEL = (3, 0), (39, 0), (41, 0), (100, 0)

@@ -48,7 +48,7 @@ def spectrum(
     from optinc_pdk.simulate.files import parse_wavelengths
     from optinc_pdk.tolerance.spectrum import Subject
     from optinc_pdk.tolerance.spectrum import spectrum as run
-    from optinc_pdk.tolerance.spectrum_files import spectrum_csv, spectrum_json, spectrum_lines, spectrum_png
+    from optinc_pdk.tolerance.spectrum.files import spectrum_csv, spectrum_json, spectrum_lines, spectrum_png
 
     path = refuse_input(output or gds.with_suffix(".spectrum.csv"), weights, gds, netlist, bias)
     if path.suffix != ".csv":

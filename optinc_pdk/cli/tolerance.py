@@ -63,11 +63,11 @@ def yield_(
     from optinc_pdk.cards import load_process
     from optinc_pdk.onn import Onn
     from optinc_pdk.simulate.noise import noise_of
-    from optinc_pdk.tolerance.chip import read_chip
-    from optinc_pdk.tolerance.imperfections import imperfections
-    from optinc_pdk.tolerance.run import chip_files, header_of, run_yield
-    from optinc_pdk.tolerance.schedule import check_scheduler, runner
-    from optinc_pdk.tolerance.study import Work
+    from optinc_pdk.tolerance.montecarlo.run import chip_files, header_of, run_yield
+    from optinc_pdk.tolerance.montecarlo.schedule import check_scheduler, runner
+    from optinc_pdk.tolerance.montecarlo.study import Work
+    from optinc_pdk.tolerance.variation.chip import read_chip
+    from optinc_pdk.tolerance.variation.imperfections import imperfections
 
     check_scheduler(scheduler, workers)
     _refuse_numbers(samples, seed, target)
@@ -121,8 +121,8 @@ def _amounts(
 ) -> dict[str, float]:
     """Kind of imperfection to the multiple of the card's that is asked for."""
     from optinc_pdk.cards import KINDS
-    from optinc_pdk.tolerance.imperfections import imperfections
-    from optinc_pdk.tolerance.study import NOISE_KINDS
+    from optinc_pdk.tolerance.montecarlo.study import NOISE_KINDS
+    from optinc_pdk.tolerance.variation.imperfections import imperfections
 
     amounts = dict.fromkeys(only or [kind for kind in KINDS if noise or kind not in NOISE_KINDS], 1.0)
     factors = [(text, *text.partition("=")[::2]) for text in scales]
@@ -207,7 +207,7 @@ def _counter() -> Iterator[Callable[[int, int], None]]:
 
 
 def _summary(numbers: Mapping[str, Any], stem: Path) -> None:
-    from optinc_pdk.tolerance.text import summary_lines
+    from optinc_pdk.tolerance.montecarlo.text import summary_lines
 
     for line in summary_lines(numbers):
         print(line)

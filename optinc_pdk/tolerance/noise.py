@@ -21,7 +21,7 @@ from optinc_pdk.simulate import Scattering, transmit
 from optinc_pdk.simulate.network import TOP_LEVEL
 from optinc_pdk.simulate.noise import Noise, noise_of
 from optinc_pdk.simulate.spread import output_spread
-from optinc_pdk.tolerance.words import read_words
+from optinc_pdk.tolerance.montecarlo.words import read_words
 
 Floats = NDArray[np.float64]
 

@@ -21,7 +21,7 @@ from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.wiring import read_wiring
 from optinc_pdk.simulate import analyse, program
 from optinc_pdk.tolerance import chip_of, imperfections, read_chip
-from optinc_pdk.tolerance.study import Work
+from optinc_pdk.tolerance.montecarlo.study import Work
 
 TASK = Averaging(4, 4, 2)
 

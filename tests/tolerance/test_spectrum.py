@@ -17,7 +17,7 @@ from optinc_pdk.onn import carry_chain
 from optinc_pdk.signoff.function import check_function
 from optinc_pdk.simulate import analyse, program
 from optinc_pdk.tolerance.spectrum import LIGHT_NM_GHZ, Point, Range, Subject, find_window, model_range, spectrum
-from optinc_pdk.tolerance.spectrum_files import drift_ghz, spectrum_csv, spectrum_json, spectrum_lines, spectrum_png
+from optinc_pdk.tolerance.spectrum.files import drift_ghz, spectrum_csv, spectrum_json, spectrum_lines, spectrum_png
 
 PROCESS = load_process()
 GRID = np.array([1549.0, 1550.0, 1551.0])

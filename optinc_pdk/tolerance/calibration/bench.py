@@ -1,0 +1,130 @@
+"""A virtual bench: a sampled chip with electronics around it, of which only what a real bench shows can be seen.
+
+Voltages go in through the drive's converters, amplitudes through the modulators; readings of photodiodes come out.
+What the chip is made of stays inside. Calibration takes whatever keeps to
+:class:`optinc_pdk.tolerance.calibration.measure.Laboratory`, of which this is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optinc_pdk.circuit import labels
+from optinc_pdk.files import InputError
+from optinc_pdk.tolerance.variation.chip import Chip
+from optinc_pdk.tolerance.variation.draw import Sample
+from optinc_pdk.tolerance.variation.truth import fields
+
+Floats = NDArray[np.float64]
+Complexes = NDArray[np.complex128]
+
+CHUNK = 32
+"""Settings of the heaters that are solved side by side."""
+
+
+class ReadingNoise(Protocol):
+    """What readings scatter by."""
+
+    def variance(self, power: Floats) -> Floats:
+        """Variance of a reading, in units of a field of amplitude 1 squared, for the light that a detector sees."""
+        ...
+
+
+class Bench:
+    """One sampled chip on its board.
+
+    Attributes:
+        channels: (H,) pad labels of the heaters, in the order of voltages.
+        sources: (F,) labels of what is modulated alike: each input's fibre, then each neuron's modulators.
+        detectors: (D,) labels of the photodiodes.
+        full_scale_v: Highest voltage of the drive.
+        step_v: Step of the drive's voltages; 0 where they are not rounded.
+        settings: Settings of the heaters made so far.
+        readings: Readings of single photodiodes taken so far, averages counted.
+    """
+
+    def __init__(
+        self,
+        chip: Chip,
+        sample: Sample,
+        effective_bits: float | None,
+        noise: ReadingNoise | None = None,
+        seed: int = 0,
+        averages: int = 1,
+    ) -> None:
+        """Put a sample on the bench.
+
+        Args:
+            chip: The chip as drawn.
+            sample: What it became.
+            effective_bits: Of the drive's converters; voltages are not rounded without.
+            noise: What readings scatter by; nothing where left out.
+            seed: Of that scatter.
+            averages: Readings of which each returned one is the mean.
+
+        Raises:
+            InputError: No reading to average.
+        """
+        if averages < 1:
+            raise InputError(f"averages is {averages}; a reading is the mean of 1 or more")
+        board = chip.board
+        inputs = tuple((label,) for row in board.inputs for label in row)
+        self.channels = chip.structure.channel
+        self.sources = inputs + tuple(labels(neuron.to) for neuron in board.neurons)
+        pairs = (label for n in board.neurons for names in (n.plus, n.minus) for label in labels(names))
+        self.detectors = (*pairs, *(label for row in board.outputs for label in row))
+        self.full_scale_v = float(chip.process.drive.full_scale_v)
+        self.step_v = 0.0 if effective_bits is None else self.full_scale_v / (2.0**effective_bits - 1.0)
+        self.settings = 0
+        self.readings = 0
+        self._chip, self._sample, self._bits = chip, sample, effective_bits
+        self._noise, self._averages = noise, averages
+        self._random = np.random.default_rng(seed)
+
+    def read(self, voltage_v: ArrayLike, amplitude: ArrayLike) -> Floats:
+        """Read every photodiode for some settings of the heaters and some patterns of light; the carrier is on.
+
+        Args:
+            voltage_v: (S, H) voltages, rounded and cut to what the drive can make.
+            amplitude: (P, F) amplitudes of the sources, 0 … 1.
+
+        Returns:
+            (S, P, D) light on each photodiode, in units of a source's at full amplitude.
+
+        Raises:
+            InputError: Shapes that do not fit, or an amplitude that no modulator has.
+        """
+        voltage, pattern = np.atleast_2d(np.asarray(voltage_v, dtype=np.float64)), np.asarray(amplitude, dtype=float)
+        if pattern.ndim != 2 or pattern.shape[1] != len(self.sources) or not np.all((pattern >= 0) & (pattern <= 1)):
+            raise InputError(
+                f"amplitudes have shape {pattern.shape}; give (patterns, {len(self.sources)} sources) of 0 … 1"
+            )
+        light = np.concatenate([np.ones((len(pattern), 1)), pattern], axis=1).astype(np.complex128)
+        power = np.concatenate([np.abs(light @ response) ** 2 for response in self._responses(voltage)])
+        self.settings += len(power)
+        self.readings += self._averages * power.size
+        if self._noise is not None:
+            scatter = np.sqrt(self._noise.variance(power) / self._averages)
+            power = power + scatter * self._random.standard_normal(power.shape)
+        return power
+
+    def _responses(self, voltage_v: Floats) -> Iterator[Complexes]:
+        """Per chunk, (S, 1 + F, D) fields at the detectors from the carrier and from each source."""
+        board = self._chip.board
+        place = {label: i for i, label in enumerate(self._chip.plan.outs)}
+        groups = (board.steady, *self.sources)
+        column = np.array([place[label] for group in groups for label in group])
+        row = np.array([place[label] for label in self.detectors])
+        steady = column[: len(board.steady)]
+        starts = np.cumsum([0, *(len(group) for group in groups[:-1])])
+        # modulators on the chip let out a share of the carrier that reaches them
+        driven = np.isin(column, [place[label] for label in self._chip.structure.modulators])
+        for first in range(0, len(voltage_v), CHUNK):
+            s = fields(self._chip, self._sample, voltage_v[first : first + CHUNK], self._bits)[:, 0]
+            strength = np.where(driven, s[:, column][:, :, steady].sum(axis=2), 1.0)
+            sent = s[:, row][:, :, column] * strength[:, np.newaxis]
+            yield np.add.reduceat(sent, starts, axis=2).swapaxes(1, 2)

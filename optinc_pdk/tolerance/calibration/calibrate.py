@@ -1,0 +1,204 @@
+"""Calibration of one chip on a bench: measure, fit its heaters, bias it anew, tune it in the loop, set its electronics.
+
+Nothing here knows what the chip is made of: the layout as designed, the network and the bench's readings are all there
+is. Three biases come out, for before, between and after: the design's, that of the fitted heaters with oscillators in
+phase, and the tuned one, each with electronics for what was measured with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import Bias
+from optinc_pdk.drive import RangeError
+from optinc_pdk.onn import Onn
+from optinc_pdk.simulate.electronics import neurons, significant
+from optinc_pdk.simulate.fit import Problem
+from optinc_pdk.simulate.response import Linear
+from optinc_pdk.simulate.target import Target, targets
+from optinc_pdk.tolerance.calibration.measure import (
+    Laboratory,
+    Layer,
+    Seen,
+    coefficients,
+    layers_of,
+    levels,
+    measure,
+    receiver_gains,
+)
+from optinc_pdk.tolerance.calibration.model import Heaters, efficiencies, heaters_of
+from optinc_pdk.tolerance.calibration.rounding import settle
+from optinc_pdk.tolerance.calibration.steps import State, look, within
+from optinc_pdk.tolerance.calibration.tune import aligned, tune
+from optinc_pdk.tolerance.variation.chip import Chip
+
+Floats = NDArray[np.float64]
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What drives a chip.
+
+    Attributes:
+        voltage_v: (H,) voltages of the heaters, in the order of the chip's, as the bench's drive can make them.
+        bias: The same by pad label, with electronics, receivers and servers' levels.
+        error: (layers,) rms matrix error over the 2-norm, as measured.
+    """
+
+    voltage_v: Floats
+    bias: Bias
+    error: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """A calibrated chip.
+
+    Attributes:
+        fitted: After the fit of the heaters; with the design's electronics where what was measured asks for too much.
+        tuned: After tuning in the loop.
+        efficiency: (H,) real over designed phase of each heater; NaN where it has no effect.
+        broken: Pad labels of heaters without effect.
+        history: (rounds + 1, layers) rms errors while tuning.
+        settings: Settings of the heaters that were made.
+        readings: Readings of single photodiodes that were taken.
+    """
+
+    fitted: Setting
+    tuned: Setting
+    efficiency: Floats
+    broken: tuple[str, ...]
+    history: Floats
+    settings: int
+    readings: int
+
+
+def calibrate(
+    laboratory: Laboratory, chip: Chip, onn: Onn, process: Process, progress: Progress | None = None
+) -> Calibration:
+    """Make a chip on a bench compute its network.
+
+    Args:
+        laboratory: The bench.
+        chip: The chip as designed.
+        onn: The network.
+        process: Process of the cards.
+        progress: Called with what was done last, ``fit``, ``tune`` or ``round``, and the worst layer's error.
+
+    Raises:
+        InputError: No heater has any effect.
+        RangeError: The electronics lack range.
+        ValueError: Chip, bench and network do not belong together.
+    """
+    problem = Problem(chip.structure, chip.board, targets(onn, chip.board), float(process.guide.wavelength_nm), process)
+    heaters = heaters_of(chip, laboratory)
+    layers = layers_of(problem, laboratory)
+    start = heaters.rounded(chip.voltage_v)
+    tell = progress if progress is not None else _silent
+    efficiency = efficiencies(laboratory, layers, heaters, start)
+    turn = 2.0 * np.pi / efficiency
+    fitted = look(
+        laboratory, layers, heaters, aligned(laboratory, layers, heaters, _rebiased(chip, heaters, efficiency))
+    )
+    tell("fit", float(fitted.sizes.max()))
+    tuning = tune(laboratory, layers, heaters, turn, fitted.voltage_v, tell)
+    tuned = settle(laboratory, heaters, turn, tuning.state)
+    tell("round", float(tuned.sizes.max()))
+    place = Workplace(laboratory, chip, problem, heaters, layers)
+    return Calibration(
+        fitted=place.early(fitted),
+        tuned=place.setting(tuned),
+        efficiency=efficiency,
+        broken=tuple(chip.structure.channel[i] for i in np.flatnonzero(np.isnan(efficiency)).tolist()),
+        history=tuning.history,
+        settings=laboratory.settings,
+        readings=laboratory.readings,
+    )
+
+
+def _silent(what: str, error: float) -> None:
+    """Progress that nobody watches."""
+
+
+def _rebiased(chip: Chip, heaters: Heaters, efficiency: Floats) -> Floats:
+    """(H,) voltages for the design's phases by the fitted efficiencies and the expected crosstalk."""
+    by_label = dict(zip(chip.bias.labels, chip.bias.phase_rad.tolist(), strict=True))
+    wanted = np.array([by_label[label] for label in chip.structure.channel])
+    known = np.where(np.isnan(efficiency), np.nanmedian(efficiency), efficiency)
+    own = np.linalg.solve(np.eye(wanted.size) + heaters.crosstalk, wanted)
+    return heaters.voltages(within(heaters, 2.0 * np.pi / known, own / known))
+
+
+@dataclass(frozen=True, eq=False)
+class Workplace:
+    """Who sets the electronics: what they belong to, and what it is measured with."""
+
+    laboratory: Laboratory
+    chip: Chip
+    problem: Problem
+    heaters: Heaters
+    layers: tuple[Layer, ...]
+
+    def setting(self, state: State) -> Setting:
+        """Electronics for what is measured at a setting.
+
+        Raises:
+            RangeError: A neuron needs a gain or offset beyond the card's range.
+        """
+        process, found = self.problem.process, self.problem.targets
+        bits = int(process.activation.resolution_bits)
+        seen = measure(self.laboratory, self.layers, state.voltage_v)
+        sent = _sent(self.layers[0], seen[0], bits)
+
+        def detect(target: Target, balance: Floats | None) -> Linear:
+            measured = coefficients(self.layers[target.index], seen[target.index], balance)
+            return replace(measured, coefficient=measured.coefficient * sent) if target.index == 0 else measured
+
+        gains = receiver_gains(self.layers[-1], seen[-1])
+        scale = significant(1.0 / np.sqrt(np.maximum(gains, np.finfo(np.float64).tiny)), bits)
+        bias = replace(
+            self._bias(state.voltage_v),
+            activations=neurons(detect, found, self.chip.board, process),
+            outputs=dict(zip(found[-1].plus, scale.tolist(), strict=True)),
+            inputs={labels[0]: level for labels, level in zip(found[0].inputs, sent.tolist(), strict=True)},
+        )
+        return Setting(state.voltage_v, bias, state.sizes)
+
+    def early(self, state: State) -> Setting:
+        """The same before tuning, when a neuron may see so little that no gain is enough: then as designed."""
+        try:
+            return self.setting(state)
+        except RangeError:
+            designed = self.chip.bias
+            bias = replace(self._bias(state.voltage_v), activations=designed.activations, outputs=designed.outputs)
+            return Setting(state.voltage_v, bias, state.sizes)
+
+    def _bias(self, voltage_v: Floats) -> Bias:
+        """A bias without electronics; its codes are the nearest of the drive's full number of bits."""
+        order = np.argsort(np.array(self.chip.structure.channel))
+        bits = int(self.problem.process.drive.dac_bits)
+        phase = self.heaters.phases(voltage_v)
+        step = self.heaters.full_scale_v / (2**bits - 1)
+        return Bias(
+            process=self.problem.process.name,
+            circuit=self.chip.name,
+            dac_bits=bits,
+            labels=tuple(self.chip.structure.channel[i] for i in order),
+            phase_rad=phase[order],
+            power_w=(phase * self.heaters.power_pi_w / np.pi)[order],
+            voltage_v=voltage_v[order],
+            code=np.rint(voltage_v / step).astype(np.int64)[order],
+        )
+
+
+def _sent(layer: Layer, seen: Seen, bits: int) -> Floats:
+    """(J,) levels of the servers, rounded to what their converters can make, which have as many bits as neurons'."""
+    if layer.target.last:
+        return np.ones(layer.sources.size)
+    return np.minimum(significant(levels(layer, coefficients(layer, seen).coefficient), bits), 1.0)

@@ -1,0 +1,1 @@
+"""Meshes of imperfect devices without a layout, for networks too large to extract."""

@@ -1,0 +1,1 @@
+"""Many sampled chips and their words: runs, records, summaries, plots."""

@@ -1,0 +1,143 @@
+"""Pictures of a run as PNG: yield curves, words lost per imperfection, error values, tolerances."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from optinc_pdk.tolerance.montecarlo.study import LEAST_OCTAVE, MOST_OCTAVE
+from optinc_pdk.tolerance.montecarlo.words import Outcome
+
+_COLORS = ("#2f6fb0", "#d98c21", "#3a9a5f", "#8c6bb1")
+_LOST, _GAINED, _INK = "#d3302f", "#3a9a5f", "#444c54"
+ERRORS_SHOWN = 16
+"""Bars of the histogram; errors are many where much is wrong."""
+
+
+def yield_png(stages: Mapping[str, Sequence[Outcome]], target: float) -> bytes:
+    """Share of the samples that are so good or better, against words lost and against the margin.
+
+    Args:
+        stages: Name of the stage to the outcome of every sample.
+        target: Share of the inputs that have to be exact, drawn as a line.
+    """
+    figure = Figure(figsize=(10.0, 4.2), layout="constrained", facecolor="white")
+    words, margins = figure.subplots(1, 2, sharey=True)
+    inputs = next(iter(stages.values()))[0].inputs
+    for color, (name, outcomes) in zip(itertools.cycle(_COLORS), stages.items(), strict=False):
+        _staircase(words, [outcome.inputs - outcome.exact for outcome in outcomes], color, name)
+        _staircase(margins, [-outcome.margin for outcome in outcomes], color, name)
+    words.axvline((1.0 - target) * inputs, color=_INK, linewidth=0.8, linestyle=":")
+    words.set_xscale("symlog", linthresh=1.0)
+    words.set(xlim=(-0.5, 1.3 * inputs), ylim=(-0.02, 1.02))
+    words.set(xlabel=f"inputs of {inputs:,} that are not exact, at most", ylabel="share of the samples")
+    margins.axvline(0.0, color=_INK, linewidth=0.8, linestyle=":")
+    margins.set_xlabel("margin in levels, at least")
+    margins.xaxis.set_major_formatter(lambda value, _: f"{0.0 - value:.2g}")
+    if len(stages) > 1:
+        words.legend(frameon=False)
+    return _png(figure, (words, margins))
+
+
+def _staircase(axes: Axes, values: Sequence[float], color: str, name: str) -> None:
+    ordered = np.sort(np.asarray(values, dtype=float))
+    share = np.arange(1, ordered.size + 1) / ordered.size
+    # from the left edge of the picture to its right one
+    across = np.concatenate([[-1e9], ordered, [1e9]])
+    axes.plot(across, np.concatenate([[0.0], share, [1.0]]), drawstyle="steps-post", color=color, label=name)
+    spread = max(float(np.ptp(ordered)), 0.05)
+    axes.set_xlim(ordered[0] - 0.1 * spread, ordered[-1] + 0.1 * spread)
+
+
+def waterfall_png(contributions: Sequence[Mapping[str, Any]]) -> bytes:
+    """Words lost as imperfections come in one after another, to each alone, and to all but each.
+
+    Args:
+        contributions: As :func:`optinc_pdk.tolerance.montecarlo.summary.kind_numbers` gives them.
+    """
+    names = [row["imperfection"] for row in contributions]
+    alone, without, upto = (
+        100 * np.array([row[study]["words_lost"] for row in contributions]) for study in ("alone", "without", "upto")
+    )
+    figure = Figure(figsize=(12.0, 4.4), layout="constrained", facecolor="white")
+    steps, parts = figure.subplots(1, 2, sharey=True)
+    before = np.concatenate([[0.0], upto[:-1]])
+    colors = [_LOST if more else _GAINED for more in upto >= before]
+    steps.bar(names, np.abs(upto - before), bottom=np.minimum(upto, before), color=colors)
+    steps.bar("all", upto[-1], color=_INK)
+    steps.set(ylabel="words lost / %", title="one after another")
+    place = np.arange(len(names))
+    parts.bar(place - 0.2, alone, 0.4, color=_LOST, label="each alone")
+    parts.bar(place + 0.2, without, 0.4, color=_COLORS[0], label="all but it")
+    parts.axhline(upto[-1], color=_INK, linewidth=0.8, linestyle=":", label="all")
+    parts.set_xticks(place, names)
+    parts.legend(frameon=False, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    for axes in (steps, parts):
+        axes.tick_params(axis="x", labelrotation=60)
+    return _png(figure, (steps, parts))
+
+
+def errors_png(stages: Mapping[str, Mapping[int, int]]) -> bytes:
+    """Error of the wrong words, read minus ideal, as shares of the errors.
+
+    Args:
+        stages: Name of the stage to the number of words by their error.
+    """
+    figure = Figure(figsize=(8.0, 4.0), layout="constrained", facecolor="white")
+    axes = figure.subplots()
+    total = {name: sum(errors.values()) for name, errors in stages.items()}
+    weight = {
+        value: max(errors.get(value, 0) / total[name] for name, errors in stages.items() if total[name])
+        for errors_ in stages.values()
+        for value in errors_
+    }
+    values = sorted(sorted(weight, key=lambda value: (-weight[value], abs(value)))[:ERRORS_SHOWN])
+    place, width = np.arange(len(values)), 0.8 / max(len(stages), 1)
+    for index, (name, errors) in enumerate(stages.items()):
+        share = [100 * errors.get(value, 0) / max(total[name], 1) for value in values]
+        label = f"{name}: {total[name]:,} wrong words"
+        axes.bar(place + (index + 0.5) * width - 0.4, share, width, color=_COLORS[index % len(_COLORS)], label=label)
+    axes.set_xticks(place, [f"{value:+d}" for value in values])
+    axes.set(xlabel="word read − ideal word", ylabel="share of the wrong words / %")
+    axes.legend(frameon=False)
+    return _png(figure, (axes,))
+
+
+def tolerance_png(factors: Mapping[str, Sequence[float | None]], goal: float) -> bytes:
+    """Share of the samples that reach the target, against how much of one imperfection they have.
+
+    Args:
+        factors: Imperfection to the largest factor of each sample; None where it bears all that was tried.
+        goal: Share of the samples that is asked for, drawn as a line.
+    """
+    figure = Figure(figsize=(8.0, 4.6), layout="constrained", facecolor="white")
+    axes = figure.subplots()
+    least, most = 2.0**LEAST_OCTAVE, 2.0**MOST_OCTAVE
+    for index, (kind, found) in enumerate(factors.items()):
+        # those that bear more than was tried are left at the right edge
+        ordered = np.sort([max(factor, least) for factor in found if factor is not None])
+        across = np.concatenate([[least], ordered, [most]])
+        down = 1.0 - np.minimum(np.arange(ordered.size + 2), ordered.size) / len(found)
+        style = ("-", "--", ":")[index // 6 % 3]
+        axes.plot(across, down, drawstyle="steps-post", label=kind, linestyle=style, color=f"C{index % 6}")
+    axes.axhline(goal, color=_INK, linewidth=0.8, linestyle=":")
+    axes.axvline(1.0, color=_INK, linewidth=0.8, linestyle=":")
+    axes.set_xscale("log", base=2)
+    axes.set(xlim=(least, most), ylim=(-0.02, 1.02))
+    axes.set(xlabel="factor of one imperfection alone, 1 is the card's", ylabel="share of samples at the target")
+    axes.legend(frameon=False, fontsize=8, ncols=2)
+    return _png(figure, (axes,))
+
+
+def _png(figure: Figure, all_axes: Sequence[Axes]) -> bytes:
+    for axes in all_axes:
+        axes.spines[["top", "right"]].set_visible(False)
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=120, metadata={"Software": None})
+    return picture.getvalue()

@@ -1,0 +1,125 @@
+"""Who measures the samples: this process, or workers of a Dask cluster. Dask is imported only where it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import logging
+import pickle
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from optinc_pdk.files import InputError
+from optinc_pdk.tolerance.montecarlo.records import Job, Result
+from optinc_pdk.tolerance.montecarlo.study import Runner, Work, evaluate, serial
+
+LOCAL = "local"
+REMOTE = re.compile(r"tcp://[^/\s]+:\d{1,5}")
+AHEAD = 4
+"""Jobs that wait at each worker, so that none is idle."""
+CONNECT_S = 10.0
+
+
+def check_scheduler(scheduler: str | None, workers: int | None) -> None:
+    """Refuse what names no scheduler.
+
+    Raises:
+        InputError: Neither ``local`` nor an address, or a number of workers that is none or not ours to choose.
+    """
+    if scheduler is not None and scheduler != LOCAL and not REMOTE.fullmatch(scheduler):
+        raise InputError(
+            f"--scheduler {scheduler!r}: give {LOCAL!r} or the address of a Dask scheduler, tcp://HOST:PORT"
+        )
+    if workers is not None and scheduler != LOCAL:
+        raise InputError(f"--workers {workers}: only --scheduler {LOCAL} starts workers; leave it out")
+    if workers is not None and workers < 1:
+        raise InputError(f"--workers {workers}: give 1 or more")
+
+
+@contextmanager
+def runner(work: Work, scheduler: str | None = None, workers: int | None = None) -> Iterator[Runner]:
+    """Something that measures samples.
+
+    Args:
+        work: What is measured.
+        scheduler: ``local`` for processes on this machine, an address for a Dask cluster, nothing for this process.
+        workers: Number of local processes; one per processor where left out.
+
+    Raises:
+        InputError: The scheduler cannot be used, or Dask is not installed.
+    """
+    check_scheduler(scheduler, workers)
+    if scheduler is None:
+        yield partial(serial, work)
+        return
+    with _client(scheduler, workers) as client:
+        yield partial(_distributed, client, work)
+
+
+@contextmanager
+def _client(scheduler: str, workers: int | None) -> Iterator[Any]:
+    dask = _dask()
+    if scheduler == LOCAL:
+        # a second thread would only wait for the first one's lock
+        options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": ":0"}
+        with dask.LocalCluster(**options, silence_logs=logging.CRITICAL) as cluster, dask.Client(cluster) as client:
+            yield client
+        return
+    try:
+        client = dask.Client(scheduler, timeout=CONNECT_S)
+    except (OSError, ValueError) as fault:
+        raise InputError(f"--scheduler {scheduler}: it cannot be reached ({fault}); is it running?") from fault
+    with client:
+        if not client.nthreads():
+            raise InputError(f"--scheduler {scheduler}: it has no workers; start some with: dask worker {scheduler}")
+        yield client
+
+
+def _dask() -> Any:
+    try:
+        return importlib.import_module("distributed")
+    except ImportError as fault:
+        raise InputError("--scheduler needs Dask: pip install 'optinc-pdk[scale]'") from fault
+
+
+def _unpack(work: bytes) -> Work:
+    unpacked: Work = pickle.loads(work)
+    return unpacked
+
+
+def _distributed(client: Any, work: Work, jobs: Iterable[Job]) -> Iterator[tuple[Job, Result]]:
+    """Measure samples on a cluster, in the order in which they get ready.
+
+    What a lost worker had in hand is measured by another one. The work is a task of its own, so that a cluster that
+    loses all who have it makes it again.
+    """
+    dask = _dask()
+    shared = client.submit(_unpack, pickle.dumps(work))
+    waiting = iter(jobs)
+    job_of: dict[str, Job] = {}
+
+    def submit(count: int) -> list[Any]:
+        futures = []
+        for job in itertools.islice(waiting, count):
+            future = client.submit(evaluate, shared, job, pure=False)
+            job_of[future.key] = job
+            futures.append(future)
+        return futures
+
+    running = dask.as_completed(submit(AHEAD * max(1, len(client.nthreads()))))
+    for future in running:
+        job = job_of.pop(future.key)
+        if future.status == "cancelled":
+            raise InputError(f"the scheduler is gone or gave up sample {job.sample}; go on with --resume")
+        try:
+            result = future.result()
+        except dask.KilledWorker as fault:
+            raise InputError(
+                f"sample {job.sample}: its workers died, the last one at {fault.last_worker.address}; "
+                "give workers more memory, or take fewer, and go on with --resume"
+            ) from fault
+        running.update(submit(1))
+        yield job, result

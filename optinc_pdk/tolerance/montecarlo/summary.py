@@ -1,0 +1,142 @@
+"""What the samples of a run say together: yield, words, errors, contributions and tolerances."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from optinc_pdk.tolerance.montecarlo.words import Outcome
+
+SIGMAS = 1.959963984540054
+"""Standard deviations of a normal distribution on either side that hold 95 %."""
+GOAL = 0.9
+"""Share of the samples that have to reach the target where a tolerance is asked for."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share of samples with its confidence interval of 95 %.
+
+    Attributes:
+        passed: Samples that count.
+        samples: All samples.
+        low: Lower end of the interval.
+        high: Upper end.
+    """
+
+    passed: int
+    samples: int
+    low: float
+    high: float
+
+    @property
+    def share(self) -> float:
+        """The share itself."""
+        return self.passed / self.samples
+
+
+def wilson(passed: int, samples: int) -> Share:
+    """The share of passed samples with its score interval (Wilson, J. Am. Stat. Assoc. 22, 209 (1927)).
+
+    Args:
+        passed: Samples that passed.
+        samples: All samples.
+
+    Raises:
+        ValueError: No samples, or more passed than there are.
+    """
+    if not 0 <= passed <= samples or samples < 1:
+        raise ValueError(f"{passed} of {samples} samples passed; give at least one sample and no more than all")
+    square = SIGMAS**2
+    share, scale = passed / samples, 1.0 + square / samples
+    middle = (share + square / (2 * samples)) / scale
+    half = SIGMAS / scale * math.sqrt(share * (1 - share) / samples + square / (4 * samples**2))
+    # of none or all, the interval ends at 0 or 1; rounding must not move it beyond
+    return Share(
+        passed, samples, 0.0 if passed == 0 else middle - half, 1.0 if passed == samples else min(middle + half, 1.0)
+    )
+
+
+def yield_of(outcomes: Sequence[Outcome], target: float) -> Share:
+    """Share of samples whose words are exact to the target share or better."""
+    return wilson(sum(outcome.accuracy >= target for outcome in outcomes), len(outcomes))
+
+
+def words_lost(outcomes: Iterable[Outcome]) -> float:
+    """Mean share of inputs that are not exact."""
+    return float(np.mean([1.0 - outcome.accuracy for outcome in outcomes]))
+
+
+def error_values(outcomes: Iterable[Outcome]) -> dict[int, int]:
+    """Error of a word to the number of words that have it, most frequent first."""
+    total: Counter[int] = Counter()
+    for outcome in outcomes:
+        total.update(outcome.errors)
+    return dict(sorted(total.items(), key=lambda item: (-item[1], abs(item[0]), item[0])))
+
+
+def outcome_numbers(outcomes: Sequence[Outcome], target: float) -> dict[str, Any]:
+    """The numbers of some samples: yield, mean and worst words, errors."""
+    reached = yield_of(outcomes, target)
+    accuracy = [outcome.accuracy for outcome in outcomes]
+    rate = [outcome.word_error_rate for outcome in outcomes]
+    margin = [outcome.margin for outcome in outcomes]
+    errors = error_values(outcomes)
+    wrong = sum(errors.values())
+    return {
+        "yield": share_numbers(reached),
+        "accuracy": {"mean": float(np.mean(accuracy)), "worst": min(accuracy)},
+        "word_error_rate": {"mean": float(np.mean(rate)), "worst": max(rate)},
+        "margin": {"mean": float(np.mean(margin)), "worst": min(margin)},
+        "errors": [{"value": value, "count": count, "share": count / wrong} for value, count in errors.items()],
+    }
+
+
+def share_numbers(reached: Share) -> dict[str, Any]:
+    """A share as plain data."""
+    return {
+        "share": reached.share,
+        "low": reached.low,
+        "high": reached.high,
+        "passed": reached.passed,
+        "samples": reached.samples,
+    }
+
+
+def tolerated(factors: Sequence[float], goal: float = GOAL) -> float:
+    """Largest factor that at least a goal share of the samples bears.
+
+    Args:
+        factors: Per sample the largest factor with which it reaches the target.
+        goal: Share of the samples.
+
+    Raises:
+        ValueError: No factors, or a goal that is no share above 0.
+    """
+    if not factors or not 0.0 < goal <= 1.0:
+        raise ValueError(f"{len(factors)} factors and the goal {goal}: give at least one factor, a goal within 0 … 1")
+    needed = math.ceil(goal * len(factors) - 1e-9)
+    return sorted(factors, reverse=True)[needed - 1]
+
+
+def kind_numbers(
+    alone: Mapping[str, Sequence[Outcome]],
+    without: Mapping[str, Sequence[Outcome]],
+    upto: Mapping[str, Sequence[Outcome]],
+    target: float,
+) -> list[dict[str, Any]]:
+    """Per imperfection what it does alone, what is left without it, and what comes up to it in their order."""
+    studies = {"alone": alone, "without": without, "upto": upto}
+    return [
+        {"imperfection": kind}
+        | {
+            study: {"words_lost": words_lost(found[kind]), "yield": share_numbers(yield_of(found[kind], target))}
+            for study, found in studies.items()
+        }
+        for kind in alone
+    ]

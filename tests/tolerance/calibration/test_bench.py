@@ -1,0 +1,61 @@
+"""The virtual bench: readings of what is lit, with its scatter and its steps, and nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from optinc_pdk.files import InputError
+from optinc_pdk.tolerance import draw, light
+from optinc_pdk.tolerance.calibration.bench import Bench
+
+
+class Fixed:
+    def variance(self, power):
+        return np.full_like(power, 1e-6)
+
+
+@pytest.fixture(scope="module")
+def sample(chip, every):
+    return draw(chip, every, 3)
+
+
+def test_readings_are_the_light_on_each_photodiode(chip, sample):
+    bench = Bench(chip, sample, 16.0)
+    amplitude = np.linspace(0.0, 1.0, len(bench.sources))
+    read = bench.read(chip.voltage_v, amplitude[np.newaxis])
+    s = light(chip, sample, chip.voltage_v, 16.0)
+    labels = [label for group in bench.sources for label in group]
+    field = s.between(bench.detectors, chip.board.steady)[0].sum(axis=1)
+    field = field + s.between(bench.detectors, labels)[0] @ amplitude
+    assert np.allclose(read[0, 0], np.abs(field) ** 2, rtol=1e-12, atol=1e-15)
+    assert (bench.settings, bench.readings) == (1, len(bench.detectors))
+
+
+def test_voltages_are_rounded_to_the_drives_steps(chip, sample):
+    bench = Bench(chip, sample, 8.5)
+    dark = np.zeros((1, len(bench.sources)))
+    on = np.rint(chip.voltage_v / bench.step_v) * bench.step_v
+    near = bench.read(np.stack([on, on + 0.4 * bench.step_v, on + 0.6 * bench.step_v]), dark)
+    assert np.array_equal(near[0], near[1])
+    assert not np.allclose(near[0], near[2], rtol=1e-6)
+
+
+def test_noise_has_its_seed_and_falls_with_averages(chip, sample):
+    pattern = np.zeros((400, len(Bench(chip, sample, 16.0).sources)))
+
+    def scatter(seed, averages):
+        return Bench(chip, sample, 16.0, Fixed(), seed, averages).read(chip.voltage_v, pattern)[0]
+
+    assert np.array_equal(scatter(1, 1), scatter(1, 1))
+    assert not np.array_equal(scatter(1, 1), scatter(2, 1))
+    assert scatter(1, 1).std(axis=0).mean() == pytest.approx(1e-3, rel=0.1)
+    assert scatter(1, 100).std(axis=0).mean() == pytest.approx(1e-4, rel=0.1)
+
+
+def test_amplitudes_that_no_modulator_has_are_refused(chip, sample):
+    bench = Bench(chip, sample, 16.0)
+    with pytest.raises(InputError, match=r"0 … 1"):
+        bench.read(chip.voltage_v, np.full((1, len(bench.sources)), 1.1))
+    with pytest.raises(InputError, match="1 or more"):
+        Bench(chip, sample, 16.0, averages=0)

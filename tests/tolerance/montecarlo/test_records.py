@@ -1,0 +1,93 @@
+"""Files of finished samples: what is kept, what is done again, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from optinc_pdk.files import InputError
+from optinc_pdk.tolerance.montecarlo.records import Job, Records
+
+HEADER = {"chip": {"name": "a", "gds": "12"}, "seed": 1, "target": 0.99}
+JOBS = [Job("all", "", 0), Job("alone", "coupler", 3), Job("tolerance", "dac", 0)]
+
+
+def write(path: Path, count: int = 3) -> bytes:
+    with Records(path, HEADER, resume=False) as records:
+        for job in JOBS[:count]:
+            records.add(job, {"factor": 0.1 + job.sample})
+    return path.read_bytes()
+
+
+def test_finished_samples_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "out" / "a.jsonl"
+    before = write(path)
+    with Records(path, HEADER, resume=True) as records:
+        assert records.done == {job: {"factor": 0.1 + job.sample} for job in JOBS}
+    assert path.read_bytes() == before
+    with Records(path, HEADER, resume=False) as records:
+        assert records.done == {}
+    assert path.read_bytes() == before.splitlines(keepends=True)[0]
+
+
+def test_a_line_cut_anywhere_is_measured_again(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    before = write(path)
+    lines = before.splitlines(keepends=True)
+    for end in range(len(before) + 1):
+        path.write_bytes(before[:end])
+        with Records(path, HEADER, resume=True) as records:
+            # whole lines but the header
+            whole = max(before[:end].count(b"\n") - 1, 0)
+            assert list(records.done) == JOBS[:whole]
+            for job in JOBS[whole:]:
+                records.add(job, {"factor": 0.1 + job.sample})
+        assert path.read_bytes() == before
+    assert len(lines) == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"seed": 2}, "seed is 1 there and 2 here"),
+        ({"chip": {"name": "a", "gds": "13"}}, "chip.gds is '12' there and '13' here"),
+        ({"dac": 12}, "dac is None there and 12 here"),
+    ],
+)
+def test_another_runs_file_is_refused_and_left(change: dict[str, object], told: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    before = write(path)
+    with pytest.raises(InputError, match=told):
+        Records(path, {**HEADER, **change}, resume=True)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("damage", [b"{}\n", b"nonsense\n", b"[1]\n", b'{"study":"all"}\n', b"\xff\n"])
+def test_damaged_lines_are_named_and_left(damage: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    lines = write(path).splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:2], damage, *lines[2:]]))
+    with pytest.raises(InputError, match="line 3 is no finished sample"):
+        Records(path, HEADER, resume=True)
+    assert path.read_bytes() == b"".join([*lines[:2], damage, *lines[2:]])
+
+
+def test_files_of_something_else_are_left(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    for content in (b"my notes", b"my notes\n", b'{"schema":9,"header":{}}\n'):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=r"a\.jsonl"):
+            Records(path, HEADER, resume=True)
+        assert path.read_bytes() == content
+
+
+def test_two_runs_do_not_write_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    with Records(path, HEADER, resume=False) as records:
+        records.add(JOBS[0], {"factor": 1.0})
+        before = path.read_bytes()
+        for resume in (False, True):
+            with pytest.raises(InputError, match="another run writes this file"):
+                Records(path, HEADER, resume=resume)
+        assert path.read_bytes() == before

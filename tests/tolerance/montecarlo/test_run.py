@@ -1,0 +1,138 @@
+"""Whole runs of a small chip: files, breaks, and what a break must not change."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from optinc_pdk.files import InputError
+from optinc_pdk.tolerance.montecarlo.records import Job
+from optinc_pdk.tolerance.montecarlo.run import chip_files, header_of, run_yield
+from optinc_pdk.tolerance.montecarlo.schedule import runner
+from optinc_pdk.tolerance.montecarlo.study import Runner, serial
+from optinc_pdk.tolerance.montecarlo.text import summary_lines
+
+ENDINGS = ("yield.csv", "yield.json", "yield.png", "errors.png", "waterfall.png", "tolerance.csv", "tolerance.png")
+
+
+@pytest.fixture(scope="module")
+def header(tiny, process, work) -> dict[str, Any]:
+    return header_of(chip_files(tiny / "tiny.gds"), process, work)
+
+
+@pytest.fixture(scope="module")
+def whole(work, header, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("whole")
+    run_yield(work, header, 6, folder, runner(work))
+    return folder
+
+
+def test_all_files_are_written_and_agree(work, whole) -> None:
+    numbers = json.loads((whole / "tiny.yield.json").read_text())
+    with (whole / "tiny.yield.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    every = [row for row in rows if row["study"] == "all"]
+    exact = [int(row["exact"]) for row in every]
+    found = numbers["stages"]["before"]
+    assert [row["sample"] for row in every] == [str(sample) for sample in range(6)]
+    assert found["yield"]["passed"] == exact.count(256) and found["yield"]["samples"] == 6
+    assert found["accuracy"]["worst"] == min(exact) / 256 < 1.0
+    assert sum(row["count"] for row in found["errors"]) == sum(int(row["wrong"]) for row in every)
+    names = [row["imperfection"] for row in numbers["contributions"]]
+    assert names == ["coupler", "phase", "dac", "wavelength"] == [row["imperfection"] for row in numbers["tolerances"]]
+    lost = {(row["study"], row["imperfection"]): 0.0 for row in rows}
+    for row in rows:
+        lost[row["study"], row["imperfection"]] += (1 - float(row["accuracy"])) / 6
+    for row in numbers["contributions"]:
+        for study in ("alone", "without"):
+            assert row[study]["words_lost"] == pytest.approx(lost[study, row["imperfection"]])
+    # what comes in one after another ends with all
+    assert numbers["contributions"][-1]["upto"]["words_lost"] == pytest.approx(lost["all", ""])
+    assert numbers["contributions"][0]["upto"] == numbers["contributions"][0]["alone"]
+    assert all((whole / f"tiny.{ending}").read_bytes()[:4] == b"\x89PNG" for ending in ENDINGS if ending[-3:] == "png")
+    told = "\n".join(summary_lines(numbers))
+    assert "6 samples of tiny, seed 7" in told and "without noise" in told
+
+
+def test_tolerances_are_of_the_card_whatever_the_runs_amounts(work, header, process, tiny, tmp_path, whole) -> None:
+    coupler = replace(work, imperfections=work.imperfections.only("coupler"))
+    double = replace(coupler, imperfections=coupler.imperfections.scaled("coupler", 2.0))
+    found = []
+    for name, one in (("one", coupler), ("two", double)):
+        numbers = run_yield(
+            one, header_of(chip_files(tiny / "tiny.gds"), process, one), 4, tmp_path / name, runner(one)
+        )
+        assert numbers["contributions"] == [] and not (tmp_path / name / "tiny.waterfall.png").exists()
+        found.append(numbers["tolerances"][0]["factor"])
+    assert found[0] == pytest.approx(found[1]) and 0.01 < found[0] < 1.0
+
+
+@contextmanager
+def broken(work, after: int) -> Iterator[Runner]:
+    """Who measures is interrupted after so many jobs."""
+
+    def run(jobs: Iterable[Job]) -> Iterator[Any]:
+        for number, job in enumerate(jobs):
+            if number == after:
+                raise KeyboardInterrupt
+            yield from serial(work, [job])
+
+    yield run
+
+
+def test_a_run_that_was_broken_goes_on_to_the_same_bytes(work, header, whole, tmp_path) -> None:
+    records = tmp_path / "tiny.yield.jsonl"
+    for after in (3, 0, 20):
+        before = records.read_bytes() if records.exists() else b""
+        with pytest.raises(KeyboardInterrupt):
+            run_yield(work, header, 6, tmp_path, broken(work, after), resume=True)
+        assert records.read_bytes().startswith(before) and list(tmp_path.iterdir()) == [records]
+    # a line that was being written
+    records.write_bytes(records.read_bytes()[:-7])
+    calls = []
+    run_yield(work, header, 6, tmp_path, runner(work), True, lambda done, total: calls.append((done, total)))
+    assert calls[0] == (22, 6 * (1 + 4 + 4 + 2 + 4)) and calls[-1] == (90, 90) and len(calls) == 90 - 22 + 1
+    for ending in ENDINGS:
+        assert (tmp_path / f"tiny.{ending}").read_bytes() == (whole / f"tiny.{ending}").read_bytes(), ending
+
+
+def test_more_samples_go_on_where_fewer_ended(work, header, tmp_path, whole) -> None:
+    coupler = replace(work, imperfections=work.imperfections.only("coupler"))
+    run_yield(coupler, header, 2, tmp_path, runner(coupler))
+    done = []
+
+    def count(jobs: Iterable[Job]) -> Iterator[Any]:
+        for job in jobs:
+            done.append(job)
+            yield from serial(coupler, [job])
+
+    run_yield(coupler, header, 3, tmp_path, nullcontext(count), resume=True)
+    assert done == [Job("all", "", 2), Job("tolerance", "coupler", 2)]
+
+
+def test_another_runs_folder_is_refused_and_left(work, header, tmp_path) -> None:
+    run = partial(run_yield, work, samples=1, directory=tmp_path, resume=True)
+    with pytest.raises(KeyboardInterrupt):
+        run(header=header, runner=broken(work, 1))
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(InputError, match=r"target is 1\.0 there and 0\.9 here"):
+        run(header={**header, "target": 0.9}, runner=runner(work))
+    # a scheduler that does not answer is found out before anything is written
+    with pytest.raises(InputError, match="give 'local'"):
+        run_yield(work, header, 1, tmp_path, runner(work, "nowhere"))
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_files_that_are_missing_are_named(tiny, tmp_path) -> None:
+    with pytest.raises(InputError, match=r"none\.gds: there is no such file; give the layout"):
+        chip_files(tmp_path / "none.gds")
+    with pytest.raises(InputError, match=r"other\.yml: there is no such file; give the file with --bias"):
+        chip_files(tiny / "tiny.gds", bias=tmp_path / "other.yml")

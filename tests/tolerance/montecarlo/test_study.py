@@ -1,0 +1,143 @@
+"""Samples of a small chip: what they depend on, and the search for what they bear."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from optinc_pdk.cards import KINDS
+from optinc_pdk.drive import RangeError
+from optinc_pdk.files import InputError
+from optinc_pdk.onn import Onn
+from optinc_pdk.simulate.noise import noise_of
+from optinc_pdk.tolerance.montecarlo import study
+from optinc_pdk.tolerance.montecarlo.records import Job
+from optinc_pdk.tolerance.montecarlo.study import (
+    LEAST_OCTAVE,
+    MOST_OCTAVE,
+    amounts_of,
+    bearable,
+    evaluate,
+    jobs_of,
+    judged,
+    noise_in,
+    sample_seed,
+    serial,
+)
+
+
+def test_a_sample_depends_on_seed_and_number_alone(work) -> None:
+    jobs = [Job("all", "", sample) for sample in range(6)]
+    there = dict(serial(work, jobs))
+    back = dict(serial(work, reversed(jobs)))
+    assert there == back
+    words = [result["before"]["exact"] for result in there.values()]
+    assert len({str(result) for result in there.values()}) == 6 and min(words) < 256
+    assert evaluate(replace(work, seed=8), jobs[0]) != there[jobs[0]]
+    assert len({sample_seed(seed, sample) for seed in range(20) for sample in range(20)}) == 400
+
+
+def test_studies_differ_in_what_they_draw_only(work) -> None:
+    """One of two is the other one left out, and what comes up to the last one is all."""
+    pair = replace(work, imperfections=work.imperfections.only("coupler", "phase"))
+    alone, other = (evaluate(pair, Job("alone", kind, 2)) for kind in ("coupler", "phase"))
+    assert alone == evaluate(pair, Job("without", "phase", 2)) == evaluate(pair, Job("upto", "coupler", 2))
+    assert other == evaluate(pair, Job("without", "coupler", 2)) != alone
+    assert evaluate(pair, Job("upto", "phase", 2)) == evaluate(pair, Job("all", "", 2))
+    assert evaluate(work, Job("upto", "wavelength", 2)) == evaluate(work, Job("all", "", 2))
+
+
+def test_without_imperfections_every_word_is_read(work) -> None:
+    perfect = replace(work, imperfections=work.imperfections.only())
+    assert evaluate(perfect, Job("all", "", 0))["before"]["exact"] == 256
+
+
+def test_jobs_are_each_once_and_those_of_few_samples_a_part_of_those_of_many(work) -> None:
+    kinds = tuple(amounts_of(work))
+    assert kinds == ("coupler", "phase", "dac", "wavelength")
+    few, many = jobs_of(3, kinds), jobs_of(200, kinds)
+    assert len(set(few)) == len(few) == 3 * (1 + 4 + 4 + 2 + 4) and set(few) < set(many)
+    assert len(many) == 200 + 50 * (4 + 4 + 2) + 20 * 4
+    assert len(jobs_of(200, kinds, calibrated=True)) == 200 + 3 * (4 + 4 + 2) + 2 * 4
+    # one kind alone is all of them
+    assert {job.study for job in jobs_of(3, ("coupler",))} == {"all", "tolerance"}
+
+
+def test_noise_has_as_much_of_laser_and_detector_as_the_sample(work, every, process) -> None:
+    noise = noise_of(process)
+    noisy = replace(work, imperfections=every, noise=noise)
+    assert tuple(amounts_of(noisy)) == KINDS
+    assert set(KINDS) - set(amounts_of(replace(noisy, noise=None))) == {"laser", "detector"}
+    assert noise_in(noise, every) == noise
+    found = noise_in(noise, every.scaled("laser", 0.5).scaled("detector", 2.0))
+    assert found.intensity == pytest.approx(0.5 * noise.intensity)
+    assert found.phase(fibre=True) == pytest.approx(0.5 * noise.phase(fibre=True))
+    assert found.receiver_a_per_sqrt_hz == pytest.approx(2.0 * noise.receiver_a_per_sqrt_hz) and found.shot
+    laser = noise_in(noise, every.only("laser"))
+    assert laser.intensity == noise.intensity and laser.variance(np.ones(1))[0] == 0.0
+    assert noise_in(noise, every.only("coupler")) is None and noise_in(None, every) is None
+
+
+def test_further_symbol_rates_are_read_with_noise(work, every) -> None:
+    found = evaluate(replace(work, imperfections=every.only("detector"), rates_bd=(1e6, 1e9)), Job("all", "", 0))
+    assert list(found) == ["before", "before at 1e+06 Bd", "before at 1e+09 Bd"]
+    assert found["before"]["margin"] > found["before at 1e+06 Bd"]["margin"] > found["before at 1e+09 Bd"]["margin"]
+
+
+@pytest.fixture(scope="module")
+def calibrated(work, every, tiny):
+    """Samples with all imperfections of the card, calibrated."""
+    return replace(work, imperfections=every, onn=Onn.load(tiny / "tiny.npz"))
+
+
+def test_calibration_brings_words_back_and_drift_takes_some(calibrated) -> None:
+    found = evaluate(calibrated, Job("all", "", 2))
+    assert list(found) == ["before", "between", "after", "drifted"] and judged(calibrated) == "after"
+    assert found["before"] == evaluate(replace(calibrated, onn=None), Job("all", "", 2))["before"]
+    assert found["before"]["exact"] < 256 == found["after"]["exact"]
+    assert found["after"]["margin"] > found["drifted"]["margin"]
+
+
+def test_a_chip_that_cannot_be_calibrated_is_a_lost_one(calibrated, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_gain(*_: object) -> None:
+        raise RangeError("neuron 'n0' needs a gain of 1e+09")
+
+    monkeypatch.setattr(study, "calibrate", no_gain)
+    found = evaluate(calibrated, Job("all", "", 0))
+    assert found["before"]["fault"] == "" and found["before"]["exact"] != 35
+    for stage in ("between", "after", "drifted"):
+        assert found[stage]["fault"] == "neuron 'n0' needs a gain of 1e+09" and found[stage]["exact"] == 35
+
+
+@pytest.mark.parametrize("threshold", [3e-4, 0.3, 1.0, 77.0])
+def test_the_largest_factor_is_found_to_a_step(threshold: float) -> None:
+    tried = []
+
+    def reaches(factor: float) -> bool:
+        tried.append(factor)
+        return factor <= threshold
+
+    found = bearable(reaches)
+    assert found is not None and found <= threshold < found * 2 ** (1 / 8) and len(tried) <= 8
+
+
+def test_factors_beyond_what_is_tried_are_none_and_zero() -> None:
+    assert bearable(lambda factor: True) is None
+    assert bearable(lambda factor: False) == 0.0
+    assert bearable(lambda factor: factor < 2.0**LEAST_OCTAVE * 1.01) == 2.0**LEAST_OCTAVE
+    assert bearable(lambda factor: factor < 2.0**MOST_OCTAVE * 0.99) == 2.0 ** (MOST_OCTAVE - 1 / 8)
+
+
+def test_the_factor_that_is_found_is_borne_and_the_next_one_is_not(work) -> None:
+    factor = evaluate(work, Job("tolerance", "coupler", 1))["factor"]
+    for scale, exact in ((factor, True), (factor * 2 ** (1 / 8), False)):
+        scaled = replace(work, imperfections=work.imperfections.only("coupler").scaled("coupler", scale))
+        assert (evaluate(scaled, Job("all", "", 1))["before"]["exact"] == 256) is exact
+
+
+def test_what_cannot_be_calculated_is_named(work) -> None:
+    impossible = replace(work, imperfections=work.imperfections.scaled("dac", 2.0**20))
+    with pytest.raises(InputError, match=r"sample 4 of 'tiny'.*effective_bits is -4"):
+        evaluate(impossible, Job("all", "", 4))

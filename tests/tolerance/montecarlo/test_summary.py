@@ -1,0 +1,65 @@
+"""Statistics against numbers from the literature and by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from optinc_pdk.tolerance.montecarlo.summary import error_values, outcome_numbers, tolerated, wilson, yield_of
+from optinc_pdk.tolerance.montecarlo.text import percent
+from optinc_pdk.tolerance.montecarlo.words import Outcome
+
+
+def outcome(exact: int, errors: dict[int, int], margin: float = 0.1) -> Outcome:
+    return Outcome(100, exact, 400, sum(errors.values()), margin, 0, errors)
+
+
+@pytest.mark.parametrize(
+    ("passed", "samples", "low", "high"),
+    # the first three: Newcombe, Statistics in Medicine 17, 857 (1998), table I, method 3
+    [
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+        (20, 20, 0.8389, 1.0),
+    ],
+)
+def test_intervals_are_wilsons(passed: int, samples: int, low: float, high: float) -> None:
+    found = wilson(passed, samples)
+    assert (found.low, found.high) == pytest.approx((low, high), abs=5e-5)
+    assert found.share == passed / samples
+
+
+@pytest.mark.parametrize(("passed", "samples"), [(0, 0), (-1, 5), (6, 5)])
+def test_intervals_of_nothing_are_refused(passed: int, samples: int) -> None:
+    with pytest.raises(ValueError, match="give at least one sample"):
+        wilson(passed, samples)
+
+
+def test_numbers_of_some_samples() -> None:
+    found = [outcome(100, {}, 0.2), outcome(99, {1: 2, -64: 1}, -0.1), outcome(50, {1: 97, 4: 100}, -1.5)]
+    assert yield_of(found, 1.0).passed == 1 and yield_of(found, 0.99).passed == 2
+    assert error_values(found) == {4: 100, 1: 99, -64: 1}
+    numbers = outcome_numbers(found, 1.0)
+    assert numbers["accuracy"] == {"mean": pytest.approx(0.83), "worst": 0.5}
+    assert numbers["word_error_rate"] == {"mean": pytest.approx(200 / 1200), "worst": 197 / 400}
+    assert numbers["margin"] == {"mean": pytest.approx(-1.4 / 3), "worst": -1.5}
+    assert [(row["value"], row["share"]) for row in numbers["errors"]] == [(4, 0.5), (1, 0.495), (-64, 0.005)]
+
+
+def test_the_goals_share_of_the_samples_bears_the_tolerance() -> None:
+    factors = [float(i) for i in range(1, 21)]
+    # 18 of 20 bear 3 or more
+    assert tolerated(factors, 0.9) == 3.0
+    assert tolerated(factors, 1.0) == 1.0
+    assert tolerated([2.0], 0.9) == 2.0
+    with pytest.raises(ValueError, match="at least one factor"):
+        tolerated([], 0.9)
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(1.0, "100 %"), (0.0, "0 %"), (0.5, "50.00 %"), (1 - 1 / 65536, "99.998 %"), (1e-9, "0.000000 %")],
+)
+def test_shares_do_not_round_to_all_or_none(share: float, text: str) -> None:
+    assert percent(share) == text

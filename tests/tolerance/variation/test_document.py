@@ -1,0 +1,29 @@
+"""The page of imperfections is what the card says."""
+
+from pathlib import Path
+
+import pytest
+
+from optinc_pdk.cards import load_process
+from optinc_pdk.files import InputError
+from optinc_pdk.tolerance.variation.document import document
+
+PAGE = Path(__file__).parents[2] / "docs" / "imperfections.md"
+
+
+def test_the_page_is_the_cards(process):
+    assert PAGE.read_text() == document(process), "run make imperfections"
+
+
+def test_every_number_stands_on_the_page_with_its_source(process):
+    text = document(process)
+    for kind in type(process.imperfections).model_fields:
+        for key, value in getattr(process.imperfections, kind):
+            assert f"| {kind} | `{key}` | {float(value):g} | " in text
+            assert f"- **{value.source}**: {process.sources[value.source]}" in text
+    assert "None" not in text
+
+
+def test_a_process_without_imperfections_has_no_page():
+    with pytest.raises(InputError, match="'soi220_two_metal' has no 'imperfections'"):
+        document(load_process("soi220_two_metal"))

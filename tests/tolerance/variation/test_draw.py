@@ -1,0 +1,327 @@
+"""What is drawn: its statistics against the card, streams that do not move each other, and what it may never be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from optinc_pdk.cards import KINDS, Quantity
+from optinc_pdk.cards.variation import Variation
+from optinc_pdk.drive import crosstalk
+from optinc_pdk.files import InputError
+from optinc_pdk.simulate.structure import Devices
+from optinc_pdk.tolerance import aged, draw, fields, imperfections, light, lights
+from optinc_pdk.tolerance.variation.draw import nominal
+from optinc_pdk.tolerance.variation.field import path_length_um
+from optinc_pdk.tolerance.variation.truth import device
+
+SEEDS = range(200)
+DRAWN = [kind for kind in KINDS if kind not in ("dac", "laser", "detector")]
+
+
+def numbers(sample):
+    """Every number of a sample by name."""
+    found = {key: getattr(sample, key) for key in ("guide_phase_rad", "guide_loss_db", "power_scale", "crosstalk")}
+    found |= {"resistance_scale": sample.resistance_scale, "drift": sample.drift}
+    found |= {f"{name}.{key}": v for name, values in sample.parameters.items() for key, v in values.items()}
+    return found | {"wavelength_nm": np.array(sample.wavelength_nm)}
+
+
+def equal(one, other):
+    a, b = numbers(one), numbers(other)
+    return a.keys() == b.keys() and all(np.array_equal(a[key], b[key]) for key in a)
+
+
+def of_devices(chip, count):
+    """The chip with so many of every device of its process, but for phase shifters, of which it keeps its own."""
+    groups = []
+    for name, card in chip.process.devices.items():
+        heated = card.model.name == "phase_shifter"
+        if card.ports.optical:
+            groups.append(
+                Devices(name, chip.structure.heater if heated else np.arange(count), np.zeros((0, 0)), heated)
+            )
+    return replace(chip, structure=replace(chip.structure, devices=tuple(groups)))
+
+
+def test_kinds_are_the_cards_sections_and_noise():
+    assert set(KINDS) == {*Variation.model_fields, "laser", "detector"}
+
+
+def test_coupler_errors_have_the_cards_rms(chip, every):
+    samples = [draw(chip, every.only("coupler"), seed) for seed in SEEDS]
+    imbalance = np.concatenate([sample.parameters["mmi2x2"]["imbalance"] for sample in samples])
+    nominal_share = (1 + float(chip.process.device("mmi2x2").parameter("imbalance"))) / 2
+    share = (1 + imbalance) / 2
+    uncertain = 0.02 / np.sqrt(share.size)
+    assert abs(np.mean(share) - nominal_share) < 5 * uncertain
+    assert np.std(share) == pytest.approx(float(every.card.coupler.power_rms), rel=0.02)
+    assert set(samples[0].parameters) == {"mmi2x2"}
+
+
+def test_splitter_errors_have_the_cards_rms(chip, every):
+    samples = [draw(chip, every.only("splitter"), seed) for seed in SEEDS]
+    share = (1 + np.concatenate([sample.parameters["mmi1x2"]["imbalance"] for sample in samples])) / 2
+    assert np.std(share) == pytest.approx(float(every.card.splitter.power_rms), rel=0.05)
+    assert np.mean(share) == pytest.approx(0.5025, abs=5 * 0.01 / np.sqrt(share.size))
+
+
+def test_directional_couplers_err_by_the_same_angle(chip, every):
+    """A tap of 5 % has sin 2 angle = 0.436 of the error of a 50:50 coupler."""
+    sample = draw(of_devices(chip, 4000), every.only("coupler"), 1)
+    rms = float(every.card.coupler.power_rms)
+    for name, share in (("directional_coupler", 0.5), ("monitor_tap", 0.05)):
+        cross = sample.parameters[name]["cross"]
+        slope = np.sin(2 * np.arcsin(np.sqrt(share)))
+        assert np.std(cross) == pytest.approx(rms * slope, rel=0.05)
+        # sin² is curved: its mean is off by rms² cos 2 angle
+        curved = share + rms**2 * np.cos(2 * np.arcsin(np.sqrt(share)))
+        assert np.mean(cross) == pytest.approx(curved, abs=5 * rms * slope / np.sqrt(cross.size))
+
+
+def test_kinds_do_not_share_their_random_numbers(chip, every):
+    """Errors of couplers, of splitters and static phases are the first numbers of their streams."""
+    found = []
+    for seed in SEEDS:
+        sample = draw(chip, every.only("coupler", "splitter", "phase"), seed)
+        splitting = [sample.parameters[name]["imbalance"] for name in ("mmi2x2", "mmi1x2")]
+        found.append([drawn[:10] for drawn in (*splitting, sample.guide_phase_rad[:10])])
+    drawn = [np.array(each) - np.mean(each, axis=0) for each in zip(*found, strict=True)]
+    for one, other in combinations(drawn, 2):
+        product = one * other
+        assert np.abs(product.mean()) < 5 * np.std(one) * np.std(other) / np.sqrt(product.size)
+
+
+def test_errors_of_a_coupler_do_not_know_each_other(chip, every):
+    drawn = np.array([draw(chip, every.only("coupler"), seed).parameters["mmi2x2"]["imbalance"] for seed in SEEDS])
+    together = np.corrcoef(drawn[:, :20].T) - np.eye(20)
+    assert np.abs(together).max() < 5 / np.sqrt(len(drawn))
+
+
+def test_losses_spread_as_the_card_says(chip, every):
+    card = every.card.loss
+    samples = [draw(chip, every.only("loss"), seed) for seed in SEEDS]
+    for name, spread in (("mmi2x2", card.device_spread), ("grating_coupler", card.grating_spread)):
+        loss = np.concatenate([sample.parameters[name]["loss_db"] for sample in samples])
+        ratio = np.log(loss / float(chip.process.device(name).parameter("loss_db")))
+        assert np.mean(ratio) == pytest.approx(0.0, abs=5 * float(spread) / np.sqrt(ratio.size))
+        assert np.std(ratio) == pytest.approx(float(spread), rel=0.03)
+    long = np.flatnonzero(chip.net_length_um > 0)
+    bare = float(chip.process.guide.loss_db_per_cm) * 1e-4 * chip.net_length_um[long]
+    ratio = np.log(1 + np.array([sample.guide_loss_db[long] for sample in samples]) / bare)
+    chip_spread, local = float(card.guide_chip_spread), float(card.guide_local_spread)
+    assert np.std(ratio.mean(axis=1)) == pytest.approx(np.hypot(chip_spread, local / np.sqrt(long.size)), rel=0.2)
+    assert np.std(ratio - ratio.mean(axis=1, keepdims=True)) == pytest.approx(local, rel=0.03)
+
+
+def test_static_phases_have_the_cards_rms_and_joints_none(chip, every):
+    samples = [draw(chip, every.only("phase"), seed) for seed in SEEDS]
+    phase = np.array([sample.guide_phase_rad for sample in samples])
+    long = chip.net_length_um > 0
+    assert (~long).any() and not phase[:, ~long].any()
+    arms = np.array([sample.parameters["phase_shifter"]["phase_rad"] for sample in samples])
+    for drawn in (phase[:, long], arms):
+        assert np.std(drawn) == pytest.approx(float(every.card.phase.rms_rad), rel=0.03)
+        assert np.mean(drawn) == pytest.approx(0.0, abs=5 * 0.1 / np.sqrt(drawn.size))
+
+
+def all_phases(samples):
+    """(samples, pieces) phases of nets, then of guides under heaters."""
+    return np.array(
+        [np.append(sample.guide_phase_rad, sample.parameters["phase_shifter"]["phase_rad"]) for sample in samples]
+    )
+
+
+def with_sizes(every, kind, **numbers):
+    """The imperfections with other numbers of width or height."""
+    section = getattr(every.card, kind)
+    changed = section.model_copy(update={key: Quantity(value, "test") for key, value in numbers.items()})
+    return replace(every.only(kind), card=every.card.model_copy(update={kind: changed}))
+
+
+@pytest.mark.parametrize("kind", ["width", "height"])
+def test_guides_turn_with_the_wafer_at_their_middles(chip, every, kind):
+    """At correlation lengths below the die's size, so that every pair of guides has its own correlation."""
+    card = getattr(every.card, kind)
+    wanted = with_sizes(every, kind, correlation_um=2000.0, local_rms_nm=0.0)
+    phase = all_phases([draw(chip, wanted, seed) for seed in range(1000)])
+    length = np.append(chip.net_length_um, np.full(len(chip.heater_um), 100.0))
+    place = np.concatenate([chip.net_um, chip.heater_um])
+    rms = float(card.rad_per_nm) / 100.0 * float(card.rms_nm) * length
+    assert not phase[:, length == 0].any()
+    long = length > 0
+    field = phase[:, long] / rms[long]
+    apart = np.linalg.norm(place[long][:, np.newaxis] - place[long], axis=2)
+    expected = np.exp(-((apart / 2000.0) ** 2))
+    # so many chips tell a covariance c to √((1 + c²) / chips), pairs nearby all alike
+    off = (field.T @ field / len(field) - expected) / np.sqrt((1 + expected**2) / len(field))
+    assert np.abs(off).max() < 6.0
+    assert np.sqrt(np.mean(off**2)) < 1.6
+
+
+@pytest.mark.parametrize("kind", ["width", "height"])
+def test_guides_vary_along_them_by_themselves(chip, every, kind):
+    card = getattr(every.card, kind)
+    phase = all_phases([draw(chip, with_sizes(every, kind, rms_nm=0.0), seed) for seed in SEEDS])
+    length = np.append(chip.net_length_um, np.full(len(chip.heater_um), 100.0))
+    counted = path_length_um(length, float(card.local_correlation_um))
+    rms = float(card.rad_per_nm) / 100.0 * float(card.local_rms_nm) * counted
+    for some in ((length > 0) & (length < 50), length > 200, length == 100):
+        assert np.std(phase[:, some] / rms[some]) == pytest.approx(1.0, abs=0.03)
+    together = np.corrcoef(phase[:, length > 200].T)
+    assert np.abs(together - np.eye(len(together))).max() < 5 / np.sqrt(len(phase))
+
+
+def test_the_local_terms_give_the_coherence_length_that_was_measured(every):
+    """Phase variance 2 L / length, 4.17 ± 0.42 mm (Yang et al., Opt. Express 23, 16890)."""
+    long = np.array([1000.0])
+    variance = sum(
+        (float(card.rad_per_nm) / 100 * float(card.local_rms_nm) * path_length_um(long, card.local_correlation_um)) ** 2
+        for card in (every.card.width, every.card.height)
+    )
+    assert 2.0 / variance[0] == pytest.approx(4.17, abs=0.42)
+
+
+def test_heaters_vary_by_chip_and_by_heater(chip, every):
+    card = every.card.heater
+    samples = [draw(chip, every.only("heater"), seed) for seed in SEEDS]
+    for key, common, local in (
+        ("resistance_scale", card.resistance_chip_spread, card.resistance_local_spread),
+        ("power_scale", card.power_pi_chip_spread, card.power_pi_local_spread),
+        ("drift", 0.0, card.drift_spread),
+    ):
+        ratio = np.log(np.array([getattr(sample, key) for sample in samples]))
+        mean = ratio.mean(axis=1, keepdims=True)
+        within = np.std(ratio - mean) * np.sqrt(ratio.shape[1] / (ratio.shape[1] - 1))
+        assert within == pytest.approx(float(local), rel=0.05)
+        assert np.std(mean) == pytest.approx(np.hypot(float(common), float(local) / np.sqrt(ratio.shape[1])), rel=0.2)
+
+
+def test_drift_counts_only_when_a_chip_has_aged(chip, every):
+    sample = draw(chip, every.only("heater"), 1)
+    old = aged(sample)
+    assert np.array_equal(old.resistance_scale, sample.resistance_scale * sample.drift)
+    assert np.array_equal(old.power_scale, sample.power_scale)
+    assert not np.array_equal(old.resistance_scale, sample.resistance_scale)
+
+
+def test_crosstalk_of_three_heaters_by_hand(chip, every):
+    """Heaters 25, 50 and 75 µm apart in a line: shares of 2.9 %, 1.45 % and 0.967 % by the card."""
+    card = every.card.crosstalk
+    place = np.array([[0.0, 0.0], [25.0, 0.0], [75.0, 0.0]])
+    by_hand = np.array([[1, 0.029, 0.029 / 3], [0.029, 1, 0.029 / 2], [0.029 / 3, 0.029 / 2, 1]])
+    assert np.allclose(crosstalk(place, float(card.share), float(card.distance_um)), by_hand)
+    expected = crosstalk(chip.heater_um, float(card.share), float(card.distance_um))
+    others = ~np.eye(len(expected), dtype=bool)
+    ratio = []
+    for seed in SEEDS:
+        matrix = draw(chip, every.only("crosstalk"), seed).crosstalk
+        assert np.array_equal(matrix, matrix.T) and np.all(np.diagonal(matrix) == 1.0)
+        ratio.append(np.log(matrix[others] / expected[others]))
+    mean = np.mean(ratio, axis=1, keepdims=True)
+    assert np.std(mean) == pytest.approx(float(card.chip_spread), rel=0.2)
+    assert np.std(ratio - mean) == pytest.approx(float(card.pair_spread), rel=0.03)
+
+
+def test_the_laser_is_off_by_the_cards_rms(chip, every):
+    offset = [draw(chip, every.only("wavelength"), seed).wavelength_nm - 1550.0 for seed in SEEDS]
+    assert np.std(offset) == pytest.approx(float(every.card.wavelength.rms_nm), rel=0.2)
+
+
+def test_the_same_seed_gives_the_same_chip_and_another_another(chip, every):
+    assert equal(draw(chip, every, 11), draw(chip, every, 11))
+    one, other = numbers(draw(chip, every, 11)), numbers(draw(chip, every, 12))
+    assert all(not np.array_equal(one[key], other[key]) for key in one)
+
+
+@pytest.mark.parametrize("kind", DRAWN)
+def test_a_kind_does_not_move_the_others(chip, every, kind):
+    alone, rest, all_ = (draw(chip, each, 5) for each in (every.only(kind), every.without(kind), every))
+    plain, one, others, every_one = (numbers(sample) for sample in (nominal(chip), alone, rest, all_))
+    changed = [key for key in one if key not in plain or not np.array_equal(one[key], plain[key])]
+    assert changed, "this kind draws nothing"
+    for key in every_one:
+        if key not in changed:
+            assert np.array_equal(every_one[key], others[key])
+        elif key not in others or np.array_equal(others[key], plain.get(key)):
+            assert np.array_equal(every_one[key], one[key])
+        else:
+            # several kinds add to a guide's phase
+            assert np.allclose(every_one[key], one[key] + others[key], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", DRAWN)
+def test_no_amount_changes_nothing_and_twice_is_twice_the_same_error(chip, every, kind):
+    assert equal(draw(chip, every.scaled(kind, 0.0), 5), draw(chip, every.without(kind), 5))
+    assert equal(draw(chip, every.only(kind).scaled(kind, 0.0), 5), nominal(chip, 5))
+    once, small, plain = (numbers(draw(chip, every.only(kind).scaled(kind, f), 5)) for f in (0.002, 0.001, 0.0))
+    for key, value in once.items():
+        device, _, parameter = key.partition(".")
+        start = plain.get(key, chip.process.device(device).parameter(parameter) if parameter in _OWN else 0.0)
+        assert np.allclose(value - start, 2 * (small[key] - start), rtol=0.02, atol=1e-12)
+
+
+_OWN = ("imbalance", "loss_db", "crosstalk_db")
+
+
+def test_without_amounts_light_is_nominal_to_the_last_bit(chip, every):
+    found = light(chip, draw(chip, every.only(), 9), chip.voltage_v)
+    assert np.array_equal(found.s, light(chip, nominal(chip), chip.voltage_v).s)
+
+
+@pytest.mark.parametrize("factor", [1.0, 20.0])
+def test_every_sampled_device_is_passive_and_reciprocal(chip, every, factor):
+    """All devices of the process, 300 of each, also where errors are twenty times the card's."""
+    count = 300
+    many = of_devices(chip, count)
+    wanted = imperfections(chip.process)
+    for kind in ("coupler", "splitter", "loss"):
+        wanted = wanted.scaled(kind, factor)
+    sample = draw(many, wanted, 1)
+    assert {"crossing", "directional_coupler", "edge_coupler", "modulator", "taper"} <= set(sample.parameters)
+    for name in sample.parameters:
+        s = device(many, sample, name, np.array([1530.0, 1550.0]))
+        assert s.shape[:2] == (2, count if name != "phase_shifter" else chip.structure.heater.size)
+        assert np.linalg.norm(s, 2, axis=(2, 3)).max() <= 1.0 + 1e-12
+        assert np.array_equal(s, s.swapaxes(2, 3))
+
+
+def test_a_sampled_chip_is_passive_and_reciprocal(chip, every):
+    for one in lights(chip, [draw(chip, every, seed) for seed in range(8)], chip.voltage_v):
+        assert np.linalg.norm(one.s[0], 2) <= 1.0
+        assert np.abs(one.s[0] - one.s[0].T).max() < 1e-14
+
+
+def test_many_samples_at_once_are_each_by_itself(chip, every):
+    samples = [draw(chip, every, 1), draw(chip, every.only("coupler"), 2), draw(chip, every.only(), 3)]
+    for sample, one in zip(samples, lights(chip, samples, chip.voltage_v, 12.0), strict=True):
+        alone = light(chip, sample, chip.voltage_v, 12.0)
+        assert np.array_equal(one.wavelengths_nm, alone.wavelengths_nm)
+        assert np.abs(one.s - alone.s).max() < 1e-14
+    biases = np.stack([chip.voltage_v, 0.9 * chip.voltage_v])
+    several = fields(chip, samples[0], biases)
+    assert np.abs(several[1] - light(chip, samples[0], biases[1]).s).max() < 1e-14
+
+
+def test_a_device_of_a_file_has_nothing_to_vary(chip, every):
+    process = chip.process
+    card = process.device("mmi2x2")
+    measured = card.model_copy(update={"model": card.model.model_copy(update={"file": process.folder / "mmi.s4p"})})
+    replaced = replace(chip, process=process.model_copy(update={"devices": {**process.devices, "mmi2x2": measured}}))
+    with pytest.raises(InputError, match=r"'mmi2x2' takes its S-parameters from .*mmi\.s4p.*leave out .*'coupler'"):
+        draw(replaced, every, 1)
+    assert "mmi2x2" not in draw(replaced, every.without("coupler", "loss"), 1).parameters
+
+
+def test_bad_amounts_and_seeds_are_refused(chip, every):
+    with pytest.raises(InputError, match="no imperfection 'couplers'; kinds are coupler, splitter"):
+        every.only("couplers")
+    with pytest.raises(InputError, match="amount of 'loss' is -1"):
+        every.scaled("loss", -1.0)
+    with pytest.raises(InputError, match="seed is -1"):
+        draw(chip, every, -1)
+    with pytest.raises(InputError, match="'imperfections' in its card"):
+        imperfections(chip.process.model_copy(update={"imperfections": None}))

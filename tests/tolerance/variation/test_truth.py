@@ -1,0 +1,159 @@
+"""What voltages really do: the drive's steps, grounds, heaters, crosstalk, and light at other wavelengths."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from optinc_pdk.files import InputError
+from optinc_pdk.models import guide_transmission
+from optinc_pdk.simulate import scattering
+from optinc_pdk.tolerance import chip_of, draw, light, lights, phases
+from optinc_pdk.tolerance.variation.draw import nominal
+from optinc_pdk.tolerance.variation.truth import device
+
+
+@pytest.fixture(scope="module")
+def floating(circuit, chip, process):
+    """The same chip on perfect grounds, whose phases are written down by hand."""
+    return chip_of(circuit, chip.board, chip.bias, process)
+
+
+def by_hand(chip, voltage):
+    current = voltage / (chip.resistance_ohm + chip.wire_ohm)
+    return np.pi * current**2 * chip.resistance_ohm / 0.025
+
+
+@pytest.mark.parametrize("bits", [3.0, 8.5, 12.0])
+def test_the_drive_rounds_to_its_steps(floating, bits):
+    step = 12.0 / (2.0**bits - 1.0)
+    voltage = np.random.default_rng(0).uniform(0.0, 11.0, floating.structure.heater.size)
+    found = phases(floating, nominal(floating), voltage, bits)
+    assert np.allclose(found, by_hand(floating, step * np.floor(voltage / step + 0.5)), rtol=1e-12)
+    assert np.abs(found - by_hand(floating, voltage)).max() > 0.1 * step
+
+
+def test_8_5_effective_bits_have_361_steps(floating):
+    """12 V / (2^8.5 - 1) = 33.237 mV: 5.00 V become 150 steps, 4.98562 V."""
+    full = np.full(floating.structure.heater.size, 5.0)
+    found = phases(floating, nominal(floating), full, 8.5)
+    assert np.allclose(found, by_hand(floating, 4.98562), rtol=1e-5)
+    assert not np.allclose(found, by_hand(floating, 5.0), rtol=1e-3)
+
+
+def test_the_shipped_codes_are_steps_of_16_bits(chip):
+    assert np.allclose(
+        phases(chip, nominal(chip), chip.voltage_v, 16.0), phases(chip, nominal(chip), chip.voltage_v), rtol=1e-12
+    )
+
+
+def test_the_drive_ends_at_0_and_at_full_scale(floating):
+    heaters = floating.structure.heater.size
+    found = phases(floating, nominal(floating), np.stack([np.full(heaters, -1.0), np.full(heaters, 20.0)]))
+    assert np.all(found[0] == 0.0)
+    assert np.allclose(found[1], by_hand(floating, 12.0))
+
+
+def test_heaters_and_crosstalk_make_the_phases_by_hand(floating):
+    heaters = floating.structure.heater.size
+    plain = nominal(floating)
+    matrix = np.eye(heaters)
+    matrix[0, 1], matrix[2, 0] = 0.1, 0.05
+    sample = replace(plain, resistance_scale=np.full(heaters, 1.1), power_scale=np.full(heaters, 0.8), crosstalk=matrix)
+    voltage = np.zeros(heaters)
+    voltage[:3] = 3.0, 4.0, 5.0
+    ohm = 1.1 * floating.resistance_ohm
+    own = np.pi * (voltage / (ohm + floating.wire_ohm)) ** 2 * ohm / (0.8 * 0.025)
+    expected = own.copy()
+    expected[0] += 0.1 * own[1]
+    expected[2] += 0.05 * own[0]
+    assert np.allclose(phases(floating, sample, voltage), expected, rtol=1e-12)
+
+
+def test_grounds_rise_by_all_currents_and_a_heater_below_its_ground_stays_cold(chip):
+    voltage = np.full(chip.structure.heater.size, 6.0)
+    voltage[0] = 1e-3
+    found = phases(chip, nominal(chip), voltage)
+    assert found[0] == 0.0
+    current = np.sqrt(found / np.pi * 0.025 / chip.resistance_ohm)
+    left = voltage - 0.5 * current.sum() - 0.1 * np.cumsum(current)
+    assert left[0] < 0.0
+    assert np.allclose(current[1:] * (chip.resistance_ohm + chip.wire_ohm)[1:], left[1:], rtol=1e-11)
+
+
+def test_cases_together_are_each_by_itself(chip, every):
+    sample = draw(chip, every, 2)
+    voltage = np.stack([chip.voltage_v, 0.5 * chip.voltage_v])
+    together = phases(chip, sample, voltage, 8.5)
+    for row, one in zip(voltage, together, strict=True):
+        assert np.allclose(phases(chip, sample, row, 8.5), one, rtol=1e-12, atol=1e-14)
+
+
+def test_what_a_guide_is_off_scales_with_the_frequency(chip, every):
+    """An index that is off gives a phase in proportion to 1 / wavelength."""
+    sample = draw(chip, every.only("phase"), 4)
+    found = device(chip, sample, "phase_shifter", np.array([1540.0, 1550.0]))[..., 1, 0]
+    strip = chip.process.guide
+    bare = guide_transmission(
+        100.0,
+        np.array([1540.0, 1550.0]),
+        index=strip.index,
+        group_index=strip.group_index,
+        reference_nm=1550.0,
+        loss_db_per_cm=strip.loss_db_per_cm,
+    )
+    turn = np.angle(found / bare[:, np.newaxis])
+    assert np.allclose(turn[1], sample.parameters["phase_shifter"]["phase_rad"], atol=1e-12)
+    assert np.allclose(turn[0], turn[1] * 1550.0 / 1540.0, atol=1e-12)
+
+
+def test_a_guide_that_is_off_is_as_one_of_another_length(chip, circuit, process):
+    """Phase and loss of 10 to 40 µm more of the same guide, against the circuit with these lengths."""
+    strip = process.guide
+    longer = np.random.default_rng(3).uniform(10.0, 40.0, len(circuit.nets)) * (circuit.net_length_um > 0)
+    sample = replace(
+        nominal(chip),
+        guide_phase_rad=2 * np.pi * float(strip.index) * longer / 1.55,
+        guide_loss_db=float(strip.loss_db_per_cm) * longer * 1e-4,
+    )
+    grown = replace(circuit, net_length_um=circuit.net_length_um + longer)
+    turned = phases(chip, sample, chip.voltage_v)
+    drive = dict(zip(chip.structure.channel, turned.tolist(), strict=True))
+    expected = scattering(grown, drive, 1550.0, process)
+    assert np.abs(light(chip, sample, chip.voltage_v).s - expected.s).max() < 1e-12
+
+
+def test_samples_at_once_are_each_at_their_own_wavelength(chip, every):
+    """Also devices that do not vary: guides under heaters and gratings know the wavelength."""
+    samples = [draw(chip, every.scaled("wavelength", 50.0).only("wavelength"), seed) for seed in (1, 2)]
+    assert not samples[0].parameters
+    for sample, one in zip(samples, lights(chip, samples, chip.voltage_v), strict=True):
+        assert np.abs(one.s - light(chip, sample, chip.voltage_v).s).max() < 1e-14
+
+
+def test_light_is_at_the_samples_wavelength_unless_asked_otherwise(chip, every):
+    sample = draw(chip, every.only("wavelength"), 4)
+    own = light(chip, sample, chip.voltage_v)
+    assert own.wavelengths_nm == pytest.approx([sample.wavelength_nm])
+    assert sample.wavelength_nm != 1550.0
+    several = light(chip, sample, chip.voltage_v, wavelengths_nm=[1550.0, sample.wavelength_nm])
+    assert np.abs(several.s[1] - own.s[0]).max() < 1e-14
+    assert np.abs(several.s[0] - own.s[0]).max() > 1e-6
+
+
+@pytest.mark.parametrize(
+    ("voltage", "bits", "message"),
+    [
+        (np.zeros(3), None, r"voltages have shape \(3,\); give \d+ finite numbers"),
+        (None, 0.5, "effective_bits is 0.5; give 1 or more"),
+        (None, np.nan, "effective_bits is nan"),
+    ],
+)
+def test_bad_drives_are_refused(chip, voltage, bits, message):
+    given = chip.voltage_v if voltage is None else voltage
+    with pytest.raises(InputError, match=message):
+        phases(chip, nominal(chip), given, bits)
+    with pytest.raises(InputError, match="finite"):
+        phases(chip, nominal(chip), np.where(np.arange(given.size) == 1, np.nan, given))
