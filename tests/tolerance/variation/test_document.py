@@ -8,7 +8,7 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.files import InputError
 from optinc_pdk.tolerance.variation.document import document
 
-PAGE = Path(__file__).parents[2] / "docs" / "imperfections.md"
+PAGE = Path(__file__).parents[3] / "docs" / "imperfections.md"
 
 
 def test_the_page_is_the_cards(process):
