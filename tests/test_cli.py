@@ -234,6 +234,9 @@ def test_unusable_files_exit_2(chip: Path, tmp_path: Path) -> None:
     broken.write_bytes(gds.read_bytes()[:1000])
     text_file = tmp_path / "text.yml"
     text_file.write_text("- 1\n")
+    other = tmp_path / "other.bias.yml"
+    other.write_text(bias.read_text().replace("circuit: chip", "circuit: other"))
+    assert other.read_text() != bias.read_text()
     for arguments in (
         ("drc", broken),
         ("drc", tmp_path / "none.gds"),
@@ -243,6 +246,7 @@ def test_unusable_files_exit_2(chip: Path, tmp_path: Path) -> None:
         ("check", bundled(), gds, netlist, "--bias", text_file),
         ("check", bundled(8, 4), gds, netlist, "--bias", bias),
         ("check", tmp_path / "none.npz", gds, netlist, "--bias", bias),
+        ("check", bundled(), gds, netlist, "--bias", other),
         ("simulate", gds, "--bias", netlist),
     ):
         done = run(*arguments)

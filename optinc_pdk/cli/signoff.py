@@ -205,10 +205,15 @@ def check(
 
     path = refuse_input(output or gds.with_suffix(".function.npz"), weights, gds, netlist, bias)
     card, task = load_process(process), Onn.load(weights).task
-    board = read_netlist(netlist).board
+    reference = read_netlist(netlist)
+    board = reference.board
     if board is None:
         raise InputError(f"{netlist}: it has no board under info.board; give the netlist of a whole chip")
     drive = drive_of(bias, card)
+    if drive.circuit != reference.name:
+        raise InputError(
+            f"{bias}: it drives circuit {drive.circuit!r}, the netlist is of {reference.name!r}; give those of one chip"
+        )
     with progress(("extract", "function")) as watch:
         watch("extract")
         extraction = extract(gds, card)

@@ -199,7 +199,9 @@ class _Draft:
             box = kdb.Box()
             for region in shapes.values():
                 box += region.bbox()
-            self.put(shapes, box, boxes[kind == number])
+            # a cell of nothing but texts has no shapes
+            if not box.empty():
+                self.put(shapes, box, boxes[kind == number])
         # a longer box has no fault that a shorter one has not
         size = np.minimum(boxes[:, 2:] - boxes[:, :2], 2 * self.reach.near)
         alone = np.flatnonzero(self.items.is_box)

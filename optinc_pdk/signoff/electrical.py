@@ -59,7 +59,7 @@ def bias_currents(wiring: Wiring, bias: Bias) -> Currents:
     """The currents of a bias; its codes count.
 
     Raises:
-        InputError: The bias drives another process, or a channel that the layout lacks.
+        InputError: The bias drives another process, or not just the layout's channels.
     """
     process = wiring.process
     if bias.process != process.name:
@@ -69,6 +69,12 @@ def bias_currents(wiring: Wiring, bias: Bias) -> Currents:
         raise InputError(
             f"the bias drives channel {unknown[0]!r}, for which the layout has no heater ({len(unknown)} such "
             "channels); give the bias of this layout"
+        )
+    lacking = sorted(set(wiring.labels) - {"", *bias.labels})
+    if lacking:
+        raise InputError(
+            f"the bias lacks channel {lacking[0]!r}, for which the layout has a heater ({len(lacking)} such channels); "
+            "give the bias of this layout"
         )
     step = float(process.drive.full_scale_v) / (2**bias.dac_bits - 1)
     volts = dict(zip(bias.labels, (bias.code * step).tolist(), strict=True))

@@ -274,6 +274,8 @@ def test_a_bias_of_another_layout_is_refused(tmp_path: Path) -> None:
     wiring = Board([100]).wiring(tmp_path)
     with pytest.raises(InputError, match=r"channel 'h1', for which the layout has no heater \(1 such"):
         bias_currents(wiring, drive(2, 1.0))
+    with pytest.raises(InputError, match=r"lacks channel 'h1', for which the layout has a heater \(1 such"):
+        bias_currents(Board([100, 200]).wiring(tmp_path), drive(1, 1.0))
     with pytest.raises(InputError, match="drives process 'other'"):
         bias_currents(wiring, replace(drive(1, 1.0), process="other"))
 

@@ -264,3 +264,15 @@ def test_slivers_are_found_though_they_are_thinner_than_the_grid(layer: str, tmp
     layout.write(str(tmp_path / "sliver.gds"))
     result = run_drc(tmp_path / "sliver.gds", RULES, LAYERS)
     assert {"chip.angle", f"{layer}.width", f"{layer}.area"} <= {rule.id for rule in result.rules if rule.violations}
+
+
+def test_cells_of_nothing_but_texts_are_no_shapes(tmp_path: Path) -> None:
+    layout = mesh()
+    empty = layout.create_cell("TEXTS")
+    empty.shapes(layout.layer(*LAYERS["core"])).insert(kdb.Text("here", kdb.Trans()))
+    for x in (0, 100_000):
+        layout.cell("MESH").insert(kdb.CellInstArray(empty, kdb.Trans(x, 0)))
+    layout.write(str(tmp_path / "texts.gds"))
+    mesh().write(str(tmp_path / "plain.gds"))
+    found, plain = (run_drc(tmp_path / name, RULES, LAYERS) for name in ("texts.gds", "plain.gds"))
+    assert [rule.violations for rule in found.rules] == [rule.violations for rule in plain.rules]
