@@ -182,9 +182,11 @@ def bench(modes: int | None, mzis: int, peers: bool, folder: Path, console: Cons
         console.print(f"{name} modes: {what}", highlight=False)
         run = in_own_process(warmed, ours, modes, path, repeats)
         lines.append(row(what, name, mzis, run, run))
+        console.print(lines[-1], highlight=False)
         if peers:
             console.print(f"{name} modes: {peer}", highlight=False)
             lines.append(row(peer, name, mzis, in_own_process(warmed, other, modes, path, 1), run))
+            console.print(lines[-1], highlight=False)
     return lines
 
 
