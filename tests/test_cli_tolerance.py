@@ -73,13 +73,10 @@ def test_a_run_ends_with_numbers_and_imports_no_dask(chip: Path, tmp_path: Path)
 def test_an_interrupted_run_keeps_what_is_done_and_goes_on(chip: Path, tmp_path: Path, run: Run) -> None:
     options = (chip, "--samples", 12, "--imperfection", "coupler", "--scale", "coupler=0.1")
     records = tmp_path / "broken" / "tiny.yield.jsonl"
-    process = subprocess.Popen(
-        command(*options, "-o", records.parent),
-        stderr=subprocess.PIPE,
-        text=True,
-        # tests that a shell runs in the background ignore the signal, and so would what they start
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    # tests that a shell runs in the background ignore the signal, and so would what they start
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    line = [heard + part if part == CODE else part for part in command(*options, "-o", records.parent)]
+    process = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
     while process.poll() is None and not (records.exists() and records.read_bytes().count(b"\n") > 2):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
