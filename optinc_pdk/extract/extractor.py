@@ -13,8 +13,8 @@ import numpy as np
 from optinc_pdk.cards import CardError, Process
 from optinc_pdk.cards.rules import GuideSpaceRule, LineRule
 from optinc_pdk.circuit import Circuit
+from optinc_pdk.collector import collector_paused
 from optinc_pdk.extract.bumps import check_bumps
-from optinc_pdk.extract.collector import collector_paused
 from optinc_pdk.extract.contours import Contours, contours
 from optinc_pdk.extract.finding import place_blocks
 from optinc_pdk.extract.gds import NM_PER_UM, Label, Mask, label_points, read_mask

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import klayout.db as kdb
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from optinc_pdk.cards import Process
+from optinc_pdk.circuit.nets import joined
 from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.gds import NM_PER_UM, Label, Mask, label_points
 from optinc_pdk.extract.lookup import NOWHERE, Finder, plain
@@ -54,10 +53,10 @@ class Metal:
         self.faults: list[Fault] = []
         self._numbers = [[n for n, (own, _) in enumerate(pieces) if own == layer] for layer in range(len(regions))]
         self._finders = [Finder(pieces[n][1] for n in numbers) for numbers in self._numbers]
-        joined: list[tuple[int, int]] = []
+        pairs: list[tuple[int, int]] = []
         for layer, name in enumerate(stack.vias):
-            joined += self._join(layer, mask.region(name), regions, stack.layers[2 * layer : 2 * layer + 3])
-        self._net = _components(len(pieces), joined)
+            pairs += self._join(layer, mask.region(name), regions, stack.layers[2 * layer : 2 * layer + 3])
+        self._net = joined(len(pieces), *np.array(pairs, dtype=np.int64).reshape(-1, 2).T)
         self._pieces = [polygon for _, polygon in pieces]
         self._via_siemens = self._via_conductance(mask, process) if stack.vias else np.zeros(len(pieces))
         self._wire_area = np.zeros(len(pieces))
@@ -134,19 +133,6 @@ def _inner_point(polygon: kdb.Polygon) -> tuple[int, int]:
         x, y = np.rint(corners.mean(axis=0)).astype(int).tolist()
         return x, y
     return box.center().x, box.center().y
-
-
-def _components(count: int, joined: Sequence[tuple[int, int]]) -> Ints:
-    """(count,) the lowest number among the pieces that each is joined to."""
-    net = np.arange(count, dtype=np.int64)
-    if not joined:
-        return net
-    first, second = np.array(joined).T
-    graph = coo_array((np.ones(len(joined)), (first, second)), shape=(count, count))
-    label = connected_components(graph, directed=False)[1]
-    lowest = np.full(count, count, dtype=np.int64)
-    np.minimum.at(lowest, label, net)
-    return np.asarray(lowest[label], dtype=np.int64)
 
 
 def find_pads(metal: Metal, labels: Sequence[Label], size_nm: int) -> tuple[list[Pad], list[Fault]]:

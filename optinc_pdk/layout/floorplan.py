@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from optinc_pdk.assemble import assemble, layer_blocks, strip_names
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, NetlistError, check_complete
+from optinc_pdk.collector import collector_paused
 from optinc_pdk.layout.chip import NOT_BUILDABLE, Chip, side_by_side
 from optinc_pdk.layout.frames import Frames
 from optinc_pdk.layout.netlist import Netlist
@@ -72,7 +69,7 @@ def floorplan(circuit: Circuit, process: Process) -> Chip:
         NetlistError: A port is open or used twice, an instance has no place, or a heater no ground pad; names it.
     """
     check_complete(circuit)
-    with _collector_paused():
+    with collector_paused():
         netlist = Netlist(circuit)
         _check_placeable(netlist)
         frames = Frames(stretch_um(netlist, process))
@@ -94,18 +91,3 @@ def _check_placeable(netlist: Netlist) -> None:
                 f"{netlist.circuit.name}: instance {name!r} has a heater whose other end is on no ground pad; "
                 "join it to a pad labelled GND…"
             )
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Pause the search for reference cycles, which looks through all of gdsfactory as positions pile up.
-
-    Positions are tuples in lists, without cycles; the search took a third to half of a large mesh's time.
-    """
-    running = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if running:
-            gc.enable()

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import klayout.db as kdb
 import numpy as np
 
+from optinc_pdk.circuit.nets import joined
 from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.nearby import touching, within
 from optinc_pdk.signoff.gds import Design
 from optinc_pdk.signoff.items import OUTWARDS, edges_of, items
-from optinc_pdk.signoff.nets import STRIP, connected
+from optinc_pdk.signoff.nets import STRIP
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def same_boxes(boxes: Ints, group: Ints) -> list[tuple[kdb.Region, Alike]]:
 def isolated(boxes: Ints, gap: int) -> Ints:
     """Boxes joined until any two are at least a gap apart along either axis."""
     while len(pairs := within(boxes, gap, STRIP + gap)):
-        group = np.unique(connected(len(boxes), pairs), return_inverse=True)[1]
+        group = np.unique(joined(len(boxes), *pairs.T), return_inverse=True)[1]
         low = np.full((group.max() + 1, 2), np.iinfo(np.int64).max)
         high = -low
         np.minimum.at(low, group, boxes[:, :2])

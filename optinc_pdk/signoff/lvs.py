@@ -14,8 +14,8 @@ import numpy as np
 
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED, Circuit, flatten
+from optinc_pdk.collector import collector_paused
 from optinc_pdk.extract import Extraction
-from optinc_pdk.extract.collector import collector_paused
 from optinc_pdk.extract.golden import symmetries
 from optinc_pdk.files import write_atomic
 from optinc_pdk.signoff import lvs_checks as checks

@@ -9,9 +9,8 @@ from functools import cached_property
 import klayout.db as kdb
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
+from optinc_pdk.circuit.nets import joined
 from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.nearby import touching
 from optinc_pdk.extract.places import turn
@@ -72,7 +71,7 @@ class Pieces:
         pairs = self.joints
         pairs = pairs[self.owner[pairs[:, 0]] < self.owner[pairs[:, 1]]]
         pairs = pairs[self._agreed(self, pairs, kdb.Polygon.touches)]
-        return np.take(connected(int(self.owner.max(initial=-1)) + 1, self.owner[pairs]), self.owner)
+        return np.take(joined(int(self.owner.max(initial=-1)) + 1, *self.owner[pairs].T), self.owner)
 
 
 def _share(one: kdb.Polygon, two: kdb.Polygon) -> bool:
@@ -108,7 +107,7 @@ def holding_squares(design: Design, layer: str, side: int) -> tuple[Ints, Ints] 
     boxes = np.unique(np.concatenate([parts.boxes[wide], common]), axis=0)
     boxes = boxes[(boxes[:, :2] < boxes[:, 2:]).all(axis=1)]
     # what is smaller all together holds none either
-    group = connected(len(boxes), touching(boxes, boxes, STRIP))
+    group = joined(len(boxes), *touching(boxes, boxes, STRIP).T)
     low, high = boxes[:, :2].copy(), boxes[:, 2:].copy()
     np.minimum.at(low, group, boxes[:, :2])
     np.maximum.at(high, group, boxes[:, 2:])
@@ -143,16 +142,6 @@ def rectilinear(design: Design, layer: str) -> bool:
     for shapes in drawn:
         shapes.merged_semantics = False
     return all(shapes.non_rectilinear().is_empty() for shapes in drawn)
-
-
-def connected(count: int, pairs: Ints) -> Ints:
-    """(count,) the lowest number of those that are connected with each, for (k, 2) pairs that are."""
-    graph = coo_array((np.ones(len(pairs)), pairs.T), shape=(count, count))
-    label = connected_components(graph, directed=False)[1]
-    lowest = np.full(count, count, dtype=np.int64)
-    np.minimum.at(lowest, label, np.arange(count))
-    found: Ints = lowest[label]
-    return found
 
 
 def _pieces(design: Design, layer: str) -> Pieces:

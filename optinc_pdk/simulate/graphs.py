@@ -1,6 +1,6 @@
-"""Two questions about graphs, answered on arrays.
+"""What can be reached in a graph, on arrays.
 
-scipy answers them as well, but to import its graphs takes three times as long as a mesh of 64 modes.
+scipy tells as well, but to import its graphs takes three times as long as a mesh of 64 modes.
 """
 
 from __future__ import annotations
@@ -31,25 +31,3 @@ def reached(tail: Ints, head: Ints, start: Bools) -> Bools:
         front = np.unique(new[~found[new]])
         found[front] = True
     return found
-
-
-def parts(a: Ints, b: Ints, count: int) -> Ints:
-    """(count,) the least node of each node's connected part.
-
-    Every node follows its least neighbour, and then those that it follows, until all of a part follow one.
-
-    Args:
-        a: (edges,) one end of every edge.
-        b: (edges,) the other.
-        count: Number of nodes.
-    """
-    part = np.arange(count)
-    while True:
-        one, other = part[a], part[b]
-        apart = one != other
-        if not apart.any():
-            return part
-        a, b, one, other = a[apart], b[apart], one[apart], other[apart]
-        np.minimum.at(part, np.maximum(one, other), np.minimum(one, other))
-        while np.any(part[part] != part):
-            part = part[part]

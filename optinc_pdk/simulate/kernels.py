@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optinc_pdk.circuit import UNCONNECTED
-from optinc_pdk.simulate import graphs
+from optinc_pdk.circuit.nets import joined
 from optinc_pdk.simulate.blocks import Assembly, Bools, Ints
 from optinc_pdk.simulate.graphs import reached
 
@@ -123,5 +123,5 @@ def levels(flow: Flow, kept: Bools) -> Ints:
 def parts(flow: Flow, reads: Ints, writes: Ints) -> Ints:
     """(waves,) number of the part of the circuit in which each wave is."""
     pairs = np.concatenate([reads, writes])
-    found = graphs.parts(pairs[:, 0], flow.kernels + pairs[:, 1], flow.kernels + flow.waves)
+    found = joined(flow.kernels + flow.waves, pairs[:, 0], flow.kernels + pairs[:, 1])
     return found[flow.kernels :]

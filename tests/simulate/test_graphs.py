@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import coo_array
-from scipy.sparse.csgraph import breadth_first_order, connected_components
+from scipy.sparse.csgraph import breadth_first_order
 
-from optinc_pdk.simulate.graphs import parts, reached
+from optinc_pdk.simulate.graphs import reached
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -31,19 +31,6 @@ def test_what_is_reached_is_what_scipy_finds(seed, count, density):
     for node in np.flatnonzero(start):
         expected[breadth_first_order(graph, node, return_predecessors=False)] = True
     assert np.array_equal(reached(tail, head, start), expected)
-
-
-@given(SEEDS, st.integers(1, 60), st.floats(0.0, 2.0))
-def test_parts_are_scipys(seed, count, density):
-    tail, head, graph = edges(seed, count, density)
-    label = connected_components(graph, directed=False)[1]
-    least = np.array([np.flatnonzero(label == each)[0] for each in label])
-    assert np.array_equal(parts(tail, head, count), least)
-
-
-def test_a_long_chain_is_one_part_whatever_its_order():
-    order = np.random.default_rng(0).permutation(5000)
-    assert not parts(order[:-1], order[1:], 5000).any()
 
 
 def test_a_first_answer_without_loops_needs_no_graphs_of_scipy():

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 def collector_paused() -> Iterator[None]:
     """Pause the cycle collector, also as a decorator.
 
-    It goes through all objects again each time that their number has grown by a quarter, for nothing: extraction and
-    comparison make no cycles, and what is in none is freed as soon as it is no longer used.
+    It goes through all objects again each time that their number has grown by a quarter, all of gdsfactory's among
+    them, and finds nothing: what placement, extraction and comparison pile up has no cycles, so it is freed as soon as
+    it is no longer used. It took up to half of a large mesh's time.
     """
     running = gc.isenabled()
     gc.disable()
