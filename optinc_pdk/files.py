@@ -63,7 +63,8 @@ def load_yaml(path: Path, error: type[ValueError]) -> dict[str, Any]:
     except (yaml.YAMLError, ValueError, AttributeError) as fault:
         raise error(f"{path}: not valid YAML: {' '.join(str(fault).split())}") from fault
     if not isinstance(data, dict):
-        raise error(f"{path}: holds a {type(data).__name__}, expected a mapping")
+        found = "nothing" if data is None else f"a {type(data).__name__}"
+        raise error(f"{path}: holds {found}, expected a mapping")
     return data
 
 

@@ -46,7 +46,7 @@ def test_plain_data_comes_back_in_its_order(tmp_path: Path) -> None:
         ("a: 0x_", "not valid YAML"),
         ("a: " + "1" * 5000, "not valid YAML"),
         ("- 1\n", "holds a list, expected a mapping"),
-        ("", "holds a NoneType, expected a mapping"),
+        ("", "holds nothing, expected a mapping"),
         (b"a: \xff\xfe", "not UTF-8 text at byte 3"),
         (b"\x93NUMPY\x01\x00", "not UTF-8 text at byte 0"),
     ],
