@@ -33,6 +33,8 @@ DRAWS = 8
 """Starts that are tried: a fit may end where rows have gone dark, as their scale is free."""
 GAIN = 0.5
 """Error after a fit, over that of local correction, with which no other start is tried."""
+DARK = 0.25
+"""A row's scale after a fit, over that at its start, below which it has gone dark: another start is better."""
 CLEAR = 1.1
 """Field at an attenuator that is meant to close, over the least that it can pass."""
 UNSEEN = 1e-6
@@ -251,16 +253,21 @@ def fitted(
     target, inputs = (block.unitary, None) if signals is None else _weighed(block, *signals)
     problem = Problem(made.devices, target, homodyne=True, inputs=inputs)
     rng = np.random.default_rng([seed, block.number])
-    best = np.inf
+    best = (True, np.inf)
     for _ in range(DRAWS):
         start = rectangular(_started(block.unitary, amplitude, rng))
         local = np.concatenate(correct_locally(made.devices, start.theta, start.phi, start.output_phase)[:3])
         x = wrap(fit_lbfgs(problem, local, steps)[0])
-        matrix = _matrix(problem, x)
-        before, error = problem.shape_error(_matrix(problem, local)), problem.shape_error(matrix)
-        if error < best:
-            best, found = error, Programmed(*problem.split(x), problem.scale(problem.seen(matrix))[:, 0])
-        if error < GAIN * before:
+        first, matrix = _matrix(problem, local), _matrix(problem, x)
+        before, error = problem.shape_error(first), problem.shape_error(matrix)
+        scale, lit = (problem.scale(problem.seen(m))[:, 0] for m in (matrix, first))
+        dark = bool(np.any(np.abs(scale) < DARK * np.abs(lit)))
+        if (dark, error) < best:
+            theta, phi, output = problem.split(x)
+            # an attenuator makes no sign
+            output = wrap(output + np.where(scale < 0.0, np.pi, 0.0))
+            best, found = (dark, error), Programmed(theta, phi, output, np.abs(scale))
+        if not dark and error < GAIN * before:
             break
     return found
 
