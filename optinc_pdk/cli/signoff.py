@@ -32,9 +32,9 @@ def drc(
 ) -> None:
     """Check design rules; writes a .drc.lyrdb marker database. Rules on currents are not run without a bias."""
     from optinc_pdk.cards import load_process
+    from optinc_pdk.circuit import read_bias
     from optinc_pdk.report.collect import currents_lines, drc_numbers
     from optinc_pdk.report.tables import drc_rows, drc_table
-    from optinc_pdk.signoff.built import read_drive
     from optinc_pdk.signoff.drc import check_chip
     from optinc_pdk.signoff.electrical import check_currents, full_currents
     from optinc_pdk.signoff.lyrdb import write_lyrdb
@@ -42,7 +42,7 @@ def drc(
 
     path = refuse_input(output or gds.with_suffix(".drc.lyrdb"), gds, bias)
     card = load_process(process)
-    drive = None if bias is None else read_drive(bias, card)
+    drive = None if bias is None else read_bias(bias, card.name)
     result, currents = check_chip(gds, card), None
     if drive is not None:
         result, currents = check_currents(result, read_wiring(gds, card), drive)
@@ -154,8 +154,7 @@ def simulate(
 ) -> None:
     """S-matrices of the linear blocks as the bias drives them; writes .s.npz, or Touchstone to -o FILE.sNp."""
     from optinc_pdk.cards import load_process
-    from optinc_pdk.circuit import read_netlist
-    from optinc_pdk.signoff.built import read_drive, read_layout_circuit
+    from optinc_pdk.circuit import read_bias, read_netlist
     from optinc_pdk.simulate.files import (
         block_scattering,
         parse_ports,
@@ -168,8 +167,13 @@ def simulate(
     card = load_process(process)
     wanted = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
     named = None if ports is None else parse_ports(ports)
-    drive = read_drive(bias, card)
-    circuit, ground = (read_netlist(source), None) if source.suffix in NETLISTS else read_layout_circuit(source, card)
+    drive = read_bias(bias, card.name)
+    if source.suffix in NETLISTS:
+        circuit, ground = read_netlist(source), None
+    else:
+        from optinc_pdk.signoff.built import read_layout_circuit
+
+        circuit, ground = read_layout_circuit(source, card)
     if named is None:
         blocks = block_scattering(circuit, drive, wanted, card, ground, _count_wavelengths)
     else:

@@ -45,7 +45,7 @@ def read_built(gds: str | Path, netlist: str | Path, bias: str | Path, process: 
     reference = read_netlist(netlist)
     if reference.board is None:
         raise InputError(f"{netlist}: it has no board under info.board; give the netlist of a whole chip")
-    drive = read_drive(bias, process)
+    drive = read_bias(bias, process.name)
     if drive.circuit != reference.name:
         raise InputError(
             f"{bias}: it drives circuit {drive.circuit!r}, the netlist is of {reference.name!r}; give those of one chip"
@@ -62,17 +62,3 @@ def read_layout_circuit(gds: str | Path, process: Process) -> tuple[Circuit, Gro
     """
     extraction = extract(gds, process)
     return extraction.circuit, wiring_of(extraction, process).common
-
-
-def read_drive(path: str | Path, process: Process) -> Bias:
-    """The bias in a file.
-
-    Raises:
-        InputError: The file cannot be used, or drives another process.
-    """
-    bias = read_bias(path)
-    if bias.process != process.name:
-        raise InputError(
-            f"{path}: it drives process {bias.process!r}, not {process.name!r}; give that process with --process"
-        )
-    return bias
