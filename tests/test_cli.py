@@ -16,6 +16,7 @@ from safetensors.torch import save_file
 
 from optinc_pdk.circuit import read_bias
 from optinc_pdk.cli import main
+from optinc_pdk.cli.app import counter, progress
 from optinc_pdk.onn import Onn, bundled
 
 TASK = json.dumps({"bits": 4, "servers": 4, "groups": 2, "remainder": False, "finer_input": False})
@@ -36,6 +37,29 @@ def test_help_answers_at_once() -> None:
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     assert min(seconds() for _ in range(5)) < 0.5
+
+
+def test_a_bar_tells_a_terminal_what_is_done(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def shown(remaining: bool = False) -> str:
+        with counter(remaining) as watch:
+            watch("samples", 3, 12)
+        with progress(("read", "extract")) as stage:
+            stage("extract")
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        return printed.err
+
+    # rich heeds these before it asks the stream
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    assert shown() == ""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    told = shown(remaining=True)
+    assert all(part in told for part in ("samples", "3/12", "extract", "1/2")), told
 
 
 def arrays(**changes: object) -> dict[str, object]:

@@ -7,12 +7,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optinc_pdk.cli.app import FAILED, PASSED, app, print_table, progress
+from optinc_pdk.cli.app import FAILED, PASSED, app, counter, print_table, progress
 from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName, Weights
 from optinc_pdk.files import InputError
 
@@ -133,11 +134,6 @@ def lvs(
     raise typer.Exit(PASSED if result.match and (other is None or other.match) else FAILED)
 
 
-def _count_wavelengths(done: int, total: int) -> None:
-    if sys.stderr.isatty():
-        print(f"\r{done} of {total} wavelengths", end="" if done < total else "\n", file=sys.stderr)
-
-
 @app.command()
 def simulate(
     source: Annotated[Path, typer.Argument(help="Layout (extracted first) or netlist.")],
@@ -174,10 +170,12 @@ def simulate(
         from optinc_pdk.signoff.built import read_layout_circuit
 
         circuit, ground = read_layout_circuit(source, card)
-    if named is None:
-        blocks = block_scattering(circuit, drive, wanted, card, ground, _count_wavelengths)
-    else:
-        blocks = [port_scattering(circuit, drive, wanted, card, named, ground, _count_wavelengths)]
+    with counter() as told:
+        watch = partial(told, "wavelengths")
+        if named is None:
+            blocks = block_scattering(circuit, drive, wanted, card, ground, watch)
+        else:
+            blocks = [port_scattering(circuit, drive, wanted, card, named, ground, watch)]
     write_scattering(wanted, blocks, path)
     shapes = [{"ports": len(block.labels), "shape": list(block.s.shape)} for block in blocks]
     if as_json:

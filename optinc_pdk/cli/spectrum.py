@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optinc_pdk.cli.app import FAILED, PASSED, app, print_table
+from optinc_pdk.cli.app import FAILED, PASSED, app, counter, print_table
 from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName, Weights
 from optinc_pdk.cli.signoff import refuse_input
 from optinc_pdk.files import InputError
 
 if TYPE_CHECKING:
-    from optinc_pdk.tolerance.spectrum import Point, Progress, Spectrum
+    from optinc_pdk.tolerance.spectrum import Point, Spectrum
 
 
 @app.command()
@@ -54,7 +52,7 @@ def spectrum(
     picture = refuse_input(path.with_suffix(".png"), weights, gds, netlist, bias)
     card, onn = load_process(process), Onn.load(weights)
     grid = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
-    with _bar() as told:
+    with counter() as told:
         told("extract", 0, None)
         chip = read_built(gds, netlist, bias, card)
         subject = Subject(chip.circuit, chip.board, chip.bias, onn, card, chip.ground)
@@ -91,20 +89,3 @@ def _print(found: Spectrum, grid: set[float]) -> None:
 
 def _words(point: Point) -> tuple[str, str]:
     return ("", "") if point.fault else (f"{point.exact:,}/{point.inputs:,}", f"{point.margin:.3f}")
-
-
-@contextmanager
-def _bar() -> Iterator[Progress]:
-    """A bar on stderr; silent where that is no terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description:>15}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=None)
-
-        def told(what: str, done: int, total: int | None) -> None:
-            bar.update(task, description=what, completed=done, total=total)
-
-        yield told
