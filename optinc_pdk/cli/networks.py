@@ -16,6 +16,7 @@ from optinc_pdk.files import InputError
 
 if TYPE_CHECKING:
     from optinc_pdk.averaging import Averaging
+    from optinc_pdk.onn import Onn
     from optinc_pdk.onn.training.schedule import Progress as State
 
 
@@ -111,16 +112,13 @@ def train(
     device: Annotated[str, typer.Option(help="PyTorch device, such as cpu or cuda.")] = "cpu",
 ) -> None:
     """Train a network for tolerance; needs the extra 'train'."""
-    from optinc_pdk.onn import Onn, carry_chain, lattice_score
-    from optinc_pdk.onn.training.starts import random_start
+    from optinc_pdk.onn import lattice_score
     from optinc_pdk.onn.training.train import Schedule
     from optinc_pdk.onn.training.train import train as run
 
     task = _task(bits, servers, groups, remainder, finer_input)
     if output.suffix != ".npz":
         raise InputError(f"{output}: weights are written as .npz; give the file this ending")
-    if start is not None and hidden is not None:
-        raise InputError("--start and --hidden exclude each other: train on from a file, or start at random")
     try:
         schedule = Schedule(
             steps=steps,
@@ -135,18 +133,9 @@ def train(
             ramp=ramp,
             stop=stop,
         )
-        if start is not None and start.suffix == ".npz":
-            first = Onn.load(start)
-        elif start is not None:
-            first = replace(Onn.load(start, bits, servers, task.groups), task=task)
-        elif hidden is not None:
-            first = random_start(task, _numbers("--hidden", hidden, "-"), seed)
-        else:
-            first = carry_chain(task)
+        first = _first(task, start, hidden, seed)
     except ValueError as fault:
         raise InputError(str(fault)) from fault
-    if first.task != task:
-        raise InputError(f"{start}: it computes {first.task}, not {task}; give its own bits, servers and groups")
     with counter(remaining=True) as told:
         told("training", 0, steps)
         onn = run(first, schedule, seed, lambda state: told(_words(state), state.step, steps), checkpoint, device)
@@ -220,6 +209,25 @@ def _task(bits: int, servers: int, groups: int | None, remainder: bool, finer_in
         return Averaging(bits, servers, bits // 2 if groups is None else groups, remainder, finer_input)
     except ValueError as fault:
         raise InputError(str(fault)) from fault
+
+
+def _first(task: Averaging, start: Path | None, hidden: str | None, seed: int) -> Onn:
+    """What is trained on from: weights in a file, widths of random layers, or the closed form."""
+    from optinc_pdk.onn import Onn, carry_chain
+    from optinc_pdk.onn.training.starts import random_start
+
+    if start is not None and hidden is not None:
+        raise InputError("--start and --hidden exclude each other: train on from a file, or start at random")
+    if hidden is not None:
+        return random_start(task, _numbers("--hidden", hidden, "-"), seed)
+    if start is None:
+        return carry_chain(task)
+    if start.suffix != ".npz":
+        return replace(Onn.load(start, task.bits, task.servers, task.groups), task=task)
+    first = Onn.load(start)
+    if first.task != task:
+        raise InputError(f"{start}: it computes {first.task}, not {task}; give its own bits, servers and groups")
+    return first
 
 
 def _words(state: State) -> str:

@@ -91,15 +91,8 @@ def yield_(
     )
     directory = chip.parent if output is None else output
     with _samples() as watch:
-        numbers = run_yield(
-            work,
-            header_of(files, card, work),
-            samples,
-            directory,
-            runner(work, scheduler, workers),
-            resume,
-            watch,
-        )
+        who, header = runner(work, scheduler, workers), header_of(files, card, work)
+        numbers = run_yield(work, header, samples, directory, who, resume, watch)
     if as_json:
         print(json.dumps(numbers, indent=2))
     else:
