@@ -15,6 +15,8 @@ import torch
 from safetensors.torch import save_file
 
 from optinc_pdk.circuit import read_bias
+from optinc_pdk.cli import main
+from optinc_pdk.cli.app import counter, progress
 from optinc_pdk.onn import Onn, bundled
 
 TASK = json.dumps({"bits": 4, "servers": 4, "groups": 2, "remainder": False, "finer_input": False})
@@ -35,6 +37,29 @@ def test_help_answers_at_once() -> None:
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     assert min(seconds() for _ in range(5)) < 0.5
+
+
+def test_a_bar_tells_a_terminal_what_is_done(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def shown(remaining: bool = False) -> str:
+        with counter(remaining) as watch:
+            watch("samples", 3, 12)
+        with progress(("read", "extract")) as stage:
+            stage("extract")
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        return printed.err
+
+    # rich heeds these before it asks the stream
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    assert shown() == ""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    told = shown(remaining=True)
+    assert all(part in told for part in ("samples", "3/12", "extract", "1/2")), told
 
 
 def arrays(**changes: object) -> dict[str, object]:
@@ -253,6 +278,27 @@ def test_unusable_files_exit_2(chip: Path, tmp_path: Path) -> None:
         assert done.returncode == 2, (arguments, done.stderr, done.stdout)
         assert done.stderr.startswith("optinc: "), done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_a_bias_of_another_circuit_is_refused_alike(
+    chip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gds, netlist, bias = (chip.with_suffix(ending) for ending in (".gds", ".pic.yml", ".bias.yml"))
+    other, out = tmp_path / "other.bias.yml", tmp_path / "out"
+    other.write_text(bias.read_text().replace("circuit: chip", "circuit: other"))
+    for command in (
+        ("check", bundled(), gds, netlist),
+        ("spectrum", bundled(), gds, netlist),
+        ("noise", gds, netlist, "--weights", bundled()),
+        ("yield", gds),
+    ):
+        arguments = (*command, "--bias", other, "-o", out.with_suffix(".csv" if command[0] == "spectrum" else ""))
+        monkeypatch.setattr(sys, "argv", ["optinc", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        said = f"optinc: {other}: it drives circuit 'other', the netlist is of 'chip'; give those of one chip\n"
+        assert (left.value.code, *capsys.readouterr()) == (2, "", said)
+    assert list(tmp_path.iterdir()) == [other]
 
 
 def test_view_writes_pictures_where_there_is_no_display_and_refuses_what_is_no_layout(

@@ -94,20 +94,29 @@ def _short(value: float) -> float:
     return float(f"{value:.9g}")
 
 
-def read_bias(path: str | Path) -> Bias:
+def read_bias(path: str | Path, process: str | None = None) -> Bias:
     """Read a bias file.
 
+    Args:
+        path: The file.
+        process: Name of the process that it has to drive; any where left out.
+
     Raises:
-        NetlistError: The file cannot be used; the message names it and the fault.
+        NetlistError: The file cannot be used, or drives another process; the message names it and the fault.
     """
     path = Path(path)
     data = load_yaml(path, NetlistError)
     try:
-        return _bias(data)
+        bias = _bias(data)
     except NetlistError as fault:
         raise NetlistError(f"{path}: {fault}") from fault
     except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as fault:
         raise NetlistError(f"{path}: not a bias file of schema {SCHEMA}: {type(fault).__name__} {fault}") from fault
+    if process not in (None, bias.process):
+        raise NetlistError(
+            f"{path}: it drives process {bias.process!r}, not {process!r}; give that process with --process"
+        )
+    return bias
 
 
 def _bias(data: Mapping[str, Any]) -> Bias:

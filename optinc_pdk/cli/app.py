@@ -11,6 +11,10 @@ import typer
 
 from optinc_pdk.files import InputError
 
+Counter = Callable[[str, int, int | None], None]
+"""Called with what is done, how many of it are, and of how many; None where nobody can know."""
+BAR_WIDTH = 40
+"""Characters of a bar at most."""
 PASSED, FAILED, UNUSABLE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
 
 app = typer.Typer(
@@ -54,17 +58,39 @@ def print_table(table: Any) -> None:
 
 
 @contextmanager
-def progress(stages: tuple[str, ...]) -> Iterator[Callable[[str], None]]:
-    """A bar over the stages on stderr; silent where stderr is no terminal."""
+def counter(remaining: bool = False) -> Iterator[Counter]:
+    """A bar on stderr that tells what is done; silent where stderr is no terminal.
+
+    Args:
+        remaining: Whether to estimate the time that is left.
+    """
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+    from rich.table import Column
 
-    columns = (TextColumn("{task.description:>9}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    # the bar gives way to words where the terminal is narrow
+    stretch = BarColumn(bar_width=None, table_column=Column(max_width=BAR_WIDTH))
+    columns = (TextColumn("{task.description:>14}"), stretch, MofNCompleteColumn(), TimeElapsedColumn())
+    left = (TimeRemainingColumn(),) if remaining else ()
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=len(stages))
+    with Progress(*columns, *left, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=None)
 
-        def watch(stage: str) -> None:
-            bar.update(task, description=stage, completed=stages.index(stage))
+        def watch(what: str, done: int, total: int | None) -> None:
+            bar.update(task, description=what, completed=done, total=total)
 
         yield watch
+
+
+@contextmanager
+def progress(stages: tuple[str, ...]) -> Iterator[Callable[[str], None]]:
+    """A bar over the stages on stderr; silent where stderr is no terminal."""
+    with counter() as watch:
+        yield lambda stage: watch(stage, stages.index(stage), len(stages))

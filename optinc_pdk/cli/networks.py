@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
-from optinc_pdk.cli.app import FAILED, PASSED, app
+from optinc_pdk.cli.app import FAILED, PASSED, app, counter
 from optinc_pdk.cli.options import FinerInput, Json, Remainder, TaskBits, TaskGroups, TaskServers, WeightsOut
 from optinc_pdk.files import InputError
 
 if TYPE_CHECKING:
     from optinc_pdk.averaging import Averaging
+    from optinc_pdk.onn import Onn
+    from optinc_pdk.onn.training.schedule import Progress as State
 
 
 @app.command()
@@ -109,20 +112,13 @@ def train(
     device: Annotated[str, typer.Option(help="PyTorch device, such as cpu or cuda.")] = "cpu",
 ) -> None:
     """Train a network for tolerance; needs the extra 'train'."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    from optinc_pdk.onn import Onn, carry_chain, lattice_score
-    from optinc_pdk.onn.training.starts import random_start
-    from optinc_pdk.onn.training.train import Progress as State
+    from optinc_pdk.onn import lattice_score
     from optinc_pdk.onn.training.train import Schedule
     from optinc_pdk.onn.training.train import train as run
 
     task = _task(bits, servers, groups, remainder, finer_input)
     if output.suffix != ".npz":
         raise InputError(f"{output}: weights are written as .npz; give the file this ending")
-    if start is not None and hidden is not None:
-        raise InputError("--start and --hidden exclude each other: train on from a file, or start at random")
     try:
         schedule = Schedule(
             steps=steps,
@@ -137,28 +133,12 @@ def train(
             ramp=ramp,
             stop=stop,
         )
-        if start is not None and start.suffix == ".npz":
-            first = Onn.load(start)
-        elif start is not None:
-            first = replace(Onn.load(start, bits, servers, task.groups), task=task)
-        elif hidden is not None:
-            first = random_start(task, _numbers("--hidden", hidden, "-"), seed)
-        else:
-            first = carry_chain(task)
+        first = _first(task, start, hidden, seed)
     except ValueError as fault:
         raise InputError(str(fault)) from fault
-    if first.task != task:
-        raise InputError(f"{start}: it computes {first.task}, not {task}; give its own bits, servers and groups")
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        line = bar.add_task("training", total=steps)
-
-        def watch(state: State) -> None:
-            words = f"{state.errors:,} errors, margin {state.margin:.3f}, {state.tolerance:.2%} under noise"
-            bar.update(line, completed=state.step, description=words)
-
-        onn = run(first, schedule, seed, watch, checkpoint, device)
+    with counter(remaining=True) as told:
+        told("training", 0, steps)
+        onn = run(first, schedule, seed, lambda state: told(_words(state), state.step, steps), checkpoint, device)
     score = lattice_score(onn)
     onn.save(output)
     words = f"{score.accuracy:.2%} exact" if task.enumerable else f"{score.exact:,} of {score.inputs:,} sampled exact"
@@ -180,12 +160,8 @@ def search(
     also: Annotated[list[Path] | None, typer.Option(help="Weight file to judge and show as well.")] = None,
 ) -> None:
     """Search the network with fewest MZIs for a tolerance; needs the extra 'train'. Goes on where it was ended."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
     from optinc_pdk.files import write_atomic
     from optinc_pdk.onn import Onn
-    from optinc_pdk.onn.training.schedule import Progress as State
     from optinc_pdk.onn.training.search import Candidate, front, judge, write_candidates
     from optinc_pdk.onn.training.search import search as run
     from optinc_pdk.report.plots import front_png
@@ -195,19 +171,16 @@ def search(
     for path, onn in given:
         if onn.task != task:
             raise InputError(f"{path}: it computes {onn.task}, not {task}; leave it out")
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        line = bar.add_task("search", total=steps)
+    with counter() as told:
+        told("search", 0, steps)
 
         def watch(name: str, state: State) -> None:
-            words = f"{name}: {state.errors:,} errors, margin {state.margin:.3f}, {state.tolerance:.2%} under noise"
-            bar.update(line, completed=state.step, description=words)
+            told(f"{name}: {_words(state)}", state.step, steps)
 
         def found(one: Candidate) -> None:
             structure = "-".join(map(str, one.onn.structure))
             words = f"{one.share:.3%} exact, margin {one.margin:.3f}, 99.9 % to ε = {one.tolerated:.2g}"
-            console.print(f"{one.name}: {structure}, {one.mzis:,} MZIs, {words}", highlight=False, soft_wrap=True)
+            print(f"{one.name}: {structure}, {one.mzis:,} MZIs, {words}", file=sys.stderr)
 
         more = []
         for path, onn in given:
@@ -236,6 +209,30 @@ def _task(bits: int, servers: int, groups: int | None, remainder: bool, finer_in
         return Averaging(bits, servers, bits // 2 if groups is None else groups, remainder, finer_input)
     except ValueError as fault:
         raise InputError(str(fault)) from fault
+
+
+def _first(task: Averaging, start: Path | None, hidden: str | None, seed: int) -> Onn:
+    """What is trained on from: weights in a file, widths of random layers, or the closed form."""
+    from optinc_pdk.onn import Onn, carry_chain
+    from optinc_pdk.onn.training.starts import random_start
+
+    if start is not None and hidden is not None:
+        raise InputError("--start and --hidden exclude each other: train on from a file, or start at random")
+    if hidden is not None:
+        return random_start(task, _numbers("--hidden", hidden, "-"), seed)
+    if start is None:
+        return carry_chain(task)
+    if start.suffix != ".npz":
+        return replace(Onn.load(start, task.bits, task.servers, task.groups), task=task)
+    first = Onn.load(start)
+    if first.task != task:
+        raise InputError(f"{start}: it computes {first.task}, not {task}; give its own bits, servers and groups")
+    return first
+
+
+def _words(state: State) -> str:
+    """Where a training is."""
+    return f"{state.errors:,} errors, margin {state.margin:.3f}, {state.tolerance:.2%} under noise"
 
 
 def _numbers(name: str, text: str | None, separator: str) -> tuple[int, ...]:

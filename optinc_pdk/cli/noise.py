@@ -10,7 +10,7 @@ import typer
 
 from optinc_pdk.cli.app import PASSED, app, progress
 from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName
-from optinc_pdk.files import InputError
+from optinc_pdk.cli.signoff import refuse_input
 
 
 @app.command()
@@ -32,36 +32,26 @@ def noise(
 ) -> None:
     """Word-error rate of the extracted layout against symbol rate; writes .noise.csv and .noise.png."""
     from optinc_pdk.cards import load_process
-    from optinc_pdk.circuit import read_bias, read_netlist
-    from optinc_pdk.extract import extract
     from optinc_pdk.files import write_atomic
     from optinc_pdk.onn import Onn
     from optinc_pdk.report.noise import curve_csv, curve_png, point_line
     from optinc_pdk.report.text import si
-    from optinc_pdk.signoff.wiring import read_wiring
+    from optinc_pdk.signoff.built import read_built
     from optinc_pdk.simulate import noise_of, scattering
     from optinc_pdk.tolerance.noise import parse_rates, word_error_curve
 
-    table = output or gds.with_suffix(".noise.csv")
-    picture = table.with_suffix(".png")
-    for path in (gds, netlist, bias, weights):
-        if path.resolve() in (table.resolve(), picture.resolve()):
-            raise InputError(f"{path}: this file is read, so it is not written over; give another with -o")
+    table = refuse_input(output or gds.with_suffix(".noise.csv"), gds, netlist, bias, weights)
+    picture = refuse_input(table.with_suffix(".png"), gds, netlist, bias, weights)
     card, task = load_process(process), Onn.load(weights).task
     noise_of(card, laser_w)
     rates = parse_rates(symbol_rates, card)
-    board, drive = read_netlist(netlist).board, read_bias(bias)
-    if board is None:
-        raise InputError(f"{netlist}: it has no board under info.board; give the netlist of a whole chip")
-    if drive.process != card.name:
-        raise InputError(f"{bias}: it drives process {drive.process!r}, not {card.name!r}; give it with --process")
     with progress(("extract", "light", *(si(rate, "Bd") for rate in sorted(set(rates))))) as watch:
         watch("extract")
-        circuit, ground = extract(gds, card).circuit, read_wiring(gds, card).common
+        chip = read_built(gds, netlist, bias, card)
         watch("light")
-        s = scattering(circuit, drive, float(card.guide.wavelength_nm), card, ground=ground)
+        s = scattering(chip.circuit, chip.bias, float(card.guide.wavelength_nm), card, ground=chip.ground)
         curve = word_error_curve(
-            s, board, drive, task, card, rates, laser_w, passes, seed, lambda rate: watch(si(rate, "Bd"))
+            s, chip.board, chip.bias, task, card, rates, laser_w, passes, seed, lambda rate: watch(si(rate, "Bd"))
         )
     write_atomic(table, curve_csv(curve))
     write_atomic(picture, curve_png(curve, gds.stem))

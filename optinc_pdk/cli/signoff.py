@@ -7,18 +7,18 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optinc_pdk.cli.app import FAILED, PASSED, app, print_table, progress
+from optinc_pdk.cli.app import FAILED, PASSED, app, counter, print_table, progress
 from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName, Weights
 from optinc_pdk.files import InputError
 
 if TYPE_CHECKING:
     from optinc_pdk.cards import Process
-    from optinc_pdk.circuit import Bias, Circuit
 
 NETLISTS = (".yml", ".yaml")
 
@@ -33,6 +33,7 @@ def drc(
 ) -> None:
     """Check design rules; writes a .drc.lyrdb marker database. Rules on currents are not run without a bias."""
     from optinc_pdk.cards import load_process
+    from optinc_pdk.circuit import read_bias
     from optinc_pdk.report.collect import currents_lines, drc_numbers
     from optinc_pdk.report.tables import drc_rows, drc_table
     from optinc_pdk.signoff.drc import check_chip
@@ -42,7 +43,7 @@ def drc(
 
     path = refuse_input(output or gds.with_suffix(".drc.lyrdb"), gds, bias)
     card = load_process(process)
-    drive = None if bias is None else drive_of(bias, card)
+    drive = None if bias is None else read_bias(bias, card.name)
     result, currents = check_chip(gds, card), None
     if drive is not None:
         result, currents = check_currents(result, read_wiring(gds, card), drive)
@@ -133,11 +134,6 @@ def lvs(
     raise typer.Exit(PASSED if result.match and (other is None or other.match) else FAILED)
 
 
-def _count_wavelengths(done: int, total: int) -> None:
-    if sys.stderr.isatty():
-        print(f"\r{done} of {total} wavelengths", end="" if done < total else "\n", file=sys.stderr)
-
-
 @app.command()
 def simulate(
     source: Annotated[Path, typer.Argument(help="Layout (extracted first) or netlist.")],
@@ -154,6 +150,7 @@ def simulate(
 ) -> None:
     """S-matrices of the linear blocks as the bias drives them; writes .s.npz, or Touchstone to -o FILE.sNp."""
     from optinc_pdk.cards import load_process
+    from optinc_pdk.circuit import read_bias, read_netlist
     from optinc_pdk.simulate.files import (
         block_scattering,
         parse_ports,
@@ -166,16 +163,19 @@ def simulate(
     card = load_process(process)
     wanted = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
     named = None if ports is None else parse_ports(ports)
-    ground = None
-    if source.suffix not in NETLISTS:
-        from optinc_pdk.signoff.wiring import read_wiring
-
-        ground = read_wiring(source, card).common
-    circuit, drive = _circuit(source, card), drive_of(bias, card)
-    if named is None:
-        blocks = block_scattering(circuit, drive, wanted, card, ground, _count_wavelengths)
+    drive = read_bias(bias, card.name)
+    if source.suffix in NETLISTS:
+        circuit, ground = read_netlist(source), None
     else:
-        blocks = [port_scattering(circuit, drive, wanted, card, named, ground, _count_wavelengths)]
+        from optinc_pdk.signoff.built import read_layout_circuit
+
+        circuit, ground = read_layout_circuit(source, card)
+    with counter() as told:
+        watch = partial(told, "wavelengths")
+        if named is None:
+            blocks = block_scattering(circuit, drive, wanted, card, ground, watch)
+        else:
+            blocks = [port_scattering(circuit, drive, wanted, card, named, ground, watch)]
     write_scattering(wanted, blocks, path)
     shapes = [{"ports": len(block.labels), "shape": list(block.s.shape)} for block in blocks]
     if as_json:
@@ -196,30 +196,18 @@ def check(
 ) -> None:
     """Check the function of the extracted layout, every word; writes .function.npz."""
     from optinc_pdk.cards import load_process
-    from optinc_pdk.circuit import read_netlist
-    from optinc_pdk.extract import extract
     from optinc_pdk.onn import Onn
     from optinc_pdk.report.collect import function_findings, function_numbers
+    from optinc_pdk.signoff.built import read_built
     from optinc_pdk.signoff.function import check_function, write_function
-    from optinc_pdk.signoff.wiring import wiring_of
 
     path = refuse_input(output or gds.with_suffix(".function.npz"), weights, gds, netlist, bias)
     card, task = load_process(process), Onn.load(weights).task
-    reference = read_netlist(netlist)
-    board = reference.board
-    if board is None:
-        raise InputError(f"{netlist}: it has no board under info.board; give the netlist of a whole chip")
-    drive = drive_of(bias, card)
-    if drive.circuit != reference.name:
-        raise InputError(
-            f"{bias}: it drives circuit {drive.circuit!r}, the netlist is of {reference.name!r}; give those of one chip"
-        )
     with progress(("extract", "function")) as watch:
         watch("extract")
-        extraction = extract(gds, card)
+        chip = read_built(gds, netlist, bias, card)
         watch("function")
-        ground = wiring_of(extraction, card).common
-        result = check_function(extraction.circuit, board, drive, task, card, ground)
+        result = check_function(chip.circuit, chip.board, chip.bias, task, card, chip.ground)
     write_function(result, path)
     if as_json:
         print(json.dumps({"schema": 1} | (function_numbers(result) or {}), indent=2))
@@ -237,18 +225,6 @@ def refuse_input(path: Path, *inputs: Path | None) -> Path:
         if one is not None and path.resolve() == one.resolve():
             raise InputError(f"{path}: this file is read, so it is not written over; give another with -o")
     return path
-
-
-def drive_of(path: Path, process: Process) -> Bias:
-    """The bias in a file; refused where it drives another process."""
-    from optinc_pdk.circuit import read_bias
-
-    bias = read_bias(path)
-    if bias.process != process.name:
-        raise InputError(
-            f"{path}: it drives process {bias.process!r}, not {process.name!r}; give that process with --process"
-        )
-    return bias
 
 
 @contextmanager
@@ -270,14 +246,3 @@ def _process_hint(passed: bool, gds: Path, process: Process) -> None:
 
 def _stem(path: Path) -> str:
     return path.name.removesuffix(".yml").removesuffix(".pic").removesuffix(".gds").removesuffix(".oas")
-
-
-def _circuit(path: Path, process: Process) -> Circuit:
-    """A netlist as written, or the circuit extracted from a layout."""
-    if path.suffix in NETLISTS:
-        from optinc_pdk.circuit import read_netlist
-
-        return read_netlist(path)
-    from optinc_pdk.extract import extract
-
-    return extract(path, process).circuit

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optinc_pdk.cli.app import FAILED, PASSED, app, print_table
+from optinc_pdk.cli.app import FAILED, PASSED, app, counter, print_table
 from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName, Weights
-from optinc_pdk.cli.signoff import drive_of, refuse_input
+from optinc_pdk.cli.signoff import refuse_input
 from optinc_pdk.files import InputError
 
 if TYPE_CHECKING:
-    from optinc_pdk.tolerance.spectrum import Point, Progress, Spectrum
+    from optinc_pdk.tolerance.spectrum import Point, Spectrum
 
 
 @app.command()
@@ -40,11 +38,9 @@ def spectrum(
     bias is not exact at its own carrier.
     """
     from optinc_pdk.cards import load_process
-    from optinc_pdk.circuit import read_netlist
-    from optinc_pdk.extract import extract
     from optinc_pdk.files import write_atomic
     from optinc_pdk.onn import Onn
-    from optinc_pdk.signoff.wiring import read_wiring
+    from optinc_pdk.signoff.built import read_built
     from optinc_pdk.simulate.files import parse_wavelengths
     from optinc_pdk.tolerance.spectrum import Subject
     from optinc_pdk.tolerance.spectrum import spectrum as run
@@ -54,13 +50,12 @@ def spectrum(
     if path.suffix != ".csv":
         raise InputError(f"{path}: the table is written as .csv, and a .png beside it; give the file this ending")
     picture = refuse_input(path.with_suffix(".png"), weights, gds, netlist, bias)
-    card, onn, board = load_process(process), Onn.load(weights), read_netlist(netlist).board
-    if board is None:
-        raise InputError(f"{netlist}: it has no board under info.board; give the netlist of a whole chip")
-    grid, drive = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm)), drive_of(bias, card)
-    with _bar() as told:
+    card, onn = load_process(process), Onn.load(weights)
+    grid = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
+    with counter() as told:
         told("extract", 0, None)
-        subject = Subject(extract(gds, card).circuit, board, drive, onn, card, read_wiring(gds, card).common)
+        chip = read_built(gds, netlist, bias, card)
+        subject = Subject(chip.circuit, chip.board, chip.bias, onn, card, chip.ground)
         found = run(
             subject, grid, resolution_nm=resolution * 1e-3, channels=channels, spacing_ghz=spacing, progress=told
         )
@@ -94,20 +89,3 @@ def _print(found: Spectrum, grid: set[float]) -> None:
 
 def _words(point: Point) -> tuple[str, str]:
     return ("", "") if point.fault else (f"{point.exact:,}/{point.inputs:,}", f"{point.margin:.3f}")
-
-
-@contextmanager
-def _bar() -> Iterator[Progress]:
-    """A bar on stderr; silent where that is no terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description:>15}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=None)
-
-        def told(what: str, done: int, total: int | None) -> None:
-            bar.update(task, description=what, completed=done, total=total)
-
-        yield told

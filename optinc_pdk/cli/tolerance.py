@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from optinc_pdk.cli.app import PASSED, app
+from optinc_pdk.cli.app import PASSED, app, counter
 from optinc_pdk.cli.options import DEFAULT, Json, ProcessName
 from optinc_pdk.files import InputError
 
@@ -90,16 +90,9 @@ def yield_(
         onn=onn if calibrate else None,
     )
     directory = chip.parent if output is None else output
-    with _counter() as watch:
-        numbers = run_yield(
-            work,
-            header_of(files, card, work),
-            samples,
-            directory,
-            runner(work, scheduler, workers),
-            resume,
-            watch,
-        )
+    with _samples() as watch:
+        who, header = runner(work, scheduler, workers), header_of(files, card, work)
+        numbers = run_yield(work, header, samples, directory, who, resume, watch)
     if as_json:
         print(json.dumps(numbers, indent=2))
     else:
@@ -175,35 +168,21 @@ def _task(chip: Path) -> Averaging:
 
 
 @contextmanager
-def _counter() -> Iterator[Callable[[int, int], None]]:
-    """A bar over the samples on stderr; silent where stderr is no terminal."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+def _samples() -> Iterator[Callable[[int, int], None]]:
+    """A bar over the samples; where they are interrupted, it is told how many are kept."""
+    kept = 0
+    try:
+        with counter(remaining=True) as told:
 
-    console = Console(stderr=True)
-    columns = (TextColumn("samples"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=None)
-        kept = 0
+            def watch(done: int, total: int) -> None:
+                nonlocal kept
+                kept = done
+                told("samples", done, total)
 
-        def watch(done: int, total: int) -> None:
-            nonlocal kept
-            kept = done
-            bar.update(task, completed=done, total=total)
-
-        try:
             yield watch
-        except KeyboardInterrupt:
-            bar.stop()
-            print(f"optinc: {kept} samples are kept; the same command with --resume goes on", file=sys.stderr)
-            raise
+    except KeyboardInterrupt:
+        print(f"optinc: {kept} samples are kept; the same command with --resume goes on", file=sys.stderr)
+        raise
 
 
 def _summary(numbers: Mapping[str, Any], stem: Path) -> None:

@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
-from optinc_pdk.circuit import Bias, Board, Circuit, NetlistError, read_bias, read_netlist
+from optinc_pdk.circuit import Bias, Board, Circuit, NetlistError
 from optinc_pdk.drive import Ground
-from optinc_pdk.extract import extract
-from optinc_pdk.files import InputError
-from optinc_pdk.signoff.wiring import read_wiring
+from optinc_pdk.signoff.built import read_built
 from optinc_pdk.simulate import Plan, Structure, analyse, heater_phases, prepare
 
 Floats = NDArray[np.float64]
@@ -76,14 +74,8 @@ def read_chip(gds: str | Path, netlist: str | Path, bias: str | Path, process: P
     Raises:
         InputError: A file cannot be used, or they do not belong together.
     """
-    board = read_netlist(netlist).board
-    if board is None:
-        raise InputError(f"{netlist}: it has no board under info.board; give the netlist of a whole chip")
-    drive = read_bias(bias)
-    if drive.process != process.name:
-        raise InputError(f"{bias}: it drives process {drive.process!r}, not {process.name!r}; give that process")
-    circuit = extract(gds, process).circuit
-    return chip_of(circuit, board, drive, process, read_wiring(gds, process).common)
+    built = read_built(gds, netlist, bias, process)
+    return chip_of(built.circuit, built.board, built.bias, process, built.ground)
 
 
 def chip_of(circuit: Circuit, board: Board, bias: Bias, process: Process, ground: Ground | None = None) -> Chip:
