@@ -11,9 +11,9 @@ after `--peer-seconds` of processor time; a row that was stopped says so by `>`.
 
 - Extraction and comparison: the GDS file is read, devices, guides, heaters, wires and pads are found in its
   polygons and compared with the netlist. Neither names of cells nor ports are looked at.
-- kfactory's `KCell.netlist()`, MZIs: on a cell in memory that has each MZI and each dummy as one instance, without wires,
-  pads or fibres. Instances are joined where their ports, which are given, lie on each other; no polygon is looked at
-  and nothing is compared.
+- kfactory's `KCell.netlist()`, MZIs: on a cell in memory that has each MZI and each dummy as one instance, without
+  wires, pads or fibres. Instances are joined where their ports, which are given, lie on each other; no polygon is
+  looked at and nothing is compared.
 - The same, devices: each phase shifter, coupler, terminator, grating coupler and guide is an instance in one cell, as
   in the netlist that ours finds; without wires and pads, which have no optical ports.
 - Design rules: all rules that need no bias, as in sign-off. The same rules, flat: on flat regions of plain KLayout.
