@@ -67,16 +67,25 @@ class Finder:
         np.minimum.at(found, query[kept], number[kept])
         return np.where(found < len(self._polygons), found, NOWHERE)
 
-    def within(self, boxes: Ints) -> kdb.Region:
-        """What the polygons have in common with boxes (n, 4), one by one: it may overlap itself."""
+    def cut(self, boxes: Ints) -> tuple[Ints, Ints, Ints]:
+        """What the polygons have in common with boxes (n, 4), one by one.
+
+        Returns:
+            (k,) numbers of boxes with (k, 4) what Manhattan polygons have in them, in parts that do not overlap; and
+            (m, 2) numbers of boxes with those of the other polygons that come near them.
+        """
         parts, owner = self._parts
         query, part = touching(boxes, parts).T
         low, high = np.maximum(boxes[query, :2], parts[part, :2]), np.minimum(boxes[query, 2:], parts[part, 2:])
         inner, exact = np.all(low < high, axis=1), ~self._slanted[owner[part]]
-        cut = np.hstack([low, high])[inner & exact].tolist()
-        found = kdb.Region([kdb.Polygon(kdb.Box(*edges)) for edges in cut])
-        rest = np.unique(np.stack([query, owner[part]], axis=1)[inner & ~exact], axis=0).tolist()
-        for box, number in rest:
+        rest = np.unique(np.stack([query, owner[part]], axis=1)[inner & ~exact], axis=0)
+        return query[inner & exact], np.hstack([low, high])[inner & exact], rest
+
+    def within(self, boxes: Ints) -> kdb.Region:
+        """What the polygons have in common with boxes (n, 4), one by one: it may overlap itself."""
+        _, cut, rest = self.cut(boxes)
+        found = kdb.Region([kdb.Polygon(kdb.Box(*edges)) for edges in cut.tolist()])
+        for box, number in rest.tolist():
             found += kdb.Region(self._polygons[number]) & kdb.Region(kdb.Box(*boxes[box].tolist()))
         return found
 
