@@ -166,6 +166,10 @@ def find_pads(metal: Metal, labels: Sequence[Label], size_nm: int) -> tuple[list
     named: dict[int, Pad] = {}
     points = label_points(labels)
     nets, under = metal.nets_at(points).tolist(), finder.at(points).tolist()
+    boxes = box_array(square.bbox() for square in squares)
+    middles = ((boxes[:, :2] + boxes[:, 2:]) / 2).tolist()
+    full = np.all(boxes[:, 2:] - boxes[:, :2] == size_nm, axis=1)
+    alone = [whole and square.is_box() for whole, square in zip(full.tolist(), squares, strict=True)]
     for label, net, square in zip(labels, nets, under, strict=True):
         if net == NOWHERE:
             continue
@@ -173,10 +177,8 @@ def find_pads(metal: Metal, labels: Sequence[Label], size_nm: int) -> tuple[list
             text = f"label {label.text!r} lies on metal narrower than a pad, {size_nm / NM_PER_UM:g} µm"
             faults.append(Fault("label", text, label.position_um))
             continue
-        box = squares[square].bbox()
-        middle = ((box.left + box.right) / 2, (box.bottom + box.top) / 2)
-        alone = squares[square].is_box() and box.width() == box.height() == size_nm
-        pad = Pad(label.text, net, middle if alone else (label.x, label.y))
+        x, y = middles[square]
+        pad = Pad(label.text, net, (x, y) if alone[square] else (label.x, label.y))
         faults += _conflicts(pad, named.get(net), pads)
         named[net] = pad
         pads.append(pad)
