@@ -16,6 +16,7 @@ from optinc_pdk.extract.gds import NM_PER_UM, Mask
 from optinc_pdk.extract.lookup import NOWHERE, Finder, box_array, plain
 from optinc_pdk.extract.metal import Metal, Pad, is_ground, wires_ohm
 from optinc_pdk.extract.silicon import Device, Fault, box_center, center_um
+from optinc_pdk.extract.under import guides_under
 
 PHASE_SHIFTER = "phase_shifter"
 # Which of left, bottom, right and top are the end edges' points, of guides along x and along y.
@@ -123,7 +124,7 @@ def _usual(mask: Mask, heaters: Ints, metal: Finder, width: int) -> dict[int, He
         ends = np.take_along_axis(pairs, np.argsort(pairs[:, :, along], axis=1)[:, :, None], axis=1)
         free, plainly = _between(heaters[numbers], ends, along)
         own, active, ends = numbers[plainly], free[plainly], ends[plainly]
-        guides, straight = _guides_under(mask, active, along, width)
+        guides, straight = guides_under(mask, active, along, width)
         contacts = [[kdb.Box(*box).center() for box in pair] for pair in ends[straight].tolist()]
         guides = guides[straight]
         rows = zip(
@@ -153,21 +154,6 @@ def _between(heaters: Ints, ends: Ints, along: int) -> tuple[Ints, NDArray[np.bo
     whole = np.all(ends[:, :, across] == heaters[:, None, across], axis=(1, 2))
     outer = (ends[:, 0, low] == heaters[:, low]) & (ends[:, 1, high] == heaters[:, high])
     return free, np.asarray(whole & outer & (free[:, low] < free[:, high]))
-
-
-def _guides_under(mask: Mask, active: Ints, along: int, width: int) -> tuple[Ints, NDArray[np.bool_]]:
-    """(n, 4) the silicon under boxes (n, 4), and (n,) whether it is one straight guide along the middle of them."""
-    near = kdb.Region([kdb.Polygon(kdb.Box(*box)) for box in active.tolist()])
-    owner, cut, slanted = Finder(plain(mask.silicon(near=near))).cut(active)
-    once = np.bincount(owner, minlength=len(active)) == 1
-    once[slanted[:, 0]] = False
-    guides = active.copy()
-    guides[owner[once[owner]]] = cut[once[owner]]
-    # twice how far the middles are apart: a heater of odd width has its own between two grid points
-    off = np.abs(np.sum((guides - active).reshape(-1, 2, 2), axis=1))
-    size, long = guides[:, 2:] - guides[:, :2], active[:, along + 2] - active[:, along]
-    straight = (size[:, 1 - along] == width) & (size[:, along] == long) & (off[:, 1 - along] <= 2)
-    return guides, np.asarray(once & straight)
 
 
 def _one_by_one(mask: Mask, heaters: Sequence[kdb.Polygon], metal: Finder, width: int) -> list[Heater | str]:

@@ -45,6 +45,8 @@ class Finder:
 
         A wire around a corner has a box as large as a chip, in which thousands of others lie; its parts have not.
         """
+        if all(_is_covered(polygon) for polygon in self._polygons):
+            return self._boxes, np.arange(len(self._polygons))
         parts = [_covering(polygon) for polygon in self._polygons]
         owner = np.repeat(np.arange(len(parts)), [len(boxes) for boxes in parts])
         return box_array(box for boxes in parts for box in boxes), owner
@@ -100,9 +102,14 @@ class Finder:
         return [[self._polygons[k] for k in own.tolist()] for own in numbers]
 
 
+def _is_covered(polygon: kdb.Polygon) -> bool:
+    """Whether a polygon's own box serves to find it."""
+    return polygon.is_box() or (polygon.is_convex() and not polygon.is_rectilinear())
+
+
 def _covering(polygon: kdb.Polygon) -> list[kdb.Box]:
     """Boxes whose union has all of a polygon in it, and nothing else where it is Manhattan."""
-    if polygon.is_box() or (polygon.is_convex() and not polygon.is_rectilinear()):
+    if _is_covered(polygon):
         return [polygon.bbox()]
     parts = [part.bbox() for part in polygon.decompose_trapezoids()]
     # cuts through slanted edges are rounded

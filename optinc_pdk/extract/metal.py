@@ -111,6 +111,8 @@ class Metal:
 
         Zero in a process of one metal, where the card gives vias no resistance, and where no via is.
         """
+        if not np.any(self._via_siemens):
+            return np.zeros(len(points))
         piece = self._pieces_at(0, points)
         conductance = np.append(self._via_siemens, 0.0)[piece]
         with np.errstate(divide="ignore"):
