@@ -1,29 +1,41 @@
 """Sign-off of meshes and of the paper's 8-bit network: extraction with comparison, and design rules, against peers.
 
     python benchmarks/bench_signoff.py
-    python benchmarks/bench_signoff.py --modes 8,16,32 --peer-modes 32 --no-network        # a minute
+    python benchmarks/bench_signoff.py --modes 8,16 --peer-modes 16 --no-network        # a minute
+    python benchmarks/bench_signoff.py --modes 64 --peer-modes 0                        # ours alone
 
-Peers run beside ours, on the same machine and in the same run: kfactory's `KCell.netlist()` on the same MZIs with
-ports, placed in one cell, without wires, pads or fibres; and the same rules on flat regions of plain KLayout. Every row
-runs in a process of its own, whose peak memory is its own, import included. Seconds are wall-clock, the least of the
-repeats, after a first run on a small mesh; files are read within them, netlists and cards before.
+Every row runs in a process of its own, whose peak memory is its own, import included. Seconds are the lesser of wall
+clock and processor time, the least of the repeats, after a first run on a small mesh; files are read within them,
+netlists and cards with their golden devices before. Peers run once, beside ours and in the same run, and are stopped
+after `--peer-seconds` of processor time; a row that was stopped says so by `>`. What the rows do:
+
+- Extraction and comparison: the GDS file is read, devices, guides, heaters, wires and pads are found in its
+  polygons and compared with the netlist. Neither names of cells nor ports are looked at.
+- kfactory's `KCell.netlist()`, MZIs: on a cell in memory that has each MZI and each dummy as one instance, without
+  wires, pads or fibres. Instances are joined where their ports, which are given, lie on each other; no polygon is
+  looked at and nothing is compared.
+- The same, devices: each phase shifter, coupler, terminator, grating coupler and guide is an instance in one cell, as
+  in the netlist that ours finds; without wires and pads, which have no optical ports.
+- Design rules: all rules that need no bias, as in sign-off. The same rules, flat: on flat regions of plain KLayout.
 """
 
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import gdsfactory as gf
 import klayout.db as kdb
 import typer
-from bench_layout import PAPER, PEER_PROCESS, paper_network, parse_modes, peak_kib, placed, slots
+from bench_layout import PAPER, PEER_PROCESS, paper_network, parse_modes, peak_kib
+from peer_devices import devices, whole_mzis
 from rich.console import Console
 
 from optinc_pdk.assemble import assemble, mesh_chip
@@ -44,12 +56,21 @@ HEADS = ("what", "N", "MZIs", "s", "ratio", "peak MB", "result")
 
 
 @dataclass(frozen=True)
+class Times:
+    """How often a run is repeated, and after how much processor time it is stopped; 0 is never."""
+
+    repeats: int
+    limit: float = 0.0
+
+
+@dataclass(frozen=True)
 class Run:
-    """One run: the least seconds of its repeats, the process's peak memory and what came out."""
+    """One run: the least seconds of its repeats, the process's peak memory, what came out, whether it was stopped."""
 
     seconds: float
     peak_kib: int
     result: str
+    stopped: bool = False
 
 
 class FlatDesign(Design):
@@ -81,7 +102,7 @@ def draw(modes: int | None, path: Path) -> None:
     write_gds(to_layout(floorplan(circuit_of(modes, process), process), process, "chip"), path)
 
 
-def run_lvs(modes: int | None, path: Path, repeats: int) -> Run:
+def run_lvs(modes: int | None, path: Path, times: Times) -> Run:
     """Extract a chip and compare it with its netlist."""
     process = load_process(PROCESS)
     reference = circuit_of(modes, process)
@@ -91,10 +112,10 @@ def run_lvs(modes: int | None, path: Path, repeats: int) -> Run:
         verdict = "match" if found.match else f"{found.total_differences} differences"
         return f"{verdict}, {found.devices:,} devices"
 
-    return timed(once, repeats)
+    return timed(once, times)
 
 
-def run_rules(modes: int | None, path: Path, repeats: int) -> Run:
+def run_rules(modes: int | None, path: Path, times: Times) -> Run:
     """Check all rules as sign-off does."""
     process = load_process(PROCESS)
 
@@ -102,10 +123,10 @@ def run_rules(modes: int | None, path: Path, repeats: int) -> Run:
         found = drc.run_drc(path, process.rules, process.gds_layers)
         return f"{found.violations} violations, {found.warnings} warnings"
 
-    return timed(once, repeats)
+    return timed(once, times)
 
 
-def run_rules_flat(modes: int | None, path: Path, repeats: int) -> Run:
+def run_rules_flat(modes: int | None, path: Path, times: Times) -> Run:
     """Check all rules on flat regions."""
     process = load_process(PROCESS)
 
@@ -119,40 +140,49 @@ def run_rules_flat(modes: int | None, path: Path, repeats: int) -> Run:
             count[rule.severity] += kdb.Region(list(faults.each())).merged().count()
         return f"{count['error']} violations, {count['warning']} warnings"
 
-    return timed(once, repeats)
+    return timed(once, times)
 
 
-def run_kfactory(modes: int, path: Path, repeats: int) -> Run:
-    """Extract the same MZIs by kfactory, from ports that touch."""
+def run_kfactory(build: Callable[[str, Process, int], gf.Component], modes: int, path: Path, times: Times) -> Run:
+    """Extract a mesh by kfactory, from ports that touch."""
     process = load_process(PEER_PROCESS)
     get_pdk(PEER_PROCESS).activate()
-    c = gf.Component(name=path.stem)
-    for slot in slots(modes):
-        placed(c, process, slot)
+    c = build(path.stem, process, modes)
 
     def once() -> str:
         (found,) = (netlist for name, netlist in c.netlist().items() if name == c.name)
         return f"{len(found.instances):,} instances, {len(found.nets):,} nets"
 
-    return timed(once, repeats)
+    return timed(once, times)
 
 
-def timed(once: Callable[[], str], repeats: int) -> Run:
-    """The least time of several runs."""
+def timed(once: Callable[[], str], times: Times) -> Run:
+    """The least time of several runs, or how long a run went on until it was stopped."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError
+
+    signal.signal(signal.SIGPROF, stop)
     least, result = float("inf"), ""
-    for _ in range(repeats):
-        start = time.perf_counter()
-        result = once()
-        least = min(least, time.perf_counter() - start)
+    for _ in range(times.repeats):
+        start, busy = time.perf_counter(), time.process_time()
+        signal.setitimer(signal.ITIMER_PROF, times.limit)
+        try:
+            result = once()
+        except TimeoutError:
+            return Run(min(time.perf_counter() - start, time.process_time() - busy), peak_kib(), "stopped", True)
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+        least = min(least, time.perf_counter() - start, time.process_time() - busy)
     return Run(least, peak_kib(), result)
 
 
-def warmed(build: Callable[..., Run], modes: int | None, path: Path, repeats: int) -> Run:
+def warmed(build: Callable[..., Run], modes: int | None, path: Path, times: Times) -> Run:
     """A run after one on a small mesh, so that nothing is compiled within the time."""
     small = path.with_name("small.gds")
     draw(WARM_MODES, small)
-    build(WARM_MODES, small, 1)
-    return build(modes, path, repeats)
+    build(WARM_MODES, small, Times(1))
+    return build(modes, path, times)
 
 
 def in_own_process(build: Callable[..., Any], *arguments: Any) -> Any:
@@ -163,36 +193,51 @@ def in_own_process(build: Callable[..., Any], *arguments: Any) -> Any:
 
 def row(what: str, modes: str, mzis: int, run: Run, ours: Run) -> str:
     """One line of the table; the ratio is to ours."""
-    peak = f"{run.peak_kib / 1024:,.0f}"
-    cells = (what, modes, f"{mzis:,}", f"{run.seconds:.2f}", f"{run.seconds / ours.seconds:.1f}", peak, run.result)
+    more = "> " if run.stopped else ""
+    seconds, ratio = f"{more}{run.seconds:.2f}", f"{more}{run.seconds / ours.seconds:.1f}"
+    cells = (what, modes, f"{mzis:,}", seconds, ratio, f"{run.peak_kib / 1024:,.0f}", run.result)
     return f"| {' | '.join(cells)} |"
 
 
-def bench(modes: int | None, mzis: int, peers: bool, folder: Path, console: Console) -> list[str]:
-    """All rows of one chip."""
+def bench(modes: int | None, mzis: int, peer_seconds: float | None, folder: Path, console: Console) -> list[str]:
+    """All rows of one chip; peers are left out without a limit."""
     name, path = "4 to 256" if modes is None else str(modes), folder / f"chip{modes}.gds"
     console.print(f"{name} modes: layout", highlight=False)
     in_own_process(draw, modes, path)
-    repeats = 1 if modes is None else REPEATS
+    times = Times(1 if modes is None else REPEATS)
     lines: list[str] = []
-    for what, ours, peer, other in (
-        ("extraction and comparison", run_lvs, "kfactory KCell.netlist()", run_kfactory),
-        ("design rules", run_rules, "the same rules, flat", run_rules_flat),
-    ):
+    for what, ours, peers in ROWS:
         console.print(f"{name} modes: {what}", highlight=False)
-        run = in_own_process(warmed, ours, modes, path, repeats)
+        run = in_own_process(warmed, ours, modes, path, times)
         lines.append(row(what, name, mzis, run, run))
         console.print(lines[-1], highlight=False)
-        if peers:
+        for peer, other in peers.items() if peer_seconds is not None else ():
             console.print(f"{name} modes: {peer}", highlight=False)
-            lines.append(row(peer, name, mzis, in_own_process(warmed, other, modes, path, 1), run))
+            lines.append(row(peer, name, mzis, in_own_process(warmed, other, modes, path, Times(1, peer_seconds)), run))
             console.print(lines[-1], highlight=False)
     return lines
 
 
+ROWS: tuple[tuple[str, Callable[..., Run], dict[str, Callable[..., Run]]], ...] = (
+    (
+        "extraction and comparison",
+        run_lvs,
+        {
+            "kfactory KCell.netlist(), MZIs": partial(run_kfactory, whole_mzis),
+            "kfactory KCell.netlist(), devices": partial(run_kfactory, devices),
+        },
+    ),
+    ("design rules", run_rules, {"the same rules, flat": run_rules_flat}),
+)
+"""What is measured, by us and by peers."""
+
+
 def main(
     modes: Annotated[str, typer.Option(help="Modes of the meshes, separated by commas.")] = "16,32,64,128",
-    peer_modes: Annotated[int, typer.Option(help="Peers run up to this size; at 64 kfactory takes minutes.")] = 64,
+    peer_modes: Annotated[int, typer.Option(help="Peers run up to this size; at 64 they take minutes each.")] = 64,
+    peer_seconds: Annotated[
+        float, typer.Option(help="A peer is stopped after so much processor time.", min=1.0)
+    ] = 600.0,
     network: Annotated[bool, typer.Option(help="Sign the paper's network off too.")] = True,
 ) -> None:
     """Prints the table."""
@@ -200,9 +245,10 @@ def main(
     lines = [f"| {' | '.join(HEADS)} |", "|---" * len(HEADS) + "|"]
     with tempfile.TemporaryDirectory() as folder:
         for size in parse_modes(modes):
-            lines += bench(size, unitary_mzis(size), size <= peer_modes, Path(folder), console)
+            limit = peer_seconds if size <= peer_modes else None
+            lines += bench(size, unitary_mzis(size), limit, Path(folder), console)
         if network:
-            lines += bench(None, paper_network(PAPER).mzis, False, Path(folder), console)
+            lines += bench(None, paper_network(PAPER).mzis, None, Path(folder), console)
     print("\n".join(lines))
 
 

@@ -35,6 +35,7 @@ from optinc_pdk.extract.silicon import (
     check_inside,
     check_layers,
     place_devices,
+    placed_devices,
 )
 from optinc_pdk.extract.strips import StripRule
 
@@ -84,7 +85,7 @@ def extract(gds_path: str | Path, process: Process) -> Extraction:
     fibres, others, label_faults = _fibres(labels, placements)
     pads, pad_faults = find_pads(metal, others, round(float(process.pads.size_um) * NM_PER_UM))
     shifters, wired, wire_faults = wire(heaters, metal, pads, process)
-    devices = [p.device(process.device(p.variant.name).ports.optical) for p in placements] + shifters
+    devices = placed_devices(placements, process) + shifters
     nets, silicon_faults = _trace(silicon, devices, rule, variants)
     everything = [*devices, *(pad.device for pad in pads)]
     # a label that is used twice is a fault; the first keeps it

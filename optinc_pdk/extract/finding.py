@@ -20,7 +20,7 @@ from optinc_pdk.extract.heaters import Heater
 from optinc_pdk.extract.lookup import box_array
 from optinc_pdk.extract.nearby import touching
 from optinc_pdk.extract.placed import NO_BLOCKS, Placed
-from optinc_pdk.extract.places import Places, take_apart, turn
+from optinc_pdk.extract.places import Places, turn
 from optinc_pdk.extract.strips import StripRule
 
 
@@ -34,9 +34,7 @@ def place_blocks(
     """
     everything = list(range(len(heaters)))
     layer = mask.layout.layer(*mask.layers["core"])
-    # holes and slabs are rare, and may lie across cells
-    plain_silicon = all(mask.region(name).is_empty() for name in ("holes", "slab") if name in mask.layers)
-    places = take_apart(mask.layout, mask.top, [layer]) if plain_silicon else None
+    places = mask.places
     if places is None:
         return NO_BLOCKS, everything, mask.silicon()
     finding = _Finding(mask.layout, layer, places, heaters)

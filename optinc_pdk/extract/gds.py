@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import klayout.db as kdb
@@ -11,6 +12,7 @@ import numpy as np
 
 from optinc_pdk.extract.census import GdsError
 from optinc_pdk.extract.contours import Ints
+from optinc_pdk.extract.places import Places, take_apart
 from optinc_pdk.extract.reading import check_layers, check_unit, read_layout
 
 __all__ = ["NM_PER_UM", "GdsError", "Label", "Mask", "read_layout", "read_mask"]
@@ -69,6 +71,16 @@ class Mask:
         core = self.region("core", near).merged()
         holes = self.region("holes", near) if "holes" in self.layers else kdb.Region()
         return core if holes.is_empty() else core - holes
+
+    @cached_property
+    def places(self) -> Places | None:
+        """The cells with silicon as they are placed, None where that cannot be told cell by cell.
+
+        Holes and slabs are rare, and may lie across cells.
+        """
+        if any(not self.region(name).is_empty() for name in ("holes", "slab") if name in self.layers):
+            return None
+        return take_apart(self.layout, self.top, [self.layout.layer(*self.layers["core"])])
 
     def labels(self, layer: str) -> list[Label]:
         """The text records of a layer, sorted by text and position."""

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import klayout.db as kdb
 import numpy as np
 
 from optinc_pdk.cards import CardError, Process
-from optinc_pdk.cards.process import Ports
 from optinc_pdk.extract.contours import Ints, pack
 
 SCHEMA = 1
+# Golden files whose devices are kept, by their text: a process has a dozen.
+KEPT = 128
 # Rotations before reflections: a symmetric device placed mirrored is described as rotated.
 ORIENTATIONS = tuple((turns, mirrored) for mirrored in (False, True) for turns in range(4))
 
@@ -65,27 +66,49 @@ def read_golden(process: Process) -> tuple[Variant, ...]:
     Raises:
         CardError: A golden file cannot be used.
     """
-    etched = process.grating.layer
-    return tuple(variant for data, ports in _read(process) for variant in _variants(data, ports, etched))
+    return tuple(variant for golden in _read(process) for variant in golden.variants)
 
 
-def _read(process: Process) -> Iterator[tuple[dict[str, Any], Ports]]:
-    """Golden files with the order of their ports; checked by turning each into what it describes."""
+@dataclass(frozen=True)
+class _Golden:
+    """A golden device: its name, its orientations that differ, and its symmetries."""
+
+    name: str
+    variants: tuple[Variant, ...]
+    symmetries: tuple[tuple[int, ...], ...]
+
+
+def _read(process: Process) -> Iterator[_Golden]:
+    """Golden files, turned into what they describe."""
     for path in process.files("golden/*.json"):
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-            if data["schema"] != SCHEMA:
-                raise ValueError(f"schema {data['schema']}, this version reads {SCHEMA}")
-            ports = process.device(data["name"]).ports
-            _variants(data, ports, process.grating.layer)
-            _symmetries(data, ports.optical, process.grating.layer)
+            text = path.read_text(encoding="utf-8")
+            ports = process.device(_parsed(text)["name"]).ports
+            yield _golden(text, ports.optical, ports.electrical, process.grating.layer)
         except (OSError, KeyError, TypeError, ValueError) as fault:
             what = f"{type(fault).__name__} {fault}"
             raise CardError(f"{path}: not a golden device: {what}; write it again") from fault
-        yield data, ports
 
 
-def _variants(data: Mapping[str, Any], names: Ports, etched: str) -> list[Variant]:
+@lru_cache(KEPT)
+def _parsed(text: str) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(text)
+    if data["schema"] != SCHEMA:
+        raise ValueError(f"schema {data['schema']}, this version reads {SCHEMA}")
+    return data
+
+
+@lru_cache(KEPT)
+def _golden(text: str, optical: tuple[str, ...], electrical: tuple[str, ...], etched: str) -> _Golden:
+    """What a golden file describes; extraction and comparison, of chip after chip, ask for the same ones."""
+    data = _parsed(text)
+    variants = tuple(_variants(data, optical, electrical, etched))
+    return _Golden(data["name"], variants, _symmetries(data, optical, etched))
+
+
+def _variants(
+    data: Mapping[str, Any], optical: tuple[str, ...], electrical: tuple[str, ...], etched: str
+) -> list[Variant]:
     layers = {name: [_polygon(points) for points in shapes] for name, shapes in data["layers"].items()}
     if not layers["core"]:
         raise ValueError("no polygon of silicon, a device has one or more")
@@ -104,9 +127,9 @@ def _variants(data: Mapping[str, Any], names: Ports, etched: str) -> list[Varian
         seen.add(key)
         rings = [np.array([(p.x, p.y) for p in polygon.each_point_hull()], dtype=np.int64) for polygon in core]
         points, ends = np.concatenate(rings), np.concatenate([np.roll(ring, -1, axis=0) for ring in rings])
-        ports = {name: _port_edge(points, ends, data["ports"][name], turn) for name in names.optical}
+        ports = {name: _port_edge(points, ends, data["ports"][name], turn) for name in optical}
         guides = {name: edge for name, edge in ports.items() if edge is not None}
-        pins = tuple(turn * kdb.Point(*data["ports"][name]["at"]) for name in names.electrical)
+        pins = tuple(turn * kdb.Point(*data["ports"][name]["at"]) for name in electrical)
         meets_fibre = len(guides) < len(ports)
         found.append(Variant(data["name"], tuple(core), tuple(etch), points, ends, guides, pins, meets_fibre))
     return found
@@ -142,7 +165,7 @@ def symmetries(process: Process) -> dict[str, tuple[tuple[int, ...], ...]]:
     Raises:
         CardError: A golden file cannot be used.
     """
-    return {data["name"]: _symmetries(data, ports.optical, process.grating.layer) for data, ports in _read(process)}
+    return {golden.name: golden.symmetries for golden in _read(process)}
 
 
 def _symmetries(data: Mapping[str, Any], order: tuple[str, ...], etched: str) -> tuple[tuple[int, ...], ...]:

@@ -8,15 +8,19 @@ from dataclasses import dataclass
 
 import klayout.db as kdb
 import numpy as np
+from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
 from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.gds import NM_PER_UM, Mask
 from optinc_pdk.extract.lookup import NOWHERE, Finder, box_array, plain
-from optinc_pdk.extract.metal import Metal, Pad, is_ground, wire_ohm
+from optinc_pdk.extract.metal import Metal, Pad, is_ground, wires_ohm
 from optinc_pdk.extract.silicon import Device, Fault, box_center, center_um
+from optinc_pdk.extract.under import guides_under
 
 PHASE_SHIFTER = "phase_shifter"
+# Which of left, bottom, right and top are the end edges' points, of guides along x and along y.
+_ENDS = np.array([[[[0, 1], [0, 3]], [[2, 3], [2, 1]]], [[[2, 1], [0, 1]], [[0, 3], [2, 3]]]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,21 +97,78 @@ def find_heaters(mask: Mask, metal: kdb.Region, width_nm: int) -> tuple[list[Hea
         return [], []
     shapes = plain(heater)
     boxes = box_array(shape.bbox() for shape in shapes)
-    # a heater meets little of the metal, of which long wires side by side take long to cut
-    metal = Finder(plain(metal)).within(boxes)
-    active = heater - metal
-    under = mask.silicon(near=active)
-    parts = [Finder(plain(region.merged())) for region in (active, heater & metal, under & active)]
-    found: list[Heater] = []
+    finder = Finder(plain(metal))
+    # the box of a heater that is no rectangle may reach over another heater
+    found = _usual(mask, boxes, finder, width_nm) if all(shape.is_box() for shape in shapes) else {}
+    odd = [number for number in range(len(shapes)) if number not in found]
     faults: list[Fault] = []
-    near = zip(*(part.overlapping(boxes) for part in parts), strict=True)
-    for shape, (free, contacts, guides) in zip(shapes, near, strict=True):
-        result = _recognize(shape, free, contacts, guides, width_nm)
+    for number, result in zip(odd, _one_by_one(mask, [shapes[n] for n in odd], finder, width_nm), strict=True):
         if isinstance(result, Heater):
-            found.append(result)
+            found[number] = result
         else:
-            faults.append(Fault("heater", result, center_um(shape.bbox())))
-    return sorted(found, key=lambda h: h.center), faults
+            faults.append(Fault("heater", result, center_um(shapes[number].bbox())))
+    return sorted(found.values(), key=lambda h: h.center), faults
+
+
+def _usual(mask: Mask, heaters: Ints, metal: Finder, width: int) -> dict[int, Heater]:
+    """Rectangular heaters (n, 4) that plainly are phase shifters, by number; the others are looked at one by one.
+
+    Metal is on them in one box at each end, over their whole width, and between these is one box of silicon.
+    """
+    owner, cut, slanted = metal.cut(heaters)
+    twice = np.bincount(owner, minlength=len(heaters)) == 2
+    twice[slanted[:, 0]] = False
+    numbers, pairs = np.flatnonzero(twice), cut[twice[owner]].reshape(-1, 2, 4)
+    found: dict[int, Heater] = {}
+    for along, corners in enumerate(_ENDS):
+        ends = np.take_along_axis(pairs, np.argsort(pairs[:, :, along], axis=1)[:, :, None], axis=1)
+        free, plainly = _between(heaters[numbers], ends, along)
+        own, active, ends = numbers[plainly], free[plainly], ends[plainly]
+        guides, straight = guides_under(mask, active, along, width)
+        contacts = [[kdb.Box(*box).center() for box in pair] for pair in ends[straight].tolist()]
+        guides = guides[straight]
+        rows = zip(
+            own[straight].tolist(),
+            active[straight].tolist(),
+            guides.tolist(),
+            contacts,
+            guides[:, corners],
+            strict=True,
+        )
+        for number, box, guide, (first, second), edges in rows:
+            found[number] = Heater(kdb.Box(*box), kdb.Box(*guide), (first, second), edges)
+    return found
+
+
+def _between(heaters: Ints, ends: Ints, along: int) -> tuple[Ints, NDArray[np.bool_]]:
+    """(n, 4) what lies between two boxes on each of n heaters, and (n,) whether these are at the heater's ends.
+
+    Args:
+        heaters: (n, 4) heaters.
+        ends: (n, 2, 4) metal on them, the lower or left one first.
+        along: The axis along which current runs.
+    """
+    low, high, across = along, along + 2, [1 - along, 3 - along]
+    free = heaters.copy()
+    free[:, low], free[:, high] = ends[:, 0, high], ends[:, 1, low]
+    whole = np.all(ends[:, :, across] == heaters[:, None, across], axis=(1, 2))
+    outer = (ends[:, 0, low] == heaters[:, low]) & (ends[:, 1, high] == heaters[:, high])
+    return free, np.asarray(whole & outer & (free[:, low] < free[:, high]))
+
+
+def _one_by_one(mask: Mask, heaters: Sequence[kdb.Polygon], metal: Finder, width: int) -> list[Heater | str]:
+    """Each heater as a phase shifter, or why it is none."""
+    if not heaters:
+        return []
+    region = kdb.Region(list(heaters))
+    boxes = box_array(shape.bbox() for shape in heaters)
+    # a heater meets little of the metal, of which long wires side by side take long to cut
+    on = metal.within(boxes)
+    active = region - on
+    under = mask.silicon(near=active)
+    parts = [Finder(plain(part.merged())) for part in (active, region & on, under & active)]
+    near = zip(heaters, *(part.overlapping(boxes) for part in parts), strict=True)
+    return [_recognize(shape, free, contacts, guides, width) for shape, free, contacts, guides in near]
 
 
 def _recognize(
@@ -148,10 +209,7 @@ def _vertical(contacts: tuple[kdb.Point, kdb.Point]) -> bool:
 
 def _end_edges(guide: kdb.Box, upright: bool) -> Ints:
     """The end edges of a guide, the lower or left one first, clockwise around it."""
-    left, bottom, right, top = guide.left, guide.bottom, guide.right, guide.top
-    if upright:
-        return np.array([[[right, bottom], [left, bottom]], [[left, top], [right, top]]], dtype=np.int64)
-    return np.array([[[left, bottom], [left, top]], [[right, top], [right, bottom]]], dtype=np.int64)
+    return np.asarray(box_array([guide])[0, _ENDS[int(upright)]])
 
 
 def wire(
@@ -169,27 +227,28 @@ def wire(
     grounds = {pad.net for pad in pads if is_ground(pad.label)}
     contacts = Counter(net for pair in at for net in pair)
     sheet = process.device(PHASE_SHIFTER).parameter("sheet_ohm")
+    swapped = [first in grounds and second not in grounds for first, second in at]
+    wired = [(second, first) if swap else (first, second) for (first, second), swap in zip(at, swapped, strict=True)]
+    alone = np.array([signals[signal] == 1 and contacts[signal] == 1 for signal, _ in wired], dtype=bool)
+    wires = wires_ohm(metal, np.array(wired, dtype=np.int64).reshape(-1, 2)[:, 0], alone, process)
     devices: list[Device] = []
-    wired: list[tuple[int, int]] = []
     faults: list[Fault] = []
     ends = np.array([(end.x, end.y) for heater in heaters for end in heater.contacts], dtype=np.int64)
-    vias = metal.via_ohm(ends.reshape(-1, 2)).reshape(-1, 2).sum(axis=1).tolist()
-    for heater, (first, second), via in zip(heaters, at, vias, strict=True):
-        swap = first in grounds and second not in grounds
-        signal, ground = (second, first) if swap else (first, second)
+    vias = metal.via_ohm(ends.reshape(-1, 2)).reshape(-1, 2).sum(axis=1)
+    for heater, (signal, ground), swap, ohm in zip(heaters, wired, swapped, (wires + vias).tolist(), strict=True):
+        length, width = heater.length_um, heater.width_um
         settings = {
-            "length_um": heater.length_um,
-            "heater_width_um": heater.width_um,
-            "resistance_ohm": sheet * heater.length_um / heater.width_um,
-            "wire_ohm": wire_ohm(metal, signal, signals[signal], contacts[signal], process) + via,
+            "length_um": length,
+            "heater_width_um": width,
+            "resistance_ohm": sheet * length / width,
+            "wire_ohm": ohm,
         }
         edges = heater.edges[::-1] if swap else heater.edges
         device = Device(PHASE_SHIFTER, heater.center, edges, (True, True), settings)
-        if first == second:
+        if signal == ground:
             text = "both contacts of a heater are joined in metal"
             faults.append(Fault("short", text, device.position_um))
         devices.append(device)
-        wired.append((signal, ground))
     return devices, wired, faults
 
 

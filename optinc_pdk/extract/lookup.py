@@ -45,6 +45,8 @@ class Finder:
 
         A wire around a corner has a box as large as a chip, in which thousands of others lie; its parts have not.
         """
+        if all(_is_covered(polygon) for polygon in self._polygons):
+            return self._boxes, np.arange(len(self._polygons))
         parts = [_covering(polygon) for polygon in self._polygons]
         owner = np.repeat(np.arange(len(parts)), [len(boxes) for boxes in parts])
         return box_array(box for boxes in parts for box in boxes), owner
@@ -67,16 +69,25 @@ class Finder:
         np.minimum.at(found, query[kept], number[kept])
         return np.where(found < len(self._polygons), found, NOWHERE)
 
-    def within(self, boxes: Ints) -> kdb.Region:
-        """What the polygons have in common with boxes (n, 4), one by one: it may overlap itself."""
+    def cut(self, boxes: Ints) -> tuple[Ints, Ints, Ints]:
+        """What the polygons have in common with boxes (n, 4), one by one.
+
+        Returns:
+            (k,) numbers of boxes with (k, 4) what Manhattan polygons have in them, in parts that do not overlap; and
+            (m, 2) numbers of boxes with those of the other polygons that come near them.
+        """
         parts, owner = self._parts
         query, part = touching(boxes, parts).T
         low, high = np.maximum(boxes[query, :2], parts[part, :2]), np.minimum(boxes[query, 2:], parts[part, 2:])
         inner, exact = np.all(low < high, axis=1), ~self._slanted[owner[part]]
-        cut = np.hstack([low, high])[inner & exact].tolist()
-        found = kdb.Region([kdb.Polygon(kdb.Box(*edges)) for edges in cut])
-        rest = np.unique(np.stack([query, owner[part]], axis=1)[inner & ~exact], axis=0).tolist()
-        for box, number in rest:
+        rest = np.unique(np.stack([query, owner[part]], axis=1)[inner & ~exact], axis=0)
+        return query[inner & exact], np.hstack([low, high])[inner & exact], rest
+
+    def within(self, boxes: Ints) -> kdb.Region:
+        """What the polygons have in common with boxes (n, 4), one by one: it may overlap itself."""
+        _, cut, rest = self.cut(boxes)
+        found = kdb.Region([kdb.Polygon(kdb.Box(*edges)) for edges in cut.tolist()])
+        for box, number in rest.tolist():
             found += kdb.Region(self._polygons[number]) & kdb.Region(kdb.Box(*boxes[box].tolist()))
         return found
 
@@ -91,9 +102,14 @@ class Finder:
         return [[self._polygons[k] for k in own.tolist()] for own in numbers]
 
 
+def _is_covered(polygon: kdb.Polygon) -> bool:
+    """Whether a polygon's own box serves to find it."""
+    return polygon.is_box() or (polygon.is_convex() and not polygon.is_rectilinear())
+
+
 def _covering(polygon: kdb.Polygon) -> list[kdb.Box]:
     """Boxes whose union has all of a polygon in it, and nothing else where it is Manhattan."""
-    if polygon.is_box() or (polygon.is_convex() and not polygon.is_rectilinear()):
+    if _is_covered(polygon):
         return [polygon.bbox()]
     parts = [part.bbox() for part in polygon.decompose_trapezoids()]
     # cuts through slanted edges are rounded

@@ -13,7 +13,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit.nets import joined
 from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.gds import NM_PER_UM, Label, Mask, label_points
-from optinc_pdk.extract.lookup import NOWHERE, Finder, plain
+from optinc_pdk.extract.lookup import NOWHERE, Finder, box_array, plain
 from optinc_pdk.extract.silicon import Device, Fault, center_um
 
 GROUND_PREFIX = "GND"
@@ -48,7 +48,8 @@ class Metal:
         stack = process.contact
         regions = [mask.region(layer).merged() for layer in stack.metals]
         pieces = [(layer, polygon) for layer, region in enumerate(regions) for polygon in plain(region)]
-        pieces.sort(key=lambda piece: (piece[1].bbox().left, piece[1].bbox().bottom, str(piece[1]), piece[0]))
+        corners = box_array(polygon.bbox() for _, polygon in pieces)[:, :2]
+        pieces = [pieces[n] for n in _by_corner(corners, [(polygon, layer) for layer, polygon in pieces])]
         self.contacts, self.wires = regions[0], regions[-1]
         self.faults: list[Fault] = []
         self._numbers = [[n for n, (own, _) in enumerate(pieces) if own == layer] for layer in range(len(regions))]
@@ -110,6 +111,8 @@ class Metal:
 
         Zero in a process of one metal, where the card gives vias no resistance, and where no via is.
         """
+        if not np.any(self._via_siemens):
+            return np.zeros(len(points))
         piece = self._pieces_at(0, points)
         conductance = np.append(self._via_siemens, 0.0)[piece]
         with np.errstate(divide="ignore"):
@@ -119,9 +122,19 @@ class Metal:
         """The merged shapes of one of the metals with their nets; the contacts' is number 0, the wires' -1."""
         return [(int(self._net[n]), self._pieces[n]) for n in self._numbers[layer]]
 
-    def wire_area_um2(self, net: int) -> float:
-        """Area of a net's wires and pads."""
-        return float(self._wire_area[net])
+    def wire_area_um2(self, nets: Ints) -> NDArray[np.float64]:
+        """(n,) area of the wires and pads of nets (n,)."""
+        return self._wire_area[nets]
+
+
+def _by_corner(corners: Ints, pieces: Sequence[tuple[kdb.Polygon, int]]) -> list[int]:
+    """Numbers of pieces of metal by the corners (n, 2) of their boxes; those of one corner by their points."""
+    _, place, shared = np.unique(corners, axis=0, return_inverse=True, return_counts=True)
+    order: list[int] = np.argsort(place, kind="stable").tolist()
+    if np.all(shared == 1):
+        return order
+    at: list[int] = place.tolist()
+    return sorted(order, key=lambda n: (at[n], str(pieces[n][0]), pieces[n][1]))
 
 
 def _inner_point(polygon: kdb.Polygon) -> tuple[int, int]:
@@ -155,6 +168,10 @@ def find_pads(metal: Metal, labels: Sequence[Label], size_nm: int) -> tuple[list
     named: dict[int, Pad] = {}
     points = label_points(labels)
     nets, under = metal.nets_at(points).tolist(), finder.at(points).tolist()
+    boxes = box_array(square.bbox() for square in squares)
+    middles = ((boxes[:, :2] + boxes[:, 2:]) / 2).tolist()
+    full = np.all(boxes[:, 2:] - boxes[:, :2] == size_nm, axis=1)
+    alone = [whole and square.is_box() for whole, square in zip(full.tolist(), squares, strict=True)]
     for label, net, square in zip(labels, nets, under, strict=True):
         if net == NOWHERE:
             continue
@@ -162,10 +179,8 @@ def find_pads(metal: Metal, labels: Sequence[Label], size_nm: int) -> tuple[list
             text = f"label {label.text!r} lies on metal narrower than a pad, {size_nm / NM_PER_UM:g} µm"
             faults.append(Fault("label", text, label.position_um))
             continue
-        box = squares[square].bbox()
-        middle = ((box.left + box.right) / 2, (box.bottom + box.top) / 2)
-        alone = squares[square].is_box() and box.width() == box.height() == size_nm
-        pad = Pad(label.text, net, middle if alone else (label.x, label.y))
+        x, y = middles[square]
+        pad = Pad(label.text, net, (x, y) if alone[square] else (label.x, label.y))
         faults += _conflicts(pad, named.get(net), pads)
         named[net] = pad
         pads.append(pad)
@@ -187,17 +202,22 @@ def is_ground(label: str) -> bool:
     return label.startswith(GROUND_PREFIX)
 
 
-def wire_ohm(metal: Metal, net: int, pads: int, contacts: int, process: Process) -> float:
-    """Resistance of a wire from one pad to one contact.
+def wires_ohm(metal: Metal, nets: Ints, alone: NDArray[np.bool_], process: Process) -> NDArray[np.float64]:
+    """Resistances of wires from one pad to one contact.
 
-    The wire's length is taken as its area outside pad and contact over its width, so corners count in full
+    A wire's length is taken as its area outside pad and contact over its width, so corners count in full
     (about half a square each too much) and widened places count as longer instead of less resistive.
 
+    Args:
+        metal: Metal.
+        nets: (n,) the wires' nets.
+        alone: (n,) whether each joins one pad to one heater.
+        process: Gives the wires' sheet resistance and width, and the sizes of pads and contacts.
+
     Returns:
-        Ohm, or NaN for a net that does not join one pad to one heater.
+        (n,) ohm, NaN for a net that is not alone.
     """
-    if pads != 1 or contacts != 1:
-        return float("nan")
     contact = process.device("phase_shifter").size("contact_width_um")
-    area_um2 = metal.wire_area_um2(net) - float(process.pads.size_um) ** 2 - contact**2
-    return float(process.metal.sheet_ohm) * max(area_um2, 0.0) / float(process.metal.wire_width_um) ** 2
+    area_um2 = metal.wire_area_um2(nets) - float(process.pads.size_um) ** 2 - contact**2
+    ohm = float(process.metal.sheet_ohm) * np.maximum(area_um2, 0.0) / float(process.metal.wire_width_um) ** 2
+    return np.where(alone, ohm, np.nan)

@@ -92,16 +92,24 @@ class Placement:
         """Where metal must lie for each of its electrical ports."""
         return [pin + self.shift for pin in self.variant.pins]
 
-    def device(self, optical: tuple[str, ...]) -> Device:
-        """The device with its optical ports in the given order."""
-        shift = np.array([self.shift.x, self.shift.y])
-        edges = np.zeros((len(optical), 2, 2), dtype=np.int64)
-        for port, name in enumerate(optical):
-            if name in self.variant.port_edges:
-                edge = self.variant.port_edges[name]
-                edges[port] = self.variant.points[edge] + shift, self.variant.ends[edge] + shift
-        guided = tuple(name in self.variant.port_edges for name in optical)
-        return Device(self.variant.name, box_center(self.box), edges, guided)
+
+def placed_devices(placements: Sequence[Placement], process: Process) -> list[Device]:
+    """Placements as devices, with their optical ports in the order of the card."""
+    found: dict[int, Device] = {}
+    variants = {id(placement.variant): placement.variant for placement in placements}
+    kind = np.array([list(variants).index(id(placement.variant)) for placement in placements], dtype=np.int64)
+    shifts = np.array([(placement.shift.x, placement.shift.y) for placement in placements], dtype=np.int64)
+    for number, variant in enumerate(variants.values()):
+        optical = process.device(variant.name).ports.optical
+        guided = tuple(name in variant.port_edges for name in optical)
+        own = np.flatnonzero(kind == number)
+        edges = np.zeros((len(own), len(optical), 2, 2), dtype=np.int64)
+        ends = list(variant.port_edges.values())
+        home = np.stack([variant.points[ends], variant.ends[ends]], axis=1)
+        edges[:, np.array(guided, dtype=bool)] = home + shifts[own, None, None]
+        for i, at in zip(own.tolist(), edges, strict=True):
+            found[i] = Device(variant.name, box_center(placements[i].box), at, guided)
+    return [found[i] for i in range(len(placements))]
 
 
 def place_devices(outline: Contours, variants: Sequence[Variant]) -> list[Placement]:

@@ -58,10 +58,20 @@ class Sides:
 
     def fault(self, rule: StripRule) -> Fault | None:
         """What is wrong with the strip, and where, or None."""
+        if self._is_box(rule):
+            return None
         fault = _width_fault(self.left, self.right, rule)
         # the sides leave the ends at right angles
         start, stop = _inward(self.right[-1], self.left[0]), _inward(self.left[-1], self.right[0])
         return fault or _turn_fault(self.left, start, -stop) or _turn_fault(self.right, stop, -start)
+
+    def _is_box(self, rule: StripRule) -> bool:
+        """Whether the strip is straight along an axis, with square ends, and as wide as it should be."""
+        if len(self.left) != 2 or len(self.right) != 2:
+            return False
+        along, across = self.left[1] - self.left[0], self.right[1] - self.left[0]
+        square = np.array_equal(self.right[0] - self.right[1], along) and along @ across == 0 and not np.all(along)
+        return bool(square and np.any(along) and abs(np.abs(across).max() - rule.width) <= rule.tolerance)
 
 
 def sides_of(ring: Ints, first: int, second: int) -> Sides:

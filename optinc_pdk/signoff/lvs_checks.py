@@ -163,13 +163,14 @@ def devices(pair: Pair) -> Iterator[Difference]:
 
 def nets(pair: Pair) -> Iterator[Difference]:
     """Optical nets that lead elsewhere, seen from their mapped ends."""
-    image, light = pair.map.port, pair.ref.circuit.optical_mask()
-    for p in np.flatnonzero((image != UNCONNECTED) & light).tolist():
-        q, goes = int(image[p]), int(pair.ref.partner[p])
+    image, light, leads = pair.map.port, pair.ref.circuit.optical_mask(), pair.ref.partner
+    ports = np.flatnonzero((image != UNCONNECTED) & light)
+    wanted = np.where(leads != UNCONNECTED, image[leads], UNCONNECTED)[ports]
+    found_at = pair.ext.partner[image[ports]]
+    same = (found_at == wanted) & ((leads[ports] == UNCONNECTED) == (found_at == UNCONNECTED))
+    for p in ports[~same].tolist():
+        q, goes = int(image[p]), int(leads[p])
         is_at = int(pair.ext.partner[q])
-        wanted = int(image[goes]) if goes != UNCONNECTED else UNCONNECTED
-        if is_at == wanted and (goes == UNCONNECTED) == (is_at == UNCONNECTED):
-            continue
         to = pair.ref_names[goes] if goes != UNCONNECTED else "nothing"
         found = pair.ext_names[is_at] if is_at != UNCONNECTED else "nothing"
         meant = ""
@@ -266,7 +267,7 @@ def parameters(pair: Pair) -> Iterator[Difference]:
         standard, column = card.size(key), pair.ref.circuit.settings.get(key)
         for i, j in pair.shifters:
             own = np.nan if column is None else float(column[i])
-            wanted = standard if np.isnan(own) else own
+            wanted = standard if math.isnan(own) else own
             found = float(pair.ext.circuit.settings[key][j])
             if abs(found - wanted) > grid / 2:
                 text = f"{key} is {found:.3f}, in the reference {wanted:.3f}"

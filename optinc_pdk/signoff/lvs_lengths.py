@@ -147,14 +147,14 @@ def _follow(
     """
     way = 0.0
     for _ in range(len(side.kind)):
-        beyond = int(side.partner[port])
+        beyond = side.partners[port]
         if beyond == UNCONNECTED:
             return None
         way += float(length[port])
         instance, own = side.local(beyond)
         if side.kind[instance] == PHASE_SHIFTER and not to_heater:
             way += float(side.circuit.settings["length_um"][instance])
-            port = int(side.offset[instance]) + 1 - own
+            port = side.starts[instance] + 1 - own
         elif side.kind[instance] == CROSSING and crossing is not None:
             way += crossing
             port = _across(side, beyond)

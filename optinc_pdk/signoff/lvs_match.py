@@ -46,6 +46,7 @@ class Side:
         self.starts: list[int] = self.offset.tolist()
         self.owners: list[int] = self.owner.tolist()
         self.partner = circuit.partners()
+        self.partners: list[int] = self.partner.tolist()
         self.labels = circuit.electrical_labels()
         self.kind = [circuit.kinds[k].name for k in circuit.kind.tolist()]
         self.optical = [len(circuit.kinds[k].optical) for k in circuit.kind.tolist()]
@@ -70,7 +71,7 @@ class Side:
 
     def glance(self, port: int) -> tuple[object, ...]:
         """What lies beyond a port, as far as one device shows it: kind, kind of port, pads."""
-        beyond = int(self.partner[port])
+        beyond = self.partners[port]
         if beyond == UNCONNECTED:
             return ()
         instance, own = self.local(beyond)
@@ -84,9 +85,9 @@ class Walk:
     def __init__(self, reference: Side, extracted: Side) -> None:
         """Start with nothing mapped."""
         self.reference, self.extracted = reference, extracted
-        self.device = np.full(len(reference.kind), UNCONNECTED, dtype=np.int64)
-        self.back = np.full(len(extracted.kind), UNCONNECTED, dtype=np.int64)
-        self.port = np.full(int(reference.offset[-1]), UNCONNECTED, dtype=np.int64)
+        self.device = [UNCONNECTED] * len(reference.kind)
+        self.back = [UNCONNECTED] * len(extracted.kind)
+        self.port = [UNCONNECTED] * int(reference.offset[-1])
         self.options: dict[int, list[Permutation]] = {}
         self.queue: deque[tuple[int, int]] = deque()
         self.landmarks_used = False
@@ -133,19 +134,19 @@ class Walk:
             self.options.pop(i, None)
         for own in range(self.reference.optical[i]):
             images = {option[own] for option in options}
-            port = int(self.reference.offset[i]) + own
+            port = self.reference.starts[i] + own
             if len(images) > 1 or self.port[port] != UNCONNECTED:
                 continue
-            other = int(self.extracted.offset[j]) + images.pop()
+            other = self.extracted.starts[j] + images.pop()
             self.port[port] = other
-            beyond = int(self.reference.partner[port]), int(self.extracted.partner[other])
+            beyond = self.reference.partners[port], self.extracted.partners[other]
             if UNCONNECTED not in beyond:
                 self.queue.append(beyond)
 
     def settle(self, i: int) -> None:
         """Map a device whose branches no fibre tells apart so as to fit what lies beyond its ports."""
-        j = int(self.device[i])
-        start, other = int(self.reference.offset[i]), int(self.extracted.offset[j])
+        j = self.device[i]
+        start, other = self.reference.starts[i], self.extracted.starts[j]
         seen = [self.reference.glance(start + own) for own in range(self.reference.optical[i])]
         there = [self.extracted.glance(other + own) for own in range(self.extracted.optical[j])]
 
@@ -164,10 +165,11 @@ class Walk:
         """Devices that are not mapped yet when their turn comes, of one kind and with the same pad labels."""
         free = {
             labels: j
-            for j in np.flatnonzero(self.back == UNCONNECTED).tolist()
+            for j, mapped in enumerate(self.back)
+            if mapped == UNCONNECTED
             if any(labels := self.extracted.pads(j))
         }
-        for i in np.flatnonzero(self.device == UNCONNECTED).tolist():
+        for i in [i for i, mapped in enumerate(self.device) if mapped == UNCONNECTED]:
             j = free.get(self.reference.pads(i), UNCONNECTED)
             if j == UNCONNECTED or self.device[i] != UNCONNECTED or self.back[j] != UNCONNECTED:
                 continue
@@ -197,4 +199,4 @@ def match(reference: Side, extracted: Side) -> Matching:
             walk.device[i], walk.back[j], walk.port[port] = j, i, other
     walk.run()
     walk.anchor()
-    return Matching(walk.device, walk.port, walk.back)
+    return Matching(*(np.array(numbers, dtype=np.int64) for numbers in (walk.device, walk.port, walk.back)))

@@ -158,6 +158,22 @@ def test_cells_in_order_are_read_once(tmp_path: Path) -> None:
     assert core.count() < 10
 
 
+def test_heaters_in_plain_sight_are_those_found_one_by_one(tmp_path: Path) -> None:
+    def heaters(layout: kdb.Layout) -> tuple[list[object], int]:
+        layout.write(str(tmp_path / "chip.gds"))
+        mask = read_mask(tmp_path / "chip.gds", LAYERS)
+        found, faults = find_heaters(mask, Metal(mask, PROCESS).contacts, _strip_rule(PROCESS).width)
+        return [(h.active, h.guide, h.contacts, h.edges.tolist()) for h in found], len(faults)
+
+    layout = mesh()
+    plainly, none = heaters(layout)
+    assert (len(plainly), none) == (12, 0)
+    # beside a heater that is no rectangle, whose box may reach over others, none is in plain sight
+    box(layout.top_cell(), "heater", -900_000, 0, -880_000, 5_000)
+    box(layout.top_cell(), "heater", -900_000, 0, -895_000, 20_000)
+    assert heaters(layout) == (plainly, 1)
+
+
 def test_names_and_properties_count_for_nothing(tmp_path: Path) -> None:
     layout = mesh()
     one = read(layout, tmp_path / "chip.gds")

@@ -16,7 +16,7 @@ from optinc_pdk.extract import Extraction, GdsError, extract
 from optinc_pdk.extract.contours import EdgeIndex, contours
 from optinc_pdk.extract.golden import read_golden, symmetries
 from optinc_pdk.extract.lookup import plain
-from optinc_pdk.extract.silicon import place_devices
+from optinc_pdk.extract.silicon import place_devices, placed_devices
 from optinc_pdk.extract.strips import StripRule, sides_of, strip_length_um
 
 PROCESS = load_process()
@@ -130,7 +130,7 @@ def test_every_device_is_found_once_in_every_orientation(name: str, turn: kdb.Tr
     move = kdb.Trans(kdb.Vector(*shift)) * turn
     found = place_devices(contours(polygons(name, "core", move)), read_golden(PROCESS))
     assert [placement.variant.name for placement in found] == [name]
-    device = found[0].device(PROCESS.device(name).ports.optical)
+    device = placed_devices(found, PROCESS)[0]
     middles = {tuple((edge.sum(axis=0) / 2).tolist()) for edge in device.edges[list(device.guided)]}
     optical, electrical = PROCESS.device(name).ports.optical, PROCESS.device(name).ports.electrical
     guided = [label for label in optical if (name, label) not in FIBRE_PORTS]
