@@ -19,9 +19,8 @@ from typing import TypeVar
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import read_bias, read_netlist
-from optinc_pdk.extract import extract
+from optinc_pdk.signoff.built import read_layout_circuit
 from optinc_pdk.signoff.function import inputs_of
-from optinc_pdk.signoff.wiring import read_wiring
 from optinc_pdk.simulate import noise_of, scattering, transmit
 from optinc_pdk.simulate.spread import output_spread
 
@@ -45,8 +44,7 @@ def main(gds: Path) -> None:
     if board is None:
         raise SystemExit(f"{gds.with_suffix('.pic.yml')}: it has no board; give the layout of a whole chip")
     task = Averaging(**json.loads(gds.with_suffix(".report.json").read_text())["task"])
-    extraction, circuit = timed(lambda: extract(gds, card).circuit)
-    ground = read_wiring(gds, card).common
+    extraction, (circuit, ground) = timed(lambda: read_layout_circuit(gds, card))
     matrices, s = timed(lambda: scattering(circuit, bias, float(card.guide.wavelength_nm), card, ground=ground))
     tried = inputs_of(task)
     plain, received = timed(lambda: transmit(tried.symbols, s, board, bias), 5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +94,14 @@ def write_atomic(path: Path, data: bytes) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def saved_bytes(save: Callable[[str], object]) -> bytes:
+    """What is written by something that writes files by their names alone, as KLayout does."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "saved")
+        save(str(path))
+        return path.read_bytes()
 
 
 WIDTH = 120

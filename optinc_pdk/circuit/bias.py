@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.circuit.netlist import NetlistError
-from optinc_pdk.files import dump_yaml, load_yaml
+from optinc_pdk.circuit.parse import parsed
+from optinc_pdk.files import dump_yaml
 
 SCHEMA = 1
 _CHANNEL = ("phase_rad", "power_w", "voltage_v", "code")
@@ -104,14 +105,7 @@ def read_bias(path: str | Path, process: str | None = None) -> Bias:
     Raises:
         NetlistError: The file cannot be used, or drives another process; the message names it and the fault.
     """
-    path = Path(path)
-    data = load_yaml(path, NetlistError)
-    try:
-        bias = _bias(data)
-    except NetlistError as fault:
-        raise NetlistError(f"{path}: {fault}") from fault
-    except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as fault:
-        raise NetlistError(f"{path}: not a bias file of schema {SCHEMA}: {type(fault).__name__} {fault}") from fault
+    bias = parsed(path, _bias, f"a bias file of schema {SCHEMA}")
     if process not in (None, bias.process):
         raise NetlistError(
             f"{path}: it drives process {bias.process!r}, not {process!r}; give that process with --process"

@@ -15,7 +15,8 @@ from optinc_pdk.circuit.board import Board
 from optinc_pdk.circuit.emit import netlist_text
 from optinc_pdk.circuit.netlist import Builder, Circuit, Kind, NetlistError, named_nets
 from optinc_pdk.circuit.nets import UNCONNECTED
-from optinc_pdk.files import load_yaml, write_atomic
+from optinc_pdk.circuit.parse import parsed
+from optinc_pdk.files import write_atomic
 
 SCHEMA = 1
 
@@ -70,14 +71,7 @@ def read_netlist(path: str | Path) -> Circuit:
     Raises:
         NetlistError: The file cannot be used; the message names it and the fault.
     """
-    path = Path(path)
-    data = load_yaml(path, NetlistError)
-    try:
-        return _circuit(data)
-    except NetlistError as fault:
-        raise NetlistError(f"{path}: {fault}") from fault
-    except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as fault:
-        raise NetlistError(f"{path}: not a netlist of schema {SCHEMA}: {type(fault).__name__} {fault}") from fault
+    return parsed(path, _circuit, f"a netlist of schema {SCHEMA}")
 
 
 def _circuit(data: Mapping[str, Any]) -> Circuit:

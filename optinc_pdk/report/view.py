@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import klayout.lay as lay
 
 from optinc_pdk.cards import Process
 from optinc_pdk.extract.gds import read_layout
-from optinc_pdk.files import InputError, write_atomic
+from optinc_pdk.files import InputError, saved_bytes, write_atomic
 from optinc_pdk.report.plots import COLORS, pictures
 from optinc_pdk.report.windows import find_windows, heater_boxes
 
@@ -39,10 +38,7 @@ def layer_properties(process: Process) -> bytes:
         node.name = f"{name}: {layer.text}"
         node.fill_color = node.frame_color = int(layer.color.removeprefix("#"), 16)
         view.insert_layer(view.end_layers(), node)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "layers.lyp")
-        view.save_layer_props(str(path))
-        return path.read_bytes()
+    return saved_bytes(view.save_layer_props)
 
 
 def open_klayout(application: str, gds: Path, process: Process, directory: Path) -> Path:

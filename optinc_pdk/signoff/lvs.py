@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from optinc_pdk.circuit import UNCONNECTED, Circuit, flatten
 from optinc_pdk.collector import collector_paused
 from optinc_pdk.extract import Extraction
 from optinc_pdk.extract.golden import symmetries
-from optinc_pdk.files import write_atomic
+from optinc_pdk.files import saved_bytes, write_atomic
 from optinc_pdk.signoff import lvs_checks as checks
 from optinc_pdk.signoff import lvs_lengths as lengths
 from optinc_pdk.signoff import lvs_metal as metal
@@ -138,7 +137,4 @@ def write_lvs_lyrdb(result: LvsResult, gds_path: str | Path, path: Path) -> None
         if difference.position_um is not None:
             x, y = difference.position_um
             item.add_value(kdb.DBox(x - MARKER_UM, y - MARKER_UM, x + MARKER_UM, y + MARKER_UM))
-    with tempfile.TemporaryDirectory() as folder:
-        written = Path(folder) / "report.lyrdb"
-        report.save(str(written))
-        write_atomic(path, written.read_bytes())
+    write_atomic(path, saved_bytes(report.save))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from itertools import zip_longest
 from pathlib import Path
 
 import klayout.rdb as rdb
 
 from optinc_pdk.cards.rules import Rule
-from optinc_pdk.files import write_atomic
+from optinc_pdk.files import saved_bytes, write_atomic
 from optinc_pdk.signoff.drc import DrcResult
 
 
@@ -46,10 +45,7 @@ def write_lyrdb(result: DrcResult, path: Path) -> None:
             item.add_value(fault.marker)
             if fault.instances > 1:
                 item.add_value(f"{fault.instances} instances")
-    with tempfile.TemporaryDirectory() as folder:
-        written = Path(folder) / "report.lyrdb"
-        report.save(str(written))
-        write_atomic(path, written.read_bytes())
+    write_atomic(path, saved_bytes(report.save))
 
 
 def description(rule: Rule) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,13 +96,7 @@ class Solution:
         return fields[self.structure.heater_port]
 
 
-def solve(
-    structure: Structure,
-    phases: Floats,
-    wavelength_nm: float,
-    process: Process,
-    devices: Mapping[str, Complexes] | None = None,
-) -> Solution:
+def solve(structure: Structure, phases: Floats, wavelength_nm: float, process: Process) -> Solution:
     """Factorise the circuit's system at one wavelength.
 
     Args:
@@ -110,8 +104,6 @@ def solve(
         phases: (H,) heater phases in rad.
         wavelength_nm: Wavelength.
         process: Process of the cards.
-        devices: Component to reciprocal S-parameters (I, p, p) in place of its card's, I instances in the order of
-            the flat circuit; not of heated guides, photodiodes and modulators.
 
     Raises:
         ModelError: A device without model, or a wavelength outside its range.
@@ -121,7 +113,7 @@ def solve(
 
     check_ports(structure, process)
     n = structure.ports
-    leaving, arriving, value = _device_entries(structure, phases, wavelength_nm, process, devices or {})
+    leaving, arriving, value = _device_entries(structure, phases, wavelength_nm, process)
     row = structure.partner[leaving]
     inner = row != UNCONNECTED
     guides = net_transmission(process, structure.length_um[leaving[inner]], wavelength_nm)
@@ -175,21 +167,14 @@ def _factorize(system: Any, structure: Structure, wavelength_nm: float) -> Any:
 
 
 def _device_entries(
-    structure: Structure,
-    phases: Floats,
-    wavelength_nm: float,
-    process: Process,
-    devices: Mapping[str, Complexes],
+    structure: Structure, phases: Floats, wavelength_nm: float, process: Process
 ) -> tuple[Ints, Ints, Complexes]:
     """Non-zero entries of all devices' S-matrices: port of the wave out, port of the wave in, value."""
     heater_of = dict(zip(structure.heater.tolist(), phases.tolist(), strict=True))
     outs, ins, values = [], [], []
     for group in structure.devices:
         name = structure.circuit.instances[group.instance[0]]
-        if group.name in devices:
-            cold = devices[group.name]
-        else:
-            cold = device_s(process, group.name, wavelength_nm, instance=name)
+        cold = device_s(process, group.name, wavelength_nm, instance=name)
         turn = np.ones(group.instance.size, dtype=np.complex128)
         if group.heated:
             turn = np.exp(1j * np.array([heater_of[i] for i in group.instance.tolist()]))

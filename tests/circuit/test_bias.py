@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from optinc_pdk.circuit import Activation, Bias, NetlistError, read_bias, write_bias
 
+from .conftest import drop, put
+
 LABELS = st.text("abc_019éß'\"#:-", min_size=1, max_size=8)
 NUMBERS = st.floats(-1e6, 1e6, allow_subnormal=False)
 NINE_DIGITS = 1e-8
@@ -84,28 +86,6 @@ def written(folder: Path) -> dict[str, Any]:
     )
     write_bias(bias, folder / "c.bias.yml")
     return dict(yaml.safe_load((folder / "c.bias.yml").read_text()))
-
-
-def put(*keys: Any) -> Callable[[dict[str, Any]], None]:
-    """Set the value, the last of ``keys``, at the path of the others."""
-
-    def change(data: Any) -> None:
-        for key in keys[:-2]:
-            data = data[key]
-        data[keys[-2]] = keys[-1]
-
-    return change
-
-
-def drop(*keys: Any) -> Callable[[dict[str, Any]], None]:
-    """Delete what is at a path."""
-
-    def change(data: Any) -> None:
-        for key in keys[:-1]:
-            data = data[key]
-        del data[keys[-1]]
-
-    return change
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,8 @@ from optinc_pdk.circuit.emit import netlist_text
 from optinc_pdk.circuit.files import composite_kind, netlist_dict
 from optinc_pdk.files import yaml_text
 
+from .conftest import drop, put
+
 NAMES = st.text("abcxyz_019éß'\"#:-", min_size=1, max_size=6)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -142,28 +144,6 @@ def written(tmp_path: Path) -> dict[str, Any]:
     path = tmp_path / "c.pic.yml"
     write_netlist(small(), path)
     return dict(yaml.safe_load(path.read_text()))
-
-
-def put(*keys: Any) -> Callable[[dict[str, Any]], None]:
-    """Set the value, the last of ``keys``, at the path of the others."""
-
-    def change(data: Any) -> None:
-        for key in keys[:-2]:
-            data = data[key]
-        data[keys[-2]] = keys[-1]
-
-    return change
-
-
-def drop(*keys: Any) -> Callable[[dict[str, Any]], None]:
-    """Delete what is at a path."""
-
-    def change(data: Any) -> None:
-        for key in keys[:-1]:
-            data = data[key]
-        del data[keys[-1]]
-
-    return change
 
 
 @pytest.mark.parametrize(

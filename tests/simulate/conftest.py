@@ -97,6 +97,20 @@ def random_phases(circuit, rng):
     return {label: float(rng.uniform(0.0, 2 * np.pi)) for label in sorted(labels)}
 
 
+def ring(process):
+    """A heated loop on a coupler of a bus, and the heat at which it is in resonance."""
+    b = builder("ring")
+    b.add("loop", "phase_shifter")
+    add_heater(b, "loop", "turn")
+    b.connect("loop,o1", "loop,o2")
+    b.add("wire", "phase_shifter")
+    add_heater(b, "wire", "other")
+    add_fibre(b, "in", "wire,o1")
+    add_fibre(b, "out", "wire,o2")
+    length = process.device("phase_shifter").size("length_um")
+    return b.build(), -2 * np.pi * process.guide.index * length / (process.guide.wavelength_nm * 1e-3) % (2 * np.pi)
+
+
 def dense_scattering(circuit, phases, wavelength_nm, process):
     """S between fibres by block elimination of dense matrices, sharing nothing with the solver but the models."""
     on_net = circuit.electrical_labels()

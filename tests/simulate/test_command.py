@@ -17,7 +17,7 @@ from optinc_pdk.models import read_measured
 from optinc_pdk.simulate import Scattering, analyse, scattering
 from optinc_pdk.simulate.files import write_scattering
 
-from .conftest import PROCESS, add_fibre, add_heater, builder
+from .conftest import PROCESS, add_fibre, add_heater, builder, ring
 
 
 def bias_of(circuit, phases=None):
@@ -134,20 +134,12 @@ def wrong_wavelength(folder):
 
 def resonance(folder):
     """A lossless ring that no coupler reaches, at its resonance."""
-    b = builder("ring")
-    b.add("loop", "phase_shifter")
-    add_heater(b, "loop", "round")
-    b.connect("loop,o1", "loop,o2")
-    b.add("wire", "phase_shifter")
-    add_heater(b, "wire", "turn")
-    add_fibre(b, "in", "wire,o1")
-    add_fibre(b, "out", "wire,o2")
-    circuit, path = b.build(), process_folder(folder) / "devices" / "phase_shifter.npz"
+    circuit, path = ring(PROCESS)[0], process_folder(folder) / "devices" / "phase_shifter.npz"
     card = path.with_suffix(".yml")
     card.write_text(card.read_text().replace("\nmodel:\n", f"\nmodel:\n  file: {path.name}\n", 1))
     s = np.tile(np.array([[0, 1], [1, 0]], dtype=complex), (2, 1, 1))
     write_scattering(np.array([1500.0, 1600.0]), [Scattering(np.array([1500.0, 1600.0]), ("o1", "o2"), s)], path)
-    files(folder, circuit, bias_of(circuit, {"round": 0.0, "turn": 1.0}))
+    files(folder, circuit, bias_of(circuit, {"turn": 0.0, "other": 1.0}))
 
 
 def amplifying(folder):

@@ -27,6 +27,7 @@ from .conftest import (
     dense_scattering,
     random_circuit,
     random_phases,
+    ring,
     with_file,
     with_geometry,
     with_parameters,
@@ -264,20 +265,6 @@ def test_whole_chips_with_photodiodes_and_modulators_agree_with_superlu(process,
     expected = superlu(structure, heater_phases(structure, drive, process), 1550.0, process)
     assert found.s[0] == pytest.approx(expected, abs=1e-12)
     assert bool(found.modulators) == (realisation == "onchip")
-
-
-def ring(process):
-    """A heated loop on a coupler of a bus, and the heat at which it is in resonance."""
-    b = builder("ring")
-    b.add("loop", "phase_shifter")
-    add_heater(b, "loop", "turn")
-    b.connect("loop,o1", "loop,o2")
-    b.add("wire", "phase_shifter")
-    add_heater(b, "wire", "other")
-    add_fibre(b, "in", "wire,o1")
-    add_fibre(b, "out", "wire,o2")
-    length = process.device("phase_shifter").size("length_um")
-    return b.build(), -2 * np.pi * process.guide.index * length / (process.guide.wavelength_nm * 1e-3) % (2 * np.pi)
 
 
 def test_a_lossless_resonance_is_refused_and_its_instance_named(ideal_process):

@@ -26,6 +26,7 @@ from .conftest import (
     dense_scattering,
     random_circuit,
     random_phases,
+    ring,
     with_file,
     with_parameters,
 )
@@ -185,18 +186,7 @@ def test_lossless_reflectionless_interferometer_is_unitary(ideal_process):
 
 
 def test_a_lossless_closed_loop_in_resonance_is_refused(ideal_process):
-    b = builder("ring")
-    b.add("loop", "phase_shifter")
-    add_heater(b, "loop", "turn")
-    b.connect("loop,o1", "loop,o2")
-    b.add("wire", "phase_shifter")
-    add_heater(b, "wire", "other")
-    add_fibre(b, "in", "wire,o1")
-    add_fibre(b, "out", "wire,o2")
-    length = ideal_process.device("phase_shifter").size("length_um")
-    guide = ideal_process.guide
-    turn = -2 * np.pi * guide.index * length / (guide.wavelength_nm * 1e-3) % (2 * np.pi)
-    circuit = b.build()
+    circuit, turn = ring(ideal_process)
     exact = analyse(circuit)
     solution = solve(exact, np.array([turn + 1.0, 0.0]), 1550.0, ideal_process)
     assert np.abs(solution.s(solution.fields(["in"]))).max() == pytest.approx(1.0)
