@@ -17,7 +17,7 @@ All numbers come from the process and device cards.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -184,7 +184,27 @@ def program(heater: Heater, phase_rad: ArrayLike, crosstalk: ArrayLike | None = 
     phase = _as_real("phase_rad", phase_rad)
     _refuse_wrong_shape(heater, "phase_rad", phase)
     _refuse_channels("phase_rad", phase, (phase >= 0) & (phase < 2 * np.pi), "in [0, 2 pi); wrap it")
-    own = phase if crosstalk is None else _own_phase(_as_crosstalk(heater, crosstalk), phase)
+    made = drive(heater, own_phases(crosstalk, phase) if crosstalk is not None else phase)
+    return replace(made, phase_rad=phase)
+
+
+def drive(heater: Heater, own_rad: ArrayLike) -> Drive:
+    """The codes for phases that heaters are to make by themselves, whatever their neighbors add.
+
+    Args:
+        heater: The heaters and their DAC.
+        own_rad: (channels,) phases in rad, 0 or more.
+
+    Returns:
+        These phases, their power and voltage before rounding, and the nearest codes.
+
+    Raises:
+        ValueError: A wrong shape, no real numbers or a phase below 0.
+        RangeError: A voltage above full scale.
+    """
+    own = _as_real("own_rad", own_rad)
+    _refuse_wrong_shape(heater, "own_rad", own)
+    _refuse_channels("own_rad", own, (own >= 0) & (own < np.inf), "0 or more; add a turn")
     power = heater.power_pi_w * own / np.pi
     current = np.sqrt(power / heater.resistance_ohm)
     voltage = current * (heater.resistance_ohm + heater.wire_ohm)
@@ -197,11 +217,11 @@ def program(heater: Heater, phase_rad: ArrayLike, crosstalk: ArrayLike | None = 
         channel = over[np.argmax(voltage[over])]
         raise RangeError(
             f"channel {channel} needs {voltage[channel]:.4g} V, above the full scale of "
-            f"{heater.full_scale_v:.4g} V ({over.size} of {phase.size} channels are): raise full_scale_v, "
+            f"{heater.full_scale_v:.4g} V ({over.size} of {own.size} channels are): raise full_scale_v, "
             "widen or shorten the wires, or lower the heater's resistance or power_pi_w"
         )
     code = np.minimum(np.rint(voltage / heater.step_v), heater.max_code).astype(np.int64)
-    return Drive(phase_rad=phase, power_w=power, voltage_v=voltage, code=code)
+    return Drive(phase_rad=own, power_w=power, voltage_v=voltage, code=code)
 
 
 def readback(heater: Heater, code: ArrayLike, crosstalk: ArrayLike | None = None) -> Drive:
@@ -230,7 +250,7 @@ def readback(heater: Heater, code: ArrayLike, crosstalk: ArrayLike | None = None
     power = current**2 * heater.resistance_ohm
     phase = np.pi * power / heater.power_pi_w
     if crosstalk is not None:
-        phase = _as_crosstalk(heater, crosstalk) @ phase
+        phase = _as_crosstalk(codes.size, crosstalk) @ phase
     return Drive(phase_rad=phase, power_w=power, voltage_v=voltage, code=codes)
 
 
@@ -257,24 +277,33 @@ def currents(heater: Heater, voltage_v: NDArray[np.float64]) -> NDArray[np.float
     )
 
 
-def _own_phase(matrix: NDArray[np.float64], phase: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(channels,) non-negative phases that heaters make in their own guides: X own = phase mod 2 pi."""
-    if phase.size == 0:
-        return phase
+def own_phases(crosstalk: ArrayLike, phase_rad: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(channels,) phases, 0 or more, that heaters have to make in their own guides: X own = phase mod 2 pi.
+
+    Args:
+        crosstalk: (channels, channels) matrix X of :func:`crosstalk`.
+        phase_rad: (channels,) wanted phases in rad.
+
+    Raises:
+        ValueError: A matrix that is out of range or has no non-negative powers for these phases.
+    """
+    matrix = _as_crosstalk(phase_rad.size, crosstalk)
+    if phase_rad.size == 0:
+        return phase_rad
     try:
         inverse = np.linalg.inv(matrix)
     except np.linalg.LinAlgError:
         raise ValueError("crosstalk is singular; its heaters can't set all phases apart") from None
-    own = inverse @ phase
+    own = inverse @ phase_rad
     # A heater that should be off comes out at minus a rounding; a turn more would cost it a full 2 P_pi.
     rounding = _ROUNDING * (1.0 + np.abs(own).max())
-    turns = np.zeros_like(phase)
+    turns = np.zeros_like(phase_rad)
     for _ in range(_ROUNDS):
         cold = own < -rounding
         if not np.any(cold):
             return np.maximum(own, 0.0)
         turns[cold] += 1.0
-        own = inverse @ (phase + 2.0 * np.pi * turns)
+        own = inverse @ (phase_rad + 2.0 * np.pi * turns)
     channel = int(np.argmin(own))
     raise ValueError(
         f"crosstalk leaves channel {channel} with the phase {own[channel]:.3g} rad of its own after "
@@ -282,9 +311,8 @@ def _own_phase(matrix: NDArray[np.float64], phase: NDArray[np.float64]) -> NDArr
     )
 
 
-def _as_crosstalk(heater: Heater, crosstalk: ArrayLike) -> NDArray[np.float64]:
+def _as_crosstalk(channels: int, crosstalk: ArrayLike) -> NDArray[np.float64]:
     matrix = np.asarray(crosstalk)
-    channels = heater.resistance_ohm.size
     if matrix.dtype.kind not in "iuf":
         raise ValueError(f"crosstalk has dtype {matrix.dtype}; give real numbers")
     if matrix.shape != (channels, channels):

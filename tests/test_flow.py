@@ -13,7 +13,7 @@ import klayout.db as kdb
 import numpy as np
 import pytest
 
-from optinc_pdk.cards import load_process
+from optinc_pdk.cards import Process, load_process
 from optinc_pdk.circuit import read_bias, read_netlist
 from optinc_pdk.extract import extract
 from optinc_pdk.flow import Build, build
@@ -22,8 +22,8 @@ from optinc_pdk.signoff.drc import BIASED, run_drc
 from optinc_pdk.signoff.electrical import Currents, bias_currents, check_currents, ground_places
 from optinc_pdk.signoff.function import check_function
 from optinc_pdk.signoff.lvs import LvsResult, compare
-from optinc_pdk.signoff.wiring import read_wiring
-from optinc_pdk.simulate import transmit
+from optinc_pdk.signoff.wiring import read_wiring, wiring_of
+from optinc_pdk.simulate import program, transmit
 from optinc_pdk.tolerance import draw, imperfections, read_chip
 from optinc_pdk.tolerance.variation import truth
 
@@ -279,6 +279,23 @@ def test_a_heater_moved_to_the_other_arm_loses_words(chip: Build, tmp_path: Path
     gds = mutate(chip, tmp_path, move)
     assert words(chip, gds) < 65_536
     assert words(chip, file(chip, ".gds")) == 65_536
+
+
+def test_heaters_that_ignore_each_other_lose_words(chip: Build) -> None:
+    """The bias of a process whose card states no crosstalk, on the chip of one that does."""
+    process, reference = load_process(), read_netlist(file(chip, ".pic.yml"))
+    extraction, onn = extract(file(chip, ".gds"), process), Onn.load(bundled())
+    ground, silent = wiring_of(extraction, process).common, process.model_copy(update={"imperfections": None})
+    assert reference.board is not None
+    blind = program(extraction.circuit, reference.board, onn, silent, ground=ground).bias
+
+    def exact(card: Process) -> int:
+        return check_function(extraction.circuit, reference.board, blind, onn.task, card, ground).exact
+
+    assert exact(silent) == 65_536
+    assert exact(process) < 0.1 * 65_536
+    crosstalk = chip.report.chip and chip.report.chip.crosstalk
+    assert crosstalk and (crosstalk.share, crosstalk.distance_um) == (0.029, 25.0)
 
 
 def test_names_hierarchy_and_other_texts_do_not_matter(chip: Build, tmp_path: Path) -> None:

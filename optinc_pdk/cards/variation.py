@@ -71,7 +71,7 @@ class HeaterVariation(Strict):
 class CrosstalkVariation(Strict):
     """Thermal crosstalk: the share of a heater's phase in the guide under another, falling as 1 / distance.
 
-    It is there on every chip; the spreads are how far a chip's is from the card's.
+    It is there on every chip, and biases make it good; the spreads are how far a chip's is from the card's.
     """
 
     share: Share = Field(description="share of a heater's phase at the distance")

@@ -46,10 +46,11 @@ class Bias:
         circuit: Circuit name.
         dac_bits: Resolution of every channel.
         labels: Pad labels, C of them.
-        phase_rad: (C,) intended phases, in [0, 2π).
-        power_w: (C,) heater powers.
-        voltage_v: (C,) pad voltages.
-        code: (C,) DAC codes; these are what drives the chip.
+        phase_rad: (C,) intended phases in the heaters' guides, in [0, 2π), whatever other heaters add to them.
+        power_w: (C,) heater powers that make them together with what heaters warm each other by: π times power over
+            the power per π is no more the phase.
+        voltage_v: (C,) pad voltages for these powers.
+        code: (C,) DAC codes nearest to the voltages; these are what drives the chip.
         activations: Electronics by neuron label.
         outputs: Receiver scale by fibre label: level = scale · |field|.
         inputs: Amplitude at the highest level by input fibre, where a server sends less than its full scale.

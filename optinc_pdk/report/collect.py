@@ -92,7 +92,16 @@ def chip_numbers(
             "heater DAC channels": len(programming.bias.labels),
         },
         **size_numbers(onn, process, dies, pads, power, function.hop_loss_db),
+        "crosstalk": crosstalk_numbers(process),
     }
+
+
+def crosstalk_numbers(process: Process) -> dict[str, float] | None:
+    """What the card expects of thermal crosstalk, which bias and function count with; None where it says nothing."""
+    if process.imperfections is None:
+        return None
+    card = process.imperfections.crosstalk
+    return {"share": float(card.share), "distance_um": float(card.distance_um)}
 
 
 def size_numbers(

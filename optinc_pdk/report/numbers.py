@@ -76,8 +76,18 @@ class LightNumbers(_Strict):
     symbol_rate_bd: Positive
 
 
+class CrosstalkNumbers(_Strict):
+    """Thermal crosstalk: the share of a heater's phase in the guide of another at the distance."""
+
+    share: Fraction
+    distance_um: Positive
+
+
 class ChipNumbers(_Strict):
-    """The die: everything that is really on it, and by name what is not."""
+    """The die: everything that is really on it, and by name what is not.
+
+    ``crosstalk`` is what the bias makes good and the function check applies; None where the process card states none.
+    """
 
     mzis: Count
     phase_shifters: Count
@@ -92,6 +102,7 @@ class ChipNumbers(_Strict):
     offchip: dict[str, Count]
     limits: dict[str, LimitNumbers] | None = None
     light: LightNumbers | None = None
+    crosstalk: CrosstalkNumbers | None = None
 
 
 class DrcNumbers(_Strict):

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from optinc_pdk.files import write_atomic
-from optinc_pdk.report.numbers import Report
+from optinc_pdk.report.numbers import CrosstalkNumbers, Report
 from optinc_pdk.report.plots import COLORS
 from optinc_pdk.report.text import short, si
 
@@ -186,17 +186,28 @@ def _board(report: Report) -> str:
 
 ASSUMPTIONS = (
     "Devices are nominal, as their cards say: loss, coupler imbalance and reflections are on; random variation, "
-    "thermal crosstalk, drift and noise are not.",
+    "drift and noise are not.",
     "One carrier wavelength; every fibre is phase-locked to it.",
-    "The bias is fitted to this chip's own extracted devices and rounded to DAC codes; the voltage drop on the shared "
-    "ground is not counted.",
+    "The bias is fitted to this chip's own extracted devices and rounded to DAC codes; the voltage drop along wires "
+    "and shared grounds is computed from the drawn metal and driven against.",
     "Detectors, electronics, modulators and receivers are ideal but for range and resolution.",
     "Device numbers are public simulated data or engineering defaults, each marked in its card; none is a measurement.",
 )
 
 
-def _assumptions() -> str:
-    return "<h2>Assumptions</h2>\n<ul>\n" + "".join(f"<li>{escape(text)}</li>\n" for text in ASSUMPTIONS) + "</ul>\n"
+def _assumptions(report: Report) -> str:
+    texts = [*ASSUMPTIONS, *([] if report.chip is None else [_crosstalk(report.chip.crosstalk)])]
+    return "<h2>Assumptions</h2>\n<ul>\n" + "".join(f"<li>{escape(text)}</li>\n" for text in texts) + "</ul>\n"
+
+
+def _crosstalk(crosstalk: CrosstalkNumbers | None) -> str:
+    if crosstalk is None:
+        return "No heater warms another's guide: the process card states no thermal crosstalk."
+    return (
+        f"Heaters warm each other's guides: {crosstalk.share:.3g} of a heater's phase at {crosstalk.distance_um:g} µm, "
+        "falling as 1 / distance, between heaters as extracted. The bias makes good just that; how it differs from "
+        "chip to chip is random variation."
+    )
 
 
 def _network(report: Report) -> str:
@@ -257,7 +268,7 @@ def page(
         _words(report),
         _chip(report),
         _limits(report),
-        _assumptions(),
+        _assumptions(report),
         _board(report),
         _network(report),
         _files(report),

@@ -11,6 +11,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Circuit, NetlistError
 from optinc_pdk.drive import Ground, Heater, readback
 from optinc_pdk.simulate.structure import Structure
+from optinc_pdk.simulate.warmth import nominal_warmth
 
 Floats = NDArray[np.float64]
 
@@ -23,7 +24,10 @@ def heater_phases(
     unbiased: float | None = None,
     ground: Ground | None = None,
 ) -> Floats:
-    """The phase of every heater.
+    """The phase that every heater's guide gets.
+
+    Codes heat: every heater makes a phase of its own, and neighbours add what the process's card says of thermal
+    crosstalk, where the circuit has the heaters' places. Phases are meant in the guides, whatever makes them.
 
     Args:
         structure: The circuit.
@@ -32,7 +36,7 @@ def heater_phases(
             phases in rad by pad label.
         process: Process of the cards.
         unbiased: Phase of heaters without channel, or whose channel the drive lacks; left out, they are an
-            error.
+            error. They warm no others.
         ground: What currents raise the heaters' grounds by; perfect grounds where left out.
 
     Returns:
@@ -83,7 +87,7 @@ def heaters(
 
 
 def _from_codes(structure: Structure, bias: Bias, process: Process, ground: Ground | None) -> Floats:
-    """(heaters,) phases of the codes, NaN where the bias has none for the channel."""
+    """(heaters,) phases that the codes make in the guides, NaN where the bias has none for the channel."""
     code = dict(zip(bias.labels, bias.code.tolist(), strict=True))
     phases = np.full(structure.heater.size, np.nan)
     kind = structure.circuit.kind[structure.heater]
@@ -95,7 +99,8 @@ def _from_codes(structure: Structure, bias: Bias, process: Process, ground: Grou
         side = heaters(structure.circuit, structure.heater[mine], name, process, rise)
         codes = np.array([code[structure.channel[i]] for i in mine], dtype=np.int64)
         phases[mine] = readback(side, codes).phase_rad
-    return phases
+    warmth = nominal_warmth(structure, process)
+    return phases if warmth is None else np.where(driven, warmth.made(np.where(driven, phases, 0.0)), np.nan)
 
 
 def _by_heater(structure: Structure, wanted: Floats, labels: tuple[str, ...], unbiased: float | None) -> Floats:

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit, NetlistError
-from optinc_pdk.drive import Ground, readback
-from optinc_pdk.drive import program as drive_program
+from optinc_pdk.drive import Ground, drive, own_phases, readback
 from optinc_pdk.factor.mesh import wrap
 from optinc_pdk.onn import Onn
 from optinc_pdk.simulate.align import align, shares
@@ -23,6 +22,7 @@ from optinc_pdk.simulate.start import start_layer
 from optinc_pdk.simulate.structure import Structure, analyse
 from optinc_pdk.simulate.target import targets
 from optinc_pdk.simulate.walk import Walker
+from optinc_pdk.simulate.warmth import nominal_warmth
 
 Floats = NDArray[np.float64]
 
@@ -70,7 +70,8 @@ def program(
         progress: Called after every iteration with its number and the worst layer's rms error.
         ground: What currents raise the heaters' grounds by, which voltages then make good; perfect where left out.
         crosstalk: (H, H) matrix of :func:`optinc_pdk.drive.crosstalk` in the order of the structure's heaters, known
-            from a measurement or a model, which powers then make good; none where left out.
+            from a measurement or a model, which powers make good; where left out that of the card between heaters as
+            placed, see :func:`optinc_pdk.simulate.warmth.nominal_warmth`. The identity is for none.
 
     Raises:
         NetlistError: A heater has no channel of its own.
@@ -142,21 +143,28 @@ def _refuse_shared_channels(structure: Structure) -> None:
 def _drive(
     structure: Structure, phases: Floats, process: Process, ground: Ground | None, crosstalk: Floats | None
 ) -> tuple[Bias, Floats]:
-    """The bias without electronics, and the phases that its codes make."""
+    """The bias without electronics, and the phases that its codes make in the guides."""
     circuit = structure.circuit
-    if crosstalk is not None and np.unique(circuit.kind[structure.heater]).size > 1:
-        raise ValueError("crosstalk is made good among heaters of one device; this circuit has several")
     power, voltage = np.zeros_like(phases), np.zeros_like(phases)
     code, driven = np.zeros(phases.size, dtype=np.int64), phases.copy()
     if "resistance_ohm" in circuit.settings:
+        warmth = nominal_warmth(structure, process)
+        if crosstalk is not None:
+            own = own_phases(crosstalk, phases)
+        else:
+            own = phases if warmth is None else warmth.own(phases)
         kind = circuit.kind[structure.heater]
         for number in np.unique(kind).tolist():
             mine = np.flatnonzero(kind == number)
             rise = None if ground is None else ground.of([structure.channel[i] for i in mine])
             side = heaters(circuit, structure.heater[mine], circuit.kinds[number].name, process, rise)
-            wanted = drive_program(side, phases[mine], crosstalk)
-            power[mine], voltage[mine], code[mine] = wanted.power_w, wanted.voltage_v, wanted.code
-            driven[mine] = readback(side, wanted.code, crosstalk).phase_rad
+            made = drive(side, own[mine])
+            power[mine], voltage[mine], code[mine] = made.power_w, made.voltage_v, made.code
+            driven[mine] = readback(side, made.code).phase_rad
+        if crosstalk is not None:
+            driven = crosstalk @ driven
+        elif warmth is not None:
+            driven = warmth.made(driven)
     order = np.argsort(np.array(structure.channel))
     bias = Bias(
         process=process.name,

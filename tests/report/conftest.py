@@ -45,6 +45,7 @@ def numbers() -> dict[str, Any]:
                 "electronics_bd": 1e9,
                 "symbol_rate_bd": 9.5e6,
             },
+            "crosstalk": {"share": 0.029, "distance_um": 25.0},
         },
         "drc": {"rules": 24, "violations": 0, "not_run": 0, "current_ma_per_um": 1.5, "ground_rise_mv": 20.0},
         "lvs": {"devices": 400, "nets": 900, "match": True},

@@ -74,6 +74,15 @@ def test_page_tells_margins_by_symbol_and_errors_by_value(numbers: dict[str, Any
     assert "Of 8,000 words Share of the errors +1 9 90.000% -64 1 10.000%" in wrong
 
 
+def test_page_tells_what_heaters_do_to_each_other(numbers: dict[str, Any]) -> None:
+    warm = said(page(Report.model_validate(numbers)))
+    assert "Heaters warm each other's guides: 0.029 of a heater's phase at 25 µm" in warm
+    assert "states no thermal crosstalk" not in warm
+    numbers["chip"]["crosstalk"] = None
+    silent = said(page(Report.model_validate(numbers)))
+    assert "No heater warms another's guide: the process card states no thermal crosstalk." in silent
+
+
 def test_page_needs_nothing_beside_it(numbers: dict[str, Any]) -> None:
     html = page(Report.model_validate(numbers), layout=PNG, detail=PNG, outputs=PNG)
     found = Page(html)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.drive import crosstalk
 from optinc_pdk.files import InputError
+from optinc_pdk.simulate.warmth import nominal_warmth
 from optinc_pdk.tolerance.calibration.measure import Laboratory, Layer, together_lit
 from optinc_pdk.tolerance.variation.chip import Chip
 
@@ -125,12 +125,8 @@ def heaters_of(chip: Chip, laboratory: Laboratory) -> Heaters:
 
 def _neighbours(chip: Chip) -> Floats:
     """Crosstalk as the card expects it; none where it says nothing."""
-    card = chip.process.imperfections
-    count = chip.power_pi_w.size
-    if card is None:
-        return np.zeros((count, count))
-    shares = crosstalk(chip.heater_um, float(card.crosstalk.share), float(card.crosstalk.distance_um))
-    return shares - np.eye(count)
+    warmth, count = nominal_warmth(chip.structure, chip.process), chip.power_pi_w.size
+    return np.zeros((count, count)) if warmth is None else warmth.matrix - np.eye(count)
 
 
 def side_by_side(layers: Sequence[Layer]) -> list[Ints]:

@@ -39,8 +39,9 @@ TAIL = """
 - No device gets better than its reflections leave it passive, and a crossing's crosstalk is at most what it loses.
 - Sampled devices come from their models with sampled parameters, so that each is passive and reciprocal. A device whose
   S-parameters come from a file has nothing to sample: its kind is refused until it is left out.
-- Crosstalk shifts the guides under other heaters, at distances between the heaters' middles. `simulate.program`
-  ignores it unless it is given the matrix, as the shipped biases do.
+- Crosstalk shifts the guides under other heaters, at distances between the heaters' middles. What the card states is
+  there on every chip: the bias that a build writes makes it good, and only its spreads, of the logarithm of the shares,
+  are an imperfection. A chip without any has the card's shares.
 
 ## What is not drawn
 

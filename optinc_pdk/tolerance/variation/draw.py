@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from optinc_pdk.cards import KINDS, Device
 from optinc_pdk.cards.variation import SizeVariation
-from optinc_pdk.drive import crosstalk
 from optinc_pdk.files import InputError
 from optinc_pdk.models.guides import UM_PER_CM
+from optinc_pdk.simulate.warmth import nominal_warmth
 from optinc_pdk.tolerance.variation.chip import Chip
 from optinc_pdk.tolerance.variation.field import path_length_um, wafer_field
 from optinc_pdk.tolerance.variation.imperfections import Imperfections
@@ -81,8 +81,9 @@ def draw(chip: Chip, imperfections: Imperfections, seed: int) -> Sample:
 
 
 def nominal(chip: Chip, seed: int = 0) -> Sample:
-    """The chip without any imperfection."""
+    """The chip without any imperfection: its heaters warm each other as the card expects."""
     nets, heaters = len(chip.net_um), chip.structure.heater.size
+    warmth = nominal_warmth(chip.structure, chip.process)
     return Sample(
         seed=seed,
         wavelength_nm=float(chip.process.guide.wavelength_nm),
@@ -92,7 +93,7 @@ def nominal(chip: Chip, seed: int = 0) -> Sample:
         power_scale=np.ones(heaters),
         resistance_scale=np.ones(heaters),
         drift=np.ones(heaters),
-        crosstalk=np.eye(heaters),
+        crosstalk=np.eye(heaters) if warmth is None else warmth.matrix,
     )
 
 
@@ -232,9 +233,9 @@ def _crosstalk(chip: Chip, wanted: Imperfections, generator: Generator, sample: 
     card, heaters = wanted.card.crosstalk, chip.structure.heater.size
     common = float(card.chip_spread) * generator.standard_normal()
     pair = np.triu(float(card.pair_spread) * generator.standard_normal((heaters, heaters)), 1)
-    factor = wanted.of("crosstalk") * np.exp(common + pair + pair.T)
-    matrix = crosstalk(chip.heater_um, float(card.share), float(card.distance_um))
-    return replace(sample, crosstalk=np.where(np.eye(heaters, dtype=bool), 1.0, np.minimum(factor * matrix, 1.0)))
+    factor = np.exp(wanted.of("crosstalk") * (common + pair + pair.T))
+    varied = np.minimum(factor * sample.crosstalk, 1.0)
+    return replace(sample, crosstalk=np.where(np.eye(heaters, dtype=bool), 1.0, varied))
 
 
 def _wavelength(chip: Chip, wanted: Imperfections, generator: Generator, sample: Sample) -> Sample:

@@ -68,7 +68,7 @@ def test_fitted_efficiencies_are_those_of_the_sample(work, network, every, proce
     resistance = chip.resistance_ohm * sample.resistance_scale
     nominal = (chip.resistance_ohm + chip.wire_ohm) ** 2 / chip.resistance_ohm
     real = resistance / (resistance + chip.wire_ohm) ** 2 * nominal / sample.power_scale
-    # no crosstalk was drawn, the design expects some and makes it good
+    # crosstalk is the card's, which the design expects and makes good
     assert np.std(real) > 0.01
     assert np.median(np.abs(found.efficiency / real - 1.0)) < 1e-2
 

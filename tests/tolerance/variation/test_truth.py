@@ -17,8 +17,8 @@ from optinc_pdk.tolerance.variation.truth import device
 
 @pytest.fixture(scope="module")
 def floating(circuit, chip, process):
-    """The same chip on perfect grounds, whose phases are written down by hand."""
-    return chip_of(circuit, chip.board, chip.bias, process)
+    """The same chip on perfect grounds and without crosstalk, whose phases are written down by hand."""
+    return chip_of(circuit, chip.board, chip.bias, process.model_copy(update={"imperfections": None}))
 
 
 def by_hand(chip, voltage):
@@ -72,10 +72,26 @@ def test_heaters_and_crosstalk_make_the_phases_by_hand(floating):
     assert np.allclose(phases(floating, sample, voltage), expected, rtol=1e-12)
 
 
+def test_nominal_heaters_warm_each_other_by_the_card(circuit, chip, floating, process):
+    """A share of 0.725 µm over the distance, on top of what each heater makes."""
+    heaters = floating.structure.heater.size
+    voltage = np.random.default_rng(4).uniform(0.0, 11.0, heaters)
+    own = by_hand(floating, voltage)
+    place, warm = floating.heater_um, own.copy()
+    for i in range(heaters):
+        for j in range(heaters):
+            if i != j:
+                warm[i] += 0.029 * 25.0 / np.hypot(*(place[i] - place[j])) * own[j]
+    warmed = chip_of(circuit, chip.board, chip.bias, process)
+    assert np.abs(warm - own).max() > 0.1
+    assert np.allclose(phases(warmed, nominal(warmed), voltage), warm, rtol=1e-12)
+
+
 def test_grounds_rise_by_all_currents_and_a_heater_below_its_ground_stays_cold(chip):
     voltage = np.full(chip.structure.heater.size, 6.0)
     voltage[0] = 1e-3
-    found = phases(chip, nominal(chip), voltage)
+    alone = replace(nominal(chip), crosstalk=np.eye(voltage.size))
+    found = phases(chip, alone, voltage)
     assert found[0] == 0.0
     current = np.sqrt(found / np.pi * 0.025 / chip.resistance_ohm)
     left = voltage - 0.5 * current.sum() - 0.1 * np.cumsum(current)
