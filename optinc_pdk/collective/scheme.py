@@ -114,6 +114,16 @@ def average_by(
     return wrapped
 
 
+def ring_bytes(size: int, world: int) -> int:
+    """Bytes that a rank sends for a ring all-reduce, 2(N-1)/N of the data, rounded up.
+
+    Args:
+        size: Bytes of the data.
+        world: Number of ranks N.
+    """
+    return -(-2 * (world - 1) * size // world)
+
+
 @contextmanager
 def communicating(what: str, group: dist.ProcessGroup | None = None) -> Iterator[None]:
     """Say what a lost rank means, in place of the engine's words for it.

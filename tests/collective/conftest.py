@@ -28,6 +28,9 @@ from types import TracebackType
 
 import pytest
 
+import optinc_pdk.onn
+from optinc_pdk.onn import Onn
+
 WORLD = 4
 ENGINE_SECONDS = 60.0
 RUN_SECONDS = 120.0
@@ -140,3 +143,9 @@ def own_ranks() -> Iterator[Callable[[int, float], Ranks]]:
     yield start
     for job in started:
         job.stop()
+
+
+@pytest.fixture(scope="session")
+def onn_4bit() -> Onn:
+    """The bundled network of 4 servers with 4-bit words, exact."""
+    return Onn.load(Path(optinc_pdk.onn.__file__).parent / "networks" / "average_4bit_4servers.npz")
