@@ -12,8 +12,15 @@ import torch.distributed as dist
 from torch import nn
 
 from optinc_pdk.collective.daso_plan import Cycle, Phase, Plan, after_reading
-from optinc_pdk.collective.gather import ring_bytes
-from optinc_pdk.collective.scheme import Scheme, average_by, communicating, same_everywhere, same_parameters, together
+from optinc_pdk.collective.scheme import (
+    Scheme,
+    average_by,
+    communicating,
+    ring_bytes,
+    same_everywhere,
+    same_parameters,
+    together,
+)
 from optinc_pdk.files import InputError
 
 LOSS_BYTES = 8

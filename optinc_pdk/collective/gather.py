@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from optinc_pdk.collective.scheme import Traffic, communicating, gather_text
+from optinc_pdk.collective.scheme import Traffic, communicating, gather_text, ring_bytes
 from optinc_pdk.files import InputError
 
 FLAG_BYTES = 8
@@ -95,8 +95,3 @@ def average_exactly(parameters: Sequence[nn.Parameter], traffic: Traffic) -> Non
         for gradient, mean in zip(alike, torch.split(flat, [gradient.numel() for gradient in alike]), strict=True):
             gradient.copy_(mean.view_as(gradient))
         traffic.payload += ring_bytes(flat.numel() * flat.element_size(), world)
-
-
-def ring_bytes(size: int, world: int) -> int:
-    """What a rank sends on average in a ring all-reduce of so many bytes: 2 (N − 1)/N of them."""
-    return 2 * (world - 1) * size // world

@@ -19,11 +19,12 @@ class WrhtState:
         traffic: Bytes that this rank sent: whole buffers, as often as the schedule says.
     """
 
-    def __init__(self, wavelengths: int) -> None:
+    def __init__(self, wavelengths: int, traffic: Traffic | None = None) -> None:
         """Build the schedule for all ranks.
 
         Args:
             wavelengths: Of the ring's links, in each direction.
+            traffic: Where bytes are counted; a new count by default.
 
         Raises:
             InputError: Fewer than two ranks, no wavelength, or transfers in conflict.
@@ -31,7 +32,7 @@ class WrhtState:
         world = dist.get_world_size()
         self.schedule: Schedule = wrht(world, wavelengths)
         check(self.schedule, world)
-        self.traffic = Traffic()
+        self.traffic = traffic or Traffic()
 
     def average(self, gradients: torch.Tensor) -> None:
         """Replace a bucket's gradients by their mean over the ranks."""
@@ -67,6 +68,5 @@ class Wrht(Scheme):
             InputError: Fewer than two ranks, no wavelength, or ranks with different parameters.
         """
         with together():
-            state = WrhtState(self._wavelengths)
-        state.traffic = self.traffic
+            state = WrhtState(self._wavelengths, self.traffic)
         return average_by(model, state.average)
