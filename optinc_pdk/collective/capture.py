@@ -111,28 +111,42 @@ def watch(layers: list[LinearRows], others: list[nn.Parameter], completed: Calla
         others: Parameters whose gradients also start a call; they are accumulated as ever.
         completed: Called once in every pass, after all gradients.
     """
-    queued = False
-
-    def complete() -> None:
-        nonlocal queued
-        queued = False
-        completed()
-
-    def queue() -> None:
-        nonlocal queued
-        if not queued:
-            queued = True
-            # how torch's own data parallelism learns that a backward pass has ended
-            torch.autograd.Variable._execution_engine.queue_callback(complete)
-
+    state = _Pass(layers, completed)
     for found in layers:
-        _watch_layer(found, queue)
+        _watch_layer(found, state)
     for parameter in others:
-        parameter.register_hook(lambda gradient: queue())  # type: ignore[no-untyped-call]
+        parameter.register_hook(lambda gradient: state.queue())  # type: ignore[no-untyped-call]
 
 
-def _watch_layer(found: LinearRows, queue: Callable[[], None]) -> None:
+class _Pass:
+    """The backward pass under way, whose end is announced once."""
+
+    def __init__(self, layers: list[LinearRows], completed: Callable[[], None]) -> None:
+        self._layers, self._completed = layers, completed
+        self._queued = False
+
+    def queue(self) -> None:
+        """Have the end announced, where that is not done yet."""
+        if not self._queued:
+            self._queued = True
+            # how torch's own data parallelism learns that a backward pass has ended
+            torch.autograd.Variable._execution_engine.queue_callback(self._complete)
+
+    def begin(self) -> None:
+        """A layer is called: forget a backward pass that broke off, and so never came to its end."""
+        if self._queued and torch._C._current_graph_task_id() < 0:
+            self._queued = False
+            for found in self._layers:
+                found.clear()
+
+    def _complete(self) -> None:
+        self._queued = False
+        self._completed()
+
+
+def _watch_layer(found: LinearRows, state: _Pass) -> None:
     def forward(layer: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any], output: torch.Tensor) -> None:
+        state.begin()
         if not output.requires_grad:
             return
         given = arguments[0] if arguments else named["input"]
@@ -142,7 +156,7 @@ def _watch_layer(found: LinearRows, queue: Callable[[], None]) -> None:
 
         def backward(deltas: torch.Tensor) -> None:
             found.passed.append((call, activations, deltas.detach().reshape(-1, found.layer.out_features)))
-            queue()
+            state.queue()
 
         output.register_hook(backward)  # type: ignore[no-untyped-call]
 

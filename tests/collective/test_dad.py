@@ -63,17 +63,22 @@ def build(kind: str) -> tuple[nn.Module, torch.Tensor]:
     return model, torch.randn(samples + 1, 1, 6, 6)
 
 
+def means(model: nn.Module, batch: torch.Tensor, passes: int) -> dict[str, torch.Tensor]:
+    """By parameter, the mean over ranks of the gradients of so many passes, of an unwrapped model."""
+    for _ in range(passes):
+        model(batch).pow(2).mean().backward()
+    found = {}
+    for key, parameter in model.named_parameters():
+        found[key] = parameter.grad / WORLD
+        dist.all_reduce(found[key])
+        parameter.grad = None
+    return found
+
+
 def gradients(name: str, kind: str, passes: int) -> tuple[dict[str, float], dict[str, list[float]]]:
     """By parameter, how far the scheme's gradient is from the mean, and the gradient itself."""
     model, batch = build(kind)
-    wanted = {}
-    for _ in range(passes):
-        model(batch).pow(2).mean().backward()
-    for key, parameter in model.named_parameters():
-        mean = parameter.grad.clone()
-        dist.all_reduce(mean)
-        wanted[key] = mean / WORLD
-        parameter.grad = None
+    wanted = means(model, batch, passes)
     wrapped = {"dad": Dad, "edad": Edad}[name]().wrap(model)
     with torch.no_grad():
         wrapped(batch)  # an evaluation in between leaves nothing
@@ -211,6 +216,28 @@ def clipped() -> list[float]:
 def test_training_with_clipping_keeps_ranks_equal(ranks):
     for norms in ranks.run(clipped):
         assert norms == pytest.approx([1e-3] * 3, rel=1e-2)
+
+
+def broken_off() -> list[float]:
+    """How far gradients after a pass that broke off between two layers are from the mean."""
+    model, batch = build("chain")
+    wanted = means(model, batch, 1)
+    Dad().wrap(model)
+    hidden = model[1](model[0](batch))
+    hidden.register_hook(lambda gradient: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        model[2:](hidden).pow(2).mean().backward()
+    model.zero_grad()
+    model(batch).pow(2).mean().backward()
+    return [
+        float((parameter.grad - wanted[name]).norm() / wanted[name].norm())
+        for name, parameter in model.named_parameters()
+    ]
+
+
+def test_a_pass_that_broke_off_leaves_nothing_behind(ranks):
+    for errors in ranks.run(broken_off):
+        assert max(errors) < 2e-6
 
 
 def bad(kind: str) -> None:
