@@ -87,7 +87,7 @@ def encode(
     if values.is_cpu:
         from optinc_pdk.collective import kernels
 
-        kernels.encode(values.numpy(), inverse.numpy(), block, bits, places, codes.numpy())
+        kernels.encode(values.numpy(), inverse.numpy(), block, bits, tuple(places), codes.numpy())
         return
     half, width = 1 << (bits - 1), bits // len(places)
     scaled = (_blocks(values, block) * inverse[:, None]).round().clamp(max=half - 1)

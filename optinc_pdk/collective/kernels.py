@@ -29,35 +29,30 @@ def exponents(bits: NDArray[np.uint32], block: int, out: NDArray[np.uint8]) -> N
 
 
 @compiled
-def encode(values: _Floats, inverse: _Floats, block: int, bits: int, places: NDArray[np.int32], codes: _Codes) -> None:
-    """The code of every value, in blocks of which each is multiplied by its inverse step."""
+def encode(
+    values: _Floats, inverse: _Floats, block: int, bits: int, places: tuple[np.int32, ...], codes: _Codes
+) -> None:
+    """The code of every value, in blocks of which each is multiplied by its inverse step.
+
+    The places come as a tuple, so that their loop is unrolled and the one around it goes to vector units.
+    """
     half = np.int32(1 << (bits - 1))
     top = np.int32(half - 1)
-    width = bits // places.size
+    groups = len(places)
+    width = bits // groups
     mask = np.int32((1 << width) - 1)
-    words = np.empty(block, dtype=np.int32)
-    sums = np.empty(block, dtype=np.int32)
     for b in range(inverse.size):
         piece = values[b * block : (b + 1) * block]
         target = codes[b * block : (b + 1) * block]
         step = inverse[b]
-        if places.size == 1:
-            place = places[0]
-            for i in range(piece.size):
-                number = np.int32((piece[i] * step + _ROUNDS) - _ROUNDS)
-                target[i] = np.int32(min(number, top) + half) * place
-            continue
         for i in range(piece.size):
             number = np.int32((piece[i] * step + _ROUNDS) - _ROUNDS)
-            words[i] = min(number, top) + half
-            sums[i] = 0
-        for k in range(places.size):
-            place = places[k]
-            shift = np.int32(width * (places.size - 1 - k))
-            for i in range(piece.size):
-                sums[i] += np.int32((words[i] >> shift) & mask) * place
-        for i in range(piece.size):
-            target[i] = sums[i]
+            word = np.int32(min(number, top) + half)
+            code = np.int32(0)
+            for k in range(groups):
+                group = np.int32((word >> np.int32(width * (groups - 1 - k))) & mask)
+                code += np.int32(group * places[k])
+            target[i] = code
 
 
 @compiled

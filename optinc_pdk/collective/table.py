@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
@@ -91,11 +92,11 @@ def _read(file: Path) -> dict[str, NDArray[np.generic]]:
     if not file.name.endswith(".npz"):
         raise InputError(f"{file}: a chip's table is a .function.npz, as optinc build and optinc check write it")
     try:
-        with np.load(file, allow_pickle=False) as archive:
+        with file.open("rb") as stream, NpzFile(stream, allow_pickle=False) as archive:
             missing = {"schema", *_ARRAYS} - set(archive.files)
             if missing:
                 raise InputError(f"{file}: no {', '.join(sorted(missing))}; is it a .function.npz of optinc check?")
-            vast = [info.filename for info in archive.zip.infolist() if info.file_size > MAX_BYTES]
+            vast = [info.filename for info in zipfile.ZipFile(stream).infolist() if info.file_size > MAX_BYTES]
             if vast:
                 raise InputError(f"{file}: {vast[0]} has more than {MAX_BYTES} bytes; this is not one of our files")
             schema = archive["schema"]

@@ -26,10 +26,13 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
 
+import numpy as np
 import pytest
 
 import optinc_pdk.onn
+from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn import Onn
+from optinc_pdk.signoff.function import FunctionResult, inputs_of, write_function
 
 WORLD = 4
 ENGINE_SECONDS = 60.0
@@ -149,3 +152,43 @@ def own_ranks() -> Iterator[Callable[[int, float], Ranks]]:
 def onn_4bit() -> Onn:
     """The bundled network of 4 servers with 4-bit words, exact."""
     return Onn.load(Path(optinc_pdk.onn.__file__).parent / "networks" / "average_4bit_4servers.npz")
+
+
+def _write_table(path: Path, task: Averaging, errors: dict[tuple[int, int, int], int]) -> None:
+    """A table whose words are ideal but for errors, by assignment, input and server."""
+    tried = inputs_of(task)
+    assignments = 1 if tried.exhaustive else 2
+    words = np.tile(tried.ideal[:, None], (assignments, 1, task.servers))
+    for place, error in errors.items():
+        words[place] += error
+    shape = (assignments, *tried.symbols.shape)
+    write_function(
+        FunctionResult(
+            symbols=np.broadcast_to(tried.symbols, shape).astype(np.uint8),
+            ideal=tried.ideal,
+            words=words,
+            outputs=np.zeros(shape),
+            exact=0,
+            margin=0.0,
+            saturated=0,
+            loss_db=0.0,
+            exhaustive=tried.exhaustive,
+            margins=np.zeros(tried.symbols.shape[::2]),
+        ),
+        path,
+    )
+
+
+@pytest.fixture(scope="session")
+def write_table() -> Callable[[Path, Averaging, dict[tuple[int, int, int], int]], None]:
+    """Writes a `.function.npz`: `write_table(path, task, errors)`."""
+    return _write_table
+
+
+@pytest.fixture
+def faulty_table(tmp_path: Path) -> Path:
+    """The table of a 4-bit chip that errs at every ninth combination, for a server alone or for all."""
+    path = tmp_path / "faulty.function.npz"
+    wrong = range(0, 4**8 - 16 * 1111, 9)
+    _write_table(path, Averaging(4, 4, 2), {(0, number, server): 1 for number in wrong for server in (0, number % 4)})
+    return path
