@@ -68,7 +68,7 @@ class Daso(Scheme):
         super().__init__()
         self._plan = plan
         self.cycle = Cycle(plan.skip)
-        self._parameters: list[nn.Parameter] = []
+        self._parameters: dict[str, nn.Parameter] = {}
         self._buffers: list[torch.Tensor] = []
         self._first = self._member = 0
         self._node: dist.ProcessGroup | None = None
@@ -103,7 +103,7 @@ class Daso(Scheme):
         self._member = rank % plan.members
         self._first = rank - self._member
         self._node, self._across = groups[rank // plan.members], across[self._member]
-        self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self._parameters = {name: each for name, each in model.named_parameters() if each.requires_grad}
         self._buffers = list(model.buffers())
         return average_by(model, self._average_in_node, self._node)
 
@@ -115,6 +115,7 @@ class Daso(Scheme):
             loss: This rank's loss; its mean over ranks and a window of batches decides about the skip.
 
         Raises:
+            InputError: A parameter became NaN or infinite; raised where nodes meet, on all ranks.
             CommunicationError: A rank was lost.
         """
         super().step(optimizer, loss)
@@ -164,7 +165,7 @@ class Daso(Scheme):
         group = self._turn
         self._turn = (group + 1) % self._plan.members
         if self._member == group:
-            sums = _flat(self._parameters)
+            sums = _flat(list(self._parameters.values()))
             with communicating("parameters of other nodes", self._across):
                 works = [dist.all_reduce(flat, group=self._across, async_op=True) for flat in sums]
             self.traffic.payload += ring_bytes(_bytes(sums), self._plan.nodes)
@@ -173,7 +174,7 @@ class Daso(Scheme):
     def _merge(self, sent: _Sent, batch: int) -> None:
         """Mix what arrived into the parameters, on the group's members, and hand the result to their nodes."""
         self._sent = None
-        own = _flat(self._parameters)
+        own = _flat(list(self._parameters.values()))
         if self._member == sent.group:
             with communicating("parameters of other nodes", self._across):
                 for work in sent.works:
@@ -187,14 +188,19 @@ class Daso(Scheme):
         with communicating("parameters of the node", self._node):
             for flat in own:
                 dist.broadcast(flat, self._first + sent.group, group=self._node)
-        _fill(self._parameters, own)
+        _fill(list(self._parameters.values()), own)
+        for name, parameter in self._parameters.items():
+            if not torch.isfinite(parameter).all():
+                raise InputError(
+                    f"DASO: {name} is not finite where nodes met after batch {batch}; lower the learning rate or mend "
+                    "the data"
+                )
 
     def _read_loss(self) -> None:
         """Take a reading of the loss, the same on all ranks."""
         world = dist.get_world_size()
-        mean = torch.tensor(
-            [sum(self._losses) / len(self._losses)], dtype=torch.float64, device=self._parameters[0].device
-        )
+        device = next(iter(self._parameters.values())).device
+        mean = torch.tensor([sum(self._losses) / len(self._losses)], dtype=torch.float64, device=device)
         with communicating("the loss of other ranks"):
             dist.all_reduce(mean)
         self.traffic.side += ring_bytes(LOSS_BYTES, world)

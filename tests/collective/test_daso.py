@@ -229,6 +229,25 @@ def test_losses_below_zero_improve_downwards():
     assert after_reading(cycle, -1.2, plan).best == -1.2
 
 
+def poisoned() -> None:
+    """A batch of the last rank holds a NaN."""
+    models, data = problem()
+    rank = dist.get_rank()
+    scheme = Daso(Plan(nodes=2, members=2, warm_up=1, cycling=100, window=100, skip=4))
+    wrapped = scheme.wrap(models[rank])
+    optimizer = Sgd(list(models[rank].parameters()))
+    data[3][1][0] = torch.nan
+    for batch in range(4):
+        wrapped(data[rank][batch]).pow(2).mean().backward()
+        scheme.step(optimizer, 0.0)
+
+
+def test_a_parameter_that_is_not_finite_is_named_on_every_rank(ranks):
+    for fault in ranks.outcomes(poisoned):
+        assert isinstance(fault, InputError), fault
+        assert "DASO: 0.weight is not finite where nodes met after batch 2" in str(fault)
+
+
 def bad(plan: Plan) -> None:
     Daso(replace(plan, skip=4 + (plan.skip == 1 and dist.get_rank() == 3))).wrap(nn.Linear(2, 2))
 
