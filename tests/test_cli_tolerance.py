@@ -10,15 +10,16 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import KINDS
 from optinc_pdk.cli import main
 from optinc_pdk.flow import build
-from optinc_pdk.onn import bundled, carry_chain
+from optinc_pdk.onn import Layer, Onn, bundled, carry_chain
 from optinc_pdk.tolerance.montecarlo import study
 
 CODE = "import sys; from optinc_pdk.cli import main; sys.argv[0] = 'optinc'; main()"
@@ -162,3 +163,30 @@ def test_chips_without_their_files_are_refused(chip: Path, tmp_path: Path, run: 
     done = run(tmp_path / "tiny.gds", "-o", tmp_path / "out")
     assert done.returncode == 2 and "tiny.bias.yml: there is no such file; give the file with --bias" in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_two_metals_have_yield_noise_and_spectrum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second process states what the first does; its chips are drawn, read with noise, and tried elsewhere."""
+    v = np.array([[0.6], [0.9]])
+    onn = Onn((Layer(v, -0.25 * v[:, 0]), Layer(v.T / np.sum(v**2), np.zeros(1))), Averaging(2, 2, 1))
+    onn.save(tmp_path / "two.npz")
+    assert build(tmp_path / "two.npz", tmp_path, process="soi220_two_metal").passed
+    weights, gds, netlist, bias = (str(tmp_path / f"two{end}") for end in (".npz", ".gds", ".pic.yml", ".bias.yml"))
+    of_it = ("--process", "soi220_two_metal", "--json")
+
+    def ran(*arguments: str) -> dict[str, Any]:
+        monkeypatch.setattr(sys, "argv", ["optinc", *arguments, *of_it])
+        with pytest.raises(SystemExit) as left:
+            main()
+        said = capsys.readouterr()
+        assert left.value.code == 0, said.err
+        return dict(json.loads(said.out))
+
+    drawn = ran("yield", gds, "--samples", "1", "--imperfection", "crosstalk")
+    assert drawn["process"]["name"] == "soi220_two_metal" and drawn["samples"] == 1
+    noisy = ran("noise", gds, netlist, "--bias", bias, "--weights", weights, "--symbol-rates", "1e6,1e9")
+    assert len(noisy["points"]) == 2
+    anew = ran("spectrum", weights, gds, netlist, "--bias", bias, "--wavelengths", "1550", "--channels", "1")
+    assert anew["fixed"]

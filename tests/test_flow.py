@@ -220,7 +220,8 @@ def test_thin_metal_breaks_the_rule_of_currents_where_it_is(
     near = (boxes[:, 0] < around.right) & (boxes[:, 2] > around.left)
     assert np.any(near & (boxes[:, 1] < around.top) & (boxes[:, 3] > around.bottom))
     if cut is not cut_wire:
-        assert thinned.rise_v.max() > 1.005 * whole.rise_v.max()
+        # of those behind the cut, which need not be the highest
+        assert np.max(thinned.rise_v / whole.rise_v) > 1.005
 
 
 def test_swapped_heater_wires_are_named(chip: Build, tmp_path: Path) -> None:

@@ -138,5 +138,5 @@ def test_what_the_card_does_not_allow_is_refused(given, message):
 
 
 def test_a_process_without_noise_is_refused():
-    with pytest.raises(InputError, match="process 'soi220_two_metal' has no 'noise'"):
-        noise_of(load_process("soi220_two_metal"))
+    with pytest.raises(InputError, match="process 'soi220' has no 'noise'"):
+        noise_of(load_process().model_copy(update={"noise": None}))

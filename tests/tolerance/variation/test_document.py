@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from optinc_pdk.cards import load_process
 from optinc_pdk.files import InputError
 from optinc_pdk.tolerance.variation.document import document
 
@@ -24,6 +23,6 @@ def test_every_number_stands_on_the_page_with_its_source(process):
     assert "None" not in text
 
 
-def test_a_process_without_imperfections_has_no_page():
-    with pytest.raises(InputError, match="'soi220_two_metal' has no 'imperfections'"):
-        document(load_process("soi220_two_metal"))
+def test_a_process_without_imperfections_has_no_page(process):
+    with pytest.raises(InputError, match="'soi220' has no 'imperfections'"):
+        document(process.model_copy(update={"imperfections": None}))
