@@ -50,6 +50,7 @@ TAIL = """
 - What a heater does to guides without heaters. Power per π is that of the difference between the arms of an
   interferometer, so that its own other arm is in that number; beside its neighbours' both arms the difference is less
   than the share of one, so the card's crosstalk is a bad case.
+- That dies are apart: heaters of a chip of several dies warm each other as if they lay on one.
 - Resistances of wires and grounds, which are as drawn; reflections; temperature of the whole chip; polarisation.
 """
 
