@@ -265,9 +265,9 @@ def chips(folder: Path) -> list[str]:
     return [
         "## What the chip's light allows",
         "",
-        f"Symbol rate at which {WORD_ERROR_RATE:.0e} of the words are estimated to be read wrong, 10 mW a guide, of the "
-        "chip extracted from its layout (see [noise](noise.md)); and the all-reduce of ResNet-50's gradients as words "
-        "of so many bits.",
+        f"Symbol rate at which {WORD_ERROR_RATE:.0e} of the words are estimated to be read wrong, 10 mW a guide, of "
+        "the chip extracted from its layout (see [noise](noise.md)); and the all-reduce of ResNet-50's gradients as "
+        "words of so many bits.",
         "",
         *table(head, rows),
     ]

@@ -115,6 +115,13 @@ def test_a_flow_that_ends_leaves_its_share_to_the_others():
     assert simulate(Schedule("late", 6, (late,)), far, 5e9).seconds == pytest.approx(0.1 + 2.0)
 
 
+def test_turns_share_no_more_than_a_link_has():
+    """A whole and half a buffer over one uplink, three times: 4.5 buffers, however far their nodes drift apart."""
+    tree = system("fat_tree", **{**SMALL, "up_ports": 1}, switch_s=0.0, overhead_s=0.0)
+    step = transfers([0, 1], [4, 5], reduce=True, parts=[1, 2], repeat=3)
+    assert simulate(Schedule("thrice", 8, (step,)), tree, 5e9).seconds == pytest.approx(4.5)
+
+
 def test_max_min_fairness_by_hand():
     """Links of 1: flows 0, 1, 2 on link 0, flow 2 with flow 3 on link 1, flow 4 alone, flow 5 waits."""
     transfer, link = np.array([0, 1, 2, 2, 3, 4, 5]), np.array([0, 0, 0, 1, 1, 2, 0])
