@@ -73,7 +73,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
 
 def percent(share: float) -> str:
     """As in the papers."""
-    return f"{100 * share:.1f} %"
+    return f"{100 * share:.1f} %".replace("-", "−")
 
 
 def rate_text(bit_per_s: float) -> str:
@@ -345,7 +345,7 @@ def main() -> None:
         *fastest((64, 1024, 16_384, 100_000)),
     ]
     picture(DOCS / "interconnect.png")
-    write_atomic(DOCS / "interconnect.md", (before + "\n".join(lines) + after).encode("utf-8"))
+    write_atomic(DOCS / "interconnect.md", (before + "\n".join(lines) + "\n" + after).encode("utf-8"))
 
 
 if __name__ == "__main__":
