@@ -73,7 +73,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
 
 def percent(share: float) -> str:
     """As in the papers."""
-    return f"{100 * share:.1f} %"
+    return f"{100 * share:.1f} %".replace("-", "−")
 
 
 def rate_text(bit_per_s: float) -> str:
@@ -301,7 +301,7 @@ def picture(path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.8), sharey=True, layout="constrained")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 5.2), layout="constrained")
     nodes = [4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16_384]
     sizes = np.geomspace(1e4, 1e10, 13)
     for scheme, name in CASES:
@@ -315,8 +315,8 @@ def picture(path: Path) -> None:
         system = load_system(name)
         right.loglog(sizes, [_seconds("optinc", system, 4, size) for size in sizes], "--", label=f"{name}, 4 servers")
     left.set(xlabel="nodes", ylabel="time of an all-reduce in s", title="100 MB")
-    right.set(xlabel="bytes", title="1024 nodes")
-    right.legend(fontsize=7)
+    right.set(xlabel="bytes", ylabel="time of an all-reduce in s", title="1024 nodes")
+    figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
     for axes in (left, right):
         axes.grid(alpha=0.3)
     figure.savefig(path, dpi=110, metadata={"Software": None})
@@ -345,7 +345,7 @@ def main() -> None:
         *fastest((64, 1024, 16_384, 100_000)),
     ]
     picture(DOCS / "interconnect.png")
-    write_atomic(DOCS / "interconnect.md", (before + "\n".join(lines) + after).encode("utf-8"))
+    write_atomic(DOCS / "interconnect.md", (before + "\n".join(lines) + "\n" + after).encode("utf-8"))
 
 
 if __name__ == "__main__":
