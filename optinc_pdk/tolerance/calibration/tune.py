@@ -64,13 +64,11 @@ def aligned(laboratory: Laboratory, layers: tuple[Layer, ...], heaters: Heaters,
     phase = heaters.phases(voltage_v)
     mine = [layer for layer in layers if layer.oscillators.size]
     angles = 2.0 * np.pi / 3.0 * np.arange(3)
-    overlaps: list[list[Floats]] = []
-    for angle in angles.tolist():
-        setting = phase.copy()
-        for layer in mine:
-            setting[layer.oscillators] = angle
-        seen = measure(laboratory, layers, heaters.voltages(setting))
-        overlaps.append([overlap(layer, seen[layer.target.index]) for layer in mine])
+    settings = np.tile(phase, (angles.size, 1))
+    for layer in mine:
+        settings[:, layer.oscillators] = angles[:, np.newaxis]
+    measured = measure(laboratory, layers, np.stack([heaters.voltages(setting) for setting in settings]))
+    overlaps = [[overlap(layer, seen[layer.target.index]) for layer in mine] for seen in measured]
     for i, layer in enumerate(mine):
         wave = np.exp(1j * angles) @ np.stack([row[i] for row in overlaps])
         phase[layer.oscillators] = np.angle(wave) % (2.0 * np.pi)
