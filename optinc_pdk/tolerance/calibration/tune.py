@@ -82,6 +82,7 @@ def tune(
     turn_rad: Floats,
     voltage_v: Floats,
     progress: Progress | None = None,
+    restarts: int = RESTARTS,
 ) -> Tuning:
     """Correct all layers' phases until they are right to TOLERANCE or get no better.
 
@@ -92,11 +93,12 @@ def tune(
         turn_rad: (H,) designed phase that turns a heater's light once; NaN where a heater has no effect.
         voltage_v: (H,) where to start.
         progress: Called after every round with what is done and the worst layer's error.
+        restarts: From how many other places a layer that is stuck is tried.
     """
     ready = armed(layers, layers[-1], heaters, voltage_v)
     state = look(laboratory, ready, heaters, voltage_v)
     search = _Search(laboratory, heaters, turn_rad, state, layers[-1])
-    search.run(RESTARTS, progress)
+    search.run(restarts, progress)
     # what was best of each layer was measured beside others of the rest, which warm it otherwise
     search.recall()
     search.run(0, progress)
