@@ -99,7 +99,7 @@ def finish(place: Place, voltage_v: Floats, electronics: Electronics) -> Driven:
             before = now.passage.off
             now, damping = _advanced(place, now, effects, damping)
             best = min(best, now, key=lambda one: one.rank)
-            if now.passage.off > USEFUL * before or now.passage.off <= DONE:
+            if not DONE < now.passage.off <= USEFUL * before:
                 break
         if now.passage.off > GAIN * start:
             break
