@@ -24,7 +24,7 @@ FAINT = 1e-3
 FIRST_DAMPING = 1e-5
 ITERATIONS = 25
 IDLE = 0.02
-"""A step that takes less of every layer's cost is the last."""
+"""A step that takes less of a layer's cost is its last."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,15 +148,18 @@ def adjust(
             foretold[i] = -(2.0 * gradient @ step + step @ normal @ step)
             trial[known[i].chosen] += step
         tried = _normals(twin, trial, known, evidence, trust, some)
-        unknown, idle = unknown.copy(), True
+        unknown, busy = unknown.copy(), []
         for i in some.tolist():
             gained[i] = here[i].cost - tried[i].cost
-            idle &= bool(gained[i] < IDLE * here[i].cost)
+            # a step that fails is tried again, damped
+            if not 0.0 <= gained[i] < IDLE * here[i].cost:
+                busy.append(i)
             if gained[i] > 0.0:
                 here[i] = tried[i]
                 unknown[known[i].chosen] = trial[known[i].chosen]
         damping.update(some, gained, foretold)
-        if idle:
+        some = np.array(busy, dtype=np.int64)
+        if not some.size:
             break
     return unknown
 
