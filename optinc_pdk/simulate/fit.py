@@ -184,15 +184,20 @@ def _step(light: Light, target: Target, heaters: Ints, damping: float) -> tuple[
 def damped_step(slope: Floats, error: Floats, damping: float) -> tuple[Floats, float]:
     """The shortest step that removes the linearized error, damped, and the rms error it should leave.
 
-    There are more heaters than matrix entries, so the normal equations are those of the entries.
+    Where there are more heaters than entries the normal equations are those of the entries, else those of the heaters,
+    which give the same step.
 
     Args:
         slope: (entries, heaters) derivative of the error.
         error: (entries,) error.
         damping: Share of the mean curvature that is added to all.
     """
-    normal = slope @ slope.T
-    normal[np.diag_indices_from(normal)] += damping * np.trace(normal) / normal.shape[0]
-    step = -slope.T @ np.linalg.solve(normal, error)
+    entries, heaters = slope.shape
+    normal = slope @ slope.T if entries <= heaters else slope.T @ slope
+    normal[np.diag_indices_from(normal)] += damping * np.trace(normal) / entries
+    if entries <= heaters:
+        step = -slope.T @ np.linalg.solve(normal, error)
+    else:
+        step = -np.linalg.solve(normal, slope.T @ error)
     step *= min(1.0, MAX_STEP_RAD / max(float(np.abs(step).max()), MAX_STEP_RAD))
     return step, float(np.sqrt(np.mean((error + slope @ step) ** 2)))

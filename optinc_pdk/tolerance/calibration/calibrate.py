@@ -143,7 +143,7 @@ class Workplace:
         """
         process, found = self.problem.process, self.problem.targets
         bits = int(process.activation.resolution_bits)
-        seen = measure(self.laboratory, self.layers, state.voltage_v)
+        (seen,) = measure(self.laboratory, self.layers, state.voltage_v[np.newaxis])
         sent = _sent(self.layers[0], seen[0], bits)
 
         def detect(target: Target, balance: Floats | None) -> Linear:

@@ -159,18 +159,20 @@ def _turners(problem: Problem, light: Light, target: Target) -> tuple[Ints, Ints
     return heaters[mine], first[mine]
 
 
-def measure(laboratory: Laboratory, layers: Sequence[Layer], voltage_v: Floats) -> list[Seen]:
-    """Every layer at one setting, (H,) voltages; layers are lit one after the other."""
+def measure(laboratory: Laboratory, layers: Sequence[Layer], voltage_v: Floats) -> list[list[Seen]]:
+    """Every layer at some settings, (S, H) voltages; layers are lit one after the other.
+
+    Returns:
+        Per setting, what was seen of each layer.
+    """
     patterns = [layer.patterns for layer in layers]
     starts = np.cumsum([0, *map(len, patterns)])
     amplitude = np.zeros((starts[-1], len(laboratory.sources)))
     for layer, mine, start in zip(layers, patterns, starts.tolist(), strict=False):
         amplitude[start : start + len(mine), layer.sources] = mine
-    read = laboratory.read(voltage_v[np.newaxis], amplitude)[0]
-    return [
-        _seen(layer, read[start:end])
-        for layer, start, end in zip(layers, starts[:-1].tolist(), starts[1:].tolist(), strict=True)
-    ]
+    read = laboratory.read(voltage_v, amplitude)
+    borders = list(zip(layers, starts[:-1].tolist(), starts[1:].tolist(), strict=True))
+    return [[_seen(layer, one[start:end]) for layer, start, end in borders] for one in read]
 
 
 def survey(laboratory: Laboratory, layers: Sequence[Layer], voltage_v: Floats) -> list[list[Seen]]:

@@ -55,13 +55,13 @@ class State:
 
 def look(laboratory: Laboratory, layers: tuple[Layer, ...], heaters: Heaters, voltage_v: Floats) -> State:
     """Measure a setting."""
-    seen = measure(laboratory, layers, voltage_v)
     last = layers[-1]
-    if last.turners.size:
-        ahead, behind = (
-            measure(laboratory, (last,), turned(last, heaters, voltage_v, angle))[0] for angle in (TURN_RAD, -TURN_RAD)
-        )
-        seen[-1] = with_quadrature(last, seen[-1], ahead, behind)
+    if not last.turners.size:
+        (seen,) = measure(laboratory, layers, voltage_v[np.newaxis])
+    else:
+        both = [turned(last, heaters, voltage_v, angle) for angle in (TURN_RAD, -TURN_RAD)]
+        seen, ahead, behind = measure(laboratory, layers, np.stack([voltage_v, *both]))
+        seen[-1] = with_quadrature(last, seen[-1], ahead[-1], behind[-1])
     return State(voltage_v, layers, tuple(deviation(layer, one) for layer, one in zip(layers, seen, strict=True)))
 
 
