@@ -1,8 +1,8 @@
-"""Calibration of one chip on a bench: measure, fit its heaters, bias it anew, tune it in the loop, set its electronics.
+"""Calibration of one chip on a bench: measure, fit its twin, bias it by that, tune it in the loop, set its electronics.
 
 Nothing here knows what the chip is made of: the layout as designed, the network and the bench's readings are all there
-is. Three biases come out, for before, between and after: the design's, that of the fitted heaters with oscillators in
-phase, and the tuned one, each with electronics for what was measured with it.
+is. Three biases come out, for before, between and after: the design's, that by the fitted twin, and the tuned one, each
+with electronics for what was measured with it.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ from optinc_pdk.tolerance.calibration.measure import (
     receiver_gains,
 )
 from optinc_pdk.tolerance.calibration.model import Heaters, efficiencies, heaters_of
+from optinc_pdk.tolerance.calibration.rebias import rebias
 from optinc_pdk.tolerance.calibration.rounding import settle
-from optinc_pdk.tolerance.calibration.steps import State, look, within
+from optinc_pdk.tolerance.calibration.steps import State, look
 from optinc_pdk.tolerance.calibration.through import Words, electronics_of, sample_words, with_electronics
-from optinc_pdk.tolerance.calibration.tune import RESTARTS, aligned, tune
+from optinc_pdk.tolerance.calibration.tune import RESTARTS, tune
 from optinc_pdk.tolerance.calibration.words import Place, finish
 from optinc_pdk.tolerance.variation.chip import Chip
 
@@ -63,7 +64,7 @@ class Calibration:
     """A calibrated chip.
 
     Attributes:
-        fitted: After the fit of the heaters; with the design's electronics where what was measured asks for too much.
+        fitted: Biased by the chip's twin; with the design's electronics where what was measured asks for too much.
         settled: After tuning in the loop, layer by layer, and rounding.
         tuned: The same tuned against the words.
         missed: Symbols of a sample of the lattice that were missed with the last two.
@@ -110,9 +111,7 @@ def calibrate(
     tell = progress if progress is not None else _silent
     efficiency = efficiencies(laboratory, layers, heaters, start)
     turn = 2.0 * np.pi / efficiency
-    fitted = look(
-        laboratory, layers, heaters, aligned(laboratory, layers, heaters, _rebiased(chip, heaters, efficiency))
-    )
+    fitted, heaters = rebias(laboratory, problem, layers, heaters, efficiency)
     tell("fit", float(fitted.sizes.max()))
     place = Workplace(laboratory, chip, problem, heaters, layers)
     found, history = place.tuned(fitted.voltage_v, turn, sample_words(onn.task, layers), tell)
@@ -131,15 +130,6 @@ def calibrate(
 
 def _silent(what: str, error: float) -> None:
     """Progress that nobody watches."""
-
-
-def _rebiased(chip: Chip, heaters: Heaters, efficiency: Floats) -> Floats:
-    """(H,) voltages for the design's phases by the fitted efficiencies and the expected crosstalk."""
-    by_label = dict(zip(chip.bias.labels, chip.bias.phase_rad.tolist(), strict=True))
-    wanted = np.array([by_label[label] for label in chip.structure.channel])
-    known = np.where(np.isnan(efficiency), np.nanmedian(efficiency), efficiency)
-    own = np.linalg.solve(np.eye(wanted.size) + heaters.crosstalk, wanted)
-    return heaters.voltages(within(heaters, 2.0 * np.pi / known, own / known))
 
 
 @dataclass(frozen=True, eq=False)

@@ -196,7 +196,11 @@ def together_lit(laboratory: Laboratory, layers: Sequence[Layer]) -> Floats:
 
 def _seen(layer: Layer, read: Floats) -> Seen:
     """From (P, all detectors) readings for the layer's patterns."""
-    mine = read[:, np.concatenate([layer.plus, layer.minus])]
+    return seen_of(layer, read[:, np.concatenate([layer.plus, layer.minus])])
+
+
+def seen_of(layer: Layer, mine: Floats) -> Seen:
+    """From (P, D) readings of a layer's own detectors for its patterns, positive ones first."""
     count = layer.sources.size
     constant, alone, rest = mine[0], mine[1 : 1 + count].T - mine[0][:, np.newaxis], mine[1 + count :].T
     if not layer.target.last:
@@ -239,14 +243,6 @@ def with_quadrature(layer: Layer, seen: Seen, ahead: Seen, behind: Seen | None =
     if behind is None:
         return replace(seen, quadrature=ahead.product[place] - np.cos(TURN_RAD) * seen.product[place])
     return replace(seen, quadrature=0.5 * (ahead.product[place] - behind.product[place]))
-
-
-def overlap(layer: Layer, seen: Seen) -> Floats:
-    """(pieces,) what each pair of detectors adds to its wanted row."""
-    target, pairs = layer.target, layer.plus.size
-    balance = coefficients(layer, seen).balance[target.owner, np.newaxis]
-    weights = np.array([target.weights(piece) for piece in target.pieces])
-    return np.asarray(((seen.slope[:pairs] - balance * seen.slope[pairs:]) * weights).sum(axis=1))
 
 
 def deviation(layer: Layer, seen: Seen) -> Floats:

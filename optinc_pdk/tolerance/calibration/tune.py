@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.simulate.fit import FIRST_DAMPING, Damping
-from optinc_pdk.tolerance.calibration.measure import Laboratory, Layer, measure, overlap
+from optinc_pdk.tolerance.calibration.measure import Laboratory, Layer
 from optinc_pdk.tolerance.calibration.model import Heaters
 from optinc_pdk.tolerance.calibration.steps import State, advance, armed, derivatives, look, moved
 
@@ -35,7 +35,7 @@ GAIN = 0.9
 """A round that leaves more of a layer's error is a poor one."""
 PATIENCE = 3
 """Poor rounds in a row after which a layer is left as it is."""
-STUCK = 3e-4
+STUCK = 3e-3
 """Error above which a layer that gets no better is stirred."""
 STIR_RAD = 0.3
 RESTARTS = 5
@@ -54,25 +54,6 @@ class Tuning:
     state: State
     slopes: tuple[Floats, ...]
     history: Floats
-
-
-def aligned(laboratory: Laboratory, layers: tuple[Layer, ...], heaters: Heaters, voltage_v: Floats) -> Floats:
-    """(H,) voltages with local oscillators turned so that every pair of detectors adds the most to its wanted row.
-
-    What an oscillator's heater does to its own detectors is a sinusoid, so three settings of all of them tell it.
-    """
-    phase = heaters.phases(voltage_v)
-    mine = [layer for layer in layers if layer.oscillators.size]
-    angles = 2.0 * np.pi / 3.0 * np.arange(3)
-    settings = np.tile(phase, (angles.size, 1))
-    for layer in mine:
-        settings[:, layer.oscillators] = angles[:, np.newaxis]
-    measured = measure(laboratory, layers, np.stack([heaters.voltages(setting) for setting in settings]))
-    overlaps = [[overlap(layer, seen[layer.target.index]) for layer in mine] for seen in measured]
-    for i, layer in enumerate(mine):
-        wave = np.exp(1j * angles) @ np.stack([row[i] for row in overlaps])
-        phase[layer.oscillators] = np.angle(wave) % (2.0 * np.pi)
-    return heaters.voltages(phase)
 
 
 def tune(
