@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from optinc_pdk.simulate.scatter import solve
 from optinc_pdk.simulate.structure import Structure
 from optinc_pdk.simulate.target import Target
 
+Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -36,6 +37,9 @@ class Problem:
         targets: The layers.
         wavelength_nm: Carrier.
         process: Process of the cards.
+        devices: Component to S-parameters (I, p, p) in place of its card's, where devices are known one by one.
+        guides: (ports,) transmissions of the guides in place of the card's.
+        held: Pad labels of heaters that cannot be moved.
     """
 
     structure: Structure
@@ -43,6 +47,9 @@ class Problem:
     targets: tuple[Target, ...]
     wavelength_nm: float
     process: Process
+    devices: Mapping[str, Complexes] | None = None
+    guides: Complexes | None = None
+    held: tuple[str, ...] = ()
 
     @property
     def channel(self) -> dict[str, int]:
@@ -50,9 +57,10 @@ class Problem:
         return {label: i for i, label in enumerate(self.structure.channel)}
 
     def heaters(self, layer: int) -> Ints:
-        """Heaters of one layer; the trims of the preprocessing belong to the first."""
+        """Heaters of one layer that can be moved; the trims of the preprocessing belong to the first."""
         prefixes = (f"l{layer}_", f"l{layer}b", *(("trim_",) if layer == 0 else ()))
-        return np.array([i for label, i in self.channel.items() if label.startswith(prefixes)], dtype=np.int64)
+        mine = (i for label, i in self.channel.items() if label.startswith(prefixes) and label not in self.held)
+        return np.array(list(mine), dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +80,7 @@ class Fitted:
 
 def illuminate(problem: Problem, phases: Floats, layers: Ints | None = None) -> Light:
     """Solve the chip for some phases, with light from the sources of some layers, all by default."""
-    solution = solve(problem.structure, phases, problem.wavelength_nm, problem.process)
+    solution = solve(problem.structure, phases, problem.wavelength_nm, problem.process, problem.devices, problem.guides)
     lit = problem.targets if layers is None else tuple(problem.targets[i] for i in layers.tolist())
     return look(solution, problem.board, lit)
 
@@ -87,7 +95,11 @@ def _error(light: Light, target: Target) -> float:
 
 
 def fit_phases(
-    problem: Problem, phases: Floats, light: Light, progress: Callable[[int, float], None] | None = None
+    problem: Problem,
+    phases: Floats,
+    light: Light,
+    progress: Callable[[int, float], None] | None = None,
+    iterations: int = MAX_ITERATIONS,
 ) -> Fitted:
     """Iterate until every layer is right to TOLERANCE or gets no better.
 
@@ -96,12 +108,13 @@ def fit_phases(
         phases: (H,) starting phases.
         light: The chip solved with them.
         progress: Called after every iteration with its number and the worst layer's error.
+        iterations: Most of them.
     """
     layers = len(problem.targets)
     damping = Damping(np.full(layers, FIRST_DAMPING), np.full(layers, 2.0))
     groups = [problem.heaters(target.index) for target in problem.targets]
     history = [errors(problem, light)]
-    for iteration in range(1, MAX_ITERATIONS + 1):
+    for iteration in range(1, iterations + 1):
         cost = history[-1]
         active = np.flatnonzero((cost > TOLERANCE) & ~_stalled(history))
         if not active.size:
@@ -125,7 +138,7 @@ def fit_phases(
         history.append(np.where(np.isin(np.arange(layers), better), seen, cost))
         if progress is not None:
             progress(iteration, float(history[-1].max()))
-    return Fitted(phases, illuminate(problem, phases), MAX_ITERATIONS)
+    return Fitted(phases, illuminate(problem, phases), iterations)
 
 
 @dataclass
@@ -171,15 +184,20 @@ def _step(light: Light, target: Target, heaters: Ints, damping: float) -> tuple[
 def damped_step(slope: Floats, error: Floats, damping: float) -> tuple[Floats, float]:
     """The shortest step that removes the linearized error, damped, and the rms error it should leave.
 
-    There are more heaters than matrix entries, so the normal equations are those of the entries.
+    Where there are more heaters than entries the normal equations are those of the entries, else those of the heaters,
+    which give the same step.
 
     Args:
         slope: (entries, heaters) derivative of the error.
         error: (entries,) error.
         damping: Share of the mean curvature that is added to all.
     """
-    normal = slope @ slope.T
-    normal[np.diag_indices_from(normal)] += damping * np.trace(normal) / normal.shape[0]
-    step = -slope.T @ np.linalg.solve(normal, error)
+    entries, heaters = slope.shape
+    normal = slope @ slope.T if entries <= heaters else slope.T @ slope
+    normal[np.diag_indices_from(normal)] += damping * np.trace(normal) / entries
+    if entries <= heaters:
+        step = -slope.T @ np.linalg.solve(normal, error)
+    else:
+        step = -np.linalg.solve(normal, slope.T @ error)
     step *= min(1.0, MAX_STEP_RAD / max(float(np.abs(step).max()), MAX_STEP_RAD))
     return step, float(np.sqrt(np.mean((error + slope @ step) ** 2)))

@@ -121,7 +121,7 @@ def starting_phases(problem: Problem, kept: tuple[Floats, ...] | None = None) ->
         kept: Per layer, (pieces,) share of its light that each piece keeps.
     """
     phases = np.zeros(problem.structure.heater.size)
-    walker = Walker(problem.structure, problem.wavelength_nm, problem.process)
+    walker = Walker(problem.structure, problem.wavelength_nm, problem.process, problem.guides)
     for target in problem.targets:
         share = None if kept is None else kept[target.index]
         start_layer(walker, problem.channel, problem.board, target, phases, share)

@@ -32,12 +32,14 @@ class Light:
         column: Labels of a source to its column; 0 is the carrier.
         s: (labels, sources) fields at all labels.
         near: (H, 2, sources) fields at the heaters.
+        waves: (ports, sources) fields at all ports.
     """
 
     solution: Solution
     column: dict[tuple[str, ...], int]
     s: Complexes
     near: Complexes
+    waves: Complexes
 
     def sources(self, target: Target) -> NDArray[np.int64]:
         """Columns of the carrier and of a layer's inputs."""
@@ -77,7 +79,7 @@ def look(solution: Solution, board: Board, found: tuple[Target, ...]) -> Light:
         starts = np.cumsum([0, *(len(names) for names in sources[:-1])])
         fields = np.add.reduceat(fields, starts, axis=1)
     column = {names: i for i, names in enumerate(sources)}
-    return Light(solution, column, solution.s(fields), solution.at_heaters(fields))
+    return Light(solution, column, solution.s(fields), solution.at_heaters(fields), fields)
 
 
 def linear(light: Light, target: Target, balance: Floats | None = None) -> Linear:

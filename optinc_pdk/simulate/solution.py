@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,7 @@ class Solution:
         launched: (labels,) transmission of the guide before it.
         leaving: Sparse (labels, ports): what is seen at the labels, from waves into the devices.
         heated: (H,) transmission of each heated guide, heat included.
+        guides: (ports,) transmission of the guide at each port.
     """
 
     structure: Structure
@@ -45,6 +46,7 @@ class Solution:
     launched: Complexes
     leaving: Any
     heated: Complexes
+    guides: Complexes
 
     def fields(self, labels: Sequence[str]) -> Complexes:
         """Waves into every device, (ports, labels), for unit light from each of some fibres or modulators.
@@ -96,7 +98,14 @@ class Solution:
         return fields[self.structure.heater_port]
 
 
-def solve(structure: Structure, phases: Floats, wavelength_nm: float, process: Process) -> Solution:
+def solve(
+    structure: Structure,
+    phases: Floats,
+    wavelength_nm: float,
+    process: Process,
+    devices: Mapping[str, Complexes] | None = None,
+    guides: Complexes | None = None,
+) -> Solution:
     """Factorise the circuit's system at one wavelength.
 
     Args:
@@ -104,6 +113,9 @@ def solve(structure: Structure, phases: Floats, wavelength_nm: float, process: P
         phases: (H,) heater phases in rad.
         wavelength_nm: Wavelength.
         process: Process of the cards.
+        devices: Component to reciprocal S-parameters (I, p, p) in place of its card's, I instances in the order of
+            the flat circuit; not of heated guides, photodiodes and modulators.
+        guides: (n,) transmission of the guide at each optical port; the card's where left out.
 
     Raises:
         ModelError: A device without model, or a wavelength outside its range.
@@ -113,13 +125,13 @@ def solve(structure: Structure, phases: Floats, wavelength_nm: float, process: P
 
     check_ports(structure, process)
     n = structure.ports
-    leaving, arriving, value = _device_entries(structure, phases, wavelength_nm, process)
+    leaving, arriving, value = _device_entries(structure, phases, wavelength_nm, process, devices or {})
     row = structure.partner[leaving]
     inner = row != UNCONNECTED
-    guides = net_transmission(process, structure.length_um[leaving[inner]], wavelength_nm)
+    passed = net_transmission(process, structure.length_um, wavelength_nm) if guides is None else guides
     rows = np.concatenate([np.arange(n), row[inner]])
     columns = np.concatenate([np.arange(n), arriving[inner]])
-    values = np.concatenate([np.ones(n, dtype=np.complex128), -guides * value[inner]])
+    values = np.concatenate([np.ones(n, dtype=np.complex128), -passed[leaving[inner]] * value[inner]])
     system = coo_array((values, (rows, columns)), shape=(n, n)).tocsc()
     factors = _factorize(system, structure, wavelength_nm)
     outer = ~inner
@@ -128,8 +140,9 @@ def solve(structure: Structure, phases: Floats, wavelength_nm: float, process: P
     guided = structure.partner[structure.fibre] != UNCONNECTED
     entry = np.where(guided, structure.partner[structure.fibre], structure.fibre)
     launched = np.ones(entry.size, dtype=np.complex128)
-    launched[guided] = net_transmission(process, structure.length_um[structure.fibre[guided]], wavelength_nm)
-    return Solution(structure, factors, entry, launched, seen, _heated(structure, phases, wavelength_nm, process))
+    launched[guided] = passed[structure.fibre[guided]]
+    heated = _heated(structure, phases, wavelength_nm, process)
+    return Solution(structure, factors, entry, launched, seen, heated, np.asarray(passed))
 
 
 def _seen(structure: Structure, fibres: tuple[Ints, Ints, Complexes], wavelength_nm: float, process: Process) -> Any:
@@ -167,14 +180,21 @@ def _factorize(system: Any, structure: Structure, wavelength_nm: float) -> Any:
 
 
 def _device_entries(
-    structure: Structure, phases: Floats, wavelength_nm: float, process: Process
+    structure: Structure,
+    phases: Floats,
+    wavelength_nm: float,
+    process: Process,
+    devices: Mapping[str, Complexes],
 ) -> tuple[Ints, Ints, Complexes]:
     """Non-zero entries of all devices' S-matrices: port of the wave out, port of the wave in, value."""
     heater_of = dict(zip(structure.heater.tolist(), phases.tolist(), strict=True))
     outs, ins, values = [], [], []
     for group in structure.devices:
         name = structure.circuit.instances[group.instance[0]]
-        cold = device_s(process, group.name, wavelength_nm, instance=name)
+        if group.name in devices:
+            cold = devices[group.name]
+        else:
+            cold = device_s(process, group.name, wavelength_nm, instance=name)
         turn = np.ones(group.instance.size, dtype=np.complex128)
         if group.heated:
             turn = np.exp(1j * np.array([heater_of[i] for i in group.instance.tolist()]))

@@ -39,8 +39,10 @@ class Path:
 class Walker:
     """Walks through one circuit with cold heaters."""
 
-    def __init__(self, structure: Structure, wavelength_nm: float, process: Process) -> None:
-        """Index the ports by device."""
+    def __init__(
+        self, structure: Structure, wavelength_nm: float, process: Process, guides: Complexes | None = None
+    ) -> None:
+        """Index the ports by device; guides' transmissions by port, where left out by the card."""
         self.structure = structure
         self.group = np.zeros(structure.ports, dtype=np.int64)
         self.member = np.zeros(structure.ports, dtype=np.int64)
@@ -51,7 +53,7 @@ class Walker:
             self.member[devices.port] = np.arange(devices.port.shape[0])[:, np.newaxis]
             self.local[devices.port] = np.arange(devices.port.shape[1])
             self.s.append(device_s(process, devices.name, wavelength_nm)[0])
-        self.guide = net_transmission(process, structure.length_um, wavelength_nm)
+        self.guide = net_transmission(process, structure.length_um, wavelength_nm) if guides is None else guides
         self.crossing = [devices.name == CROSSING for devices in structure.devices]
         self.heater = {int(p): h for h, pair in enumerate(structure.heater_port.tolist()) for p in pair}
 

@@ -7,7 +7,8 @@ What the chip is made of stays inside. Calibration takes whatever keeps to
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.circuit import labels
 from optinc_pdk.files import InputError
+from optinc_pdk.simulate import prepare
 from optinc_pdk.tolerance.variation.chip import Chip
 from optinc_pdk.tolerance.variation.draw import Sample
 from optinc_pdk.tolerance.variation.truth import fields
@@ -81,7 +83,7 @@ class Bench:
         self.step_v = 0.0 if effective_bits is None else self.full_scale_v / (2.0**effective_bits - 1.0)
         self.settings = 0
         self.readings = 0
-        self._chip, self._sample, self._bits = chip, sample, effective_bits
+        self._chip, self._sample, self._bits = _between(chip, self.sources, self.detectors), sample, effective_bits
         self._noise, self._averages = noise, averages
         self._random = np.random.default_rng(seed)
 
@@ -117,14 +119,26 @@ class Bench:
         board = self._chip.board
         place = {label: i for i, label in enumerate(self._chip.plan.outs)}
         groups = (board.steady, *self.sources)
-        column = np.array([place[label] for group in groups for label in group])
+        sent = [label for group in groups for label in group]
         row = np.array([place[label] for label in self.detectors])
-        steady = column[: len(board.steady)]
         starts = np.cumsum([0, *(len(group) for group in groups[:-1])])
         # modulators on the chip let out a share of the carrier that reaches them
-        driven = np.isin(column, [place[label] for label in self._chip.structure.modulators])
+        driven = np.isin(sent, self._chip.structure.modulators)
+        supplied = np.array([place[label] for label in np.array(sent)[driven].tolist()], dtype=np.int64)
         for first in range(0, len(voltage_v), CHUNK):
             s = fields(self._chip, self._sample, voltage_v[first : first + CHUNK], self._bits)[:, 0]
-            strength = np.where(driven, s[:, column][:, :, steady].sum(axis=2), 1.0)
-            sent = s[:, row][:, :, column] * strength[:, np.newaxis]
-            yield np.add.reduceat(sent, starts, axis=2).swapaxes(1, 2)
+            strength = np.ones((len(s), len(sent)), dtype=np.complex128)
+            strength[:, driven] = s[:, supplied, : len(board.steady)].sum(axis=2)
+            light = s[:, row] * strength[:, np.newaxis]
+            yield np.add.reduceat(light, starts, axis=2).swapaxes(1, 2)
+
+
+def _between(chip: Chip, sources: Sequence[Sequence[str]], detectors: Sequence[str]) -> Chip:
+    """The chip solved for the ways that a bench shows: from carrier and sources, in this order, to photodiodes.
+
+    Modulators on the chip are looked at too, for the carrier that they let out.
+    """
+    sent = tuple(label for group in (chip.board.steady, *sources) for label in group)
+    seen = (*detectors, *(label for label in chip.structure.modulators if label in sent))
+    wavelength = float(chip.process.guide.wavelength_nm)
+    return replace(chip, plan=prepare(chip.structure, wavelength, chip.process, outs=seen, ins=sent))

@@ -1,8 +1,8 @@
-"""Calibration of one chip on a bench: measure, fit its heaters, bias it anew, tune it in the loop, set its electronics.
+"""Calibration of one chip on a bench: measure, fit its twin, bias it by that, tune it in the loop, set its electronics.
 
 Nothing here knows what the chip is made of: the layout as designed, the network and the bench's readings are all there
-is. Three biases come out, for before, between and after: the design's, that of the fitted heaters with oscillators in
-phase, and the tuned one, each with electronics for what was measured with it.
+is. Three biases come out, for before, between and after: the design's, that by the fitted twin, and the tuned one, each
+with electronics for what was measured with it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,12 @@ from optinc_pdk.tolerance.calibration.measure import (
     receiver_gains,
 )
 from optinc_pdk.tolerance.calibration.model import Heaters, efficiencies, heaters_of
+from optinc_pdk.tolerance.calibration.rebias import rebias
 from optinc_pdk.tolerance.calibration.rounding import settle
-from optinc_pdk.tolerance.calibration.steps import State, look, within
-from optinc_pdk.tolerance.calibration.tune import aligned, tune
+from optinc_pdk.tolerance.calibration.steps import State, look
+from optinc_pdk.tolerance.calibration.through import Words, electronics_of, sample_words, with_electronics
+from optinc_pdk.tolerance.calibration.tune import RESTARTS, tune
+from optinc_pdk.tolerance.calibration.words import Place, finish
 from optinc_pdk.tolerance.variation.chip import Chip
 
 Floats = NDArray[np.float64]
@@ -61,17 +64,21 @@ class Calibration:
     """A calibrated chip.
 
     Attributes:
-        fitted: After the fit of the heaters; with the design's electronics where what was measured asks for too much.
-        tuned: After tuning in the loop.
+        fitted: Biased by the chip's twin; with the design's electronics where what was measured asks for too much.
+        settled: After tuning in the loop, layer by layer, and rounding.
+        tuned: The same tuned against the words.
+        missed: Symbols of a sample of the lattice that were missed with the last two.
         efficiency: (H,) real over designed phase of each heater; NaN where it has no effect.
         broken: Pad labels of heaters without effect.
-        history: (rounds + 1, layers) rms errors while tuning.
+        history: (rounds + 1, layers) rms errors while tuning, of all starts.
         settings: Settings of the heaters that were made.
         readings: Readings of single photodiodes that were taken.
     """
 
     fitted: Setting
+    settled: Setting
     tuned: Setting
+    missed: tuple[int, int]
     efficiency: Floats
     broken: tuple[str, ...]
     history: Floats
@@ -89,7 +96,8 @@ def calibrate(
         chip: The chip as designed.
         onn: The network.
         process: Process of the cards.
-        progress: Called with what was done last, ``fit``, ``tune`` or ``round``, and the worst layer's error.
+        progress: Called with what was done last, ``fit``, ``tune``, ``round`` or ``words``, and the worst
+            layer's error.
 
     Raises:
         InputError: No heater has any effect.
@@ -103,20 +111,18 @@ def calibrate(
     tell = progress if progress is not None else _silent
     efficiency = efficiencies(laboratory, layers, heaters, start)
     turn = 2.0 * np.pi / efficiency
-    fitted = look(
-        laboratory, layers, heaters, aligned(laboratory, layers, heaters, _rebiased(chip, heaters, efficiency))
-    )
+    fitted, heaters = rebias(laboratory, problem, layers, heaters, efficiency)
     tell("fit", float(fitted.sizes.max()))
-    tuning = tune(laboratory, layers, heaters, turn, fitted.voltage_v, tell)
-    tuned = settle(laboratory, heaters, turn, tuning.state)
-    tell("round", float(tuned.sizes.max()))
     place = Workplace(laboratory, chip, problem, heaters, layers)
+    found, history = place.tuned(fitted.voltage_v, turn, sample_words(onn.task, layers), tell)
     return Calibration(
         fitted=place.early(fitted),
-        tuned=place.setting(tuned),
+        settled=found.settled,
+        tuned=found.tuned,
+        missed=found.missed,
         efficiency=efficiency,
         broken=tuple(chip.structure.channel[i] for i in np.flatnonzero(np.isnan(efficiency)).tolist()),
-        history=tuning.history,
+        history=history,
         settings=laboratory.settings,
         readings=laboratory.readings,
     )
@@ -126,13 +132,14 @@ def _silent(what: str, error: float) -> None:
     """Progress that nobody watches."""
 
 
-def _rebiased(chip: Chip, heaters: Heaters, efficiency: Floats) -> Floats:
-    """(H,) voltages for the design's phases by the fitted efficiencies and the expected crosstalk."""
-    by_label = dict(zip(chip.bias.labels, chip.bias.phase_rad.tolist(), strict=True))
-    wanted = np.array([by_label[label] for label in chip.structure.channel])
-    known = np.where(np.isnan(efficiency), np.nanmedian(efficiency), efficiency)
-    own = np.linalg.solve(np.eye(wanted.size) + heaters.crosstalk, wanted)
-    return heaters.voltages(within(heaters, 2.0 * np.pi / known, own / known))
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Where one start ended: before and after tuning against the words, symbols missed then, and how good it is."""
+
+    settled: Setting
+    tuned: Setting
+    missed: tuple[int, int]
+    rank: tuple[int, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +160,7 @@ class Workplace:
         """
         process, found = self.problem.process, self.problem.targets
         bits = int(process.activation.resolution_bits)
-        seen = measure(self.laboratory, self.layers, state.voltage_v)
+        (seen,) = measure(self.laboratory, self.layers, state.voltage_v[np.newaxis])
         sent = _sent(self.layers[0], seen[0], bits)
 
         def detect(target: Target, balance: Floats | None) -> Linear:
@@ -169,6 +176,45 @@ class Workplace:
             inputs={labels[0]: level for labels, level in zip(found[0].inputs, sent.tolist(), strict=True)},
         )
         return Setting(state.voltage_v, bias, state.sizes)
+
+    def tuned(self, voltage_v: Floats, turn_rad: Floats, words: Words, tell: Progress) -> tuple[Found, Floats]:
+        """What comes of tuning layer by layer and then against the words, and the layers' errors on the way.
+
+        Layers that are stuck are tried from other places only where symbols are missed: not every matrix error is one
+        that words see.
+
+        Raises:
+            RangeError: A neuron needs a gain or offset beyond the card's range.
+        """
+        found, lacking, history = list[Found](), list[RangeError](), list[Floats]()
+        for restarts in (0, RESTARTS):
+            tuning = tune(self.laboratory, self.layers, self.heaters, turn_rad, voltage_v, tell, restarts)
+            history.append(tuning.history)
+            settled = settle(self.laboratory, self.heaters, turn_rad, tuning.state)
+            tell("round", float(settled.sizes.max()))
+            voltage_v = settled.voltage_v
+            try:
+                found.append(self._against(words, settled))
+            except RangeError as fault:
+                lacking.append(fault)
+                continue
+            tell("words", float(found[-1].tuned.error.max()))
+            if not found[-1].missed[1]:
+                break
+        if not found:
+            raise lacking[-1]
+        return min(found, key=lambda one: one.rank), np.concatenate(history)
+
+    def _against(self, words: Words, settled: State) -> Found:
+        """Tunes against the words from what is settled."""
+        place = Place(self.laboratory, self.heaters, self.layers, self.problem.process, words)
+        start = self.setting(settled)
+        electronics = electronics_of(start.bias, self.chip.board, self.layers)
+        before = place.driven(settled.voltage_v, electronics).passage.wrong
+        best = finish(place, settled.voltage_v, electronics)
+        state = look(self.laboratory, settled.layers, self.heaters, best.voltage_v)
+        bias = with_electronics(self._bias(best.voltage_v), self.chip.board, self.layers, best.electronics)
+        return Found(start, Setting(best.voltage_v, bias, state.sizes), (before, best.passage.wrong), best.rank)
 
     def early(self, state: State) -> Setting:
         """The same before tuning, when a neuron may see so little that no gain is enough: then as designed."""

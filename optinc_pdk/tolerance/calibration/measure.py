@@ -159,18 +159,20 @@ def _turners(problem: Problem, light: Light, target: Target) -> tuple[Ints, Ints
     return heaters[mine], first[mine]
 
 
-def measure(laboratory: Laboratory, layers: Sequence[Layer], voltage_v: Floats) -> list[Seen]:
-    """Every layer at one setting, (H,) voltages; layers are lit one after the other."""
+def measure(laboratory: Laboratory, layers: Sequence[Layer], voltage_v: Floats) -> list[list[Seen]]:
+    """Every layer at some settings, (S, H) voltages; layers are lit one after the other.
+
+    Returns:
+        Per setting, what was seen of each layer.
+    """
     patterns = [layer.patterns for layer in layers]
     starts = np.cumsum([0, *map(len, patterns)])
     amplitude = np.zeros((starts[-1], len(laboratory.sources)))
     for layer, mine, start in zip(layers, patterns, starts.tolist(), strict=False):
         amplitude[start : start + len(mine), layer.sources] = mine
-    read = laboratory.read(voltage_v[np.newaxis], amplitude)[0]
-    return [
-        _seen(layer, read[start:end])
-        for layer, start, end in zip(layers, starts[:-1].tolist(), starts[1:].tolist(), strict=True)
-    ]
+    read = laboratory.read(voltage_v, amplitude)
+    borders = list(zip(layers, starts[:-1].tolist(), starts[1:].tolist(), strict=True))
+    return [[_seen(layer, one[start:end]) for layer, start, end in borders] for one in read]
 
 
 def survey(laboratory: Laboratory, layers: Sequence[Layer], voltage_v: Floats) -> list[list[Seen]]:
@@ -194,7 +196,11 @@ def together_lit(laboratory: Laboratory, layers: Sequence[Layer]) -> Floats:
 
 def _seen(layer: Layer, read: Floats) -> Seen:
     """From (P, all detectors) readings for the layer's patterns."""
-    mine = read[:, np.concatenate([layer.plus, layer.minus])]
+    return seen_of(layer, read[:, np.concatenate([layer.plus, layer.minus])])
+
+
+def seen_of(layer: Layer, mine: Floats) -> Seen:
+    """From (P, D) readings of a layer's own detectors for its patterns, positive ones first."""
     count = layer.sources.size
     constant, alone, rest = mine[0], mine[1 : 1 + count].T - mine[0][:, np.newaxis], mine[1 + count :].T
     if not layer.target.last:
@@ -237,14 +243,6 @@ def with_quadrature(layer: Layer, seen: Seen, ahead: Seen, behind: Seen | None =
     if behind is None:
         return replace(seen, quadrature=ahead.product[place] - np.cos(TURN_RAD) * seen.product[place])
     return replace(seen, quadrature=0.5 * (ahead.product[place] - behind.product[place]))
-
-
-def overlap(layer: Layer, seen: Seen) -> Floats:
-    """(pieces,) what each pair of detectors adds to its wanted row."""
-    target, pairs = layer.target, layer.plus.size
-    balance = coefficients(layer, seen).balance[target.owner, np.newaxis]
-    weights = np.array([target.weights(piece) for piece in target.pieces])
-    return np.asarray(((seen.slope[:pairs] - balance * seen.slope[pairs:]) * weights).sum(axis=1))
 
 
 def deviation(layer: Layer, seen: Seen) -> Floats:

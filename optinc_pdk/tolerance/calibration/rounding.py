@@ -86,14 +86,23 @@ def nearest_plane(effect: Floats, error: Floats, damping: float) -> Floats:
         error: (m,) errors.
         damping: What z² costs, over the mean square effect of a step.
     """
-    normal = effect.T @ effect
+    return whole_steps(effect.T @ effect, effect.T @ error, damping)
+
+
+def whole_steps(normal: Floats, slope: Floats, damping: float) -> Floats:
+    """(n,) whole numbers z for which zᵀ normal z / 2 + slope z is small, the same from normal equations.
+
+    Args:
+        normal: (n, n) symmetric, without negative eigenvalues.
+        slope: (n,) derivative at z = 0.
+        damping: What z² costs, over the mean of the diagonal.
+    """
     mean = float(np.trace(normal)) / max(len(normal), 1)
     if mean == 0.0:
-        return np.zeros(effect.shape[1])
-    normal[np.diag_indices_from(normal)] += damping * mean
+        return np.zeros(len(normal))
     order = np.argsort(np.diagonal(normal), kind="stable")
-    upper = np.linalg.cholesky(normal[np.ix_(order, order)]).T
-    wanted = -np.linalg.solve(upper.T, (effect.T @ error)[order])
+    upper = np.linalg.cholesky(normal[np.ix_(order, order)] + damping * mean * np.eye(order.size)).T
+    wanted = -np.linalg.solve(upper.T, slope[order])
     whole = np.zeros(order.size)
     for k in range(order.size - 1, -1, -1):
         whole[k] = np.rint((wanted[k] - upper[k, k + 1 :] @ whole[k + 1 :]) / upper[k, k])

@@ -55,13 +55,13 @@ class State:
 
 def look(laboratory: Laboratory, layers: tuple[Layer, ...], heaters: Heaters, voltage_v: Floats) -> State:
     """Measure a setting."""
-    seen = measure(laboratory, layers, voltage_v)
     last = layers[-1]
-    if last.turners.size:
-        ahead, behind = (
-            measure(laboratory, (last,), turned(last, heaters, voltage_v, angle))[0] for angle in (TURN_RAD, -TURN_RAD)
-        )
-        seen[-1] = with_quadrature(last, seen[-1], ahead, behind)
+    if not last.turners.size:
+        (seen,) = measure(laboratory, layers, voltage_v[np.newaxis])
+    else:
+        both = [turned(last, heaters, voltage_v, angle) for angle in (TURN_RAD, -TURN_RAD)]
+        seen, ahead, behind = measure(laboratory, layers, np.stack([voltage_v, *both]))
+        seen[-1] = with_quadrature(last, seen[-1], ahead[-1], behind[-1])
     return State(voltage_v, layers, tuple(deviation(layer, one) for layer, one in zip(layers, seen, strict=True)))
 
 
@@ -104,12 +104,12 @@ def derivatives(laboratory: Laboratory, heaters: Heaters, turn_rad: Floats, stat
         setting = state.voltage_v.copy()
         setting[together] = moved[together]
         settings.append(setting)
-    seen = [list(row) for row in _survey(laboratory, layers, settings)]
+    seen = [list(row) for row in surveyed(laboratory, layers, settings)]
     last = layers[-1]
     if last.turners.size:
         # as if turned sources alone were moved on: their voltages change by as much in every setting
         change_v = turned(last, heaters, state.voltage_v, TURN_RAD) - state.voltage_v
-        ahead = _survey(laboratory, [last], [one + change_v for one in settings[: 1 + last.heaters.size]])
+        ahead = surveyed(laboratory, [last], [one + change_v for one in settings[: 1 + last.heaters.size]])
         for row, (one,) in zip(seen, ahead, strict=False):
             row[-1] = with_quadrature(last, row[-1], one)
         seen[1 + last.heaters.size :] = [[*row[:-1], seen[0][-1]] for row in seen[1 + last.heaters.size :]]
@@ -122,7 +122,7 @@ def derivatives(laboratory: Laboratory, heaters: Heaters, turn_rad: Floats, stat
     return slopes
 
 
-def _survey(laboratory: Laboratory, layers: Sequence[Layer], settings: list[Floats]) -> list[list[Seen]]:
+def surveyed(laboratory: Laboratory, layers: Sequence[Layer], settings: list[Floats]) -> list[list[Seen]]:
     """Layers at many settings, not too many at a time."""
     batches = (np.array(settings[first : first + BATCH]) for first in range(0, len(settings), BATCH))
     return [row for batch in batches for row in survey(laboratory, layers, batch)]

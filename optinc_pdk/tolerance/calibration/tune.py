@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.simulate.fit import FIRST_DAMPING, Damping
-from optinc_pdk.tolerance.calibration.measure import Laboratory, Layer, measure, overlap
+from optinc_pdk.tolerance.calibration.measure import Laboratory, Layer
 from optinc_pdk.tolerance.calibration.model import Heaters
 from optinc_pdk.tolerance.calibration.steps import State, advance, armed, derivatives, look, moved
 
@@ -35,7 +35,7 @@ GAIN = 0.9
 """A round that leaves more of a layer's error is a poor one."""
 PATIENCE = 3
 """Poor rounds in a row after which a layer is left as it is."""
-STUCK = 3e-4
+STUCK = 3e-3
 """Error above which a layer that gets no better is stirred."""
 STIR_RAD = 0.3
 RESTARTS = 5
@@ -56,27 +56,6 @@ class Tuning:
     history: Floats
 
 
-def aligned(laboratory: Laboratory, layers: tuple[Layer, ...], heaters: Heaters, voltage_v: Floats) -> Floats:
-    """(H,) voltages with local oscillators turned so that every pair of detectors adds the most to its wanted row.
-
-    What an oscillator's heater does to its own detectors is a sinusoid, so three settings of all of them tell it.
-    """
-    phase = heaters.phases(voltage_v)
-    mine = [layer for layer in layers if layer.oscillators.size]
-    angles = 2.0 * np.pi / 3.0 * np.arange(3)
-    overlaps: list[list[Floats]] = []
-    for angle in angles.tolist():
-        setting = phase.copy()
-        for layer in mine:
-            setting[layer.oscillators] = angle
-        seen = measure(laboratory, layers, heaters.voltages(setting))
-        overlaps.append([overlap(layer, seen[layer.target.index]) for layer in mine])
-    for i, layer in enumerate(mine):
-        wave = np.exp(1j * angles) @ np.stack([row[i] for row in overlaps])
-        phase[layer.oscillators] = np.angle(wave) % (2.0 * np.pi)
-    return heaters.voltages(phase)
-
-
 def tune(
     laboratory: Laboratory,
     layers: tuple[Layer, ...],
@@ -84,6 +63,7 @@ def tune(
     turn_rad: Floats,
     voltage_v: Floats,
     progress: Progress | None = None,
+    restarts: int = RESTARTS,
 ) -> Tuning:
     """Correct all layers' phases until they are right to TOLERANCE or get no better.
 
@@ -94,11 +74,12 @@ def tune(
         turn_rad: (H,) designed phase that turns a heater's light once; NaN where a heater has no effect.
         voltage_v: (H,) where to start.
         progress: Called after every round with what is done and the worst layer's error.
+        restarts: From how many other places a layer that is stuck is tried.
     """
     ready = armed(layers, layers[-1], heaters, voltage_v)
     state = look(laboratory, ready, heaters, voltage_v)
     search = _Search(laboratory, heaters, turn_rad, state, layers[-1])
-    search.run(RESTARTS, progress)
+    search.run(restarts, progress)
     # what was best of each layer was measured beside others of the rest, which warm it otherwise
     search.recall()
     search.run(0, progress)

@@ -6,6 +6,7 @@ The only place that knows a sample's devices; calibration may not look here.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,7 +45,11 @@ def phases(chip: Chip, sample: Sample, voltage_v: ArrayLike, effective_bits: flo
     if wanted.ndim not in (1, 2) or wanted.shape[-1] != heaters or not np.isfinite(wanted).all():
         raise InputError(f"voltages have shape {wanted.shape}; give {heaters} finite numbers, or rows of them")
     resistance = chip.resistance_ohm * sample.resistance_scale
-    current = _currents(_driven(chip, wanted, effective_bits), resistance + chip.wire_ohm, chip.rise_ohm)
+    driven, total = _driven(chip, wanted, effective_bits), resistance + chip.wire_ohm
+    # for many settings it pays to solve for the currents at once
+    several = wanted.ndim > 1 and len(wanted) > 1
+    first = driven @ _conductance(chip, sample).T if several else driven / total
+    current = _currents(driven, total, chip.rise_ohm, first)
     own = np.pi * current**2 * resistance / (chip.power_pi_w * sample.power_scale)
     made: Floats = own @ sample.crosstalk.T
     return made
@@ -186,9 +191,24 @@ def _driven(chip: Chip, voltage_v: Floats, effective_bits: float | None) -> Floa
     return driven
 
 
-def _currents(voltage_v: Floats, total_ohm: Floats, rise_ohm: Floats) -> Floats:
-    """Currents of heaters on grounds that all currents raise; none flows where the ground is above the pad."""
-    current: Floats = voltage_v / total_ohm
+@lru_cache(maxsize=1)
+def _conductance(chip: Chip, sample: Sample) -> Floats:
+    """(H, H) currents per voltage at each pad, while all of them flow out of their pads."""
+    resistance = np.diag(chip.resistance_ohm * sample.resistance_scale + chip.wire_ohm) + chip.rise_ohm
+    conductance: Floats = np.asarray(np.linalg.inv(resistance), dtype=np.float64)
+    return conductance
+
+
+def _currents(voltage_v: Floats, total_ohm: Floats, rise_ohm: Floats, first_a: Floats) -> Floats:
+    """Currents of heaters on grounds that all currents raise; none flows where the ground is above the pad.
+
+    Args:
+        voltage_v: (K, H) or (H,) voltages at the pads.
+        total_ohm: (H,) resistances, wires included.
+        rise_ohm: (H, H) what currents raise the grounds by.
+        first_a: Where to start.
+    """
+    current: Floats = np.maximum(first_a, 0.0)
     for _ in range(_ROUNDS):
         left = np.maximum(voltage_v - current @ rise_ohm.T, 0.0) / total_ohm
         change = float(np.max(np.abs(left - current), initial=0.0))
