@@ -33,17 +33,17 @@ def drc(
 ) -> None:
     """Check design rules; writes a .drc.lyrdb marker database. Rules on currents are not run without a bias."""
     from optinc_pdk.cards import load_process
-    from optinc_pdk.circuit import read_bias
     from optinc_pdk.report.collect import currents_lines, drc_numbers
     from optinc_pdk.report.tables import drc_rows, drc_table
     from optinc_pdk.signoff.drc import check_chip
     from optinc_pdk.signoff.electrical import check_currents, full_currents
     from optinc_pdk.signoff.lyrdb import write_lyrdb
     from optinc_pdk.signoff.wiring import read_wiring
+    from optinc_pdk.simulate.heaters import read_drive
 
     path = refuse_input(output or gds.with_suffix(".drc.lyrdb"), gds, bias)
     card = load_process(process)
-    drive = None if bias is None else read_bias(bias, card.name)
+    drive = None if bias is None else read_drive(bias, card)
     result, currents = check_chip(gds, card), None
     if drive is not None:
         result, currents = check_currents(result, read_wiring(gds, card), drive)
@@ -150,7 +150,7 @@ def simulate(
 ) -> None:
     """S-matrices of the linear blocks as the bias drives them; writes .s.npz, or Touchstone to -o FILE.sNp."""
     from optinc_pdk.cards import load_process
-    from optinc_pdk.circuit import read_bias, read_netlist
+    from optinc_pdk.circuit import read_netlist
     from optinc_pdk.simulate.files import (
         block_scattering,
         parse_ports,
@@ -158,12 +158,13 @@ def simulate(
         port_scattering,
         write_scattering,
     )
+    from optinc_pdk.simulate.heaters import read_drive
 
     path = refuse_input(output or source.with_name(f"{_stem(source)}.s.npz"), source, bias)
     card = load_process(process)
     wanted = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
     named = None if ports is None else parse_ports(ports)
-    drive = read_bias(bias, card.name)
+    drive = read_drive(bias, card)
     if source.suffix in NETLISTS:
         circuit, ground = read_netlist(source), None
     else:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from optinc_pdk.cards import Process
-from optinc_pdk.circuit import Bias, Board, Circuit, read_bias, read_netlist
+from optinc_pdk.circuit import Bias, Board, Circuit, read_netlist
 from optinc_pdk.drive import Ground
 from optinc_pdk.extract import extract
 from optinc_pdk.files import InputError
 from optinc_pdk.signoff.wiring import wiring_of
+from optinc_pdk.simulate.heaters import read_drive
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +46,7 @@ def read_built(gds: str | Path, netlist: str | Path, bias: str | Path, process: 
     reference = read_netlist(netlist)
     if reference.board is None:
         raise InputError(f"{netlist}: it has no board under info.board; give the netlist of a whole chip")
-    drive = read_bias(bias, process.name)
+    drive = read_drive(bias, process)
     if drive.circuit != reference.name:
         raise InputError(
             f"{bias}: it drives circuit {drive.circuit!r}, the netlist is of {reference.name!r}; give those of one chip"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
-from optinc_pdk.circuit import Bias, Circuit, NetlistError
+from optinc_pdk.circuit import Bias, Circuit, NetlistError, read_bias
 from optinc_pdk.drive import Ground, Heater, readback
 from optinc_pdk.simulate.structure import Structure
 from optinc_pdk.simulate.warmth import nominal_warmth
@@ -52,6 +53,31 @@ def heater_phases(
     by_label = dict(zip(drive.labels, drive.phase_rad, strict=True)) if isinstance(drive, Bias) else drive
     wanted = np.array([by_label.get(label, np.nan) for label in structure.channel], dtype=np.float64)
     return _by_heater(structure, wanted, tuple(by_label), unbiased)
+
+
+def read_drive(path: str | Path, process: Process) -> Bias:
+    """Read the bias file of a process's drive, whose codes have to be those of its voltages.
+
+    Codes alone count, so that a voltage which says otherwise would be a lie.
+
+    Raises:
+        NetlistError: The file cannot be used, drives another process, has other bits than the drive, or a voltage that
+            is a step or more off its code.
+    """
+    bias = read_bias(path, process.name)
+    bits = int(process.drive.dac_bits)
+    if bias.dac_bits != bits:
+        raise NetlistError(
+            f"{path}: its codes have {bias.dac_bits} bits, the drive of process {process.name!r} has {bits}; give the "
+            "process, or the version of its card, that the bias was built for"
+        )
+    step = float(process.drive.full_scale_v) / (2**bits - 1)
+    for i in np.flatnonzero(np.abs(bias.voltage_v - bias.code * step) >= step)[:1].tolist():
+        raise NetlistError(
+            f"{path}: channel {bias.labels[i]!r}: voltage_v is {bias.voltage_v[i]:.6g}, but code {bias.code[i]} is "
+            f"{bias.code[i] * step:.6g} V; make them agree within a step of {step:.3g} V"
+        )
+    return bias
 
 
 def heaters(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from optinc_pdk.circuit import Bias, NetlistError
+from optinc_pdk.circuit import Bias, NetlistError, write_bias
 from optinc_pdk.simulate import analyse, heater_phases
+from optinc_pdk.simulate.heaters import read_drive
 
 from .conftest import add_fibre, add_heater, builder, with_geometry
 
@@ -45,6 +48,29 @@ def test_codes_count_where_resistances_are_known(circuit, process):
     volts = np.array([10000, 30000]) * 12.0 / 65535
     power = (volts / (resistance + wire)) ** 2 * resistance
     assert phases == pytest.approx(np.pi * power / 0.025)
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"voltage_v": np.array([0.9, 2.0]) * 12.0 * 30000 / 65535}, "'pad_of_second': voltage_v is 4.943"),
+        (
+            {"voltage_v": np.array([1.0, 2.0]) * 12.0 * 30000 / 65535 + 1.01 * 12.0 / 65535},
+            "within a step of 0.000183 V",
+        ),
+        ({"dac_bits": 17}, "codes have 17 bits, the drive of process 'soi220' has 16"),
+        ({"process": "other"}, "it drives process 'other'"),
+    ],
+)
+def test_a_file_whose_voltages_are_not_its_codes_is_refused(change, fault, process, tmp_path):
+    volts = np.array([1.0, 2.0]) * 12.0 * 30000 / 65535
+    # what a calibrated drive makes lies between codes
+    good = replace(bias([30000, 60000]), voltage_v=volts + 0.9 * 12.0 / 65535)
+    write_bias(good, tmp_path / "good.bias.yml")
+    assert read_drive(tmp_path / "good.bias.yml", process).code.tolist() == [30000, 60000]
+    write_bias(replace(good, **change), tmp_path / "bad.bias.yml")
+    with pytest.raises(NetlistError, match=fault):
+        read_drive(tmp_path / "bad.bias.yml", process)
 
 
 def test_missing_channel_is_an_error_unless_asked(circuit, process):
