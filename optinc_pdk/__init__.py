@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gdsfactory import Pdk
 
     from optinc_pdk import collective as collective
-    from optinc_pdk import factor, simulate
+    from optinc_pdk import factor, interconnect, simulate
     from optinc_pdk.averaging import Averaging
     from optinc_pdk.circuit import Circuit
     from optinc_pdk.flow import build
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     PDK: Pdk
     __version__: str
 
-__all__ = ["PDK", "Averaging", "Circuit", "Onn", "build", "factor", "get_pdk", "simulate"]
+__all__ = ["PDK", "Averaging", "Circuit", "Onn", "build", "factor", "get_pdk", "interconnect", "simulate"]
 
 _ROOM_OF = {
     "Averaging": "averaging",

@@ -11,10 +11,10 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from optinc_pdk.collective.average import average_by
 from optinc_pdk.collective.daso_plan import Cycle, Phase, Plan, after_reading
 from optinc_pdk.collective.scheme import (
     Scheme,
-    average_by,
     communicating,
     ring_bytes,
     same_everywhere,
@@ -105,7 +105,8 @@ class Daso(Scheme):
         self._node, self._across = groups[rank // plan.members], across[self._member]
         self._parameters = {name: each for name, each in model.named_parameters() if each.requires_grad}
         self._buffers = list(model.buffers())
-        return average_by(model, self._average_in_node, self._node)
+        # a node that refused gradients by itself would leave the others waiting: `_merge` refuses what became of them
+        return average_by(model, self._average_in_node, self._node, checked=False)
 
     def step(self, optimizer: torch.optim.Optimizer, loss: float) -> None:
         """The optimiser's step, then what this batch's phase asks for.

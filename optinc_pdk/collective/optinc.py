@@ -24,12 +24,12 @@ from torch.distributed import GradBucket  # type: ignore[attr-defined] # public,
 from torch.nn.parallel import DistributedDataParallel
 
 from optinc_pdk.collective import codec
+from optinc_pdk.collective.average import names_of, refuse_gradients, unusable
 from optinc_pdk.collective.chips import Chip, network_chip
 from optinc_pdk.collective.scheme import (
     Scheme,
     Traffic,
     communicating,
-    gather_text,
     ring_bytes,
     same_everywhere,
     same_parameters,
@@ -69,8 +69,8 @@ class OptincState:
         self.group: dist.ProcessGroup = model.process_group
         with together(self.group):
             self.chip = chip if isinstance(chip, Chip) else read_chip(chip)
-            if block < 1:
-                raise InputError(f"block = {block} gradients that share an exponent: it must be at least 1")
+            if not isinstance(block, int) or block < 1:
+                raise InputError(f"block = {block!r} gradients that share an exponent: give a whole number from 1")
         text = f"{self.chip.source} {self.chip.bits} bits, blocks of {block}, {self.chip.digest}"
         same_everywhere("chip", text, "give every rank the same chip and block", self.group)
         self.rank, self.world = dist.get_rank(self.group), dist.get_world_size(self.group)
@@ -83,7 +83,7 @@ class OptincState:
         self.block = block
         self.traffic = traffic or Traffic()
         self.draws = 0
-        self._names = {id(parameter): name for name, parameter in model.module.named_parameters()}
+        self._names = names_of(model.module)
         self._groups = _groups(self.chip, self.group)
         self._tables: dict[torch.device, list[torch.Tensor | None]] = {}
         self._scratch: dict[tuple[torch.device, int], torch.Tensor] = {}
@@ -99,6 +99,8 @@ class OptincState:
             CommunicationError: A rank was lost; the gradients are then of no use.
         """
         gradients = bucket.buffer()
+        if not len(gradients):  # of parameters without numbers, on all ranks alike
+            return
         values = gradients.to(torch.float32)
         what = f"bucket {bucket.index()}"
         exponents = codec.block_exponents(values, self.block)
@@ -106,7 +108,8 @@ class OptincState:
             dist.all_reduce(exponents, dist.ReduceOp.MAX, group=self.group)
         self.traffic.side += ring_bytes(len(exponents), self.world)
         if int(exponents.max()) >= codec.TOO_LARGE:
-            self._refuse(bucket)
+            found = unusable(bucket, self._names, lambda values: values.to(torch.float32).abs() < codec.LIMIT)
+            refuse_gradients(f"NaN, infinite or above {codec.LIMIT:.1e}", found, self.group)
         step, inverse = codec.steps(exponents, self.chip.bits)
         codes = self._through_chip(values, inverse, f"the words of {what}")
         self._read(codes, step, values)
@@ -169,21 +172,6 @@ class OptincState:
         half = 1 << (bits - 1)
         read = torch.round(out[places] / wrong_step) + torch.from_numpy(errors).to(out.device, torch.float32)
         out[places] = read.clamp(-half, half - 1) * wrong_step
-
-    def _refuse(self, bucket: GradBucket) -> None:
-        """Say which parameters' gradients are NaN or infinite, and on which ranks; all ranks come here."""
-        found = []
-        for parameter, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True):
-            wrong = int((~(gradient.to(torch.float32).abs() < codec.LIMIT)).sum())
-            if wrong:
-                name = self._names.get(id(parameter), f"a parameter of shape {tuple(parameter.shape)}")
-                found.append(f"{name} ({wrong} of {gradient.numel()})")
-        texts = gather_text(", ".join(found), self.group)
-        ranks = "; ".join(f"rank {rank}: {text}" for rank, text in enumerate(texts) if text)
-        raise InputError(
-            f"gradients are NaN, infinite or above {codec.LIMIT:.1e}, {ranks}; no rank takes this step: lower the "
-            "learning rate, scale the loss, or mend the data"
-        )
 
 
 def optinc_hook(state: OptincState, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:

@@ -8,7 +8,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from optinc_pdk.collective.scheme import Scheme, average_by, communicating, ring_bytes
+from optinc_pdk.collective.average import average_by
+from optinc_pdk.collective.scheme import Scheme, communicating, ring_bytes
 
 
 def ring_all_reduce(values: torch.Tensor, group: dist.ProcessGroup | None = None) -> int:

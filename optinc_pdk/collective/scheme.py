@@ -1,18 +1,15 @@
-"""What every way of training on several servers has in common: it wraps the model, ends the step, counts its bytes.
+"""What every way of training on several servers has in common: it wraps the model, ends the step, counts its bytes."""
 
-Annotations are evaluated here: torch compares those of a communication hook with its own types.
-"""
+from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed import GradBucket  # type: ignore[attr-defined] # public, but its stub does not say so
-from torch.nn.parallel import DistributedDataParallel
 
 from optinc_pdk.files import InputError
 
@@ -88,30 +85,6 @@ class Scheme(ABC):
 
     def finish(self) -> None:  # noqa: B027 - most schemes leave nothing open
         """Complete what is still under way, so that the parameters are the result."""
-
-
-def average_by(
-    model: nn.Module, average: Callable[[torch.Tensor], None], group: dist.ProcessGroup | None = None
-) -> DistributedDataParallel:
-    """Wrap a model so that its gradients are averaged by a function.
-
-    Args:
-        model: The user's model.
-        average: Replaces a bucket's gradients, flat, by their average over the ranks, in place; called in the same
-            order on all ranks.
-        group: The ranks; all by default.
-    """
-    same_parameters(model, group)
-    wrapped = DistributedDataParallel(model, process_group=group)
-
-    def hook(_: object, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
-        average(bucket.buffer())
-        done: torch.futures.Future[torch.Tensor] = torch.futures.Future()
-        done.set_result(bucket.buffer())
-        return done
-
-    wrapped.register_comm_hook(None, hook)
-    return wrapped
 
 
 def ring_bytes(size: int, world: int) -> int:

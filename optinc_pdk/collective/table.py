@@ -102,14 +102,18 @@ def _read(file: Path) -> dict[str, NDArray[np.generic]]:
             if vast:
                 raise InputError(f"{file}: {vast[0]} has more than {MAX_BYTES} bytes; this is not one of our files")
             schema = archive["schema"]
-            if schema.shape != () or schema != SCHEMA:
+            if not isinstance(schema, np.ndarray) or schema.shape != () or schema != SCHEMA:
                 raise InputError(f"{file}: schema {schema}; this version reads schema {SCHEMA}")
             arrays = {name: archive[name] for name in _ARRAYS}
     except OSError as fault:
         raise InputError(f"{file}: cannot be read ({fault.strerror or fault}); check the path") from fault
     except InputError:
         raise
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as fault:
+    except MemoryError as fault:
+        raise InputError(
+            f"{file}: an array takes more memory than there is ({fault}); is it one of our files?"
+        ) from fault
+    except (ValueError, KeyError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as fault:
         raise InputError(f"{file}: not a .npz archive of arrays ({fault}); write it again with optinc check") from fault
     for name, (kind, dimensions) in _ARRAYS.items():
         array = arrays[name]

@@ -5,7 +5,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed import GradBucket  # type: ignore[attr-defined] # public, but its stub does not say so
 
-from optinc_pdk.collective.scheme import Scheme, Traffic, average_by, together
+from optinc_pdk.collective.average import average_by, average_finite
+from optinc_pdk.collective.scheme import Scheme, Traffic, same_everywhere, together
 from optinc_pdk.collective.sends import average_by_sends, check
 from optinc_pdk.interconnect.allreduce import wrht
 from optinc_pdk.interconnect.schedule import Schedule
@@ -27,11 +28,15 @@ class WrhtState:
             traffic: Where bytes are counted; a new count by default.
 
         Raises:
-            InputError: Fewer than two ranks, no wavelength, or transfers in conflict.
+            InputError: Fewer than two ranks, no wavelength, other wavelengths on other ranks, or transfers in conflict;
+                raised on every rank.
         """
         world = dist.get_world_size()
-        self.schedule: Schedule = wrht(world, wavelengths)
-        check(self.schedule, world)
+        with together():
+            self.schedule: Schedule = wrht(world, wavelengths)
+            check(self.schedule, world)
+        # ranks with schedules of their own would wait for each other, or add up what is not meant for them
+        same_everywhere("WRHT", f"{wavelengths} wavelengths", "give all ranks one number")
         self.traffic = traffic or Traffic()
 
     def average(self, gradients: torch.Tensor) -> None:
@@ -40,8 +45,13 @@ class WrhtState:
 
 
 def wrht_hook(state: WrhtState, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """Average gradients by WRHT: ``ddp.register_comm_hook(WrhtState(wavelengths), wrht_hook)``."""
-    state.average(bucket.buffer())
+    """Average gradients by WRHT: ``ddp.register_comm_hook(WrhtState(wavelengths), wrht_hook)``.
+
+    Raises:
+        InputError: Gradients are NaN or infinite; raised on every rank, with the parameters' shapes.
+        CommunicationError: A rank was lost.
+    """
+    average_finite(bucket, state.average, {})
     done: torch.futures.Future[torch.Tensor] = torch.futures.Future()
     done.set_result(bucket.buffer())
     return done
@@ -67,6 +77,4 @@ class Wrht(Scheme):
         Raises:
             InputError: Fewer than two ranks, no wavelength, or ranks with different parameters.
         """
-        with together():
-            state = WrhtState(self._wavelengths, self.traffic)
-        return average_by(model, state.average)
+        return average_by(model, WrhtState(self._wavelengths, self.traffic).average)

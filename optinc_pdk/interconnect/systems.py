@@ -8,6 +8,7 @@ from what the chip's light allows.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import log2
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -17,10 +18,12 @@ from optinc_pdk.cards import CardError
 from optinc_pdk.cards.load import components_folder
 from optinc_pdk.cards.process import quantities
 from optinc_pdk.cards.values import NonNegative, Positive, Quantity, Strict
-from optinc_pdk.files import load_yaml
+from optinc_pdk.files import InputError, load_yaml
 
 _MENDS = {"extra_forbidden": "remove the key or correct its spelling", "missing": "add the key"}
 LIGHT_SPEED_M_S = 299_792_458.0
+MAX_LOG_PORTS = 32
+"""Of a fat tree, most levels × log₂(ports of a switch in one direction): there is a time for each of its links."""
 
 
 def _whole(quantity: Quantity) -> Quantity:
@@ -99,6 +102,16 @@ class FatTree(_System):
     switch_s: NonNegative = Field(description="delay of a switch")
     cable_m: NonNegative = Field(description="length of every link")
 
+    @model_validator(mode="after")
+    def _can_be_numbered(self) -> FatTree:
+        ports = max(self.down_ports, self.up_ports, 2.0)
+        if self.levels * log2(ports) > MAX_LOG_PORTS:
+            raise ValueError(
+                f"levels: {float(self.levels):g} of switches with {float(ports):g} ports in one direction; levels × "
+                f"log₂(ports) must be at most {MAX_LOG_PORTS}: give fewer levels or ports"
+            )
+        return self
+
     @property
     def most_nodes(self) -> int:
         """How many nodes there is room for."""
@@ -168,7 +181,13 @@ def load_system(name: str) -> System:
 
 
 def with_rate(system: System, bit_per_s: float) -> System:
-    """The same system at another rate: of a wavelength, of a link, or of all a server's transceivers together."""
+    """The same system at another rate: of a wavelength, of a link, or of all a server's transceivers together.
+
+    Raises:
+        InputError: The rate is not finite or not above 0.
+    """
+    if not 0 < bit_per_s < float("inf"):
+        raise InputError(f"{system.name}: a rate of {bit_per_s} b/s; give a finite one above 0")
     source = "given"
     changed = {"sources": {**system.sources, source: "given by the caller"}}
     if isinstance(system, InNetwork):

@@ -148,8 +148,10 @@ def daso_step_time(
             until the next one, and adds what it takes longer than they.
 
     Raises:
-        InputError: Groups that do not divide the servers, or a system that cannot run the rings.
+        InputError: Groups that do not divide the servers, a system that cannot run the rings, or a time below 0.
     """
+    if not 0 <= compute_s < float("inf"):
+        raise InputError(f"DASO: {compute_s} s of computation; give a finite time of at least 0")
     if group < 1 or nodes % group or nodes // group < 2 or every < 1:
         raise InputError(
             f"DASO: {nodes} nodes in groups of {group}, globally every {every} steps; give groups that divide the "

@@ -199,3 +199,36 @@ def test_weights_of_a_network_are_a_chip(ranks, onn_4bit: Onn, tmp_path: Path):
     onn_4bit.save(tmp_path / "network.npz")
     for got, _ in ranks.run(averaged, str(tmp_path / "network.npz"), gradients()):
         assert np.array_equal(got, expected(ideal_chip(4, 4), gradients()))
+
+
+class Empty(nn.Module):
+    """A parameter without numbers, of a type of its own: its bucket is empty."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.some = nn.Parameter(torch.ones(3))
+        self.none = nn.Parameter(torch.empty(0, dtype=torch.float64))
+
+    def forward(self) -> torch.Tensor:
+        return self.some.sum() + self.none.sum()
+
+
+def with_empty_bucket() -> list[float]:
+    model = op.collective.Optinc(ideal_chip(8, 4)).wrap(Empty())
+    model().backward()
+    return model.module.some.grad.tolist()
+
+
+def test_an_empty_bucket_is_no_fault(ranks):
+    assert ranks.run(with_empty_bucket) == [[1.0] * 3] * 4
+
+
+def with_block(block: object) -> None:
+    op.collective.Optinc(ideal_chip(8, 4), block if dist.get_rank() == 2 else 256).wrap(Sent(9))
+
+
+@pytest.mark.parametrize("block", [0, 2.5])
+def test_a_block_that_is_no_number_of_gradients_is_refused(ranks, block):
+    for fault in ranks.outcomes(with_block, block):
+        assert isinstance(fault, InputError)
+        assert f"block = {block} gradients that share an exponent: give a whole number from 1" in str(fault)

@@ -7,7 +7,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from optinc_pdk.collective.scheme import average_by, gather_text, same_parameters, together
+from optinc_pdk.collective.average import average_by
+from optinc_pdk.collective.scheme import gather_text, same_parameters, together
 from optinc_pdk.files import InputError
 
 

@@ -1,5 +1,7 @@
 """The extracted chip's table: its errors are read where the chip makes them, and other files are refused."""
 
+import io
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +75,41 @@ def test_other_files_are_refused(tmp_path, content):
     path = tmp_path / "chip.function.npz"
     path.write_bytes(content)
     with pytest.raises(InputError, match=r"chip\.function\.npz"):
+        table_chip(path)
+
+
+def entry(content: bytes) -> bytes:
+    """An archive whose arrays all have this content."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in ("schema", "symbols", "ideal", "words"):
+            archive.writestr(f"{name}.npy", content)
+    return file.getvalue()
+
+
+def header(shape: str) -> bytes:
+    text = f"{{'descr': '<i8', 'fortran_order': False, 'shape': {shape}, }}".ljust(117).encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (entry(b"no array"), "schema b'no array'"),
+        (entry(header("(1125899906842624, 512)")), "memory"),
+        # the method of compression, in the archive's directory
+        (
+            entry(b"").replace(
+                b"PK\x01\x02\x14\x03\x14\x00\x00\x00\x00\x00", b"PK\x01\x02\x14\x03\x14\x00\x00\x00\x63\x00"
+            ),
+            "compression",
+        ),
+    ],
+)
+def test_archives_of_something_else_are_refused(tmp_path, content, said):
+    path = tmp_path / "chip.function.npz"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=rf"chip\.function\.npz: .*{said}"):
         table_chip(path)
 
 

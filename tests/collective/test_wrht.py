@@ -144,3 +144,13 @@ def test_a_ring_without_wavelengths_is_refused(ranks):
     for fault in ranks.outcomes(without_wavelength):
         assert isinstance(fault, InputError)
         assert "0 wavelengths" in str(fault)
+
+
+def with_other_wavelengths() -> None:
+    Wrht(1 + dist.get_rank() // 3).wrap(nn.Linear(2, 2))
+
+
+def test_ranks_with_other_wavelengths_are_refused(ranks):
+    for fault in ranks.outcomes(with_other_wavelengths):
+        assert isinstance(fault, InputError)
+        assert "WRHT: rank 0 has 1 wavelengths, rank 3 has 2 wavelengths" in str(fault)

@@ -36,6 +36,9 @@ def test_there_is_a_card_of_every_kind():
         ("wdm_ring", "schema: 1", "schema: 7", r"schema must be 1"),
         ("wdm_ring", "name: wdm_ring", "name: other", r"name is 'other', the file's is 'wdm_ring'"),
         ("fat_tree", "overhead_s: {value: 5", "overhead_s: {value: -5", r"overhead_s: .*must not be below 0"),
+        ("fat_tree", "levels: {value: 3", "levels: {value: 40", r"levels: 40 of switches .* fewer levels or ports"),
+        ("fat_tree", "levels: {value: 3", "levels: {value: 1.0e+18", r"levels: 1e\+18 of switches"),
+        ("fat_tree", "up_ports: {value: 64", "up_ports: {value: 1.0e+18", r"with 1e\+18 ports"),
         ("optinc_star", "value: 0.6", "value: 1.2", r"server.utilisation: .*must be at most 1"),
         ("optinc_star_8bit_chip", "value: 1.0e+5", "value: .nan", r"chip.symbol_rate_bd: .*no finite number"),
     ],
@@ -66,6 +69,13 @@ def test_a_chip_takes_a_word_a_symbol():
     system = load_system("optinc_star_8bit_chip")
     assert system.bit_per_s == 8 * system.chip.symbol_rate_bd
     assert load_system("optinc_star").bit_per_s == 6.4e12
+
+
+@pytest.mark.parametrize("rate", [0.0, -1e9, float("nan"), float("inf")])
+def test_a_rate_that_is_none_is_refused(rate):
+    for name in ("wdm_ring", "optinc_star"):
+        with pytest.raises(InputError, match=rf"{name}: a rate of {rate} b/s; give a finite one above 0"):
+            with_rate(load_system(name), rate)
 
 
 @pytest.mark.parametrize("name", ["wdm_ring", "fat_tree", "optinc_star_4bit_chip"])

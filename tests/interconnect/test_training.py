@@ -102,6 +102,7 @@ def test_daso_spreads_the_global_exchange():
         (lambda: step_time("ring", SWITCH, 1.0, 1), "at least 2"),
         (lambda: step_time("ring", SWITCH, 1.0, 4, compute_s=-1.0), "give a finite time"),
         (lambda: daso_step_time(SWITCH, SWITCH, 1.0, 10, 4, 2), "groups that divide the nodes"),
+        (lambda: daso_step_time(SWITCH, SWITCH, 1.0, 8, 1, 2, compute_s=-1.0), "DASO: -1.0 s of computation"),
     ],
 )
 def test_steps_that_cannot_be(call, message):
