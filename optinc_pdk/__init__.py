@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gdsfactory import Pdk
 
+    from optinc_pdk import collective as collective
     from optinc_pdk import factor, simulate
     from optinc_pdk.averaging import Averaging
     from optinc_pdk.circuit import Circuit
@@ -32,20 +33,23 @@ _ROOM_OF = {
     "get_pdk": "pdk",
 }
 
+_OPTIONAL = ("collective",)
+"""Rooms that need an extra: `from optinc_pdk import *` leaves them out."""
+
 
 def __getattr__(name: str) -> object:
     if name in _ROOM_OF:
         return getattr(import_module(f"{__name__}.{_ROOM_OF[name]}"), name)
     if name == "PDK":  # of the default process; get_pdk(process) gives another's
         return import_module(f"{__name__}.pdk").get_pdk()
-    if name in __all__:
+    if name in __all__ or name in _OPTIONAL:
         return import_module(f"{__name__}.{name}")
     if name == "__version__":
         from importlib.metadata import version
 
         return version("optinc-pdk")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}: it has {', '.join(__all__)}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}: it has {', '.join((*__all__, *_OPTIONAL))}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "__version__"})
+    return sorted({*globals(), *__all__, *_OPTIONAL, "__version__"})

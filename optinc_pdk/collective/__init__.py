@@ -1,0 +1,39 @@
+"""Training over the chip: collectives for `torch.distributed`. Needs PyTorch, the extra `train`."""
+
+try:
+    import torch  # noqa: F401 - only whether it is there
+except ModuleNotFoundError as fault:
+    raise ModuleNotFoundError("collectives need PyTorch: pip install 'optinc-pdk[train]'", name=fault.name) from fault
+
+from optinc_pdk.collective.chips import (
+    Chip,
+    ideal_cascade,
+    ideal_chip,
+    network_cascade,
+    network_chip,
+)
+from optinc_pdk.collective.errors import TABLE_II, ErrorHistogram
+from optinc_pdk.collective.optinc import Optinc, OptincState, optinc_hook
+from optinc_pdk.collective.ring import AllReduce, Ring, ring_all_reduce
+from optinc_pdk.collective.scheme import CommunicationError, Scheme, Traffic
+from optinc_pdk.collective.table import table_chip
+
+__all__ = [
+    "TABLE_II",
+    "AllReduce",
+    "Chip",
+    "CommunicationError",
+    "ErrorHistogram",
+    "Optinc",
+    "OptincState",
+    "Ring",
+    "Scheme",
+    "Traffic",
+    "ideal_cascade",
+    "ideal_chip",
+    "network_cascade",
+    "network_chip",
+    "optinc_hook",
+    "ring_all_reduce",
+    "table_chip",
+]

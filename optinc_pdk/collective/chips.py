@@ -1,0 +1,263 @@
+"""What a chip makes of the servers' words, as sums and tables: so it runs at the memory's speed.
+
+Light adds up in the chip, so what it puts out depends on a sum over the servers alone: every server adds a
+*code* to an index, and a table over all indices tells what is read. A code is linear in the groups of symbols
+of a word, which is what the preprocessing unit P averages (arXiv 2603.28290):
+
+- of the lattice, group k counts the product of the sizes of the groups below it, and the index numbers the
+  lattice point;
+- of the ideal average, the code is the word itself, and the index divided by N, without its fraction, is read;
+- of a chip of which every combination of words is known, a server's word counts 2^(B·s), s its place from the
+  last, and the index numbers the combination.
+
+In a cascade, N units of level 1 serve N servers each, and what a unit puts out is again a code, of level 2.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optinc_pdk.averaging import Averaging, decide
+from optinc_pdk.collective.errors import ErrorHistogram
+from optinc_pdk.files import InputError
+from optinc_pdk.onn import Onn
+from optinc_pdk.onn.cascade import Cascade
+
+MAX_BITS = 16
+"""Widest word, that of arXiv 2603.28290: float32 holds every word exactly, and tables hold int16."""
+
+MAX_INDEX = 2**31 - 1
+"""Largest index: sums over the servers travel as 32-bit integers."""
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """Units of one level, all alike.
+
+    Attributes:
+        units: Servers, or units of the level below, that send to one unit.
+        size: Number of indices; sums of codes are 0 ... size - 1.
+        outputs: Per reader and index, what is read, shape (1 or units, size): of the last level signed averages,
+            int16; of a level below codes of the next one, int32. Or None, and the index shifted right by `shift`
+            is read: the word, of the last level, or the next level's code.
+        shift: Where there is no table, the binary logarithm of what the index is divided by.
+    """
+
+    units: int
+    size: int
+    outputs: NDArray[np.int16] | NDArray[np.int32] | None = None
+    shift: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Chip:
+    """A chip, or a cascade of chips, as the servers see it.
+
+    Attributes:
+        bits: Bits of a word.
+        places: What one unit of each group of symbols adds to the index, most significant group first,
+            int32, shape (1 or servers of a unit, groups).
+        levels: One, or the two of a cascade.
+        errors: Errors added to what is read, or None.
+        source: Where it comes from, for messages.
+
+    Raises:
+        InputError: Words too wide, or too many indices.
+    """
+
+    bits: int
+    places: NDArray[np.int32]
+    levels: tuple[Level, ...]
+    errors: ErrorHistogram | None
+    source: str
+
+    def __post_init__(self) -> None:
+        """Refuse what codes and tables have no room for."""
+        if self.bits > MAX_BITS:
+            raise InputError(f"{self.source}: words of {self.bits} bits; the widest are {MAX_BITS} bits: use fewer")
+        for level in self.levels:
+            if level.size - 1 > MAX_INDEX:
+                raise InputError(
+                    f"{self.source}: {level.size} sums over the servers; at most {MAX_INDEX} can be told apart: "
+                    "use fewer bits or servers"
+                )
+
+    @property
+    def servers(self) -> int:
+        """Number of servers."""
+        return int(np.prod([level.units for level in self.levels]))
+
+    @property
+    def digest(self) -> str:
+        """Equal for equal chips."""
+        parts = [self.bits, self.places.tobytes(), self.errors]
+        for level in self.levels:
+            table = b"" if level.outputs is None else level.outputs.tobytes()
+            parts += [level.units, level.size, level.shift, hashlib.sha256(table).hexdigest()]
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+    def average(self, words: ArrayLike) -> NDArray[np.int64]:
+        """What every server reads, without the histogram's errors; for judging, not for speed.
+
+        Args:
+            words: Integers 0 ... 2^bits - 1, shape (..., servers), a unit's servers side by side.
+
+        Returns:
+            Words, shape (..., servers).
+        """
+        values = np.asarray(words, dtype=np.int64)
+        if values.shape[-1] != self.servers:
+            raise InputError(f"words of {values.shape[-1]} servers; {self.source} has {self.servers}")
+        counts = values.reshape(*values.shape[:-1], -1, self.levels[0].units)
+        codes = (self.groups(counts) * self.places).sum(axis=-1)
+        for level in self.levels:
+            index = codes.reshape(*values.shape[:-1], -1, level.units).sum(axis=-1)
+            codes = read(level, index)
+        half = 0 if self.levels[-1].outputs is None else 1 << (self.bits - 1)
+        return np.broadcast_to(codes[..., 0, :] + half, values.shape)
+
+    def groups(self, words: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Values of the groups of symbols, most significant first, (..., groups) of words (...)."""
+        count = self.places.shape[1]
+        width = self.bits // count
+        shifts = width * np.arange(count - 1, -1, -1)
+        values: NDArray[np.int64] = (words[..., None] >> shifts) & ((1 << width) - 1)
+        return values
+
+
+def read(level: Level, index: NDArray[np.int64]) -> NDArray[np.int64]:
+    """What readers read at indices (..., units of the level): (..., units of the level, readers)."""
+    if level.outputs is None:
+        return (index >> level.shift)[..., None]
+    return np.moveaxis(level.outputs[:, index], 0, -1).astype(np.int64)
+
+
+def ideal_chip(bits: int, servers: int, errors: ErrorHistogram | None = None) -> Chip:
+    """The ideal average G* = Q((1/N) Σ G_n), without its fraction.
+
+    Args:
+        bits: Bits of a word, even, at most 16.
+        servers: Number of servers.
+        errors: Errors of a real chip, told by value and share; none by default.
+
+    Raises:
+        InputError: No such chip.
+    """
+    task = _task(bits, servers)
+    source = f"ideal average of {servers} servers"
+    size = servers * ((1 << task.bits) - 1) + 1
+    identity = np.ones((1, 1), dtype=np.int32)
+    if servers & (servers - 1) == 0:
+        return Chip(bits, identity, (Level(servers, size, shift=servers.bit_length() - 1),), errors, source)
+    if size > MAX_INDEX:
+        raise InputError(f"servers = {servers} of {bits}-bit words: sums above {MAX_INDEX}; use fewer of them")
+    table = task.signed(np.arange(size) // servers).astype(np.int16)[None]
+    return Chip(bits, identity, (Level(servers, size, table),), errors, source)
+
+
+def ideal_cascade(bits: int, servers: int, errors: ErrorHistogram | None = None) -> Chip:
+    """N units of N servers each, whose remainders go on to level 2, for N² servers.
+
+    A unit puts out its average and, as the fraction of its last symbol, the remainder: together its sum in steps
+    of 1/N.
+
+    Args:
+        bits: Bits of a word, even, at most 16.
+        servers: Servers N of a unit, a power of two.
+        errors: Errors of a real cascade; none by default.
+
+    Raises:
+        InputError: No such cascade.
+    """
+    top = ideal_chip(bits, servers**2).levels[0]
+    if top.outputs is not None:
+        raise InputError(f"servers = {servers} of a unit must be a power of two in an ideal cascade")
+    first = Level(servers, servers * ((1 << bits) - 1) + 1)
+    levels = (first, replace(top, units=servers))
+    return Chip(bits, np.ones((1, 1), dtype=np.int32), levels, errors, f"ideal cascade of {servers}² servers")
+
+
+def network_chip(onn: Onn, errors: ErrorHistogram | None = None) -> Chip:
+    """A network's float forward, decided by the receivers, at every lattice point.
+
+    Args:
+        onn: The network, of one level.
+        errors: Errors of a real chip; none by default.
+
+    Raises:
+        InputError: The network is one level of a cascade, its lattice is too large for a table, or it puts out NaN.
+    """
+    task = onn.task
+    if task.remainder or task.finer_input:
+        raise InputError("the network is one level of a cascade: give both levels to network_cascade")
+    outputs = task.signed(task.decode(_decided(onn).astype(np.int64))).astype(np.int16)[None]
+    level = Level(task.servers, task.lattice_size, outputs)
+    return Chip(task.bits, lattice_places(task)[None], (level,), errors, f"network of {task.servers} servers")
+
+
+def network_cascade(cascade: Cascade, errors: ErrorHistogram | None = None) -> Chip:
+    """Two levels of networks. What level 1 puts out counts at its nearest step of 1/N.
+
+    Between the levels there is no receiver, so what level 1 is off its steps by would go on to level 2; here it does
+    not. `Cascade.average` computes with it.
+
+    Args:
+        cascade: Both networks.
+        errors: Errors of a real cascade; none by default.
+
+    Raises:
+        InputError: A lattice is too large for a table, or a network puts out NaN.
+    """
+    first, second = cascade.first.task, cascade.second.task
+    levels = _decided(cascade.first)
+    words = first.decode(np.floor(levels).astype(np.int64))
+    rest = np.rint((levels[:, -1] % 1.0) * first.servers).astype(np.int64)
+    places = lattice_places(second)
+    width = 2 * second.group_symbols
+    groups = (words[:, None] >> (width * np.arange(second.groups - 1, -1, -1))) & second.full_scale
+    groups[:, -1] = groups[:, -1] * first.servers + rest
+    codes = (groups @ places.astype(np.int64)).astype(np.int32)[None]
+    outputs = second.signed(second.decode(_decided(cascade.second).astype(np.int64))).astype(np.int16)[None]
+    return Chip(
+        first.bits,
+        lattice_places(first)[None],
+        (Level(first.servers, first.lattice_size, codes), Level(second.servers, second.lattice_size, outputs)),
+        errors,
+        f"cascade of {first.servers}² servers",
+    )
+
+
+def lattice_places(task: Averaging) -> NDArray[np.int32]:
+    """What a step of every input adds to the number of a lattice point, shape (K,)."""
+    if not task.enumerable:
+        raise InputError(
+            f"the lattice of {task.bits} bits, {task.servers} servers and {task.groups} groups has "
+            f"{task.lattice_size:.3g} points, too many for a table; use the ideal average with a histogram of errors"
+        )
+    sizes = task.input_steps + 1
+    return np.append(np.cumprod(sizes[:0:-1])[::-1], 1).astype(np.int32)
+
+
+def _decided(onn: Onn) -> NDArray[np.float64]:
+    """The levels that the receivers decide on, over the lattice, (points, M)."""
+    lattice_places(onn.task)
+    pieces = []
+    for inputs in onn.task.pieces():
+        fields = onn.forward(inputs)
+        if not np.isfinite(fields).all():
+            raise InputError("the network puts out NaN or infinity at some lattice points: train it again")
+        pieces.append(decide(fields, onn.task.output_resolution))
+    return np.vstack(pieces)
+
+
+def _task(bits: int, servers: int) -> Averaging:
+    if bits > MAX_BITS:
+        raise InputError(f"bits = {bits}: the widest words are of {MAX_BITS} bits; use {MAX_BITS} or fewer")
+    try:
+        return Averaging(bits, servers, 1)
+    except ValueError as fault:
+        raise InputError(str(fault)) from fault

@@ -1,0 +1,93 @@
+"""Codes and tables give what the chips give, word for word."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.collective import Chip, ideal_cascade, ideal_chip, network_cascade, network_chip
+from optinc_pdk.files import InputError
+from optinc_pdk.onn import Onn
+from optinc_pdk.onn.cascade import Cascade
+
+
+def network(name: str) -> Onn:
+    import optinc_pdk.onn
+
+    return Onn.load(Path(optinc_pdk.onn.__file__).parent / "networks" / f"{name}.npz")
+
+
+def words(chip: Chip, count: int = 2000) -> np.ndarray:
+    return np.random.default_rng(1).integers(0, 1 << chip.bits, (count, chip.servers))
+
+
+@given(bits=st.sampled_from([2, 4, 8, 16]), servers=st.integers(1, 20), data=st.data())
+def test_ideal_average(bits, servers, data):
+    chip = ideal_chip(bits, servers)
+    sent = np.array(data.draw(st.lists(st.integers(0, (1 << bits) - 1), min_size=servers, max_size=servers)))
+    assert set(chip.average(sent)) == {int(Averaging(bits, servers, 1).ideal(sent))}
+
+
+@pytest.mark.parametrize(("bits", "servers"), [(8, 2), (8, 4), (16, 4)])
+def test_cascade_is_one_level(bits, servers):
+    cascade, one = ideal_cascade(bits, servers), ideal_chip(bits, servers**2)
+    assert cascade.servers == one.servers == servers**2
+    assert np.array_equal(cascade.average(words(one)), one.average(words(one)))
+
+
+@pytest.mark.parametrize("name", ["average_4bit_4servers", "average_8bit_4servers"])
+def test_exact_network_is_the_ideal_average(name):
+    onn = network(name)
+    chip, ideal = network_chip(onn), ideal_chip(onn.task.bits, onn.task.servers)
+    assert np.array_equal(chip.average(words(chip)), ideal.average(words(chip)))
+
+
+def test_wrong_network_is_wrong_in_the_same_words():
+    onn = network("average_4bit_4servers")
+    last = replace(onn.layers[-1], bias=np.add(onn.layers[-1].bias, [0.3, -0.4]))
+    shifted = replace(onn, layers=(*onn.layers[:-1], last))
+    chip, task = network_chip(shifted), onn.task
+    sent = words(chip)
+    fields = shifted.forward(task.preprocess(task.encode(sent)))
+    expected = task.decode(np.clip(np.rint(np.abs(fields)), 0, 3).astype(np.int64))
+    assert np.array_equal(chip.average(sent), np.broadcast_to(expected[:, None], sent.shape))
+    assert (expected != task.ideal(sent)).any()
+
+
+def test_cascade_of_networks_is_the_cascade():
+    both = Cascade(network("cascade_8bit_4servers_level1"), network("cascade_8bit_4servers_level2"))
+    chip = network_cascade(both)
+    sent = words(chip)
+    assert np.array_equal(chip.average(sent)[:, 0], both.average(sent.reshape(-1, 4, 4)))
+    assert np.array_equal(chip.average(sent), ideal_chip(8, 16).average(sent))
+
+
+def test_half_a_cascade_is_refused():
+    with pytest.raises(InputError, match="network_cascade"):
+        network_chip(network("cascade_8bit_4servers_level1"))
+
+
+@pytest.mark.parametrize(
+    ("bits", "servers", "said"),
+    [(18, 4, "bits = 18.*16"), (7, 4, "bits = 7 must be even"), (8, 0, "servers = 0"), (16, 40001, "servers = 40001")],
+)
+def test_impossible_chips_are_refused(bits, servers, said):
+    with pytest.raises(InputError, match=said):
+        ideal_chip(bits, servers)
+
+
+def test_lattice_without_room_is_refused():
+    onn = network("average_8bit_4servers")
+    with pytest.raises(InputError, match="too many for a table"):
+        network_chip(replace(onn, task=Averaging(8, 1000, 4)))
+
+
+def test_digest_tells_chips_apart():
+    chips = [ideal_chip(8, 4), ideal_chip(8, 8), ideal_chip(16, 4), ideal_cascade(8, 2)]
+    chips.append(network_chip(network("average_4bit_4servers")))
+    assert len({chip.digest for chip in chips}) == len(chips)
+    assert ideal_chip(8, 4).digest == chips[0].digest

@@ -1,0 +1,187 @@
+"""The hook on four ranks: bit for bit what the chip would give, equal on all ranks, and clear where it can't be."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import optinc_pdk as op
+from optinc_pdk.collective import Chip, ErrorHistogram, ideal_cascade, ideal_chip, table_chip
+from optinc_pdk.files import InputError
+from optinc_pdk.onn import Onn
+
+BLOCK = 32
+
+
+class Sent(nn.Module):
+    """A parameter whose gradient is what forward is given."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.first = nn.Parameter(torch.zeros(size // 3))
+        self.second = nn.Parameter(torch.zeros(size - size // 3))
+
+    def forward(self, gradients: torch.Tensor) -> torch.Tensor:
+        return torch.cat([self.first, self.second]) @ gradients
+
+
+def averaged(chip: Chip | str, gradients: np.ndarray, kind: str = "float32") -> tuple[np.ndarray, dict]:
+    """What this rank holds after a backward pass in which rank r has gradients[r]."""
+    own = torch.from_numpy(gradients[dist.get_rank()]).to(getattr(torch, kind))
+    ddp = DistributedDataParallel(Sent(len(own)).to(own.dtype))
+    state = op.collective.OptincState(ddp, chip, BLOCK)
+    ddp.register_comm_hook(state, op.collective.optinc_hook)
+    ddp(own).backward()
+    model = ddp.module
+    return torch.cat([model.first.grad, model.second.grad]).float().numpy(), vars(state.traffic)
+
+
+def expected(chip: Chip, gradients: np.ndarray, reader: int = 0) -> np.ndarray:
+    """The same in plain numpy: the paper's steps, one after another, in double precision."""
+    flat = gradients.astype(np.float64)
+    result = np.empty(flat.shape[1])
+    half = 2 ** (chip.bits - 1)
+    for start in range(0, flat.shape[1], BLOCK):
+        block = flat[:, start : start + BLOCK]
+        step = 2.0 ** (np.frexp(np.abs(block).max())[1] - (chip.bits - 1))
+        words = np.clip(np.rint(block / step), -half, half - 1).astype(np.int64) + half
+        result[start : start + BLOCK] = (chip.average(words.T)[:, reader] - half) * step
+    return result.astype(np.float32)
+
+
+def gradients(size: int = 999, servers: int = 4) -> np.ndarray:
+    random = np.random.default_rng(size)
+    scale = 10.0 ** random.uniform(-8, 2, size)
+    return (random.standard_normal((servers, size)) * scale).astype(np.float32)
+
+
+@pytest.mark.parametrize("chip", [ideal_chip(8, 4), ideal_chip(16, 4), ideal_chip(4, 4), ideal_cascade(8, 2)])
+def test_average_is_that_of_the_words(ranks, chip):
+    sent = gradients()
+    wanted = expected(chip, sent)
+    assert np.array_equal(wanted, expected(ideal_chip(chip.bits, 4), sent))
+    for got, _ in ranks.run(averaged, chip, sent):
+        assert np.array_equal(got, wanted)
+
+
+def test_average_is_within_a_step_and_a_half_below_the_mean(ranks):
+    sent = np.random.default_rng(3).uniform(-0.9, 0.9, (4, 999)).astype(np.float32)
+    sent[:, ::BLOCK] = 0.9  # every block's exponent is 0
+    error = (ranks.run(averaged, ideal_chip(8, 4), sent)[0][0] - sent.astype(np.float64).mean(axis=0)) * 128
+    assert -1.25 <= error.min() < error.max() <= 0.5
+    assert abs(error.mean() + 0.375) < 0.05  # truncated, as in the paper: (N-1)/2N steps too low
+
+
+def test_every_rank_reads_its_own_receiver(ranks, faulty_table):
+    sent = gradients()
+    chip = table_chip(faulty_table)
+    results = ranks.run(averaged, str(faulty_table), sent)
+    for rank, (got, _) in enumerate(results):
+        assert np.array_equal(got, expected(chip, sent, reader=rank))
+    assert not np.array_equal(results[0][0], expected(ideal_chip(4, 4), sent))
+
+
+@pytest.mark.parametrize("kind", ["float64", "bfloat16"])
+def test_other_types_of_gradients(ranks, kind):
+    sent = gradients()
+    rounded = torch.from_numpy(sent).to(getattr(torch, kind)).float().numpy()
+    wanted = torch.from_numpy(expected(ideal_chip(8, 4), rounded)).to(getattr(torch, kind)).float().numpy()
+    for got, _ in ranks.run(averaged, ideal_chip(8, 4), sent, kind):
+        assert np.array_equal(got, wanted)
+
+
+def test_bytes_are_counted(ranks):
+    for bits, moved in ((8, 2), (16, 4)):
+        for _, traffic in ranks.run(averaged, ideal_chip(bits, 4), gradients(960)):
+            assert traffic["payload"] == 960 * bits // 8
+            assert traffic["side"] == 45  # 30 exponents, 2·3/4 times
+            assert traffic["stand_in"] == 960 * moved * 6 // 4
+
+
+def test_errors_are_injected_alike_on_all_ranks(ranks):
+    sent = np.random.default_rng(4).uniform(-0.5, 0.5, (4, 30_000)).astype(np.float32)
+    exact, _ = ranks.run(averaged, ideal_chip(16, 4), sent)[0]
+    histogram = ErrorHistogram(0.02, (64, -1), (0.25, 0.75))
+    results = ranks.run(averaged, ideal_chip(16, 4, histogram), sent)
+    assert all(np.array_equal(got, results[0][0]) for got, _ in results)
+    errors = np.rint((results[0][0] - exact) * 2.0**16).astype(int)
+    assert set(np.unique(errors)) == {-1, 0, 64}
+    assert abs((errors != 0).sum() - 600) < 5 * np.sqrt(600)
+    assert abs((errors == 64).sum() - 150) < 5 * np.sqrt(150)
+
+
+def faults(ranks, *arguments) -> list[str]:
+    """What every rank says of an input that none of them can use."""
+    found = ranks.outcomes(averaged, *arguments)
+    assert all(isinstance(fault, InputError) for fault in found), found
+    return [str(fault) for fault in found]
+
+
+@pytest.mark.parametrize("wrong", [np.nan, -np.inf])
+def test_what_is_not_finite_is_reported_with_its_parameter(ranks, wrong):
+    sent = gradients()
+    sent[2, 5] = sent[2, 6] = sent[3, 500] = wrong
+    for said in faults(ranks, ideal_chip(8, 4), sent):
+        assert "rank 2: first (2 of 333); rank 3: second (1 of 666)" in said
+
+
+def test_chip_of_another_world_is_refused(ranks):
+    for said in faults(ranks, ideal_chip(8, 8), gradients()):
+        assert "ideal average of 8 servers averages 8 servers, the job has 4 ranks" in said
+
+
+def test_a_missing_file_on_one_rank_stops_all(ranks, faulty_table, tmp_path):
+    found = ranks.outcomes(one_has_no_file, str(faulty_table), str(tmp_path / "none.function.npz"))
+    assert all(isinstance(fault, InputError) for fault in found), found
+    assert all(re.search(r"none\.function\.npz: cannot be read", str(fault)) for fault in found)
+    assert str(found[0]).startswith("rank 3: ")
+
+
+def one_has_no_file(good: str, bad: str) -> None:
+    op.collective.OptincState(DistributedDataParallel(Sent(9)), bad if dist.get_rank() == 3 else good)
+
+
+def other_chips() -> None:
+    chip = ideal_chip(8 if dist.get_rank() else 16, 4)
+    op.collective.OptincState(DistributedDataParallel(Sent(9)), chip)
+
+
+def test_ranks_with_other_chips_are_refused(ranks):
+    for fault in ranks.outcomes(other_chips):
+        assert isinstance(fault, InputError)
+        assert re.search("rank 0 has .* 16 bits, .*rank 1 has .* 8 bits", str(fault))
+
+
+def trained(bits: int) -> tuple[np.ndarray, float, int]:
+    torch.manual_seed(0)
+    scheme = op.collective.Optinc(ideal_chip(bits, 4))
+    model = scheme.wrap(nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    random = torch.Generator().manual_seed(dist.get_rank())
+    for _ in range(60):
+        inputs = torch.randn(16, 8, generator=random)
+        optimizer.zero_grad()
+        loss = (model(inputs)[:, 0] - inputs.sum(dim=1)).square().mean()
+        loss.backward()
+        scheme.step(optimizer, loss.item())
+    scheme.finish()
+    return model.module[0].weight.detach().numpy(), loss.item(), scheme.traffic.steps
+
+
+def test_training_over_the_chip_learns_and_keeps_ranks_equal(ranks):
+    results = ranks.run(trained, 16)
+    for weights, loss, steps in results:
+        assert np.array_equal(weights, results[0][0])
+        assert loss < 1.0  # 8 at the start
+        assert steps == 60
+
+
+def test_weights_of_a_network_are_a_chip(ranks, onn_4bit: Onn, tmp_path: Path):
+    onn_4bit.save(tmp_path / "network.npz")
+    for got, _ in ranks.run(averaged, str(tmp_path / "network.npz"), gradients()):
+        assert np.array_equal(got, expected(ideal_chip(4, 4), gradients()))
