@@ -12,23 +12,36 @@ from optinc_pdk.collective.chips import (
     network_cascade,
     network_chip,
 )
+from optinc_pdk.collective.dad import Dad
+from optinc_pdk.collective.daso import Daso
+from optinc_pdk.collective.daso_plan import Plan as DasoPlan
+from optinc_pdk.collective.edad import Edad
 from optinc_pdk.collective.errors import TABLE_II, ErrorHistogram
 from optinc_pdk.collective.optinc import Optinc, OptincState, optinc_hook
+from optinc_pdk.collective.rank_dad import RankDad
 from optinc_pdk.collective.ring import AllReduce, Ring, ring_all_reduce
 from optinc_pdk.collective.scheme import CommunicationError, Scheme, Traffic
 from optinc_pdk.collective.table import table_chip
+from optinc_pdk.collective.wrht import Wrht, WrhtState, wrht_hook
 
 __all__ = [
     "TABLE_II",
     "AllReduce",
     "Chip",
     "CommunicationError",
+    "Dad",
+    "Daso",
+    "DasoPlan",
+    "Edad",
     "ErrorHistogram",
     "Optinc",
     "OptincState",
+    "RankDad",
     "Ring",
     "Scheme",
     "Traffic",
+    "Wrht",
+    "WrhtState",
     "ideal_cascade",
     "ideal_chip",
     "network_cascade",
@@ -36,4 +49,5 @@ __all__ = [
     "optinc_hook",
     "ring_all_reduce",
     "table_chip",
+    "wrht_hook",
 ]

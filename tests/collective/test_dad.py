@@ -1,0 +1,310 @@
+"""dAD, edAD and rank-dAD: exact where they are, their stated formula where not, and the bytes they say."""
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn import functional
+
+from optinc_pdk.collective.capture import split
+from optinc_pdk.collective.dad import Dad
+from optinc_pdk.collective.edad import Edad, chain
+from optinc_pdk.collective.rank_dad import RankDad
+from optinc_pdk.files import InputError
+
+WORLD = 4
+
+
+class Tied(nn.Module):
+    """Embedding and head of one weight, a convolution, a norm, and a layer that is called twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(11, 6)
+        self.norm = nn.LayerNorm(6)
+        self.twice = nn.Linear(6, 6)
+        self.attention = nn.MultiheadAttention(6, 2, batch_first=True)
+        self.bare = nn.Linear(6, 6, bias=False)
+        self.head = nn.Linear(6, 11, bias=False)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        hidden = self.norm(self.embedding(tokens))
+        hidden = self.twice(functional.silu(self.twice(input=hidden)))
+        hidden = hidden + self.attention(hidden, hidden, hidden)[0]
+        return self.head(self.bare(hidden))
+
+
+def build(kind: str) -> tuple[nn.Module, torch.Tensor]:
+    """A model, the same on all ranks, and a batch of this rank's own; ranks have 1 to 4 samples."""
+    torch.manual_seed(3)
+    samples = 1 + dist.get_rank()
+    if kind == "tied":
+        model: nn.Module = Tied()
+        torch.manual_seed(dist.get_rank())
+        return model, torch.randint(11, (samples, 5))
+    if kind == "chain":
+        model = nn.Sequential(
+            nn.Flatten(),
+            nn.Sequential(nn.Linear(12, 10), nn.ReLU(inplace=True), nn.Linear(10, 9), nn.Tanh()),
+            nn.Linear(9, 8),
+            nn.Linear(8, 7, bias=False),
+            nn.LeakyReLU(0.2),
+            nn.Linear(7, 5),
+            nn.Sigmoid(),
+            nn.Linear(5, 3),
+        )
+        torch.manual_seed(dist.get_rank())
+        return model, torch.randn(samples, 3, 4)
+    model = nn.Sequential(
+        nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(32, 6), nn.GELU(), nn.Linear(6, 4)
+    )
+    torch.manual_seed(dist.get_rank())
+    return model, torch.randn(samples + 1, 1, 6, 6)
+
+
+def means(model: nn.Module, batch: torch.Tensor, passes: int) -> dict[str, torch.Tensor]:
+    """By parameter, the mean over ranks of the gradients of so many passes, of an unwrapped model."""
+    for _ in range(passes):
+        model(batch).pow(2).mean().backward()
+    found = {}
+    for key, parameter in model.named_parameters():
+        found[key] = parameter.grad / WORLD
+        dist.all_reduce(found[key])
+        parameter.grad = None
+    return found
+
+
+def gradients(name: str, kind: str, passes: int) -> tuple[dict[str, float], dict[str, list[float]]]:
+    """By parameter, how far the scheme's gradient is from the mean, and the gradient itself."""
+    model, batch = build(kind)
+    wanted = means(model, batch, passes)
+    wrapped = {"dad": Dad, "edad": Edad}[name]().wrap(model)
+    with torch.no_grad():
+        wrapped(batch)  # an evaluation in between leaves nothing
+    for _ in range(passes):
+        wrapped(batch).pow(2).mean().backward()
+    found = {key: parameter.grad for key, parameter in model.named_parameters()}
+    assert all(gradient is not None for gradient in found.values())
+    error = {key: float((found[key] - wanted[key]).norm() / wanted[key].norm()) for key in wanted}
+    return error, {key: gradient.flatten().tolist() for key, gradient in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "passes"),
+    [("dad", "chain", 1), ("dad", "tied", 2), ("dad", "convolution", 1), ("edad", "chain", 2)],
+)
+def test_gradients_are_the_mean_of_all_ranks_and_the_same_everywhere(ranks, name, kind, passes):
+    results = ranks.run(gradients, name, kind, passes)
+    for error, found in results:
+        assert max(error.values()) < 2e-6, error
+        assert found == results[0][1]
+
+
+def low_rank(rank: int, rows: int) -> tuple[float, float, float, list[float], dict[str, int]]:
+    """Of a layer's gradient by rank-dAD: how far from the mean of best approximations and from the mean itself, the
+    bias's error; the gradient, and the effective ranks."""
+    torch.manual_seed(3)
+    layer = nn.Linear(20, 15)
+    torch.manual_seed(dist.get_rank())
+    batch, weights = torch.randn(rows, 20), torch.randn(rows, 15)
+    exact = weights.T @ batch
+    left, singular, right = torch.linalg.svd(exact, full_matrices=False)
+    best = (left[:, :rank] * singular[:rank]) @ right[:rank]
+    means = torch.stack([exact, best, weights.sum(0).expand(20, 15).T])
+    dist.all_reduce(means)
+    means /= WORLD
+    scheme = RankDad(rank, iterations=200, tolerance=1e-5)
+    wrapped = scheme.wrap(nn.Sequential(layer))
+    (wrapped(batch) * weights).sum().backward()
+    found = layer.weight.grad
+    to_best, to_exact = ((found - mean).norm() / mean.norm() for mean in (means[1], means[0]))
+    bias = (layer.bias.grad - means[2][:, 0]).norm()
+    return float(to_best), float(to_exact), float(bias), found.flatten().tolist(), scheme.effective
+
+
+def test_rank_dad_is_the_mean_of_every_ranks_best_approximation(ranks):
+    results = ranks.run(low_rank, 2, 6)
+    for to_best, to_exact, bias, found, effective in results:
+        assert to_best < 1e-2  # converged as far as the tolerance of the vectors goes
+        assert to_exact > 0.1
+        assert bias < 1e-5
+        assert found == results[0][3]
+        assert effective == {"0": 2}
+
+
+def test_rank_dad_is_exact_where_the_rank_suffices_and_sends_no_more_than_there_is(ranks):
+    for _, to_exact, _, _, effective in ranks.run(low_rank, 9, 4):
+        assert to_exact < 1e-5
+        assert effective == {"0": 4}
+
+
+def traffic(name: str) -> tuple[int, int]:
+    """Payload and side bytes of one pass over layers 12 × 10, 10 × 8 (no bias) and 8 × 3 with 6 rows a rank."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(12, 10), nn.ReLU(), nn.Linear(10, 8, bias=False), nn.Tanh(), nn.Linear(8, 4))
+    scheme = {"dad": Dad, "edad": Edad, "rank": lambda: RankDad(2)}[name]()
+    wrapped = scheme.wrap(model)
+    wrapped(torch.randn(2, 3, 12)).pow(2).sum().backward()
+    return scheme.traffic.payload, scheme.traffic.side
+
+
+@pytest.mark.parametrize(
+    ("name", "payload", "tensors"),
+    [
+        ("dad", 3 * 4 * 6 * (12 + 10 + 10 + 8 + 8 + 4), 6),
+        ("edad", 3 * 4 * 6 * (12 + 10 + 8 + 4), 4),
+        ("rank", 3 * 4 * 2 * (12 + 10 + 10 + 8 + 8 + 4) + 2 * 3 * 4 * (10 + 4) // 4, 6),
+    ],
+)
+def test_bytes_are_those_of_the_formula(ranks, name, payload, tensors):
+    assert ranks.run(traffic, name) == [(payload, 3 * 8 * (tensors + 1))] * WORLD
+
+
+def outside() -> tuple[int, int]:
+    """Payload of one pass of the model with a convolution, and that of the linear layers' rows alone."""
+    model, batch = build("convolution")
+    scheme = Dad()
+    scheme.wrap(model)(batch).sum().backward()
+    rows = 4 * (2 + 3 + 4 + 5) * (32 + 6 + 6 + 4)
+    following = 4 * (2 + (dist.get_rank() + 1) % WORLD) * (32 + 6 + 6 + 4)
+    return scheme.traffic.payload, rows - following
+
+
+def test_what_is_not_linear_goes_by_the_exact_all_reduce_and_is_counted(ranks):
+    for payload, rows in ranks.run(outside):
+        assert payload == rows + 2 * 3 * (4 * (2 * 9 + 2 + 2 + 2)) // 4
+
+
+def test_split_names_what_is_outside_linear_layers():
+    layers, rest = split(Tied())
+    assert [found.name for found in layers] == ["twice", "bare"]
+    assert set(rest) == {
+        "embedding.weight",
+        "norm.weight",
+        "norm.bias",
+        "attention.in_proj_weight",
+        "attention.in_proj_bias",
+        "attention.out_proj.weight",
+        "attention.out_proj.bias",
+    }
+
+
+def clipped() -> list[float]:
+    """Norms of the gradients after clipping, and whether training leaves the ranks with equal parameters."""
+    model, batch = build("convolution")
+    scheme = Dad()
+    wrapped = scheme.wrap(model)
+    optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.1, momentum=0.9)
+    norms = []
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = wrapped(batch).pow(2).mean()
+        loss.backward()
+        nn.utils.clip_grad_norm_(wrapped.parameters(), 1e-3)
+        norms.append(float(nn.utils.get_total_norm([parameter.grad for parameter in wrapped.parameters()])))
+        scheme.step(optimizer, loss.item())
+    scheme.finish()
+    assert scheme.traffic.steps == 3
+    state = torch.cat([value.flatten().double() for value in model.state_dict().values()])
+    others = [torch.empty_like(state) for _ in range(WORLD)]
+    dist.all_gather(others, state)
+    assert all(torch.equal(other, state) for other in others)
+    return norms
+
+
+def test_training_with_clipping_keeps_ranks_equal(ranks):
+    for norms in ranks.run(clipped):
+        assert norms == pytest.approx([1e-3] * 3, rel=1e-2)
+
+
+def broken_off() -> list[float]:
+    """How far gradients after a pass that broke off between two layers are from the mean."""
+    model, batch = build("chain")
+    wanted = means(model, batch, 1)
+    Dad().wrap(model)
+    hidden = model[1](model[0](batch))
+    hidden.register_hook(lambda gradient: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        model[2:](hidden).pow(2).mean().backward()
+    model.zero_grad()
+    model(batch).pow(2).mean().backward()
+    return [
+        float((parameter.grad - wanted[name]).norm() / wanted[name].norm())
+        for name, parameter in model.named_parameters()
+    ]
+
+
+def test_a_pass_that_broke_off_leaves_nothing_behind(ranks):
+    for errors in ranks.run(broken_off):
+        assert max(errors) < 2e-6
+
+
+def bad(kind: str) -> None:
+    """Give a scheme what it has to refuse."""
+    layers = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+    batch = torch.randn(5, 4)
+    if kind == "nothing linear":
+        Dad().wrap(nn.Sequential(nn.Conv1d(2, 3, 1), nn.ReLU()))
+    elif kind == "rank":
+        RankDad(3).wrap(layers)
+    elif kind == "chain":
+        Edad().wrap(nn.Sequential(nn.Linear(4, 3), nn.GELU(), nn.Linear(3, 2)))
+    elif kind == "not finite":
+        if dist.get_rank() == 1:
+            batch[0] = torch.nan
+        Dad().wrap(layers)(batch).sum().backward()
+    elif kind == "elsewhere":
+        (Dad().wrap(layers)(batch).sum() + layers[2].weight.sum()).backward()
+    elif kind == "middle":
+        Edad().wrap(layers)
+        hidden = layers[1](layers[0](batch))
+        (layers[2](hidden).sum() + hidden.pow(2).sum()).backward()
+    elif kind == "no gradient":
+        layers.add_module("unused", nn.Conv1d(2, 3, 1))
+        Dad().wrap(layers)
+        layers[2](layers[1](layers[0](batch))).sum().backward()
+    elif kind == "parameters":
+        Dad().wrap(nn.Linear(4, 3 + dist.get_rank()))
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("nothing linear", "Sequential has no linear layer"),
+        ("rank", "rank 3 is larger than 2, 3 × 2; give at most 2"),
+        ("chain", "edAD: 1 is a GELU"),
+        ("not finite", "rank 1: the gradient of 0.weight is not finite"),
+        ("elsewhere", "the gradient of 2.weight is not that of its layer's rows"),
+        ("middle", "edAD: the loss uses the chain elsewhere than at its end"),
+        ("no gradient", "unused.weight has no gradient"),
+        ("parameters", "rank 1 has weight (4, 4)"),
+    ],
+)
+def test_bad_input_is_refused_on_every_rank(ranks, kind, message):
+    for fault in ranks.outcomes(bad, kind):
+        assert isinstance(fault, InputError), fault
+        assert message in str(fault)
+
+
+@pytest.mark.parametrize("numbers", [(0, 1, 0.1), (1, 0, 0.1), (1, 1, 1.0)])
+def test_rank_dad_refuses_numbers_that_are_none(numbers):
+    with pytest.raises(InputError, match="give a rank and iterations from 1"):
+        RankDad(*numbers)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Tanh(), nn.Linear(2, 2)), "2 follows another activation"),
+        (nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Dropout(0.5)), nn.Linear(2, 2)), "1.0 is a Dropout"),
+        (nn.Linear(2, 2), None),
+        (Tied(), "the model is a Tied"),
+    ],
+)
+def test_chains_are_linear_layers_and_activations_alone(model, message):
+    if message is None:
+        assert chain(model) == ([model], [[]])
+    else:
+        with pytest.raises(InputError, match=message):
+            chain(model)

@@ -1,0 +1,164 @@
+"""Schedules compute the sum, in the published number of steps, and never share a wavelength."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from optinc_pdk.files import InputError
+from optinc_pdk.interconnect import (
+    binary_tree,
+    bounds,
+    conflicts,
+    execute,
+    hierarchical_ring,
+    optinc_cascade,
+    optinc_star,
+    recursive_doubling,
+    ring,
+    turns,
+    wrht,
+)
+from optinc_pdk.interconnect.allreduce import _all_to_all, all_to_all_wavelengths
+from optinc_pdk.interconnect.schedule import transfers
+
+NODES = st.integers(2, 70)
+ON_A_RING = st.one_of(
+    st.builds(ring, NODES),
+    NODES.flatmap(lambda nodes: st.builds(hierarchical_ring, st.just(nodes), st.integers(1, nodes))),
+    st.builds(recursive_doubling, NODES),
+    st.builds(binary_tree, NODES),
+    st.builds(wrht, NODES, st.integers(1, 12)),
+)
+OPTINC = st.one_of(st.builds(optinc_star, st.integers(2, 20)), st.sampled_from([4, 9, 16, 25]).map(optinc_cascade))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.one_of(ON_A_RING, OPTINC), st.integers(1, 90), st.integers(0, 2**32 - 1))
+def test_every_node_ends_with_the_exact_sum(schedule, size, seed):
+    values = np.random.default_rng(seed).integers(-(2**40), 2**40, (schedule.nodes, size))
+    assert (execute(schedule, values) == values.sum(axis=0)).all()
+
+
+@settings(max_examples=150, deadline=None)
+@given(ON_A_RING)
+def test_no_two_transfers_share_a_wavelength_on_a_link(schedule):
+    for step in schedule.steps:
+        assert not len(conflicts(step, schedule.nodes))
+        taken = set()
+        for source, target, lane, way in zip(step.source, step.target, step.wavelength, step.direction, strict=True):
+            assert way in (1, -1)
+            at = source
+            while at != target:
+                link = (at if way > 0 else (at - 1) % schedule.nodes, lane, way)
+                assert link not in taken
+                taken.add(link)
+                at = (at + way) % schedule.nodes
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "lane", "way", "pairs"),
+    [
+        ([0, 2], [3, 5], [0, 0], [1, 1], 1),
+        ([0, 2], [3, 5], [0, 1], [1, 1], 0),
+        ([0, 3], [3, 5], [0, 0], [1, 1], 0),
+        ([0, 5], [3, 2], [0, 0], [1, -1], 0),
+        ([3, 5], [0, 2], [0, 0], [-1, -1], 1),
+        ([6, 0], [1, 2], [0, 0], [1, 1], 1),  # over the end of the numbers
+        ([0, 1, 2], [7, 2, 3], [0, 0, 0], [1, 1, 1], 1),  # a long one over two short ones
+        ([0, 2], [3, 5], [0, 0], [0, 0], 0),  # not on the ring
+    ],
+)
+def test_conflicts_are_found(source, target, lane, way, pairs):
+    step = transfers(source, target, reduce=True, wavelength=lane, direction=way)
+    assert len(conflicts(step, 8)) == pairs
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.builds(wrht, st.integers(8, 60), st.integers(2, 9)), st.data())
+def test_a_wavelength_taken_twice_is_found(schedule, data):
+    step = data.draw(st.sampled_from([step for step in schedule.steps if step.wavelength.max() > 0]))
+    merged = replace(step, wavelength=np.zeros_like(step.wavelength))
+    assert len(conflicts(merged, schedule.nodes))
+
+
+@pytest.mark.parametrize("nodes", range(2, 40))
+def test_all_to_all_is_complete_and_takes_the_published_wavelengths(nodes):
+    step = _all_to_all(np.arange(nodes) * 3 + 1)
+    pairs = set(zip(step.source.tolist(), step.target.tolist(), strict=True))
+    assert len(pairs) == len(step.source) == nodes * (nodes - 1)
+    assert step.wavelength.max() + 1 <= all_to_all_wavelengths(nodes)
+    assert not len(conflicts(step, 3 * nodes + 2))
+
+
+def test_published_step_counts():
+    """arXiv 2207.10982: 1024 nodes, 64 wavelengths."""
+    assert ring(1024).count == 2046
+    assert hierarchical_ring(1024, 5).count == 417
+    assert binary_tree(1024).count == 20
+    assert wrht(1024, 64).count == 3
+    assert wrht(1024, 64).wavelengths == 64
+    assert recursive_doubling(1024).count == 10
+    assert optinc_star(16).count == optinc_cascade(16).count == 1
+
+
+@given(st.integers(2, 3000), st.integers(1, 40))
+@settings(max_examples=100, deadline=None)
+def test_wrht_takes_the_formula_s_steps_and_no_more_wavelengths_than_there_are(nodes, wavelengths):
+    schedule = wrht(nodes, wavelengths)
+    left, levels = nodes, 0
+    while left > 1 and -(-left * left // 8) > wavelengths:
+        left, levels = -(-left // (2 * wavelengths + 1)), levels + 1
+    assert schedule.count == 2 * levels + (left > 1)
+    assert schedule.wavelengths <= wavelengths
+
+
+@given(st.integers(2, 300), st.data())
+@settings(max_examples=60, deadline=None)
+def test_counts_are_of_what_is_executed(nodes, data):
+    for schedule in (ring(nodes), hierarchical_ring(nodes, data.draw(st.integers(1, nodes)))):
+        assert schedule.count == len(list(turns(schedule)))
+
+
+def test_a_ring_of_many_nodes_is_two_steps():
+    schedule = ring(100_000)
+    assert len(schedule.steps) == 2
+    assert schedule.count == 199_998
+
+
+def test_pieces_cover_the_buffer_without_overlap():
+    (step, _) = ring(7).steps
+    for turn in range(6):
+        start, stop = bounds(step, turn, 23)
+        order = np.argsort(start)
+        assert start[order][0] == 0
+        assert stop[order][-1] == 23
+        assert (stop[order][:-1] == start[order][1:]).all()
+
+
+def test_a_wrong_schedule_is_no_sum():
+    schedule = ring(5)
+    values = np.arange(10).reshape(5, 2)
+    wrong = replace(schedule, steps=(replace(schedule.steps[0], repeat=3), schedule.steps[1]))
+    assert not (execute(wrong, values) == values.sum(axis=0)).all()
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: ring(1), "ring: 1 nodes"),
+        (lambda: binary_tree(0), "at least 2"),
+        (lambda: recursive_doubling(-3), "at least 2"),
+        (lambda: hierarchical_ring(10, 0), "give 1 to 10"),
+        (lambda: hierarchical_ring(10, 11), "give 1 to 10"),
+        (lambda: wrht(10, 0), "give at least 1"),
+        (lambda: optinc_star(1), "at least 2"),
+        (lambda: optinc_cascade(12), "give 9 or 16"),
+        (lambda: execute(ring(3), np.zeros((4, 2))), "give \\(3, size\\)"),
+    ],
+)
+def test_impossible_ones_are_refused(build, message):
+    with pytest.raises(InputError, match=message):
+        build()
