@@ -79,6 +79,14 @@ class Schedule:
         return sum(step.repeat for step in self.steps if not step.streamed)
 
     @property
+    def sent(self) -> NDArray[np.float64]:
+        """How much every server sends, in buffers (nodes,)."""
+        total = np.zeros(self.nodes + self.units)
+        for step in self.steps:
+            np.add.at(total, step.source, step.repeat / step.parts)
+        return total[: self.nodes]
+
+    @property
     def parts(self) -> int:
         """The largest number of pieces that a step cuts the buffer into."""
         return max(int(step.parts.max()) for step in self.steps)
