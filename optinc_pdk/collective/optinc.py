@@ -108,31 +108,31 @@ class OptincState:
         if int(exponents.max()) >= codec.TOO_LARGE:
             self._refuse(bucket)
         step, inverse = codec.steps(exponents, self.chip.bits)
-        with communicating(f"the words of {what}", self.group):
-            codes = self._through_chip(values, inverse)
+        codes = self._through_chip(values, inverse, f"the words of {what}")
         self._read(codes, step, values)
         if values is not gradients:
             gradients.copy_(values)
 
-    def _through_chip(self, values: torch.Tensor, inverse: torch.Tensor) -> torch.Tensor:
+    def _through_chip(self, values: torch.Tensor, inverse: torch.Tensor, what: str) -> torch.Tensor:
         """The index at the last level, of every gradient."""
         chip, device = self.chip, values.device
         codes = self._codes(0, values)
         position = self.rank % chip.levels[0].units if len(chip.places) > 1 else 0
         codec.encode(values, inverse, self.block, chip.bits, chip.places[position], codes)
         self.traffic.payload += -(-len(values) * chip.bits // 8)
-        self._add_up(0, codes)
+        self._add_up(0, codes, what)
         for below, level in enumerate(chip.levels[:-1]):
             upper = self._codes(below + 1, values)
             codec.onward(codes, level, self._table(below, device), upper)
             codes = upper
-            self._add_up(below + 1, codes)
+            self._add_up(below + 1, codes, what)
         return codes
 
-    def _add_up(self, level: int, codes: torch.Tensor) -> None:
+    def _add_up(self, level: int, codes: torch.Tensor, what: str) -> None:
         """Sum codes over the servers of this rank's unit, as 32-bit integers: no sum reaches into its neighbour's."""
         packed = self._scratch[codes.device, level][: -(-codes.nbytes // 4)]
-        dist.all_reduce(packed, group=self._groups[level])
+        with communicating(what, self.group):
+            dist.all_reduce(packed, group=self._groups[level])
         self.traffic.stand_in += ring_bytes(packed.nbytes, self.chip.levels[level].units)
 
     def _codes(self, level: int, values: torch.Tensor) -> torch.Tensor:

@@ -43,14 +43,16 @@ def table_chip(
         InputError: The file is missing, damaged, or is no such table.
     """
     file = Path(path)
+    if assignment not in ("random", "worst"):
+        raise InputError(f"assignment = {assignment!r} must be random or worst")
     arrays = _read(file)
     symbols, words = arrays["symbols"], arrays["words"]
     tried, inputs, servers, count = symbols.shape
     if words.shape != (tried, inputs, servers) or arrays["ideal"].shape != (inputs,) or tried not in (1, 2):
         raise InputError(f"{file}: arrays of shapes {symbols.shape} and {words.shape} do not belong together")
     task, places = _numbering(file, servers, count, inputs)
-    own = words[0 if assignment == "random" or tried == 1 else 1]
-    sent = task.decode(symbols[0].astype(np.int64))
+    which = tried - 1 if assignment == "worst" else 0
+    own, sent = words[which], task.decode(symbols[which].astype(np.int64))
     width = task.bits // places.shape[1]
     groups = (sent[..., None] >> (width * np.arange(places.shape[1] - 1, -1, -1))) & ((1 << width) - 1)
     index = (groups * places).sum(axis=(1, 2))

@@ -11,9 +11,10 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import optinc_pdk as op
-from optinc_pdk.collective import Chip, ErrorHistogram, ideal_cascade, ideal_chip, table_chip
+from optinc_pdk.collective import Chip, ErrorHistogram, ideal_cascade, ideal_chip, network_cascade, table_chip
 from optinc_pdk.files import InputError
-from optinc_pdk.onn import Onn
+from optinc_pdk.onn import Onn, regenerating_chain
+from optinc_pdk.onn.cascade import Cascade, cascade_tasks
 
 BLOCK = 32
 
@@ -67,6 +68,19 @@ def test_average_is_that_of_the_words(ranks, chip):
     assert np.array_equal(wanted, expected(ideal_chip(chip.bits, 4), sent))
     for got, _ in ranks.run(averaged, chip, sent):
         assert np.array_equal(got, wanted)
+
+
+def test_cascade_of_networks(ranks):
+    first, second = cascade_tasks(4, 2, 2)
+    cascade = Cascade(regenerating_chain(first), regenerating_chain(second))
+    sent = gradients()
+    chip = network_cascade(cascade)
+    wanted = expected(chip, sent)
+    assert np.array_equal(wanted, expected(ideal_chip(4, 4), sent))
+    for got, traffic in ranks.run(averaged, chip, sent):
+        assert np.array_equal(got, wanted)
+        assert traffic["payload"] == 500  # 999 words of 4 bits, however many levels
+        assert traffic["stand_in"] == 2 * 1000  # two all-reduces in groups of 2, of one byte each
 
 
 def test_average_is_within_a_step_and_a_half_below_the_mean(ranks):

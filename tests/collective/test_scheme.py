@@ -1,5 +1,8 @@
 """What all schemes share: the wrapped model, and errors that reach every rank."""
 
+import subprocess
+import sys
+
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -55,3 +58,10 @@ def doubled() -> list[float]:
 
 def test_gradients_are_what_the_function_leaves(ranks):
     assert ranks.run(doubled) == [[6.0, 6.0]] * 4
+
+
+def test_without_torch_the_extra_is_named():
+    code = "import sys; sys.modules['torch'] = None; import optinc_pdk as op; op.collective"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.endswith("ModuleNotFoundError: collectives need PyTorch: pip install 'optinc-pdk[train]'\n")

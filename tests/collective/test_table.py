@@ -81,3 +81,5 @@ def test_missing_and_foreign_files_are_refused(tmp_path):
         table_chip(tmp_path / "none.function.npz")
     with pytest.raises(InputError, match=r"is a \.function\.npz"):
         table_chip(tmp_path / "weights.safetensors")
+    with pytest.raises(InputError, match="assignment = 'best'"):
+        table_chip(tmp_path / "none.function.npz", "best")
