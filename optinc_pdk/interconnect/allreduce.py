@@ -95,6 +95,26 @@ def wrht(nodes: int, wavelengths: int) -> Schedule:
     return Schedule("WRHT", nodes, (*up, *top, *map(_back, reversed(up))))
 
 
+def all_gather(nodes: int) -> Schedule:
+    """Every node's own piece to all others around the ring, nodes − 1 steps: what dAD (arXiv 2102.09631) takes.
+
+    No all-reduce: the buffer is as many pieces as nodes, piece i is what node i has to tell.
+    """
+    _check_nodes("all-gather", nodes)
+    source, target, part, parts, direction = _ring_columns(np.arange(nodes)[None, :], 0, closing=1)
+    step = transfers(
+        source,
+        target,
+        reduce=False,
+        part=part,
+        parts=parts,
+        direction=direction,
+        repeat=nodes - 1,
+        shift=-1,
+    )
+    return Schedule("all-gather", nodes, (step,))
+
+
 def optinc_star(servers: int) -> Schedule:
     """OptINC (arXiv 2603.28290): all send to one chip, which sends the result to all in the same flight: one step."""
     _check_nodes("OptINC", servers)

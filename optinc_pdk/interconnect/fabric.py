@@ -77,7 +77,8 @@ def _around(system: WdmRing, nodes: int, step: Step) -> Routes:
     offset = np.arange(len(transfer)) - np.repeat(np.cumsum(length) - length, length)
     channel = 2 * step.wavelength + (step.direction > 0)
     link = channel[transfer] * nodes + (first[transfer] + offset) % nodes
-    return Routes(transfer, link, length * system.flight_s(float(system.spacing_m)))
+    delay = np.asarray(length * system.flight_s(float(system.spacing_m)), np.float64)
+    return Routes(transfer, link, delay)
 
 
 def _over_switches(system: FatTree, step: Step) -> Routes:

@@ -1,0 +1,86 @@
+"""Parameters and operations of the networks that arXiv 2603.28290 trains, counted layer by layer.
+
+A multiplication with its addition is two operations; a backward pass costs two forward passes. Normalisations,
+activations and the softmax are not counted as operations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+FORWARD_AND_BACKWARD = 3
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A network to train.
+
+    Attributes:
+        name: Its name.
+        parameters: Number of gradients of a step.
+        multiplications: Multiplications of a forward pass of one sample.
+    """
+
+    name: str
+    parameters: int
+    multiplications: int
+
+    @property
+    def flop(self) -> float:
+        """Operations to train one sample: an image, or a token."""
+        return 2.0 * FORWARD_AND_BACKWARD * self.multiplications
+
+
+def resnet50(pixels: int, classes: int, small_stem: bool) -> Workload:
+    """ResNet-50 (arXiv 1512.03385).
+
+    Args:
+        pixels: Edge of an image.
+        classes: Number of classes.
+        small_stem: Whether it starts with 3 × 3 at full size, as is usual for CIFAR, instead of 7 × 7 and a pooling
+            that leave a quarter of the edge.
+    """
+    parameters, multiplications, channels = 0, 0, 64
+    edge = pixels if small_stem else -(-pixels // 2)
+
+    def convolve(inputs: int, outputs: int, kernel: int) -> None:
+        nonlocal parameters, multiplications
+        weights = inputs * outputs * kernel * kernel
+        parameters += weights + 2 * outputs  # with scale and shift of the normalisation
+        multiplications += weights * edge * edge
+
+    convolve(3, 64, 3 if small_stem else 7)
+    edge = edge if small_stem else -(-edge // 2)
+    for stage, (width, blocks) in enumerate(((64, 3), (128, 4), (256, 6), (512, 3))):
+        for block in range(blocks):
+            convolve(channels, width, 1)
+            if stage and not block:
+                edge = -(-edge // 2)
+            convolve(width, width, 3)
+            convolve(width, 4 * width, 1)
+            if not block:
+                convolve(channels, 4 * width, 1)
+            channels = 4 * width
+    parameters += channels * classes + classes
+    multiplications += channels * classes
+    return Workload(f"ResNet-50, {pixels} × {pixels}", parameters, multiplications)
+
+
+def llama(layers: int, hidden: int, feed_forward: int, vocabulary: int, context: int) -> Workload:
+    """A decoder as LLaMA (arXiv 2302.13971), input and output embeddings apart; a sample is a token.
+
+    Args:
+        layers: Number of layers.
+        hidden: Width.
+        feed_forward: Width between the three matrices of the feed-forward part.
+        vocabulary: Number of tokens.
+        context: Tokens of a sequence; a token attends to half of them on average.
+    """
+    matrices = layers * (4 * hidden * hidden + 3 * hidden * feed_forward)
+    norms = (2 * layers + 1) * hidden
+    attention = layers * hidden * context  # products with keys and with values, over half of the context each
+    return Workload(
+        f"LLaMA-style, {layers} × {hidden}",
+        matrices + norms + 2 * vocabulary * hidden,
+        matrices + attention + vocabulary * hidden,
+    )
