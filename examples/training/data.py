@@ -1,4 +1,4 @@
-"""What is trained on: CIFAR's binary files and a text, or images that are generated and the project's own documents.
+"""What is trained on: CIFAR's binary files and a text, or images that are generated and Python's language reference.
 
 Every rank draws its own samples of a step by (seed, step, rank), so that they are the same for every scheme.
 """
@@ -6,8 +6,10 @@ Every rank draws its own samples of a step by (seed, step, rank), so that they a
 from __future__ import annotations
 
 import hashlib
+import sys
 from dataclasses import dataclass
 from pathlib import Path
+from pydoc_data.topics import topics
 
 import numpy as np
 import torch
@@ -22,11 +24,10 @@ CIFAR_FILES = {
 }
 """Bytes of labels before an image (the last one counts), classes, files; https://www.cs.toronto.edu/~kriz/cifar.html."""
 
-REPOSITORY = Path(__file__).parent.parent.parent
 TOKENS = 256
 """A token is a byte."""
 TEST_SHARE = 10
-"""One of so many bytes of every file is for testing: the last ones."""
+"""One of so many bytes of every chapter is for testing: the last ones."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ def _smooth(draws: np.random.Generator, count: int, pixels: int) -> np.ndarray:
 
 
 def text(path: Path | None, context: int) -> Data:
-    """A text, byte by byte; without one, the project's documents.
+    """A text, byte by byte; without one Python's language reference, which comes with every Python for ``help()``.
 
     Args:
         path: A file, or None.
@@ -166,11 +167,7 @@ def text(path: Path | None, context: int) -> Data:
     Raises:
         InputError: The file cannot be read, or is too short.
     """
-    files = [path] if path is not None else _documents()
-    try:
-        contents = [np.frombuffer(file.read_bytes(), dtype=np.uint8) for file in files]
-    except OSError as fault:
-        raise InputError(f"{fault.filename}: cannot be read ({fault.strerror}); check the path") from fault
+    contents = [np.frombuffer(part, dtype=np.uint8) for part in ([_read(path)] if path else _reference())]
     cuts = [len(content) - len(content) // TEST_SHARE for content in contents]
     train, test = (
         torch.from_numpy(np.concatenate(pieces).astype(np.int64))
@@ -179,16 +176,22 @@ def text(path: Path | None, context: int) -> Data:
             [content[cut:] for content, cut in zip(contents, cuts, strict=True)],
         )
     )
+    count = len(train) + len(test)
     if len(test) < 2 * context:
-        raise InputError(
-            f"{files[0]}: {len(train) + len(test)} bytes; sequences of {context} take at least "
-            f"{2 * context * TEST_SHARE}"
-        )
-    name = path.name if path is not None else "the project's documents"
-    return Data(f"{name}, {len(train) + len(test):,} bytes", train, train, test, test, TOKENS, context)
+        least = 2 * context * TEST_SHARE
+        raise InputError(f"{path}: {count} bytes; sequences of {context} take at least {least}, give a longer text")
+    version = ".".join(map(str, sys.version_info[:3]))
+    name = path.name if path else f"the language reference of Python {version}"
+    return Data(f"{name}, {count:,} bytes", train, train, test, test, TOKENS, context)
 
 
-def _documents() -> list[Path]:
-    """The project's documents but that of the trainings, which would change what it tells of."""
-    documents = sorted((REPOSITORY / "docs").glob("*.md"))
-    return [REPOSITORY / "README.md", *(each for each in documents if each.name != "training.md")]
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as fault:
+        raise InputError(f"{path}: cannot be read ({fault.strerror}); check the path") from fault
+
+
+def _reference() -> list[bytes]:
+    """Its chapters."""
+    return [chapter.encode() for _, chapter in sorted(topics.items())]

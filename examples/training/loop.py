@@ -65,7 +65,7 @@ def _decoder(size: DecoderSize) -> Callable[[Data], nn.Module]:
 TASKS = {
     "small": {
         "resnet": Task(lambda data: resnet((8, 16, 32), (1, 1, 1), False, data.classes), 32, 300, 0.1),
-        "llama": Task(_decoder(DecoderSize(2, 64, 4, 176, 256)), 8, 400, 3e-3, adam=True),
+        "llama": Task(_decoder(DecoderSize(2, 64, 4, 176, 256)), 4, 400, 3e-3, adam=True),
         "chain": Task(_image_chain, 32, 300, 0.05),
     },
     "full": {
@@ -158,21 +158,11 @@ def train(run: Run, data: Data, folder: Path, watch: Watch) -> dict[str, object]
 
 
 def result_of(run: Run, sizes: tuple[int, int], traffic: object, flop: float) -> dict[str, object]:
-    """What a step of a training moved and takes: bytes counted on all ranks, seconds simulated."""
+    """What a step of a training moved, bytes as all ranks counted them, and the operations that it took a rank."""
     counted = {name: float(count) for name, count in vars(traffic).items()}
     told = _means([counted[name] / run.steps for name in ("payload", "side", "stand_in")])
-    measured = schemes.Sizes(*sizes, told[0], told[1], run.steps)
-    compute_s = schemes.compute_s(flop)
-    entry = schemes.ENTRIES[run.scheme]
-    return {
-        **asdict(run),
-        **asdict(measured),
-        "stand_in": told[2],
-        "flop": flop,
-        "compute_s": compute_s,
-        "communication_s": entry.communication_s(measured, compute_s),
-        "own_light_s": schemes.own_light_s(measured) if entry.chip else None,
-    }
+    moved = schemes.Sizes(*sizes, told[0], told[1], run.steps)
+    return {**asdict(run), **asdict(moved), "stand_in": told[2], "flop": flop}
 
 
 @torch.no_grad()

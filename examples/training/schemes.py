@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -207,14 +208,33 @@ ENTRIES = {
 }
 
 
-def compute_s(flop: float) -> float:
-    """Simulated seconds that a server computes."""
+def step_s(result: Mapping[str, Any]) -> float:
+    """Simulated seconds of a step of a training: a server computes, then all communicate.
+
+    Args:
+        result: Of the training, as `train.py` writes it.
+    """
+    computes = _compute_s(result)
+    return computes + ENTRIES[result["scheme"]].communication_s(_sizes(result), computes)
+
+
+def step_by_own_light_s(result: Mapping[str, Any]) -> float:
+    """Simulated seconds of a step over the extracted 8-bit chip at the symbol rate that its light allows."""
+    return _compute_s(result) + _optinc("optinc_star_8bit_chip")(_sizes(result), 0.0)
+
+
+def step_on_same_ring_s(result: Mapping[str, Any]) -> float:
+    """Simulated seconds of a step with a ring all-reduce on the ring of fibre that WRHT runs on."""
+    ring = step_time("ring", load_system("wdm_ring"), _sizes(result).parameters, SERVERS)
+    return _compute_s(result) + ring.communication_s
+
+
+def _compute_s(result: Mapping[str, Any]) -> float:
     server = load_system("server_switch").server
     if server is None:
         raise ValueError("components/systems/server_switch.yml has no server")
-    return compute_time(server, flop)
+    return compute_time(server, float(result["flop"]))
 
 
-def own_light_s(sizes: Sizes) -> float:
-    """Simulated seconds that the extracted 8-bit chip communicates at the symbol rate that its light allows."""
-    return _optinc("optinc_star_8bit_chip")(sizes, 0.0)
+def _sizes(result: Mapping[str, Any]) -> Sizes:
+    return Sizes(**{each.name: result[each.name] for each in fields(Sizes)})
