@@ -68,14 +68,14 @@ class Data:
         which = torch.from_numpy(draws.integers(len(self.inputs), size=size))
         return self.inputs[which], self.targets[which]
 
-    def tests(self, size: int, rank: int, world: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """A rank's share of all that there is to test with, in batches."""
+    def tests(self, size: int, most: int | None, rank: int, world: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """A rank's share of what there is to test with, at most so many samples, in batches of a size."""
         inputs, targets = self.test_inputs, self.test_targets
         if self.context:
             count = (len(inputs) - 1) // self.context
             inputs = inputs[: count * self.context].view(count, self.context)
             targets = targets[1 : count * self.context + 1].view(count, self.context)
-        return list(zip(inputs[rank::world].split(size), targets[rank::world].split(size), strict=True))
+        return list(zip(inputs[:most][rank::world].split(size), targets[:most][rank::world].split(size), strict=True))
 
 
 def cifar(folder: Path) -> Data:

@@ -42,6 +42,7 @@ class Task:
         steps: Number of steps.
         rate: Largest learning rate; it rises for a tenth of the steps and falls as a cosine to 0.
         adam: Whether AdamW takes the steps, else SGD with momentum 0.9.
+        tests: Samples to test with, at most; all that there are by default.
     """
 
     make: Callable[[Data], nn.Module]
@@ -49,6 +50,7 @@ class Task:
     steps: int
     rate: float
     adam: bool = False
+    tests: int | None = None
 
 
 def _image_chain(data: Data) -> nn.Module:
@@ -69,8 +71,8 @@ TASKS = {
         "chain": Task(_image_chain, 32, 300, 0.05),
     },
     "full": {
-        "resnet": Task(lambda data: resnet((64, 128, 256, 512), (3, 4, 6, 3), True, data.classes), 2, 1, 0.1),
-        "llama": Task(_decoder(DecoderSize(8, 384, 8, 1024, 32_000)), 1, 1, 1e-3, adam=True),
+        "resnet": Task(lambda data: resnet((64, 128, 256, 512), (3, 4, 6, 3), True, data.classes), 2, 1, 0.1, tests=8),
+        "llama": Task(_decoder(DecoderSize(8, 384, 8, 1024, 32_000)), 1, 1, 1e-3, adam=True, tests=8),
     },
 }
 """Full: ResNet-50, and the decoder of arXiv 2603.28290 with LLaMA's 32,000 tokens and 8/3 of its width in between."""
@@ -152,7 +154,7 @@ def train(run: Run, data: Data, folder: Path, watch: Watch) -> dict[str, object]
                 watch(step + 1, means[-1])
                 losses = []
         scheme.finish()
-        result = result_of(run, sizes, scheme.traffic, flop) | test(model, data, task.batch)
+        result = result_of(run, sizes, scheme.traffic, flop) | test(model, data, task)
     about = {"start": start_digest, "data": data.name, "data_digest": data.digest}
     return result | about | {"wall_s": median(times), "apart": _apart(model)}
 
@@ -166,7 +168,7 @@ def result_of(run: Run, sizes: tuple[int, int], traffic: object, flop: float) ->
 
 
 @torch.no_grad()
-def test(model: nn.Module, data: Data, batch: int) -> dict[str, object]:
+def test(model: nn.Module, data: Data, task: Task) -> dict[str, object]:
     """Mean loss and share of right answers over all that there is to test with, which the ranks share.
 
     Every rank tests its own parameters, with the first rank's buffers.
@@ -175,7 +177,7 @@ def test(model: nn.Module, data: Data, batch: int) -> dict[str, object]:
         dist.broadcast(buffer, 0)
     model.eval()
     sums = torch.zeros(3, dtype=torch.float64)
-    for inputs, targets in data.tests(8 * batch, dist.get_rank(), dist.get_world_size()):
+    for inputs, targets in data.tests(8 * task.batch, task.tests, dist.get_rank(), dist.get_world_size()):
         logits = model(inputs)
         sums[0] += F.cross_entropy(logits, targets, reduction="sum").item()
         sums[1] += (logits.argmax(dim=1) == targets).sum().item()
@@ -225,7 +227,7 @@ class _Log:
     def write(self, steps: int, losses: list[float], seconds: float) -> None:
         """Write down the steps up to ``steps``."""
         for number, loss in enumerate(losses, steps - len(losses) + 1):
-            self._row([number, f"{loss:.6f}", f"{seconds:.3f}"])
+            self._row([number, f"{loss:.8f}", f"{seconds:.3f}"])
         if self._stream is not None:
             self._stream.flush()
 
