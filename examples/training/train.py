@@ -29,9 +29,9 @@ from optinc_pdk.files import InputError
 
 OUT = Path("training_out")
 CONTEXTS = {"small": 64, "full": 512}
-SMALL_IMAGES = (16, 10, 8192, 8192, 1.0)
+SMALL_IMAGES = (16, 10, 8192, 8192, 0.25)
 """Edge, classes, images to train on and to test with, noise."""
-FULL_IMAGES = (32, 100, 1024, 8, 1.0)
+FULL_IMAGES = (32, 100, 1024, 8, 0.25)
 
 
 def main() -> int:
