@@ -16,7 +16,9 @@ In a cascade, N units of level 1 serve N servers each, and what a unit puts out 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,6 +28,8 @@ from optinc_pdk.collective.errors import ErrorHistogram
 from optinc_pdk.files import InputError
 from optinc_pdk.onn import Onn
 from optinc_pdk.onn.cascade import Cascade
+
+_Code = TypeVar("_Code", np.int16, np.int32)
 
 MAX_BITS = 16
 """Widest word, that of arXiv 2603.28290: float32 holds every word exactly, and tables hold int16."""
@@ -194,8 +198,7 @@ def network_chip(onn: Onn, errors: ErrorHistogram | None = None) -> Chip:
     task = onn.task
     if task.remainder or task.finer_input:
         raise InputError("the network is one level of a cascade: give both levels to network_cascade")
-    outputs = task.signed(task.decode(_decided(onn).astype(np.int64))).astype(np.int16)[None]
-    level = Level(task.servers, task.lattice_size, outputs)
+    level = Level(task.servers, task.lattice_size, _signed_words(onn))
     return Chip(task.bits, lattice_places(task)[None], (level,), errors, f"network of {task.servers} servers")
 
 
@@ -213,15 +216,17 @@ def network_cascade(cascade: Cascade, errors: ErrorHistogram | None = None) -> C
         InputError: A lattice is too large for a table, or a network puts out NaN.
     """
     first, second = cascade.first.task, cascade.second.task
-    levels = _decided(cascade.first)
-    words = first.decode(np.floor(levels).astype(np.int64))
-    rest = np.rint((levels[:, -1] % 1.0) * first.servers).astype(np.int64)
-    places = lattice_places(second)
-    width = 2 * second.group_symbols
-    groups = (words[:, None] >> (width * np.arange(second.groups - 1, -1, -1))) & second.full_scale
-    groups[:, -1] = groups[:, -1] * first.servers + rest
-    codes = (groups @ places.astype(np.int64)).astype(np.int32)[None]
-    outputs = second.signed(second.decode(_decided(cascade.second).astype(np.int64))).astype(np.int16)[None]
+    places = lattice_places(second).astype(np.int64)
+    shifts = 2 * second.group_symbols * np.arange(second.groups - 1, -1, -1)
+
+    def onward(levels: NDArray[np.float64]) -> NDArray[np.int32]:
+        whole = np.floor(levels)
+        groups = (first.decode(whole.astype(np.int64))[:, None] >> shifts) & second.full_scale
+        rest = np.rint((levels - whole)[:, -1] * first.servers).astype(np.int64)
+        groups[:, -1] = groups[:, -1] * first.servers + rest
+        return (groups @ places).astype(np.int32)
+
+    codes, outputs = _over_lattice(cascade.first, onward)[None], _signed_words(cascade.second)
     return Chip(
         first.bits,
         lattice_places(first)[None],
@@ -242,16 +247,22 @@ def lattice_places(task: Averaging) -> NDArray[np.int32]:
     return np.append(np.cumprod(sizes[:0:-1])[::-1], 1).astype(np.int32)
 
 
-def _decided(onn: Onn) -> NDArray[np.float64]:
-    """The levels that the receivers decide on, over the lattice, (points, M)."""
+def _signed_words(onn: Onn) -> NDArray[np.int16]:
+    """The signed averages that all receivers of a network read, (1, points)."""
+    task = onn.task
+    return _over_lattice(onn, lambda levels: task.signed(task.decode(levels.astype(np.int64))).astype(np.int16))[None]
+
+
+def _over_lattice(onn: Onn, seen: Callable[[NDArray[np.float64]], NDArray[_Code]]) -> NDArray[_Code]:
+    """What is made of the levels (points, M) that the receivers decide on, over the lattice, (points,)."""
     lattice_places(onn.task)
     pieces = []
     for inputs in onn.task.pieces():
         fields = onn.forward(inputs)
         if not np.isfinite(fields).all():
             raise InputError("the network puts out NaN or infinity at some lattice points: train it again")
-        pieces.append(decide(fields, onn.task.output_resolution))
-    return np.vstack(pieces)
+        pieces.append(seen(decide(fields, onn.task.output_resolution)))
+    return np.concatenate(pieces)
 
 
 def _task(bits: int, servers: int) -> Averaging:
