@@ -1,0 +1,183 @@
+"""Times against closed formulas, against a plain walk through every transfer, and by hand where links are shared."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from optinc_pdk.cards.values import Quantity
+from optinc_pdk.files import InputError
+from optinc_pdk.interconnect import (
+    Schedule,
+    binary_tree,
+    hierarchical_ring,
+    load_system,
+    optinc_cascade,
+    optinc_star,
+    recursive_doubling,
+    ring,
+    simulate,
+    turns,
+    wrht,
+)
+from optinc_pdk.interconnect.fabric import routes
+from optinc_pdk.interconnect.schedule import transfers
+from optinc_pdk.interconnect.simulate import fair_rates
+
+
+def system(name, **changed):
+    values = {key: Quantity(value, "default") for key, value in changed.items()}
+    return load_system(name).model_copy(update=values)
+
+
+RING = system("wdm_ring", spacing_m=0.0)
+SMALL = {"down_ports": 4, "up_ports": 4, "levels": 3, "cable_m": 0.0}
+OVERHEAD, RATE = 25e-6, 40e9
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 300), st.floats(0, 1e9))
+def test_closed_formulas_on_an_optical_ring(nodes, size):
+    """arXiv 2207.10982: every step takes its bits at the rate of a wavelength, and the overhead."""
+    bits = 8 * size
+    whole = OVERHEAD + bits / RATE
+    assert simulate(ring(nodes), RING, size).seconds == pytest.approx(
+        2 * (nodes - 1) * (OVERHEAD + bits / nodes / RATE)
+    )
+    assert simulate(binary_tree(nodes), RING, size).seconds == pytest.approx(2 * (nodes - 1).bit_length() * whole)
+    schedule = wrht(nodes, 64)
+    assert simulate(schedule, RING, size).seconds == pytest.approx(schedule.count * whole)
+
+
+def test_flight_is_counted_link_by_link():
+    slow = system("wdm_ring", spacing_m=1000.0)
+    link = 1000.0 * 1.468 / 299_792_458.0
+    far = simulate(binary_tree(16), slow, 0).seconds - simulate(binary_tree(16), RING, 0).seconds
+    assert far == pytest.approx(2 * (1 + 2 + 4 + 8) * link)
+
+
+def walk(schedule, on, size):
+    """Every transfer of every turn by itself; for schedules in which no two share a link at a time."""
+    ready = np.zeros(schedule.nodes)
+    free = {}
+    for step, _turn in turns(schedule):
+        way = routes(on, schedule, step)
+        links = [way.link[way.transfer == t].tolist() for t in range(len(step.source))]
+        ends = []
+        for t, (a, b) in enumerate(zip(step.source, step.target, strict=True)):
+            start = max(ready[a], ready[b], *(free.get(link, 0.0) for link in links[t]))
+            ends.append(start + on.overhead_s + way.delay_s[t] + 8 * size / step.parts[t] / on.bit_per_s)
+        for t, (a, b) in enumerate(zip(step.source, step.target, strict=True)):
+            ready[a], ready[b] = max(ready[a], ends[t]), max(ready[b], ends[t])
+            free |= {link: ends[t] for link in links[t]}
+    return ready.max()
+
+
+@pytest.mark.parametrize("nodes", [5, 16, 23, 50])
+@pytest.mark.parametrize("size", [0.0, 1e6])
+def test_every_transfer_by_itself_on_a_fat_tree(nodes, size):
+    """Hops of different lengths, so that nodes drift apart before they go in step."""
+    tree = system("fat_tree", **SMALL, switch_s=3e-6)
+    for schedule in (ring(nodes), binary_tree(nodes)):
+        assert simulate(schedule, tree, size).seconds == pytest.approx(walk(schedule, tree, size), rel=1e-12)
+
+
+def test_turns_that_are_alike_are_not_followed():
+    tree = system("fat_tree", **SMALL, switch_s=3e-6)
+    timing = simulate(ring(128), tree, 1e6)
+    assert timing.followed < 130
+    assert timing.steps == 254
+    assert timing.seconds == pytest.approx(walk(ring(128), tree, 1e6), rel=1e-12)
+
+
+def test_100_000_nodes():
+    timing = simulate(ring(100_000), load_system("wdm_ring"), 1e8)
+    assert timing.followed < 10
+    assert timing.seconds == pytest.approx(199_998 * (OVERHEAD + 8e8 / 1e5 / RATE + 1.468 / 299_792_458.0))
+
+
+@pytest.mark.parametrize(("uplinks", "slower"), [(4, 1), (2, 2), (1, 4)])
+def test_shared_uplinks_count(uplinks, slower):
+    """Four nodes of a switch send to four of another: over one uplink they have a quarter of the rate."""
+    tree = system("fat_tree", **{**SMALL, "up_ports": uplinks}, switch_s=0.0, overhead_s=0.0)
+    step = transfers(np.arange(4), np.arange(4, 8), reduce=True)
+    assert simulate(Schedule("four", 8, (step,)), tree, 5e9).seconds == pytest.approx(slower * 1.0)
+
+
+def test_a_flow_that_ends_leaves_its_share_to_the_others():
+    tree = system("fat_tree", **SMALL, switch_s=0.0, overhead_s=0.0)
+    step = transfers([0, 1, 2], 3, reduce=True, part=0, parts=[1, 2, 4])
+    # at a third of the rate until the quarter is there, at half until the half is, then alone
+    assert simulate(Schedule("into one", 4, (step,)), tree, 5e9).seconds == pytest.approx(1.75)
+    late = transfers([0, 5], [1, 1], reduce=True)
+    # the farther one comes 2 switches later: 1 s, of which the first has sent 0.2 s alone
+    far = system("fat_tree", **SMALL, switch_s=0.1, overhead_s=0.0)
+    assert simulate(Schedule("late", 6, (late,)), far, 5e9).seconds == pytest.approx(0.1 + 2.0)
+
+
+def test_max_min_fairness_by_hand():
+    """Links of 1: flows 0, 1, 2 on link 0, flow 2 with flow 3 on link 1, flow 4 alone, flow 5 waits."""
+    transfer, link = np.array([0, 1, 2, 2, 3, 4, 5]), np.array([0, 0, 0, 1, 1, 2, 0])
+    rates = fair_rates(np.array([True] * 5 + [False]), transfer, link, 1.0)
+    assert rates == pytest.approx([1 / 3, 1 / 3, 1 / 3, 2 / 3, 1.0, 0.0])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sets(st.integers(0, 5), min_size=1), min_size=1, max_size=12))
+def test_max_min_fairness_fills_every_flow_s_fullest_link(paths):
+    transfer = np.concatenate([np.full(len(path), flow) for flow, path in enumerate(paths)])
+    link = np.concatenate([np.array(sorted(path)) for path in paths])
+    rates = fair_rates(np.ones(len(paths), bool), transfer, link, 1.0)
+    use = np.bincount(link, rates[transfer], 6)
+    assert (use <= 1 + 1e-9).all()
+    for path, rate in zip(paths, rates, strict=True):
+        # a full link on which no flow has more
+        assert any(use[at] > 1 - 1e-9 and (rates[transfer[link == at]] <= rate + 1e-9).all() for at in path)
+
+
+def test_a_wavelength_that_an_earlier_step_holds_is_waited_for():
+    first = transfers(0, 3, reduce=True, direction=1)
+    for lane, steps in ((0, 2), (1, 1)):
+        then = transfers(1, 2, reduce=True, direction=1, wavelength=lane)
+        schedule = Schedule("over it", 5, (first, then))
+        assert simulate(schedule, RING, 1e6).seconds == pytest.approx(steps * (OVERHEAD + 8e6 / RATE))
+
+
+def test_circuits_that_stay_need_no_reconfiguration():
+    slow = system("wdm_ring", spacing_m=0.0, reconfiguration_s=1.0)
+    assert simulate(ring(8), slow, 0).seconds == pytest.approx(1 + 14 * OVERHEAD)
+    assert simulate(binary_tree(8), slow, 0).seconds == pytest.approx(5 + 6 * OVERHEAD + 1)
+
+
+def test_optinc_takes_one_buffer_s_time_and_its_flight():
+    for name, schedule in (("optinc_star", optinc_star(4)), ("optinc_cascade", optinc_cascade(16))):
+        far = system(name, fibre_m=100.0)
+        flight = len(schedule.steps) * 100.0 * 1.468 / 299_792_458.0
+        assert simulate(schedule, far, 1e8).seconds == pytest.approx(8e8 / 6.4e12 + flight)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "name", "message"),
+    [
+        (recursive_doubling(1024), "wdm_ring", "takes 512 wavelengths, the system has 64; give it more"),
+        (wrht(1000, 65), "wdm_ring", "takes 65 wavelengths, the system has 64"),
+        (ring(300), "server_switch", "there is room for 64; give fewer nodes, more levels or more ports"),
+        (ring(4), "optinc_star", "takes OptINC's schedules alone"),
+        (optinc_star(4), "fat_tree", "takes an in_network system"),
+        (optinc_star(4), "optinc_cascade", "levels: 2, the scheme has 1"),
+        (
+            Schedule("twice", 6, (transfers([0, 1], [2, 3], reduce=True, direction=1),)),
+            "wdm_ring",
+            "transfers 0→2 and 1→3 share wavelength 0 on a link; assign other wavelengths",
+        ),
+    ],
+)
+def test_what_a_system_cannot_run(schedule, name, message):
+    with pytest.raises(InputError, match=message):
+        simulate(schedule, load_system(name), 1e6)
+
+
+@pytest.mark.parametrize("size", [-1.0, float("nan"), float("inf")])
+def test_sizes_that_cannot_be(size):
+    with pytest.raises(InputError, match="give a finite size of at least 0"):
+        simulate(hierarchical_ring(6, 3), RING, size)
