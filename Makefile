@@ -4,6 +4,7 @@
 # make mutants   inject every kind of fault into three chips and write docs/mutants.md (an hour)
 # make trainings  train small networks with every scheme and write docs/training.md (half an hour)
 # make imperfections  write docs/imperfections.md from the process card
+# make interconnect  simulate all-reduces on every system and write docs/interconnect.md (minutes)
 # Each makes its own environment in .venv; a Python from 3.11 to 3.13 is all they need.
 
 VENV := .venv
@@ -19,7 +20,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export OMP_NUM_THREADS ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: chip test lint unit golden rules mutants trainings imperfections
+.PHONY: chip test lint unit golden rules mutants trainings imperfections interconnect
 
 chip: $(VENV)/.chip
 	$(BIN)/optinc build
@@ -54,6 +55,9 @@ trainings: $(VENV)/.dev
 
 imperfections: $(VENV)/.chip
 	$(BIN)/python -m optinc_pdk.tolerance.variation.document docs/imperfections.md
+
+interconnect: $(VENV)/.chip
+	$(BIN)/python benchmarks/interconnect.py
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "needs Python 3.11, 3.12 or 3.13: install one, or say make PYTHON=/path/to/python" >&2; exit 1; }

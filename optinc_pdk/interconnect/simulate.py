@@ -6,12 +6,12 @@ the message's flight; in between its bits flow.
 
 - **Wavelengths** are a circuit's own on all its links, from its start to its end: so its bits flow at the full rate.
 - **Electrical links** are shared by the transfers of a step: from event to event all flows have the rates of max-min
-  fairness (progressive filling), which go up when others end. Those of later steps queue behind.
+  fairness (progressive filling), which go up when others end. Those of later turns and steps queue behind.
 - **Light in flight**: what a chip averages leaves it as it arrives, so a streamed step takes the flight alone.
 
 Nodes wait for no one but their partners, so fast ones run ahead as far as the schedule lets them. Everything is arrays
-over nodes and transfers. A step that is repeated is followed turn by turn until every node takes equally long for a
-turn; all further turns then take as long, and are not followed.
+over nodes and transfers. A step that is repeated is followed turn by turn until all its transfers end equally long
+after those of the turn before; so do all further turns then, which are not followed.
 """
 
 from __future__ import annotations
@@ -136,20 +136,22 @@ def _run(work: _Work, ready: Floats, free: Floats) -> int:
     order = np.argsort(ends, kind="stable")
     nodes, first = np.unique(ends[order], return_index=True)
     both = order % len(step.source)
-    start = np.maximum(ready[step.source], ready[step.target])
-    np.maximum.at(start, work.transfer, free[work.link])
     wait = work.wait_s + work.setup_s
-    turn_s = 0.0
+    done, turn_s = np.zeros(len(step.source)), 0.0
     for turn in range(step.repeat):
-        done = _flow(work, start + wait)
-        then = np.maximum.reduceat(done[both], first)
-        took = then - ready[nodes]
-        ready[nodes] = then
+        start = np.maximum(ready[step.source], ready[step.target])
+        # a link of one transfer is free when that transfer's ends are
+        if work.shared or not turn:
+            np.maximum.at(start, work.transfer, free[work.link])
+        before, done = done, _flow(work, start + wait)
+        if work.shared:
+            np.maximum.at(free, work.link, done[work.transfer])
+        ready[nodes] = np.maximum.reduceat(done[both], first)
+        took = done - before
         turn_s = float(took.max())
         wait = work.wait_s
-        if turn and turn_s - took.min() <= SAME * float(then[0]):
+        if turn and turn_s - took.min() <= SAME * float(done[0]):
             break
-        start = np.maximum(ready[step.source], ready[step.target])
     skipped = step.repeat - 1 - turn
     ready[nodes] += skipped * turn_s
     np.maximum.at(free, work.link, (done + skipped * turn_s)[work.transfer])

@@ -104,6 +104,38 @@ def test_shared_uplinks_count(uplinks, slower):
     assert simulate(Schedule("four", 8, (step,)), tree, 5e9).seconds == pytest.approx(slower * 1.0)
 
 
+@pytest.mark.parametrize(("target", "seconds"), [([4, 8], 2.0), ([4, 9], 1.0)])
+def test_ports_go_by_the_target(target, seconds):
+    """Two nodes of a switch send to two others: to nodes of one number modulo 4 they share a port."""
+    tree = system("fat_tree", **SMALL, switch_s=0.0, overhead_s=0.0)
+    step = transfers([0, 1], target, reduce=True)
+    assert simulate(Schedule("two", 16, (step,)), tree, 5e9).seconds == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("shift", [1, 4, 5, 16, 23])
+def test_shifts_find_room_in_a_full_fat_tree(shift):
+    """D-mod-k takes any shift without contention: Zahavi, J. Parallel Distrib. Comput. 72, 1423 (2012)."""
+    tree = system("fat_tree", **SMALL, switch_s=0.0, overhead_s=0.0)
+    nodes = np.arange(128)
+    step = transfers(nodes, (nodes + shift) % 128, reduce=True)
+    assert simulate(Schedule("shift", 128, (step,)), tree, 5e9).seconds == pytest.approx(1.0)
+
+
+def test_a_node_that_still_receives_is_waited_for():
+    steps = (transfers(0, 1, reduce=True, direction=1), transfers(2, 1, reduce=True, direction=-1))
+    assert simulate(Schedule("both", 4, steps), RING, 1e6).seconds == pytest.approx(2 * (OVERHEAD + 8e6 / RATE))
+
+
+def test_nodes_that_never_go_in_step_are_followed_to_the_end():
+    """A pair with half the data is through in half the time, and then sends what takes longest."""
+    pairs = transfers([0, 2], [1, 3], reduce=True, direction=1, parts=[1, 2], repeat=10)
+    then = transfers(2, 3, reduce=True, direction=1, repeat=20)
+    schedule = Schedule("apart", 5, (pairs, then))
+    timing = simulate(schedule, RING, 1e6)
+    assert timing.seconds == pytest.approx(30 * OVERHEAD + 25 * 8e6 / RATE)
+    assert timing.seconds == pytest.approx(walk(schedule, RING, 1e6))
+
+
 def test_a_flow_that_ends_leaves_its_share_to_the_others():
     tree = system("fat_tree", **SMALL, switch_s=0.0, overhead_s=0.0)
     step = transfers([0, 1, 2], 3, reduce=True, part=0, parts=[1, 2, 4])
@@ -113,6 +145,13 @@ def test_a_flow_that_ends_leaves_its_share_to_the_others():
     # the farther one comes 2 switches later: 1 s, of which the first has sent 0.2 s alone
     far = system("fat_tree", **SMALL, switch_s=0.1, overhead_s=0.0)
     assert simulate(Schedule("late", 6, (late,)), far, 5e9).seconds == pytest.approx(0.1 + 2.0)
+
+
+def test_turns_share_no_more_than_a_link_has():
+    """A whole and half a buffer over one uplink, three times: 4.5 buffers, however far their nodes drift apart."""
+    tree = system("fat_tree", **{**SMALL, "up_ports": 1}, switch_s=0.0, overhead_s=0.0)
+    step = transfers([0, 1], [4, 5], reduce=True, parts=[1, 2], repeat=3)
+    assert simulate(Schedule("thrice", 8, (step,)), tree, 5e9).seconds == pytest.approx(4.5)
 
 
 def test_max_min_fairness_by_hand():
