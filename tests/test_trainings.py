@@ -112,7 +112,7 @@ def test_differences_are_those_of_the_same_seed():
     assert table.learnt("resnet", over_chip, results)[1:] == (
         "2.5100 ± 0.5000",
         "49.40 ± 0.00 %",
-        "-0.60 ± 0.00 points",
+        "−0.60 ± 0.00 points",
         "**missed**",
     )
     assert table.learnt("resnet", ring, results)[-1] == "–"

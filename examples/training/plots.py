@@ -60,7 +60,10 @@ def curves(losses: Mapping[str, Floats], title: str, path: Path) -> None:
 def _draw(axes: Axes, curves: Mapping[str, Floats], wanted: Sequence[str]) -> None:
     """Draw those that are there; thinner and thinner, so that one on top of another shows."""
     shown = [scheme for scheme in wanted if scheme in curves]
+    names = list(schemes.ENTRIES)
     for place, scheme in enumerate(shown):
         steps = np.arange(len(curves[scheme])) + WINDOW
         width = 3.5 - 2.7 * place / max(1, len(shown) - 1)
-        axes.plot(steps, curves[scheme], linewidth=width, label=schemes.ENTRIES[scheme].title)
+        number = names.index(scheme)
+        color = matplotlib.colormaps["tab20"](2 * number % 20 + number // 10)
+        axes.plot(steps, curves[scheme], color=color, linewidth=width, label=schemes.ENTRIES[scheme].title)

@@ -113,7 +113,25 @@ def section(model: str, results: Sequence[Result], folder: Path) -> list[str]:
         f"{first['parameters'] // 4:,} parameters; {first['data']} (digest {first['data_digest']}); "
         f"{first['steps']} steps."
     )
-    return [f"### {TITLES[model]}", "", about, "", *table(head, rows), f"![Loss curves](training/{model}.png)", ""]
+    notes = other_systems({each["scheme"]: each for each in results})
+    picture = f"![Loss curves](training/{model}.png)"
+    return [f"### {TITLES[model]}", "", about, "", *table(head, rows), *notes, picture, ""]
+
+
+def other_systems(results: Mapping[str, Result]) -> list[str]:
+    """What a step takes elsewhere: over the chip at its own light's rate, and on WRHT's fibre with a ring."""
+    lines = []
+    if "optinc-extracted" in results:
+        seconds = schemes.step_by_own_light_s(results["optinc-extracted"])
+        lines += [
+            "Over the extracted chip at the symbol rate that its light allows (`optinc_star_8bit_chip`) a step takes "
+            f"{si(seconds, 's')}."
+        ]
+    if "wrht" in results:
+        seconds = schemes.step_on_same_ring_s(results["wrht"])
+        ratio = schemes.step_s(results["wrht"]) / seconds
+        lines += [f"A ring all-reduce on WRHT's fibre takes {si(seconds, 's')}, of which WRHT takes {ratio:.3f}."]
+    return [*lines, ""] if lines else []
 
 
 def learnt(model: str, of_scheme: Sequence[Result], results: Sequence[Result]) -> tuple[str, ...]:
@@ -159,6 +177,7 @@ def full_section(results: Sequence[Result]) -> list[str]:
             f"{ring['parameters'] // 4:,} parameters, {ring['flop'] / 1e9:.1f} GFLOP a rank and step, {ring['data']}."
         )
         lines += [f"### {title}", "", about, "", *table(("scheme", *COSTS, "measured, one step"), rows)]
+        lines += other_systems(found)
     return lines
 
 
@@ -171,7 +190,8 @@ def table(head: Iterable[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 def _mean(values: np.ndarray, form: str) -> str:
     """A mean, with the spread of several: half of what lies between the smallest and the largest."""
-    mean = f"{values.mean():{form}}"
+    # adding 0 takes the sign off what is rounded to it
+    mean = f"{round(values.mean(), 4) + 0.0:{form}}".replace("-", "−")
     return mean if len(values) < 2 else f"{mean} ± {np.ptp(values) / 2:{form.lstrip('+')}}"
 
 
