@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-FAREWELL_S = 10.0
+FAREWELL_S = 20.0
 """How long the others may take to notice that a rank is lost and say so, before they are ended."""
 
 
