@@ -2,6 +2,7 @@
 # make test      run every check and every test
 # make rules     test every design rule on generated layouts and write docs/rules.md
 # make mutants   inject every kind of fault into three chips and write docs/mutants.md (an hour)
+# make trainings  train small networks with every scheme and write docs/training.md (half an hour)
 # make imperfections  write docs/imperfections.md from the process card
 # make interconnect  simulate all-reduces on every system and write docs/interconnect.md (minutes)
 # Each makes its own environment in .venv; a Python from 3.11 to 3.13 is all they need.
@@ -19,7 +20,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export OMP_NUM_THREADS ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: chip test lint unit golden rules mutants imperfections interconnect
+.PHONY: chip test lint unit golden rules mutants trainings imperfections interconnect
 
 chip: $(VENV)/.chip
 	$(BIN)/optinc build
@@ -48,6 +49,9 @@ golden: $(VENV)/.chip
 # Tests every design rule on generated layouts and writes the table of what they found.
 rules: $(VENV)/.dev
 	PYTHONPATH=tests/signoff $(BIN)/python -m rule_cases docs/rules.md
+
+trainings: $(VENV)/.dev
+	$(BIN)/python examples/training/table.py
 
 imperfections: $(VENV)/.chip
 	$(BIN)/python -m optinc_pdk.tolerance.variation.document docs/imperfections.md

@@ -1,0 +1,197 @@
+"""What is trained on: CIFAR's binary files and a text, or images that are generated and Python's language reference.
+
+Every rank draws its own samples of a step by (seed, step, rank), so that they are the same for every scheme.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from pydoc_data.topics import topics
+
+import numpy as np
+import torch
+
+from optinc_pdk.files import InputError
+
+PIXELS = 32
+IMAGE_BYTES = 3 * PIXELS * PIXELS
+CIFAR_FILES = {
+    "cifar-100": (2, 100, ("train.bin",), ("test.bin",)),
+    "cifar-10": (1, 10, tuple(f"data_batch_{number}.bin" for number in range(1, 6)), ("test_batch.bin",)),
+}
+"""Bytes of labels before an image (the last one counts), classes, files; https://www.cs.toronto.edu/~kriz/cifar.html."""
+
+TOKENS = 256
+"""A token is a byte."""
+TEST_SHARE = 10
+"""One of so many bytes of every chapter is for testing: the last ones."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """Samples to train on and to test with.
+
+    Attributes:
+        name: What it is, for tables.
+        inputs: Images (samples, 3, edge, edge), float32; or a text (bytes,).
+        targets: Classes (samples,); or the text again.
+        test_inputs: Of the same kind.
+        test_targets: Likewise.
+        classes: Number of classes or tokens.
+        context: Tokens of a sequence; 0 for images.
+    """
+
+    name: str
+    inputs: torch.Tensor
+    targets: torch.Tensor
+    test_inputs: torch.Tensor
+    test_targets: torch.Tensor
+    classes: int
+    context: int = 0
+
+    @property
+    def digest(self) -> str:
+        """Tells data apart."""
+        parts = (self.inputs, self.targets, self.test_inputs, self.test_targets)
+        return hashlib.sha256(b"".join(part.numpy().tobytes() for part in parts)).hexdigest()[:12]
+
+    def batch(self, size: int, seed: int, step: int, rank: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """A rank's samples of a step, drawn with replacement, and what they should give."""
+        draws = np.random.default_rng((seed, step, rank))
+        if self.context:
+            starts = torch.from_numpy(draws.integers(len(self.inputs) - self.context, size=size))
+            places = starts[:, None] + torch.arange(self.context)
+            return self.inputs[places], self.targets[places + 1]
+        which = torch.from_numpy(draws.integers(len(self.inputs), size=size))
+        return self.inputs[which], self.targets[which]
+
+    def tests(self, size: int, most: int | None, rank: int, world: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """A rank's share of what there is to test with, at most so many samples, in batches of a size."""
+        inputs, targets = self.test_inputs, self.test_targets
+        if self.context:
+            count = (len(inputs) - 1) // self.context
+            inputs = inputs[: count * self.context].view(count, self.context)
+            targets = targets[1 : count * self.context + 1].view(count, self.context)
+        return list(zip(inputs[:most][rank::world].split(size), targets[:most][rank::world].split(size), strict=True))
+
+
+def cifar(folder: Path) -> Data:
+    """CIFAR-100 (fine labels) or CIFAR-10 from the files of its binary version; normalised.
+
+    Raises:
+        InputError: The folder has neither, or a file is no such file.
+    """
+    for name, (labels, classes, train, test) in CIFAR_FILES.items():
+        if (folder / train[0]).is_file():
+            inputs, targets = _read_cifar(folder, train, labels, classes)
+            test_inputs, test_targets = _read_cifar(folder, test, labels, classes)
+            mean = inputs.mean(dim=(0, 2, 3), keepdim=True)
+            scale = inputs.std(dim=(0, 2, 3), keepdim=True)
+            return Data(name, (inputs - mean) / scale, targets, (test_inputs - mean) / scale, test_targets, classes)
+    raise InputError(
+        f"{folder}: neither train.bin of CIFAR-100 nor data_batch_1.bin of CIFAR-10; unpack the binary version there"
+    )
+
+
+def _read_cifar(folder: Path, names: tuple[str, ...], labels: int, classes: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Images in 0 ... 1 and their classes."""
+    pieces = []
+    for name in names:
+        try:
+            content = np.fromfile(folder / name, dtype=np.uint8)
+        except OSError as fault:
+            raise InputError(f"{folder / name}: {fault.strerror}; unpack all files of the binary version") from fault
+        if not len(content) or len(content) % (labels + IMAGE_BYTES):
+            raise InputError(
+                f"{folder / name}: {len(content)} bytes are no multiple of {labels + IMAGE_BYTES}, the bytes of an "
+                "image with its label; unpack it again"
+            )
+        pieces.append(content.reshape(-1, labels + IMAGE_BYTES))
+    rows = np.concatenate(pieces)
+    targets = rows[:, labels - 1].astype(np.int64)
+    if targets.max() >= classes:
+        raise InputError(f"{folder / names[0]}: class {targets.max()} of {classes}; unpack it again")
+    images = rows[:, labels:].reshape(-1, 3, PIXELS, PIXELS).astype(np.float32) / 255
+    return torch.from_numpy(images), torch.from_numpy(targets)
+
+
+def generated_images(pixels: int, classes: int, train: int, test: int, noise: float) -> Data:
+    """Images in the form of CIFAR's: every class has a smooth pattern, which an image has shifted, mixed and in noise.
+
+    Args:
+        pixels: Edge.
+        classes: Number of classes.
+        train: Images to train on.
+        test: Images to test with.
+        noise: Standard deviation of the pixels' noise; patterns have one of about 1.
+    """
+    draws = np.random.default_rng(1905)
+    patterns = _smooth(draws, classes, pixels)
+
+    def make(count: int) -> tuple[torch.Tensor, torch.Tensor]:
+        targets = draws.integers(classes, size=count)
+        shifts = draws.integers(-pixels // 4, pixels // 4 + 1, size=(2, count))
+        columns = np.arange(pixels)
+        rows = (columns[None, :] + shifts[0][:, None]) % pixels
+        shifted = patterns[targets][
+            np.arange(count)[:, None, None, None],
+            np.arange(3)[None, :, None, None],
+            rows[:, None, :, None],
+            ((columns[None, :] + shifts[1][:, None]) % pixels)[:, None, None, :],
+        ]
+        images = shifted + _smooth(draws, count, pixels) + noise * draws.standard_normal(shifted.shape)
+        return torch.from_numpy(images.astype(np.float32)), torch.from_numpy(targets)
+
+    return Data(f"generated, {pixels} × {pixels}, {classes} classes", *make(train), *make(test), classes)
+
+
+def _smooth(draws: np.random.Generator, count: int, pixels: int) -> np.ndarray:
+    """Sums of the lowest spatial frequencies with random coefficients, (count, 3, pixels, pixels)."""
+    waves = np.arange(1, 4)
+    angles = 2 * np.pi * waves[:, None] * np.arange(pixels) / pixels
+    basis = np.concatenate([np.cos(angles), np.sin(angles)]) / np.sqrt(len(waves))
+    coefficients = draws.standard_normal((count, 3, len(basis), len(basis)))
+    return np.einsum("nckl,ky,lx->ncyx", coefficients, basis, basis, optimize=True)
+
+
+def text(path: Path | None, context: int) -> Data:
+    """A text, byte by byte; without one Python's language reference, which comes with every Python for ``help()``.
+
+    Args:
+        path: A file, or None.
+        context: Tokens of a sequence.
+
+    Raises:
+        InputError: The file cannot be read, or is too short.
+    """
+    contents = [np.frombuffer(part, dtype=np.uint8) for part in ([_read(path)] if path else _reference())]
+    cuts = [len(content) - len(content) // TEST_SHARE for content in contents]
+    train, test = (
+        torch.from_numpy(np.concatenate(pieces).astype(np.int64))
+        for pieces in (
+            [content[:cut] for content, cut in zip(contents, cuts, strict=True)],
+            [content[cut:] for content, cut in zip(contents, cuts, strict=True)],
+        )
+    )
+    count = len(train) + len(test)
+    if len(test) < 2 * context:
+        least = 2 * context * TEST_SHARE
+        raise InputError(f"{path}: {count} bytes; sequences of {context} take at least {least}, give a longer text")
+    version = ".".join(map(str, sys.version_info[:3]))
+    name = path.name if path else f"the language reference of Python {version}"
+    return Data(f"{name}, {count:,} bytes", train, train, test, test, TOKENS, context)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as fault:
+        raise InputError(f"{path}: cannot be read ({fault.strerror}); check the path") from fault
+
+
+def _reference() -> list[bytes]:
+    """Its chapters."""
+    return [chapter.encode() for _, chapter in sorted(topics.items())]

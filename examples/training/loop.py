@@ -1,0 +1,291 @@
+"""One training on one rank: the same loop for every scheme, its log and its result."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import math
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import median
+
+import schemes
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from data import Data
+from models import Decoder, DecoderSize, chain, resnet
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from optinc_pdk.collective import CommunicationError
+from optinc_pdk.collective.capture import split
+from optinc_pdk.files import InputError
+
+LOG_STEPS = 10
+"""Steps after which the ranks' losses are put together and written down."""
+
+Watch = Callable[[int, float], None]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A network, how it is trained, and for how long.
+
+    Attributes:
+        make: The network for its data, with the random numbers as they are.
+        batch: Samples of a rank and step.
+        steps: Number of steps.
+        rate: Largest learning rate; it rises for a tenth of the steps and falls as a cosine to 0.
+        adam: Whether AdamW takes the steps, else SGD with momentum 0.9.
+        tests: Samples to test with, at most; all that there are by default.
+    """
+
+    make: Callable[[Data], nn.Module]
+    batch: int
+    steps: int
+    rate: float
+    adam: bool = False
+    tests: int | None = None
+
+
+def _image_chain(data: Data) -> nn.Module:
+    return chain(data.inputs[0].numel(), (128, 64), data.classes)
+
+
+def _decoder(size: DecoderSize) -> Callable[[Data], nn.Module]:
+    def make(data: Data) -> nn.Module:
+        return Decoder(replace(size, vocabulary=max(size.vocabulary, data.classes)))
+
+    return make
+
+
+TASKS = {
+    "small": {
+        "resnet": Task(lambda data: resnet((8, 16, 32), (1, 1, 1), False, data.classes), 32, 300, 0.1),
+        "llama": Task(_decoder(DecoderSize(2, 64, 4, 176, 256)), 4, 400, 3e-3, adam=True),
+        "chain": Task(_image_chain, 32, 300, 0.05),
+    },
+    "full": {
+        "resnet": Task(lambda data: resnet((64, 128, 256, 512), (3, 4, 6, 3), True, data.classes), 2, 1, 0.1, tests=8),
+        "llama": Task(_decoder(DecoderSize(8, 384, 8, 1024, 32_000)), 1, 1, 1e-3, adam=True, tests=8),
+    },
+}
+"""Full: ResNet-50, and the decoder of arXiv 2603.28290 with LLaMA's 32,000 tokens and 8/3 of its width in between."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training: what it is of, and what may differ between trainings.
+
+    Attributes:
+        size: "small" or "full".
+        model: Of `TASKS`.
+        scheme: Of `schemes.ENTRIES`.
+        steps: Number of steps.
+        seed: Of parameters and samples.
+    """
+
+    size: str
+    model: str
+    scheme: str
+    steps: int
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Stem of its files."""
+        return f"{self.size}.{self.model}.{self.scheme}.{self.seed}"
+
+
+def start(run: Run, data: Data) -> nn.Module:
+    """The network as it starts, the same for every scheme and rank."""
+    torch.manual_seed(run.seed)
+    return TASKS[run.size][run.model].make(data)
+
+
+def train(run: Run, data: Data, folder: Path, watch: Watch) -> dict[str, object]:
+    """Train; every rank of the job comes here.
+
+    Args:
+        run: What.
+        data: On what.
+        folder: Where rank 0 writes the log, and where chips lie.
+        watch: Called on every rank with the steps done and their loss.
+
+    Returns:
+        The result, on every rank; see `result_of`.
+
+    Raises:
+        InputError: Model and scheme do not suit each other, or gradients are not finite.
+        CommunicationError: A rank was lost.
+    """
+    task, rank = TASKS[run.size][run.model], dist.get_rank()
+    model = start(run, data)
+    start_digest = digest(model)
+    batch = data.batch(task.batch, run.seed, 0, rank)
+    flop = _flop(model, batch)
+    sizes = sum(parameter.nbytes for parameter in model.parameters()), _rest(model)
+    scheme = schemes.ENTRIES[run.scheme].make(run.steps, folder)
+    wrapped = scheme.wrap(model)
+    optimizer = _optimizer(task, wrapped)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, run.steps))
+    losses: list[float] = []
+    began, times = time.perf_counter(), []
+    with _Log(folder / f"{run.name}.csv", rank) as log:
+        for step in range(run.steps):
+            step_began = time.perf_counter()
+            inputs, targets = data.batch(task.batch, run.seed, step, rank)
+            optimizer.zero_grad()
+            loss = F.cross_entropy(wrapped(inputs), targets)
+            loss.backward()
+            _refuse_not_finite(model, step)
+            scheme.step(optimizer, loss.item())
+            schedule.step()
+            times.append(time.perf_counter() - step_began)
+            losses.append(loss.item())
+            if (step + 1) % LOG_STEPS == 0 or step + 1 == run.steps:
+                means = _means(losses)
+                log.write(step + 1, means, time.perf_counter() - began)
+                watch(step + 1, means[-1])
+                losses = []
+        scheme.finish()
+        result = result_of(run, sizes, scheme.traffic, flop) | test(model, data, task)
+    about = {"start": start_digest, "data": data.name, "data_digest": data.digest}
+    return result | about | {"wall_s": median(times), "apart": _apart(model)}
+
+
+def result_of(run: Run, sizes: tuple[int, int], traffic: object, flop: float) -> dict[str, object]:
+    """What a step of a training moved, bytes as all ranks counted them, and the operations that it took a rank."""
+    counted = {name: float(count) for name, count in vars(traffic).items()}
+    told = _means([counted[name] / run.steps for name in ("payload", "side", "stand_in")])
+    moved = schemes.Sizes(*sizes, told[0], told[1], run.steps)
+    return {**asdict(run), **asdict(moved), "stand_in": told[2], "flop": flop}
+
+
+@torch.no_grad()
+def test(model: nn.Module, data: Data, task: Task) -> dict[str, object]:
+    """Mean loss and share of right answers over all that there is to test with, which the ranks share.
+
+    Every rank tests its own parameters, with the first rank's buffers.
+    """
+    for buffer in model.buffers():
+        dist.broadcast(buffer, 0)
+    model.eval()
+    sums = torch.zeros(3, dtype=torch.float64)
+    for inputs, targets in data.tests(8 * task.batch, task.tests, dist.get_rank(), dist.get_world_size()):
+        logits = model(inputs)
+        sums[0] += F.cross_entropy(logits, targets, reduction="sum").item()
+        sums[1] += (logits.argmax(dim=1) == targets).sum().item()
+        sums[2] += targets.numel()
+    model.train()
+    dist.all_reduce(sums)
+    return {"loss": float(sums[0] / sums[2]), "accuracy": float(sums[1] / sums[2])}
+
+
+def digest(model: nn.Module) -> str:
+    """Tells parameters apart."""
+    content = b"".join(parameter.detach().numpy().tobytes() for parameter in model.parameters())
+    return hashlib.sha256(content).hexdigest()[:12]
+
+
+def finished(run: Run, data: Data, folder: Path) -> bool:
+    """Whether a training's result is there, of the same settings and data."""
+    try:
+        found = json.loads((folder / f"{run.name}.json").read_text())
+    except (OSError, ValueError):
+        return False
+    return all(found.get(name) == value for name, value in (asdict(run) | {"data_digest": data.digest}).items())
+
+
+def write(run: Run, result: dict[str, object], folder: Path) -> None:
+    """Write a result, atomically: a training whose file is there has ended."""
+    path = folder / f"{run.name}.json"
+    temporary = path.with_suffix(f".{os.getpid()}")
+    temporary.write_text(json.dumps(result, indent=1) + "\n")
+    temporary.replace(path)
+
+
+class _Log:
+    """The log of rank 0: step, loss, seconds since the start."""
+
+    def __init__(self, path: Path, rank: int) -> None:
+        self._stream = path.open("w", newline="") if rank == 0 else None
+
+    def __enter__(self) -> _Log:
+        self._row(["step", "loss", "seconds"])
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._stream is not None:
+            self._stream.close()
+
+    def write(self, steps: int, losses: list[float], seconds: float) -> None:
+        """Write down the steps up to ``steps``."""
+        for number, loss in enumerate(losses, steps - len(losses) + 1):
+            self._row([number, f"{loss:.8f}", f"{seconds:.3f}"])
+        if self._stream is not None:
+            self._stream.flush()
+
+    def _row(self, row: list[object]) -> None:
+        if self._stream is not None:
+            csv.writer(self._stream, lineterminator="\n").writerow(row)
+
+
+def _optimizer(task: Task, model: nn.Module) -> torch.optim.Optimizer:
+    if task.adam:
+        return torch.optim.AdamW(model.parameters(), lr=task.rate, betas=(0.9, 0.95))
+    return torch.optim.SGD(model.parameters(), lr=task.rate, momentum=0.9, weight_decay=5e-4)
+
+
+def _rate(step: int, steps: int) -> float:
+    """Of the learning rate, at a step: up for a tenth, then down as a cosine."""
+    rise = max(1, steps // 10)
+    if step < rise:
+        return (step + 1) / rise
+    return 0.5 * (1 + math.cos(math.pi * (step - rise) / max(1, steps - rise)))
+
+
+def _refuse_not_finite(model: nn.Module, step: int) -> None:
+    """Name the first parameter whose gradient is NaN or infinite; after the exchange, so on every rank."""
+    for name, parameter in model.named_parameters():
+        if parameter.grad is not None and not torch.isfinite(parameter.grad).all():
+            raise InputError(f"step {step}: the gradient of {name} is not finite; lower the learning rate")
+
+
+def _means(values: list[float]) -> list[float]:
+    """Means over the ranks."""
+    told = torch.tensor(values, dtype=torch.float64)
+    try:
+        dist.all_reduce(told)
+    except RuntimeError as fault:
+        raise CommunicationError(f"the losses of other ranks did not arrive: {fault}") from fault
+    return (told / dist.get_world_size()).tolist()
+
+
+def _flop(model: nn.Module, batch: tuple[torch.Tensor, torch.Tensor]) -> float:
+    """Operations of one step, counted while it is done with a copy of nothing: gradients are thrown away."""
+    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    with FlopCounterMode(display=False) as counter:
+        F.cross_entropy(model(batch[0]), batch[1]).backward()
+    model.zero_grad()
+    model.load_state_dict(buffers, strict=False)
+    return float(counter.get_total_flops())
+
+
+def _rest(model: nn.Module) -> int:
+    """Bytes of gradients outside linear layers."""
+    return sum(parameter.nbytes for parameter in split(model)[1].values())
+
+
+def _apart(model: nn.Module) -> float:
+    """How far the ranks' parameters are apart at the end."""
+    flat = torch.cat([parameter.detach().reshape(-1) for parameter in model.parameters()])
+    high, low = flat.clone(), flat.clone()
+    dist.all_reduce(high, dist.ReduceOp.MAX)
+    dist.all_reduce(low, dist.ReduceOp.MIN)
+    return float((high - low).max())

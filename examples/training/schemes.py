@@ -1,0 +1,242 @@
+"""The schemes by name: how each is made, which chip it takes, and what a step costs on the system that it needs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import optinc_pdk as op
+import optinc_pdk.collective as collective
+from optinc_pdk.collective.scheme import ring_bytes
+from optinc_pdk.interconnect import daso_step_time, load_system, step_time
+from optinc_pdk.interconnect.training import compute_time
+from optinc_pdk.onn.files import NETWORKS
+
+SERVERS = 4
+NETWORK = NETWORKS / "average_8bit_4servers.npz"
+COUPLERS_OFF = 0.08
+"""Of the couplers' deviations that the process card has; so about one word in a hundred is wrong (default)."""
+TABLE_II_ROW = "3-6"
+"""Of Table II of arXiv 2603.28290 the row with the most errors, one word in 9,017."""
+WAVELENGTHS = 64
+"""Of arXiv 2207.10982."""
+RANK = 8
+"""Directions of rank-dAD (default)."""
+DASO_MEMBERS = 2
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes that a step moves, measured.
+
+    Attributes:
+        parameters: Of all gradients.
+        rest: Of the gradients outside linear layers, which dAD and its kin average exactly.
+        payload: Bytes that a rank sent in a step, the mean over ranks.
+        side: Likewise, of what is sent beside them.
+        steps: Steps of the training.
+    """
+
+    parameters: int
+    rest: int
+    payload: float
+    side: float
+    steps: int
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A scheme that can be trained with.
+
+    Attributes:
+        title: What tables and plots call it.
+        make: Makes it for one rank: of the number of steps and the folder with chips.
+        communication_s: Simulated seconds that a step communicates: of its bytes, and of the seconds it computes.
+        system: The system's card that it runs on.
+        chip: Which chip has to be built first: "extracted", "imperfect", or none.
+    """
+
+    title: str
+    make: Callable[[int, Path], collective.Scheme]
+    communication_s: Callable[[Sizes, float], float]
+    system: str
+    chip: str = ""
+
+
+def chip_file(kind: str, folder: Path) -> Path:
+    """Where the table of a chip lies."""
+    return folder / f"{kind}_{NETWORK.stem}.function.npz"
+
+
+def build_chip(kind: str, folder: Path) -> Path:
+    """Build the 8-bit chip that ships, extract it from its layout, and write what its servers read.
+
+    Args:
+        kind: "extracted", as it was drawn; or "imperfect", with couplers that deviate.
+        folder: Where the files go; what is there already is kept.
+
+    Returns:
+        The `.function.npz`.
+    """
+    # ranks only look chips up: they start sooner without what builds them
+    from optinc_pdk.cards import load_process
+    from optinc_pdk.signoff.function import check_light, write_function
+    from optinc_pdk.tolerance import draw, imperfections, light, read_chip
+
+    path = chip_file(kind, folder)
+    if path.is_file():
+        return path
+    name = f"extracted_{NETWORK.stem}"
+    files = [folder / f"{name}{suffix}" for suffix in (".gds", ".pic.yml", ".bias.yml")]
+    if kind == "extracted" or not all(file.is_file() for file in files):
+        op.build(NETWORK, folder, name=name)
+    if kind == "imperfect":
+        process = load_process("soi220")
+        chip = read_chip(*files, process)
+        drawn = imperfections(process).only("coupler").scaled("coupler", COUPLERS_OFF)
+        s = light(chip, draw(chip, drawn, seed=0), chip.voltage_v)
+        temporary = path.with_suffix(f".{os.getpid()}")
+        write_function(check_light(s, chip.board, chip.bias, op.Onn.load(NETWORK).task), temporary)
+        temporary.replace(path)
+    return path
+
+
+def words_wrong(path: Path) -> float:
+    """Share of the words that a chip's table has wrong."""
+    with np.load(path, allow_pickle=False) as table:
+        return float((table["words"] != table["ideal"][:, None]).mean())
+
+
+def _ring(sizes: Sizes, _: float) -> float:
+    return step_time("ring", load_system("server_switch"), sizes.parameters, SERVERS).communication_s
+
+
+def _wrht(sizes: Sizes, _: float) -> float:
+    return step_time("wrht", load_system("wdm_ring"), sizes.parameters, SERVERS).communication_s
+
+
+def _optinc(system: str) -> Callable[[Sizes, float], float]:
+    def seconds(sizes: Sizes, _: float) -> float:
+        words = step_time("optinc", load_system(system), sizes.payload, SERVERS)
+        exponents = sizes.side * SERVERS / (2 * (SERVERS - 1))
+        shared = step_time("ring", load_system("server_switch"), exponents, SERVERS)
+        return words.communication_s + shared.communication_s
+
+    return seconds
+
+
+def _gathered(sizes: Sizes, _: float) -> float:
+    switch = load_system("server_switch")
+    told = (sizes.payload - ring_bytes(sizes.rest, SERVERS)) / (SERVERS - 1)
+    return (
+        step_time("all-gather", switch, told, SERVERS).communication_s
+        + step_time("ring", switch, sizes.rest, SERVERS).communication_s
+    )
+
+
+def daso_plan(steps: int) -> collective.DasoPlan:
+    """A tenth of the steps before cycling and a tenth after it, the loss read every twentieth."""
+    outside = max(1, steps // 10)
+    return collective.DasoPlan(
+        nodes=SERVERS // DASO_MEMBERS,
+        members=DASO_MEMBERS,
+        warm_up=outside,
+        cycling=max(0, steps - 2 * outside),
+        window=max(1, steps // 20),
+    )
+
+
+def _daso(sizes: Sizes, compute_s: float) -> float:
+    """Mean of the phases; how often nodes met follows from what was sent, `docs/schemes.md`."""
+    switch, plan = load_system("server_switch"), daso_plan(sizes.steps)
+    nodes, members = plan.nodes, plan.members
+    local = ring_bytes(sizes.parameters, members)
+    meeting = (2 * (nodes - 1) / nodes + members - 1) * sizes.parameters / members
+    meetings = round((sizes.payload - local) * sizes.steps / meeting)
+    cycling = min(plan.cycling, sizes.steps - plan.warm_up)
+    blocking = sizes.steps - cycling
+
+    def mean(every: int, waits: bool) -> float:
+        return daso_step_time(
+            switch, switch, sizes.parameters, SERVERS, members, every, compute_s, blocking=waits
+        ).communication_s
+
+    seconds = blocking * mean(1, True)
+    if cycling > 0:
+        seconds += cycling * mean(max(1, round(cycling / max(1, meetings - blocking))), False)
+    return seconds / sizes.steps
+
+
+def _over_chip(kind: str) -> Callable[[int, Path], collective.Scheme]:
+    return lambda _, folder: collective.Optinc(chip_file(kind, folder))
+
+
+def _over_ideal(bits: int, row: str = "") -> Callable[[int, Path], collective.Scheme]:
+    errors = collective.TABLE_II[row] if row else None
+    return lambda *_: collective.Optinc(collective.ideal_chip(bits, SERVERS, errors))
+
+
+ENTRIES = {
+    "torch": Entry("torch all-reduce", lambda *_: collective.AllReduce(), _ring, "server_switch"),
+    "ring": Entry("ring", lambda *_: collective.Ring(), _ring, "server_switch"),
+    "optinc-16": Entry("OptINC, ideal, 16 bits", _over_ideal(16), _optinc("optinc_star"), "optinc_star"),
+    "optinc-8": Entry("OptINC, ideal, 8 bits", _over_ideal(8), _optinc("optinc_star"), "optinc_star"),
+    "optinc-extracted": Entry(
+        "OptINC, extracted chip, 8 bits", _over_chip("extracted"), _optinc("optinc_star"), "optinc_star", "extracted"
+    ),
+    "optinc-imperfect": Entry(
+        "OptINC, chip with couplers off, 8 bits",
+        _over_chip("imperfect"),
+        _optinc("optinc_star"),
+        "optinc_star",
+        "imperfect",
+    ),
+    "optinc-table2": Entry(
+        f"OptINC, errors of Table II ({TABLE_II_ROW}), 16 bits",
+        _over_ideal(16, TABLE_II_ROW),
+        _optinc("optinc_star"),
+        "optinc_star",
+    ),
+    "wrht": Entry("WRHT", lambda *_: collective.Wrht(WAVELENGTHS), _wrht, "wdm_ring"),
+    "daso": Entry("DASO", lambda steps, _: collective.Daso(daso_plan(steps)), _daso, "server_switch"),
+    "dad": Entry("dAD", lambda *_: collective.Dad(), _gathered, "server_switch"),
+    "edad": Entry("edAD", lambda *_: collective.Edad(), _gathered, "server_switch"),
+    "rank-dad": Entry(f"rank-dAD, {RANK}", lambda *_: collective.RankDad(RANK), _gathered, "server_switch"),
+}
+
+
+def step_s(result: Mapping[str, Any]) -> float:
+    """Simulated seconds of a step of a training: a server computes, then all communicate.
+
+    Args:
+        result: Of the training, as `train.py` writes it.
+    """
+    computes = _compute_s(result)
+    return computes + ENTRIES[result["scheme"]].communication_s(_sizes(result), computes)
+
+
+def step_by_own_light_s(result: Mapping[str, Any]) -> float:
+    """Simulated seconds of a step over the extracted 8-bit chip at the symbol rate that its light allows."""
+    return _compute_s(result) + _optinc("optinc_star_8bit_chip")(_sizes(result), 0.0)
+
+
+def step_on_same_ring_s(result: Mapping[str, Any]) -> float:
+    """Simulated seconds of a step with a ring all-reduce on the ring of fibre that WRHT runs on."""
+    ring = step_time("ring", load_system("wdm_ring"), _sizes(result).parameters, SERVERS)
+    return _compute_s(result) + ring.communication_s
+
+
+def _compute_s(result: Mapping[str, Any]) -> float:
+    server = load_system("server_switch").server
+    if server is None:
+        raise ValueError("components/systems/server_switch.yml has no server")
+    return compute_time(server, float(result["flop"]))
+
+
+def _sizes(result: Mapping[str, Any]) -> Sizes:
+    return Sizes(**{each.name: result[each.name] for each in fields(Sizes)})
