@@ -27,7 +27,7 @@ LOOKED = 3
 """Settings that tell which unknowns belong to a layer."""
 COARSE, FINE = 0.1, 0.01
 """What readings may differ from the twin's by, over their rms, while it is far off and when it is near."""
-LOST, TRIES = 0.1, 3
+LOST, TRIES = 0.1, 5
 """A layer whose readings differ more after a coarse fit is in a local minimum, which more settings may level out."""
 ROUNDS, GAIN = 3, 0.7
 """Times that readings around a measured setting are fitted; one that leaves more of every layer's error is the last."""
@@ -102,6 +102,8 @@ def fitted(laboratory: Laboratory, twin: Twin, random: np.random.Generator) -> t
         lost = np.flatnonzero(misfits(twin, unknown, evidence) > LOST)
         if not lost.size:
             break
+    # what was read to get out of local minima would only make the rest slow
+    evidence = evidence.first(count)
     found = np.setdiff1d(np.arange(len(card)), lost)
     unknown = adjust(twin, unknown, card, evidence, np.full(len(card), FINE), found)
     trust = np.maximum(misfits(twin, unknown, evidence), FINE)

@@ -48,6 +48,10 @@ class Evidence:
         read = tuple(np.concatenate(pair) for pair in zip(self.read, more.read, strict=True))
         return Evidence(np.concatenate([self.made, more.made]), read)
 
+    def first(self, count: int) -> Evidence:
+        """The first settings alone."""
+        return Evidence(self.made[:count], tuple(each[:count] for each in self.read))
+
 
 @dataclass(frozen=True, eq=False)
 class Known:
