@@ -21,6 +21,7 @@ from optinc_pdk.simulate.electronics import neurons, significant
 from optinc_pdk.simulate.fit import Problem
 from optinc_pdk.simulate.response import Linear
 from optinc_pdk.simulate.target import Target, targets
+from optinc_pdk.tolerance.calibration.even import even_layers, even_problem
 from optinc_pdk.tolerance.calibration.measure import (
     Laboratory,
     Layer,
@@ -43,6 +44,9 @@ from optinc_pdk.tolerance.variation.chip import Chip
 Floats = NDArray[np.float64]
 Progress = Callable[[str, float], None]
 
+ENOUGH = 0.6
+"""Share of the network's margin that leaves room for words which were not tried."""
+
 
 @dataclass(frozen=True, eq=False)
 class Setting:
@@ -51,7 +55,7 @@ class Setting:
     Attributes:
         voltage_v: (H,) voltages of the heaters, in the order of the chip's, as the bench's drive can make them.
         bias: The same by pad label, with electronics, receivers and servers' levels.
-        error: (layers,) rms matrix error over the 2-norm, as measured.
+        error: (layers,) rms matrix error over the 2-norm, as measured; of receivers' rows at equal norms.
     """
 
     voltage_v: Floats
@@ -111,7 +115,7 @@ def calibrate(
     tell = progress if progress is not None else _silent
     efficiency = efficiencies(laboratory, layers, heaters, start)
     turn = 2.0 * np.pi / efficiency
-    fitted, heaters = rebias(laboratory, problem, layers, heaters, efficiency)
+    fitted, heaters = rebias(laboratory, even_problem(problem), even_layers(layers), heaters, efficiency)
     tell("fit", float(fitted.sizes.max()))
     place = Workplace(laboratory, chip, problem, heaters, layers)
     found, history = place.tuned(fitted.voltage_v, turn, sample_words(onn.task, layers), tell)
@@ -180,15 +184,17 @@ class Workplace:
     def tuned(self, voltage_v: Floats, turn_rad: Floats, words: Words, tell: Progress) -> tuple[Found, Floats]:
         """What comes of tuning layer by layer and then against the words, and the layers' errors on the way.
 
-        Layers that are stuck are tried from other places only where symbols are missed: not every matrix error is one
-        that words see.
+        Layers that are stuck are tried from other places only where symbols are missed or nearly so: not every matrix
+        error is one that words see.
 
         Raises:
             RangeError: A neuron needs a gain or offset beyond the card's range.
         """
         found, lacking, history = list[Found](), list[RangeError](), list[Floats]()
+        bright = even_layers(self.layers)
+        enough = ENOUGH * float(0.5 - np.abs(words.wanted - words.level).max())
         for restarts in (0, RESTARTS):
-            tuning = tune(self.laboratory, self.layers, self.heaters, turn_rad, voltage_v, tell, restarts)
+            tuning = tune(self.laboratory, bright, self.heaters, turn_rad, voltage_v, tell, restarts)
             history.append(tuning.history)
             settled = settle(self.laboratory, self.heaters, turn_rad, tuning.state)
             tell("round", float(settled.sizes.max()))
@@ -199,7 +205,7 @@ class Workplace:
                 lacking.append(fault)
                 continue
             tell("words", float(found[-1].tuned.error.max()))
-            if not found[-1].missed[1]:
+            if found[-1].rank <= (0, -enough):
                 break
         if not found:
             raise lacking[-1]

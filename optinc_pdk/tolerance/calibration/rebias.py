@@ -19,6 +19,7 @@ from optinc_pdk.tolerance.calibration.twin_fit import Known, adjust, designed, g
 from optinc_pdk.tolerance.calibration.twin_start import in_phase
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 READINGS = 10
 """Readings at random settings for each unknown of a layer, as many again where they lead nowhere."""
@@ -27,7 +28,7 @@ LOOKED = 3
 COARSE, FINE = 0.1, 0.01
 """What readings may differ from the twin's by, over their rms, while it is far off and when it is near."""
 LOST, TRIES = 0.1, 5
-"""A layer whose readings differ more after a coarse fit is in a local minimum, which more settings level out."""
+"""A layer whose readings differ more after a coarse fit is in a local minimum, which more settings may level out."""
 ROUNDS, GAIN = 3, 0.7
 """Times that readings around a measured setting are fitted; one that leaves more of every layer's error is the last."""
 STEPS = 3
@@ -52,18 +53,18 @@ def rebias(
     """
     random = np.random.default_rng(0)
     twin = twin_of(problem, layers, heaters, efficiency)
-    unknown, known = fitted(laboratory, twin, random)
+    unknown, known, found = fitted(laboratory, twin, random)
     state = best = _programmed(laboratory, twin, unknown, aligned_phases(twin.chip(unknown)), MAX_ITERATIONS)
     for number in range(ROUNDS):
         around = _around(heaters, state.voltage_v, NEAR_RAD * NEARER**number, random)
-        near = gather(laboratory, layers, around)
+        near = gather(laboratory, twin, around)
         trust = DOUBT * misfits(twin, unknown, near)
-        unknown = adjust(twin, unknown, known, near, trust)
-        known = learnt(twin, unknown, known, near, trust)
+        unknown = adjust(twin, unknown, known, near, trust, found)
+        known = learnt(twin, unknown, known, near, trust, found)
         before = state.sizes
         state = _programmed(laboratory, twin, unknown, twin.phases(unknown, state.voltage_v), STEPS)
-        best = state if state.sizes.max() < best.sizes.max() else best
-        if np.all(state.sizes > GAIN * before):
+        best = state if state.sizes[found].max(initial=0.0) < best.sizes[found].max(initial=0.0) else best
+        if np.all(state.sizes[found] > GAIN * before[found]):
             break
     return best, twin.warmed(unknown)
 
@@ -76,8 +77,11 @@ def _programmed(laboratory: Laboratory, twin: Twin, unknown: Floats, start: Floa
     return look(laboratory, twin.layers, twin.warmed(unknown), twin.voltages(unknown, phases))
 
 
-def fitted(laboratory: Laboratory, twin: Twin, random: np.random.Generator) -> tuple[Floats, list[Known]]:
-    """(N,) unknowns of a twin that suit readings at random settings, and what is then known per layer."""
+def fitted(laboratory: Laboratory, twin: Twin, random: np.random.Generator) -> tuple[Floats, list[Known], Ints]:
+    """(N,) unknowns of a twin that suit readings at random settings, what is then known, and which layers were found.
+
+    Layers that stay lost are left to tuning in the loop.
+    """
     top = 2.0 * np.pi / np.where(twin.efficiency > 0.0, twin.efficiency, 1.0)
 
     def settings(count: int) -> Floats:
@@ -87,20 +91,23 @@ def fitted(laboratory: Laboratory, twin: Twin, random: np.random.Generator) -> t
     sizes = [len(layer.patterns) * (layer.plus.size + layer.minus.size) for layer in twin.layers]
     count = int(np.ceil(max(READINGS * one.chosen.size / size for one, size in zip(card, sizes, strict=True))))
     unknown, lost = np.zeros(twin.spread.size), np.arange(len(twin.layers))
-    evidence = gather(laboratory, twin.layers, settings(count))
+    evidence = gather(laboratory, twin, settings(count))
     for number in range(TRIES):
         if number:
-            evidence = evidence.and_more(gather(laboratory, twin.layers, settings(count)))
+            evidence = evidence.and_more(gather(laboratory, twin, settings(count)))
         for i in lost.tolist():
             unknown[card[i].chosen] = 0.0
-            unknown = in_phase(twin, unknown, twin.layers[i], evidence.voltage_v, evidence.seen(twin.layers, i))
+            unknown = in_phase(twin, unknown, twin.layers[i], evidence.made, evidence.seen(twin.layers, i))
         unknown = adjust(twin, unknown, card, evidence, np.full(len(card), COARSE), lost)
         lost = np.flatnonzero(misfits(twin, unknown, evidence) > LOST)
         if not lost.size:
             break
-    unknown = adjust(twin, unknown, card, evidence, np.full(len(card), FINE))
+    # what was read to get out of local minima would only make the rest slow
+    evidence = evidence.first(count)
+    found = np.setdiff1d(np.arange(len(card)), lost)
+    unknown = adjust(twin, unknown, card, evidence, np.full(len(card), FINE), found)
     trust = np.maximum(misfits(twin, unknown, evidence), FINE)
-    return unknown, learnt(twin, unknown, card, evidence, trust)
+    return unknown, learnt(twin, unknown, card, evidence, trust, found), found
 
 
 def _around(heaters: Heaters, voltage_v: Floats, far_rad: float, random: np.random.Generator) -> Floats:

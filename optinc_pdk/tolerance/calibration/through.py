@@ -17,7 +17,7 @@ from optinc_pdk.tolerance.calibration.measure import Laboratory, Layer
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-WORDS = 2048
+WORDS = 4096
 """Inputs of the lattice that are tried."""
 SEED = 7
 NEARER = 0.5

@@ -35,7 +35,7 @@ GAIN = 0.9
 """A round that leaves more of a layer's error is a poor one."""
 PATIENCE = 3
 """Poor rounds in a row after which a layer is left as it is."""
-STUCK = 3e-3
+STUCK = 1e-3
 """Error above which a layer that gets no better is stirred."""
 STIR_RAD = 0.3
 RESTARTS = 5

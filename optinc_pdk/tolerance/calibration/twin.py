@@ -140,9 +140,12 @@ class Twin:
 
     def phases(self, unknown: Floats, voltage_v: Floats) -> Floats:
         """(H,) phases at some voltages, static ones among them."""
+        return self.turned(unknown, self.warming(unknown), self.heaters.phases(voltage_v))
+
+    def turned(self, unknown: Floats, warming: Floats, made: Floats) -> Floats:
+        """The same for (H,) designed phases of the heaters, with their :meth:`warming`."""
         static, better = self.off(unknown)[:2]
-        own = self.efficiency * (1.0 + better) * self.heaters.phases(voltage_v)
-        return np.asarray(static + self.warming(unknown) @ own)
+        return np.asarray(static + warming @ (self.efficiency * (1.0 + better) * made))
 
     def voltages(self, unknown: Floats, phases: Floats) -> Floats:
         """(H,) voltages for phases, static ones among them, by whole turns where heaters can make them."""

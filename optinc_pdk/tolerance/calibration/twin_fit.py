@@ -32,11 +32,11 @@ class Evidence:
     """Readings at S settings.
 
     Attributes:
-        voltage_v: (S, H) settings.
+        made: (S, H) settings, as designed phases of the heaters.
         read: Per layer, (S, P, D) readings of its detectors for its patterns.
     """
 
-    voltage_v: Floats
+    made: Floats
     read: tuple[Floats, ...]
 
     def seen(self, layers: tuple[Layer, ...], index: int) -> list[Seen]:
@@ -46,7 +46,11 @@ class Evidence:
     def and_more(self, more: Evidence) -> Evidence:
         """These settings and others."""
         read = tuple(np.concatenate(pair) for pair in zip(self.read, more.read, strict=True))
-        return Evidence(np.concatenate([self.voltage_v, more.voltage_v]), read)
+        return Evidence(np.concatenate([self.made, more.made]), read)
+
+    def first(self, count: int) -> Evidence:
+        """The first settings alone."""
+        return Evidence(self.made[:count], tuple(each[:count] for each in self.read))
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +81,9 @@ class Normal:
     normal: Floats
 
 
-def gather(laboratory: Laboratory, layers: tuple[Layer, ...], voltage_v: Floats) -> Evidence:
+def gather(laboratory: Laboratory, twin: Twin, voltage_v: Floats) -> Evidence:
     """Read all layers, one after the other, at (S, H) settings."""
+    layers = twin.layers
     patterns = [layer.patterns for layer in layers]
     ends = np.cumsum([len(each) for each in patterns])
     amplitude = np.zeros((ends[-1], len(laboratory.sources)))
@@ -86,7 +91,8 @@ def gather(laboratory: Laboratory, layers: tuple[Layer, ...], voltage_v: Floats)
         amplitude[end - len(mine) : end, layer.sources] = mine
     read = np.split(laboratory.read(voltage_v, amplitude), ends[:-1], axis=1)
     wanted = [np.concatenate([layer.plus, layer.minus]) for layer in layers]
-    return Evidence(voltage_v, tuple(each[:, :, mine] for each, mine in zip(read, wanted, strict=True)))
+    made = np.array([twin.heaters.phases(one) for one in voltage_v])
+    return Evidence(made, tuple(each[:, :, mine] for each, mine in zip(read, wanted, strict=True)))
 
 
 def designed(twin: Twin, voltage_v: Floats) -> list[Known]:
@@ -103,9 +109,10 @@ def designed(twin: Twin, voltage_v: Floats) -> list[Known]:
     now = guess(twin, np.zeros(every.size))
     effect = np.zeros((len(twin.layers), every.size))
     for one in voltage_v:
-        light = now.light(one)
+        made = twin.heaters.phases(one)
+        light = now.light(made)
         for i, layer in enumerate(twin.layers):
-            effect[i] += (slopes(now, one, light, layer, every)[1] ** 2).sum(axis=0)
+            effect[i] += (slopes(now, made, light, layer, every)[1] ** 2).sum(axis=0)
     effect = np.sqrt(effect)
     effect /= effect.max(axis=1, keepdims=True)
     mine = [np.flatnonzero((effect[i] > FAINT) & (effect.argmax(axis=0) == i)) for i in range(len(twin.layers))]
@@ -115,7 +122,7 @@ def designed(twin: Twin, voltage_v: Floats) -> list[Known]:
 def misfits(twin: Twin, unknown: Floats, evidence: Evidence) -> Floats:
     """(layers,) rms of readings minus what is foretold, over the readings' rms."""
     now = guess(twin, unknown)
-    lights = [now.light(one) for one in evidence.voltage_v]
+    lights = [now.light(one) for one in evidence.made]
     found = []
     for layer, read in zip(twin.layers, evidence.read, strict=True):
         wrong = np.stack([readings(light, layer) for light in lights]) - read
@@ -164,10 +171,15 @@ def adjust(
     return unknown
 
 
-def learnt(twin: Twin, unknown: Floats, known: list[Known], evidence: Evidence, trust: Floats) -> list[Known]:
-    """Per layer, what is known after a fit, around its values."""
-    after = _normals(twin, unknown, known, evidence, trust, np.arange(len(known)))
-    return [replace(mine, centre=unknown[mine.chosen], normal=after[i].normal) for i, mine in enumerate(known)]
+def learnt(
+    twin: Twin, unknown: Floats, known: list[Known], evidence: Evidence, trust: Floats, active: Ints
+) -> list[Known]:
+    """Per layer, what is known after a fit of some of them, around its values."""
+    after = _normals(twin, unknown, known, evidence, trust, active)
+    return [
+        replace(mine, centre=unknown[mine.chosen], normal=after[i].normal) if i in after else mine
+        for i, mine in enumerate(known)
+    ]
 
 
 def _normals(
@@ -180,10 +192,10 @@ def _normals(
     cost = {i: known[i].cost(unknown[known[i].chosen]) for i in some}
     gradient = {i: known[i].normal @ (unknown[known[i].chosen] - known[i].centre) for i in some}
     normal = {i: known[i].normal.copy() for i in some}
-    for number, voltage_v in enumerate(evidence.voltage_v):
-        light = now.light(voltage_v)
+    for number, made in enumerate(evidence.made):
+        light = now.light(made, active)
         for i in some:
-            foretold, slope = slopes(now, voltage_v, light, twin.layers[i], known[i].chosen)
+            foretold, slope = slopes(now, made, light, twin.layers[i], known[i].chosen)
             slope *= scale[i]
             wrong = scale[i] * (foretold - evidence.read[i][number].reshape(-1))
             cost[i] += float(wrong @ wrong)

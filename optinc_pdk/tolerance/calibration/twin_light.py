@@ -34,6 +34,7 @@ class Guess:
         twin: The twin.
         unknown: (N,) values.
         chip: The chip with them.
+        warming: (H, H) share of heater j's phase under heater i.
         by_angle: Per component of couplers, (I, p, p) change of S with the coupling angle.
         by_loss: The same with the loss in dB.
     """
@@ -41,12 +42,13 @@ class Guess:
     twin: Twin
     unknown: Floats
     chip: Problem
+    warming: Floats
     by_angle: tuple[Complexes, ...]
     by_loss: tuple[Complexes, ...]
 
-    def light(self, voltage_v: Floats) -> Light:
-        """The chip at one setting, (H,) voltages."""
-        return illuminate(self.chip, self.twin.phases(self.unknown, voltage_v))
+    def light(self, made: Floats, layers: Ints | None = None) -> Light:
+        """The chip at one setting, (H,) designed phases of its heaters; lit by the sources of some layers or all."""
+        return illuminate(self.chip, self.twin.turned(self.unknown, self.warming, made), layers)
 
 
 def guess(twin: Twin, unknown: Floats) -> Guess:
@@ -60,7 +62,7 @@ def guess(twin: Twin, unknown: Floats) -> Guess:
         more, less = (each.s(process, carrier, now, loss + step) for step in (LOSS_STEP_DB, -LOSS_STEP_DB))
         by_angle.append((up - down) / (2.0 * ANGLE_STEP))
         by_loss.append((more - less) / (2.0 * LOSS_STEP_DB))
-    return Guess(twin, unknown, twin.chip(unknown), tuple(by_angle), tuple(by_loss))
+    return Guess(twin, unknown, twin.chip(unknown), twin.warming(unknown), tuple(by_angle), tuple(by_loss))
 
 
 def fields(light: Light, layer: Layer) -> Complexes:
@@ -74,49 +76,49 @@ def readings(light: Light, layer: Layer) -> Floats:
     return np.abs(_amplitudes(layer) @ fields(light, layer).T) ** 2
 
 
-def slopes(guess: Guess, voltage_v: Floats, light: Light, layer: Layer, chosen: Ints) -> tuple[Floats, Floats]:
+def slopes(guess: Guess, made: Floats, light: Light, layer: Layer, chosen: Ints) -> tuple[Floats, Floats]:
     """What a layer's detectors read, (P D,), and its derivatives by some of the unknowns, (P D, chosen).
 
     Args:
         guess: The twin.
-        voltage_v: (H,) setting.
+        made: (H,) setting, as designed phases of the heaters.
         light: The chip at it.
         layer: The layer.
         chosen: Numbers of the unknowns, ascending.
     """
     amplitude = _amplitudes(layer)
     seen = amplitude @ fields(light, layer).T
-    change = _changes(guess, voltage_v, light, layer, chosen) * guess.twin.spread[chosen, np.newaxis, np.newaxis]
+    change = _changes(guess, made, light, layer, chosen) * guess.twin.spread[chosen, np.newaxis, np.newaxis]
     by_pattern = (change @ amplitude.T).transpose(2, 1, 0)
     slope = 2.0 * (seen.conj()[:, :, np.newaxis] * by_pattern).real
     return (np.abs(seen) ** 2).reshape(-1), slope.reshape(seen.size, -1)
 
 
-def _changes(guess: Guess, voltage_v: Floats, light: Light, layer: Layer, chosen: Ints) -> Complexes:
+def _changes(guess: Guess, made: Floats, light: Light, layer: Layer, chosen: Ints) -> Complexes:
     """(chosen, D, 1 + J) derivatives of the fields by unknowns in their own units."""
     firsts = guess.twin.firsts
     parts = np.split(chosen, np.searchsorted(chosen, firsts[1:]))
     mine = [part - first for part, first in zip(parts, firsts.tolist(), strict=True)]
     back = light.solution.fields(_detectors(layer))
     into = light.waves[:, light.sources(layer.target)]
-    by_heaters = _by_heaters(guess, voltage_v, light, (back, into), mine[:3])
+    by_heaters = _by_heaters(guess, made, light, (back, into), mine[:3])
     return np.concatenate([*by_heaters, *_by_devices(guess, light, (back, into), mine[3:])])
 
 
 def _by_heaters(
-    guess: Guess, voltage_v: Floats, light: Light, waves: tuple[Complexes, Complexes], mine: list[Ints]
+    guess: Guess, made: Floats, light: Light, waves: tuple[Complexes, Complexes], mine: list[Ints]
 ) -> list[Complexes]:
     """Changes with static phases, efficiencies and layers' crosstalk, of which all go through phases."""
     (static, heater, share), twin, solution = mine, guess.twin, light.solution
     back, into = (solution.at_heaters(each)[static] for each in waves)
     by_phase = solution.derivative(back, into, static)
-    made = twin.efficiency * twin.heaters.phases(voltage_v)
-    warming = twin.warming(guess.unknown)[static]
-    warmed = twin.heaters.crosstalk[static] @ (made * (1.0 + twin.off(guess.unknown)[1]))
+    own = twin.efficiency * made
+    warming = guess.warming[static]
+    warmed = twin.heaters.crosstalk[static] @ (own * (1.0 + twin.off(guess.unknown)[1]))
     here = np.zeros((share.size, static.size), dtype=bool)
     for row, layer in enumerate(share.tolist()):
         here[row] = np.isin(static, twin.layers[layer].heaters)
-    return [by_phase, _combined((warming[:, heater] * made[heater]).T, by_phase), _combined(here * warmed, by_phase)]
+    return [by_phase, _combined((warming[:, heater] * own[heater]).T, by_phase), _combined(here * warmed, by_phase)]
 
 
 def _by_devices(

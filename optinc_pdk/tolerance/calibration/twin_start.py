@@ -23,18 +23,18 @@ LEAST = 1e-9
 """What is added to normal equations, over their mean."""
 
 
-def in_phase(twin: Twin, unknown: Floats, layer: Layer, voltage_v: Floats, seen: Sequence[Seen]) -> Floats:
+def in_phase(twin: Twin, unknown: Floats, layer: Layer, made: Floats, seen: Sequence[Seen]) -> Floats:
     """(N,) unknowns with phases of a layer's sources and oscillators that suit what was measured best.
 
     Args:
         twin: The twin.
         unknown: (N,) unknowns so far.
         layer: The layer.
-        voltage_v: (S, H) settings.
+        made: (S, H) settings, as designed phases of the heaters.
         seen: (S,) what was measured of the layer.
     """
     now = guess(twin, unknown)
-    field = np.stack([fields(now.light(one), layer) for one in voltage_v])
+    field = np.stack([fields(now.light(one), layer) for one in made])
     static, _, _, _, turned, _, _ = twin.parts(np.arange(twin.spread.size))
     found = unknown.copy()
     if layer.target.last:
@@ -44,7 +44,7 @@ def in_phase(twin: Twin, unknown: Floats, layer: Layer, voltage_v: Floats, seen:
         sources = -np.angle(np.linalg.eigh(turn + turn.conj().T)[1][:, -1])
     else:
         pairs = layer.plus.size
-        shape = (len(voltage_v) * 2, pairs, layer.sources.size)
+        shape = (len(made) * 2, pairs, layer.sources.size)
         foretold = (2.0 * field[:, :, :1].conj() * field[:, :, 1:]).reshape(shape)
         turn = _turns(foretold[:, np.newaxis], np.stack([one.slope for one in seen]).reshape(shape)[:, np.newaxis])[0]
         sources = np.angle(np.linalg.svd(turn)[2][0])

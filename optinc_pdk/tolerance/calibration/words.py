@@ -23,7 +23,7 @@ from optinc_pdk.tolerance.calibration.through import Electronics, Passage, Words
 
 Floats = NDArray[np.float64]
 
-ROUNDS = 12
+ROUNDS = 20
 TRIES = 5
 """Dampings that are tried with fresh effects; if none helps, nothing is left to gain."""
 FIRST_DAMPING, DAMPING_FACTOR, LEAST_DAMPING, MOST_DAMPING = 1e-3, 10.0, 1e-6, 1e8
@@ -31,7 +31,7 @@ USEFUL = 0.7
 """Effects are measured anew after a step that leaves more of the error."""
 DONE = 0.003
 """Rms error in levels, against the network's outputs, at which words are done."""
-GAIN = 0.98
+GAIN = 0.99
 """With fresh effects, such a step is the last."""
 MOST_CHANGE = 0.3
 """Logarithm by which a gain or scale changes in one step, at most."""

@@ -58,11 +58,11 @@ def test_slopes_of_readings_are_their_difference_quotients(work, sample, process
     place = Place(work, sample, process)
     twin, random = place.twin, np.random.default_rng(0)
     unknown, way = 0.5 * random.standard_normal((2, twin.spread.size))
-    voltage, step, every = place.settings(1, 1)[0], 1e-6, np.arange(twin.spread.size)
+    made, step, every = place.heaters.phases(place.settings(1, 1)[0]), 1e-6, np.arange(twin.spread.size)
     now, up, down = (guess(twin, unknown + change * way) for change in (0.0, step, -step))
     for layer in place.layers:
-        _, slope = slopes(now, voltage, now.light(voltage), layer, every)
-        more, less = (readings(each.light(voltage), layer).reshape(-1) for each in (up, down))
+        _, slope = slopes(now, made, now.light(made), layer, every)
+        more, less = (readings(each.light(made), layer).reshape(-1) for each in (up, down))
         quotient = (more - less) / (2.0 * step)
         assert np.abs(slope @ way - quotient).max() < 1e-6 * np.abs(quotient).max()
 
@@ -70,8 +70,8 @@ def test_slopes_of_readings_are_their_difference_quotients(work, sample, process
 def test_a_fitted_twin_foretells_readings_that_it_was_not_fitted_to(work, sample, process):
     place = Place(work, sample, process)
     twin = place.twin
-    unseen = gather(place.bench, place.layers, place.settings(6, 7))
-    unknown, _ = fitted(place.bench, twin, np.random.default_rng(1))
+    unseen = gather(place.bench, twin, place.settings(6, 7))
+    unknown, *_ = fitted(place.bench, twin, np.random.default_rng(1))
     assert misfits(twin, np.zeros(twin.spread.size), unseen).max() > 0.3
     assert misfits(twin, unknown, unseen).max() < 0.03
 
@@ -103,7 +103,7 @@ def test_the_twin_works_around_a_heater_without_effect(work, sample, process):
     place.bench = Open(work.chip, sample, BITS)
     place.efficiency[dead] = np.nan
     twin = place.twin
-    unknown, _ = fitted(place.bench, twin, np.random.default_rng(1))
-    assert misfits(twin, unknown, gather(place.bench, place.layers, place.settings(6, 7))).max() < 0.03
+    unknown, *_ = fitted(place.bench, twin, np.random.default_rng(1))
+    assert misfits(twin, unknown, gather(place.bench, twin, place.settings(6, 7))).max() < 0.03
     # programming leaves it alone
     assert dead not in twin.chip(unknown).heaters(0)
