@@ -24,7 +24,6 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from optinc_pdk.collective import CommunicationError
 from optinc_pdk.collective.capture import split
-from optinc_pdk.files import InputError
 
 LOG_STEPS = 10
 """Steps after which the ranks' losses are put together and written down."""
@@ -143,7 +142,6 @@ def train(run: Run, data: Data, folder: Path, watch: Watch) -> dict[str, object]
             optimizer.zero_grad()
             loss = F.cross_entropy(wrapped(inputs), targets)
             loss.backward()
-            _refuse_not_finite(model, step)
             scheme.step(optimizer, loss.item())
             schedule.step()
             times.append(time.perf_counter() - step_began)
@@ -248,13 +246,6 @@ def _rate(step: int, steps: int) -> float:
     if step < rise:
         return (step + 1) / rise
     return 0.5 * (1 + math.cos(math.pi * (step - rise) / max(1, steps - rise)))
-
-
-def _refuse_not_finite(model: nn.Module, step: int) -> None:
-    """Name the first parameter whose gradient is NaN or infinite; after the exchange, so on every rank."""
-    for name, parameter in model.named_parameters():
-        if parameter.grad is not None and not torch.isfinite(parameter.grad).all():
-            raise InputError(f"step {step}: the gradient of {name} is not finite; lower the learning rate")
 
 
 def _means(values: list[float]) -> list[float]:

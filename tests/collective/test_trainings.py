@@ -80,7 +80,7 @@ def broken(folder: Path) -> None:
 def test_nan_gradients_are_told_by_the_parameters_name(ranks, tmp_path):
     for fault in ranks.outcomes(broken, tmp_path):
         assert isinstance(fault, InputError)
-        assert str(fault).startswith("step 0: the gradient of 1.weight is not finite")
+        assert str(fault).startswith("gradients are NaN or infinite, rank 0: 1.weight (24576 of 24576)")
 
 
 def test_edad_says_that_a_resnet_is_no_chain(ranks, tmp_path):
