@@ -64,7 +64,7 @@ def header_of(files: ChipFiles, process: Process, work: Work) -> dict[str, Any]:
     return {
         "version": version("optinc-pdk"),
         "chip": {"name": files.name} | {key: _digest(path.read_bytes()) for key, path in paths.items()},
-        "process": {"name": process.name, "cards": _digest(process.model_dump_json().encode())},
+        "process": {"name": process.name, "cards": _digest(process.model_dump_json(exclude={"folders"}).encode())},
         "task": asdict(work.task),
         "seed": work.seed,
         "target": work.target,
