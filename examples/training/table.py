@@ -84,12 +84,24 @@ def write(results: Sequence[Result], folder: Path) -> None:
     if not lines:
         raise InputError(f"{folder}: no result of a ring, with which all others are compared; train with it first")
     lines += full_section([each for each in results if each["size"] == "full"])
+    lines[:0] = chips_read(folder)
     path = DOCS / "training.md"
     text = path.read_text()
     if text.count(BEGIN) != 1 or text.count(END) != 1:
         raise InputError(f"{path}: needs the lines {BEGIN} and {END} once each")
     before, after = text.split(BEGIN)[0], text.split(END)[1]
     path.write_text(before + "\n".join([BEGIN, "", *lines, END]) + after)
+
+
+def chips_read(folder: Path) -> list[str]:
+    """How many words the chips that were trained over have wrong, where their tables are there."""
+    files = {entry.title: schemes.chip_file(entry.chip, folder) for entry in schemes.ENTRIES.values() if entry.chip}
+    lines = [
+        f"{title}: {schemes.words_wrong(file):.2%} of the words are read wrong."
+        for title, file in files.items()
+        if file.is_file()
+    ]
+    return ["\\\n".join(lines), ""] if lines else []
 
 
 def section(model: str, results: Sequence[Result], folder: Path) -> list[str]:
