@@ -188,3 +188,15 @@ def chip(onn, process, seed=1):
     """A network's board and its circuit with a geometry."""
     circuit = assemble(onn, process, "chip")
     return with_geometry(circuit, seed), circuit.board
+
+
+def two_heaters():
+    """A guide from one fibre to another through two heaters, each with a pad."""
+    b = builder()
+    for name in ("first", "second"):
+        b.add(name, "phase_shifter")
+        add_heater(b, name, f"pad_of_{name}")
+    b.connect("first,o2", "second,o1")
+    add_fibre(b, "in", "first,o1")
+    add_fibre(b, "out", "second,o2")
+    return b.build()

@@ -11,19 +11,12 @@ from optinc_pdk.circuit import Bias, NetlistError, write_bias
 from optinc_pdk.simulate import analyse, heater_phases
 from optinc_pdk.simulate.heaters import read_drive
 
-from .conftest import add_fibre, add_heater, builder, with_geometry
+from .conftest import two_heaters, with_geometry
 
 
 @pytest.fixture
 def circuit():
-    b = builder()
-    for name in ("first", "second"):
-        b.add(name, "phase_shifter")
-        add_heater(b, name, f"pad_of_{name}")
-    b.connect("first,o2", "second,o1")
-    add_fibre(b, "in", "first,o1")
-    add_fibre(b, "out", "second,o2")
-    return b.build()
+    return two_heaters()
 
 
 def bias(codes, phases=(1.0, 2.0)):

@@ -16,7 +16,7 @@ from optinc_pdk.onn import Layer, Onn
 from optinc_pdk.simulate import analyse, heater_phases, program, warmth
 from optinc_pdk.simulate.warmth import OVERLAP, Warmth, nominal_warmth
 
-from .conftest import add_fibre, add_heater, builder, chip, with_geometry
+from .conftest import chip, two_heaters, with_geometry
 
 TURN = 2.0 * np.pi
 
@@ -124,14 +124,7 @@ def test_phases_by_label_are_those_of_the_guides(placed, process):
 
 
 def test_heaters_that_are_not_driven_warm_no_others(process):
-    b = builder()
-    for name in ("first", "second"):
-        b.add(name, "phase_shifter")
-        add_heater(b, name, f"pad_of_{name}")
-    b.connect("first,o2", "second,o1")
-    add_fibre(b, "in", "first,o1")
-    add_fibre(b, "out", "second,o2")
-    circuit = with_geometry(b.build(), 0)
+    circuit = with_geometry(two_heaters(), 0)
     circuit = replace(circuit, position_um=25.0 * np.arange(2 * len(circuit.instances)).reshape(-1, 2))
     structure = analyse(circuit)
     codes = {"pad_of_first": 30000, "pad_of_second": 10000}
