@@ -1,4 +1,4 @@
-"""Sampled chips before and after calibration: docs/tolerance.md, docs/tolerance.csv and the waterfalls.
+"""Sampled chips before and after calibration: docs/tolerance.md, docs/tolerance.csv and their pictures.
 
     python benchmarks/tolerance.py                      # every row, 20 samples each: hours
     python benchmarks/tolerance.py --only 4bit --only 16    # rows whose names contain all of these
@@ -22,18 +22,21 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from matplotlib.figure import Figure
 from rich.console import Console
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.files import write_atomic
 from optinc_pdk.flow import build
 from optinc_pdk.onn import Onn
+from optinc_pdk.simulate.noise import noise_of
 from optinc_pdk.tolerance import imperfections, read_chip
 from optinc_pdk.tolerance.montecarlo.plots import waterfall_png
 from optinc_pdk.tolerance.montecarlo.records import Job, Records
 from optinc_pdk.tolerance.montecarlo.run import ChipFiles, Found, chip_files, header_of, measure
 from optinc_pdk.tolerance.montecarlo.schedule import LOCAL, runner
-from optinc_pdk.tolerance.montecarlo.study import Work, amounts_of
+from optinc_pdk.tolerance.montecarlo.study import AFTER, Work, amounts_of
+from optinc_pdk.tolerance.montecarlo.summary import outcome_numbers
 from optinc_pdk.tolerance.montecarlo.text import percent
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -41,7 +44,11 @@ NETWORKS = ROOT / "optinc_pdk" / "onn" / "networks"
 DOCS = ROOT / "docs"
 SHIPPED = ("average_4bit_4servers", "average_8bit_4servers", "average_8bit_4servers_robust")
 BITS = (16.0, 12.0, 8.5)
+STUDIES = ("alone", "without", "upto")
 RATES_BD = (1e6, 1e7, 1e8, 1e9)
+NOISE_RATES_BD = (1e4, 1e5, 1e6, 1e7, 1e8)
+"""Of rows whose bench has noise; the chips that ship read without errors below the third or second of them."""
+BENCH_RATE_BD = 1e6
 SEED = 2603
 INTRODUCTION = """# Sampled chips before and after calibration
 
@@ -49,8 +56,10 @@ Written by `python benchmarks/tolerance.py`. Every row is a network that ships, 
 sampled with the imperfections of [the process's card](imperfections.md), seed 2603; sample i of all rows of a network
 is the same chip. *Before*: driven as the build's bias file says. *Exact* is the share of the inputs for which every
 server reads the ideal word, under every assignment of symbols to servers that was tried; a *perfect* chip misses none,
-and the interval is Wilson's. Words are read without noise, but for stages at a symbol rate: there with the card's
-noise, 10 mW into every guide, each symbol integrated over all of its time.
+and the interval is Wilson's. *Margin* is the least distance of any output from a decision level, in levels. Words are
+read without noise, but for stages at a symbol rate: there with the card's noise, 10 mW into every guide, each symbol
+integrated over all of its time. Rows of *noise* were also calibrated with it, every reading of the bench the mean of
+10,000 symbols at 1 MBd, and read all their words with it, at 1 MBd where no rate is given.
 """
 
 
@@ -61,29 +70,32 @@ class Row:
     network: str
     bits: float = BITS[0]
     scales: dict[str, float] = field(default_factory=dict)
+    noise: bool = False
 
     @property
     def change(self) -> str:
-        """What differs from the card, in words."""
-        return ", ".join(f"{kind} × {factor:g}" for kind, factor in self.scales.items())
+        """What differs from the card without noise, in words."""
+        scales = [f"{kind} × {factor:g}" for kind, factor in self.scales.items()]
+        return ", ".join(scales + ["noise"] * self.noise)
 
     @property
     def name(self) -> str:
         """Name of the file of its samples."""
         scales = "".join(f"_{kind}{factor:g}" for kind, factor in self.scales.items())
-        return f"{self.network}_{self.bits:g}bits{scales}"
+        return f"{self.network}_{self.bits:g}bits{scales}{'_noise' * self.noise}"
 
     @property
     def plain(self) -> bool:
         """Whether this is the card's own chip, of which more is asked."""
-        return self.bits == BITS[0] and not self.scales
+        return self.bits == BITS[0] and not self.scales and not self.noise
 
 
 def rows() -> Iterator[Row]:
-    """All rows: the drive's bits, and couplers twice as good."""
+    """All rows: the drive's bits, couplers twice as good, and noise."""
     for network in SHIPPED:
         yield from (Row(network, bits) for bits in BITS)
         yield Row(network, scales={"coupler": 0.5})
+        yield Row(network, noise=True)
 
 
 def built(network: str, folder: Path) -> ChipFiles:
@@ -108,15 +120,16 @@ def work_of(row: Row, files: ChipFiles) -> Work:
     wanted = wanted.scaled("dac", 2.0 ** (float(wanted.card.dac.effective_bits) - row.bits))
     for kind, factor in row.scales.items():
         wanted = wanted.scaled(kind, factor)
-    rates = RATES_BD if row.plain else ()
-    return Work(_read(files), onn.task, wanted, SEED, 1.0, onn=onn, rates_bd=rates)
+    rates = NOISE_RATES_BD if row.noise else RATES_BD if row.plain else ()
+    noise = noise_of(process, symbol_rate_bd=BENCH_RATE_BD) if row.noise else None
+    return Work(_read(files), onn.task, wanted, SEED, 1.0, noise, onn, rates)
 
 
 def jobs_of(work: Work, samples: int, waterfall: int) -> list[Job]:
     """The samples of a row, and the first of them with parts of the imperfections."""
     jobs = [Job("all", "", sample) for sample in range(samples)]
     kinds = tuple(amounts_of(work))
-    for study, some in (("alone", kinds), ("without", kinds), ("upto", kinds[1:-1])):
+    for study, some in zip(STUDIES, (kinds, kinds, kinds[1:-1]), strict=True):
         jobs += [Job(study, kind, sample) for kind in some for sample in range(waterfall)]
     return jobs
 
@@ -133,6 +146,14 @@ def lines_of(row: Row, numbers: dict[str, Any]) -> list[dict[str, Any]]:
         }
         for stage, found in numbers["stages"].items()
     ]
+
+
+def of_parts(found: Found, target: float) -> dict[str, Any]:
+    """The stage of samples that have only parts of the imperfections; empty where there are none."""
+    parts = [
+        one for (study, _, stage), some in found.outcomes.items() if study != "all" for one in some if stage == AFTER
+    ]
+    return {f"{AFTER}, each alone, all but each, up to each": outcome_numbers(parts, target)} if parts else {}
 
 
 def together(earlier: Path, lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -158,7 +179,10 @@ def page(table: Sequence[dict[str, Any]], pictures: Sequence[str]) -> str:
     text = [INTRODUCTION]
     for network in dict.fromkeys(line["network"] for line in table):
         text += [f"## {network}", ""]
-        heads = ("drive, bits", "change", "stage", "exact, mean", "exact, worst", "perfect", "95 %", "word errors")
+        heads = (
+            *("drive, bits", "change", "stage", "exact, mean", "exact, worst", "perfect", "95 %", "word errors"),
+            "margin, worst",
+        )
         text += ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
         for line in (line for line in table if line["network"] == network):
             cells = (
@@ -170,11 +194,43 @@ def page(table: Sequence[dict[str, Any]], pictures: Sequence[str]) -> str:
                 f"{line['perfect_passed']} of {line['perfect_samples']}",
                 f"{percent(line['perfect_low'])} to {percent(line['perfect_high'])}",
                 f"{line['word_error_rate_mean']:.2g}",
+                f"{line['margin_worst']:.2f}",
             )
             text.append("| " + " | ".join(cells) + " |")
         text.append("")
-        text += [f"![Words lost per imperfection]({name})\n" for name in pictures if name == f"waterfall_{network}.png"]
+        wanted = {
+            f"waterfall_{network}.png": "Words lost per imperfection",
+            f"rates_{network}.png": "Words wrong by rate",
+        }
+        text += [f"![{title}]({name})\n" for name, title in wanted.items() if name in pictures]
     return "\n".join(text)
+
+
+def rates_png(network: str, table: Sequence[dict[str, Any]]) -> bytes:
+    """Word-error rate of a network's calibrated chips against the symbol rate; empty where there are no such lines."""
+    figure = Figure(figsize=(7.0, 4.2), layout="constrained", facecolor="white")
+    axes = figure.subplots()
+    for change, label in (("noise", "calibrated with noise too"), ("", "calibrated without noise")):
+        at = [
+            (float(line["stage"].split()[2]), line["word_error_rate_mean"], line["word_error_rate_worst"])
+            for line in table
+            if (line["network"], line["bits"], line["change"]) == (network, BITS[0], change) and " at " in line["stage"]
+        ]
+        if not at:
+            continue
+        rate, mean, worst = zip(*at, strict=True)
+        (drawn,) = axes.plot(rate, mean, "o-", label=f"{label}, mean")
+        axes.plot(rate, worst, "x:", color=drawn.get_color(), label=f"{label}, worst chip")
+    if not axes.lines:
+        return b""
+    axes.set_xscale("log")
+    axes.set_yscale("symlog", linthresh=1e-6)
+    axes.set(xlabel="symbol rate / Bd", ylabel="word-error rate", ylim=(-1e-7, 1.5), title=network)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=120, metadata={"Software": None})
+    return picture.getvalue()
 
 
 def main(
@@ -205,7 +261,9 @@ def main(
                 measure(jobs, records, run, told)
                 found = Found.of(work, jobs, records.done)
         numbers = found.numbers(header, work.target)
-        if numbers["contributions"]:
+        numbers["stages"] |= of_parts(found, work.target)
+        lost = [row for row in numbers["contributions"] if any(row[study]["words_lost"] for study in STUDIES)]
+        if lost:
             write_atomic(docs / f"waterfall_{row.network}.png", waterfall_png(numbers["contributions"]))
         table = together(docs / "tolerance.csv", lines_of(row, numbers))
         stream = io.StringIO()
@@ -213,7 +271,9 @@ def main(
         writer.writeheader()
         writer.writerows(table)
         write_atomic(docs / "tolerance.csv", stream.getvalue().encode())
-        pictures = [path.name for path in docs.glob("waterfall_*.png")]
+        if rates := rates_png(row.network, table):
+            write_atomic(docs / f"rates_{row.network}.png", rates)
+        pictures = [path.name for kind in ("waterfall", "rates") for path in docs.glob(f"{kind}_*.png")]
         write_atomic(docs / "tolerance.md", page(table, pictures).encode())
         for line in lines_of(row, numbers):
             print(row.name, line["stage"], percent(line["accuracy_mean"]), percent(line["accuracy_worst"]), flush=True)
