@@ -5,6 +5,7 @@ WRHT and the step counts of its rivals: arXiv 2207.10982. OptINC: arXiv 2603.282
 
 from __future__ import annotations
 
+import operator
 from math import isqrt
 
 import numpy as np
@@ -15,7 +16,7 @@ from optinc_pdk.interconnect.schedule import Integers, Schedule, Step, transfers
 
 def ring(nodes: int) -> Schedule:
     """Ring all-reduce: reduce-scatter and all-gather of as many pieces as nodes, 2 (nodes − 1) steps."""
-    _check_nodes("ring", nodes)
+    nodes = _at_least_two("ring", nodes)
     return Schedule("ring", nodes, _rings([np.arange(nodes)[None, :]], closing=1))
 
 
@@ -25,7 +26,8 @@ def hierarchical_ring(nodes: int, group: int) -> Schedule:
     Groups have ``group`` nodes, the last one what is left. Within a group, the link that closes the ring runs back
     over the others' fibres. At the end the middles send to all members of their group, each at its own wavelength.
     """
-    _check_nodes("hierarchical ring", nodes)
+    nodes = _at_least_two("hierarchical ring", nodes)
+    group = whole_number("hierarchical ring", "nodes of a group", group)
     if not 1 <= group <= nodes:
         raise InputError(f"hierarchical ring: groups of {group} nodes out of {nodes}; give 1 to {nodes}")
     everyone = np.arange(nodes)
@@ -41,7 +43,7 @@ def hierarchical_ring(nodes: int, group: int) -> Schedule:
 
 def recursive_doubling(nodes: int) -> Schedule:
     """Whole buffers exchanged at distances 1, 2, 4, …; beyond a power of two, pairs of neighbours count as one."""
-    _check_nodes("recursive doubling", nodes)
+    nodes = _at_least_two("recursive doubling", nodes)
     power = 1 << (nodes.bit_length() - 1)
     pairs = 2 * np.arange(nodes - power)
     rank = np.arange(power)
@@ -63,7 +65,7 @@ def recursive_doubling(nodes: int) -> Schedule:
 
 def binary_tree(nodes: int) -> Schedule:
     """Whole buffers up a binary tree to node 0 and back down, 2 ⌈log₂ nodes⌉ steps."""
-    _check_nodes("binary tree", nodes)
+    nodes = _at_least_two("binary tree", nodes)
     distances = 1 << np.arange((nodes - 1).bit_length())
     up = tuple(
         transfers(
@@ -83,7 +85,8 @@ def wrht(nodes: int, wavelengths: int) -> Schedule:
     Groups of 2 w + 1 consecutive nodes send to their middle at once, the same wavelengths in every group; so do the
     middles, until those that are left can exchange all-to-all with w wavelengths; then all goes back down.
     """
-    _check_nodes("WRHT", nodes)
+    nodes = _at_least_two("WRHT", nodes)
+    wavelengths = whole_number("WRHT", "wavelengths", wavelengths)
     if wavelengths < 1:
         raise InputError(f"WRHT: {wavelengths} wavelengths; give at least 1")
     left = np.arange(nodes)
@@ -100,7 +103,7 @@ def all_gather(nodes: int) -> Schedule:
 
     No all-reduce: the buffer is as many pieces as nodes, piece i is what node i has to tell.
     """
-    _check_nodes("all-gather", nodes)
+    nodes = _at_least_two("all-gather", nodes)
     source, target, part, parts, direction = _ring_columns(np.arange(nodes)[None, :], 0, closing=1)
     step = transfers(
         source,
@@ -117,7 +120,7 @@ def all_gather(nodes: int) -> Schedule:
 
 def optinc_star(servers: int) -> Schedule:
     """OptINC (arXiv 2603.28290): all send to one chip, which sends the result to all in the same flight: one step."""
-    _check_nodes("OptINC", servers)
+    servers = _at_least_two("OptINC", servers)
     everyone = np.arange(servers)
     up = transfers(everyone, servers, reduce=True)
     down = transfers(servers, everyone, reduce=False, streamed=True)
@@ -130,7 +133,7 @@ def optinc_cascade(servers: int) -> Schedule:
     Raises:
         InputError: The number of servers is no square.
     """
-    _check_nodes("OptINC cascade", servers)
+    servers = _at_least_two("OptINC cascade", servers)
     side = isqrt(servers)
     if side * side != servers:
         raise InputError(
@@ -151,9 +154,29 @@ def all_to_all_wavelengths(nodes: int) -> int:
     return -(-nodes * nodes // 8)
 
 
-def _check_nodes(name: str, nodes: int) -> None:
-    if nodes < 2:
-        raise InputError(f"{name}: {nodes} nodes; an all-reduce takes at least 2")
+def whole_number(name: str, what: str, value: int) -> int:
+    """A number as Python's own integer; NumPy's are taken as well.
+
+    Args:
+        name: The scheme's name, for the message.
+        what: What is counted.
+        value: How many.
+
+    Raises:
+        InputError: It is no whole number.
+    """
+    try:
+        return operator.index(value)
+    except TypeError as fault:
+        raise InputError(f"{name}: {value!r} {what}; give a whole number") from fault
+
+
+def _at_least_two(name: str, nodes: int) -> int:
+    """A number of nodes that an all-reduce can have."""
+    count = whole_number(name, "nodes", nodes)
+    if count < 2:
+        raise InputError(f"{name}: {count} nodes; an all-reduce takes at least 2")
+    return count
 
 
 def _rings(groups: list[Integers], closing: int) -> tuple[Step, ...]:

@@ -161,7 +161,11 @@ def load_system(name: str) -> System:
     path = components_folder() / "systems" / f"{name}.yml"
     if name not in system_names():
         path = Path(name)
-        if not path.is_file():
+        try:
+            there = path.is_file()
+        except OSError as fault:  # a name that no file can have, or a folder that may not be read
+            raise CardError(f"{path}: cannot be read ({fault.strerror}); check the path") from fault
+        if not there:
             raise CardError(f"no system {name!r}: give one of {', '.join(system_names())}, or the path of a card")
     data = load_yaml(path, CardError)
     if data.pop("schema", None) != 1:

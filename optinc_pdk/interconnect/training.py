@@ -152,6 +152,8 @@ def daso_step_time(
     """
     if not 0 <= compute_s < float("inf"):
         raise InputError(f"DASO: {compute_s} s of computation; give a finite time of at least 0")
+    nodes, group = (allreduce.whole_number("DASO", "nodes", each) for each in (nodes, group))
+    every = allreduce.whole_number("DASO", "steps from one global exchange to the next", every)
     if group < 1 or nodes % group or nodes // group < 2 or every < 1:
         raise InputError(
             f"DASO: {nodes} nodes in groups of {group}, globally every {every} steps; give groups that divide the "

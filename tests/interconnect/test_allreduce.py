@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from optinc_pdk.files import InputError
 from optinc_pdk.interconnect import (
+    all_gather,
     binary_tree,
     bounds,
     conflicts,
@@ -162,3 +163,20 @@ def test_a_wrong_schedule_is_no_sum():
 def test_impossible_ones_are_refused(build, message):
     with pytest.raises(InputError, match=message):
         build()
+
+
+@pytest.mark.parametrize("builder", [ring, recursive_doubling, binary_tree, optinc_star, optinc_cascade, all_gather])
+def test_numbers_of_nodes_are_whole_and_may_be_numpys(builder):
+    for nodes in (2.5, 4.0, "4", None, float("nan")):
+        with pytest.raises(InputError, match=r"nodes; give a whole number"):
+            builder(nodes)
+    one, other = builder(np.int64(4)), builder(4)
+    assert one.count == other.count
+    assert (one.sent == other.sent).all()
+
+
+def test_groups_and_wavelengths_are_whole():
+    with pytest.raises(InputError, match=r"2\.5 wavelengths; give a whole number"):
+        wrht(8, 2.5)
+    with pytest.raises(InputError, match=r"2\.5 nodes of a group; give a whole number"):
+        hierarchical_ring(8, 2.5)

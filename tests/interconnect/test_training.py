@@ -103,6 +103,8 @@ def test_daso_spreads_the_global_exchange():
         (lambda: step_time("ring", SWITCH, 1.0, 4, compute_s=-1.0), "give a finite time"),
         (lambda: daso_step_time(SWITCH, SWITCH, 1.0, 10, 4, 2), "groups that divide the nodes"),
         (lambda: daso_step_time(SWITCH, SWITCH, 1.0, 8, 1, 2, compute_s=-1.0), "DASO: -1.0 s of computation"),
+        (lambda: step_time("ring", SWITCH, 1.0, 4.0), "ring: 4.0 nodes; give a whole number"),
+        (lambda: daso_step_time(SWITCH, SWITCH, 1.0, 8, 2, 1.5), "1.5 steps from one .*; give a whole number"),
     ],
 )
 def test_steps_that_cannot_be(call, message):
