@@ -82,10 +82,12 @@ class Daso(Scheme):
         """The model in `DistributedDataParallel` over this rank's node.
 
         Raises:
-            InputError: The grid is not that of the ranks, or ranks have different plans or parameters.
+            InputError: The grid is not that of the ranks, ranks have different plans or parameters, or a second model.
         """
         world, rank, plan = dist.get_world_size(), dist.get_rank(), self._plan
         with together():
+            if self._node is not None:
+                raise InputError("DASO has a model already: make another Daso for this one")
             if plan.nodes * plan.members != world:
                 raise InputError(
                     f"DASO: {plan.nodes} nodes × {plan.members} members are {plan.nodes * plan.members} ranks, not the "

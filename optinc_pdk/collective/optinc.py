@@ -24,7 +24,7 @@ from torch.distributed import GradBucket  # type: ignore[attr-defined] # public,
 from torch.nn.parallel import DistributedDataParallel
 
 from optinc_pdk.collective import codec
-from optinc_pdk.collective.average import names_of, refuse_gradients, unusable
+from optinc_pdk.collective.average import names_of, refuse_gradients, refuse_sparse, unusable
 from optinc_pdk.collective.chips import Chip, network_chip
 from optinc_pdk.collective.scheme import (
     Scheme,
@@ -95,9 +95,10 @@ class OptincState:
             bucket: The bucket, of any type of floats; the words are made of float32.
 
         Raises:
-            InputError: Gradients are NaN or infinite; raised on every rank, with the parameters' names.
+            InputError: Gradients are NaN, infinite or sparse; raised on every rank, with the parameters' names.
             CommunicationError: A rank was lost; the gradients are then of no use.
         """
+        refuse_sparse(bucket, self._names)
         gradients = bucket.buffer()
         if not len(gradients):  # of parameters without numbers, on all ranks alike
             return

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 from optinc_pdk.files import InputError
 
@@ -191,8 +192,14 @@ def same_parameters(model: nn.Module, group: dist.ProcessGroup | None = None) ->
     """Refuse models whose parameters differ between ranks in name, shape, type or whether they are trained.
 
     Raises:
-        InputError: On every rank.
+        InputError: On every rank; also for a model that torch's own data parallelism averages already.
     """
+    with together(group):
+        if any(isinstance(module, DistributedDataParallel) for module in model.modules()):
+            raise InputError(
+                "the model is in DistributedDataParallel already, which averages the gradients by itself: give the "
+                "model in it, model.module"
+            )
     lines = [
         f"{name} {tuple(parameter.shape)} {parameter.dtype}{'' if parameter.requires_grad else ' frozen'}"
         for name, parameter in model.named_parameters()

@@ -3,10 +3,13 @@
 import subprocess
 import sys
 
+import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
+from optinc_pdk.collective import Dad, Daso, DasoPlan, Edad, Optinc, RankDad, Ring, Scheme, Wrht, ideal_chip
 from optinc_pdk.collective.average import average_by
 from optinc_pdk.collective.scheme import gather_text, same_parameters, together
 from optinc_pdk.files import InputError
@@ -66,3 +69,54 @@ def test_without_torch_the_extra_is_named():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.endswith("ModuleNotFoundError: collectives need PyTorch: pip install 'optinc-pdk[train]'\n")
+
+
+def scheme(name: str) -> Scheme:
+    makers = {
+        "ring": Ring,
+        "optinc": lambda: Optinc(ideal_chip(8, 4)),
+        "wrht": lambda: Wrht(1),
+        "dad": Dad,
+        "edad": Edad,
+        "rank-dad": lambda: RankDad(1),
+        "daso": lambda: Daso(DasoPlan(2, 2, 1, 1, 1)),
+    }
+    return makers[name]()
+
+
+def wrapped_already(name: str) -> None:
+    scheme(name).wrap(nn.Sequential(DistributedDataParallel(nn.Linear(3, 2))))
+
+
+@pytest.mark.parametrize("name", ["ring", "optinc", "wrht", "dad", "daso"])
+def test_a_model_that_torch_averages_already_is_refused(ranks, name):
+    # over dAD it trained with gradients of zero, over the chip with averages of averages
+    for fault in ranks.outcomes(wrapped_already, name):
+        assert isinstance(fault, InputError)
+        assert "in DistributedDataParallel already" in str(fault)
+
+
+def second_model(name: str) -> None:
+    one = scheme(name)
+    one.wrap(nn.Linear(3, 2))
+    one.wrap(nn.Linear(3, 2))
+
+
+@pytest.mark.parametrize("name", ["dad", "edad", "rank-dad", "daso"])
+def test_a_second_model_is_refused_where_a_scheme_keeps_its_own(ranks, name):
+    for fault in ranks.outcomes(second_model, name):
+        assert isinstance(fault, InputError)
+        assert "has a model already: make another" in str(fault)
+
+
+def sparse(name: str) -> None:
+    model = nn.Sequential(nn.Embedding(4, 3, sparse=True), nn.Linear(3, 2))
+    wrapped = scheme(name).wrap(model)
+    wrapped(torch.tensor([1, 3])).sum().backward()
+
+
+@pytest.mark.parametrize("name", ["ring", "optinc", "wrht", "dad"])
+def test_sparse_gradients_are_refused_by_name(ranks, name):
+    for fault in ranks.outcomes(sparse, name):
+        assert isinstance(fault, InputError)
+        assert "the gradient of 0.weight is sparse" in str(fault)
