@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import optinc_pdk as op
 import optinc_pdk.collective as collective
 from optinc_pdk.collective.scheme import ring_bytes
+from optinc_pdk.files import InputError
 from optinc_pdk.interconnect import daso_step_time, load_system, step_time
 from optinc_pdk.interconnect.training import compute_time
 from optinc_pdk.onn.files import NETWORKS
@@ -107,9 +109,16 @@ def build_chip(kind: str, folder: Path) -> Path:
 
 
 def words_wrong(path: Path) -> float:
-    """Share of the words that a chip's table has wrong."""
-    with np.load(path, allow_pickle=False) as table:
-        return float((table["words"] != table["ideal"][:, None]).mean())
+    """Share of the words that a chip's table has wrong.
+
+    Raises:
+        InputError: The file is damaged.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as table:
+            return float((table["words"] != table["ideal"][:, None]).mean())
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as fault:
+        raise InputError(f"{path}: no table of a chip ({fault}); delete it, it is built again") from fault
 
 
 def _ring(sizes: Sizes, _: float) -> float:
