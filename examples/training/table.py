@@ -62,7 +62,8 @@ def main() -> int:
     except InputError as fault:
         print(f"error: {fault}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:  # the training that was under way has said so
+    except KeyboardInterrupt:
+        print("interrupted; what has ended is kept, start it again to go on", file=sys.stderr)
         return INTERRUPTED
     return 0
 
