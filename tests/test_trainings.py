@@ -21,10 +21,11 @@ from optinc_pdk.interconnect.workloads import llama, resnet50
 TRAINING = Path(__file__).parent.parent / "examples" / "training"
 sys.path.insert(0, str(TRAINING))
 
+import ranks  # noqa: E402
 import table  # noqa: E402
 import train as command  # noqa: E402
 from data import IMAGE_BYTES, Data, cifar, generated_images, text  # noqa: E402
-from loop import TASKS, Run  # noqa: E402
+from loop import TASKS, Run, _Log  # noqa: E402
 from models import Decoder, DecoderSize, rotated  # noqa: E402
 from results import finished, read_result  # noqa: E402
 from schemes import words_wrong  # noqa: E402
@@ -257,3 +258,19 @@ def test_ranks_end_with_the_process_that_started_them(tmp_path):
         # the ranks have the pipe as well: it ends when all of them have
         job.communicate(timeout=20)
     assert job.returncode == 128 + signal.SIGTERM
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a full disk is /dev/full")
+def test_a_log_on_a_full_disk_is_told(tmp_path):
+    path = tmp_path / "log.csv"
+    path.symlink_to("/dev/full")
+    with pytest.raises(InputError, match=r"log\.csv: cannot be written \(No space left"), _Log(path, 0) as log:
+        log.write(1, [2.0], 0.0)
+
+
+def test_the_rank_of_bad_input_is_named_not_those_that_missed_it(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(ranks, "end_on_request", lambda: None)
+    rank = tmp_path / "rank.py"
+    rank.write_text("import os, sys, time; mine = os.environ['RANK'] == '1'; time.sleep(mine); sys.exit(1 + mine)")
+    assert ranks.launch([str(rank)], 2) == 2
+    assert "rank 1 of 2 ended with code 2; the job has ended, mend what it says" in capfd.readouterr().err

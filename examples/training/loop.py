@@ -209,7 +209,8 @@ class _Log:
 
     def __exit__(self, *_: object) -> None:
         if self._stream is not None:
-            self._stream.close()
+            with writing(self._path):  # what is still in the buffer
+                self._stream.close()
 
     def write(self, steps: int, losses: list[float], seconds: float) -> None:
         """Write down the steps up to ``steps``."""

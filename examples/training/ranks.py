@@ -100,7 +100,10 @@ def _start(arguments: list[str], rank: int, world: int, port: int, said: Path) -
 
 
 def _first_lost(ranks: list[subprocess.Popen[bytes]]) -> int | None:
-    """The rank that was lost first, one that was killed before those that only missed it; None where all end well."""
+    """The rank that was lost first, a killed one or else one of bad input before those that only missed it.
+
+    None where all end well.
+    """
     while True:
         codes = [process.poll() for process in ranks]
         lost = [rank for rank, code in enumerate(codes) if code]
@@ -114,4 +117,5 @@ def _first_lost(ranks: list[subprocess.Popen[bytes]]) -> int | None:
         time.sleep(0.05)
     codes = [process.poll() for process in ranks]
     killed = [rank for rank, code in enumerate(codes) if code is not None and code < 0]
-    return (killed or lost)[0]
+    refused = [rank for rank, code in enumerate(codes) if code == BAD_INPUT]
+    return (killed or refused or lost)[0]
