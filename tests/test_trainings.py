@@ -274,3 +274,12 @@ def test_the_rank_of_bad_input_is_named_not_those_that_missed_it(tmp_path, monke
     rank.write_text("import os, sys, time; mine = os.environ['RANK'] == '1'; time.sleep(mine); sys.exit(1 + mine)")
     assert ranks.launch([str(rank)], 2) == 2
     assert "rank 1 of 2 ended with code 2; the job has ended, mend what it says" in capfd.readouterr().err
+
+
+def test_a_rank_that_hangs_is_named(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(ranks, "end_on_request", lambda: None)
+    monkeypatch.setattr(ranks, "FAREWELL_S", 0.5)
+    rank = tmp_path / "rank.py"
+    rank.write_text("import os, sys, time; time.sleep(60 * (os.environ['RANK'] == '1')); sys.exit(1)")
+    assert ranks.launch([str(rank)], 2) == 1
+    assert "still running after 0.5 s, and so ended: rank 1" in capfd.readouterr().err

@@ -67,6 +67,7 @@ def launch(arguments: list[str], world: int) -> int:
         ranks = [_start(arguments, rank, world, port, said[rank]) for rank in range(world)]
         try:
             first = _first_lost(ranks)
+            silent = [str(rank) for rank, process in enumerate(ranks) if process.poll() is None]
         finally:
             for process in ranks:
                 if process.poll() is None:
@@ -78,6 +79,8 @@ def launch(arguments: list[str], world: int) -> int:
         if first:  # rank 0 writes to stderr itself
             sys.stderr.write(said[first].read_text())
         how = f"was killed ({signal.Signals(-code).name})" if code < 0 else f"ended with code {code}"
+        if silent:
+            print(f"still running after {FAREWELL_S:g} s, and so ended: rank {', '.join(silent)}", file=sys.stderr)
         mend = "mend what it says" if code == BAD_INPUT else "start it again to go on"
         print(f"rank {first} of {world} {how}; the job has ended, {mend}", file=sys.stderr)
         return 1 if code < 0 else code
