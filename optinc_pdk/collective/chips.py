@@ -23,7 +23,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from optinc_pdk.arguments import held_to_types, hold_fields_to_types
 from optinc_pdk.averaging import Averaging, decide
+from optinc_pdk.averaging.checks import integers, last_axes
 from optinc_pdk.collective.errors import ErrorHistogram
 from optinc_pdk.files import InputError
 from optinc_pdk.onn import Onn
@@ -56,6 +58,9 @@ class Level:
     outputs: NDArray[np.int16] | NDArray[np.int32] | None = None
     shift: int = 0
 
+    def __post_init__(self) -> None:
+        hold_fields_to_types(self)
+
 
 @dataclass(frozen=True, eq=False)
 class Chip:
@@ -70,7 +75,7 @@ class Chip:
         source: Where it comes from, for messages.
 
     Raises:
-        InputError: Words too wide, or too many indices.
+        InputError: Words too wide, or too many indices; or other types.
     """
 
     bits: int
@@ -81,6 +86,7 @@ class Chip:
 
     def __post_init__(self) -> None:
         """Refuse what codes and tables have no room for."""
+        hold_fields_to_types(self)
         if self.bits > MAX_BITS:
             raise InputError(f"{self.source}: words of {self.bits} bits; the widest are {MAX_BITS} bits: use fewer")
         for level in self.levels:
@@ -112,10 +118,15 @@ class Chip:
 
         Returns:
             Words, shape (..., servers).
+
+        Raises:
+            InputError: These are no words, or not those of so many servers.
         """
-        values = np.asarray(words, dtype=np.int64)
-        if values.shape[-1] != self.servers:
-            raise InputError(f"words of {values.shape[-1]} servers; {self.source} has {self.servers}")
+        try:
+            values = integers("words", words, (1 << self.bits) - 1)
+            last_axes("words", values, (self.servers,))
+        except ValueError as fault:
+            raise InputError(f"{self.source}: {fault}") from fault
         counts = values.reshape(*values.shape[:-1], -1, self.levels[0].units)
         codes = (self.groups(counts) * self.places).sum(axis=-1)
         for level in self.levels:
@@ -140,6 +151,7 @@ def read(level: Level, index: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.moveaxis(level.outputs[:, index], 0, -1).astype(np.int64)
 
 
+@held_to_types
 def ideal_chip(bits: int, servers: int, errors: ErrorHistogram | None = None) -> Chip:
     """The ideal average G* = Q((1/N) Σ G_n), without its fraction.
 
@@ -163,6 +175,7 @@ def ideal_chip(bits: int, servers: int, errors: ErrorHistogram | None = None) ->
     return Chip(bits, identity, (Level(servers, size, table),), errors, source)
 
 
+@held_to_types
 def ideal_cascade(bits: int, servers: int, errors: ErrorHistogram | None = None) -> Chip:
     """N units of N servers each, whose remainders go on to level 2, for N² servers.
 
@@ -185,6 +198,7 @@ def ideal_cascade(bits: int, servers: int, errors: ErrorHistogram | None = None)
     return Chip(bits, np.ones((1, 1), dtype=np.int32), levels, errors, f"ideal cascade of {servers}² servers")
 
 
+@held_to_types
 def network_chip(onn: Onn, errors: ErrorHistogram | None = None) -> Chip:
     """A network's float forward, decided by the receivers, at every lattice point.
 
@@ -202,6 +216,7 @@ def network_chip(onn: Onn, errors: ErrorHistogram | None = None) -> Chip:
     return Chip(task.bits, lattice_places(task)[None], (level,), errors, f"network of {task.servers} servers")
 
 
+@held_to_types
 def network_cascade(cascade: Cascade, errors: ErrorHistogram | None = None) -> Chip:
     """Two levels of networks. What level 1 puts out counts at its nearest step of 1/N.
 

@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from optinc_pdk.arguments import held_to_types
 from optinc_pdk.collective.average import average_by
 from optinc_pdk.collective.daso_plan import Cycle, Phase, Plan, after_reading
 from optinc_pdk.collective.scheme import (
@@ -64,6 +65,7 @@ class Daso(Scheme):
 
     name = "DASO"
 
+    @held_to_types
     def __init__(self, plan: Plan) -> None:
         super().__init__()
         self._plan = plan

@@ -23,6 +23,7 @@ from torch import nn
 from torch.distributed import GradBucket  # type: ignore[attr-defined] # public, but its stub does not say so
 from torch.nn.parallel import DistributedDataParallel
 
+from optinc_pdk.arguments import of_type
 from optinc_pdk.collective import codec
 from optinc_pdk.collective.average import names_of, refuse_gradients, unusable
 from optinc_pdk.collective.chips import Chip, network_chip
@@ -64,13 +65,16 @@ class OptincState:
         block: int = BLOCK,
         traffic: Traffic | None = None,
     ) -> None:
-        if not isinstance(model, DistributedDataParallel):
-            raise InputError(f"the model is a {type(model).__name__}: wrap it in DistributedDataParallel first")
-        self.group: dist.ProcessGroup = model.process_group
-        with together(self.group):
+        wrapped = isinstance(model, DistributedDataParallel)
+        with together(model.process_group if wrapped else None):
+            if not wrapped:
+                raise InputError(f"the model is a {type(model).__name__}: wrap it in DistributedDataParallel first")
+            of_type("chip", chip, Chip | str | Path)
             self.chip = chip if isinstance(chip, Chip) else read_chip(chip)
-            if not isinstance(block, int) or block < 1:
+            if isinstance(block, bool) or not isinstance(block, int) or block < 1:
                 raise InputError(f"block = {block!r} gradients that share an exponent: give a whole number from 1")
+            of_type("traffic", traffic, Traffic | None)
+        self.group: dist.ProcessGroup = model.process_group
         text = f"{self.chip.source} {self.chip.bits} bits, blocks of {block}, {self.chip.digest}"
         same_everywhere("chip", text, "give every rank the same chip and block", self.group)
         self.rank, self.world = dist.get_rank(self.group), dist.get_world_size(self.group)

@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from optinc_pdk.arguments import of_type
 from optinc_pdk.files import InputError
 
 
@@ -130,6 +131,7 @@ def gather_text(text: str, group: dist.ProcessGroup | None = None) -> list[str]:
     Raises:
         CommunicationError: A rank was lost.
     """
+    of_type("group", group, dist.ProcessGroup | None)
     device = _device(group)
     own = torch.tensor(list(text.encode()), dtype=torch.uint8)
     world = dist.get_world_size(group)
@@ -193,6 +195,8 @@ def same_parameters(model: nn.Module, group: dist.ProcessGroup | None = None) ->
     Raises:
         InputError: On every rank.
     """
+    with together(group):
+        of_type("model", model, nn.Module)
     lines = [
         f"{name} {tuple(parameter.shape)} {parameter.dtype}{'' if parameter.requires_grad else ' frozen'}"
         for name, parameter in model.named_parameters()

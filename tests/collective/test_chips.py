@@ -73,11 +73,38 @@ def test_half_a_cascade_is_refused():
 
 @pytest.mark.parametrize(
     ("bits", "servers", "said"),
-    [(18, 4, "bits = 18.*16"), (7, 4, "bits = 7 must be even"), (8, 0, "servers = 0"), (16, 40001, "servers = 40001")],
+    [
+        (18, 4, "bits = 18.*16"),
+        (7, 4, "bits = 7 must be even"),
+        (8, 0, "servers = 0"),
+        (16, 40001, "servers = 40001"),
+        ("8", 4, "ideal_chip: bits = '8': give a whole number"),
+        (8.0, 4, "ideal_chip: bits = 8.0: give a whole number"),
+        (8, True, "ideal_chip: servers = True: give a whole number"),
+    ],
 )
 def test_impossible_chips_are_refused(bits, servers, said):
     with pytest.raises(InputError, match=said):
         ideal_chip(bits, servers)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: ideal_chip(8, 4, 0.01), "ideal_chip: errors = 0.01: give an ErrorHistogram or None"),
+        (lambda: ideal_cascade(8, 2.0), "ideal_cascade: servers = 2.0: give a whole number"),
+        (lambda: network_chip("network.npz"), "network_chip: onn = 'network.npz': give an Onn"),
+        (lambda: network_cascade(network("average_4bit_4servers")), "network_cascade: cascade = .*: give a Cascade"),
+        (lambda: replace(ideal_chip(8, 4), bits=8.0), "Chip: bits = 8.0: give a whole number"),
+        (lambda: replace(ideal_chip(8, 4), levels=4), "Chip: levels = 4: give a tuple, each of it a Level"),
+        (lambda: ideal_chip(8, 4).average([[0.5] * 4]), "words of type float64 must be integers"),
+        (lambda: ideal_chip(8, 4).average([[0, 1, 2, 256]]), r"words must lie within 0 \.\.\. 255, got 0 \.\.\. 256"),
+        (lambda: ideal_chip(8, 4).average(7), r"words of shape \(\) must end in \(4\)"),
+    ],
+)
+def test_other_types_are_refused(call, said):
+    with pytest.raises(InputError, match=said):
+        call()
 
 
 def test_lattice_without_room_is_refused():
