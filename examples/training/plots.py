@@ -17,7 +17,16 @@ from matplotlib.axes import Axes
 
 WINDOW = 20
 """Steps whose losses a point of a curve is the mean of."""
-CHIPS = ("ring", "optinc-16", "optinc-8", "optinc-extracted", "optinc-imperfect", "optinc-table2")
+CHIPS = (
+    "ring",
+    "optinc-16",
+    "optinc-8",
+    "optinc-extracted",
+    "optinc-8-unbiased",
+    "optinc-extracted-unbiased",
+    "optinc-imperfect",
+    "optinc-table2",
+)
 RIVALS = ("ring", "torch", "wrht", "daso", "dad", "edad", "rank-dad")
 LOSS_MARGIN = 0.02
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.arguments import held_to_types
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.collective.chips import Chip, Level, lattice_places
+from optinc_pdk.collective.chips import Chip, Level, lattice_places, mean_truncation
 from optinc_pdk.collective.errors import ErrorHistogram
 from optinc_pdk.files import InputError
 
@@ -65,7 +65,7 @@ def table_chip(
     outputs = task.signed(own).astype(np.int16).T
     if (outputs == outputs[0]).all():
         outputs = outputs[:1]
-    level = Level(servers, inputs, np.ascontiguousarray(outputs))
+    level = Level(servers, inputs, np.ascontiguousarray(outputs), truncation=mean_truncation(task))
     return Chip(task.bits, places, (level,), errors, file.name)
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.collective import Chip, ideal_cascade, ideal_chip, network_cascade, network_chip
+from optinc_pdk.collective.chips import mean_truncation
 from optinc_pdk.files import InputError
 from optinc_pdk.onn import Onn
 from optinc_pdk.onn.cascade import Cascade
@@ -23,6 +24,35 @@ def network(name: str) -> Onn:
 
 def words(chip: Chip, count: int = 2000) -> np.ndarray:
     return np.random.default_rng(1).integers(0, 1 << chip.bits, (count, chip.servers))
+
+
+CHIPS = {
+    "ideal of 4": lambda: ideal_chip(8, 4),
+    "ideal of 3": lambda: ideal_chip(16, 3),
+    "ideal of 16": lambda: ideal_chip(8, 16),
+    "one server": lambda: ideal_chip(8, 1),
+    "cascade of 2²": lambda: ideal_cascade(8, 2),
+    "cascade of 4²": lambda: ideal_cascade(16, 4),
+    "network": lambda: network_chip(network("average_8bit_4servers")),
+    "cascade of networks": lambda: network_cascade(
+        Cascade(network("cascade_8bit_4servers_level1"), network("cascade_8bit_4servers_level2"))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHIPS)
+def test_truncation_is_what_words_lose_on_average(name):
+    chip = CHIPS[name]()
+    sent = words(chip, 40_000)
+    lost = sent.mean(axis=1) - chip.average(sent)[:, 0]
+    assert abs(lost.mean() - chip.truncation) <= 4 * lost.std() / np.sqrt(len(lost))
+    assert chip.truncation == pytest.approx((chip.servers - 1) / (2 * chip.servers))
+
+
+def test_a_level_that_drops_its_remainder_loses_more():
+    first = Averaging(8, 4, 4)
+    assert mean_truncation(first) + mean_truncation(replace(first, finer_input=True)) == 0.375 + 0.46875
+    assert mean_truncation(replace(first, remainder=True)) == 0.0
 
 
 @given(bits=st.sampled_from([2, 4, 8, 16]), servers=st.integers(1, 20), data=st.data())
