@@ -108,6 +108,14 @@ class Chip:
         """Steps that what is read lies below the mean, on average over words of evenly spread sums."""
         return sum(level.truncation for level in self.levels)
 
+    def offset(self, server: int) -> float:
+        """Steps that a server adds before rounding, so that what is read is right in the mean: n/N for server n of N.
+
+        In the mean of the servers that is the truncation. As it differs between them, equal gradients are read as the
+        nearest step, and gradients of 0 as 0, for not every server rounds them up.
+        """
+        return 2 * self.truncation * server / max(1, self.servers - 1)
+
     @property
     def digest(self) -> str:
         """Equal for equal chips."""

@@ -89,7 +89,7 @@ def encode(
         bits: Bits of a word.
         places: What a unit of each group of symbols adds to the code, shape (groups,).
         codes: Where to, shape (n,), of `code_type`.
-        offset: Steps added before rounding, 0 ... below 1/2, so that 0 stays 0.
+        offset: Steps added before rounding, 0 ... below 1.
     """
     if values.is_cpu:
         from optinc_pdk.collective import kernels

@@ -57,8 +57,8 @@ class OptincState:
         block: Gradients that share an exponent.
         traffic: Where bytes are counted; a new count by default.
         rounding: Of gradients to words. "nearest": as in the paper, so that the average is low by what the chip drops.
-            "unbiased": words are rounded higher by as much (`Chip.truncation`), so that the average is right in the
-            mean; gradients of 0 stay 0.
+            "unbiased": words are rounded higher by as much (`Chip.offset`), so that the average is right in the mean;
+            gradients of 0 stay 0.
 
     Raises:
         InputError: Model, ranks and chip do not fit; raised on every rank.
@@ -94,7 +94,7 @@ class OptincState:
             )
         same_parameters(model.module, self.group)
         self.block = block
-        self.offset = self.chip.truncation if rounding == "unbiased" else 0.0
+        self.offset = self.chip.offset(self.rank) if rounding == "unbiased" else 0.0
         self.traffic = traffic or Traffic()
         self.draws = 0
         self._names = names_of(model.module)

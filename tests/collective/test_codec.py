@@ -69,8 +69,8 @@ def test_both_ways_of_computing_give_the_same_bits(monkeypatch, block, onn_4bit)
     values = torch.randn(777, generator=torch.Generator().manual_seed(2)) * 1e-3
     values[5:40] = 0.0
     chips = [ideal_chip(8, 4), ideal_chip(16, 4), ideal_chip(8, 3), network_chip(onn_4bit)]
-    offsets = [0.0, *(chip.truncation for chip in chips)]
-    values[40:60] = torch.arange(-10, 10) * 2.0**-15  # in steps many of them lie halfway, with an offset of 3/8 or not
+    offsets = [0.0, *(chip.offset(2) for chip in chips)]
+    values[40:60] = torch.arange(-10, 10) * 2.0**-15  # in steps many of them lie halfway, with an offset of 1/2 or not
     compiled = [computed(chip, values, block, offset) for chip in chips for offset in offsets]
     on_torch(monkeypatch)
     pairs = [(chip, offset) for chip in chips for offset in offsets]
@@ -95,7 +95,7 @@ def computed(
     return exponents, codes, read
 
 
-def read_by(chip: Chip, sent: np.ndarray, offset: float) -> np.ndarray:
+def read_by(chip: Chip, sent: np.ndarray, unbiased: bool) -> np.ndarray:
     """What servers of one block each read in steps, of gradients in steps (servers, n) that take the whole scale."""
     chosen = sent.astype(np.float32)
     chosen[:, 0] = 2.0 ** (chip.bits - 1) - 1  # so that the block's step is 1
@@ -103,8 +103,9 @@ def read_by(chip: Chip, sent: np.ndarray, offset: float) -> np.ndarray:
     step, inverse = steps(block_exponents(values.abs().amax(dim=0), values.shape[1]), chip.bits)
     assert step.tolist() == [1.0]
     total = torch.zeros(values.shape[1], dtype=torch.int32)
-    for server in values:
+    for number, server in enumerate(values):
         codes = torch.empty(len(server), dtype=torch.int32)
+        offset = chip.offset(number) if unbiased else 0.0
         encode(server.contiguous(), inverse, len(server), chip.bits, chip.places[0], codes, offset)
         total += codes
     *below, top = chip.levels
@@ -138,8 +139,8 @@ def even_spread(bits: int, servers: int, count: int) -> np.ndarray:
 def test_unbiased_rounding_is_right_in_the_mean_and_nearest_low_by_the_truncation(chip):
     sent = even_spread(chip.bits, chip.servers, 20_000)
     mean = sent.mean(axis=0)[1:]
-    for offset, bias in ((0.0, -(chip.servers - 1) / (2 * chip.servers)), (chip.truncation, 0.0)):
-        error = read_by(chip, sent, offset) - mean
+    for unbiased, bias in ((False, -(chip.servers - 1) / (2 * chip.servers)), (True, 0.0)):
+        error = read_by(chip, sent, unbiased) - mean
         assert abs(error.mean() - bias) < 4 * error.std() / np.sqrt(len(error))
 
 
@@ -148,14 +149,14 @@ def test_unbiased_rounding_is_right_in_the_mean_and_nearest_low_by_the_truncatio
     servers=st.sampled_from([1, 2, 3, 4, 8, 16, 64]),
     values=arrays.arrays(np.float32, 9, elements=st.floats(-1, 1, width=32)),
 )
-def test_zeros_stay_zeros_and_the_top_is_the_top(bits, servers, values):
-    """Where all servers have a zero, or the largest or smallest gradient there is."""
+def test_in_unbiased_rounding_equal_gradients_are_read_as_the_nearest_step(bits, servers, values):
+    """So zeros stay zeros; the largest and the smallest gradients there are have the first and the last word."""
     chip, half = ideal_chip(bits, servers), 2 ** (bits - 1)
     largest = np.nextafter(np.float32(half), np.float32(0))
     sent = np.tile(np.concatenate([[0, 0.0, -0.0, largest, -largest], values]), (servers, 1))
-    read = read_by(chip, sent, chip.truncation)
+    read = read_by(chip, sent, True)
     assert read[:4].tolist() == [0.0, 0.0, half - 1, -half]
-    assert (np.abs(read[4:] - values) <= 0.5 + chip.truncation).all()
+    assert (np.abs(read[4:] - values.astype(np.float64)) <= 0.5).all()
 
 
 def test_codes_are_as_narrow_as_their_sums():

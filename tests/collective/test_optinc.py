@@ -44,15 +44,16 @@ def averaged(
     return torch.cat([model.first.grad, model.second.grad]).float().numpy(), vars(state.traffic)
 
 
-def expected(chip: Chip, gradients: np.ndarray, reader: int = 0, offset: float = 0.0) -> np.ndarray:
+def expected(chip: Chip, gradients: np.ndarray, reader: int = 0, unbiased: bool = False) -> np.ndarray:
     """The same in plain numpy: the paper's steps, one after another, in double precision."""
     flat = gradients.astype(np.float64)
     result = np.empty(flat.shape[1])
     half = 2 ** (chip.bits - 1)
+    offsets = np.arange(len(flat))[:, None] / len(flat) if unbiased else 0.0
     for start in range(0, flat.shape[1], BLOCK):
         block = flat[:, start : start + BLOCK]
         step = 2.0 ** (np.frexp(np.abs(block).max())[1] - (chip.bits - 1))
-        words = np.clip(np.rint(block / step + offset), -half, half - 1).astype(np.int64) + half
+        words = np.clip(np.rint(block / step + offsets), -half, half - 1).astype(np.int64) + half
         result[start : start + BLOCK] = (chip.average(words.T)[:, reader] - half) * step
     return result.astype(np.float32)
 
@@ -97,7 +98,7 @@ def test_average_is_within_a_step_and_a_half_below_the_mean(ranks):
 def test_unbiased_rounding_is_that_of_the_words(ranks, chip):
     sent = gradients()
     sent[:, 40:50] = 0.0
-    wanted = expected(chip, sent, offset=0.375)  # (N-1)/2N for the whole tree
+    wanted = expected(chip, sent, unbiased=True)
     for got, _ in ranks.run(averaged, chip, sent, "float32", "unbiased"):
         assert np.array_equal(got, wanted)
         assert (got[40:50] == 0.0).all()
@@ -105,7 +106,7 @@ def test_unbiased_rounding_is_that_of_the_words(ranks, chip):
 
 def test_the_network_and_the_ideal_average_agree_in_unbiased_rounding(ranks, onn_4bit, tmp_path):
     onn_4bit.save(tmp_path / "network.npz")
-    wanted = expected(ideal_chip(4, 4), gradients(), offset=0.375)
+    wanted = expected(ideal_chip(4, 4), gradients(), unbiased=True)
     for got, _ in ranks.run(averaged, str(tmp_path / "network.npz"), gradients(), "float32", "unbiased"):
         assert np.array_equal(got, wanted)
 
