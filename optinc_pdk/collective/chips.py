@@ -51,7 +51,8 @@ class Level:
             int16; of a level below codes of the next one, int32. Or None, and the index shifted right by `shift`
             is read: the word, of the last level, or the next level's code.
         shift: Where there is no table, the binary logarithm of what the index is divided by.
-        truncation: Steps of a word that dropping a fraction takes off here on average; see `mean_truncation`.
+        truncation: Steps of a word that dropping a fraction takes off here on average; see `mean_truncation`. Unbiased
+            rounding makes up for it, so it has to be told of a table.
     """
 
     units: int

@@ -302,3 +302,6 @@ def test_numbers_that_are_no_plan_are_refused(change, message):
 def test_what_is_no_plan_is_refused():
     with pytest.raises(InputError, match="Daso: plan = 4: give a Plan"):
         Daso(4)
+    scheme = Daso(Plan(2, 2, warm_up=0, cycling=1, window=1))
+    with pytest.raises(InputError, match="loss = 'low': give a number or a Tensor"):
+        scheme.step(Sgd([]), "low")
