@@ -52,14 +52,15 @@ def curves(losses: Mapping[str, Floats], title: str, path: Path) -> None:
     _draw(chips, smooth, CHIPS)
     chips.set(title="over the chip", ylabel=f"training loss, mean of {WINDOW} steps")
     away = {scheme: each - smooth["ring"] for scheme, each in smooth.items()}
-    apart.axhspan(-LOSS_MARGIN, LOSS_MARGIN, color="0.92", label=f"± {LOSS_MARGIN}")
     _draw(apart, away, CHIPS)
+    margin = apart.axhspan(-LOSS_MARGIN, LOSS_MARGIN, color="0.92", label=f"± {LOSS_MARGIN}", zorder=0)
     apart.set(title="minus the ring's", ylim=(-0.1, 0.1))
     _draw(rivals, smooth, RIVALS)
     rivals.set(title="rivals")
     for axes in (chips, apart, rivals):
         axes.set_xlabel("step")
-        axes.legend(fontsize="x-small")
+        # the middle one's curves are those of the left one, and leave no room
+        axes.legend(handles=[margin] if axes is apart else None, fontsize="x-small")
         axes.grid(alpha=0.3)
     figure.suptitle(title)
     figure.savefig(path, dpi=110)

@@ -26,11 +26,14 @@ DOCS = Path(__file__).parent.parent.parent / "docs"
 BEGIN, END = "<!-- table.py writes from here -->", "<!-- to here -->"
 MAIN = ("ring", "optinc-16", "optinc-8", "optinc-8-unbiased", "optinc-imperfect", "optinc-table2")
 RIVALS = ("optinc-extracted", "optinc-extracted-unbiased", "torch", "wrht", "daso", "dad", "rank-dad")
+EIGHT_BITS = ("optinc-8", "optinc-8-unbiased", "optinc-extracted", "optinc-extracted-unbiased")
 PLAN: tuple[tuple[str, ...], ...] = (
     ("llama", "resnet", "--scheme", *MAIN),
     ("chain", "--scheme", *MAIN, *RIVALS, "edad"),
     ("resnet", "llama", "--scheme", *RIVALS),
     ("resnet", "llama", "--scheme", *MAIN, "--seed", "1", "2"),
+    ("llama", "chain", "--scheme", "ring", *EIGHT_BITS, "--seed", "1", "2"),
+    ("llama", "--scheme", "ring", *EIGHT_BITS, "--seed", "3", "4", "5"),
     ("resnet", "llama", "--size", "full", "--scheme", "ring", "optinc-16", "optinc-8", *RIVALS),
 )
 """The trainings, the more important ones first. edAD takes chains alone."""
