@@ -20,6 +20,17 @@ from matplotlib.axes import Axes
 WINDOW = 20
 """Steps whose losses a point of a curve is the mean of; of shorter trainings, all."""
 CHIPS = ("ring", "optinc-16", "optinc-8", "optinc-extracted", "optinc-imperfect", "optinc-table2")
+"""Steps whose losses a point of a curve is the mean of; of shorter trainings, all."""
+CHIPS = (
+    "ring",
+    "optinc-16",
+    "optinc-8",
+    "optinc-extracted",
+    "optinc-8-unbiased",
+    "optinc-extracted-unbiased",
+    "optinc-imperfect",
+    "optinc-table2",
+)
 RIVALS = ("ring", "torch", "wrht", "daso", "dad", "edad", "rank-dad")
 LOSS_MARGIN = 0.02
 
@@ -55,14 +66,15 @@ def curves(losses: Mapping[str, Floats], title: str, path: Path) -> None:
     _draw(chips, smooth, CHIPS, window)
     chips.set(title="over the chip", ylabel=f"training loss, mean of {window} steps")
     away = {scheme: each - smooth["ring"] for scheme, each in smooth.items()}
-    apart.axhspan(-LOSS_MARGIN, LOSS_MARGIN, color="0.92", label=f"± {LOSS_MARGIN}")
     _draw(apart, away, CHIPS, window)
+    margin = apart.axhspan(-LOSS_MARGIN, LOSS_MARGIN, color="0.92", label=f"± {LOSS_MARGIN}", zorder=0)
     apart.set(title="minus the ring's", ylim=(-0.1, 0.1))
     _draw(rivals, smooth, RIVALS, window)
     rivals.set(title="rivals")
     for axes in (chips, apart, rivals):
         axes.set_xlabel("step")
-        axes.legend(fontsize="x-small")
+        # the middle one's curves are those of the left one, and leave no room
+        axes.legend(handles=[margin] if axes is apart else None, fontsize="x-small")
         axes.grid(alpha=0.3)
     figure.suptitle(title)
     figure.savefig(path, dpi=110)

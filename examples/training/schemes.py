@@ -13,6 +13,7 @@ import numpy as np
 
 import optinc_pdk as op
 import optinc_pdk.collective as collective
+from optinc_pdk.collective.optinc import Rounding
 from optinc_pdk.collective.scheme import ring_bytes
 from optinc_pdk.files import InputError
 from optinc_pdk.interconnect import daso_step_time, load_system, step_time
@@ -181,13 +182,13 @@ def _daso(sizes: Sizes, compute_s: float) -> float:
     return seconds / sizes.steps
 
 
-def _over_chip(kind: str) -> Callable[[int, Path], collective.Scheme]:
-    return lambda _, folder: collective.Optinc(chip_file(kind, folder))
+def _over_chip(kind: str, rounding: Rounding = "nearest") -> Callable[[int, Path], collective.Scheme]:
+    return lambda _, folder: collective.Optinc(chip_file(kind, folder), rounding=rounding)
 
 
-def _over_ideal(bits: int, row: str = "") -> Callable[[int, Path], collective.Scheme]:
+def _over_ideal(bits: int, row: str = "", rounding: Rounding = "nearest") -> Callable[[int, Path], collective.Scheme]:
     errors = collective.TABLE_II[row] if row else None
-    return lambda *_: collective.Optinc(collective.ideal_chip(bits, SERVERS, errors))
+    return lambda *_: collective.Optinc(collective.ideal_chip(bits, SERVERS, errors), rounding=rounding)
 
 
 ENTRIES = {
@@ -197,6 +198,19 @@ ENTRIES = {
     "optinc-8": Entry("OptINC, ideal, 8 bits", _over_ideal(8), _optinc("optinc_star"), "optinc_star"),
     "optinc-extracted": Entry(
         "OptINC, extracted chip, 8 bits", _over_chip("extracted"), _optinc("optinc_star"), "optinc_star", "extracted"
+    ),
+    "optinc-8-unbiased": Entry(
+        "OptINC, ideal, 8 bits, unbiased",
+        _over_ideal(8, rounding="unbiased"),
+        _optinc("optinc_star"),
+        "optinc_star",
+    ),
+    "optinc-extracted-unbiased": Entry(
+        "OptINC, extracted chip, 8 bits, unbiased",
+        _over_chip("extracted", "unbiased"),
+        _optinc("optinc_star"),
+        "optinc_star",
+        "extracted",
     ),
     "optinc-imperfect": Entry(
         "OptINC, chip with couplers off, 8 bits",

@@ -25,13 +25,16 @@ from optinc_pdk.report.text import si
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 BEGIN, END = "<!-- table.py writes from here -->", "<!-- to here -->"
-MAIN = ("ring", "optinc-16", "optinc-8", "optinc-imperfect", "optinc-table2")
-RIVALS = ("optinc-extracted", "torch", "wrht", "daso", "dad", "rank-dad")
+MAIN = ("ring", "optinc-16", "optinc-8", "optinc-8-unbiased", "optinc-imperfect", "optinc-table2")
+RIVALS = ("optinc-extracted", "optinc-extracted-unbiased", "torch", "wrht", "daso", "dad", "rank-dad")
+EIGHT_BITS = ("optinc-8", "optinc-8-unbiased", "optinc-extracted", "optinc-extracted-unbiased")
 PLAN: tuple[tuple[str, ...], ...] = (
     ("llama", "resnet", "--scheme", *MAIN),
     ("chain", "--scheme", *MAIN, *RIVALS, "edad"),
     ("resnet", "llama", "--scheme", *RIVALS),
     ("resnet", "llama", "--scheme", *MAIN, "--seed", "1", "2"),
+    ("llama", "chain", "--scheme", "ring", *EIGHT_BITS, "--seed", "1", "2"),
+    ("llama", "--scheme", "ring", *EIGHT_BITS, "--seed", "3", "4", "5"),
     ("resnet", "llama", "--size", "full", "--scheme", "ring", "optinc-16", "optinc-8", *RIVALS),
 )
 """The trainings, the more important ones first. edAD takes chains alone."""
@@ -109,7 +112,11 @@ def write(results: Sequence[Result], folder: Path) -> None:
 
 def chips_read(folder: Path) -> list[str]:
     """How many words the chips that were trained over have wrong, where their tables are there."""
-    files = {entry.title: schemes.chip_file(entry.chip, folder) for entry in schemes.ENTRIES.values() if entry.chip}
+    files: dict[str, Path] = {}
+    for entry in schemes.ENTRIES.values():
+        file = schemes.chip_file(entry.chip, folder)
+        if entry.chip and file not in files.values():  # schemes may share a chip
+            files[entry.title] = file
     lines = [
         f"{title}: {schemes.words_wrong(file):.2%} of the words are read wrong."
         for title, file in files.items()

@@ -5,29 +5,30 @@ WRHT and the step counts of its rivals: arXiv 2207.10982. OptINC: arXiv 2603.282
 
 from __future__ import annotations
 
-import operator
 from math import isqrt
 
 import numpy as np
 
+from optinc_pdk.arguments import held_to_types
 from optinc_pdk.files import InputError
 from optinc_pdk.interconnect.schedule import Integers, Schedule, Step, transfers
 
 
+@held_to_types
 def ring(nodes: int) -> Schedule:
     """Ring all-reduce: reduce-scatter and all-gather of as many pieces as nodes, 2 (nodes − 1) steps."""
-    nodes = _at_least_two("ring", nodes)
+    _check_nodes("ring", nodes)
     return Schedule("ring", nodes, _rings([np.arange(nodes)[None, :]], closing=1))
 
 
+@held_to_types
 def hierarchical_ring(nodes: int, group: int) -> Schedule:
     """Ring all-reduces within groups of neighbours, one over the groups' middles, then one step that spreads it.
 
     Groups have ``group`` nodes, the last one what is left. Within a group, the link that closes the ring runs back
     over the others' fibres. At the end the middles send to all members of their group, each at its own wavelength.
     """
-    nodes = _at_least_two("hierarchical ring", nodes)
-    group = whole_number("hierarchical ring", "nodes of a group", group)
+    _check_nodes("hierarchical ring", nodes)
     if not 1 <= group <= nodes:
         raise InputError(f"hierarchical ring: groups of {group} nodes out of {nodes}; give 1 to {nodes}")
     everyone = np.arange(nodes)
@@ -41,9 +42,10 @@ def hierarchical_ring(nodes: int, group: int) -> Schedule:
     return Schedule("hierarchical ring", nodes, steps)
 
 
+@held_to_types
 def recursive_doubling(nodes: int) -> Schedule:
     """Whole buffers exchanged at distances 1, 2, 4, …; beyond a power of two, pairs of neighbours count as one."""
-    nodes = _at_least_two("recursive doubling", nodes)
+    _check_nodes("recursive doubling", nodes)
     power = 1 << (nodes.bit_length() - 1)
     pairs = 2 * np.arange(nodes - power)
     rank = np.arange(power)
@@ -63,9 +65,10 @@ def recursive_doubling(nodes: int) -> Schedule:
     return Schedule("recursive doubling", nodes, fold + exchanges + tuple(map(_back, fold)))
 
 
+@held_to_types
 def binary_tree(nodes: int) -> Schedule:
     """Whole buffers up a binary tree to node 0 and back down, 2 ⌈log₂ nodes⌉ steps."""
-    nodes = _at_least_two("binary tree", nodes)
+    _check_nodes("binary tree", nodes)
     distances = 1 << np.arange((nodes - 1).bit_length())
     up = tuple(
         transfers(
@@ -79,14 +82,14 @@ def binary_tree(nodes: int) -> Schedule:
     return Schedule("binary tree", nodes, up + tuple(map(_back, up[::-1])))
 
 
+@held_to_types
 def wrht(nodes: int, wavelengths: int) -> Schedule:
     """Wavelength-reused hierarchical tree (arXiv 2207.10982).
 
     Groups of 2 w + 1 consecutive nodes send to their middle at once, the same wavelengths in every group; so do the
     middles, until those that are left can exchange all-to-all with w wavelengths; then all goes back down.
     """
-    nodes = _at_least_two("WRHT", nodes)
-    wavelengths = whole_number("WRHT", "wavelengths", wavelengths)
+    _check_nodes("WRHT", nodes)
     if wavelengths < 1:
         raise InputError(f"WRHT: {wavelengths} wavelengths; give at least 1")
     left = np.arange(nodes)
@@ -98,12 +101,13 @@ def wrht(nodes: int, wavelengths: int) -> Schedule:
     return Schedule("WRHT", nodes, (*up, *top, *map(_back, reversed(up))))
 
 
+@held_to_types
 def all_gather(nodes: int) -> Schedule:
     """Every node's own piece to all others around the ring, nodes − 1 steps: what dAD (arXiv 2102.09631) takes.
 
     No all-reduce: the buffer is as many pieces as nodes, piece i is what node i has to tell.
     """
-    nodes = _at_least_two("all-gather", nodes)
+    _check_nodes("all-gather", nodes)
     source, target, part, parts, direction = _ring_columns(np.arange(nodes)[None, :], 0, closing=1)
     step = transfers(
         source,
@@ -118,22 +122,24 @@ def all_gather(nodes: int) -> Schedule:
     return Schedule("all-gather", nodes, (step,))
 
 
+@held_to_types
 def optinc_star(servers: int) -> Schedule:
     """OptINC (arXiv 2603.28290): all send to one chip, which sends the result to all in the same flight: one step."""
-    servers = _at_least_two("OptINC", servers)
+    _check_nodes("OptINC", servers)
     everyone = np.arange(servers)
     up = transfers(everyone, servers, reduce=True)
     down = transfers(servers, everyone, reduce=False, streamed=True)
     return Schedule("OptINC", servers, (up, down), units=1)
 
 
+@held_to_types
 def optinc_cascade(servers: int) -> Schedule:
     """OptINC in two levels: √servers chips for as many servers each, one chip over them, all in one flight.
 
     Raises:
         InputError: The number of servers is no square.
     """
-    servers = _at_least_two("OptINC cascade", servers)
+    _check_nodes("OptINC cascade", servers)
     side = isqrt(servers)
     if side * side != servers:
         raise InputError(
@@ -149,34 +155,15 @@ def optinc_cascade(servers: int) -> Schedule:
     return Schedule("OptINC cascade", servers, steps, units=side + 1)
 
 
+@held_to_types
 def all_to_all_wavelengths(nodes: int) -> int:
     """Wavelengths for all-to-all exchange on a bidirectional ring: ⌈nodes² / 8⌉ (arXiv 2207.10982)."""
     return -(-nodes * nodes // 8)
 
 
-def whole_number(name: str, what: str, value: int) -> int:
-    """A number as Python's own integer; NumPy's are taken as well.
-
-    Args:
-        name: The scheme's name, for the message.
-        what: What is counted.
-        value: How many.
-
-    Raises:
-        InputError: It is no whole number.
-    """
-    try:
-        return operator.index(value)
-    except TypeError as fault:
-        raise InputError(f"{name}: {value!r} {what}; give a whole number") from fault
-
-
-def _at_least_two(name: str, nodes: int) -> int:
-    """A number of nodes that an all-reduce can have."""
-    count = whole_number(name, "nodes", nodes)
-    if count < 2:
-        raise InputError(f"{name}: {count} nodes; an all-reduce takes at least 2")
-    return count
+def _check_nodes(name: str, nodes: int) -> None:
+    if nodes < 2:
+        raise InputError(f"{name}: {nodes} nodes; an all-reduce takes at least 2")
 
 
 def _rings(groups: list[Integers], closing: int) -> tuple[Step, ...]:

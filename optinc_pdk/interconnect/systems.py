@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
+from optinc_pdk.arguments import held_to_types
 from optinc_pdk.cards import CardError
 from optinc_pdk.cards.load import components_folder
 from optinc_pdk.cards.process import quantities
@@ -152,6 +153,7 @@ def system_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in (components_folder() / "systems").glob("*.yml")))
 
 
+@held_to_types
 def load_system(name: str) -> System:
     """A system by name from ``components/systems/``, or from a file by its path.
 
@@ -184,6 +186,7 @@ def load_system(name: str) -> System:
     return system
 
 
+@held_to_types
 def with_rate(system: System, bit_per_s: float) -> System:
     """The same system at another rate: of a wavelength, of a link, or of all a server's transceivers together.
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from optinc_pdk.arguments import held_to_types
 from optinc_pdk.files import InputError
 from optinc_pdk.interconnect import allreduce
 from optinc_pdk.interconnect.schedule import Schedule
@@ -61,6 +62,7 @@ class StepTime:
         return self.compute_s + self.communication_s
 
 
+@held_to_types
 def schedule_of(scheme: str, system: System, nodes: int, group: int | None = None) -> Schedule:
     """The schedule of a scheme as a system takes it: WRHT with its wavelengths, OptINC with its levels.
 
@@ -95,6 +97,7 @@ def schedule_of(scheme: str, system: System, nodes: int, group: int | None = Non
     return builders[scheme](nodes)
 
 
+@held_to_types
 def step_time(
     scheme: str,
     system: System,
@@ -124,6 +127,7 @@ def step_time(
     return StepTime(compute_s, timing.seconds, timing.steps, timing.sent_bytes)
 
 
+@held_to_types
 def daso_step_time(
     local: System,
     system: System,
@@ -152,8 +156,6 @@ def daso_step_time(
     """
     if not 0 <= compute_s < float("inf"):
         raise InputError(f"DASO: {compute_s} s of computation; give a finite time of at least 0")
-    nodes, group = (allreduce.whole_number("DASO", "nodes", each) for each in (nodes, group))
-    every = allreduce.whole_number("DASO", "steps from one global exchange to the next", every)
     if group < 1 or nodes % group or nodes // group < 2 or every < 1:
         raise InputError(
             f"DASO: {nodes} nodes in groups of {group}, globally every {every} steps; give groups that divide the "
@@ -170,6 +172,7 @@ def daso_step_time(
     )
 
 
+@held_to_types
 def compute_time(server: Server, flop: float) -> float:
     """Seconds that a server takes for so many operations."""
     return flop / float(server.flop_per_s * server.utilisation)

@@ -1,5 +1,6 @@
 """What all schemes share: the wrapped model, and errors that reach every rank."""
 
+import re
 import subprocess
 import sys
 
@@ -9,7 +10,22 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from optinc_pdk.collective import Dad, Daso, DasoPlan, Edad, Optinc, RankDad, Ring, Scheme, Wrht, ideal_chip
+from optinc_pdk.collective import (
+    AllReduce,
+    Dad,
+    Daso,
+    DasoPlan,
+    Edad,
+    Optinc,
+    OptincState,
+    RankDad,
+    Ring,
+    Scheme,
+    Wrht,
+    WrhtState,
+    ideal_chip,
+    ring_all_reduce,
+)
 from optinc_pdk.collective.average import average_by
 from optinc_pdk.collective.scheme import gather_text, same_parameters, together
 from optinc_pdk.files import InputError
@@ -46,6 +62,40 @@ def test_ranks_of_different_parameters_are_refused(ranks):
         assert isinstance(fault, InputError)
         assert "rank 0 has weight (5, 3)" in str(fault)
         assert "rank 3 has weight (6, 3)" in str(fault)
+
+
+WRONG = {
+    "chip": (lambda: Optinc(5).wrap(nn.Linear(2, 2)), "chip = 5: give a Chip or text or a path"),
+    "model": (lambda: Ring().wrap("ResNet"), "model = 'ResNet': give a Module"),
+    "DASO's model": (lambda: Daso(DasoPlan(2, 2, 1, 0, 1)).wrap(nn.Linear), "model = .*Linear.*: give a Module"),
+    "group": (lambda: AllReduce([0, 1, 2, 3]).wrap(nn.Linear(2, 2)), "group = .*: give a ProcessGroup or None"),
+    "wavelengths": (lambda: Wrht("64").wrap(nn.Linear(2, 2)), "wrht: wavelengths = '64': give a whole number"),
+    "hook's model": (lambda: OptincState(nn.Linear(2, 2), "x"), "wrap it in DistributedDataParallel first"),
+    "traffic": (lambda: WrhtState(1, 0), "traffic = 0: give a Traffic or None"),
+    "values": (lambda: ring_all_reduce([1.0]), r"ring_all_reduce: values = \[1.0\]: give a Tensor"),
+}
+
+
+def wrong(name: str, everywhere: bool) -> None:
+    if everywhere or dist.get_rank() == 2:
+        WRONG[name][0]()
+    else:
+        Optinc(ideal_chip(8, 4)).wrap(nn.Linear(2, 2))
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_other_types_are_refused_on_every_rank(ranks, name):
+    for fault in ranks.outcomes(wrong, name, True):
+        assert isinstance(fault, InputError), fault
+        assert re.search(WRONG[name][1], str(fault))
+
+
+@pytest.mark.parametrize("name", ["chip", "model"])
+def test_other_types_on_one_rank_are_refused_on_all(ranks, name):
+    faults = ranks.outcomes(wrong, name, False)
+    assert all(isinstance(fault, InputError) for fault in faults), faults
+    assert str(faults[0]).startswith("rank 2: ")
+    assert all(re.search(WRONG[name][1], str(fault)) for fault in faults)
 
 
 def doubled() -> list[float]:
