@@ -8,6 +8,7 @@ DIR holds the bundled 4-bit and 8-bit chips as `optinc build` writes them; those
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ import numpy as np
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import read_bias, read_netlist
 from optinc_pdk.extract import extract
-from optinc_pdk.files import write_atomic
+from optinc_pdk.files import InputError, write_atomic
 from optinc_pdk.flow import build
 from optinc_pdk.interconnect import (
     System,
@@ -327,11 +328,19 @@ def _seconds(scheme: str, system: System, nodes: int, size: float) -> float:
     return simulate(schedule_of(scheme, system, _servers(system.name, nodes), min(GROUP, nodes)), system, size).seconds
 
 
-def main() -> None:
+def main() -> int:
     """Write both files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--chips", type=Path, default=Path("gds_out"), help="folder of the built chips")
     chosen = parser.parse_args()
+    try:  # first, for the rest takes minutes
+        of_chips = chips(chosen.chips)
+    except InputError as fault:
+        print(f"error: {fault}", file=sys.stderr)
+        return 2
+    except OSError as fault:
+        print(f"error: {chosen.chips}: {fault.strerror}; give a folder that can be written to", file=sys.stderr)
+        return 2
     remarks = (Path(__file__).parent / "interconnect_remarks.md").read_text(encoding="utf-8")
     before, _, after = remarks.partition("<!-- tables -->\n")
     lines = [
@@ -341,12 +350,13 @@ def main() -> None:
         *electrical(),
         *traffic(),
         *latencies(),
-        *chips(chosen.chips),
+        *of_chips,
         *fastest((64, 1024, 16_384, 100_000)),
     ]
     picture(DOCS / "interconnect.png")
     write_atomic(DOCS / "interconnect.md", (before + "\n".join(lines) + "\n" + after).encode("utf-8"))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

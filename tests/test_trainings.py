@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -20,10 +21,14 @@ from optinc_pdk.interconnect.workloads import llama, resnet50
 TRAINING = Path(__file__).parent.parent / "examples" / "training"
 sys.path.insert(0, str(TRAINING))
 
+import ranks  # noqa: E402
 import table  # noqa: E402
+import train as command  # noqa: E402
 from data import IMAGE_BYTES, Data, cifar, generated_images, text  # noqa: E402
-from loop import TASKS  # noqa: E402
+from loop import TASKS, Run, _Log  # noqa: E402
 from models import Decoder, DecoderSize, rotated  # noqa: E402
+from results import finished, read_result  # noqa: E402
+from schemes import words_wrong  # noqa: E402
 
 
 def write_cifar(path: Path, labels: int, classes: list[int]) -> None:
@@ -56,6 +61,10 @@ def test_damaged_cifar_is_refused(tmp_path):
         cifar(tmp_path)
     write_cifar(tmp_path / "train.bin", 2, [1, 100])
     with pytest.raises(InputError, match="class 100 of 100"):
+        cifar(tmp_path)
+    write_cifar(tmp_path / "train.bin", 2, [1, 2])
+    write_cifar(tmp_path / "test.bin", 2, [200])
+    with pytest.raises(InputError, match=r"test\.bin: class 200 of 100"):
         cifar(tmp_path)
 
 
@@ -145,3 +154,132 @@ def test_a_killed_rank_ends_the_job_and_is_named(tmp_path):
     assert "rank 2 of 4 was killed (SIGKILL); the job has ended" in said
     assert "error: rank 0 of 4: " in said
     assert not list(tmp_path.glob("*.json"))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["chain", "--seed", str(2**64)], "--seed 18446744073709551616: give whole numbers from 0 to"),
+        (["chain", "--timeout", "nan"], "--timeout nan: give from 1"),
+        (["chain", "--timeout", "-1"], "--timeout -1: give from 1"),
+        (["chain", "--text", "novel.txt"], "only llama is trained on text"),
+        (["llama", "--cifar", "cifar"], "llama is trained on text"),
+    ],
+)
+def test_options_that_cannot_be(given, message):
+    with pytest.raises(InputError, match=message):
+        command.runs_of(command.parser().parse_args(given))
+
+
+def test_an_output_folder_that_is_a_file(tmp_path):
+    (tmp_path / "out").touch()
+    options = command.parser().parse_args(["chain", "-o", str(tmp_path / "out")])
+    with pytest.raises(InputError, match=r"out: cannot be written to \(File exists\)"):
+        command.prepare(options, [])
+
+
+def a_result(folder: Path, scheme: str = "ring", **changed: object) -> dict[str, object]:
+    """Of three steps, with its log; written to a folder."""
+    result = {"size": "small", "model": "chain", "scheme": scheme, "steps": 3, "seed": 0, "data": "few"}
+    result |= {"data_digest": "d", "parameters": 400, "rest": 0, "payload": 600.0, "side": 0.0, "flop": 1e6}
+    result |= {"loss": 1.0, "accuracy": 0.5, "wall_s": 0.1} | changed
+    stem = folder / f"small.chain.{scheme}.0"
+    stem.with_name(stem.name + ".json").write_text(json.dumps(result))
+    stem.with_name(stem.name + ".csv").write_text("step,loss,seconds\n1,3.0,0\n2,2.0,0\n3,1.0,0\n")
+    return result
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"size": "sm'])
+def test_a_damaged_result_is_none(tmp_path, content):
+    path = tmp_path / "small.chain.ring.0.json"
+    path.write_text(content)
+    with pytest.raises(InputError, match=r"small\.chain\.ring\.0\.json: no result of a training"):
+        read_result(path)
+    assert finished(Run("small", "chain", "ring", 3, 0), generated_images(8, 4, 5, 3, 0.1), tmp_path) is None
+
+
+def test_a_result_is_found_by_its_settings_and_data(tmp_path):
+    data = generated_images(8, 4, 5, 3, 0.1)
+    result = a_result(tmp_path, data_digest=data.digest)
+    assert finished(Run("small", "chain", "ring", 3, 0), data, tmp_path) == result
+    assert finished(Run("small", "chain", "ring", 4, 0), data, tmp_path) is None
+    assert finished(Run("small", "chain", "ring", 3, 0), generated_images(8, 4, 6, 3, 0.1), tmp_path) is None
+
+
+@pytest.fixture
+def page(tmp_path, monkeypatch):
+    """The page that the table is written into."""
+    monkeypatch.setattr(table, "DOCS", tmp_path)
+    path = tmp_path / "training.md"
+    path.write_text(f"above\n{table.BEGIN}\n{table.END}\nbelow\n")
+    return path
+
+
+def test_the_table_of_trainings_shorter_than_a_curves_window(page, tmp_path):
+    table.write([a_result(tmp_path), a_result(tmp_path, "torch")], tmp_path)
+    text = page.read_text(encoding="utf-8")
+    assert "| torch all-reduce | 0 | 1.0000 | 50.00 % | +0.00 points | within | 600 | 1.000 |" in text
+    assert text.startswith("above\n") and text.endswith("\nbelow\n")
+
+
+def test_results_that_do_not_belong_together_are_refused(page, tmp_path):
+    ring = a_result(tmp_path)
+    with pytest.raises(InputError, match=r"small.chain.torch.0.json has steps 4, the ring's of seed 0 3"):
+        table.write([ring, a_result(tmp_path, "torch", steps=4)], tmp_path)
+    torch_ = a_result(tmp_path, "torch")
+    log = tmp_path / "small.chain.torch.0.csv"
+    log.write_text("step,loss,seconds\n1,3.0,0\n2,2.")
+    with pytest.raises(InputError, match=r"torch.0.csv: 2 of 3 steps|no log"):
+        table.write([ring, torch_], tmp_path)
+    log.unlink()
+    with pytest.raises(InputError, match=r"torch.0.csv: cannot be read"):
+        table.write([ring, torch_], tmp_path)
+    with pytest.raises(InputError, match="no result of a ring with seed 0"):
+        table.write([ring | {"seed": 1}], tmp_path)
+    assert page.read_text() == f"above\n{table.BEGIN}\n{table.END}\nbelow\n"
+
+
+def test_a_chips_table_that_is_damaged(tmp_path):
+    path = tmp_path / "chip.function.npz"
+    path.write_text("nothing")
+    with pytest.raises(InputError, match="delete it, it is built again"):
+        words_wrong(path)
+
+
+def test_ranks_end_with_the_process_that_started_them(tmp_path):
+    rank = tmp_path / "rank.py"
+    rank.write_text("import os, time; open(f'{os.environ[\"RANK\"]}.pid', 'w').close(); time.sleep(60)")
+    starts = f"import sys; sys.path.insert(0, {str(TRAINING)!r}); import ranks; ranks.launch([{str(rank)!r}], 2)"
+    with subprocess.Popen([sys.executable, "-c", starts], cwd=tmp_path, stderr=subprocess.PIPE) as job:
+        until = time.monotonic() + 60
+        while len(list(tmp_path.glob("*.pid"))) < 2 and time.monotonic() < until:
+            time.sleep(0.05)
+        job.send_signal(signal.SIGTERM)
+        # the ranks have the pipe as well: it ends when all of them have
+        job.communicate(timeout=20)
+    assert job.returncode == 128 + signal.SIGTERM
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a full disk is /dev/full")
+def test_a_log_on_a_full_disk_is_told(tmp_path):
+    path = tmp_path / "log.csv"
+    path.symlink_to("/dev/full")
+    with pytest.raises(InputError, match=r"log\.csv: cannot be written \(No space left"), _Log(path, 0) as log:
+        log.write(1, [2.0], 0.0)
+
+
+def test_the_rank_of_bad_input_is_named_not_those_that_missed_it(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(ranks, "end_on_request", lambda: None)
+    rank = tmp_path / "rank.py"
+    rank.write_text("import os, sys, time; mine = os.environ['RANK'] == '1'; time.sleep(mine); sys.exit(1 + mine)")
+    assert ranks.launch([str(rank)], 2) == 2
+    assert "rank 1 of 2 ended with code 2; the job has ended, mend what it says" in capfd.readouterr().err
+
+
+def test_a_rank_that_hangs_is_named(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(ranks, "end_on_request", lambda: None)
+    monkeypatch.setattr(ranks, "FAREWELL_S", 0.5)
+    rank = tmp_path / "rank.py"
+    rank.write_text("import os, sys, time; time.sleep(60 * (os.environ['RANK'] == '1')); sys.exit(1)")
+    assert ranks.launch([str(rank)], 2) == 1
+    assert "still running after 0.5 s, and so ended: rank 1" in capfd.readouterr().err

@@ -110,10 +110,11 @@ def _read_cifar(folder: Path, names: tuple[str, ...], labels: int, classes: int)
                 "image with its label; unpack it again"
             )
         pieces.append(content.reshape(-1, labels + IMAGE_BYTES))
+        largest = pieces[-1][:, labels - 1].max()
+        if largest >= classes:
+            raise InputError(f"{folder / name}: class {largest} of {classes}; unpack it again")
     rows = np.concatenate(pieces)
     targets = rows[:, labels - 1].astype(np.int64)
-    if targets.max() >= classes:
-        raise InputError(f"{folder / names[0]}: class {targets.max()} of {classes}; unpack it again")
     images = rows[:, labels:].reshape(-1, 3, PIXELS, PIXELS).astype(np.float32) / 255
     return torch.from_numpy(images), torch.from_numpy(targets)
 

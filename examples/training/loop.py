@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import json
 import math
-import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -19,11 +17,12 @@ import torch.distributed as dist
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from data import Data
 from models import Decoder, DecoderSize, chain, resnet
+from results import result_file, writing
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from optinc_pdk.collective import CommunicationError
 from optinc_pdk.collective.capture import split
+from optinc_pdk.collective.scheme import communicating
 
 LOG_STEPS = 10
 """Steps after which the ranks' losses are put together and written down."""
@@ -120,10 +119,13 @@ def train(run: Run, data: Data, folder: Path, watch: Watch) -> dict[str, object]
         The result, on every rank; see `result_of`.
 
     Raises:
-        InputError: Model and scheme do not suit each other, or gradients are not finite.
+        InputError: Model and scheme do not suit each other, gradients are not finite, or the log cannot be written.
         CommunicationError: A rank was lost.
     """
     task, rank = TASKS[run.size][run.model], dist.get_rank()
+    if rank == 0:  # an earlier result, of other settings or data, would not belong to the log
+        with writing(result_file(run, folder)):
+            result_file(run, folder).unlink(missing_ok=True)
     model = start(run, data)
     start_digest = digest(model)
     batch = data.batch(task.batch, run.seed, 0, rank)
@@ -171,8 +173,9 @@ def test(model: nn.Module, data: Data, task: Task) -> dict[str, object]:
 
     Every rank tests its own parameters, with the first rank's buffers.
     """
-    for buffer in model.buffers():
-        dist.broadcast(buffer, 0)
+    with communicating("the first rank's buffers"):
+        for buffer in model.buffers():
+            dist.broadcast(buffer, 0)
     model.eval()
     sums = torch.zeros(3, dtype=torch.float64)
     for inputs, targets in data.tests(8 * task.batch, task.tests, dist.get_rank(), dist.get_world_size()):
@@ -181,7 +184,8 @@ def test(model: nn.Module, data: Data, task: Task) -> dict[str, object]:
         sums[1] += (logits.argmax(dim=1) == targets).sum().item()
         sums[2] += targets.numel()
     model.train()
-    dist.all_reduce(sums)
+    with communicating("what other ranks tested"):
+        dist.all_reduce(sums)
     return {"loss": float(sums[0] / sums[2]), "accuracy": float(sums[1] / sums[2])}
 
 
@@ -191,28 +195,13 @@ def digest(model: nn.Module) -> str:
     return hashlib.sha256(content).hexdigest()[:12]
 
 
-def finished(run: Run, data: Data, folder: Path) -> bool:
-    """Whether a training's result is there, of the same settings and data."""
-    try:
-        found = json.loads((folder / f"{run.name}.json").read_text())
-    except (OSError, ValueError):
-        return False
-    return all(found.get(name) == value for name, value in (asdict(run) | {"data_digest": data.digest}).items())
-
-
-def write(run: Run, result: dict[str, object], folder: Path) -> None:
-    """Write a result, atomically: a training whose file is there has ended."""
-    path = folder / f"{run.name}.json"
-    temporary = path.with_suffix(f".{os.getpid()}")
-    temporary.write_text(json.dumps(result, indent=1) + "\n")
-    temporary.replace(path)
-
-
 class _Log:
     """The log of rank 0: step, loss, seconds since the start."""
 
     def __init__(self, path: Path, rank: int) -> None:
-        self._stream = path.open("w", newline="") if rank == 0 else None
+        self._path = path
+        with writing(path):
+            self._stream = path.open("w", newline="") if rank == 0 else None
 
     def __enter__(self) -> _Log:
         self._row(["step", "loss", "seconds"])
@@ -220,14 +209,16 @@ class _Log:
 
     def __exit__(self, *_: object) -> None:
         if self._stream is not None:
-            self._stream.close()
+            with writing(self._path):  # what is still in the buffer
+                self._stream.close()
 
     def write(self, steps: int, losses: list[float], seconds: float) -> None:
         """Write down the steps up to ``steps``."""
-        for number, loss in enumerate(losses, steps - len(losses) + 1):
-            self._row([number, f"{loss:.8f}", f"{seconds:.3f}"])
-        if self._stream is not None:
-            self._stream.flush()
+        with writing(self._path):
+            for number, loss in enumerate(losses, steps - len(losses) + 1):
+                self._row([number, f"{loss:.8f}", f"{seconds:.3f}"])
+            if self._stream is not None:
+                self._stream.flush()
 
     def _row(self, row: list[object]) -> None:
         if self._stream is not None:
@@ -251,10 +242,8 @@ def _rate(step: int, steps: int) -> float:
 def _means(values: list[float]) -> list[float]:
     """Means over the ranks."""
     told = torch.tensor(values, dtype=torch.float64)
-    try:
+    with communicating("losses of other ranks"):
         dist.all_reduce(told)
-    except RuntimeError as fault:
-        raise CommunicationError(f"the losses of other ranks did not arrive: {fault}") from fault
     return (told / dist.get_world_size()).tolist()
 
 
@@ -277,6 +266,7 @@ def _apart(model: nn.Module) -> float:
     """How far the ranks' parameters are apart at the end."""
     flat = torch.cat([parameter.detach().reshape(-1) for parameter in model.parameters()])
     high, low = flat.clone(), flat.clone()
-    dist.all_reduce(high, dist.ReduceOp.MAX)
-    dist.all_reduce(low, dist.ReduceOp.MIN)
+    with communicating("parameters of other ranks"):
+        dist.all_reduce(high, dist.ReduceOp.MAX)
+        dist.all_reduce(low, dist.ReduceOp.MIN)
     return float((high - low).max())

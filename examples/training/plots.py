@@ -11,13 +11,26 @@ import numpy as np
 import schemes
 from numpy.typing import NDArray
 
+from optinc_pdk.files import InputError
+
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 WINDOW = 20
-"""Steps whose losses a point of a curve is the mean of."""
+"""Steps whose losses a point of a curve is the mean of; of shorter trainings, all."""
 CHIPS = ("ring", "optinc-16", "optinc-8", "optinc-extracted", "optinc-imperfect", "optinc-table2")
+"""Steps whose losses a point of a curve is the mean of; of shorter trainings, all."""
+CHIPS = (
+    "ring",
+    "optinc-16",
+    "optinc-8",
+    "optinc-extracted",
+    "optinc-8-unbiased",
+    "optinc-extracted-unbiased",
+    "optinc-imperfect",
+    "optinc-table2",
+)
 RIVALS = ("ring", "torch", "wrht", "daso", "dad", "edad", "rank-dad")
 LOSS_MARGIN = 0.02
 
@@ -25,44 +38,55 @@ Floats = NDArray[np.float64]
 
 
 def read_losses(path: Path) -> Floats:
-    """The losses of a log, (steps,)."""
-    with path.open(newline="") as stream:
-        return np.array([float(row["loss"]) for row in csv.DictReader(stream)])
+    """The losses of a log, (steps,).
+
+    Raises:
+        InputError: The file cannot be read, or is no such log.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8") as stream:
+            return np.array([float(row["loss"]) for row in csv.DictReader(stream)])
+    except OSError as fault:
+        raise InputError(f"{path}: cannot be read ({fault.strerror}); delete its result and train again") from fault
+    except (ValueError, KeyError, TypeError, csv.Error) as fault:
+        raise InputError(f"{path}: no log of a training ({fault}); delete its result and train again") from fault
 
 
 def curves(losses: Mapping[str, Floats], title: str, path: Path) -> None:
     """Draw a network's trainings: over the chips, how far they are from the ring, and the rivals.
 
     Args:
-        losses: Scheme to its losses, (steps,), the ring among them.
+        losses: Scheme to its losses, (steps,), of as many steps each, the ring among them.
         title: Of the picture.
         path: The picture.
     """
-    smooth = {scheme: np.convolve(each, np.full(WINDOW, 1 / WINDOW), "valid") for scheme, each in losses.items()}
+    window = min(WINDOW, len(losses["ring"]))
+    smooth = {scheme: np.convolve(each, np.full(window, 1 / window), "valid") for scheme, each in losses.items()}
     figure, (chips, apart, rivals) = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
-    _draw(chips, smooth, CHIPS)
-    chips.set(title="over the chip", ylabel=f"training loss, mean of {WINDOW} steps")
+    _draw(chips, smooth, CHIPS, window)
+    chips.set(title="over the chip", ylabel=f"training loss, mean of {window} steps")
     away = {scheme: each - smooth["ring"] for scheme, each in smooth.items()}
-    apart.axhspan(-LOSS_MARGIN, LOSS_MARGIN, color="0.92", label=f"± {LOSS_MARGIN}")
-    _draw(apart, away, CHIPS)
+    _draw(apart, away, CHIPS, window)
+    margin = apart.axhspan(-LOSS_MARGIN, LOSS_MARGIN, color="0.92", label=f"± {LOSS_MARGIN}", zorder=0)
     apart.set(title="minus the ring's", ylim=(-0.1, 0.1))
-    _draw(rivals, smooth, RIVALS)
+    _draw(rivals, smooth, RIVALS, window)
     rivals.set(title="rivals")
     for axes in (chips, apart, rivals):
         axes.set_xlabel("step")
-        axes.legend(fontsize="x-small")
+        # the middle one's curves are those of the left one, and leave no room
+        axes.legend(handles=[margin] if axes is apart else None, fontsize="x-small")
         axes.grid(alpha=0.3)
     figure.suptitle(title)
     figure.savefig(path, dpi=110)
     plt.close(figure)
 
 
-def _draw(axes: Axes, curves: Mapping[str, Floats], wanted: Sequence[str]) -> None:
+def _draw(axes: Axes, curves: Mapping[str, Floats], wanted: Sequence[str], window: int) -> None:
     """Draw those that are there; thinner and thinner, so that one on top of another shows."""
     shown = [scheme for scheme in wanted if scheme in curves]
     names = list(schemes.ENTRIES)
     for place, scheme in enumerate(shown):
-        steps = np.arange(len(curves[scheme])) + WINDOW
+        steps = np.arange(len(curves[scheme])) + window
         width = 3.5 - 2.7 * place / max(1, len(shown) - 1)
         number = names.index(scheme)
         color = matplotlib.colormaps["tab20"](2 * number % 20 + number // 10)

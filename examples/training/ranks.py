@@ -11,10 +11,13 @@ import tempfile
 import time
 from datetime import timedelta
 from pathlib import Path
+from types import FrameType
 
 import torch
 import torch.distributed as dist
 
+BAD_INPUT = 2
+"""Exit code of a rank that was given what it cannot use."""
 FAREWELL_S = 20.0
 """How long the others may take to notice that a rank is lost and say so, before they are ended."""
 
@@ -30,8 +33,18 @@ def join(timeout_s: float) -> None:
     Args:
         timeout_s: How long to wait for a rank that does not answer.
     """
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)
     dist.init_process_group("gloo", timeout=timedelta(seconds=timeout_s))
+
+
+def end_on_request() -> None:
+    """Let SIGTERM end this process as an exception does, so that it ends its children first."""
+
+    def end(number: int, _: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
 
 
 def launch(arguments: list[str], world: int) -> int:
@@ -45,6 +58,7 @@ def launch(arguments: list[str], world: int) -> int:
         The exit code of the job: 0 where all ranks ended well, else that of the rank that ended first, and 1 for one
         that was killed. Which it was, and what it said, is on stderr.
     """
+    end_on_request()
     with socket.socket() as found, tempfile.TemporaryDirectory() as folder:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
@@ -53,6 +67,7 @@ def launch(arguments: list[str], world: int) -> int:
         ranks = [_start(arguments, rank, world, port, said[rank]) for rank in range(world)]
         try:
             first = _first_lost(ranks)
+            silent = [str(rank) for rank, process in enumerate(ranks) if process.poll() is None]
         finally:
             for process in ranks:
                 if process.poll() is None:
@@ -64,7 +79,10 @@ def launch(arguments: list[str], world: int) -> int:
         if first:  # rank 0 writes to stderr itself
             sys.stderr.write(said[first].read_text())
         how = f"was killed ({signal.Signals(-code).name})" if code < 0 else f"ended with code {code}"
-        print(f"rank {first} of {world} {how}; the job has ended, start it again to go on", file=sys.stderr)
+        if silent:
+            print(f"still running after {FAREWELL_S:g} s, and so ended: rank {', '.join(silent)}", file=sys.stderr)
+        mend = "mend what it says" if code == BAD_INPUT else "start it again to go on"
+        print(f"rank {first} of {world} {how}; the job has ended, {mend}", file=sys.stderr)
         return 1 if code < 0 else code
 
 
@@ -85,7 +103,10 @@ def _start(arguments: list[str], rank: int, world: int, port: int, said: Path) -
 
 
 def _first_lost(ranks: list[subprocess.Popen[bytes]]) -> int | None:
-    """The rank that was lost first, one that was killed before those that only missed it; None where all end well."""
+    """The rank that was lost first, a killed one or else one of bad input before those that only missed it.
+
+    None where all end well.
+    """
     while True:
         codes = [process.poll() for process in ranks]
         lost = [rank for rank, code in enumerate(codes) if code]
@@ -99,4 +120,5 @@ def _first_lost(ranks: list[subprocess.Popen[bytes]]) -> int | None:
         time.sleep(0.05)
     codes = [process.poll() for process in ranks]
     killed = [rank for rank, code in enumerate(codes) if code is not None and code < 0]
-    return (killed or lost)[0]
+    refused = [rank for rank, code in enumerate(codes) if code == BAD_INPUT]
+    return (killed or refused or lost)[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -12,7 +13,9 @@ import numpy as np
 
 import optinc_pdk as op
 import optinc_pdk.collective as collective
+from optinc_pdk.collective.optinc import Rounding
 from optinc_pdk.collective.scheme import ring_bytes
+from optinc_pdk.files import InputError
 from optinc_pdk.interconnect import daso_step_time, load_system, step_time
 from optinc_pdk.interconnect.training import compute_time
 from optinc_pdk.onn.files import NETWORKS
@@ -107,9 +110,16 @@ def build_chip(kind: str, folder: Path) -> Path:
 
 
 def words_wrong(path: Path) -> float:
-    """Share of the words that a chip's table has wrong."""
-    with np.load(path, allow_pickle=False) as table:
-        return float((table["words"] != table["ideal"][:, None]).mean())
+    """Share of the words that a chip's table has wrong.
+
+    Raises:
+        InputError: The file is damaged.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as table:
+            return float((table["words"] != table["ideal"][:, None]).mean())
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as fault:
+        raise InputError(f"{path}: no table of a chip ({fault}); delete it, it is built again") from fault
 
 
 def _ring(sizes: Sizes, _: float) -> float:
@@ -172,13 +182,13 @@ def _daso(sizes: Sizes, compute_s: float) -> float:
     return seconds / sizes.steps
 
 
-def _over_chip(kind: str) -> Callable[[int, Path], collective.Scheme]:
-    return lambda _, folder: collective.Optinc(chip_file(kind, folder))
+def _over_chip(kind: str, rounding: Rounding = "nearest") -> Callable[[int, Path], collective.Scheme]:
+    return lambda _, folder: collective.Optinc(chip_file(kind, folder), rounding=rounding)
 
 
-def _over_ideal(bits: int, row: str = "") -> Callable[[int, Path], collective.Scheme]:
+def _over_ideal(bits: int, row: str = "", rounding: Rounding = "nearest") -> Callable[[int, Path], collective.Scheme]:
     errors = collective.TABLE_II[row] if row else None
-    return lambda *_: collective.Optinc(collective.ideal_chip(bits, SERVERS, errors))
+    return lambda *_: collective.Optinc(collective.ideal_chip(bits, SERVERS, errors), rounding=rounding)
 
 
 ENTRIES = {
@@ -188,6 +198,19 @@ ENTRIES = {
     "optinc-8": Entry("OptINC, ideal, 8 bits", _over_ideal(8), _optinc("optinc_star"), "optinc_star"),
     "optinc-extracted": Entry(
         "OptINC, extracted chip, 8 bits", _over_chip("extracted"), _optinc("optinc_star"), "optinc_star", "extracted"
+    ),
+    "optinc-8-unbiased": Entry(
+        "OptINC, ideal, 8 bits, unbiased",
+        _over_ideal(8, rounding="unbiased"),
+        _optinc("optinc_star"),
+        "optinc_star",
+    ),
+    "optinc-extracted-unbiased": Entry(
+        "OptINC, extracted chip, 8 bits, unbiased",
+        _over_chip("extracted", "unbiased"),
+        _optinc("optinc_star"),
+        "optinc_star",
+        "extracted",
     ),
     "optinc-imperfect": Entry(
         "OptINC, chip with couplers off, 8 bits",

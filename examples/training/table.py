@@ -7,7 +7,6 @@ python examples/training/table.py --only-write # of those that are there
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,21 +15,26 @@ from typing import Any
 
 import numpy as np
 import plots
+import ranks
 import schemes
-from train import OUT
+from results import read_result
+from train import INTERRUPTED, OUT
 
-from optinc_pdk.files import InputError
+from optinc_pdk.files import InputError, write_atomic
 from optinc_pdk.report.text import si
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 BEGIN, END = "<!-- table.py writes from here -->", "<!-- to here -->"
-MAIN = ("ring", "optinc-16", "optinc-8", "optinc-imperfect", "optinc-table2")
-RIVALS = ("optinc-extracted", "torch", "wrht", "daso", "dad", "rank-dad")
+MAIN = ("ring", "optinc-16", "optinc-8", "optinc-8-unbiased", "optinc-imperfect", "optinc-table2")
+RIVALS = ("optinc-extracted", "optinc-extracted-unbiased", "torch", "wrht", "daso", "dad", "rank-dad")
+EIGHT_BITS = ("optinc-8", "optinc-8-unbiased", "optinc-extracted", "optinc-extracted-unbiased")
 PLAN: tuple[tuple[str, ...], ...] = (
     ("llama", "resnet", "--scheme", *MAIN),
     ("chain", "--scheme", *MAIN, *RIVALS, "edad"),
     ("resnet", "llama", "--scheme", *RIVALS),
     ("resnet", "llama", "--scheme", *MAIN, "--seed", "1", "2"),
+    ("llama", "chain", "--scheme", "ring", *EIGHT_BITS, "--seed", "1", "2"),
+    ("llama", "--scheme", "ring", *EIGHT_BITS, "--seed", "3", "4", "5"),
     ("resnet", "llama", "--size", "full", "--scheme", "ring", "optinc-16", "optinc-8", *RIVALS),
 )
 """The trainings, the more important ones first. edAD takes chains alone."""
@@ -52,17 +56,29 @@ def main() -> int:
     parser.add_argument("--only-write", action="store_true", help="train nothing")
     parser.add_argument("-o", "--output", type=Path, default=OUT, help="folder for logs, results and chips")
     options = parser.parse_args()
-    for arguments in () if options.only_write else PLAN:
-        command = [sys.executable, str(Path(__file__).with_name("train.py")), *arguments, "-o", str(options.output)]
-        if code := subprocess.run(command, check=False).returncode:
-            return code
+    ranks.end_on_request()
     try:
-        results = [json.loads(path.read_text()) for path in sorted(options.output.glob("*.json")) if _ours(path)]
-        write(results, options.output)
+        for arguments in () if options.only_write else PLAN:
+            if code := _train(*arguments, "-o", str(options.output)):
+                return code
+        write([read_result(path) for path in sorted(options.output.glob("*.json")) if _ours(path)], options.output)
     except InputError as fault:
         print(f"error: {fault}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("interrupted; what has ended is kept, start it again to go on", file=sys.stderr)
+        return INTERRUPTED
     return 0
+
+
+def _train(*arguments: str) -> int:
+    """Run `train.py`; it ends with this process. Returns its exit code."""
+    with subprocess.Popen([sys.executable, str(Path(__file__).with_name("train.py")), *arguments]) as training:
+        try:
+            return training.wait()
+        except BaseException:
+            training.terminate()
+            raise
 
 
 def _ours(path: Path) -> bool:
@@ -74,28 +90,33 @@ def write(results: Sequence[Result], folder: Path) -> None:
     """Write tables and plots of the results that are there between the marks of docs/training.md.
 
     Raises:
-        InputError: There are no results, or no marks.
+        InputError: There are no results, some that do not belong together, or no marks.
     """
-    lines: list[str] = []
+    lines = chips_read(folder)
+    compared = False
     for model in TITLES:
         found = [each for each in results if each["model"] == model and each["size"] == "small"]
-        if any(each["scheme"] == "ring" for each in found):
+        if any(each["scheme"] == "ring" and each["seed"] == 0 for each in found):
             lines += section(model, found, folder)
-    if not lines:
-        raise InputError(f"{folder}: no result of a ring, with which all others are compared; train with it first")
+            compared = True
+    if not compared:
+        raise InputError(f"{folder}: no result of a ring with seed 0, with which others are compared; train it first")
     lines += full_section([each for each in results if each["size"] == "full"])
-    lines[:0] = chips_read(folder)
     path = DOCS / "training.md"
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     if text.count(BEGIN) != 1 or text.count(END) != 1:
         raise InputError(f"{path}: needs the lines {BEGIN} and {END} once each")
     before, after = text.split(BEGIN)[0], text.split(END)[1]
-    path.write_text(before + "\n".join([BEGIN, "", *lines, END]) + after)
+    write_atomic(path, (before + "\n".join([BEGIN, "", *lines, END]) + after).encode())
 
 
 def chips_read(folder: Path) -> list[str]:
     """How many words the chips that were trained over have wrong, where their tables are there."""
-    files = {entry.title: schemes.chip_file(entry.chip, folder) for entry in schemes.ENTRIES.values() if entry.chip}
+    files: dict[str, Path] = {}
+    for entry in schemes.ENTRIES.values():
+        file = schemes.chip_file(entry.chip, folder)
+        if entry.chip and file not in files.values():  # schemes may share a chip
+            files[entry.title] = file
     lines = [
         f"{title}: {schemes.words_wrong(file):.2%} of the words are read wrong."
         for title, file in files.items()
@@ -107,11 +128,14 @@ def chips_read(folder: Path) -> list[str]:
 def section(model: str, results: Sequence[Result], folder: Path) -> list[str]:
     """Of a small network: what it is, its table and its plot."""
     first = next(each for each in results if each["scheme"] == "ring" and each["seed"] == 0)
-    losses = {
-        each["scheme"]: plots.read_losses(folder / f"small.{model}.{each['scheme']}.0.csv")
-        for each in results
-        if each["seed"] == 0
-    }
+    for each in results:
+        for key in ("steps", "data_digest"):
+            if each[key] != first[key]:
+                raise InputError(
+                    f"{folder}: small.{model}.{each['scheme']}.{each['seed']}.json has {key} {each[key]}, the ring's "
+                    f"of seed 0 {first[key]}; delete either and train it again"
+                )
+    losses = {each["scheme"]: _losses(each, folder) for each in results if each["seed"] == 0}
     plot = DOCS / "training" / f"{model}.png"
     plot.parent.mkdir(exist_ok=True)
     plots.curves(losses, TITLES[model], plot)
@@ -128,6 +152,15 @@ def section(model: str, results: Sequence[Result], folder: Path) -> list[str]:
     notes = other_systems({each["scheme"]: each for each in results})
     picture = f"![Loss curves](training/{model}.png)"
     return [f"### {TITLES[model]}", "", about, "", *table(head, rows), *notes, picture, ""]
+
+
+def _losses(result: Result, folder: Path) -> plots.Floats:
+    """A small training's losses, (steps,)."""
+    path = folder / f"small.{result['model']}.{result['scheme']}.{result['seed']}.csv"
+    losses = plots.read_losses(path)
+    if len(losses) != result["steps"]:
+        raise InputError(f"{path}: {len(losses)} of {result['steps']} steps; delete its result and train again")
+    return losses
 
 
 def other_systems(results: Mapping[str, Result]) -> list[str]:
@@ -151,6 +184,9 @@ def learnt(model: str, of_scheme: Sequence[Result], results: Sequence[Result]) -
     rings = {each["seed"]: each for each in results if each["scheme"] == "ring"}
     loss, accuracy = (np.array([each[key] for each in of_scheme]) for key in ("loss", "accuracy"))
     pairs = [(each, rings[each["seed"]]) for each in of_scheme if each["seed"] in rings]
+    seeds = ", ".join(str(each["seed"]) for each in of_scheme)
+    if not pairs:
+        return seeds, _mean(loss, ".4f"), f"{_mean(100 * accuracy, '.2f')} %", "–", "–"
     if model == "llama":
         away = np.array([each["loss"] - ring["loss"] for each, ring in pairs])
         told, within = f"{_mean(away, '+.4f')}", away.mean() <= plots.LOSS_MARGIN
@@ -158,7 +194,6 @@ def learnt(model: str, of_scheme: Sequence[Result], results: Sequence[Result]) -
         away = np.array([each["accuracy"] - ring["accuracy"] for each, ring in pairs])
         told, within = f"{_mean(100 * away, '+.2f')} points", away.mean() >= -ACCURACY_MARGIN
     verdict = "–" if of_scheme[0]["scheme"] == "ring" else "within" if within else "**missed**"
-    seeds = ", ".join(str(each["seed"]) for each in of_scheme)
     return seeds, _mean(loss, ".4f"), f"{_mean(100 * accuracy, '.2f')} %", told, verdict
 
 

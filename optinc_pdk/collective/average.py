@@ -67,8 +67,9 @@ def average_finite(
         group: The ranks; all by default.
 
     Raises:
-        InputError: On every rank, with the parameters' names.
+        InputError: On every rank, with the parameters' names: NaN, infinity, or a sparse gradient.
     """
+    refuse_sparse(bucket, names)
     own = _not_finite(bucket, names)
     average(bucket.buffer())
     summed = _not_finite(bucket, names)
@@ -94,9 +95,29 @@ def unusable(bucket: GradBucket, names: Mapping[int, str], usable: Callable[[tor
     for parameter, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True):
         wrong = int((~usable(gradient)).sum())
         if wrong:
-            name = names.get(id(parameter), f"a parameter of shape {tuple(parameter.shape)}")
-            found.append(f"{name} ({wrong} of {gradient.numel()})")
+            found.append(f"{_name_of(parameter, names)} ({wrong} of {gradient.numel()})")
     return ", ".join(found)
+
+
+def refuse_sparse(bucket: GradBucket, names: Mapping[int, str]) -> None:
+    """Refuse a bucket of a sparse gradient, as an embedding may have; it is so on all ranks.
+
+    Args:
+        bucket: The bucket, of one parameter where it is sparse.
+        names: See `names_of`.
+
+    Raises:
+        InputError: With the parameter's name.
+    """
+    if bucket.buffer().is_sparse:
+        raise InputError(
+            f"the gradient of {_name_of(bucket.parameters()[0], names)} is sparse, which cannot be averaged here: make "
+            "its embedding with sparse=False"
+        )
+
+
+def _name_of(parameter: torch.Tensor, names: Mapping[int, str]) -> str:
+    return names.get(id(parameter), f"a parameter of shape {tuple(parameter.shape)}")
 
 
 def refuse_gradients(fault: str, found: str, group: dist.ProcessGroup | None = None) -> None:

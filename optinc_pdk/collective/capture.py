@@ -189,6 +189,8 @@ def fault(layers: list[LinearRows], rest: dict[str, nn.Parameter]) -> str:
     for name, parameter in rest.items():
         if parameter.grad is None:
             return f"{name} has no gradient: the loss does not use it; freeze it with requires_grad_(False)"
+        if parameter.grad.is_sparse:
+            return f"the gradient of {name} is sparse, which cannot be averaged here: make its embedding sparse=False"
         if not torch.isfinite(parameter.grad).all():
             return f"the gradient of {name} is not finite; lower the learning rate or scale the loss"
     return ""

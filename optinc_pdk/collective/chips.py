@@ -23,11 +23,13 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from optinc_pdk.arguments import held_to_types, hold_fields_to_types
 from optinc_pdk.averaging import Averaging, decide
+from optinc_pdk.averaging.checks import integers, last_axes
 from optinc_pdk.collective.errors import ErrorHistogram
 from optinc_pdk.files import InputError
 from optinc_pdk.onn import Onn
-from optinc_pdk.onn.cascade import Cascade
+from optinc_pdk.onn.cascade import Cascade, cascade_tasks
 
 _Code = TypeVar("_Code", np.int16, np.int32)
 
@@ -49,12 +51,18 @@ class Level:
             int16; of a level below codes of the next one, int32. Or None, and the index shifted right by `shift`
             is read: the word, of the last level, or the next level's code.
         shift: Where there is no table, the binary logarithm of what the index is divided by.
+        truncation: Steps of a word that dropping a fraction takes off here on average; see `mean_truncation`. Unbiased
+            rounding makes up for it, so it has to be told of a table.
     """
 
     units: int
     size: int
     outputs: NDArray[np.int16] | NDArray[np.int32] | None = None
     shift: int = 0
+    truncation: float = 0.0
+
+    def __post_init__(self) -> None:
+        hold_fields_to_types(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +78,7 @@ class Chip:
         source: Where it comes from, for messages.
 
     Raises:
-        InputError: Words too wide, or too many indices.
+        InputError: Words too wide, or too many indices; or other types.
     """
 
     bits: int
@@ -81,6 +89,7 @@ class Chip:
 
     def __post_init__(self) -> None:
         """Refuse what codes and tables have no room for."""
+        hold_fields_to_types(self)
         if self.bits > MAX_BITS:
             raise InputError(f"{self.source}: words of {self.bits} bits; the widest are {MAX_BITS} bits: use fewer")
         for level in self.levels:
@@ -96,12 +105,25 @@ class Chip:
         return int(np.prod([level.units for level in self.levels]))
 
     @property
+    def truncation(self) -> float:
+        """Steps that what is read lies below the mean, on average over words of evenly spread sums."""
+        return sum(level.truncation for level in self.levels)
+
+    def offset(self, server: int) -> float:
+        """Steps that a server adds before rounding, so that what is read is right in the mean: n/N for server n of N.
+
+        In the mean of the servers that is the truncation. As it differs between them, equal gradients are read as the
+        nearest step, and gradients of 0 as 0, for not every server rounds them up.
+        """
+        return 2 * self.truncation * server / max(1, self.servers - 1)
+
+    @property
     def digest(self) -> str:
         """Equal for equal chips."""
         parts = [self.bits, self.places.tobytes(), self.errors]
         for level in self.levels:
             table = b"" if level.outputs is None else level.outputs.tobytes()
-            parts += [level.units, level.size, level.shift, hashlib.sha256(table).hexdigest()]
+            parts += [level.units, level.size, level.shift, level.truncation, hashlib.sha256(table).hexdigest()]
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
     def average(self, words: ArrayLike) -> NDArray[np.int64]:
@@ -112,10 +134,15 @@ class Chip:
 
         Returns:
             Words, shape (..., servers).
+
+        Raises:
+            InputError: These are no words, or not those of so many servers.
         """
-        values = np.asarray(words, dtype=np.int64)
-        if values.shape[-1] != self.servers:
-            raise InputError(f"words of {values.shape[-1]} servers; {self.source} has {self.servers}")
+        try:
+            values = integers("words", words, (1 << self.bits) - 1)
+            last_axes("words", values, (self.servers,))
+        except ValueError as fault:
+            raise InputError(f"{self.source}: {fault}") from fault
         counts = values.reshape(*values.shape[:-1], -1, self.levels[0].units)
         codes = (self.groups(counts) * self.places).sum(axis=-1)
         for level in self.levels:
@@ -140,6 +167,16 @@ def read(level: Level, index: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.moveaxis(level.outputs[:, index], 0, -1).astype(np.int64)
 
 
+def mean_truncation(task: Averaging) -> float:
+    """Steps of a word that dropping the fraction takes off on average: half an output's step less half an input's.
+
+    Of evenly spread sums, every fraction from 0 to the last step of the input is as frequent. A unit that passes its
+    remainder on drops nothing; so in a cascade level 2 drops all, (N² - 1)/2N² steps, of one level it is (N - 1)/2N.
+    """
+    return 0.5 * float(1 / task.output_resolution[-1] - 1 / task.input_resolution[-1])
+
+
+@held_to_types
 def ideal_chip(bits: int, servers: int, errors: ErrorHistogram | None = None) -> Chip:
     """The ideal average G* = Q((1/N) Σ G_n), without its fraction.
 
@@ -156,13 +193,15 @@ def ideal_chip(bits: int, servers: int, errors: ErrorHistogram | None = None) ->
     size = servers * ((1 << task.bits) - 1) + 1
     identity = np.ones((1, 1), dtype=np.int32)
     if servers & (servers - 1) == 0:
-        return Chip(bits, identity, (Level(servers, size, shift=servers.bit_length() - 1),), errors, source)
+        level = Level(servers, size, shift=servers.bit_length() - 1, truncation=mean_truncation(task))
+        return Chip(bits, identity, (level,), errors, source)
     if size > MAX_INDEX:
         raise InputError(f"servers = {servers} of {bits}-bit words: sums above {MAX_INDEX}; use fewer of them")
     table = task.signed(np.arange(size) // servers).astype(np.int16)[None]
-    return Chip(bits, identity, (Level(servers, size, table),), errors, source)
+    return Chip(bits, identity, (Level(servers, size, table, truncation=mean_truncation(task)),), errors, source)
 
 
+@held_to_types
 def ideal_cascade(bits: int, servers: int, errors: ErrorHistogram | None = None) -> Chip:
     """N units of N servers each, whose remainders go on to level 2, for N² servers.
 
@@ -180,11 +219,13 @@ def ideal_cascade(bits: int, servers: int, errors: ErrorHistogram | None = None)
     top = ideal_chip(bits, servers**2).levels[0]
     if top.outputs is not None:
         raise InputError(f"servers = {servers} of a unit must be a power of two in an ideal cascade")
-    first = Level(servers, servers * ((1 << bits) - 1) + 1)
-    levels = (first, replace(top, units=servers))
+    below, above = map(mean_truncation, cascade_tasks(bits, servers, 1))
+    first = Level(servers, servers * ((1 << bits) - 1) + 1, truncation=below)
+    levels = (first, replace(top, units=servers, truncation=above))
     return Chip(bits, np.ones((1, 1), dtype=np.int32), levels, errors, f"ideal cascade of {servers}² servers")
 
 
+@held_to_types
 def network_chip(onn: Onn, errors: ErrorHistogram | None = None) -> Chip:
     """A network's float forward, decided by the receivers, at every lattice point.
 
@@ -198,10 +239,11 @@ def network_chip(onn: Onn, errors: ErrorHistogram | None = None) -> Chip:
     task = onn.task
     if task.remainder or task.finer_input:
         raise InputError("the network is one level of a cascade: give both levels to network_cascade")
-    level = Level(task.servers, task.lattice_size, _signed_words(onn))
+    level = Level(task.servers, task.lattice_size, _signed_words(onn), truncation=mean_truncation(task))
     return Chip(task.bits, lattice_places(task)[None], (level,), errors, f"network of {task.servers} servers")
 
 
+@held_to_types
 def network_cascade(cascade: Cascade, errors: ErrorHistogram | None = None) -> Chip:
     """Two levels of networks. What level 1 puts out counts at its nearest step of 1/N.
 
@@ -227,13 +269,11 @@ def network_cascade(cascade: Cascade, errors: ErrorHistogram | None = None) -> C
         return (groups @ places).astype(np.int32)
 
     codes, outputs = _over_lattice(cascade.first, onward)[None], _signed_words(cascade.second)
-    return Chip(
-        first.bits,
-        lattice_places(first)[None],
-        (Level(first.servers, first.lattice_size, codes), Level(second.servers, second.lattice_size, outputs)),
-        errors,
-        f"cascade of {first.servers}² servers",
+    levels = (
+        Level(first.servers, first.lattice_size, codes, truncation=mean_truncation(first)),
+        Level(second.servers, second.lattice_size, outputs, truncation=mean_truncation(second)),
     )
+    return Chip(first.bits, lattice_places(first)[None], levels, errors, f"cascade of {first.servers}² servers")
 
 
 def lattice_places(task: Averaging) -> NDArray[np.int32]:

@@ -72,7 +72,13 @@ def code_type(level: Level, device: torch.device) -> torch.dtype:
 
 
 def encode(
-    values: torch.Tensor, inverse: torch.Tensor, block: int, bits: int, places: NDArray[np.int32], codes: torch.Tensor
+    values: torch.Tensor,
+    inverse: torch.Tensor,
+    block: int,
+    bits: int,
+    places: NDArray[np.int32],
+    codes: torch.Tensor,
+    offset: float = 0.0,
 ) -> None:
     """Write the codes of numbers.
 
@@ -83,14 +89,16 @@ def encode(
         bits: Bits of a word.
         places: What a unit of each group of symbols adds to the code, shape (groups,).
         codes: Where to, shape (n,), of `code_type`.
+        offset: Steps added before rounding, 0 ... below 1.
     """
     if values.is_cpu:
         from optinc_pdk.collective import kernels
 
-        kernels.encode(values.numpy(), inverse.numpy(), block, bits, tuple(places), codes.numpy())
+        arrays = values.numpy(), inverse.numpy()
+        kernels.encode(*arrays, block, bits, tuple(places), np.float32(offset), codes.numpy())
         return
     half, width = 1 << (bits - 1), bits // len(places)
-    scaled = (_blocks(values, block) * inverse[:, None]).round().clamp(max=half - 1)
+    scaled = (_blocks(values, block) * inverse[:, None] + offset).round().clamp(max=half - 1)
     words = scaled.flatten()[: len(values)].to(torch.int32) + half
     codes.zero_()
     for k, place in enumerate(places.tolist()):

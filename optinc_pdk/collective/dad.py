@@ -14,6 +14,7 @@ from torch import nn
 from optinc_pdk.collective.capture import LinearRows, fault, split, watch
 from optinc_pdk.collective.gather import average_exactly, gather_rows
 from optinc_pdk.collective.scheme import Scheme, communicating, same_parameters, together
+from optinc_pdk.files import InputError
 
 
 class Dad(Scheme):
@@ -42,10 +43,12 @@ class Dad(Scheme):
 
         Raises:
             InputError: No trained linear layer of its own, layers of differing types of number, or ranks with
-                different parameters.
+                different parameters; a second model.
         """
         same_parameters(model)
         with together():
+            if self._model is not None:
+                raise InputError(f"{self.name} has a model already: make another {type(self).__name__} for this one")
             self._layers, self._rest = split(model)
             self._prepare(model)
         self._model = model

@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from optinc_pdk.arguments import held_to_types, of_type
 from optinc_pdk.collective.average import average_by
 from optinc_pdk.collective.daso_plan import Cycle, Phase, Plan, after_reading
 from optinc_pdk.collective.scheme import (
@@ -64,6 +65,7 @@ class Daso(Scheme):
 
     name = "DASO"
 
+    @held_to_types
     def __init__(self, plan: Plan) -> None:
         super().__init__()
         self._plan = plan
@@ -82,10 +84,12 @@ class Daso(Scheme):
         """The model in `DistributedDataParallel` over this rank's node.
 
         Raises:
-            InputError: The grid is not that of the ranks, or ranks have different plans or parameters.
+            InputError: The grid is not that of the ranks, ranks have different plans or parameters, or a second model.
         """
         world, rank, plan = dist.get_world_size(), dist.get_rank(), self._plan
         with together():
+            if self._node is not None:
+                raise InputError("DASO has a model already: make another Daso for this one")
             if plan.nodes * plan.members != world:
                 raise InputError(
                     f"DASO: {plan.nodes} nodes × {plan.members} members are {plan.nodes * plan.members} ranks, not the "
@@ -116,9 +120,11 @@ class Daso(Scheme):
             loss: This rank's loss; its mean over ranks and a window of batches decides about the skip.
 
         Raises:
-            InputError: A parameter became NaN or infinite; raised where nodes meet, on all ranks.
+            InputError: A parameter became NaN or infinite, raised where nodes meet, on all ranks; or the loss is no
+                number.
             CommunicationError: A rank was lost.
         """
+        of_type("Daso.step: loss", loss, float | torch.Tensor)
         super().step(optimizer, loss)
         batch = self.traffic.steps - 1
         if self._plan.phase(batch) is Phase.CYCLING:

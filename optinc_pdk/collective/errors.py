@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from optinc_pdk.arguments import hold_fields_to_types
 from optinc_pdk.files import InputError
 
 
@@ -21,7 +22,7 @@ class ErrorHistogram:
         seed: Seed of the draws, so that all servers read the same.
 
     Raises:
-        InputError: These are no shares.
+        InputError: These are no shares, or a seed below 0.
     """
 
     rate: float
@@ -31,6 +32,7 @@ class ErrorHistogram:
 
     def __post_init__(self) -> None:
         """Refuse what is no histogram."""
+        hold_fields_to_types(self)
         if not 0.0 <= self.rate <= 1.0:
             raise InputError(f"rate = {self.rate} of errors must lie within 0 ... 1")
         if len(self.values) != len(self.shares) or not self.values:
@@ -39,6 +41,8 @@ class ErrorHistogram:
             raise InputError("values of errors hold 0, which is none: leave it out")
         if min(self.shares) < 0.0 or abs(sum(self.shares) - 1.0) > 1e-6:
             raise InputError(f"shares of errors {self.shares} must be positive and add up to 1")
+        if self.seed < 0:
+            raise InputError(f"seed = {self.seed} of the draws must be at least 0")
 
     def draw(self, words: int, time: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Which of a number of words are wrong, and by how much.

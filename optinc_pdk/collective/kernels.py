@@ -30,9 +30,15 @@ def exponents(bits: NDArray[np.uint32], block: int, out: NDArray[np.uint8]) -> N
 
 @compiled
 def encode(
-    values: _Floats, inverse: _Floats, block: int, bits: int, places: tuple[np.int32, ...], codes: _Codes
+    values: _Floats,
+    inverse: _Floats,
+    block: int,
+    bits: int,
+    places: tuple[np.int32, ...],
+    offset: np.float32,
+    codes: _Codes,
 ) -> None:
-    """The code of every value, in blocks of which each is multiplied by its inverse step.
+    """The code of every value, in blocks of which each is multiplied by its inverse step, plus an offset in steps.
 
     The places come as a tuple, so that their loop is unrolled and the one around it goes to vector units.
     """
@@ -46,7 +52,7 @@ def encode(
         target = codes[b * block : (b + 1) * block]
         step = inverse[b]
         for i in range(piece.size):
-            number = np.int32((piece[i] * step + _ROUNDS) - _ROUNDS)
+            number = np.int32(((piece[i] * step + offset) + _ROUNDS) - _ROUNDS)
             word = np.int32(min(number, top) + half)
             code = np.int32(0)
             for k in range(groups):

@@ -8,13 +8,14 @@ What a step of a bucket of n gradients does, on every rank:
    codes, and a table tells what the chip puts out at that sum; what the engine moves for it is `Traffic.stand_in`.
 4. Words back to gradients.
 
-The chip truncates, so the average is (N-1)/2N steps below the mean in the middle; nothing makes up for it, as in the
-paper.
+The chip truncates, so the average is (N-1)/2N steps below the mean in the middle; words that are rounded higher by as
+much make up for it, if asked for. The paper's are not.
 
 Annotations are evaluated here: torch compares those of a communication hook with its own types.
 """
 
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -23,8 +24,9 @@ from torch import nn
 from torch.distributed import GradBucket  # type: ignore[attr-defined] # public, but its stub does not say so
 from torch.nn.parallel import DistributedDataParallel
 
+from optinc_pdk.arguments import of_type
 from optinc_pdk.collective import codec
-from optinc_pdk.collective.average import names_of, refuse_gradients, unusable
+from optinc_pdk.collective.average import names_of, refuse_gradients, refuse_sparse, unusable
 from optinc_pdk.collective.chips import Chip, network_chip
 from optinc_pdk.collective.scheme import (
     Scheme,
@@ -42,6 +44,9 @@ from optinc_pdk.onn import Onn
 BLOCK = 256
 """Gradients that share an exponent (default): the exponents then add 1/128 to the bytes of 8-bit words at most."""
 
+Rounding = Literal["nearest", "unbiased"]
+"""How gradients become words; see `OptincState`."""
+
 
 class OptincState:
     """What the hook of one model keeps between steps.
@@ -51,6 +56,9 @@ class OptincState:
         chip: The chip; or a file of one, a `.function.npz` of `optinc build` or a network's weights.
         block: Gradients that share an exponent.
         traffic: Where bytes are counted; a new count by default.
+        rounding: Of gradients to words. "nearest": as in the paper, so that the average is low by what the chip drops.
+            "unbiased": words are rounded higher by as much (`Chip.offset`), so that the average is right in the mean;
+            gradients of 0 stay 0.
 
     Raises:
         InputError: Model, ranks and chip do not fit; raised on every rank.
@@ -63,16 +71,21 @@ class OptincState:
         chip: Chip | str | Path,
         block: int = BLOCK,
         traffic: Traffic | None = None,
+        rounding: Rounding = "nearest",
     ) -> None:
-        if not isinstance(model, DistributedDataParallel):
-            raise InputError(f"the model is a {type(model).__name__}: wrap it in DistributedDataParallel first")
-        self.group: dist.ProcessGroup = model.process_group
-        with together(self.group):
+        wrapped = isinstance(model, DistributedDataParallel)
+        with together(model.process_group if wrapped else None):
+            if not wrapped:
+                raise InputError(f"the model is a {type(model).__name__}: wrap it in DistributedDataParallel first")
+            of_type("chip", chip, Chip | str | Path)
             self.chip = chip if isinstance(chip, Chip) else read_chip(chip)
-            if not isinstance(block, int) or block < 1:
+            if isinstance(block, bool) or not isinstance(block, int) or block < 1:
                 raise InputError(f"block = {block!r} gradients that share an exponent: give a whole number from 1")
-        text = f"{self.chip.source} {self.chip.bits} bits, blocks of {block}, {self.chip.digest}"
-        same_everywhere("chip", text, "give every rank the same chip and block", self.group)
+            of_type("traffic", traffic, Traffic | None)
+            of_type("rounding", rounding, Rounding)
+        self.group: dist.ProcessGroup = model.process_group
+        text = f"{self.chip.source} {self.chip.bits} bits, blocks of {block}, {rounding} rounding, {self.chip.digest}"
+        same_everywhere("chip", text, "give every rank the same chip, block and rounding", self.group)
         self.rank, self.world = dist.get_rank(self.group), dist.get_world_size(self.group)
         if self.world != self.chip.servers:
             raise InputError(
@@ -81,6 +94,7 @@ class OptincState:
             )
         same_parameters(model.module, self.group)
         self.block = block
+        self.offset = self.chip.offset(self.rank) if rounding == "unbiased" else 0.0
         self.traffic = traffic or Traffic()
         self.draws = 0
         self._names = names_of(model.module)
@@ -95,9 +109,10 @@ class OptincState:
             bucket: The bucket, of any type of floats; the words are made of float32.
 
         Raises:
-            InputError: Gradients are NaN or infinite; raised on every rank, with the parameters' names.
+            InputError: Gradients are NaN, infinite or sparse; raised on every rank, with the parameters' names.
             CommunicationError: A rank was lost; the gradients are then of no use.
         """
+        refuse_sparse(bucket, self._names)
         gradients = bucket.buffer()
         if not len(gradients):  # of parameters without numbers, on all ranks alike
             return
@@ -121,7 +136,7 @@ class OptincState:
         chip, device = self.chip, values.device
         codes = self._codes(0, values)
         position = self.rank % chip.levels[0].units if len(chip.places) > 1 else 0
-        codec.encode(values, inverse, self.block, chip.bits, chip.places[position], codes)
+        codec.encode(values, inverse, self.block, chip.bits, chip.places[position], codes, self.offset)
         self.traffic.payload += -(-len(values) * chip.bits // 8)
         self._add_up(0, codes, what)
         for below, level in enumerate(chip.levels[:-1]):
@@ -198,21 +213,30 @@ class Optinc(Scheme):
         chip: The chip; or a file of one.
         block: Gradients that share an exponent.
         group: The ranks; all by default.
+        rounding: Of gradients to words; see `OptincState`.
     """
 
     name = "OptINC"
 
-    def __init__(self, chip: Chip | str | Path, block: int = BLOCK, group: dist.ProcessGroup | None = None) -> None:
+    def __init__(
+        self,
+        chip: Chip | str | Path,
+        block: int = BLOCK,
+        group: dist.ProcessGroup | None = None,
+        rounding: Rounding = "nearest",
+    ) -> None:
         super().__init__()
         self.chip = chip
         self.block = block
         self.group = group
+        self.rounding = rounding
 
     def wrap(self, model: nn.Module) -> nn.Module:
         """The model in `DistributedDataParallel`, with the hook; see `Scheme.wrap`."""
         same_parameters(model, self.group)
         wrapped = DistributedDataParallel(model, process_group=self.group)
-        wrapped.register_comm_hook(OptincState(wrapped, self.chip, self.block, self.traffic), optinc_hook)
+        state = OptincState(wrapped, self.chip, self.block, self.traffic, self.rounding)
+        wrapped.register_comm_hook(state, optinc_hook)
         return wrapped
 
 

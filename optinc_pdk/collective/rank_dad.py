@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from optinc_pdk.arguments import held_to_types
 from optinc_pdk.collective.dad import Dad
 from optinc_pdk.collective.power_iteration import ITERATIONS, TOLERANCE, leading_directions
 from optinc_pdk.files import InputError
@@ -24,6 +25,7 @@ class RankDad(Dad):
 
     name = "rank-dAD"
 
+    @held_to_types
     def __init__(self, rank: int, iterations: int = ITERATIONS, tolerance: float = TOLERANCE) -> None:
         """Choose the accuracy.
 

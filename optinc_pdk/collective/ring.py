@@ -8,10 +8,12 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from optinc_pdk.arguments import held_to_types
 from optinc_pdk.collective.average import average_by
 from optinc_pdk.collective.scheme import Scheme, communicating, ring_bytes
 
 
+@held_to_types
 def ring_all_reduce(values: torch.Tensor, group: dist.ProcessGroup | None = None) -> int:
     """Add up a tensor over the ranks, in place; every rank gets the same bits.
 
@@ -92,9 +94,9 @@ class AllReduce(Scheme):
 
     def wrap(self, model: nn.Module) -> nn.Module:
         """The model in `DistributedDataParallel`, averaged by `all_reduce`; see `Scheme.wrap`."""
-        world = dist.get_world_size(self.group)
 
         def average(gradients: torch.Tensor) -> None:
+            world = dist.get_world_size(self.group)
             with communicating("an all-reduce", self.group):
                 dist.all_reduce(gradients, group=self.group)
             gradients.div_(world)

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
+from optinc_pdk.arguments import of_type
 from optinc_pdk.files import InputError
 
 
@@ -130,6 +132,7 @@ def gather_text(text: str, group: dist.ProcessGroup | None = None) -> list[str]:
     Raises:
         CommunicationError: A rank was lost.
     """
+    of_type("group", group, dist.ProcessGroup | None)
     device = _device(group)
     own = torch.tensor(list(text.encode()), dtype=torch.uint8)
     world = dist.get_world_size(group)
@@ -191,8 +194,15 @@ def same_parameters(model: nn.Module, group: dist.ProcessGroup | None = None) ->
     """Refuse models whose parameters differ between ranks in name, shape, type or whether they are trained.
 
     Raises:
-        InputError: On every rank.
+        InputError: On every rank; also for a model that torch's own data parallelism averages already.
     """
+    with together(group):
+        of_type("model", model, nn.Module)
+        if any(isinstance(module, DistributedDataParallel) for module in model.modules()):
+            raise InputError(
+                "the model is in DistributedDataParallel already, which averages the gradients by itself: give the "
+                "model in it, model.module"
+            )
     lines = [
         f"{name} {tuple(parameter.shape)} {parameter.dtype}{'' if parameter.requires_grad else ' frozen'}"
         for name, parameter in model.named_parameters()

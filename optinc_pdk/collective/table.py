@@ -11,8 +11,9 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
+from optinc_pdk.arguments import held_to_types
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.collective.chips import Chip, Level, lattice_places
+from optinc_pdk.collective.chips import Chip, Level, lattice_places, mean_truncation
 from optinc_pdk.collective.errors import ErrorHistogram
 from optinc_pdk.files import InputError
 
@@ -24,6 +25,7 @@ _ARRAYS = {"symbols": ("u", 4), "ideal": ("i", 1), "words": ("i", 3)}
 """Kind and dimensions of the arrays that are read."""
 
 
+@held_to_types
 def table_chip(
     path: str | Path, assignment: Literal["random", "worst"] = "random", errors: ErrorHistogram | None = None
 ) -> Chip:
@@ -43,8 +45,6 @@ def table_chip(
         InputError: The file is missing, damaged, or is no such table.
     """
     file = Path(path)
-    if assignment not in ("random", "worst"):
-        raise InputError(f"assignment = {assignment!r} must be random or worst")
     arrays = _read(file)
     symbols, words = arrays["symbols"], arrays["words"]
     tried, inputs, servers, count = symbols.shape
@@ -65,7 +65,7 @@ def table_chip(
     outputs = task.signed(own).astype(np.int16).T
     if (outputs == outputs[0]).all():
         outputs = outputs[:1]
-    level = Level(servers, inputs, np.ascontiguousarray(outputs))
+    level = Level(servers, inputs, np.ascontiguousarray(outputs), truncation=mean_truncation(task))
     return Chip(task.bits, places, (level,), errors, file.name)
 
 

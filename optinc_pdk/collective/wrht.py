@@ -5,6 +5,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed import GradBucket  # type: ignore[attr-defined] # public, but its stub does not say so
 
+from optinc_pdk.arguments import of_type
 from optinc_pdk.collective.average import average_by, average_finite
 from optinc_pdk.collective.scheme import Scheme, Traffic, same_everywhere, together
 from optinc_pdk.collective.sends import average_by_sends, check
@@ -33,6 +34,7 @@ class WrhtState:
         """
         world = dist.get_world_size()
         with together():
+            of_type("traffic", traffic, Traffic | None)
             self.schedule: Schedule = wrht(world, wavelengths)
             check(self.schedule, world)
         # ranks with schedules of their own would wait for each other, or add up what is not meant for them

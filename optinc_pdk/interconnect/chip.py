@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from optinc_pdk.arguments import held_to_types
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board
@@ -17,6 +18,7 @@ PRECISION = 1.02
 """Ratio of two rates that are not told apart."""
 
 
+@held_to_types
 def symbol_rate(
     s: Scattering,
     board: Board,

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from optinc_pdk.arguments import held_to_types, hold_fields_to_types
 from optinc_pdk.files import InputError
 
 Integers = NDArray[np.int64]
@@ -56,6 +57,9 @@ class Step:
     shift: int = 0
     streamed: bool = False
 
+    def __post_init__(self) -> None:
+        hold_fields_to_types(self)
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -72,6 +76,9 @@ class Schedule:
     nodes: int
     steps: tuple[Step, ...]
     units: int = 0
+
+    def __post_init__(self) -> None:
+        hold_fields_to_types(self)
 
     @property
     def count(self) -> int:
@@ -132,6 +139,7 @@ def turns(schedule: Schedule) -> Iterator[tuple[Step, int]]:
             yield step, turn
 
 
+@held_to_types
 def execute(schedule: Schedule, values: NDArray[Any]) -> NDArray[Any]:
     """Run a schedule on buffers.
 

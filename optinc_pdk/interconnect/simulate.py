@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from optinc_pdk.arguments import held_to_types
 from optinc_pdk.files import InputError
 from optinc_pdk.interconnect.fabric import check_fits, routes
 from optinc_pdk.interconnect.schedule import Integers, Schedule, Step
@@ -75,6 +76,7 @@ class _Work:
     bit_per_s: float
 
 
+@held_to_types
 def simulate(schedule: Schedule, system: System, size_bytes: float) -> Timing:
     """Run a schedule on a system.
 

@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
+from optinc_pdk.arguments import held_to_types
 from optinc_pdk.cards import CardError
 from optinc_pdk.cards.load import components_folder
 from optinc_pdk.cards.process import quantities
@@ -152,6 +153,7 @@ def system_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in (components_folder() / "systems").glob("*.yml")))
 
 
+@held_to_types
 def load_system(name: str) -> System:
     """A system by name from ``components/systems/``, or from a file by its path.
 
@@ -161,7 +163,11 @@ def load_system(name: str) -> System:
     path = components_folder() / "systems" / f"{name}.yml"
     if name not in system_names():
         path = Path(name)
-        if not path.is_file():
+        try:
+            there = path.is_file()
+        except OSError as fault:  # a name that no file can have, or a folder that may not be read
+            raise CardError(f"{path}: cannot be read ({fault.strerror}); check the path") from fault
+        if not there:
             raise CardError(f"no system {name!r}: give one of {', '.join(system_names())}, or the path of a card")
     data = load_yaml(path, CardError)
     if data.pop("schema", None) != 1:
@@ -180,6 +186,7 @@ def load_system(name: str) -> System:
     return system
 
 
+@held_to_types
 def with_rate(system: System, bit_per_s: float) -> System:
     """The same system at another rate: of a wavelength, of a link, or of all a server's transceivers together.
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from optinc_pdk.arguments import held_to_types
 from optinc_pdk.files import InputError
 from optinc_pdk.interconnect import allreduce
 from optinc_pdk.interconnect.schedule import Schedule
@@ -61,6 +62,7 @@ class StepTime:
         return self.compute_s + self.communication_s
 
 
+@held_to_types
 def schedule_of(scheme: str, system: System, nodes: int, group: int | None = None) -> Schedule:
     """The schedule of a scheme as a system takes it: WRHT with its wavelengths, OptINC with its levels.
 
@@ -95,6 +97,7 @@ def schedule_of(scheme: str, system: System, nodes: int, group: int | None = Non
     return builders[scheme](nodes)
 
 
+@held_to_types
 def step_time(
     scheme: str,
     system: System,
@@ -124,6 +127,7 @@ def step_time(
     return StepTime(compute_s, timing.seconds, timing.steps, timing.sent_bytes)
 
 
+@held_to_types
 def daso_step_time(
     local: System,
     system: System,
@@ -168,6 +172,7 @@ def daso_step_time(
     )
 
 
+@held_to_types
 def compute_time(server: Server, flop: float) -> float:
     """Seconds that a server takes for so many operations."""
     return flop / float(server.flop_per_s * server.utilisation)

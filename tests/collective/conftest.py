@@ -12,17 +12,20 @@ A function runs on all ranks at the same time, as a script would under `torchrun
             assert ...
 
 It has to stand at a module's top level, for the ranks load it from its file by its name.
+
+Ranks are forked from one process that has imported torch and the collectives, and done nothing with them: so a job
+starts in a fraction of a second, and a test may kill ranks of its own.
 """
 
 import inspect
-import os
-import subprocess
-import sys
+import multiprocessing
+import runpy
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from multiprocessing import Pipe
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from types import TracebackType
 
@@ -38,6 +41,9 @@ WORLD = 4
 ENGINE_SECONDS = 60.0
 RUN_SECONDS = 120.0
 
+FORKED = multiprocessing.get_context("forkserver")
+FORKED.set_forkserver_preload(["torch.nn.parallel", "torch._dynamo", "optinc_pdk.collective.kernels"])
+
 
 class RankFailureError(AssertionError):
     """A rank raised, died, or did not end in time."""
@@ -47,6 +53,19 @@ class Died(Exception):  # noqa: N818 - an outcome, not an error of the tests
     """What `outcomes` gives for a rank whose process ended."""
 
 
+@dataclass(frozen=True)
+class End:
+    """How a rank's process ended, as a script would: of an exception that nothing caught, or killed.
+
+    Attributes:
+        code: Its exit code; below 0, the signal that killed it.
+        fault: The exception, or None.
+    """
+
+    code: int
+    fault: Exception | None
+
+
 class Ranks:
     """A job of several processes with one thread each, joined by gloo."""
 
@@ -54,7 +73,7 @@ class Ranks:
         self.world = world
         self.engine_seconds = engine_seconds
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: list[ForkServerProcess] = []
         self._pipes: list[Connection] = []
 
     def run(self, function: Callable[..., object], *arguments: object, seconds: float = RUN_SECONDS) -> list:
@@ -62,7 +81,7 @@ class Ranks:
 
         Raises RankFailureError with every rank's traceback where one failed.
         """
-        answers = self._answers(function, arguments, seconds)
+        answers = self._answers(function, arguments, seconds, False)
         failed = {rank: text for rank, (good, _, text) in enumerate(answers) if not good}
         if failed:
             self.stop()  # the others may be in the middle of a collective; the next run starts afresh
@@ -71,10 +90,25 @@ class Ranks:
 
     def outcomes(self, function: Callable[..., object], *arguments: object, seconds: float = RUN_SECONDS) -> list:
         """Call a function on every rank; returns by rank what it returned, the exception it raised, or `Died`."""
-        answers = self._answers(function, arguments, seconds)
+        answers = self._answers(function, arguments, seconds, False)
         if any(isinstance(answer, Died) for _, answer, _ in answers):
             self.stop()
         return [answer for _, answer, _ in answers]
+
+    def ends(self, function: Callable[..., object], *arguments: object, seconds: float = RUN_SECONDS) -> list[End]:
+        """Call a function that no rank's process outlives; returns by rank how it ended."""
+        answers = self._answers(function, arguments, seconds, True)
+        ends = []
+        for rank, (good, answer, _) in enumerate(answers):
+            if good:
+                self.stop()
+                raise RankFailureError(f"rank {rank} of {self.world} went on and returned {answer!r}")
+            self._processes[rank].join()
+            code = self._processes[rank].exitcode
+            assert code is not None
+            ends.append(End(code, None if isinstance(answer, Died) else answer))
+        self.stop()
+        return ends
 
     def start(self) -> None:
         """Start the processes, if they do not run."""
@@ -82,13 +116,13 @@ class Ranks:
             return
         self._folder = tempfile.TemporaryDirectory(prefix="ranks")
         script = Path(__file__).with_name("rank_process.py")
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+        store = Path(self._folder.name, "store")
         for rank in range(self.world):
-            ours, theirs = Pipe()
-            store = Path(self._folder.name, "store")
-            numbers = (rank, self.world, store, theirs.fileno(), self.engine_seconds)
-            command = [sys.executable, "-W", "error", str(script), *map(str, numbers)]
-            self._processes.append(subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment))
+            ours, theirs = FORKED.Pipe()
+            job = {"job": (rank, self.world, store, theirs, self.engine_seconds)}
+            process = FORKED.Process(target=runpy.run_path, args=(str(script), job, "__main__"), daemon=True)
+            process.start()
+            self._processes.append(process)
             self._pipes.append(ours)
             theirs.close()
 
@@ -97,7 +131,8 @@ class Ranks:
         for pipe, process in zip(self._pipes, self._processes, strict=True):
             pipe.close()
             process.kill()
-            process.wait()
+            process.join()
+            process.close()
         self._processes, self._pipes = [], []
         if self._folder is not None:
             self._folder.cleanup()
@@ -108,10 +143,10 @@ class Ranks:
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None):
         self.stop()
 
-    def _answers(self, function: Callable[..., object], arguments: tuple, seconds: float) -> list:
+    def _answers(self, function: Callable[..., object], arguments: tuple, seconds: float, last: bool) -> list:
         self.start()
         deadline = time.monotonic() + seconds
-        request = (inspect.getfile(function), function.__name__, arguments)
+        request = (inspect.getfile(function), function.__name__, arguments, last)
         for pipe in self._pipes:
             pipe.send(request)
         answers = []
@@ -122,7 +157,8 @@ class Ranks:
                     raise RankFailureError(f"rank {rank} of {self.world} did not end within {seconds} s")
                 answers.append(pipe.recv())
             except (EOFError, ConnectionError):
-                code = self._processes[rank].wait()
+                self._processes[rank].join()
+                code = self._processes[rank].exitcode
                 answers.append((False, Died(code), f"the process ended with code {code}"))
         return answers
 

@@ -1,9 +1,10 @@
-"""One rank of the tests' job: `python rank_process.py RANK WORLD STORE FD SECONDS`; runs what the pipe asks for."""
+"""One rank of the tests' job, forked from a process that has imported torch; runs what the pipe asks for."""
 
 import importlib.util
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Callable
 from datetime import timedelta
 from functools import cache
@@ -26,20 +27,14 @@ def load(path: str) -> ModuleType:
     return module
 
 
-def main() -> None:
-    rank, world, store, descriptor, seconds = sys.argv[1:]
-    pipe = Connection(int(descriptor))
+def main(rank: int, world: int, store: Path, pipe: Connection, seconds: float) -> None:
+    warnings.simplefilter("error")
     torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo",
-        init_method=f"file://{store}",
-        rank=int(rank),
-        world_size=int(world),
-        timeout=timedelta(seconds=float(seconds)),
-    )
+    engine = timedelta(seconds=seconds)
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world, timeout=engine)
     while True:
         try:
-            path, name, arguments = pipe.recv()
+            path, name, arguments, last = pipe.recv()
         except EOFError:  # the tests are over
             break
         try:
@@ -48,8 +43,10 @@ def main() -> None:
             pipe.send((True, answer, ""))
         except Exception as fault:
             pipe.send((False, fault, traceback.format_exc()))
+            if last:
+                sys.exit(1)
 
 
 if __name__ == "__main__":
-    main()
+    main(*job)  # noqa: F821 - set by who runs this file
     os._exit(0)  # the others may be gone: an orderly end would wait for them

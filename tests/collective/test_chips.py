@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.collective import Chip, ideal_cascade, ideal_chip, network_cascade, network_chip
+from optinc_pdk.collective.chips import mean_truncation
 from optinc_pdk.files import InputError
 from optinc_pdk.onn import Onn
 from optinc_pdk.onn.cascade import Cascade
@@ -23,6 +24,35 @@ def network(name: str) -> Onn:
 
 def words(chip: Chip, count: int = 2000) -> np.ndarray:
     return np.random.default_rng(1).integers(0, 1 << chip.bits, (count, chip.servers))
+
+
+CHIPS = {
+    "ideal of 4": lambda: ideal_chip(8, 4),
+    "ideal of 3": lambda: ideal_chip(16, 3),
+    "ideal of 16": lambda: ideal_chip(8, 16),
+    "one server": lambda: ideal_chip(8, 1),
+    "cascade of 2²": lambda: ideal_cascade(8, 2),
+    "cascade of 4²": lambda: ideal_cascade(16, 4),
+    "network": lambda: network_chip(network("average_8bit_4servers")),
+    "cascade of networks": lambda: network_cascade(
+        Cascade(network("cascade_8bit_4servers_level1"), network("cascade_8bit_4servers_level2"))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHIPS)
+def test_truncation_is_what_words_lose_on_average(name):
+    chip = CHIPS[name]()
+    sent = words(chip, 40_000)
+    lost = sent.mean(axis=1) - chip.average(sent)[:, 0]
+    assert abs(lost.mean() - chip.truncation) <= 4 * lost.std() / np.sqrt(len(lost))
+    assert chip.truncation == pytest.approx((chip.servers - 1) / (2 * chip.servers))
+
+
+def test_a_level_that_drops_its_remainder_loses_more():
+    first = Averaging(8, 4, 4)
+    assert mean_truncation(first) + mean_truncation(replace(first, finer_input=True)) == 0.375 + 0.46875
+    assert mean_truncation(replace(first, remainder=True)) == 0.0
 
 
 @given(bits=st.sampled_from([2, 4, 8, 16]), servers=st.integers(1, 20), data=st.data())
@@ -73,11 +103,38 @@ def test_half_a_cascade_is_refused():
 
 @pytest.mark.parametrize(
     ("bits", "servers", "said"),
-    [(18, 4, "bits = 18.*16"), (7, 4, "bits = 7 must be even"), (8, 0, "servers = 0"), (16, 40001, "servers = 40001")],
+    [
+        (18, 4, "bits = 18.*16"),
+        (7, 4, "bits = 7 must be even"),
+        (8, 0, "servers = 0"),
+        (16, 40001, "servers = 40001"),
+        ("8", 4, "ideal_chip: bits = '8': give a whole number"),
+        (8.0, 4, "ideal_chip: bits = 8.0: give a whole number"),
+        (8, True, "ideal_chip: servers = True: give a whole number"),
+    ],
 )
 def test_impossible_chips_are_refused(bits, servers, said):
     with pytest.raises(InputError, match=said):
         ideal_chip(bits, servers)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: ideal_chip(8, 4, 0.01), "ideal_chip: errors = 0.01: give an ErrorHistogram or None"),
+        (lambda: ideal_cascade(8, 2.0), "ideal_cascade: servers = 2.0: give a whole number"),
+        (lambda: network_chip("network.npz"), "network_chip: onn = 'network.npz': give an Onn"),
+        (lambda: network_cascade(network("average_4bit_4servers")), "network_cascade: cascade = .*: give a Cascade"),
+        (lambda: replace(ideal_chip(8, 4), bits=8.0), "Chip: bits = 8.0: give a whole number"),
+        (lambda: replace(ideal_chip(8, 4), levels=4), "Chip: levels = 4: give a tuple, each of it a Level"),
+        (lambda: ideal_chip(8, 4).average([[0.5] * 4]), "words of type float64 must be integers"),
+        (lambda: ideal_chip(8, 4).average([[0, 1, 2, 256]]), r"words must lie within 0 \.\.\. 255, got 0 \.\.\. 256"),
+        (lambda: ideal_chip(8, 4).average(7), r"words of shape \(\) must end in \(4\)"),
+    ],
+)
+def test_other_types_are_refused(call, said):
+    with pytest.raises(InputError, match=said):
+        call()
 
 
 def test_lattice_without_room_is_refused():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from optinc_pdk.collective import Chip, codec, ideal_chip, network_chip
+from optinc_pdk.collective import Chip, codec, ideal_cascade, ideal_chip, network_chip
 from optinc_pdk.collective.codec import block_exponents, code_type, decode, encode, steps
 
 LARGEST = float(np.nextafter(np.float32(2.0**127), np.float32(0)))
@@ -69,25 +69,94 @@ def test_both_ways_of_computing_give_the_same_bits(monkeypatch, block, onn_4bit)
     values = torch.randn(777, generator=torch.Generator().manual_seed(2)) * 1e-3
     values[5:40] = 0.0
     chips = [ideal_chip(8, 4), ideal_chip(16, 4), ideal_chip(8, 3), network_chip(onn_4bit)]
-    compiled = [computed(chip, values, block) for chip in chips]
+    offsets = [0.0, *(chip.offset(2) for chip in chips)]
+    values[40:60] = torch.arange(-10, 10) * 2.0**-15  # in steps many of them lie halfway, with an offset of 1/2 or not
+    compiled = [computed(chip, values, block, offset) for chip in chips for offset in offsets]
     on_torch(monkeypatch)
-    for chip, (exponents, codes, read) in zip(chips, compiled, strict=True):
-        theirs = computed(chip, values, block)
+    pairs = [(chip, offset) for chip in chips for offset in offsets]
+    for (chip, offset), (exponents, codes, read) in zip(pairs, compiled, strict=True):
+        theirs = computed(chip, values, block, offset)
         assert torch.equal(theirs[0], exponents)
         assert torch.equal(theirs[1], codes)
         assert torch.equal(theirs[2], read)
 
 
-def computed(chip: Chip, values: torch.Tensor, block: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def computed(
+    chip: Chip, values: torch.Tensor, block: int, offset: float
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     exponents = block_exponents(values, block)
     step, inverse = steps(exponents, chip.bits)
     codes = torch.zeros(len(values), dtype=torch.int32)
-    encode(values, inverse, block, chip.bits, chip.places[0], codes)
+    encode(values, inverse, block, chip.bits, chip.places[0], codes, offset)
     level = chip.levels[0]
     table = None if level.outputs is None else torch.from_numpy(level.outputs[0])
     read = torch.empty_like(values)
     decode(codes * chip.servers, step, block, chip.bits, level, table, read)
     return exponents, codes, read
+
+
+def read_by(chip: Chip, sent: np.ndarray, unbiased: bool) -> np.ndarray:
+    """What servers of one block each read in steps, of gradients in steps (servers, n) that take the whole scale."""
+    chosen = sent.astype(np.float32)
+    chosen[:, 0] = 2.0 ** (chip.bits - 1) - 1  # so that the block's step is 1
+    values = torch.from_numpy(chosen)
+    step, inverse = steps(block_exponents(values.abs().amax(dim=0), values.shape[1]), chip.bits)
+    assert step.tolist() == [1.0]
+    total = torch.zeros(values.shape[1], dtype=torch.int32)
+    for number, server in enumerate(values):
+        codes = torch.empty(len(server), dtype=torch.int32)
+        offset = chip.offset(number) if unbiased else 0.0
+        encode(server.contiguous(), inverse, len(server), chip.bits, chip.places[0], codes, offset)
+        total += codes
+    *below, top = chip.levels
+    assert not any(level.outputs is not None or level.shift for level in below)  # sums of sums, then
+    table = None if top.outputs is None else torch.from_numpy(top.outputs[0])
+    out = torch.empty(values.shape[1])
+    decode(total, step, len(out), chip.bits, top, table, out)
+    return out.numpy()[1:]
+
+
+def even_spread(bits: int, servers: int, count: int) -> np.ndarray:
+    """Gradients in steps, (servers, count), as often in every N-th part of a step's remainder, and none cut off."""
+    width = (2 ** (bits - 1) - 1) // servers * servers
+    assert width
+    return np.random.default_rng(bits + servers).uniform(-width, width, (servers, count))
+
+
+@pytest.mark.parametrize(
+    "chip",
+    [
+        *(ideal_chip(bits, 2) for bits in (4, 6, 8, 10, 12, 14, 16)),
+        *(ideal_chip(8, servers) for servers in (1, 3, 4, 8, 16)),
+        ideal_chip(16, 4),
+        ideal_chip(16, 16),
+        ideal_cascade(8, 2),
+        ideal_cascade(8, 4),
+        ideal_cascade(16, 4),
+    ],
+    ids=lambda chip: f"{chip.bits} bits, {chip.source}",
+)
+def test_unbiased_rounding_is_right_in_the_mean_and_nearest_low_by_the_truncation(chip):
+    sent = even_spread(chip.bits, chip.servers, 20_000)
+    mean = sent.mean(axis=0)[1:]
+    for unbiased, bias in ((False, -(chip.servers - 1) / (2 * chip.servers)), (True, 0.0)):
+        error = read_by(chip, sent, unbiased) - mean
+        assert abs(error.mean() - bias) < 4 * error.std() / np.sqrt(len(error))
+
+
+@given(
+    bits=st.sampled_from([2, 4, 6, 8, 10, 12, 14, 16]),
+    servers=st.sampled_from([1, 2, 3, 4, 8, 16, 64]),
+    values=arrays.arrays(np.float32, 9, elements=st.floats(-1, 1, width=32)),
+)
+def test_in_unbiased_rounding_equal_gradients_are_read_as_the_nearest_step(bits, servers, values):
+    """So zeros stay zeros; the largest and the smallest gradients there are have the first and the last word."""
+    chip, half = ideal_chip(bits, servers), 2 ** (bits - 1)
+    largest = np.nextafter(np.float32(half), np.float32(0))
+    sent = np.tile(np.concatenate([[0, 0.0, -0.0, largest, -largest], values]), (servers, 1))
+    read = read_by(chip, sent, True)
+    assert read[:4].tolist() == [0.0, 0.0, half - 1, -half]
+    assert (np.abs(read[4:] - values.astype(np.float64)) <= 0.5).all()
 
 
 def test_codes_are_as_narrow_as_their_sums():

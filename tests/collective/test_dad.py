@@ -294,6 +294,15 @@ def test_rank_dad_refuses_numbers_that_are_none(numbers):
 
 
 @pytest.mark.parametrize(
+    ("numbers", "said"),
+    [((2.5,), "rank = 2.5: give a whole"), ((2, True), "iterations = True"), ((2, 1, "0.1"), "tolerance = '0.1'")],
+)
+def test_rank_dad_refuses_other_types(numbers, said):
+    with pytest.raises(InputError, match=f"RankDad: {said}"):
+        RankDad(*numbers)
+
+
+@pytest.mark.parametrize(
     ("model", "message"),
     [
         (nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Tanh(), nn.Linear(2, 2)), "2 follows another activation"),

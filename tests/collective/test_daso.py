@@ -288,9 +288,20 @@ def test_ranks_with_different_plans_are_refused(ranks):
         ({"skip": 0}, "skip is 0; give at least 1"),
         ({"members": 0}, "members is 0; give at least 1"),
         ({"warm_up": -1}, "warm_up is -1; give at least 0"),
+        ({"skip": 2.5}, "skip = 2.5: give a whole number"),
+        ({"window": "20"}, "window = '20': give a whole number"),
+        ({"threshold": "0.1"}, "threshold = '0.1': give a number"),
         ({"threshold": 1.0}, "threshold is 1.0; give a number from 0 to below 1"),
     ],
 )
 def test_numbers_that_are_no_plan_are_refused(change, message):
     with pytest.raises(InputError, match=message):
         replace(Plan(2, 2, warm_up=0, cycling=1, window=1), **change)
+
+
+def test_what_is_no_plan_is_refused():
+    with pytest.raises(InputError, match="Daso: plan = 4: give a Plan"):
+        Daso(4)
+    scheme = Daso(Plan(2, 2, warm_up=0, cycling=1, window=1))
+    with pytest.raises(InputError, match="loss = 'low': give a number or a Tensor"):
+        scheme.step(Sgd([]), "low")

@@ -44,6 +44,9 @@ def test_table_of_the_paper():
         (0.1, (1, 2), (1.0,), "2 values"),
         (0.1, (0,), (1.0,), "hold 0"),
         (0.1, (1, 2), (0.5, 0.4), "add up to 1"),
+        ("0.1", (1,), (1.0,), "ErrorHistogram: rate = '0.1': give a number"),
+        (0.1, (1.5,), (1.0,), "ErrorHistogram: values = 1.5: give a whole number"),
+        (0.1, 1, 1.0, "ErrorHistogram: values = 1: give a tuple"),
     ],
 )
 def test_what_is_no_histogram_is_refused(rate, values, shares, said):

@@ -31,26 +31,29 @@ class Sent(nn.Module):
         return torch.cat([self.first, self.second]) @ gradients
 
 
-def averaged(chip: Chip | str, gradients: np.ndarray, kind: str = "float32") -> tuple[np.ndarray, dict]:
+def averaged(
+    chip: Chip | str, gradients: np.ndarray, kind: str = "float32", rounding: str = "nearest"
+) -> tuple[np.ndarray, dict]:
     """What this rank holds after a backward pass in which rank r has gradients[r]."""
     own = torch.from_numpy(gradients[dist.get_rank()]).to(getattr(torch, kind))
     ddp = DistributedDataParallel(Sent(len(own)).to(own.dtype))
-    state = op.collective.OptincState(ddp, chip, BLOCK)
+    state = op.collective.OptincState(ddp, chip, BLOCK, rounding=rounding)
     ddp.register_comm_hook(state, op.collective.optinc_hook)
     ddp(own).backward()
     model = ddp.module
     return torch.cat([model.first.grad, model.second.grad]).float().numpy(), vars(state.traffic)
 
 
-def expected(chip: Chip, gradients: np.ndarray, reader: int = 0) -> np.ndarray:
+def expected(chip: Chip, gradients: np.ndarray, reader: int = 0, unbiased: bool = False) -> np.ndarray:
     """The same in plain numpy: the paper's steps, one after another, in double precision."""
     flat = gradients.astype(np.float64)
     result = np.empty(flat.shape[1])
     half = 2 ** (chip.bits - 1)
+    offsets = np.arange(len(flat))[:, None] / len(flat) if unbiased else 0.0
     for start in range(0, flat.shape[1], BLOCK):
         block = flat[:, start : start + BLOCK]
         step = 2.0 ** (np.frexp(np.abs(block).max())[1] - (chip.bits - 1))
-        words = np.clip(np.rint(block / step), -half, half - 1).astype(np.int64) + half
+        words = np.clip(np.rint(block / step + offsets), -half, half - 1).astype(np.int64) + half
         result[start : start + BLOCK] = (chip.average(words.T)[:, reader] - half) * step
     return result.astype(np.float32)
 
@@ -89,6 +92,38 @@ def test_average_is_within_a_step_and_a_half_below_the_mean(ranks):
     error = (ranks.run(averaged, ideal_chip(8, 4), sent)[0][0] - sent.astype(np.float64).mean(axis=0)) * 128
     assert -1.25 <= error.min() < error.max() <= 0.5
     assert abs(error.mean() + 0.375) < 0.05  # truncated, as in the paper: (N-1)/2N steps too low
+
+
+@pytest.mark.parametrize("chip", [ideal_chip(8, 4), ideal_cascade(8, 2)])
+def test_unbiased_rounding_is_that_of_the_words(ranks, chip):
+    sent = gradients()
+    sent[:, 40:50] = 0.0
+    wanted = expected(chip, sent, unbiased=True)
+    for got, _ in ranks.run(averaged, chip, sent, "float32", "unbiased"):
+        assert np.array_equal(got, wanted)
+        assert (got[40:50] == 0.0).all()
+
+
+def test_the_network_and_the_ideal_average_agree_in_unbiased_rounding(ranks, onn_4bit, tmp_path):
+    onn_4bit.save(tmp_path / "network.npz")
+    wanted = expected(ideal_chip(4, 4), gradients(), unbiased=True)
+    for got, _ in ranks.run(averaged, str(tmp_path / "network.npz"), gradients(), "float32", "unbiased"):
+        assert np.array_equal(got, wanted)
+
+
+def with_rounding(of_last: str) -> None:
+    rounding = of_last if dist.get_rank() == 3 else "nearest"
+    op.collective.Optinc(ideal_chip(8, 4), rounding=rounding).wrap(Sent(9))
+
+
+@pytest.mark.parametrize(
+    ("rounding", "said"),
+    [("down", "rounding = 'down': give nearest or unbiased"), ("unbiased", "nearest rounding, .*unbiased rounding, ")],
+)
+def test_another_rounding_on_one_rank_is_refused_on_all(ranks, rounding, said):
+    for fault in ranks.outcomes(with_rounding, rounding):
+        assert isinstance(fault, InputError), fault
+        assert re.search(said, str(fault))
 
 
 def test_every_rank_reads_its_own_receiver(ranks, faulty_table):

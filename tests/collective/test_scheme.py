@@ -1,12 +1,31 @@
 """What all schemes share: the wrapped model, and errors that reach every rank."""
 
+import re
 import subprocess
 import sys
 
+import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
+from optinc_pdk.collective import (
+    AllReduce,
+    Dad,
+    Daso,
+    DasoPlan,
+    Edad,
+    Optinc,
+    OptincState,
+    RankDad,
+    Ring,
+    Scheme,
+    Wrht,
+    WrhtState,
+    ideal_chip,
+    ring_all_reduce,
+)
 from optinc_pdk.collective.average import average_by
 from optinc_pdk.collective.scheme import gather_text, same_parameters, together
 from optinc_pdk.files import InputError
@@ -45,6 +64,40 @@ def test_ranks_of_different_parameters_are_refused(ranks):
         assert "rank 3 has weight (6, 3)" in str(fault)
 
 
+WRONG = {
+    "chip": (lambda: Optinc(5).wrap(nn.Linear(2, 2)), "chip = 5: give a Chip or text or a path"),
+    "model": (lambda: Ring().wrap("ResNet"), "model = 'ResNet': give a Module"),
+    "DASO's model": (lambda: Daso(DasoPlan(2, 2, 1, 0, 1)).wrap(nn.Linear), "model = .*Linear.*: give a Module"),
+    "group": (lambda: AllReduce([0, 1, 2, 3]).wrap(nn.Linear(2, 2)), "group = .*: give a ProcessGroup or None"),
+    "wavelengths": (lambda: Wrht("64").wrap(nn.Linear(2, 2)), "wrht: wavelengths = '64': give a whole number"),
+    "hook's model": (lambda: OptincState(nn.Linear(2, 2), "x"), "wrap it in DistributedDataParallel first"),
+    "traffic": (lambda: WrhtState(1, 0), "traffic = 0: give a Traffic or None"),
+    "values": (lambda: ring_all_reduce([1.0]), r"ring_all_reduce: values = \[1.0\]: give a Tensor"),
+}
+
+
+def wrong(name: str, everywhere: bool) -> None:
+    if everywhere or dist.get_rank() == 2:
+        WRONG[name][0]()
+    else:
+        Optinc(ideal_chip(8, 4)).wrap(nn.Linear(2, 2))
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_other_types_are_refused_on_every_rank(ranks, name):
+    for fault in ranks.outcomes(wrong, name, True):
+        assert isinstance(fault, InputError), fault
+        assert re.search(WRONG[name][1], str(fault))
+
+
+@pytest.mark.parametrize("name", ["chip", "model"])
+def test_other_types_on_one_rank_are_refused_on_all(ranks, name):
+    faults = ranks.outcomes(wrong, name, False)
+    assert all(isinstance(fault, InputError) for fault in faults), faults
+    assert str(faults[0]).startswith("rank 2: ")
+    assert all(re.search(WRONG[name][1], str(fault)) for fault in faults)
+
+
 def doubled() -> list[float]:
     torch.manual_seed(0)
     model = nn.Linear(2, 1, bias=False)
@@ -66,3 +119,54 @@ def test_without_torch_the_extra_is_named():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.endswith("ModuleNotFoundError: collectives need PyTorch: pip install 'optinc-pdk[train]'\n")
+
+
+def scheme(name: str) -> Scheme:
+    makers = {
+        "ring": Ring,
+        "optinc": lambda: Optinc(ideal_chip(8, 4)),
+        "wrht": lambda: Wrht(1),
+        "dad": Dad,
+        "edad": Edad,
+        "rank-dad": lambda: RankDad(1),
+        "daso": lambda: Daso(DasoPlan(2, 2, 1, 1, 1)),
+    }
+    return makers[name]()
+
+
+def wrapped_already(name: str) -> None:
+    scheme(name).wrap(nn.Sequential(DistributedDataParallel(nn.Linear(3, 2))))
+
+
+@pytest.mark.parametrize("name", ["ring", "optinc", "wrht", "dad", "daso"])
+def test_a_model_that_torch_averages_already_is_refused(ranks, name):
+    # over dAD it trained with gradients of zero, over the chip with averages of averages
+    for fault in ranks.outcomes(wrapped_already, name):
+        assert isinstance(fault, InputError)
+        assert "in DistributedDataParallel already" in str(fault)
+
+
+def second_model(name: str) -> None:
+    one = scheme(name)
+    one.wrap(nn.Linear(3, 2))
+    one.wrap(nn.Linear(3, 2))
+
+
+@pytest.mark.parametrize("name", ["dad", "edad", "rank-dad", "daso"])
+def test_a_second_model_is_refused_where_a_scheme_keeps_its_own(ranks, name):
+    for fault in ranks.outcomes(second_model, name):
+        assert isinstance(fault, InputError)
+        assert "has a model already: make another" in str(fault)
+
+
+def sparse(name: str) -> None:
+    model = nn.Sequential(nn.Embedding(4, 3, sparse=True), nn.Linear(3, 2))
+    wrapped = scheme(name).wrap(model)
+    wrapped(torch.tensor([1, 3])).sum().backward()
+
+
+@pytest.mark.parametrize("name", ["ring", "optinc", "wrht", "dad"])
+def test_sparse_gradients_are_refused_by_name(ranks, name):
+    for fault in ranks.outcomes(sparse, name):
+        assert isinstance(fault, InputError)
+        assert "the gradient of 0.weight is sparse" in str(fault)

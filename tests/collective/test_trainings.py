@@ -95,3 +95,10 @@ def test_seeds_make_starts():
     assert torch.equal(one, same)
     assert not torch.equal(one, other)
     assert set(TASKS["full"]) == {"resnet", "llama"}
+
+
+def test_an_earlier_result_goes_before_its_log_is_written_anew(ranks, tmp_path):
+    earlier = tmp_path / "small.chain.ring.7.json"
+    earlier.write_text("{}")
+    ranks.run(trainings, "chain", ["ring"], 1, tmp_path)
+    assert not earlier.exists()  # else a break here would leave it beside a log that is not its own

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from optinc_pdk.files import InputError
 from optinc_pdk.interconnect import (
+    all_gather,
     binary_tree,
     bounds,
     conflicts,
@@ -157,8 +158,35 @@ def test_a_wrong_schedule_is_no_sum():
         (lambda: optinc_star(1), "at least 2"),
         (lambda: optinc_cascade(12), "give 9 or 16"),
         (lambda: execute(ring(3), np.zeros((4, 2))), "give \\(3, size\\)"),
+        (lambda: execute(ring(3), [[1], [2], [3]]), "execute: values = .*: give an array"),
+        (lambda: ring(4.0), "ring: nodes = 4.0: give a whole number"),
+        (lambda: hierarchical_ring(8, 2.5), "hierarchical_ring: group = 2.5: give a whole number"),
+        (lambda: recursive_doubling("8"), "recursive_doubling: nodes = '8'"),
+        (lambda: binary_tree(True), "binary_tree: nodes = True"),
+        (lambda: wrht(8, 2.0), "wrht: wavelengths = 2.0"),
+        (lambda: all_gather(None), "all_gather: nodes = None"),
+        (lambda: optinc_star(4.5), "optinc_star: servers = 4.5"),
+        (lambda: optinc_cascade("16"), "optinc_cascade: servers = '16'"),
+        (lambda: replace(ring(4), nodes=4.0), "Schedule: nodes = 4.0: give a whole number"),
     ],
 )
 def test_impossible_ones_are_refused(build, message):
     with pytest.raises(InputError, match=message):
         build()
+
+
+@pytest.mark.parametrize("builder", [ring, recursive_doubling, binary_tree, optinc_star, optinc_cascade, all_gather])
+def test_numbers_of_nodes_are_whole_and_may_be_numpys(builder):
+    for nodes in (2.5, 4.0, "4", None, float("nan")):
+        with pytest.raises(InputError, match=r"(nodes|servers) = .*give a whole number"):
+            builder(nodes)
+    one, other = builder(np.int64(4)), builder(4)
+    assert one.count == other.count
+    assert (one.sent == other.sent).all()
+
+
+def test_groups_and_wavelengths_are_whole():
+    with pytest.raises(InputError, match=r"wavelengths = 2\.5: give a whole number"):
+        wrht(8, 2.5)
+    with pytest.raises(InputError, match=r"group = 2\.5: give a whole number"):
+        hierarchical_ring(8, 2.5)

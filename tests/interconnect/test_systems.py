@@ -58,6 +58,11 @@ def test_a_system_that_is_not_there():
         load_system("torus")
 
 
+def test_a_name_that_no_file_can_have():
+    with pytest.raises(InputError, match="File name too long"):
+        load_system("a" * 300)
+
+
 def test_a_card_of_one_s_own(tmp_path):
     path = tmp_path / "mine.yml"
     text = (CARDS / "wdm_ring.yml").read_text(encoding="utf-8").replace("name: wdm_ring", "name: mine")

@@ -103,6 +103,17 @@ def test_daso_spreads_the_global_exchange():
         (lambda: step_time("ring", SWITCH, 1.0, 4, compute_s=-1.0), "give a finite time"),
         (lambda: daso_step_time(SWITCH, SWITCH, 1.0, 10, 4, 2), "groups that divide the nodes"),
         (lambda: daso_step_time(SWITCH, SWITCH, 1.0, 8, 1, 2, compute_s=-1.0), "DASO: -1.0 s of computation"),
+        (lambda: step_time("ring", "server_switch", 1.0, 4), "step_time: system = 'server_switch': give a WdmRing or"),
+        (lambda: step_time("ring", SWITCH, "1", 4), "step_time: payload_bytes = '1': give a number"),
+        (lambda: step_time("ring", SWITCH, 1.0, 4.0), "step_time: nodes = 4.0: give a whole number"),
+        (lambda: step_time("ring", SWITCH, 1.0, 4, compute_s=True), "step_time: compute_s = True: give a number"),
+        (lambda: daso_step_time(SWITCH, SWITCH, 1.0, 8, 4, 2.5), "daso_step_time: every = 2.5"),
+        (lambda: simulate(ring(4), SWITCH, "1"), "simulate: size_bytes = '1': give a number"),
+        (lambda: simulate("ring", SWITCH, 1.0), "simulate: schedule = 'ring': give a Schedule"),
+        (lambda: with_rate(SWITCH, "1e9"), "with_rate: bit_per_s = '1e9': give a number"),
+        (lambda: load_system(5), "load_system: name = 5: give text"),
+        (lambda: compute_time(None, 1.0), "compute_time: server = None: give a Server"),
+        (lambda: llama(8, 384, 1024, 32_000, 51.2), "llama: context = 51.2: give a whole number"),
     ],
 )
 def test_steps_that_cannot_be(call, message):

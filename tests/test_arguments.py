@@ -1,0 +1,71 @@
+"""Functions and dataclasses held to their annotations."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from optinc_pdk.arguments import held_to_types, hold_fields_to_types, of_type
+from optinc_pdk.files import InputError
+
+
+@held_to_types
+def average(bits: int, scale: float = 1.0, file: str | Path | None = None) -> tuple[type, object]:
+    return type(bits), file
+
+
+@dataclass(frozen=True)
+class Numbers:
+    values: tuple[int, ...]
+    exact: bool = True
+
+    def __post_init__(self) -> None:
+        hold_fields_to_types(self)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: average(8.0), "average: bits = 8.0: give a whole number"),
+        (lambda: average(True), "average: bits = True: give a whole number"),
+        (lambda: average("8"), "average: bits = '8': give a whole number"),
+        (lambda: average(bits=np.float64(8)), "average: bits = np.float64\\(8.0\\): give a whole number"),
+        (lambda: average(8, "1"), "average: scale = '1': give a number"),
+        (lambda: average(8, scale=False), "average: scale = False: give a number"),
+        (lambda: average(8, file=3), "average: file = 3: give text or a path or None"),
+        (lambda: Numbers(3), "Numbers: values = 3: give a tuple, each of it a whole number"),
+        (lambda: Numbers((1, 2.5)), "Numbers: values = 2.5: give a whole number"),
+        (lambda: Numbers((1,), 0), "Numbers: exact = 0: give True or False"),
+        (lambda: of_type("axis", "z", Literal["x", "y"]), "axis = 'z': give x or y"),
+        (lambda: of_type("table", [1], NDArray[np.int16]), r"table = \[1\]: give an array"),
+    ],
+)
+def test_other_types_are_refused_by_the_arguments_name(call, said):
+    with pytest.raises(InputError, match=f"^{said}$"):
+        call()
+
+
+def test_what_is_right_passes():
+    assert average(np.int64(8), 2, Path("a")) == (int, Path("a"))
+    assert average(8, scale=np.float32(0.5)) == (int, None)
+    assert Numbers([1, np.int8(2)]).values == (1, 2)
+    table = np.zeros(3, np.int16)
+    assert of_type("table", table, NDArray[np.int16]) is table
+    assert of_type("anything", "x", object) == "x"
+
+
+def test_missing_and_unknown_arguments_are_pythons_own():
+    with pytest.raises(TypeError, match="missing a required argument"):
+        average()
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        average(8, digits=3)  # type: ignore[call-arg]
+
+
+def test_long_values_are_cut() -> None:
+    wrong: Any = list(range(10_000))
+    with pytest.raises(InputError) as caught:
+        average(wrong)
+    assert len(str(caught.value)) < 100
