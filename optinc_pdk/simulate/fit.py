@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Board
-from optinc_pdk.simulate.response import Light, jacobian, linear, look, residual
+from optinc_pdk.simulate.response import Light, jacobian, linear, look, quadrature, quadrature_jacobian, residual
 from optinc_pdk.simulate.scatter import solve
 from optinc_pdk.simulate.structure import Structure
 from optinc_pdk.simulate.target import Target
@@ -40,6 +40,7 @@ class Problem:
         devices: Component to S-parameters (I, p, p) in place of its card's, where devices are known one by one.
         guides: (ports,) transmissions of the guides in place of the card's.
         held: Pad labels of heaters that cannot be moved.
+        upright: Weight of signals a quarter turn from their oscillators, over that of matrix errors.
     """
 
     structure: Structure
@@ -50,6 +51,7 @@ class Problem:
     devices: Mapping[str, Complexes] | None = None
     guides: Complexes | None = None
     held: tuple[str, ...] = ()
+    upright: float = 0.0
 
     @property
     def channel(self) -> dict[str, int]:
@@ -91,7 +93,19 @@ def errors(problem: Problem, light: Light) -> Floats:
 
 
 def _error(light: Light, target: Target) -> float:
-    return float(np.sqrt(np.mean(residual(linear(light, target).coefficient, target) ** 2)))
+    return _rms(residual(linear(light, target).coefficient, target))
+
+
+def _rms(values: Floats) -> float:
+    return float(np.sqrt(np.mean(values**2)))
+
+
+def _wrong(problem: Problem, light: Light, target: Target) -> Floats:
+    """What a layer's step is to take away: its matrix errors and, where they count, signals that neurons do not see."""
+    wrong = residual(linear(light, target).coefficient, target).reshape(-1)
+    if target.last or problem.upright == 0.0:
+        return wrong
+    return np.concatenate([wrong, problem.upright * quadrature(light, target).reshape(-1)])
 
 
 def fit_phases(
@@ -113,7 +127,7 @@ def fit_phases(
     layers = len(problem.targets)
     damping = Damping(np.full(layers, FIRST_DAMPING), np.full(layers, 2.0))
     groups = [problem.heaters(target.index) for target in problem.targets]
-    history = [errors(problem, light)]
+    history = [np.array([_rms(_wrong(problem, light, target)) for target in problem.targets])]
     for iteration in range(1, iterations + 1):
         cost = history[-1]
         active = np.flatnonzero((cost > TOLERANCE) & ~_stalled(history))
@@ -121,11 +135,11 @@ def fit_phases(
             return Fitted(phases, illuminate(problem, phases), iteration - 1)
         trial, foretold, seen = phases.copy(), cost.copy(), cost.copy()
         for i in active.tolist():
-            step, foretold[i] = _step(light, problem.targets[i], groups[i], float(damping.value[i]))
+            step, foretold[i] = _step(problem, light, problem.targets[i], groups[i], float(damping.value[i]))
             trial[groups[i]] += step
         tried = illuminate(problem, trial, active)
         for i in active.tolist():
-            seen[i] = _error(tried, problem.targets[i])
+            seen[i] = _rms(_wrong(problem, tried, problem.targets[i]))
         better = active[seen[active] < cost[active]]
         damping.update(active, cost**2 - seen**2, cost**2 - foretold**2)
         phases = phases.copy()
@@ -176,9 +190,11 @@ def _stalled(history: list[Floats]) -> NDArray[np.bool_]:
     return np.asarray(history[-1] > 0.9 * history[-1 - PATIENCE])
 
 
-def _step(light: Light, target: Target, heaters: Ints, damping: float) -> tuple[Floats, float]:
-    slope = jacobian(light, target, heaters)
-    return damped_step(slope, residual(linear(light, target).coefficient, target).reshape(-1), damping)
+def _step(problem: Problem, light: Light, target: Target, heaters: Ints, damping: float) -> tuple[Floats, float]:
+    slope, wrong = jacobian(light, target, heaters), _wrong(problem, light, target)
+    if wrong.size > len(slope):
+        slope = np.concatenate([slope, problem.upright * quadrature_jacobian(light, target, heaters)])
+    return damped_step(slope, wrong, damping)
 
 
 def damped_step(slope: Floats, error: Floats, damping: float) -> tuple[Floats, float]:

@@ -148,26 +148,54 @@ def jacobian(light: Light, target: Target, heaters: NDArray[np.int64]) -> Floats
     return _real(slope).reshape(heaters.size, -1).T
 
 
+def quadrature(light: Light, target: Target) -> Floats:
+    """What neurons do not see: signals a quarter turn from their oscillator, (pieces, J), in units of the residual.
+
+    It costs nothing but light, until phases scatter: then it is what the noise of a lock comes from.
+    """
+    p_c, p = light.to(target.plus, target)
+    n_c, n = light.to(target.minus, target)
+    part = _balance(p, n, target)[target.owner, np.newaxis]
+    mixed = p_c.conj()[:, np.newaxis] * p - part * n_c.conj()[:, np.newaxis] * n
+    return _unseen(light, target, mixed)
+
+
+def quadrature_jacobian(light: Light, target: Target, heaters: NDArray[np.int64]) -> Floats:
+    """d quadrature / d phase at fixed balance and scale, (pieces J, heaters)."""
+    change = _changes(light, target, linear(light, target).balance, heaters)
+    return _unseen(light, target, change).reshape(heaters.size, -1).T
+
+
+def _unseen(light: Light, target: Target, mixed: Complexes) -> Floats:
+    """Imaginary parts of (..., pieces, J) mixed signals, over what the rows' weights are multiplied by."""
+    scales = np.real(row_scales(linear(light, target).coefficient, target))[target.owner, np.newaxis]
+    return np.asarray(np.where(target.lit, 2.0 * mixed.imag / scales, 0.0) / np.linalg.norm(target.mesh_weight, 2))
+
+
 def _slopes(light: Light, target: Target, balance: Floats, heaters: NDArray[np.int64]) -> Complexes | Floats:
     """d coefficient / d phase, (heaters, rows, J)."""
-    solution = light.solution
-    into = light.near[heaters][:, :, light.sources(target)]
-
-    def change(detectors: tuple[str, ...]) -> Complexes:
-        out = solution.at_heaters(solution.fields(detectors))[heaters]
-        return solution.derivative(out, into, heaters)
-
-    def mixed(detectors: tuple[str, ...]) -> Floats:
-        s_c, s = light.to(detectors, target)
-        d = change(detectors)
-        both: Floats = 2.0 * (d[..., :1].conj() * s + s_c.conj()[:, np.newaxis] * d[..., 1:]).real
-        return both
-
     if target.last:
-        return change(target.plus)[..., 1:]
-    difference = mixed(target.plus) - balance[target.owner, np.newaxis] * mixed(target.minus)
-    slopes: Floats = target.by_row(difference, axis=1)
+        return _through(light, target, heaters, target.plus)[..., 1:]
+    slopes: Floats = target.by_row(2.0 * _changes(light, target, balance, heaters).real, axis=1)
     return slopes
+
+
+def _changes(light: Light, target: Target, balance: Floats, heaters: NDArray[np.int64]) -> Complexes:
+    """d mixed / d phase, (heaters, pieces, J)."""
+
+    def mixed(detectors: tuple[str, ...]) -> Complexes:
+        s_c, s = light.to(detectors, target)
+        d = _through(light, target, heaters, detectors)
+        return np.asarray(d[..., :1].conj() * s + s_c.conj()[:, np.newaxis] * d[..., 1:])
+
+    return mixed(target.plus) - balance[target.owner, np.newaxis] * mixed(target.minus)
+
+
+def _through(light: Light, target: Target, heaters: NDArray[np.int64], detectors: tuple[str, ...]) -> Complexes:
+    """d field / d phase, (heaters, detectors, 1 + J), of the carrier and of a layer's inputs."""
+    solution = light.solution
+    out = solution.at_heaters(solution.fields(detectors))[heaters]
+    return solution.derivative(out, light.near[heaters][:, :, light.sources(target)], heaters)
 
 
 def _rows(target: Target) -> Floats:

@@ -16,9 +16,9 @@ from optinc_pdk.onn import Layer, Onn, bundled
 from optinc_pdk.onn.gauge import lattice_score
 from optinc_pdk.simulate import analyse, heater_phases, program, scattering, transmit
 from optinc_pdk.simulate.align import align
-from optinc_pdk.simulate.fit import Problem, errors, illuminate
-from optinc_pdk.simulate.program import starting_phases
-from optinc_pdk.simulate.response import jacobian, linear, residual
+from optinc_pdk.simulate.fit import Problem, errors, fit_phases, illuminate
+from optinc_pdk.simulate.program import aligned_phases, starting_phases
+from optinc_pdk.simulate.response import jacobian, linear, quadrature, quadrature_jacobian, residual, row_scales
 from optinc_pdk.simulate.target import targets
 
 from .conftest import all_words, chain, chip, without_output_bias
@@ -75,6 +75,42 @@ def test_jacobian_agrees_with_finite_differences(process):
                 sides.append(residual(seen.coefficient, target).reshape(-1))
             slope = (sides[0] - sides[1]) / (2 * scale)
             assert exact[:, column] == pytest.approx(slope, abs=1e-6 * np.abs(slope).max() + 1e-8)
+
+
+def test_quadrature_jacobian_agrees_with_finite_differences(process):
+    problem = problem_of(random_onn((3, 4)), process)
+    rng = np.random.default_rng(0)
+    phases = aligned_phases(problem) + 0.1 * rng.standard_normal(problem.structure.heater.size)
+    light = illuminate(problem, phases)
+    for target in problem.targets[:-1]:
+        heaters = problem.heaters(target.index)
+        exact = quadrature_jacobian(light, target, heaters)
+        at = row_scales(linear(light, target).coefficient, target)[:, np.newaxis]
+        for column in rng.choice(heaters.size, 8, replace=False):
+            sides = []
+            for step in (1e-4, -1e-4):
+                moved = phases.copy()
+                moved[heaters[column]] += step
+                there = illuminate(problem, moved)
+                scale = row_scales(linear(there, target).coefficient, target)[:, np.newaxis]
+                sides.append((quadrature(there, target) * scale / at).reshape(-1))
+            slope = (sides[0] - sides[1]) / 2e-4
+            # it leaves out that the balance moves
+            assert np.abs(exact[:, column] - slope).max() < 0.02 * np.abs(slope).max() + 1e-3
+
+
+def test_oscillators_stay_upright_where_that_counts(process):
+    plain = problem_of(random_onn((3, 4)), process)
+    start = aligned_phases(plain)
+    for target in plain.targets[:-1]:
+        start[[plain.channel[piece.label("lo")] for piece in target.pieces]] += 1.2
+    unseen = {}
+    for weight in (0.0, 0.01):
+        problem = replace(plain, upright=weight)
+        fitted = fit_phases(problem, start, illuminate(problem, start))
+        assert errors(problem, fitted.light).max() < 1e-3
+        unseen[weight] = max(np.abs(quadrature(fitted.light, target)).max() for target in problem.targets[:-1])
+    assert unseen[0.01] < 0.2 * unseen[0.0]
 
 
 def test_every_word_of_the_default_network(process):

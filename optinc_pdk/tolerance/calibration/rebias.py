@@ -6,6 +6,8 @@ mrad that the twin has no number for, as from every pair of heaters' own crossta
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -35,6 +37,9 @@ STEPS = 3
 """Of programming after the first, which goes where many ways lead to equal errors: not far from what was measured."""
 NEAR, NEAR_RAD, NEARER = 8, 0.2, 0.3
 """Settings around a measured one, how far they are, and by what factor nearer in every round."""
+UPRIGHT = 0.01
+"""Weight of signals a quarter turn from their oscillators while the twin is programmed: of many biases with errors that
+small it is then one that wastes no light, which noise would find out."""
 DOUBT = 0.3
 """What near readings may differ by after they are fitted, over what they did before."""
 
@@ -71,7 +76,7 @@ def rebias(
 
 def _programmed(laboratory: Laboratory, twin: Twin, unknown: Floats, start: Floats, steps: int) -> State:
     """What is measured with the phases that make the twin compute its network, from (H,) others in so many steps."""
-    chip = twin.chip(unknown)
+    chip = replace(twin.chip(unknown), upright=UPRIGHT)
     start = np.where(twin.efficiency > 0.0, start, twin.phases(unknown, np.zeros_like(start)))
     phases = fit_phases(chip, start, illuminate(chip, start), iterations=steps).phases
     return look(laboratory, twin.layers, twin.warmed(unknown), twin.voltages(unknown, phases))
