@@ -129,7 +129,9 @@ class OptincState:
         codes = self._through_chip(values, inverse, f"the words of {what}")
         self._read(codes, step, values)
         if values is not gradients:
-            gradients.copy_(values)
+            # a word's lowest value is a step beyond what float16 ends with
+            most = min(torch.finfo(gradients.dtype).max, torch.finfo(values.dtype).max)
+            gradients.copy_(values.clamp_(-most, most))
 
     def _through_chip(self, values: torch.Tensor, inverse: torch.Tensor, what: str) -> torch.Tensor:
         """The index at the last level, of every gradient."""

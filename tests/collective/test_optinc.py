@@ -144,6 +144,12 @@ def test_other_types_of_gradients(ranks, kind):
         assert np.array_equal(got, wanted)
 
 
+def test_the_lowest_word_of_16_bit_floats_is_finite(ranks):
+    sent = np.full((4, 512), -65504.0, dtype=np.float32)  # of 8 bits -128 steps of 512, which is -65536
+    for got, _ in ranks.run(averaged, ideal_chip(8, 4), sent, "float16"):
+        assert (got == -65504.0).all()
+
+
 def test_bytes_are_counted(ranks):
     for bits, moved in ((8, 2), (16, 4)):
         for _, traffic in ranks.run(averaged, ideal_chip(bits, 4), gradients(960)):
