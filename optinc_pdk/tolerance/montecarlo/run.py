@@ -25,6 +25,8 @@ from optinc_pdk.tolerance.montecarlo.words import Outcome
 
 SCHEMA = 1
 COLUMNS = ("inputs", "exact", "accuracy", "words", "wrong", "word_error_rate", "margin", "saturated")
+OPTIONAL = ("waterfall.png", "tolerance.csv", "tolerance.png")
+"""Endings of files that runs of no imperfection, or of one, do not write."""
 Progress = Callable[[int, int], None]
 
 
@@ -138,8 +140,13 @@ def run_yield(
         measure(jobs, records, run, progress)
         found = Found.of(work, jobs, records.done)
     numbers = found.numbers(header, work.target)
-    for ending, data in found.files(numbers, work.target).items():
+    files = found.files(numbers, work.target)
+    for ending, data in files.items():
         write_atomic(Path(f"{stem}.{ending}"), data)
+    # an earlier run's would be taken for this one's
+    for ending in OPTIONAL:
+        if ending not in files:
+            Path(f"{stem}.{ending}").unlink(missing_ok=True)
     return numbers
 
 
