@@ -66,7 +66,7 @@ def header_of(files: ChipFiles, process: Process, work: Work) -> dict[str, Any]:
     return {
         "version": version("optinc-pdk"),
         "chip": {"name": files.name} | {key: _digest(path.read_bytes()) for key, path in paths.items()},
-        "process": {"name": process.name, "cards": _digest(process.model_dump_json(exclude={"folders"}).encode())},
+        "process": {"name": process.name, "cards": _digest(b"".join(_cards(process)))},
         "task": asdict(work.task),
         "seed": work.seed,
         "target": work.target,
@@ -76,6 +76,14 @@ def header_of(files: ChipFiles, process: Process, work: Work) -> dict[str, Any]:
         "calibrated_to": None if work.onn is None else _digest(b"".join(_bytes_of(work.onn))),
         "rates_bd": list(work.rates_bd),
     }
+
+
+def _cards(process: Process) -> Iterator[bytes]:
+    """The cards, and the S-parameters in the files that they name."""
+    yield process.model_dump_json(exclude={"folders"}).encode()
+    for device in process.devices.values():
+        if device.model.file is not None:
+            yield device.model.file.read_bytes()
 
 
 def _bytes_of(onn: Onn) -> Iterator[bytes]:

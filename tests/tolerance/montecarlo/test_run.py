@@ -148,6 +148,18 @@ def test_noise_that_no_imperfection_brings_is_not_claimed(header) -> None:
     assert told.startswith("without noise") and "neither is among the imperfections" in told
 
 
+def test_other_s_parameters_in_a_cards_file_are_another_run(work, process, tiny, tmp_path) -> None:
+    path = tmp_path / "mmi.s4p"
+    card = process.devices["mmi2x2"]
+    card = card.model_copy(update={"model": card.model.model_copy(update={"file": path})})
+    measured = process.model_copy(update={"devices": {**process.devices, "mmi2x2": card}})
+    cards = []
+    for content in ("of Monday", "of Monday", "of Tuesday"):
+        path.write_text(content)
+        cards.append(header_of(chip_files(tiny / "tiny.gds"), measured, work)["process"]["cards"])
+    assert cards[0] == cards[1] != cards[2]
+
+
 def test_files_that_are_missing_are_named(tiny, tmp_path) -> None:
     with pytest.raises(InputError, match=r"none\.gds: there is no such file; give the layout"):
         chip_files(tmp_path / "none.gds")
