@@ -165,13 +165,14 @@ def simulate(
     wanted = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
     named = None if ports is None else parse_ports(ports)
     drive = read_drive(bias, card)
-    if source.suffix in NETLISTS:
-        circuit, ground = read_netlist(source), None
-    else:
-        from optinc_pdk.signoff.built import read_layout_circuit
-
-        circuit, ground = read_layout_circuit(source, card)
     with counter() as told:
+        if source.suffix in NETLISTS:
+            circuit, ground = read_netlist(source), None
+        else:
+            from optinc_pdk.signoff.built import read_layout_circuit
+
+            told("extract", 0, None)
+            circuit, ground = read_layout_circuit(source, card)
         watch = partial(told, "wavelengths")
         if named is None:
             blocks = block_scattering(circuit, drive, wanted, card, ground, watch)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from optinc_pdk.cli.app import PASSED, app, counter
+from optinc_pdk.cli.app import PASSED, app, counter, progress
 from optinc_pdk.cli.options import DEFAULT, Json, ProcessName
 from optinc_pdk.files import InputError
 
@@ -80,8 +80,11 @@ def yield_(
     task = _task(chip) if onn is None else onn.task
     physical = noise_of(card, laser_w, symbol_rate) if noise else None
     amounts = _amounts(card, imperfection or [], scale or [], dac_bits, noise)
+    with progress(("extract",)) as told:
+        told("extract")
+        made = read_chip(files.gds, files.netlist, files.bias, card)
     work = Work(
-        chip=read_chip(files.gds, files.netlist, files.bias, card),
+        chip=made,
         task=task,
         imperfections=replace(imperfections(card), amount=amounts),
         seed=seed,

@@ -16,7 +16,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.files import InputError
-from optinc_pdk.signoff.function import Inputs, assignments, inputs_of
+from optinc_pdk.signoff.function import Inputs, assignments, inputs_of, refuse_other_board
 from optinc_pdk.simulate import Scattering, transmit
 from optinc_pdk.simulate.network import TOP_LEVEL
 from optinc_pdk.simulate.noise import Noise, noise_of
@@ -117,8 +117,9 @@ def word_error_curve(
         watch: Called with each rate as it begins.
 
     Raises:
-        InputError: A power, rate, seed or number of passes that cannot be.
+        InputError: A power, rate, seed or number of passes that cannot be, or a task that is not the chip's.
     """
+    refuse_other_board(board, task)
     if passes < 1 or seed < 0:
         raise InputError(f"passes {passes}, seed {seed}: give at least 1 pass and a seed of at least 0")
     noises = tuple(noise_of(process, laser_w, rate) for rate in sorted(set(symbol_rates_bd)))

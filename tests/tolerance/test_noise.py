@@ -84,6 +84,11 @@ def test_rates_that_cannot_be_are_refused(text, message):
         parse_rates(text, PROCESS)
 
 
+def test_another_networks_task_is_refused():
+    with pytest.raises(InputError, match="the board has 1 servers of 6 symbols, the network 4 of 2"):
+        word_error_curve(CHIP, BOARD, BIAS, Averaging(4, 4, 2), PROCESS, [1e6])
+
+
 def test_no_passes_and_negative_seeds_are_refused():
     with pytest.raises(InputError, match="passes 0, seed 0"):
         curve(1e6, passes=0)

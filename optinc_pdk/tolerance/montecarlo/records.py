@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from optinc_pdk.files import InputError
+from optinc_pdk.tolerance.montecarlo.words import Outcome
 
 SCHEMA = 1
 
@@ -121,10 +123,24 @@ def _read(path: Path) -> _Content | None:
     for number, text in enumerate(lines[1:], start=2):
         row = _parse(path, number, text)
         try:
-            done[Job(str(row["study"]), str(row["imperfection"]), int(row["sample"]))] = dict(row["result"])
-        except (KeyError, TypeError, ValueError) as fault:
+            done[Job(str(row["study"]), str(row["imperfection"]), int(row["sample"]))] = _result(row["result"])
+        except (AttributeError, KeyError, TypeError, ValueError) as fault:
             raise _damaged(path, number) from fault
     return _Content(header["header"], done, whole)
+
+
+def _result(data: Any) -> Result:
+    """A finished sample's: a factor that it bears, or what it reads at one stage at least."""
+    result = dict(data)
+    if set(result) == {"factor"}:
+        if result["factor"] is not None and not 0.0 <= result["factor"] < math.inf:
+            raise ValueError("the factor is out of range")
+        return result
+    if not result:
+        raise ValueError("nothing was read")
+    for outcome in result.values():
+        Outcome.from_json(outcome)
+    return result
 
 
 def _parse(path: Path, number: int, text: bytes) -> dict[str, Any]:
@@ -138,6 +154,8 @@ def _parse(path: Path, number: int, text: bytes) -> dict[str, Any]:
 
 
 def _damaged(path: Path, number: int) -> InputError:
+    if number == 1:
+        return InputError(f"{path}: line 1 is no header of a run; give another folder with -o, or run without --resume")
     return InputError(f"{path}: line {number} is no finished sample; remove the line, or run without --resume")
 
 

@@ -25,6 +25,8 @@ from optinc_pdk.tolerance.montecarlo.words import Outcome
 
 SCHEMA = 1
 COLUMNS = ("inputs", "exact", "accuracy", "words", "wrong", "word_error_rate", "margin", "saturated")
+OPTIONAL = ("waterfall.png", "tolerance.csv", "tolerance.png")
+"""Endings of files that runs of no imperfection, or of one, do not write."""
 Progress = Callable[[int, int], None]
 
 
@@ -64,7 +66,7 @@ def header_of(files: ChipFiles, process: Process, work: Work) -> dict[str, Any]:
     return {
         "version": version("optinc-pdk"),
         "chip": {"name": files.name} | {key: _digest(path.read_bytes()) for key, path in paths.items()},
-        "process": {"name": process.name, "cards": _digest(process.model_dump_json(exclude={"folders"}).encode())},
+        "process": {"name": process.name, "cards": _digest(b"".join(_cards(process)))},
         "task": asdict(work.task),
         "seed": work.seed,
         "target": work.target,
@@ -74,6 +76,14 @@ def header_of(files: ChipFiles, process: Process, work: Work) -> dict[str, Any]:
         "calibrated_to": None if work.onn is None else _digest(b"".join(_bytes_of(work.onn))),
         "rates_bd": list(work.rates_bd),
     }
+
+
+def _cards(process: Process) -> Iterator[bytes]:
+    """The cards, and the S-parameters in the files that they name."""
+    yield process.model_dump_json(exclude={"folders"}).encode()
+    for device in process.devices.values():
+        if device.model.file is not None:
+            yield device.model.file.read_bytes()
 
 
 def _bytes_of(onn: Onn) -> Iterator[bytes]:
@@ -138,8 +148,13 @@ def run_yield(
         measure(jobs, records, run, progress)
         found = Found.of(work, jobs, records.done)
     numbers = found.numbers(header, work.target)
-    for ending, data in found.files(numbers, work.target).items():
+    files = found.files(numbers, work.target)
+    for ending, data in files.items():
         write_atomic(Path(f"{stem}.{ending}"), data)
+    # an earlier run's would be taken for this one's
+    for ending in OPTIONAL:
+        if ending not in files:
+            Path(f"{stem}.{ending}").unlink(missing_ok=True)
     return numbers
 
 

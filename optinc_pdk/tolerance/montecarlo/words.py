@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -62,8 +63,21 @@ class Outcome:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Outcome:
-        """Inverse of :meth:`to_json`."""
-        return Outcome(**{**data, "errors": {int(error): count for error, count in data["errors"].items()}})
+        """Inverse of :meth:`to_json`.
+
+        Raises:
+            TypeError: Something is missing, unknown or of another type.
+            ValueError: A number is out of range.
+        """
+        found = Outcome(**{**data, "errors": {int(error): count for error, count in dict(data["errors"]).items()}})
+        counts = (found.inputs, found.exact, found.words, found.wrong, found.saturated, *found.errors.values())
+        if not all(type(count) is int for count in counts) or not isinstance(found.fault, str):
+            raise TypeError("a count is no integer, or the fault no text")
+        if not (0 <= found.exact <= found.inputs > 0 and 0 <= found.wrong <= found.words > 0 and min(counts) >= 0):
+            raise ValueError("counts do not fit each other")
+        if not math.isfinite(found.margin):
+            raise ValueError("the margin is not finite")
+        return found
 
 
 def read_words(

@@ -97,7 +97,10 @@ def spectrum(
         if not models.low_nm <= wavelength <= models.high_nm:
             raise InputError(f"wavelength {wavelength:g} nm: the models hold for {models}; stay within them")
     if not resolution_nm > 0.0 or channels < 1 or not spacing_ghz > 0.0:
-        raise InputError("resolution, channels and spacing must be positive; correct them")
+        raise InputError(
+            f"resolution {1e3 * resolution_nm:g} pm, {channels} channels, spacing {spacing_ghz:g} GHz: "
+            "all must be positive; correct them"
+        )
     told = progress or (lambda what, done, total: None)
     light, anew = _light(subject, structure, models), _rebiased(subject)
     seen, window = _around(_fixed(subject, light, {}), carrier, grid, resolution_nm, models, "fixed bias", told)

@@ -73,6 +73,43 @@ def test_damaged_lines_are_named_and_left(damage: bytes, tmp_path: Path) -> None
     assert path.read_bytes() == b"".join([*lines[:2], damage, *lines[2:]])
 
 
+READ = b'{"inputs":16,"exact":9,"words":32,"wrong":8,"margin":-0.2,"saturated":0,"fault":"","errors":{"1":8}}'
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"exact", b"exapt"),
+        (b"9,", b'"9",'),
+        (b"16", b"0"),
+        (b"-0.2", b"NaN"),
+        (b'{"1":8}', b"8"),
+        (READ, b"{}"),
+        (b'{"before":' + READ + b"}", b"{}"),
+        (b'{"before":' + READ + b"}", b'{"factor":"x"}'),
+        (b'{"before":' + READ + b"}", b'{"factor":-1}'),
+    ],
+)
+def test_results_that_are_none_are_named_and_left(old: bytes, new: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    row = b'{"study":"all","imperfection":"","sample":1,"result":{"before":' + READ + b"}}\n"
+    head = write(path)
+    path.write_bytes(head + row)
+    with Records(path, HEADER, resume=True) as records:
+        assert records.done[Job("all", "", 1)]["before"]["exact"] == 9
+    path.write_bytes(head + row.replace(old, new))
+    with pytest.raises(InputError, match="line 5 is no finished sample"):
+        Records(path, HEADER, resume=True)
+    assert path.read_bytes() == head + row.replace(old, new)
+
+
+def test_a_damaged_header_is_not_to_be_removed(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"?" + write(path))
+    with pytest.raises(InputError, match="line 1 is no header of a run; give another folder with -o"):
+        Records(path, HEADER, resume=True)
+
+
 def test_files_of_something_else_are_left(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     for content in (b"my notes", b"my notes\n", b'{"schema":9,"header":{}}\n'):

@@ -18,7 +18,7 @@ from optinc_pdk.tolerance.montecarlo.records import Job
 from optinc_pdk.tolerance.montecarlo.run import chip_files, header_of, run_yield
 from optinc_pdk.tolerance.montecarlo.schedule import runner
 from optinc_pdk.tolerance.montecarlo.study import Runner, serial
-from optinc_pdk.tolerance.montecarlo.text import summary_lines
+from optinc_pdk.tolerance.montecarlo.text import assumption, summary_lines
 
 ENDINGS = ("yield.csv", "yield.json", "yield.png", "errors.png", "waterfall.png", "tolerance.csv", "tolerance.png")
 
@@ -129,6 +129,35 @@ def test_another_runs_folder_is_refused_and_left(work, header, tmp_path) -> None
     with pytest.raises(InputError, match="give 'local'"):
         run_yield(work, header, 1, tmp_path, runner(work, "nowhere"))
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_run_leaves_nothing_of_an_earlier_ones_imperfections(work, header, tmp_path) -> None:
+    bare = replace(work, imperfections=work.imperfections.only())
+    for ending in ENDINGS:
+        (tmp_path / f"tiny.{ending}").write_bytes(b"an earlier run's")
+    run_yield(bare, {**header, "imperfections": {}}, 1, tmp_path, runner(bare))
+    assert {path.name for path in tmp_path.iterdir()} == {
+        f"tiny.{ending}" for ending in ("yield.csv", "yield.json", "yield.jsonl", "yield.png", "errors.png")
+    }
+
+
+def test_noise_that_no_imperfection_brings_is_not_claimed(header) -> None:
+    noisy = {**header, "noise": {"laser_w": 0.01, "symbol_rate_bd": 1e6}, "calibrated_to": None}
+    assert "noise at 10 mW" in assumption({**noisy, "imperfections": {"coupler": 1.0, "detector": 1.0}})
+    told = assumption({**noisy, "imperfections": {"coupler": 1.0}})
+    assert told.startswith("without noise") and "neither is among the imperfections" in told
+
+
+def test_other_s_parameters_in_a_cards_file_are_another_run(work, process, tiny, tmp_path) -> None:
+    path = tmp_path / "mmi.s4p"
+    card = process.devices["mmi2x2"]
+    card = card.model_copy(update={"model": card.model.model_copy(update={"file": path})})
+    measured = process.model_copy(update={"devices": {**process.devices, "mmi2x2": card}})
+    cards = []
+    for content in ("of Monday", "of Monday", "of Tuesday"):
+        path.write_text(content)
+        cards.append(header_of(chip_files(tiny / "tiny.gds"), measured, work)["process"]["cards"])
+    assert cards[0] == cards[1] != cards[2]
 
 
 def test_files_that_are_missing_are_named(tiny, tmp_path) -> None:
