@@ -2,7 +2,7 @@
 # make test      run every check and every test
 # make rules     test every design rule on generated layouts and write docs/rules.md
 # make mutants   inject every kind of fault into three chips and write docs/mutants.md (an hour)
-# make trainings  train small networks with every scheme and write docs/training.md (half an hour)
+# make trainings  train small networks with every scheme and write docs/training.md (an hour)
 # make imperfections  write docs/imperfections.md from the process card
 # make interconnect  simulate all-reduces on every system and write docs/interconnect.md (minutes)
 # Each makes its own environment in .venv; a Python from 3.11 to 3.13 is all they need.
