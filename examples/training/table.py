@@ -33,8 +33,10 @@ PLAN: tuple[tuple[str, ...], ...] = (
     ("chain", "--scheme", *MAIN, *RIVALS, "edad"),
     ("resnet", "llama", "--scheme", *RIVALS),
     ("resnet", "llama", "--scheme", *MAIN, "--seed", "1", "2"),
-    ("llama", "chain", "--scheme", "ring", *EIGHT_BITS, "--seed", "1", "2"),
+    ("llama", "chain", "--scheme", "ring", *EIGHT_BITS, "optinc-imperfect", "--seed", "1", "2"),
     ("llama", "--scheme", "ring", *EIGHT_BITS, "--seed", "3", "4", "5"),
+    ("resnet", "--scheme", "torch", *EIGHT_BITS, "--seed", "1"),
+    ("llama", "--scheme", "torch", "--seed", "1", "2"),
     ("resnet", "llama", "--size", "full", "--scheme", "ring", "optinc-16", "optinc-8", *RIVALS),
 )
 """The trainings, the more important ones first. edAD takes chains alone."""
