@@ -89,11 +89,7 @@ def illuminate(problem: Problem, phases: Floats, layers: Ints | None = None) -> 
 
 def errors(problem: Problem, light: Light) -> Floats:
     """(layers,) rms matrix error over the 2-norm."""
-    return np.array([_error(light, target) for target in problem.targets])
-
-
-def _error(light: Light, target: Target) -> float:
-    return _rms(residual(linear(light, target).coefficient, target))
+    return np.array([_rms(residual(linear(light, target).coefficient, target)) for target in problem.targets])
 
 
 def _rms(values: Floats) -> float:
