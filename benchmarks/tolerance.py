@@ -1,7 +1,7 @@
 """Sampled chips before and after calibration: docs/tolerance.md, docs/tolerance.csv and their pictures.
 
     python benchmarks/tolerance.py                      # every row, 20 samples each: hours
-    python benchmarks/tolerance.py --only 4bit --only 16    # rows whose names contain all of these
+    python benchmarks/tolerance.py --only 4bit --only 16    # names that contain all of these, or one whole name
     python benchmarks/tolerance.py --waterfall 5        # also what each imperfection costs after calibration
     python benchmarks/tolerance.py --workers 8          # on so many processes
 
@@ -97,6 +97,12 @@ def rows() -> Iterator[Row]:
         yield from (Row(network, bits) for bits in BITS)
         yield Row(network, scales={"coupler": 0.5})
         yield Row(network, noise=True)
+
+
+def chosen(only: Sequence[str]) -> list[Row]:
+    """The rows whose names contain all of these; a row's whole name means that row alone."""
+    named = [row for row in rows() if row.name in only]
+    return named or [row for row in rows() if all(part in row.name for part in only)]
 
 
 def built(network: str, folder: Path) -> ChipFiles:
@@ -235,7 +241,9 @@ def rates_png(network: str, table: Sequence[dict[str, Any]]) -> bytes:
 
 
 def main(
-    only: Annotated[list[str] | None, typer.Option(help="Rows whose names contain this; several: all of them.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Rows whose names contain this, all of several; or a row's name.")
+    ] = None,
     samples: Annotated[int, typer.Option(help="Samples of every row.")] = 20,
     waterfall: Annotated[int, typer.Option(help="Samples with parts of the imperfections, at 16 bits.")] = 0,
     workers: Annotated[int | None, typer.Option(help="Processes; this one alone where left out.")] = None,
@@ -246,9 +254,7 @@ def main(
 ) -> None:
     """Measure rows and write the page."""
     console = Console(stderr=True)
-    for row in rows():
-        if not all(part in row.name for part in only or []):
-            continue
+    for row in chosen(only or []):
         files = built(row.network, output)
         work = work_of(row, files)
         jobs = jobs_of(work, samples, min(waterfall, samples) if row.plain else 0)
