@@ -156,11 +156,13 @@ def simulate(
         parse_ports,
         parse_wavelengths,
         port_scattering,
+        refuse_name,
         write_scattering,
     )
     from optinc_pdk.simulate.heaters import read_drive
 
     path = refuse_input(output or source.with_name(f"{_stem(source)}.s.npz"), source, bias)
+    refuse_name(path)
     card = load_process(process)
     wanted = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
     named = None if ports is None else parse_ports(ports)

@@ -46,6 +46,9 @@ def yield_(
     noise: Annotated[bool, typer.Option("--noise", help="Read words with noise of lasers and detectors.")] = False,
     laser_w: Annotated[float | None, typer.Option(help="Light into every guide in W, for --noise.")] = None,
     symbol_rate: Annotated[float | None, typer.Option(help="Symbols per second, for --noise.")] = None,
+    contributions: Annotated[
+        bool, typer.Option("--contributions/--no-contributions", help="Measure parts of the imperfections as well.")
+    ] = True,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder; that of CHIP by default.")] = None,
     scheduler: Annotated[
         str | None, typer.Option(help="local: processes of a Dask cluster; tcp://HOST:PORT: a running one.")
@@ -95,7 +98,7 @@ def yield_(
     directory = chip.parent if output is None else output
     with _samples() as watch:
         who, header = runner(work, scheduler, workers), header_of(files, card, work)
-        numbers = run_yield(work, header, samples, directory, who, resume, watch)
+        numbers = run_yield(work, header, samples, directory, who, resume, watch, contributions)
     if as_json:
         print(json.dumps(numbers, indent=2))
     else:

@@ -110,13 +110,19 @@ def block_scattering(
     return blocks
 
 
+def refuse_name(path: str | Path) -> None:
+    """Refuse a file whose name says of no format that :func:`write_scattering` writes."""
+    if Path(path).suffix != ".npz" and port_count(Path(path)) is None:
+        raise InputError(f"{path}: S-matrices are written as .npz, or as Touchstone .sNp of N ports; call it so")
+
+
 def write_scattering(wavelengths_nm: NDArray[np.float64], blocks: list[Scattering], path: str | Path) -> None:
     """Write ``wavelengths_nm`` and per block i ``blocks.<i>.s[wavelength, out, in]`` and ``blocks.<i>.ports``.
 
     A file called ``.sNp`` is written as Touchstone instead, which holds one block of N ports.
 
     Raises:
-        InputError: Several blocks, or another number of ports, for a Touchstone file.
+        InputError: Several blocks, or another number of ports, for a Touchstone file; a name that is neither's.
     """
     ports = port_count(Path(path))
     if ports is not None:
@@ -129,6 +135,7 @@ def write_scattering(wavelengths_nm: NDArray[np.float64], blocks: list[Scatterin
         text = touchstone_text(wavelengths_nm, blocks[0].s, blocks[0].labels)
         write_atomic(Path(path), text.encode("utf-8"))
         return
+    refuse_name(path)
     arrays: dict[str, NDArray[np.generic]] = {"schema": np.array(SCHEMA), "wavelengths_nm": wavelengths_nm}
     for i, block in enumerate(blocks):
         arrays[f"blocks.{i}.s"] = block.s

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from optinc_pdk.arguments import of_type
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Circuit, NetlistError
 from optinc_pdk.drive import Ground
@@ -16,7 +18,7 @@ from optinc_pdk.simulate.cells import SingularError
 from optinc_pdk.simulate.heaters import heater_phases
 from optinc_pdk.simulate.plan import Plan, evaluate, plan_circuit
 from optinc_pdk.simulate.solution import Solution, solve
-from optinc_pdk.simulate.structure import Structure, analyse
+from optinc_pdk.simulate.structure import Structure, analyse, hint
 from optinc_pdk.simulate.values import Values, circuit_values, singular
 
 __all__ = ["Progress", "Scattering", "Solution", "prepare", "s_matrices", "scattering", "solve"]
@@ -59,7 +61,7 @@ class Scattering:
         place = {label: i for i, label in enumerate(self.labels)}
         for label in (*outs, *ins):
             if label not in place:
-                raise NetlistError(f"there is no fibre {label!r} among the {len(self.labels)} simulated")
+                raise NetlistError(f"{label!r} was not simulated; {hint(label, self.labels)}")
         return self.s[:, [place[label] for label in outs]][:, :, [place[label] for label in ins]]
 
     def strength(self, labels: Sequence[str], steady: Sequence[str]) -> Complexes:
@@ -107,9 +109,14 @@ def scattering(
         ModelError: A device without model, or a wavelength outside its range.
         InputError: The circuit is singular: a lossless resonance at this wavelength.
     """
+    of_type("scattering: circuit", circuit, Circuit)
+    of_type("scattering: drive", drive, Bias | Mapping)
+    of_type("scattering: process", process, Process)
+    if isinstance(labels, str):
+        raise NetlistError(f"labels = {labels!r}: give a list of labels")
+    wavelengths = _wavelengths(wavelengths_nm)
     structure = analyse(circuit)
     phases = heater_phases(structure, drive, process, unbiased=unbiased, ground=ground)
-    wavelengths = np.atleast_1d(np.asarray(wavelengths_nm, dtype=np.float64))
     wanted = structure.labels if labels is None else tuple(sorted(set(labels)))
     plan = prepare(structure, wavelengths, process, outs=wanted, ins=wanted)
     s = s_matrices(plan, phases, wavelengths, process, progress=progress)[0]
@@ -140,7 +147,7 @@ def prepare(
         NetlistError: Unknown labels, ports or widths that are not the cards', samples of a wrong shape.
         ModelError: A device without model, or a wavelength outside its range.
     """
-    wavelengths = np.atleast_1d(np.asarray(wavelengths_nm, dtype=np.float64))
+    wavelengths = _wavelengths(wavelengths_nm)
     cold = np.zeros((1, structure.heater.size))
     given = devices or {}
     if given:
@@ -186,7 +193,7 @@ def s_matrices(
     if heat.ndim != 2 or heat.shape[1] != heaters:
         raise NetlistError(f"phases have shape {np.shape(phases)}; give (cases, {heaters} heaters)")
     _refuse_infinite(plan.structure, heat)
-    wavelengths = np.atleast_1d(np.asarray(wavelengths_nm, dtype=np.float64))
+    wavelengths = _wavelengths(wavelengths_nm)
     values = circuit_values(plan.structure, heat, wavelengths, process, devices or {}, guides)
     _refuse_unprepared(plan, values)
     s: Complexes = np.empty((values.cases, len(plan.outs), len(plan.ins)), dtype=np.complex128)
@@ -201,6 +208,17 @@ def s_matrices(
         if progress is not None:
             progress(int(cases[-1]) + 1, values.cases)
     return s.reshape(heat.shape[0], wavelengths.size, len(plan.outs), len(plan.ins))
+
+
+def _wavelengths(given: ArrayLike) -> Floats:
+    """(W,) wavelengths; whether models go so far is theirs to say."""
+    try:
+        wavelengths = np.atleast_1d(np.asarray(given, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise NetlistError(f"wavelengths_nm = {reprlib.repr(given)}: give a number in nm, or several") from None
+    if wavelengths.ndim != 1 or not wavelengths.size:
+        raise NetlistError(f"wavelengths_nm has shape {wavelengths.shape}; give a number in nm, or a list of them")
+    return wavelengths
 
 
 def _refuse_infinite(structure: Structure, phases: Floats) -> None:

@@ -11,6 +11,7 @@ light that enters at fibres or from modulators.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,6 +25,7 @@ Floats = NDArray[np.float64]
 GROUND = "GND"
 PHOTODIODE, MODULATOR, CROSSING = "photodiode", "modulator", "crossing"
 """Components with a part of their own: pads that are detectors and sources of light, guides that pass each other."""
+_TOLD = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +92,16 @@ class Structure:
         place = {label: i for i, label in enumerate(self.labels)}
         for label in labels:
             if label not in place:
-                raise NetlistError(f"circuit {self.circuit.name!r} has no fibre {label!r}")
+                raise NetlistError(f"circuit {self.circuit.name!r} has no fibre {label!r}; {hint(label, self.labels)}")
         return np.array([place[label] for label in labels], dtype=np.int64)
+
+
+def hint(label: str, labels: Sequence[str]) -> str:
+    """What to give in place of a label that is not among some others."""
+    near = difflib.get_close_matches(label, labels, n=_TOLD)
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    return f"its labels are {', '.join(labels[:_TOLD])}{', …' * (len(labels) > _TOLD)} ({len(labels)})"
 
 
 def analyse(circuit: Circuit) -> Structure:

@@ -151,6 +151,13 @@ def amplifying(folder):
     files(folder, circuit, bias_of(circuit))
 
 
+def test_a_file_name_of_no_format_is_refused_at_once(optinc, tmp_path):
+    out = tmp_path / "two.txt"
+    code, printed, error = simulate(optinc, tmp_path, "-o", out)  # not even the netlist is looked for
+    assert (code, printed, error.count("\n")) == (2, "", 1) and not out.exists()
+    assert "two.txt: S-matrices are written as .npz, or as Touchstone .sNp" in error
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from optinc_pdk.assemble import assemble, mesh_chip
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.circuit import NetlistError, flatten, named_nets
+from optinc_pdk.files import InputError
 from optinc_pdk.models import ModelError, sax_models, sax_netlist
 from optinc_pdk.simulate import analyse, heater_phases, scattering, solve
 
@@ -206,5 +207,24 @@ def test_between_picks_by_label(process):
     found = scattering(circuit, random_phases(circuit, np.random.default_rng(0)), [1540.0, 1550.0], process)
     first, last = found.labels[0], found.labels[-1]
     assert np.array_equal(found.between([last], [first])[:, 0, 0], found.s[:, -1, 0])
-    with pytest.raises(NetlistError, match="no fibre 'zz'"):
+    with pytest.raises(NetlistError, match="'zz' was not simulated; its labels are"):
         found.between(["zz"], [first])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"circuit": "a.pic.yml"}, "circuit = 'a.pic.yml': give a Circuit"),
+        ({"drive": "a.bias.yml"}, "drive = 'a.bias.yml': give a Bias or a Mapping"),
+        ({"process": "soi220"}, "process = 'soi220': give a Process"),
+        ({"labels": "in"}, "labels = 'in': give a list"),
+        ({"wavelengths_nm": [[1540.0], [1550.0]]}, r"shape \(2, 1\); give a number in nm, or a list"),
+        ({"wavelengths_nm": []}, r"shape \(0,\); give a number in nm"),
+        ({"wavelengths_nm": "green"}, "wavelengths_nm = 'green': give a number in nm"),
+    ],
+)
+def test_arguments_that_are_something_else_are_named(process, change, said):
+    circuit = random_circuit(np.random.default_rng(0))
+    given_all = {"circuit": circuit, "drive": {}, "wavelengths_nm": 1550.0, "process": process}
+    with pytest.raises(InputError, match=said):
+        scattering(**given_all | change)

@@ -11,6 +11,7 @@ from optinc_pdk.assemble import assemble
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.circuit import NetlistError, flatten
 from optinc_pdk.simulate import analyse
+from optinc_pdk.simulate.structure import hint
 
 from .conftest import add_fibre, add_heater, builder, chain
 
@@ -80,5 +81,11 @@ def test_heater_without_ground_has_no_channel():
 
 
 def test_unknown_fibre_is_refused():
-    with pytest.raises(NetlistError, match="has no fibre 'nowhere'"):
+    with pytest.raises(NetlistError, match=r"has no fibre 'nowhere'; its labels are \w+, \w+ \(2\)"):
         analyse(heated_guide().build()).fibres(["nowhere"])
+
+
+def test_labels_that_are_nearly_right_are_told():
+    labels = [f"in_r{i}" for i in range(9)]
+    assert hint("in_r0_", labels).startswith("did you mean in_r0 or")
+    assert hint("zzz", labels) == "its labels are in_r0, in_r1, in_r2, in_r3, in_r4, in_r5, … (9)"

@@ -26,7 +26,7 @@ from optinc_pdk.tolerance.montecarlo.words import Outcome
 SCHEMA = 1
 COLUMNS = ("inputs", "exact", "accuracy", "words", "wrong", "word_error_rate", "margin", "saturated")
 OPTIONAL = ("waterfall.png", "tolerance.csv", "tolerance.png")
-"""Endings of files that runs of no imperfection, or of one, do not write."""
+"""Endings of files that runs of no imperfection, of one, or without contributions do not write."""
 Progress = Callable[[int, int], None]
 
 
@@ -79,11 +79,18 @@ def header_of(files: ChipFiles, process: Process, work: Work) -> dict[str, Any]:
 
 
 def _cards(process: Process) -> Iterator[bytes]:
-    """The cards, and the S-parameters in the files that they name."""
-    yield process.model_dump_json(exclude={"folders"}).encode()
-    for device in process.devices.values():
-        if device.model.file is not None:
-            yield device.model.file.read_bytes()
+    """The cards, and the S-parameters in the files that they name, wherever those lie."""
+    files = {name: device.model.file for name, device in process.devices.items() if device.model.file is not None}
+    named = {
+        name: process.devices[name].model_copy(
+            update={"model": process.devices[name].model.model_copy(update={"file": Path(file.name)})}
+        )
+        for name, file in files.items()
+    }
+    cards = process.model_copy(update={"devices": {**process.devices, **named}})
+    yield cards.model_dump_json(exclude={"folders"}).encode()
+    for file in files.values():
+        yield file.read_bytes()
 
 
 def _bytes_of(onn: Onn) -> Iterator[bytes]:
@@ -123,6 +130,7 @@ def run_yield(
     runner: AbstractContextManager[Runner],
     resume: bool = False,
     progress: Progress | None = None,
+    contributions: bool = True,
 ) -> dict[str, Any]:
     """Measure a chip's yield and write all that was found into a folder.
 
@@ -134,6 +142,7 @@ def run_yield(
         runner: Who measures.
         resume: Whether to go on with what the folder holds of an earlier run.
         progress: As for :func:`measure`.
+        contributions: Whether parts of the imperfections are measured too, and how much of each is borne.
 
     Returns:
         The numbers, as in ``.yield.json``.
@@ -142,7 +151,7 @@ def run_yield(
         InputError: The folder holds another run, or a sample cannot be calculated.
     """
     stem = directory / header["chip"]["name"]
-    jobs = jobs_of(samples, tuple(amounts_of(work)), work.onn is not None)
+    jobs = jobs_of(samples, tuple(amounts_of(work)) if contributions else (), work.onn is not None)
     # who measures comes first: a scheduler that does not answer leaves an earlier run's file as it is
     with runner as run, Records(Path(f"{stem}.yield.jsonl"), header, resume) as records:
         measure(jobs, records, run, progress)

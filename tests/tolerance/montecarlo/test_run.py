@@ -118,6 +118,21 @@ def test_more_samples_go_on_where_fewer_ended(work, header, tmp_path, whole) -> 
     assert done == [Job("all", "", 2), Job("tolerance", "coupler", 2)]
 
 
+def test_without_contributions_samples_alone_are_measured(work, header, tmp_path, whole) -> None:
+    calls = []
+    run = partial(run_yield, work, header, 6, tmp_path, runner(work), progress=lambda *call: calls.append(call))
+    numbers = run(contributions=False)
+    assert calls[-1] == (6, 6) and numbers["contributions"] == numbers["tolerances"] == []
+    assert {path.suffixes[0] for path in tmp_path.iterdir()} == {".yield", ".errors"}
+    assert summary_lines(numbers)
+    # they can be asked for later
+    calls.clear()
+    run_yield(work, header, 6, tmp_path, runner(work), True, lambda *call: calls.append(call))
+    assert calls[0] == (6, 90)
+    for ending in ENDINGS:
+        assert (tmp_path / f"tiny.{ending}").read_bytes() == (whole / f"tiny.{ending}").read_bytes(), ending
+
+
 def test_another_runs_folder_is_refused_and_left(work, header, tmp_path) -> None:
     run = partial(run_yield, work, samples=1, directory=tmp_path, resume=True)
     with pytest.raises(KeyboardInterrupt):
@@ -149,13 +164,14 @@ def test_noise_that_no_imperfection_brings_is_not_claimed(header) -> None:
 
 
 def test_other_s_parameters_in_a_cards_file_are_another_run(work, process, tiny, tmp_path) -> None:
-    path = tmp_path / "mmi.s4p"
     card = process.devices["mmi2x2"]
-    card = card.model_copy(update={"model": card.model.model_copy(update={"file": path})})
-    measured = process.model_copy(update={"devices": {**process.devices, "mmi2x2": card}})
     cards = []
-    for content in ("of Monday", "of Monday", "of Tuesday"):
+    for folder, content in (("a", "of Monday"), ("b", "of Monday"), ("a", "of Tuesday")):
+        path = tmp_path / folder / "mmi.s4p"
+        path.parent.mkdir(exist_ok=True)
         path.write_text(content)
+        there = card.model_copy(update={"model": card.model.model_copy(update={"file": path})})
+        measured = process.model_copy(update={"devices": {**process.devices, "mmi2x2": there}})
         cards.append(header_of(chip_files(tiny / "tiny.gds"), measured, work)["process"]["cards"])
     assert cards[0] == cards[1] != cards[2]
 
