@@ -31,7 +31,7 @@ from optinc_pdk.flow import build
 from optinc_pdk.onn import Onn
 from optinc_pdk.simulate.noise import noise_of
 from optinc_pdk.tolerance import imperfections, read_chip
-from optinc_pdk.tolerance.montecarlo.plots import waterfall_png
+from optinc_pdk.tolerance.montecarlo.plots import waterfall_png, yield_png
 from optinc_pdk.tolerance.montecarlo.records import Job, Records
 from optinc_pdk.tolerance.montecarlo.run import ChipFiles, Found, chip_files, header_of, measure
 from optinc_pdk.tolerance.montecarlo.schedule import LOCAL, runner
@@ -206,6 +206,7 @@ def page(table: Sequence[dict[str, Any]], pictures: Sequence[str]) -> str:
             text.append("| " + " | ".join(cells) + " |")
         text.append("")
         wanted = {
+            f"calibrated_{network}.png": "Share of the chips against words lost and margin",
             f"waterfall_{network}.png": "Words lost per imperfection",
             f"rates_{network}.png": "Words wrong by rate",
         }
@@ -269,6 +270,9 @@ def main(
                 found = Found.of(work, jobs, records.done)
         numbers = found.numbers(header, work.target)
         numbers["stages"] |= of_parts(found, work.target)
+        if row.plain:
+            still = {stage: outcomes for stage, outcomes in found.stages.items() if " at " not in stage}
+            write_atomic(docs / f"calibrated_{row.network}.png", yield_png(still, work.target))
         lost = [row for row in numbers["contributions"] if any(row[study]["words_lost"] for study in STUDIES)]
         if lost:
             write_atomic(docs / f"waterfall_{row.network}.png", waterfall_png(numbers["contributions"]))
@@ -280,7 +284,7 @@ def main(
         write_atomic(docs / "tolerance.csv", stream.getvalue().encode())
         if rates := rates_png(row.network, table):
             write_atomic(docs / f"rates_{row.network}.png", rates)
-        pictures = [path.name for kind in ("waterfall", "rates") for path in docs.glob(f"{kind}_*.png")]
+        pictures = [path.name for kind in ("calibrated", "waterfall", "rates") for path in docs.glob(f"{kind}_*.png")]
         write_atomic(docs / "tolerance.md", page(table, pictures).encode())
         for line in lines_of(row, numbers):
             print(row.name, line["stage"], percent(line["accuracy_mean"]), percent(line["accuracy_worst"]), flush=True)

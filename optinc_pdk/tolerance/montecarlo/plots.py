@@ -38,7 +38,10 @@ def yield_png(stages: Mapping[str, Sequence[Outcome]], target: float) -> bytes:
     words.set(xlim=(-0.5, 1.3 * inputs), ylim=(-0.02, 1.02))
     words.set(xlabel=f"inputs of {inputs:,} that are not exact, at most", ylabel="share of the samples")
     margins.axvline(0.0, color=_INK, linewidth=0.8, linestyle=":")
-    margins.set_xlabel("margin in levels, at least")
+    worst = -min(outcome.margin for outcomes in stages.values() for outcome in outcomes)
+    margins.set_xscale("symlog", linthresh=1.0)
+    margins.set(xlim=(-0.55, max(0.1, 1.3 * worst)), xlabel="margin in levels, at least")
+    margins.set_xticks([tick for tick in (-0.5, 0.0, 0.5, 1.0, 10.0, 100.0) if tick <= max(0.1, 1.3 * worst)])
     margins.xaxis.set_major_formatter(lambda value, _: f"{0.0 - value:.2g}")
     if len(stages) > 1:
         words.legend(frameon=False)
@@ -51,8 +54,6 @@ def _staircase(axes: Axes, values: Sequence[float], color: str, name: str) -> No
     # from the left edge of the picture to its right one
     across = np.concatenate([[-1e9], ordered, [1e9]])
     axes.plot(across, np.concatenate([[0.0], share, [1.0]]), drawstyle="steps-post", color=color, label=name)
-    spread = max(float(np.ptp(ordered)), 0.05)
-    axes.set_xlim(ordered[0] - 0.1 * spread, ordered[-1] + 0.1 * spread)
 
 
 def waterfall_png(contributions: Sequence[Mapping[str, Any]]) -> bytes:
