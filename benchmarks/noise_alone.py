@@ -1,0 +1,55 @@
+"""One kind of noise alone: the second table of docs/noise.md.
+
+    python benchmarks/noise_alone.py average_4bit_4servers.gds average_4bit_4servers.npz 1e7
+    python benchmarks/noise_alone.py average_8bit_4servers.gds average_8bit_4servers.npz 1e6
+
+Layouts are as `optinc build` leaves them, netlist and bias beside them. Every input is sent once, seed 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from optinc_pdk.cards import load_process
+from optinc_pdk.onn import Onn
+from optinc_pdk.signoff.built import read_built
+from optinc_pdk.signoff.function import inputs_of
+from optinc_pdk.simulate import noise_of, scattering
+from optinc_pdk.simulate.noise import KINDS, Noise
+from optinc_pdk.tolerance.montecarlo.run import chip_files
+from optinc_pdk.tolerance.montecarlo.words import read_words
+from optinc_pdk.tolerance.noise import gaussian_error_rate
+
+LOCKS_RAD = (3e-3, 10e-3, 30e-3)
+"""What locks of fibres may leave, beside the card's."""
+
+
+def noises(card: Noise) -> dict[str, Noise]:
+    """Noise of one kind, by its name."""
+    alone = {kind: card.only(kind) for kind in KINDS}
+    locks = {f"fibre, {1e3 * lock:g} mrad": replace(alone["fibre"], fibre_phase_rad=lock) for lock in LOCKS_RAD}
+    return alone | locks
+
+
+def main(
+    gds: Annotated[Path, typer.Argument(help="Layout of a build.")],
+    weights: Annotated[Path, typer.Argument(help="Its network.")],
+    symbol_rate: Annotated[float, typer.Argument(help="Symbols per second.")],
+) -> None:
+    """Print a row of the table for every kind."""
+    process, task, files = load_process(), Onn.load(weights).task, chip_files(gds)
+    chip = read_built(files.gds, files.netlist, files.bias, process)
+    s = scattering(chip.circuit, chip.bias, float(process.guide.wavelength_nm), process, ground=chip.ground)
+    tried = inputs_of(task)
+    for name, noise in noises(noise_of(process, symbol_rate_bd=symbol_rate)).items():
+        read = read_words(s, tried, chip.board, chip.bias, noise, 0)
+        estimate = gaussian_error_rate(s, tried, chip.board, chip.bias, noise)
+        print(f"| {name} | {read.wrong:,} of {read.words:,} | {estimate:.2g} |", flush=True)
+
+
+if __name__ == "__main__":
+    typer.run(main)
