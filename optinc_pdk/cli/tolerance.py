@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from optinc_pdk.cards import Process
 
 LEAST_BITS, MOST_BITS = 1.0, 32.0
+MOST_FACTOR = 1000.0
+"""Of a card's imperfection; losses of more overflow."""
 
 
 @app.command("yield")
@@ -148,8 +150,8 @@ def _factor(text: str, given: str) -> float:
         factor = float(given)
     except ValueError:
         factor = math.nan
-    if not 0.0 <= factor < math.inf:
-        raise InputError(f"--scale {text}: give KIND=FACTOR with a factor of 0 or more, coupler=0.5 say")
+    if not 0.0 <= factor <= MOST_FACTOR:
+        raise InputError(f"--scale {text}: give KIND=FACTOR with a factor from 0 to {MOST_FACTOR:,.0f}: coupler=0.5")
     return factor
 
 
