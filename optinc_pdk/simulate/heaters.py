@@ -47,12 +47,13 @@ def heater_phases(
         NetlistError: A heater has no drive, or the drive names a channel that the circuit lacks.
     """
     codes = isinstance(drive, Bias) and "resistance_ohm" in structure.circuit.settings
+    called = f"the bias of {drive.circuit!r}" if isinstance(drive, Bias) else "the drive"
     if isinstance(drive, Bias) and codes:
         wanted = _from_codes(structure, drive, process, ground)
-        return _by_heater(structure, wanted, drive.labels, unbiased)
+        return _by_heater(structure, wanted, drive.labels, unbiased, called)
     by_label = dict(zip(drive.labels, drive.phase_rad, strict=True)) if isinstance(drive, Bias) else drive
     wanted = np.array([by_label.get(label, np.nan) for label in structure.channel], dtype=np.float64)
-    return _by_heater(structure, wanted, tuple(by_label), unbiased)
+    return _by_heater(structure, wanted, tuple(by_label), unbiased, called)
 
 
 def read_drive(path: str | Path, process: Process) -> Bias:
@@ -129,17 +130,19 @@ def _from_codes(structure: Structure, bias: Bias, process: Process, ground: Grou
     return phases if warmth is None else np.where(driven, warmth.made(np.where(driven, phases, 0.0)), np.nan)
 
 
-def _by_heater(structure: Structure, wanted: Floats, labels: tuple[str, ...], unbiased: float | None) -> Floats:
+def _by_heater(
+    structure: Structure, wanted: Floats, labels: tuple[str, ...], unbiased: float | None, called: str
+) -> Floats:
     unknown = sorted(set(labels) - set(structure.channel))
     if unknown:
         raise NetlistError(
-            f"the drive names channel {unknown[0]!r}, which drives no heater of circuit "
-            f"{structure.circuit.name!r} ({len(unknown)} such channels)"
+            f"{called} names channel {unknown[0]!r}, which drives no heater of circuit {structure.circuit.name!r} "
+            f"({len(unknown)} such channels); give the drive of this circuit"
         )
     missing = np.flatnonzero(np.isnan(wanted))
     if missing.size and unbiased is None:
         name = structure.circuit.instances[structure.heater[missing[0]]]
         channel = structure.channel[missing[0]]
-        why = f"its channel {channel!r} is not in the drive" if channel else "no labelled pad drives it"
+        why = f"its channel {channel!r} is not in {called}" if channel else "no labelled pad drives it"
         raise NetlistError(f"heater of {name!r} has no drive: {why} ({missing.size} such heaters)")
     return np.where(np.isnan(wanted), 0.0 if unbiased is None else unbiased, wanted)

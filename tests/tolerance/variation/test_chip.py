@@ -61,5 +61,5 @@ def test_a_bias_that_lacks_a_channel_is_refused(chip, circuit, process):
         voltage_v=bias.voltage_v[1:],
         code=bias.code[1:],
     )
-    with pytest.raises(NetlistError, match=f"{bias.labels[0]!r} is not in the drive"):
+    with pytest.raises(NetlistError, match=f"{bias.labels[0]!r} is not in the bias of"):
         chip_of(circuit, chip.board, shorter, process)
