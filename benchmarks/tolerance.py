@@ -56,7 +56,7 @@ Written by `python benchmarks/tolerance.py`. Every row is a network that ships, 
 sampled with the imperfections of [the process's card](imperfections.md), seed 2603; sample i of all rows of a network
 is the same chip. *Before*: driven as the build's bias file says. *Exact* is the share of the inputs for which every
 server reads the ideal word, under every assignment of symbols to servers that was tried; a *perfect* chip misses none,
-and the interval is Wilson's. *Margin* is the least distance of any output from a decision level, in levels. Words are
+and the interval is Wilson's. *Margin* is half a level minus the largest error of any output, in levels. Words are
 read without noise, but for stages at a symbol rate: there with the card's noise, 10 mW into every guide, each symbol
 integrated over all of its time. Rows of *noise* were also calibrated with it, every reading of the bench the mean of
 10,000 symbols at 1 MBd, and read all their words with it, at 1 MBd where no rate is given. Some rows are still of an

@@ -198,6 +198,10 @@ def test_noise_counts_words_and_refuses_what_the_card_does_not_allow(chip: Path,
     command = ("noise", gds, netlist, "--bias", bias, "--weights", bundled(), "-o", tmp_path / "n.csv")
     done = run(*command, "--laser-w", "-1")
     assert done.returncode == 2 and "-1 W is not within 0 … 0.1 W" in done.stderr and not list(tmp_path.iterdir())
+    done = run(*command[:-1], tmp_path / "n.png")
+    assert (
+        done.returncode == 2 and "n.png: the table is written as .csv" in done.stderr and not list(tmp_path.iterdir())
+    )
     done = run(*command, "--symbol-rates", "1e6,3e7", "--json")
     assert done.returncode == 0, done.stderr
     numbers = json.loads(done.stdout)
@@ -211,7 +215,8 @@ def test_noise_counts_words_and_refuses_what_the_card_does_not_allow(chip: Path,
 def test_simulate_gives_the_same_from_layout_and_passive(chip: Path, tmp_path: Path) -> None:
     bias = chip.with_suffix(".bias.yml")
     out = tmp_path / "a.s.npz"
-    done = run("simulate", chip.with_suffix(".gds"), "--bias", bias, "--wavelengths", "1549.9:1550.1:0.1", "-o", out)
+    some = "1550,1549.9,1550.1,1550"
+    done = run("simulate", chip.with_suffix(".gds"), "--bias", bias, "--wavelengths", some, "-o", out)
     assert done.returncode == 0, done.stderr
     with np.load(out) as data:
         assert data["wavelengths_nm"] == pytest.approx([1549.9, 1550.0, 1550.1])

@@ -11,6 +11,7 @@ import typer
 from optinc_pdk.cli.app import PASSED, app, progress
 from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName
 from optinc_pdk.cli.signoff import refuse_input
+from optinc_pdk.files import InputError
 
 
 @app.command()
@@ -41,6 +42,8 @@ def noise(
     from optinc_pdk.tolerance.noise import parse_rates, word_error_curve
 
     table = refuse_input(output or gds.with_suffix(".noise.csv"), gds, netlist, bias, weights)
+    if table.suffix != ".csv":
+        raise InputError(f"{table}: the table is written as .csv, and a .png beside it; give the file this ending")
     picture = refuse_input(table.with_suffix(".png"), gds, netlist, bias, weights)
     card, task = load_process(process), Onn.load(weights).task
     noise_of(card, laser_w)

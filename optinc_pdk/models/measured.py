@@ -110,13 +110,20 @@ def _read_npz(path: Path) -> tuple[Floats, Complexes, tuple[str, ...] | None]:
         if isinstance(fault, MeasuredError):
             raise
         raise MeasuredError(f"{path}: no readable .npz ({fault}); write it anew") from fault
+    if wavelengths.ndim != 1:
+        raise MeasuredError(f"{path}: wavelengths_nm has shape {wavelengths.shape}; give a list of them")
     if s.shape != (wavelengths.size, len(ports), len(ports)) or not s.size:
         raise MeasuredError(
             f"{path}: S-parameters have shape {s.shape}; {wavelengths.size} wavelengths and {len(ports)} ports need "
             f"({wavelengths.size}, {len(ports)}, {len(ports)})"
         )
-    if not np.all(np.isfinite(s)) or not np.all(wavelengths > 0.0) or not np.all(np.diff(wavelengths) > 0.0):
-        raise MeasuredError(f"{path}: wavelengths must be positive and ascend, and all numbers finite; correct them")
+    for number, out, into in np.argwhere(~np.isfinite(s))[:1].tolist():
+        raise MeasuredError(
+            f"{path}: what port {ports[out]} gets from port {ports[into]} at {wavelengths[number]:g} nm is "
+            f"{s[number, out, into]}; correct it"
+        )
+    if not np.all(np.isfinite(wavelengths) & (wavelengths > 0.0)) or not np.all(np.diff(wavelengths) > 0.0):
+        raise MeasuredError(f"{path}: wavelengths must be finite, positive and ascend; correct them")
     return wavelengths, s, ports
 
 

@@ -64,8 +64,11 @@ def parse(text: str, path: Path) -> tuple[Floats, Complexes, tuple[str, ...] | N
             f"{path}: {numbers.size} numbers; {ports} ports need {width} a frequency: itself and {ports**2} pairs"
         )
     rows = numbers.reshape(-1, width)
-    if not np.all(np.isfinite(rows)) or np.any(rows[:, 0] <= 0.0) or np.any(np.diff(rows[:, 0]) <= 0.0):
-        raise TouchstoneError(f"{path}: frequencies must be positive and ascend, and all numbers finite; correct them")
+    for number, place in np.argwhere(~np.isfinite(rows))[:1].tolist():
+        at = f"S of ports {_pair((place - 1) // 2, ports)} at {rows[number, 0]:g}" if place else "a frequency"
+        raise TouchstoneError(f"{path}: {at} is {rows[number, place]}; correct it")
+    if np.any(rows[:, 0] <= 0.0) or np.any(np.diff(rows[:, 0]) <= 0.0):
+        raise TouchstoneError(f"{path}: frequencies must be positive and ascend; correct them")
     one, other = rows[:, 1::2], rows[:, 2::2]
     if form == "RI":
         s = one + 1j * other
@@ -99,6 +102,12 @@ def _options(text: str, path: Path) -> tuple[float, str]:
                 f"format of {', '.join(_FORMATS)}"
             )
     return unit, form
+
+
+def _pair(number: int, ports: int) -> str:
+    """Ports out and in of a file's pair of numbers."""
+    out, into = divmod(number, ports)
+    return f"{into + 1}, {out + 1}" if ports == _TWO_PORTS else f"{out + 1}, {into + 1}"
 
 
 def _numbers(text: str, path: Path) -> Floats:

@@ -23,7 +23,7 @@ _LAYER = re.compile(r"(?:lo_|carrier_)?l(\d+)(?:b\d+)?(?:_|$)")
 
 
 def parse_wavelengths(text: str | None, default_nm: float) -> NDArray[np.float64]:
-    """Wavelengths in nm from ``"1550"``, ``"1549,1550"`` or ``"1540:1560:5"`` (first, last, step).
+    """Wavelengths in nm, ascending, from ``"1550"``, ``"1549,1550"`` or ``"1540:1560:5"`` (first, last, step).
 
     Raises:
         InputError: Not of that form, not positive, or too many.
@@ -43,7 +43,8 @@ def parse_wavelengths(text: str | None, default_nm: float) -> NDArray[np.float64
         raise InputError(
             f"wavelengths {text!r}: give nm as 1550, as 1549,1550 or as 1540:1560:5, at most {MAX_WAVELENGTHS} of them"
         )
-    return np.asarray(values, dtype=np.float64)
+    # files of S-parameters have each of them once
+    return np.unique(np.asarray(values, dtype=np.float64))
 
 
 def parse_ports(text: str) -> tuple[str, ...]:

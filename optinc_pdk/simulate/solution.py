@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED
+from optinc_pdk.files import InputError
 from optinc_pdk.models import device_s, net_transmission
 from optinc_pdk.simulate.structure import MODULATOR, Ints, Structure
 from optinc_pdk.simulate.values import check_ports, singular
@@ -171,6 +172,8 @@ def _factorize(system: Any, structure: Structure, wavelength_nm: float) -> Any:
     try:
         factors = splu(system)
     except RuntimeError:
+        if not np.isfinite(system.data).all():
+            raise InputError(f"{structure.circuit.name}: its phases or S-parameters are not all finite") from None
         # a pivot is zero; a nudge tells which
         factors = splu(system + NUDGE * eye_array(system.shape[0], format="csc"))
     pivots = np.abs(factors.U.diagonal())

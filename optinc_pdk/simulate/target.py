@@ -110,7 +110,7 @@ def targets(onn: Onn, board: Board) -> tuple[Target, ...]:
     column.
 
     Raises:
-        ValueError: The network is not this board's, or its last layer has a bias.
+        ValueError: The network is not this board's, its last layer has a bias, or a layer does nothing.
     """
     if np.any(onn.layers[-1].bias):
         raise ValueError(
@@ -128,6 +128,11 @@ def targets(onn: Onn, board: Board) -> tuple[Target, ...]:
         factor = None if (method := onn.factor[index]) == "svd" else unitary_diagonal(layer.weight, method[1])
         matrix = layer.weight if factor is None else factor.matrix()
         mesh_weight = above[:, np.newaxis] * matrix * np.where(lit, below, 0.0)
+        if not mesh_weight.any():
+            raise ValueError(
+                f"layers.{index} makes nothing of its signals: no unit of it, or of the layer before, is ever positive "
+                "over the lattice, or all its weights are 0; train the network again"
+            )
         mine = [neuron for neuron in board.neurons if neuron.layer == index]
         inputs, weight = _sources(board, index, mesh_weight)
         blocks = layer_blocks(onn, index)

@@ -171,7 +171,10 @@ def test_a_card_whose_file_is_not_there_is_refused(folder: Path) -> None:
         ("x.s1p", "# GHz Y MA R 50\n1 0 0\n", r"option 'Y'"),
         ("x.s1p", "[Version] 2.0\n# GHz S MA R 50\n1 0 0\n", r"version 2; save it as version 1"),
         ("x.s1p", "2 0 0\n1 0 0\n", r"ascend"),
-        ("x.s1p", "1 0 nan\n", r"finite"),
+        ("x.s1p", "1 0 nan\n", r"S of ports 1, 1 at 1 is nan; correct it"),
+        ("x.s2p", "1 0 0 inf 0 0 0 0 0\n", r"S of ports 2, 1 at 1 is inf; correct it"),
+        ("x.s3p", "1" + " 0" * 11 + " nan" + " 0" * 6 + "\n", r"S of ports 2, 3 at 1 is nan; correct it"),
+        ("x.s1p", "nan 0 0\n", r"a frequency is nan; correct it"),
         ("x.s1p", "1 0 zero\n", r"'zero'; give numbers"),
         ("x.s2p", "! Port[1] = a\n1 0 0 0 0 0 0 0 0\n", r"name 1 to 2, or none"),
         ("x.s0p", "1\n", r"called \.sNp"),
@@ -213,6 +216,13 @@ def test_npz_of_another_shape_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "z.npz", allow_pickle=False, wavelengths_nm=WAVELENGTHS[::-1], **parts)
     with pytest.raises(MeasuredError, match="ascend"):
         read_measured(tmp_path / "z.npz")
+    np.savez(tmp_path / "u.npz", allow_pickle=False, wavelengths_nm=WAVELENGTHS[np.newaxis], **parts)
+    with pytest.raises(MeasuredError, match=r"wavelengths_nm has shape \(1, 4\); give a list"):
+        read_measured(tmp_path / "u.npz")
+    parts["blocks.0.s"][2, 1, 0] = np.nan
+    np.savez(tmp_path / "v.npz", allow_pickle=False, wavelengths_nm=WAVELENGTHS, **parts)
+    with pytest.raises(MeasuredError, match=r"port b gets from port a at 15\d\d\.?\d* nm is \(nan.*; correct it"):
+        read_measured(tmp_path / "v.npz")
 
 
 def test_touchstone_holds_one_block_of_its_number_of_ports(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from optinc_pdk.assemble import assemble
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.circuit import NetlistError
 from optinc_pdk.drive import crosstalk
+from optinc_pdk.files import InputError
 from optinc_pdk.onn import Layer, Onn, bundled
 from optinc_pdk.onn.gauge import lattice_score
 from optinc_pdk.simulate import analyse, heater_phases, program, scattering, transmit
@@ -176,6 +177,23 @@ def test_bias_of_the_last_layer_is_refused(process):
     biased = replace(onn, layers=(onn.layers[0], replace(onn.layers[1], bias=np.ones(2))))
     with pytest.raises(ValueError, match=r"layers\.1\.bias is not zero.*one more unit"):
         program(circuit, board, biased, process)
+
+
+@pytest.mark.parametrize(
+    "dead",
+    [lambda first: Layer(0.0 * first.weight, first.bias), lambda first: Layer(-np.abs(first.weight), -first.bias)],
+)
+def test_a_layer_that_makes_nothing_of_its_signals_is_refused(process, dead):
+    onn = random_onn((3,))
+    circuit, board = chip(onn, process)
+    with pytest.raises(ValueError, match=r"layers\.0 makes nothing of its signals: no unit .* train the network again"):
+        program(circuit, board, replace(onn, layers=(dead(onn.layers[0]), onn.layers[1])), process)
+
+
+def test_phases_that_are_not_finite_are_told(process):
+    problem = problem_of(random_onn((3,)), process)
+    with pytest.raises(InputError, match="phases or S-parameters are not all finite"):
+        illuminate(problem, np.full(problem.structure.heater.size, np.nan))
 
 
 def test_electronics_out_of_range_are_refused(process):

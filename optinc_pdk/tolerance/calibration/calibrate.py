@@ -104,8 +104,7 @@ def calibrate(
             layer's error.
 
     Raises:
-        InputError: No heater has any effect.
-        RangeError: The electronics lack range.
+        RangeError: No heater has any effect, or drive or electronics lack range.
         ValueError: Chip, bench and network do not belong together.
     """
     problem = Problem(chip.structure, chip.board, targets(onn, chip.board), float(process.guide.wavelength_nm), process)

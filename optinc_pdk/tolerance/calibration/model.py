@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.files import InputError
+from optinc_pdk.drive import RangeError
 from optinc_pdk.simulate.warmth import nominal_warmth
 from optinc_pdk.tolerance.calibration.measure import Laboratory, Layer, together_lit
 from optinc_pdk.tolerance.variation.chip import Chip
@@ -98,7 +98,7 @@ class Heaters:
         """(H,) currents; none flows where the ground is above the pad.
 
         Raises:
-            InputError: Grounds that take as much voltage as heaters.
+            RangeError: Grounds that take as much voltage as heaters.
         """
         current = voltage_v / (self.resistance_ohm + self.wire_ohm)
         for _ in range(_ROUNDS):
@@ -107,7 +107,7 @@ class Heaters:
             current = left
             if change <= _SETTLED * float(current.max(initial=0.0)):
                 return np.asarray(current)
-        raise InputError(f"no currents after {_ROUNDS} rounds: grounds take as much voltage as heaters; widen them")
+        raise RangeError(f"no currents after {_ROUNDS} rounds: grounds take as much voltage as heaters; widen them")
 
 
 def heaters_of(chip: Chip, laboratory: Laboratory) -> Heaters:
@@ -149,7 +149,7 @@ def efficiencies(laboratory: Laboratory, layers: Sequence[Layer], heaters: Heate
         has no effect.
 
     Raises:
-        InputError: No heater has any effect.
+        RangeError: No heater has any effect.
     """
     places = np.linspace(0.0, 2.0 * np.pi, SWEEP)
     phase = heaters.phases(voltage_v)
@@ -172,7 +172,7 @@ def efficiencies(laboratory: Laboratory, layers: Sequence[Layer], heaters: Heate
     effect = _spread(moments)
     middle = float(np.median(effect[used]))
     if not middle > BROKEN * np.sqrt(np.trace(moments, axis1=1, axis2=2)).max():
-        raise InputError("no heater changes what the photodiodes read; check the bench's drive, light and photodiodes")
+        raise RangeError("no heater changes what the photodiodes read; check the bench's drive, light and photodiodes")
     clear = used[effect[used] > FAINT * middle]
     found = np.full(voltage_v.size, np.nan)
     found[clear] = [_efficiency(places, moments[h]) for h in clear.tolist()]

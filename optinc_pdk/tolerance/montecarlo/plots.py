@@ -42,7 +42,7 @@ def yield_png(stages: Mapping[str, Sequence[Outcome]], target: float) -> bytes:
     margins.set_xscale("symlog", linthresh=1.0)
     margins.set(xlim=(-0.55, max(0.1, 1.3 * worst)), xlabel="margin in levels, at least")
     margins.set_xticks([tick for tick in (-0.5, 0.0, 0.5, 1.0, 10.0, 100.0) if tick <= max(0.1, 1.3 * worst)])
-    margins.xaxis.set_major_formatter(lambda value, _: f"{0.0 - value:.2g}")
+    margins.xaxis.set_major_formatter(lambda value, _: f"{0.0 - value:g}")
     if len(stages) > 1:
         words.legend(frameon=False)
     return _png(figure, (words, margins))

@@ -16,6 +16,8 @@ from optinc_pdk.files import InputError
 from optinc_pdk.tolerance.montecarlo.words import Outcome
 
 SCHEMA = 1
+TOLERANCE = "tolerance"
+"""The study whose results are factors."""
 
 
 class Job(NamedTuple):
@@ -120,22 +122,40 @@ def _read(path: Path) -> _Content | None:
     if header.get("schema") != SCHEMA or "header" not in header:
         raise InputError(f"{path}: line 1 is no header of schema {SCHEMA}; give another folder with -o")
     done: dict[Job, Result] = {}
+    first = None
     for number, text in enumerate(lines[1:], start=2):
         row = _parse(path, number, text)
         try:
-            done[Job(str(row["study"]), str(row["imperfection"]), int(row["sample"]))] = _result(row["result"])
+            job = Job(str(row["study"]), str(row["imperfection"]), _whole(row["sample"]))
+            done[job] = _factor(row["result"]) if job.study == TOLERANCE else _read_at(row["result"])
         except (AttributeError, KeyError, TypeError, ValueError) as fault:
             raise _damaged(path, number) from fault
+        if job.study != TOLERANCE:
+            # all samples of a run are read at the same stages, with as many words
+            tried = {stage: (one["inputs"], one["words"]) for stage, one in done[job].items()}
+            first = first or tried
+            if tried != first:
+                raise _damaged(path, number)
     return _Content(header["header"], done, whole)
 
 
-def _result(data: Any) -> Result:
-    """A finished sample's: a factor that it bears, or what it reads at one stage at least."""
+def _whole(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError("this is no number of a sample")
+    return value
+
+
+def _factor(data: Any) -> Result:
+    """The factor that a sample bears; None where it bears all that was tried."""
+    factor = dict(data)["factor"]
+    if factor is not None and (type(factor) not in (int, float) or not 0.0 <= factor < math.inf):
+        raise ValueError("the factor is out of range")
+    return {"factor": factor}
+
+
+def _read_at(data: Any) -> Result:
+    """What a sample reads, at one stage at least."""
     result = dict(data)
-    if set(result) == {"factor"}:
-        if result["factor"] is not None and not 0.0 <= result["factor"] < math.inf:
-            raise ValueError("the factor is out of range")
-        return result
     if not result:
         raise ValueError("nothing was read")
     for outcome in result.values():

@@ -18,7 +18,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.files import InputError, write_atomic
 from optinc_pdk.onn import Onn
 from optinc_pdk.tolerance.montecarlo.plots import errors_png, tolerance_png, waterfall_png, yield_png
-from optinc_pdk.tolerance.montecarlo.records import Job, Records, Result
+from optinc_pdk.tolerance.montecarlo.records import TOLERANCE, Job, Records, Result
 from optinc_pdk.tolerance.montecarlo.study import LEAST_OCTAVE, MOST_OCTAVE, Runner, Work, amounts_of, jobs_of, judged
 from optinc_pdk.tolerance.montecarlo.summary import GOAL, error_values, kind_numbers, outcome_numbers, tolerated
 from optinc_pdk.tolerance.montecarlo.words import Outcome
@@ -183,17 +183,28 @@ class Found:
 
     @staticmethod
     def of(work: Work, jobs: Sequence[Job], done: Mapping[Job, Result]) -> Found:
-        """The results of some jobs."""
+        """The results of some jobs.
+
+        Raises:
+            InputError: Some samples were read at fewer stages than others, which no run leaves so.
+        """
         outcomes: dict[tuple[str, str, str], list[Outcome]] = {}
         factors: dict[str, list[float | None]] = {}
         for job in jobs:
             result = done[job]
-            if job.study == "tolerance":
+            if job.study == TOLERANCE:
                 factors.setdefault(job.imperfection, []).append(result["factor"])
                 continue
             for stage, data in result.items():
                 key = (job.study, job.imperfection, stage)
                 outcomes.setdefault(key, []).append(Outcome.from_json(data))
+        some = {key: len(found) for key, found in outcomes.items()}
+        for (study, kind, stage), count in some.items():
+            if count != max(some[key] for key in some if key[:2] == (study, kind)):
+                raise InputError(
+                    f"stage {stage!r} is missing from some finished samples, or from all but some; the same command "
+                    "with --resume names the line, without it all are measured again"
+                )
         return Found(outcomes, factors, judged(work))
 
     @property

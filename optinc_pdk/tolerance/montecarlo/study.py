@@ -26,7 +26,7 @@ from optinc_pdk.simulate import UnsettledError
 from optinc_pdk.simulate.noise import Noise, noise_of
 from optinc_pdk.tolerance.calibration.bench import Bench
 from optinc_pdk.tolerance.calibration.calibrate import calibrate
-from optinc_pdk.tolerance.montecarlo.records import Job, Result
+from optinc_pdk.tolerance.montecarlo.records import TOLERANCE, Job, Result
 from optinc_pdk.tolerance.montecarlo.words import Outcome, no_words, read_words
 from optinc_pdk.tolerance.variation.chip import Chip
 from optinc_pdk.tolerance.variation.draw import Sample, aged, draw
@@ -122,7 +122,7 @@ def jobs_of(samples: int, kinds: Sequence[str], calibrated: bool = False) -> lis
         jobs += [Job(study, kind, sample) for study in ("alone", "without") for kind in kinds for sample in first]
         # the first of them is alone, the last one with all
         jobs += [Job("upto", kind, sample) for kind in kinds[1:-1] for sample in first]
-    jobs += [Job("tolerance", kind, sample) for kind in kinds for sample in range(min(samples, tolerances))]
+    jobs += [Job(TOLERANCE, kind, sample) for kind in kinds for sample in range(min(samples, tolerances))]
     return jobs
 
 
@@ -134,7 +134,7 @@ def evaluate(work: Work, job: Job) -> Result:
     """
     part = work.imperfections.only(*_kinds_in(job, tuple(amounts_of(work))))
     try:
-        if job.study == "tolerance":
+        if job.study == TOLERANCE:
             return {
                 "factor": bearable(lambda factor: _reaches(work, part.scaled(job.imperfection, factor), job.sample))
             }
@@ -160,12 +160,13 @@ def stages(work: Work, imperfections: Imperfections, sample: int) -> dict[str, O
     seed = sample_seed(work.seed, sample)
     drawn = draw(work.chip, imperfections, seed)
     outcomes: dict[str, Outcome] = {}
-    for stage, made, drive in _drives(work, drawn, imperfections.effective_bits, seed):
-        noises = {stage: noise_in(work.noise, imperfections)}
+    noise = noise_in(work.noise, imperfections)
+    for stage, made, drive in _drives(work, drawn, imperfections.effective_bits, noise, seed):
+        noises = {stage: noise}
         if stage == judged(work):
             for rate in work.rates_bd:
-                noise = noise_of(work.chip.process, symbol_rate_bd=rate)
-                noises[f"{stage} at {rate:.3g} Bd"] = noise_in(noise, work.imperfections)
+                there = noise_of(work.chip.process, symbol_rate_bd=rate)
+                noises[f"{stage} at {rate:.3g} Bd"] = noise_in(there, work.imperfections)
         outcomes |= _read(work, made, drive, imperfections.effective_bits, noises, seed)
     return outcomes
 
@@ -182,7 +183,10 @@ def _read(
     board, tried = work.chip.board, _tried(work.task)
     if isinstance(drive, RangeError):
         return {name: no_words(tried, board, str(drive)) for name in noises}
-    s = light(work.chip, made, drive.voltage_v, bits)
+    try:
+        s = light(work.chip, made, drive.voltage_v, bits)
+    except RangeError as fault:
+        return {name: no_words(tried, board, str(fault)) for name in noises}
     outcomes = {}
     for name, noise in noises.items():
         try:
@@ -198,14 +202,14 @@ def judged(work: Work) -> str:
 
 
 def _drives(
-    work: Work, drawn: Sample, bits: float | None, seed: int
+    work: Work, drawn: Sample, bits: float | None, noise: Noise | None, seed: int
 ) -> Iterator[tuple[str, Sample, Drive | RangeError]]:
     """Stages of a sample: its devices, and what drives them or why nothing can."""
     chip = work.chip
     yield BEFORE, drawn, Drive(chip.voltage_v, chip.bias)
     if work.onn is None:
         return
-    bench = Bench(chip, drawn, bits, work.noise, seed, BENCH_AVERAGES)
+    bench = Bench(chip, drawn, bits, noise, seed, BENCH_AVERAGES)
     fitted: Drive | RangeError
     tuned: Drive | RangeError
     try:

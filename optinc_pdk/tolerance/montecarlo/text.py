@@ -55,8 +55,7 @@ def assumption(numbers: Mapping[str, Any]) -> str:
     if noise is None:
         return "without noise of lasers and detectors"
     if not any(kind in numbers["imperfections"] for kind in NOISE_KINDS):
-        calibrated = "" if numbers["calibrated_to"] is None else ", but calibrated with it"
-        return f"without noise of lasers and detectors{calibrated}: neither is among the imperfections asked for"
+        return "without noise of lasers and detectors: neither is among the imperfections asked for"
     return (
         f"noise at {1e3 * noise['laser_w']:g} mW into every guide and {noise['symbol_rate_bd']:.3g} symbols a second, "
         "each integrated over all of its time"

@@ -29,7 +29,8 @@ class Outcome:
         exact: Inputs for which every server reads the ideal word under every assignment of symbols to servers.
         words: Words read by all servers for all inputs and assignments.
         wrong: Those that are not the ideal one.
-        margin: min of 0.5 - |output - ideal level| in levels; below 0 where a symbol is missed.
+        margin: min of 0.5 - |output - ideal level| in levels; below 0 where a symbol is missed, or where an output is
+            more than half a level above the top one.
         saturated: Modulator amplitudes that were cut to full scale.
         errors: Error of a word, read minus ideal, to the number of words that have it; no zero among them.
         fault: Why the chip could not be used, where it could not; its servers are then taken to see no light.
@@ -75,7 +76,9 @@ class Outcome:
             raise TypeError("a count is no integer, or the fault no text")
         if not (0 <= found.exact <= found.inputs > 0 and 0 <= found.wrong <= found.words > 0 and min(counts) >= 0):
             raise ValueError("counts do not fit each other")
-        if not math.isfinite(found.margin):
+        if found.wrong != sum(found.errors.values()) or (found.exact == found.inputs) != (found.wrong == 0):
+            raise ValueError("errors do not fit the counts")
+        if type(found.margin) not in (int, float) or not math.isfinite(found.margin):
             raise ValueError("the margin is not finite")
         return found
 

@@ -29,6 +29,8 @@ Floats = NDArray[np.float64]
 Progress = Callable[[str, int, int | None], None]
 """Called with what is done, how many wavelengths of it are, and of how many; None where nobody can know."""
 
+FINEST_NM = 1e-9
+"""Least resolution of a window; wavelengths are told apart to 2e-13 nm."""
 NEAR = 25
 """Wavelengths around the fixed bias's window, over four times its width."""
 _BEYOND = 4.0
@@ -96,10 +98,10 @@ def spectrum(
     for wavelength in grid.tolist():
         if not models.low_nm <= wavelength <= models.high_nm:
             raise InputError(f"wavelength {wavelength:g} nm: the models hold for {models}; stay within them")
-    if not resolution_nm > 0.0 or channels < 1 or not spacing_ghz > 0.0:
+    if not resolution_nm >= FINEST_NM or channels < 1 or not spacing_ghz > 0.0:
         raise InputError(
-            f"resolution {1e3 * resolution_nm:g} pm, {channels} channels, spacing {spacing_ghz:g} GHz: "
-            "all must be positive; correct them"
+            f"resolution {1e3 * resolution_nm:g} pm, {channels} channels, spacing {spacing_ghz:g} GHz: all must be "
+            f"positive, and the resolution {1e3 * FINEST_NM:g} pm or more; correct them"
         )
     told = progress or (lambda what, done, total: None)
     light, anew = _light(subject, structure, models), _rebiased(subject)

@@ -11,6 +11,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from optinc_pdk.drive import RangeError
 from optinc_pdk.files import InputError
 from optinc_pdk.models import device_s, net_transmission, sampled_s
 from optinc_pdk.simulate import Scattering, s_matrices
@@ -42,8 +43,12 @@ def phases(chip: Chip, sample: Sample, voltage_v: ArrayLike, effective_bits: flo
     """
     wanted = np.asarray(voltage_v, dtype=np.float64)
     heaters = chip.structure.heater.size
-    if wanted.ndim not in (1, 2) or wanted.shape[-1] != heaters or not np.isfinite(wanted).all():
-        raise InputError(f"voltages have shape {wanted.shape}; give {heaters} finite numbers, or rows of them")
+    if wanted.ndim not in (1, 2) or wanted.shape[-1] != heaters or not wanted.size:
+        raise InputError(f"voltages have shape {wanted.shape}; give {heaters} numbers, or rows of them")
+    for at in np.argwhere(~np.isfinite(wanted))[:1].tolist():
+        raise InputError(
+            f"the voltage of channel {chip.structure.channel[at[-1]]!r} is {wanted[tuple(at)]}; give a number"
+        )
     resistance = chip.resistance_ohm * sample.resistance_scale
     driven, total = _driven(chip, wanted, effective_bits), resistance + chip.wire_ohm
     # for many settings it pays to solve for the currents at once
@@ -215,4 +220,4 @@ def _currents(voltage_v: Floats, total_ohm: Floats, rise_ohm: Floats, first_a: F
         current = left
         if change <= _SETTLED * float(np.max(current, initial=0.0)):
             return current
-    raise InputError(f"no currents after {_ROUNDS} rounds: grounds take as much voltage as heaters; widen the grounds")
+    raise RangeError(f"no currents after {_ROUNDS} rounds: grounds take as much voltage as heaters; widen the grounds")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optinc_pdk.files import InputError
+from optinc_pdk.drive import RangeError
 from optinc_pdk.onn import carry_chain
 from optinc_pdk.signoff.function import inputs_of
 from optinc_pdk.tolerance import draw, light
@@ -74,7 +74,7 @@ def test_fitted_efficiencies_are_those_of_the_sample(work, network, every, proce
 
 
 def test_constant_readings_are_refused(work, network, sample, process):
-    with pytest.raises(InputError, match="no heater changes"):
+    with pytest.raises(RangeError, match="no heater changes"):
         calibrate(Lying(work.chip, sample, BITS), work.chip, network, process)
 
 

@@ -7,16 +7,23 @@ from pathlib import Path
 import pytest
 
 from optinc_pdk.files import InputError
-from optinc_pdk.tolerance.montecarlo.records import Job, Records
+from optinc_pdk.tolerance.montecarlo.records import TOLERANCE, Job, Records, Result
+from optinc_pdk.tolerance.montecarlo.words import Outcome
 
 HEADER = {"chip": {"name": "a", "gds": "12"}, "seed": 1, "target": 0.99}
 JOBS = [Job("all", "", 0), Job("alone", "coupler", 3), Job("tolerance", "dac", 0)]
 
 
+def result(job: Job) -> Result:
+    if job.study == TOLERANCE:
+        return {"factor": 0.1 + job.sample}
+    return {"before": Outcome(16, 9, 32, 8, -0.2, job.sample, {1: 8}).to_json()}
+
+
 def write(path: Path, count: int = 3) -> bytes:
     with Records(path, HEADER, resume=False) as records:
         for job in JOBS[:count]:
-            records.add(job, {"factor": 0.1 + job.sample})
+            records.add(job, result(job))
     return path.read_bytes()
 
 
@@ -24,7 +31,7 @@ def test_finished_samples_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "out" / "a.jsonl"
     before = write(path)
     with Records(path, HEADER, resume=True) as records:
-        assert records.done == {job: {"factor": 0.1 + job.sample} for job in JOBS}
+        assert records.done == {job: result(job) for job in JOBS}
     assert path.read_bytes() == before
     with Records(path, HEADER, resume=False) as records:
         assert records.done == {}
@@ -42,7 +49,7 @@ def test_a_line_cut_anywhere_is_measured_again(tmp_path: Path) -> None:
             whole = max(before[:end].count(b"\n") - 1, 0)
             assert list(records.done) == JOBS[:whole]
             for job in JOBS[whole:]:
-                records.add(job, {"factor": 0.1 + job.sample})
+                records.add(job, result(job))
         assert path.read_bytes() == before
     assert len(lines) == 4
 
@@ -83,6 +90,18 @@ READ = b'{"inputs":16,"exact":9,"words":32,"wrong":8,"margin":-0.2,"saturated":0
         (b"9,", b'"9",'),
         (b"16", b"0"),
         (b"-0.2", b"NaN"),
+        (b"-0.2", b"true"),
+        (b'"wrong":8', b'"wrong":0'),
+        (b'"exact":9,"words":32,"wrong":8', b'"exact":16,"words":32,"wrong":8'),
+        (b'"inputs":16', b'"inputs":17'),
+        (b'"words":32', b'"words":64'),
+        (b'"before"', b'"mystery"'),
+        (b"}}", b'},"after":' + READ + b"}"),
+        (b'"sample":1', b'"sample":0.9'),
+        (b'"sample":1', b'"sample":1e400'),
+        (b'"sample":1', b'"sample":-1'),
+        (b'"study":"all"', b'"study":"tolerance"'),
+        (b'{"before":' + READ + b"}", b'{"factor":3.0}'),
         (b'{"1":8}', b"8"),
         (READ, b"{}"),
         (b'{"before":' + READ + b"}", b"{}"),
@@ -122,7 +141,7 @@ def test_files_of_something_else_are_left(tmp_path: Path) -> None:
 def test_two_runs_do_not_write_one_file(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     with Records(path, HEADER, resume=False) as records:
-        records.add(JOBS[0], {"factor": 1.0})
+        records.add(JOBS[0], result(JOBS[0]))
         before = path.read_bytes()
         for resume in (False, True):
             with pytest.raises(InputError, match="another run writes this file"):

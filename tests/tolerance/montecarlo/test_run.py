@@ -15,10 +15,11 @@ import pytest
 
 from optinc_pdk.files import InputError
 from optinc_pdk.tolerance.montecarlo.records import Job
-from optinc_pdk.tolerance.montecarlo.run import chip_files, header_of, run_yield
+from optinc_pdk.tolerance.montecarlo.run import Found, chip_files, header_of, run_yield
 from optinc_pdk.tolerance.montecarlo.schedule import runner
 from optinc_pdk.tolerance.montecarlo.study import Runner, serial
 from optinc_pdk.tolerance.montecarlo.text import assumption, summary_lines
+from optinc_pdk.tolerance.montecarlo.words import Outcome
 
 ENDINGS = ("yield.csv", "yield.json", "yield.png", "errors.png", "waterfall.png", "tolerance.csv", "tolerance.png")
 
@@ -116,6 +117,13 @@ def test_more_samples_go_on_where_fewer_ended(work, header, tmp_path, whole) -> 
 
     run_yield(coupler, header, 3, tmp_path, nullcontext(count), resume=True)
     assert done == [Job("all", "", 2), Job("tolerance", "coupler", 2)]
+
+
+def test_samples_that_lack_a_stage_are_not_summed_up(work, header, tmp_path) -> None:
+    both = {stage: Outcome(16, 9, 32, 8, -0.2, 0, {1: 8}).to_json() for stage in ("before", "after")}
+    jobs = [Job("all", "", sample) for sample in range(2)]
+    with pytest.raises(InputError, match="stage 'after' is missing from some finished samples"):
+        Found.of(work, jobs, {jobs[0]: {"before": both["before"]}, jobs[1]: both})
 
 
 def test_without_contributions_samples_alone_are_measured(work, header, tmp_path, whole) -> None:

@@ -111,6 +111,31 @@ def test_a_chip_that_cannot_be_calibrated_is_a_lost_one(calibrated, monkeypatch:
         assert found[stage]["fault"] == "neuron 'n0' needs a gain of 1e+09" and found[stage]["exact"] == 35
 
 
+def test_a_chip_whose_grounds_take_the_drive_is_a_lost_one(work, every) -> None:
+    poor = replace(work.chip, rise_ohm=np.full_like(work.chip.rise_ohm, 1e4))
+    some = replace(work, chip=poor, imperfections=every.only("heater"))
+    found = evaluate(some, Job("all", "", 0))["before"]
+    assert "grounds take as much voltage" in found["fault"] and found["exact"] == 35
+    # nor does it end the search for what a sample bears
+    assert evaluate(some, Job("tolerance", "heater", 0)) == {"factor": 0.0}
+
+
+def test_the_bench_has_the_noise_of_the_samples_detectors(calibrated, process, monkeypatch) -> None:
+    seen = []
+
+    def bench(chip, sample, bits, noise, *more):
+        seen.append(noise)
+        raise RangeError("enough")
+
+    monkeypatch.setattr(study, "Bench", lambda *given: given)
+    monkeypatch.setattr(study, "calibrate", lambda given, *more: bench(*given))
+    noise = noise_of(process)
+    for kinds, factor in ((("detector",), 3.0), (("coupler",), 1.0)):
+        some = calibrated.imperfections.only(*kinds).scaled(kinds[0], factor)
+        evaluate(replace(calibrated, noise=noise, imperfections=some), Job("all", "", 0))
+    assert seen[0].receiver_a_per_sqrt_hz == pytest.approx(3.0 * noise.receiver_a_per_sqrt_hz) and seen[1] is None
+
+
 @pytest.mark.parametrize("threshold", [3e-4, 0.3, 1.0, 77.0])
 def test_the_largest_factor_is_found_to_a_step(threshold: float) -> None:
     tried = []
