@@ -37,7 +37,7 @@ from optinc_pdk.tolerance.montecarlo.run import ChipFiles, Found, chip_files, he
 from optinc_pdk.tolerance.montecarlo.schedule import LOCAL, runner
 from optinc_pdk.tolerance.montecarlo.study import AFTER, Work, amounts_of
 from optinc_pdk.tolerance.montecarlo.summary import outcome_numbers
-from optinc_pdk.tolerance.montecarlo.text import percent
+from optinc_pdk.tolerance.montecarlo.text import caption, percent
 
 ROOT = Path(__file__).resolve().parent.parent
 NETWORKS = ROOT / "optinc_pdk" / "onn" / "networks"
@@ -272,10 +272,12 @@ def main(
         numbers["stages"] |= of_parts(found, work.target)
         if row.plain:
             still = {stage: outcomes for stage, outcomes in found.stages.items() if " at " not in stage}
-            write_atomic(docs / f"calibrated_{row.network}.png", yield_png(still, work.target))
+            write_atomic(docs / f"calibrated_{row.network}.png", yield_png(still, work.target, caption(numbers)))
         lost = [row for row in numbers["contributions"] if any(row[study]["words_lost"] for study in STUDIES)]
         if lost:
-            write_atomic(docs / f"waterfall_{row.network}.png", waterfall_png(numbers["contributions"]))
+            write_atomic(
+                docs / f"waterfall_{row.network}.png", waterfall_png(numbers["contributions"], caption(numbers))
+            )
         table = together(docs / "tolerance.csv", lines_of(row, numbers))
         stream = io.StringIO()
         writer = csv.DictWriter(stream, list(table[0]), lineterminator="\n")

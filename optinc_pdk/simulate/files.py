@@ -129,9 +129,10 @@ def write_scattering(wavelengths_nm: NDArray[np.float64], blocks: list[Scatterin
     if ports is not None:
         sizes = [len(block.labels) for block in blocks]
         if sizes != [ports]:
+            mend = f"or call it .s{sizes[0]}p" if len(sizes) == 1 else f"or ask for {ports} of the ports alone"
             raise InputError(
                 f"{path}: a Touchstone file holds one block of {ports} ports, these have "
-                f"{', '.join(map(str, sizes))}; write .npz, or call it .s{sizes[0]}p if it is one block"
+                f"{', '.join(map(str, sizes))}; write .npz, {mend}"
             )
         text = touchstone_text(wavelengths_nm, blocks[0].s, blocks[0].labels)
         write_atomic(Path(path), text.encode("utf-8"))

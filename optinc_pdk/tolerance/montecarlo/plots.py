@@ -20,12 +20,13 @@ ERRORS_SHOWN = 16
 """Bars of the histogram; errors are many where much is wrong."""
 
 
-def yield_png(stages: Mapping[str, Sequence[Outcome]], target: float) -> bytes:
+def yield_png(stages: Mapping[str, Sequence[Outcome]], target: float, caption: str) -> bytes:
     """Share of the samples that are so good or better, against words lost and against the margin.
 
     Args:
         stages: Name of the stage to the outcome of every sample.
         target: Share of the inputs that have to be exact, drawn as a line.
+        caption: What was measured.
     """
     figure = Figure(figsize=(10.0, 4.2), layout="constrained", facecolor="white")
     words, margins = figure.subplots(1, 2, sharey=True)
@@ -45,7 +46,7 @@ def yield_png(stages: Mapping[str, Sequence[Outcome]], target: float) -> bytes:
     margins.xaxis.set_major_formatter(lambda value, _: f"{0.0 - value:g}")
     if len(stages) > 1:
         words.legend(frameon=False)
-    return _png(figure, (words, margins))
+    return _png(figure, (words, margins), caption)
 
 
 def _staircase(axes: Axes, values: Sequence[float], color: str, name: str) -> None:
@@ -56,11 +57,12 @@ def _staircase(axes: Axes, values: Sequence[float], color: str, name: str) -> No
     axes.plot(across, np.concatenate([[0.0], share, [1.0]]), drawstyle="steps-post", color=color, label=name)
 
 
-def waterfall_png(contributions: Sequence[Mapping[str, Any]]) -> bytes:
+def waterfall_png(contributions: Sequence[Mapping[str, Any]], caption: str) -> bytes:
     """Words lost as imperfections come in one after another, to each alone, and to all but each.
 
     Args:
         contributions: As :func:`optinc_pdk.tolerance.montecarlo.summary.kind_numbers` gives them.
+        caption: What was measured.
     """
     names = [row["imperfection"] for row in contributions]
     alone, without, upto = (
@@ -81,14 +83,15 @@ def waterfall_png(contributions: Sequence[Mapping[str, Any]]) -> bytes:
     parts.legend(frameon=False, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     for axes in (steps, parts):
         axes.tick_params(axis="x", labelrotation=60)
-    return _png(figure, (steps, parts))
+    return _png(figure, (steps, parts), caption)
 
 
-def errors_png(stages: Mapping[str, Mapping[int, int]]) -> bytes:
+def errors_png(stages: Mapping[str, Mapping[int, int]], caption: str) -> bytes:
     """Error of the wrong words, read minus ideal, as shares of the errors.
 
     Args:
         stages: Name of the stage to the number of words by their error.
+        caption: What was measured.
     """
     figure = Figure(figsize=(8.0, 4.0), layout="constrained", facecolor="white")
     axes = figure.subplots()
@@ -107,15 +110,16 @@ def errors_png(stages: Mapping[str, Mapping[int, int]]) -> bytes:
     axes.set_xticks(place, [f"{value:+d}" for value in values])
     axes.set(xlabel="word read − ideal word", ylabel="share of the wrong words / %")
     axes.legend(frameon=False)
-    return _png(figure, (axes,))
+    return _png(figure, (axes,), caption)
 
 
-def tolerance_png(factors: Mapping[str, Sequence[float | None]], goal: float) -> bytes:
+def tolerance_png(factors: Mapping[str, Sequence[float | None]], goal: float, caption: str) -> bytes:
     """Share of the samples that reach the target, against how much of one imperfection they have.
 
     Args:
         factors: Imperfection to the largest factor of each sample; None where it bears all that was tried.
         goal: Share of the samples that is asked for, drawn as a line.
+        caption: What was measured.
     """
     figure = Figure(figsize=(8.0, 4.6), layout="constrained", facecolor="white")
     axes = figure.subplots()
@@ -133,10 +137,11 @@ def tolerance_png(factors: Mapping[str, Sequence[float | None]], goal: float) ->
     axes.set(xlim=(least, most), ylim=(-0.02, 1.02))
     axes.set(xlabel="factor of one imperfection alone, 1 is the card's", ylabel="share of samples at the target")
     axes.legend(frameon=False, fontsize=8, ncols=2)
-    return _png(figure, (axes,))
+    return _png(figure, (axes,), caption)
 
 
-def _png(figure: Figure, all_axes: Sequence[Axes]) -> bytes:
+def _png(figure: Figure, all_axes: Sequence[Axes], caption: str) -> bytes:
+    figure.suptitle(caption, fontsize=8, color=_INK)
     for axes in all_axes:
         axes.spines[["top", "right"]].set_visible(False)
     picture = io.BytesIO()

@@ -21,6 +21,7 @@ from optinc_pdk.tolerance.montecarlo.plots import errors_png, tolerance_png, wat
 from optinc_pdk.tolerance.montecarlo.records import TOLERANCE, Job, Records, Result
 from optinc_pdk.tolerance.montecarlo.study import LEAST_OCTAVE, MOST_OCTAVE, Runner, Work, amounts_of, jobs_of, judged
 from optinc_pdk.tolerance.montecarlo.summary import GOAL, error_values, kind_numbers, outcome_numbers, tolerated
+from optinc_pdk.tolerance.montecarlo.text import caption
 from optinc_pdk.tolerance.montecarlo.words import Outcome
 
 SCHEMA = 1
@@ -240,17 +241,17 @@ class Found:
 
     def files(self, numbers: Mapping[str, Any], target: float) -> dict[str, bytes]:
         """Ending of a file to its bytes."""
-        stages = self.stages
+        stages, told = self.stages, caption(numbers)
         files = {
             "yield.json": (json.dumps(numbers, indent=2, allow_nan=False) + "\n").encode(),
             "yield.csv": self._table(),
-            "yield.png": yield_png(stages, target),
-            "errors.png": errors_png({stage: error_values(found) for stage, found in stages.items()}),
+            "yield.png": yield_png(stages, target, told),
+            "errors.png": errors_png({stage: error_values(found) for stage, found in stages.items()}, told),
         }
         if numbers["contributions"]:
-            files["waterfall.png"] = waterfall_png(numbers["contributions"])
+            files["waterfall.png"] = waterfall_png(numbers["contributions"], told)
         if self.factors:
-            files |= {"tolerance.csv": self._factors(), "tolerance.png": tolerance_png(self.factors, GOAL)}
+            files |= {"tolerance.csv": self._factors(), "tolerance.png": tolerance_png(self.factors, GOAL, told)}
         return files
 
     def _table(self) -> bytes:

@@ -18,7 +18,7 @@ from optinc_pdk.tolerance.montecarlo.records import Job
 from optinc_pdk.tolerance.montecarlo.run import Found, chip_files, header_of, run_yield
 from optinc_pdk.tolerance.montecarlo.schedule import runner
 from optinc_pdk.tolerance.montecarlo.study import Runner, serial
-from optinc_pdk.tolerance.montecarlo.text import assumption, summary_lines
+from optinc_pdk.tolerance.montecarlo.text import assumption, caption, summary_lines
 from optinc_pdk.tolerance.montecarlo.words import Outcome
 
 ENDINGS = ("yield.csv", "yield.json", "yield.png", "errors.png", "waterfall.png", "tolerance.csv", "tolerance.png")
@@ -132,7 +132,7 @@ def test_without_contributions_samples_alone_are_measured(work, header, tmp_path
     numbers = run(contributions=False)
     assert calls[-1] == (6, 6) and numbers["contributions"] == numbers["tolerances"] == []
     assert {path.suffixes[0] for path in tmp_path.iterdir()} == {".yield", ".errors"}
-    assert summary_lines(numbers)
+    assert caption(numbers).startswith("6 samples of tiny, seed 7; without noise of lasers and detectors; drive of 16 ")
     # they can be asked for later
     calls.clear()
     run_yield(work, header, 6, tmp_path, runner(work), True, lambda *call: calls.append(call))
