@@ -81,19 +81,21 @@ def error_values(outcomes: Iterable[Outcome]) -> dict[int, int]:
 
 
 def outcome_numbers(outcomes: Sequence[Outcome], target: float) -> dict[str, Any]:
-    """The numbers of some samples: yield, mean and worst words, errors."""
+    """The numbers of some samples: yield, mean and worst words, errors, and why some could not be used."""
     reached = yield_of(outcomes, target)
     accuracy = [outcome.accuracy for outcome in outcomes]
     rate = [outcome.word_error_rate for outcome in outcomes]
     margin = [outcome.margin for outcome in outcomes]
     errors = error_values(outcomes)
     wrong = sum(errors.values())
+    faults = Counter(outcome.fault for outcome in outcomes if outcome.fault)
     return {
         "yield": share_numbers(reached),
         "accuracy": {"mean": float(np.mean(accuracy)), "worst": min(accuracy)},
         "word_error_rate": {"mean": float(np.mean(rate)), "worst": max(rate)},
         "margin": {"mean": float(np.mean(margin)), "worst": min(margin)},
         "errors": [{"value": value, "count": count, "share": count / wrong} for value, count in errors.items()],
+        "faults": [{"fault": fault, "count": count} for fault, count in faults.most_common()],
     }
 
 

@@ -17,6 +17,8 @@ def summary_lines(numbers: Mapping[str, Any]) -> Iterator[str]:
         if found["errors"]:
             told = ", ".join(f"{row['value']:+d} ({100 * row['share']:.3g} %)" for row in found["errors"][:5])
             yield f"{'':9} errors of the words: {told}"
+        for row in found["faults"]:
+            yield f"{'':9} {row['count']} of {found['yield']['samples']} could not be used: {row['fault']}"
     for row in sorted(numbers["contributions"], key=lambda row: -row["alone"]["words_lost"]):
         alone, rest = row["alone"], row["without"]
         yield (
@@ -29,7 +31,8 @@ def summary_lines(numbers: Mapping[str, Any]) -> Iterator[str]:
 
 def samples_text(numbers: Mapping[str, Any]) -> str:
     """What was measured."""
-    return f"{numbers['samples']} samples of {numbers['chip']['name']}, seed {numbers['seed']}"
+    count = numbers["samples"]
+    return f"{count} sample{'s' * (count != 1)} of {numbers['chip']['name']}, seed {numbers['seed']}"
 
 
 def caption(numbers: Mapping[str, Any]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from optinc_pdk.tolerance.montecarlo.summary import error_values, outcome_numbers, tolerated, wilson, yield_of
@@ -45,6 +47,10 @@ def test_numbers_of_some_samples() -> None:
     assert numbers["word_error_rate"] == {"mean": pytest.approx(200 / 1200), "worst": 197 / 400}
     assert numbers["margin"] == {"mean": pytest.approx(-1.4 / 3), "worst": -1.5}
     assert [(row["value"], row["share"]) for row in numbers["errors"]] == [(4, 0.5), (1, 0.495), (-64, 0.005)]
+    dark = replace(found[2], fault="no light")
+    assert numbers["faults"] == [] and outcome_numbers([dark, *found, dark], 1.0)["faults"] == [
+        {"fault": "no light", "count": 2}
+    ]
 
 
 def test_the_goals_share_of_the_samples_bears_the_tolerance() -> None:
