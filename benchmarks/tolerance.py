@@ -59,8 +59,8 @@ server reads the ideal word, under every assignment of symbols to servers that w
 and the interval is Wilson's. *Margin* is half a level minus the largest error of any output, in levels. Words are
 read without noise, but for stages at a symbol rate: there with the card's noise, 10 mW into every guide, each symbol
 integrated over all of its time. Rows of *noise* were also calibrated with it, every reading of the bench the mean of
-10,000 symbols at 1 MBd, and read all their words with it, at 1 MBd where no rate is given. Some rows are still of an
-earlier calibration: [which](yield.md#between-and-after).
+10,000 symbols at 1 MBd, and read all their words with it, at 1 MBd where no rate is given. How a chip is calibrated:
+[between and after](yield.md#between-and-after).
 """
 
 
