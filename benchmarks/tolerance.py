@@ -272,12 +272,12 @@ def main(
         numbers["stages"] |= of_parts(found, work.target)
         if row.plain:
             still = {stage: outcomes for stage, outcomes in found.stages.items() if " at " not in stage}
-            write_atomic(docs / f"calibrated_{row.network}.png", yield_png(still, work.target, caption(numbers)))
+            told = caption(numbers, numbers["samples"])
+            write_atomic(docs / f"calibrated_{row.network}.png", yield_png(still, work.target, told))
         lost = [row for row in numbers["contributions"] if any(row[study]["words_lost"] for study in STUDIES)]
         if lost:
-            write_atomic(
-                docs / f"waterfall_{row.network}.png", waterfall_png(numbers["contributions"], caption(numbers))
-            )
+            told = caption(numbers, found.parts)
+            write_atomic(docs / f"waterfall_{row.network}.png", waterfall_png(numbers["contributions"], told))
         table = together(docs / "tolerance.csv", lines_of(row, numbers))
         stream = io.StringIO()
         writer = csv.DictWriter(stream, list(table[0]), lineterminator="\n")

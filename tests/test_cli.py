@@ -199,9 +199,7 @@ def test_noise_counts_words_and_refuses_what_the_card_does_not_allow(chip: Path,
     done = run(*command, "--laser-w", "-1")
     assert done.returncode == 2 and "-1 W is not within 0 … 0.1 W" in done.stderr and not list(tmp_path.iterdir())
     done = run(*command[:-1], tmp_path / "n.png")
-    assert (
-        done.returncode == 2 and "n.png: the table is written as .csv" in done.stderr and not list(tmp_path.iterdir())
-    )
+    assert done.returncode == 2 and "n.png: the picture has this name" in done.stderr and not list(tmp_path.iterdir())
     done = run(*command, "--symbol-rates", "1e6,3e7", "--json")
     assert done.returncode == 0, done.stderr
     numbers = json.loads(done.stdout)

@@ -42,8 +42,8 @@ def noise(
     from optinc_pdk.tolerance.noise import parse_rates, word_error_curve
 
     table = refuse_input(output or gds.with_suffix(".noise.csv"), gds, netlist, bias, weights)
-    if table.suffix != ".csv":
-        raise InputError(f"{table}: the table is written as .csv, and a .png beside it; give the file this ending")
+    if table.suffix == ".png":
+        raise InputError(f"{table}: the picture has this name, beside the table; give the table the ending .csv")
     picture = refuse_input(table.with_suffix(".png"), gds, netlist, bias, weights)
     card, task = load_process(process), Onn.load(weights).task
     noise_of(card, laser_w)

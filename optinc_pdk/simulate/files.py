@@ -112,8 +112,8 @@ def block_scattering(
 
 
 def refuse_name(path: str | Path) -> None:
-    """Refuse a file whose name says of no format that :func:`write_scattering` writes."""
-    if Path(path).suffix != ".npz" and port_count(Path(path)) is None:
+    """Refuse a file whose name says of a format that :func:`write_scattering` does not write."""
+    if Path(path).suffix not in ("", ".npz") and port_count(Path(path)) is None:
         raise InputError(f"{path}: S-matrices are written as .npz, or as Touchstone .sNp of N ports; call it so")
 
 

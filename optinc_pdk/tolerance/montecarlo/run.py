@@ -213,6 +213,11 @@ class Found:
         """Stage to the outcomes with all imperfections."""
         return {stage: found for (study, _, stage), found in self.outcomes.items() if study == "all"}
 
+    @property
+    def parts(self) -> int:
+        """Samples that were measured with each imperfection alone."""
+        return max((len(found) for found in self.kinds("alone").values()), default=0)
+
     def kinds(self, study: str) -> dict[str, Sequence[Outcome]]:
         """Imperfection to the outcomes of one study, at the stage that is judged."""
         key = (study, self.judged)
@@ -241,7 +246,7 @@ class Found:
 
     def files(self, numbers: Mapping[str, Any], target: float) -> dict[str, bytes]:
         """Ending of a file to its bytes."""
-        stages, told = self.stages, caption(numbers)
+        stages, told = self.stages, caption(numbers, numbers["samples"])
         files = {
             "yield.json": (json.dumps(numbers, indent=2, allow_nan=False) + "\n").encode(),
             "yield.csv": self._table(),
@@ -249,9 +254,13 @@ class Found:
             "errors.png": errors_png({stage: error_values(found) for stage, found in stages.items()}, told),
         }
         if numbers["contributions"]:
-            files["waterfall.png"] = waterfall_png(numbers["contributions"], told)
+            files["waterfall.png"] = waterfall_png(numbers["contributions"], caption(numbers, self.parts))
         if self.factors:
-            files |= {"tolerance.csv": self._factors(), "tolerance.png": tolerance_png(self.factors, GOAL, told)}
+            tried = max(len(found) for found in self.factors.values())
+            files |= {
+                "tolerance.csv": self._factors(),
+                "tolerance.png": tolerance_png(self.factors, GOAL, caption(numbers, tried)),
+            }
         return files
 
     def _table(self) -> bytes:

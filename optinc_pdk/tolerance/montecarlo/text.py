@@ -10,7 +10,7 @@ from optinc_pdk.tolerance.montecarlo.study import NOISE_KINDS
 
 def summary_lines(numbers: Mapping[str, Any]) -> Iterator[str]:
     """What a run found, in a few lines."""
-    yield samples_text(numbers)
+    yield samples_text(numbers, numbers["samples"])
     yield assumption(numbers)
     for stage, found in numbers["stages"].items():
         yield f"{stage:9} " + stage_text(found, numbers["target"])
@@ -29,16 +29,15 @@ def summary_lines(numbers: Mapping[str, Any]) -> Iterator[str]:
         yield f"{row['imperfection']:>11} {tolerance_text(row)}"
 
 
-def samples_text(numbers: Mapping[str, Any]) -> str:
-    """What was measured."""
-    count = numbers["samples"]
+def samples_text(numbers: Mapping[str, Any], count: int) -> str:
+    """What was measured, of so many samples."""
     return f"{count} sample{'s' * (count != 1)} of {numbers['chip']['name']}, seed {numbers['seed']}"
 
 
-def caption(numbers: Mapping[str, Any]) -> str:
-    """What a picture of the run is of."""
+def caption(numbers: Mapping[str, Any], count: int) -> str:
+    """What a picture of so many samples of the run is of."""
     bits = "" if numbers["dac_bits"] is None else f"; drive of {numbers['dac_bits']:.4g} effective bits"
-    return f"{samples_text(numbers)}; {assumption(numbers)}{bits}"
+    return f"{samples_text(numbers, count)}; {assumption(numbers)}{bits}"
 
 
 def stage_text(found: Mapping[str, Any], target: float) -> str:

@@ -132,7 +132,9 @@ def test_without_contributions_samples_alone_are_measured(work, header, tmp_path
     numbers = run(contributions=False)
     assert calls[-1] == (6, 6) and numbers["contributions"] == numbers["tolerances"] == []
     assert {path.suffixes[0] for path in tmp_path.iterdir()} == {".yield", ".errors"}
-    assert caption(numbers).startswith("6 samples of tiny, seed 7; without noise of lasers and detectors; drive of 16 ")
+    assert caption(numbers, 6).startswith(
+        "6 samples of tiny, seed 7; without noise of lasers and detectors; drive of 16 "
+    )
     # they can be asked for later
     calls.clear()
     run_yield(work, header, 6, tmp_path, runner(work), True, lambda *call: calls.append(call))
