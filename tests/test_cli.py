@@ -213,8 +213,7 @@ def test_noise_counts_words_and_refuses_what_the_card_does_not_allow(chip: Path,
 def test_simulate_gives_the_same_from_layout_and_passive(chip: Path, tmp_path: Path) -> None:
     bias = chip.with_suffix(".bias.yml")
     out = tmp_path / "a.s.npz"
-    some = "1550,1549.9,1550.1,1550"
-    done = run("simulate", chip.with_suffix(".gds"), "--bias", bias, "--wavelengths", some, "-o", out)
+    done = run("simulate", chip.with_suffix(".gds"), "--bias", bias, "--wavelengths", "1549.9:1550.1:0.1", "-o", out)
     assert done.returncode == 0, done.stderr
     with np.load(out) as data:
         assert data["wavelengths_nm"] == pytest.approx([1549.9, 1550.0, 1550.1])

@@ -122,6 +122,7 @@ def test_samples_are_calibrated_to_the_weights(
         (("--scale", "coupler=nan"), "--scale coupler=nan: give KIND=FACTOR with a factor from 0 to 1,000"),
         (("--scale", "coupler=-1"), "--scale coupler=-1: give"),
         (("--scale", "coupler"), "--scale coupler: give"),
+        (("--scale", "coupler=1e400"), "--scale coupler=1e400: give"),
         (("--scale", "loss=1001"), "--scale loss=1001: give KIND=FACTOR with a factor from 0 to 1,000"),
         (("--imperfection", "laser"), "'laser' is noise: add --noise"),
         (("--imperfection", "phase", "--scale", "coupler=2"), "'coupler' is not among the --imperfection asked for"),

@@ -169,11 +169,11 @@ def _factorize(system: Any, structure: Structure, wavelength_nm: float) -> Any:
     from scipy.sparse import eye_array
     from scipy.sparse.linalg import splu
 
+    if not np.isfinite(system.data).all():
+        raise InputError(f"{structure.circuit.name}: its phases or S-parameters are not all finite")
     try:
         factors = splu(system)
     except RuntimeError:
-        if not np.isfinite(system.data).all():
-            raise InputError(f"{structure.circuit.name}: its phases or S-parameters are not all finite") from None
         # a pivot is zero; a nudge tells which
         factors = splu(system + NUDGE * eye_array(system.shape[0], format="csc"))
     pivots = np.abs(factors.U.diagonal())

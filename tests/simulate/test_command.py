@@ -15,7 +15,7 @@ from optinc_pdk.circuit import Bias, flatten, write_bias, write_netlist
 from optinc_pdk.cli import main
 from optinc_pdk.models import read_measured
 from optinc_pdk.simulate import Scattering, analyse, scattering
-from optinc_pdk.simulate.files import write_scattering
+from optinc_pdk.simulate.files import parse_wavelengths, write_scattering
 
 from .conftest import PROCESS, add_fibre, add_heater, builder, ring
 
@@ -149,6 +149,11 @@ def amplifying(folder):
     s = np.array([[[0, 1.2], [0.5, 0]]], dtype=complex)
     write_scattering(np.array([1550.0]), [Scattering(np.array([1550.0]), ("o1", "o2"), s)], path)
     files(folder, circuit, bias_of(circuit))
+
+
+@pytest.mark.parametrize("text", ["1551,1549,1550,1551", "1549:1551:1"])
+def test_wavelengths_ascend_each_once_as_readers_of_the_files_demand(text):
+    assert parse_wavelengths(text, 1310.0).tolist() == [1549.0, 1550.0, 1551.0]
 
 
 def test_a_file_name_of_no_format_is_refused_at_once(optinc, tmp_path):

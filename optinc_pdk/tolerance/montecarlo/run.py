@@ -203,8 +203,8 @@ class Found:
         for (study, kind, stage), count in some.items():
             if count != max(some[key] for key in some if key[:2] == (study, kind)):
                 raise InputError(
-                    f"stage {stage!r} is missing from some finished samples, or from all but some; the same command "
-                    "with --resume names the line, without it all are measured again"
+                    f"stage {stage!r} is missing from some finished samples; the same command with --resume names the "
+                    "line that differs, without it all are measured again"
                 )
         return Found(outcomes, factors, judged(work))
 
