@@ -181,7 +181,10 @@ def test_a_bias_that_is_wrong_has_no_window(subject):
     found = found_of(turned, GRID[1:2], channels=1)
     assert found.fixed_window is None and found.shared == 0
     assert found.rebiased_window is not None
-    assert spectrum_lines(found)[1].startswith("bias fixed: not exact at its own carrier, 1550 nm")
+    lines = spectrum_lines(found)
+    assert lines[1].startswith("bias fixed: not exact at its own carrier, 1550 nm")
+    # no ends were searched for in a grid of one wavelength
+    assert "rebiased: exact from 1550 to 1550 nm; beyond its low and high end nothing was tried" in lines
     assert spectrum_json(found)["fixed_window"] is None
     assert spectrum_png(found, "chip").startswith(b"\x89PNG")
 

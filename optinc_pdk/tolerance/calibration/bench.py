@@ -69,10 +69,12 @@ class Bench:
             averages: Readings of which each returned one is the mean.
 
         Raises:
-            InputError: No reading to average.
+            InputError: No reading to average, or a seed below 0.
         """
         if averages < 1:
             raise InputError(f"averages is {averages}; a reading is the mean of 1 or more")
+        if seed < 0:
+            raise InputError(f"seed is {seed}; give a whole number from 0")
         board = chip.board
         inputs = tuple((label,) for row in board.inputs for label in row)
         self.channels = chip.structure.channel

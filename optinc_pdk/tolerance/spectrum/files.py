@@ -104,10 +104,9 @@ def spectrum_lines(found: Spectrum) -> list[str]:
         lines.append(f"rebiased: not exact at {carrier:g} nm")
     else:
         window = found.rebiased_window
-        lines.append(
-            f"rebiased: exact from {window.low_nm:.7g} to {window.high_nm:.7g} nm, to {window.resolution_nm:.2g} nm"
-            + _limit(window)
-        )
+        # both ends at the grid's: nothing was searched for
+        found_to = f", to {window.resolution_nm:.2g} nm" if window.resolution_nm else ""
+        lines.append(f"rebiased: exact from {window.low_nm:.7g} to {window.high_nm:.7g} nm{found_to}{_limit(window)}")
     count, served = len(found.channels), found.served
     lines.append(
         f"a link of {count} channels, {found.spacing_ghz:g} GHz apart: {served} computed exactly, each by a chip of "

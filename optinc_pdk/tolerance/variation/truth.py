@@ -131,10 +131,13 @@ def lights(
         effective_bits: As for :func:`phases`.
 
     Raises:
-        InputError: As for :func:`phases`.
+        InputError: As for :func:`phases`, or another number of rows than of samples.
         ModelError: A wavelength outside a device's range.
     """
-    rows = np.broadcast_to(np.asarray(voltage_v, dtype=np.float64), (len(samples), chip.structure.heater.size))
+    rows = np.asarray(voltage_v, dtype=np.float64)
+    rows = np.tile(rows, (len(samples), 1)) if rows.ndim == 1 else rows
+    if len(rows) != len(samples):
+        raise InputError(f"voltages have shape {rows.shape}; give a row for each of {len(samples)} samples, or one")
     heat = [phases(chip, sample, row, effective_bits) for sample, row in zip(samples, rows, strict=True)]
     carriers = [_wavelengths(sample, None) for sample in samples]
     names = {name for sample in samples for name in sample.parameters}

@@ -147,6 +147,10 @@ def test_samples_at_once_are_each_at_their_own_wavelength(chip, every):
     assert not samples[0].parameters
     for sample, one in zip(samples, lights(chip, samples, chip.voltage_v), strict=True):
         assert np.abs(one.s - light(chip, sample, chip.voltage_v).s).max() < 1e-14
+    with pytest.raises(InputError, match=r"a row for each of 2 samples, or one"):
+        lights(chip, samples, np.tile(chip.voltage_v, (3, 1)))
+    with pytest.raises(InputError, match=r"voltages have shape"):
+        lights(chip, samples, chip.voltage_v[1:])
 
 
 def test_light_is_at_the_samples_wavelength_unless_asked_otherwise(chip, every):
