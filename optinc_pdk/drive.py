@@ -22,6 +22,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from optinc_pdk.files import InputError
+
 MAX_DAC_BITS = 32
 # Rounding of a voltage that was meant to be the full scale is no overdrive.
 _ROUNDING = 1e-12
@@ -60,7 +62,7 @@ class Ground:
         return rise
 
 
-class RangeError(ValueError):
+class RangeError(InputError):
     """Drive or electronics lack the range that a chip needs; the message says what, how much, and the limit."""
 
 
@@ -260,7 +262,7 @@ def currents(heater: Heater, voltage_v: NDArray[np.float64]) -> NDArray[np.float
     The DAC sources current and sinks none: where the ground is above the pad, no current flows.
 
     Raises:
-        ValueError: Grounds that take as much as the heaters, so that no currents are found.
+        RangeError: Grounds that take as much as the heaters, so that no currents are found.
     """
     total = heater.resistance_ohm + heater.wire_ohm
     current = voltage_v / total
@@ -272,7 +274,7 @@ def currents(heater: Heater, voltage_v: NDArray[np.float64]) -> NDArray[np.float
         current = left
         if change <= _ROUNDING * float(np.max(current, initial=0.0)):
             return np.asarray(current)
-    raise ValueError(
+    raise RangeError(
         f"no currents after {_GROUND_ROUNDS} rounds: grounds take as much voltage as heaters; widen the grounds"
     )
 

@@ -37,7 +37,7 @@ from optinc_pdk.signoff.function import FunctionResult, check_function, write_fu
 from optinc_pdk.signoff.lvs import LvsResult, compare, write_lvs, write_lvs_lyrdb
 from optinc_pdk.signoff.lyrdb import write_lyrdb
 from optinc_pdk.signoff.wiring import wiring_of
-from optinc_pdk.simulate import Programming, program
+from optinc_pdk.simulate import Programming, UnsettledError, program
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]{0,31}")
 ENDINGS = (".gds", ".pic.yml", ".bias.yml", ".drc.lyrdb", ".lvs.json", ".lvs.lyrdb", ".function.npz")
@@ -203,7 +203,7 @@ def _sign_off(circuit: Circuit, onn: Onn, card: Process, out: _Files, clock: _Cl
                     extraction.circuit, circuit.board, programming.bias, onn.task, card, wiring.common
                 )
             write_function(function, out.path(".function.npz"))
-        except RangeError as fault:
+        except (RangeError, UnsettledError) as fault:
             notes.append(f"program: {fault}")
     write_lyrdb(rules, out.path(".drc.lyrdb"))
     return _Signed(rules, currents, lvs, programming, function, notes)

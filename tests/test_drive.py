@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optinc_pdk.drive import Ground, Heater, crosstalk, currents, program, readback
+from optinc_pdk.drive import Ground, Heater, RangeError, crosstalk, currents, program, readback
 
 
 def heater(channels: int = 3, **change: object) -> Heater:
@@ -270,7 +270,7 @@ def test_currents_through_grounds_are_those_of_the_network() -> None:
 
 
 def test_grounds_as_resistive_as_heaters_are_refused() -> None:
-    with pytest.raises(ValueError, match="widen the grounds"):
+    with pytest.raises(RangeError, match="widen the grounds"):
         readback(heater(rise_v=lambda current: 600 * current.sum() * np.ones(3)), np.array([9000, 9000, 9000]))
 
 

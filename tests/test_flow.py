@@ -13,17 +13,19 @@ import klayout.db as kdb
 import numpy as np
 import pytest
 
+from optinc_pdk import flow
+from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.circuit import read_bias, read_netlist
 from optinc_pdk.extract import extract
 from optinc_pdk.flow import Build, build
-from optinc_pdk.onn import Onn, bundled
+from optinc_pdk.onn import Onn, bundled, carry_chain
 from optinc_pdk.signoff.drc import BIASED, run_drc
 from optinc_pdk.signoff.electrical import Currents, bias_currents, check_currents, ground_places
 from optinc_pdk.signoff.function import check_function
 from optinc_pdk.signoff.lvs import LvsResult, compare
 from optinc_pdk.signoff.wiring import read_wiring, wiring_of
-from optinc_pdk.simulate import program, transmit
+from optinc_pdk.simulate import UnsettledError, program, transmit
 from optinc_pdk.tolerance import draw, imperfections, read_chip
 from optinc_pdk.tolerance.variation import truth
 
@@ -322,6 +324,17 @@ def test_names_hierarchy_and_other_texts_do_not_matter(chip: Build, tmp_path: Pa
     assert lvs(chip, path).match
     assert run_drc(path, process.rules, process.gds_layers).violations == 0
     assert words(chip, path) == 65_536
+
+
+def test_a_chip_whose_light_does_not_settle_fails_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wild(*_: object) -> None:
+        raise UnsettledError("light does not settle within 20 passes")
+
+    monkeypatch.setattr(flow, "check_function", wild)
+    done = build(carry_chain(Averaging(2, 4, 1)), tmp_path, "wild")
+    assert not done.passed and done.findings[0] == "program: light does not settle within 20 passes"
+    assert done.report.function is None and done.report.lvs is not None and done.report.lvs.match
+    assert (tmp_path / "wild.bias.yml").exists() and not (tmp_path / "wild.function.npz").exists()
 
 
 def test_a_failing_stage_leaves_no_files_of_an_earlier_build(

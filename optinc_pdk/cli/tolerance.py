@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from optinc_pdk.averaging import Averaging
     from optinc_pdk.cards import Process
 
-LEAST_BITS, MOST_BITS = 1.0, 32.0
+MOST_BITS = 32.0
 MOST_FACTOR = 1000.0
 """Of a card's imperfection; losses of more overflow."""
 
@@ -124,6 +124,7 @@ def _amounts(
     from optinc_pdk.cards import KINDS
     from optinc_pdk.tolerance.montecarlo.study import NOISE_KINDS
     from optinc_pdk.tolerance.variation.imperfections import imperfections
+    from optinc_pdk.tolerance.variation.truth import LEAST_BITS
 
     amounts = dict.fromkeys(only or [kind for kind in KINDS if noise or kind not in NOISE_KINDS], 1.0)
     factors = [(text, *text.partition("=")[::2]) for text in scales]

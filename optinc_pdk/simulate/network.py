@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.circuit import Bias, Board
+from optinc_pdk.files import InputError
 from optinc_pdk.simulate.layers import Network, network_of
 from optinc_pdk.simulate.noise import Draw, Noise, draw
 from optinc_pdk.simulate.scatter import Scattering
@@ -28,7 +29,7 @@ SETTLED = 1e-9
 MAX_PASSES = 20
 
 
-class UnsettledError(ValueError):
+class UnsettledError(InputError):
     """The layers' reflections feed each other, so that light never comes to rest."""
 
 
@@ -73,19 +74,16 @@ def transmit(
 
     Raises:
         NetlistError: The bias lacks a neuron or a receiver.
-        ValueError: A wrong shape, or light that does not settle because layers feed each other.
+        ValueError: A wrong shape.
+        UnsettledError: Light that does not settle because layers feed each other.
     """
-    sent = np.asarray(symbols, dtype=np.float64)
-    servers, count = len(board.inputs), len(board.inputs[0])
-    if sent.ndim != 3 or sent.shape[1:] != (servers, count):
-        raise ValueError(f"symbols has shape {sent.shape}; give (words, {servers} servers, {count} symbols)")
+    sent = amplitudes(symbols, board, bias)
     network = network_of(scattering, board, bias, wavelength)
-    full = np.array([bias.inputs.get(label, 1.0) for row in board.inputs for label in row]) / TOP_LEVEL
     outputs = np.empty((sent.shape[0], network.scale.size))
     peaks = [np.zeros(layer.gain.size) for layer in network.layers]
     saturated = 0
     for start in range(0, sent.shape[0], CHUNK):
-        inputs = sent[start : start + CHUNK].reshape(-1, servers * count) * full
+        inputs = sent[start : start + CHUNK]
         drawn = None if noise is None else draw(noise, network.feeds, start, inputs.shape[0], seed)
         light, raw = settle(inputs, network, noise, drawn)
         saturated += sum(int((amplitude > 1.0).sum()) for amplitude in raw)
@@ -95,6 +93,21 @@ def transmit(
     received = outputs.reshape(-1, len(board.outputs), len(board.outputs[0]))
     levels = np.clip(np.floor(received + 0.5), 0, TOP_LEVEL).astype(np.int64)
     return Reception(received, levels, tuple(peaks), saturated)
+
+
+def amplitudes(symbols: ArrayLike, board: Board, bias: Bias) -> Floats:
+    """(B, servers · M) amplitudes with which servers send symbols (B, servers, M).
+
+    Raises:
+        ValueError: A wrong shape.
+    """
+    sent = np.asarray(symbols, dtype=np.float64)
+    servers, count = len(board.inputs), len(board.inputs[0])
+    if sent.ndim != 3 or sent.shape[1:] != (servers, count):
+        raise ValueError(f"symbols has shape {sent.shape}; give (words, {servers} servers, {count} symbols)")
+    full = np.array([bias.inputs.get(label, 1.0) for row in board.inputs for label in row]) / TOP_LEVEL
+    found: Floats = sent.reshape(-1, servers * count) * full
+    return found
 
 
 def settle(

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.simulate.layers import Layer, Network, Sight, network_of
-from optinc_pdk.simulate.network import TOP_LEVEL, settle
+from optinc_pdk.simulate.network import amplitudes, settle
 from optinc_pdk.simulate.noise import Noise
 from optinc_pdk.simulate.scatter import Scattering
 
@@ -38,13 +38,17 @@ def output_spread(
 
     Returns:
         (B, servers, M).
+
+    Raises:
+        NetlistError: The bias lacks a neuron or a receiver.
+        ValueError: A wrong shape.
+        UnsettledError: Light that does not settle because layers feed each other.
     """
-    sent = np.asarray(symbols, dtype=np.float64)
+    sent = amplitudes(symbols, board, bias)
     network = network_of(scattering, board, bias, wavelength)
     spread = np.empty((sent.shape[0], network.scale.size))
     for start in range(0, sent.shape[0], CHUNK):
-        inputs = sent[start : start + CHUNK].reshape(-1, network.feeds[0].sources.stop - 1) / TOP_LEVEL
-        light, _ = settle(inputs, network, None, None)
+        light, _ = settle(sent[start : start + CHUNK], network, None, None)
         spread[start : start + CHUNK] = np.sqrt(_variance(network, light, noise))
     return spread.reshape(-1, len(board.outputs), len(board.outputs[0]))
 

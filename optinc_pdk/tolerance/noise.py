@@ -21,12 +21,11 @@ from optinc_pdk.simulate import Scattering, transmit
 from optinc_pdk.simulate.network import TOP_LEVEL
 from optinc_pdk.simulate.noise import Noise, noise_of
 from optinc_pdk.simulate.spread import output_spread
+from optinc_pdk.tolerance.montecarlo.summary import interval
 from optinc_pdk.tolerance.montecarlo.words import read_words
 
 Floats = NDArray[np.float64]
 
-CONFIDENCE = 1.959964
-"""Standard deviations of an interval that holds 95 %."""
 MOST_RATES = 101
 MOST_ASSIGNMENTS = 2
 TINY = float(np.finfo(np.float64).tiny)
@@ -143,7 +142,8 @@ def _point(s: Scattering, tried: Inputs, board: Board, bias: Bias, noise: Noise,
         words, wrong = words + outcome.words, wrong + outcome.wrong
         errors.update(outcome.errors)
     sent = words // len(board.outputs)
-    low, high = wilson(wrong / words, sent)
+    # servers' words of one sending share the noise of the hidden layers: sendings are the trials, not words
+    low, high = interval(wrong / words, sent)
     return RatePoint(
         symbol_rate_bd=noise.symbol_rate_bd,
         integration_s=noise.integration_s,
@@ -155,21 +155,6 @@ def _point(s: Scattering, tried: Inputs, board: Board, bias: Bias, noise: Noise,
         gaussian_estimate=gaussian_error_rate(s, tried, board, bias, noise),
         errors=dict(sorted(errors.items())),
     )
-
-
-def wilson(share: float, trials: int) -> tuple[float, float]:
-    """The 95 % interval of a probability by Wilson, J. Am. Stat. Assoc. 22, 209 (1927).
-
-    The servers' words of one sending share the noise of the hidden layers: so sendings are the trials, not words.
-
-    Args:
-        share: What was found.
-        trials: In so many independent trials.
-    """
-    square = CONFIDENCE**2 / trials
-    middle = (share + square / 2.0) / (1.0 + square)
-    reach = math.sqrt(square * (share * (1.0 - share) + square / 4.0)) / (1.0 + square)
-    return max(0.0, middle - reach), min(1.0, middle + reach)
 
 
 def gaussian_error_rate(s: Scattering, tried: Inputs, board: Board, bias: Bias, noise: Noise) -> float:

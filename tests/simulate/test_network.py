@@ -9,7 +9,7 @@ import pytest
 
 from optinc_pdk.circuit import Bias, Board, NetlistError, Neuron
 from optinc_pdk.circuit.bias import Activation
-from optinc_pdk.simulate import Scattering, transmit
+from optinc_pdk.simulate import Scattering, UnsettledError, transmit
 
 LABELS = ("c", "in0", "in1", "m0", "m1", "n0", "n1", "out0", "out1", "p0", "p1", "t0", "t1", "x")
 BOARD = Board(
@@ -87,7 +87,7 @@ def test_saturation_is_cut_and_counted(chip):
 def test_layers_that_feed_each_other_do_not_settle(chip):
     wild = replace(BIAS, activations={"a": Activation(1e3, 0.0, 3.0), "b": Activation(1e3, 0.0, 3.0)})
     strong = Scattering(chip.wavelengths_nm, LABELS, 3.0 * np.exp(20j * chip.s.real))
-    with pytest.raises(ValueError, match="does not settle within 20 passes"):
+    with pytest.raises(UnsettledError, match="does not settle within 20 passes"):
         transmit(np.array([[[1], [2]], [[3], [0]], [[2], [2]]]), strong, BOARD, wild)
 
 

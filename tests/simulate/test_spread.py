@@ -49,10 +49,13 @@ def chip():
 
 
 @pytest.mark.parametrize("kinds", [*((kind,) for kind in KINDS), KINDS])
-def test_spread_is_that_of_many_runs(chip, kinds):
+@pytest.mark.parametrize("inputs", [{}, {"a0": 0.3, "b1": 0.6}])
+def test_spread_is_that_of_many_runs(chip, kinds, inputs):
     electronics = {n.label: Activation(1.2, 0.4, 0.95) for n in NEURONS}
     none = np.zeros(0)
-    bias = Bias("soi220", "toy", 16, (), none, none, none, none.astype(int), electronics, {"y0": 3.0, "y1": 4.0})
+    bias = Bias(
+        "soi220", "toy", 16, (), none, none, none, none.astype(int), electronics, {"y0": 3.0, "y1": 4.0}, inputs
+    )
     # enough to see, little enough to be of first order
     noise = replace(
         noise_of(load_process(), 1e-6, 1e6),

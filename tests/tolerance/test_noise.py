@@ -13,7 +13,7 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.files import InputError
 from optinc_pdk.simulate import Scattering
-from optinc_pdk.tolerance.noise import parse_rates, wilson, word_error_curve
+from optinc_pdk.tolerance.noise import parse_rates, word_error_curve
 
 PROCESS = load_process()
 SYMBOLS = 6
@@ -52,12 +52,6 @@ def test_equal_seeds_give_equal_words_and_other_seeds_others():
     one, same, other = (curve(1e9, passes=1, seed=seed).points[0] for seed in (1, 1, 2))
     assert one == same
     assert one.wrong != other.wrong
-
-
-def test_wilson_interval():
-    # Newcombe, Statistics in Medicine 17, 857 (1998), table I: 81 of 263 and 0 of 20
-    assert wilson(81 / 263, 263) == pytest.approx((0.2553, 0.3662), abs=5e-5)
-    assert wilson(0.0, 20) == pytest.approx((0.0, 0.1611), abs=5e-5)
 
 
 def test_rates_are_lists_or_series_within_the_cards_limit():

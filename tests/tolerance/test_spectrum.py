@@ -14,9 +14,9 @@ from optinc_pdk.cards import Quantity, load_process
 from optinc_pdk.circuit import flatten
 from optinc_pdk.files import InputError
 from optinc_pdk.onn import carry_chain
-from optinc_pdk.signoff.function import check_function
-from optinc_pdk.simulate import analyse, program
-from optinc_pdk.tolerance.spectrum import LIGHT_NM_GHZ, Point, Range, Subject, find_window, model_range, spectrum
+from optinc_pdk.signoff.function import check_function, check_light
+from optinc_pdk.simulate import UnsettledError, analyse, program
+from optinc_pdk.tolerance.spectrum import LIGHT_NM_GHZ, Point, Range, Subject, find_window, model_range, spectrum, sweep
 from optinc_pdk.tolerance.spectrum.files import drift_ghz, spectrum_csv, spectrum_json, spectrum_lines, spectrum_png
 
 PROCESS = load_process()
@@ -24,9 +24,9 @@ GRID = np.array([1549.0, 1550.0, 1551.0])
 RESOLUTION_NM = 1e-5
 
 
-def subject_of(scale_um=300.0, process=PROCESS):
+def subject_of(scale_um=300.0, process=PROCESS, task=None):
     """Guides of random lengths between MZIs, equal arms inside them, resistances; programmed at 1550 nm."""
-    onn = carry_chain(Averaging(2, 4, 1))
+    onn = carry_chain(task or Averaging(2, 4, 1))
     circuit = assemble(onn, process, "chip")
     flat = flatten(circuit)
     rng = np.random.default_rng(3)
@@ -121,7 +121,7 @@ def test_fibres_as_late_as_the_oscillators_widen_the_window(subject, found):
     assert np.array(late.delays_ps) == pytest.approx(np.array(found.delays_ps) - 300.0, abs=1.0)
     assert late.fixed_window.width_nm < 0.5 * found.fixed_window.width_nm
     assert late.matched_window.width_nm == pytest.approx(found.matched_window.width_nm, rel=0.1)
-    assert "delay the layers' signals by -" in spectrum_lines(late)[2]
+    assert "delay signals as their oscillators are, by -" in spectrum_lines(late)[2]
 
 
 def with_fibres(subject, delays_ps):
@@ -187,6 +187,26 @@ def test_a_bias_that_is_wrong_has_no_window(subject):
     assert "rebiased: exact from 1550 to 1550 nm; beyond its low and high end nothing was tried" in lines
     assert spectrum_json(found)["fixed_window"] is None
     assert spectrum_png(found, "chip").startswith(b"\x89PNG")
+
+
+def test_light_that_does_not_settle_is_told_and_the_sweep_goes_on(subject, monkeypatch):
+    def wild(light, *more):
+        if light.wavelengths_nm[0] == 1549.0:
+            raise UnsettledError("light does not settle")
+        return check_light(light, *more)
+
+    monkeypatch.setattr(sweep, "check_light", wild)
+    found = found_of(subject, channels=1)
+    assert [point.fault for point in found.rebiased] == ["light does not settle", "", ""]
+    assert found.fixed_window is not None
+
+
+def test_modulators_on_the_chip_have_no_fibres_to_cut():
+    process = load_process("soi220_onchip")
+    found = found_of(subject_of(process=process, task=Averaging(4, 2, 2)), GRID[1:2], channels=1)
+    assert found.by_fibre == (True, False, False)
+    (line,) = (line for line in spectrum_lines(found) if "fibres" in line)
+    assert "in front of l0" in line and "l1" not in line
 
 
 def test_windows_end_with_the_models_and_at_gaps_that_steps_pass():

@@ -31,7 +31,7 @@ from optinc_pdk.tolerance.montecarlo.words import Outcome, no_words, read_words
 from optinc_pdk.tolerance.variation.chip import Chip
 from optinc_pdk.tolerance.variation.draw import Sample, aged, draw
 from optinc_pdk.tolerance.variation.imperfections import Imperfections
-from optinc_pdk.tolerance.variation.truth import light
+from optinc_pdk.tolerance.variation.truth import LEAST_BITS, light
 
 Floats = NDArray[np.float64]
 Runner = Callable[[Iterable[Job]], Iterator[tuple[Job, Result]]]
@@ -217,6 +217,9 @@ def _drives(
         fitted, tuned = (Drive(one.voltage_v, one.bias) for one in (found.fitted, found.tuned))
     except RangeError as fault:
         fitted = tuned = fault
+    except np.linalg.LinAlgError as fault:
+        # readings that no equations fit lose this chip, not the run
+        fitted = tuned = RangeError(f"calibration found no numbers: {fault}")
     yield BETWEEN, drawn, fitted
     yield AFTER, drawn, tuned
     yield DRIFTED, aged(drawn), tuned
@@ -238,6 +241,9 @@ def noise_in(noise: Noise | None, imperfections: Imperfections) -> Noise | None:
 
 
 def _reaches(work: Work, imperfections: Imperfections, sample: int) -> bool:
+    bits = imperfections.effective_bits
+    if bits is not None and bits < LEAST_BITS:
+        return False
     return stages(work, imperfections, sample)[judged(work)].accuracy >= work.target
 
 

@@ -40,8 +40,23 @@ class Share:
         return self.passed / self.samples
 
 
+def interval(share: float, trials: int) -> tuple[float, float]:
+    """The 95 % score interval of a probability (Wilson, J. Am. Stat. Assoc. 22, 209 (1927)).
+
+    Args:
+        share: What was found.
+        trials: In so many independent trials.
+    """
+    square = SIGMAS**2
+    scale = 1.0 + square / trials
+    middle = (share + square / (2 * trials)) / scale
+    half = SIGMAS / scale * math.sqrt(share * (1 - share) / trials + square / (4 * trials**2))
+    # of none or all, the interval ends at 0 or 1; rounding must not move it beyond
+    return 0.0 if share == 0.0 else middle - half, 1.0 if share == 1.0 else min(middle + half, 1.0)
+
+
 def wilson(passed: int, samples: int) -> Share:
-    """The share of passed samples with its score interval (Wilson, J. Am. Stat. Assoc. 22, 209 (1927)).
+    """The share of passed samples with Wilson's interval.
 
     Args:
         passed: Samples that passed.
@@ -52,14 +67,7 @@ def wilson(passed: int, samples: int) -> Share:
     """
     if not 0 <= passed <= samples or samples < 1:
         raise ValueError(f"{passed} of {samples} samples passed; give at least one sample and no more than all")
-    square = SIGMAS**2
-    share, scale = passed / samples, 1.0 + square / samples
-    middle = (share + square / (2 * samples)) / scale
-    half = SIGMAS / scale * math.sqrt(share * (1 - share) / samples + square / (4 * samples**2))
-    # of none or all, the interval ends at 0 or 1; rounding must not move it beyond
-    return Share(
-        passed, samples, 0.0 if passed == 0 else middle - half, 1.0 if passed == samples else min(middle + half, 1.0)
-    )
+    return Share(passed, samples, *interval(passed / samples, samples))
 
 
 def yield_of(outcomes: Sequence[Outcome], target: float) -> Share:

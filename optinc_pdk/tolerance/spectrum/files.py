@@ -48,6 +48,7 @@ def spectrum_json(found: Spectrum) -> dict[str, Any]:
         "rebiased_window": _window(found.rebiased_window, found.carrier_nm),
         "matched_window": _window(found.matched_window, found.carrier_nm),
         "oscillators_late_ps": list(found.delays_ps),
+        "signals_by_fibre": list(found.by_fibre),
         "link": {
             "channels": len(found.channels),
             "spacing_ghz": found.spacing_ghz,
@@ -95,9 +96,13 @@ def spectrum_lines(found: Spectrum) -> list[str]:
     else:
         lines.append(f"bias fixed: {_close(found.fixed_window, carrier)}")
     if found.matched_window is not None:
-        ps = ", ".join(f"{each:.1f}" for each in found.delays_ps)
+        fibres = [
+            f"{late:.1f} ps in front of l{layer}"
+            for layer, (late, there) in enumerate(zip(found.delays_ps, found.by_fibre, strict=True))
+            if there
+        ]
         lines.append(
-            f"the same, with fibres that delay the layers' signals by {ps} ps, as their oscillators are: "
+            f"the same, with fibres that delay signals as their oscillators are, by {', '.join(fibres)}: "
             + _close(found.matched_window, carrier)
         )
     if found.rebiased_window is None:

@@ -90,6 +90,7 @@ class Spectrum:
         fixed_window: Where the bias as it is computes exactly; None where it does not even at the carrier.
         rebiased_window: The same, programmed anew.
         delays_ps: Per hidden layer, by how much later its oscillators arrive than its signals.
+        by_fibre: Whether its signals come by fibres, which can be longer; those of modulators on the chip do not.
         matched: With the bias as it is, and fibres that delay the signals by as much.
         matched_window: Where that computes exactly.
         channels: Programmed anew, the channels of a link; ``fault`` says where one is beyond the models.
@@ -103,6 +104,7 @@ class Spectrum:
     fixed_window: Window | None
     rebiased_window: Window | None
     delays_ps: tuple[float, ...]
+    by_fibre: tuple[bool, ...]
     matched: tuple[Point, ...]
     matched_window: Window | None
     channels: tuple[Point, ...]

@@ -21,7 +21,17 @@ from optinc_pdk.files import InputError
 from optinc_pdk.models import read_measured
 from optinc_pdk.onn import Onn
 from optinc_pdk.signoff.function import check_light, refuse_other_board
-from optinc_pdk.simulate import Scattering, Structure, analyse, heater_phases, prepare, program, s_matrices, scattering
+from optinc_pdk.simulate import (
+    Scattering,
+    Structure,
+    UnsettledError,
+    analyse,
+    heater_phases,
+    prepare,
+    program,
+    s_matrices,
+    scattering,
+)
 from optinc_pdk.tolerance.spectrum.points import LIGHT_NM_GHZ, Point, Range, Spectrum, Window
 from optinc_pdk.tolerance.spectrum.windows import find_window, narrowed, window_between
 
@@ -106,7 +116,7 @@ def spectrum(
     told = progress or (lambda what, done, total: None)
     light, anew = _light(subject, structure, models), _rebiased(subject)
     seen, window = _around(_fixed(subject, light, {}), carrier, grid, resolution_nm, models, "fixed bias", told)
-    delays_ps, late = oscillator_delays(light, subject.board, carrier)
+    delays_ps, by_fibre, late = oscillator_delays(light, subject.board, carrier)
     matched = _around(_fixed(subject, light, late), carrier, grid[:0], resolution_nm, models, "matched fibres", told)
     rebiased = _all(anew, grid, "rebiased", told)
     rebiased_window = window_between(anew, rebiased, carrier)
@@ -118,6 +128,7 @@ def spectrum(
         window,
         rebiased_window,
         delays_ps,
+        by_fibre,
         *matched,
         _channels(anew, models, carrier, channels, spacing_ghz, told),
         spacing_ghz,
@@ -146,7 +157,7 @@ def _around(
 
 def oscillator_delays(
     light: Callable[[float], Scattering], board: Board, carrier_nm: float
-) -> tuple[tuple[float, ...], dict[str, float]]:
+) -> tuple[tuple[float, ...], tuple[bool, ...], dict[str, float]]:
     """By how much later oscillators reach detectors than signals, in ps, weighted with the light of both.
 
     Args:
@@ -155,11 +166,12 @@ def oscillator_delays(
         carrier_nm: The wavelength.
 
     Returns:
-        Per hidden layer; and by label of the sources that are fibres, which may be longer for it.
+        Per hidden layer; whether its sources are fibres, which may be longer for it; and by label of those fibres.
     """
     near = [light(carrier_nm + side * _SLOPE_NM) for side in (1.0, -1.0)]
     turn = 2e-3 * np.pi * LIGHT_NM_GHZ * (1.0 / (carrier_nm - _SLOPE_NM) - 1.0 / (carrier_nm + _SLOPE_NM))
     layers: list[float] = []
+    by_fibre: list[bool] = []
     late: dict[str, float] = {}
     for layer in range(board.layers - 1):
         detectors = [
@@ -176,8 +188,9 @@ def oscillator_delays(
         beat = np.abs(above) ** 2
         ahead = np.angle(below * above.conj())
         layers.append(float((beat * ahead).sum() / beat.sum() / turn))
+        by_fibre.append(not set(sources) & set(near[0].modulators))
         late |= {label: layers[-1] for label in sources if label not in near[0].modulators}
-    return tuple(layers), late
+    return tuple(layers), tuple(by_fibre), late
 
 
 def _light(subject: Subject, structure: Structure, models: Range) -> Callable[[float], Scattering]:
@@ -222,8 +235,12 @@ def _rebiased(subject: Subject) -> Callable[[float], Point]:
 
 
 def _judged(light: Scattering, subject: Subject, bias: Bias) -> Point:
-    found = check_light(light, subject.board, bias, subject.onn.task)
-    return Point(float(light.wavelengths_nm[0]), found.inputs, found.exact, found.margin)
+    wavelength_nm = float(light.wavelengths_nm[0])
+    try:
+        found = check_light(light, subject.board, bias, subject.onn.task)
+    except UnsettledError as fault:
+        return _dark(wavelength_nm, str(fault))
+    return Point(wavelength_nm, found.inputs, found.exact, found.margin)
 
 
 def _dark(wavelength_nm: float, fault: str) -> Point:

@@ -21,6 +21,8 @@ from optinc_pdk.tolerance.variation.draw import PHASE, Sample
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
 
+LEAST_BITS = 1.0
+"""Of a drive: on or off."""
 _SETTLED = 1e-13
 # Grounds take a tenth of a voltage or less, so a round of their solution gains a digit.
 _ROUNDS = 200
@@ -191,8 +193,8 @@ def _driven(chip: Chip, voltage_v: Floats, effective_bits: float | None) -> Floa
     within = np.clip(voltage_v, 0.0, full)
     if effective_bits is None:
         return within
-    if not 1.0 <= effective_bits < np.inf:
-        raise InputError(f"effective_bits is {effective_bits}; give 1 or more, 8.5 for instance")
+    if not LEAST_BITS <= effective_bits < np.inf:
+        raise InputError(f"effective_bits is {effective_bits}; give {LEAST_BITS:g} or more, 8.5 for instance")
     step = full / (2.0**effective_bits - 1.0)
     # bits that are no whole number leave a part of a step below full scale, which no drive passes
     driven: Floats = np.minimum(np.rint(within / step) * step, full)

@@ -111,6 +111,23 @@ def test_a_chip_that_cannot_be_calibrated_is_a_lost_one(calibrated, monkeypatch:
         assert found[stage]["fault"] == "neuron 'n0' needs a gain of 1e+09" and found[stage]["exact"] == 35
 
 
+def test_a_calibration_without_numbers_loses_the_chip_and_not_the_run(calibrated, monkeypatch) -> None:
+    def singular(*_: object) -> None:
+        np.linalg.inv(np.zeros((2, 2)))
+
+    monkeypatch.setattr(study, "calibrate", singular)
+    found = evaluate(calibrated, Job("all", "", 0))
+    assert found["after"]["fault"] == "calibration found no numbers: Singular matrix" and found["after"]["exact"] == 35
+
+
+def test_a_drive_of_less_than_a_bit_is_not_borne(work, every) -> None:
+    """Tried up to 2⁸ times the card's steps, of 16 bits here 8 coarser ones than 3."""
+    few = replace(work, imperfections=every.only("dac").scaled("dac", 2.0**13), target=1e-9)
+    assert few.imperfections.effective_bits == 3.0
+    factor = evaluate(few, Job("tolerance", "dac", 0))["factor"]
+    assert factor is not None and 0.0 < factor <= 4.0
+
+
 def test_a_chip_whose_grounds_take_the_drive_is_a_lost_one(work, every) -> None:
     poor = replace(work.chip, rise_ohm=np.full_like(work.chip.rise_ohm, 1e4))
     some = replace(work, chip=poor, imperfections=every.only("heater"))
