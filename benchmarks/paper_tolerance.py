@@ -138,6 +138,23 @@ class Bench:
     nominal: tuple[Nominal, ...]
 
 
+@dataclass(frozen=True, eq=False)
+class Calibrated:
+    """A layer of a chip after calibration, at one drive.
+
+    Attributes:
+        phases: Of every block's guides, as the codes make them.
+        gain: (out,) of the electronics.
+        offset: (out,) of the electronics.
+        signal: (points, out) what comes out.
+    """
+
+    phases: list[Phases]
+    gain: Floats
+    offset: Floats
+    signal: Floats
+
+
 def bench(path: Path, process: Process, card: Imperfections) -> Bench:
     """The network of a file."""
     onn = Onn.load(path)
@@ -219,8 +236,15 @@ def before(here: Bench, case: Case, true: list[list[Made]], seed: int) -> Iterat
 
 
 def after(here: Bench, case: Case, true: list[list[Made]], seed: int) -> Iterator[Row]:
-    """Words with every device known, layer by layer: each is fitted for the signals that really reach it."""
+    """Words with every device known."""
     start = time.monotonic()
+    *_, last = calibrated(here, case, true, seed)
+    for bits, layer in last.items():
+        yield row(case, seed, bits, True, words(here, layer.signal), len(here.points), start)
+
+
+def calibrated(here: Bench, case: Case, true: list[list[Made]], seed: int) -> Iterator[dict[float | None, Calibrated]]:
+    """Layer by layer, by the drive's bits: each is fitted for the signals that really reach it, devices known."""
     drives: dict[float | None, Floats] = dict.fromkeys(case.bits, here.points)
     wished = here.points
     for blocks, made, layer in zip(here.blocks, true, here.onn.layers, strict=True):
@@ -243,13 +267,15 @@ def after(here: Bench, case: Case, true: list[list[Made]], seed: int) -> Iterato
         phases, _ = biased(blocks, made, programmed)
         own = heated(here.warm, blocks, made, phases)
         wished = wished @ layer.weight.T + layer.bias
+        found = {}
         for bits, signal in drives.items():
-            field = signal @ weight(blocks, made, realised(here, blocks, made, phases, own, bits), layer).T
+            there = realised(here, blocks, made, phases, own, bits)
+            field = signal @ weight(blocks, made, there, layer).T
             gain, offset = electronics(field, wished, not last)
             drives[bits] = field * gain + offset if last else np.maximum(field * gain + offset, 0.0)
+            found[bits] = Calibrated(there, gain, offset, drives[bits])
         wished = wished if last else np.maximum(wished, 0.0)
-    for bits, signal in drives.items():
-        yield row(case, seed, bits, True, words(here, signal), len(here.points), start)
+        yield found
 
 
 def row(

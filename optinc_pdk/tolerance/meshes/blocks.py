@@ -26,6 +26,7 @@ from optinc_pdk.tolerance.meshes.made import (
     blocks_of,
     computed,
     draw_block,
+    transmission,
 )
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "draw_block",
     "fitted",
     "ideal",
+    "transmission",
 ]
 
 Complexes = NDArray[np.complex128]

@@ -184,9 +184,14 @@ def attenuator_phase(made: Made, wanted: Floats) -> Floats:
     return wrap(np.arccos(np.clip(cosine, -1.0, 1.0)) - made.attenuator_offset)
 
 
-def computed(made: Made, phases: Phases) -> Floats:
-    """(s, s) what a block computes, in fields: the real part of attenuators times outputs times mesh."""
+def transmission(made: Made, phases: Phases) -> Complexes:
+    """(s, s) field transmission of a block: attenuators times outputs times mesh."""
     fields = np.eye(made.devices.modes, dtype=np.complex128)
     matrix = transmit(made.devices, phases.theta, phases.phi, fields)
     through = attenuation(made, phases.attenuator) * np.exp(1j * (phases.output + made.output_offset))
-    return np.asarray((through[:, np.newaxis] * matrix).real)
+    return np.asarray(through[:, np.newaxis] * matrix)
+
+
+def computed(made: Made, phases: Phases) -> Floats:
+    """(s, s) what a block computes, in fields: the real part of its transmission."""
+    return transmission(made, phases).real

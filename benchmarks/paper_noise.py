@@ -1,0 +1,157 @@
+"""Words of the paper's network with noise, against the symbol rate: docs/paper_network.md and its picture.
+
+    python benchmarks/paper_noise.py run      # 25 s of one core a chip; goes on where it stopped
+    python benchmarks/paper_noise.py table
+
+The chips are those of `paper_tolerance.py` with all imperfections, calibrated with every device known, at a drive of 16
+bits. Every block's output is mixed with a local oscillator as strong as the light launched into a guide, and read by a
+pair of photodiodes; blocks lose what their meshes and attenuators lose. Gratings, trees of splitters and mixers lose
+nothing here and modulators reach full scale with the largest signal of their layer, so that a chip reads fewer words.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from paper_tolerance import ALL, ROOT, WEIGHTS, Bench, Calibrated, Made, bench, calibrated, draw_block, words
+from rich.console import Console
+from rich.progress import Progress
+
+from optinc_pdk.cards import load_process
+from optinc_pdk.report.text import si
+from optinc_pdk.simulate.noise import Noise, noise_of
+from optinc_pdk.tolerance import imperfections
+from optinc_pdk.tolerance.meshes.blocks import transmission
+
+Floats = NDArray[np.float64]
+
+FINISHED = ROOT / "benchmarks" / "paper_noise.csv"
+PICTURE = ROOT / "docs" / "paper_noise.png"
+BITS = 16.0
+RATES_BD = (1.0, 1e1, 1e2, 1e3, 1e4, 1e5)
+CASE = replace(ALL, name="noise", bits=(None, BITS))
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one chip reads at one symbol rate."""
+
+    seed: int
+    symbol_rate_bd: float
+    exact: int
+    words: int
+
+
+def noisy(here: Bench, true: list[list[Made]], layers: Sequence[Calibrated], noise: Noise, seed: int) -> Floats:
+    """(points, M) outputs with noise: every source's phase, every layer's moment of the laser, every pair's reading."""
+    rng = np.random.default_rng([seed, round(1e6 * noise.symbol_rate_bd)])
+    signal = here.points
+    for blocks, made, layer in zip(here.blocks, true, layers, strict=True):
+        full = float(np.max(np.abs(signal)))
+        turned = np.exp(1j * noise.phase(True) * rng.standard_normal(signal.shape)) * signal / full
+        read = np.zeros((len(signal), layer.gain.size))
+        for block, part, phases in zip(blocks, made, layer.phases, strict=True):
+            field = turned[:, block.columns] @ transmission(part, phases).T
+            # a pair sees (1 + |z|²) / 2 ± Re z, of which the difference is taken
+            plus, minus = (0.5 * np.abs(1.0 + sign * field) ** 2 for sign in (1.0, -1.0))
+            scatter = np.sqrt(noise.variance(plus) + noise.variance(minus))
+            read[:, block.rows] += 0.5 * (plus - minus + scatter * rng.standard_normal(field.shape))
+        # oscillators and sources brighten alike
+        read *= 1.0 + noise.intensity * rng.standard_normal((len(signal), 1))
+        signal = full * read * layer.gain + layer.offset
+        if layer is not layers[-1]:
+            signal = np.maximum(signal, 0.0)
+    return signal
+
+
+def chip(here: Bench, true: list[list[Made]], seed: int) -> list[Row]:
+    """One chip at every symbol rate."""
+    layers = [found[BITS] for found in calibrated(here, CASE, true, seed)]
+    rows = []
+    for rate in RATES_BD:
+        noise = noise_of(here.process, symbol_rate_bd=rate)
+        exact, _ = words(here, noisy(here, true, layers, noise, seed))
+        rows.append(Row(seed, rate, exact, len(here.points)))
+    return rows
+
+
+def read(path: Path) -> list[Row]:
+    """Chips that are done."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return [
+            Row(int(one["seed"]), float(one["symbol_rate_bd"]), int(one["exact"]), int(one["words"]))
+            for one in csv.DictReader(file)
+        ]
+
+
+app = typer.Typer(no_args_is_help=True, help=(__doc__ or "").splitlines()[0])
+
+
+@app.command()
+def run(
+    chips: Annotated[int, typer.Option(help="How many chips.")] = 20,
+    first: Annotated[int, typer.Option(help="Number of the first chip, for several runs side by side.")] = 0,
+    results: Annotated[Path, typer.Option(help="Chips that are done.")] = FINISHED,
+) -> None:
+    """Calibrates chips and reads every word of the lattice with them."""
+    process = load_process("soi220")
+    card = imperfections(process)
+    here = bench(WEIGHTS, process, card)
+    done = {one.seed for one in read(results)}
+    todo = [seed for seed in range(first, chips) if seed not in done]
+    with Progress(console=Console(stderr=True)) as progress:
+        for seed in progress.track(todo, description="chips"):
+            wanted = replace(card, amount=dict(CASE.amount))
+            true = [[draw_block(block, process, wanted, seed) for block in layer] for layer in here.blocks]
+            rows = chip(here, true, seed)
+            new = not results.exists()
+            with results.open("a", newline="") as file:
+                writer = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
+                if new:
+                    writer.writeheader()
+                writer.writerows(asdict(one) for one in rows)
+
+
+@app.command()
+def table(results: Annotated[Path, typer.Option(help="Chips that are done.")] = FINISHED) -> None:
+    """Prints words and word-error rates by symbol rate, and draws them."""
+    rows = read(results)
+    print("| symbol rate | words exact, mean | worst | perfect | word-error rate |\n|---|---|---|---|---|")
+    rates, mean, worst = list[float](), list[float](), list[float]()
+    for rate in RATES_BD:
+        mine = [one for one in rows if one.symbol_rate_bd == rate]
+        if not mine:
+            continue
+        exact = [one.exact for one in mine]
+        perfect = sum(one.exact == one.words for one in mine)
+        rates.append(rate)
+        mean.append(1.0 - float(np.mean(exact)) / mine[0].words)
+        worst.append(1.0 - min(exact) / mine[0].words)
+        print(
+            f"| {si(rate, 'Bd')} | {np.mean(exact):,.2f} | {min(exact):,} | {perfect} of {len(mine)} | {mean[-1]:.2g} |"
+        )
+    figure = Figure(figsize=(7.0, 4.2), layout="constrained", facecolor="white")
+    axes = figure.subplots()
+    axes.plot(rates, mean, "o-", label="mean")
+    axes.plot(rates, worst, "x:", label="worst chip")
+    axes.set_xscale("log")
+    axes.set_yscale("symlog", linthresh=1e-5)
+    axes.set(xlabel="symbol rate / Bd", ylabel="word-error rate", ylim=(-1e-6, 1.5))
+    axes.set_title("4-64-128-256-128-64-4, calibrated, 16 bits, 10 mW a guide")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+    figure.savefig(PICTURE, dpi=120, metadata={"Software": None})
+
+
+if __name__ == "__main__":
+    app()
