@@ -49,6 +49,8 @@ RATES_BD = (1e6, 1e7, 1e8, 1e9)
 NOISE_RATES_BD = (1e4, 1e5, 1e6, 1e7, 1e8)
 """Of rows whose bench has noise; the chips that ship read without errors below the third or second of them."""
 BENCH_RATE_BD = 1e6
+PARTS = f"{AFTER}, each alone, all but each, up to each"
+"""The stage of samples with parts of the imperfections, 28 of every chip: as many measurements, not chips."""
 SEED = 2603
 INTRODUCTION = """# Sampled chips before and after calibration
 
@@ -56,11 +58,12 @@ Written by `python benchmarks/tolerance.py`. Every row is a network that ships, 
 sampled with the imperfections of [the process's card](imperfections.md), seed 2603; sample i of all rows of a network
 is the same chip. *Before*: driven as the build's bias file says. *Exact* is the share of the inputs for which every
 server reads the ideal word, under every assignment of symbols to servers that was tried; a *perfect* chip misses none,
-and the interval is Wilson's. *Margin* is half a level minus the largest error of any output, in levels. Words are
+and the interval is Wilson's. *Each alone, all but each, up to each* are 28 measurements of every chip with parts of
+the imperfections. *Margin* is half a level minus the largest error of any output, in levels. Words are
 read without noise, but for stages at a symbol rate: there with the card's noise, 10 mW into every guide, each symbol
-integrated over all of its time. Rows of *noise* were also calibrated with it, every reading of the bench the mean of
-10,000 symbols at 1 MBd, and read all their words with it, at 1 MBd where no rate is given. How a chip is calibrated:
-[between and after](yield.md#between-and-after).
+integrated over all of its time. Rows of *noise* were also calibrated with that of the detectors, every reading of the
+bench the mean of 10,000 symbols at 1 MBd, and read all their words with all of it, at 1 MBd where no rate is given.
+How a chip is calibrated, and which rows were not measured: [between and after](yield.md#between-and-after).
 """
 
 
@@ -96,7 +99,7 @@ def rows() -> Iterator[Row]:
     for network in SHIPPED:
         yield from (Row(network, bits) for bits in BITS)
         yield Row(network, scales={"coupler": 0.5})
-        yield Row(network, noise=True)
+        yield from (Row(network, bits, noise=True) for bits in BITS)
 
 
 def chosen(only: Sequence[str]) -> list[Row]:
@@ -160,7 +163,7 @@ def of_parts(found: Found, target: float) -> dict[str, Any]:
     parts = [
         one for (study, _, stage), some in found.outcomes.items() if study != "all" for one in some if stage == AFTER
     ]
-    return {f"{AFTER}, each alone, all but each, up to each": outcome_numbers(parts, target)} if parts else {}
+    return {PARTS: outcome_numbers(parts, target)} if parts else {}
 
 
 def together(earlier: Path, lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -169,10 +172,15 @@ def together(earlier: Path, lines: Sequence[dict[str, Any]]) -> list[dict[str, A
     if earlier.exists():
         with earlier.open(newline="") as stream:
             kept = [{key: _value(key, text) for key, text in line.items()} for line in csv.DictReader(stream)]
-    new = {(line["network"], line["bits"], line["change"]) for line in lines}
-    kept = [line for line in kept if (line["network"], line["bits"], line["change"]) not in new]
+
+    def which(line: dict[str, Any]) -> tuple[Any, ...]:
+        return line["network"], line["bits"], line["change"]
+
+    new = {which(line) for line in lines}
     order = {(row.network, row.bits, row.change): number for number, row in enumerate(rows())}
-    return sorted(kept + list(lines), key=lambda line: order[line["network"], line["bits"], line["change"]])
+    # rows that are asked for no more go
+    kept = [line for line in kept if which(line) not in new and which(line) in order]
+    return sorted([*kept, *lines], key=lambda line: order[which(line)])
 
 
 def _value(key: str, text: str) -> str | float | int:
@@ -199,7 +207,8 @@ def page(table: Sequence[dict[str, Any]], pictures: Sequence[str]) -> str:
                 percent(line["accuracy_mean"]),
                 percent(line["accuracy_worst"]),
                 f"{line['perfect_passed']} of {line['perfect_samples']}",
-                f"{percent(line['perfect_low'])} to {percent(line['perfect_high'])}",
+                # measurements of one chip are no independent trials
+                "" if line["stage"] == PARTS else f"{percent(line['perfect_low'])} to {percent(line['perfect_high'])}",
                 f"{line['word_error_rate_mean']:.2g}",
                 f"{line['margin_worst']:.2f}",
             )
