@@ -227,22 +227,27 @@ def rates_png(network: str, table: Sequence[dict[str, Any]]) -> bytes:
     """Word-error rate of a network's calibrated chips against the symbol rate; empty where there are no such lines."""
     figure = Figure(figsize=(7.0, 4.2), layout="constrained", facecolor="white")
     axes = figure.subplots()
-    for change, label in (("noise", "calibrated with noise too"), ("", "calibrated without noise")):
+    drives = [
+        *((bits, "noise", "calibrated with noise too") for bits in BITS),
+        (BITS[0], "", "calibrated without noise"),
+    ]
+    for bits, change, label in drives:
         at = [
             (float(line["stage"].split()[2]), line["word_error_rate_mean"], line["word_error_rate_worst"])
             for line in table
-            if (line["network"], line["bits"], line["change"]) == (network, BITS[0], change) and " at " in line["stage"]
+            if (line["network"], line["bits"], line["change"]) == (network, bits, change) and " at " in line["stage"]
         ]
         if not at:
             continue
         rate, mean, worst = zip(*at, strict=True)
-        (drawn,) = axes.plot(rate, mean, "o-", label=f"{label}, mean")
-        axes.plot(rate, worst, "x:", color=drawn.get_color(), label=f"{label}, worst chip")
+        (drawn,) = axes.plot(rate, mean, "o-", label=f"{bits:g} bits, {label}")
+        axes.plot(rate, worst, "x:", color=drawn.get_color())
     if not axes.lines:
         return b""
     axes.set_xscale("log")
     axes.set_yscale("symlog", linthresh=1e-6)
-    axes.set(xlabel="symbol rate / Bd", ylabel="word-error rate", ylim=(-1e-7, 1.5), title=network)
+    axes.set(xlabel="symbol rate / Bd", ylabel="word-error rate", ylim=(-1e-7, 1.5))
+    axes.set_title(f"{network}: mean of the chips; dotted, the worst")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
     picture = io.BytesIO()
