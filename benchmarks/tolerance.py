@@ -233,14 +233,15 @@ def rates_png(network: str, table: Sequence[dict[str, Any]]) -> bytes:
     ]
     for bits, change, label in drives:
         at = [
-            (float(line["stage"].split()[2]), line["word_error_rate_mean"], line["word_error_rate_worst"])
+            line
             for line in table
             if (line["network"], line["bits"], line["change"]) == (network, bits, change) and " at " in line["stage"]
         ]
         if not at:
             continue
-        rate, mean, worst = zip(*at, strict=True)
-        (drawn,) = axes.plot(rate, mean, "o-", label=f"{bits:g} bits, {label}")
+        rate = [float(line["stage"].split()[2]) for line in at]
+        mean, worst = ([line[f"word_error_rate_{which}"] for line in at] for which in ("mean", "worst"))
+        (drawn,) = axes.plot(rate, mean, "o-", label=f"{bits:g} bits, {label}, {at[0]['perfect_samples']} chips")
         axes.plot(rate, worst, "x:", color=drawn.get_color())
     if not axes.lines:
         return b""
