@@ -160,6 +160,11 @@ def test_chips_without_their_files_are_refused(chip: Path, tmp_path: Path, run: 
     (tmp_path / "tiny.report.json").write_text("{}")
     done = run(tmp_path / "tiny.gds", "-o", tmp_path / "out")
     assert done.returncode == 2 and "tiny.report.json: not a build's report" in done.stderr
+    report = json.loads(chip.with_suffix(".report.json").read_text())
+    report["task"]["servers"] = 0
+    (tmp_path / "tiny.report.json").write_text(json.dumps(report))
+    done = run(tmp_path / "tiny.gds", "-o", tmp_path / "out")
+    assert done.returncode == 2 and "tiny.report.json: task: servers = 0" in done.stderr
     (tmp_path / "tiny.bias.yml").unlink()
     done = run(tmp_path / "tiny.gds", "-o", tmp_path / "out")
     assert done.returncode == 2 and "tiny.bias.yml: there is no such file; give the file with --bias" in done.stderr

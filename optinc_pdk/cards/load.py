@@ -60,10 +60,10 @@ def _loaded_process(name: str) -> Process:
 
 
 def _folder(name: str) -> Path:
-    """Where a process's cards are."""
-    folder = components_folder() / name
-    if not (folder / "process.yml").is_file():
-        folder = Path(name)
+    """Where a process's cards are; a bare name is one of the package's first, ``./name`` a folder."""
+    folder = Path(name)
+    if folder.name == name and (components_folder() / name / "process.yml").is_file():
+        folder = components_folder() / name
     if not (folder / "process.yml").is_file():
         raise CardError(
             f"no process {name!r}: give one of {', '.join(process_names())}, or a folder with a process.yml"

@@ -165,7 +165,7 @@ def _task(chip: Path) -> Averaging:
 
     path = chip.with_name(f"{chip.stem}.report.json")
     try:
-        report = Report.model_validate_json(path.read_bytes())
+        return Averaging(**Report.model_validate_json(path.read_bytes()).task.model_dump())
     except FileNotFoundError:
         raise InputError(f"{path}: there is no report beside the layout; give the weight file with --weights") from None
     except ValidationError as fault:
@@ -173,7 +173,8 @@ def _task(chip: Path) -> Averaging:
             f"{path}: not a build's report ({fault.error_count()} faults, the first: {fault.errors()[0]['msg']}); "
             "give the weight file with --weights"
         ) from None
-    return Averaging(**report.task.model_dump())
+    except ValueError as fault:
+        raise InputError(f"{path}: task: {fault}; give the weight file with --weights") from None
 
 
 @contextmanager

@@ -82,7 +82,10 @@ def significant(values: Floats, bits: int) -> Floats:
 def _check(labels: list[str], what: str, values: Floats, low: float, high: float) -> None:
     wrong = np.flatnonzero(~((values >= low) & (values <= high)))
     if wrong.size:
+        mend = "lower the chip's loss or widen the electronics' range"
+        if what == "gain" and values[wrong[0]] < 0.0:
+            mend = "the chip makes its row with the other sign: drive the heaters more finely, or anew"
         raise RangeError(
             f"neuron {labels[wrong[0]]!r} needs {what} {values[wrong[0]]:.4g}, "
-            f"the card allows {low:g} … {high:g}; lower the chip's loss or widen the electronics' range"
+            f"the card allows {low:g} … {high:g}; {mend}"
         )

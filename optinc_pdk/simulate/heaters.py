@@ -46,12 +46,17 @@ def heater_phases(
     Raises:
         NetlistError: A heater has no drive, or the drive names a channel that the circuit lacks.
     """
+    if isinstance(drive, Bias) and drive.process != process.name:
+        raise NetlistError(f"the bias is of process {drive.process!r}, not {process.name!r}; give its cards")
     codes = isinstance(drive, Bias) and "resistance_ohm" in structure.circuit.settings
     called = f"the bias of {drive.circuit!r}" if isinstance(drive, Bias) else "the drive"
     if isinstance(drive, Bias) and codes:
         wanted = _from_codes(structure, drive, process, ground)
         return _by_heater(structure, wanted, drive.labels, unbiased, called)
     by_label = dict(zip(drive.labels, drive.phase_rad, strict=True)) if isinstance(drive, Bias) else drive
+    for label, phase in by_label.items():
+        if not np.isfinite(phase):
+            raise NetlistError(f"{called}: the phase of channel {label!r} is {phase}; give a number")
     wanted = np.array([by_label.get(label, np.nan) for label in structure.channel], dtype=np.float64)
     return _by_heater(structure, wanted, tuple(by_label), unbiased, called)
 

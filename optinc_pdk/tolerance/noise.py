@@ -227,6 +227,8 @@ def _rates(text: str) -> list[float]:
         )
         if not (min(first, last) > 0.0 and max(first, last) < math.inf):
             return [first, last]
+        if number == 1 and first != last:
+            return []
         return list(np.geomspace(first, last, min(int(number), MOST_RATES + 1)).tolist())
     except (ValueError, OverflowError):
         return []

@@ -166,6 +166,14 @@ def test_flip_chip_wiring_without_a_bump_is_refused(tmp_path: Path) -> None:
         load_process(str(tmp_path / "process"))
 
 
+def test_a_path_is_no_name_of_the_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copytree(components_folder() / "soi220", tmp_path / "soi220")
+    monkeypatch.chdir(tmp_path)
+    for name in ("./soi220", f"{tmp_path}/soi220"):
+        assert load_process(name).folders[0].samefile(tmp_path / "soi220")
+    assert load_process("soi220").folders == (components_folder() / "soi220",)
+
+
 def test_limits_themselves_are_kept(tmp_path: Path) -> None:
     """Numbers at the limit, of which the cards have many, load; so do recommendations that are not followed."""
     for name in process_names():

@@ -73,6 +73,12 @@ def test_missing_channel_is_an_error_unless_asked(circuit, process):
     assert heater_phases(structure, {"pad_of_first": 1.0}, process, unbiased=0.0).tolist() == [1.0, 0.0]
 
 
+@pytest.mark.parametrize("phase", [np.nan, np.inf])
+def test_phases_that_are_none_are_not_taken_for_left_out(circuit, process, phase):
+    with pytest.raises(NetlistError, match=f"the phase of channel 'pad_of_first' is {phase}; give a number"):
+        heater_phases(analyse(circuit), {"pad_of_first": phase, "pad_of_second": 1.0}, process, unbiased=0.0)
+
+
 def test_unknown_channel_is_an_error(circuit, process):
     with pytest.raises(NetlistError, match="channel 'elsewhere', which drives no heater"):
         heater_phases(analyse(circuit), {"elsewhere": 1.0}, process, unbiased=0.0)

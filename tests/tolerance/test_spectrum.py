@@ -16,7 +16,17 @@ from optinc_pdk.files import InputError
 from optinc_pdk.onn import carry_chain
 from optinc_pdk.signoff.function import check_function, check_light
 from optinc_pdk.simulate import UnsettledError, analyse, program
-from optinc_pdk.tolerance.spectrum import LIGHT_NM_GHZ, Point, Range, Subject, find_window, model_range, spectrum, sweep
+from optinc_pdk.tolerance.spectrum import (
+    LIGHT_NM_GHZ,
+    Point,
+    Range,
+    Subject,
+    Window,
+    find_window,
+    model_range,
+    spectrum,
+    sweep,
+)
 from optinc_pdk.tolerance.spectrum.files import drift_ghz, spectrum_csv, spectrum_json, spectrum_lines, spectrum_png
 
 PROCESS = load_process()
@@ -184,9 +194,16 @@ def test_a_bias_that_is_wrong_has_no_window(subject):
     lines = spectrum_lines(found)
     assert lines[1].startswith("bias fixed: not exact at its own carrier, 1550 nm")
     # no ends were searched for in a grid of one wavelength
-    assert "rebiased: exact from 1550 to 1550 nm; beyond its low and high end nothing was tried" in lines
+    assert "rebiased: exact from 1550 to 1550 nm; its low and high end is that of the table" in lines
     assert spectrum_json(found)["fixed_window"] is None
     assert spectrum_png(found, "chip").startswith(b"\x89PNG")
+
+
+def test_a_window_narrower_than_the_resolution_is_no_drift_of_zero(found):
+    narrow = replace(found, fixed_window=Window(1550.0, 1550.0, 1.0, (False, False)))
+    assert spectrum_lines(narrow)[1] == (
+        "bias fixed: exact at 1550 nm, but not 1000 pm from it: give a smaller --resolution"
+    )
 
 
 def test_light_that_does_not_settle_is_told_and_the_sweep_goes_on(subject, monkeypatch):

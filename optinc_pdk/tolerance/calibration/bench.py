@@ -19,7 +19,7 @@ from optinc_pdk.files import InputError
 from optinc_pdk.simulate import prepare
 from optinc_pdk.tolerance.variation.chip import Chip
 from optinc_pdk.tolerance.variation.draw import Sample
-from optinc_pdk.tolerance.variation.truth import fields
+from optinc_pdk.tolerance.variation.truth import drive_step_v, fields
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
@@ -69,9 +69,9 @@ class Bench:
             averages: Readings of which each returned one is the mean.
 
         Raises:
-            InputError: No reading to average, or a seed below 0.
+            InputError: No reading to average, a seed below 0, or bits that no drive has.
         """
-        if averages < 1:
+        if not isinstance(averages, int) or averages < 1:
             raise InputError(f"averages is {averages}; a reading is the mean of 1 or more")
         if seed < 0:
             raise InputError(f"seed is {seed}; give a whole number from 0")
@@ -82,7 +82,7 @@ class Bench:
         pairs = (label for n in board.neurons for names in (n.plus, n.minus) for label in labels(names))
         self.detectors = (*pairs, *(label for row in board.outputs for label in row))
         self.full_scale_v = float(chip.process.drive.full_scale_v)
-        self.step_v = 0.0 if effective_bits is None else self.full_scale_v / (2.0**effective_bits - 1.0)
+        self.step_v = 0.0 if effective_bits is None else drive_step_v(chip.process, effective_bits)
         self.settings = 0
         self.readings = 0
         self._chip, self._sample, self._bits = _between(chip, self.sources, self.detectors), sample, effective_bits

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias
 from optinc_pdk.drive import RangeError
+from optinc_pdk.files import InputError
 from optinc_pdk.onn import Onn
 from optinc_pdk.simulate.electronics import neurons, significant
 from optinc_pdk.simulate.fit import Problem
@@ -105,8 +106,11 @@ def calibrate(
 
     Raises:
         RangeError: No heater has any effect, or drive or electronics lack range.
+        InputError: The cards are not the chip's.
         ValueError: Chip, bench and network do not belong together.
     """
+    if process.name != chip.process.name:
+        raise InputError(f"the chip is of process {chip.process.name!r}, not {process.name!r}; give its cards")
     problem = Problem(chip.structure, chip.board, targets(onn, chip.board), float(process.guide.wavelength_nm), process)
     heaters = heaters_of(chip, laboratory)
     layers = layers_of(problem, laboratory)

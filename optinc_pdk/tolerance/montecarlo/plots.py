@@ -135,7 +135,7 @@ def tolerance_png(factors: Mapping[str, Sequence[float | None]], goal: float, ca
     axes.axvline(1.0, color=_INK, linewidth=0.8, linestyle=":")
     axes.set_xscale("log", base=2)
     axes.set(xlim=(least, most), ylim=(-0.02, 1.02))
-    axes.set(xlabel="factor of one imperfection alone, 1 is the card's", ylabel="share of samples at the target")
+    axes.set(xlabel="multiple of the run's amount of one imperfection alone", ylabel="share of samples at the target")
     axes.legend(frameon=False, fontsize=8, ncols=2)
     return _png(figure, (axes,), caption)
 

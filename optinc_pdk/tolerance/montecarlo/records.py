@@ -127,6 +127,8 @@ def _read(path: Path) -> _Content | None:
         row = _parse(path, number, text)
         try:
             job = Job(str(row["study"]), str(row["imperfection"]), _whole(row["sample"]))
+            if job in done:
+                raise ValueError("this sample was there before")
             done[job] = _factor(row["result"]) if job.study == TOLERANCE else _read_at(row["result"])
         except (AttributeError, KeyError, TypeError, ValueError) as fault:
             raise _damaged(path, number) from fault

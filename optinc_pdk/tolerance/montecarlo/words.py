@@ -76,7 +76,10 @@ class Outcome:
             raise TypeError("a count is no integer, or the fault no text")
         if not (0 <= found.exact <= found.inputs > 0 and 0 <= found.wrong <= found.words > 0 and min(counts) >= 0):
             raise ValueError("counts do not fit each other")
-        if found.wrong != sum(found.errors.values()) or (found.exact == found.inputs) != (found.wrong == 0):
+        missed = found.inputs - found.exact
+        if found.wrong != sum(found.errors.values()) or not (
+            missed <= found.wrong <= missed * (found.words // found.inputs)
+        ):
             raise ValueError("errors do not fit the counts")
         if type(found.margin) not in (int, float) or not math.isfinite(found.margin):
             raise ValueError("the margin is not finite")

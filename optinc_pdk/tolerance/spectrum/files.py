@@ -111,7 +111,9 @@ def spectrum_lines(found: Spectrum) -> list[str]:
         window = found.rebiased_window
         # both ends at the grid's: nothing was searched for
         found_to = f", to {window.resolution_nm:.2g} nm" if window.resolution_nm else ""
-        lines.append(f"rebiased: exact from {window.low_nm:.7g} to {window.high_nm:.7g} nm{found_to}{_limit(window)}")
+        lines.append(
+            f"rebiased: exact from {window.low_nm:.7g} to {window.high_nm:.7g} nm{found_to}{_limit(window, 'table')}"
+        )
     count, served = len(found.channels), found.served
     lines.append(
         f"a link of {count} channels, {found.spacing_ghz:g} GHz apart: {served} computed exactly, each by a chip of "
@@ -122,10 +124,12 @@ def spectrum_lines(found: Spectrum) -> list[str]:
 
 def _close(window: Window, carrier_nm: float) -> str:
     drift, resolution = window.drift_nm(carrier_nm), window.resolution_nm * _PM_PER_NM
+    if not window.width_nm:
+        return f"exact at {carrier_nm:g} nm, but not {resolution:g} pm from it: give a smaller --resolution"
     return (
         f"exact from {_signed(window.low_nm - carrier_nm)} to {_signed(window.high_nm - carrier_nm)} pm around "
         f"{carrier_nm:g} nm, to {resolution:g} pm: the laser may drift by {drift * _PM_PER_NM:.3g} pm "
-        f"({drift_ghz(drift, carrier_nm):.3g} GHz){_limit(window)}"
+        f"({drift_ghz(drift, carrier_nm):.3g} GHz){_limit(window, 'models')}"
     )
 
 
@@ -133,9 +137,9 @@ def _signed(offset_nm: float) -> str:
     return f"{offset_nm * _PM_PER_NM:+.3g}"
 
 
-def _limit(window: Window) -> str:
+def _limit(window: Window, what: str) -> str:
     ends = [end for end, there in zip(("low", "high"), window.to_limit, strict=True) if there]
-    return f"; beyond its {' and '.join(ends)} end nothing was tried" if ends else ""
+    return f"; its {' and '.join(ends)} end is that of the {what}" if ends else ""
 
 
 def spectrum_png(found: Spectrum, title: str) -> bytes:

@@ -11,6 +11,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from optinc_pdk.cards import Process
 from optinc_pdk.drive import RangeError
 from optinc_pdk.files import InputError
 from optinc_pdk.models import device_s, net_transmission, sampled_s
@@ -21,8 +22,8 @@ from optinc_pdk.tolerance.variation.draw import PHASE, Sample
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
 
-LEAST_BITS = 1.0
-"""Of a drive: on or off."""
+LEAST_BITS, MOST_BITS = 1.0, 1000.0
+"""Of a drive: on or off, and what 2 to that power is still a number of."""
 _SETTLED = 1e-13
 # Grounds take a tenth of a voltage or less, so a round of their solution gains a digit.
 _ROUNDS = 200
@@ -138,7 +139,7 @@ def lights(
     """
     rows = np.asarray(voltage_v, dtype=np.float64)
     rows = np.tile(rows, (len(samples), 1)) if rows.ndim == 1 else rows
-    if len(rows) != len(samples):
+    if rows.ndim != 2 or len(rows) != len(samples) or not samples:
         raise InputError(f"voltages have shape {rows.shape}; give a row for each of {len(samples)} samples, or one")
     heat = [phases(chip, sample, row, effective_bits) for sample, row in zip(samples, rows, strict=True)]
     carriers = [_wavelengths(sample, None) for sample in samples]
@@ -193,12 +194,21 @@ def _driven(chip: Chip, voltage_v: Floats, effective_bits: float | None) -> Floa
     within = np.clip(voltage_v, 0.0, full)
     if effective_bits is None:
         return within
-    if not LEAST_BITS <= effective_bits < np.inf:
-        raise InputError(f"effective_bits is {effective_bits}; give {LEAST_BITS:g} or more, 8.5 for instance")
-    step = full / (2.0**effective_bits - 1.0)
+    step = drive_step_v(chip.process, effective_bits)
     # bits that are no whole number leave a part of a step below full scale, which no drive passes
     driven: Floats = np.minimum(np.rint(within / step) * step, full)
     return driven
+
+
+def drive_step_v(process: Process, effective_bits: float) -> float:
+    """Steps of a drive of so many effective bits.
+
+    Raises:
+        InputError: Bits that no drive has.
+    """
+    if not LEAST_BITS <= effective_bits <= MOST_BITS:
+        raise InputError(f"effective_bits is {effective_bits}; give {LEAST_BITS:g} to {MOST_BITS:g}, 8.5 for instance")
+    return float(process.drive.full_scale_v) / float(2.0**effective_bits - 1.0)
 
 
 @lru_cache(maxsize=1)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from optinc_pdk.cards import load_process
 from optinc_pdk.drive import RangeError
+from optinc_pdk.files import InputError
 from optinc_pdk.onn import carry_chain
 from optinc_pdk.signoff.function import inputs_of
 from optinc_pdk.tolerance import draw, light
@@ -46,6 +48,11 @@ def sample(work, every):
 
 def words(work, sample, voltage_v, bias):
     return read_words(light(work.chip, sample, voltage_v, BITS), inputs_of(work.task), work.chip.board, bias)
+
+
+def test_cards_of_another_process_are_refused(work, network, sample):
+    with pytest.raises(InputError, match="the chip is of process 'soi220', not 'soi220_two_metal'"):
+        calibrate(Bench(work.chip, sample, BITS), work.chip, network, load_process("soi220_two_metal"))
 
 
 def test_all_words_are_exact_after_calibration_and_not_before(work, network, sample, process):

@@ -95,6 +95,8 @@ READ = b'{"inputs":16,"exact":9,"words":32,"wrong":8,"margin":-0.2,"saturated":0
         (b'"exact":9,"words":32,"wrong":8', b'"exact":16,"words":32,"wrong":8'),
         (b'"inputs":16', b'"inputs":17'),
         (b'"words":32', b'"words":64'),
+        (b'"exact":9', b'"exact":7'),
+        (b'"exact":9', b'"exact":13'),
         (b'"before"', b'"mystery"'),
         (b"}}", b'},"after":' + READ + b"}"),
         (b'"sample":1', b'"sample":0.9'),
@@ -116,6 +118,9 @@ def test_results_that_are_none_are_named_and_left(old: bytes, new: bytes, tmp_pa
     path.write_bytes(head + row)
     with Records(path, HEADER, resume=True) as records:
         assert records.done[Job("all", "", 1)]["before"]["exact"] == 9
+    path.write_bytes(head + row + row)
+    with pytest.raises(InputError, match="line 6 is no finished sample"):
+        Records(path, HEADER, resume=True)
     path.write_bytes(head + row.replace(old, new))
     with pytest.raises(InputError, match="line 5 is no finished sample"):
         Records(path, HEADER, resume=True)

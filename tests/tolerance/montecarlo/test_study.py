@@ -128,6 +128,13 @@ def test_a_drive_of_less_than_a_bit_is_not_borne(work, every) -> None:
     assert factor is not None and 0.0 < factor <= 4.0
 
 
+@pytest.mark.parametrize(("kind", "scale"), [("wavelength", 1e4), ("loss", 1000.0)])
+def test_amounts_beyond_the_models_are_not_borne(work, every, kind, scale) -> None:
+    some = replace(work, imperfections=every.only(kind).scaled(kind, scale), target=1e-9)
+    factor = evaluate(some, Job("tolerance", kind, 0))["factor"]
+    assert factor is not None and factor < 2.0**MOST_OCTAVE
+
+
 def test_a_chip_whose_grounds_take_the_drive_is_a_lost_one(work, every) -> None:
     poor = replace(work.chip, rise_ohm=np.full_like(work.chip.rise_ohm, 1e4))
     some = replace(work, chip=poor, imperfections=every.only("heater"))

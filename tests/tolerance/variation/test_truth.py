@@ -167,7 +167,7 @@ def test_light_is_at_the_samples_wavelength_unless_asked_otherwise(chip, every):
     ("voltage", "bits", "message"),
     [
         (np.zeros(3), None, r"voltages have shape \(3,\); give \d+ numbers"),
-        (None, 0.5, "effective_bits is 0.5; give 1 or more"),
+        (None, 0.5, "effective_bits is 0.5; give 1 to 1000"),
         (None, np.nan, "effective_bits is nan"),
     ],
 )
