@@ -1,19 +1,19 @@
 """Words of the paper's network with noise, against the symbol rate: docs/paper_network.md and its picture.
 
-    python benchmarks/paper_noise.py run      # 25 s of one core a chip; goes on where it stopped
+    python benchmarks/paper_noise.py run      # half a minute of one core a chip; goes on where it stopped
     python benchmarks/paper_noise.py table
 
 The chips are those of `paper_tolerance.py` with all imperfections, calibrated with every device known, at a drive of 16
 bits. Every block's output is mixed with a local oscillator as strong as the light launched into a guide, and read by a
 pair of photodiodes; blocks lose what their meshes and attenuators lose. Gratings, trees of splitters and mixers lose
-nothing here and modulators reach full scale with the largest signal of their layer, so that a chip reads fewer words.
+nothing here, and modulators reach full scale with the largest signal of their layer: a chip would read fewer words.
 """
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -21,17 +21,18 @@ import numpy as np
 import typer
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from paper_tolerance import ALL, ROOT, WEIGHTS, Bench, Calibrated, Made, bench, calibrated, draw_block, words
+from paper_tolerance import ALL, ROOT, WEIGHTS, Bench, Calibrated, bench, calibrated, drawn, words, write
 from rich.console import Console
 from rich.progress import Progress
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.report.text import si
 from optinc_pdk.simulate.noise import Noise, noise_of
-from optinc_pdk.tolerance import imperfections
-from optinc_pdk.tolerance.meshes.blocks import transmission
+from optinc_pdk.tolerance import Imperfections, imperfections
+from optinc_pdk.tolerance.meshes.blocks import Block, transmission
 
 Floats = NDArray[np.float64]
+Complexes = NDArray[np.complex128]
 
 FINISHED = ROOT / "benchmarks" / "paper_noise.csv"
 PICTURE = ROOT / "docs" / "paper_noise.png"
@@ -50,35 +51,50 @@ class Row:
     words: int
 
 
-def noisy(here: Bench, true: list[list[Made]], layers: Sequence[Calibrated], noise: Noise, seed: int) -> Floats:
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """A calibrated layer: field transmission of every block and where it stands in the weight, gains and offsets."""
+
+    blocks: list[tuple[Block, Complexes]]
+    calibrated: Calibrated
+
+
+def noisy(points: Floats, layers: Sequence[Layer], noise: Noise, seed: int) -> Floats:
     """(points, M) outputs with noise: every source's phase, every layer's moment of the laser, every pair's reading."""
     rng = np.random.default_rng([seed, round(1e6 * noise.symbol_rate_bd)])
-    signal = here.points
-    for blocks, made, layer in zip(here.blocks, true, layers, strict=True):
+    signal = points
+    for layer in layers:
         full = float(np.max(np.abs(signal)))
         turned = np.exp(1j * noise.phase(True) * rng.standard_normal(signal.shape)) * signal / full
-        read = np.zeros((len(signal), layer.gain.size))
-        for block, part, phases in zip(blocks, made, layer.phases, strict=True):
-            field = turned[:, block.columns] @ transmission(part, phases).T
+        read = np.zeros((len(signal), layer.calibrated.gain.size))
+        for block, through in layer.blocks:
+            field = turned[:, block.columns] @ through.T
             # a pair sees (1 + |z|²) / 2 ± Re z, of which the difference is taken
             plus, minus = (0.5 * np.abs(1.0 + sign * field) ** 2 for sign in (1.0, -1.0))
             scatter = np.sqrt(noise.variance(plus) + noise.variance(minus))
             read[:, block.rows] += 0.5 * (plus - minus + scatter * rng.standard_normal(field.shape))
         # oscillators and sources brighten alike
         read *= 1.0 + noise.intensity * rng.standard_normal((len(signal), 1))
-        signal = full * read * layer.gain + layer.offset
+        signal = full * read * layer.calibrated.gain + layer.calibrated.offset
         if layer is not layers[-1]:
             signal = np.maximum(signal, 0.0)
     return signal
 
 
-def chip(here: Bench, true: list[list[Made]], seed: int) -> list[Row]:
+def chip(here: Bench, card: Imperfections, seed: int) -> list[Row]:
     """One chip at every symbol rate."""
-    layers = [found[BITS] for found in calibrated(here, CASE, true, seed)]
+    true = drawn(here, CASE, card, seed)
+    layers = [
+        Layer(
+            [(block, transmission(*one)) for block, *one in zip(blocks, made, found[BITS].phases, strict=True)],
+            found[BITS],
+        )
+        for blocks, made, found in zip(here.blocks, true, calibrated(here, CASE, true, seed), strict=True)
+    ]
     rows = []
     for rate in RATES_BD:
         noise = noise_of(here.process, symbol_rate_bd=rate)
-        exact, _ = words(here, noisy(here, true, layers, noise, seed))
+        exact, _ = words(here, noisy(here.points, layers, noise, seed))
         rows.append(Row(seed, rate, exact, len(here.points)))
     return rows
 
@@ -111,15 +127,7 @@ def run(
     todo = [seed for seed in range(first, chips) if seed not in done]
     with Progress(console=Console(stderr=True)) as progress:
         for seed in progress.track(todo, description="chips"):
-            wanted = replace(card, amount=dict(CASE.amount))
-            true = [[draw_block(block, process, wanted, seed) for block in layer] for layer in here.blocks]
-            rows = chip(here, true, seed)
-            new = not results.exists()
-            with results.open("a", newline="") as file:
-                writer = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
-                if new:
-                    writer.writeheader()
-                writer.writerows(asdict(one) for one in rows)
+            write(results, chip(here, card, seed))
 
 
 @app.command()

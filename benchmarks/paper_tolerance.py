@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import csv
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -288,10 +288,15 @@ def row(
     )
 
 
+def drawn(here: Bench, case: Case, card: Imperfections, seed: int) -> list[list[Made]]:
+    """Every layer's blocks as a chip of a case has them."""
+    wanted = replace(card, amount=dict(case.amount))
+    return [[draw_block(block, here.process, wanted, seed) for block in layer] for layer in here.blocks]
+
+
 def chip(here: Bench, case: Case, card: Imperfections, seed: int) -> list[Row]:
     """One chip of a case at every drive."""
-    wanted = replace(card, amount=dict(case.amount))
-    true = [[draw_block(block, here.process, wanted, seed) for block in layer] for layer in here.blocks]
+    true = drawn(here, case, card, seed)
     found = list(before(here, case, true, seed))
     return found + list(after(here, case, true, seed)) if case.steps else found
 
@@ -334,11 +339,11 @@ def read(path: Path) -> list[Row]:
         ]
 
 
-def write(path: Path, rows: list[Row]) -> None:
-    """Adds the rows of one chip."""
+def write(path: Path, rows: Sequence[Any]) -> None:
+    """Adds the rows of one chip, dataclasses of one kind."""
     new = not path.exists()
     with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
+        writer = csv.DictWriter(file, [field.name for field in fields(rows[0])], lineterminator="\n")
         if new:
             writer.writeheader()
         writer.writerows(asdict(one) for one in rows)
