@@ -203,8 +203,10 @@ def _sign_off(circuit: Circuit, onn: Onn, card: Process, out: _Files, clock: _Cl
                     extraction.circuit, circuit.board, programming.bias, onn.task, card, wiring.common
                 )
             write_function(function, out.path(".function.npz"))
-        except (RangeError, UnsettledError) as fault:
+        except RangeError as fault:
             notes.append(f"program: {fault}")
+        except UnsettledError as fault:
+            notes.append(f"function: {fault}")
     write_lyrdb(rules, out.path(".drc.lyrdb"))
     return _Signed(rules, currents, lvs, programming, function, notes)
 

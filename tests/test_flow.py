@@ -332,7 +332,7 @@ def test_a_chip_whose_light_does_not_settle_fails_and_says_so(tmp_path: Path, mo
 
     monkeypatch.setattr(flow, "check_function", wild)
     done = build(carry_chain(Averaging(2, 4, 1)), tmp_path, "wild")
-    assert not done.passed and done.findings[0] == "program: light does not settle within 20 passes"
+    assert not done.passed and done.findings[0] == "function: light does not settle within 20 passes"
     assert done.report.function is None and done.report.lvs is not None and done.report.lvs.match
     assert (tmp_path / "wild.bias.yml").exists() and not (tmp_path / "wild.function.npz").exists()
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from optinc_pdk.averaging import Averaging
     from optinc_pdk.cards import Process
 
-MOST_BITS = 32.0
 MOST_FACTOR = 1000.0
 """Of a card's imperfection; losses of more overflow."""
 
@@ -122,6 +121,7 @@ def _amounts(
 ) -> dict[str, float]:
     """Kind of imperfection to the multiple of the card's that is asked for."""
     from optinc_pdk.cards import KINDS
+    from optinc_pdk.drive import MAX_DAC_BITS
     from optinc_pdk.tolerance.montecarlo.study import NOISE_KINDS
     from optinc_pdk.tolerance.variation.imperfections import imperfections
     from optinc_pdk.tolerance.variation.truth import LEAST_BITS
@@ -134,8 +134,8 @@ def _amounts(
         if kind in NOISE_KINDS and not noise:
             raise InputError(f"the imperfection {kind!r} is noise: add --noise, or leave it out")
     if dac_bits is not None:
-        if not LEAST_BITS <= dac_bits <= MOST_BITS:
-            raise InputError(f"--dac-bits {dac_bits}: give {LEAST_BITS:g} to {MOST_BITS:g} effective bits, 8.5 say")
+        if not LEAST_BITS <= dac_bits <= MAX_DAC_BITS:
+            raise InputError(f"--dac-bits {dac_bits}: give {LEAST_BITS:g} to {MAX_DAC_BITS} effective bits, 8.5 say")
         if "dac" not in amounts:
             raise InputError(f"--dac-bits {dac_bits}: 'dac' is not among the --imperfection asked for; add it there")
         amounts["dac"] = 2.0 ** (float(imperfections(process).card.dac.effective_bits) - dac_bits)

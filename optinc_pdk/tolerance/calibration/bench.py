@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from optinc_pdk.arguments import of_type
 from optinc_pdk.circuit import labels
 from optinc_pdk.files import InputError
 from optinc_pdk.simulate import prepare
@@ -69,11 +70,11 @@ class Bench:
             averages: Readings of which each returned one is the mean.
 
         Raises:
-            InputError: No reading to average, a seed below 0, or bits that no drive has.
+            InputError: No whole number of readings from 1, no seed from 0, or bits that no drive has.
         """
-        if not isinstance(averages, int) or averages < 1:
+        if of_type("Bench: averages", averages, int) < 1:
             raise InputError(f"averages is {averages}; a reading is the mean of 1 or more")
-        if seed < 0:
+        if of_type("Bench: seed", seed, int) < 0:
             raise InputError(f"seed is {seed}; give a whole number from 0")
         board = chip.board
         inputs = tuple((label,) for row in board.inputs for label in row)

@@ -135,9 +135,7 @@ def evaluate(work: Work, job: Job) -> Result:
     part = work.imperfections.only(*_kinds_in(job, tuple(amounts_of(work))))
     try:
         if job.study == TOLERANCE:
-            return {
-                "factor": bearable(lambda factor: _reaches(work, part.scaled(job.imperfection, factor), job.sample))
-            }
+            return {"factor": bearable(lambda factor: _reaches(work, part, job, factor))}
         return {stage: outcome.to_json() for stage, outcome in stages(work, part, job.sample).items()}
     except ValueError as fault:
         about = f" ({job.study} {job.imperfection!r})" if job.imperfection else ""
@@ -240,13 +238,17 @@ def noise_in(noise: Noise | None, imperfections: Imperfections) -> Noise | None:
     )
 
 
-def _reaches(work: Work, imperfections: Imperfections, sample: int) -> bool:
+def _reaches(work: Work, imperfections: Imperfections, job: Job, factor: float) -> bool:
+    """Whether a sample with a multiple of one imperfection reaches its target."""
+    scaled = imperfections.scaled(job.imperfection, factor)
     try:
         # of losses that overflow it is told below
         with np.errstate(over="ignore", invalid="ignore"):
-            return stages(work, imperfections, sample)[judged(work)].accuracy >= work.target
+            return stages(work, scaled, job.sample)[judged(work)].accuracy >= work.target
     except InputError:
-        # beyond what drive or models can be: as the sample itself was read, its amount is at fault
+        if factor <= 1.0:
+            raise
+        # more than the run's own amount, and beyond what drive or models can be
         return False
 
 

@@ -52,7 +52,7 @@ def interval(share: float, trials: int) -> tuple[float, float]:
     middle = (share + square / (2 * trials)) / scale
     half = SIGMAS / scale * math.sqrt(share * (1 - share) / trials + square / (4 * trials**2))
     # of none or all, the interval ends at 0 or 1; rounding must not move it beyond
-    return 0.0 if share == 0.0 else middle - half, 1.0 if share == 1.0 else min(middle + half, 1.0)
+    return 0.0 if share == 0.0 else max(middle - half, 0.0), 1.0 if share == 1.0 else min(middle + half, 1.0)
 
 
 def wilson(passed: int, samples: int) -> Share:

@@ -59,6 +59,8 @@ def test_amplitudes_that_no_modulator_has_are_refused(chip, sample):
         bench.read(chip.voltage_v, np.full((1, len(bench.sources)), 1.1))
     with pytest.raises(InputError, match="1 or more"):
         Bench(chip, sample, 16.0, averages=0)
+    with pytest.raises(InputError, match=r"Bench: averages.* a whole number"):
+        Bench(chip, sample, 16.0, averages=1.5)
     for bits in (0.5, np.nan, 2000.0):
         with pytest.raises(InputError, match="effective_bits is"):
             Bench(chip, sample, bits)
