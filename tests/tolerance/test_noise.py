@@ -66,6 +66,7 @@ def test_rates_are_lists_or_series_within_the_cards_limit():
         ("1e6,x", "symbol rates '1e6,x': give"),
         ("1e6:1e7", "symbol rates '1e6:1e7': give"),
         ("1e6:1e7:0", "symbol rates '1e6:1e7:0': give"),
+        ("1e6:1e7:1", "symbol rates '1e6:1e7:1': give"),
         ("1e6:1e7:102", "at most 101"),
         ("nan", "symbol rate nan Bd is not within"),
         ("-1:1e6:3", "symbol rate -1 Bd is not within"),
