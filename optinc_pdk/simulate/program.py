@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +12,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit, NetlistError
 from optinc_pdk.drive import Ground, drive, own_phases, readback
 from optinc_pdk.factor.mesh import wrap
-from optinc_pdk.onn import Onn
+from optinc_pdk.onn import LayerFactor, Onn
 from optinc_pdk.simulate.align import align, shares
 from optinc_pdk.simulate.electronics import activations, output_scales
 from optinc_pdk.simulate.fit import Problem, errors, fit_phases, illuminate
@@ -57,6 +57,7 @@ def program(
     progress: Callable[[int, float], None] | None = None,
     ground: Ground | None = None,
     crosstalk: Floats | None = None,
+    factors: Sequence[LayerFactor] | None = None,
 ) -> Programming:
     """The bias that makes a chip compute a network.
 
@@ -64,7 +65,7 @@ def program(
         circuit: The chip, flat or not, best as extracted: then guides have lengths and heaters resistances.
             Without resistances every code is 0 and the intended phases count.
         board: What joins its fibres outside.
-        onn: The network; hidden signals are scaled to the modulators' range here.
+        onn: The network.
         process: Process of the cards.
         wavelength_nm: Carrier; the process's wavelength where left out.
         progress: Called after every iteration with its number and the worst layer's rms error.
@@ -72,6 +73,7 @@ def program(
         crosstalk: (H, H) matrix of :func:`optinc_pdk.drive.crosstalk` in the order of the structure's heaters, known
             from a measurement or a model, which powers make good; where left out that of the card between heaters as
             placed, see :func:`optinc_pdk.simulate.warmth.nominal_warmth`. The identity is for none.
+        factors: The network's factorisation; :func:`optinc_pdk.onn.factorise` makes it where left out.
 
     Raises:
         NetlistError: A heater has no channel of its own.
@@ -81,7 +83,7 @@ def program(
     carrier = float(process.guide.wavelength_nm) if wavelength_nm is None else wavelength_nm
     structure = analyse(circuit)
     _refuse_shared_channels(structure)
-    problem = Problem(structure, board, targets(onn, board), carrier, process)
+    problem = Problem(structure, board, targets(onn, board, factors), carrier, process)
     phases = aligned_phases(problem)
     light = illuminate(problem, phases)
     before = errors(problem, light)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,18 +11,13 @@ from numpy.typing import NDArray
 
 from optinc_pdk.assemble import Block, layer_blocks
 from optinc_pdk.circuit import Board, Labels, Neuron, labels
-from optinc_pdk.factor import BlockFactor, unitary_diagonal
-from optinc_pdk.onn import Onn
-from optinc_pdk.onn.gauge import DEAD, hidden_maxima
+from optinc_pdk.onn import LayerFactor, Onn, factorise
 from optinc_pdk.simulate.network import TOP_LEVEL
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-
-HEADROOM = 0.98
-"""Modulator amplitude of a hidden signal at its maximum over the lattice; the rest is for imperfections."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +54,7 @@ class Target:
         bias: (rows,) wanted constant.
         lit: (J,) whether a source is ever on.
         mesh_weight: (rows, modes) the same matrix at the mesh's inputs.
-        factor: Its matrix as square blocks; None where it is mesh, attenuators, mesh.
+        factor: The factorisation whose matrix this is.
     """
 
     index: int
@@ -73,7 +68,7 @@ class Target:
     bias: Floats
     lit: Bools
     mesh_weight: Floats
-    factor: BlockFactor | None
+    factor: LayerFactor
 
     @property
     def last(self) -> bool:
@@ -102,15 +97,17 @@ class Target:
         return weight
 
 
-def targets(onn: Onn, board: Board) -> tuple[Target, ...]:
+def targets(onn: Onn, board: Board, factors: Sequence[LayerFactor] | None = None) -> tuple[Target, ...]:
     """The targets of all layers of a network on its board.
 
-    A hidden signal h is sent with amplitude 0.98 h / (its maximum over the lattice), so that gains carry all
-    scales. Signals into an approximated layer share one maximum, for the approximation has no freedom per
-    column.
+    Args:
+        onn: The network.
+        board: Labels of its sources and detectors.
+        factors: The network's factorisation; :func:`optinc_pdk.onn.factorise` makes it where left out.
 
     Raises:
-        ValueError: The network is not this board's, its last layer has a bias, or a layer does nothing.
+        ValueError: The network or the factors are not this board's, the last layer has a bias, or a layer has no
+            effect.
     """
     if np.any(onn.layers[-1].bias):
         raise ValueError(
@@ -119,42 +116,33 @@ def targets(onn: Onn, board: Board) -> tuple[Target, ...]:
             "and its column this bias"
         )
     _check_board(onn, board)
-    scales = _hidden_scales(onn)
-    found = []
-    for index, layer in enumerate(onn.layers):
-        above = HEADROOM / scales[index] if index < len(scales) else np.ones(layer.outputs)
-        below = scales[index - 1] / HEADROOM if index else onn.task.input_maxima
-        lit = np.isfinite(below)
-        factor = None if (method := onn.factor[index]) == "svd" else unitary_diagonal(layer.weight, method[1])
-        matrix = layer.weight if factor is None else factor.matrix()
-        mesh_weight = above[:, np.newaxis] * matrix * np.where(lit, below, 0.0)
-        if not mesh_weight.any():
-            raise ValueError(
-                f"layers.{index} makes nothing of its signals: no unit of it, or of the layer before, is ever positive "
-                "over the lattice, or all its weights are 0; train the network again"
-            )
-        mine = [neuron for neuron in board.neurons if neuron.layer == index]
-        inputs, weight = _sources(board, index, mesh_weight)
-        blocks = layer_blocks(onn, index)
-        pieces = tuple(Piece(block, row) for row in range(layer.outputs) for block in blocks if row in block.rows)
-        _check_detectors(mine, pieces)
-        found.append(
-            Target(
-                index=index,
-                inputs=inputs,
-                plus=_flat(n.plus for n in mine) or _flat(board.outputs),
-                minus=_flat(n.minus for n in mine),
-                blocks=blocks,
-                pieces=pieces,
-                starts=np.searchsorted([piece.row for piece in pieces], np.arange(layer.outputs)),
-                weight=weight,
-                bias=above * layer.bias,
-                lit=np.tile(lit, len(inputs) // lit.size),
-                mesh_weight=mesh_weight,
-                factor=factor,
-            )
-        )
-    return tuple(found)
+    factors = factorise(onn) if factors is None else factors
+    _check_factors(onn, factors)
+    return tuple(_target(onn, board, index, factor) for index, factor in enumerate(factors))
+
+
+def _target(onn: Onn, board: Board, index: int, factor: LayerFactor) -> Target:
+    rows = onn.layers[index].outputs
+    neurons = [neuron for neuron in board.neurons if neuron.layer == index]
+    mesh_weight = factor.weight
+    inputs, weight = _sources(board, index, mesh_weight)
+    blocks = layer_blocks(onn, index)
+    pieces = tuple(Piece(block, row) for row in range(rows) for block in blocks if row in block.rows)
+    _check_detectors(neurons, pieces)
+    return Target(
+        index=index,
+        inputs=inputs,
+        plus=_flat(n.plus for n in neurons) or _flat(board.outputs),
+        minus=_flat(n.minus for n in neurons),
+        blocks=blocks,
+        pieces=pieces,
+        starts=np.searchsorted([piece.row for piece in pieces], np.arange(rows)),
+        weight=weight,
+        bias=factor.bias,
+        lit=np.tile(factor.illuminated, len(inputs) // factor.illuminated.size),
+        mesh_weight=mesh_weight,
+        factor=factor,
+    )
 
 
 def _flat(names: Iterable[Labels]) -> tuple[str, ...]:
@@ -179,14 +167,16 @@ def _check_detectors(neurons: list[Neuron], pieces: tuple[Piece, ...]) -> None:
             )
 
 
-def _hidden_scales(onn: Onn) -> list[Floats]:
-    """Maxima of the hidden signals; infinite where a unit is dead."""
-    scales = []
-    for index, top in enumerate(hidden_maxima(onn)):
-        alive = top > DEAD * top.max()
-        shared = np.full_like(top, top.max()) if onn.factor[index + 1] != "svd" else top
-        scales.append(np.where(alive, shared, np.inf))
-    return scales
+def _check_factors(onn: Onn, factors: Sequence[LayerFactor]) -> None:
+    shapes = [layer.weight.shape for layer in onn.layers]
+    blocks = [None if method == "svd" else method[1] for method in onn.factor]
+    given = [factor.matrix.shape for factor in factors]
+    given_blocks = [getattr(factor.factor, "block", None) for factor in factors]
+    if (shapes, blocks) != (given, given_blocks):
+        raise ValueError(
+            f"the factors have shapes {given} and blocks {given_blocks}, the network {shapes} and {blocks}; give the "
+            "factors of this network"
+        )
 
 
 def _check_board(onn: Onn, board: Board) -> None:
