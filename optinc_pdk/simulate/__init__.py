@@ -1,4 +1,4 @@
-"""Simulation: S-parameters of any circuit, light through the network, programming of imperfect chips."""
+"""Simulation: S-parameters of circuits, light through the network, programming of imperfect chips."""
 
 from optinc_pdk.simulate.heaters import heater_phases
 from optinc_pdk.simulate.network import Reception, UnsettledError, transmit

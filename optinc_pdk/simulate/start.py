@@ -1,4 +1,4 @@
-"""Starting phases of a layer: the ideal mesh, corrected for the phases that guides, trees and dummies add."""
+"""Initial phases of a layer: those of the ideal mesh, corrected for static phases of guides, trees and dummies."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from optinc_pdk.simulate.walk import Path, Walker
 
 Floats = NDArray[np.float64]
 
-LIT = 0.95
-"""Transmission of the strongest attenuator at the start: at 1 it could not be raised, and its slope is 0."""
+FIRST_TRANSMISSION = 0.95
+"""Initial transmission of the strongest attenuator: at 1 the fit could not raise it, and its derivative would be 0."""
 
 
 def start_layer(
@@ -26,45 +26,45 @@ def start_layer(
     phases: Floats,
     shares: Floats | None = None,
 ) -> None:
-    """Write one layer's starting phases, all but those of its local oscillators and sums.
+    """Set one layer's initial phases, except those of its local oscillators and of trims of sums.
 
     Args:
         walker: The circuit.
         channel: Pad label to heater number.
         board: Labels of the layer's inputs.
-        target: The layer; its matrix is made up to a factor per row.
+        target: The layer with its factorisation.
         phases: (H,) phases in rad, written in place and not wrapped.
-        shares: (pieces,) share of its light that each piece keeps; all of it where left out.
+        shares: (pieces,) field transmission that each piece is attenuated to; 1 where left out.
 
     Raises:
-        ValueError: The circuit is not this network's.
+        ValueError: The circuit does not belong to this network.
     """
-    lit = enter(walker, channel, board, target, phases)
+    paths_in = enter(walker, channel, board, target, phases)
     factor = target.factor.factor
     if isinstance(factor, SvdFactor):
-        _svd(walker, channel, target.blocks[0].name, factor, lit[0], phases)
+        _svd(walker, channel, target.blocks[0].name, factor, paths_in[0], phases)
         return
     attenuation = _attenuations(target, factor, shares)
-    for block, paths, mesh, diagonal in zip(target.blocks, lit, factor.unitary, attenuation, strict=True):
+    for block, paths, mesh, diagonal in zip(target.blocks, paths_in, factor.unitary, attenuation, strict=True):
         modes = Modes(walker, channel, dict(enumerate(paths)), dict.fromkeys(range(mesh.modes), 0.0), phases)
         modes.ends |= dict.fromkeys(range(len(paths), mesh.modes))
         modes.mesh(f"{block.name}_v", mesh)
-        modes.attenuate(f"{block.name}_att", LIT * diagonal[: len(block.rows)])
+        modes.attenuate(f"{block.name}_att", FIRST_TRANSMISSION * diagonal[: len(block.rows)])
 
 
 def _svd(
-    walker: Walker, channel: dict[str, int], name: str, factor: SvdFactor, lit: list[Path], phases: Floats
+    walker: Walker, channel: dict[str, int], name: str, factor: SvdFactor, paths_in: list[Path], phases: Floats
 ) -> None:
-    modes = Modes(walker, channel, dict(enumerate(lit)), dict.fromkeys(range(len(lit)), 0.0), phases)
+    modes = Modes(walker, channel, dict(enumerate(paths_in)), dict.fromkeys(range(len(paths_in)), 0.0), phases)
     modes.mesh(f"{name}_v", factor.v)
-    modes.attenuate(f"{name}_att", LIT * factor.attenuation)
+    modes.attenuate(f"{name}_att", FIRST_TRANSMISSION * factor.attenuation)
     for row in range(factor.s.size, factor.u.modes):
         modes.ends[row], modes.error[row] = None, 0.0
     modes.mesh(f"{name}_u", factor.u)
 
 
 def _attenuations(target: Target, factor: BlockFactor, shares: Floats | None) -> Floats:
-    """(blocks, modes) attenuations with each piece's share, of which the strongest lets all light pass."""
+    """(blocks, modes) field transmissions with each piece's share; the largest is 1."""
     diagonal = np.zeros_like(factor.attenuation)
     kept = np.ones(len(target.pieces)) if shares is None else shares
     number = {block.name: i for i, block in enumerate(target.blocks)}

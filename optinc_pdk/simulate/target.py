@@ -1,4 +1,4 @@
-"""What the light has to do: each layer's matrix from source amplitudes to modulator amplitudes or levels."""
+"""Targets of the layers: the matrices from source amplitudes to modulator amplitudes or levels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Piece:
-    """What one block contributes to one row of a layer.
+    """Contribution of one block to one row of a layer.
 
     Attributes:
         block: The block.
@@ -39,7 +39,7 @@ class Piece:
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """One layer between sources and detectors.
+    """Matrix that one layer has to realise between its sources and detectors.
 
     Attributes:
         index: Layer number.
@@ -50,8 +50,8 @@ class Target:
         blocks: The blocks of its matrix.
         pieces: What the blocks contribute to the rows, row by row.
         starts: (rows,) number of each row's first piece.
-        weight: (rows, J) wanted effect of each source's amplitude.
-        bias: (rows,) wanted constant.
+        weight: (rows, J) target coefficient of each source's amplitude.
+        bias: (rows,) target constant.
         lit: (J,) whether a source is ever on.
         mesh_weight: (rows, modes) the same matrix at the mesh's inputs.
         factor: The factorisation whose matrix this is.
@@ -72,7 +72,7 @@ class Target:
 
     @property
     def last(self) -> bool:
-        """Whether receivers, not neurons, take its light."""
+        """Whether this is the last layer, with receivers in place of neurons."""
         return not self.minus
 
     @property
@@ -86,19 +86,19 @@ class Target:
         return np.array([piece.row for piece in self.pieces], dtype=np.int64)
 
     def by_row(self, values: Complexes | Floats, axis: int = 0) -> Any:
-        """Sums over the pieces of each row."""
+        """Sum values of pieces over each row along an axis."""
         return np.add.reduceat(values, self.starts, axis=axis) if self.split else values
 
     def weights(self, piece: Piece) -> Floats:
-        """(J,) what a piece has to do with each source's amplitude."""
-        mine = np.zeros(self.mesh_weight.shape[1], dtype=bool)
-        mine[piece.block.columns] = True
-        weight: Floats = np.where(np.tile(mine, self.weight.shape[1] // mine.size), self.weight[piece.row], 0.0)
+        """(J,) target coefficients of one piece: its row's weights within the columns of its block."""
+        inside = np.zeros(self.mesh_weight.shape[1], dtype=bool)
+        inside[piece.block.columns] = True
+        weight: Floats = np.where(np.tile(inside, self.weight.shape[1] // inside.size), self.weight[piece.row], 0.0)
         return weight
 
 
 def targets(onn: Onn, board: Board, factors: Sequence[LayerFactor] | None = None) -> tuple[Target, ...]:
-    """The targets of all layers of a network on its board.
+    """Targets of all layers of a network on its board.
 
     Args:
         onn: The network.
@@ -159,11 +159,11 @@ def _sources(board: Board, index: int, mesh_weight: Floats) -> tuple[tuple[tuple
 
 def _check_detectors(neurons: list[Neuron], pieces: tuple[Piece, ...]) -> None:
     for row, neuron in enumerate(neurons):
-        wanted = sum(piece.row == row for piece in pieces)
-        if len(labels(neuron.plus)) != wanted:
+        pieces_of_row = sum(piece.row == row for piece in pieces)
+        if len(labels(neuron.plus)) != pieces_of_row:
             raise ValueError(
                 f"neuron {neuron.label!r} has {len(labels(neuron.plus))} pairs of detectors on the board, the "
-                f"network's factorisation gives it {wanted}; give weights and netlist of one chip"
+                f"network's factorisation gives it {pieces_of_row}; give weights and netlist of one chip"
             )
 
 

@@ -1,7 +1,7 @@
-"""Light through blocks that it passes once: level by level, all blocks of a level alike as one batch.
+"""Propagation of light through blocks that it passes once: level by level, equal blocks of a level as one batch.
 
-Waves lie in slots that are used
-again when nothing needs them any more, so that memory grows with the width of the circuit and not with its length.
+Waves are stored in slots, which are reused when their wave is not needed any more, so that memory grows with the width
+of the circuit and not with its length.
 """
 
 from __future__ import annotations
@@ -19,13 +19,21 @@ from optinc_pdk.simulate.cells import Entries
 from optinc_pdk.simulate.kernels import Flow, Kernels, between, find_kernels, flow_of, levels, parts
 
 Complexes = NDArray[np.complex128]
-DARK = 0
-"""The slot without light."""
+ZERO_SLOT = 0
+"""The slot of waves that are always zero."""
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """Kernels of one level and one shape: ``start : stop`` of those of their shape, with the slots of their waves."""
+    """Kernels of one level and one shape.
+
+    Attributes:
+        shape: Rows and columns of the kernels.
+        start: First of them among all kernels of this shape.
+        stop: One after the last.
+        reads: (kernels, c) slots of the waves that they read.
+        writes: (kernels, r) slots of the waves that they write.
+    """
 
     shape: tuple[int, int]
     start: int
@@ -36,20 +44,21 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Transfer:
-    """The way of light through a circuit.
+    """Plan of the propagation of light through a circuit.
 
     Attributes:
-        kernels: What passes it on.
-        places: Per entry of ``kernels``, its members that are on the way and their places among those of their shape.
+        kernels: The kernels, by pool.
+        places: Per entry of ``kernels``, its members on paths from inputs to outputs, and their places among the
+            kernels of their shape.
         counts: Shape to number of kernels.
-        steps: What is done, in order.
+        steps: Matrix products, in order.
         slots: Number of slots.
-        columns: Excitations that are calculated side by side; parts of the circuit that do not meet share them.
+        columns: Number of excitations in one batch; inputs of disconnected parts of the circuit share a column.
         lit: (sources, 3) input, its slot, its column.
         seen: (outputs, 2) output and its slot.
-        paths: (paths, 3) place within ``seen``, input, column.
-        mirrored: (M, 4) output and input of paths that are not followed, and of those that they equal, being the same
-            way back.
+        paths: (paths, 3) row of ``seen``, input, column.
+        mirrored: (M, 4) output and input of paths that are not calculated, and output and input of the reverse paths
+            that they equal.
         shape: Outputs and inputs.
     """
 
@@ -67,13 +76,14 @@ class Transfer:
 
 
 def plan_transfer(assembly: Assembly, outs: Ints, ins: Ints, reciprocal: bool) -> Transfer:
-    """Plan the way of light.
+    """Plan the propagation of light.
 
     Args:
-        assembly: Blocks between which light goes only onwards.
-        outs: (O,) ports at which it is looked at.
-        ins: (I,) ports at which it arrives.
-        reciprocal: Whether light passes all blocks alike both ways; then parts that are others' way back are left out.
+        assembly: Blocks between which no light returns.
+        outs: (O,) ports at which light is detected.
+        ins: (I,) ports at which light enters.
+        reciprocal: Whether all blocks are reciprocal; then parts of the graph that are the reverse of others are left
+            out.
     """
     kernels = find_kernels(assembly)
     flow = flow_of(kernels, assembly.partner.size)
@@ -83,13 +93,13 @@ def plan_transfer(assembly: Assembly, outs: Ints, ins: Ints, reciprocal: bool) -
     part = parts(flow, reads, writes)
     mirrored = np.zeros((0, 4), dtype=np.int64)
     if reciprocal:
-        dropped, mirrored = _ways_back(flow, reads, writes, part, outs, ins)
+        dropped, mirrored = _reverse_paths(flow, reads, writes, part, outs, ins)
         level[flow.reads[dropped[part[flow.reads[:, 1]]], 0]] = UNCONNECTED
         reads, writes = (pairs[level[pairs[:, 0]] >= 0] for pairs in (flow.reads, flow.writes))
     slot, count = _slots(flow, level, reads, writes, ins, sinks)
     column = _rank(part[ins])
-    lit = np.flatnonzero(slot[ins] != DARK)
-    seen = np.flatnonzero(slot[sinks] != DARK)
+    lit = np.flatnonzero(slot[ins] != ZERO_SLOT)
+    seen = np.flatnonzero(slot[sinks] != ZERO_SLOT)
     meet = part[sinks[seen]][:, np.newaxis] == part[ins[lit]]
     at, source = np.nonzero(meet)
     placed = _place(kernels, level)
@@ -108,8 +118,8 @@ def plan_transfer(assembly: Assembly, outs: Ints, ins: Ints, reciprocal: bool) -
     )
 
 
-def _ways_back(flow: Flow, reads: Ints, writes: Ints, part: Ints, outs: Ints, ins: Ints) -> tuple[Bools, Ints]:
-    """(waves,) which parts of the circuit are others' way back, all their paths; and these paths, as ``mirrored``.
+def _reverse_paths(flow: Flow, reads: Ints, writes: Ints, part: Ints, outs: Ints, ins: Ints) -> tuple[Bools, Ints]:
+    """(waves,) boolean mask of parts that are the reverse of other parts; and their paths, as ``mirrored``.
 
     Of two such parts it is the one with the higher number.
     """
@@ -135,7 +145,7 @@ def _ways_back(flow: Flow, reads: Ints, writes: Ints, part: Ints, outs: Ints, in
 
 
 def _rank(part: Ints) -> Ints:
-    """Place of each among those of its own part."""
+    """Rank of each element among those of its part."""
     order = np.argsort(part, kind="stable")
     count = np.unique(part, return_counts=True)[1]
     rank = np.empty(part.size, dtype=np.int64)
@@ -144,7 +154,7 @@ def _rank(part: Ints) -> Ints:
 
 
 def _slots(flow: Flow, level: Ints, reads: Ints, writes: Ints, ins: Ints, sinks: Ints) -> tuple[Ints, int]:
-    """(waves,) slot of every wave that carries light, and the number of slots."""
+    """(waves,) slot of every wave that can be nonzero, and the number of slots."""
     depth = int(level.max(initial=-1)) + 1
     made = np.full(flow.waves, depth, dtype=np.int64)
     last = np.full(flow.waves, -1, dtype=np.int64)
@@ -153,12 +163,12 @@ def _slots(flow: Flow, level: Ints, reads: Ints, writes: Ints, ins: Ints, sinks:
     made[writes[:, 1]] = level[writes[:, 0]]
     last[writes[:, 1]] = np.maximum(last[writes[:, 1]], level[writes[:, 0]])
     last[sinks] = depth
-    slot = np.full(flow.waves, DARK, dtype=np.int64)
+    slot = np.full(flow.waves, ZERO_SLOT, dtype=np.int64)
     used = np.flatnonzero(made < depth)
     by_made, by_last = used[np.argsort(made[used], kind="stable")], used[np.argsort(last[used], kind="stable")]
     starts = np.searchsorted(made[by_made], np.arange(-1, depth + 1))
     ends = np.searchsorted(last[by_last], np.arange(-1, depth + 1))
-    free, count = np.zeros(0, dtype=np.int64), DARK + 1
+    free, count = np.zeros(0, dtype=np.int64), ZERO_SLOT + 1
     for step in range(depth + 1):
         new = by_made[starts[step] : starts[step + 1]]
         reused = min(free.size, new.size)
@@ -171,7 +181,7 @@ def _slots(flow: Flow, level: Ints, reads: Ints, writes: Ints, ins: Ints, sinks:
 
 @dataclass(frozen=True, eq=False)
 class _Placed:
-    """Kernels in the order of their levels, those of each shape by themselves."""
+    """Kernels sorted by level, separately for each shape."""
 
     places: tuple[tuple[Ints, Ints], ...]
     counts: dict[tuple[int, int], int]
@@ -218,12 +228,12 @@ def _steps(kernels: list[Kernels], placed: _Placed, slot: Ints) -> list[Step]:
 def pass_light(
     transfer: Transfer, cells: Mapping[int, Entries], knots: Mapping[int, Complexes], batch: int
 ) -> Complexes:
-    """(batch, outputs, inputs) S-parameters.
+    """Calculate (batch, outputs, inputs) S-parameters.
 
     Args:
-        transfer: The way of light.
-        cells: S-parameters of the blocks without loops, by pool.
-        knots: (batch, M, r, c) those of the others.
+        transfer: The plan.
+        cells: S-parameters of reduced cells and devices, by pool.
+        knots: (batch, M, r, c) S-parameters of reduced knots, by pool.
         batch: Number of cases.
     """
     kernels = {shape: np.zeros((batch, count, *shape), dtype=np.complex128) for shape, count in transfer.counts.items()}
