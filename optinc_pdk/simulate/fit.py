@@ -35,7 +35,7 @@ class Problem:
 
     Attributes:
         structure: The chip.
-        board: What joins its fibres outside.
+        board: Connections of its fibres off the chip.
         targets: The layers.
         wavelength_nm: Carrier.
         process: Process of the cards.

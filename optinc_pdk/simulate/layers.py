@@ -20,18 +20,18 @@ class Sight:
     """Detection matrix: fields at D detectors per amplitude of the F sources of a chip.
 
     Attributes:
-        lit: (L,) numbers of the sources that reach a detector.
+        reaching: (L,) numbers of the sources that reach a detector.
         field: (L, 2 D) real parts, then imaginary parts, of the fields at the detectors for amplitude 1.
         feed: The layer's sources and number of detectors, for noise.
     """
 
-    lit: Ints
+    reaching: Ints
     field: Floats
     feed: Feed
 
     def fields(self, light: Floats) -> Floats:
         """(B, 2 D) real and imaginary parts of the detectors' fields for (B, F) source amplitudes."""
-        return np.asarray(light[:, self.lit] @ self.field)
+        return np.asarray(light[:, self.reaching] @ self.field)
 
     def power(self, fields: Floats) -> Floats:
         """(B, D) detected power of (B, 2 D) fields, without noise."""
@@ -52,7 +52,7 @@ class Sight:
         real[:, sources] = light[:, sources] * drawn.fields.real
         imaginary[:, sources] = light[:, sources] * drawn.fields.imag
         turned = np.hstack([-self.field[:, count:], self.field[:, :count]])
-        power = self.power(self.fields(real) + imaginary[:, self.lit] @ turned)
+        power = self.power(self.fields(real) + imaginary[:, self.reaching] @ turned)
         return np.asarray(power + np.sqrt(noise.variance(power)) * drawn.readings)
 
 
@@ -112,7 +112,7 @@ class Network:
     @property
     def forward(self) -> bool:
         """Whether no modulator's light reaches detectors of its own or an earlier layer."""
-        return all(layer.sight.lit.max(initial=0) < layer.source.start for layer in self.layers)
+        return all(layer.sight.reaching.max(initial=0) < layer.source.start for layer in self.layers)
 
 
 class _Optics:
@@ -136,9 +136,9 @@ class _Optics:
         s = self.scattering.between(detectors, self.sources)[self.wavelength] * self.strength
         fields = np.add.reduceat(s, self.starts, axis=1).T
         # the carrier stays, so that the matrix is never empty
-        lit = np.flatnonzero(np.append(True, np.any(fields[1:] != 0.0, axis=1)))
+        reaching = np.flatnonzero(np.append(True, np.any(fields[1:] != 0.0, axis=1)))
         feed = Feed(source, self.fibre[source.start], len(detectors))
-        return Sight(lit, np.hstack([fields.real, fields.imag])[lit], feed)
+        return Sight(reaching, np.hstack([fields.real, fields.imag])[reaching], feed)
 
 
 def network_of(scattering: Scattering, board: Board, bias: Bias, wavelength: int) -> Network:

@@ -1,4 +1,4 @@
-"""Initial phases of a mesh: its modes are followed from left to right and the heaters on the way are set.
+"""Initial phases of a mesh: its modes are followed from left to right, and each heater is set as they reach it.
 
 With D = diag(e^{i δ}) in front of an MZI on modes (k, k + 1), phi - (δ_k - δ_{k+1}) makes both outputs carry
 e^{i δ_{k+1}}; so phase errors are carried along mode by mode to the outputs, where they do not matter.

@@ -73,7 +73,7 @@ class Solution:
         return strength
 
     def s(self, fields: Complexes) -> Complexes:
-        """What is seen at all labels, (labels, excitations), of fields by :meth:`fields`."""
+        """Fields at all labels, (labels, excitations), of waves as :meth:`fields` returns them."""
         out: Complexes = self.leaving @ fields
         return out
 
@@ -112,9 +112,9 @@ def solve(
     Args:
         structure: The circuit.
         phases: (H,) heater phases in rad.
-        wavelength_nm: Wavelength.
+        wavelength_nm: Wavelength in nm.
         process: Process of the cards.
-        devices: Component to reciprocal S-parameters (I, p, p) in place of its card's, I instances in the order of
+        devices: Component name to reciprocal S-parameters (I, p, p) in place of its card's, I instances in the order of
             the flat circuit; not of heated guides, photodiodes and modulators.
         guides: (n,) transmission of the guide at each optical port; the card's where left out.
 

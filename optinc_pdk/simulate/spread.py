@@ -99,14 +99,14 @@ def _weights(layer: Layer, power: Floats, variance: Floats, slope: Floats) -> Fl
 
 def _sources(sight: Sight, light: Floats, noise: Noise, along: Floats, across: Floats) -> tuple[Floats, Floats]:
     """(B, O) variance due to a layer's sources, and (B, O, sources) derivatives of outputs by their amplitudes."""
-    feed, amplitude = sight.feed, light[:, np.newaxis, sight.lit]
-    selected = (sight.lit >= feed.sources.start) & (sight.lit < feed.sources.stop)
+    feed, amplitude = sight.feed, light[:, np.newaxis, sight.reaching]
+    selected = (sight.reaching >= feed.sources.start) & (sight.reaching < feed.sources.stop)
     share = along * amplitude
     same = noise.correlation(feed.fibre)
     common = share[:, :, 0] + same * share[:, :, selected].sum(axis=2)
     independent = (1.0 - same**2) * (share[:, :, selected] ** 2).sum(axis=2)
     phase_variance = noise.phase(feed.fibre) ** 2 * ((across * amplitude)[:, :, selected] ** 2).sum(axis=2)
     slope = np.zeros((*share.shape[:2], feed.sources.stop - feed.sources.start))
-    slope[:, :, sight.lit[selected] - feed.sources.start] = along[:, :, selected]
+    slope[:, :, sight.reaching[selected] - feed.sources.start] = along[:, :, selected]
     # half of the relative power is the relative amplitude
     return 0.25 * noise.intensity**2 * (common**2 + independent) + phase_variance, slope

@@ -48,7 +48,7 @@ class Target:
             row.
         minus: Labels of the negative detectors; empty for the last layer.
         blocks: The blocks of its matrix.
-        pieces: What the blocks contribute to the rows, row by row.
+        pieces: Contributions of the blocks to the rows, row by row.
         starts: (rows,) number of each row's first piece.
         weight: (rows, J) target coefficient of each source's amplitude.
         bias: (rows,) target constant.

@@ -54,9 +54,9 @@ class Transfer:
         steps: Matrix products, in order.
         slots: Number of slots.
         columns: Number of excitations in one batch; inputs of disconnected parts of the circuit share a column.
-        lit: (sources, 3) input, its slot, its column.
-        seen: (outputs, 2) output and its slot.
-        paths: (paths, 3) row of ``seen``, input, column.
+        sources: (sources, 3) input, its slot, its column.
+        outputs: (outputs, 2) output and its slot.
+        paths: (paths, 3) row of ``outputs``, input, column.
         mirrored: (M, 4) output and input of paths that are not calculated, and output and input of the reverse paths
             that they equal.
         shape: Outputs and inputs.
@@ -68,8 +68,8 @@ class Transfer:
     steps: tuple[Step, ...]
     slots: int
     columns: int
-    lit: Ints
-    seen: Ints
+    sources: Ints
+    outputs: Ints
     paths: Ints
     mirrored: Ints
     shape: tuple[int, int]
@@ -98,10 +98,10 @@ def plan_transfer(assembly: Assembly, outs: Ints, ins: Ints, reciprocal: bool) -
         reads, writes = (pairs[level[pairs[:, 0]] >= 0] for pairs in (flow.reads, flow.writes))
     slot, count = _slots(flow, level, reads, writes, ins, sinks)
     column = _rank(part[ins])
-    lit = np.flatnonzero(slot[ins] != ZERO_SLOT)
-    seen = np.flatnonzero(slot[sinks] != ZERO_SLOT)
-    meet = part[sinks[seen]][:, np.newaxis] == part[ins[lit]]
-    at, source = np.nonzero(meet)
+    used_ins = np.flatnonzero(slot[ins] != ZERO_SLOT)
+    used_outs = np.flatnonzero(slot[sinks] != ZERO_SLOT)
+    connected = part[sinks[used_outs]][:, np.newaxis] == part[ins[used_ins]]
+    at, source = np.nonzero(connected)
     placed = _place(kernels, level)
     return Transfer(
         kernels=tuple(kernels),
@@ -109,10 +109,10 @@ def plan_transfer(assembly: Assembly, outs: Ints, ins: Ints, reciprocal: bool) -
         counts=placed.counts,
         steps=tuple(_steps(kernels, placed, slot)),
         slots=count,
-        columns=int(column[lit].max(initial=-1)) + 1,
-        lit=np.stack([lit, slot[ins[lit]], column[lit]], axis=1),
-        seen=np.stack([seen, slot[sinks[seen]]], axis=1),
-        paths=np.stack([at, lit[source], column[lit[source]]], axis=1),
+        columns=int(column[used_ins].max(initial=-1)) + 1,
+        sources=np.stack([used_ins, slot[ins[used_ins]], column[used_ins]], axis=1),
+        outputs=np.stack([used_outs, slot[sinks[used_outs]]], axis=1),
+        paths=np.stack([at, used_ins[source], column[used_ins[source]]], axis=1),
         mirrored=mirrored,
         shape=(outs.size, ins.size),
     )
@@ -133,14 +133,14 @@ def _reverse_paths(flow: Flow, reads: Ints, writes: Ints, part: Ints, outs: Ints
     place_out, place_in = (np.full(flow.waves // 2, UNCONNECTED, dtype=np.int64) for _ in range(2))
     place_out[outs], place_in[ins] = np.arange(outs.size), np.arange(ins.size)
     back_out, back_into = place_out[ins[into]], place_in[outs[out]]
-    mine = part[ins[into]]
+    own_part = part[ins[into]]
     there = (back_out != UNCONNECTED) & (back_into != UNCONNECTED)
-    other = np.where(there, part[ins[back_into]], mine)
-    there &= (other < mine) & (part[sinks[back_out]] == other) & read[ins[back_into]] & written[sinks[back_out]]
+    other = np.where(there, part[ins[back_into]], own_part)
+    there &= (other < own_part) & (part[sinks[back_out]] == other) & read[ins[back_into]] & written[sinks[back_out]]
     dropped = np.zeros(flow.waves, dtype=bool)
-    dropped[mine] = True
-    dropped[mine[~there]] = False
-    kept = dropped[mine]
+    dropped[own_part] = True
+    dropped[own_part[~there]] = False
+    kept = dropped[own_part]
     return dropped, np.stack([out, into, back_out, back_into], axis=1)[kept]
 
 
@@ -156,21 +156,21 @@ def _rank(part: Ints) -> Ints:
 def _slots(flow: Flow, level: Ints, reads: Ints, writes: Ints, ins: Ints, sinks: Ints) -> tuple[Ints, int]:
     """(waves,) slot of every wave that can be nonzero, and the number of slots."""
     depth = int(level.max(initial=-1)) + 1
-    made = np.full(flow.waves, depth, dtype=np.int64)
+    written = np.full(flow.waves, depth, dtype=np.int64)
     last = np.full(flow.waves, -1, dtype=np.int64)
     np.maximum.at(last, reads[:, 1], level[reads[:, 0]])
-    made[ins[last[ins] >= 0]] = -1
-    made[writes[:, 1]] = level[writes[:, 0]]
+    written[ins[last[ins] >= 0]] = -1
+    written[writes[:, 1]] = level[writes[:, 0]]
     last[writes[:, 1]] = np.maximum(last[writes[:, 1]], level[writes[:, 0]])
     last[sinks] = depth
     slot = np.full(flow.waves, ZERO_SLOT, dtype=np.int64)
-    used = np.flatnonzero(made < depth)
-    by_made, by_last = used[np.argsort(made[used], kind="stable")], used[np.argsort(last[used], kind="stable")]
-    starts = np.searchsorted(made[by_made], np.arange(-1, depth + 1))
+    used = np.flatnonzero(written < depth)
+    by_written, by_last = used[np.argsort(written[used], kind="stable")], used[np.argsort(last[used], kind="stable")]
+    starts = np.searchsorted(written[by_written], np.arange(-1, depth + 1))
     ends = np.searchsorted(last[by_last], np.arange(-1, depth + 1))
     free, count = np.zeros(0, dtype=np.int64), ZERO_SLOT + 1
     for step in range(depth + 1):
-        new = by_made[starts[step] : starts[step + 1]]
+        new = by_written[starts[step] : starts[step + 1]]
         reused = min(free.size, new.size)
         slot[new[:reused]] = free[:reused]
         slot[new[reused:]] = count + np.arange(new.size - reused)
@@ -194,12 +194,12 @@ def _place(kernels: list[Kernels], level: Ints) -> _Placed:
     counts, levels = {}, {}
     place = np.empty(level.size, dtype=np.int64)
     for shape in shapes:
-        mine = [
+        ranges = [
             range(a, b)
             for each, a, b in zip(kernels, first[:-1], first[1:], strict=True)
             if (each.rows.size, each.cols.size) == shape
         ]
-        numbers = np.concatenate([np.array(each, dtype=np.int64) for each in mine])
+        numbers = np.concatenate([np.array(each, dtype=np.int64) for each in ranges])
         numbers = numbers[level[numbers] >= 0]
         order = numbers[np.argsort(level[numbers], kind="stable")]
         place[order] = np.arange(order.size)
@@ -240,21 +240,21 @@ def pass_light(
     for each, (members, place) in zip(transfer.kernels, transfer.places, strict=True):
         stack = kernels[each.rows.size, each.cols.size]
         if each.pool in knots:
-            mine = knots[each.pool][:, each.slot[members]]
-            stack[:, place] = mine[:, :, each.rows[:, np.newaxis], each.cols]
+            values = knots[each.pool][:, each.slot[members]]
+            stack[:, place] = values[:, :, each.rows[:, np.newaxis], each.cols]
         else:
             for (row, col), value in cells[each.pool].items():
                 i, j = np.flatnonzero(each.rows == row), np.flatnonzero(each.cols == col)
                 if i.size and j.size:
                     stack[:, place, i[0], j[0]] = value if value.shape[1] == 1 else value[:, each.slot[members]]
     light = np.zeros((batch, transfer.slots, transfer.columns), dtype=np.complex128)
-    light[:, transfer.lit[:, 1], transfer.lit[:, 2]] = 1.0
+    light[:, transfer.sources[:, 1], transfer.sources[:, 2]] = 1.0
     for step in transfer.steps:
         kernel = kernels[step.shape][:, step.start : step.stop]
         light[:, step.writes] = kernel @ light[:, step.reads]
     s = np.zeros((batch, *transfer.shape), dtype=np.complex128)
     at, into, column = transfer.paths.T
-    s[:, transfer.seen[at, 0], into] = light[:, transfer.seen[at, 1], column]
+    s[:, transfer.outputs[at, 0], into] = light[:, transfer.outputs[at, 1], column]
     out, into, back_out, back_into = transfer.mirrored.T
     s[:, out, into] = s[:, back_out, back_into]
     return s
