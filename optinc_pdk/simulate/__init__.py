@@ -5,7 +5,8 @@ from optinc_pdk.simulate.network import Reception, UnsettledError, transmit
 from optinc_pdk.simulate.noise import Noise, noise_of
 from optinc_pdk.simulate.plan import Plan
 from optinc_pdk.simulate.program import Programming, program
-from optinc_pdk.simulate.scatter import Scattering, Solution, prepare, s_matrices, scattering, solve
+from optinc_pdk.simulate.scatter import Scattering, prepare, s_matrices, scattering
+from optinc_pdk.simulate.solution import Solution, solve
 from optinc_pdk.simulate.structure import Structure, analyse
 
 __all__ = [

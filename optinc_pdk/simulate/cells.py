@@ -213,7 +213,7 @@ def _joined_pattern(patterns: list[Bools], joint: Joint) -> Bools:
     return s[np.ix_(joint.rows, joint.cols)]
 
 
-def join(joint: Joint, pools: Mapping[int, Entries], shapes: Sequence[tuple[int, int, int]]) -> Entries:
+def join_cells(joint: Joint, pools: Mapping[int, Entries], shapes: Sequence[tuple[int, int, int]]) -> Entries:
     """S-parameters of joined blocks; the nets between them are connected one after the other.
 
     Args:

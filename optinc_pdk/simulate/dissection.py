@@ -33,11 +33,11 @@ def dissect(assembly: Assembly) -> list[Round]:
     number[blocks] = np.arange(blocks.size)
     a, b = (number[assembly.owner[ports]] for ports in assembly.nets())
     inner = (a != UNCONNECTED) & (b != UNCONNECTED)
-    levels = halves(blocks.size, a[inner], b[inner], knot[blocks])
-    order = np.argsort(levels[-1])
-    blocks, piece = blocks[order], levels[-1][order]
+    nested = halves(blocks.size, a[inner], b[inner], knot[blocks])
+    order = np.argsort(nested[-1])
+    blocks, piece = blocks[order], nested[-1][order]
     rounds = []
-    for _ in levels[:-1]:
+    for _ in nested[:-1]:
         piece = piece // 2
         pair = np.flatnonzero(piece[1:] == piece[:-1])
         if pair.size:
@@ -93,10 +93,10 @@ def halves(count: int, a: Ints, b: Ints, piece: Ints) -> list[Ints]:
         of the level above; a single node i is half 2 i.
     """
     place = _coordinates(count, a, b)
-    levels = [piece]
-    while np.bincount(levels[-1]).max() > 1:
-        levels.append(_halved(place, levels[-1]))
-    return levels
+    nested = [piece]
+    while np.bincount(nested[-1]).max() > 1:
+        nested.append(_halved(place, nested[-1]))
+    return nested
 
 
 def _halved(place: Floats, piece: Ints) -> Ints:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Board
 from optinc_pdk.simulate.response import Light, jacobian, linear, look, quadrature, quadrature_jacobian, residual
-from optinc_pdk.simulate.scatter import solve
+from optinc_pdk.simulate.solution import solve
 from optinc_pdk.simulate.structure import Structure
 from optinc_pdk.simulate.target import Target
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.simulate import cells, star
 from optinc_pdk.simulate.blocks import Bools, Leaf, assemble, virtual_ports
-from optinc_pdk.simulate.cells import Entries, Joint
+from optinc_pdk.simulate.cells import Entries, Joint, join_cells, reduce_cells
 from optinc_pdk.simulate.dissection import dissect
-from optinc_pdk.simulate.star import Round
+from optinc_pdk.simulate.star import Round, join_blocks
 from optinc_pdk.simulate.structure import Structure
 from optinc_pdk.simulate.transfer import Transfer, pass_light, plan_transfer
 
@@ -77,7 +76,7 @@ def plan_circuit(
     """
     detected, sources = structure.fibres(outs), structure.fibres(ins)
     assembly, leaves = assemble(structure, patterns, detected, sources)
-    joints = cells.reduce_cells(assembly)
+    joints = reduce_cells(assembly)
     rounds = dissect(assembly)
     ports = virtual_ports(structure)
     transfer = plan_transfer(assembly, ports[detected], ports[sources], reciprocal)
@@ -145,7 +144,7 @@ def evaluate(plan: Plan, devices: Mapping[int, Entries], batch: int) -> Complexe
     blocks = {number: _leaf_entries(leaf, devices[leaf.group]) for number, leaf in enumerate(plan.leaves)}
     steps = len(plan.joints)
     for joint, spent in zip(plan.joints, plan.spent[:steps], strict=True):
-        entries = cells.join(joint, blocks, plan.shapes)
+        entries = join_cells(joint, blocks, plan.shapes)
         _store(blocks, joint, entries, (batch, plan.shapes[joint.target][0]))
         for pool in spent:
             blocks.pop(pool, None)
@@ -156,7 +155,7 @@ def evaluate(plan: Plan, devices: Mapping[int, Entries], batch: int) -> Complexe
                 knots[side.pool] = _dense(blocks[side.pool], (batch, *plan.shapes[side.pool]))
         knots |= {number: np.empty((batch, *shape), dtype=np.complex128) for number, shape in each.shapes.items()}
         for found in each.stars:
-            star.join(found, knots, knots[found.target][:, found.start : found.start + found.ports.shape[0]])
+            join_blocks(found, knots, knots[found.target][:, found.start : found.start + found.ports.shape[0]])
         for pool in spent:
             blocks.pop(pool, None)
             knots.pop(pool, None)

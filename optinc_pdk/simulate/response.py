@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.circuit import Board
-from optinc_pdk.simulate.scatter import Solution
+from optinc_pdk.simulate.solution import Solution
 from optinc_pdk.simulate.target import Target
 
 Complexes = NDArray[np.complex128]

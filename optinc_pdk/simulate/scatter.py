@@ -17,11 +17,8 @@ from optinc_pdk.files import InputError
 from optinc_pdk.simulate.cells import SingularError
 from optinc_pdk.simulate.heaters import heater_phases
 from optinc_pdk.simulate.plan import Plan, evaluate, plan_circuit
-from optinc_pdk.simulate.solution import Solution, solve
 from optinc_pdk.simulate.structure import Structure, analyse, hint
 from optinc_pdk.simulate.values import Values, circuit_values, singular
-
-__all__ = ["Progress", "Scattering", "Solution", "prepare", "s_matrices", "scattering", "solve"]
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]

@@ -179,7 +179,7 @@ def _quarters(s: NDArray[Any], joints: int) -> tuple[NDArray[Any], ...]:
     return s[..., :r, :c], s[..., :r, c:], s[..., r:, :c], s[..., r:, c:]
 
 
-def join(star: Star, pools: Mapping[int, Complexes], out: Complexes) -> None:
+def join_blocks(star: Star, pools: Mapping[int, Complexes], out: Complexes) -> None:
     """Calculate S-parameters of M joined pairs.
 
     Args:
