@@ -1,10 +1,10 @@
-"""How long light takes through built chips: from the layout to S-parameters to the words of the whole lattice.
+"""Simulation time of built chips: from the layout to S-parameters to the words of the whole lattice.
 
     optinc build average_8bit_4servers.npz -o gds_out
     OMP_NUM_THREADS=1 python benchmarks/bench_light.py gds_out/average_8bit_4servers.gds
 
-Beside the layout lie its netlist, bias and report, as builds write them. Each time is the least of five; extraction and
-S-parameters run once.
+Netlist, bias and report are read from the layout's folder, as a build writes them. Times are the least of five runs;
+extraction and S-parameters run once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def timed(work: Callable[[], Result], runs: int = 1) -> tuple[float, Result]:
 
 
 def main(gds: Path) -> None:
-    """One row of the table."""
+    """Print one row of the table."""
     card = load_process()
     board, bias = read_netlist(gds.with_suffix(".pic.yml")).board, read_bias(gds.with_suffix(".bias.yml"))
     if board is None:

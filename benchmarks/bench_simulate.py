@@ -4,13 +4,14 @@
     python benchmarks/bench_simulate.py --jit-modes 16 --modes 8,16,64     # SAX is compiled for small meshes only
     python benchmarks/bench_simulate.py --modes 64 --no-peers --no-agree --large 0 --sax-modes 0   # ours alone
 
-Couplers, heaters, gratings and terminators are components of their own, in both. Every row runs in a process of its
-own, whose peak memory includes the import. Seconds are the lesser of wall clock and processor time, so that neither
-other work on the machine nor threads of a compiler count against anybody; whatever is imported or compiled on the way
-to the first answer is part of it, and what is imported before stands beside it.
+Couplers, heaters, gratings and terminators are separate components in all. Every row runs in its own process, whose
+peak memory includes the import. Seconds are the smaller of wall clock and processor time, so that neither other work on
+the machine nor the threads of a compiler count. The first result includes everything imported or compiled on the way;
+imports before it have a column of their own.
 
-SAX is asked in the forms that it is fastest with: JAX models in its coordinate form (those that call numpy cannot be
-compiled), without S-parameters that are zero, dense results, and for compilation whole MZIs as one device each.
+SAX runs in the forms in which it is fastest: JAX models in its coordinate form (models that call numpy cannot be
+compiled), without S-parameters that are zero, with dense results, and for compilation with whole MZIs as one device
+each.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def in_own_process(work: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def import_seconds(modules: str) -> float:
-    """What imports cost before anything is asked."""
+    """Seconds for the import of modules in a fresh process."""
     code = f"import time; w, p = time.perf_counter(), time.process_time(); import {modules}; "
     code += "print(min(time.perf_counter() - w, time.process_time() - p))"
     done = subprocess.run(
@@ -63,20 +64,20 @@ def import_seconds(modules: str) -> float:
 
 @dataclass
 class Sheet:
-    """The one table."""
+    """The table of results."""
 
     table: Table
     imports: dict[str, float]
 
-    def add(self, what: str, module: str, modes: int, run: Run, mine: Run | None = None) -> None:
-        """One row; ratios and the difference where there is a run of ours to compare with."""
+    def add(self, what: str, module: str, modes: int, run: Run, reference: Run | None = None) -> None:
+        """Add one row; with ratios and the difference where there is a run of this package to compare with."""
         if module not in self.imports:
             self.imports[module] = import_seconds(module)
         ratios = ["", ""]
-        if mine is not None:
-            slower = max(mine.wavelength or 0.0, mine.bias or 0.0)
-            ratios = [f"{run.first / mine.first:.1f}", f"{run.wavelength / slower:.1f}" if run.wavelength else ""]
-        compared = mine is not None and run.s is not None
+        if reference is not None:
+            slower = max(reference.wavelength or 0.0, reference.bias or 0.0)
+            ratios = [f"{run.first / reference.first:.1f}", f"{run.wavelength / slower:.1f}" if run.wavelength else ""]
+        compared = reference is not None and run.s is not None
         cells = [
             what,
             str(modes),
@@ -87,14 +88,14 @@ class Sheet:
             "" if run.bias is None else f"{run.bias:.5f}",
             ratios[1],
             f"{run.peak_mb:.0f}",
-            f"{np.abs(run.s - mine.s).max():.0e}" if compared and mine is not None else "",
+            f"{np.abs(run.s - reference.s).max():.0e}" if compared and reference is not None else "",
         ]
         print(" | ".join(cells), file=sys.stderr)
         self.table.add_row(*cells)
 
 
 def new_sheet() -> Sheet:
-    """Without rows."""
+    """The table without rows."""
     columns = ("what", "N", "import", "first", "ratio", "wavelength", "bias", "ratio", "MB", "difference")
     table = Table(
         *columns, title="Rectangular meshes from netlist to S-matrix between all ports, seconds; ratios to ours"
@@ -106,16 +107,16 @@ def new_sheet() -> Sheet:
 
 
 def bench_mesh(sheet: Sheet, modes: int, sax_modes: int, jit_modes: int, peers: bool, wavelengths: int) -> None:
-    """The rows of one size."""
+    """Add the rows of one size."""
     us, them = "optinc_pdk.assemble, optinc_pdk.simulate", "jax, sax"
-    mine = in_own_process(ours, modes, False, wavelengths)
-    sheet.add("ours", us, modes, mine)
+    reference = in_own_process(ours, modes, False, wavelengths)
+    sheet.add("ours", us, modes, reference)
     sheet.add("ours, every device reflects", us, modes, in_own_process(ours, modes, True, wavelengths))
     if modes <= sax_modes:
-        sheet.add("SAX klu", them, modes, in_own_process(by_sax, modes, False, False, True), mine)
-        sheet.add("SAX klu, dense", them, modes, in_own_process(by_sax, modes, False), mine)
+        sheet.add("SAX klu", them, modes, in_own_process(by_sax, modes, False, False, True), reference)
+        sheet.add("SAX klu, dense", them, modes, in_own_process(by_sax, modes, False), reference)
     if modes <= jit_modes:
-        sheet.add("SAX klu, dense, jit, whole MZIs", them, modes, in_own_process(by_sax, modes, True, True), mine)
+        sheet.add("SAX klu, dense, jit, whole MZIs", them, modes, in_own_process(by_sax, modes, True, True), reference)
     for name, work in PEERS.items() if peers else ():
         if importlib.util.find_spec(name):
             sheet.add(f"{name}, lossless, one way", name, modes, in_own_process(work, modes))
@@ -125,13 +126,13 @@ def bench_mesh(sheet: Sheet, modes: int, sax_modes: int, jit_modes: int, peers: 
 def main(
     modes: Annotated[str, typer.Option(help="Modes of the meshes, separated by commas.")] = "64",
     sax_modes: Annotated[int, typer.Option(help="SAX is called for meshes of at most so many modes.")] = 64,
-    jit_modes: Annotated[int, typer.Option(help="And compiled for at most so many.")] = 64,
-    wavelengths: Annotated[int, typer.Option(help="Wavelengths and biases that follow the first answer.")] = 20,
+    jit_modes: Annotated[int, typer.Option(help="SAX is compiled for meshes of at most so many modes.")] = 64,
+    wavelengths: Annotated[int, typer.Option(help="Wavelengths and biases after the first result.")] = 20,
     large: Annotated[int, typer.Option(help="Wavelengths of the mesh of 256 modes; 0 leaves it out.")] = 101,
-    peers: Annotated[bool, typer.Option(help="The other peers that are installed.")] = True,
+    peers: Annotated[bool, typer.Option(help="Run the other peers that are installed.")] = True,
     agree: Annotated[bool, typer.Option(help="Compare every mesh of up to 16 modes with SAX.")] = True,
 ) -> None:
-    """Prints the table."""
+    """Run the benchmark and print the table."""
     try:
         sizes = [int(size) for size in modes.split(",")]
     except ValueError:

@@ -1,4 +1,4 @@
-"""SAX's rows of bench_simulate.py, in the forms that it is fastest with, and how far it is from ours."""
+"""SAX's rows of bench_simulate.py, in the forms in which it is fastest, and its difference to this package."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from optinc_pdk.simulate import analyse, scattering
 
 
 def coordinates(entries: dict[tuple[int, int], complex], ports: tuple[str, ...]) -> tuple[Any, Any, Any, Any]:
-    """SAX's coordinate form: rows [in], columns [out], values, and the ports' places."""
+    """SAX's coordinate form: rows [in], columns [out], values, and the ports' numbers."""
     into, out = np.array(list(entries)).T
     return into, out, np.array(list(entries.values())), {port: place for place, port in enumerate(ports)}
 
 
-def turn_of(process: Process) -> Callable[[Any], Any]:
-    """A JAX function of a wavelength in µm: what it turns the light of a heated guide by, compared to 1550 nm."""
+def phase_of_wavelength(process: Process) -> Callable[[Any], Any]:
+    """A JAX function of wavelength in µm: phase of a heated guide in rad, relative to 1550 nm."""
     import jax.numpy as jnp
 
     strip, length = process.guide, process.devices["phase_shifter"].size("length_um")
-    here = float(effective_index(WAVELENGTH_NM, strip.index, strip.group_index, strip.wavelength_nm))
+    index_here = float(effective_index(WAVELENGTH_NM, strip.index, strip.group_index, strip.wavelength_nm))
     slope = (strip.index - strip.group_index) / strip.wavelength_nm
 
-    def turn(wl: Any) -> Any:
+    def phase_at(wl: Any) -> Any:
         index = strip.index + slope * (wl * 1e3 - strip.wavelength_nm)
-        return 2.0 * jnp.pi * length * (index / wl - here / (WAVELENGTH_NM * 1e-3))
+        return 2.0 * jnp.pi * length * (index / wl - index_here / (WAVELENGTH_NM * 1e-3))
 
-    return turn
+    return phase_at
 
 
 def sax_devices(process: Process) -> dict[str, Callable[..., Any]]:
-    """JAX models of a process's devices without reflections, which jit can trace."""
+    """JAX models of a process's devices without reflections, traceable by jit."""
     import jax.numpy as jnp
 
-    turn = turn_of(process)
+    phase_at = phase_of_wavelength(process)
 
     def model(name: str) -> Callable[..., Any]:
         ports = process.devices[name].ports.optical
@@ -53,7 +53,7 @@ def sax_devices(process: Process) -> dict[str, Callable[..., Any]]:
         return lambda *, wl=WAVELENGTH_NM * 1e-3, phase=0.0: (
             into,
             out,
-            value * jnp.exp(1j * (turn(wl) + phase)),
+            value * jnp.exp(1j * (phase_at(wl) + phase)),
             places,
         )
 
@@ -61,23 +61,23 @@ def sax_devices(process: Process) -> dict[str, Callable[..., Any]]:
 
 
 def whole_mzis(process: Process) -> dict[str, Callable[..., Any]]:
-    """JAX models of an MZI and a dummy as one device each, multiplied out by hand."""
+    """JAX models of an MZI and a dummy as one device each, with their products written out."""
     import jax.numpy as jnp
 
     coupler = device_s(process, "mmi2x2", WAVELENGTH_NM)[0]
     bar, cross = complex(coupler[1, 2]), complex(coupler[1, 3])
     guide = complex(device_s(process, "phase_shifter", WAVELENGTH_NM)[0, 0, 1])
-    turn = turn_of(process)
+    phase_at = phase_of_wavelength(process)
     # S is outer (inner a + b) from o2 and inner c + d from o1, to o3 and o4
-    ways = {(1, 2): (bar * bar, cross * cross), (1, 3): (cross * bar, bar * cross)}
-    ways |= {(0, 2): (bar * cross, cross * bar), (0, 3): (cross * cross, bar * bar)}
-    ways |= {(j, i): value for (i, j), value in ways.items()}
-    into, out, _, places = coordinates(dict.fromkeys(ways, 0.0j), ("o1", "o2", "o3", "o4"))
-    through, past = np.array(list(ways.values())).T
-    outer_too = np.array([1 in way for way in ways])
+    paths = {(1, 2): (bar * bar, cross * cross), (1, 3): (cross * bar, bar * cross)}
+    paths |= {(0, 2): (bar * cross, cross * bar), (0, 3): (cross * cross, bar * bar)}
+    paths |= {(j, i): value for (i, j), value in paths.items()}
+    into, out, _, places = coordinates(dict.fromkeys(paths, 0.0j), ("o1", "o2", "o3", "o4"))
+    through, past = np.array(list(paths.values())).T
+    outer_too = np.array([1 in way for way in paths])
 
     def mzi(*, wl: Any = WAVELENGTH_NM * 1e-3, phi: Any = 0.0, theta: Any = 0.0) -> Any:
-        arm = guide * jnp.exp(1j * turn(wl))
+        arm = guide * jnp.exp(1j * phase_at(wl))
         inner, outer = arm * jnp.exp(1j * jnp.asarray(theta)), arm * jnp.exp(1j * jnp.asarray(phi))
         return into, out, (inner * through + past) * jnp.where(outer_too, outer, 1.0), places
 
@@ -90,7 +90,7 @@ def whole_mzis(process: Process) -> dict[str, Callable[..., Any]]:
 
 
 def sax_settings(circuit: Circuit) -> dict[str, dict[str, float]]:
-    """The drive of all heaters by SAX's instance names."""
+    """Phases of all heaters by SAX's instance names."""
     structure, phases = analyse(circuit), drive(circuit)
     return {
         structure.circuit.instances[heater].replace(".", "_"): {"phase": phases[channel]}
@@ -99,9 +99,13 @@ def sax_settings(circuit: Circuit) -> dict[str, dict[str, float]]:
 
 
 def by_sax(modes: int, jit: bool, whole: bool = False, dictionary: bool = False) -> Run:
-    """A mesh without reflections by SAX's klu; compiled, the first answer is circuit and compilation.
+    """Simulate a mesh without reflections by SAX's klu backend.
 
-    Whole MZIs are one device each, which spares SAX most of the circuit; a dictionary is what it gives unasked.
+    Args:
+        modes: Modes of the mesh.
+        jit: Whether to compile; the first result then includes compilation.
+        whole: Whether an MZI is one device, which removes most of the circuit.
+        dictionary: Whether to return SAX's default form, a dictionary, instead of dense arrays.
     """
     import jax
     import sax
@@ -146,7 +150,7 @@ def by_sax(modes: int, jit: bool, whole: bool = False, dictionary: bool = False)
 
 
 def agreement(modes: int) -> float:
-    """Largest difference to SAX's klu, with our models and reflections."""
+    """Largest difference to SAX's klu backend, with the same models, reflections included."""
     import jax
     import sax
 

@@ -20,7 +20,7 @@ from optinc_pdk.drive import RangeError
 from optinc_pdk.extract import extract
 from optinc_pdk.files import InputError
 from optinc_pdk.layout import chip_of, first_circuit, to_layout, write_gds
-from optinc_pdk.onn import Onn, bundled, gauge, lattice_score
+from optinc_pdk.onn import LayerFactor, Onn, bundled, factorise, gauge, lattice_score
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.report import Report, detail_window, layout_png, outputs_plot, write_report
 from optinc_pdk.report.collect import (
@@ -131,7 +131,7 @@ def build(
         directory = Path(directory)
         score = lattice_score(onn)
     with clock.stage("factor"):
-        factors = factor_numbers(onn)
+        factors = factorise(onn)
     with clock.stage("assemble"):
         circuit = first_circuit(onn, card, name)
     with clock.stage("layout"):
@@ -142,14 +142,14 @@ def build(
     gds = out.path(".gds")
     write_gds(layout, gds)
     write_netlist(circuit, out.path(".pic.yml"))
-    signed = _sign_off(circuit, onn, card, out, clock)
+    signed = _sign_off(circuit, onn, factors, card, out, clock)
     numbers: dict[str, Any] = {
         "schema": 1,
         "name": name,
         "verdict": "fail",
         "task": task_numbers(onn.task),
         "onn": {"structure": list(onn.structure), "accuracy": score.accuracy, "margin": score.margin},
-        "factor": factors,
+        "factor": factor_numbers(onn, factors),
         "chip": chip_numbers(circuit, chip, onn, card, signed.programming, signed.function),
         "drc": drc_numbers(signed.rules, signed.currents),
         "lvs": {"devices": signed.lvs.devices, "nets": signed.lvs.nets, "match": signed.lvs.match},
@@ -174,7 +174,9 @@ class _Signed:
     notes: list[str]
 
 
-def _sign_off(circuit: Circuit, onn: Onn, card: Process, out: _Files, clock: _Clock) -> _Signed:
+def _sign_off(
+    circuit: Circuit, onn: Onn, factors: tuple[LayerFactor, ...], card: Process, out: _Files, clock: _Clock
+) -> _Signed:
     """Check the written layout: rules, netlist, and the function of what was extracted."""
     gds = out.path(".gds")
     with clock.stage("drc"):
@@ -194,7 +196,9 @@ def _sign_off(circuit: Circuit, onn: Onn, card: Process, out: _Files, clock: _Cl
         try:
             with clock.stage("program"):
                 wiring = wiring_of(extraction, card)
-                programming = program(extraction.circuit, circuit.board, onn, card, ground=wiring.common)
+                programming = program(
+                    extraction.circuit, circuit.board, onn, card, ground=wiring.common, factors=factors
+                )
             write_bias(programming.bias, out.path(".bias.yml"))
             with clock.stage("currents"):
                 rules, currents = check_currents(rules, wiring, programming.bias)

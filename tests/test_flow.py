@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import subprocess
@@ -18,8 +19,9 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.circuit import read_bias, read_netlist
 from optinc_pdk.extract import extract
+from optinc_pdk.factor import SvdFactor
 from optinc_pdk.flow import Build, build
-from optinc_pdk.onn import Onn, bundled, carry_chain
+from optinc_pdk.onn import LayerFactor, Onn, bundled, carry_chain, factorise
 from optinc_pdk.signoff.drc import BIASED, run_drc
 from optinc_pdk.signoff.electrical import Currents, bias_currents, check_currents, ground_places
 from optinc_pdk.signoff.function import check_function
@@ -324,6 +326,27 @@ def test_names_hierarchy_and_other_texts_do_not_matter(chip: Build, tmp_path: Pa
     assert lvs(chip, path).match
     assert run_drc(path, process.rules, process.gds_layers).violations == 0
     assert words(chip, path) == 65_536
+
+
+def test_the_report_describes_the_factors_that_are_programmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    onn = carry_chain(Averaging(2, 4, 1))
+
+    def perturbed(network: Onn) -> tuple[LayerFactor, ...]:
+        first, *others = factorise(network)
+        assert isinstance(first.factor, SvdFactor)
+        mesh = first.factor.u
+        moved = dataclasses.replace(mesh, theta=mesh.theta + 1e-3)
+        return (dataclasses.replace(first, factor=dataclasses.replace(first.factor, u=moved)), *others)
+
+    plain = build(onn, tmp_path, "plain")
+    monkeypatch.setattr(flow, "factorise", perturbed)
+    done = build(onn, tmp_path, "moved")
+    assert plain.report.factor is not None and plain.report.factor.max_error < 1e-12
+    assert done.report.factor is not None
+    assert done.report.factor.max_error == perturbed(onn)[0].max_error > 1e-4
+    one, two = (read_bias(tmp_path / f"{name}.bias.yml") for name in ("plain", "moved"))
+    changed = [label for label, a, b in zip(one.labels, one.code, two.code, strict=True) if abs(a - b) > 2]
+    assert any(label.startswith("l0_u") for label in changed)
 
 
 def test_a_chip_whose_light_does_not_settle_fails_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

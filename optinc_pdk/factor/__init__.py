@@ -21,7 +21,7 @@ from optinc_pdk.factor.mesh import Mesh, mzi_transfer
 from optinc_pdk.factor.rectangular import rectangular
 from optinc_pdk.factor.structure import Part, Structure, structure
 from optinc_pdk.factor.structure_factor import PartFactor, StructuredFactor, structured
-from optinc_pdk.factor.svd import SvdFactor, heater_phase, svd, svd_search
+from optinc_pdk.factor.svd import SvdFactor, heater_phase, svd, svd_generic, svd_search
 from optinc_pdk.factor.triangular import triangular
 
 __all__ = [
@@ -51,6 +51,7 @@ __all__ = [
     "structure_mzis",
     "structured",
     "svd",
+    "svd_generic",
     "svd_mzis",
     "svd_search",
     "triangular",

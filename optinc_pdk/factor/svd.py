@@ -127,6 +127,34 @@ def svd_search(
     return best
 
 
+NULL = 1e-9
+"""Singular values below this share of the largest count as zero."""
+
+
+def svd_generic(W: ArrayLike, rng: np.random.Generator) -> SvdFactor:
+    """Factors a matrix for the chip, with random vectors where the matrix leaves them free: in its null spaces.
+
+    Null vectors as a library returns them are full of zeros, which need MZIs in the perfect cross or bar state;
+    couplers with imbalance cannot make those. With random null vectors MZIs are near the middle of their range.
+
+    Args:
+        W: (m, n) = (out, in), real or complex.
+        rng: Draws the null vectors.
+
+    Returns:
+        The factors; singular values of at most `NULL` of the largest become 0.
+
+    Raises:
+        ValueError: Not a matrix of finite numbers; all zero; or a largest singular value out of range.
+    """
+    left, singular, right = _vectors(W)
+    rank = int(np.count_nonzero(singular > NULL * singular[0]))
+    left, right = left.astype(np.complex128), right.astype(np.complex128)
+    left[:, rank:] = left[:, rank:] @ _random_unitary(left.shape[0] - rank, rng)
+    right[rank:] = _random_unitary(right.shape[0] - rank, rng) @ right[rank:]
+    return _meshes(left, np.where(np.arange(singular.size) < rank, singular, 0.0), right, None, None)
+
+
 _Vectors = tuple[NDArray[Any], NDArray[np.float64], NDArray[Any]]
 
 
@@ -166,3 +194,11 @@ def _meshes(
         v=replace(v, output_phase=np.zeros(v.modes)),
         scale=float(singular[0]),
     )
+
+
+def _random_unitary(size: int, rng: np.random.Generator) -> NDArray[np.complex128]:
+    """A Haar-distributed unitary (Mezzadri, arXiv math-ph/0609050)."""
+    gauss = rng.standard_normal((size, size)) + 1j * rng.standard_normal((size, size))
+    q, r = np.linalg.qr(gauss)
+    phase = np.diagonal(r) / np.abs(np.diagonal(r))
+    return np.asarray(q * phase, dtype=np.complex128)

@@ -6,6 +6,7 @@ PyTorch, safetensors and ONNX are imported only where they are used.
 from optinc_pdk.onn.closed.chain import carry_chain, regenerating_chain
 from optinc_pdk.onn.closed.proof import Proof, ProofError, prove
 from optinc_pdk.onn.closed.unary import unary_chain
+from optinc_pdk.onn.factorisation import LayerFactor, factorise
 from optinc_pdk.onn.files import bundled
 from optinc_pdk.onn.gauge import Gauge, gauge, input_tolerance, lattice_score, tolerance
 from optinc_pdk.onn.network import Factor, Layer, Onn, WeightsError
@@ -14,12 +15,14 @@ __all__ = [
     "Factor",
     "Gauge",
     "Layer",
+    "LayerFactor",
     "Onn",
     "Proof",
     "ProofError",
     "WeightsError",
     "bundled",
     "carry_chain",
+    "factorise",
     "gauge",
     "input_tolerance",
     "lattice_score",

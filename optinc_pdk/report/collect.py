@@ -11,10 +11,9 @@ import numpy as np
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, flatten, labels
-from optinc_pdk.factor import svd, unitary_diagonal
-from optinc_pdk.factor.counts import svd_mzis, unitary_diagonal_mzis
+from optinc_pdk.factor.counts import svd_mzis
 from optinc_pdk.layout import Chip
-from optinc_pdk.onn import Onn
+from optinc_pdk.onn import LayerFactor, Onn
 from optinc_pdk.onn.noise import tolerated_field_noise
 from optinc_pdk.report.light import light_budget, light_numbers
 from optinc_pdk.report.limits import Size, area_limit, loss_limit, pads_limit, power_limit
@@ -32,20 +31,11 @@ def task_numbers(task: Averaging) -> dict[str, Any]:
     return {key: getattr(task, key) for key in ("bits", "servers", "groups", "remainder", "finer_input")}
 
 
-def factor_numbers(onn: Onn) -> dict[str, Any]:
+def factor_numbers(onn: Onn, factors: Sequence[LayerFactor]) -> dict[str, Any]:
     """MZIs by the paper's convention (arXiv 2603.28290) and the largest relative error of a factored matrix."""
-    mzis = full = 0
-    worst = 0.0
-    for layer, method in zip(onn.layers, onn.factor, strict=True):
-        rows, columns = layer.weight.shape
-        full += svd_mzis(rows, columns)
-        if method == "svd":
-            mzis += svd_mzis(rows, columns)
-            matrix = svd(layer.weight).matrix().real
-        else:
-            mzis += unitary_diagonal_mzis(rows, columns, method[1])
-            matrix = unitary_diagonal(layer.weight, method[1]).matrix()
-        worst = max(worst, float(np.abs(matrix - layer.weight).max() / np.linalg.norm(layer.weight, 2)))
+    mzis = sum(factor.factor.mzis for factor in factors)
+    full = sum(svd_mzis(layer.outputs, layer.inputs) for layer in onn.layers)
+    worst = max(factor.max_error for factor in factors)
     return {"mzis": mzis, "mzis_full_svd": full, "ratio": mzis / full, "max_error": worst}
 
 

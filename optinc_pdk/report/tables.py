@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.table import Table
 
 from optinc_pdk.assemble import check_weights, rectangular_slots
-from optinc_pdk.factor import structured, svd, unitary_diagonal
-from optinc_pdk.factor.counts import svd_mzis
-from optinc_pdk.onn import Onn
+from optinc_pdk.factor import SvdFactor, structured
+from optinc_pdk.onn import LayerFactor, Onn, factorise
 from optinc_pdk.report.numbers import LightNumbers, LimitNumbers, Report
 from optinc_pdk.report.text import short, si
 
@@ -97,38 +95,34 @@ def factor_rows(onn: Onn, splitter_db: float = 0.0) -> list[dict[str, Any]]:
         Per layer: shape and method; MZIs by the paper's count, on the chip (dummies and attenuators
         included), that would be enough (``mzis_needed``), how many fewer these are than the paper's
         (``mzis_saved``) and than a dense matrix of this shape needs (``mzis_saved_by_structure``); phase
-        shifters; splitters and combiners that join blocks, and their loss in dB. Errors are Frobenius norms over
-        those of the matrix, ``relative_error`` of the layer, ``block_errors`` of each block and
-        ``worst_block_error``; ``error`` is the largest error of an entry over the matrix's 2-norm.
+        shifters; splitters and combiners that join blocks, and their loss in dB. Errors are those of the factors of
+        :func:`optinc_pdk.onn.factorise` against its optical matrices: Frobenius norms over those of the matrix,
+        ``relative_error`` of the layer, ``block_errors`` of each block and ``worst_block_error``; ``error`` is the
+        largest error of an entry over the matrix's 2-norm.
 
     Raises:
         InputError: A matrix of zeros, or of entries that light cannot carry.
     """
     check_weights(onn)
-    return [
-        _factor_row(index, layer.weight, method, splitter_db)
-        for index, (layer, method) in enumerate(zip(onn.layers, onn.factor, strict=True))
-    ]
+    return [_factor_row(index, layer, splitter_db) for index, layer in enumerate(factorise(onn))]
 
 
-def _factor_row(
-    index: int, weight: NDArray[np.float64], method: str | tuple[str, int], splitter_db: float
-) -> dict[str, Any]:
-    out, into = weight.shape
+def _factor_row(index: int, layer: LayerFactor, splitter_db: float) -> dict[str, Any]:
+    out, into = layer.matrix.shape
+    factor = layer.factor
     meshes: tuple[int, ...] = (into, out)
     joined, loss = 0, 0.0
-    if isinstance(method, str):
-        paper, attenuators = svd_mzis(out, into), min(out, into)
-        matrix, thrifty = svd(weight).matrix().real, structured(weight)
+    if isinstance(factor, SvdFactor):
+        method, attenuators = "svd", min(out, into)
+        thrifty = structured(layer.matrix)
         needed, saved = thrifty.mzis, thrifty.saved_by_structure
-        blocks = np.array([np.linalg.norm(matrix - weight) / np.linalg.norm(weight)])
+        blocks = np.array([layer.relative_error])
     else:
-        size = method[1]
-        factor = unitary_diagonal(weight, size)
+        size = factor.block
+        method, meshes = f"approx {size}", (size,) * len(factor.unitary)
         # Where a block is as large as the layer, the chip has one mesh; else one for each block.
-        paper, meshes = factor.mzis, (size,) * len(factor.unitary)
         attenuators = out * -(-into // size)
-        matrix, blocks = factor.matrix(), factor.block_error
+        blocks = factor.block_error
         needed, saved = int(factor.needed.sum()), factor.saved_by_structure
         trees = factor.trees(splitter_db)
         joined, loss = trees.splitters + trees.combiners, trees.loss_db
@@ -137,17 +131,17 @@ def _factor_row(
     return {
         "layer": index,
         "shape": [out, into],
-        "method": "svd" if isinstance(method, str) else f"approx {method[1]}",
-        "mzis": paper,
+        "method": method,
+        "mzis": factor.mzis,
         "mzis_on_chip": len(slots) + attenuators,
         "mzis_needed": needed,
-        "mzis_saved": paper - needed,
+        "mzis_saved": factor.mzis - needed,
         "mzis_saved_by_structure": saved,
         "phase_shifters": 2 * active + attenuators,
         "tree_splitters": joined,
         "tree_loss_db": loss,
-        "error": float(np.abs(matrix - weight).max() / np.linalg.norm(weight, 2)),
-        "relative_error": float(np.linalg.norm(matrix - weight) / np.linalg.norm(weight)),
+        "error": layer.max_error,
+        "relative_error": layer.relative_error,
         "block_errors": blocks.tolist(),
         "worst_block_error": float(blocks.max()),
     }

@@ -1,11 +1,12 @@
-"""Simulation: S-parameters of any circuit, light through the network, programming of imperfect chips."""
+"""Simulation: S-parameters of circuits, light through the network, programming of imperfect chips."""
 
 from optinc_pdk.simulate.heaters import heater_phases
 from optinc_pdk.simulate.network import Reception, UnsettledError, transmit
 from optinc_pdk.simulate.noise import Noise, noise_of
 from optinc_pdk.simulate.plan import Plan
 from optinc_pdk.simulate.program import Programming, program
-from optinc_pdk.simulate.scatter import Scattering, Solution, prepare, s_matrices, scattering, solve
+from optinc_pdk.simulate.scatter import Scattering, prepare, s_matrices, scattering
+from optinc_pdk.simulate.solution import Solution, solve
 from optinc_pdk.simulate.structure import Structure, analyse
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Blocks in step: oscillators and trims that bring their light into phase, attenuations that make it even."""
+"""Alignment of the blocks of a layer: phases of local oscillators and trims, and attenuations of the row's pieces."""
 
 from __future__ import annotations
 
@@ -14,8 +14,17 @@ Floats = NDArray[np.float64]
 
 
 def align(problem: Problem, light: Light, phases: Floats) -> Floats:
-    """Phases with local oscillators, and trims of sums, turned so that every piece adds the most to its wanted row."""
-    turned = phases.copy()
+    """Align local oscillators and trims of sums so that every piece contributes the most to its target row.
+
+    Args:
+        problem: The chip and its targets.
+        light: The chip solved with ``phases``.
+        phases: (H,) phases in rad; not changed.
+
+    Returns:
+        (H,) aligned phases in rad.
+    """
+    aligned = phases.copy()
     channel = problem.channel
     for target in problem.targets:
         if target.last and not target.split:
@@ -23,18 +32,23 @@ def align(problem: Problem, light: Light, phases: Floats) -> Floats:
         turn = np.angle(_overlaps(light, target))
         for piece, angle in zip(target.pieces, turn.tolist(), strict=True):
             if target.last:
-                turned[channel[piece.label("sum")]] -= angle
+                aligned[channel[piece.label("sum")]] -= angle
             else:
-                turned[channel[piece.label("lo")]] += angle
-    return turned
+                aligned[channel[piece.label("lo")]] += angle
+    return aligned
 
 
 def shares(problem: Problem, light: Light) -> tuple[Floats, ...]:
-    """Per layer, (pieces,) by how much to attenuate each so that the pieces of a row are in their wanted proportion.
+    """Attenuations that bring the pieces of each row into their target proportion.
 
-    The weakest piece of a row keeps its light. Wanted are phases by :func:`align`.
+    Args:
+        problem: The chip and its targets.
+        light: The chip solved with phases of :func:`align`.
+
+    Returns:
+        Per layer, (pieces,) field transmissions; 1 for the weakest piece of each row.
     """
-    found = []
+    result = []
     for target in problem.targets:
         weights = np.array([target.weights(piece) for piece in target.pieces])
         power = (weights**2).sum(axis=1)
@@ -42,12 +56,12 @@ def shares(problem: Problem, light: Light) -> tuple[Floats, ...]:
         used = (power > 0.0) & (overlap > 0.0)
         gain = np.divide(overlap, power, out=np.full_like(power, np.inf), where=used)
         weakest = np.minimum.reduceat(gain, target.starts)[target.owner]
-        found.append(np.divide(weakest, gain, out=np.ones_like(gain), where=used))
-    return tuple(found)
+        result.append(np.divide(weakest, gain, out=np.ones_like(gain), where=used))
+    return tuple(result)
 
 
 def _overlaps(light: Light, target: Target) -> Complexes:
-    """(pieces,) each piece's light at its row's detectors, weighted as wanted; for receivers those of one server."""
+    """(pieces,) overlap of each piece's detected light with its target weights; for receivers those of one server."""
     weights = np.array([target.weights(piece) for piece in target.pieces])
     if target.last:
         _, y = light.to(target.plus[: target.starts.size], target)

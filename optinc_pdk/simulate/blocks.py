@@ -1,8 +1,8 @@
-"""A circuit as blocks that are joined port to port: the devices first, then what they are joined to.
+"""A circuit as blocks, S-matrices connected port to port: first the devices, then the results of their joins.
 
-Blocks of one shape and one pattern of zeros lie in one pool, so that whatever is done to them is done to all at once.
-Only ports matter here: the circuit's optical ports, and behind every photodiode and modulator one more, at which what
-it sees is read and where its light starts.
+Blocks of one shape and one pattern of zeros are in one pool, so that they are processed as one batch. Ports are the
+circuit's optical ports and, behind every photodiode and modulator, one virtual port: there a photodiode's light is read
+and a modulator's light starts.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """M blocks of one shape: r waves out of them, c waves into them.
+    """M blocks of one shape, with r outgoing and c incoming waves each.
 
     Attributes:
-        rows: (M, r) ports whose waves leave.
-        cols: (M, c) ports whose waves arrive.
+        rows: (M, r) ports of the outgoing waves.
+        cols: (M, c) ports of the incoming waves.
         pattern: (M or 1, r, c) which S-parameters may differ from zero.
     """
 
@@ -37,11 +37,11 @@ class Pool:
 
 @dataclass(frozen=True, eq=False)
 class Leaf:
-    """Where a pool of devices comes from.
+    """The devices of which a pool consists.
 
     Attributes:
         group: Number of the component in the structure.
-        members: (M,) which of its instances.
+        members: (M,) numbers of its instances.
         rows: (r,) rows of the device's S-matrix that are kept.
         cols: (c,) columns that are kept.
     """
@@ -57,11 +57,11 @@ class Assembly:
     """Blocks while their joins are planned.
 
     Attributes:
-        partner: (ports,) the port that each one is joined to, -1 outside.
-        pools: All blocks, joined or not.
+        partner: (ports,) the port that each one is connected to, -1 at the circuit's edge.
+        pools: All blocks, also those that are part of larger ones by now.
         pool: (blocks,) pool of each block.
         slot: (blocks,) its place in there.
-        owner: (ports,) block at whose border each port is; -1 where it is inside of one or looked at by nobody.
+        owner: (ports,) block that each port is an open port of; -1 for ports inside a block and unused ones.
         row: (ports,) row of each port within its block.
         col: (ports,) column.
     """
@@ -75,12 +75,12 @@ class Assembly:
     col: Ints = field(init=False)
 
     def __post_init__(self) -> None:
-        """No port has a block yet."""
+        """Start without blocks."""
         self.owner = np.full(self.partner.size, UNCONNECTED, dtype=np.int64)
         self.row, self.col = np.zeros_like(self.owner), np.zeros_like(self.owner)
 
     def add(self, pool: Pool) -> Ints:
-        """Add a pool; the numbers of its blocks."""
+        """Add a pool of blocks and return their numbers."""
         count = pool.rows.shape[0]
         new = self.pool.size + np.arange(count)
         self.pool = np.concatenate([self.pool, np.full(count, len(self.pools))])
@@ -92,34 +92,34 @@ class Assembly:
         return new
 
     def nets(self) -> tuple[Ints, Ints]:
-        """Both ports of every net that still joins blocks."""
+        """Both ports of every net between open ports."""
         one = np.flatnonzero((self.partner > np.arange(self.partner.size)) & (self.owner != UNCONNECTED))
         return one, self.partner[one]
 
     def sizes(self) -> Ints:
-        """(blocks,) rows plus columns of every block."""
+        """(blocks,) number of rows plus columns of every block."""
         width = np.array([pool.rows.shape[1] + pool.cols.shape[1] for pool in self.pools], dtype=np.int64)
         return width[self.pool]
 
     def width(self) -> int:
-        """The most rows or columns that a block has."""
+        """Largest number of rows or columns of a block."""
         return max((max(pool.rows.shape[1], pool.cols.shape[1]) for pool in self.pools), default=0)
 
     def live(self) -> Bools:
-        """(blocks,) which blocks still have a port of their own."""
-        alive = np.zeros(self.pool.size, dtype=bool)
-        alive[self.owner[self.owner != UNCONNECTED]] = True
-        return alive
+        """(blocks,) boolean mask of the blocks that are not part of a larger one."""
+        used = np.zeros(self.pool.size, dtype=bool)
+        used[self.owner[self.owner != UNCONNECTED]] = True
+        return used
 
 
 def virtual_ports(structure: Structure) -> Ints:
-    """(labels,) port at which each label is looked at: a fibre's own, of others one behind the optical ports."""
+    """(labels,) port of each label: a fibre's optical port, a virtual port for photodiodes and modulators."""
     inside = structure.partner[structure.fibre] != UNCONNECTED
     return np.where(inside, structure.ports + np.cumsum(inside) - 1, structure.fibre).astype(np.int64)
 
 
 def device_ports(structure: Structure) -> list[Ints]:
-    """(I, p) ports of every component's instances, with the one behind photodiodes and modulators."""
+    """(I, p) ports of every component's instances, virtual ports of photodiodes and modulators included."""
     outer = np.full(structure.ports, UNCONNECTED, dtype=np.int64)
     outer[structure.fibre] = virtual_ports(structure)
     return [
@@ -129,24 +129,24 @@ def device_ports(structure: Structure) -> list[Ints]:
 
 
 def assemble(structure: Structure, patterns: Mapping[int, Bools], outs: Ints, ins: Ints) -> tuple[Assembly, list[Leaf]]:
-    """The devices of a circuit as blocks.
+    """Make blocks of a circuit's devices.
 
     Args:
         structure: The circuit.
-        patterns: Component number to (p, p), where its S-parameters may differ from zero.
-        outs: Places within the labels at which light is looked at.
-        ins: Places within the labels from which light comes.
+        patterns: Component number to (p, p), which S-parameters may differ from zero.
+        outs: Numbers of the labels at which light is detected.
+        ins: Numbers of the labels from which light comes.
 
     Returns:
-        The blocks, and of each pool where it comes from.
+        The blocks, and the devices of each pool.
     """
-    looked = virtual_ports(structure)
+    ports_of_labels = virtual_ports(structure)
     size = structure.ports + int((structure.partner[structure.fibre] != UNCONNECTED).sum())
     partner = np.full(size, UNCONNECTED, dtype=np.int64)
     partner[: structure.ports] = structure.partner
     leaving, arriving = partner != UNCONNECTED, partner != UNCONNECTED
-    leaving[looked[outs]] = True
-    arriving[looked[ins]] = True
+    leaving[ports_of_labels[outs]] = True
+    arriving[ports_of_labels[ins]] = True
     assembly, leaves = Assembly(partner), []
     for number, ports in enumerate(device_ports(structure)):
         width = ports.shape[1]

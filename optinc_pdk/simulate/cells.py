@@ -1,7 +1,7 @@
-"""Sub-cells that repeat, an MZI's couplers, arms and heaters, reduced to one block each, all alike as one batch.
+"""Reduction of repeated cells, such as an MZI's couplers, arms and heaters, to one block each.
 
-Blocks are joined while that needs no more ports than the larger of the two has. Which blocks and which ports is found
-once; S-parameters are vectors over all cells alike, and what is zero by structure is not calculated with.
+Two blocks are joined if the result has no more ports than the larger of the two. The order of joins is planned once;
+S-parameters are vectors over a batch of equal cells, and entries that are zero by structure are left out.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from optinc_pdk.simulate.blocks import Assembly, Bools, Ints, Pool
 
 Complexes = NDArray[np.complex128]
 Entries = dict[tuple[int, int], Complexes]
-"""S-parameters by row and column, (batch, M) each; those that are not there are zero."""
+"""S-parameters by row and column, (batch, M) each; missing ones are zero."""
 
 SINGULAR = 1e10
-"""Largest build-up of light behind a port: beyond, rounding of the phases, 1e-13 of a few 1000 rad, decides on it."""
+"""Largest field enhancement of a resonance. Above it the result depends on rounding of the phases, which is 1e-13 of a
+few 1000 rad."""
 
 
 class SingularError(ValueError):
-    """Light is trapped without loss.
+    """A resonance without loss traps light, so that the S-matrix does not exist.
 
     Attributes:
-        port: A port that it passes.
-        item: Number within the batch.
+        port: A port within the resonance.
+        item: Number of the case within the batch.
     """
 
     def __init__(self, port: int, item: int) -> None:
@@ -39,7 +40,7 @@ class SingularError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Net:
-    """A net within the rows and columns of two blocks put together: of both its ports the row and the column."""
+    """A net between two blocks: rows and columns of its two ports, counted over both blocks together."""
 
     rows: tuple[int, int]
     cols: tuple[int, int]
@@ -47,17 +48,17 @@ class Net:
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """M pairs of blocks that are joined alike, or blocks joined to themselves where there is no second pool.
+    """M joins of the same kind: of pairs of blocks, or of single blocks with themselves where there is one pool.
 
     Attributes:
         pools: Number of one pool, or of two.
         slots: Places of the M blocks within each of them.
         nets: The nets between them.
         ports: (M,) a port of the first net, for messages.
-        rows: Rows that stay, of both blocks' put together.
-        cols: Columns that stay.
-        target: Number of the pool of results.
-        start: First place in it.
+        rows: Rows of the result, counted over both blocks together.
+        cols: Columns of the result.
+        target: Number of the results' pool.
+        start: First place of the results in it.
     """
 
     pools: tuple[int, ...]
@@ -71,7 +72,7 @@ class Joint:
 
 
 def reduce_cells(assembly: Assembly) -> list[Joint]:
-    """Plan the reduction of all cells; joints in the order in which they are made."""
+    """Plan the reduction of all cells; joins in order of execution."""
     one, other = assembly.nets()
     looped = np.unique(assembly.owner[one[assembly.owner[one] == assembly.owner[other]]])
     joints = _plan(assembly, looped, looped) if looped.size else []
@@ -83,9 +84,9 @@ def reduce_cells(assembly: Assembly) -> list[Joint]:
 
 
 def _matched(assembly: Assembly) -> tuple[Ints, Ints]:
-    """Pairs of blocks to be joined next, no block twice: of each block's joins the one that saves most ports.
+    """Pairs of blocks to join next, no block twice: for each block the join that removes most ports.
 
-    Among equals it is the one of which there are most in the circuit, so that cells alike are reduced alike.
+    Among equals it is the most frequent kind of join, so that equal cells are reduced equally.
     """
     one, other = assembly.nets()
     swapped = assembly.pool[assembly.owner[one]] > assembly.pool[assembly.owner[other]]
@@ -99,7 +100,7 @@ def _matched(assembly: Assembly) -> tuple[Ints, Ints]:
     a, b, nets, first = a[fits], b[fits], nets[fits], first[fits]
     kind = (assembly.pool[a] * len(assembly.pools) + assembly.pool[b]) * assembly.width() + assembly.row[one[first]]
     kind = np.unique(kind * assembly.width() + assembly.row[other[first]], return_inverse=True)[1].reshape(-1)
-    # the last: joins of equal kind in a long chain would wait for each other
+    # scrambled last, because joins of one kind along a chain would otherwise be done one per round
     scrambled = (np.arange(a.size, dtype=np.int64) * 2654435761) % (1 << 32)
     rank = np.empty(a.size, dtype=np.int64)
     rank[np.lexsort((scrambled, kind, np.bincount(kind, minlength=1)[kind], nets))] = np.arange(a.size)
@@ -111,17 +112,17 @@ def _matched(assembly: Assembly) -> tuple[Ints, Ints]:
 
 
 def _plan(assembly: Assembly, a: Ints, b: Ints) -> list[Joint]:
-    """Plan joins of pairs of blocks, or of blocks with themselves where both are the same."""
+    """Plan joins of pairs of blocks; a pair of equal numbers is a join of a block with itself."""
     swapped = assembly.pool[a] > assembly.pool[b]
     a, b = np.where(swapped, b, a), np.where(swapped, a, b)
     pair, places, first = _nets_of_pairs(assembly, a, b)
-    alike = _alike(assembly.pool[a] * len(assembly.pools) + assembly.pool[b], pair, places, assembly.width())
+    groups = _equal_groups(assembly.pool[a] * len(assembly.pools) + assembly.pool[b], pair, places, assembly.width())
     joints: list[Joint] = []
     results: dict[tuple[tuple[int, ...], bytes], list[tuple[Joint, Pool]]] = {}
-    for mine in alike:
-        at = mine[0]
+    for members in groups:
+        at = members[0]
         nets = places[pair == at]
-        joint, pool = _joint(assembly, a[mine], b[mine], nets, first[mine])
+        joint, pool = _joint(assembly, a[members], b[members], nets, first[members])
         key = (pool.pattern.shape, pool.pattern.tobytes())
         results.setdefault(key, []).append((joint, pool))
     for group in results.values():
@@ -146,7 +147,7 @@ def _placed(joint: Joint, target: int, start: int) -> Joint:
 def _nets_of_pairs(assembly: Assembly, a: Ints, b: Ints) -> tuple[Ints, Ints, Ints]:
     """Nets between the blocks of pairs, sorted by pair: the pair, (nets, 4) rows and columns, and a port of each pair.
 
-    Ports inside afterwards lose their owner.
+    The ports of these nets get no owner any more.
     """
     number = np.full(assembly.pool.size, UNCONNECTED, dtype=np.int64)
     number[a] = number[b] = np.arange(a.size)
@@ -167,8 +168,8 @@ def _nets_of_pairs(assembly: Assembly, a: Ints, b: Ints) -> tuple[Ints, Ints, In
     return pair[order], places[order], ports
 
 
-def _alike(label: Ints, pair: Ints, places: Ints, width: int) -> list[Ints]:
-    """Pairs in groups whose pools and nets are alike; places are below ``width``."""
+def _equal_groups(label: Ints, pair: Ints, places: Ints, width: int) -> list[Ints]:
+    """Groups of pairs with equal pools and nets; ``places`` are below ``width``."""
     count = np.bincount(pair, minlength=label.size)
     rank = np.arange(pair.size) - (np.cumsum(count) - count)[pair]
     code = ((places[:, 0] * width + places[:, 1]) * width + places[:, 2]) * width + places[:, 3]
@@ -182,7 +183,7 @@ def _alike(label: Ints, pair: Ints, places: Ints, width: int) -> list[Ints]:
 
 
 def _joint(assembly: Assembly, a: Ints, b: Ints, places: Ints, ports: Ints) -> tuple[Joint, Pool]:
-    """The join of blocks that are alike, and the pool of what comes of it."""
+    """One batch of equal joins, and the pool of its results."""
     blocks = (a,) if a[0] == b[0] else (a, b)
     numbers = tuple(int(assembly.pool[each[0]]) for each in blocks)
     slots = tuple(assembly.slot[each] for each in blocks)
@@ -212,16 +213,16 @@ def _joined_pattern(patterns: list[Bools], joint: Joint) -> Bools:
     return s[np.ix_(joint.rows, joint.cols)]
 
 
-def join(joint: Joint, pools: Mapping[int, Entries], shapes: Sequence[tuple[int, int, int]]) -> Entries:
-    """S-parameters of what M pairs of blocks become, one net joined after the other.
+def join_cells(joint: Joint, pools: Mapping[int, Entries], shapes: Sequence[tuple[int, int, int]]) -> Entries:
+    """S-parameters of joined blocks; the nets between them are connected one after the other.
 
     Args:
-        joint: What is joined.
+        joint: The joins.
         pools: S-parameters of the pools so far.
         shapes: (M, r, c) of all pools.
 
     Raises:
-        SingularError: Light is trapped between them.
+        SingularError: A join makes a resonance without loss.
     """
     s: Entries = {}
     row = col = 0
@@ -230,15 +231,15 @@ def join(joint: Joint, pools: Mapping[int, Entries], shapes: Sequence[tuple[int,
             s[row + i, col + j] = value if value.shape[1] == 1 else value[:, slots]
         row, col = row + shapes[number][1], col + shapes[number][2]
     for net in joint.nets:
-        s = _connected(s, net, joint)
+        s = _with_net(s, net, joint)
     row_place = {i: place for place, i in enumerate(joint.rows)}
     col_place = {j: place for place, j in enumerate(joint.cols)}
     return {(row_place[i], col_place[j]): value for (i, j), value in s.items()}
 
 
-def _connected(s: Entries, net: Net, joint: Joint) -> Entries:
-    """S-parameters with one net more, without its ports."""
-    carried = _carried(s, net, joint)
+def _with_net(s: Entries, net: Net, joint: Joint) -> Entries:
+    """S-parameters after connecting one net, without the net's ports."""
+    into_net = _waves_into_net(s, net, joint)
     arriving: dict[int, list[Complexes | None]] = {}
     for (i, j), value in s.items():
         if i not in net.rows and j in net.cols:
@@ -247,7 +248,7 @@ def _connected(s: Entries, net: Net, joint: Joint) -> Entries:
     joined = {(i, j): value for (i, j), value in s.items() if i not in net.rows and j not in net.cols}
     for i, (by_p, by_q) in arriving.items():
         for end in (0, 1):
-            weight = _sum(_product(by_p, carried[0][end]), _product(by_q, carried[1][end]))
+            weight = _sum(_product(by_p, into_net[0][end]), _product(by_q, into_net[1][end]))
             if weight is None:
                 continue
             for j, value in leaving[end].items():
@@ -256,8 +257,8 @@ def _connected(s: Entries, net: Net, joint: Joint) -> Entries:
     return joined
 
 
-def _carried(s: Entries, net: Net, joint: Joint) -> list[list[Complexes | float | None]]:
-    """Waves into p and q of a net, for what would leave p and q without it; None where there is none::
+def _waves_into_net(s: Entries, net: Net, joint: Joint) -> list[list[Complexes | float | None]]:
+    """Waves into ports p and q of a net, per wave that would leave p or q without it; None where zero::
 
         a_p = (S_qq f_p + (1 - S_pq) f_q) / D        D = (1 - S_pq) (1 - S_qp) - S_pp S_qq
         a_q = ((1 - S_qp) f_p + S_pp f_q) / D
@@ -269,10 +270,10 @@ def _carried(s: Entries, net: Net, joint: Joint) -> list[list[Complexes | float 
     pp, pq, qp, qq = s.get((p, into_p)), s.get((p, into_q)), s.get((q, into_p)), s.get((q, into_q))
     there: Complexes | float = 1.0 if pq is None else 1.0 - pq
     back: Complexes | float = 1.0 if qp is None else 1.0 - qp
-    echo = None if pp is None or qq is None else pp * qq
-    if pq is None and qp is None and echo is None:
+    round_trip = None if pp is None or qq is None else pp * qq
+    if pq is None and qp is None and round_trip is None:
         return [[qq, 1.0], [1.0, pp]]
-    determinant = there * back if echo is None else there * back - echo
+    determinant = there * back if round_trip is None else there * back - round_trip
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         inverse = 1.0 / np.asarray(determinant, dtype=np.complex128)
         by_p, by_q = [_product(qq, inverse), there * inverse], [back * inverse, _product(pp, inverse)]

@@ -1,8 +1,8 @@
-"""The order in which blocks that light runs back and forth between are joined: nested dissection.
+"""Order of joins for blocks between which light runs back and forth: nested dissection.
 
-Such blocks hang together in knots, the strong components of the graph of waves. Blocks get coordinates from their
-distances to a few far ones (Harel and Koren, J. Graph Algorithms Appl. 8, 195 (2004)); every piece is halved along its
-longest side, down to single blocks, and joined again from there (George, SIAM Journal on
+Such blocks form knots: strongly connected components of the graph of waves, merged where they share a block. Blocks get
+coordinates from their distances to a few distant ones (Harel and Koren, J. Graph Algorithms Appl. 8, 195 (2004)).
+Every knot is halved along its longest side, down to single blocks, and joined in reverse order (George, SIAM Journal on
 Numerical Analysis 10, 345 (1973)).
 """
 
@@ -20,10 +20,11 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 PIVOTS = 6
+"""Blocks to which distances are measured."""
 
 
 def dissect(assembly: Assembly) -> list[Round]:
-    """Plan the joins that make one block of every knot; light goes only onwards afterwards."""
+    """Plan the joins that reduce every knot to one block; afterwards no wave returns to a block."""
     knot = _knots(assembly)
     blocks = np.flatnonzero(knot != UNCONNECTED)
     if not blocks.size:
@@ -32,11 +33,11 @@ def dissect(assembly: Assembly) -> list[Round]:
     number[blocks] = np.arange(blocks.size)
     a, b = (number[assembly.owner[ports]] for ports in assembly.nets())
     inner = (a != UNCONNECTED) & (b != UNCONNECTED)
-    levels = halves(blocks.size, a[inner], b[inner], knot[blocks])
-    order = np.argsort(levels[-1])
-    blocks, piece = blocks[order], levels[-1][order]
+    nested = halves(blocks.size, a[inner], b[inner], knot[blocks])
+    order = np.argsort(nested[-1])
+    blocks, piece = blocks[order], nested[-1][order]
     rounds = []
-    for _ in levels[:-1]:
+    for _ in nested[:-1]:
         piece = piece // 2
         pair = np.flatnonzero(piece[1:] == piece[:-1])
         if pair.size:
@@ -47,7 +48,7 @@ def dissect(assembly: Assembly) -> list[Round]:
 
 
 def _knots(assembly: Assembly) -> Ints:
-    """(blocks,) number of the knot that each block is in, -1 where light goes only onwards."""
+    """(blocks,) number of each block's knot, -1 for blocks in none."""
     ports, blocks = assembly.partner.size, assembly.pool.size
     kernels = find_kernels(assembly)
     flow = flow_of(kernels, ports)
@@ -70,8 +71,8 @@ def _knots(assembly: Assembly) -> Ints:
     wave = np.flatnonzero((np.bincount(loop)[loop] > 1) & (assembly.owner != UNCONNECTED))
     size = blocks + int(loop.max(initial=-1)) + 1
     both = (assembly.owner[wave], blocks + loop[wave])
-    hang_together = coo_array((np.ones(wave.size, dtype=np.int8), both), shape=(size, size))
-    part = connected_components(hang_together, directed=False)[1]
+    membership = coo_array((np.ones(wave.size, dtype=np.int8), both), shape=(size, size))
+    part = connected_components(membership, directed=False)[1]
     knot = np.full(blocks, UNCONNECTED, dtype=np.int64)
     members = np.unique(assembly.owner[wave])
     knot[members] = np.unique(part[members], return_inverse=True)[1].reshape(-1)
@@ -79,7 +80,7 @@ def _knots(assembly: Assembly) -> Ints:
 
 
 def halves(count: int, a: Ints, b: Ints, piece: Ints) -> list[Ints]:
-    """Nested halves of the pieces of a graph.
+    """Halve the pieces of a graph repeatedly, down to single nodes.
 
     Args:
         count: Number of nodes.
@@ -88,18 +89,18 @@ def halves(count: int, a: Ints, b: Ints, piece: Ints) -> list[Ints]:
         piece: (count,) the piece that each node belongs to, 0 ….
 
     Returns:
-        (count,) numbers of pieces from whole ones down to single nodes; halves 2 i and 2 i + 1 make piece i of the
-        level above, and where a piece is not halved any more it is its own half 2 i.
+        Per level, (count,) numbers of pieces, from whole ones down to single nodes. Halves 2 i and 2 i + 1 are piece i
+        of the level above; a single node i is half 2 i.
     """
     place = _coordinates(count, a, b)
-    levels = [piece]
-    while np.bincount(levels[-1]).max() > 1:
-        levels.append(_halved(place, levels[-1]))
-    return levels
+    nested = [piece]
+    while np.bincount(nested[-1]).max() > 1:
+        nested.append(_halved(place, nested[-1]))
+    return nested
 
 
 def _halved(place: Floats, piece: Ints) -> Ints:
-    """(count,) halves 2 i and 2 i + 1 of pieces i, along the direction in which each is longest."""
+    """(count,) halves 2 i and 2 i + 1 of pieces i, cut across the direction in which each is longest."""
     number, piece_of = np.unique(piece, return_inverse=True)
     size = np.bincount(piece_of)
     low = np.full((number.size, place.shape[1]), np.inf)
@@ -115,7 +116,7 @@ def _halved(place: Floats, piece: Ints) -> Ints:
 
 
 def _coordinates(count: int, a: Ints, b: Ints) -> Floats:
-    """(count, 3) places of nodes by their distances to a few that are far from each other."""
+    """(count, 3) coordinates of nodes, from their distances to a few nodes that are far from each other."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import dijkstra
 
@@ -134,6 +135,6 @@ def _coordinates(count: int, a: Ints, b: Ints) -> Floats:
             pivot = int(np.argmax(found))
     centred = distances - distances.mean(axis=0)
     _, axes = np.linalg.eigh(centred.T @ centred)
-    # rounded, so that nodes in one line tie
+    # rounded, so that nodes on one line have equal coordinates
     places: Floats = np.round(centred @ axes[:, :-4:-1], 6)
     return places

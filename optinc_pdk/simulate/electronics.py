@@ -1,4 +1,4 @@
-"""Gains, offsets and scales of the board, fitted to what the driven chip really does."""
+"""Gains, offsets and balances of the neurons, and scales of the receivers, fitted to the driven chip."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Floats = NDArray[np.float64]
 
 
 def activations(light: Light, found: tuple[Target, ...], board: Board, process: Process) -> dict[str, Activation]:
-    """Every neuron's electronics, for a solved chip.
+    """Electronics of every neuron for a solved chip, by neuron label.
 
     Raises:
-        ValueError: A neuron needs a gain or offset beyond the card's range.
+        RangeError: A neuron needs a gain or offset beyond the card's range.
     """
     return neurons(lambda target, balance: linear(light, target, balance), found, board, process)
 
@@ -29,43 +29,49 @@ def activations(light: Light, found: tuple[Target, ...], board: Board, process: 
 def neurons(
     detect: Callable[[Target, Floats | None], Linear], found: tuple[Target, ...], board: Board, process: Process
 ) -> dict[str, Activation]:
-    """Every neuron's electronics: gain by least squares against the wanted row, offset from what is left
-    constant.
+    """Electronics of every neuron from its layer's detection coefficients.
+
+    The gain is a least-squares fit of the detected row to its target; the offset removes the detected constant and adds
+    the target's bias.
 
     Args:
-        detect: A layer's detection coefficients, calculated or measured, at a balance or at the best one.
-        found: The layers.
+        detect: Returns a layer's detection coefficients, calculated or measured, at a given balance or, for None, at
+            the best one.
+        found: Targets of all layers.
         board: Their neurons.
         process: Process of the cards.
 
+    Returns:
+        Electronics by neuron label.
+
     Raises:
-        ValueError: A neuron needs a gain or offset beyond the card's range.
+        RangeError: A neuron needs a gain or offset beyond the card's range.
     """
     card = process.activation
     bits = int(card.resolution_bits)
     result: dict[str, Activation] = {}
     for target in found[:-1]:
-        mine = [neuron.label for neuron in board.neurons if neuron.layer == target.index]
+        labels = [neuron.label for neuron in board.neurons if neuron.layer == target.index]
         balance = significant(detect(target, None).balance, bits)
         seen = detect(target, balance)
         power = (np.asarray(seen.coefficient.real)[:, target.lit] ** 2).sum(axis=1)
         gain = (seen.coefficient.real * target.weight)[:, target.lit].sum(axis=1) / power
         flat = ~np.any(target.weight, axis=1)
-        # A unit without weights is a constant: a large offset at a small gain drowns the light it sees.
+        # A unit without weights is a constant: a large offset at a small gain dominates the detected light.
         gain[flat] = np.maximum(target.bias[flat], 0.0) / float(card.offset_max)
         gain = significant(gain, bits)
         offset = np.divide(target.bias, gain, out=np.zeros_like(gain), where=gain > 0.0) - seen.constant
         offset[flat] = float(card.offset_max)
         offset = significant(offset, bits)
-        _check(mine, "gain", gain, 0.0, float(card.gain_max))
-        _check(mine, "offset", offset, -float(card.offset_max), float(card.offset_max))
+        _check(labels, "gain", gain, 0.0, float(card.gain_max))
+        _check(labels, "offset", offset, -float(card.offset_max), float(card.offset_max))
         columns = (gain.tolist(), offset.tolist(), balance.tolist())
-        result |= {label: Activation(*row) for label, *row in zip(mine, *columns, strict=True)}
+        result |= {label: Activation(*row) for label, *row in zip(labels, *columns, strict=True)}
     return result
 
 
 def output_scales(light: Light, target: Target, process: Process) -> dict[str, float]:
-    """Receiver scales by least squares: level = scale · |field|."""
+    """Scale of every receiver by label, by least squares: level = scale · |field|."""
     field = np.asarray(linear(light, target).coefficient)[:, target.lit]
     weight = np.tile(target.weight, (field.shape[0] // target.weight.shape[0], 1))[:, target.lit]
     scale = np.abs((field * weight).sum(axis=1)) / (np.abs(field) ** 2).sum(axis=1)
@@ -74,7 +80,7 @@ def output_scales(light: Light, target: Target, process: Process) -> dict[str, f
 
 
 def significant(values: Floats, bits: int) -> Floats:
-    """Round to a number of significant bits: range switching keeps the converters at their upper half."""
+    """Round values to a number of significant bits; range switching keeps converters in their upper half."""
     mantissa, exponent = np.frexp(values)
     return np.ldexp(np.rint(mantissa * 2.0**bits) / 2.0**bits, exponent)
 
@@ -82,10 +88,10 @@ def significant(values: Floats, bits: int) -> Floats:
 def _check(labels: list[str], what: str, values: Floats, low: float, high: float) -> None:
     wrong = np.flatnonzero(~((values >= low) & (values <= high)))
     if wrong.size:
-        mend = "lower the chip's loss or widen the electronics' range"
+        remedy = "lower the chip's loss or widen the electronics' range"
         if what == "gain" and values[wrong[0]] < 0.0:
-            mend = "the chip makes its row with the other sign: drive the heaters more finely, or anew"
+            remedy = "the chip realises its row with the opposite sign: use more DAC bits, or program it again"
         raise RangeError(
             f"neuron {labels[wrong[0]]!r} needs {what} {values[wrong[0]]:.4g}, "
-            f"the card allows {low:g} … {high:g}; {mend}"
+            f"the card allows {low:g} … {high:g}; {remedy}"
         )

@@ -1,4 +1,4 @@
-"""Where the light of a layer's inputs enters its blocks, and the trims of the preprocessing unit."""
+"""Paths of a layer's inputs to its blocks, and trims of the preprocessing unit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 
 def enter(walk: Walker, channel: dict[str, int], board: Board, target: Target, phases: Floats) -> list[list[Path]]:
-    """The ways of the inputs' light to the first coupler of each block, by block and column.
+    """Paths of the inputs' light to the first coupler of each block; sets the preprocessing's trims.
 
     Args:
         walk: The circuit.
@@ -24,8 +24,11 @@ def enter(walk: Walker, channel: dict[str, int], board: Board, target: Target, p
         target: The layer; for the first one the trims are set.
         phases: (H,) phases in rad, written in place.
 
+    Returns:
+        Per block and column, the path.
+
     Raises:
-        ValueError: The circuit is not this network's.
+        ValueError: The circuit does not belong to this network.
     """
     if target.index > 0:
         sources = [labels(neuron.to) for neuron in board.neurons if neuron.layer == target.index - 1]
@@ -36,39 +39,39 @@ def enter(walk: Walker, channel: dict[str, int], board: Board, target: Target, p
 
 
 def _average(walk: Walker, channel: dict[str, int], board: Board, symbol: int, phases: Floats) -> Path:
-    """The way of one symbol's light; sets the preprocessing's trims."""
+    """Path of one symbol's light behind the combiner tree; sets the trims of all servers."""
     paths = [walk.source(server[symbol]) for server in board.inputs]
     weakest = min(abs(path.transmission) for path in paths)
     for server, path in enumerate(paths):
         trim = heater(channel, f"trim_s{server}_m{symbol}")
         if path.port != paths[0].port or trim not in path.heaters:
             raise ValueError(f"symbol {symbol} of server {server} does not reach the others' coupler through its trim")
-        # Stronger servers are turned away to either side, so that what is in phase is equal.
-        tilt = float(np.arccos(weakest / abs(path.transmission)))
-        phases[trim] = (tilt if server % 2 else -tilt) - phase(path) + phase(paths[0])
+        # detuned to alternate sides, so that the in-phase parts of all servers are equal
+        detuning = float(np.arccos(weakest / abs(path.transmission)))
+        phases[trim] = (detuning if server % 2 else -detuning) - phase(path) + phase(paths[0])
     return paths[0]
 
 
 def _copies(walk: Walker, channel: dict[str, int], block: Block, copies: list[list[Path]]) -> list[Path]:
-    """Of every input's copies the one that reaches the block."""
+    """Path of the copy of each of the block's inputs that reaches it."""
     if len(copies[block.columns[0]]) == 1:
         return [copies[column][0] for column in block.columns]
-    mine = []
+    paths_in = []
     for row, column in enumerate(block.columns):
         ports = _entries(walk, channel, block, row)
         reached = [path for path in copies[column] if path.port in ports]
         if len(reached) != 1:
             raise ValueError(f"{len(reached)} copies of input {column} reach mode {row} of block {block.name}, not one")
-        mine += reached
-    return mine
+        paths_in += reached
+    return paths_in
 
 
 def _entries(walk: Walker, channel: dict[str, int], block: Block, row: int) -> tuple[int, ...]:
-    """Ports of the coupler where the light of a mode of a square block may arrive first."""
+    """Ports of the coupler that the light of a mode of a square block can reach first."""
     modes = len(block.columns) if block.modes is None else block.modes
     name = f"{block.name}_v"
     if modes == 1:
-        # an attenuator alone looks the same from both sides
+        # a single attenuator can be entered from both sides
         ends = walk.structure.heater_port[heater(channel, f"{block.name}_att_r0")].tolist()
         return tuple(walk.bar(walk.follow(port).port) for port in ends)
     for slot in rectangular_slots(modes):

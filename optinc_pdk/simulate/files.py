@@ -1,4 +1,4 @@
-"""S-matrices of a chip's linear blocks, in and out of files."""
+"""S-matrices of a chip's linear blocks: calculated for the command line and written to files."""
 
 from __future__ import annotations
 
@@ -23,10 +23,14 @@ _LAYER = re.compile(r"(?:lo_|carrier_)?l(\d+)(?:b\d+)?(?:_|$)")
 
 
 def parse_wavelengths(text: str | None, default_nm: float) -> NDArray[np.float64]:
-    """Wavelengths in nm, ascending, from ``"1550"``, ``"1549,1550"`` or ``"1540:1560:5"`` (first, last, step).
+    """Parse wavelengths in nm; the result ascends and has each wavelength once.
+
+    Args:
+        text: ``"1550"``, ``"1549,1550"`` or ``"1540:1560:5"`` (first, last, step); the default where None.
+        default_nm: The default wavelength in nm.
 
     Raises:
-        InputError: Not of that form, not positive, or too many.
+        InputError: Text of another form, wavelengths that are not positive, or more than ``MAX_WAVELENGTHS``.
     """
     if text is None:
         return np.array([default_nm])
@@ -43,15 +47,15 @@ def parse_wavelengths(text: str | None, default_nm: float) -> NDArray[np.float64
         raise InputError(
             f"wavelengths {text!r}: give nm as 1550, as 1549,1550 or as 1540:1560:5, at most {MAX_WAVELENGTHS} of them"
         )
-    # files of S-parameters have each of them once
+    # readers of S-parameter files require ascending wavelengths, each once
     return np.unique(np.asarray(values, dtype=np.float64))
 
 
 def parse_ports(text: str) -> tuple[str, ...]:
-    """Labels from ``"in_r0,out_r0"``.
+    """Parse labels separated by commas, such as ``"in_r0,out_r0"``.
 
     Raises:
-        InputError: None, an empty one, or one twice.
+        InputError: An empty label, or one twice.
     """
     ports = tuple(part.strip() for part in text.split(","))
     if not all(ports) or len(set(ports)) < len(ports):
@@ -68,7 +72,7 @@ def port_scattering(
     ground: Ground | None = None,
     progress: Progress | None = None,
 ) -> Scattering:
-    """S between some labels, in this order; no other port's light is calculated.
+    """S-parameters between some labels, in the given order; only these are calculated.
 
     Raises:
         NetlistError: The circuit has no such label, or circuit and bias do not belong together.
@@ -86,10 +90,10 @@ def block_scattering(
     ground: Ground | None = None,
     progress: Progress | None = None,
 ) -> list[Scattering]:
-    """S of every layer's linear block: its own fibres and the carrier's.
+    """S-parameters of every layer's linear block, between the layer's labels and the carrier.
 
-    Layers are known by their labels (``l<i>_…``, ``l<i>b<j>_…``, ``in_…``, ``out_…``); a circuit without such labels
-    is one block of all its fibres. ``progress`` is called with the wavelengths done and their number.
+    Labels determine the layer (``l<i>_…``, ``l<i>b<j>_…``, ``in_…``, ``out_…``); a circuit without such labels is one
+    block with all its labels. ``progress`` is called with the number of wavelengths done and of all.
 
     Raises:
         NetlistError: Circuit and bias do not belong together.
@@ -112,27 +116,28 @@ def block_scattering(
 
 
 def refuse_name(path: str | Path) -> None:
-    """Refuse a file whose name says of a format that :func:`write_scattering` does not write."""
+    """Raise InputError for a file name whose ending :func:`write_scattering` does not write."""
     if Path(path).suffix not in ("", ".npz") and port_count(Path(path)) is None:
-        raise InputError(f"{path}: S-matrices are written as .npz, or as Touchstone .sNp of N ports; call it so")
+        raise InputError(f"{path}: S-matrices are written as .npz, or as Touchstone .sNp of N ports; use one of these")
 
 
 def write_scattering(wavelengths_nm: NDArray[np.float64], blocks: list[Scattering], path: str | Path) -> None:
-    """Write ``wavelengths_nm`` and per block i ``blocks.<i>.s[wavelength, out, in]`` and ``blocks.<i>.ports``.
+    """Write S-matrices to a .npz or Touchstone file.
 
-    A file called ``.sNp`` is written as Touchstone instead, which holds one block of N ports.
+    A .npz has ``wavelengths_nm`` and per block i ``blocks.<i>.s[wavelength, out, in]`` and ``blocks.<i>.ports``. A file
+    name that ends in ``.sNp`` selects Touchstone, which holds one block of N ports.
 
     Raises:
-        InputError: Several blocks, or another number of ports, for a Touchstone file; a name that is neither's.
+        InputError: Several blocks or another number of ports than N for a Touchstone file; another ending.
     """
     ports = port_count(Path(path))
     if ports is not None:
         sizes = [len(block.labels) for block in blocks]
         if sizes != [ports]:
-            mend = f"or call it .s{sizes[0]}p" if len(sizes) == 1 else f"or ask for {ports} of the ports alone"
+            remedy = f"or call it .s{sizes[0]}p" if len(sizes) == 1 else f"or ask for {ports} of the ports alone"
             raise InputError(
                 f"{path}: a Touchstone file holds one block of {ports} ports, these have "
-                f"{', '.join(map(str, sizes))}; write .npz, {mend}"
+                f"{', '.join(map(str, sizes))}; write .npz, {remedy}"
             )
         text = touchstone_text(wavelengths_nm, blocks[0].s, blocks[0].labels)
         write_atomic(Path(path), text.encode("utf-8"))

@@ -1,4 +1,4 @@
-"""Levenberg–Marquardt on all layers' phases: one solution of the chip serves every layer's own step."""
+"""Levenberg–Marquardt fit of all layers' phases; the layers share each solution of the chip, each has its own step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Board
 from optinc_pdk.simulate.response import Light, jacobian, linear, look, quadrature, quadrature_jacobian, residual
-from optinc_pdk.simulate.scatter import solve
+from optinc_pdk.simulate.solution import solve
 from optinc_pdk.simulate.structure import Structure
 from optinc_pdk.simulate.target import Target
 
@@ -21,26 +21,28 @@ Ints = NDArray[np.int64]
 
 MAX_ITERATIONS = 60
 TOLERANCE = 1e-5
-"""Rms matrix error over the 2-norm at which a layer is done; 16-bit codes alone make 1e-5 to 1e-4."""
+"""Rms matrix error over the 2-norm below which a layer is not fitted further; rounding to 16-bit codes alone causes
+1e-5 to 1e-4."""
 PATIENCE = 12
+"""Iterations within which an error has to fall by a tenth; else the layer is not fitted further."""
 MAX_STEP_RAD = 0.7
 FIRST_DAMPING, LEAST_DAMPING = 1e-3, 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A chip and what its layers have to do.
+    """A chip, the targets of its layers, and the models used to fit it.
 
     Attributes:
         structure: The chip.
-        board: What joins its fibres outside.
+        board: Connections of its fibres off the chip.
         targets: The layers.
         wavelength_nm: Carrier.
         process: Process of the cards.
-        devices: Component to S-parameters (I, p, p) in place of its card's, where devices are known one by one.
-        guides: (ports,) transmissions of the guides in place of the card's.
-        held: Pad labels of heaters that cannot be moved.
-        upright: Weight of signals a quarter turn from their oscillators, over that of matrix errors.
+        devices: Component name to S-parameters (I, p, p) in place of its card's, where devices are known individually.
+        guides: (ports,) field transmissions of the guides in place of the card's.
+        held: Pad labels of heaters whose phases are fixed.
+        upright: Weight of the signals in quadrature with their oscillators, relative to that of matrix errors.
     """
 
     structure: Structure
@@ -59,20 +61,20 @@ class Problem:
         return {label: i for i, label in enumerate(self.structure.channel)}
 
     def heaters(self, layer: int) -> Ints:
-        """Heaters of one layer that can be moved; the trims of the preprocessing belong to the first."""
+        """Numbers of one layer's heaters that are not held; the trims of the preprocessing belong to layer 0."""
         prefixes = (f"l{layer}_", f"l{layer}b", *(("trim_",) if layer == 0 else ()))
-        mine = (i for label, i in self.channel.items() if label.startswith(prefixes) and label not in self.held)
-        return np.array(list(mine), dtype=np.int64)
+        numbers = (i for label, i in self.channel.items() if label.startswith(prefixes) and label not in self.held)
+        return np.array(list(numbers), dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """Phases and the light they make.
+    """Result of a fit.
 
     Attributes:
         phases: (H,) in rad, not wrapped.
-        light: The chip solved with them.
-        iterations: Steps taken.
+        light: The chip solved with these phases.
+        iterations: Number of iterations.
     """
 
     phases: Floats
@@ -81,14 +83,23 @@ class Fitted:
 
 
 def illuminate(problem: Problem, phases: Floats, layers: Ints | None = None) -> Light:
-    """Solve the chip for some phases, with light from the sources of some layers, all by default."""
+    """Solve the chip at given phases, with light from the sources of some layers.
+
+    Args:
+        problem: The chip.
+        phases: (H,) phases in rad.
+        layers: Numbers of the layers whose sources are on; all where left out.
+
+    Raises:
+        InputError: Phases that are not finite, or a lossless resonance.
+    """
     solution = solve(problem.structure, phases, problem.wavelength_nm, problem.process, problem.devices, problem.guides)
-    lit = problem.targets if layers is None else tuple(problem.targets[i] for i in layers.tolist())
-    return look(solution, problem.board, lit)
+    selected = problem.targets if layers is None else tuple(problem.targets[i] for i in layers.tolist())
+    return look(solution, problem.board, selected)
 
 
 def errors(problem: Problem, light: Light) -> Floats:
-    """(layers,) rms matrix error over the 2-norm."""
+    """(layers,) rms error of the detected matrices over the 2-norms of the targets."""
     return np.array([_rms(residual(linear(light, target).coefficient, target)) for target in problem.targets])
 
 
@@ -96,12 +107,12 @@ def _rms(values: Floats) -> float:
     return float(np.sqrt(np.mean(values**2)))
 
 
-def _wrong(problem: Problem, light: Light, target: Target) -> Floats:
-    """What a layer's step is to take away: its matrix errors and, where they count, signals that neurons do not see."""
-    wrong = residual(linear(light, target).coefficient, target).reshape(-1)
+def _error_vector(problem: Problem, light: Light, target: Target) -> Floats:
+    """Errors that a layer's step minimises: matrix errors and, where weighted, signals in quadrature."""
+    error = residual(linear(light, target).coefficient, target).reshape(-1)
     if target.last or problem.upright == 0.0:
-        return wrong
-    return np.concatenate([wrong, problem.upright * quadrature(light, target).reshape(-1)])
+        return error
+    return np.concatenate([error, problem.upright * quadrature(light, target).reshape(-1)])
 
 
 def fit_phases(
@@ -111,33 +122,33 @@ def fit_phases(
     progress: Callable[[int, float], None] | None = None,
     iterations: int = MAX_ITERATIONS,
 ) -> Fitted:
-    """Iterate until every layer is right to TOLERANCE or gets no better.
+    """Fit the phases until every layer's error is below TOLERANCE or no longer falls.
 
     Args:
         problem: The chip and its targets.
-        phases: (H,) starting phases.
-        light: The chip solved with them.
+        phases: (H,) initial phases in rad.
+        light: The chip solved with these phases.
         progress: Called after every iteration with its number and the worst layer's error.
-        iterations: Most of them.
+        iterations: Largest number of iterations.
     """
     layers = len(problem.targets)
     damping = Damping(np.full(layers, FIRST_DAMPING), np.full(layers, 2.0))
     groups = [problem.heaters(target.index) for target in problem.targets]
-    history = [np.array([_rms(_wrong(problem, light, target)) for target in problem.targets])]
+    history = [np.array([_rms(_error_vector(problem, light, target)) for target in problem.targets])]
     for iteration in range(1, iterations + 1):
         cost = history[-1]
         active = np.flatnonzero((cost > TOLERANCE) & ~_stalled(history))
         if not active.size:
             return Fitted(phases, illuminate(problem, phases), iteration - 1)
-        trial, foretold, seen = phases.copy(), cost.copy(), cost.copy()
+        trial, predicted, seen = phases.copy(), cost.copy(), cost.copy()
         for i in active.tolist():
-            step, foretold[i] = _step(problem, light, problem.targets[i], groups[i], float(damping.value[i]))
+            step, predicted[i] = _step(problem, light, problem.targets[i], groups[i], float(damping.value[i]))
             trial[groups[i]] += step
         tried = illuminate(problem, trial, active)
         for i in active.tolist():
-            seen[i] = _rms(_wrong(problem, tried, problem.targets[i]))
+            seen[i] = _rms(_error_vector(problem, tried, problem.targets[i]))
         better = active[seen[active] < cost[active]]
-        damping.update(active, cost**2 - seen**2, cost**2 - foretold**2)
+        damping.update(active, cost**2 - seen**2, cost**2 - predicted**2)
         phases = phases.copy()
         for i in better.tolist():
             phases[groups[i]] = trial[groups[i]]
@@ -155,22 +166,22 @@ def fit_phases(
 class Damping:
     """Each layer's damping after Nielsen, Report IMM-REP-1999-05.
 
-    Down by how well the linearization foretold the gain of a step, up ever faster while steps fail.
+    It falls by how well the linearisation predicted the gain of a step, and grows ever faster while steps fail.
 
     Attributes:
         value: (layers,) damping.
-        growth: (layers,) factor of the next one up.
+        growth: (layers,) factor of the next increase.
     """
 
     value: Floats
     growth: Floats
 
-    def update(self, active: Ints, gained: Floats, foretold: Floats) -> None:
-        """After a step of the active layers, from what it gained and should have gained."""
+    def update(self, active: Ints, gained: Floats, predicted: Floats) -> None:
+        """Update the active layers' damping from the actual and predicted reductions of the squared error by a step."""
         for i in active.tolist():
             if gained[i] > 0.0:
-                # where nothing was foretold any gain is a good sign
-                ratio = gained[i] / foretold[i] if foretold[i] > 0.0 else 1.0
+                # without a predicted gain, any gain counts as a full one
+                ratio = gained[i] / predicted[i] if predicted[i] > 0.0 else 1.0
                 shrink = max(1.0 / 3.0, 1.0 - (2.0 * ratio - 1.0) ** 3)
                 self.value[i] = max(self.value[i] * shrink, LEAST_DAMPING)
                 self.growth[i] = 2.0
@@ -180,29 +191,32 @@ class Damping:
 
 
 def _stalled(history: list[Floats]) -> NDArray[np.bool_]:
-    """(layers,) whether the last PATIENCE iterations brought less than a tenth."""
+    """(layers,) whether the last PATIENCE iterations reduced the error by less than a tenth."""
     if len(history) <= PATIENCE:
         return np.zeros(history[0].size, dtype=bool)
     return np.asarray(history[-1] > 0.9 * history[-1 - PATIENCE])
 
 
 def _step(problem: Problem, light: Light, target: Target, heaters: Ints, damping: float) -> tuple[Floats, float]:
-    slope, wrong = jacobian(light, target, heaters), _wrong(problem, light, target)
-    if wrong.size > len(slope):
+    slope, error = jacobian(light, target, heaters), _error_vector(problem, light, target)
+    if error.size > len(slope):
         slope = np.concatenate([slope, problem.upright * quadrature_jacobian(light, target, heaters)])
-    return damped_step(slope, wrong, damping)
+    return damped_step(slope, error, damping)
 
 
 def damped_step(slope: Floats, error: Floats, damping: float) -> tuple[Floats, float]:
-    """The shortest step that removes the linearized error, damped, and the rms error it should leave.
+    """The shortest damped step that removes the linearised error, and the rms error that it should leave.
 
-    Where there are more heaters than entries the normal equations are those of the entries, else those of the heaters,
-    which give the same step.
+    The normal equations are those of the entries where there are more heaters than entries, else those of the heaters;
+    both give the same step.
 
     Args:
         slope: (entries, heaters) derivative of the error.
         error: (entries,) error.
-        damping: Share of the mean curvature that is added to all.
+        damping: Share of the mean curvature that is added to the diagonal.
+
+    Returns:
+        (heaters,) step in rad, and the predicted rms error.
     """
     entries, heaters = slope.shape
     normal = slope @ slope.T if entries <= heaters else slope.T @ slope

@@ -1,4 +1,4 @@
-"""What phase each heater makes: from a bias file's DAC codes, or from phases by pad label."""
+"""Heater phases from a bias file's DAC codes, or from phases by pad label."""
 
 from __future__ import annotations
 
@@ -25,20 +25,19 @@ def heater_phases(
     unbiased: float | None = None,
     ground: Ground | None = None,
 ) -> Floats:
-    """The phase that every heater's guide gets.
+    """Phases of all heated guides for a drive.
 
-    Codes heat: every heater makes a phase of its own, and neighbours add what the process's card says of thermal
-    crosstalk, where the circuit has the heaters' places. Phases are meant in the guides, whatever makes them.
+    With DAC codes, a guide's phase is that of its own heater plus the thermal crosstalk of the process's card, if the
+    circuit has the heaters' positions. Phases in a drive are phases of the guides, crosstalk included.
 
     Args:
         structure: The circuit.
-        drive: A bias, whose codes count where the circuit has resistances (columns ``resistance_ohm`` and
-            ``wire_ohm``, as extracted from a layout) and whose intended phases count where it has none; or
-            phases in rad by pad label.
+        drive: A bias, or phases in rad by pad label. Of a bias the codes are used if the circuit has resistances
+            (columns ``resistance_ohm`` and ``wire_ohm``, as extracted from a layout), else its phases.
         process: Process of the cards.
-        unbiased: Phase of heaters without channel, or whose channel the drive lacks; left out, they are an
-            error. They warm no others.
-        ground: What currents raise the heaters' grounds by; perfect grounds where left out.
+        unbiased: Phase in rad of heaters without a channel in the drive; where left out they are an error. They cause
+            no crosstalk.
+        ground: Rise of the heaters' grounds by their currents; none where left out.
 
     Returns:
         (heaters,) phases in rad.
@@ -62,13 +61,13 @@ def heater_phases(
 
 
 def read_drive(path: str | Path, process: Process) -> Bias:
-    """Read the bias file of a process's drive, whose codes have to be those of its voltages.
+    """Read a bias file and check it against a process's drive.
 
-    Codes alone count, so that a voltage which says otherwise would be a lie.
+    Only codes are used later, therefore voltages have to agree with them.
 
     Raises:
-        NetlistError: The file cannot be used, drives another process, has other bits than the drive, or a voltage that
-            is a step or more off its code.
+        NetlistError: The file cannot be used, is for another process or number of DAC bits, or has a voltage that
+            differs from its code by a step or more.
     """
     bias = read_bias(path, process.name)
     bits = int(process.drive.dac_bits)
@@ -93,17 +92,17 @@ def heaters(
     process: Process,
     rise_v: Callable[[Floats], Floats] | None = None,
 ) -> Heater:
-    """The electrical side of some instances of one device, resistances from the circuit's columns.
+    """Electrical parameters of heaters: some instances of one device, with resistances from the circuit's columns.
 
     Args:
         circuit: The circuit.
         instances: (channels,) numbers of the instances.
         device: Their device.
         process: Process of the cards.
-        rise_v: What their currents raise their grounds by.
+        rise_v: Function from the heaters' currents in A to the rise of their grounds in V.
 
     Raises:
-        ValueError: The circuit lacks the columns, or a value is no resistance.
+        ValueError: The circuit lacks the columns, or a value is not a valid resistance.
     """
     for column in ("resistance_ohm", "wire_ohm"):
         if column not in circuit.settings:
@@ -119,7 +118,7 @@ def heaters(
 
 
 def _from_codes(structure: Structure, bias: Bias, process: Process, ground: Ground | None) -> Floats:
-    """(heaters,) phases that the codes make in the guides, NaN where the bias has none for the channel."""
+    """(heaters,) phases of the guides at the bias's codes, NaN for channels without a code."""
     code = dict(zip(bias.labels, bias.code.tolist(), strict=True))
     phases = np.full(structure.heater.size, np.nan)
     kind = structure.circuit.kind[structure.heater]

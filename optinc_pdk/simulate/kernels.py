@@ -1,4 +1,4 @@
-"""What blocks do to waves, as a graph: kernels that read waves and write others."""
+"""Graph of waves: kernels, the dense parts of blocks, which read incoming waves and write outgoing ones."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from optinc_pdk.simulate.graphs import reached
 
 @dataclass(frozen=True, eq=False)
 class Kernels:
-    """M kernels of one pool: the parts of its blocks whose outgoing waves hang on the same incoming ones.
+    """M kernels of one pool: parts of its blocks whose outgoing waves depend on the same incoming ones.
 
     Attributes:
         pool: Number of their blocks' pool.
         slot: (M,) places of the blocks in it.
         rows: (r,) rows of the blocks' S-matrices.
         cols: (c,) columns.
-        writes: (M, r) waves that they make.
-        reads: (M, c) waves that they need.
+        writes: (M, r) waves that they write.
+        reads: (M, c) waves that they read.
     """
 
     pool: int
@@ -35,10 +35,16 @@ class Kernels:
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """All kernels K as lists of pairs, each sorted by kernel.
+    """The graph of K kernels and their waves.
 
-    ``reads`` and ``writes`` are (pairs, 2) of kernel and wave; waves are ports at which they arrive, or beyond those
-    the ports at which they leave the circuit.
+    A wave has the number of the port at which it arrives; one that leaves the circuit has the number of its port plus
+    the number of ports.
+
+    Attributes:
+        kernels: K.
+        waves: Number of waves.
+        reads: (pairs, 2) of kernel and wave, sorted by kernel.
+        writes: The same for waves that are written.
     """
 
     kernels: int
@@ -48,22 +54,22 @@ class Flow:
 
 
 def find_kernels(assembly: Assembly) -> list[Kernels]:
-    """The kernels of all blocks that are left."""
+    """Kernels of all blocks that are not part of a larger one."""
     ports = assembly.partner.size
     target = np.where(assembly.partner == UNCONNECTED, ports + np.arange(ports), assembly.partner)
     left = assembly.live()
-    found = []
+    result = []
     for number, pool in enumerate(assembly.pools):
-        mine = assembly.slot[(assembly.pool == number) & left]
-        for pattern, slot in _by_pattern(pool.pattern, mine):
+        slots_left = assembly.slot[(assembly.pool == number) & left]
+        for pattern, slot in _by_pattern(pool.pattern, slots_left):
             sets, of_row = np.unique(pattern, axis=0, return_inverse=True)
             for kind, columns in enumerate(sets):
                 rows, cols = np.flatnonzero(of_row.reshape(-1) == kind), np.flatnonzero(columns)
                 if cols.size:
-                    found.append(
+                    result.append(
                         Kernels(number, slot, rows, cols, target[pool.rows[slot][:, rows]], pool.cols[slot][:, cols])
                     )
-    return found
+    return result
 
 
 def _by_pattern(pattern: Bools, slot: Ints) -> list[tuple[Bools, Ints]]:
@@ -76,7 +82,7 @@ def _by_pattern(pattern: Bools, slot: Ints) -> list[tuple[Bools, Ints]]:
 
 
 def flow_of(kernels: list[Kernels], ports: int) -> Flow:
-    """The kernels of a circuit with so many ports as pairs."""
+    """The graph of kernels in a circuit with this number of ports."""
     first, reads, writes = 0, [np.zeros((0, 2), dtype=np.int64)], [np.zeros((0, 2), dtype=np.int64)]
     for each in kernels:
         number = first + np.arange(each.slot.size)
@@ -87,7 +93,7 @@ def flow_of(kernels: list[Kernels], ports: int) -> Flow:
 
 
 def between(flow: Flow, sources: Ints, sinks: Ints) -> Bools:
-    """(K,) which kernels light from the sources passes on its way to the sinks."""
+    """(K,) boolean mask of the kernels on paths from source waves to sink waves."""
     tail = np.concatenate([flow.kernels + flow.reads[:, 1], flow.writes[:, 0]])
     head = np.concatenate([flow.reads[:, 0], flow.kernels + flow.writes[:, 1]])
     kept = np.ones(flow.kernels, dtype=bool)
@@ -99,7 +105,7 @@ def between(flow: Flow, sources: Ints, sinks: Ints) -> Bools:
 
 
 def levels(flow: Flow, kept: Bools) -> Ints:
-    """(K,) how many kernels light has passed before each at most, -1 of those that are not kept."""
+    """(K,) topological level of each kernel: length of the longest path to it; -1 where not kept or within a cycle."""
     reads, writes = (pairs[kept[pairs[:, 0]]] for pairs in (flow.reads, flow.writes))
     writer = np.full(flow.waves, UNCONNECTED, dtype=np.int64)
     writer[writes[:, 1]] = writes[:, 0]
@@ -121,7 +127,7 @@ def levels(flow: Flow, kept: Bools) -> Ints:
 
 
 def parts(flow: Flow, reads: Ints, writes: Ints) -> Ints:
-    """(waves,) number of the part of the circuit in which each wave is."""
+    """(waves,) number of the connected part of the graph that each wave is in."""
     pairs = np.concatenate([reads, writes])
-    found = joined(flow.kernels + flow.waves, pairs[:, 0], flow.kernels + pairs[:, 1])
-    return found[flow.kernels :]
+    result = joined(flow.kernels + flow.waves, pairs[:, 0], flow.kernels + pairs[:, 1])
+    return result[flow.kernels :]

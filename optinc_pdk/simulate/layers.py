@@ -1,4 +1,4 @@
-"""Chip and board as a network of layers: what every detector sees of every source, and the electronics between."""
+"""Chip and board as layers: detection matrices from sources to detectors, and the electronics between them."""
 
 from __future__ import annotations
 
@@ -17,47 +17,56 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Sight:
-    """What D detectors see of F sources.
+    """Detection matrix: fields at D detectors per amplitude of the F sources of a chip.
 
     Attributes:
-        lit: (L,) the sources that reach them.
-        field: (L, 2 D) real parts, then imaginary parts, at each detector of a source at an amplitude of 1.
-        feed: Their sources and number, for noise.
+        reaching: (L,) numbers of the sources that reach a detector.
+        field: (L, 2 D) real parts, then imaginary parts, of the fields at the detectors for amplitude 1.
+        feed: The layer's sources and number of detectors, for noise.
     """
 
-    lit: Ints
+    reaching: Ints
     field: Floats
     feed: Feed
 
     def fields(self, light: Floats) -> Floats:
-        """(B, 2 D) real and imaginary parts at the detectors for (B, F) amplitudes."""
-        return np.asarray(light[:, self.lit] @ self.field)
+        """(B, 2 D) real and imaginary parts of the detectors' fields for (B, F) source amplitudes."""
+        return np.asarray(light[:, self.reaching] @ self.field)
 
     def power(self, fields: Floats) -> Floats:
-        """(B, D) power of (B, 2 D) fields."""
+        """(B, D) detected power of (B, 2 D) fields, without noise."""
         count = self.feed.detectors
         return np.asarray(fields[:, :count] ** 2 + fields[:, count:] ** 2)
 
     def powers(self, light: Floats, noise: Noise | None, drawn: Draw | None) -> Floats:
-        """(B, D) readings of the detectors, in units of a field of amplitude 1 squared, for (B, F) amplitudes."""
+        """(B, D) readings of the detectors for (B, F) source amplitudes, with noise if given.
+
+        The unit is the power of a field of amplitude 1.
+        """
         if noise is None or drawn is None:
             return self.power(self.fields(light))
         count = self.feed.detectors
-        mine = self.feed.sources
+        sources = self.feed.sources
         real, imaginary = light.copy(), np.zeros_like(light)
         real[:, 0] *= drawn.carrier
-        real[:, mine] = light[:, mine] * drawn.fields.real
-        imaginary[:, mine] = light[:, mine] * drawn.fields.imag
+        real[:, sources] = light[:, sources] * drawn.fields.real
+        imaginary[:, sources] = light[:, sources] * drawn.fields.imag
         turned = np.hstack([-self.field[:, count:], self.field[:, :count]])
-        power = self.power(self.fields(real) + imaginary[:, self.lit] @ turned)
+        power = self.power(self.fields(real) + imaginary[:, self.reaching] @ turned)
         return np.asarray(power + np.sqrt(noise.variance(power)) * drawn.readings)
 
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """One hidden layer: electronics of n neurons with d pairs of detectors, those of a neuron side by side.
+    """One hidden layer: n neurons with d pairs of detectors, the pairs of a neuron adjacent.
 
-    ``sight`` is of d positive and then d negative detectors; ``starts`` (n,) each neuron's first pair.
+    Attributes:
+        sight: Detection matrix of d positive, then d negative detectors.
+        starts: (n,) number of each neuron's first pair.
+        gain: (n,) gains.
+        offset: (n,) offsets.
+        balance: (n,) factors of the negative detectors.
+        source: Numbers of the layer's modulators among the sources.
     """
 
     sight: Sight
@@ -68,7 +77,7 @@ class Layer:
     source: slice
 
     def difference(self, power: Floats) -> Floats:
-        """(B, n) detected differences with their offsets, from (B, 2 d) readings."""
+        """(B, n) detected differences, offsets included, from (B, 2 d) readings."""
         plus, minus = np.split(power, 2, axis=1)
         if self.starts.size < plus.shape[1]:
             plus, minus = (np.add.reduceat(each, self.starts, axis=1) for each in (plus, minus))
@@ -81,7 +90,14 @@ class Layer:
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """All layers; ``sources`` counts the carrier, inputs and neurons, ``scale`` is (receivers,)."""
+    """All layers of a chip on its board.
+
+    Attributes:
+        layers: The hidden layers.
+        receivers: Detection matrix of the receivers.
+        scale: (receivers,) scales from field amplitude to level.
+        sources: Number of sources: the carrier, the inputs, the neurons.
+    """
 
     layers: list[Layer]
     receivers: Sight
@@ -90,17 +106,17 @@ class Network:
 
     @property
     def feeds(self) -> list[Feed]:
-        """What the detectors of each layer and the receivers see."""
+        """Sources and detectors of each hidden layer and of the receivers, for noise."""
         return [*(layer.sight.feed for layer in self.layers), self.receivers.feed]
 
     @property
     def forward(self) -> bool:
-        """Whether no modulator reaches detectors of its own or of an earlier layer."""
-        return all(layer.sight.lit.max(initial=0) < layer.source.start for layer in self.layers)
+        """Whether no modulator's light reaches detectors of its own or an earlier layer."""
+        return all(layer.sight.reaching.max(initial=0) < layer.source.start for layer in self.layers)
 
 
 class _Optics:
-    """S from the sources' amplitudes: the carrier in all its fibres, the inputs, the neurons."""
+    """Fields per amplitude of the sources: the carrier in all its fibres, the inputs, the neurons."""
 
     def __init__(self, scattering: Scattering, board: Board, wavelength: int) -> None:
         self.scattering = scattering
@@ -116,17 +132,17 @@ class _Optics:
         self.strength = scattering.strength(self.sources, board.steady)[wavelength]
 
     def to(self, detectors: list[str], source: slice) -> Sight:
-        """What some detectors see, whose layer has these sources."""
+        """Detection matrix of some detectors; ``source`` are their layer's sources."""
         s = self.scattering.between(detectors, self.sources)[self.wavelength] * self.strength
-        seen = np.add.reduceat(s, self.starts, axis=1).T
-        # the carrier stays, so that there is something to multiply in the dark
-        lit = np.flatnonzero(np.append(True, np.any(seen[1:] != 0.0, axis=1)))
+        fields = np.add.reduceat(s, self.starts, axis=1).T
+        # the carrier stays, so that the matrix is never empty
+        reaching = np.flatnonzero(np.append(True, np.any(fields[1:] != 0.0, axis=1)))
         feed = Feed(source, self.fibre[source.start], len(detectors))
-        return Sight(lit, np.hstack([seen.real, seen.imag])[lit], feed)
+        return Sight(reaching, np.hstack([fields.real, fields.imag])[reaching], feed)
 
 
 def network_of(scattering: Scattering, board: Board, bias: Bias, wavelength: int) -> Network:
-    """The layers of a chip on its board.
+    """Detection matrices and electronics of a chip on its board at one of the simulated wavelengths.
 
     Raises:
         NetlistError: The bias lacks a neuron or a receiver.
@@ -136,18 +152,18 @@ def network_of(scattering: Scattering, board: Board, bias: Bias, wavelength: int
     layers = []
     source = slice(1, 1 + sum(map(len, board.inputs)))
     for index in range(board.layers - 1):
-        mine = [neuron for neuron in board.neurons if neuron.layer == index]
-        missing = [neuron.label for neuron in mine if neuron.label not in bias.activations]
+        neurons = [neuron for neuron in board.neurons if neuron.layer == index]
+        missing = [neuron.label for neuron in neurons if neuron.label not in bias.activations]
         if missing:
             raise NetlistError(f"the bias has no activation for neuron {missing[0]!r}")
-        electronics = [bias.activations[neuron.label] for neuron in mine]
-        following = slice(source.stop, source.stop + len(mine))
+        electronics = [bias.activations[neuron.label] for neuron in neurons]
+        following = slice(source.stop, source.stop + len(neurons))
         layers.append(
             Layer(
                 sight=optics.to(
-                    [label for side in ("plus", "minus") for n in mine for label in labels(getattr(n, side))], source
+                    [label for side in ("plus", "minus") for n in neurons for label in labels(getattr(n, side))], source
                 ),
-                starts=np.cumsum([0, *(len(labels(n.plus)) for n in mine[:-1])]),
+                starts=np.cumsum([0, *(len(labels(n.plus)) for n in neurons[:-1])]),
                 gain=np.array([e.gain for e in electronics]),
                 offset=np.array([e.offset for e in electronics]),
                 balance=np.array([e.balance for e in electronics]),

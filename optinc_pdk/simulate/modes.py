@@ -1,7 +1,7 @@
-"""Modes of a mesh while their light is followed from left to right and the heaters on its way are set.
+"""Initial phases of a mesh: its modes are followed from left to right, and each heater is set as they reach it.
 
 With D = diag(e^{i δ}) in front of an MZI on modes (k, k + 1), phi - (δ_k - δ_{k+1}) makes both outputs carry
-e^{i δ_{k+1}}; so phase errors are carried along, mode by mode, to the end, where they do no harm.
+e^{i δ_{k+1}}; so phase errors are carried along mode by mode to the outputs, where they do not matter.
 """
 
 from __future__ import annotations
@@ -22,30 +22,43 @@ def heater(channel: dict[str, int], label: str) -> int:
     """Heater number of a pad label.
 
     Raises:
-        ValueError: No heater has it.
+        ValueError: No heater has this label.
     """
     if label not in channel:
-        raise ValueError(f"no heater is driven by channel {label!r}; the circuit is not this network's")
+        raise ValueError(f"no heater is driven by channel {label!r}; the circuit does not belong to this network")
     return channel[label]
 
 
 def first_coupler(walk: Walker, channel: dict[str, int], name: str) -> int:
-    """The port by which the arm under an MZI's outer heater enters it.
+    """Input port of an MZI's first coupler that is behind its outer heater.
+
+    Args:
+        walk: The circuit.
+        channel: Pad label to heater number.
+        name: Label of the MZI, without ``_phi`` and ``_theta``.
 
     Raises:
-        ValueError: Its two channels do not heat one MZI.
+        ValueError: The two channels do not heat one MZI.
     """
     outer, inner = heater(channel, f"{name}_phi"), heater(channel, f"{name}_theta")
     for port in walk.structure.heater_port[outer].tolist():
         path = walk.follow(port)
         if walk.ends(path.port) == COUPLER and inner in walk.follow(walk.bar(path.port)).heaters:
             return path.port
-    raise ValueError(f"channels {name}_phi and {name}_theta do not heat one MZI; the circuit is not this network's")
+    raise ValueError(f"channels {name}_phi and {name}_theta do not heat one MZI of this circuit")
 
 
 @dataclass
 class Modes:
-    """Where each mode's light is: port it leaves from and phase error δ; ``None`` for dark modes."""
+    """Position and phase error of each mode's light; sets heaters as it passes them.
+
+    Attributes:
+        walker: The circuit.
+        channel: Pad label to heater number.
+        ends: Per mode, the port its light leaves from or the path to the next coupler; None for unused modes.
+        error: Per mode, phase error δ in rad.
+        phases: (H,) phases in rad, written in place.
+    """
 
     walker: Walker
     channel: dict[str, int]
@@ -54,12 +67,12 @@ class Modes:
     phases: Floats
 
     def arrive(self, row: int) -> Path | None:
-        """The way from a mode's end to the next coupler."""
+        """Path of a mode's light to the next coupler; None for an unused mode."""
         end = self.ends[row]
         return self.walker.follow(end) if isinstance(end, int) else end
 
     def mesh(self, name: str, mesh: Mesh) -> None:
-        """Send the modes through a mesh, setting its heaters."""
+        """Pass the modes through a mesh and set its heaters; ``name`` is the prefix of its labels."""
         theta = {(c, r): i for i, (c, r) in enumerate(zip(mesh.column.tolist(), mesh.row.tolist(), strict=True))}
         for slot in rectangular_slots(mesh.modes):
             if slot.dummy:
@@ -101,7 +114,7 @@ class Modes:
         self.ends[row] = out
 
     def attenuate(self, name: str, attenuation: Floats) -> None:
-        """Set the attenuators, i e^{iθ/2} sin(θ/2); modes beyond them end here."""
+        """Set attenuators to (r,) field transmissions, i e^{iθ/2} sin(θ/2); modes without an attenuator end here."""
         walk = self.walker
         for row in sorted(self.ends):
             if row >= attenuation.size:
@@ -119,5 +132,5 @@ class Modes:
 
 
 def phase(path: Path | None) -> float:
-    """Static phase of a way; 0 where there is none."""
+    """Static phase of a path in rad; 0 without one."""
     return 0.0 if path is None else float(np.angle(path.transmission))

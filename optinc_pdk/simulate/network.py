@@ -1,9 +1,9 @@
-"""Light through the network: the chip by its S-matrix between fibres, the board by its activations.
+"""Light through the network: the chip by its S-parameters, the board by the electronics of its neurons.
 
-All sources are phase-locked, with phase 0 at their fibre: the carrier with amplitude 1, every modulator with
-its own amplitude of at most 1. A modulator on the chip lets out its drive times the carrier that reaches it.
-What a modulator of a later layer sends back into an earlier one is part of the sum too. Noise, where it is asked for,
-is that of :mod:`optinc_pdk.simulate.noise`.
+All sources are phase-locked, with phase 0 at their fibre: the carrier with amplitude 1, every modulator with an
+amplitude of at most 1. The light of a modulator on the chip is its amplitude times the carrier that reaches it.
+Reflected light from modulators of later layers at detectors of earlier ones is included. Noise is optional, see
+:mod:`optinc_pdk.simulate.noise`.
 """
 
 from __future__ import annotations
@@ -25,23 +25,25 @@ Ints = NDArray[np.int64]
 TOP_LEVEL = 3
 """The highest PAM4 level, which servers send with amplitude 1."""
 CHUNK = 8192
+"""Words in one batch."""
 SETTLED = 1e-9
+"""Largest change of an amplitude in the last pass."""
 MAX_PASSES = 20
 
 
 class UnsettledError(InputError):
-    """The layers' reflections feed each other, so that light never comes to rest."""
+    """Amplitudes do not converge, because reflections couple the layers."""
 
 
 @dataclass(frozen=True, eq=False)
 class Reception:
-    """What the servers receive; B words in.
+    """Received levels for B words.
 
     Attributes:
         outputs: (B, servers, M) levels before the decision, scale · |field|.
         levels: (B, servers, M) decided levels, 0 … 3.
-        hidden: Per hidden layer, (neurons,) largest modulator amplitude over the batch, before saturation.
-        saturated: Number of modulator amplitudes above 1, which were cut to 1.
+        hidden: Per hidden layer, (neurons,) largest modulator amplitude over the words, before saturation.
+        saturated: Number of modulator amplitudes above 1, which were limited to 1.
     """
 
     outputs: Floats
@@ -63,19 +65,19 @@ def transmit(
     """Send symbols through chip and board.
 
     Args:
-        symbols: (B, servers, M) levels 0 … 3, most significant first; sent with amplitude symbol/3, or that share of
-            what the bias gives an input.
+        symbols: (B, servers, M) levels 0 … 3, most significant first; sent with amplitude symbol/3 times the amplitude
+            in ``bias.inputs``, 1 where that has none.
         scattering: S-parameters of the whole chip.
-        board: What joins its fibres outside.
+        board: Connections of its fibres off the chip.
         bias: Electronics of the neurons and scales of the receivers.
-        wavelength: Which of the scattering's wavelengths carries the light.
-        noise: Noise of lasers, fibres and receivers; none where left out.
-        seed: Equal seeds give the i-th word equal noise, whatever goes with it.
+        wavelength: Number of the carrier's wavelength among those of ``scattering``.
+        noise: Noise of laser, fibres and receivers; none where left out.
+        seed: Seed of the noise. A word's noise depends on seed and number of the word only.
 
     Raises:
         NetlistError: The bias lacks a neuron or a receiver.
-        ValueError: A wrong shape.
-        UnsettledError: Light that does not settle because layers feed each other.
+        ValueError: Symbols of another shape.
+        UnsettledError: Amplitudes do not converge, because reflections couple the layers.
     """
     sent = amplitudes(symbols, board, bias)
     network = network_of(scattering, board, bias, wavelength)
@@ -99,7 +101,7 @@ def amplitudes(symbols: ArrayLike, board: Board, bias: Bias) -> Floats:
     """(B, servers · M) amplitudes with which servers send symbols (B, servers, M).
 
     Raises:
-        ValueError: A wrong shape.
+        ValueError: Symbols of another shape.
     """
     sent = np.asarray(symbols, dtype=np.float64)
     servers, count = len(board.inputs), len(board.inputs[0])
@@ -113,10 +115,22 @@ def amplitudes(symbols: ArrayLike, board: Board, bias: Bias) -> Floats:
 def settle(
     inputs: Floats, network: Network, noise: Noise | None, drawn: list[Draw] | None
 ) -> tuple[Floats, list[Floats]]:
-    """Amplitudes of all sources, (B, sources), and each layer's modulators before saturation.
+    """Calculate the amplitudes of all sources.
 
-    One pass is the network itself; reflections let later modulators reach earlier detectors, so passes go on
-    until nothing changes.
+    One pass through the layers is exact without reflections. With reflections, light of later modulators reaches
+    earlier detectors, and passes are repeated until amplitudes change by at most ``SETTLED``.
+
+    Args:
+        inputs: (B, inputs) amplitudes of the servers' modulators.
+        network: The chip on its board.
+        noise: Noise; none for None.
+        drawn: Random numbers of the noise per layer.
+
+    Returns:
+        (B, sources) amplitudes, and per hidden layer (B, neurons) amplitudes before saturation.
+
+    Raises:
+        UnsettledError: Amplitudes do not converge.
     """
     light = np.zeros((inputs.shape[0], network.sources))
     light[:, 0] = 1.0
@@ -133,6 +147,6 @@ def settle(
         if network.forward or change <= SETTLED:
             return light, raw
     raise UnsettledError(
-        f"light does not settle within {MAX_PASSES} passes, its last change is {change:.3g}: the layers' "
-        "reflections feed each other; lower the gains or the reflections"
+        f"light does not settle within {MAX_PASSES} passes, its last change is {change:.3g}: reflections "
+        "couple the layers; lower the gains or the reflections"
     )

@@ -1,22 +1,22 @@
 """Noise of lasers, fibres and receivers, as the process card gives it.
 
-Assumptions. A reading is integrated over one symbol, T = 1 / symbol rate, so white noise of a one-sided density is
-seen in the bandwidth B = 1 / (2 T). One laser feeds everything. A layer works one or more symbols after the layer
-before it, so that each layer meets another moment of the laser; within a layer, sources and local oscillators meet the
-same one, but for what their paths differ by.
+Assumptions. A reading is integrated over one symbol, T = 1 / symbol rate, so that white noise of a one-sided density
+has the bandwidth B = 1 / (2 T). All light comes from one laser. A layer works one or more symbols after the layer
+before it, so that the laser's noise is independent in each layer; within a layer, sources and local oscillators share
+it, apart from the difference of their paths.
 
-- **Shot noise**: a photocurrent I has the variance 2 q I B, Gaussian, for readings have thousands of electrons.
+- **Shot noise**: a photocurrent I has the variance 2 q I B, Gaussian, because readings have thousands of electrons.
 - **Receivers**: a current's variance is i² B with the amplifier's input noise density i; each detector has its own.
   At one input capacitance and gain-bandwidth product, an amplifier's feedback resistor may grow as 1 / B², so that
   i = √(4 k T / R) falls as B, down to the floor of the largest resistor.
-- **Intensity**: the laser's power differs by a share of variance r B in a symbol, with the noise density r. Light
-  whose path is longer by τ is averaged over another window: the correlation of both is 1 - τ / T, at least 0.
+- **Intensity**: the relative power of the laser in a symbol has the variance r B, with the noise density r. Light
+  whose path is longer by τ is averaged over a shifted window: the correlation of both is 1 - τ / T, at least 0.
 - **Linewidth**: the laser's phase is a random walk, of variance 2π Δν t after t. The phase of a longer path against
-  the shorter one, averaged over T, has :func:`path_phase_variance`; what both have in common cancels.
-- **Fibres**: what a phase lock leaves of a fibre's phase, Gaussian, drawn anew for every word.
+  the shorter one, averaged over T, has :func:`path_phase_variance`; their common part cancels.
+- **Fibres**: residual phase of a locked fibre, Gaussian, independent in every word.
 
-Phases and what intensities do not share are drawn for every source by itself.
-The modulators of one neuron count as one source, and so do the fibres that bring the carrier.
+Phases and the uncorrelated parts of intensities are drawn per source. The modulators of one neuron count as one source,
+and so do the fibres of the carrier.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ELECTRON_C = 1.602176634e-19
 LIGHT_SPEED_M_S = 299_792_458.0
 KINDS: tuple[Kind, ...] = get_args(Kind)
 BLOCK = 1024
-"""Words that share one stream of random numbers, so that a word's noise does not depend on how many go together."""
+"""Words that share one stream of random numbers, so that a word's noise does not depend on the batch size."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,14 @@ class Noise:
     """Physical noise at one laser power and symbol rate.
 
     Attributes:
-        laser_w: Light that a field of amplitude 1 has, launched into every guide.
-        symbol_rate_bd: Symbols per second; each is integrated over all of its time.
-        responsivity_a_per_w: Photocurrent per light at a detector.
+        laser_w: Power of a field of amplitude 1, launched into every guide.
+        symbol_rate_bd: Symbols per second; a reading is integrated over a whole symbol.
+        responsivity_a_per_w: Photocurrent per optical power at a detector.
         shot: Whether photocurrents have shot noise.
-        receiver_a_per_sqrt_hz: Noise current of a detector's amplifier, one made for this symbol rate.
+        receiver_a_per_sqrt_hz: Noise current of a detector's amplifier that is designed for this symbol rate.
         intensity_per_hz: Relative intensity noise of the laser, 1/Hz.
-        linewidth_hz: Full width of the laser's line at half maximum.
-        fibre_delay_s: What a modulator's light off the chip takes longer than a local oscillator's.
+        linewidth_hz: Linewidth of the laser, full width at half maximum.
+        fibre_delay_s: Delay of light from a modulator off the chip relative to the local oscillator.
         chip_delay_s: The same for modulators on the chip.
         fibre_phase_rad: Phase error of a locked fibre, rms.
     """
@@ -73,12 +73,12 @@ class Noise:
 
     @property
     def integration_s(self) -> float:
-        """T, the time a reading is integrated over."""
+        """Integration time T of a reading."""
         return 1.0 / self.symbol_rate_bd
 
     @property
     def bandwidth_hz(self) -> float:
-        """B = 1 / (2 T), the noise bandwidth of that."""
+        """Noise bandwidth B = 1 / (2 T) of a reading."""
         return 0.5 * self.symbol_rate_bd
 
     @property
@@ -92,13 +92,13 @@ class Noise:
         return math.sqrt(self.intensity_per_hz * self.bandwidth_hz)
 
     def variance(self, power: Floats) -> Floats:
-        """Variance of a detector's reading, in units of a field of amplitude 1 squared, for the light it sees."""
+        """Variance of a detector's reading at given powers; the unit of power is that of a field of amplitude 1."""
         current = 2.0 * ELECTRON_C * self.full_scale_a * power if self.shot else np.zeros_like(power)
         total: Floats = (current + self.receiver_a_per_sqrt_hz**2) * self.bandwidth_hz / self.full_scale_a**2
         return total
 
     def phase(self, fibre: bool) -> float:
-        """Standard deviation of a source's phase against the local oscillators, in rad; through a fibre or not."""
+        """Standard deviation in rad of a source's phase relative to the local oscillators, with or without a fibre."""
         locked = self.fibre_phase_rad**2 if fibre else 0.0
         delay = self.fibre_delay_s if fibre else self.chip_delay_s
         return math.sqrt(locked + path_phase_variance(self.linewidth_hz, delay, self.integration_s))
@@ -108,7 +108,7 @@ class Noise:
         return max(0.0, 1.0 - (self.fibre_delay_s if fibre else self.chip_delay_s) / self.integration_s)
 
     def only(self, *kinds: Kind) -> Noise:
-        """The same with some kinds of noise alone; ``laser`` of the imperfections is intensity and linewidth."""
+        """The same with only some kinds of noise; the imperfection ``laser`` is intensity and linewidth."""
         return replace(
             self,
             shot=self.shot and "shot" in kinds,
@@ -133,11 +133,11 @@ def path_phase_variance(linewidth_hz: float, delay_s: float, integration_s: floa
 
 
 def noise_of(process: Process, laser_w: float | None = None, symbol_rate_bd: float | None = None) -> Noise:
-    """The noise of a process.
+    """Noise by the cards of a process.
 
     Args:
         process: Process of the cards.
-        laser_w: Light launched into every guide; the card's where left out.
+        laser_w: Power launched into every guide in W; the card's where left out.
         symbol_rate_bd: Symbols per second; the card's where left out.
 
     Raises:
@@ -180,10 +180,10 @@ def _check(what: str, value: float, most: float, unit: str, key: str) -> None:
 
 @dataclass(frozen=True)
 class Feed:
-    """What one layer's detectors see.
+    """Sources and detectors of one layer.
 
     Attributes:
-        sources: The layer's sources, numbers of columns; the carrier comes on top.
+        sources: Numbers of the layer's sources, without the carrier.
         fibre: Whether their light comes through fibres.
         detectors: Number of detectors.
     """
@@ -195,11 +195,11 @@ class Feed:
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """Noise that B words meet in one layer.
+    """Noise of B words in one layer.
 
     Attributes:
-        carrier: (B,) amplitude of the carrier, 1 without noise.
-        fields: (B, sources) amplitude of each source in the same way, with its phase.
+        carrier: (B,) factor of the carrier's amplitude, 1 without noise.
+        fields: (B, sources) complex factor of each source's amplitude, 1 without noise.
         readings: (B, detectors) standard normal numbers.
     """
 
@@ -209,14 +209,14 @@ class Draw:
 
 
 def draw(noise: Noise, feeds: Sequence[Feed], first: int, count: int, seed: int) -> list[Draw]:
-    """Noise of some words in every layer.
+    """Draw the noise of some words in every layer.
 
     Args:
-        noise: How much.
-        feeds: What the layers' detectors see.
+        noise: Size of the noise.
+        feeds: Sources and detectors of the layers.
         first: Number of the first word.
-        count: How many.
-        seed: Equal seeds give a word of the same number the same noise, whatever goes with it.
+        count: Number of words.
+        seed: Seed; a word's noise depends on seed and number of the word only.
     """
     blocks = range(first // BLOCK, -(-(first + count) // BLOCK))
     parts = [[_draw_block(noise, feed, rng) for feed in feeds] for rng in (_stream(seed, block) for block in blocks)]
@@ -233,10 +233,10 @@ def _stream(seed: int, block: int) -> np.random.Generator:
 
 def _draw_block(noise: Noise, feed: Feed, rng: np.random.Generator) -> Draw:
     sources = feed.sources.stop - feed.sources.start
-    common, own, turn = (rng.standard_normal((BLOCK, n)) for n in (1, sources, sources))
+    common, independent, phase_noise = (rng.standard_normal((BLOCK, n)) for n in (1, sources, sources))
     readings = rng.standard_normal((BLOCK, feed.detectors))
     same = noise.correlation(feed.fibre)
     # half of the relative power is the relative amplitude
-    amplitude = 1.0 + 0.5 * noise.intensity * (same * common + math.sqrt(1.0 - same**2) * own)
-    fields = amplitude * np.exp(1j * noise.phase(feed.fibre) * turn)
+    amplitude = 1.0 + 0.5 * noise.intensity * (same * common + math.sqrt(1.0 - same**2) * independent)
+    fields = amplitude * np.exp(1j * noise.phase(feed.fibre) * phase_noise)
     return Draw(1.0 + 0.5 * noise.intensity * common[:, 0], fields, readings)

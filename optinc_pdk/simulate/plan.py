@@ -1,7 +1,7 @@
-"""What is found once about a circuit, and what is calculated from it for every wavelength, bias and sample.
+"""Plan of a circuit's simulation, made once, and its evaluation for every wavelength, bias and sample.
 
-First cells that repeat become one block each (:mod:`cells`), then every knot of blocks between which light runs
-back and forth (:mod:`dissection`, :mod:`star`); through what is left light passes once (:mod:`transfer`).
+First every repeated cell is reduced to one block (:mod:`cells`), then every knot of blocks between which light runs
+back and forth (:mod:`dissection`, :mod:`star`); light passes the remaining blocks once, in order (:mod:`transfer`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.simulate import cells, star
 from optinc_pdk.simulate.blocks import Bools, Leaf, assemble, virtual_ports
-from optinc_pdk.simulate.cells import Entries, Joint
+from optinc_pdk.simulate.cells import Entries, Joint, join_cells, reduce_cells
 from optinc_pdk.simulate.dissection import dissect
-from optinc_pdk.simulate.star import Round
+from optinc_pdk.simulate.star import Round, join_blocks
 from optinc_pdk.simulate.structure import Structure
 from optinc_pdk.simulate.transfer import Transfer, pass_light, plan_transfer
 
@@ -25,20 +24,20 @@ Complexes = NDArray[np.complex128]
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """How a circuit's S-parameters follow from its devices', whatever their values.
+    """Order of operations from devices' S-parameters to those of the circuit, for any values of the devices.
 
     Attributes:
         structure: The circuit.
-        outs: Labels at which light is looked at.
-        ins: Labels from which it comes.
+        outs: Labels at which light is detected.
+        ins: Labels from which light comes.
         patterns: Component number to (p, p), which S-parameters of its devices may differ from zero.
-        reciprocal: Whether it is for devices that light passes alike both ways.
-        leaves: Where the first pools come from.
+        reciprocal: Whether the plan requires reciprocal devices.
+        leaves: Devices of the first pools.
         shapes: (M, r, c) of every pool.
         joints: Reduction of cells, in order.
         rounds: Joins within knots, in order.
-        spent: Per joint and per round, the pools that nothing needs afterwards.
-        transfer: The way of light through the blocks that are left.
+        spent: Per joint and per round, the pools that are not needed afterwards.
+        transfer: Propagation of light through the remaining blocks.
         numbers: Complex numbers in memory for one case.
     """
 
@@ -63,24 +62,24 @@ def plan_circuit(
     ins: tuple[str, ...],
     reciprocal: bool = False,
 ) -> Plan:
-    """Find out how a circuit's S-parameters are calculated.
+    """Plan the simulation of a circuit.
 
     Args:
         structure: The circuit.
         patterns: Component number to (p, p), which S-parameters of its devices may differ from zero.
-        outs: Labels at which light is looked at.
-        ins: Labels from which it comes.
-        reciprocal: Whether light passes all devices alike both ways, which spares the ways back.
+        outs: Labels at which light is detected.
+        ins: Labels from which light comes.
+        reciprocal: Whether all devices are reciprocal; then S-parameters that equal others by reciprocity are copied.
 
     Raises:
         NetlistError: The circuit has no such label.
     """
-    seen, lit = structure.fibres(outs), structure.fibres(ins)
-    assembly, leaves = assemble(structure, patterns, seen, lit)
-    joints = cells.reduce_cells(assembly)
+    detected, sources = structure.fibres(outs), structure.fibres(ins)
+    assembly, leaves = assemble(structure, patterns, detected, sources)
+    joints = reduce_cells(assembly)
     rounds = dissect(assembly)
-    looked = virtual_ports(structure)
-    transfer = plan_transfer(assembly, looked[seen], looked[lit], reciprocal)
+    ports = virtual_ports(structure)
+    transfer = plan_transfer(assembly, ports[detected], ports[sources], reciprocal)
     shapes = tuple((pool.rows.shape[0], *pool.pattern.shape[1:]) for pool in assembly.pools)
     spent = _spent(joints, rounds, transfer)
     numbers = _numbers(shapes, len(leaves), joints, rounds, spent, transfer)
@@ -119,11 +118,11 @@ def _numbers(
     spent: tuple[tuple[int, ...], ...],
     transfer: Transfer,
 ) -> int:
-    """Most complex numbers that one case has in memory at once."""
+    """Largest number of complex numbers that one case has in memory at a time."""
     size = [int(np.prod(shape)) for shape in shapes]
-    made: list[set[int]] = [{joint.target} for joint in joints] + [set(found.shapes) for found in rounds]
+    written: list[set[int]] = [{joint.target} for joint in joints] + [set(found.shapes) for found in rounds]
     there, most = set(range(leaves)), 0
-    for new, old in zip(made, spent, strict=True):
+    for new, old in zip(written, spent, strict=True):
         there |= new
         most = max(most, sum(size[pool] for pool in there))
         there -= set(old)
@@ -132,11 +131,11 @@ def _numbers(
 
 
 def evaluate(plan: Plan, devices: Mapping[int, Entries], batch: int) -> Complexes:
-    """(batch, outs, ins) S-parameters of a circuit.
+    """Calculate (batch, outs, ins) S-parameters of a circuit by its plan.
 
     Args:
-        plan: How they are calculated.
-        devices: S-parameters of the devices, by number of the component.
+        plan: The plan.
+        devices: S-parameters of the devices by component number.
         batch: Number of cases.
 
     Raises:
@@ -145,7 +144,7 @@ def evaluate(plan: Plan, devices: Mapping[int, Entries], batch: int) -> Complexe
     blocks = {number: _leaf_entries(leaf, devices[leaf.group]) for number, leaf in enumerate(plan.leaves)}
     steps = len(plan.joints)
     for joint, spent in zip(plan.joints, plan.spent[:steps], strict=True):
-        entries = cells.join(joint, blocks, plan.shapes)
+        entries = join_cells(joint, blocks, plan.shapes)
         _store(blocks, joint, entries, (batch, plan.shapes[joint.target][0]))
         for pool in spent:
             blocks.pop(pool, None)
@@ -156,7 +155,7 @@ def evaluate(plan: Plan, devices: Mapping[int, Entries], batch: int) -> Complexe
                 knots[side.pool] = _dense(blocks[side.pool], (batch, *plan.shapes[side.pool]))
         knots |= {number: np.empty((batch, *shape), dtype=np.complex128) for number, shape in each.shapes.items()}
         for found in each.stars:
-            star.join(found, knots, knots[found.target][:, found.start : found.start + found.ports.shape[0]])
+            join_blocks(found, knots, knots[found.target][:, found.start : found.start + found.ports.shape[0]])
         for pool in spent:
             blocks.pop(pool, None)
             knots.pop(pool, None)
@@ -174,7 +173,7 @@ def _leaf_entries(leaf: Leaf, device: Entries) -> Entries:
 
 
 def _store(blocks: dict[int, Entries], joint: Joint, found: Entries, shape: tuple[int, int]) -> None:
-    """Put joined blocks at their place in their pool."""
+    """Write joined blocks to their places in their pool."""
     count = joint.ports.size
     if count == shape[1]:
         blocks[joint.target] = found

@@ -1,8 +1,8 @@
-"""Programming an imperfect chip: phases by least squares on its device models, codes, then electronics."""
+"""Programming of an imperfect chip: phases by least squares on its device models, DAC codes, then electronics."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +12,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit, NetlistError
 from optinc_pdk.drive import Ground, drive, own_phases, readback
 from optinc_pdk.factor.mesh import wrap
-from optinc_pdk.onn import Onn
+from optinc_pdk.onn import LayerFactor, Onn
 from optinc_pdk.simulate.align import align, shares
 from optinc_pdk.simulate.electronics import activations, output_scales
 from optinc_pdk.simulate.fit import Problem, errors, fit_phases, illuminate
@@ -29,14 +29,14 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Programming:
-    """A bias and how well it makes the network.
+    """A bias and its matrix errors.
 
     Attributes:
-        bias: What to drive.
-        iterations: Solutions of the chip that the least squares took.
-        start_error: (layers,) rms matrix error of the ideal phases over the matrix's 2-norm.
-        error: (layers,) the same with corrected phases before they are rounded to codes.
-        driven_error: (layers,) the same as driven.
+        bias: Codes of the heaters and settings of the electronics.
+        iterations: Iterations of the least-squares fit.
+        start_error: (layers,) rms matrix error at the initial phases, over the target's 2-norm.
+        error: (layers,) the same at the fitted phases, before they are rounded to codes.
+        driven_error: (layers,) the same as driven by the codes.
         worst_error: (layers,) the largest entry's error as driven.
     """
 
@@ -57,31 +57,33 @@ def program(
     progress: Callable[[int, float], None] | None = None,
     ground: Ground | None = None,
     crosstalk: Floats | None = None,
+    factors: Sequence[LayerFactor] | None = None,
 ) -> Programming:
-    """The bias that makes a chip compute a network.
+    """Find the bias with which a chip computes a network.
 
     Args:
-        circuit: The chip, flat or not, best as extracted: then guides have lengths and heaters resistances.
-            Without resistances every code is 0 and the intended phases count.
-        board: What joins its fibres outside.
-        onn: The network; hidden signals are scaled to the modulators' range here.
+        circuit: The chip, flat or hierarchical. One extracted from a layout has lengths of guides and resistances of
+            heaters; without resistances every code is 0 and the bias counts by its phases.
+        board: Connections of its fibres off the chip.
+        onn: The network.
         process: Process of the cards.
-        wavelength_nm: Carrier; the process's wavelength where left out.
+        wavelength_nm: Carrier wavelength in nm; the process's where left out.
         progress: Called after every iteration with its number and the worst layer's rms error.
-        ground: What currents raise the heaters' grounds by, which voltages then make good; perfect where left out.
-        crosstalk: (H, H) matrix of :func:`optinc_pdk.drive.crosstalk` in the order of the structure's heaters, known
-            from a measurement or a model, which powers make good; where left out that of the card between heaters as
-            placed, see :func:`optinc_pdk.simulate.warmth.nominal_warmth`. The identity is for none.
+        ground: Rise of the heaters' grounds by their currents, which the voltages compensate; none where left out.
+        crosstalk: (H, H) thermal crosstalk, which the powers compensate, as :func:`optinc_pdk.drive.crosstalk` returns
+            it, in the order of the structure's heaters. Where left out it is that of the card between heaters as
+            placed, see :func:`optinc_pdk.simulate.warmth.nominal_warmth`. Give the identity for none.
+        factors: The network's factorisation; :func:`optinc_pdk.onn.factorise` makes it where left out.
 
     Raises:
         NetlistError: A heater has no channel of its own.
-        RangeError: The drive or the electronics lack range.
-        ValueError: Circuit, board and network do not belong together.
+        RangeError: A heater or neuron needs more than the drive's or the electronics' range.
+        ValueError: Circuit, board, network and factors do not belong together.
     """
     carrier = float(process.guide.wavelength_nm) if wavelength_nm is None else wavelength_nm
     structure = analyse(circuit)
     _refuse_shared_channels(structure)
-    problem = Problem(structure, board, targets(onn, board), carrier, process)
+    problem = Problem(structure, board, targets(onn, board, factors), carrier, process)
     phases = aligned_phases(problem)
     light = illuminate(problem, phases)
     before = errors(problem, light)
@@ -104,7 +106,7 @@ def program(
 
 
 def aligned_phases(problem: Problem) -> Floats:
-    """(H,) starting phases with oscillators aligned and, where several blocks make a row, their shares made even."""
+    """(H,) initial phases with aligned oscillators; where several blocks make a row, in their target proportion."""
     phases = starting_phases(problem)
     phases = align(problem, illuminate(problem, phases), phases)
     if not any(target.split for target in problem.targets):
@@ -114,11 +116,11 @@ def aligned_phases(problem: Problem) -> Floats:
 
 
 def starting_phases(problem: Problem, kept: tuple[Floats, ...] | None = None) -> Floats:
-    """(H,) phases of ideal meshes, corrected for static phases; local oscillators are not aligned yet.
+    """(H,) phases of the ideal meshes, corrected for the static phases of guides; oscillators are not aligned.
 
     Args:
         problem: The chip and its targets.
-        kept: Per layer, (pieces,) share of its light that each piece keeps.
+        kept: Per layer, (pieces,) field transmission that each piece is attenuated to; 1 where left out.
     """
     phases = np.zeros(problem.structure.heater.size)
     walker = Walker(problem.structure, problem.wavelength_nm, problem.process, problem.guides)
@@ -143,7 +145,7 @@ def _refuse_shared_channels(structure: Structure) -> None:
 def _drive(
     structure: Structure, phases: Floats, process: Process, ground: Ground | None, crosstalk: Floats | None
 ) -> tuple[Bias, Floats]:
-    """The bias without electronics, and the phases that its codes make in the guides."""
+    """The bias without electronics, and (H,) phases of the guides when driven by its codes."""
     circuit = structure.circuit
     power, voltage = np.zeros_like(phases), np.zeros_like(phases)
     code, driven = np.zeros(phases.size, dtype=np.int64), phases.copy()

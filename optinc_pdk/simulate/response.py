@@ -1,11 +1,11 @@
-"""What a solved chip does: detection coefficients of every layer, their errors and exact derivatives.
+"""Detection coefficients of every layer of a solved chip, their errors and exact derivatives.
 
-A neuron's detectors see D = |p|² - ρ |n|² with p = p_c + Σ_j p_j a_j: carrier and signals. Constants go into
-the offset, ρ cancels what is quadratic in the signals (exactly so without reflections, for both come out of
-one mixer), and what is left is linear: D = const + Σ_j R_j a_j, R_j = 2 Re(p_c* p_j - ρ n_c* n_j). A receiver
-sees |Σ_j y_j a_j|, so a common phase of its y_j is free.
+A neuron's detectors read D = |p|² - ρ |n|² with p = p_c + Σ_j p_j a_j: carrier and signals. Constants go into
+the offset, and ρ cancels the terms quadratic in the signals (exactly without reflections, because both detectors
+belong to one mixer). The rest is linear: D = const + Σ_j R_j a_j, R_j = 2 Re(p_c* p_j - ρ n_c* n_j). A receiver
+reads |Σ_j y_j a_j|, so that a common phase of its y_j is free.
 
-Where several blocks have a part in a neuron, each has a pair of detectors, and D is the sum over the pairs.
+Where several blocks contribute to a neuron, each has a pair of detectors, and D is the sum over the pairs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.circuit import Board
-from optinc_pdk.simulate.scatter import Solution
+from optinc_pdk.simulate.solution import Solution
 from optinc_pdk.simulate.target import Target
 
 Complexes = NDArray[np.complex128]
@@ -25,11 +25,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Light:
-    """A solved chip lit by all its sources: carrier and modulators.
+    """Fields in a solved chip for unit light from each source: carrier and modulators.
 
     Attributes:
         solution: The solved chip.
-        column: Labels of a source to its column; 0 is the carrier.
+        column: Labels of a source to its number; 0 is the carrier.
         s: (labels, sources) fields at all labels.
         near: (H, 2, sources) fields at the heaters.
         waves: (ports, sources) fields at all ports.
@@ -42,11 +42,11 @@ class Light:
     waves: Complexes
 
     def sources(self, target: Target) -> NDArray[np.int64]:
-        """Columns of the carrier and of a layer's inputs."""
+        """Numbers of the carrier and of a layer's inputs, (1 + J,)."""
         return np.array([0, *(self.column[names] for names in target.inputs)], dtype=np.int64)
 
     def to(self, detectors: tuple[str, ...], target: Target) -> tuple[Complexes, Complexes]:
-        """S to some detectors from the carrier, (detectors,), and from a layer's inputs, (detectors, J)."""
+        """Fields at detectors from the carrier, (detectors,), and from a layer's inputs, (detectors, J)."""
         rows = self.solution.structure.fibres(detectors)
         s = self.s[np.ix_(rows, self.sources(target))]
         return s[:, 0], s[:, 1:]
@@ -54,12 +54,12 @@ class Light:
 
 @dataclass(frozen=True, eq=False)
 class Linear:
-    """One layer's effect on its detectors, to first order in its signals.
+    """Detection coefficients of one layer: detector readings to first order in its signals.
 
     Attributes:
         coefficient: (rows, J) real R for neurons, complex y for receivers.
         balance: (rows,) ρ of the neurons.
-        constant: (rows,) what the detectors see without signals.
+        constant: (rows,) detected difference without signals.
     """
 
     coefficient: Complexes | Floats
@@ -68,7 +68,13 @@ class Linear:
 
 
 def look(solution: Solution, board: Board, found: tuple[Target, ...]) -> Light:
-    """Solve for the light of every source: of all the carrier's fibres at once, then of each input."""
+    """Solve for the fields of every source: all carrier fibres together, then each input.
+
+    Args:
+        solution: The chip at one wavelength and one set of phases.
+        board: Labels of the carrier's fibres.
+        found: Targets of the layers whose inputs are on.
+    """
     sources = [board.steady, *(names for target in found for names in target.inputs)]
     flat = [label for names in sources for label in names]
     fields = solution.fields(flat)
@@ -83,7 +89,7 @@ def look(solution: Solution, board: Board, found: tuple[Target, ...]) -> Light:
 
 
 def linear(light: Light, target: Target, balance: Floats | None = None) -> Linear:
-    """A layer's detection coefficients.
+    """Detection coefficients of a layer.
 
     Args:
         light: The solved chip.
@@ -102,7 +108,7 @@ def linear(light: Light, target: Target, balance: Floats | None = None) -> Linea
 
 
 def _balance(p: Complexes, n: Complexes, target: Target) -> Floats:
-    """min over ρ of |Re(p* p) - ρ Re(n* n)|, Frobenius, for each row's matrices of quadratic terms."""
+    """ρ that minimises |Re(p* p) - ρ Re(n* n)|, Frobenius, of each row's quadratic terms."""
     shared = np.abs(np.einsum("kj,kj->k", p, n.conj())) ** 2 + np.abs(np.einsum("kj,kj->k", p, n)) ** 2
     square = np.einsum("kj,kj->k", n, n.conj()).real ** 2 + np.abs(np.einsum("kj,kj->k", n, n)) ** 2
     balance: Floats = target.by_row(shared) / target.by_row(square)
@@ -110,7 +116,7 @@ def _balance(p: Complexes, n: Complexes, target: Target) -> Floats:
 
 
 def row_scales(coefficient: Complexes | Floats, target: Target) -> Complexes | Floats:
-    """(rows,) factor c in coefficient ≈ c · weight; rows without weights get the others' mean size."""
+    """(rows,) least-squares factor c in coefficient ≈ c · weight; rows without weights get the others' mean size."""
     weight = _rows(target)
     power = (weight**2).sum(axis=1)
     products = (coefficient * weight).sum(axis=1)
@@ -121,10 +127,10 @@ def row_scales(coefficient: Complexes | Floats, target: Target) -> Complexes | F
 
 
 def residual(coefficient: Complexes | Floats, target: Target) -> Floats:
-    """Matrix error in units of the weight's 2-norm, free factors of the rows taken out; (rows, J) or (rows, 2
-    J).
+    """Matrix error over the target's 2-norm, after division by the free factors of the rows.
 
-    Receivers' errors are complex, real parts first.
+    Returns:
+        (rows, J); for receivers (rows, 2 J), real parts first.
     """
     scales = row_scales(coefficient, target)
     error = coefficient / scales[:, np.newaxis] - _rows(target)
@@ -133,7 +139,7 @@ def residual(coefficient: Complexes | Floats, target: Target) -> Floats:
 
 
 def jacobian(light: Light, target: Target, heaters: NDArray[np.int64]) -> Floats:
-    """d residual / d phase at fixed balance, (residuals, heaters).
+    """d residual / d phase at fixed balance, (residuals, heaters) in 1/rad.
 
     With c = <R, W> / |W|² per row, d(R/c) = (dR - R/c · <dR, W> / |W|²) / c.
     """
@@ -149,25 +155,25 @@ def jacobian(light: Light, target: Target, heaters: NDArray[np.int64]) -> Floats
 
 
 def quadrature(light: Light, target: Target) -> Floats:
-    """What neurons do not see: signals a quarter turn from their oscillator, (pieces, J), in units of the residual.
+    """Signals in quadrature with their oscillators, which neurons do not detect; (pieces, J), in units of the residual.
 
-    It costs nothing but light, until phases scatter: then it is what the noise of a lock comes from.
+    They only cost light as long as phases are exact; with phase noise of the fibres' locks they become detected noise.
     """
     p_c, p = light.to(target.plus, target)
     n_c, n = light.to(target.minus, target)
     part = _balance(p, n, target)[target.owner, np.newaxis]
     mixed = p_c.conj()[:, np.newaxis] * p - part * n_c.conj()[:, np.newaxis] * n
-    return _unseen(light, target, mixed)
+    return _quadrature(light, target, mixed)
 
 
 def quadrature_jacobian(light: Light, target: Target, heaters: NDArray[np.int64]) -> Floats:
-    """d quadrature / d phase at fixed balance and scale, (pieces J, heaters)."""
+    """d quadrature / d phase at fixed balance and row scales, (pieces J, heaters) in 1/rad."""
     change = _changes(light, target, linear(light, target).balance, heaters)
-    return _unseen(light, target, change).reshape(heaters.size, -1).T
+    return _quadrature(light, target, change).reshape(heaters.size, -1).T
 
 
-def _unseen(light: Light, target: Target, mixed: Complexes) -> Floats:
-    """Imaginary parts of (..., pieces, J) mixed signals, over what the rows' weights are multiplied by."""
+def _quadrature(light: Light, target: Target, mixed: Complexes) -> Floats:
+    """Imaginary parts of (..., pieces, J) mixed signals, over the rows' factors and the target's 2-norm."""
     scales = np.real(row_scales(linear(light, target).coefficient, target))[target.owner, np.newaxis]
     return np.asarray(np.where(target.lit, 2.0 * mixed.imag / scales, 0.0) / np.linalg.norm(target.mesh_weight, 2))
 

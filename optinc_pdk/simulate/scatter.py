@@ -1,4 +1,4 @@
-"""S-parameters of any circuit, loops and reflections included, at many wavelengths and for many biases and samples."""
+"""S-parameters of circuits with loops and reflections, at many wavelengths and for many biases and samples."""
 
 from __future__ import annotations
 
@@ -17,11 +17,8 @@ from optinc_pdk.files import InputError
 from optinc_pdk.simulate.cells import SingularError
 from optinc_pdk.simulate.heaters import heater_phases
 from optinc_pdk.simulate.plan import Plan, evaluate, plan_circuit
-from optinc_pdk.simulate.solution import Solution, solve
 from optinc_pdk.simulate.structure import Structure, analyse, hint
 from optinc_pdk.simulate.values import Values, circuit_values, singular
-
-__all__ = ["Progress", "Scattering", "Solution", "prepare", "s_matrices", "scattering", "solve"]
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
@@ -29,22 +26,22 @@ Floats = NDArray[np.float64]
 Progress = Callable[[int, int], None]
 
 CHUNK_NUMBERS = 1 << 20
-"""Complex numbers held at a time, 16 MB, near to what caches hold: so many cases are calculated side by side."""
-_SAMPLED = 5
+"""Complex numbers in memory at a time, 16 MB, about the size of caches; it sets how many cases form a batch."""
+_SAMPLE_DIMENSIONS = 5
 
 
 @dataclass(frozen=True, eq=False)
 class Scattering:
     """S-parameters between fibres, photodiodes and modulators.
 
-    A fibre's row is the field that leaves it, a photodiode's the field that enters it, a modulator's the field that
-    leaves it at full transmission. A column is what a field of 1 does, which a fibre launches or a modulator lets out.
+    The row of a fibre is the field that leaves it, of a photodiode the field that enters it, of a modulator the field
+    that leaves it at full transmission. A column is for a field of 1 that a fibre launches or that leaves a modulator.
 
     Attributes:
         wavelengths_nm: (W,) wavelengths.
         labels: Fibre labels and pad labels of photodiodes and modulators, sorted.
         s: (W, labels, labels) field amplitudes, indexed [wavelength, out, in].
-        modulators: Which of the labels are modulators'.
+        modulators: The modulators among the labels.
     """
 
     wavelengths_nm: Floats
@@ -53,10 +50,10 @@ class Scattering:
     modulators: tuple[str, ...] = ()
 
     def between(self, outs: Sequence[str], ins: Sequence[str]) -> Complexes:
-        """S from some fibres to others, (W, outs, ins).
+        """S-parameters from labels ``ins`` to labels ``outs``, (W, outs, ins).
 
         Raises:
-            NetlistError: There is no such fibre.
+            NetlistError: A label was not simulated.
         """
         place = {label: i for i, label in enumerate(self.labels)}
         for label in (*outs, *ins):
@@ -65,17 +62,20 @@ class Scattering:
         return self.s[:, [place[label] for label in outs]][:, :, [place[label] for label in ins]]
 
     def strength(self, labels: Sequence[str], steady: Sequence[str]) -> Complexes:
-        """(W, labels) field of sources at an amplitude of 1: 1 of fibres, of modulators what their carrier gives.
+        """Fields of sources at amplitude 1: 1 for fibres, the modulated carrier for modulators.
 
         Args:
             labels: The sources.
-            steady: Fibres that bring the carrier.
+            steady: Fibres of the carrier.
+
+        Returns:
+            (W, labels) field amplitudes.
         """
         strength = np.ones((len(self.wavelengths_nm), len(labels)), dtype=np.complex128)
         driven = set(self.modulators)
-        mine = [i for i, label in enumerate(labels) if label in driven]
-        if mine:
-            strength[:, mine] = self.between([labels[i] for i in mine], steady).sum(axis=2)
+        driven_places = [i for i, label in enumerate(labels) if label in driven]
+        if driven_places:
+            strength[:, driven_places] = self.between([labels[i] for i in driven_places], steady).sum(axis=2)
         return strength
 
 
@@ -90,24 +90,23 @@ def scattering(
     labels: Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> Scattering:
-    """S-parameters between fibres, photodiodes and modulators of a circuit.
+    """Calculate S-parameters between fibres, photodiodes and modulators of a circuit.
 
     Args:
-        circuit: Flat or hierarchical; guides have their lengths where it comes from a layout and none
-            otherwise.
+        circuit: Flat or hierarchical; guides have lengths if it was extracted from a layout, else length 0.
         drive: A bias or phases in rad by pad label, see :func:`optinc_pdk.simulate.heaters.heater_phases`.
-        wavelengths_nm: (W,) wavelengths, or one.
+        wavelengths_nm: (W,) wavelengths in nm, or one.
         process: Process of the cards.
-        unbiased: Phase of heaters that the drive leaves out; they are an error without it.
-        ground: What currents raise the heaters' grounds by; perfect grounds where left out.
-        labels: Between which labels; all where left out.
-        progress: Called with the wavelengths done and their number, as they are done.
+        unbiased: Phase in rad of heaters that the drive leaves out; where left out they are an error.
+        ground: Rise of the heaters' grounds by their currents; none where left out.
+        labels: Labels between which S-parameters are calculated; all where left out.
+        progress: Called with the numbers of wavelengths done and of all.
 
     Raises:
         NetlistError: Open optical ports, heaters without drive, unknown channels or labels, ports or widths that are
             not the cards'.
         ModelError: A device without model, or a wavelength outside its range.
-        InputError: The circuit is singular: a lossless resonance at this wavelength.
+        InputError: The circuit is singular: it has a lossless resonance at this wavelength.
     """
     of_type("scattering: circuit", circuit, Circuit)
     of_type("scattering: drive", drive, Bias | Mapping)
@@ -117,11 +116,11 @@ def scattering(
     wavelengths = _wavelengths(wavelengths_nm)
     structure = analyse(circuit)
     phases = heater_phases(structure, drive, process, unbiased=unbiased, ground=ground)
-    wanted = structure.labels if labels is None else tuple(sorted(set(labels)))
-    plan = prepare(structure, wavelengths, process, outs=wanted, ins=wanted)
+    selected = structure.labels if labels is None else tuple(sorted(set(labels)))
+    plan = prepare(structure, wavelengths, process, outs=selected, ins=selected)
     s = s_matrices(plan, phases, wavelengths, process, progress=progress)[0]
-    modulators = tuple(label for label in structure.modulators if label in set(wanted))
-    return Scattering(wavelengths, wanted, s, modulators)
+    modulators = tuple(label for label in structure.modulators if label in set(selected))
+    return Scattering(wavelengths, selected, s, modulators)
 
 
 def prepare(
@@ -133,25 +132,27 @@ def prepare(
     ins: Sequence[str] | None = None,
     devices: Mapping[str, Complexes] | None = None,
 ) -> Plan:
-    """Find out once how a circuit's S-parameters are calculated, for any bias and any values of its devices.
+    """Plan a circuit's simulation once, for any bias and any values of its devices.
 
     Args:
         structure: The circuit.
-        wavelengths_nm: (W,) wavelengths, or one; they only tell which S-parameters of devices are zero.
+        wavelengths_nm: (W,) wavelengths in nm, or one; they determine which S-parameters of devices are zero.
         process: Process of the cards.
-        outs: Labels at which light is looked at; all where left out.
+        outs: Labels at which light is detected; all where left out.
         ins: Labels from which light comes; all where left out.
         devices: Samples, as for :func:`s_matrices`.
 
     Raises:
-        NetlistError: Unknown labels, ports or widths that are not the cards', samples of a wrong shape.
+        NetlistError: Unknown labels, ports or widths that are not the cards', samples of another shape.
         ModelError: A device without model, or a wavelength outside its range.
     """
     wavelengths = _wavelengths(wavelengths_nm)
     cold = np.zeros((1, structure.heater.size))
     given = devices or {}
     if given:
-        cold = np.zeros((max(np.shape(s)[0] if np.ndim(s) == _SAMPLED else 1 for s in given.values()), cold.shape[1]))
+        cold = np.zeros(
+            (max(np.shape(s)[0] if np.ndim(s) == _SAMPLE_DIMENSIONS else 1 for s in given.values()), cold.shape[1])
+        )
     values = circuit_values(structure, cold, wavelengths, process, given, None)
     outs, ins = (structure.labels if labels is None else tuple(labels) for labels in (outs, ins))
     return plan_circuit(structure, values.patterns(), outs, ins, values.one_way() is None)
@@ -167,34 +168,36 @@ def s_matrices(
     guides: Complexes | None = None,
     progress: Progress | None = None,
 ) -> Complexes:
-    """S-parameters for many biases or samples at many wavelengths, in bounded memory but for the result.
+    """Calculate S-parameters for many biases or samples at many wavelengths.
+
+    Besides the result, memory is bounded by ``CHUNK_NUMBERS``.
 
     Args:
         plan: The circuit, by :func:`prepare`.
         phases: (K, H) or (H,) heater phases in rad; H is ``plan.structure.heater.size``.
-        wavelengths_nm: (W,) wavelengths, or one.
+        wavelengths_nm: (W,) wavelengths in nm, or one.
         process: Process of the cards.
-        devices: Component to S-parameters in place of its card's, broadcast to (K, W, I, p, p): I instances in the
+        devices: Component name to S-parameters in place of its card's, broadcast to (K, W, I, p, p): I instances in the
             order of the flat circuit, heaters cold.
         guides: Field transmissions of the flat circuit's nets, broadcast to (K, W, nets).
-        progress: Called with the cases done and their number, as they are done.
+        progress: Called with the numbers of cases done and of all.
 
     Returns:
         (K, W, outs, ins) field amplitudes.
 
     Raises:
         ModelError: A device without model, or a wavelength outside its range.
-        NetlistError: Values of a wrong shape.
-        InputError: The circuit is singular, or S-parameters differ from zero, or from those of the way back, that did
-            not when it was prepared.
+        NetlistError: Values of another shape.
+        InputError: The circuit is singular; or S-parameters are nonzero, or not reciprocal, that were zero or
+            reciprocal when it was prepared.
     """
-    heat = np.atleast_2d(np.asarray(phases, dtype=np.float64))
+    heater_phase = np.atleast_2d(np.asarray(phases, dtype=np.float64))
     heaters = plan.structure.heater.size
-    if heat.ndim != 2 or heat.shape[1] != heaters:
+    if heater_phase.ndim != 2 or heater_phase.shape[1] != heaters:
         raise NetlistError(f"phases have shape {np.shape(phases)}; give (cases, {heaters} heaters)")
-    _refuse_infinite(plan.structure, heat)
+    _refuse_infinite(plan.structure, heater_phase)
     wavelengths = _wavelengths(wavelengths_nm)
-    values = circuit_values(plan.structure, heat, wavelengths, process, devices or {}, guides)
+    values = circuit_values(plan.structure, heater_phase, wavelengths, process, devices or {}, guides)
     _refuse_unprepared(plan, values)
     s: Complexes = np.empty((values.cases, len(plan.outs), len(plan.ins)), dtype=np.complex128)
     chunk = max(1, CHUNK_NUMBERS // plan.numbers)
@@ -207,11 +210,11 @@ def s_matrices(
             raise singular(plan.structure, wavelength, fault.port) from None
         if progress is not None:
             progress(int(cases[-1]) + 1, values.cases)
-    return s.reshape(heat.shape[0], wavelengths.size, len(plan.outs), len(plan.ins))
+    return s.reshape(heater_phase.shape[0], wavelengths.size, len(plan.outs), len(plan.ins))
 
 
 def _wavelengths(given: ArrayLike) -> Floats:
-    """(W,) wavelengths; whether models go so far is theirs to say."""
+    """(W,) wavelengths; the models check their range."""
     try:
         wavelengths = np.atleast_1d(np.asarray(given, dtype=np.float64))
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""One circuit at one wavelength and one bias, with the fields everywhere inside: a sparse factorisation."""
+"""Fields everywhere inside a circuit, at one wavelength and one bias, by sparse LU factorisation."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
 
 SINGULAR = 1e-13
-"""Smallest pivot of a system over its largest: below, a solution would be rounding errors."""
+"""Smallest over largest pivot of a system; below, a solution would consist of rounding errors."""
 NUDGE = 1e-15
-"""What is added to the diagonal of a system with a zero pivot, to tell where it is."""
+"""Added to the diagonal of a system with a zero pivot, to locate it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """A circuit solved at one wavelength and one bias: ask it for the fields of any excitation.
+    """A circuit factorised at one wavelength and one bias; its methods give the fields of any excitation.
 
-    All models are reciprocal, hence the adjoint field of an output is the field of light sent in there.
+    All models are reciprocal, hence the adjoint field of an output is the field of light sent in at this output.
 
     Attributes:
         structure: The circuit.
         factors: The factorised system 1 - C S, a SuperLU object.
-        entry: (labels,) port where a label's light enters the circuit: a fibre's own, a modulator's neighbour.
+        entry: (labels,) port where a label's light enters the circuit: a fibre's port, or the port next to a modulator.
         launched: (labels,) transmission of the guide before it.
-        leaving: Sparse (labels, ports): what is seen at the labels, from waves into the devices.
-        heated: (H,) transmission of each heated guide, heat included.
+        leaving: Sparse (labels, ports) matrix from waves into the devices to fields at the labels.
+        heated: (H,) transmission of each heated guide at its phase.
         guides: (ports,) transmission of the guide at each port.
     """
 
@@ -50,9 +50,9 @@ class Solution:
     guides: Complexes
 
     def fields(self, labels: Sequence[str]) -> Complexes:
-        """Waves into every device, (ports, labels), for unit light from each of some fibres or modulators.
+        """Waves into every device, (ports, labels), for unit light from each of some labels.
 
-        For a photodiode they are its adjoint field, as if it sent light.
+        For a photodiode these are its adjoint field, as if it emitted light.
 
         Raises:
             NetlistError: The circuit has no such label.
@@ -64,7 +64,7 @@ class Solution:
         return fields
 
     def strength(self, labels: Sequence[str], carrier: Complexes) -> Complexes | None:
-        """(labels,) field of sources at an amplitude of 1, given the carrier's waves; None without modulators."""
+        """(labels,) fields of sources at amplitude 1, given the carrier's waves; None without modulators."""
         place = self.structure.fibres(labels)
         driven = self.structure.supply[place] != UNCONNECTED
         if not driven.any():
@@ -73,7 +73,7 @@ class Solution:
         return strength
 
     def s(self, fields: Complexes) -> Complexes:
-        """What is seen at all labels, (labels, excitations), of fields by :meth:`fields`."""
+        """Fields at all labels, (labels, excitations), of waves as :meth:`fields` returns them."""
         out: Complexes = self.leaving @ fields
         return out
 
@@ -112,9 +112,9 @@ def solve(
     Args:
         structure: The circuit.
         phases: (H,) heater phases in rad.
-        wavelength_nm: Wavelength.
+        wavelength_nm: Wavelength in nm.
         process: Process of the cards.
-        devices: Component to reciprocal S-parameters (I, p, p) in place of its card's, I instances in the order of
+        devices: Component name to reciprocal S-parameters (I, p, p) in place of its card's, I instances in the order of
             the flat circuit; not of heated guides, photodiodes and modulators.
         guides: (n,) transmission of the guide at each optical port; the card's where left out.
 
@@ -137,7 +137,7 @@ def solve(
     factors = _factorize(system, structure, wavelength_nm)
     outer = ~inner
     seen = _seen(structure, (leaving[outer], arriving[outer], value[outer]), wavelength_nm, process)
-    # what a photodiode or modulator has to do with enters and leaves where its guide ends
+    # light of photodiodes and modulators enters and leaves where their guide ends
     guided = structure.partner[structure.fibre] != UNCONNECTED
     entry = np.where(guided, structure.partner[structure.fibre], structure.fibre)
     launched = np.ones(entry.size, dtype=np.complex128)
@@ -147,14 +147,14 @@ def solve(
 
 
 def _seen(structure: Structure, fibres: tuple[Ints, Ints, Complexes], wavelength_nm: float, process: Process) -> Any:
-    """Sparse (labels, ports): waves out of fibres, waves into photodiodes and, as they let out, into modulators."""
+    """Sparse (labels, ports) matrix to waves out of fibres, into photodiodes, and through modulators."""
     from scipy.sparse import coo_array, csr_array
 
     leaving, arriving, value = fibres
     place = np.full(structure.ports, UNCONNECTED, dtype=np.int64)
     place[structure.fibre] = np.arange(structure.fibre.size)
     modulated = structure.supply != UNCONNECTED
-    # a photodiode's one port; of a modulator the one where its carrier arrives
+    # a photodiode's only port; a modulator's carrier port
     inside = np.flatnonzero(structure.partner[structure.fibre] != UNCONNECTED)
     port = np.where(modulated, structure.supply, structure.fibre)[inside]
     through = np.ones(inside.size, dtype=np.complex128)
@@ -174,7 +174,7 @@ def _factorize(system: Any, structure: Structure, wavelength_nm: float) -> Any:
     try:
         factors = splu(system)
     except RuntimeError:
-        # a pivot is zero; a nudge tells which
+        # a pivot is zero; a perturbed system shows which
         factors = splu(system + NUDGE * eye_array(system.shape[0], format="csc"))
     pivots = np.abs(factors.U.diagonal())
     if pivots.min() < SINGULAR * pivots.max():
@@ -202,7 +202,7 @@ def _device_entries(
         if group.heated:
             turn = np.exp(1j * np.array([heater_of[i] for i in group.instance.tolist()]))
         if group.name == MODULATOR:
-            # what passes is the modulator's light as a source
+            # transmission through a modulator is its light as a source
             cold = cold * np.eye(cold.shape[-1])
         for out, into in zip(*np.nonzero(cold.any(axis=0)), strict=True):
             outs.append(group.port[:, out])

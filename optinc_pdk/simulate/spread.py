@@ -1,7 +1,7 @@
-"""How far noise spreads the outputs, to first order: the network's derivative times each source of noise.
+"""Standard deviation of the outputs due to noise, to first order: the network's derivative times each noise source.
 
-Every detector's noise passes on through a neuron that is on; one near its threshold passes the share of the time that
-its own detectors' noise has it on. The receivers' own noise is not among it: it belongs to the decision.
+A neuron that is on passes the noise of its detectors. Near its threshold, it passes the share of time for which the
+detectors' noise turns it on. The receivers' independent noise is not included, because it belongs to the decision.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ def output_spread(
 ) -> Floats:
     """Standard deviation of the outputs before the receivers' detectors, in levels.
 
-    What modulators send back into earlier layers is left out, and what noise shifts the mean by.
+    Reflections into earlier layers and the shift of the mean by noise are neglected.
 
     Args:
         symbols: (B, servers, M) levels 0 … 3, most significant first.
         scattering: S-parameters of the whole chip.
-        board: What joins its fibres outside.
+        board: Connections of its fibres off the chip.
         bias: Electronics of the neurons and scales of the receivers.
-        noise: How much noise.
-        wavelength: Which of the scattering's wavelengths carries the light.
+        noise: Size of the noise.
+        wavelength: Number of the carrier's wavelength among those of ``scattering``.
 
     Returns:
-        (B, servers, M).
+        (B, servers, M) standard deviations in levels.
 
     Raises:
         NetlistError: The bias lacks a neuron or a receiver.
-        ValueError: A wrong shape.
-        UnsettledError: Light that does not settle because layers feed each other.
+        ValueError: Symbols of another shape.
+        UnsettledError: Amplitudes do not converge, because reflections couple the layers.
     """
     sent = amplitudes(symbols, board, bias)
     network = network_of(scattering, board, bias, wavelength)
@@ -54,7 +54,7 @@ def output_spread(
 
 
 def _variance(network: Network, light: Floats, noise: Noise) -> Floats:
-    """(B, O) variance of the outputs in levels², from the receivers back to the first layer."""
+    """(B, O) variance of the outputs in levels², accumulated from the receivers back to the first layer."""
     along, across = (np.broadcast_to(part, (light.shape[0], *part.shape)) for part in _receivers(network))
     variance, slope = _sources(network.receivers, light, noise, along, across)
     for layer in reversed(network.layers):
@@ -72,10 +72,10 @@ def _variance(network: Network, light: Floats, noise: Noise) -> Floats:
 
 
 def _receivers(network: Network) -> tuple[Floats, Floats]:
-    """(O, L) output by the sources' amplitudes, and by phase over amplitude.
+    """(O, L) derivatives of the outputs by the sources' amplitudes, and by their phases over amplitude.
 
-    A receiver's sources have the same phase there, or the opposite one, but for imperfections: half of that of the sum
-    of squares.
+    At a receiver, fields of all sources have equal or opposite phases apart from imperfections: half the phase of the
+    sum of their squares.
     """
     real, imaginary = np.split(network.receivers.field, 2, axis=1)
     field = (real + 1j * imaginary).T
@@ -84,29 +84,29 @@ def _receivers(network: Network) -> tuple[Floats, Floats]:
 
 
 def _weights(layer: Layer, power: Floats, variance: Floats, slope: Floats) -> Floats:
-    """(B, O, D) outputs by the layer's readings, from (B, O, n) outputs by its modulators' amplitudes."""
+    """(B, O, D) derivatives of outputs by the layer's readings, from (B, O, n) those by its modulators' amplitudes."""
     pairs = power.shape[1] // 2
     owner = np.repeat(np.arange(layer.starts.size), np.diff(np.append(layer.starts, pairs)))
     balance = layer.balance[owner]
     difference = layer.difference(power)
-    own = np.add.reduceat(variance[:, :pairs] + balance**2 * variance[:, pairs:], layer.starts, axis=1)
+    independent = np.add.reduceat(variance[:, :pairs] + balance**2 * variance[:, pairs:], layer.starts, axis=1)
     # without noise a neuron is on or off
-    on = ndtr(difference / np.sqrt(np.maximum(own, np.finfo(np.float64).tiny)))
+    on = ndtr(difference / np.sqrt(np.maximum(independent, np.finfo(np.float64).tiny)))
     gain = np.where(layer.gain * difference < 1.0, layer.gain * on, 0.0)
     plus = (slope * gain[:, np.newaxis])[:, :, owner]
     return np.concatenate([plus, -plus * balance], axis=2)
 
 
 def _sources(sight: Sight, light: Floats, noise: Noise, along: Floats, across: Floats) -> tuple[Floats, Floats]:
-    """(B, O) variance from a layer's sources, and (B, O, sources) outputs by their amplitudes."""
-    feed, seen = sight.feed, light[:, np.newaxis, sight.lit]
-    mine = (sight.lit >= feed.sources.start) & (sight.lit < feed.sources.stop)
-    share = along * seen
+    """(B, O) variance due to a layer's sources, and (B, O, sources) derivatives of outputs by their amplitudes."""
+    feed, amplitude = sight.feed, light[:, np.newaxis, sight.reaching]
+    selected = (sight.reaching >= feed.sources.start) & (sight.reaching < feed.sources.stop)
+    share = along * amplitude
     same = noise.correlation(feed.fibre)
-    common = share[:, :, 0] + same * share[:, :, mine].sum(axis=2)
-    own = (1.0 - same**2) * (share[:, :, mine] ** 2).sum(axis=2)
-    turned = noise.phase(feed.fibre) ** 2 * ((across * seen)[:, :, mine] ** 2).sum(axis=2)
+    common = share[:, :, 0] + same * share[:, :, selected].sum(axis=2)
+    independent = (1.0 - same**2) * (share[:, :, selected] ** 2).sum(axis=2)
+    phase_variance = noise.phase(feed.fibre) ** 2 * ((across * amplitude)[:, :, selected] ** 2).sum(axis=2)
     slope = np.zeros((*share.shape[:2], feed.sources.stop - feed.sources.start))
-    slope[:, :, sight.lit[mine] - feed.sources.start] = along[:, :, mine]
+    slope[:, :, sight.reaching[selected] - feed.sources.start] = along[:, :, selected]
     # half of the relative power is the relative amplitude
-    return 0.25 * noise.intensity**2 * (common**2 + own) + turned, slope
+    return 0.25 * noise.intensity**2 * (common**2 + independent) + phase_variance, slope

@@ -1,13 +1,13 @@
-"""Larger blocks joined two by two, all pairs of one shape as one batch.
+"""Joins of pairs of larger blocks, all pairs of one shape as one batch.
 
-Two blocks A and B, the ports j that join them last, those that stay e first, are one block of::
+With the remaining ports e first and the joined ports j last, two blocks A and B become one block::
 
     A_ee + A_ej P_A      A_ej P_B                P_A = X B_jj A_je     P_B = X B_je
     B_ej Q_A             B_ee + B_ej A_jj P_B    Q_A = A_je + A_jj P_A
                                                  X = (1 - B_jj A_jj)^-1
 
-This is Redheffer's star product (J. Math. Phys. 39, 269 (1960)). X of passive blocks is large only where light is
-trapped between the two, so that no pivoting across blocks is needed.
+This is Redheffer's star product (J. Math. Phys. 39, 269 (1960)). For passive blocks X is large only at a
+resonance between the two, so that no pivoting across blocks is needed.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class Star:
 
     Attributes:
         a: The first blocks.
-        b: The second blocks, their joints in the order of the first ones'.
+        b: The second blocks, their joints in the order of the first blocks' joints.
         ports: (M, k) the joints, ports of the first blocks.
-        target: Number of the pool of results.
-        start: First place in it.
+        target: Number of the results' pool.
+        start: First place of the results in it.
     """
 
     a: Side
@@ -64,7 +64,7 @@ class Star:
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """Joins that do not need each other.
+    """Joins that do not depend on each other.
 
     Attributes:
         stars: The joins.
@@ -76,7 +76,11 @@ class Round:
 
 
 def plan_round(assembly: Assembly, a: Ints, b: Ints) -> tuple[Round, Ints]:
-    """Plan the joins of pairs of blocks; the round, and the numbers of the new blocks."""
+    """Plan the joins of pairs of blocks.
+
+    Returns:
+        The round, and (pairs,) numbers of the new blocks.
+    """
     swapped = assembly.pool[a] > assembly.pool[b]
     a, b = np.where(swapped, b, a), np.where(swapped, a, b)
     pair = np.full(assembly.pool.size, UNCONNECTED, dtype=np.int64)
@@ -89,9 +93,9 @@ def plan_round(assembly: Assembly, a: Ints, b: Ints) -> tuple[Round, Ints]:
     rank = np.zeros(assembly.partner.size, dtype=np.int64)
     found: dict[tuple[int, int], list[tuple[Ints, Star, Pool]]] = {}
     for number, joints in enumerate(kinds[:, 2].tolist()):
-        mine = np.flatnonzero(group.reshape(-1) == number)
-        star, pool = _star(assembly, a[mine], b[mine], joints, rank)
-        found.setdefault((pool.rows.shape[1], pool.cols.shape[1]), []).append((mine, star, pool))
+        members = np.flatnonzero(group.reshape(-1) == number)
+        star, pool = _star(assembly, a[members], b[members], joints, rank)
+        found.setdefault((pool.rows.shape[1], pool.cols.shape[1]), []).append((members, star, pool))
     new, stars, shapes = np.empty(a.size, dtype=np.int64), [], {}
     for shape, results in found.items():
         target, start = len(assembly.pools), 0
@@ -100,11 +104,13 @@ def plan_round(assembly: Assembly, a: Ints, b: Ints) -> tuple[Round, Ints]:
             stars.append(Star(star.a, star.b, star.ports, target, start))
             start += pool.rows.shape[0]
         shapes[target] = (start, *shape)
-        new[np.concatenate([mine for mine, _, _ in results])] = assembly.add(_together([p for _, _, p in results]))
+        new[np.concatenate([members for members, _, _ in results])] = assembly.add(
+            _concatenated([p for _, _, p in results])
+        )
     return Round(tuple(stars), shapes), new
 
 
-def _together(pools: list[Pool]) -> Pool:
+def _concatenated(pools: list[Pool]) -> Pool:
     pattern = np.ones((1, *pools[0].pattern.shape[1:]), dtype=bool)
     if not all(pool.pattern.all() for pool in pools):
         pattern = np.concatenate([np.broadcast_to(p.pattern, (p.rows.shape[0], *p.pattern.shape[1:])) for p in pools])
@@ -112,7 +118,7 @@ def _together(pools: list[Pool]) -> Pool:
 
 
 def _star(assembly: Assembly, a: Ints, b: Ints, joints: int, rank: Ints) -> tuple[Star, Pool]:
-    """Joins of blocks of two pools at so many ports; ``rank`` is room for a number a port."""
+    """Joins of blocks of two pools with this number of joints; ``rank`` is a (ports,) work array."""
     side_a, rows_a, cols_a = _side(assembly, a, b, joints, None)
     ports = rows_a[:, rows_a.shape[1] - joints :]
     rank[assembly.partner[ports]] = np.arange(joints)
@@ -123,14 +129,14 @@ def _star(assembly: Assembly, a: Ints, b: Ints, joints: int, rank: Ints) -> tupl
     return star, Pool(np.hstack(outer[:2]), np.hstack(outer[2:]), pattern)
 
 
-def _side(assembly: Assembly, mine: Ints, met: Ints, joints: int, rank: Ints | None) -> tuple[Side, Ints, Ints]:
-    """Blocks with their joints last, by rank or else by their order in the block; rows and columns in that order."""
-    number = int(assembly.pool[mine[0]])
-    slot = assembly.slot[mine]
+def _side(assembly: Assembly, members: Ints, others: Ints, joints: int, rank: Ints | None) -> tuple[Side, Ints, Ints]:
+    """Blocks with their joints last, by rank or else by the block's order; ports of rows and columns in this order."""
+    number = int(assembly.pool[members[0]])
+    slot = assembly.slot[members]
     orders, ordered = [], []
     for ports in (assembly.pools[number].rows[slot], assembly.pools[number].cols[slot]):
         partner = assembly.partner[ports]
-        inner = (partner != UNCONNECTED) & (assembly.owner[partner] == met[:, np.newaxis])
+        inner = (partner != UNCONNECTED) & (assembly.owner[partner] == others[:, np.newaxis])
         last = np.arange(ports.shape[1]) if rank is None else rank[ports]
         order = np.argsort(np.where(inner, ports.shape[1] + last, np.arange(ports.shape[1])), axis=1, kind="stable")
         ordered.append(np.take_along_axis(ports, order, axis=1))
@@ -173,23 +179,23 @@ def _quarters(s: NDArray[Any], joints: int) -> tuple[NDArray[Any], ...]:
     return s[..., :r, :c], s[..., :r, c:], s[..., r:, :c], s[..., r:, c:]
 
 
-def join(star: Star, pools: Mapping[int, Complexes], out: Complexes) -> None:
-    """S-parameters of M joined pairs.
+def join_blocks(star: Star, pools: Mapping[int, Complexes], out: Complexes) -> None:
+    """Calculate S-parameters of M joined pairs.
 
     Args:
-        star: What is joined.
+        star: The joins.
         pools: (batch, M or 1, r, c) S-parameters by pool.
         out: (batch, M, r, c), written.
 
     Raises:
-        SingularError: Light is trapped between them.
+        SingularError: A pair has a resonance without loss.
     """
     joints = star.ports.shape[1]
     a_ee, a_ej, a_je, a_jj = _quarters(_ordered(pools[star.a.pool], star.a), joints)
     b_ee, b_ej, b_je, b_jj = _quarters(_ordered(pools[star.b.pool], star.b), joints)
     r, c = a_ee.shape[-2:]
-    build_up = _inverse(np.eye(joints) - b_jj @ a_jj, star)
-    p_a, p_b = build_up @ (b_jj @ a_je), build_up @ b_je
+    enhancement = _inverse(np.eye(joints) - b_jj @ a_jj, star)
+    p_a, p_b = enhancement @ (b_jj @ a_je), enhancement @ b_je
     np.add(a_ee, a_ej @ p_a, out=out[..., :r, :c])
     np.matmul(a_ej, p_b, out=out[..., :r, c:])
     np.matmul(b_ej, a_je + a_jj @ p_a, out=out[..., r:, :c])
@@ -202,7 +208,7 @@ def _inverse(system: Complexes, star: Star) -> Complexes:
         try:
             inverse: NDArray[Any] = np.linalg.inv(system) if system.shape[-1] > 1 else 1.0 / system
         except np.linalg.LinAlgError:
-            # at least one has no inverse: which one, tells the smallest singular value
+            # at least one has no inverse; its smallest singular value shows which
             inverse = 1.0 / np.linalg.svd(system, compute_uv=False)[..., -1:, np.newaxis]
     largest = np.abs(inverse).max(axis=(-2, -1), initial=0.0)
     if not np.all(largest < SINGULAR):

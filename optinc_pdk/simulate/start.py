@@ -1,4 +1,4 @@
-"""Starting phases of a layer: the ideal mesh, corrected for the phases that guides, trees and dummies add."""
+"""Initial phases of a layer: those of the ideal mesh, corrected for static phases of guides, trees and dummies."""
 
 from __future__ import annotations
 
@@ -6,19 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.circuit import Board
-from optinc_pdk.factor import BlockFactor, rectangular
+from optinc_pdk.factor import BlockFactor, SvdFactor
 from optinc_pdk.simulate.enter import enter
 from optinc_pdk.simulate.modes import Modes
 from optinc_pdk.simulate.target import Target
 from optinc_pdk.simulate.walk import Path, Walker
 
-Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
 
-NULL = 1e-9
-"""Singular values below this share of the largest are zero."""
-LIT = 0.95
-"""Transmission of the strongest attenuator at the start: at 1 it could not be raised, and its slope is 0."""
+FIRST_TRANSMISSION = 0.95
+"""Initial transmission of the strongest attenuator: at 1 the fit could not raise it, and its derivative would be 0."""
 
 
 def start_layer(
@@ -29,84 +26,50 @@ def start_layer(
     phases: Floats,
     shares: Floats | None = None,
 ) -> None:
-    """Write one layer's starting phases, all but those of its local oscillators and sums.
+    """Set one layer's initial phases, except those of its local oscillators and of trims of sums.
 
     Args:
         walker: The circuit.
         channel: Pad label to heater number.
         board: Labels of the layer's inputs.
-        target: The layer; its matrix is made up to a factor per row.
+        target: The layer with its factorisation.
         phases: (H,) phases in rad, written in place and not wrapped.
-        shares: (pieces,) share of its light that each piece keeps; all of it where left out.
+        shares: (pieces,) field transmission that each piece is attenuated to; 1 where left out.
 
     Raises:
-        ValueError: The circuit is not this network's.
+        ValueError: The circuit does not belong to this network.
     """
-    lit = enter(walker, channel, board, target, phases)
-    if target.factor is None:
-        _svd(walker, channel, target, lit[0], phases)
+    paths_in = enter(walker, channel, board, target, phases)
+    factor = target.factor.factor
+    if isinstance(factor, SvdFactor):
+        _svd(walker, channel, target.blocks[0].name, factor, paths_in[0], phases)
         return
-    attenuation = _attenuations(target, target.factor, shares)
-    for block, paths, mesh, diagonal in zip(target.blocks, lit, target.factor.unitary, attenuation, strict=True):
+    attenuation = _attenuations(target, factor, shares)
+    for block, paths, mesh, diagonal in zip(target.blocks, paths_in, factor.unitary, attenuation, strict=True):
         modes = Modes(walker, channel, dict(enumerate(paths)), dict.fromkeys(range(mesh.modes), 0.0), phases)
         modes.ends |= dict.fromkeys(range(len(paths), mesh.modes))
         modes.mesh(f"{block.name}_v", mesh)
-        modes.attenuate(f"{block.name}_att", LIT * diagonal[: len(block.rows)])
+        modes.attenuate(f"{block.name}_att", FIRST_TRANSMISSION * diagonal[: len(block.rows)])
 
 
-def _svd(walker: Walker, channel: dict[str, int], target: Target, lit: list[Path], phases: Floats) -> None:
-    weight, name = _even_rows(target.mesh_weight), target.blocks[0].name
-    modes = Modes(walker, channel, dict(enumerate(lit)), dict.fromkeys(range(len(lit)), 0.0), phases)
-    left, attenuation, right = _generic_svd(weight, np.random.default_rng(target.index))
-    modes.mesh(f"{name}_v", rectangular(right))
-    modes.attenuate(f"{name}_att", LIT * attenuation)
-    for row in range(attenuation.size, weight.shape[0]):
+def _svd(
+    walker: Walker, channel: dict[str, int], name: str, factor: SvdFactor, paths_in: list[Path], phases: Floats
+) -> None:
+    modes = Modes(walker, channel, dict(enumerate(paths_in)), dict.fromkeys(range(len(paths_in)), 0.0), phases)
+    modes.mesh(f"{name}_v", factor.v)
+    modes.attenuate(f"{name}_att", FIRST_TRANSMISSION * factor.attenuation)
+    for row in range(factor.s.size, factor.u.modes):
         modes.ends[row], modes.error[row] = None, 0.0
-    modes.mesh(f"{name}_u", rectangular(left))
+    modes.mesh(f"{name}_u", factor.u)
 
 
 def _attenuations(target: Target, factor: BlockFactor, shares: Floats | None) -> Floats:
-    """(blocks, modes) attenuations for rows of norm 1, of which the strongest lets all pass."""
-    norm = np.linalg.norm(factor.matrix(), axis=1)
+    """(blocks, modes) field transmissions with each piece's share; the largest is 1."""
     diagonal = np.zeros_like(factor.attenuation)
     kept = np.ones(len(target.pieces)) if shares is None else shares
     number = {block.name: i for i, block in enumerate(target.blocks)}
     for piece, share in zip(target.pieces, kept.tolist(), strict=True):
         at = number[piece.block.name], piece.row - piece.block.rows.start
-        if norm[piece.row] > 0.0:
-            diagonal[at] = share * factor.attenuation[at] / norm[piece.row]
+        diagonal[at] = share * factor.attenuation[at]
     strongest = float(diagonal.max())
     return diagonal / strongest if strongest > 0.0 else diagonal
-
-
-def _even_rows(weight: Floats) -> Floats:
-    """Rows of norm 1: each row's factor is free, and even rows need the least attenuation."""
-    norm = np.linalg.norm(weight, axis=1, keepdims=True)
-    even: Floats = np.divide(weight, norm, out=np.zeros_like(weight), where=norm > 0.0)
-    return even
-
-
-def _generic_svd(weight: Floats, rng: np.random.Generator) -> tuple[Complexes, Floats, Complexes]:
-    """Singular value decomposition, random where the matrix leaves it free: in its null spaces.
-
-    Null vectors as a library returns them are full of zeros, which want MZIs in perfect cross or bar;
-    imbalanced couplers cannot make those. In random null spaces MZIs are near their middle.
-
-    Returns:
-        U (rows, rows), attenuations (r,) and V^H (columns, columns).
-    """
-    left, singular, right = np.linalg.svd(weight, full_matrices=True)
-    rank = int(np.count_nonzero(singular > NULL * singular[0]))
-    u, vh = left.astype(np.complex128), right.astype(np.complex128)
-    u[:, rank:] = u[:, rank:] @ _haar(u.shape[0] - rank, rng)
-    vh[rank:] = _haar(vh.shape[0] - rank, rng) @ vh[rank:]
-    return u, singular / singular[0], vh
-
-
-def _haar(size: int, rng: np.random.Generator) -> Complexes:
-    """A random unitary (Mezzadri, arXiv math-ph/0609050)."""
-    gauss = rng.standard_normal((size, size)) + 1j * rng.standard_normal((size, size))
-    q, r = np.linalg.qr(gauss)
-    phase = np.diagonal(r) / np.abs(np.diagonal(r))
-    unitary: Complexes = q * phase
-    return unitary

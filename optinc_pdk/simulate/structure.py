@@ -1,6 +1,6 @@
-"""A circuit's optics as index arrays, found once; values are batched through them later.
+"""A circuit's optics as index arrays, made once per circuit.
 
-Only optical ports count here, numbered in the order of the circuit's ports. Wave a_p runs into the device at
+Ports are the optical ports only, numbered in the order of the circuit's ports. Wave a_p runs into the device at
 port p, b_p out of it::
 
     b = S a,   a = C b + e        so        (1 - C S) a = e
@@ -24,8 +24,8 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 GROUND = "GND"
 PHOTODIODE, MODULATOR, CROSSING = "photodiode", "modulator", "crossing"
-"""Components with a part of their own: pads that are detectors and sources of light, guides that pass each other."""
-_TOLD = 6
+"""Components that are treated specially: detectors, sources of light, and crossing guides."""
+_SUGGESTIONS = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,12 +54,12 @@ class Structure:
         devices: Instances by component; components without optical ports are left out.
         partner: (n,) optical port at the other end of each port's guide, -1 at fibres.
         length_um: (n,) length of that guide; 0 at fibres and in circuits without geometry.
-        labels: Labels between which light is looked at, sorted: fibres, and the pads of photodiodes and modulators.
+        labels: Sorted labels of fibres and of the pads of photodiodes and modulators; S-parameters are between these.
         fibre: (labels,) optical port of each: a fibre's, a photodiode's, a modulator's output.
-        supply: (labels,) the modulators' carrier ports, -1 where a label is none.
-        heater: (H,) instance numbers of what has a heater, ascending.
+        supply: (labels,) carrier ports of modulators, -1 for other labels.
+        heater: (H,) instance numbers of the heated guides, ascending.
         heater_port: (H, 2) their optical ports.
-        channel: (H,) pad label that drives each heater; empty where none does.
+        channel: (H,) label of the pad that drives each heater; empty where there is none.
     """
 
     circuit: Circuit
@@ -84,7 +84,7 @@ class Structure:
         return tuple(self.labels[i] for i in np.flatnonzero(self.supply != UNCONNECTED))
 
     def fibres(self, labels: Sequence[str]) -> Ints:
-        """Positions of labels within ``labels``.
+        """Positions of given labels within ``labels``.
 
         Raises:
             NetlistError: The circuit has no such fibre, photodiode or modulator.
@@ -97,18 +97,18 @@ class Structure:
 
 
 def hint(label: str, labels: Sequence[str]) -> str:
-    """What to give in place of a label that is not among some others."""
-    near = difflib.get_close_matches(label, labels, n=_TOLD)
+    """Suggestion for an error message: labels similar to an unknown one, or else the first ones there are."""
+    near = difflib.get_close_matches(label, labels, n=_SUGGESTIONS)
     if near:
         return f"did you mean {' or '.join(near)}?"
-    return f"its labels are {', '.join(labels[:_TOLD])}{', …' * (len(labels) > _TOLD)} ({len(labels)})"
+    return f"its labels are {', '.join(labels[:_SUGGESTIONS])}{', …' * (len(labels) > _SUGGESTIONS)} ({len(labels)})"
 
 
 def analyse(circuit: Circuit) -> Structure:
-    """The structure of a circuit, flat or hierarchical.
+    """Find the optical structure of a circuit.
 
     Args:
-        circuit: Every optical port must be joined to another or be a labelled fibre.
+        circuit: Flat or hierarchical; every optical port must be joined to another or be a labelled fibre.
 
     Raises:
         NetlistError: An optical port is open, or a heater has no ground or several channels.
@@ -166,10 +166,10 @@ def _devices(flat: Circuit, number: Ints) -> tuple[Devices, ...]:
 
 
 def _pads(flat: Circuit, devices: tuple[Devices, ...], name: str) -> dict[str, tuple[int, ...]]:
-    """Pad label to the optical ports of the photodiode or modulator that it belongs to.
+    """Pad labels of photodiodes or modulators, with their optical ports.
 
     Raises:
-        NetlistError: One has no pad and ground of its own.
+        NetlistError: One has no labelled pad and ground of its own.
     """
     found: dict[str, tuple[int, ...]] = {}
     for group in devices:
@@ -188,20 +188,20 @@ def _pads(flat: Circuit, devices: tuple[Devices, ...], name: str) -> dict[str, t
 
 
 def _channels(flat: Circuit, heater: Ints) -> tuple[str, ...]:
-    """The label that drives each heater, or is another device's signal: the one on its nets that is no ground."""
+    """Signal label of each heater, photodiode or modulator: the label on its nets that is not a ground."""
     light = flat.optical_mask()
     labels = [label for label, port in flat.ports.items() if not light[port] and flat.electrical[port] != UNCONNECTED]
     net = flat.electrical[np.array([flat.ports[label] for label in labels], dtype=np.int64)]
     ground = np.array([label.startswith(GROUND) for label in labels], dtype=bool)
     nets = int(flat.electrical.max(initial=UNCONNECTED)) + 1
-    # one place more, for ports that are on no net
+    # one entry more for ports without a net
     signals, grounds = (np.bincount(net[which], minlength=nets + 1) for which in (~ground, ground))
     signal = np.full(nets + 1, UNCONNECTED, dtype=np.int64)
     signal[net[~ground]] = np.flatnonzero(~ground)
     channels = np.full(heater.size, UNCONNECTED, dtype=np.int64)
     for number in np.unique(flat.kind[heater]).tolist():
-        kind, mine = flat.kinds[number], np.flatnonzero(flat.kind[heater] == number)
-        first = flat.offset[heater[mine]] + len(kind.optical)
+        kind, members = flat.kinds[number], np.flatnonzero(flat.kind[heater] == number)
+        first = flat.offset[heater[members]] + len(kind.optical)
         on = np.sort(flat.electrical[first[:, np.newaxis] + np.arange(len(kind.electrical))], axis=1)
         several = (on != on[:, :1]).any(axis=1)
         on[:, 1:][on[:, 1:] == on[:, :-1]] = nets
@@ -211,9 +211,9 @@ def _channels(flat: Circuit, heater: Ints) -> tuple[str, ...]:
                 label for label, at, earth in zip(labels, net, ground, strict=True) if at in on[worst] and not earth
             )
             raise NetlistError(
-                f"{flat.name}: {kind.name} {flat.instances[heater[mine[worst]]]!r} lies on the channels "
+                f"{flat.name}: {kind.name} {flat.instances[heater[members[worst]]]!r} lies on the channels "
                 f"{', '.join(names)}; it has one, so these wires are shorted or lack their ground"
             )
         driven = several & (grounds[on].sum(axis=1) > 0)
-        channels[mine[driven]] = signal[on[driven]].max(axis=1)
+        channels[members[driven]] = signal[on[driven]].max(axis=1)
     return tuple(labels[label] if label != UNCONNECTED else "" for label in channels.tolist())

@@ -1,8 +1,8 @@
-"""What the light has to do: each layer's matrix from source amplitudes to modulator amplitudes or levels."""
+"""Targets of the layers: the matrices from source amplitudes to modulator amplitudes or levels."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.assemble import Block, layer_blocks
 from optinc_pdk.circuit import Board, Labels, Neuron, labels
-from optinc_pdk.factor import BlockFactor, unitary_diagonal
-from optinc_pdk.onn import Onn
-from optinc_pdk.onn.gauge import DEAD, hidden_maxima
+from optinc_pdk.onn import LayerFactor, Onn, factorise
 from optinc_pdk.simulate.network import TOP_LEVEL
 
 Complexes = NDArray[np.complex128]
@@ -21,13 +19,10 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-HEADROOM = 0.98
-"""Modulator amplitude of a hidden signal at its maximum over the lattice; the rest is for imperfections."""
-
 
 @dataclass(frozen=True)
 class Piece:
-    """What one block contributes to one row of a layer.
+    """Contribution of one block to one row of a layer.
 
     Attributes:
         block: The block.
@@ -44,7 +39,7 @@ class Piece:
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """One layer between sources and detectors.
+    """Matrix that one layer has to realise between its sources and detectors.
 
     Attributes:
         index: Layer number.
@@ -53,13 +48,13 @@ class Target:
             row.
         minus: Labels of the negative detectors; empty for the last layer.
         blocks: The blocks of its matrix.
-        pieces: What the blocks contribute to the rows, row by row.
+        pieces: Contributions of the blocks to the rows, row by row.
         starts: (rows,) number of each row's first piece.
-        weight: (rows, J) wanted effect of each source's amplitude.
-        bias: (rows,) wanted constant.
+        weight: (rows, J) target coefficient of each source's amplitude.
+        bias: (rows,) target constant.
         lit: (J,) whether a source is ever on.
         mesh_weight: (rows, modes) the same matrix at the mesh's inputs.
-        factor: Its matrix as square blocks; None where it is mesh, attenuators, mesh.
+        factor: The factorisation whose matrix this is.
     """
 
     index: int
@@ -73,11 +68,11 @@ class Target:
     bias: Floats
     lit: Bools
     mesh_weight: Floats
-    factor: BlockFactor | None
+    factor: LayerFactor
 
     @property
     def last(self) -> bool:
-        """Whether receivers, not neurons, take its light."""
+        """Whether this is the last layer, with receivers in place of neurons."""
         return not self.minus
 
     @property
@@ -91,26 +86,28 @@ class Target:
         return np.array([piece.row for piece in self.pieces], dtype=np.int64)
 
     def by_row(self, values: Complexes | Floats, axis: int = 0) -> Any:
-        """Sums over the pieces of each row."""
+        """Sum values of pieces over each row along an axis."""
         return np.add.reduceat(values, self.starts, axis=axis) if self.split else values
 
     def weights(self, piece: Piece) -> Floats:
-        """(J,) what a piece has to do with each source's amplitude."""
-        mine = np.zeros(self.mesh_weight.shape[1], dtype=bool)
-        mine[piece.block.columns] = True
-        weight: Floats = np.where(np.tile(mine, self.weight.shape[1] // mine.size), self.weight[piece.row], 0.0)
+        """(J,) target coefficients of one piece: its row's weights within the columns of its block."""
+        inside = np.zeros(self.mesh_weight.shape[1], dtype=bool)
+        inside[piece.block.columns] = True
+        weight: Floats = np.where(np.tile(inside, self.weight.shape[1] // inside.size), self.weight[piece.row], 0.0)
         return weight
 
 
-def targets(onn: Onn, board: Board) -> tuple[Target, ...]:
-    """The targets of all layers of a network on its board.
+def targets(onn: Onn, board: Board, factors: Sequence[LayerFactor] | None = None) -> tuple[Target, ...]:
+    """Targets of all layers of a network on its board.
 
-    A hidden signal h is sent with amplitude 0.98 h / (its maximum over the lattice), so that gains carry all
-    scales. Signals into an approximated layer share one maximum, for the approximation has no freedom per
-    column.
+    Args:
+        onn: The network.
+        board: Labels of its sources and detectors.
+        factors: The network's factorisation; :func:`optinc_pdk.onn.factorise` makes it where left out.
 
     Raises:
-        ValueError: The network is not this board's, its last layer has a bias, or a layer does nothing.
+        ValueError: The network or the factors are not this board's, the last layer has a bias, or a layer has no
+            effect.
     """
     if np.any(onn.layers[-1].bias):
         raise ValueError(
@@ -119,42 +116,33 @@ def targets(onn: Onn, board: Board) -> tuple[Target, ...]:
             "and its column this bias"
         )
     _check_board(onn, board)
-    scales = _hidden_scales(onn)
-    found = []
-    for index, layer in enumerate(onn.layers):
-        above = HEADROOM / scales[index] if index < len(scales) else np.ones(layer.outputs)
-        below = scales[index - 1] / HEADROOM if index else onn.task.input_maxima
-        lit = np.isfinite(below)
-        factor = None if (method := onn.factor[index]) == "svd" else unitary_diagonal(layer.weight, method[1])
-        matrix = layer.weight if factor is None else factor.matrix()
-        mesh_weight = above[:, np.newaxis] * matrix * np.where(lit, below, 0.0)
-        if not mesh_weight.any():
-            raise ValueError(
-                f"layers.{index} makes nothing of its signals: no unit of it, or of the layer before, is ever positive "
-                "over the lattice, or all its weights are 0; train the network again"
-            )
-        mine = [neuron for neuron in board.neurons if neuron.layer == index]
-        inputs, weight = _sources(board, index, mesh_weight)
-        blocks = layer_blocks(onn, index)
-        pieces = tuple(Piece(block, row) for row in range(layer.outputs) for block in blocks if row in block.rows)
-        _check_detectors(mine, pieces)
-        found.append(
-            Target(
-                index=index,
-                inputs=inputs,
-                plus=_flat(n.plus for n in mine) or _flat(board.outputs),
-                minus=_flat(n.minus for n in mine),
-                blocks=blocks,
-                pieces=pieces,
-                starts=np.searchsorted([piece.row for piece in pieces], np.arange(layer.outputs)),
-                weight=weight,
-                bias=above * layer.bias,
-                lit=np.tile(lit, len(inputs) // lit.size),
-                mesh_weight=mesh_weight,
-                factor=factor,
-            )
-        )
-    return tuple(found)
+    factors = factorise(onn) if factors is None else factors
+    _check_factors(onn, factors)
+    return tuple(_target(onn, board, index, factor) for index, factor in enumerate(factors))
+
+
+def _target(onn: Onn, board: Board, index: int, factor: LayerFactor) -> Target:
+    rows = onn.layers[index].outputs
+    neurons = [neuron for neuron in board.neurons if neuron.layer == index]
+    mesh_weight = factor.weight
+    inputs, weight = _sources(board, index, mesh_weight)
+    blocks = layer_blocks(onn, index)
+    pieces = tuple(Piece(block, row) for row in range(rows) for block in blocks if row in block.rows)
+    _check_detectors(neurons, pieces)
+    return Target(
+        index=index,
+        inputs=inputs,
+        plus=_flat(n.plus for n in neurons) or _flat(board.outputs),
+        minus=_flat(n.minus for n in neurons),
+        blocks=blocks,
+        pieces=pieces,
+        starts=np.searchsorted([piece.row for piece in pieces], np.arange(rows)),
+        weight=weight,
+        bias=factor.bias,
+        lit=np.tile(factor.illuminated, len(inputs) // factor.illuminated.size),
+        mesh_weight=mesh_weight,
+        factor=factor,
+    )
 
 
 def _flat(names: Iterable[Labels]) -> tuple[str, ...]:
@@ -171,22 +159,24 @@ def _sources(board: Board, index: int, mesh_weight: Floats) -> tuple[tuple[tuple
 
 def _check_detectors(neurons: list[Neuron], pieces: tuple[Piece, ...]) -> None:
     for row, neuron in enumerate(neurons):
-        wanted = sum(piece.row == row for piece in pieces)
-        if len(labels(neuron.plus)) != wanted:
+        pieces_of_row = sum(piece.row == row for piece in pieces)
+        if len(labels(neuron.plus)) != pieces_of_row:
             raise ValueError(
                 f"neuron {neuron.label!r} has {len(labels(neuron.plus))} pairs of detectors on the board, the "
-                f"network's factorisation gives it {wanted}; give weights and netlist of one chip"
+                f"network's factorisation gives it {pieces_of_row}; give weights and netlist of one chip"
             )
 
 
-def _hidden_scales(onn: Onn) -> list[Floats]:
-    """Maxima of the hidden signals; infinite where a unit is dead."""
-    scales = []
-    for index, top in enumerate(hidden_maxima(onn)):
-        alive = top > DEAD * top.max()
-        shared = np.full_like(top, top.max()) if onn.factor[index + 1] != "svd" else top
-        scales.append(np.where(alive, shared, np.inf))
-    return scales
+def _check_factors(onn: Onn, factors: Sequence[LayerFactor]) -> None:
+    shapes = [layer.weight.shape for layer in onn.layers]
+    blocks = [None if method == "svd" else method[1] for method in onn.factor]
+    given = [factor.matrix.shape for factor in factors]
+    given_blocks = [getattr(factor.factor, "block", None) for factor in factors]
+    if (shapes, blocks) != (given, given_blocks):
+        raise ValueError(
+            f"the factors have shapes {given} and blocks {given_blocks}, the network {shapes} and {blocks}; give the "
+            "factors of this network"
+        )
 
 
 def _check_board(onn: Onn, board: Board) -> None:

@@ -1,7 +1,7 @@
-"""Light through blocks that it passes once: level by level, all blocks of a level alike as one batch.
+"""Propagation of light through blocks that it passes once: level by level, equal blocks of a level as one batch.
 
-Waves lie in slots that are used
-again when nothing needs them any more, so that memory grows with the width of the circuit and not with its length.
+Waves are stored in slots, which are reused when their wave is not needed any more, so that memory grows with the width
+of the circuit and not with its length.
 """
 
 from __future__ import annotations
@@ -19,13 +19,21 @@ from optinc_pdk.simulate.cells import Entries
 from optinc_pdk.simulate.kernels import Flow, Kernels, between, find_kernels, flow_of, levels, parts
 
 Complexes = NDArray[np.complex128]
-DARK = 0
-"""The slot without light."""
+ZERO_SLOT = 0
+"""The slot of waves that are always zero."""
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """Kernels of one level and one shape: ``start : stop`` of those of their shape, with the slots of their waves."""
+    """Kernels of one level and one shape.
+
+    Attributes:
+        shape: Rows and columns of the kernels.
+        start: First of them among all kernels of this shape.
+        stop: One after the last.
+        reads: (kernels, c) slots of the waves that they read.
+        writes: (kernels, r) slots of the waves that they write.
+    """
 
     shape: tuple[int, int]
     start: int
@@ -36,20 +44,21 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Transfer:
-    """The way of light through a circuit.
+    """Plan of the propagation of light through a circuit.
 
     Attributes:
-        kernels: What passes it on.
-        places: Per entry of ``kernels``, its members that are on the way and their places among those of their shape.
+        kernels: The kernels, by pool.
+        places: Per entry of ``kernels``, its members on paths from inputs to outputs, and their places among the
+            kernels of their shape.
         counts: Shape to number of kernels.
-        steps: What is done, in order.
+        steps: Matrix products, in order.
         slots: Number of slots.
-        columns: Excitations that are calculated side by side; parts of the circuit that do not meet share them.
-        lit: (sources, 3) input, its slot, its column.
-        seen: (outputs, 2) output and its slot.
-        paths: (paths, 3) place within ``seen``, input, column.
-        mirrored: (M, 4) output and input of paths that are not followed, and of those that they equal, being the same
-            way back.
+        columns: Number of excitations in one batch; inputs of disconnected parts of the circuit share a column.
+        sources: (sources, 3) input, its slot, its column.
+        outputs: (outputs, 2) output and its slot.
+        paths: (paths, 3) row of ``outputs``, input, column.
+        mirrored: (M, 4) output and input of paths that are not calculated, and output and input of the reverse paths
+            that they equal.
         shape: Outputs and inputs.
     """
 
@@ -59,21 +68,22 @@ class Transfer:
     steps: tuple[Step, ...]
     slots: int
     columns: int
-    lit: Ints
-    seen: Ints
+    sources: Ints
+    outputs: Ints
     paths: Ints
     mirrored: Ints
     shape: tuple[int, int]
 
 
 def plan_transfer(assembly: Assembly, outs: Ints, ins: Ints, reciprocal: bool) -> Transfer:
-    """Plan the way of light.
+    """Plan the propagation of light.
 
     Args:
-        assembly: Blocks between which light goes only onwards.
-        outs: (O,) ports at which it is looked at.
-        ins: (I,) ports at which it arrives.
-        reciprocal: Whether light passes all blocks alike both ways; then parts that are others' way back are left out.
+        assembly: Blocks between which no light returns.
+        outs: (O,) ports at which light is detected.
+        ins: (I,) ports at which light enters.
+        reciprocal: Whether all blocks are reciprocal; then parts of the graph that are the reverse of others are left
+            out.
     """
     kernels = find_kernels(assembly)
     flow = flow_of(kernels, assembly.partner.size)
@@ -83,15 +93,15 @@ def plan_transfer(assembly: Assembly, outs: Ints, ins: Ints, reciprocal: bool) -
     part = parts(flow, reads, writes)
     mirrored = np.zeros((0, 4), dtype=np.int64)
     if reciprocal:
-        dropped, mirrored = _ways_back(flow, reads, writes, part, outs, ins)
+        dropped, mirrored = _reverse_paths(flow, reads, writes, part, outs, ins)
         level[flow.reads[dropped[part[flow.reads[:, 1]]], 0]] = UNCONNECTED
         reads, writes = (pairs[level[pairs[:, 0]] >= 0] for pairs in (flow.reads, flow.writes))
     slot, count = _slots(flow, level, reads, writes, ins, sinks)
     column = _rank(part[ins])
-    lit = np.flatnonzero(slot[ins] != DARK)
-    seen = np.flatnonzero(slot[sinks] != DARK)
-    meet = part[sinks[seen]][:, np.newaxis] == part[ins[lit]]
-    at, source = np.nonzero(meet)
+    used_ins = np.flatnonzero(slot[ins] != ZERO_SLOT)
+    used_outs = np.flatnonzero(slot[sinks] != ZERO_SLOT)
+    connected = part[sinks[used_outs]][:, np.newaxis] == part[ins[used_ins]]
+    at, source = np.nonzero(connected)
     placed = _place(kernels, level)
     return Transfer(
         kernels=tuple(kernels),
@@ -99,17 +109,17 @@ def plan_transfer(assembly: Assembly, outs: Ints, ins: Ints, reciprocal: bool) -
         counts=placed.counts,
         steps=tuple(_steps(kernels, placed, slot)),
         slots=count,
-        columns=int(column[lit].max(initial=-1)) + 1,
-        lit=np.stack([lit, slot[ins[lit]], column[lit]], axis=1),
-        seen=np.stack([seen, slot[sinks[seen]]], axis=1),
-        paths=np.stack([at, lit[source], column[lit[source]]], axis=1),
+        columns=int(column[used_ins].max(initial=-1)) + 1,
+        sources=np.stack([used_ins, slot[ins[used_ins]], column[used_ins]], axis=1),
+        outputs=np.stack([used_outs, slot[sinks[used_outs]]], axis=1),
+        paths=np.stack([at, used_ins[source], column[used_ins[source]]], axis=1),
         mirrored=mirrored,
         shape=(outs.size, ins.size),
     )
 
 
-def _ways_back(flow: Flow, reads: Ints, writes: Ints, part: Ints, outs: Ints, ins: Ints) -> tuple[Bools, Ints]:
-    """(waves,) which parts of the circuit are others' way back, all their paths; and these paths, as ``mirrored``.
+def _reverse_paths(flow: Flow, reads: Ints, writes: Ints, part: Ints, outs: Ints, ins: Ints) -> tuple[Bools, Ints]:
+    """(waves,) boolean mask of parts that are the reverse of other parts; and their paths, as ``mirrored``.
 
     Of two such parts it is the one with the higher number.
     """
@@ -123,19 +133,19 @@ def _ways_back(flow: Flow, reads: Ints, writes: Ints, part: Ints, outs: Ints, in
     place_out, place_in = (np.full(flow.waves // 2, UNCONNECTED, dtype=np.int64) for _ in range(2))
     place_out[outs], place_in[ins] = np.arange(outs.size), np.arange(ins.size)
     back_out, back_into = place_out[ins[into]], place_in[outs[out]]
-    mine = part[ins[into]]
+    own_part = part[ins[into]]
     there = (back_out != UNCONNECTED) & (back_into != UNCONNECTED)
-    other = np.where(there, part[ins[back_into]], mine)
-    there &= (other < mine) & (part[sinks[back_out]] == other) & read[ins[back_into]] & written[sinks[back_out]]
+    other = np.where(there, part[ins[back_into]], own_part)
+    there &= (other < own_part) & (part[sinks[back_out]] == other) & read[ins[back_into]] & written[sinks[back_out]]
     dropped = np.zeros(flow.waves, dtype=bool)
-    dropped[mine] = True
-    dropped[mine[~there]] = False
-    kept = dropped[mine]
+    dropped[own_part] = True
+    dropped[own_part[~there]] = False
+    kept = dropped[own_part]
     return dropped, np.stack([out, into, back_out, back_into], axis=1)[kept]
 
 
 def _rank(part: Ints) -> Ints:
-    """Place of each among those of its own part."""
+    """Rank of each element among those of its part."""
     order = np.argsort(part, kind="stable")
     count = np.unique(part, return_counts=True)[1]
     rank = np.empty(part.size, dtype=np.int64)
@@ -144,23 +154,23 @@ def _rank(part: Ints) -> Ints:
 
 
 def _slots(flow: Flow, level: Ints, reads: Ints, writes: Ints, ins: Ints, sinks: Ints) -> tuple[Ints, int]:
-    """(waves,) slot of every wave that carries light, and the number of slots."""
+    """(waves,) slot of every wave that can be nonzero, and the number of slots."""
     depth = int(level.max(initial=-1)) + 1
-    made = np.full(flow.waves, depth, dtype=np.int64)
+    written = np.full(flow.waves, depth, dtype=np.int64)
     last = np.full(flow.waves, -1, dtype=np.int64)
     np.maximum.at(last, reads[:, 1], level[reads[:, 0]])
-    made[ins[last[ins] >= 0]] = -1
-    made[writes[:, 1]] = level[writes[:, 0]]
+    written[ins[last[ins] >= 0]] = -1
+    written[writes[:, 1]] = level[writes[:, 0]]
     last[writes[:, 1]] = np.maximum(last[writes[:, 1]], level[writes[:, 0]])
     last[sinks] = depth
-    slot = np.full(flow.waves, DARK, dtype=np.int64)
-    used = np.flatnonzero(made < depth)
-    by_made, by_last = used[np.argsort(made[used], kind="stable")], used[np.argsort(last[used], kind="stable")]
-    starts = np.searchsorted(made[by_made], np.arange(-1, depth + 1))
+    slot = np.full(flow.waves, ZERO_SLOT, dtype=np.int64)
+    used = np.flatnonzero(written < depth)
+    by_written, by_last = used[np.argsort(written[used], kind="stable")], used[np.argsort(last[used], kind="stable")]
+    starts = np.searchsorted(written[by_written], np.arange(-1, depth + 1))
     ends = np.searchsorted(last[by_last], np.arange(-1, depth + 1))
-    free, count = np.zeros(0, dtype=np.int64), DARK + 1
+    free, count = np.zeros(0, dtype=np.int64), ZERO_SLOT + 1
     for step in range(depth + 1):
-        new = by_made[starts[step] : starts[step + 1]]
+        new = by_written[starts[step] : starts[step + 1]]
         reused = min(free.size, new.size)
         slot[new[:reused]] = free[:reused]
         slot[new[reused:]] = count + np.arange(new.size - reused)
@@ -171,7 +181,7 @@ def _slots(flow: Flow, level: Ints, reads: Ints, writes: Ints, ins: Ints, sinks:
 
 @dataclass(frozen=True, eq=False)
 class _Placed:
-    """Kernels in the order of their levels, those of each shape by themselves."""
+    """Kernels sorted by level, separately for each shape."""
 
     places: tuple[tuple[Ints, Ints], ...]
     counts: dict[tuple[int, int], int]
@@ -184,12 +194,12 @@ def _place(kernels: list[Kernels], level: Ints) -> _Placed:
     counts, levels = {}, {}
     place = np.empty(level.size, dtype=np.int64)
     for shape in shapes:
-        mine = [
+        ranges = [
             range(a, b)
             for each, a, b in zip(kernels, first[:-1], first[1:], strict=True)
             if (each.rows.size, each.cols.size) == shape
         ]
-        numbers = np.concatenate([np.array(each, dtype=np.int64) for each in mine])
+        numbers = np.concatenate([np.array(each, dtype=np.int64) for each in ranges])
         numbers = numbers[level[numbers] >= 0]
         order = numbers[np.argsort(level[numbers], kind="stable")]
         place[order] = np.arange(order.size)
@@ -218,33 +228,33 @@ def _steps(kernels: list[Kernels], placed: _Placed, slot: Ints) -> list[Step]:
 def pass_light(
     transfer: Transfer, cells: Mapping[int, Entries], knots: Mapping[int, Complexes], batch: int
 ) -> Complexes:
-    """(batch, outputs, inputs) S-parameters.
+    """Calculate (batch, outputs, inputs) S-parameters.
 
     Args:
-        transfer: The way of light.
-        cells: S-parameters of the blocks without loops, by pool.
-        knots: (batch, M, r, c) those of the others.
+        transfer: The plan.
+        cells: S-parameters of reduced cells and devices, by pool.
+        knots: (batch, M, r, c) S-parameters of reduced knots, by pool.
         batch: Number of cases.
     """
     kernels = {shape: np.zeros((batch, count, *shape), dtype=np.complex128) for shape, count in transfer.counts.items()}
     for each, (members, place) in zip(transfer.kernels, transfer.places, strict=True):
         stack = kernels[each.rows.size, each.cols.size]
         if each.pool in knots:
-            mine = knots[each.pool][:, each.slot[members]]
-            stack[:, place] = mine[:, :, each.rows[:, np.newaxis], each.cols]
+            values = knots[each.pool][:, each.slot[members]]
+            stack[:, place] = values[:, :, each.rows[:, np.newaxis], each.cols]
         else:
             for (row, col), value in cells[each.pool].items():
                 i, j = np.flatnonzero(each.rows == row), np.flatnonzero(each.cols == col)
                 if i.size and j.size:
                     stack[:, place, i[0], j[0]] = value if value.shape[1] == 1 else value[:, each.slot[members]]
     light = np.zeros((batch, transfer.slots, transfer.columns), dtype=np.complex128)
-    light[:, transfer.lit[:, 1], transfer.lit[:, 2]] = 1.0
+    light[:, transfer.sources[:, 1], transfer.sources[:, 2]] = 1.0
     for step in transfer.steps:
         kernel = kernels[step.shape][:, step.start : step.stop]
         light[:, step.writes] = kernel @ light[:, step.reads]
     s = np.zeros((batch, *transfer.shape), dtype=np.complex128)
     at, into, column = transfer.paths.T
-    s[:, transfer.seen[at, 0], into] = light[:, transfer.seen[at, 1], column]
+    s[:, transfer.outputs[at, 0], into] = light[:, transfer.outputs[at, 1], column]
     out, into, back_out, back_into = transfer.mirrored.T
     s[:, out, into] = s[:, back_out, back_into]
     return s

@@ -1,4 +1,4 @@
-"""S-parameters of all devices and guides of a circuit, for batches of wavelengths, biases and samples."""
+"""S-parameters of all devices and guides of a circuit for batches of wavelengths, biases and samples."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
 
 NEGLIGIBLE = 1e-18
-"""S-parameters below are taken for zero: beside a wave of 1 they are less than a hundredth of its rounding error."""
+"""S-parameters below this are taken as zero: for a wave of 1 they are below a hundredth of its rounding error."""
 RECIPROCAL = 1e-14
-"""Two S-parameters that differ by less are the same there and back; so much is a rounding error of theirs."""
+"""Largest difference of the S-parameters of two directions for a reciprocal device; it is their rounding error."""
 WIDTH_TOLERANCE_UM = 1e-4
-"""A tenth of the layouts' grid."""
+"""Largest difference of the widths of joined guides, a tenth of the layouts' grid."""
 
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """S-parameters by component; K biases or samples, W wavelengths, and 1 where they do not matter.
+    """S-parameters by component for K biases or samples and W wavelengths; dimensions of 1 are for equal values.
 
     Attributes:
         structure: The circuit.
         devices: Component number to (K or 1, W or 1, I or 1, p, p), heaters cold.
-        heat: (K, H) factor of what passes a heated guide.
+        heat: (K, H) phase factors of the heated guides.
         guides: (K or 1, W or 1, ports) transmission of each net at one of its ports, 1 at the other; None where no
             guide has a length.
-        wavelengths: W.
+        wavelengths: Number of wavelengths, W.
     """
 
     structure: Structure
@@ -52,33 +52,33 @@ class Values:
         return int(self.heat.shape[0]) * self.wavelengths
 
     def patterns(self) -> dict[int, Bools]:
-        """Component number to (p, p), which S-parameters differ from zero in any case."""
+        """Component number to (p, p), which S-parameters are nonzero in any case."""
         return {number: np.asarray((np.abs(s) > NEGLIGIBLE).any(axis=(0, 1, 2))) for number, s in self.devices.items()}
 
     def one_way(self) -> str | None:
-        """A component that light does not pass alike both ways; None where there is none."""
+        """Name of a component that is not reciprocal; None where all are."""
         for number, s in self.devices.items():
             if np.abs(s - s.swapaxes(-1, -2)).max(initial=0.0) > RECIPROCAL:
                 return self.structure.devices[number].name
         return None
 
     def entries(self, cases: Ints) -> dict[int, Entries]:
-        """S-parameters of some cases, guides included; case k W + w is bias k at wavelength w."""
+        """S-parameters of some cases, guides included, by component number; case k W + w is bias k at wavelength w."""
         bias, wavelength = np.divmod(cases, self.wavelengths)
         guides = None if self.guides is None else _of_cases(self.guides, bias, wavelength)
         found: dict[int, Entries] = {}
         for number, (group, ports) in enumerate(zip(self.structure.devices, device_ports(self.structure), strict=True)):
             s = _of_cases(self.devices[number], bias, wavelength)
             heat = self.heat[bias][:, np.searchsorted(self.structure.heater, group.instance)] if group.heated else None
-            mine: Entries = {}
+            entries_of: Entries = {}
             for i, j in zip(*np.nonzero((np.abs(s) > NEGLIGIBLE).any(axis=(0, 1))), strict=True):
                 value = s[:, :, i, j]
                 if heat is not None and i != j:
                     value = value * heat
                 if guides is not None:
                     value = value * guides[:, ports[:, i]] * guides[:, ports[:, j]]
-                mine[int(i), int(j)] = value
-            found[number] = mine
+                entries_of[int(i), int(j)] = value
+            found[number] = entries_of
         return found
 
 
@@ -96,7 +96,7 @@ def circuit_values(
     devices: Mapping[str, Complexes],
     guides: Complexes | None,
 ) -> Values:
-    """S-parameters by the cards, or as given for samples.
+    """Calculate the S-parameters of all devices by the cards, or take them as given for samples.
 
     Args:
         structure: The circuit.
@@ -108,7 +108,7 @@ def circuit_values(
 
     Raises:
         ModelError: A device without model, or a wavelength outside its range.
-        NetlistError: Ports or widths that are not the cards', or values of a wrong shape.
+        NetlistError: Ports or widths that are not the cards', or values of another shape.
     """
     check_ports(structure, process)
     names = [group.name for group in structure.devices]
@@ -133,24 +133,24 @@ def circuit_values(
 
 def _checked(given: Complexes, shape: tuple[int, ...], what: str) -> Complexes:
     full = given.reshape((1,) * (len(shape) - given.ndim) + given.shape) if given.ndim <= len(shape) else given
-    if full.ndim != len(shape) or any(n not in (1, wanted) for n, wanted in zip(full.shape, shape, strict=True)):
+    if full.ndim != len(shape) or any(n not in (1, expected) for n, expected in zip(full.shape, shape, strict=True)):
         raise NetlistError(f"{what} have shape {given.shape}; give one that broadcasts to {shape}")
     return full
 
 
 def _refuse_infinite(structure: Structure, group: Devices, s: Complexes) -> None:
-    wrong = np.argwhere(~np.isfinite(s))
-    if wrong.size:
-        *_, member, row, col = wrong[0].tolist()
+    bad = np.argwhere(~np.isfinite(s))
+    if bad.size:
+        *_, member, row, col = bad[0].tolist()
         kind = structure.circuit.kinds[structure.circuit.kind[group.instance[member]]]
         raise NetlistError(
             f"instance {structure.circuit.instances[group.instance[member]]!r} of {group.name!r} is given "
-            f"{s[tuple(wrong[0])]:g} from port {kind.optical[col]} to {kind.optical[row]}; give finite numbers"
+            f"{s[tuple(bad[0])]:g} from port {kind.optical[col]} to {kind.optical[row]}; give finite numbers"
         )
 
 
 def _with_outer(s: Complexes, group: Devices) -> Complexes:
-    """With the port behind a photodiode or modulator; nothing passes a modulator but as its own light."""
+    """S with the virtual port of a photodiode or modulator; light from a modulator starts at that port only."""
     if group.name not in (PHOTODIODE, MODULATOR):
         return s
     wide = np.pad(s, [(0, 0)] * 3 + [(0, 1)] * 2)
@@ -191,7 +191,7 @@ def _guides(
 
 
 def check_ports(structure: Structure, process: Process) -> None:
-    """Refuse ports that are not those of the cards, and guides of one width joined to another.
+    """Check that ports and the widths of joined guides agree with the cards.
 
     Raises:
         NetlistError: Names instance, port and value.
@@ -212,9 +212,9 @@ def check_ports(structure: Structure, process: Process) -> None:
         for port, key in card.ports.widths.items():
             width[group.port[:, card.ports.optical.index(port)]] = card.size(key)
     near = np.flatnonzero(structure.partner > np.arange(structure.ports))
-    wrong = near[np.abs(width[near] - width[structure.partner[near]]) > WIDTH_TOLERANCE_UM]
-    if wrong.size:
-        one, other = int(wrong[0]), int(structure.partner[wrong[0]])
+    bad = near[np.abs(width[near] - width[structure.partner[near]]) > WIDTH_TOLERANCE_UM]
+    if bad.size:
+        one, other = int(bad[0]), int(structure.partner[bad[0]])
         raise NetlistError(
             f"{flat.name}: {port_name(structure, one)} is {width[one]:g} µm wide and "
             f"{port_name(structure, other)}, which it is joined to, {width[other]:g} µm; put a taper between them"
@@ -227,7 +227,7 @@ def port_name(structure: Structure, port: int) -> str:
 
 
 def singular(structure: Structure, wavelength_nm: float, port: int) -> InputError:
-    """The error of a circuit in which light is trapped; it names a port that the light passes."""
+    """The error for a circuit with a lossless resonance; it names a port within the resonance."""
     return InputError(
         f"circuit {structure.circuit.name!r} is singular at {wavelength_nm:g} nm, a lossless resonance: light is "
         f"trapped at {port_name(structure, port)}; give its guides or devices some loss"

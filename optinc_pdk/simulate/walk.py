@@ -1,4 +1,4 @@
-"""Following light from coupler to coupler through everything that leaves it no choice."""
+"""Light paths between couplers, through devices that do not branch."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _CROSS = (2, 3, 0, 1)
 
 @dataclass(frozen=True)
 class Path:
-    """A way without branches.
+    """A path without branches.
 
     Attributes:
         port: Optical port at which it arrives: a coupler's, a terminator's, a splitter's root, or a fibre.
         transmission: Field transmission with cold heaters.
-        heaters: Heaters on the way, in the order that light meets them.
+        heaters: Heaters on the path, in the order that light passes them.
     """
 
     port: int
@@ -37,12 +37,19 @@ class Path:
 
 
 class Walker:
-    """Walks through one circuit with cold heaters."""
+    """Follows light through one circuit at zero heater phases."""
 
     def __init__(
         self, structure: Structure, wavelength_nm: float, process: Process, guides: Complexes | None = None
     ) -> None:
-        """Index the ports by device; guides' transmissions by port, where left out by the card."""
+        """Index the ports by device.
+
+        Args:
+            structure: The circuit.
+            wavelength_nm: Wavelength in nm.
+            process: Process of the cards.
+            guides: (ports,) field transmissions of the guides; by the card where left out.
+        """
         self.structure = structure
         self.group = np.zeros(structure.ports, dtype=np.int64)
         self.member = np.zeros(structure.ports, dtype=np.int64)
@@ -66,44 +73,44 @@ class Walker:
         return int(self.structure.devices[self.group[port]].port[self.member[port], local])
 
     def bar(self, port: int) -> int:
-        """The port straight through a coupler."""
+        """The bar port of a coupler, seen from one of its ports."""
         return self.sibling(port, _BAR[self.local[port]])
 
     def cross(self, port: int) -> int:
-        """The port across a coupler."""
+        """The cross port of a coupler, seen from one of its ports."""
         return self.sibling(port, _CROSS[self.local[port]])
 
     def amplitude(self, out: int, into: int) -> complex:
-        """S of a device from one of its ports to another."""
+        """S-parameter of a device from port ``into`` to port ``out``."""
         return complex(self.s[self.group[out]][self.local[out], self.local[into]])
 
     def enter(self, fibre: int) -> Path:
-        """The way of light from a fibre."""
+        """Path of light that enters at a fibre's optical port."""
         return self._through(fibre, 1.0 + 0.0j, ())
 
     def source(self, label: str) -> Path:
-        """The way of the light of a fibre, or of a modulator on the carrier of its fibre."""
+        """Path of light from a source, given by its label: a fibre, or a modulator with the carrier of its fibre."""
         place = int(self.structure.fibres([label])[0])
         port, supply = int(self.structure.fibre[place]), int(self.structure.supply[place])
         if supply == UNCONNECTED:
             return self.enter(port)
-        # light takes the same way from the carrier's fibre to the modulator as back
+        # models are reciprocal: the path back to the carrier's fibre has the same transmission
         carrier = self.follow(supply).transmission * self.amplitude(port, supply)
         return self._onward(port, carrier, ())
 
     def branches(self, path: Path) -> list[Path]:
-        """Where light goes on to from a splitter's root, through all further splitters; elsewhere the path itself."""
+        """Paths behind a splitter tree whose root a path reaches; elsewhere the path itself."""
         if self.ends(path.port) != SPLITTER or self.local[path.port] != 0:
             return [path]
-        found = []
+        paths = []
         for local in (1, 2):
             port = self.sibling(path.port, local)
             passed = path.transmission * self.amplitude(port, path.port)
-            found += self.branches(self._onward(port, passed, path.heaters))
-        return found
+            paths += self.branches(self._onward(port, passed, path.heaters))
+        return paths
 
     def follow(self, port: int) -> Path:
-        """The way of light that leaves a device at a port."""
+        """Path of light that leaves a device at a port."""
         return self._onward(port, 1.0 + 0.0j, ())
 
     def _onward(self, port: int, transmission: complex, heaters: tuple[int, ...]) -> Path:
@@ -127,6 +134,6 @@ class Walker:
         raise ValueError(f"circuit {name!r} has a closed ring of guides without a coupler; open it")
 
     def _through(self, port: int, transmission: complex, heaters: tuple[int, ...]) -> Path:
-        """As if light came from outside into a two-ended device."""
+        """Path of light that enters a two-ended device from outside."""
         far = self.sibling(port, 1 - int(self.local[port]))
         return self._onward(far, transmission * self.amplitude(far, port), heaters)

@@ -8,7 +8,7 @@ import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optinc_pdk.factor import SvdFactor, heater_phase, svd, svd_mzis, svd_search, unitary_diagonal
+from optinc_pdk.factor import SvdFactor, heater_phase, svd, svd_generic, svd_mzis, svd_search, unitary_diagonal
 
 
 def weights(rows: int, columns: int, rank: int, seed: int, is_complex: bool = False) -> np.ndarray:
@@ -52,6 +52,20 @@ def test_real_weights_are_real_up_to_the_phases_handed_over() -> None:
         for vector in vectors:
             turned = vector / np.exp(1j * np.angle(vector[np.argmax(abs(vector))]))
             assert np.max(np.abs(turned.imag)) <= 1e-13
+
+
+@pytest.mark.parametrize(("rows", "columns", "rank"), [(7, 4, 2), (4, 7, 4), (5, 5, 5), (6, 3, 0)])
+def test_null_spaces_are_random_and_leave_the_matrix_as_it_is(rows: int, columns: int, rank: int) -> None:
+    matrix = np.eye(rows, columns) if rank == 0 else weights(rows, columns, rank, 0)
+    one, two = (svd_generic(matrix, np.random.default_rng(seed)) for seed in (0, 1))
+    for factor in (one, two):
+        assert np.max(np.abs(factor.matrix() - matrix)) <= 1e-13 * factor.scale
+        assert not factor.s[rank or columns :].any()
+    free = rows > (rank or columns)
+    assert np.allclose(np.abs(one.u.matrix()), np.abs(two.u.matrix())) != free
+    if free:
+        # null vectors of the library would have zeros here
+        assert np.count_nonzero(np.abs(one.u.matrix()[:, -1]) < 1e-3) == (columns if rank == 0 else 0)
 
 
 def test_bad_weights_are_refused() -> None:

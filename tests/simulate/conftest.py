@@ -64,7 +64,7 @@ def add_fibre(b, label, port):
 
 
 def random_circuit(rng, couplers=3, splitters=2, heaters=3, others=0):
-    """Devices joined at random, loops and all; what is left over becomes fibres. Of each other device so many."""
+    """Devices connected at random, loops included; remaining ports are fibres. ``others`` counts each other device."""
     b = builder("random")
     ends = []
     for count, component, ports in (
@@ -98,7 +98,7 @@ def random_phases(circuit, rng):
 
 
 def ring(process):
-    """A heated loop on a coupler of a bus, and the heat at which it is in resonance."""
+    """A closed loop with a heater beside a heated guide, and the loop's phase in resonance."""
     b = builder("ring")
     b.add("loop", "phase_shifter")
     add_heater(b, "loop", "turn")
@@ -112,7 +112,7 @@ def ring(process):
 
 
 def dense_scattering(circuit, phases, wavelength_nm, process):
-    """S between fibres by block elimination of dense matrices, sharing nothing with the solver but the models."""
+    """S between fibres by block elimination of dense matrices; shares only the models with the solver."""
     on_net = circuit.electrical_labels()
     offset, light = circuit.offset, circuit.optical_mask()
     number = np.cumsum(light) - 1
@@ -142,7 +142,7 @@ def dense_scattering(circuit, phases, wavelength_nm, process):
 
 
 def with_file(process, device, path, s, ports, wavelengths_nm):
-    """The process with a device's S-parameters from a file, which is written."""
+    """Write S-parameters to a file; the process with a device that reads it."""
     write_scattering(wavelengths_nm, [Scattering(wavelengths_nm, ports, s)], path)
     card = process.devices[device]
     card = card.model_copy(update={"model": card.model.model_copy(update={"file": path})})
@@ -164,7 +164,7 @@ def chain(task):
 
 
 def with_geometry(circuit, seed, wire_ohm=80.0):
-    """A chip as a layout would give it: equal arms inside MZIs, any lengths between them, resistances."""
+    """A circuit as extracted from a layout: equal arms inside MZIs, random lengths elsewhere, resistances."""
     flat = flatten(circuit)
     rng = np.random.default_rng(seed)
     owner = np.repeat(np.arange(len(flat.instances)), np.diff(flat.offset))[flat.nets]
@@ -185,7 +185,7 @@ def all_words(task):
 
 
 def chip(onn, process, seed=1):
-    """A network's board and its circuit with a geometry."""
+    """A network's circuit with a geometry, and its board."""
     circuit = assemble(onn, process, "chip")
     return with_geometry(circuit, seed), circuit.board
 

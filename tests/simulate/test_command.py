@@ -1,4 +1,4 @@
-"""``optinc simulate`` of small circuits: what it writes, and bad input that ends with 2 and names what is wrong."""
+"""``optinc simulate`` of small circuits: written files, and exit code 2 with the cause for bad input."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .conftest import PROCESS, add_fibre, add_heater, builder, ring
 
 
 def bias_of(circuit, phases=None):
-    """A bias by phases; the circuits here have no resistances, so that codes do not count."""
+    """A bias by phases; the circuits here have no resistances, so that codes are not used."""
     labels = tuple(sorted(label for label in analyse(circuit).channel if label))
     phase = np.array([(phases or {}).get(label, 0.3 * i) for i, label in enumerate(labels)])
     nothing = np.zeros(len(labels))
@@ -51,23 +51,23 @@ def simulate(optinc, folder, *arguments):
 
 
 @pytest.mark.parametrize("ending", ["s3p", "npz"])
-def test_some_ports_in_the_order_asked_for_come_back_from_the_file(optinc, tmp_path, ending):
+def test_the_file_holds_the_given_ports_in_their_order(optinc, tmp_path, ending):
     circuit = mesh_chip(3, PROCESS, "mesh")
-    bias, asked = bias_of(circuit), ("out_r2", "in_r0", "out_r0")
+    bias, ports = bias_of(circuit), ("out_r2", "in_r0", "out_r0")
     files(tmp_path, circuit, bias)
     out = tmp_path / f"some.{ending}"
-    code, said, _ = simulate(optinc, tmp_path, "--wavelengths", "1549:1551:1", "--ports", ", ".join(asked), "-o", out)
+    code, said, _ = simulate(optinc, tmp_path, "--wavelengths", "1549:1551:1", "--ports", ", ".join(ports), "-o", out)
     assert (code, said) == (0, f"{out}: 3 wavelengths, 3 ports\n")
     found, whole = read_measured(out), scattering(circuit, bias, [1549.0, 1550.0, 1551.0], PROCESS)
-    assert found.ports == asked
+    assert found.ports == ports
     assert found.wavelengths_nm == pytest.approx(whole.wavelengths_nm, rel=1e-14)
-    assert found.s == pytest.approx(whole.between(asked, asked), abs=1e-12)
+    assert found.s == pytest.approx(whole.between(ports, ports), abs=1e-12)
 
 
 @pytest.mark.parametrize(
     ("ports", "said"), [("in_r0,nowhere", "'nowhere'"), ("in_r0,in_r0", "each once"), (",", "','")]
 )
-def test_other_ports_end_with_2(optinc, tmp_path, ports, said):
+def test_unusable_ports_end_with_2(optinc, tmp_path, ports, said):
     circuit = mesh_chip(2, PROCESS, "mesh")
     files(tmp_path, circuit, bias_of(circuit))
     code, _, error = simulate(optinc, tmp_path, "--ports", ports, "-o", tmp_path / "out.npz")
@@ -76,7 +76,7 @@ def test_other_ports_end_with_2(optinc, tmp_path, ports, said):
 
 
 def wire(name="wire", component="phase_shifter"):
-    """One device between two fibres, and a heater that no card's fault touches."""
+    """One device between two fibres."""
     b = builder(name)
     b.add("wire", component)
     if component == "phase_shifter":
@@ -133,7 +133,7 @@ def wrong_wavelength(folder):
 
 
 def resonance(folder):
-    """A lossless ring that no coupler reaches, at its resonance."""
+    """A lossless ring without a coupler, at its resonance."""
     circuit, path = ring(PROCESS)[0], process_folder(folder) / "devices" / "phase_shifter.npz"
     card = path.with_suffix(".yml")
     card.write_text(card.read_text().replace("\nmodel:\n", f"\nmodel:\n  file: {path.name}\n", 1))
@@ -152,28 +152,28 @@ def amplifying(folder):
 
 
 @pytest.mark.parametrize("text", ["1551,1549,1550,1551", "1549:1551:1"])
-def test_wavelengths_ascend_each_once_as_readers_of_the_files_demand(text):
+def test_wavelengths_ascend_and_occur_once(text):
     assert parse_wavelengths(text, 1310.0).tolist() == [1549.0, 1550.0, 1551.0]
 
 
-def test_a_file_name_of_no_format_is_refused_at_once(optinc, tmp_path):
+def test_an_unknown_file_name_ending_is_refused_first(optinc, tmp_path):
     out = tmp_path / "two.txt"
-    code, printed, error = simulate(optinc, tmp_path, "-o", out)  # not even the netlist is looked for
+    code, printed, error = simulate(optinc, tmp_path, "-o", out)  # the netlist does not exist
     assert (code, printed, error.count("\n")) == (2, "", 1) and not out.exists()
-    assert "two.txt: S-matrices are written as .npz, or as Touchstone .sNp" in error
+    assert all(word in error for word in ("two.txt", ".npz", ".sNp"))
 
 
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (missing_device, ("instance 'wire'", "no device 'ring'")),
-        (missing_model, ("instance 'wire'", "'wizardry', which does not exist")),
-        (other_ports, ("instance 'wire' of 'phase_shifter'", "o1, o3", "card o1, o2")),
+        (missing_device, ("instance 'wire'", "'ring'")),
+        (missing_model, ("instance 'wire'", "'wizardry'")),
+        (other_ports, ("instance 'wire' of 'phase_shifter'", "o1, o3", "o1, o2")),
         (no_such_port, ("wire,o7",)),
-        (two_widths, ("wire,o2 is 2 µm wide", "fibre_out,o1", "0.45 µm")),
+        (two_widths, ("wire,o2", "2 µm", "fibre_out,o1", "0.45 µm")),
         (wrong_wavelength, ("instance 'fibre_in'", "1601 nm", "1500 … 1600 nm")),
-        (resonance, ("singular at 1550 nm", "loop,o")),
-        (amplifying, ("instance 'wire'", "not passive", "1.2", "port o2")),
+        (resonance, ("1550 nm", "loop,o")),
+        (amplifying, ("instance 'wire'", "passive", "1.2", "port o2")),
     ],
 )
 def test_bad_input_ends_with_2_and_names_instance_port_and_value(optinc, tmp_path, make, said):

@@ -1,4 +1,4 @@
-"""Ours against scipy's, and the import that they are there to save."""
+"""Reachability against scipy, and the import of scipy.sparse that it avoids."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def edges(seed, count, density):
 
 
 @given(SEEDS, st.integers(1, 60), st.floats(0.0, 2.0))
-def test_what_is_reached_is_what_scipy_finds(seed, count, density):
+def test_reachable_nodes_are_those_of_scipy(seed, count, density):
     tail, head, graph = edges(seed, count, density)
     start = np.zeros(count, dtype=bool)
     start[[0, count // 2]] = True
@@ -33,7 +33,7 @@ def test_what_is_reached_is_what_scipy_finds(seed, count, density):
     assert np.array_equal(reached(tail, head, start), expected)
 
 
-def test_a_first_answer_without_loops_needs_no_graphs_of_scipy():
+def test_planning_a_circuit_without_loops_does_not_import_scipy_sparse():
     code = (
         "import sys; from optinc_pdk.assemble import mesh_chip; from optinc_pdk.cards import load_process\n"
         "from optinc_pdk.simulate import analyse; from optinc_pdk.simulate.plan import plan_circuit\n"

@@ -1,4 +1,4 @@
-"""Phases of heaters from labels and from DAC codes."""
+"""Heater phases from labels and from DAC codes."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def bias(codes, phases=(1.0, 2.0)):
     return Bias("soi220", "small", 16, labels, np.array(phases), zeros, zeros, np.array(codes))
 
 
-def test_phases_go_by_label(circuit, process):
+def test_phases_are_assigned_by_label(circuit, process):
     structure = analyse(circuit)
     phases = heater_phases(structure, {"pad_of_first": 1.0, "pad_of_second": 2.0}, process)
     assert phases.tolist() == [1.0, 2.0]
     assert heater_phases(structure, bias([0, 0]), process).tolist() == [2.0, 1.0]
 
 
-def test_codes_count_where_resistances_are_known(circuit, process):
+def test_codes_are_used_where_resistances_are_known(circuit, process):
     laid_out = with_geometry(circuit, 0)
     phases = heater_phases(analyse(laid_out), bias([30000, 10000]), process)
     heated = laid_out.of_kind("phase_shifter")
@@ -46,18 +46,18 @@ def test_codes_count_where_resistances_are_known(circuit, process):
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ({"voltage_v": np.array([0.9, 2.0]) * 12.0 * 30000 / 65535}, "'pad_of_second': voltage_v is 4.943"),
+        ({"voltage_v": np.array([0.9, 2.0]) * 12.0 * 30000 / 65535}, "'pad_of_second'.* 4.943"),
         (
             {"voltage_v": np.array([1.0, 2.0]) * 12.0 * 30000 / 65535 + 1.01 * 12.0 / 65535},
-            "within a step of 0.000183 V",
+            "0.000183 V",
         ),
-        ({"dac_bits": 17}, "codes have 17 bits, the drive of process 'soi220' has 16"),
-        ({"process": "other"}, "it drives process 'other'"),
+        ({"dac_bits": 17}, "17 .*'soi220'.* 16"),
+        ({"process": "other"}, "'other'"),
     ],
 )
-def test_a_file_whose_voltages_are_not_its_codes_is_refused(change, fault, process, tmp_path):
+def test_a_bias_file_that_contradicts_itself_or_the_drive_is_refused(change, fault, process, tmp_path):
     volts = np.array([1.0, 2.0]) * 12.0 * 30000 / 65535
-    # what a calibrated drive makes lies between codes
+    # voltages of a calibrated drive lie between codes
     good = replace(bias([30000, 60000]), voltage_v=volts + 0.9 * 12.0 / 65535)
     write_bias(good, tmp_path / "good.bias.yml")
     assert read_drive(tmp_path / "good.bias.yml", process).code.tolist() == [30000, 60000]
@@ -68,17 +68,17 @@ def test_a_file_whose_voltages_are_not_its_codes_is_refused(change, fault, proce
 
 def test_missing_channel_is_an_error_unless_asked(circuit, process):
     structure = analyse(circuit)
-    with pytest.raises(NetlistError, match=r"'second'.*'pad_of_second' is not in the drive"):
+    with pytest.raises(NetlistError, match=r"'second'.*'pad_of_second'"):
         heater_phases(structure, {"pad_of_first": 1.0}, process)
     assert heater_phases(structure, {"pad_of_first": 1.0}, process, unbiased=0.0).tolist() == [1.0, 0.0]
 
 
 @pytest.mark.parametrize("phase", [np.nan, np.inf])
-def test_phases_that_are_none_are_not_taken_for_left_out(circuit, process, phase):
-    with pytest.raises(NetlistError, match=f"the phase of channel 'pad_of_first' is {phase}; give a number"):
+def test_phases_that_are_not_finite_are_refused(circuit, process, phase):
+    with pytest.raises(NetlistError, match=f"'pad_of_first' is {phase}"):
         heater_phases(analyse(circuit), {"pad_of_first": phase, "pad_of_second": 1.0}, process, unbiased=0.0)
 
 
 def test_unknown_channel_is_an_error(circuit, process):
-    with pytest.raises(NetlistError, match="channel 'elsewhere', which drives no heater"):
+    with pytest.raises(NetlistError, match="'elsewhere'"):
         heater_phases(analyse(circuit), {"elsewhere": 1.0}, process, unbiased=0.0)

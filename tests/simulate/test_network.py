@@ -1,4 +1,4 @@
-"""Light through chip and board, against the same sums written out one word at a time."""
+"""Light through chip and board against a direct calculation, one word at a time."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def chip():
 
 
 def one_word(symbols, chip, bias=BIAS):
-    """A fixed point of the whole system, found by plain repetition."""
+    """Outputs at the fixed point of the whole system by plain iteration, and the number of saturated amplitudes."""
     at = {label: i for i, label in enumerate(chip.labels)}
     light = np.zeros(len(chip.labels), dtype=complex)
     light[at["c"]] = 1.0
@@ -74,7 +74,7 @@ def test_agrees_with_one_word_at_a_time(chip):
     assert np.array_equal(received.levels, np.clip(np.rint(received.outputs), 0, 3))
 
 
-def test_saturation_is_cut_and_counted(chip):
+def test_saturation_is_limited_and_counted(chip):
     loud = replace(BIAS, activations={**BIAS.activations, "b": Activation(3.0, 10.0, 0.9)})
     symbols = np.full((5, 2, 1), 2)
     received = transmit(symbols, chip, BOARD, loud)
@@ -84,20 +84,20 @@ def test_saturation_is_cut_and_counted(chip):
     assert received.outputs[0, :, 0] == pytest.approx(expected, abs=1e-7)
 
 
-def test_layers_that_feed_each_other_do_not_settle(chip):
+def test_strongly_coupled_layers_do_not_settle(chip):
     wild = replace(BIAS, activations={"a": Activation(1e3, 0.0, 3.0), "b": Activation(1e3, 0.0, 3.0)})
     strong = Scattering(chip.wavelengths_nm, LABELS, 3.0 * np.exp(20j * chip.s.real))
-    with pytest.raises(UnsettledError, match="does not settle within 20 passes"):
+    with pytest.raises(UnsettledError, match=" 20 passes"):
         transmit(np.array([[[1], [2]], [[3], [0]], [[2], [2]]]), strong, BOARD, wild)
 
 
 def test_missing_electronics_are_named(chip):
-    with pytest.raises(NetlistError, match="no activation for neuron 'b'"):
+    with pytest.raises(NetlistError, match="'b'"):
         transmit(np.zeros((1, 2, 1)), chip, BOARD, replace(BIAS, activations={"a": BIAS.activations["a"]}))
-    with pytest.raises(NetlistError, match="no receiver scale for fibre 'out1'"):
+    with pytest.raises(NetlistError, match="'out1'"):
         transmit(np.zeros((1, 2, 1)), chip, BOARD, replace(BIAS, outputs={"out0": 1.0}))
 
 
 def test_wrong_shape_is_refused(chip):
-    with pytest.raises(ValueError, match=r"shape \(3, 2\); give \(words, 2 servers, 1 symbols\)"):
+    with pytest.raises(ValueError, match=r"\(3, 2\).* 2 servers, 1 symbols"):
         transmit(np.zeros((3, 2)), chip, BOARD, BIAS)

@@ -1,4 +1,4 @@
-"""Noise against the formulas of its sources, and against a random walk simulated step by step."""
+"""Noise against the formulas of its sources, and against a simulated random walk."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WORDS = np.full((200_000, 1, 1), 3)
 
 
 def chip(paths, driven=()):
-    """A chip with these fields from label to label at an amplitude of 1, and nothing else."""
+    """A chip with the given S-parameters between labels (out, in); all others are zero."""
     s = np.zeros((1, len(LABELS), len(LABELS)), dtype=complex)
     for (out, source), field in paths.items():
         s[0, LABELS.index(out), LABELS.index(source)] = field
@@ -45,14 +45,14 @@ def test_shot_noise_and_receivers_have_the_mean_and_variance_of_the_formulas():
     power = 0.2**2
     current = noise.responsivity_a_per_w * 2e-3 * power
     variance = (2 * ELECTRON_C * current + 4e-12**2) * 0.5e8 / (noise.responsivity_a_per_w * 2e-3) ** 2
-    # neither part drowns the other
+    # both parts are significant
     assert 0.5 < 2 * ELECTRON_C * current / 4e-12**2 < 2
     assert received.mean() == pytest.approx(power, abs=4 * np.sqrt(variance / WORDS.size))
     assert received.var() == pytest.approx(variance, rel=4 * np.sqrt(2 / WORDS.size))
 
 
 def test_a_neuron_adds_the_noise_of_both_its_detectors():
-    """Its amplitude, seen by a receiver without noise of its own, is the difference of both readings."""
+    """The receiver sees the neuron's amplitude, the difference of two readings."""
     noise = nominal("shot", symbol_rate_bd=1e6)
     paths = {("p", "in"): 0.3, ("p", "c"): 0.1, ("n", "in"): 0.2j, ("out", "t"): 1.0}
     bright = replace(noise, laser_w=1e-6)
@@ -63,22 +63,22 @@ def test_a_neuron_adds_the_noise_of_both_its_detectors():
     amplitude = plus - 0.5 * minus + 0.2
     own = 2 * ELECTRON_C * 0.5e6 / scale / 4
     assert received.outputs.mean() == pytest.approx(amplitude, abs=1e-5)
-    # the receiver's reading is squared: its variance 4 x² var(x) adds its own shot noise, a quarter in x
+    # the receiver reads x², with variance 4 x² var(x), and adds its shot noise, a quarter of it in x
     assert received.outputs.var() == pytest.approx(variance + own, rel=0.02)
 
 
-def test_intensity_is_common_to_all_paths_of_no_delay():
+def test_intensity_noise_is_common_to_paths_without_delay():
     noise = nominal("intensity", intensity_per_hz=1e-9, symbol_rate_bd=1e6, fibre_delay_s=0.0)
     paths = {("out", "t"): 1.0, ("p", "c"): 0.3, ("p", "in"): 0.3}
     balanced = paths | {("n", "c"): 0.6}
     both = transmit(WORDS, chip(paths), BOARD, bias(), noise=noise).outputs
-    # power at the neuron, field at the receiver a moment later
+    # relative to power at the neuron and to field at the receiver, independent in the two layers
     assert both.std() == pytest.approx(0.36 * noise.intensity * np.sqrt(1 + 1 / 4), rel=0.01)
     none = transmit(WORDS, chip(balanced), BOARD, bias(offset=0.5), noise=noise).outputs
-    # the mixer's difference is zero, so the first layer's noise cancels; only the receiver's own moment is left
+    # the mixer's difference is zero, so the first layer's noise cancels; the receiver's remains
     assert none.std() == pytest.approx(0.5 * noise.intensity / 2, rel=0.01)
     apart = transmit(WORDS, chip(balanced), BOARD, bias(offset=0.5), noise=replace(noise, fibre_delay_s=1e-3)).outputs
-    # of both intensities, half of each is in an amplitude, and 2 * 0.6 * 0.3 of that in the difference
+    # half of each relative power is in an amplitude, and 2 * 0.6 * 0.3 of that in the difference
     assert apart.std() == pytest.approx(noise.intensity * np.sqrt(2 * 0.18**2 + 0.25**2), rel=0.01)
 
 
@@ -94,11 +94,11 @@ def test_phase_between_paths_is_that_of_a_random_walk(delay, steps):
     assert difference.var() == pytest.approx(expected, rel=0.07)
 
 
-def test_phases_of_fibres_do_not_touch_modulators_on_the_chip():
+def test_phases_of_fibres_do_not_affect_modulators_on_the_chip():
     noise = nominal("fibre", fibre_phase_rad=0.1)
     paths = {("p", "c"): 0.5, ("p", "in"): 0.5j, ("n", "c"): 0.5, ("n", "in"): -0.5j, ("out", "t"): 1.0}
     received = transmit(WORDS, chip(paths), BOARD, bias(offset=0.5), noise=noise).outputs
-    # light in quadrature turns into the difference of both detectors, 4 * 0.25 sin(phase)
+    # light in quadrature rotates into the difference of both detectors, 4 * 0.25 sin(phase)
     assert received.std() == pytest.approx(0.1, rel=0.02)
     onchip = chip({("p", "in"): 0.5, ("out", "t"): 1.0, ("t", "c"): 1.0, ("out", "c"): 0.5j}, driven=("t",))
     off = chip({("p", "in"): 0.5, ("out", "t"): 1.0, ("out", "c"): 0.5j})
@@ -106,7 +106,7 @@ def test_phases_of_fibres_do_not_touch_modulators_on_the_chip():
     assert still < 1e-12 < moved
 
 
-def test_words_keep_their_noise_whatever_goes_with_them():
+def test_the_noise_of_a_word_does_not_depend_on_other_words():
     noise = nominal(*KINDS)
     one = chip({("p", "c"): 0.4, ("p", "in"): 0.4, ("n", "c"): 0.4, ("n", "in"): -0.4, ("out", "t"): 1.0})
     symbols = np.arange(9 * BLOCK + 7).reshape(-1, 1, 1) % 4
@@ -123,20 +123,20 @@ def test_words_keep_their_noise_whatever_goes_with_them():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"laser_w": -1e-3}, "laser power -0.001 W is not within 0 … 0.1 W"),
-        ({"laser_w": float("nan")}, "laser power nan W"),
-        ({"symbol_rate_bd": 0.0}, "symbol rate 0 Bd"),
+        ({"laser_w": -1e-3}, "-0.001 W .* 0.1 W"),
+        ({"laser_w": float("nan")}, "nan W"),
+        ({"symbol_rate_bd": 0.0}, " 0 Bd"),
         (
             {"symbol_rate_bd": 2e9},
-            r"symbol rate 2e\+09 Bd is not within 0 … 1e\+09 Bd, the limit of budget.symbol_rate_max_bd",
+            r"2e\+09 Bd .* 1e\+09 Bd.*budget.symbol_rate_max_bd",
         ),
     ],
 )
-def test_what_the_card_does_not_allow_is_refused(given, message):
+def test_values_beyond_the_cards_limits_are_refused(given, message):
     with pytest.raises(InputError, match=message):
         noise_of(load_process(), **given)
 
 
 def test_a_process_without_noise_is_refused():
-    with pytest.raises(InputError, match="process 'soi220' has no 'noise'"):
+    with pytest.raises(InputError, match=r"'soi220'.*'noise'"):
         noise_of(load_process().model_copy(update={"noise": None}))

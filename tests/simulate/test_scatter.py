@@ -1,4 +1,4 @@
-"""The solver against dense algebra, SAX, finite differences, and physics."""
+"""The solver against dense algebra, SAX, finite differences and conservation laws."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .conftest import (
 )
 
 SEEDS = st.integers(0, 2**32 - 1)
-# Strong reflections, so that loops matter.
+# Strong reflections, so that loops have an effect.
 REFLECTING = with_parameters(PROCESS, reflection_db=-12.0, loss_db=3.0)
 
 
@@ -61,8 +61,8 @@ def test_random_circuits_are_reciprocal_and_passive(seed):
     assert np.linalg.norm(s, 2) <= 1.0
 
 
-def sax_takes(circuit):
-    """SAX refuses parts that no port reaches, and devices joined to themselves."""
+def sax_accepts(circuit):
+    """Whether SAX can simulate a circuit: all parts are reached from a port, and no device is joined to itself."""
     instance = np.searchsorted(circuit.offset, circuit.nets, side="right") - 1
     reached = {circuit.port_name(port).split(",")[0] for label, port in circuit.ports.items() if label.startswith("f")}
     pairs = [(circuit.instances[a], circuit.instances[b]) for a, b in instance.tolist()]
@@ -74,7 +74,7 @@ def sax_takes(circuit):
 
 @pytest.fixture(scope="module")
 def full_process(tmp_path_factory):
-    """A process whose 2×2 coupler is a file: every S-parameter differs from zero, neither is it reciprocal."""
+    """A process with a 2×2 coupler from a file: not reciprocal, and every S-parameter is nonzero."""
     rng = np.random.default_rng(2)
     s = rng.standard_normal((2, 4, 4)) + 1j * rng.standard_normal((2, 4, 4))
     s *= 0.9 / np.linalg.norm(s, 2, axis=(1, 2)).max()
@@ -102,7 +102,7 @@ def test_agrees_with_sax(full_process, seed, couplers, splitters, heaters, other
     rng = np.random.default_rng(seed)
     circuit = random_circuit(rng, couplers, splitters, heaters, others)
     circuit = replace(circuit, net_length_um=np.zeros(0))
-    assume(sax_takes(circuit))
+    assume(sax_accepts(circuit))
     phases = random_phases(circuit, rng)
     process = full_process if full else REFLECTING
     found = scattering(circuit, phases, [1545.0, 1550.0], process)
@@ -126,7 +126,7 @@ def test_agrees_with_sax(full_process, seed, couplers, splitters, heaters, other
 
 @pytest.mark.parametrize("modes", [2, 3, 7, 16])
 def test_meshes_agree_with_sax(modes):
-    """Our netlist and our models in SAX unchanged; ``benchmarks/bench_simulate.py`` does it for all up to 16 modes."""
+    """The same netlist and models in SAX; ``benchmarks/bench_simulate.py`` compares all meshes up to 16 modes."""
     jax.config.update("jax_enable_x64", True)
     circuit = flatten(mesh_chip(modes, PROCESS, "mesh"))
     phases = random_phases(circuit, np.random.default_rng(modes))
@@ -191,14 +191,14 @@ def test_a_lossless_closed_loop_in_resonance_is_refused(ideal_process):
     exact = analyse(circuit)
     solution = solve(exact, np.array([turn + 1.0, 0.0]), 1550.0, ideal_process)
     assert np.abs(solution.s(solution.fields(["in"]))).max() == pytest.approx(1.0)
-    with pytest.raises(ValueError, match=r"'ring' is singular at 1550 nm"):
+    with pytest.raises(ValueError, match=r"'ring'.* 1550 nm"):
         solve(exact, np.array([turn, 0.0]), 1550.0, ideal_process)
 
 
 def test_wavelength_outside_the_cards_names_the_instance(process):
     circuit = random_circuit(np.random.default_rng(0))
     phases = random_phases(circuit, np.random.default_rng(0))
-    with pytest.raises(ModelError, match=r"instance '.*_.*': wavelength 1700 nm .* 1500 … 1600 nm"):
+    with pytest.raises(ModelError, match=r"'.*_.*'.* 1700 nm .* 1500 … 1600 nm"):
         scattering(circuit, phases, 1700.0, process)
 
 
@@ -207,23 +207,23 @@ def test_between_picks_by_label(process):
     found = scattering(circuit, random_phases(circuit, np.random.default_rng(0)), [1540.0, 1550.0], process)
     first, last = found.labels[0], found.labels[-1]
     assert np.array_equal(found.between([last], [first])[:, 0, 0], found.s[:, -1, 0])
-    with pytest.raises(NetlistError, match="'zz' was not simulated; its labels are"):
+    with pytest.raises(NetlistError, match="'zz'"):
         found.between(["zz"], [first])
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"circuit": "a.pic.yml"}, "circuit = 'a.pic.yml': give a Circuit"),
-        ({"drive": "a.bias.yml"}, "drive = 'a.bias.yml': give a Bias or a Mapping"),
-        ({"process": "soi220"}, "process = 'soi220': give a Process"),
-        ({"labels": "in"}, "labels = 'in': give a list"),
-        ({"wavelengths_nm": [[1540.0], [1550.0]]}, r"shape \(2, 1\); give a number in nm, or a list"),
-        ({"wavelengths_nm": []}, r"shape \(0,\); give a number in nm"),
-        ({"wavelengths_nm": "green"}, "wavelengths_nm = 'green': give a number in nm"),
+        ({"circuit": "a.pic.yml"}, r"circuit = 'a.pic.yml'.* Circuit"),
+        ({"drive": "a.bias.yml"}, r"drive = 'a.bias.yml'.* Bias .* Mapping"),
+        ({"process": "soi220"}, r"process = 'soi220'.* Process"),
+        ({"labels": "in"}, "labels = 'in'"),
+        ({"wavelengths_nm": [[1540.0], [1550.0]]}, r"\(2, 1\)"),
+        ({"wavelengths_nm": []}, r"\(0,\)"),
+        ({"wavelengths_nm": "green"}, "wavelengths_nm = 'green'"),
     ],
 )
-def test_arguments_that_are_something_else_are_named(process, change, said):
+def test_arguments_of_another_type_are_refused(process, change, said):
     circuit = random_circuit(np.random.default_rng(0))
     given_all = {"circuit": circuit, "drive": {}, "wavelengths_nm": 1550.0, "process": process}
     with pytest.raises(InputError, match=said):

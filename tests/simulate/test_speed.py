@@ -1,4 +1,4 @@
-"""The benchmark compares what it says; times decide nothing here."""
+"""The benchmark's solvers give the same S-parameters; times are not tested."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ PATH = Path(__file__).parents[2] / "benchmarks" / "bench_simulate.py"
 def bench():
     spec = importlib.util.spec_from_file_location("bench_simulate", PATH)
     module = importlib.util.module_from_spec(spec)
-    # where dataclasses look for their annotations
+    # dataclasses look up their annotations here
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_sax_does_the_same_work(bench, whole):
+def test_sax_gives_the_same_s_parameters(bench, whole):
     jax.config.update("jax_enable_x64", True)
-    mine, theirs = bench.ours(3, False, 2), bench.by_sax(3, False, whole)
-    assert theirs.s == pytest.approx(mine.s, abs=1e-12)
-    assert min(mine.first, mine.wavelength, mine.bias, theirs.first, theirs.wavelength, mine.peak_mb) > 0.0
+    ours, theirs = bench.ours(3, False, 2), bench.by_sax(3, False, whole)
+    assert theirs.s == pytest.approx(ours.s, abs=1e-12)
+    assert min(ours.first, ours.wavelength, ours.bias, theirs.first, theirs.wavelength, ours.peak_mb) > 0.0
 
 
 @pytest.mark.parametrize("arguments", [["--modes", "a"], ["--modes", "1"], ["--wavelengths", "0"], ["--large", "-1"]])

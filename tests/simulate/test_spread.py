@@ -1,4 +1,4 @@
-"""The spread of the outputs to first order, against the spread of many noisy runs."""
+"""Standard deviation of the outputs to first order, against that of many noisy runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RUNS = 4000
 
 @pytest.fixture
 def chip():
-    """Two layers of mixers whose light has phases of its own, and receivers."""
+    """Two layers of mixers with random phases of light, and receivers."""
     rng = np.random.default_rng(11)
     labels = tuple(sorted(BOARD.labels))
     s = np.zeros((1, len(labels), len(labels)), dtype=complex)
@@ -56,7 +56,7 @@ def test_spread_is_that_of_many_runs(chip, kinds, inputs):
     bias = Bias(
         "soi220", "toy", 16, (), none, none, none, none.astype(int), electronics, {"y0": 3.0, "y1": 4.0}, inputs
     )
-    # enough to see, little enough to be of first order
+    # large enough for statistics, small enough for first order
     noise = replace(
         noise_of(load_process(), 1e-6, 1e6),
         receiver_a_per_sqrt_hz=2e-12,

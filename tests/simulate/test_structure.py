@@ -1,4 +1,4 @@
-"""Index arrays of a circuit, and circuits that have none."""
+"""Index arrays of a circuit, and refusal of incomplete circuits."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def test_open_port_is_refused():
     b.add("split", "mmi1x2")
     add_fibre(b, "in", "split,o1")
     add_fibre(b, "out", "split,o2")
-    with pytest.raises(NetlistError, match=r"split,o3 is open \(1 are\); .*terminator"):
+    with pytest.raises(NetlistError, match=r"split,o3 .*\(1 "):
         analyse(b.build())
 
 
 def test_fibre_that_is_joined_inside_is_refused():
     circuit = heated_guide().build()
     joined = int(circuit.nets[0, 0])
-    with pytest.raises(NetlistError, match="is joined inside and is fibre 'middle'"):
+    with pytest.raises(NetlistError, match="'middle'"):
         analyse(replace(circuit, ports={**circuit.ports, "middle": joined}))
 
 
@@ -70,7 +70,7 @@ def test_shorted_channels_are_refused():
     b.add("pad_other", "pad")
     b.ports["other"] = "pad_other,e1"
     b.connect("pad_other,e1", "pad_drive,e1")
-    with pytest.raises(NetlistError, match="'h' lies on the channels drive, other"):
+    with pytest.raises(NetlistError, match=r"'h' .* drive, other"):
         analyse(b.build())
 
 
@@ -81,11 +81,11 @@ def test_heater_without_ground_has_no_channel():
 
 
 def test_unknown_fibre_is_refused():
-    with pytest.raises(NetlistError, match=r"has no fibre 'nowhere'; its labels are \w+, \w+ \(2\)"):
+    with pytest.raises(NetlistError, match=r"'nowhere'.* in, out \(2\)"):
         analyse(heated_guide().build()).fibres(["nowhere"])
 
 
-def test_labels_that_are_nearly_right_are_told():
+def test_similar_labels_are_suggested():
     labels = [f"in_r{i}" for i in range(9)]
-    assert hint("in_r0_", labels).startswith("did you mean in_r0 or")
-    assert hint("zzz", labels) == "its labels are in_r0, in_r1, in_r2, in_r3, in_r4, in_r5, … (9)"
+    assert " in_r0 or" in hint("in_r0_", labels)
+    assert hint("zzz", labels).endswith(" in_r0, in_r1, in_r2, in_r3, in_r4, in_r5, … (9)")

@@ -1,4 +1,4 @@
-"""Walking from coupler to coupler."""
+"""Light paths from coupler to coupler."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def walker(process):
     return Walker(analyse(replace(circuit, net_length_um=lengths)), 1550.0, process)
 
 
-def test_way_from_a_fibre_through_trim_and_combiner(walker, process):
+def test_path_from_a_fibre_through_trim_and_combiner(walker, process):
     structure = walker.structure
     path = walker.enter(int(structure.fibre[structure.fibres(["in_upper"])[0]]))
     assert walker.ends(path.port) == 4
@@ -49,17 +49,17 @@ def test_way_from_a_fibre_through_trim_and_combiner(walker, process):
     assert path.transmission == pytest.approx(expected * net_transmission(process, total, 1550.0))
 
 
-def test_both_branches_meet_and_leave_by_bar_and_cross(walker):
+def test_both_branches_reach_one_coupler_and_leave_by_bar_and_cross(walker):
     structure = walker.structure
-    ways = [walker.enter(int(structure.fibre[structure.fibres([f])[0]])) for f in ("in_upper", "in_lower")]
-    assert ways[0].port == ways[1].port
+    paths = [walker.enter(int(structure.fibre[structure.fibres([f])[0]])) for f in ("in_upper", "in_lower")]
+    assert paths[0].port == paths[1].port
     for step, label in ((walker.bar, "out_bar"), (walker.cross, "out_cross")):
-        end = walker.follow(step(ways[0].port))
+        end = walker.follow(step(paths[0].port))
         assert end.port == structure.fibre[structure.fibres([label])[0]]
-    assert walker.bar(walker.bar(ways[0].port)) == ways[0].port
+    assert walker.bar(walker.bar(paths[0].port)) == paths[0].port
 
 
-def test_a_walk_stops_at_a_splitters_root(walker):
+def test_a_path_ends_at_a_splitters_root(walker):
     structure = walker.structure
     coupler = walker.enter(int(structure.fibre[structure.fibres(["in_upper"])[0]])).port
     assert walker.ends(walker.follow(coupler).port) == 3

@@ -19,7 +19,7 @@ from optinc_pdk.circuit import Bias, Board, Circuit, labels
 from optinc_pdk.drive import Ground, RangeError
 from optinc_pdk.files import InputError
 from optinc_pdk.models import read_measured
-from optinc_pdk.onn import Onn
+from optinc_pdk.onn import Onn, factorise
 from optinc_pdk.signoff.function import check_light, refuse_other_board
 from optinc_pdk.simulate import (
     Scattering,
@@ -223,10 +223,14 @@ def _fixed(
 
 
 def _rebiased(subject: Subject) -> Callable[[float], Point]:
+    factors = factorise(subject.onn)
+
     def at(wavelength_nm: float) -> Point:
         circuit, process, ground = subject.circuit, subject.process, subject.ground
         try:
-            bias = program(circuit, subject.board, subject.onn, process, wavelength_nm, ground=ground).bias
+            bias = program(
+                circuit, subject.board, subject.onn, process, wavelength_nm, ground=ground, factors=factors
+            ).bias
         except RangeError as fault:
             return _dark(wavelength_nm, str(fault))
         return _judged(scattering(circuit, bias, wavelength_nm, process, ground=ground), subject, bias)

@@ -1,0 +1,113 @@
+"""The factorisation of a network: every layer's weights as row gains, attenuators and mesh phases.
+
+This is the only place where weights are decomposed for a chip. The report counts and measures these factors, and
+programming starts from their mesh phases and fits the chip to their matrices.
+
+A layer's weight in amplitudes is W = D Q. The electronics' gains make D, one gain per row; the optics makes Q, whose
+rows have norm 1, so that no row receives little light only because its weights are small.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.factor import BlockFactor, SvdFactor, svd_generic, unitary_diagonal
+from optinc_pdk.onn.gauge import DEAD, hidden_maxima
+from optinc_pdk.onn.network import Onn, WeightsError
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+HEADROOM = 0.98
+"""Modulator amplitude of a hidden signal at its maximum over the lattice; the rest is reserve for imperfections."""
+
+
+@dataclass(frozen=True, eq=False)
+class LayerFactor:
+    """One layer in amplitudes, between 0 and 1 for all its inputs, and how meshes and attenuators make it.
+
+    Attributes:
+        matrix: (out, in) optical matrix Q that is factored; rows of norm 1, or 0 for units that are never positive.
+        row_norm: (out,) D, what the gains have to multiply the rows by.
+        bias: (out,) constants in amplitudes, which the electronics add.
+        illuminated: (in,) whether an input is ever positive over the lattice.
+        factor: The meshes and attenuators; their matrix is Q, or its approximation by blocks.
+    """
+
+    matrix: Floats
+    row_norm: Floats
+    bias: Floats
+    illuminated: Bools
+    factor: SvdFactor | BlockFactor
+
+    @property
+    def realised(self) -> Floats:
+        """(out, in) optical matrix of the ideal meshes and attenuators; homodyne detection reads the real part."""
+        return np.asarray(self.factor.matrix().real, dtype=np.float64)
+
+    @property
+    def weight(self) -> Floats:
+        """(out, in) weight in amplitudes that the factor makes, 0 for inputs that are never positive."""
+        return np.where(self.illuminated, self.row_norm[:, np.newaxis] * self.realised, 0.0)
+
+    @property
+    def max_error(self) -> float:
+        """Largest entry of the factor's error, over the 2-norm of Q."""
+        return float(np.abs(self.realised - self.matrix).max() / np.linalg.norm(self.matrix, 2))
+
+    @property
+    def relative_error(self) -> float:
+        """Frobenius norm of the factor's error over that of Q."""
+        return float(np.linalg.norm(self.realised - self.matrix) / np.linalg.norm(self.matrix))
+
+
+def factorise(onn: Onn) -> tuple[LayerFactor, ...]:
+    """Factor every layer of a network for the chip.
+
+    A hidden signal h is sent with amplitude 0.98 h / (its maximum over the lattice), an input x with amplitude
+    x / (its maximum). Signals into a layer of blocks share one maximum, because an approximation by blocks has no
+    freedom per column. The null spaces of singular value decompositions are random, with the layer's number as the
+    seed, so that the same network always has the same factors.
+
+    Returns:
+        One factor per layer, by the methods in ``onn.factor``.
+
+    Raises:
+        WeightsError: A layer has no effect: its weights, or all signals into or out of it, are 0 over the lattice.
+    """
+    scales = _hidden_scales(onn)
+    factors = []
+    for index, (layer, method) in enumerate(zip(onn.layers, onn.factor, strict=True)):
+        above = HEADROOM / scales[index] if index < len(scales) else np.ones(layer.outputs)
+        below = scales[index - 1] / HEADROOM if index else onn.task.input_maxima
+        illuminated = np.isfinite(below)
+        # the columns of a block are orthogonal only while all of them are there
+        dark = 0.0 if method == "svd" else below[illuminated].max(initial=0.0)
+        weight = above[:, np.newaxis] * layer.weight * np.where(illuminated, below, dark)
+        if not weight[:, illuminated].any():
+            raise WeightsError(
+                f"layers.{index} has no effect on its signals: no unit of it, or of the layer before, is ever positive "
+                "over the lattice, or all its weights are 0; train the network again"
+            )
+        norm = np.linalg.norm(weight, axis=1)
+        matrix = np.divide(weight, norm[:, np.newaxis], out=np.zeros_like(weight), where=norm[:, np.newaxis] > 0.0)
+        factor = (
+            svd_generic(matrix, np.random.default_rng(index))
+            if method == "svd"
+            else unitary_diagonal(matrix, method[1])
+        )
+        factors.append(LayerFactor(matrix, norm, above * layer.bias, illuminated, factor))
+    return tuple(factors)
+
+
+def _hidden_scales(onn: Onn) -> list[Floats]:
+    """Maxima of the hidden signals, per hidden layer; infinite for dead units."""
+    scales = []
+    for index, top in enumerate(hidden_maxima(onn)):
+        alive = top > DEAD * top.max()
+        shared = np.full_like(top, top.max()) if onn.factor[index + 1] != "svd" else top
+        scales.append(np.where(alive, shared, np.inf))
+    return scales
