@@ -32,7 +32,7 @@ from gdsfactory.component import ComponentReference
 from rich.console import Console
 from rich.table import Table
 
-from optinc_pdk.assemble import assemble, mesh_chip
+from optinc_pdk.assemble import LOCAL_STRIPS, assemble, mesh_chip
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.cells import mzi, mzi_dummy
@@ -103,7 +103,7 @@ def our_network(structure: tuple[int, ...], path: Path, process_name: str) -> Ru
     get_pdk(process_name).activate()
     onn = paper_network(structure)
     start = time.perf_counter()
-    circuit = assemble(onn, process, path.stem, local=True)
+    circuit = assemble(onn, process, path.stem, LOCAL_STRIPS)
     return laid_out(circuit, time.perf_counter() - start, process, path)
 
 

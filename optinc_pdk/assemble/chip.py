@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from optinc_pdk.assemble.block_trees import add, check_crossings, split
 from optinc_pdk.assemble.blocks import Block, layer_blocks
-from optinc_pdk.assemble.grounds import add_grounds, divide_grounds
+from optinc_pdk.assemble.die_plan import CARRIER_TREE, DiePlan
+from optinc_pdk.assemble.grounds import add_common_grounds, add_divided_grounds
 from optinc_pdk.assemble.layers import fibre, linear_block, mixers, modulators
 from optinc_pdk.assemble.library import composites, library
 from optinc_pdk.assemble.mesh import Modes, add_pad
@@ -22,31 +23,61 @@ MAX_LATTICE = 2**25
 SMALLEST = 1e-30
 
 
-def assemble(
-    onn: Onn, process: Process, name: str, local: bool = False, dies: Mapping[str, str] | None = None
-) -> Circuit:
-    """The circuit of a network, from the mathematics alone; only which grounds are joined follows the dies.
+@dataclass(frozen=True)
+class CircuitDraft:
+    """A network's circuit without the parts that follow the dies: carrier, oscillators' feeds and ground pads.
+
+    Attributes:
+        builder: Everything within the strips. Every ground end is joined to ``grounds.HUB``, whose pad is missing.
+        task: What the network computes.
+        blocks: The blocks of each layer.
+        oscillators: Block name to the port at the root of its local oscillators' tree.
+        neurons: Activations between the layers.
+        carriers: Labels of the fibres that feed the modulators; none without modulators.
+    """
+
+    builder: Builder
+    task: Averaging
+    blocks: tuple[tuple[Block, ...], ...]
+    oscillators: Mapping[str, str]
+    neurons: tuple[Neuron, ...]
+    carriers: tuple[str, ...]
+
+
+def assemble(onn: Onn, process: Process, name: str, plan: DiePlan = CARRIER_TREE) -> Circuit:
+    """Assemble the complete circuit of a network, from the shapes and factorisations of its matrices.
 
     Args:
         onn: Network; its matrices' shapes and factorisations decide the circuit, their values the bias.
-        process: Process; gives the devices and says where activations live.
+        process: Process; gives the devices and says where activations are realised.
         name: Chip name.
-        local: Whether every strip stands on its own: oscillators by a fibre of each block instead of a tree across the
-            chip, and grounds that are joined within the strip only.
-        dies: Strip to the name of its die, where local strips of one die share their grounds.
+        plan: How local oscillators are fed and which strips share grounds.
 
     Returns:
         A hierarchical circuit with its board and floorplan grid.
 
     Raises:
-        InputError: A network that has no circuit yet, or none in this process.
+        InputError: The network has no circuit yet, or none in this process.
+    """
+    return complete(draft_circuit(onn, process, name), plan)
+
+
+def draft_circuit(onn: Onn, process: Process, name: str) -> CircuitDraft:
+    """Assemble everything within the strips of a network's chip, on which the dies are planned.
+
+    Args:
+        onn: Network; its matrices' shapes and factorisations decide the circuit, their values the bias.
+        process: Process; gives the devices and says where activations are realised.
+        name: Chip name.
+
+    Raises:
+        InputError: The network has no circuit yet, or none in this process.
     """
     check_buildable(onn)
-    blocks = [layer_blocks(onn, index) for index in range(len(onn.layers))]
+    blocks = tuple(layer_blocks(onn, index) for index in range(len(onn.layers)))
     check_crossings(process, blocks)
     cells = composites(process)
     b = Builder(name, library(process, cells), cells)
-    add_grounds(b)
     light = _preprocess(b, onn.task)
     feeds = split(b, "l0", blocks[0], light)
     roots: dict[str, str] = {}
@@ -57,19 +88,42 @@ def assemble(
         neurons += activated
     last = [linear_block(b, block, feed) for block, feed in zip(blocks[-1], feeds, strict=True)]
     _outputs(b, onn.task, add(b, f"l{len(blocks) - 1}", blocks[-1], last))
-    fibres = _oscillators(b, roots) if local else ()
-    supplies, monitors = _carrier(b, onn.task, [] if local else list(roots.values()))
-    if local:
-        divide_grounds(b, dies or {})
+    carriers = tuple(f"carrier_{block.name}" for layer in blocks[1:] for block in layer) if onchip else ()
+    return CircuitDraft(b, onn.task, blocks, roots, tuple(neurons), carriers)
+
+
+def complete(draft: CircuitDraft, plan: DiePlan) -> Circuit:
+    """Add carrier, oscillators' feeds and grounds to a draft, which stays as it is.
+
+    Args:
+        draft: Everything within the strips.
+        plan: How local oscillators are fed and which strips share grounds.
+
+    Returns:
+        A hierarchical circuit with its board and floorplan grid.
+    """
+    within = draft.builder
+    b = Builder(within.name, within.library, within.cells)
+    if plan.carrier_tree:
+        add_common_grounds(b)
+    b.instances |= within.instances
+    b.settings |= within.settings
+    b.grid |= within.grid
+    b.nets += within.nets
+    b.ports |= within.ports
+    fibres = () if plan.carrier_tree else _oscillators(b, draft.oscillators)
+    supplies, monitors = _carrier(b, draft.task, list(draft.oscillators.values()) if plan.carrier_tree else [])
+    if not plan.carrier_tree:
+        add_divided_grounds(b, plan.ground_groups)
     board = Board(
         carrier="carrier",
         supplies=supplies,
         monitors=monitors,
-        inputs=inputs(onn.task),
-        neurons=tuple(neurons),
-        outputs=outputs(onn.task),
+        inputs=inputs(draft.task),
+        neurons=draft.neurons,
+        outputs=outputs(draft.task),
         oscillators=fibres,
-        carriers=tuple(f"carrier_{block.name}" for layer in blocks[1:] for block in layer) if onchip else (),
+        carriers=draft.carriers,
     )
     return replace(b.build(), board=board)
 
@@ -77,7 +131,7 @@ def assemble(
 def _hidden(
     b: Builder,
     index: int,
-    blocks: list[tuple[Block, ...]],
+    blocks: Sequence[Sequence[Block]],
     feeds: list[list[str]],
     roots: dict[str, str],
     onchip: bool,
@@ -200,7 +254,7 @@ def _outputs(b: Builder, task: Averaging, rows: list[str]) -> None:
         tree(b, f"t_m{symbol}", "t", rows[symbol], leaves)
 
 
-def _oscillators(b: Builder, roots: dict[str, str]) -> tuple[str, ...]:
+def _oscillators(b: Builder, roots: Mapping[str, str]) -> tuple[str, ...]:
     """A fibre for each block's oscillators, by the block's name; returns their labels."""
     labels = []
     for name, root in roots.items():
@@ -255,7 +309,7 @@ def mesh_chip(modes: int, process: Process, name: str) -> Circuit:
         raise InputError(f"modes is {modes}; a mesh has at least 2")
     cells = composites(process)
     b = Builder(name, library(process, cells), cells)
-    add_grounds(b)
+    add_common_grounds(b)
     mesh = Modes(b, "l0", {row: fibre(b, f"in_r{row}", "l0", row)[0] for row in range(modes)})
     mesh.mesh("l0_v", modes)
     for row in range(modes):

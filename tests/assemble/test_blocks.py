@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from optinc_pdk.assemble import assemble, layer_blocks, mesh_chip
+from optinc_pdk.assemble import LOCAL_STRIPS, DiePlan, assemble, layer_blocks, mesh_chip
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Circuit, check_complete, flatten, labels
@@ -52,7 +52,7 @@ many = settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow], d
 @many
 @given(onn=networks(), local=st.booleans(), process=st.sampled_from((PROCESS, ONCHIP)))
 def test_circuits_are_complete_and_boards_use_every_label_once(onn: Onn, local: bool, process: object) -> None:
-    circuit = assemble(onn, process, "chip", local)  # type: ignore[arg-type]
+    circuit = assemble(onn, process, "chip", DiePlan(carrier_tree=not local))  # type: ignore[arg-type]
     check_complete(circuit)
     flat = flatten(circuit)
     check_complete(flat)
@@ -121,7 +121,7 @@ def test_a_single_block_keeps_the_names_of_a_layer() -> None:
 
 
 def test_modulators_of_a_block_are_fed_alike() -> None:
-    circuit = assemble(network((3, 3, 3), (3, 3)), ONCHIP, "chip", local=True)
+    circuit = assemble(network((3, 3, 3), (3, 3)), ONCHIP, "chip", LOCAL_STRIPS)
     # three modulators hang on a tree of four leaves
     assert (count(circuit, "mmi1x2", "l1"), count(circuit, "modulator", "l1")) == (3, 3)
     assert "l1_carrier_dark_r3" in circuit.instances

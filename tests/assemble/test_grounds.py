@@ -7,10 +7,20 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from optinc_pdk.assemble import assemble, layer_blocks, strip_names
+from optinc_pdk.assemble import (
+    CARRIER_TREE,
+    LOCAL_STRIPS,
+    DiePlan,
+    assemble,
+    complete,
+    draft_circuit,
+    layer_blocks,
+    strip_names,
+)
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Circuit
+from optinc_pdk.circuit.files import netlist_dict
 from optinc_pdk.onn import Layer, Onn
 
 PROCESS = load_process()
@@ -58,7 +68,7 @@ def test_one_ground_for_all_until_it_is_divided() -> None:
 
 
 def test_strips_on_their_own_have_two_ground_pads_each() -> None:
-    circuit = assemble(ONN, PROCESS, "chip", local=True)
+    circuit = assemble(ONN, PROCESS, "chip", LOCAL_STRIPS)
     on = strips_on(circuit)
     labels = {frozenset(strips): nets(circuit)[net] for net, strips in on.items()}
     assert labels == {frozenset({s}): {f"GND_{s}_0", f"GND_{s}_1"} for s in STRIPS}
@@ -67,7 +77,7 @@ def test_strips_on_their_own_have_two_ground_pads_each() -> None:
 @pytest.mark.parametrize("alone", [False, True])
 def test_strips_of_a_die_share_eight_ground_pads(alone: bool) -> None:
     dies = {"l0": "d0", "l1b0": "d0", "l1b1": "d1", "l1b2": "d1", "l1b3": "d1"} | ({} if alone else {"l2": "d1"})
-    circuit = assemble(ONN, PROCESS, "chip", local=True, dies=dies)
+    circuit = assemble(ONN, PROCESS, "chip", DiePlan(carrier_tree=False, ground_groups=dies))
     on = strips_on(circuit)
     labels = {frozenset(strips): nets(circuit)[net] for net, strips in on.items()}
     eight = {die: {f"GND_{die}_{i}" for i in range(8)} for die in ("d0", "d1")}
@@ -80,7 +90,7 @@ def test_strips_of_a_die_share_eight_ground_pads(alone: bool) -> None:
 
 
 def test_every_heater_stays_grounded_when_grounds_are_divided() -> None:
-    whole, apart = (assemble(ONN, PROCESS, "chip", local=local) for local in (False, True))
+    whole, apart = (assemble(ONN, PROCESS, "chip", plan) for plan in (CARRIER_TREE, LOCAL_STRIPS))
 
     def grounded(circuit: Circuit) -> set[str]:
         ground = set(nets(circuit))
@@ -90,3 +100,11 @@ def test_every_heater_stays_grounded_when_grounds_are_divided() -> None:
     heated = {name for name in grounded(whole) if not name.startswith("pad_")}
     assert heated and heated == {name for name in grounded(apart) if not name.startswith("pad_")}
     assert not any(name in apart.instances for name in (f"pad_GND{i}" for i in range(8)))
+
+
+def test_a_draft_is_completed_for_several_plans() -> None:
+    draft = draft_circuit(ONN, PROCESS, "chip")
+    before = (dict(draft.builder.instances), list(draft.builder.nets), dict(draft.builder.ports))
+    for plan in (LOCAL_STRIPS, CARRIER_TREE, DiePlan(carrier_tree=False, ground_groups={"l0": "d0"})):
+        assert netlist_dict(complete(draft, plan)) == netlist_dict(assemble(ONN, PROCESS, "chip", plan))
+    assert before == (draft.builder.instances, draft.builder.nets, draft.builder.ports)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from optinc_pdk.assemble import mesh_chip
+from optinc_pdk.assemble.layers import linear_block
 from optinc_pdk.circuit import Circuit, NetlistError
 from optinc_pdk.layout import Chip, chip_of, floorplan
 
@@ -119,6 +120,27 @@ def test_one_block_a_layer_takes_its_carriers_across_one_die_where_one_holds_it(
     apart, several = chip_of(onn, process_of("soi220", (2500, 1300)), "chip")
     assert several.fit == "multi-die"
     assert apart.board is not None and apart.board.oscillators == ("lo_l0",)
+
+
+@pytest.mark.parametrize(
+    ("process", "die", "dies"), [("soi220", None, 1), ("soi220", (2500, 1300), 2), ("soi220_flipchip", None, 1)]
+)
+def test_circuit_is_assembled_once(
+    process: str,
+    die: tuple[float, float] | None,
+    dies: int,
+    network: Callable[..., Any],
+    process_of: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assembled = []
+    monkeypatch.setattr(
+        "optinc_pdk.assemble.chip.linear_block",
+        lambda b, block, light: assembled.append(block.name) or linear_block(b, block, light),
+    )
+    _, chip = chip_of(network((1, 2, 1)), process_of(process, die), "chip")
+    assert len(chip.dies) == dies
+    assert assembled == ["l0", "l1"]
 
 
 SPOILT: dict[str, tuple[Callable[[Circuit], Circuit], str]] = {

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from optinc_pdk.assemble import assemble
+from optinc_pdk.assemble import LOCAL_STRIPS, assemble
 from optinc_pdk.assemble.library import device_kinds
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
@@ -141,7 +141,7 @@ def process(request: pytest.FixtureRequest) -> Process:
 
 
 def whole(process: Process, shape: Shape) -> Circuit:
-    return assemble(network(*shape), process, "chip", local=True)
+    return assemble(network(*shape), process, "chip", LOCAL_STRIPS)
 
 
 def shared(circuit: Circuit) -> list[str]:
