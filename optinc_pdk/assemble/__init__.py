@@ -1,11 +1,10 @@
-"""Networks to circuits, with every pad's and fibre's label."""
+"""Assembly of networks into circuits, with the label of every pad and fibre."""
 
 from optinc_pdk.assemble.blocks import Block, layer_blocks
+from optinc_pdk.assemble.buildability import check_buildable, check_weights
 from optinc_pdk.assemble.chip import (
     CircuitDraft,
     assemble,
-    check_buildable,
-    check_weights,
     complete,
     draft_circuit,
     mesh_chip,

@@ -1,4 +1,4 @@
-"""Trained network to circuit: every optical and electrical connection of the chip, and its board."""
+"""Assembly of a trained network's circuit: every optical and electrical connection of the chip, and its board."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from optinc_pdk.assemble.block_trees import add, check_crossings, split
 from optinc_pdk.assemble.blocks import Block, layer_blocks
+from optinc_pdk.assemble.buildability import check_buildable
 from optinc_pdk.assemble.die_plan import CARRIER_TREE, DiePlan
 from optinc_pdk.assemble.grounds import add_common_grounds, add_divided_grounds
 from optinc_pdk.assemble.layers import fibre, linear_block, mixers, modulators
@@ -18,9 +19,6 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Board, Builder, Circuit, Neuron
 from optinc_pdk.files import InputError
 from optinc_pdk.onn import Onn
-
-MAX_LATTICE = 2**25
-SMALLEST = 1e-30
 
 
 @dataclass(frozen=True)
@@ -136,90 +134,49 @@ def _hidden(
     roots: dict[str, str],
     onchip: bool,
 ) -> tuple[list[Neuron], list[list[str]]]:
-    """One hidden layer up to the modulators behind it; the oscillators' roots are added to ``roots``.
+    """Add one hidden layer up to the inputs of the next; its oscillators' roots are added to ``roots``.
 
     Returns:
-        Its neurons, and the light into each block of the next layer.
+        The layer's neurons, and the input ports of each block of the next layer.
     """
-    plus, minus, to = _Joined(), _Joined(), _Joined()
+    plus, minus, to = _LabelsByRow(), _LabelsByRow(), _LabelsByRow()
     for block, feed in zip(blocks[index], feeds, strict=True):
         roots[block.name], *detectors = mixers(b, block.name, linear_block(b, block, feed), onchip)
-        plus.join(block.rows, detectors[0])
-        minus.join(block.rows, detectors[1])
+        plus.append(block.rows, detectors[0])
+        minus.append(block.rows, detectors[1])
     following: list[list[str]] = []
     for block in blocks[index + 1]:
         sources = modulators(b, block) if onchip else _fibres(b, block)
         following.append([port for port, _ in sources])
-        to.join(block.columns, [label for _, label in sources])
+        to.append(block.columns, [label for _, label in sources])
     neurons = [Neuron(f"l{index}_r{row}", index, plus[row], minus[row], to[row]) for row in sorted(to)]
     return neurons, following
 
 
-class _Joined(dict[int, tuple[str, ...]]):
-    """Labels by row of a weight; rows that several blocks have get several."""
+class _LabelsByRow(dict[int, tuple[str, ...]]):
+    """Labels by row of a weight matrix; a row that several blocks compute has several labels."""
 
-    def join(self, rows: range, labels: list[str]) -> None:
+    def append(self, rows: range, labels: list[str]) -> None:
         for row, label in zip(rows, labels, strict=True):
             self[row] = (*self.get(row, ()), label)
 
 
-def check_buildable(onn: Onn) -> None:
-    """Refuse what has no circuit yet.
-
-    Raises:
-        InputError: Says what, and what would be built.
-    """
-    task = onn.task
-    if task.groups != task.bits // 2:
-        raise InputError(
-            f"groups is {task.groups}: symbols weighted base 4 within a group have no combiner circuit yet; "
-            f"use one group per symbol, {task.bits // 2}"
-        )
-    if task.remainder or task.finer_input:
-        raise InputError("remainder and finer_input belong to cascades, which have no circuit yet; set them to false")
-    if task.lattice_size > MAX_LATTICE:
-        raise InputError(
-            f"the lattice of {task.servers} servers and {task.groups} inputs has {task.lattice_size} points; a build "
-            f"checks every one, up to {MAX_LATTICE}; use fewer servers or bits"
-        )
-    check_weights(onn)
-    if len(onn.layers) < 2:
-        raise InputError("the network has one layer; a chip has at least two, joined by activations")
-    last = len(onn.layers) - 1
-    if onn.layers[last].bias.any():
-        raise InputError(
-            f"layers.{last}.bias is not zero: receivers see |field|² and nothing adds a constant to light; give the "
-            "last hidden layer one more unit of weights 0 and bias 1, and its column in the last weight this bias"
-        )
-
-
-def check_weights(onn: Onn) -> None:
-    """Refuse matrices whose size light cannot carry.
-
-    Raises:
-        InputError: Says which layer, its largest entry and the limits.
-    """
-    for index, layer in enumerate(onn.layers):
-        largest = float(abs(layer.weight).max())
-        if not SMALLEST < largest < 1 / SMALLEST:
-            raise InputError(
-                f"layers.{index}.weight has {largest:g} as its largest entry; light needs one between {SMALLEST:g} and "
-                f"{1 / SMALLEST:g}: train again, or scale the layers"
-            )
-
-
 def inputs(task: Averaging) -> tuple[tuple[str, ...], ...]:
-    """Labels of the servers' fibres in, by server and symbol."""
+    """Return the labels of the servers' input fibres, by server and symbol."""
     return tuple(tuple(f"in_s{s}_m{m}" for m in range(task.symbols)) for s in range(task.servers))
 
 
 def outputs(task: Averaging) -> tuple[tuple[str, ...], ...]:
-    """Labels of the servers' fibres out, by server and symbol."""
+    """Return the labels of the servers' output fibres, by server and symbol."""
     return tuple(tuple(f"out_s{s}_m{m}" for m in range(task.symbols)) for s in range(task.servers))
 
 
 def _preprocess(b: Builder, task: Averaging) -> list[str]:
-    """P: per symbol, the servers' fields through trims into a balanced combiner tree."""
+    """Add P, the preprocessing: per symbol, the servers' fields pass trims into a balanced combiner tree.
+
+    Returns:
+        The port of each symbol's sum.
+    """
     light: list[str] = []
     size = 1 << (task.servers - 1).bit_length()
     for symbol in range(task.symbols):
@@ -240,12 +197,12 @@ def _preprocess(b: Builder, task: Averaging) -> list[str]:
 
 
 def _fibres(b: Builder, block: Block) -> list[tuple[str, str]]:
-    """A fibre per column of a block; each one's guide port and label."""
+    """Add a fibre per column of a block; return the guide port and label of each."""
     return [fibre(b, f"{block.name}_in_r{row}", block.name, row) for row in range(len(block.columns))]
 
 
 def _outputs(b: Builder, task: Averaging, rows: list[str]) -> None:
-    """T: every output symbol to every server."""
+    """Add T, the distribution: a splitter tree from every output symbol to every server."""
     for symbol in range(task.symbols):
         leaves = [
             fibre(b, f"out_s{server}_m{symbol}", "t", symbol * task.servers + server)[0]
@@ -255,7 +212,7 @@ def _outputs(b: Builder, task: Averaging, rows: list[str]) -> None:
 
 
 def _oscillators(b: Builder, roots: Mapping[str, str]) -> tuple[str, ...]:
-    """A fibre for each block's oscillators, by the block's name; returns their labels."""
+    """Add a fibre for the local oscillators of each block; return the fibres' labels."""
     labels = []
     for name, root in roots.items():
         port, label = fibre(b, f"lo_{name}", f"{name}_mix", 0)
@@ -265,10 +222,10 @@ def _oscillators(b: Builder, roots: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _carrier(b: Builder, task: Averaging, oscillators: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The carrier from the laser to servers, board, monitor and, if it has them, local oscillators.
+    """Add the carrier from the laser to servers, board, monitor and, where given, local oscillators.
 
     Returns:
-        Supplies and monitors.
+        Labels of the supplies and of the monitors.
     """
     laser, _ = fibre(b, "carrier", "carrier", task.servers + 2)
     labels = [f"carrier_s{server}" for server in range(task.servers)] + ["carrier_board", "carrier_monitor"]
@@ -284,7 +241,10 @@ def _carrier(b: Builder, task: Averaging, oscillators: list[str]) -> tuple[tuple
 
 
 def _oscillator_trees(b: Builder, root: str, oscillators: list[str]) -> None:
-    """Strips alternate below and above the middle of the die; each half gets a tree of its own, so nothing crosses."""
+    """Add the carrier's trees to the oscillators of both halves of the die.
+
+    Strips alternate below and above the middle of the die. Each half has a tree of its own, so that no guides cross.
+    """
     above, below = oscillators[1::2], oscillators[0::2][::-1]
     if above:
         halves = b.add("lo_split", "mmi1x2", ("lo", 0, 0))
@@ -295,7 +255,7 @@ def _oscillator_trees(b: Builder, root: str, oscillators: list[str]) -> None:
 
 
 def mesh_chip(modes: int, process: Process, name: str) -> Circuit:
-    """One rectangular mesh between fibres ``in_r<i>`` and ``out_r<i>``, without a board.
+    """Assemble one rectangular mesh between fibres ``in_r<i>`` and ``out_r<i>``, without a board.
 
     Args:
         modes: N ≥ 2.

@@ -1,4 +1,7 @@
-"""Strips of the floorplan, and grounds that are joined within a strip or a die only."""
+"""Strips of the floorplan, and ground pads that the heaters of a chip, a die or a strip share.
+
+A strip is one or several blocks with all that belongs to them, placed and routed as one piece.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +29,16 @@ def add_common_grounds(b: Builder) -> None:
 
 
 def strip_names(sections: Iterable[str]) -> dict[str, str]:
-    """Section to the strip that it is drawn in.
+    """Return the strip of each section.
 
-    A block of a hidden layer is a strip of its own, as light comes and goes by fibre or in electrons. The first layer's
-    blocks share P, the last one's T. What carries the light to all of them belongs to no strip.
+    A block of a hidden layer is a strip of its own, because signals enter and leave it by fibres or electrically. The
+    first layer's blocks form one strip with P, the last layer's with T. The carrier's sections belong to no strip.
     """
-    found = {section: match for section in sections if (match := _SECTION.fullmatch(section))}
-    last = max((int(match[2]) for match in found.values()), default=0)
+    matches = {section: match for section in sections if (match := _SECTION.fullmatch(section))}
+    last = max((int(match[2]) for match in matches.values()), default=0)
     names = {
         section: match[1] if int(match[2]) in (0, last) else match[1] + (match[3] or "")
-        for section, match in found.items()
+        for section, match in matches.items()
     }
     return names | {"p": "l0", "t": f"l{last}"}
 

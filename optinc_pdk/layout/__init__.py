@@ -1,4 +1,4 @@
-"""Circuits to masks: placement, guides, heater wiring, pads, fibres, the die."""
+"""From circuits to masks: placement, guides, heater wiring, pads, fibres and dies."""
 
 from optinc_pdk.layout.chip import Chip
 from optinc_pdk.layout.floorplan import chip_of, floorplan, lay_out

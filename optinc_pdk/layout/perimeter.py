@@ -1,4 +1,4 @@
-"""Perimeter wiring: strips alternate below and above a die's middle; signals leave outwards, grounds meet between."""
+"""Drawing of perimeter dies: strips above and below the middle, signal wires to the edges, a ground bus between."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from optinc_pdk.layout.canvas import Canvas, snap
 from optinc_pdk.layout.carrier import oscillator_tree
 from optinc_pdk.layout.chip import Die
 from optinc_pdk.layout.netlist import Netlist
+from optinc_pdk.layout.perimeter_pads import fan_to_pads, pad_targets
 from optinc_pdk.layout.perimeter_planning import PlannedDie
-from optinc_pdk.layout.wiring import fan_to_pads, ground_trunks, heaters, pad_targets, signal_wires
+from optinc_pdk.layout.wiring import ground_trunks, heaters, signal_wires
 
 
 def draw_die(plan: PlannedDie, netlist: Netlist, process: Process) -> Die:
@@ -32,9 +33,9 @@ def draw_die(plan: PlannedDie, netlist: Netlist, process: Process) -> Die:
         feed = plan.oscillators.start
         at = (snap(feed[0] + plan.left), snap(feed[1] + outer[+1]))
         oscillator_tree(canvas, netlist, process, at, middle, plan.oscillators.roots)
-    found = heaters(canvas, netlist, process)
+    all_heaters = heaters(canvas, netlist, process)
     for side, half in plan.halves.items():
-        group = [heater for heater in found if heater.instance in half.canvas.placed]
+        group = [heater for heater in all_heaters if heater.instance in half.canvas.placed]
         wires = signal_wires(process, group, side, outer[side])
         ground_trunks(canvas, process, group, side, middle)
         targets = pad_targets(process, wires, plan.rows, keepout, plan.width - keepout)

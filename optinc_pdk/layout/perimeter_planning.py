@@ -16,16 +16,13 @@ from optinc_pdk.layout.carrier import carrier_block
 from optinc_pdk.layout.chip import GAP_UM, LIMITLESS_UM, NOT_BUILDABLE, strips_of
 from optinc_pdk.layout.frames import Frames, Point
 from optinc_pdk.layout.netlist import Netlist
+from optinc_pdk.layout.perimeter_pads import PadRows, channel_height, pad_rows, pad_targets
 from optinc_pdk.layout.strips import Strip, StripBuilder
 from optinc_pdk.layout.wiring import (
     Heater,
-    PadRows,
     Signal,
-    channel_height,
     full_current_a,
     heaters,
-    pad_rows,
-    pad_targets,
     signal_wires,
     width_for,
 )
@@ -33,7 +30,14 @@ from optinc_pdk.layout.wiring import (
 
 @dataclass
 class HalfDie:
-    """The strips on one side of the middle, left-aligned at 0."""
+    """Strips on one side of the middle, left-aligned at x = 0.
+
+    Attributes:
+        canvas: The strips.
+        outward: +1 above the middle, -1 below.
+        gap: Distance between strips in µm.
+        right: x at which the next strip starts.
+    """
 
     canvas: Canvas
     outward: int
@@ -41,7 +45,7 @@ class HalfDie:
     right: float = 0.0
 
     def append(self, part: Canvas) -> tuple[float, float]:
-        """Put a part right of the others, its outer edge at y = 0; returns the shift."""
+        """Place a part right of the others, its outer edge at y = 0; return the shift."""
         left, bottom, right, top = part.box()
         dx = snap(self.right - left)
         dy = snap(-top if self.outward > 0 else -bottom)
@@ -51,7 +55,7 @@ class HalfDie:
 
     @property
     def height(self) -> float:
-        """From the outer edge to the innermost shape."""
+        """Distance from the outer edge to the innermost shape in µm."""
         if not self.canvas.placed:
             return 0.0
         _, bottom, _, top = self.canvas.box()
@@ -103,11 +107,16 @@ class PlannedDie:
 def plan_dies(netlist: Netlist, process: Process, frames: Frames) -> list[PlannedDie]:
     """Place the strips of a circuit and decide which die each is on.
 
-    A circuit with a carrier tree gets one die, whatever its size. Otherwise strips fill dies in the light's order, as
-    many on each as it holds.
+    A circuit with a carrier tree gets one die, whatever its size. Otherwise strips fill dies in the order of the light,
+    as many on each as it holds.
+
+    Args:
+        netlist: Circuit with all ground pads.
+        process: Process; its PDK must be active.
+        frames: Cells.
 
     Raises:
-        InputError: A die would be larger than what files are read to.
+        InputError: A die would be larger than the largest file that is read back.
     """
     strips = [StripBuilder(netlist, process, *strip, frames).build() for strip in strips_of(netlist)]
     block: Canvas | None = None
@@ -129,7 +138,7 @@ def _one_die(netlist: Netlist, process: Process, strips: list[Strip], block: Can
     """Plan one die of any size for all strips, with the oscillators' tree in its middle."""
     halves = _halves(process, block.frames)
     dx, dy = halves[+1].append(block)
-    # the oscillators' feed comes down beside the block
+    # the oscillators' feed runs down right of the block
     halves[+1].right += GAP_UM
     for index, strip in enumerate(strips):
         halves[+1 if index % 2 else -1].append(strip.canvas)
@@ -158,13 +167,13 @@ def _filled(netlist: Netlist, process: Process, strips: list[Strip], block: Canv
 
 
 def _offered(process: Process) -> list[DieSize]:
-    """The sizes of dies; one that is turned by 90° is the same die."""
+    """Return the sizes of dies of the process, each also rotated by 90°."""
     turned = [die.model_copy(update={"width_um": die.height_um, "height_um": die.width_um}) for die in process.dies]
     return [size for pair in zip(process.dies, turned, strict=True) for size in pair]
 
 
 def _balanced(process: Process, canvases: Sequence[Canvas]) -> dict[int, HalfDie]:
-    """Both halves of a die, filled about equally."""
+    """Distribute parts over both halves of a die, each to the shorter half."""
     halves = _halves(process, canvases[0].frames)
     for canvas in canvases:
         min(halves.values(), key=lambda half: (half.right, half.outward)).append(canvas)
@@ -172,7 +181,7 @@ def _balanced(process: Process, canvases: Sequence[Canvas]) -> dict[int, HalfDie
 
 
 def _halves(process: Process, frames: Frames) -> dict[int, HalfDie]:
-    # gratings of neighbouring strips keep their pitch too
+    # gratings of neighbouring strips keep their pitch
     gap = max(GAP_UM, float(process.floorplan.fibre_pitch_um))
     return {side: HalfDie(Canvas(frames), side, gap) for side in (+1, -1)}
 
@@ -186,11 +195,13 @@ def _own_size(
 ) -> PlannedDie:
     """Plan a die as large as its content, which no foundry makes, to be viewed, checked and simulated."""
     largest = process.dies[-1]
-    endless = Quantity(LIMITLESS_UM, largest.width_um.source)
-    die = largest.model_copy(update={"width_um": endless, "height_um": endless, "own_size": True})
+    unlimited = Quantity(LIMITLESS_UM, largest.width_um.source)
+    die = largest.model_copy(update={"width_um": unlimited, "height_um": unlimited, "own_size": True})
     planned = _first_fit(netlist, process, strips, halves, oscillators, (die,))
     if planned is None:
-        raise InputError(f"the chip is larger than {LIMITLESS_UM / 1e3:g} mm; use narrower or fewer layers")
+        raise InputError(
+            f"the chip would be larger than {LIMITLESS_UM / 1e3:g} mm, the limit of a die; use narrower or fewer layers"
+        )
     return replace(planned, fit=NOT_BUILDABLE)
 
 
@@ -218,7 +229,7 @@ def _first_fit(
         left = snap((width - content) / 2)
         bus = max(_bus_width(process, groups, left, width), _ground_pads_height(grounds, process))
         middle = max(bus, tracks) + 2 * GAP_UM
-        # few rows spread over the die, and wires that fan out so far take height: more rows may fit where few do not
+        # few rows of pads are wide, and wires that fan out to them take height: more rows may fit where few do not
         for rows in pad_rows(process, max(map(len, groups.values())), width - 2 * keepout - pad):
             depths = {side: _pad_depth(process, groups[side], side, rows, left, width) for side in halves}
             needed = 2 * keepout + middle + sum(depths[side] + half.height for side, half in halves.items())
@@ -229,7 +240,10 @@ def _first_fit(
 
 
 def _bus_width(process: Process, groups: dict[int, list[Heater]], left: float, width: float) -> float:
-    """Width of the bus for every heater at 2π at once: the nearer end, where ground pads stand, drains more of each."""
+    """Return the width of the bus in µm for all heaters at 2π.
+
+    Ground pads are at both ends of the bus. A heater's current divides between them by its distances to the ends.
+    """
     pads = float(process.floorplan.keepout_um + process.pads.size_um)
     places = np.array([heater.ground.x + left for group in groups.values() for heater in group if heater.heats])
     right = float(np.sum((places - pads) / (width - 2 * pads)))
@@ -237,13 +251,13 @@ def _bus_width(process: Process, groups: dict[int, list[Heater]], left: float, w
 
 
 def _pads_width(process: Process, groups: dict[int, list[Heater]]) -> float:
-    """Width in which the longer side's pads fit, as deep as they may be."""
+    """Return the width in µm of the pads of the longer side, in as many rows as the process allows."""
     rows = int(process.pads.rows_max)
     return (math.ceil(max(map(len, groups.values())) / rows) + 1) * process.pad_pitch_um(rows)
 
 
 def _pad_depth(process: Process, group: list[Heater], side: int, rows: PadRows, left: float, width: float) -> float:
-    """Depth of one side's pads and the channel before them, for content that starts at ``left``."""
+    """Return the depth in µm of one side's pads and their channel, for content that starts at ``left``."""
     keepout = float(process.floorplan.keepout_um)
     drawn = signal_wires(process, group, side, 0.0)
     wires = [Signal(wire.label, ((snap(wire.x + left), 0.0),)) for wire in drawn]
@@ -253,6 +267,6 @@ def _pad_depth(process: Process, group: list[Heater], side: int, rows: PadRows, 
 
 
 def _ground_pads_height(grounds: Sequence[str], process: Process) -> float:
-    """Height of the ground pads' column at either end of the bus."""
+    """Return the height in µm of the column of ground pads at either end of the bus."""
     each = (len(grounds) + 1) // 2
     return (each - 1) * float(process.pads.pitch_um) + float(process.pads.size_um)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optinc_pdk.layout.meander import lacking, least_gain, path_length, teeth, tooth_heights
+from optinc_pdk.layout.meander import length_gains, least_gain, path_length, teeth, tooth_heights
 
 
 @given(
@@ -45,7 +45,7 @@ def test_length_of_a_guide_counts_bends_as_arcs() -> None:
 )
 def test_paths_gain_what_they_lack_or_enough_for_a_tooth(lengths: list[float], near: list[float], least: float) -> None:
     lengths = [*lengths, *(max(lengths) - less for less in near)]
-    gains = lacking({str(i): length for i, length in enumerate(lengths)}, 0.025, least)
+    gains = length_gains({str(i): length for i, length in enumerate(lengths)}, 0.025, least)
     made = [length + gains[str(i)] for i, length in enumerate(lengths)]
     assert max(made) - min(made) <= 0.025 + 1e-9
     assert all(gain == 0 or gain >= least for gain in gains.values())
