@@ -34,6 +34,8 @@ def bump_wiring(strip: Strip, netlist: Netlist, process: Process, grounds: Seque
     group = heaters(canvas, netlist, process)
     if not group:
         return
+    if not grounds:
+        raise InputError(f"strip {strip.name!r} has heaters and no ground pad; add one to its circuit")
     for heater in group:
         canvas.bumps.append(heater.landing)
         canvas.texts.append((heater.label, *heater.landing))
@@ -95,8 +97,6 @@ def _ground_bumps(canvas: Canvas, process: Process, bar: Box, grounds: Sequence[
     half = (top - bottom) / 2
     right = max(right, left + 2 * half + pitch * (len(grounds) - 1))
     canvas.metal.append((left, bottom, snap(right), top))
-    if not grounds:
-        raise InputError("a strip with heaters has no ground pad; give its section one")
     for i, label in enumerate(grounds):
         x, y = snap(left + half + i * pitch), snap(bottom + half)
         canvas.bumps.append((x, y))
