@@ -33,7 +33,7 @@ def check_crossings(process: Process, layers: Sequence[Sequence[Block]]) -> None
         )
 
 
-def split(b: Builder, layer: str, blocks: Sequence[Block], light: Sequence[str]) -> list[list[str]]:
+def copy_inputs(b: Builder, layer: str, blocks: Sequence[Block], light: Sequence[str]) -> list[list[str]]:
     """Add splitters and crossings that copy every input to the blocks that use it.
 
     In the section ``<layer>_split`` a level is one column of splitters followed by the columns of its crossings. Rows
@@ -71,7 +71,7 @@ def _split(b: Builder, section: str, guides: list[str], copies: range, column: i
     return upper + _split(b, section, ends[len(guides) :], copies[half:], following)
 
 
-def add(b: Builder, layer: str, blocks: Sequence[Block], rows: Sequence[Sequence[str]]) -> list[str]:
+def sum_outputs(b: Builder, layer: str, blocks: Sequence[Block], rows: Sequence[Sequence[str]]) -> list[str]:
     """Add crossings and combiners that sum the fields of several blocks for each output.
 
     In the section ``<layer>_sum`` column 0 holds a phase trim per block and row, because the summed fields interfere. A

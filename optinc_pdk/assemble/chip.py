@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from optinc_pdk.assemble.block_trees import add, check_crossings, split
+from optinc_pdk.assemble.block_trees import check_crossings, copy_inputs, sum_outputs
 from optinc_pdk.assemble.blocks import Block, layer_blocks
 from optinc_pdk.assemble.buildability import check_buildable
 from optinc_pdk.assemble.die_plan import CARRIER_TREE, DiePlan
 from optinc_pdk.assemble.grounds import add_common_grounds, add_divided_grounds
-from optinc_pdk.assemble.layers import fibre, linear_block, mixers, modulators
+from optinc_pdk.assemble.layers import add_fibre, add_linear_block, add_mixers, add_modulators
 from optinc_pdk.assemble.library import composites, library
 from optinc_pdk.assemble.mesh import Modes, add_pad
 from optinc_pdk.assemble.trees import tree
@@ -77,15 +77,15 @@ def draft_circuit(onn: Onn, process: Process, name: str) -> CircuitDraft:
     cells = composites(process)
     b = Builder(name, library(process, cells), cells)
     light = _preprocess(b, onn.task)
-    feeds = split(b, "l0", blocks[0], light)
+    feeds = copy_inputs(b, "l0", blocks[0], light)
     roots: dict[str, str] = {}
     neurons: list[Neuron] = []
     onchip = process.activation.realisation == "onchip"
     for index in range(len(blocks) - 1):
         activated, feeds = _hidden(b, index, blocks, feeds, roots, onchip)
         neurons += activated
-    last = [linear_block(b, block, feed) for block, feed in zip(blocks[-1], feeds, strict=True)]
-    _outputs(b, onn.task, add(b, f"l{len(blocks) - 1}", blocks[-1], last))
+    last = [add_linear_block(b, block, feed) for block, feed in zip(blocks[-1], feeds, strict=True)]
+    _outputs(b, onn.task, sum_outputs(b, f"l{len(blocks) - 1}", blocks[-1], last))
     carriers = tuple(f"carrier_{block.name}" for layer in blocks[1:] for block in layer) if onchip else ()
     return CircuitDraft(b, onn.task, blocks, roots, tuple(neurons), carriers)
 
@@ -117,9 +117,9 @@ def complete(draft: CircuitDraft, plan: DiePlan) -> Circuit:
         carrier="carrier",
         supplies=supplies,
         monitors=monitors,
-        inputs=inputs(draft.task),
+        inputs=input_labels(draft.task),
         neurons=draft.neurons,
-        outputs=outputs(draft.task),
+        outputs=output_labels(draft.task),
         oscillators=fibres,
         carriers=draft.carriers,
     )
@@ -141,12 +141,12 @@ def _hidden(
     """
     plus, minus, to = _LabelsByRow(), _LabelsByRow(), _LabelsByRow()
     for block, feed in zip(blocks[index], feeds, strict=True):
-        roots[block.name], *detectors = mixers(b, block.name, linear_block(b, block, feed), onchip)
+        roots[block.name], *detectors = add_mixers(b, block.name, add_linear_block(b, block, feed), onchip)
         plus.append(block.rows, detectors[0])
         minus.append(block.rows, detectors[1])
     following: list[list[str]] = []
     for block in blocks[index + 1]:
-        sources = modulators(b, block) if onchip else _fibres(b, block)
+        sources = add_modulators(b, block) if onchip else _fibres(b, block)
         following.append([port for port, _ in sources])
         to.append(block.columns, [label for _, label in sources])
     neurons = [Neuron(f"l{index}_r{row}", index, plus[row], minus[row], to[row]) for row in sorted(to)]
@@ -161,12 +161,12 @@ class _LabelsByRow(dict[int, tuple[str, ...]]):
             self[row] = (*self.get(row, ()), label)
 
 
-def inputs(task: Averaging) -> tuple[tuple[str, ...], ...]:
+def input_labels(task: Averaging) -> tuple[tuple[str, ...], ...]:
     """Return the labels of the servers' input fibres, by server and symbol."""
     return tuple(tuple(f"in_s{s}_m{m}" for m in range(task.symbols)) for s in range(task.servers))
 
 
-def outputs(task: Averaging) -> tuple[tuple[str, ...], ...]:
+def output_labels(task: Averaging) -> tuple[tuple[str, ...], ...]:
     """Return the labels of the servers' output fibres, by server and symbol."""
     return tuple(tuple(f"out_s{s}_m{m}" for m in range(task.symbols)) for s in range(task.servers))
 
@@ -187,7 +187,7 @@ def _preprocess(b: Builder, task: Averaging) -> list[str]:
                 # a tree of fewer servers than leaves would weight them unequally
                 leaves.append(b.add(f"p_dark_s{server}_m{symbol}", "terminator", at) + ",o1")
                 continue
-            port, _ = fibre(b, f"in_s{server}_m{symbol}", "p", symbol * size + server)
+            port, _ = add_fibre(b, f"in_s{server}_m{symbol}", "p", symbol * size + server)
             trim = b.add(f"trim_s{server}_m{symbol}", "phase_shifter", at)
             b.connect(port, f"{trim},o1")
             add_pad(b, trim, f"{trim},e2", f"{trim},e1")
@@ -198,14 +198,14 @@ def _preprocess(b: Builder, task: Averaging) -> list[str]:
 
 def _fibres(b: Builder, block: Block) -> list[tuple[str, str]]:
     """Add a fibre per column of a block; return the guide port and label of each."""
-    return [fibre(b, f"{block.name}_in_r{row}", block.name, row) for row in range(len(block.columns))]
+    return [add_fibre(b, f"{block.name}_in_r{row}", block.name, row) for row in range(len(block.columns))]
 
 
 def _outputs(b: Builder, task: Averaging, rows: list[str]) -> None:
     """Add T, the distribution: a splitter tree from every output symbol to every server."""
     for symbol in range(task.symbols):
         leaves = [
-            fibre(b, f"out_s{server}_m{symbol}", "t", symbol * task.servers + server)[0]
+            add_fibre(b, f"out_s{server}_m{symbol}", "t", symbol * task.servers + server)[0]
             for server in range(task.servers)
         ]
         tree(b, f"t_m{symbol}", "t", rows[symbol], leaves)
@@ -215,7 +215,7 @@ def _oscillators(b: Builder, roots: Mapping[str, str]) -> tuple[str, ...]:
     """Add a fibre for the local oscillators of each block; return the fibres' labels."""
     labels = []
     for name, root in roots.items():
-        port, label = fibre(b, f"lo_{name}", f"{name}_mix", 0)
+        port, label = add_fibre(b, f"lo_{name}", f"{name}_mix", 0)
         b.connect(port, root)
         labels.append(label)
     return tuple(labels)
@@ -227,9 +227,9 @@ def _carrier(b: Builder, task: Averaging, oscillators: list[str]) -> tuple[tuple
     Returns:
         Labels of the supplies and of the monitors.
     """
-    laser, _ = fibre(b, "carrier", "carrier", task.servers + 2)
+    laser, _ = add_fibre(b, "carrier", "carrier", task.servers + 2)
     labels = [f"carrier_s{server}" for server in range(task.servers)] + ["carrier_board", "carrier_monitor"]
-    leaves = [fibre(b, label, "carrier", row)[0] for row, label in enumerate(labels)]
+    leaves = [add_fibre(b, label, "carrier", row)[0] for row, label in enumerate(labels)]
     if oscillators:
         first = b.add("carrier_split", "mmi1x2", ("carrier", 0, 0))
         b.connect(laser, f"{first},o1")
@@ -270,8 +270,8 @@ def mesh_chip(modes: int, process: Process, name: str) -> Circuit:
     cells = composites(process)
     b = Builder(name, library(process, cells), cells)
     add_common_grounds(b)
-    mesh = Modes(b, "l0", {row: fibre(b, f"in_r{row}", "l0", row)[0] for row in range(modes)})
+    mesh = Modes(b, "l0", {row: add_fibre(b, f"in_r{row}", "l0", row)[0] for row in range(modes)})
     mesh.mesh("l0_v", modes)
     for row in range(modes):
-        b.connect(mesh.ends[row], fibre(b, f"out_r{row}", "t", row)[0])
+        b.connect(mesh.ends[row], add_fibre(b, f"out_r{row}", "t", row)[0])
     return b.build()

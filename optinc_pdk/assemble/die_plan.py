@@ -1,4 +1,4 @@
-"""What a circuit follows of the dies: how local oscillators are fed, and which strips share grounds."""
+"""Parts of a circuit that depend on its dies: feeds of local oscillators, and grounds that strips share."""
 
 from __future__ import annotations
 

@@ -10,14 +10,14 @@ from optinc_pdk.assemble.trees import tree
 from optinc_pdk.circuit import Builder
 
 
-def fibre(b: Builder, label: str, section: str, row: int) -> tuple[str, str]:
+def add_fibre(b: Builder, label: str, section: str, row: int) -> tuple[str, str]:
     """Add a labelled grating coupler; return its guide port and its label."""
     coupler = b.add(f"fibre_{label}", "grating_coupler", (section, 0, row))
     b.ports[label] = f"{coupler},o2"
     return f"{coupler},o1", label
 
 
-def linear_block(b: Builder, block: Block, light: Sequence[str]) -> list[str]:
+def add_linear_block(b: Builder, block: Block, light: Sequence[str]) -> list[str]:
     """Add a block's meshes and attenuators between the ports of its columns and those of its rows.
 
     Args:
@@ -40,7 +40,7 @@ def linear_block(b: Builder, block: Block, light: Sequence[str]) -> list[str]:
     return [modes.ends[row] for row in range(rows)]
 
 
-def mixers(b: Builder, name: str, rows: Sequence[str], onchip: bool) -> tuple[str, list[str], list[str]]:
+def add_mixers(b: Builder, name: str, rows: Sequence[str], onchip: bool) -> tuple[str, list[str], list[str]]:
     """Add a homodyne mixer with a trimmed local oscillator for each row of a block.
 
     Args:
@@ -64,7 +64,7 @@ def mixers(b: Builder, name: str, rows: Sequence[str], onchip: bool) -> tuple[st
         leaves.append(f"{trim},o2")
         for side, port, labels in (("p", "o3", plus), ("n", "o4", minus)):
             label = f"{name}_{side}_r{row}"
-            guide = _photodiode(b, label, f"{name}_mix", row) if onchip else fibre(b, label, f"{name}_mix", row)[0]
+            guide = _photodiode(b, label, f"{name}_mix", row) if onchip else add_fibre(b, label, f"{name}_mix", row)[0]
             b.connect(f"{mixer},{port}", guide)
             labels.append(label)
     return tree(b, f"{name}_lo", f"{name}_mix", None, leaves), plus, minus
@@ -77,7 +77,7 @@ def _photodiode(b: Builder, label: str, section: str, row: int) -> str:
     return f"{photodiode},o1"
 
 
-def modulators(b: Builder, block: Block) -> list[tuple[str, str]]:
+def add_modulators(b: Builder, block: Block) -> list[tuple[str, str]]:
     """Add a modulator with a labelled pad for each column of a block, all fed by the carrier of one fibre.
 
     Returns:
@@ -95,6 +95,6 @@ def modulators(b: Builder, block: Block) -> list[tuple[str, str]]:
     for row in range(len(leaves), 1 << (len(leaves) - 1).bit_length()):
         dark = b.add(f"{block.name}_carrier_dark_r{row}", "terminator", (block.name, 0, row))
         leaves.append(f"{dark},o1")
-    carrier, _ = fibre(b, f"carrier_{block.name}", block.name, len(leaves))
+    carrier, _ = add_fibre(b, f"carrier_{block.name}", block.name, len(leaves))
     tree(b, f"{block.name}_carrier", block.name, carrier, leaves)
     return ends

@@ -1,4 +1,4 @@
-"""Flip-chip wiring: a bump beside every heater's signal contact, a plate over the grounds of every column.
+"""Flip-chip wiring: a bump next to every heater's signal contact, a plate over the grounds of every column.
 
 A strip's plates are joined by a bus along each row of its mesh, the buses by a spine right of the mesh, and everything
 by a bar at the top, on which the labelled ground bumps lie. Bumps on the plates take the current of the nearest
@@ -15,7 +15,7 @@ from optinc_pdk.layout.canvas import Canvas, snap
 from optinc_pdk.layout.frames import Box
 from optinc_pdk.layout.netlist import Netlist
 from optinc_pdk.layout.strips import Strip
-from optinc_pdk.layout.wiring import Heater, facing_columns, heaters
+from optinc_pdk.layout.wiring import Heater, driven_devices, facing_columns
 
 
 def bump_wiring(strip: Strip, netlist: Netlist, process: Process, grounds: Sequence[str]) -> None:
@@ -31,7 +31,7 @@ def bump_wiring(strip: Strip, netlist: Netlist, process: Process, grounds: Seque
         InputError: The strip has heaters and no ground pad.
     """
     canvas = strip.canvas
-    group = heaters(canvas, netlist, process)
+    group = driven_devices(canvas, netlist, process)
     if not group:
         return
     if not grounds:

@@ -15,7 +15,7 @@ from optinc_pdk.layout.meander import path_length
 from optinc_pdk.layout.river import river_levels
 
 
-def fan(canvas: Canvas, process: Process, pairs: list[tuple[Point, Point]], x: float) -> float:
+def draw_fanout(canvas: Canvas, process: Process, pairs: list[tuple[Point, Point]], x: float) -> float:
     """Draw a planar bundle of guides from left to right, with all turns at or after ``x``.
 
     Args:
@@ -45,12 +45,12 @@ def fan(canvas: Canvas, process: Process, pairs: list[tuple[Point, Point]], x: f
 
 
 def fan_end(process: Process, source: Sequence[float], target: Sequence[float], x: float) -> float:
-    """Return the x after the last turn of the bundle that ``fan`` draws between ascending heights."""
+    """Return the x after the last turn of the bundle that ``draw_fanout`` draws between ascending heights."""
     return _end(process, _levels(source, target, float(process.guide.radius_um)), x)
 
 
 def fan_length(process: Process, a: Point, b: Point) -> float:
-    """Return the length in µm of a guide that ``fan`` draws between two ends; it does not depend on where it turns."""
+    """Return the length in µm of a guide that ``draw_fanout`` draws between two ends, wherever it turns."""
     r, height = float(process.guide.radius_um), abs(a[1] - b[1])
     if height >= min(2 * r + between_bends(process), 3 * r) or not height:
         middle = (a[0] + b[0]) / 2

@@ -10,8 +10,8 @@ from optinc_pdk.cards import Process
 from optinc_pdk.layout.canvas import Canvas, snap
 from optinc_pdk.layout.frames import Frames
 from optinc_pdk.layout.netlist import Netlist
-from optinc_pdk.layout.turns import turn, turn_width
-from optinc_pdk.layout.wiring import facing_space, ground_room, room_beside
+from optinc_pdk.layout.turns import draw_turn, turn_width
+from optinc_pdk.layout.wiring import facing_space, ground_width, signals_width
 
 BLOCK_GAP = 2
 """Unused modes between blocks of one strip; the dummies at the blocks' edges reach into them."""
@@ -167,7 +167,7 @@ class MeshPlacer:
         if "attenuator" in kinds:
             f, count = self.attenuator, kinds.count("attenuator")
             # the ground trunk covers the contacts and extends to the right of them
-            right = f["e2"].x + ground_room(self.process, count) - float(self.process.metal.space_um)
+            right = f["e2"].x + ground_width(self.process, count) - float(self.process.metal.space_um)
             return Column(names, f["e1"].x, right, count, 0, f["o2"].x)
         f, count = self.mzi, kinds.count("mzi")
         length = f["o3"].x if set(kinds) != {"terminator"} else 0.0
@@ -177,7 +177,7 @@ class MeshPlacer:
         """Place columns side by side; return the last one with x as placed."""
         x, last = 0.0, Column((), 0.0, -1e9, 0, 0, 0.0)
         for column in columns:
-            beside = room_beside(self.process, last.signals_right) + room_beside(self.process, column.signals_left)
+            beside = signals_width(self.process, last.signals_right) + signals_width(self.process, column.signals_left)
             gap = beside + facing_space(self.process)
             x = snap(max(x, last.right + gap - column.left))
             for name in column.names:
@@ -245,5 +245,5 @@ class MeshPlacer:
         for i, (a, b) in enumerate(itertools.pairwise(rows)):
             modes = sorted(a.ends)
             pairs = [(canvas.port(a.ends[mode]), canvas.port(b.starts[mode])) for mode in modes]
-            turn(canvas, self.process, pairs, -1 if i % 2 else 1)
+            draw_turn(canvas, self.process, pairs, -1 if i % 2 else 1)
         return y

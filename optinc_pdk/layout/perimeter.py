@@ -11,7 +11,7 @@ from optinc_pdk.layout.chip import Die
 from optinc_pdk.layout.netlist import Netlist
 from optinc_pdk.layout.perimeter_pads import fan_to_pads, pad_targets
 from optinc_pdk.layout.perimeter_planning import PlannedDie
-from optinc_pdk.layout.wiring import ground_trunks, heaters, signal_wires
+from optinc_pdk.layout.wiring import driven_devices, ground_trunks, signal_wires
 
 
 def draw_die(plan: PlannedDie, netlist: Netlist, process: Process) -> Die:
@@ -33,9 +33,9 @@ def draw_die(plan: PlannedDie, netlist: Netlist, process: Process) -> Die:
         feed = plan.oscillators.start
         at = (snap(feed[0] + plan.left), snap(feed[1] + outer[+1]))
         oscillator_tree(canvas, netlist, process, at, middle, plan.oscillators.roots)
-    all_heaters = heaters(canvas, netlist, process)
+    devices = driven_devices(canvas, netlist, process)
     for side, half in plan.halves.items():
-        group = [heater for heater in all_heaters if heater.instance in half.canvas.placed]
+        group = [heater for heater in devices if heater.instance in half.canvas.placed]
         wires = signal_wires(process, group, side, outer[side])
         ground_trunks(canvas, process, group, side, middle)
         targets = pad_targets(process, wires, plan.rows, keepout, plan.width - keepout)

@@ -21,8 +21,8 @@ from optinc_pdk.layout.strips import Strip, StripBuilder
 from optinc_pdk.layout.wiring import (
     Heater,
     Signal,
+    driven_devices,
     full_current_a,
-    heaters,
     signal_wires,
     width_for,
 )
@@ -216,7 +216,7 @@ def _first_fit(
     """Plan a die of the first size that holds the halves; None where no size does."""
     keepout, pad = float(process.floorplan.keepout_um), float(process.pads.size_um)
     sides = keepout + pad + GAP_UM
-    groups = {side: heaters(half.canvas, netlist, process) for side, half in halves.items()}
+    groups = {side: driven_devices(half.canvas, netlist, process) for side, half in halves.items()}
     grounds = netlist.grounds(name for half in halves.values() for name in half.canvas.placed)
     content = max(half.right for half in halves.values())
     tracks = 0.0 if oscillators is None else (len(oscillators.roots) + 2) * 6 * float(process.guide.radius_um)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.rules import BendRadiusRule, ForeignGuideRule
 from optinc_pdk.layout.canvas import Canvas, guide_track, snap
-from optinc_pdk.layout.fan import between_bends, fan, fan_end, fan_length
+from optinc_pdk.layout.fan import between_bends, draw_fanout, fan_end, fan_length
 from optinc_pdk.layout.frames import Frames, Point
 from optinc_pdk.layout.meander import length_gains, path_length, teeth, tooth_gain, tooth_heights
 from optinc_pdk.layout.netlist import Netlist
@@ -158,7 +158,7 @@ class _SectionDrawing:
         self._draw_to([(self.x, y) for y in sources])
         end = snap(fan_end(self.process, sources[::-1], targets[::-1], self.x))
         pairs = [((self.x, a), (end, b)) for a, b in zip(sources, targets, strict=True)]
-        fan(self.canvas, self.process, pairs, self.x)
+        draw_fanout(self.canvas, self.process, pairs, self.x)
         for guide, (a, b) in enumerate(pairs):
             self._gain(guide, fan_length(self.process, a, b))
             self.paths[guide] = [b]

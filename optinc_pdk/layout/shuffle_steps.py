@@ -23,7 +23,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Passage:
+class ComponentPorts:
     """A component and the ports by which light enters and leaves it, uppermost first."""
 
     component: str
@@ -31,10 +31,10 @@ class Passage:
     outputs: tuple[str, ...]
 
 
-TRIM = Passage("phase_shifter", ("o1",), ("o2",))
-CROSSING = Passage("crossing", ("o2", "o1"), ("o3", "o4"))
-SPLITTER = Passage("mmi1x2", ("o1",), ("o2", "o3"))
-COMBINER = Passage("mmi1x2", ("o2", "o3"), ("o1",))
+TRIM = ComponentPorts("phase_shifter", ("o1",), ("o2",))
+CROSSING = ComponentPorts("crossing", ("o2", "o1"), ("o3", "o4"))
+SPLITTER = ComponentPorts("mmi1x2", ("o1",), ("o2", "o3"))
+COMBINER = ComponentPorts("mmi1x2", ("o2", "o3"), ("o1",))
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class SectionColumn:
         count: Number of guides before the column.
     """
 
-    passage: Passage
+    passage: ComponentPorts
     at: Mapping[int, str]
     count: int
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from optinc_pdk.cards import Process
 from optinc_pdk.layout.canvas import Canvas, guide_track, snap
-from optinc_pdk.layout.fan import fan
+from optinc_pdk.layout.fan import draw_fanout
 from optinc_pdk.layout.frames import Frames, Point
 from optinc_pdk.layout.mesh import MeshPlacer
 from optinc_pdk.layout.netlist import Netlist
 from optinc_pdk.layout.shuffle import place_shuffle
 from optinc_pdk.layout.trees import TreePlacer
-from optinc_pdk.layout.wiring import facing_space, ground_room, pin_room, room_beside
+from optinc_pdk.layout.wiring import facing_space, ground_width, pin_width, signals_width
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class StripBuilder:
         return self.netlist.partner[port].rpartition(",")[0]
 
     def _wires_width(self, signals: int) -> float:
-        return room_beside(self.process, signals)
+        return signals_width(self.process, signals)
 
     def _centre(self, count: int) -> float:
         """Return the y of the first of ``count`` fibres that are centred on the mesh."""
@@ -87,7 +87,7 @@ class StripBuilder:
 
     def fan(self, pairs: list[tuple[Point, Point]], x: float) -> None:
         """Draw a planar bundle of guides from left to right, with all turns at or after ``x``."""
-        fan(self.canvas, self.process, pairs, x)
+        draw_fanout(self.canvas, self.process, pairs, x)
 
     def fan_width(self, count: int) -> float:
         """Return the largest width in µm that a bundle of ``count`` guides may need."""
@@ -111,7 +111,7 @@ class StripBuilder:
         modulators = {self._source(port): port for port in starts.values()}
         rows = [leaf for section in self.sections for leaf in self._carrier_leaves(section, modulators)]
         first, count = self._centre(len(rows)), len(starts)
-        wires = self._wires_width(self.mesh.first.signals_left) + pin_room(self.process)
+        wires = self._wires_width(self.mesh.first.signals_left) + pin_width(self.process)
         x = snap(self.left - max(self.fan_width(count), wires) - 2 * self.clear - length)
         trees = snap(x - self.clear)
         leaves: dict[str, list[Point]] = {}
@@ -156,7 +156,7 @@ class StripBuilder:
         rows = 1 + max(self.netlist.grid[name][2] for name in fibres)
         first = self._centre(rows)
         trims = sum(self.netlist.component[name] == "phase_shifter" for name in fibres)
-        ground = ground_room(self.process, trims)
+        ground = ground_width(self.process, trims)
         shifter = self.canvas.frames["phase_shifter"].ports["o2"].x
         leaves: dict[str, list[Point]] = {}
         trees = Canvas(self.canvas.frames)
@@ -175,7 +175,7 @@ class StripBuilder:
                 trees.join(f"{name},o1", self.netlist.partner[f"{name},o1"])
         placer = TreePlacer(trees, self.netlist, self.process, 0.0, +1)
         roots = self._roots(names)
-        leaves = placer.matched(roots, leaves)
+        leaves = placer.match_lengths(roots, leaves)
         placed = [placer.place(root, leaves) for root in roots]
         guides = [(root.port, (root.x, root.y)) for root in placed]
         if self.netlist.section(f"{self.name}_split"):
@@ -211,8 +211,8 @@ class StripBuilder:
         x = snap(max(self.right + self.fan_width(count) + 3 * self.r, last.right + wires))
         detector = self.netlist.component[self._source(f"{rows[0][0]}_mix_r0,o3")]
         size = frames[detector].box[2]
-        pins = pin_room(self.process) + self._wires_width(count) if detector == "photodiode" else 0.0
-        near = x + shifter + ground_room(self.process, count) + pins
+        pins = pin_width(self.process) + self._wires_width(count) if detector == "photodiode" else 0.0
+        near = x + shifter + ground_width(self.process, count) + pins
         far = near + max(self.fibre, size + pins)
         # the lower detector is two bends below; the oscillator enters halfway between it and the next row
         down = 2 * self.r + self.clear
@@ -255,7 +255,7 @@ class StripBuilder:
         for section in self.sections:
             nodes = [n for n in self.netlist.section(f"{section}_mix") if self.netlist.component[n] == "mmi1x2"]
             roots.append(f"{nodes[-1]},o1" if nodes else f"{section}_lo_r0,o2")
-        leaves = placer.matched(roots, leaves)
+        leaves = placer.match_lengths(roots, leaves)
         for port in roots:
             tree = placer.place(port, leaves)
             fibre = self._source(port)

@@ -59,7 +59,7 @@ class TreePlacer:
         """
         return self._branch(port, leaves)[0]
 
-    def matched(self, roots: Collection[str], leaves: Mapping[str, list[Point]]) -> dict[str, list[Point]]:
+    def match_lengths(self, roots: Collection[str], leaves: Mapping[str, list[Point]]) -> dict[str, list[Point]]:
         """Add meanders to the leaves' guides, so that all paths from one root have the same length.
 
         The trees move away from the leaves by the width of the meanders.

@@ -10,7 +10,7 @@ from optinc_pdk.layout.frames import Port
 from optinc_pdk.layout.meander import least_gain, length_gains, teeth, tooth_heights
 
 
-def turn(canvas: Canvas, process: Process, pairs: list[tuple[Port, Port]], side: int) -> None:
+def draw_turn(canvas: Canvas, process: Process, pairs: list[tuple[Port, Port]], side: int) -> None:
     """Connect the end of an upper row to the start of the row below it.
 
     The guides of a mesh interfere later, so the inner ones, which are shorter, get meanders: half of the difference on

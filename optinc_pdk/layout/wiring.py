@@ -57,7 +57,7 @@ class Heater(NamedTuple):
     heats: bool
 
 
-def heaters(canvas: Canvas, netlist: Netlist, process: Process) -> list[Heater]:
+def driven_devices(canvas: Canvas, netlist: Netlist, process: Process) -> list[Heater]:
     """Return the devices on a canvas that pads drive or read, in the order of placement."""
     devices: list[Heater] = []
     # a heater's landing covers the signal contact and extends away from the heater
@@ -78,7 +78,7 @@ def _pinned(process: Process, label: str, instance: str, signal: Port, ground: P
     """Describe a black box with one pin above the other: the signal leaves to the left, the ground to the right."""
     contact = process.device("phase_shifter").size("contact_width_um")
     half, away = pin / 2, 1 if signal.angle == 90 else -1
-    clear = snap(ground.x + pin_room(process) - ground_room(process, 0) - contact)
+    clear = snap(ground.x + pin_width(process) - ground_width(process, 0) - contact)
     return Heater(
         label,
         instance,
@@ -90,15 +90,15 @@ def _pinned(process: Process, label: str, instance: str, signal: Port, ground: P
     )
 
 
-def pin_room(process: Process) -> float:
+def pin_width(process: Process) -> float:
     """Return the width in µm right of the centres of a column of pins for their ground trunk, spaces included."""
     contact, space = process.device("phase_shifter").size("contact_width_um"), float(process.metal.space_um)
     pins = [process.device(name).size("contact_width_um") for name in BLACK_BOXES if name in process.devices]
     reach = float(process.pads.size_um) if process.pads.wiring == "flipchip" else max(pins, default=0.0)
-    return reach / 2 + space + contact + ground_room(process, 0)
+    return reach / 2 + space + contact + ground_width(process, 0)
 
 
-def room_beside(process: Process, signals: int) -> float:
+def signals_width(process: Process, signals: int) -> float:
     """Return the width in µm next to a column of contacts for ``signals`` signal wires, without the last space."""
     if process.pads.wiring == "flipchip":
         return (float(process.pads.size_um) - process.device("phase_shifter").size("contact_width_um")) * bool(signals)
@@ -111,7 +111,7 @@ def facing_space(process: Process) -> float:
     return max(space, float(pads.pitch_um - pads.size_um)) if pads.wiring == "flipchip" else space
 
 
-def ground_room(process: Process, heaters: int) -> float:
+def ground_width(process: Process, heaters: int) -> float:
     """Return the width in µm next to a column of contacts for the ground trunk of ``heaters`` heaters, with spaces."""
     contact, space = process.device("phase_shifter").size("contact_width_um"), float(process.metal.space_um)
     return trunk_width(process, heaters) - contact + 2 * space

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from optinc_pdk.assemble import mesh_chip
-from optinc_pdk.assemble.layers import linear_block
+from optinc_pdk.assemble.layers import add_linear_block
 from optinc_pdk.circuit import Circuit, NetlistError
 from optinc_pdk.layout import Chip, chip_of, floorplan
 
@@ -135,8 +135,8 @@ def test_circuit_is_assembled_once(
 ) -> None:
     assembled = []
     monkeypatch.setattr(
-        "optinc_pdk.assemble.chip.linear_block",
-        lambda b, block, light: assembled.append(block.name) or linear_block(b, block, light),
+        "optinc_pdk.assemble.chip.add_linear_block",
+        lambda b, block, light: assembled.append(block.name) or add_linear_block(b, block, light),
     )
     _, chip = chip_of(network((1, 2, 1)), process_of(process, die), "chip")
     assert len(chip.dies) == dies

@@ -48,7 +48,7 @@ def placed(process: Process, netlist: Netlist, matched: bool, counts: Iterable[i
             canvas.place(f"t{n}_r{i}", "grating_coupler", 0.0, y, rotation=180)
             leaves[f"t{n}_r{i},o1"] = [(0.0, y), (LEAD, y)]
         placer, top = TreePlacer(canvas, netlist, process, LEAD, +1), netlist.partner[f"t{n}_root,o1"]
-        root = placer.place(top, placer.matched([top], leaves) if matched else leaves)
+        root = placer.place(top, placer.match_lengths([top], leaves) if matched else leaves)
         canvas.place(f"t{n}_root", "grating_coupler", root.x + pitch, root.y)
         # a tree of one leaf draws no guide
         canvas.guide(*leaves.get(top, []), (root.x, root.y), (root.x + pitch, root.y))
@@ -108,7 +108,7 @@ def test_reported_lengths_are_those_drawn_and_balanced_trees_are_unchanged() -> 
         canvas, top = Canvas(Frames()), netlist.partner[f"t{n}_root,o1"]
         leaves = {f"t{n}_r{i},o1": [(0.0, -127.0 * i), (LEAD, -127.0 * i)] for i in range(n)}
         placer = TreePlacer(canvas, netlist, process, LEAD, +1)
-        matched = placer.matched([top], leaves)
+        matched = placer.match_lengths([top], leaves)
         assert (matched == leaves and placer.x == LEAD) == (n not in UNBALANCED)
         lengths = placer.place(top, matched).lengths
         assert sorted(lengths) == sorted(leaves)
@@ -122,4 +122,4 @@ def test_leaves_too_close_for_meanders_are_refused() -> None:
     close = {f"t5_r{i},o1": [(0.0, -35.0 * i)] for i in range(5)}
     placer = TreePlacer(Canvas(Frames()), netlist, process, 0.0, +1)
     with pytest.raises(InputError, match=r"\b35 µm.*µm"):
-        placer.matched([netlist.partner["t5_root,o1"]], close)
+        placer.match_lengths([netlist.partner["t5_root,o1"]], close)

@@ -15,7 +15,7 @@ from optinc_pdk.cells.curves import length_um, rounded
 from optinc_pdk.files import InputError
 from optinc_pdk.layout.canvas import Canvas, guide_track
 from optinc_pdk.layout.frames import Frames, Port
-from optinc_pdk.layout.turns import turn, turn_width
+from optinc_pdk.layout.turns import draw_turn, turn_width
 
 PROCESS = load_process()
 PITCH = float(PROCESS.floorplan.mode_pitch_um)
@@ -29,7 +29,7 @@ def turned(starts: list[float], side: int, gap: float = 200.0) -> tuple[Canvas, 
         for i, x in enumerate(starts)
     ]
     canvas = Canvas(Frames())
-    turn(canvas, PROCESS, pairs, side)
+    draw_turn(canvas, PROCESS, pairs, side)
     return canvas, pairs, max(side * x for path in canvas.guides for x, _ in path)
 
 
@@ -75,4 +75,4 @@ def test_pitch_too_small_for_teeth_is_refused_with_the_required_pitch() -> None:
     narrow = PROCESS.model_copy(update={"floorplan": PROCESS.floorplan.model_copy(update=update)})
     needed = 20 + guide_track(PROCESS)
     with pytest.raises(InputError, match=rf"mode_pitch_um.*\b24\b.*\b10 µm.*\b{needed:g} µm"):
-        turn(Canvas(Frames()), narrow, [(Port(0, 20, 0), Port(0, -20, 0))], 1)
+        draw_turn(Canvas(Frames()), narrow, [(Port(0, 20, 0), Port(0, -20, 0))], 1)

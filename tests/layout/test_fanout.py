@@ -9,7 +9,7 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.extract import extract
 from optinc_pdk.layout import Chip, to_layout, write_gds
 from optinc_pdk.layout.canvas import Canvas
-from optinc_pdk.layout.fan import fan, fan_end, fan_length
+from optinc_pdk.layout.fan import draw_fanout, fan_end, fan_length
 from optinc_pdk.layout.frames import Frames
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.drc import run_drc
@@ -29,7 +29,7 @@ def test_guides_of_every_rise_keep_their_space_and_have_the_predicted_length(nam
     target = [row + rise for row, rise in zip(rows, RISES, strict=True)]
     end = fan_end(process, rows, target, x)
     pairs = [((x, row), (end, to)) for row, to in zip(rows, target, strict=True)]
-    assert fan(canvas, process, pairs, x) == end
+    assert draw_fanout(canvas, process, pairs, x) == end
     for i, (a, b) in enumerate(pairs):
         for label, (at, row), side in (("in", a, -1), ("out", b, +1)):
             canvas.place(f"{label}{i}", "grating_coupler", at + side * STUB, row, rotation=180 if side < 0 else 0)
