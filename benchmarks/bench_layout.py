@@ -32,7 +32,7 @@ from gdsfactory.component import ComponentReference
 from rich.console import Console
 from rich.table import Table
 
-from optinc_pdk.assemble import assemble, mesh_chip
+from optinc_pdk.assemble import LOCAL_STRIPS, assemble, mesh_chip
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.cells import mzi, mzi_dummy
@@ -65,7 +65,7 @@ print(json.dumps([time.perf_counter() - start, resource.getrusage(resource.RUSAG
 
 @dataclass(frozen=True)
 class Run:
-    """One run: seconds of assembly and from circuit to file, the file's bytes, peak memory, dies of ours."""
+    """One run: seconds of assembly and from circuit to file, bytes of the file, peak memory, number of our dies."""
 
     assembly: float | None
     seconds: float
@@ -75,7 +75,7 @@ class Run:
 
 
 def peak_kib() -> int:
-    """The most memory that this process has held, import included."""
+    """Peak memory of this process in KiB, import included."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak // 1024 if sys.platform == "darwin" else peak
 
@@ -103,7 +103,7 @@ def our_network(structure: tuple[int, ...], path: Path, process_name: str) -> Ru
     get_pdk(process_name).activate()
     onn = paper_network(structure)
     start = time.perf_counter()
-    circuit = assemble(onn, process, path.stem, local=True)
+    circuit = assemble(onn, process, path.stem, LOCAL_STRIPS)
     return laid_out(circuit, time.perf_counter() - start, process, path)
 
 
@@ -128,7 +128,7 @@ def slots(modes: int) -> Iterator[tuple[int, int, gf.Component, bool]]:
 
 
 def placed(c: gf.Component, process: Process, slot: tuple[int, int, gf.Component, bool]) -> ComponentReference:
-    """Put the cell of a slot at its computed position."""
+    """Place the cell of a slot at its computed position."""
     column, mode, cell, flipped = slot
     ref = c.add_ref(cell)
     if flipped:
@@ -188,14 +188,14 @@ def bell_mesh(modes: int, path: Path, python: str) -> Run:
 
 
 def in_own_process(build: Callable[..., Run], name: str, *arguments: Any) -> Run:
-    """Run a build in a fresh process, its file in a folder that is thrown away."""
+    """Run a build in a new process, with its file in a temporary folder."""
     with tempfile.TemporaryDirectory() as folder, multiprocessing.get_context("spawn").Pool(1) as pool:
         first, *others = arguments
         return pool.apply(build, (first, Path(folder) / f"{name}.gds", *others))
 
 
 def run_peer(build: Callable[..., Run], modes: int, mzis: int, before: tuple[int, Run] | None) -> Run | str:
-    """A peer's run, or that it was left out because it would take too long if its time grew as MZIs squared.
+    """Run a peer, unless it would take too long if its time grew as the square of the number of MZIs.
 
     Args:
         build: The peer.
@@ -211,7 +211,7 @@ def run_peer(build: Callable[..., Run], modes: int, mzis: int, before: tuple[int
 
 
 def new_table(title: str) -> Table:
-    """An empty table of runs: seconds of assembly, and from circuit to file; megabytes are the process's peak."""
+    """Return an empty table of runs: seconds of assembly and from circuit to file, peak memory in megabytes."""
     table = Table("what", "N", "MZIs", "assembly", "to GDS", "ratio", "B/MZI", "MB", "dies", title=title)
     table.columns[0].no_wrap = True
     for column in table.columns[1:]:
@@ -220,7 +220,7 @@ def new_table(title: str) -> Table:
 
 
 def add_run(table: Table, what: str, modes: str, mzis: int, run: Run | str, ours: Run) -> None:
-    """One row; what was not run says why."""
+    """Add one row; a run that was left out is a text with the reason."""
     if isinstance(run, str):
         table.add_row(what, modes, f"{mzis:,}", "", run)
         return
@@ -238,7 +238,7 @@ def add_run(table: Table, what: str, modes: str, mzis: int, run: Run | str, ours
 
 
 def bench_meshes(sizes: Sequence[int], peer_python: str | None) -> tuple[Table, dict[str, dict[int, Run]]]:
-    """Every size by us and by the peers; the table, and our runs by MZIs."""
+    """Run every size with this package and its peers; return the table, and our runs by number of MZIs."""
     table = new_table("Rectangular meshes; ratio to ours with bumps")
     ours: dict[str, dict[int, Run]] = {what: {} for what in OURS}
     peers: dict[str, Callable[..., Run] | str] = {
@@ -262,7 +262,7 @@ def bench_meshes(sizes: Sequence[int], peer_python: str | None) -> tuple[Table, 
 
 
 def bench_network() -> tuple[Table, int, Run]:
-    """The paper's network on several dies; the table, its MZIs and the run."""
+    """Run the paper's network on several dies; return the table, the number of MZIs and the run."""
     table = new_table(f"The paper's 8-bit network of 4 servers, {'-'.join(map(str, PAPER))}, approximated")
     mzis = paper_network(PAPER).mzis
     run = in_own_process(our_network, "network", PAPER, OURS[BUMPS])
@@ -271,7 +271,7 @@ def bench_network() -> tuple[Table, int, Run]:
 
 
 def growth(runs: dict[int, Run]) -> str:
-    """Exponent of time against MZIs, fitted to the logarithms; meshes too small to tell are left out."""
+    """Describe the exponent of time against MZIs, fitted to the logarithms from ``FITTED_MZIS`` on."""
     fitted = {mzis: run.seconds for mzis, run in runs.items() if mzis >= FITTED_MZIS}
     if len(fitted) < 2:
         return f"growth needs two sizes of at least {FITTED_MZIS} MZIs"
@@ -280,7 +280,7 @@ def growth(runs: dict[int, Run]) -> str:
 
 
 def parse_modes(modes: str) -> list[int]:
-    """The sizes that are asked for, ascending.
+    """Parse the sizes of meshes; return them ascending.
 
     Raises:
         typer.BadParameter: Not whole numbers of at least 2, separated by commas.
@@ -301,7 +301,7 @@ def main(
     ] = None,
     network: Annotated[bool, typer.Option(help="Lay out the paper's network too.")] = True,
 ) -> None:
-    """Prints the tables."""
+    """Measure layout times and print the tables."""
     console = Console()
     table, ours = bench_meshes(parse_modes(modes), peer_python)
     console.print(table)

@@ -38,7 +38,7 @@ from bench_layout import PAPER, PEER_PROCESS, paper_network, parse_modes, peak_k
 from peer_devices import devices, whole_mzis
 from rich.console import Console
 
-from optinc_pdk.assemble import assemble, mesh_chip
+from optinc_pdk.assemble import LOCAL_STRIPS, assemble, mesh_chip
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.extract import extract
@@ -91,7 +91,7 @@ class FlatDesign(Design):
 def circuit_of(modes: int | None, process: Process) -> Circuit:
     """A mesh between fibres, or without a number the paper's network."""
     if modes is None:
-        return assemble(paper_network(PAPER), process, "chip", local=True)
+        return assemble(paper_network(PAPER), process, "chip", LOCAL_STRIPS)
     return mesh_chip(modes, process, "chip")
 
 

@@ -4,8 +4,8 @@
     python benchmarks/layouts.py --only mesh-64    # rows whose names contain a text
 
 Every row lays a circuit out, writes it, checks all design rules on the file, extracts the circuit from the polygons
-and compares it with the netlist. Rows are kept in docs/layouts/layouts.csv as they are done, so that a run can
-be broken off; those of an earlier run are replaced by name.
+and compares it with the netlist. Rows are written to docs/layouts/layouts.csv as they are done, so that a run can
+be interrupted; a row replaces the one of the same name from an earlier run.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ HEADS = (
     "LVS",
     "DRC, LVS, s",
 )
-Made = tuple[Circuit, Chip]
+CircuitAndChip = tuple[Circuit, Chip]
 
 
 @dataclass(frozen=True)
 class Row:
-    """One chip: what it is, how large, and what its checks found."""
+    """One chip: name, process, size, times and results of its checks."""
 
     name: str
     process: str
@@ -90,31 +90,34 @@ class Row:
     lvs_s: float
 
 
-def mesh(modes: int) -> Callable[[Process, str], Made]:
-    """One mesh between fibres."""
+def mesh(modes: int) -> Callable[[Process, str], CircuitAndChip]:
+    """Return the layout function of one mesh between fibres."""
 
-    def made(process: Process, name: str) -> Made:
+    def lay_out(process: Process, name: str) -> CircuitAndChip:
         circuit = mesh_chip(modes, process, name)
         return circuit, floorplan(circuit, process)
 
-    return made
+    return lay_out
 
 
-def hidden(modes: int) -> Callable[[Process, str], Made]:
-    """Two servers of one symbol and a hidden layer of so many units: activations and four meshes, two of that size."""
+def hidden(modes: int) -> Callable[[Process, str], CircuitAndChip]:
+    """Return the layout function of a network of two servers, one symbol and one hidden layer.
+
+    Its chip has ``modes`` activations and four meshes, two of them of ``modes`` modes.
+    """
     layers = tuple(Layer(np.ones((b, a)), np.zeros(b)) for a, b in pairwise((1, modes, 1)))
     onn = Onn(layers, Averaging(2, 2, 1))
     return lambda process, name: chip_of(onn, process, name)
 
 
-def shipped(network: str) -> Callable[[Process, str], Made]:
-    """A network that comes with the package."""
+def shipped(network: str) -> Callable[[Process, str], CircuitAndChip]:
+    """Return the layout function of a network that comes with the package."""
     onn = Onn.load(NETWORKS / f"{network}.npz")
     return lambda process, name: chip_of(onn, process, name)
 
 
-def chips() -> Iterator[tuple[str, str, Callable[[Process, str], Made]]]:
-    """Every row's name, process and maker."""
+def chips() -> Iterator[tuple[str, str, Callable[[Process, str], CircuitAndChip]]]:
+    """Yield the name, process and layout function of every row."""
     for modes in MODES:
         for process in WIRINGS:
             yield f"mesh-{modes}", process, mesh(modes)
@@ -126,8 +129,8 @@ def chips() -> Iterator[tuple[str, str, Callable[[Process, str], Made]]]:
             yield network, process, shipped(network)
 
 
-def signed_off(name: str, process_name: str, make: Callable[[Process, str], Made], picture: Path) -> Row:
-    """Lay one chip out, check it and draw it."""
+def signed_off(name: str, process_name: str, make: Callable[[Process, str], CircuitAndChip], picture: Path) -> Row:
+    """Lay one chip out, check it and write its picture."""
     process = load_process(process_name)
     get_pdk(process_name).activate()
     start = time.perf_counter()
@@ -165,7 +168,7 @@ def signed_off(name: str, process_name: str, make: Callable[[Process, str], Made
 
 
 def page(rows: list[dict[str, str]]) -> str:
-    """The page in Markdown."""
+    """Return the page in Markdown."""
     lines = [INTRODUCTION, "", f"| {' | '.join(HEADS)} |", "|---" * len(HEADS) + "|"]
     for r in rows:
         dies = f"{r['dies']} dies, " if int(r["dies"]) > 1 else ""
@@ -179,7 +182,7 @@ def page(rows: list[dict[str, str]]) -> str:
 
 
 def main(only: Annotated[str, typer.Option(help="Part of the names of the rows to run: name/process.")] = "") -> None:
-    """Run rows and renew the page."""
+    """Run rows and rewrite the page."""
     console = Console(stderr=True)
     table = FOLDER / "layouts.csv"
     order = [f"{name}/{process}" for name, process, _ in chips()]

@@ -1,4 +1,4 @@
-"""What the rows of bench_simulate.py have in common, and ours."""
+"""Common parts of the rows of bench_simulate.py, and the row of this package."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REPEATS = 5
 
 @dataclass(frozen=True)
 class Run:
-    """Seconds of the first answer, of each further wavelength and bias, the most memory, and the S-matrix."""
+    """One run: seconds of the first result and of each further wavelength and bias, peak memory, and the S-matrix."""
 
     first: float
     wavelength: float | None
@@ -36,18 +36,18 @@ class Run:
 
 
 class Watch:
-    """Seconds since it was made."""
+    """Measures seconds since its creation."""
 
     def __init__(self) -> None:
         self.wall, self.processor = time.perf_counter(), time.process_time()
 
     def read(self) -> float:
-        """The lesser of wall clock and processor time."""
+        """Return the smaller of wall-clock and processor time in seconds."""
         return min(time.perf_counter() - self.wall, time.process_time() - self.processor)
 
 
 def process_of(reflecting: bool) -> Process:
-    """The default process, with reflections or without."""
+    """Return the default process, with or without reflections."""
     process = load_process()
     if reflecting:
         return process
@@ -62,20 +62,20 @@ def process_of(reflecting: bool) -> Process:
 
 
 def drive(circuit: Circuit, seed: int = 0) -> dict[str, float]:
-    """A random phase by pad label."""
+    """Return a random phase for each pad label."""
     channels = [label for label in circuit.ports if label.endswith(("_theta", "_phi"))]
     phases = np.random.default_rng(seed).uniform(0.0, 2.0 * np.pi, len(channels))
     return dict(zip(channels, phases.tolist(), strict=True))
 
 
 def peak_mb() -> float:
-    """The most memory that this process has held, import included."""
+    """Return the peak memory of this process in MiB, import included."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (1 << 20) if sys.platform == "darwin" else peak / 1024
 
 
 def seconds(work: Callable[[], Any], repeats: int = REPEATS) -> float:
-    """The least of some runs."""
+    """Return the shortest time of several runs in seconds."""
     best = np.inf
     for _ in range(repeats):
         watch = Watch()
@@ -85,7 +85,7 @@ def seconds(work: Callable[[], Any], repeats: int = REPEATS) -> float:
 
 
 def ours(modes: int, reflecting: bool, wavelengths: int) -> Run:
-    """A mesh by this package, all ports; ``wavelengths`` of them once more, and as many biases."""
+    """Simulate a mesh with this package at all ports, then at ``wavelengths`` wavelengths and as many biases."""
     process = process_of(reflecting)
     circuit = mesh_chip(modes, process, "mesh")
     phases = drive(circuit)
@@ -98,7 +98,9 @@ def ours(modes: int, reflecting: bool, wavelengths: int) -> Run:
     spectrum = np.linspace(*SPECTRUM_NM, wavelengths)
     one = rng.uniform(0.0, 6.0, structure.heater.size)
     repeats = REPEATS if modes < LARGE_MODES else 1
-    by_wavelength = seconds(lambda: s_matrices(plan, one, spectrum, process, progress=told), repeats) / wavelengths
+    by_wavelength = (
+        seconds(lambda: s_matrices(plan, one, spectrum, process, progress=print_progress), repeats) / wavelengths
+    )
     by_bias = None
     if modes < LARGE_MODES:
         many = rng.uniform(0.0, 6.0, (wavelengths, structure.heater.size))
@@ -106,7 +108,7 @@ def ours(modes: int, reflecting: bool, wavelengths: int) -> Run:
     return Run(first, by_wavelength, by_bias, peak_mb(), s)
 
 
-def told(done: int, total: int) -> None:
-    """Progress on a terminal."""
+def print_progress(done: int, total: int) -> None:
+    """Print progress on a terminal."""
     if sys.stderr.isatty():
         print(f"\r{done}/{total}", end="" if done < total else "\n", file=sys.stderr)

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from optinc_pdk.assemble import check_buildable
+from optinc_pdk.assemble import check_buildable, draft_circuit
 from optinc_pdk.cards import DEFAULT_PROCESS, Process, load_process
 from optinc_pdk.circuit import Circuit, write_bias, write_netlist
 from optinc_pdk.drive import RangeError
 from optinc_pdk.extract import extract
 from optinc_pdk.files import InputError
-from optinc_pdk.layout import chip_of, first_circuit, to_layout, write_gds
+from optinc_pdk.layout import lay_out, to_layout, write_gds
 from optinc_pdk.onn import LayerFactor, Onn, bundled, factorise, gauge, lattice_score
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.report import Report, detail_window, layout_png, outputs_plot, write_report
@@ -133,10 +133,10 @@ def build(
     with clock.stage("factor"):
         factors = factorise(onn)
     with clock.stage("assemble"):
-        circuit = first_circuit(onn, card, name)
+        draft = draft_circuit(onn, card, name)
     with clock.stage("layout"):
         get_pdk(process).activate()
-        circuit, chip = chip_of(onn, card, name, circuit)
+        circuit, chip = lay_out(draft, card)
         layout = to_layout(chip, card, name)
     out = _Files(directory, name)
     gds = out.path(".gds")

@@ -1,8 +1,8 @@
-"""Copies of the inputs for several blocks, and sums of their outputs: trees of 1×2 splitters, level by level.
+"""Splitter trees that copy the inputs to several blocks, and combiner trees that sum the blocks' outputs.
 
-Each level splits (or joins) all guides of a group and then brings them together half by half, which takes n (n - 1) / 2
-crossings for n guides. Whole trees first and one shuffle behind them would take B / 2 times as many for B blocks, and
-every crossing loses and leaks.
+Trees of 1×2 splitters are built level by level. Each level splits (or joins) all guides of a group and then permutes
+them half by half, which takes n (n - 1) / 2 crossings for n guides. Complete trees followed by one permutation would
+take B / 2 times as many crossings for B blocks, and every crossing adds loss and crosstalk.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from optinc_pdk.files import InputError
 
 
 def check_crossings(process: Process, layers: Sequence[Sequence[Block]]) -> None:
-    """Refuse blocks that would need crossings in a process that has none.
+    """Check that the process has a crossing if the blocks need one.
 
     Raises:
-        InputError: Names process and device, and says what to add.
+        InputError: The device is missing; the message names process and file.
     """
     shares = any(block.place[0] for block in layers[0]) and any(block.columns.stop > 1 for block in layers[0])
     sums = any(block.place[1] and len(block.rows) > 1 for block in layers[-1])
     if (shares or sums) and "crossing" not in process.devices:
         raise InputError(
-            f"process {process.name!r} has no device 'crossing', which brings the first layer's inputs to its blocks "
-            f"and the last layer's outputs together; add components/{process.name}/devices/crossing.yml, or take "
-            "blocks as large as these layers"
+            f"process {process.name!r} has no device 'crossing', which the first layer's inputs and the "
+            f"last layer's outputs need for several blocks; add components/{process.name}/devices/crossing.yml, or "
+            "choose blocks as large as these layers"
         )
 
 
-def split(b: Builder, layer: str, blocks: Sequence[Block], light: Sequence[str]) -> list[list[str]]:
-    """Copies of every input for the blocks that share it.
+def copy_inputs(b: Builder, layer: str, blocks: Sequence[Block], light: Sequence[str]) -> list[list[str]]:
+    """Add splitters and crossings that copy every input to the blocks that use it.
 
-    In the section ``<layer>_split`` a level is one column of splitters and then the columns of its crossings; rows
-    count the guides behind the last level, from the top.
+    In the section ``<layer>_split`` a level is one column of splitters followed by the columns of its crossings. Rows
+    number the guides after the last level, from the top.
 
     Args:
         b: Circuit under construction.
@@ -55,7 +55,7 @@ def split(b: Builder, layer: str, blocks: Sequence[Block], light: Sequence[str])
 
 
 def _split(b: Builder, section: str, guides: list[str], copies: range, column: int) -> list[str]:
-    """The guides' copies, copy by copy."""
+    """Add one level and the levels after it; return the ports copy by copy."""
     if len(copies) == 1:
         return guides
     first = len(guides) * copies[0]
@@ -71,11 +71,12 @@ def _split(b: Builder, section: str, guides: list[str], copies: range, column: i
     return upper + _split(b, section, ends[len(guides) :], copies[half:], following)
 
 
-def add(b: Builder, layer: str, blocks: Sequence[Block], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Sums of the fields that the blocks have for each output.
+def sum_outputs(b: Builder, layer: str, blocks: Sequence[Block], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Add crossings and combiners that sum the fields of several blocks for each output.
 
-    In the section ``<layer>_sum`` column 0 holds a trim per block and row, for fields interfere; a level is the columns
-    of its crossings and then one column of combiners. Rows count the guides in front of the first level, from the top.
+    In the section ``<layer>_sum`` column 0 holds a phase trim per block and row, because the summed fields interfere. A
+    level is the columns of its crossings followed by one column of combiners. Rows number the guides before the first
+    level, from the top.
 
     Args:
         b: Circuit under construction.
@@ -84,7 +85,7 @@ def add(b: Builder, layer: str, blocks: Sequence[Block], rows: Sequence[Sequence
         rows: Per block, the ports of its rows.
 
     Returns:
-        The ports of all outputs; where blocks need no sum, their own.
+        The ports of all outputs; without several blocks to sum, the ports in ``rows``.
     """
     parts = 1 + max(block.place[1] for block in blocks)
     if parts == 1:
@@ -110,21 +111,25 @@ def _trims(b: Builder, section: str, block: Block, ports: Sequence[str], first: 
     return ends
 
 
-def _sum(b: Builder, section: str, parts: list[list[str]], mine: range, output: int) -> tuple[list[str], int]:
-    """The sums of some parts, and the column behind them; ``output`` is the number of the first output."""
-    if len(mine) == 1:
-        return parts[mine[0]], 1
-    half = (len(mine) + 1) // 2
-    upper, above = _sum(b, section, parts, mine[:half], output)
-    lower, below = _sum(b, section, parts, mine[half:], output)
+def _sum(b: Builder, section: str, parts: list[list[str]], chosen: range, output: int) -> tuple[list[str], int]:
+    """Sum the parts of a range; ``output`` is the number of the first output.
+
+    Returns:
+        The ports of the sums, and the column after them.
+    """
+    if len(chosen) == 1:
+        return parts[chosen[0]], 1
+    half = (len(chosen) + 1) // 2
+    upper, above = _sum(b, section, parts, chosen[:half], output)
+    lower, below = _sum(b, section, parts, chosen[half:], output)
     count, column = len(upper), max(above, below)
-    first = output * len(parts) + count * mine[0]
+    first = output * len(parts) + count * chosen[0]
     order = [guide for i in range(count) for guide in (i, count + i)]
     ends = shuffle(b, section, upper + lower, order, column, first)
     column += len(swap_columns(order))
     sums: list[str] = []
     for i in range(count):
-        node = b.add(f"{section}_m{output + i}_{mine[0]}_{mine[-1]}", "mmi1x2", (section, column, first + i))
+        node = b.add(f"{section}_m{output + i}_{chosen[0]}_{chosen[-1]}", "mmi1x2", (section, column, first + i))
         b.connect(ends[2 * i], f"{node},o2")
         b.connect(ends[2 * i + 1], f"{node},o3")
         sums.append(f"{node},o1")
@@ -132,5 +137,5 @@ def _sum(b: Builder, section: str, parts: list[list[str]], mine: range, output: 
 
 
 def _halves(guides: int) -> list[int]:
-    """Upper branches of all splitters, then the lower ones."""
+    """Order of guides that puts the upper branches of all splitters before the lower ones."""
     return [*range(0, 2 * guides, 2), *range(1, 2 * guides, 2)]

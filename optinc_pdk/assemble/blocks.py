@@ -1,4 +1,4 @@
-"""A layer's matrix as square blocks: which rows and columns each one makes, and what it is called."""
+"""Division of a layer's weight matrix into blocks: the rows, columns and name of each."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from optinc_pdk.onn import Onn
 
 @dataclass(frozen=True)
 class Block:
-    """One linear block on the chip.
+    """One linear block on the chip: a piece of a layer's weight matrix.
 
     Attributes:
-        name: Its section of the floorplan and the prefix of its labels: ``l0``, or ``l0b3`` of several.
-        place: Row and column among the blocks.
-        rows: Rows of the weight that it makes.
-        columns: Columns of the weight that it makes.
-        modes: Modes of its mesh, of which those beyond rows and columns stay dark; None for mesh, attenuators, mesh.
+        name: Section of the floorplan and prefix of labels: ``l0``, or ``l0b3`` where the layer has several blocks.
+        place: Row and column of the block in the layer's grid of blocks.
+        rows: Rows of the weight matrix that the block computes.
+        columns: Columns of the weight matrix that the block computes.
+        modes: Modes of the mesh of a unitary-diagonal block; modes beyond its rows and columns have no light. None for
+            a singular value decomposition: mesh, attenuators, mesh.
     """
 
     name: str
@@ -27,7 +28,7 @@ class Block:
 
 
 def layer_blocks(onn: Onn, index: int) -> tuple[Block, ...]:
-    """The blocks of one layer in row-major order, as :func:`optinc_pdk.factor.unitary_diagonal` has them."""
+    """Return the blocks of one layer in row-major order, the order of :func:`optinc_pdk.factor.unitary_diagonal`."""
     rows, columns = onn.layers[index].weight.shape
     factor, name = onn.factor[index], f"l{index}"
     if factor == "svd":

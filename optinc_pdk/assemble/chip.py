@@ -1,14 +1,16 @@
-"""Trained network to circuit: every optical and electrical connection of the chip, and its board."""
+"""Assembly of a trained network's circuit: every optical and electrical connection of the chip, and its board."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from optinc_pdk.assemble.block_trees import add, check_crossings, split
+from optinc_pdk.assemble.block_trees import check_crossings, copy_inputs, sum_outputs
 from optinc_pdk.assemble.blocks import Block, layer_blocks
-from optinc_pdk.assemble.grounds import add_grounds, divide_grounds
-from optinc_pdk.assemble.layers import fibre, linear_block, mixers, modulators
+from optinc_pdk.assemble.buildability import check_buildable
+from optinc_pdk.assemble.die_plan import CARRIER_TREE, DiePlan
+from optinc_pdk.assemble.grounds import add_common_grounds, add_divided_grounds
+from optinc_pdk.assemble.layers import add_fibre, add_linear_block, add_mixers, add_modulators
 from optinc_pdk.assemble.library import composites, library
 from optinc_pdk.assemble.mesh import Modes, add_pad
 from optinc_pdk.assemble.trees import tree
@@ -18,58 +20,108 @@ from optinc_pdk.circuit import Board, Builder, Circuit, Neuron
 from optinc_pdk.files import InputError
 from optinc_pdk.onn import Onn
 
-MAX_LATTICE = 2**25
-SMALLEST = 1e-30
+
+@dataclass(frozen=True)
+class CircuitDraft:
+    """A network's circuit without the parts that follow the dies: carrier, oscillators' feeds and ground pads.
+
+    Attributes:
+        builder: Everything within the strips. Every ground end is joined to ``grounds.HUB``, whose pad is missing.
+        task: What the network computes.
+        blocks: The blocks of each layer.
+        oscillators: Block name to the port at the root of its local oscillators' tree.
+        neurons: Activations between the layers.
+        carriers: Labels of the fibres that feed the modulators; none without modulators.
+    """
+
+    builder: Builder
+    task: Averaging
+    blocks: tuple[tuple[Block, ...], ...]
+    oscillators: Mapping[str, str]
+    neurons: tuple[Neuron, ...]
+    carriers: tuple[str, ...]
 
 
-def assemble(
-    onn: Onn, process: Process, name: str, local: bool = False, dies: Mapping[str, str] | None = None
-) -> Circuit:
-    """The circuit of a network, from the mathematics alone; only which grounds are joined follows the dies.
+def assemble(onn: Onn, process: Process, name: str, plan: DiePlan = CARRIER_TREE) -> Circuit:
+    """Assemble the complete circuit of a network, from the shapes and factorisations of its matrices.
 
     Args:
         onn: Network; its matrices' shapes and factorisations decide the circuit, their values the bias.
-        process: Process; gives the devices and says where activations live.
+        process: Process; gives the devices and says where activations are realised.
         name: Chip name.
-        local: Whether every strip stands on its own: oscillators by a fibre of each block instead of a tree across the
-            chip, and grounds that are joined within the strip only.
-        dies: Strip to the name of its die, where local strips of one die share their grounds.
+        plan: How local oscillators are fed and which strips share grounds.
 
     Returns:
         A hierarchical circuit with its board and floorplan grid.
 
     Raises:
-        InputError: A network that has no circuit yet, or none in this process.
+        InputError: The network has no circuit yet, or none in this process.
+    """
+    return complete(draft_circuit(onn, process, name), plan)
+
+
+def draft_circuit(onn: Onn, process: Process, name: str) -> CircuitDraft:
+    """Assemble everything within the strips of a network's chip, on which the dies are planned.
+
+    Args:
+        onn: Network; its matrices' shapes and factorisations decide the circuit, their values the bias.
+        process: Process; gives the devices and says where activations are realised.
+        name: Chip name.
+
+    Raises:
+        InputError: The network has no circuit yet, or none in this process.
     """
     check_buildable(onn)
-    blocks = [layer_blocks(onn, index) for index in range(len(onn.layers))]
+    blocks = tuple(layer_blocks(onn, index) for index in range(len(onn.layers)))
     check_crossings(process, blocks)
     cells = composites(process)
     b = Builder(name, library(process, cells), cells)
-    add_grounds(b)
     light = _preprocess(b, onn.task)
-    feeds = split(b, "l0", blocks[0], light)
+    feeds = copy_inputs(b, "l0", blocks[0], light)
     roots: dict[str, str] = {}
     neurons: list[Neuron] = []
     onchip = process.activation.realisation == "onchip"
     for index in range(len(blocks) - 1):
         activated, feeds = _hidden(b, index, blocks, feeds, roots, onchip)
         neurons += activated
-    last = [linear_block(b, block, feed) for block, feed in zip(blocks[-1], feeds, strict=True)]
-    _outputs(b, onn.task, add(b, f"l{len(blocks) - 1}", blocks[-1], last))
-    fibres = _oscillators(b, roots) if local else ()
-    supplies, monitors = _carrier(b, onn.task, [] if local else list(roots.values()))
-    if local:
-        divide_grounds(b, dies or {})
+    last = [add_linear_block(b, block, feed) for block, feed in zip(blocks[-1], feeds, strict=True)]
+    _outputs(b, onn.task, sum_outputs(b, f"l{len(blocks) - 1}", blocks[-1], last))
+    carriers = tuple(f"carrier_{block.name}" for layer in blocks[1:] for block in layer) if onchip else ()
+    return CircuitDraft(b, onn.task, blocks, roots, tuple(neurons), carriers)
+
+
+def complete(draft: CircuitDraft, plan: DiePlan) -> Circuit:
+    """Add carrier, oscillators' feeds and grounds to a draft, which stays as it is.
+
+    Args:
+        draft: Everything within the strips.
+        plan: How local oscillators are fed and which strips share grounds.
+
+    Returns:
+        A hierarchical circuit with its board and floorplan grid.
+    """
+    within = draft.builder
+    b = Builder(within.name, within.library, within.cells)
+    if plan.carrier_tree:
+        add_common_grounds(b)
+    b.instances |= within.instances
+    b.settings |= within.settings
+    b.grid |= within.grid
+    b.nets += within.nets
+    b.ports |= within.ports
+    fibres = () if plan.carrier_tree else _oscillators(b, draft.oscillators)
+    supplies, monitors = _carrier(b, draft.task, list(draft.oscillators.values()) if plan.carrier_tree else [])
+    if not plan.carrier_tree:
+        add_divided_grounds(b, plan.ground_groups)
     board = Board(
         carrier="carrier",
         supplies=supplies,
         monitors=monitors,
-        inputs=inputs(onn.task),
-        neurons=tuple(neurons),
-        outputs=outputs(onn.task),
+        inputs=input_labels(draft.task),
+        neurons=draft.neurons,
+        outputs=output_labels(draft.task),
         oscillators=fibres,
-        carriers=tuple(f"carrier_{block.name}" for layer in blocks[1:] for block in layer) if onchip else (),
+        carriers=draft.carriers,
     )
     return replace(b.build(), board=board)
 
@@ -77,95 +129,54 @@ def assemble(
 def _hidden(
     b: Builder,
     index: int,
-    blocks: list[tuple[Block, ...]],
+    blocks: Sequence[Sequence[Block]],
     feeds: list[list[str]],
     roots: dict[str, str],
     onchip: bool,
 ) -> tuple[list[Neuron], list[list[str]]]:
-    """One hidden layer up to the modulators behind it; the oscillators' roots are added to ``roots``.
+    """Add one hidden layer up to the inputs of the next; its oscillators' roots are added to ``roots``.
 
     Returns:
-        Its neurons, and the light into each block of the next layer.
+        The layer's neurons, and the input ports of each block of the next layer.
     """
-    plus, minus, to = _Joined(), _Joined(), _Joined()
+    plus, minus, to = _LabelsByRow(), _LabelsByRow(), _LabelsByRow()
     for block, feed in zip(blocks[index], feeds, strict=True):
-        roots[block.name], *detectors = mixers(b, block.name, linear_block(b, block, feed), onchip)
-        plus.join(block.rows, detectors[0])
-        minus.join(block.rows, detectors[1])
+        roots[block.name], *detectors = add_mixers(b, block.name, add_linear_block(b, block, feed), onchip)
+        plus.append(block.rows, detectors[0])
+        minus.append(block.rows, detectors[1])
     following: list[list[str]] = []
     for block in blocks[index + 1]:
-        sources = modulators(b, block) if onchip else _fibres(b, block)
+        sources = add_modulators(b, block) if onchip else _fibres(b, block)
         following.append([port for port, _ in sources])
-        to.join(block.columns, [label for _, label in sources])
+        to.append(block.columns, [label for _, label in sources])
     neurons = [Neuron(f"l{index}_r{row}", index, plus[row], minus[row], to[row]) for row in sorted(to)]
     return neurons, following
 
 
-class _Joined(dict[int, tuple[str, ...]]):
-    """Labels by row of a weight; rows that several blocks have get several."""
+class _LabelsByRow(dict[int, tuple[str, ...]]):
+    """Labels by row of a weight matrix; a row that several blocks compute has several labels."""
 
-    def join(self, rows: range, labels: list[str]) -> None:
+    def append(self, rows: range, labels: list[str]) -> None:
         for row, label in zip(rows, labels, strict=True):
             self[row] = (*self.get(row, ()), label)
 
 
-def check_buildable(onn: Onn) -> None:
-    """Refuse what has no circuit yet.
-
-    Raises:
-        InputError: Says what, and what would be built.
-    """
-    task = onn.task
-    if task.groups != task.bits // 2:
-        raise InputError(
-            f"groups is {task.groups}: symbols weighted base 4 within a group have no combiner circuit yet; "
-            f"use one group per symbol, {task.bits // 2}"
-        )
-    if task.remainder or task.finer_input:
-        raise InputError("remainder and finer_input belong to cascades, which have no circuit yet; set them to false")
-    if task.lattice_size > MAX_LATTICE:
-        raise InputError(
-            f"the lattice of {task.servers} servers and {task.groups} inputs has {task.lattice_size} points; a build "
-            f"checks every one, up to {MAX_LATTICE}; use fewer servers or bits"
-        )
-    check_weights(onn)
-    if len(onn.layers) < 2:
-        raise InputError("the network has one layer; a chip has at least two, joined by activations")
-    last = len(onn.layers) - 1
-    if onn.layers[last].bias.any():
-        raise InputError(
-            f"layers.{last}.bias is not zero: receivers see |field|² and nothing adds a constant to light; give the "
-            "last hidden layer one more unit of weights 0 and bias 1, and its column in the last weight this bias"
-        )
-
-
-def check_weights(onn: Onn) -> None:
-    """Refuse matrices whose size light cannot carry.
-
-    Raises:
-        InputError: Says which layer, its largest entry and the limits.
-    """
-    for index, layer in enumerate(onn.layers):
-        largest = float(abs(layer.weight).max())
-        if not SMALLEST < largest < 1 / SMALLEST:
-            raise InputError(
-                f"layers.{index}.weight has {largest:g} as its largest entry; light needs one between {SMALLEST:g} and "
-                f"{1 / SMALLEST:g}: train again, or scale the layers"
-            )
-
-
-def inputs(task: Averaging) -> tuple[tuple[str, ...], ...]:
-    """Labels of the servers' fibres in, by server and symbol."""
+def input_labels(task: Averaging) -> tuple[tuple[str, ...], ...]:
+    """Return the labels of the servers' input fibres, by server and symbol."""
     return tuple(tuple(f"in_s{s}_m{m}" for m in range(task.symbols)) for s in range(task.servers))
 
 
-def outputs(task: Averaging) -> tuple[tuple[str, ...], ...]:
-    """Labels of the servers' fibres out, by server and symbol."""
+def output_labels(task: Averaging) -> tuple[tuple[str, ...], ...]:
+    """Return the labels of the servers' output fibres, by server and symbol."""
     return tuple(tuple(f"out_s{s}_m{m}" for m in range(task.symbols)) for s in range(task.servers))
 
 
 def _preprocess(b: Builder, task: Averaging) -> list[str]:
-    """P: per symbol, the servers' fields through trims into a balanced combiner tree."""
+    """Add P, the preprocessing: per symbol, the servers' fields pass trims into a balanced combiner tree.
+
+    Returns:
+        The port of each symbol's sum.
+    """
     light: list[str] = []
     size = 1 << (task.servers - 1).bit_length()
     for symbol in range(task.symbols):
@@ -176,7 +187,7 @@ def _preprocess(b: Builder, task: Averaging) -> list[str]:
                 # a tree of fewer servers than leaves would weight them unequally
                 leaves.append(b.add(f"p_dark_s{server}_m{symbol}", "terminator", at) + ",o1")
                 continue
-            port, _ = fibre(b, f"in_s{server}_m{symbol}", "p", symbol * size + server)
+            port, _ = add_fibre(b, f"in_s{server}_m{symbol}", "p", symbol * size + server)
             trim = b.add(f"trim_s{server}_m{symbol}", "phase_shifter", at)
             b.connect(port, f"{trim},o1")
             add_pad(b, trim, f"{trim},e2", f"{trim},e1")
@@ -186,39 +197,39 @@ def _preprocess(b: Builder, task: Averaging) -> list[str]:
 
 
 def _fibres(b: Builder, block: Block) -> list[tuple[str, str]]:
-    """A fibre per column of a block; each one's guide port and label."""
-    return [fibre(b, f"{block.name}_in_r{row}", block.name, row) for row in range(len(block.columns))]
+    """Add a fibre per column of a block; return the guide port and label of each."""
+    return [add_fibre(b, f"{block.name}_in_r{row}", block.name, row) for row in range(len(block.columns))]
 
 
 def _outputs(b: Builder, task: Averaging, rows: list[str]) -> None:
-    """T: every output symbol to every server."""
+    """Add T, the distribution: a splitter tree from every output symbol to every server."""
     for symbol in range(task.symbols):
         leaves = [
-            fibre(b, f"out_s{server}_m{symbol}", "t", symbol * task.servers + server)[0]
+            add_fibre(b, f"out_s{server}_m{symbol}", "t", symbol * task.servers + server)[0]
             for server in range(task.servers)
         ]
         tree(b, f"t_m{symbol}", "t", rows[symbol], leaves)
 
 
-def _oscillators(b: Builder, roots: dict[str, str]) -> tuple[str, ...]:
-    """A fibre for each block's oscillators, by the block's name; returns their labels."""
+def _oscillators(b: Builder, roots: Mapping[str, str]) -> tuple[str, ...]:
+    """Add a fibre for the local oscillators of each block; return the fibres' labels."""
     labels = []
     for name, root in roots.items():
-        port, label = fibre(b, f"lo_{name}", f"{name}_mix", 0)
+        port, label = add_fibre(b, f"lo_{name}", f"{name}_mix", 0)
         b.connect(port, root)
         labels.append(label)
     return tuple(labels)
 
 
 def _carrier(b: Builder, task: Averaging, oscillators: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The carrier from the laser to servers, board, monitor and, if it has them, local oscillators.
+    """Add the carrier from the laser to servers, board, monitor and, where given, local oscillators.
 
     Returns:
-        Supplies and monitors.
+        Labels of the supplies and of the monitors.
     """
-    laser, _ = fibre(b, "carrier", "carrier", task.servers + 2)
+    laser, _ = add_fibre(b, "carrier", "carrier", task.servers + 2)
     labels = [f"carrier_s{server}" for server in range(task.servers)] + ["carrier_board", "carrier_monitor"]
-    leaves = [fibre(b, label, "carrier", row)[0] for row, label in enumerate(labels)]
+    leaves = [add_fibre(b, label, "carrier", row)[0] for row, label in enumerate(labels)]
     if oscillators:
         first = b.add("carrier_split", "mmi1x2", ("carrier", 0, 0))
         b.connect(laser, f"{first},o1")
@@ -230,7 +241,10 @@ def _carrier(b: Builder, task: Averaging, oscillators: list[str]) -> tuple[tuple
 
 
 def _oscillator_trees(b: Builder, root: str, oscillators: list[str]) -> None:
-    """Strips alternate below and above the middle of the die; each half gets a tree of its own, so nothing crosses."""
+    """Add the carrier's trees to the oscillators of both halves of the die.
+
+    Strips alternate below and above the middle of the die. Each half has a tree of its own, so that no guides cross.
+    """
     above, below = oscillators[1::2], oscillators[0::2][::-1]
     if above:
         halves = b.add("lo_split", "mmi1x2", ("lo", 0, 0))
@@ -241,7 +255,7 @@ def _oscillator_trees(b: Builder, root: str, oscillators: list[str]) -> None:
 
 
 def mesh_chip(modes: int, process: Process, name: str) -> Circuit:
-    """One rectangular mesh between fibres ``in_r<i>`` and ``out_r<i>``, without a board.
+    """Assemble one rectangular mesh between fibres ``in_r<i>`` and ``out_r<i>``, without a board.
 
     Args:
         modes: N ≥ 2.
@@ -255,9 +269,9 @@ def mesh_chip(modes: int, process: Process, name: str) -> Circuit:
         raise InputError(f"modes is {modes}; a mesh has at least 2")
     cells = composites(process)
     b = Builder(name, library(process, cells), cells)
-    add_grounds(b)
-    mesh = Modes(b, "l0", {row: fibre(b, f"in_r{row}", "l0", row)[0] for row in range(modes)})
+    add_common_grounds(b)
+    mesh = Modes(b, "l0", {row: add_fibre(b, f"in_r{row}", "l0", row)[0] for row in range(modes)})
     mesh.mesh("l0_v", modes)
     for row in range(modes):
-        b.connect(mesh.ends[row], fibre(b, f"out_r{row}", "t", row)[0])
+        b.connect(mesh.ends[row], add_fibre(b, f"out_r{row}", "t", row)[0])
     return b.build()

@@ -1,4 +1,7 @@
-"""Strips of the floorplan, and grounds that are joined within a strip or a die only."""
+"""Strips of the floorplan, and ground pads that the heaters of a chip, a die or a strip share.
+
+A strip is one or several blocks with all that belongs to them, placed and routed as one piece.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,16 @@ from collections.abc import Iterable, Mapping
 from optinc_pdk.circuit import Builder
 
 HUB = "pad_GND0,e1"
-"""The port that every ground is joined to until grounds are divided."""
+"""The port that every ground end is joined to: the first pad of a common ground, or of none until it is divided."""
 PADS = 8
+"""Ground pads of a die."""
 LOCAL_PADS = 2
+"""Ground pads of a strip with a ground of its own."""
 _SECTION = re.compile(r"(l(\d+))(b\d+)?(_mix|_split|_sum)?")
 
 
-def add_grounds(b: Builder) -> None:
-    """The ground pads, on one net."""
+def add_common_grounds(b: Builder) -> None:
+    """Add the ground pads of a chip whose heaters are all on one ground."""
     for i in range(PADS):
         b.add(f"pad_GND{i}", "pad")
         b.ports[f"GND{i}"] = f"pad_GND{i},e1"
@@ -24,44 +29,40 @@ def add_grounds(b: Builder) -> None:
 
 
 def strip_names(sections: Iterable[str]) -> dict[str, str]:
-    """Section to the strip that it is drawn in.
+    """Return the strip of each section.
 
-    A block of a hidden layer is a strip of its own, as light comes and goes by fibre or in electrons. The first layer's
-    blocks share P, the last one's T. What carries the light to all of them belongs to no strip.
+    A block of a hidden layer is a strip of its own, because signals enter and leave it by fibres or electrically. The
+    first layer's blocks form one strip with P, the last layer's with T. The carrier's sections belong to no strip.
     """
-    found = {section: match for section in sections if (match := _SECTION.fullmatch(section))}
-    last = max((int(match[2]) for match in found.values()), default=0)
+    matches = {section: match for section in sections if (match := _SECTION.fullmatch(section))}
+    last = max((int(match[2]) for match in matches.values()), default=0)
     names = {
         section: match[1] if int(match[2]) in (0, last) else match[1] + (match[3] or "")
-        for section, match in found.items()
+        for section, match in matches.items()
     }
     return names | {"p": "l0", "t": f"l{last}"}
 
 
-def divide_grounds(b: Builder, dies: Mapping[str, str]) -> None:
-    """Give every group of strips ground pads of its own in place of the common ones.
+def add_divided_grounds(b: Builder, groups: Mapping[str, str]) -> None:
+    """Add ground pads for every group of strips, and move each ground end from ``HUB`` to its group's pads.
 
     Args:
-        b: Finished circuit with common grounds.
-        dies: Strip to the name of its group; a strip that is missing is a group by itself.
+        b: Circuit without ground pads, otherwise complete.
+        groups: Strip to the name of its group; a strip that is missing is a group by itself.
     """
     strips = strip_names({section for section, _, _ in b.grid.values()})
-    for i in range(PADS):
-        del b.instances[f"pad_GND{i}"], b.ports[f"GND{i}"]
     nets: list[tuple[str, str]] = []
-    groups: set[str] = set()
+    used: set[str] = set()
     for a, port in b.nets:
         if a != HUB:
             nets.append((a, port))
             continue
-        instance = port.rpartition(",")[0]
-        if instance in b.instances:
-            strip = strips[b.grid[instance][0]]
-            group = dies.get(strip, strip)
-            groups.add(group)
-            nets.append((f"pad_GND_{group}_0,e1", port))
-    for group in sorted(groups):
-        pads = PADS if group in dies.values() else LOCAL_PADS
+        strip = strips[b.grid[port.rpartition(",")[0]][0]]
+        group = groups.get(strip, strip)
+        used.add(group)
+        nets.append((f"pad_GND_{group}_0,e1", port))
+    for group in sorted(used):
+        pads = PADS if group in groups.values() else LOCAL_PADS
         for i in range(pads):
             name = f"GND_{group}_{i}"
             b.add(f"pad_{name}", "pad")

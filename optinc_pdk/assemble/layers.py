@@ -1,4 +1,4 @@
-"""One layer on the chip: its blocks' meshes, and the light into, out of and between them."""
+"""Parts of one layer: fibres, the linear block, homodyne mixers and modulators."""
 
 from __future__ import annotations
 
@@ -10,15 +10,24 @@ from optinc_pdk.assemble.trees import tree
 from optinc_pdk.circuit import Builder
 
 
-def fibre(b: Builder, label: str, section: str, row: int) -> tuple[str, str]:
-    """Add a labelled grating coupler; returns its guide port and its label."""
+def add_fibre(b: Builder, label: str, section: str, row: int) -> tuple[str, str]:
+    """Add a labelled grating coupler; return its guide port and its label."""
     coupler = b.add(f"fibre_{label}", "grating_coupler", (section, 0, row))
     b.ports[label] = f"{coupler},o2"
     return f"{coupler},o1", label
 
 
-def linear_block(b: Builder, block: Block, light: Sequence[str]) -> list[str]:
-    """A block's meshes and attenuators, from the light of its columns to the ports of its rows."""
+def add_linear_block(b: Builder, block: Block, light: Sequence[str]) -> list[str]:
+    """Add a block's meshes and attenuators between the ports of its columns and those of its rows.
+
+    Args:
+        b: Circuit under construction.
+        block: The block.
+        light: Ports of the inputs, one for each column.
+
+    Returns:
+        Ports of the outputs, one for each row.
+    """
     rows, columns, name = len(block.rows), len(block.columns), block.name
     modes = Modes(b, name, dict(enumerate(light)))
     if block.modes is None:
@@ -31,10 +40,17 @@ def linear_block(b: Builder, block: Block, light: Sequence[str]) -> list[str]:
     return [modes.ends[row] for row in range(rows)]
 
 
-def mixers(b: Builder, name: str, rows: Sequence[str], onchip: bool) -> tuple[str, list[str], list[str]]:
-    """Homodyne mixers with trimmed local oscillators; returns the oscillators' root and the detectors' labels.
+def add_mixers(b: Builder, name: str, rows: Sequence[str], onchip: bool) -> tuple[str, list[str], list[str]]:
+    """Add a homodyne mixer with a trimmed local oscillator for each row of a block.
 
-    The detectors are photodiodes with a pad each, or on the board behind a fibre each.
+    Args:
+        b: Circuit under construction.
+        name: Name of the block.
+        rows: Ports of the block's rows.
+        onchip: Whether detectors are photodiodes with a pad each; otherwise they are on the board, behind a fibre each.
+
+    Returns:
+        The port at the root of the oscillators' tree, and the labels of the positive and of the negative detectors.
     """
     leaves: list[str] = []
     plus: list[str] = []
@@ -48,24 +64,24 @@ def mixers(b: Builder, name: str, rows: Sequence[str], onchip: bool) -> tuple[st
         leaves.append(f"{trim},o2")
         for side, port, labels in (("p", "o3", plus), ("n", "o4", minus)):
             label = f"{name}_{side}_r{row}"
-            guide = _photodiode(b, label, f"{name}_mix", row) if onchip else fibre(b, label, f"{name}_mix", row)[0]
+            guide = _photodiode(b, label, f"{name}_mix", row) if onchip else add_fibre(b, label, f"{name}_mix", row)[0]
             b.connect(f"{mixer},{port}", guide)
             labels.append(label)
     return tree(b, f"{name}_lo", f"{name}_mix", None, leaves), plus, minus
 
 
 def _photodiode(b: Builder, label: str, section: str, row: int) -> str:
-    """Add a photodiode with a labelled pad; returns its guide port."""
+    """Add a photodiode with a labelled pad; return its guide port."""
     photodiode = b.add(f"photodiode_{label}", "photodiode", (section, 0, row))
     add_pad(b, label, f"{photodiode},e1", f"{photodiode},e2")
     return f"{photodiode},o1"
 
 
-def modulators(b: Builder, block: Block) -> list[tuple[str, str]]:
-    """A modulator with a labelled pad per column of a block, on the carrier of one fibre.
+def add_modulators(b: Builder, block: Block) -> list[tuple[str, str]]:
+    """Add a modulator with a labelled pad for each column of a block, all fed by the carrier of one fibre.
 
     Returns:
-        Each one's guide port and label.
+        The guide port and label of each.
     """
     ends: list[tuple[str, str]] = []
     leaves: list[str] = []
@@ -75,10 +91,10 @@ def modulators(b: Builder, block: Block) -> list[tuple[str, str]]:
         add_pad(b, label, f"{modulator},e1", f"{modulator},e2")
         leaves.append(f"{modulator},o1")
         ends.append((f"{modulator},o2", label))
-    # a tree of fewer leaves would feed them unequally
+    # a tree whose number of leaves is no power of two would feed the modulators unequally
     for row in range(len(leaves), 1 << (len(leaves) - 1).bit_length()):
         dark = b.add(f"{block.name}_carrier_dark_r{row}", "terminator", (block.name, 0, row))
         leaves.append(f"{dark},o1")
-    carrier, _ = fibre(b, f"carrier_{block.name}", block.name, len(leaves))
+    carrier, _ = add_fibre(b, f"carrier_{block.name}", block.name, len(leaves))
     tree(b, f"{block.name}_carrier", block.name, carrier, leaves)
     return ends

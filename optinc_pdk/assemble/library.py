@@ -1,4 +1,4 @@
-"""The components a chip is made of: devices by their cards, composites as sub-circuits."""
+"""Component types of a chip: the process's devices, and MZI, dummy and attenuator as sub-circuits."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from optinc_pdk.circuit.files import composite_kind
 
 
 def device_kinds(process: Process) -> dict[str, Kind]:
-    """Every device of the process as a component."""
+    """Return every device of the process as a component type, by name."""
     return {name: Kind(name, device.ports.optical, device.ports.electrical) for name, device in process.devices.items()}
 
 
 def composites(process: Process) -> dict[str, Circuit]:
-    """The sub-circuits of MZI, dummy and attenuator."""
+    """Build the sub-circuits of MZI, dummy and attenuator, by name."""
     devices = device_kinds(process)
     return {cell.name: cell for cell in (_mzi(devices), _dummy(devices), _attenuator(devices))}
 
 
 def library(process: Process, cells: dict[str, Circuit]) -> dict[str, Kind]:
-    """Devices and composites."""
+    """Return the component types of all devices and sub-circuits, by name."""
     return device_kinds(process) | {name: composite_kind(cell) for name, cell in cells.items()}
 
 

@@ -1,4 +1,4 @@
-"""One layer's linear block: meshes with dummies on idle slots, attenuators, dark and dumped modes."""
+"""Meshes and attenuators of one linear block, with dummies on unused slots and terminators on unused modes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from optinc_pdk.circuit import Builder
 
 @dataclass(frozen=True)
 class Slot:
-    """One MZI or dummy of a rectangular mesh; ``row`` is the upper mode, or the dummy's mode."""
+    """Position of one MZI or dummy of a rectangular mesh.
+
+    Attributes:
+        row: Upper mode of the MZI, or the dummy's mode.
+        column: Column, from the inputs.
+        dummy: Whether it is a dummy.
+    """
 
     row: int
     column: int
@@ -18,9 +24,9 @@ class Slot:
 
 
 def rectangular_slots(modes: int) -> list[Slot]:
-    """Every slot of the rectangular arrangement (Clements, Optica 3, 1460 (2016)), column by column.
+    """Return every slot of the rectangular arrangement (Clements, Optica 3, 1460 (2016)), column by column.
 
-    A mode without partner at an edge gets a dummy, so that all paths lose equally.
+    A mode without a partner at an edge has a dummy, so that all paths have the same insertion loss.
 
     Args:
         modes: N; N columns for N ≥ 3, one for N = 2, none for N = 1.
@@ -35,17 +41,24 @@ def rectangular_slots(modes: int) -> list[Slot]:
 
 
 class Modes:
-    """The light's end on each mode while a block is put together from left to right."""
+    """Builds a block from left to right and keeps the last port on each mode.
+
+    Attributes:
+        builder: Circuit under construction.
+        section: Section of the floorplan.
+        ends: Mode to the last port on it.
+        column: Column of the next component.
+    """
 
     def __init__(self, builder: Builder, section: str, ends: dict[int, str]) -> None:
-        """Start with a port per mode row; rows without one are dark."""
+        """Start with the ports at which light enters; modes without a port have no light."""
         self.builder = builder
         self.section = section
         self.ends = dict(ends)
         self.column = 0
 
     def mesh(self, name: str, modes: int) -> None:
-        """Add a rectangular mesh on rows 0 to ``modes`` - 1; dark inputs are terminated."""
+        """Add a rectangular mesh on modes 0 to ``modes`` - 1; inputs without light are terminated."""
         b = self.builder
         for row in range(modes):
             if row not in self.ends:
@@ -68,7 +81,7 @@ class Modes:
         self.column += 1 + max((slot.column for slot in slots), default=-1)
 
     def attenuators(self, name: str, modes: int) -> None:
-        """Add an attenuator on rows 0 to ``modes`` - 1; the other rows end in terminators."""
+        """Add an attenuator on modes 0 to ``modes`` - 1; the other modes end in terminators."""
         b = self.builder
         for row, end in sorted(self.ends.items()):
             at = (self.section, self.column, row)
@@ -85,7 +98,14 @@ class Modes:
 
 
 def add_pad(b: Builder, label: str, signal: str, ground: str) -> None:
-    """Give a heater, photodiode or modulator its own labelled pad and join its other end to ground."""
+    """Add a labelled pad for a heater, photodiode or modulator, and connect its other end to ground.
+
+    Args:
+        b: Circuit under construction.
+        label: Label of the pad.
+        signal: Port that the pad drives or reads.
+        ground: Port that is connected to ground.
+    """
     b.add(f"pad_{label}", "pad")
     b.ports[label] = f"pad_{label},e1"
     b.connect(f"pad_{label},e1", signal)

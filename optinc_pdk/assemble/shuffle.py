@@ -1,4 +1,4 @@
-"""Guides into another order: adjacent swaps in columns, a waveguide crossing for each."""
+"""Permutation of guides: columns of adjacent swaps, with a waveguide crossing for each swap."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from optinc_pdk.circuit import Builder
 
 
 def swap_columns(order: Sequence[int]) -> list[list[int]]:
-    """The swaps that bring n guides into an order, by odd-even transposition (Knuth, TAOCP 3, 5.3.4).
+    """Return the swaps that permute n guides, by odd-even transposition (Knuth, TAOCP 3, 5.3.4).
 
-    Only guides that have to change sides are swapped, so there are as few swaps as the order has inversions.
+    Only guides that have to change sides are swapped, so the number of swaps is the number of inversions, the minimum.
 
     Args:
         order: (n,) which guide, numbered from the top, is to become the i-th.
 
     Returns:
-        Columns from left to right; a column is the upper rows of its swaps. Of the two ways to begin, the one of fewer
-        columns.
+        Columns from left to right, each as the upper rows of its swaps. Transposition may start with even or odd rows;
+        the solution with fewer columns is returned.
 
     Raises:
-        ValueError: The order is no permutation.
+        ValueError: The order is not a permutation.
     """
     if sorted(order) != list(range(len(order))):
         raise ValueError(f"order is {list(order)}; give every guide 0 … {len(order) - 1} once")
@@ -28,14 +28,14 @@ def swap_columns(order: Sequence[int]) -> list[list[int]]:
 
 
 def _transposition(order: Sequence[int], first: int) -> list[list[int]]:
-    goal = [0] * len(order)
+    destination = [0] * len(order)
     for place, guide in enumerate(order):
-        goal[guide] = place
+        destination[guide] = place
     columns: list[list[int]] = []
-    for step in range(first, first + len(goal) + 1):
-        swaps = [row for row in range(step % 2, len(goal) - 1, 2) if goal[row] > goal[row + 1]]
+    for step in range(first, first + len(destination) + 1):
+        swaps = [row for row in range(step % 2, len(destination) - 1, 2) if destination[row] > destination[row + 1]]
         for row in swaps:
-            goal[row], goal[row + 1] = goal[row + 1], goal[row]
+            destination[row], destination[row + 1] = destination[row + 1], destination[row]
         if swaps:
             columns.append(swaps)
     return columns
@@ -44,7 +44,7 @@ def _transposition(order: Sequence[int], first: int) -> list[list[int]]:
 def shuffle(
     b: Builder, section: str, ends: Sequence[str], order: Sequence[int], column: int = 0, row: int = 0
 ) -> list[str]:
-    """Bring guides into another order through waveguide crossings.
+    """Permute guides by adding waveguide crossings.
 
     Clockwise from the lower guide on the left a crossing has o1, o2, o3, o4: the lower guide enters o1 and leaves o3
     as the upper, the upper one enters o2 and leaves o4 as the lower.
@@ -61,7 +61,7 @@ def shuffle(
         (n,) ports in the new order.
 
     Raises:
-        ValueError: The order is no permutation of the guides.
+        ValueError: The order is not a permutation of the guides.
     """
     moved = list(ends)
     if len(order) != len(moved):

@@ -1,4 +1,4 @@
-"""Splitter and combiner trees; a tree is its inner nodes, split as evenly as the leaves allow."""
+"""Splitter and combiner trees of 1×2 splitters, as balanced as the number of leaves allows."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from optinc_pdk.circuit import Builder
 
 
 def tree(b: Builder, name: str, section: str, root: str | None, leaves: list[str]) -> str:
-    """Join a root port to leaf ports, in order, through 1×2 splitters.
+    """Connect a root port to leaf ports, in order, through 1×2 splitters.
 
-    Light may run either way: a combiner is the same tree. A node of n leaves gives its upper branch ⌈n/2⌉ of them.
+    Light may travel either way: a combiner is the same tree. A node of n leaves has ⌈n/2⌉ of them on its upper branch.
 
     Args:
         b: Circuit under construction.
         name: Prefix of the splitters' names.
         section: Section of the floorplan.
-        root: Port to join to the root, or None to leave it free.
-        leaves: Ports to join to the leaves, uppermost first.
+        root: Port to connect to the root, or None to leave the root open.
+        leaves: Ports to connect to the leaves, uppermost first.
 
     Returns:
         The port at the root: the uppermost splitter's o1, or the only leaf itself.
@@ -27,7 +27,7 @@ def tree(b: Builder, name: str, section: str, root: str | None, leaves: list[str
 
 
 def _branch(b: Builder, name: str, section: str, leaves: list[str], first: int) -> tuple[str, int]:
-    """The port of a branch and its height in levels."""
+    """Add a branch; return the port at its root and its height in levels."""
     if len(leaves) == 1:
         return leaves[0], 0
     half = (len(leaves) + 1) // 2

@@ -1,4 +1,4 @@
-"""Regular arrays among positions: what a mesh repeats is written once, with its pitch and its counts."""
+"""Search for regular arrays among positions, so that repeated shapes are written once, with pitch and counts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Array:
-    """Equal things at ``x + i * dx`` and ``y + j * dy`` for i < columns, j < rows, in nm."""
+    """Positions ``x + i * dx`` and ``y + j * dy`` for i < columns, j < rows, in nm."""
 
     x: int
     y: int
@@ -24,18 +24,18 @@ class Array:
 
     @property
     def count(self) -> int:
-        """How many things it stands for."""
+        """Number of positions."""
         return self.columns * self.rows
 
 
 def regular_arrays(points: Ints) -> list[Array]:
-    """Cover positions by regular arrays, every position once.
+    """Partition positions into regular arrays.
 
-    Positions of one x are cut into runs of equal pitch, then equal runs into runs along x: linear after sorting,
-    and the whole of a mesh's column is one run.
+    Positions of one x are cut into runs of equal pitch, then equal runs are grouped into runs along x. This takes
+    linear time after sorting, and a complete column of a mesh is one run.
 
     Args:
-        points: (n, 2) positions in nm; equal ones are covered as often as they are there.
+        points: (n, 2) positions in nm; a position that occurs twice is in two arrays.
 
     Returns:
         The arrays, sorted by position.
@@ -55,18 +55,18 @@ def regular_arrays(points: Ints) -> list[Array]:
 
 
 def _runs(values: list[int]) -> list[tuple[int, int, int]]:
-    """Ascending values as runs (first, pitch, count); a run of one has pitch 0, equal values run alone."""
-    found: list[tuple[int, int, int]] = []
+    """Cut ascending values into runs (first, pitch, count); single and repeated values are runs of pitch 0."""
+    runs: list[tuple[int, int, int]] = []
     i = 0
     while i < len(values):
         end = i + 1
         pitch = values[end] - values[i] if end < len(values) else 0
         while pitch and end < len(values) and values[end] - values[end - 1] == pitch:
             end += 1
-        # a pair at the end of nothing may be the beginning of the next run
+        # the second value of a pair may start a longer run
         if end - i == 2 and end + 1 < len(values) and values[end] - values[end - 1] == values[end + 1] - values[end]:
             end, pitch = i + 1, 0
         count = end - i
-        found.append((values[i], pitch if count > 1 else 0, count))
+        runs.append((values[i], pitch if count > 1 else 0, count))
         i = end
-    return found
+    return runs

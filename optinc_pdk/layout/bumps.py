@@ -1,8 +1,8 @@
-"""Flip-chip wiring: a bump beside every heater's signal contact, a plate over the grounds of every column.
+"""Flip-chip wiring: a bump next to every heater's signal contact, a plate over the grounds of every column.
 
-A strip's plates are joined by a bus along each of its mesh's rows, the buses by a spine right of the mesh, and all
-of it by a bar above everything, which carries the labelled ground bumps. Bumps on the plates take the current where
-it arises, so that no trunk has to carry it along.
+A strip's plates are joined by a bus along each row of its mesh, the buses by a spine right of the mesh, and everything
+by a bar at the top, on which the labelled ground bumps lie. Bumps on the plates take the current of the nearest
+heaters, so that no wide trunk is needed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from optinc_pdk.layout.canvas import Canvas, snap
 from optinc_pdk.layout.frames import Box
 from optinc_pdk.layout.netlist import Netlist
 from optinc_pdk.layout.strips import Strip
-from optinc_pdk.layout.wiring import Heater, facing_columns, heaters
+from optinc_pdk.layout.wiring import Heater, driven_devices, facing_columns
 
 
 def bump_wiring(strip: Strip, netlist: Netlist, process: Process, grounds: Sequence[str]) -> None:
@@ -26,30 +26,35 @@ def bump_wiring(strip: Strip, netlist: Netlist, process: Process, grounds: Seque
         netlist: The circuit.
         process: Gives landing size and spacing.
         grounds: Labels of the strip's ground pads.
+
+    Raises:
+        InputError: The strip has heaters and no ground pad.
     """
     canvas = strip.canvas
-    group = heaters(canvas, netlist, process)
+    group = driven_devices(canvas, netlist, process)
     if not group:
         return
+    if not grounds:
+        raise InputError(f"strip {strip.name!r} has heaters and no ground pad; add one to its circuit")
     for heater in group:
         canvas.bumps.append(heater.landing)
         canvas.texts.append((heater.label, *heater.landing))
     landing, space = float(process.pads.size_um), float(process.metal.space_um)
-    meshed: set[str] = set()
+    in_mesh: set[str] = set()
     buses = []
     for row in strip.rows:
-        meshed |= row
+        in_mesh |= row
         inside = [heater for heater in group if heater.instance in row]
         if inside:
             buses.append(_row(canvas, process, inside))
-    # above the gratings too, which no metal may cover
+    # above the gratings too, because no metal may cover them
     above = max(canvas.outer_box()[3], max(h.landing[1] for h in group) + landing / 2) + space
-    # the bar's bumps keep their pitch from those of the plates
+    # bumps on the bar keep the pitch to those on the plates
     top = snap(max(above, max(h.ground.y for h in group) + float(process.pads.pitch_um)) + landing)
-    aside = [heater for heater in group if heater.instance not in meshed]
-    plates = [_plate(canvas, process, column, top) for column in facing_columns(aside)]
+    outside = [heater for heater in group if heater.instance not in in_mesh]
+    plates = [_plate(canvas, process, column, top) for column in facing_columns(outside)]
     if buses:
-        inside = [heater for heater in group if heater.instance in meshed]
+        inside = [heater for heater in group if heater.instance in in_mesh]
         left = snap(max(max(h.signal.x, h.ground.x) for h in inside) + landing + space)
         spine = (left, min(bus[1] for bus in buses), snap(left + landing), top)
         canvas.metal += [spine, *((bus[0], bus[1], spine[2], bus[3]) for bus in buses)]
@@ -59,7 +64,7 @@ def bump_wiring(strip: Strip, netlist: Netlist, process: Process, grounds: Seque
 
 
 def _row(canvas: Canvas, process: Process, group: list[Heater]) -> Box:
-    """The plates of a mesh's row and the bus above it."""
+    """Draw the ground plates of one row of a mesh; return the outline of the bus above them."""
     landing, space = float(process.pads.size_um), float(process.metal.space_um)
     bottom = snap(max(h.landing[1] for h in group) + landing / 2 + space)
     top = snap(bottom + landing)
@@ -68,7 +73,7 @@ def _row(canvas: Canvas, process: Process, group: list[Heater]) -> Box:
 
 
 def _plate(canvas: Canvas, process: Process, column: list[Heater], top: float) -> Box:
-    """A plate over the ground contacts of a column, or of two that face each other, up to ``top``."""
+    """Draw a plate over the ground contacts of a column, or of two that face each other, up to ``top``."""
     contact, landing = process.device("phase_shifter").size("contact_width_um"), float(process.pads.size_um)
     # a port lies at the outer edge of its contact
     edges = [(h.ground.x, h.ground.x + (contact if h.ground.angle == 180 else -contact)) for h in column]
@@ -77,7 +82,7 @@ def _plate(canvas: Canvas, process: Process, column: list[Heater], top: float) -
         outward = landing - (right - left)
         left, right = (left - outward, right) if column[0].ground.angle == 180 else (left, right + outward)
     canvas.metal += [h.stub for h in column if h.stub is not None]
-    # bumps where heaters' current arises
+    # a bump at every heater's ground takes its current
     ys = sorted({h.ground.y for h in column})
     plate = (snap(left), snap(ys[0] - landing / 2), snap(right), top)
     canvas.metal.append(plate)
@@ -86,14 +91,12 @@ def _plate(canvas: Canvas, process: Process, column: list[Heater], top: float) -
 
 
 def _ground_bumps(canvas: Canvas, process: Process, bar: Box, grounds: Sequence[str]) -> None:
-    """The bar above everything, with its labelled bumps from the left on."""
+    """Draw the bar at the top and its labelled bumps, from the left."""
     left, bottom, right, top = bar
     pitch = max(float(process.pads.pitch_um), float(process.pads.size_um + process.metal.space_um))
     half = (top - bottom) / 2
     right = max(right, left + 2 * half + pitch * (len(grounds) - 1))
     canvas.metal.append((left, bottom, snap(right), top))
-    if not grounds:
-        raise InputError("a strip with heaters has no ground pad; give its section one")
     for i, label in enumerate(grounds):
         x, y = snap(left + half + i * pitch), snap(bottom + half)
         canvas.bumps.append((x, y))

@@ -1,4 +1,4 @@
-"""What a layout is before it is written: placed instances, guide centrelines, metal boxes, all in µm."""
+"""Layout before it is written: placed instances, guide centrelines, metal boxes, bumps and texts, all in µm."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Placed(NamedTuple):
 
 
 class Wire(NamedTuple):
-    """A metal wire through corner points, all legs along the axes, ends half a width beyond the last points."""
+    """Metal wire through corner points, parallel to the axes; it ends half a width beyond its end points."""
 
     points: tuple[Point, ...]
     width: float
@@ -29,7 +29,18 @@ class Wire(NamedTuple):
 
 @dataclass
 class Canvas:
-    """A part of the chip in a frame of its own."""
+    """Part of a chip in its own coordinate system.
+
+    Attributes:
+        frames: Ports and boxes of the cells.
+        placed: Instance name to its component and placement.
+        guides: Corner points of guides, parallel to the axes.
+        bends: Start and end of S-bends.
+        metal: Boxes of metal.
+        wires: Metal wires.
+        bumps: Centres of bumps.
+        texts: Label, x and y of each text.
+    """
 
     frames: Frames
     placed: dict[str, Placed] = field(default_factory=dict)
@@ -41,18 +52,18 @@ class Canvas:
     texts: list[tuple[str, float, float]] = field(default_factory=list)
 
     def place(self, name: str, component: str, x: float, y: float, rotation: int = 0, mirror: bool = False) -> None:
-        """Put an instance at a position on the grid."""
+        """Place an instance; the position is rounded to the 1 nm grid."""
         self.placed[name] = Placed(component, snap(x), snap(y), rotation, mirror)
 
     def port(self, name: str) -> Port:
-        """Position of ``"instance,port"``."""
+        """Return position and direction of ``"instance,port"``."""
         instance, _, port = name.rpartition(",")
         placed = self.placed[instance]
         local = self.frames.turned(placed.component, placed.rotation, placed.mirror).ports[port]
         return Port(snap(placed.x + local.x), snap(placed.y + local.y), local.angle)
 
     def guide(self, *corners: Point) -> None:
-        """Add a guide through corner points; corners in line are dropped, a guide of no length is none."""
+        """Add a guide through corner points; collinear corners and guides of zero length are dropped."""
         path = simplified(corners)
         if len(path) > 1:
             self.guides.append(path)
@@ -62,23 +73,23 @@ class Canvas:
         self.wires.append(Wire(tuple(simplified(corners)), width))
 
     def s_bend(self, start: Point, end: Point) -> None:
-        """Add an S from start to end, both horizontal."""
+        """Add an S-bend from start to end, horizontal at both."""
         self.bends.append(((snap(start[0]), snap(start[1])), (snap(end[0]), snap(end[1]))))
 
     def join(self, a: str, b: str) -> None:
-        """Join two ports that lie in line."""
+        """Add a straight guide between two ports."""
         p, q = self.port(a), self.port(b)
         self.guide((p.x, p.y), (q.x, q.y))
 
     def box(self) -> Box:
         """Bounding box of instances and guides."""
         boxes = [self.instance_box(name) for name in self.placed]
-        return _around([*boxes, *(_spots_box(path) for path in self.guides)])
+        return _around([*boxes, *(_points_box(path) for path in self.guides)])
 
     def outer_box(self) -> Box:
-        """Bounding box of everything but texts; centres of bumps count, their landings lie within metal or alike."""
-        boxes = [self.box(), *self.metal, *(_spots_box(wire.points) for wire in self.wires)]
-        return _around([*boxes, _spots_box(self.bumps)] if self.bumps else boxes)
+        """Bounding box of everything but texts; bumps count with their centres."""
+        boxes = [self.box(), *self.metal, *(_points_box(wire.points) for wire in self.wires)]
+        return _around([*boxes, _points_box(self.bumps)] if self.bumps else boxes)
 
     def instance_box(self, name: str) -> Box:
         """Bounding box of one instance."""
@@ -87,18 +98,18 @@ class Canvas:
         return placed.x + left, placed.y + bottom, placed.x + right, placed.y + top
 
     def add(self, other: Canvas, dx: float, dy: float, half_turn: bool = False) -> None:
-        """Take over another canvas, turned by 180° about its origin or not, then shifted."""
+        """Add the content of another canvas, rotated by 180° about its origin if ``half_turn``, then shifted."""
         sign = -1 if half_turn else 1
 
         def moved(points: Iterable[Point]) -> list[Point]:
-            # the grid is kept but for rounding of floats, which ports and masks round again
+            # floating-point errors stay far below the grid, and ports and masks are rounded to it again
             return [(sign * x + dx, sign * y + dy) for x, y in points]
 
         for name, (component, x, y, rotation, mirror) in other.placed.items():
             turned = (rotation + (180 if half_turn else 0)) % 360
             self.placed[name] = Placed(component, sign * x + dx, sign * y + dy, turned, mirror)
         self.guides += [moved(path) for path in other.guides]
-        # an S runs to the right
+        # S-bends run to the right
         bends = [moved(bend) for bend in other.bends]
         self.bends += [(b, a) if half_turn else (a, b) for a, b in bends]
         corners = [moved(((a, b), (c, d))) for a, b, c, d in other.metal]
@@ -109,7 +120,7 @@ class Canvas:
 
 
 def guide_track(process: Process) -> float:
-    """Distance of the middles of parallel guides, with a margin for what bends lose by rounding."""
+    """Return the pitch of parallel guides, with a margin for the rounding of bends to the grid."""
     return snap(float(process.floorplan.guide_space_um + process.guide.width_um) + 0.05)
 
 
@@ -119,22 +130,22 @@ def snap(value: float) -> float:
 
 
 def _around(boxes: Iterable[Box]) -> Box:
-    """The box around boxes."""
+    """Return the bounding box of boxes."""
     lefts, bottoms, rights, tops = zip(*boxes, strict=True)
     return min(lefts), min(bottoms), max(rights), max(tops)
 
 
-def _spots_box(points: Iterable[Point]) -> Box:
-    """The box around points."""
+def _points_box(points: Iterable[Point]) -> Box:
+    """Return the bounding box of points."""
     xs, ys = zip(*points, strict=True)
     return min(xs), min(ys), max(xs), max(ys)
 
 
 def simplified(corners: Iterable[Point]) -> list[Point]:
-    """Corner points on the grid without repetitions and without corners that lie in line."""
+    """Return corner points on the grid without repeated and collinear ones."""
     path: list[Point] = []
     for x, y in corners:
-        # snapped here, not by a call each: a chip has hundreds of thousands of corners
+        # rounded inline instead of by calling snap: a chip has hundreds of thousands of corners
         point = (round(x, 3), round(y, 3))
         if path and point == path[-1]:
             continue

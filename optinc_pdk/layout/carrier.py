@@ -1,4 +1,4 @@
-"""The carrier: its fibre array, the supply tree, and the oscillators' tree in the middle of the die."""
+"""Layout of the carrier: its fibre array, the supply tree, and the oscillators' tree in the middle of the die."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def carrier_block(canvas: Canvas, netlist: Netlist, process: Process) -> Point |
     """Place the carrier's fibres, the first splitter and the supply tree; fibres are at x = 0, the first at y = 0.
 
     Returns:
-        Where the oscillators' feed leaves, facing right; None where oscillators come by fibre.
+        Where the oscillators' feed leaves, facing right; None where local oscillators are fed by fibres.
     """
     pitch, r = float(process.floorplan.fibre_pitch_um), float(process.guide.radius_um)
     fibres = [n for n in netlist.section("carrier") if netlist.component[n] == "grating_coupler"]
@@ -42,15 +42,18 @@ def carrier_block(canvas: Canvas, netlist: Netlist, process: Process) -> Point |
 def oscillator_tree(
     canvas: Canvas, netlist: Netlist, process: Process, feed: Point, middle: float, roots: dict[int, str]
 ) -> None:
-    """Draw the oscillators' tree around ``middle`` and join it to the strips' trees above and below.
+    """Draw the oscillators' tree around ``middle`` and connect it to the strips' trees above and below.
 
     Args:
-        canvas: The chip, with carrier block and strips in place.
+        canvas: The chip, with the carrier block and the strips placed.
         netlist: The circuit.
         process: Process.
         feed: Where the carrier block's feed leaves, facing right.
         middle: Height of the die's middle channel.
-        roots: Layer to the port at its oscillators' root.
+        roots: Layer to the port at the root of its local oscillators' tree.
+
+    Raises:
+        ValueError: A strip ends left of the tree.
     """
     r = float(process.guide.radius_um)
     above = [index for index in sorted(roots) if index % 2]
@@ -67,7 +70,7 @@ def oscillator_tree(
     for i, index in enumerate(order):
         end = canvas.port(roots[index])
         y = snap(top - i * track)
-        # a single row has no tree, and its oscillator lies left of the gratings
+        # a layer of one row has no tree, and its oscillator's trim lies left of the gratings
         mixers = max(canvas.instance_box(name)[2] for name in netlist.section(f"l{index}_mix"))
         riser = max(end.x, mixers + float(process.floorplan.guide_space_um)) + 2 * r
         if riser < placer.x + r:

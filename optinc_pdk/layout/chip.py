@@ -1,4 +1,4 @@
-"""What a floorplan is: dies with what is drawn on them, side by side in one file."""
+"""Layout of a chip: finished dies, side by side in one file."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from optinc_pdk.layout.frames import Box
 from optinc_pdk.layout.netlist import Netlist
 
 BLOCK = re.compile(r"l\d+(b\d+)?")
-"""Sections of blocks."""
+"""Names of the sections of blocks."""
 GAP_UM = 60.0
-"""Between things that must not touch: strips, channels, the ground bus."""
+"""Distance between strips, channels and the ground bus, in µm."""
 SCRIBE_UM = 200.0
-"""Between dies of one file."""
+"""Distance between dies of one file, in µm."""
 LIMITLESS_UM = 1e6
-"""Dies without limits are still within what files are read to."""
+"""Limit of a die's width and height in µm where the process sets none: the largest file that is read back."""
 
 
 @dataclass(frozen=True)
 class Chip:
-    """A finished floorplan.
+    """Layout of all dies of a chip.
 
     Attributes:
         canvas: Everything drawn, in µm, with the lower left corner of the first die at the origin.
@@ -58,7 +58,15 @@ class Chip:
 
 @dataclass(frozen=True)
 class Die:
-    """One finished die, its lower left corner at the origin, with the names of its strips."""
+    """One finished die, its lower left corner at the origin.
+
+    Attributes:
+        canvas: Everything drawn, in µm.
+        strips: Names of its strips.
+        width: Width in µm.
+        height: Height in µm.
+        fit: The card's name for its size, or ``not buildable``.
+    """
 
     canvas: Canvas
     strips: tuple[str, ...]
@@ -68,7 +76,7 @@ class Die:
 
 
 def strips_of(netlist: Netlist) -> list[tuple[str, list[str]]]:
-    """Strips in the light's order: their names, and the sections of their blocks."""
+    """Return the strips in the order of the light: their names, and the sections of their blocks."""
     names = strip_names(netlist.circuit.sections)
     strips: dict[str, list[str]] = {}
     for section in netlist.circuit.sections:
@@ -78,11 +86,11 @@ def strips_of(netlist: Netlist) -> list[tuple[str, list[str]]]:
 
 
 def side_by_side(dies: Sequence[Die], netlist: Netlist, process: Process) -> Chip:
-    """Put dies into one file; label their fibres and name them.
+    """Put dies side by side; label their fibres and add their names.
 
     Raises:
         NetlistError: An instance is on no die.
-        InputError: Together they are larger than what files are read to.
+        InputError: The dies together are wider than the largest file that is read back.
     """
     canvas = Canvas(dies[0].canvas.frames)
     boxes: list[Box] = []
@@ -95,8 +103,8 @@ def side_by_side(dies: Sequence[Die], netlist: Netlist, process: Process) -> Chi
         x += die.width + SCRIBE_UM
     if x - SCRIBE_UM > LIMITLESS_UM:
         raise InputError(
-            f"{netlist.circuit.name}: the chip would be {(x - SCRIBE_UM) / 1e3:,.0f} mm wide, and files are read to "
-            f"{LIMITLESS_UM / 1e3:,g}; use narrower or fewer layers, or a process with bumps"
+            f"{netlist.circuit.name}: the chip would be {(x - SCRIBE_UM) / 1e3:,.0f} mm wide, and files are read up to "
+            f"{LIMITLESS_UM / 1e3:,g} mm; use narrower or fewer layers, or a process with bumps"
         )
     missing = [name for name, kind in netlist.component.items() if kind != "pad" and name not in canvas.placed]
     if missing:

@@ -1,15 +1,24 @@
-"""Circuit to chip, by the wiring that the process card asks for."""
+"""From a network to its circuit and chip layout: dies are planned, then the circuit is completed, then drawn."""
 
 from __future__ import annotations
 
-from optinc_pdk.assemble import assemble, layer_blocks, strip_names
+from optinc_pdk.assemble import (
+    CARRIER_TREE,
+    LOCAL_STRIPS,
+    CircuitDraft,
+    DiePlan,
+    complete,
+    draft_circuit,
+    strip_names,
+)
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, NetlistError, check_complete
 from optinc_pdk.collector import collector_paused
 from optinc_pdk.layout.chip import NOT_BUILDABLE, Chip, side_by_side
 from optinc_pdk.layout.frames import Frames
 from optinc_pdk.layout.netlist import Netlist
-from optinc_pdk.layout.perimeter import perimeter_dies
+from optinc_pdk.layout.perimeter import draw_die
+from optinc_pdk.layout.perimeter_planning import PlannedDie, plan_dies
 from optinc_pdk.layout.shelves import flipchip_dies
 from optinc_pdk.layout.wiring import stretch_um
 from optinc_pdk.onn import Onn
@@ -18,43 +27,60 @@ CARRIER = ("carrier", "lo")
 """Sections that belong to no strip: the carrier's fibres and supply, and the oscillators' tree across a die."""
 
 
-def first_circuit(onn: Onn, process: Process, name: str) -> Circuit:
-    """What a network's floorplan begins with: a circuit for one die with wires to the perimeter, or of local strips."""
-    alone = all(len(layer_blocks(onn, index)) == 1 for index in range(len(onn.layers)))
-    one_die = alone and process.pads.wiring == "perimeter" and process.activation.realisation == "offchip"
-    return assemble(onn, process, name, local=not one_die)
-
-
-def chip_of(onn: Onn, process: Process, name: str, circuit: Circuit | None = None) -> tuple[Circuit, Chip]:
-    """The circuit of a network and its floorplan.
-
-    With wires to the perimeter a network of one block a layer first gets a carrier tree across one die. Where no die
-    holds that, and in every other case, strips stand on their own, each with its carriers by fibre, on as many dies as
-    they need; strips whose wires share a die's ground bus are then assembled with common grounds.
+def chip_of(onn: Onn, process: Process, name: str) -> tuple[Circuit, Chip]:
+    """Assemble the circuit of a network and lay it out.
 
     Args:
         onn: Network; see :func:`optinc_pdk.assemble.assemble`.
         process: Process; its PDK must be active.
         name: Chip name.
-        circuit: What ``first_circuit`` gives, if it is there already.
     """
-    circuit = circuit or first_circuit(onn, process, name)
-    local = bool(circuit.board and circuit.board.oscillators)
-    if not local or process.pads.wiring == "flipchip":
-        chip = floorplan(circuit, process)
-        if local or chip.fit != NOT_BUILDABLE:
-            return circuit, chip
-    # shared out with grounds in common, so that every die has the ground pads that it will have in the end
-    strips = strip_names(block.name for index in range(len(onn.layers)) for block in layer_blocks(onn, index))
-    common = assemble(onn, process, name, local=True, dies=dict.fromkeys(strips.values(), "d0"))
-    shared = floorplan(common, process).strips
-    dies = {strip: f"d{number}" for number, names in enumerate(shared) for strip in names}
-    circuit = assemble(onn, process, name, local=True, dies=dies)
-    return circuit, floorplan(circuit, process)
+    return lay_out(draft_circuit(onn, process, name), process)
+
+
+def lay_out(draft: CircuitDraft, process: Process) -> tuple[Circuit, Chip]:
+    """Plan a network's dies, complete its circuit for them and draw the chip.
+
+    With flip-chip wiring a strip's bumps are its own on every die, so the circuit does not depend on the dies. With
+    perimeter wiring the dies are planned on the draft, and the strips that are placed for it are drawn.
+
+    Args:
+        draft: The circuit without what follows the dies.
+        process: Process; its PDK must be active.
+    """
+    if process.pads.wiring == "flipchip":
+        circuit = complete(draft, LOCAL_STRIPS)
+        return circuit, floorplan(circuit, process)
+    with collector_paused():
+        plan, dies = _planned(draft, process)
+        circuit = complete(draft, plan)
+        netlist = _placeable(circuit)
+        return circuit, side_by_side([draw_die(die, netlist, process) for die in dies], netlist, process)
+
+
+def _planned(draft: CircuitDraft, process: Process) -> tuple[DiePlan, list[PlannedDie]]:
+    """Plan the dies of a network with perimeter wiring.
+
+    A network of one block a layer and activations off the chip gets a carrier tree across one die. Where no die holds
+    that, and for every other network, strips are local, on as many dies as they need.
+    """
+    if all(len(layer) == 1 for layer in draft.blocks) and process.activation.realisation == "offchip":
+        dies = _plan_dies(complete(draft, CARRIER_TREE), process)
+        if dies[0].fit != NOT_BUILDABLE:
+            return CARRIER_TREE, dies
+    strips = strip_names(block.name for layer in draft.blocks for block in layer)
+    # all grounds are common here, so that every die is planned with the ground pads of a die
+    dies = _plan_dies(complete(draft, DiePlan(False, dict.fromkeys(strips.values(), "d0"))), process)
+    return DiePlan(False, {strip: f"d{number}" for number, die in enumerate(dies) for strip in die.strips}), dies
+
+
+def _plan_dies(circuit: Circuit, process: Process) -> list[PlannedDie]:
+    netlist = Netlist(circuit)
+    return plan_dies(netlist, process, Frames(stretch_um(netlist, process)))
 
 
 def floorplan(circuit: Circuit, process: Process) -> Chip:
-    """Place and route a circuit on the first die size that holds it, or on several dies.
+    """Place and route a complete circuit on the first die size that holds it, or on several dies.
 
     What no die holds is drawn at its own size and called not buildable.
 
@@ -68,26 +94,34 @@ def floorplan(circuit: Circuit, process: Process) -> Chip:
     Raises:
         NetlistError: A port is open or used twice, an instance has no place, or a heater no ground pad; names it.
     """
-    check_complete(circuit)
     with collector_paused():
-        netlist = Netlist(circuit)
-        _check_placeable(netlist)
+        netlist = _placeable(circuit)
         frames = Frames(stretch_um(netlist, process))
-        dies = (flipchip_dies if process.pads.wiring == "flipchip" else perimeter_dies)(netlist, process, frames)
+        if process.pads.wiring == "flipchip":
+            dies = flipchip_dies(netlist, process, frames)
+        else:
+            dies = [draw_die(die, netlist, process) for die in plan_dies(netlist, process, frames)]
         return side_by_side(dies, netlist, process)
 
 
-def _check_placeable(netlist: Netlist) -> None:
-    """Refuse what has no place or no ground, before anything is drawn."""
-    known = {*strip_names(netlist.circuit.sections), *CARRIER}
+def _placeable(circuit: Circuit) -> Netlist:
+    """Index a circuit; refuse one that has open ports, or instances without a place or a ground.
+
+    Raises:
+        NetlistError: Names the port or instance.
+    """
+    check_complete(circuit)
+    netlist = Netlist(circuit)
+    known = {*strip_names(circuit.sections), *CARRIER}
     for name, component in netlist.component.items():
         if component != "pad" and (name not in netlist.grid or netlist.grid[name][0] not in known):
             raise NetlistError(
-                f"{netlist.circuit.name}: instance {name!r} has no place: give it a section of the floorplan, column "
+                f"{circuit.name}: instance {name!r} has no place: give it a section of the floorplan, column "
                 "and row, as assemble does"
             )
         if name in netlist.heaters and not netlist.grounds([name]):
             raise NetlistError(
-                f"{netlist.circuit.name}: instance {name!r} has a heater whose other end is on no ground pad; "
+                f"{circuit.name}: instance {name!r} has a heater whose other end is on no ground pad; "
                 "join it to a pad labelled GND…"
             )
+    return netlist

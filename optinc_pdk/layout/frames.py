@@ -1,4 +1,4 @@
-"""The cells as placement sees them: ports and boxes, looked up when a cell is first used."""
+"""Cells as placement uses them: ports and bounding boxes, looked up when a cell is first used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STRETCHED = ("mzi", "mzi_dummy")
 
 
 class Port(NamedTuple):
-    """A port's position in µm and the direction it faces in degrees."""
+    """Position of a port in µm and the direction that it faces in degrees."""
 
     x: float
     y: float
@@ -25,23 +25,23 @@ class Port(NamedTuple):
 
 @dataclass(frozen=True)
 class Cell:
-    """A component's ports and box, in its own frame."""
+    """Ports and bounding box of a component, in its own coordinates."""
 
     ports: dict[str, Port]
     box: Box
 
 
 class Frames(dict[str, Cell]):
-    """Cells of the active PDK by component name; MZIs and their dummies are stretched alike."""
+    """Cells of the active PDK by component name; MZIs and their dummies are lengthened by the same amount."""
 
     def __init__(self, stretch_um: float = 0.0) -> None:
-        """Prepare cells whose MZIs are longer by ``stretch_um`` between their heaters."""
+        """Prepare cells whose MZIs have ``stretch_um`` more length between their heaters."""
         super().__init__()
         self.stretch_um = stretch_um
         self._turned: dict[tuple[str, int, bool], Cell] = {}
 
     def component(self, name: str) -> gf.Component:
-        """The cell that is drawn for a component."""
+        """Return the gdsfactory cell of a component."""
         settings = {"stretch_um": self.stretch_um} if name in STRETCHED else {}
         return CELLS[name](**settings)
 
@@ -56,7 +56,7 @@ class Frames(dict[str, Cell]):
         return self[name]
 
     def turned(self, name: str, rotation: int, mirror: bool) -> Cell:
-        """A cell as it is placed: flipped at the x axis or not, then rotated by a multiple of 90°."""
+        """Return a cell as it is placed: mirrored at the x axis if ``mirror``, then rotated by a multiple of 90°."""
         key = (name, rotation, mirror)
         if key not in self._turned:
             cell = self[name]

@@ -1,4 +1,7 @@
-"""Meanders: teeth that lengthen a guide by a given length, and the lengths of Manhattan guides."""
+"""Meanders that lengthen a guide by a given amount, and the lengths of Manhattan guides.
+
+A tooth is one period of a meander: up, over and down, with four bends.
+"""
 
 from __future__ import annotations
 
@@ -14,47 +17,48 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def path_length(corners: Iterable[Point], r: float) -> float:
-    """Length in µm of a guide through corner points, rounded with radius ``r``: a bend cuts off (2 - π/2)r."""
+    """Return the length in µm of a guide through corner points; each bend of radius ``r`` shortens it by (2 - π/2)r."""
     path = simplified(corners)
     legs = sum(abs(b[0] - a[0]) + abs(b[1] - a[1]) for a, b in itertools.pairwise(path))
     return legs - max(len(path) - 2, 0) * (2 - math.pi / 2) * r
 
 
 def tooth_gain(height: float, r: float) -> float:
-    """By how much a tooth, two legs 2r apart with four bends, is longer than the straight: 2h - (8 - 2π)r."""
+    """Return how much longer a tooth, two legs 2r apart with four bends, is than a straight: 2h - (8 - 2π)r."""
     return 2 * height - (8 - 2 * math.pi) * r
 
 
 def least_gain(r: float) -> float:
-    """The least gain of a tooth, whose legs are two bends and nothing between."""
+    """Return the smallest gain of a tooth, whose legs consist of two bends each."""
     return tooth_gain(2 * r, r)
 
 
-def lacking(lengths: Mapping[Key, float], matched: float, least: float) -> dict[Key, float]:
-    """What each of some paths has to gain, in µm, for all to be as long.
+def length_gains(lengths: Mapping[Key, float], matched: float, least: float) -> dict[Key, float]:
+    """Return the length in µm that each path has to gain so that all paths have the same length.
 
     Args:
         lengths: Length of each path in µm.
-        matched: Difference that may stay.
-        least: The least that a path can gain, as ``least_gain``; all gain that much more where one lacks less.
+        matched: Tolerated difference in µm.
+        least: Smallest possible gain in µm, see ``least_gain``. If a path would have to gain less, all paths gain that
+            much more.
     """
     longest = max(lengths.values())
     if any(matched < longest - length < least for length in lengths.values()):
         longest += least
-    # what floats take from the least must not leave a path without its tooth
+    # rounding errors must not push a gain below the smallest possible one
     gains = {path: longest - length for path, length in lengths.items()}
     return {path: max(gain, least) if gain > matched else 0.0 for path, gain in gains.items()}
 
 
 def tooth_heights(gain: float, tallest: float, r: float) -> list[float]:
-    """Heights in µm of the teeth that gain a length together: as high as there is room, but for the last two.
+    """Return the heights in µm of teeth that together gain a given length.
 
-    So most teeth of all guides of a turn are alike, and are drawn and checked as one. The last two share what is left,
-    and the very last also takes what rounding to the grid leaves.
+    All but the last two have the largest height, so that most teeth of a turn are equal and are drawn and checked once.
+    The last two share the rest, and the last one also compensates rounding to the grid.
 
     Args:
-        gain: Length to gain; none is gained below ``least_gain``.
-        tallest: The highest tooth that there is room for, at least πr for every gain to have teeth of 2r or more.
+        gain: Length to gain in µm; below ``least_gain`` there are no teeth.
+        tallest: Largest height that fits, in µm; from πr on, every gain has teeth of 2r or more.
         r: Bend radius.
     """
     if gain < least_gain(r):
@@ -68,7 +72,7 @@ def tooth_heights(gain: float, tallest: float, r: float) -> list[float]:
 
 
 def teeth(start: Point, side: int, heights: Sequence[float], r: float) -> list[Point]:
-    """Corners of teeth, upwards from a guide that runs to one side (+1 right, -1 left); each takes 4r of it."""
+    """Return the corners of teeth above a guide that runs to ``side`` (+1 right, -1 left); each is 4r long."""
     x, y = start
     corners: list[Point] = []
     for i, height in enumerate(heights):

@@ -1,4 +1,4 @@
-"""A layer's columns: meshes and attenuators from left to right, in one row or folded into several."""
+"""Placement of a strip's meshes and attenuators: columns from left to right, in one row or folded into several."""
 
 from __future__ import annotations
 
@@ -10,17 +10,26 @@ from optinc_pdk.cards import Process
 from optinc_pdk.layout.canvas import Canvas, snap
 from optinc_pdk.layout.frames import Frames
 from optinc_pdk.layout.netlist import Netlist
-from optinc_pdk.layout.turns import turn, turn_width
-from optinc_pdk.layout.wiring import facing_space, ground_room, room_beside
+from optinc_pdk.layout.turns import draw_turn, turn_width
+from optinc_pdk.layout.wiring import facing_space, ground_width, signals_width
 
 BLOCK_GAP = 2
-"""Modes left free between blocks of one strip, into which the dummies at their edges reach."""
-MESHED = ("mzi", "mzi_dummy", "attenuator")
+"""Unused modes between blocks of one strip; the dummies at the blocks' edges reach into them."""
+MESH_PARTS = ("mzi", "mzi_dummy", "attenuator")
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a section: its instances, where its contacts end, how many signals leave on either side."""
+    """One column of instances.
+
+    Attributes:
+        names: Instances.
+        left: x of the left edge of its contacts.
+        right: x of the right edge of its contacts.
+        signals_left: Number of signal wires that leave on the left.
+        signals_right: Number of signal wires that leave on the right.
+        length: Length that its components take of the guides.
+    """
 
     names: tuple[str, ...]
     left: float
@@ -32,7 +41,7 @@ class Column:
 
 @dataclass
 class Row:
-    """One row of a folded mesh in a frame of its own, light running to the right.
+    """One row of a folded mesh in its own coordinates, with light travelling to the right.
 
     Attributes:
         canvas: What is drawn.
@@ -50,11 +59,11 @@ class PlacedMesh:
     """A placed mesh.
 
     Attributes:
-        starts: Mode to the port by which light enters it, for modes that are not dark.
+        starts: Mode to the port by which light enters it; modes without light are left out.
         ends: Mode to the last port on it.
         first: The first column.
-        last: The last column, its contacts at their place.
-        middle: Height of its middle.
+        last: The last column, with x as placed.
+        middle: y halfway between the first mode of the first row and the last mode of the last row.
         rows: The instances of each row.
     """
 
@@ -70,7 +79,7 @@ class MeshPlacer:
     """Places the blocks of one strip below each other; the first mode is at y = 0 and modes go down."""
 
     def __init__(self, netlist: Netlist, process: Process, sections: Sequence[str], frames: Frames) -> None:
-        """Prepare sections, one for each block."""
+        """Prepare the sections of a strip, one for each block."""
         self.netlist, self.process = netlist, process
         self.members = [self._members(section) for section in sections]
         self.first: dict[str, int] = {}
@@ -82,11 +91,11 @@ class MeshPlacer:
         self.mzi, self.attenuator = frames["mzi"].ports, frames["attenuator"].ports
 
     def place(self, canvas: Canvas, rows: int) -> PlacedMesh:
-        """Place the section's columns on a canvas.
+        """Place all columns on a canvas.
 
         Args:
-            canvas: The strip; the first column starts at x = 0, of a folded mesh the last row's first column.
-            rows: Into how many rows the columns are folded; odd, so that light leaves on the right.
+            canvas: The strip. The first column starts at x = 0; in a folded mesh the first column of the last row does.
+            rows: Number of rows into which the columns are folded; odd, so that light leaves on the right.
         """
         columns = self._columns()
         parts: list[Row] = []
@@ -100,14 +109,14 @@ class MeshPlacer:
         return PlacedMesh(parts[0].starts, parts[-1].ends, columns[0], last, lowest / 2, members)
 
     def longest(self, rows: int) -> float:
-        """Length of the longest row in so many, without what stands beside the columns."""
+        """Return the length of the longest of ``rows`` rows, without the wires between the columns."""
         return max(sum(column.length for column in share) for share in self._shares(self._columns(), rows))
 
     def _shares(self, columns: list[Column], rows: int) -> list[list[Column]]:
-        """Columns in so many rows; the first and the last may be longer by a turn, beside which they lie.
+        """Distribute columns over rows.
 
-        There are no more rows than columns, and an odd number of them. Where a row would stay empty, rows get equal
-        numbers of columns.
+        The first and the last row may be longer by a turn, because they lie next to one. There are no more rows than
+        columns, and an odd number of them. If a row would stay empty, rows get equal numbers of columns.
         """
         rows = min(rows, len(columns) - (len(columns) + 1) % 2)
         total = sum(column.length for column in columns)
@@ -128,18 +137,18 @@ class MeshPlacer:
         return [columns[start:end] for start, end in itertools.pairwise(cuts)]
 
     def mode_of(self, name: str) -> int:
-        """The strip's mode of an instance, counted from the top; for an MZI that of its upper one."""
+        """Return the mode of an instance within the strip, counted from the top; for an MZI its upper mode."""
         section, _, row = self.netlist.grid[name]
         return self.first[section] + row
 
     def _members(self, section: str) -> list[str]:
-        """What of a section is mesh: terminators may also end the tree of a carrier."""
+        """Return the instances of a section that belong to the mesh; terminators may also belong to a carrier tree."""
         component, partner = self.netlist.component, self.netlist.partner
         return [
             name
             for name in self.netlist.section(section)
-            if component[name] in MESHED
-            or (component[name] == "terminator" and component[partner[f"{name},o1"].rpartition(",")[0]] in MESHED)
+            if component[name] in MESH_PARTS
+            or (component[name] == "terminator" and component[partner[f"{name},o1"].rpartition(",")[0]] in MESH_PARTS)
         ]
 
     def _columns(self) -> list[Column]:
@@ -147,7 +156,7 @@ class MeshPlacer:
         for names in self.members:
             for name in names:
                 columns.setdefault(self.netlist.grid[name][1], []).append(name)
-        # a dark mode begins before its first MZI
+        # a terminated input precedes the first MZI of its mode
         return [
             self._column(tuple(sorted(columns[number], key=lambda n: self.netlist.component[n] != "terminator")))
             for number in sorted(columns)
@@ -157,18 +166,18 @@ class MeshPlacer:
         kinds = [self.netlist.component[name] for name in names]
         if "attenuator" in kinds:
             f, count = self.attenuator, kinds.count("attenuator")
-            # its ground stands over the contacts and grows away from them
-            right = f["e2"].x + ground_room(self.process, count) - float(self.process.metal.space_um)
+            # the ground trunk covers the contacts and extends to the right of them
+            right = f["e2"].x + ground_width(self.process, count) - float(self.process.metal.space_um)
             return Column(names, f["e1"].x, right, count, 0, f["o2"].x)
         f, count = self.mzi, kinds.count("mzi")
         length = f["o3"].x if set(kinds) != {"terminator"} else 0.0
         return Column(names, f["e1"].x, f["e3"].x, count, count, length)
 
     def _row(self, row: Row, columns: list[Column]) -> Column:
-        """Place columns side by side; returns the last of them where it lies."""
+        """Place columns side by side; return the last one with x as placed."""
         x, last = 0.0, Column((), 0.0, -1e9, 0, 0, 0.0)
         for column in columns:
-            beside = room_beside(self.process, last.signals_right) + room_beside(self.process, column.signals_left)
+            beside = signals_width(self.process, last.signals_right) + signals_width(self.process, column.signals_left)
             gap = beside + facing_space(self.process)
             x = snap(max(x, last.right + gap - column.left))
             for name in column.names:
@@ -185,18 +194,18 @@ class MeshPlacer:
         return last
 
     def _slot(self, row: Row, name: str, x: float) -> None:
-        """Place one component on its mode and join it to what came before on its modes."""
+        """Place one component and connect it to the previous ones on its modes."""
         component, mode = self.netlist.component[name], self.mode_of(name)
         y = -mode * self.mode
         if component == "terminator":
-            dark = self._begins(name)
-            row.canvas.place(name, component, x, y, rotation=180 if dark else 0)
-            entering, leaving = ({}, {mode: "o1"}) if dark else ({mode: "o1"}, {})
+            at_input = self._at_input(name)
+            row.canvas.place(name, component, x, y, rotation=180 if at_input else 0)
+            entering, leaving = ({}, {mode: "o1"}) if at_input else ({mode: "o1"}, {})
         elif component == "mzi":
             row.canvas.place(name, component, x, y)
             entering, leaving = {mode: "o2", mode + 1: "o1"}, {mode: "o3", mode + 1: "o4"}
         else:
-            # a dummy reaches away from the mesh: up from the first mode, down from the last
+            # a dummy extends away from the mesh: up from the first mode, down from the last
             row.canvas.place(name, component, x, y, mirror=component == "mzi_dummy" and self.netlist.grid[name][2] > 0)
             entering, leaving = {mode: "o1"}, {mode: "o2"}
         for mode, port in entering.items():
@@ -206,18 +215,18 @@ class MeshPlacer:
                 row.starts[mode] = f"{name},{port}"
         row.ends |= {mode: f"{name},{port}" for mode, port in leaving.items()}
 
-    def _begins(self, terminator: str) -> bool:
-        """Whether a terminator is where a dark mode begins, not where one is dumped."""
+    def _at_input(self, terminator: str) -> bool:
+        """Return whether a terminator is at the input of a mode, not at its output."""
         other = self.netlist.partner[f"{terminator},o1"].rpartition(",")[0]
         return self.netlist.grid[other][1] >= self.netlist.grid[terminator][1]
 
     def _row_gap(self) -> float:
-        """Between the shapes of folded rows: a ground bus and its spaces, and the teeth of a turn."""
+        """Return the distance of folded rows: it holds a ground bus and its spaces, and the teeth of a turn."""
         bus = 2 * float(self.process.pads.size_um + self.process.metal.space_um)
         return bus + float(self.process.metal.space_um) + self.mode
 
     def _stack(self, canvas: Canvas, rows: list[Row]) -> float:
-        """Put rows below each other, every second one turned by 180°, and join them by turns.
+        """Place rows below each other, every second one rotated by 180°, and connect them by turns.
 
         Returns:
             The y of the last row's first mode.
@@ -236,5 +245,5 @@ class MeshPlacer:
         for i, (a, b) in enumerate(itertools.pairwise(rows)):
             modes = sorted(a.ends)
             pairs = [(canvas.port(a.ends[mode]), canvas.port(b.starts[mode])) for mode in modes]
-            turn(canvas, self.process, pairs, -1 if i % 2 else 1)
+            draw_turn(canvas, self.process, pairs, -1 if i % 2 else 1)
         return y

@@ -1,4 +1,4 @@
-"""A circuit by names, as placement wants it: what is where in the grid, and what is joined to what."""
+"""View of a circuit by names, for placement: components, connections, labels and positions in the floorplan grid."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from optinc_pdk.circuit import UNCONNECTED, Circuit
 
 GROUND = "GND"
 OTHER_END = {"e1": "e2", "e2": "e1", "e3": "e4", "e4": "e3"}
-"""The other end of each heater's end."""
+"""Port at one end of a heater to the port at its other end."""
 
 
 class Netlist:
-    """Names of a hierarchical circuit, indexed once.
+    """Connections and positions of a hierarchical circuit by instance name.
 
     Attributes:
         circuit: The circuit.
         component: Instance to its component.
-        partner: ``instance,port`` to the optical port that it is joined to.
+        partner: ``instance,port`` to the optical port that it is connected to.
         label: ``instance,port`` to the label of a fibre or pad.
         grid: Instance to its section, column and row.
-        heaters: Instance to its heaters, each by pad label, signal port and ground port.
+        heaters: Instance to its heaters, or other devices that a pad drives or reads, each as pad label, signal port
+            and ground port.
     """
 
     def __init__(self, circuit: Circuit) -> None:
@@ -53,16 +54,16 @@ class Netlist:
         self._wire(ports)
 
     def section(self, section: str) -> list[str]:
-        """Instances of a section, by column and row; none where there is no such section."""
+        """Return the instances of a section by column and row; empty for an unknown section."""
         return self._sections.get(section, [])
 
     def grounds(self, instances: Iterable[str]) -> tuple[str, ...]:
-        """Labels of the ground pads that the heaters of some instances are joined to, in their order."""
-        found = {label for name in instances for label in self._ground_of.get(name, ())}
-        return tuple(sorted(found, key=lambda label: (len(label), label)))
+        """Return the labels of the ground pads to which the heaters of some instances are connected, in order."""
+        labels = {label for name in instances for label in self._ground_of.get(name, ())}
+        return tuple(sorted(labels, key=lambda label: (len(label), label)))
 
     def _wire(self, ports: list[str]) -> None:
-        """Tell for every heater which pad drives it and which pads ground it."""
+        """Index the signal pad and the ground pads of every heater."""
         circuit = self.circuit
         signals: dict[int, str] = {}
         grounds: dict[int, list[str]] = {}

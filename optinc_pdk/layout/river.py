@@ -1,4 +1,4 @@
-"""River routing: wires that keep their order between two parallel lines, and where their ends best lie."""
+"""River routing: tracks of wires that keep their order between two parallel lines, and best positions of their ends."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ Floats = NDArray[np.float64]
 
 
 def river_levels(source: Floats, target: Floats, space: float) -> NDArray[np.int64]:
-    """The track on which each wire of a planar bundle changes sides.
+    """Return the track on which each wire of a planar bundle moves sideways.
 
     Wire i runs from ``source[i]`` straight to its track, along it, and straight on to ``target[i]``. Level 0 lies next
-    to the sources. A wire that moves towards its neighbour's source has to turn after the neighbour has turned.
+    to the sources. A wire that moves towards its neighbour's source has to turn on a later track than the neighbour.
 
     Args:
         source: (n,) ascending positions.
         target: (n,) ascending positions.
-        space: Least distance of two wires' centres.
+        space: Smallest distance between the centres of two wires.
 
     Returns:
         (n,) levels, 0 and up.
@@ -34,12 +34,14 @@ def river_levels(source: Floats, target: Floats, space: float) -> NDArray[np.int
     return levels
 
 
-def spread(wanted: Floats, space: float, lowest: float, highest: float) -> Floats:
-    """Positions at least ``space`` apart and as near to ``wanted`` as that allows (least squares, pool adjacent).
+def spread(targets: Floats, space: float, lowest: float, highest: float) -> Floats:
+    """Return the positions at least ``space`` apart that are nearest to given targets.
+
+    Nearest means least squares, found by pooling adjacent violators (isotonic regression).
 
     Args:
-        wanted: (n,) ascending positions.
-        space: Least distance.
+        targets: (n,) ascending positions.
+        space: Smallest distance.
         lowest: Lower bound.
         highest: Upper bound.
 
@@ -47,12 +49,12 @@ def spread(wanted: Floats, space: float, lowest: float, highest: float) -> Float
         (n,) ascending positions.
 
     Raises:
-        ValueError: They do not fit between the bounds.
+        ValueError: The positions do not fit between the bounds.
     """
-    n = len(wanted)
+    n = len(targets)
     if n and (n - 1) * space > highest - lowest + 1e-9:
         raise ValueError(f"{n} pads at {space} µm need {(n - 1) * space:.0f} µm, there are {highest - lowest:.0f} µm")
-    shifted = np.asarray(wanted, dtype=float) - space * np.arange(n)
+    shifted = np.asarray(targets, dtype=float) - space * np.arange(n)
     means: list[float] = []
     counts: list[int] = []
     for value in shifted.tolist():

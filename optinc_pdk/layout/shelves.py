@@ -1,4 +1,4 @@
-"""Flip-chip floorplan: strips wired to bumps on their own, stacked on shelves from the top of a die down."""
+"""Floorplan of flip-chip dies: strips with their own bumps, placed in rows (shelves) from the top of a die down."""
 
 from __future__ import annotations
 
@@ -16,11 +16,17 @@ from optinc_pdk.layout.strips import Strip, StripBuilder
 
 _Part = tuple[str, Canvas]
 FOLDS = (1, 3, 5, 7)
-"""Rows into which a mesh is folded; odd, so that light leaves on the right. More are higher than any reticle."""
+"""Numbers of rows into which a mesh is folded; odd, so that light leaves on the right. More exceed any reticle."""
 
 
 def flipchip_dies(netlist: Netlist, process: Process, frames: Frames) -> list[Die]:
-    """Place strips, in the light's order, on as few dies as shelves allow."""
+    """Place strips, in the order of the light, on as few dies as they need in rows.
+
+    Args:
+        netlist: Circuit whose strips have ground pads of their own.
+        process: Process; its PDK must be active.
+        frames: Cells.
+    """
     largest = process.dies[-1]
     margin = 2 * float(process.floorplan.keepout_um)
     width, height = float(largest.width_um) - margin, float(largest.height_um) - margin
@@ -53,7 +59,10 @@ def _folded(
     width: float,
     height: float,
 ) -> Strip:
-    """A wired strip in as few rows as fit; in as few as are narrow enough where that is too high."""
+    """Build a strip with bumps, folded into the fewest rows that fit into the width and the height.
+
+    If no number of rows fits, it gets the fewest rows that fit into the width.
+    """
 
     def wired(rows: int) -> Strip:
         strip = StripBuilder(netlist, process, name, sections, frames).build(rows)
@@ -73,14 +82,14 @@ def _folded(
 
 @dataclass
 class _Stack:
-    """Shelves of one die, its upper left corner at the origin.
+    """Content of one die in rows (shelves), its upper left corner at the origin.
 
     Attributes:
-        canvas: What lies on them.
-        strips: Names of the strips among it.
-        x: Where the next part goes on the lowest shelf.
-        top: Top of the lowest shelf.
-        bottom: Its lowest shape.
+        canvas: The content.
+        strips: Names of its strips.
+        x: Where the next part goes in the lowest row.
+        top: Top of the lowest row.
+        bottom: y of its lowest shape.
         fits: Whether everything is within the die.
     """
 
@@ -93,7 +102,7 @@ class _Stack:
 
 
 def _stacked(parts: Sequence[_Part], width: float, height: float, gap: float) -> list[_Stack]:
-    """Parts on shelves: beside the last, else below, else on a new die."""
+    """Stack parts in rows: right of the previous part, else in a new row, else on a new die."""
     stacks: list[_Stack] = []
     for name, part in parts:
         left, bottom, right, top = part.outer_box()
@@ -113,7 +122,7 @@ def _stacked(parts: Sequence[_Part], width: float, height: float, gap: float) ->
 
 
 def _die(stack: _Stack, process: Process) -> Die:
-    """The first die size that holds the stack, cut to it where it may be."""
+    """Put a stack on the first die size that holds it, cut to its content if the process allows that size."""
     keepout = float(process.floorplan.keepout_um)
     left, bottom, right, top = stack.canvas.outer_box()
     width, height = -(-(right - left + 2 * keepout) // 1), -(-(top - bottom + 2 * keepout) // 1)

@@ -1,4 +1,4 @@
-"""Copies of inputs and sums of outputs on the chip: splitters, crossings and combiners, drawn from the netlist."""
+"""Placement of copies and sums: splitters, crossings and combiners between guides, from the netlist."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.rules import BendRadiusRule, ForeignGuideRule
 from optinc_pdk.layout.canvas import Canvas, guide_track, snap
-from optinc_pdk.layout.fan import between_bends, fan, fan_end, fan_length
+from optinc_pdk.layout.fan import between_bends, draw_fanout, fan_end, fan_length
 from optinc_pdk.layout.frames import Frames, Point
-from optinc_pdk.layout.meander import lacking, path_length, teeth, tooth_gain, tooth_heights
+from optinc_pdk.layout.meander import length_gains, path_length, teeth, tooth_gain, tooth_heights
 from optinc_pdk.layout.netlist import Netlist
 from optinc_pdk.layout.shuffle_steps import (
     COMBINER,
@@ -18,7 +18,7 @@ from optinc_pdk.layout.shuffle_steps import (
     SPLITTER,
     TRIM,
     Floats,
-    Step,
+    SectionColumn,
     depths_of,
     section_steps,
 )
@@ -34,49 +34,49 @@ def place_shuffle(
 ) -> list[tuple[str, Point]]:
     """Place a section of copies or of sums and draw its guides.
 
-    Summed fields interfere: ways from the trims to the same output are as long as the process asks, made up by
-    meanders right of the trims. Copies need no matching: each goes into a mesh of its own, in front of which lengths
-    are static phases, and the phase shifters of its columns take those back.
+    Summed fields interfere, so all paths from the trims to one output get the same length, by meanders right of the
+    trims and within the process's tolerance. Copies need no matching: each enters a mesh of its own, where a length
+    difference is a static phase that the mesh's phase shifters compensate.
 
     Args:
-        canvas: Takes instances and guides; the guides' instances need not be on it.
+        canvas: Takes instances and guides; the instances at which the guides start need not be on it.
         netlist: The circuit.
         process: Gives guides, rules and pitches.
-        section: Name of the section; one without instances leaves the guides as they are.
-        guides: Ports at whose guides' ends the section begins, uppermost first, and where the guides end.
-        middle: Height on which the section is centred.
+        section: Name of the section; one without instances returns the guides unchanged.
+        guides: Ports from which guides enter the section, uppermost first, and where the guides end.
+        middle: y on which the section is centred.
 
     Returns:
-        The ports at which it ends, uppermost first, and where they lie; all face right.
+        The ports at which the section ends, uppermost first, and their positions; all face right.
 
     Raises:
         CardError: The process lacks a device of the section.
-        ValueError: Guides are not those at which the section begins.
+        ValueError: The guides do not lead to the section's instances.
     """
     steps, ends = section_steps(netlist, section, [port for port, _ in guides])
     if not steps:
         return list(guides)
-    pitch = _pitch(canvas.frames, process, {step.way.component for step in steps})
+    pitch = _pitch(canvas.frames, process, {step.passage.component for step in steps})
     rows = [(middle - front, middle - behind) for front, behind in depths_of(steps, pitch)]
     starts = [point for _, point in guides]
-    trial = _Pen(Canvas(canvas.frames), process, pitch, starts)
+    trial = _SectionDrawing(Canvas(canvas.frames), process, pitch, starts)
     trial.draw(steps, rows, {})
-    # half of what is allowed is left to the grid and to measuring
+    # half of the tolerance is left to rounding and to the extraction of lengths
     matched, gains = float(process.guide.length_match_um) / 2, dict[str, float]()
     for lengths in trial.lengths:
         if len(lengths) > 1:
-            gains |= lacking(lengths, matched, tooth_gain(2 * trial.r + trial.straight, trial.r))
-    pen = _Pen(canvas, process, pitch, starts)
-    pen.draw(steps, rows, gains)
-    return list(zip(ends, pen.finish(), strict=True))
+            gains |= length_gains(lengths, matched, tooth_gain(2 * trial.r + trial.straight, trial.r))
+    drawing = _SectionDrawing(canvas, process, pitch, starts)
+    drawing.draw(steps, rows, gains)
+    return list(zip(ends, drawing.finish(), strict=True))
 
 
 def _pitch(frames: Frames, process: Process, components: set[str]) -> float:
-    """The least pitch at which guides reach the components of a section."""
+    """Return the smallest pitch at which guides reach the components of a section."""
     pitch, double = guide_track(process), 2 * (2 * float(process.guide.radius_um) + _straight(process))
     if CROSSING.component in components:
         ports = frames[CROSSING.component].ports
-        # the upper guide turns into the crossing and out of it, the lower one rises to it and from it
+        # the upper guide turns into the crossing and out of it, the lower one rises to it and after it
         turns = 2 * (float(process.guide.radius_um) + _straight(process))
         pitch = max(pitch, ports["o2"].y - ports["o4"].y + turns, double)
     if SPLITTER.component in components:
@@ -84,30 +84,38 @@ def _pitch(frames: Frames, process: Process, components: set[str]) -> float:
         pitch = max(pitch, ports["o2"].y - ports["o3"].y + double)
     if TRIM.component in components:
         pitch = max(pitch, float(process.floorplan.mode_pitch_um))
-    # half of it is on the grid
+    # a multiple of 2 nm, so that half of it is on the grid
     return 2 * snap(math.ceil(pitch * 500 - 1e-6) / 1000)
 
 
 def _straight(process: Process) -> float:
-    """Straight between two bends, and between a bend and a device, with which the process measures how guides bend."""
+    """Return the straight in µm that the process's bend rules need between bends, and between a bend and a device."""
     arms = [arm for rule in process.rules if isinstance(rule, BendRadiusRule) for arm, _ in rule.arms_um]
     return max([between_bends(process), *arms])
 
 
-class _Pen:
-    """Draws all guides of a section side by side, from left to right, and measures them."""
+class _SectionDrawing:
+    """Draws all guides of a section in parallel, from left to right, and sums up their lengths.
+
+    Attributes:
+        paths: Corners of each guide that are not drawn yet.
+        lengths: For each guide, trim to the length in µm from it to the guide's end.
+        x: Right end of the last column.
+    """
 
     def __init__(self, canvas: Canvas, process: Process, pitch: float, starts: Sequence[Point]) -> None:
-        """Begin at the guides' ends."""
+        """Start at the ends of the guides that enter the section."""
         self.canvas, self.process, self.pitch = canvas, process, pitch
         self.r, self.straight = float(process.guide.radius_um), _straight(process)
-        # what is drawn but for the last straight, which the next column goes on with
+        # the last straight is drawn together with the next column
         self.paths: list[list[Point]] = [[point] for point in starts]
         self.lengths: list[dict[str, float]] = [{} for _ in starts]
         self.x = max(x for x, _ in starts)
 
-    def draw(self, steps: Sequence[Step], rows: Sequence[tuple[Floats, Floats]], gains: Mapping[str, float]) -> None:
-        """Draw all columns; guides meander behind the trims that have to gain a length."""
+    def draw(
+        self, steps: Sequence[SectionColumn], rows: Sequence[tuple[Floats, Floats]], gains: Mapping[str, float]
+    ) -> None:
+        """Draw all columns; after the trims, guides meander to gain the lengths in ``gains``."""
         for step, (front, behind) in zip(steps, rows, strict=True):
             self._fan(front)
             self.x = snap(self.x + self.straight)
@@ -117,13 +125,13 @@ class _Pen:
                 SPLITTER: self._splitters,
                 COMBINER: self._combiners,
             }
-            columns[step.way](step, behind)
-            if step.way == TRIM:
+            columns[step.passage](step, behind)
+            if step.passage == TRIM:
                 self._meander(step, gains)
 
     def finish(self) -> list[Point]:
-        """Bring all guides to the section's right end."""
-        self._break([(snap(self.x + self.straight), path[-1][1]) for path in self.paths])
+        """Draw all guides up to the section's right end; return their ends."""
+        self._draw_to([(snap(self.x + self.straight), path[-1][1]) for path in self.paths])
         return [path[-1] for path in self.paths]
 
     def _end(self, guide: int, *corners: Point) -> None:
@@ -136,48 +144,48 @@ class _Pen:
     def _gain(self, guide: int, length: float) -> None:
         self.lengths[guide] = {leaf: before + length for leaf, before in self.lengths[guide].items()}
 
-    def _break(self, ends: Sequence[Point]) -> None:
+    def _draw_to(self, ends: Sequence[Point]) -> None:
         for guide, end in enumerate(ends):
             self._end(guide, end)
 
     def _fan(self, rows: Floats) -> None:
-        """Move guides to the rows of a column, unless all are there."""
+        """Move guides to the rows of a column, unless they are all there."""
         targets = [snap(row) for row in rows.tolist()]
         sources = [path[-1][1] for path in self.paths]
         if sources == targets:
             return
         self.x = snap(self.x + self.straight)
-        self._break([(self.x, y) for y in sources])
+        self._draw_to([(self.x, y) for y in sources])
         end = snap(fan_end(self.process, sources[::-1], targets[::-1], self.x))
         pairs = [((self.x, a), (end, b)) for a, b in zip(sources, targets, strict=True)]
-        fan(self.canvas, self.process, pairs, self.x)
+        draw_fanout(self.canvas, self.process, pairs, self.x)
         for guide, (a, b) in enumerate(pairs):
             self._gain(guide, fan_length(self.process, a, b))
             self.paths[guide] = [b]
         self.x = end
 
-    def _trims(self, step: Step, _: Floats) -> None:
+    def _trims(self, step: SectionColumn, _: Floats) -> None:
         frame = self.canvas.frames[TRIM.component]
         for guide, name in step.at.items():
             y = self.paths[guide][-1][1]
             self._end(guide, (self.x, y))
             self.canvas.place(name, TRIM.component, self.x, y)
             self.paths[guide] = [(snap(self.x + frame.ports["o2"].x), y)]
-            # what a trim is long is the same for all
+            # all trims have the same length
             self.lengths[guide] = {name: 0.0}
         rules = [float(rule.value_um) for rule in self.process.rules if isinstance(rule, ForeignGuideRule)]
-        # no guide turns towards another one's heater within the distance that the rules ask or recommend
+        # no guide turns towards another guide's heater within the distance that the rules require or recommend
         self.x = snap(self.x + frame.box[2] + max(rules, default=0.0))
 
-    def _meander(self, step: Step, gains: Mapping[str, float]) -> None:
+    def _meander(self, step: SectionColumn, gains: Mapping[str, float]) -> None:
         tallest = snap(self.pitch - guide_track(self.process))
         heights = {guide: tooth_heights(gains.get(name, 0.0), tallest, self.r) for guide, name in step.at.items()}
         for guide, each in heights.items():
             self.paths[guide] += teeth((self.x, self.paths[guide][-1][1]), +1, each, self.r)
         self.x = snap(self.x + 4 * self.r * max(map(len, heights.values())))
 
-    def _crossings(self, step: Step, _: Floats) -> None:
-        """The lower guide rises to the crossing and on to the upper row, the upper one goes down through it."""
+    def _crossings(self, step: SectionColumn, _: Floats) -> None:
+        """Draw crossings: the lower guide rises through one to the upper row, the upper guide descends through it."""
         length, turn = self.canvas.frames[CROSSING.component].box[2], self.straight + self.r
         end = snap(self.x + length + 2 * (turn + self.r))
         for upper, name in step.at.items():
@@ -195,8 +203,8 @@ class _Pen:
             self.lengths[upper], self.lengths[lower] = self.lengths[lower], self.lengths[upper]
         self.x = end
 
-    def _splitters(self, step: Step, behind: Floats) -> None:
-        """Splitters, whose branches leave them at once, up and down to their rows."""
+    def _splitters(self, step: SectionColumn, behind: Floats) -> None:
+        """Draw splitters, whose branches go directly up and down to their rows."""
         frame, turn = self.canvas.frames[SPLITTER.component], self.r + 0.5
         end = snap(self.x + frame.box[2] + 2 * turn)
         paths: list[list[Point]] = []
@@ -207,14 +215,14 @@ class _Pen:
             name, y = step.at[guide], self.paths[guide][-1][1]
             self._end(guide, (self.x, y))
             self.canvas.place(name, SPLITTER.component, self.x, y)
-            for port in SPLITTER.leaves:
+            for port in SPLITTER.outputs:
                 at, row = self.canvas.port(f"{name},{port}"), snap(float(behind[len(paths)]))
                 paths.append([(at.x, at.y), (at.x + turn, at.y), (at.x + turn, row), (end, row)])
         self.paths, self.x = paths, end
         self.lengths = [{} for _ in paths]
 
-    def _combiners(self, step: Step, behind: Floats) -> None:
-        """Combiners halfway between the guides that they join."""
+    def _combiners(self, step: SectionColumn, behind: Floats) -> None:
+        """Draw combiners halfway between the guides that they combine."""
         frame, turn = self.canvas.frames[COMBINER.component], self.r + 0.5
         right = snap(self.x + 2 * turn + frame.box[2])
         paths: list[list[Point]] = []
@@ -229,7 +237,7 @@ class _Pen:
                 continue
             name = step.at[guide]
             self.canvas.place(name, COMBINER.component, right, row, rotation=180, mirror=True)
-            for i, port in enumerate(COMBINER.enters, guide):
+            for i, port in enumerate(COMBINER.inputs, guide):
                 at, y = self.canvas.port(f"{name},{port}"), self.paths[i][-1][1]
                 self._end(i, (at.x - turn, y), (at.x - turn, at.y), (at.x, at.y))
                 self._gain(i, frame.box[2])

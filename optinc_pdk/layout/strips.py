@@ -1,4 +1,7 @@
-"""Strips: preprocessing, one layer, its mixers or the output splitters, from left to right."""
+"""Placement of strips: from left to right the inputs or P, a layer's blocks, and its mixers or T.
+
+P is the preprocessing of the servers' inputs, T the distribution of the outputs to the servers.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,23 @@ from dataclasses import dataclass
 
 from optinc_pdk.cards import Process
 from optinc_pdk.layout.canvas import Canvas, guide_track, snap
-from optinc_pdk.layout.fan import fan
+from optinc_pdk.layout.fan import draw_fanout
 from optinc_pdk.layout.frames import Frames, Point
 from optinc_pdk.layout.mesh import MeshPlacer
 from optinc_pdk.layout.netlist import Netlist
 from optinc_pdk.layout.shuffle import place_shuffle
 from optinc_pdk.layout.trees import TreePlacer
-from optinc_pdk.layout.wiring import facing_space, ground_room, pin_room, room_beside
+from optinc_pdk.layout.wiring import facing_space, ground_width, pin_width, signals_width
 
 
 @dataclass(frozen=True)
 class Strip:
-    """One or several blocks with all that belongs to them, in a frame of their own.
+    """One or several blocks with all that belongs to them, in their own coordinates.
 
     Attributes:
         name: Its name.
         canvas: What is drawn.
-        root: Port at the root of its local oscillators' tree, None where it has none or they come by fibre.
+        root: Port at the root of its local oscillators' tree; None where it has none or it is fed by fibres.
         rows: The instances of each row of its mesh.
     """
 
@@ -34,10 +37,10 @@ class Strip:
 
 
 class StripBuilder:
-    """Builds one strip; the first block's first mode is at y = 0 and modes go down."""
+    """Builds one strip; the first mode of the first block is at y = 0, and the others follow below."""
 
     def __init__(self, netlist: Netlist, process: Process, name: str, sections: Sequence[str], frames: Frames) -> None:
-        """Prepare a strip of one section for each block."""
+        """Prepare a strip; ``sections`` are those of its blocks."""
         self.netlist, self.process, self.name, self.sections = netlist, process, name, sections
         self.canvas = Canvas(frames)
         self.placer = MeshPlacer(netlist, process, sections, frames)
@@ -46,14 +49,14 @@ class StripBuilder:
         self.space, self.clear = float(process.metal.space_um), float(process.floorplan.guide_space_um)
 
     def columns_length(self, fold: int) -> float:
-        """Length of the longest of ``fold`` rows of columns, without what stands beside them."""
+        """Return the length of the longest row of a mesh folded into ``fold`` rows, without the wires between."""
         return self.placer.longest(fold)
 
     def build(self, fold: int = 1) -> Strip:
-        """Place the strip, its mesh in ``fold`` rows."""
+        """Place the strip, with its mesh in ``fold`` rows."""
         self.mesh = self.placer.place(self.canvas, fold)
         left, _, right, _ = self.canvas.box()
-        # dark modes begin left of the first column
+        # terminators of unused modes lie left of the first column
         self.left = 0.0 if left >= 0 else left - self.clear
         self.right = self._clear_of(self.mesh.ends) if fold == 1 else right + self.clear
         starts = dict(sorted(self.mesh.starts.items()))
@@ -72,29 +75,29 @@ class StripBuilder:
         return Strip(self.name, self.canvas, root, self.mesh.rows)
 
     def _source(self, port: str) -> str:
-        """The instance that a port is joined to."""
+        """Return the instance to which a port is connected."""
         return self.netlist.partner[port].rpartition(",")[0]
 
-    def _beside(self, signals: int) -> float:
-        return room_beside(self.process, signals)
+    def _wires_width(self, signals: int) -> float:
+        return signals_width(self.process, signals)
 
     def _centre(self, count: int) -> float:
-        """The y of the first of ``count`` fibres, so that they are centred on the mesh."""
+        """Return the y of the first of ``count`` fibres that are centred on the mesh."""
         return snap(self.mesh.middle + (count - 1) * self.fibre / 2)
 
     def fan(self, pairs: list[tuple[Point, Point]], x: float) -> None:
-        """Draw a planar bundle from left to right between its ends, turning at and after ``x``."""
-        fan(self.canvas, self.process, pairs, x)
+        """Draw a planar bundle of guides from left to right, with all turns at or after ``x``."""
+        draw_fanout(self.canvas, self.process, pairs, x)
 
     def fan_width(self, count: int) -> float:
-        """Room that a bundle of ``count`` guides needs at most."""
+        """Return the largest width in µm that a bundle of ``count`` guides may need."""
         return 3 * self.r + 1 + count * self.track
 
     def _fibres(self, starts: dict[int, str]) -> None:
-        """Fibres from the board's modulators, fanned in to the modes."""
+        """Place the fibres from the board's modulators, with guides to the modes."""
         first = self._centre(len(starts))
-        # the first column's wires come down left of the mesh, where no grating may be
-        wires = self._beside(self.mesh.first.signals_left)
+        # the first column's wires run left of the mesh, where no grating may be
+        wires = self._wires_width(self.mesh.first.signals_left)
         x = snap(self.left - max(self.fan_width(len(starts)), wires) - 2 * self.clear)
         pairs = []
         for i, port in enumerate(starts.values()):
@@ -103,12 +106,12 @@ class StripBuilder:
         self.fan(pairs, x + self.clear)
 
     def _modulators(self, starts: dict[int, str]) -> None:
-        """Modulators with the trees of their carriers, one for each block, fanned in to the modes."""
+        """Place the modulators and a carrier tree for each block, with guides to the modes."""
         length = self.canvas.frames["modulator"].ports["o2"].x
         modulators = {self._source(port): port for port in starts.values()}
         rows = [leaf for section in self.sections for leaf in self._carrier_leaves(section, modulators)]
         first, count = self._centre(len(rows)), len(starts)
-        wires = self._beside(self.mesh.first.signals_left) + pin_room(self.process)
+        wires = self._wires_width(self.mesh.first.signals_left) + pin_width(self.process)
         x = snap(self.left - max(self.fan_width(count), wires) - 2 * self.clear - length)
         trees = snap(x - self.clear)
         leaves: dict[str, list[Point]] = {}
@@ -125,14 +128,14 @@ class StripBuilder:
             grating = next(name for name in here if self.netlist.component[name] == "grating_coupler")
             tree = TreePlacer(self.canvas, self.netlist, self.process, trees, -1)
             root = tree.place(self.netlist.partner[f"{grating},o1"], leaves)
-            # the modulators' wires come down over the trees, where no grating may be
-            at = snap(min(root.x, x - self._beside(count)) - 2 * self.clear)
+            # the modulators' wires run over the trees, where no grating may be
+            at = snap(min(root.x, x - self._wires_width(count)) - 2 * self.clear)
             self.canvas.place(grating, "grating_coupler", at, root.y, rotation=180)
-            # no tree draws the way to a leaf that is its own root
+            # a tree of one leaf draws no guide
             self.canvas.guide((at, root.y), leaves[root.port][0] if root.port in leaves else (root.x, root.y))
 
     def _carrier_leaves(self, section: str, modulators: Mapping[str, str]) -> list[str]:
-        """What is on a block's carrier tree, uppermost first: modulators, then terminators that balance it."""
+        """Return the leaves of a block's carrier tree, uppermost first: modulators, then balancing terminators."""
         inside = set().union(*self.mesh.rows)
         names = [
             name
@@ -142,18 +145,18 @@ class StripBuilder:
         return sorted(names, key=lambda name: (name not in modulators, self.netlist.grid[name][2]))
 
     def _pair(self, a: str, b: str) -> tuple[Point, Point]:
-        """Positions of two ports."""
+        """Return the positions of two ports."""
         p, q = self.canvas.port(a), self.canvas.port(b)
         return (p.x, p.y), (q.x, q.y)
 
     def _preprocess(self, starts: dict[int, str]) -> None:
-        """P: fibres, trims, combiner trees, copies for several blocks, fanned in to the modes."""
+        """Place P: fibres, trims, combiner trees and copies for several blocks, with guides to the modes."""
         names = self.netlist.section("p")
         fibres = [name for name in names if self.netlist.component[name] != "mmi1x2"]
         rows = 1 + max(self.netlist.grid[name][2] for name in fibres)
         first = self._centre(rows)
         trims = sum(self.netlist.component[name] == "phase_shifter" for name in fibres)
-        ground = ground_room(self.process, trims)
+        ground = ground_width(self.process, trims)
         shifter = self.canvas.frames["phase_shifter"].ports["o2"].x
         leaves: dict[str, list[Point]] = {}
         trees = Canvas(self.canvas.frames)
@@ -172,14 +175,14 @@ class StripBuilder:
                 trees.join(f"{name},o1", self.netlist.partner[f"{name},o1"])
         placer = TreePlacer(trees, self.netlist, self.process, 0.0, +1)
         roots = self._roots(names)
-        leaves = placer.matched(roots, leaves)
+        leaves = placer.match_lengths(roots, leaves)
         placed = [placer.place(root, leaves) for root in roots]
         guides = [(root.port, (root.x, root.y)) for root in placed]
         if self.netlist.section(f"{self.name}_split"):
             split = f"{self.name}_split"
             guides = place_shuffle(trees, self.netlist, self.process, split, guides, self.mesh.middle)
         right = max(point[0] for _, point in guides)
-        wires = self._beside(trims) + self._beside(self.mesh.first.signals_left) + facing_space(self.process)
+        wires = self._wires_width(trims) + self._wires_width(self.mesh.first.signals_left) + facing_space(self.process)
         shift = snap(self.left - max(right + self.fan_width(len(starts)) + self.clear, wires))
         self.canvas.add(trees, shift, 0.0)
         pairs = []
@@ -189,29 +192,29 @@ class StripBuilder:
         self.fan(pairs, snap(right + shift))
 
     def _roots(self, names: Sequence[str]) -> list[str]:
-        """Ports by which light leaves a section's trees, uppermost first."""
+        """Return the ports by which light leaves a section's trees, uppermost first."""
         inside = set(names)
         ports = [f"{n},{'o1' if self.netlist.component[n] == 'mmi1x2' else 'o2'}" for n in names]
-        found = [port for port in ports if port in self.netlist.partner and self._source(port) not in inside]
-        return sorted(found, key=lambda port: self.netlist.grid[port.rpartition(",")[0]][2])
+        roots = [port for port in ports if port in self.netlist.partner and self._source(port) not in inside]
+        return sorted(roots, key=lambda port: self.netlist.grid[port.rpartition(",")[0]][2])
 
     def _mixers(self) -> str | None:
-        """Homodyne mixers, their detectors or fibres to them, trims and the oscillators' trees.
+        """Place homodyne mixers, their detectors or the fibres to them, trims and the local oscillators' trees.
 
         Returns:
-            The port at the root of the oscillators' tree, None where it is joined to a fibre.
+            The port at the root of the oscillators' tree; None where it is fed by a fibre.
         """
         ends, last, frames = self.mesh.ends, self.mesh.last, self.canvas.frames
         rows = [(section, row) for section in self.sections for row in range(self._mixer_count(section))]
         count, first, shifter = len(rows), self._centre(len(rows)), frames["phase_shifter"].ports["o2"].x
-        wires = self._beside(last.signals_right) + self._beside(count) + facing_space(self.process)
+        wires = self._wires_width(last.signals_right) + self._wires_width(count) + facing_space(self.process)
         x = snap(max(self.right + self.fan_width(count) + 3 * self.r, last.right + wires))
         detector = self.netlist.component[self._source(f"{rows[0][0]}_mix_r0,o3")]
         size = frames[detector].box[2]
-        pins = pin_room(self.process) + self._beside(count) if detector == "photodiode" else 0.0
-        near = x + shifter + ground_room(self.process, count) + pins
+        pins = pin_width(self.process) + self._wires_width(count) if detector == "photodiode" else 0.0
+        near = x + shifter + ground_width(self.process, count) + pins
         far = near + max(self.fibre, size + pins)
-        # down by two bends; the oscillators come in the middle of what is left up to the next row
+        # the lower detector is two bends below; the oscillator enters halfway between it and the next row
         down = 2 * self.r + self.clear
         between = snap((down + self.fibre) / 2)
         end = far + size + pins + 2 * self.clear
@@ -242,13 +245,17 @@ class StripBuilder:
         return sum(self.netlist.component[name] == "mmi2x2" for name in self.netlist.section(f"{section}_mix"))
 
     def _oscillators(self, leaves: dict[str, list[Point]], fibres: float) -> str | None:
-        """The oscillators' tree of every block, and its fibre at ``fibres`` or right of it."""
+        """Place the local oscillators' tree of every block, and its fibre at ``fibres`` or right of it.
+
+        Returns:
+            The port at the root of the tree; None where it is fed by a fibre.
+        """
         placer = TreePlacer(self.canvas, self.netlist, self.process, max(path[-1][0] for path in leaves.values()), +1)
         roots = []
         for section in self.sections:
             nodes = [n for n in self.netlist.section(f"{section}_mix") if self.netlist.component[n] == "mmi1x2"]
             roots.append(f"{nodes[-1]},o1" if nodes else f"{section}_lo_r0,o2")
-        leaves = placer.matched(roots, leaves)
+        leaves = placer.match_lengths(roots, leaves)
         for port in roots:
             tree = placer.place(port, leaves)
             fibre = self._source(port)
@@ -261,22 +268,22 @@ class StripBuilder:
         return None
 
     def _clear_of(self, ends: dict[int, str]) -> float:
-        """The x right of the mesh, where a dummy's dark port reaches further than its modes."""
+        """Return the x right of the mesh; a dummy's terminated port extends further than its modes."""
         modes = max(self.canvas.port(port).x for port in ends.values())
         drawn = max(self.canvas.instance_box(port.rpartition(",")[0])[2] for port in ends.values())
         return max(modes, drawn + self.clear)
 
     def _outputs(self, ends: dict[int, str]) -> None:
-        """T: sums over several blocks, splitter trees to the servers' fibres."""
+        """Place T: sums over several blocks and splitter trees to the servers' fibres."""
         guides = []
         for mode in sorted(ends):
             at = self.canvas.port(ends[mode])
             guides.append((ends[mode], (at.x, at.y)))
         right = self.right
         if self.netlist.section(f"{self.name}_sum"):
-            # the trims' wires come down left of them
-            room = self._beside(self.mesh.last.signals_right) + self._beside(len(guides)) + self.space
-            start = snap(max(right, self.mesh.last.right + room))
+            # the trims' wires run left of them
+            width = self._wires_width(self.mesh.last.signals_right) + self._wires_width(len(guides)) + self.space
+            start = snap(max(right, self.mesh.last.right + width))
             for _, point in guides:
                 self.canvas.guide(point, (start, point[1]))
             guides = [(port, (start, y)) for port, (_, y) in guides]

@@ -1,4 +1,4 @@
-"""Splitter and combiner trees, drawn from the netlist: who is joined to whom decides where a node lies."""
+"""Placement of splitter and combiner trees; the netlist's connections decide where each node lies."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from optinc_pdk.cards import Process
 from optinc_pdk.files import InputError
 from optinc_pdk.layout.canvas import Canvas, guide_track, snap
 from optinc_pdk.layout.frames import Point
-from optinc_pdk.layout.meander import lacking, least_gain, path_length, teeth, tooth_heights
+from optinc_pdk.layout.meander import least_gain, length_gains, path_length, teeth, tooth_heights
 from optinc_pdk.layout.netlist import Netlist
 
 
 @dataclass(frozen=True)
 class Tree:
-    """Where a tree's root came to lie.
+    """Root of a placed tree.
 
     Attributes:
-        port: Its port.
-        x: Its position, outermost of the tree.
-        y: Its height.
-        lengths: Leaf port to the length in µm from where its guide starts to the root, splitters included.
+        port: Port at the root.
+        x: x of that port, the outermost of the tree.
+        y: y of that port.
+        lengths: Leaf port to the length in µm from the start of its guide to the root, splitters included.
     """
 
     port: str
@@ -59,25 +59,27 @@ class TreePlacer:
         """
         return self._branch(port, leaves)[0]
 
-    def matched(self, roots: Collection[str], leaves: Mapping[str, list[Point]]) -> dict[str, list[Point]]:
-        """Let leaves' guides meander, so that all paths from one root are as long; the trees move by what that takes.
+    def match_lengths(self, roots: Collection[str], leaves: Mapping[str, list[Point]]) -> dict[str, list[Point]]:
+        """Add meanders to the leaves' guides, so that all paths from one root have the same length.
+
+        The trees move away from the leaves by the width of the meanders.
 
         Args:
             roots: Root of each tree, as for ``place``.
-            leaves: Leaves of all of them, as for ``place``; their guides are straight at ``x``.
+            leaves: Leaves of all trees, as for ``place``; their guides are horizontal at ``x``.
 
         Returns:
-            The leaves for ``place``, unchanged in trees whose paths are as long already.
+            The leaves for ``place``, unchanged in trees whose paths already have the same length.
 
         Raises:
             InputError: Leaves lie too close for a meander.
         """
         trial = TreePlacer(Canvas(self.canvas.frames), self.netlist, self.process, self.x, self.side)
-        # half of what is allowed is left to the grid and to measuring
+        # half of the tolerance is left to rounding and to the extraction of lengths
         matched = float(self.process.guide.length_match_um) / 2
         gains: dict[str, float] = {}
         for root in roots:
-            gains |= lacking(trial.place(root, dict(leaves)).lengths, matched, least_gain(self.r))
+            gains |= length_gains(trial.place(root, dict(leaves)).lengths, matched, least_gain(self.r))
         if not any(gains.values()):
             return dict(leaves)
         tallest = self._tallest([path[-1][1] for path in leaves.values()])
@@ -87,21 +89,21 @@ class TreePlacer:
             leaf: [*path, *teeth(path[-1], self.side, heights.get(leaf, []), self.r), (self.x, path[-1][1])]
             for leaf, path in leaves.items()
         }
-        # no guide is drawn to a leaf that is its own root
+        # a tree of one leaf draws no guide
         return {leaf: leaves[leaf] if leaf in roots else path for leaf, path in moved.items()}
 
     def _tallest(self, heights: list[float]) -> float:
-        """The highest tooth that keeps clear of the next leaf.
+        """Return the height of the highest tooth that keeps its distance from the next leaf.
 
         Raises:
-            InputError: It is too low to make up every length.
+            InputError: The tooth is too low for some gains.
         """
         apart = min(b - a for a, b in itertools.pairwise(sorted(heights)))
         track = guide_track(self.process)
         if apart - track < math.pi * self.r:
             raise InputError(
-                f"floorplan.fibre_pitch_um: leaves of a tree lie {apart:g} µm apart, and guides that make its paths as "
-                f"long take {math.pi * self.r + track:.3f} µm; raise the pitch"
+                f"floorplan.fibre_pitch_um: leaves of a tree are {apart:g} µm apart, and meanders that match path "
+                f"lengths need {math.pi * self.r + track:.3f} µm; raise the pitch"
             )
         return snap(apart - track)
 

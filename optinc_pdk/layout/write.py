@@ -1,4 +1,4 @@
-"""A floorplan to a GDS file: cells in arrays, guides of boxes and bends, nothing that changes from run to run."""
+"""GDS file of a chip layout: cells in arrays, guides as boxes and bends, with identical bytes for identical layouts."""
 
 from __future__ import annotations
 
@@ -19,30 +19,35 @@ from optinc_pdk.layout.canvas import Wire
 from optinc_pdk.layout.chip import Chip
 from optinc_pdk.layout.frames import Box, Point
 
-Spot = tuple[int, int]
-Turned = tuple[int, bool]
+GridPoint = tuple[int, int]
+Rotation = tuple[int, bool]
 
 QUARTERS = {(1, 0): 0, (0, 1): 1, (-1, 0): 2, (0, -1): 3}
-"""Quarter turns of the ways along the axes."""
-WORTH_A_CELL = 4
-"""Equal boxes in one array, from which on a cell with an array of it is smaller than the boxes."""
+"""Direction along an axis to its number of quarter turns."""
+ARRAY_MIN = 4
+"""Smallest number of equal shapes that an array of a cell stores in fewer bytes than the shapes themselves."""
 
 
 def to_layout(chip: Chip, process: Process, name: str) -> kdb.Layout:
-    """A layout with one top cell of that name, in a database of its own.
+    """Convert a chip to a KLayout layout with one top cell.
+
+    Args:
+        chip: The chip.
+        process: Process; its PDK must be active.
+        name: Name of the top cell.
 
     Returns:
-        The layout; every cell of the PDK appears once, however often it is placed.
+        The layout, in a database of its own; every cell of the PDK appears once, however often it is placed.
     """
     layout = kdb.Layout()
     layout.dbu = 1 / GRID_PER_UM
     top = layout.create_cell(name)
     index = {key: layout.layer(*layer.gds) for key, layer in process.layers.items()}
     canvas = chip.canvas
-    placed: dict[tuple[str, Turned], list[Spot]] = defaultdict(list)
+    placed: dict[tuple[str, Rotation], list[GridPoint]] = defaultdict(list)
     for p in canvas.placed.values():
-        placed[p.component, (p.rotation // 90 % 4, p.mirror)].append(_spot((p.x, p.y)))
-    placed["bump", (0, False)] += [_spot(point) for point in canvas.bumps]
+        placed[p.component, (p.rotation // 90 % 4, p.mirror)].append(_grid_point((p.x, p.y)))
+    placed["bump", (0, False)] += [_grid_point(point) for point in canvas.bumps]
     metal = process.metal.layer
     boxes = {"core": [], metal: [_nm(box) for box in canvas.metal]}
     for path in canvas.guides:
@@ -60,12 +65,12 @@ def to_layout(chip: Chip, process: Process, name: str) -> kdb.Layout:
     for die in chip.dies:
         top.shapes(index["outline"]).insert(kdb.Box(*_nm(die)))
     for text, x, y in canvas.texts:
-        top.shapes(index["label"]).insert(kdb.Text(text, kdb.Trans(*_spot((x, y)))))
+        top.shapes(index["label"]).insert(kdb.Text(text, kdb.Trans(*_grid_point((x, y)))))
     return layout
 
 
 def write_gds(layout: kdb.Layout, path: str | Path) -> None:
-    """Write a layout, atomically and without dates, so that the same layout gives the same bytes."""
+    """Write a layout to a GDS file, atomically and without dates, so that the same layout gives the same bytes."""
     options = kdb.SaveLayoutOptions()
     options.format = "GDS2"
     options.gds2_write_timestamps = False
@@ -74,7 +79,7 @@ def write_gds(layout: kdb.Layout, path: str | Path) -> None:
 
 
 def _copy(layout: kdb.Layout, source: kdb.Cell) -> int:
-    """Copy a cell with all that it contains; what another cell brought along is not copied again."""
+    """Copy a cell with its sub-cells, unless the layout already has it; return the index of the copy."""
     if layout.has_cell(source.name):
         return int(layout.cell_by_name(source.name))
     cell = layout.create_cell(source.name)
@@ -88,7 +93,7 @@ def _copy(layout: kdb.Layout, source: kdb.Cell) -> int:
     return int(cell.cell_index())
 
 
-def _instances(cell: int, turned: Turned, array: Array) -> kdb.CellInstArray:
+def _instances(cell: int, turned: Rotation, array: Array) -> kdb.CellInstArray:
     at = kdb.Trans(turned[0], turned[1], array.x, array.y)
     if array.count == 1:
         return kdb.CellInstArray(cell, at)
@@ -98,15 +103,15 @@ def _instances(cell: int, turned: Turned, array: Array) -> kdb.CellInstArray:
 def _boxes(
     layout: kdb.Layout, top: kdb.Cell, index: int, layer: str, boxes: Iterable[tuple[int, int, int, int]]
 ) -> None:
-    """Draw boxes; equal ones in regular arrays through a cell."""
-    sizes: dict[Spot, list[Spot]] = defaultdict(list)
-    # the same box twice is one
+    """Draw boxes; regular arrays of equal boxes become arrays of a cell."""
+    sizes: dict[GridPoint, list[GridPoint]] = defaultdict(list)
+    # repeated boxes are drawn once
     for left, bottom, right, top_edge in sorted(set(boxes)):
         sizes[right - left, top_edge - bottom].append((left, bottom))
     for (width, height), spots in sorted(sizes.items()):
         cell: kdb.Cell | None = None
         for array in regular_arrays(np.array(spots, dtype=np.int64)):
-            if array.count < WORTH_A_CELL:
+            if array.count < ARRAY_MIN:
                 for x, y in _members(array):
                     top.shapes(index).insert(kdb.Box(x, y, x + width, y + height))
                 continue
@@ -117,10 +122,10 @@ def _boxes(
 
 
 def _wires(layout: kdb.Layout, top: kdb.Cell, index: int, layer: str, wires: Iterable[Wire]) -> None:
-    """Draw wires; those that a mesh repeats from column to column through one cell for all wires of a column."""
-    shapes: dict[tuple[int, tuple[Spot, ...]], list[Spot]] = defaultdict(list)
+    """Draw wires; wires that repeat from column to column of a mesh become arrays of one cell per column."""
+    shapes: dict[tuple[int, tuple[GridPoint, ...]], list[GridPoint]] = defaultdict(list)
     for wire in wires:
-        points = [_spot(point) for point in wire.points]
+        points = [_grid_point(point) for point in wire.points]
         x, y = points[0]
         half = round(wire.width * GRID_PER_UM / 2)
         shapes[half, tuple((u - x, v - y) for u, v in points)].append((x, y))
@@ -128,30 +133,30 @@ def _wires(layout: kdb.Layout, top: kdb.Cell, index: int, layer: str, wires: Ite
     for (half, way), spots in shapes.items():
         # square ends: half a width beyond the last points
         path = kdb.Path([kdb.Point(*point) for point in way], 2 * half, half, half)
-        if len(spots) < WORTH_A_CELL:
+        if len(spots) < ARRAY_MIN:
             for x, y in spots:
                 top.shapes(index).insert(path.moved(x, y))
             continue
         for array in regular_arrays(np.array(spots, dtype=np.int64)):
-            if array.count < WORTH_A_CELL:
+            if array.count < ARRAY_MIN:
                 for x, y in _members(array):
                     top.shapes(index).insert(path.moved(x, y))
             else:
                 repeated[array.dx, array.dy, array.columns, array.rows].append((array, path))
     number = itertools.count()
-    for _, together in sorted(repeated.items()):
-        for first, paths in _columns(together):
+    for _, arrays in sorted(repeated.items()):
+        for first, paths in _columns(arrays):
             cell = layout.create_cell(f"{layer}_wires_{next(number)}")
             for x, y, path in paths:
                 cell.shapes(index).insert(path.moved(x - first.x, y - first.y))
             top.insert(_instances(cell.cell_index(), (0, False), first))
 
 
-def _columns(together: Iterable[tuple[Array, kdb.Path]]) -> Iterator[tuple[Array, list[tuple[int, int, kdb.Path]]]]:
-    """Arrays of equal pitches and counts, those that begin within one pitch together, with the wires of each."""
+def _columns(arrays: Iterable[tuple[Array, kdb.Path]]) -> Iterator[tuple[Array, list[tuple[int, int, kdb.Path]]]]:
+    """Group arrays of equal pitch and counts that start within one pitch; yield the first one and the wires of all."""
     first: Array | None = None
     paths: list[tuple[int, int, kdb.Path]] = []
-    for array, path in sorted(together, key=lambda pair: (pair[0].x, pair[0].y)):
+    for array, path in sorted(arrays, key=lambda pair: (pair[0].x, pair[0].y)):
         if first is not None and array.x - first.x >= max(first.dx, 1):
             yield first, paths
             first, paths = None, []
@@ -161,7 +166,7 @@ def _columns(together: Iterable[tuple[Array, kdb.Path]]) -> Iterator[tuple[Array
         yield first, paths
 
 
-def _members(array: Array) -> Iterator[Spot]:
+def _members(array: Array) -> Iterator[GridPoint]:
     for i in range(array.columns):
         for j in range(array.rows):
             yield array.x + i * array.dx, array.y + j * array.dy
@@ -171,19 +176,19 @@ def _guide(
     path: list[Point],
     process: Process,
     boxes: list[tuple[int, int, int, int]],
-    placed: dict[tuple[str, Turned], list[Spot]],
+    placed: dict[tuple[str, Rotation], list[GridPoint]],
 ) -> None:
-    """Take a Manhattan guide apart into boxes and 90° bends.
+    """Decompose a Manhattan guide into boxes and 90° bends.
 
     Raises:
-        InputError: Two corners are too close for the radius, or a leg is along no axis.
+        InputError: Two corners are too close for the radius, or a leg is not parallel to an axis.
     """
     radius, half = round(float(process.guide.radius_um) * GRID_PER_UM), round(float(process.guide.width_um) * 500)
-    points = [_spot(point) for point in path]
-    ways = [(_sign(b[0] - a[0]), _sign(b[1] - a[1])) for a, b in itertools.pairwise(points)]
-    for i, (a, b, (u, v)) in enumerate(zip(points, points[1:], ways, strict=False)):
+    points = [_grid_point(point) for point in path]
+    directions = [(_sign(b[0] - a[0]), _sign(b[1] - a[1])) for a, b in itertools.pairwise(points)]
+    for i, (a, b, (u, v)) in enumerate(zip(points, points[1:], directions, strict=False)):
         length = abs(b[0] - a[0]) + abs(b[1] - a[1])
-        start, end = (radius if i else 0), (radius if i < len(ways) - 1 else 0)
+        start, end = (radius if i else 0), (radius if i < len(directions) - 1 else 0)
         if (u and v) or length < start + end:
             raise InputError(
                 f"guide from {a} to {b} nm is {length} nm long and bends of {radius} nm need {start + end}; raise "
@@ -194,7 +199,7 @@ def _guide(
             wide, high = (0, half) if u else (half, 0)
             boxes.append((min(x0, x1) - wide, min(y0, y1) - high, max(x0, x1) + wide, max(y0, y1) + high))
         if end:
-            left = u * ways[i + 1][1] - v * ways[i + 1][0] > 0
+            left = u * directions[i + 1][1] - v * directions[i + 1][0] > 0
             placed["bend", (QUARTERS[u, v], not left)].append((b[0] - u * radius, b[1] - v * radius))
 
 
@@ -206,7 +211,7 @@ def _bends(bends: Iterable[tuple[Point, Point]], process: Process) -> Iterator[k
 
 
 def _s(start: Point, end: Point, radius: float, segments: int) -> Points:
-    """An S with the widest bends that its length allows, and chords as near to the arc as at the least radius."""
+    """Return an S-bend with the largest radius that its length allows, and chords as fine as at the smallest radius."""
     length, height = end[0] - start[0], end[1] - start[1]
     widest = (length**2 + height**2) / (4 * abs(height))
     chords = math.ceil(segments * math.sqrt(widest / radius))
@@ -217,9 +222,9 @@ def _sign(value: int) -> int:
     return (value > 0) - (value < 0)
 
 
-def _spot(point: Point) -> Spot:
+def _grid_point(point: Point) -> GridPoint:
     return round(point[0] * GRID_PER_UM), round(point[1] * GRID_PER_UM)
 
 
 def _nm(box: Box) -> tuple[int, int, int, int]:
-    return (*_spot((box[0], box[1])), *_spot((box[2], box[3])))
+    return (*_grid_point((box[0], box[1])), *_grid_point((box[2], box[3])))

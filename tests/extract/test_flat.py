@@ -11,7 +11,7 @@ import klayout.db as kdb
 import numpy as np
 import pytest
 
-from optinc_pdk.assemble import assemble, mesh_chip
+from optinc_pdk.assemble import DiePlan, assemble, mesh_chip
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.extract import Extraction, extract
@@ -36,7 +36,9 @@ def hidden(process: Process, units: int) -> Chip:
 def dies(process: Process) -> Chip:
     """A die per layer."""
     sections = {"l0": "first", "l1": "first", "l2": "second"}
-    return floorplan(assemble(Onn.load(bundled()), process, "chip", local=True, dies=sections), process)
+    return floorplan(
+        assemble(Onn.load(bundled()), process, "chip", DiePlan(carrier_tree=False, ground_groups=sections)), process
+    )
 
 
 CHIPS: dict[str, tuple[str, Callable[[Process], Chip], int]] = {

@@ -1,4 +1,4 @@
-"""Small chips, each placed and written once for all tests."""
+"""Small chips, each laid out and written once for all tests."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from optinc_pdk.signoff.drc import run_drc
 from optinc_pdk.signoff.lvs import compare
 
 
-class Built(NamedTuple):
-    """A chip and what it was made from; ``die`` is the largest die's width and height where it is not the card's."""
+class WrittenChip(NamedTuple):
+    """A chip, its process and circuit, and its GDS file."""
 
     process: Process
     circuit: Circuit
@@ -31,17 +31,17 @@ class Built(NamedTuple):
     path: Path
 
     def rules_broken(self, rules: Iterable[str] = ("",)) -> dict[str, list[list[float]]]:
-        """Boxes where a rule whose name begins so is broken."""
+        """Boxes of violations, by rule, for rules whose names start with one of ``rules``."""
         chosen = [rule for rule in self.process.rules if rule.id.startswith(tuple(rules))]
         result = run_drc(self.path, chosen, self.process.gds_layers)
         return {rule.id: rule.boxes_um.tolist() for rule in result.rules if rule.violations}
 
     def extraction(self) -> Extraction:
-        """The circuit in the polygons."""
+        """The circuit extracted from the polygons."""
         return extract(self.path, self.process)
 
     def differences(self) -> list[str]:
-        """What layout versus schematic tells."""
+        """Messages of the differences between layout and circuit."""
         result = compare(self.circuit, self.extraction(), self.process)
         assert result.match == (not result.differences)
         return [difference.message for difference in result.differences]
@@ -76,19 +76,19 @@ def process_of() -> Callable[..., Process]:
 
 
 @pytest.fixture(scope="session")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Built]:
+def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., WrittenChip]:
     """A circuit and its chip, written."""
 
-    def write(process: Process, circuit: Circuit, chip: Chip) -> Built:
+    def write(process: Process, circuit: Circuit, chip: Chip) -> WrittenChip:
         path = tmp_path_factory.mktemp("chip") / f"{circuit.name}.gds"
         write_gds(to_layout(chip, process, circuit.name), path)
-        return Built(process, circuit, chip, path)
+        return WrittenChip(process, circuit, chip, path)
 
     return write
 
 
 @pytest.fixture(scope="session")
-def built(written: Callable[..., Built]) -> Callable[..., Built]:
+def built(written: Callable[..., WrittenChip]) -> Callable[..., WrittenChip]:
     """The chip of a network in a process."""
 
     @cache
@@ -98,7 +98,7 @@ def built(written: Callable[..., Built]) -> Callable[..., Built]:
         blocks: tuple[int, ...] = (),
         servers: int = 2,
         die: tuple[float, float] | None = None,
-    ) -> Built:
+    ) -> WrittenChip:
         process = _process(name, die)
         return written(process, *chip_of(_network(widths, blocks, servers), process, "chip"))
 

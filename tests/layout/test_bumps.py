@@ -1,4 +1,4 @@
-"""Flip-chip wiring: a bump on every contact, grounds joined within a strip, and mutants that must be told."""
+"""Flip-chip wiring: a bump on every contact, one ground per strip, and LVS reports mutants."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NETWORK = ("soi220_flipchip", (2, 4, 2))
 FIRST, SECOND = "l0_u_c0_r0_phi", "l0_u_c0_r2_phi"
 
 
-def spots(chip: Any) -> dict[str, Point]:
+def positions(chip: Any) -> dict[str, Point]:
     return {text: (x, y) for text, x, y in chip.chip.canvas.texts}
 
 
@@ -36,11 +36,11 @@ def drawn_metal(canvas: Canvas, landing: float) -> kdb.Region:
 # with one server there is no tree between a trim and the first column
 @pytest.mark.parametrize(("widths", "servers"), [(NETWORK[1], 2), ((2, 3, 2), 1)])
 @pytest.mark.parametrize("process", ["soi220_flipchip", "soi220_flipchip_onchip"])
-def test_every_pad_is_one_bump_at_its_label_a_pitch_from_others(
+def test_every_pad_is_one_bump_at_its_label_and_bumps_keep_their_pitch(
     process: str, widths: tuple[int, ...], servers: int, built: Callable[..., Any]
 ) -> None:
     chip = built(process, widths, servers=servers)
-    bumps, at = chip.chip.canvas.bumps, spots(chip)
+    bumps, at = chip.chip.canvas.bumps, positions(chip)
     kinds = [chip.circuit.kinds[k].name for k in chip.circuit.kind.tolist()]
     pads = {name.removeprefix("pad_") for name, k in zip(chip.circuit.instances, kinds, strict=True) if k == "pad"}
     assert len({at[label] for label in pads}) == len(pads)
@@ -51,9 +51,9 @@ def test_every_pad_is_one_bump_at_its_label_a_pitch_from_others(
     assert apart.min() >= float(chip.process.pads.pitch_um) - 1e-6
 
 
-def test_a_signal_s_landing_touches_no_metal_but_its_contact(built: Callable[..., Any]) -> None:
+def test_landing_of_a_signal_touches_only_its_contact(built: Callable[..., Any]) -> None:
     chip = built(*NETWORK)
-    canvas, at, process = chip.chip.canvas, spots(chip), chip.process
+    canvas, at, process = chip.chip.canvas, positions(chip), chip.process
     netlist = Netlist(chip.circuit)
     metal = drawn_metal(canvas, float(process.pads.size_um))
     size, space = float(process.pads.size_um), float(process.metal.space_um)
@@ -75,7 +75,7 @@ def test_a_signal_s_landing_touches_no_metal_but_its_contact(built: Callable[...
 
 def test_grounds_of_a_strip_are_one_piece_of_metal(built: Callable[..., Any]) -> None:
     chip = built(*NETWORK)
-    canvas, at = chip.chip.canvas, spots(chip)
+    canvas, at = chip.chip.canvas, positions(chip)
     landing = float(chip.process.pads.size_um)
     pieces = [p for p in drawn_metal(canvas, landing).each() if p.bbox().width() > landing * 1000]
     labels = [
@@ -83,7 +83,7 @@ def test_grounds_of_a_strip_are_one_piece_of_metal(built: Callable[..., Any]) ->
         for piece in pieces
     ]
     assert sorted(labels) == [["GND_l0_0", "GND_l0_1"], ["GND_l1_0", "GND_l1_1"]]
-    # current goes up where it arises: a bump beside every heater's ground, none of them alone
+    # a bump next to every heater's ground takes its current
     grounds = [Netlist(chip.circuit).heaters[name] for name in canvas.placed if name in Netlist(chip.circuit).heaters]
     rows = {y for x, y in canvas.bumps if any(p.inside(kdb.Point(round(x * 1000), round(y * 1000))) for p in pieces)}
     heights = {
@@ -94,7 +94,7 @@ def test_grounds_of_a_strip_are_one_piece_of_metal(built: Callable[..., Any]) ->
     assert grounds and heights <= rows
 
 
-def test_the_circuit_is_found_again_and_every_rule_kept(built: Callable[..., Any]) -> None:
+def test_chip_matches_its_circuit_and_keeps_every_rule(built: Callable[..., Any]) -> None:
     chip = built(*NETWORK)
     assert chip.differences() == []
     assert chip.rules_broken() == {}
@@ -114,13 +114,13 @@ def bridged(canvas: Canvas, at: dict[str, Point]) -> Canvas:
 
 
 def swapped(canvas: Canvas, at: dict[str, Point]) -> Canvas:
-    """Two signals have each other's labels."""
+    """The labels of two signals are exchanged."""
     other = {FIRST: SECOND, SECOND: FIRST}
     return replace(canvas, texts=[(other.get(text, text), x, y) for text, x, y in canvas.texts])
 
 
 def without_bar(canvas: Canvas, at: dict[str, Point]) -> Canvas:
-    """The bar with a strip's ground bumps is gone: they are landings of their own."""
+    """The bar with a strip's ground bumps is missing, so that they are separate landings."""
     x, y = at["GND_l0_0"]
     bar = max((b for b in canvas.metal if b[0] < x < b[2] and b[1] < y < b[3]), key=lambda b: b[2] - b[0])
     return replace(canvas, metal=[box for box in canvas.metal if box != bar])
@@ -140,22 +140,22 @@ MUTANTS = {
 }
 
 
-@pytest.mark.parametrize(("mutate", "told"), MUTANTS.values(), ids=MUTANTS)
-def test_a_mutant_is_told(
+@pytest.mark.parametrize(("mutate", "label"), MUTANTS.values(), ids=MUTANTS)
+def test_lvs_reports_mutants(
     mutate: Callable[[Canvas, dict[str, Point]], Canvas],
-    told: str,
+    label: str,
     built: Callable[..., Any],
     written: Callable[..., Any],
 ) -> None:
     chip = built(*NETWORK)
-    canvas = mutate(chip.chip.canvas, spots(chip))
+    canvas = mutate(chip.chip.canvas, positions(chip))
     differences = written(chip.process, chip.circuit, replace(chip.chip, canvas=canvas)).differences()
-    assert any(told in message for message in differences)
+    assert any(label in message for message in differences)
 
 
-def test_a_strip_without_a_ground_pad_is_refused(built: Callable[..., Any], process_of: Callable[..., Any]) -> None:
+def test_strip_without_a_ground_pad_is_refused(built: Callable[..., Any], process_of: Callable[..., Any]) -> None:
     process = process_of("soi220_flipchip")
     netlist = Netlist(built(*NETWORK).circuit)
     strip = StripBuilder(netlist, process, "l0", ["l0"], Frames()).build()
-    with pytest.raises(InputError, match="no ground pad"):
+    with pytest.raises(InputError, match="'l0'"):
         bump_wiring(strip, netlist, process, [])

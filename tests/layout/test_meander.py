@@ -1,4 +1,4 @@
-"""Teeth gain what they are asked for, within the height that they are given."""
+"""Meanders gain the required length within the height that they are given."""
 
 import itertools
 
@@ -6,21 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optinc_pdk.layout.meander import lacking, least_gain, path_length, teeth, tooth_heights
+from optinc_pdk.layout.meander import least_gain, length_gains, path_length, teeth, tooth_heights
 
 
 @given(
     gain=st.floats(0, 2000),
     r=st.floats(5, 50),
-    room=st.floats(3.15, 20),
+    relative_height=st.floats(3.15, 20),
     side=st.sampled_from((-1, 1)),
     x=st.floats(0, 9),
 )
-def test_teeth_gain_what_is_asked(gain: float, r: float, room: float, side: int, x: float) -> None:
-    r, tallest = round(r, 3), round(room * r + 0.001, 3)
+def test_teeth_gain_the_required_length(gain: float, r: float, relative_height: float, side: int, x: float) -> None:
+    r, tallest = round(r, 3), round(relative_height * r + 0.001, 3)
     heights = tooth_heights(gain, tallest, r)
     assert all(2 * r - 0.001 <= height <= tallest + 0.002 for height in heights[:-1])
-    # the last tooth takes what rounding leaves of the others
+    # the last tooth compensates the rounding of the others
     assert all(2 * r - len(heights) * 0.001 <= height <= tallest + len(heights) * 0.001 for height in heights)
     if gain < least_gain(r):
         assert heights == []
@@ -43,11 +43,13 @@ def test_length_of_a_guide_counts_bends_as_arcs() -> None:
     near=st.lists(st.floats(0, 30), max_size=4),
     least=st.floats(20, 40),
 )
-def test_paths_gain_what_they_lack_or_enough_for_a_tooth(lengths: list[float], near: list[float], least: float) -> None:
+def test_paths_gain_their_difference_or_enough_for_a_tooth(
+    lengths: list[float], near: list[float], least: float
+) -> None:
     lengths = [*lengths, *(max(lengths) - less for less in near)]
-    gains = lacking({str(i): length for i, length in enumerate(lengths)}, 0.025, least)
-    made = [length + gains[str(i)] for i, length in enumerate(lengths)]
-    assert max(made) - min(made) <= 0.025 + 1e-9
+    gains = length_gains({str(i): length for i, length in enumerate(lengths)}, 0.025, least)
+    results = [length + gains[str(i)] for i, length in enumerate(lengths)]
+    assert max(results) - min(results) <= 0.025 + 1e-9
     assert all(gain == 0 or gain >= least for gain in gains.values())
-    # nothing meanders that need not
-    assert max(made) <= max(lengths) + least + 1e-9
+    # no path is longer than necessary
+    assert max(results) <= max(lengths) + least + 1e-9

@@ -1,4 +1,4 @@
-"""The same networks in another process: no line of Python knows its layers, rules or pitches."""
+"""The same networks in another process, whose layers, rules and pitches are only in its cards."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -42,13 +42,13 @@ def written(process: str, onn: Onn, path: Path) -> Path:
 
 
 @pytest.mark.parametrize("onn", NETWORKS.values(), ids=NETWORKS)
-def test_a_chip_keeps_every_rule_and_is_the_circuit(onn: Onn, tmp_path: Path) -> None:
+def test_chip_keeps_every_rule_and_matches_the_circuit(onn: Onn, tmp_path: Path) -> None:
     card = load_process(TWO)
     path = written(TWO, onn, tmp_path / "chip.gds")
     result = run_drc(path, card.rules, card.gds_layers)
-    # a ground bus that is wider than a window is all metal, of which a recommendation warns
-    found = {r.id: r.boxes_um.tolist() for r in result.rules if r.violations and r.id != "metal2.density"}
-    assert found == {}
+    # a ground bus wider than a density window is all metal, which is only a warning
+    violations = {r.id: r.boxes_um.tolist() for r in result.rules if r.violations and r.id != "metal2.density"}
+    assert violations == {}
     compared = compare(assemble(onn, card, "a_chip"), extract(path, card), card)
     assert compared.differences == ()
     assert compared.match
@@ -64,13 +64,13 @@ def test_the_bundled_network_computes_the_average_on_two_metals(tmp_path: Path) 
     function = check_function(extraction.circuit, circuit.board, programming.bias, onn.task, card)
     assert (function.exact, function.inputs) == (65536, 65536)
     assert function.margin > 0.15
-    # cheap rules here; all of them on smaller chips above
+    # fast rules only; smaller chips are checked against all rules above
     rules = [rule for rule in card.rules if rule.id.split(".")[0] in ("heater", "metal1", "via", "metal2", "pad")]
     result = run_drc(path, [rule for rule in rules if rule.kind != "foreign_guide"], card.gds_layers)
     assert {rule.id for rule in result.rules if rule.violations} <= {"metal2.density"}
 
 
-def test_chips_of_two_processes_do_not_disturb_each_other(tmp_path: Path) -> None:
+def test_chips_of_two_processes_do_not_affect_each_other(tmp_path: Path) -> None:
     onn = NETWORKS["one server and an odd mesh"]
     first = written(DEFAULT_PROCESS, onn, tmp_path / "first.gds").read_bytes()
     other = written(TWO, onn, tmp_path / "other.gds").read_bytes()
@@ -88,7 +88,7 @@ def test_layers_are_the_cards(tmp_path: Path) -> None:
 
 
 def test_wires_follow_the_layer_that_the_card_names(tmp_path: Path) -> None:
-    """With metal1 named in place of metal2 the wires change layers: the name is nowhere else."""
+    """If the card names metal1 in place of metal2, the wires are on metal1."""
     card = load_process(TWO)
     get_pdk(TWO).activate()
     chip = floorplan(assemble(NETWORKS["one server and an odd mesh"], card, "a_chip"), card)

@@ -1,4 +1,4 @@
-"""Trees of 1 to 12 leaves in one layout: every path of a tree as long, found again in the polygons."""
+"""Trees of 1 to 12 leaves in one layout: all paths of a tree have equal length, also after extraction."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -26,7 +26,7 @@ LEAD = 20.0
 
 
 def circuit(process: Process, counts: Iterable[int] = LEAVES) -> Circuit:
-    """A tree of each number of leaves, fibres at its leaves and its root, in a section where fields interfere."""
+    """A tree for each number of leaves, with fibres at leaves and root, in a section where fields interfere."""
     b = Builder("trees", device_kinds(process))
     for n in counts:
         for name in (f"t{n}_root", *(f"t{n}_r{i}" for i in range(n))):
@@ -48,9 +48,9 @@ def placed(process: Process, netlist: Netlist, matched: bool, counts: Iterable[i
             canvas.place(f"t{n}_r{i}", "grating_coupler", 0.0, y, rotation=180)
             leaves[f"t{n}_r{i},o1"] = [(0.0, y), (LEAD, y)]
         placer, top = TreePlacer(canvas, netlist, process, LEAD, +1), netlist.partner[f"t{n}_root,o1"]
-        root = placer.place(top, placer.matched([top], leaves) if matched else leaves)
+        root = placer.place(top, placer.match_lengths([top], leaves) if matched else leaves)
         canvas.place(f"t{n}_root", "grating_coupler", root.x + pitch, root.y)
-        # a leaf that is its own root is left to who places it
+        # a tree of one leaf draws no guide
         canvas.guide(*leaves.get(top, []), (root.x, root.y), (root.x + pitch, root.y))
     return canvas
 
@@ -70,7 +70,7 @@ def write(canvas: Canvas, netlist: Netlist, process: Process, path: Path) -> Pat
 
 
 @pytest.mark.parametrize("name", ["soi220", "soi220_flipchip"])
-def test_paths_of_every_tree_are_as_long(name: str, tmp_path: Path) -> None:
+def test_paths_of_every_tree_have_equal_length(name: str, tmp_path: Path) -> None:
     process = load_process(name)
     get_pdk(name).activate()
     reference = circuit(process)
@@ -89,18 +89,18 @@ def test_meanders_keep_every_rule(name: str, tmp_path: Path) -> None:
     assert {rule.id: rule.boxes_um.tolist() for rule in result.rules if rule.violations} == {}
 
 
-def test_unbalanced_trees_are_told_where_nothing_meanders(tmp_path: Path) -> None:
+def test_lvs_reports_unbalanced_trees_without_meanders(tmp_path: Path) -> None:
     process = load_process()
     get_pdk().activate()
     reference = circuit(process)
     netlist = Netlist(reference)
     path = write(placed(process, netlist, False), netlist, process, tmp_path / "trees.gds")
-    told = compare(reference, extract(path, process), process).differences
-    assert {d.kind for d in told} == {"lengths"}
-    assert sorted(d.reference.partition(" - ")[0] for d in told) == sorted(f"t{n}_0_{n - 1}" for n in UNBALANCED)
+    differences = compare(reference, extract(path, process), process).differences
+    assert {d.kind for d in differences} == {"lengths"}
+    assert sorted(d.reference.partition(" - ")[0] for d in differences) == sorted(f"t{n}_0_{n - 1}" for n in UNBALANCED)
 
 
-def test_lengths_are_of_what_is_drawn_and_balanced_trees_stay_as_they_are() -> None:
+def test_reported_lengths_are_those_drawn_and_balanced_trees_are_unchanged() -> None:
     process = load_process()
     get_pdk().activate()
     netlist = Netlist(circuit(process))
@@ -108,7 +108,7 @@ def test_lengths_are_of_what_is_drawn_and_balanced_trees_stay_as_they_are() -> N
         canvas, top = Canvas(Frames()), netlist.partner[f"t{n}_root,o1"]
         leaves = {f"t{n}_r{i},o1": [(0.0, -127.0 * i), (LEAD, -127.0 * i)] for i in range(n)}
         placer = TreePlacer(canvas, netlist, process, LEAD, +1)
-        matched = placer.matched([top], leaves)
+        matched = placer.match_lengths([top], leaves)
         assert (matched == leaves and placer.x == LEAD) == (n not in UNBALANCED)
         lengths = placer.place(top, matched).lengths
         assert sorted(lengths) == sorted(leaves)
@@ -121,5 +121,5 @@ def test_leaves_too_close_for_meanders_are_refused() -> None:
     netlist = Netlist(circuit(process))
     close = {f"t5_r{i},o1": [(0.0, -35.0 * i)] for i in range(5)}
     placer = TreePlacer(Canvas(Frames()), netlist, process, 0.0, +1)
-    with pytest.raises(InputError, match=r"leaves of a tree lie 35 µm apart, .* raise the pitch"):
-        placer.matched([netlist.partner["t5_root,o1"]], close)
+    with pytest.raises(InputError, match=r"\b35 µm.*µm"):
+        placer.match_lengths([netlist.partner["t5_root,o1"]], close)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from optinc_pdk.assemble import assemble
+from optinc_pdk.assemble import DiePlan, assemble
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Circuit, flatten
@@ -118,7 +118,7 @@ def blocks() -> Circuit:
     """Two symbols and four units in blocks of two, whose outputs are summed on the chip through crossings."""
     layers = (Layer(np.ones((4, 2)), np.zeros(4)), Layer(np.ones((2, 4)), np.zeros(2)))
     onn = Onn(layers, Averaging(4, 2, 2), (("approx", 2), ("approx", 2)))
-    return assemble(onn, PROCESS, "three", local=True, dies={"l0": "d0", "l1": "d0"})
+    return assemble(onn, PROCESS, "three", DiePlan(carrier_tree=False, ground_groups={"l0": "d0", "l1": "d0"}))
 
 
 @pytest.mark.parametrize(("extra_nm", "told"), [(0, 0), (40, 0), (100, 1), (-100, 1)])

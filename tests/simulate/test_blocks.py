@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from optinc_pdk.assemble import assemble
+from optinc_pdk.assemble import LOCAL_STRIPS, DiePlan, assemble
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Quantity
 from optinc_pdk.circuit import NetlistError, Neuron, flatten
@@ -78,7 +78,7 @@ CHIPS = [
 def test_initial_phases_are_exact_on_an_ideal_chip(ideal_process, widths, blocks, realisation, local):
     process = realised(with_parameters(ideal_process, **_IDEAL, crosstalk_db=-400.0), realisation)
     onn = random_onn(widths, blocks)
-    circuit = assemble(onn, process, "chip", local)
+    circuit = assemble(onn, process, "chip", DiePlan(carrier_tree=not local))
     problem = Problem(analyse(circuit), circuit.board, targets(onn, circuit.board), 1550.0, process)
     assert errors(problem, illuminate(problem, aligned_phases(problem))).max() < 1e-9
 
@@ -87,7 +87,7 @@ def test_initial_phases_are_exact_on_an_ideal_chip(ideal_process, widths, blocks
 def test_jacobian_agrees_with_finite_differences(process, realisation):
     process = realised(process, realisation)
     onn = random_onn((2, 3, 4, 2), (2, 2, 2))
-    circuit = assemble(onn, process, "chip", local=True)
+    circuit = assemble(onn, process, "chip", LOCAL_STRIPS)
     # guides to photodiodes and modulators need lengths to have an effect
     circuit = with_lengths(circuit)
     problem = Problem(analyse(circuit), circuit.board, targets(onn, circuit.board), 1550.0, process)
@@ -123,7 +123,7 @@ def test_every_word_is_exact(process, block, realisation, local):
     onn = chain(TASK)
     if block != "svd":
         onn = replace(onn, factor=(("approx", block),) * len(onn.layers))
-    circuit = assemble(onn, process, "chip", local)
+    circuit = assemble(onn, process, "chip", DiePlan(carrier_tree=not local))
     programmed = program(circuit, circuit.board, onn, process)
     assert programmed.error[:-1].max() < TOLERANCE
     # crossings leak into the sums of the last layer
@@ -185,7 +185,7 @@ def test_a_photodiode_without_a_pad_is_refused():
 def test_path_loss_includes_the_modulator_and_its_carriers_fibre(process):
     process = realised(process, "onchip")
     onn = random_onn((2, 4, 2), (2, 2))
-    circuit = assemble(onn, process, "chip", local=True)
+    circuit = assemble(onn, process, "chip", LOCAL_STRIPS)
     bias = program(circuit, circuit.board, onn, process).bias
     loss = path_loss_db(scattering(circuit, bias, 1550.0, process), circuit.board)
     card = process.device("modulator")
@@ -201,7 +201,7 @@ def test_path_loss_includes_the_modulator_and_its_carriers_fibre(process):
 
 def test_a_detuned_server_is_measured_through_all_blocks(process):
     onn = random_onn((2, 4, 4, 2), (2, 2, 2))
-    circuit = assemble(onn, process, "chip", local=True)
+    circuit = assemble(onn, process, "chip", LOCAL_STRIPS)
     bias = program(circuit, circuit.board, onn, process).bias
     even = server_errors(scattering(circuit, bias, 1550.0, process), circuit.board, bias)
     assert np.abs(even).max() < 1e-3
@@ -214,7 +214,7 @@ def test_a_detuned_server_is_measured_through_all_blocks(process):
 
 def test_s_matrices_by_layer_have_all_blocks_and_their_carriers(process):
     onn = random_onn((2, 4, 2), (2, 2))
-    circuit = assemble(onn, realised(process, "onchip"), "chip", local=True)
+    circuit = assemble(onn, realised(process, "onchip"), "chip", LOCAL_STRIPS)
     bias = program(circuit, circuit.board, onn, process).bias
     first, last = block_scattering(circuit, bias, np.array([1550.0]), process)
     assert {"in_s0_m0", "l0b1_p_r1", "lo_l0b1", "carrier"} <= set(first.labels)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optinc_pdk.assemble import assemble, mesh_chip
+from optinc_pdk.assemble import LOCAL_STRIPS, assemble, mesh_chip
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.circuit import NetlistError, flatten
 from optinc_pdk.files import InputError
@@ -192,7 +192,7 @@ def test_only_the_requested_labels_are_calculated():
 def test_some_labels_of_a_whole_chip(process):
     card = process.activation.model_copy(update={"realisation": "onchip"})
     process = process.model_copy(update={"activation": card})
-    circuit = assemble(chain(Averaging(4, 2, 2)), process, "chip", local=True)
+    circuit = assemble(chain(Averaging(4, 2, 2)), process, "chip", LOCAL_STRIPS)
     whole = scattering(circuit, {}, [1549.0, 1550.0], process, unbiased=0.3)
     some = [whole.modulators[-1], "carrier", next(label for label in whole.labels if label.startswith("out_"))]
     part = scattering(circuit, {}, [1549.0, 1550.0], process, unbiased=0.3, labels=some)
@@ -256,7 +256,7 @@ def test_reflecting_lossless_devices_conserve_energy_and_stay_reciprocal(ideal_p
 def test_whole_chips_with_photodiodes_and_modulators_agree_with_superlu(process, realisation):
     card = process.activation.model_copy(update={"realisation": realisation})
     process = process.model_copy(update={"activation": card})
-    circuit = assemble(chain(Averaging(4, 2, 2)), process, "chip", local=True)
+    circuit = assemble(chain(Averaging(4, 2, 2)), process, "chip", LOCAL_STRIPS)
     circuit = with_geometry(circuit, 2)
     structure = analyse(circuit)
     drive = random_phases(circuit, np.random.default_rng(0))

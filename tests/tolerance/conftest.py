@@ -15,7 +15,7 @@ from optinc_pdk.circuit import flatten, write_bias, write_netlist
 from optinc_pdk.drive import Ground
 from optinc_pdk.extract import extract
 from optinc_pdk.layout import chip_of as layout_chip
-from optinc_pdk.layout import first_circuit, to_layout, write_gds
+from optinc_pdk.layout import to_layout, write_gds
 from optinc_pdk.onn import Layer, Onn, carry_chain
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.wiring import read_wiring
@@ -102,7 +102,7 @@ def tiny(process, tmp_path_factory):
     network = carry_chain(Averaging(2, 4, 1))
     network.save(folder / "tiny.npz")
     get_pdk("soi220").activate()
-    circuit, chip = layout_chip(network, process, "tiny", first_circuit(network, process, "tiny"))
+    circuit, chip = layout_chip(network, process, "tiny")
     write_gds(to_layout(chip, process, "tiny"), folder / "tiny.gds")
     write_netlist(circuit, folder / "tiny.pic.yml")
     extracted, wiring = extract(folder / "tiny.gds", process).circuit, read_wiring(folder / "tiny.gds", process)

@@ -1,4 +1,4 @@
-"""What a file repeats it says once, and what it says is what was drawn."""
+"""Repeated wires are written as arrays, and the arrays are the wires that were drawn."""
 
 import klayout.db as kdb
 import pytest
@@ -23,7 +23,7 @@ def test_wires_that_columns_repeat_are_in_arrays(chip: Chip) -> None:
     layout = to_layout(chip, PROCESS, "a_mesh")
     arrays = [i for i in layout.top_cell().each_inst() if i.cell.name.startswith("metal_wires")]
     inside = sum(i.na * i.cell.shapes(layout.layer(*METAL)).size() for i in arrays)
-    # phi and theta of every MZI; columns at the ends have neighbours on one side only, and may differ
+    # phi and theta of every MZI; the columns at the ends may differ because they have one neighbour only
     assert inside >= 2 * (MODES - 4) * (MODES - 1) / 2
     assert all(i.na >= 4 for i in arrays)
 
@@ -35,13 +35,13 @@ def test_arrays_of_wires_are_the_wires_that_were_drawn(chip: Chip) -> None:
     for instance in list(top.each_inst()):
         if not instance.cell.name.startswith("metal_wires"):
             instance.delete()
-    # paths alone: neither pads nor what cells bring
+    # paths only: neither pads nor metal of cells
     wires = kdb.RecursiveShapeIterator(layout, top, index)
     wires.shape_flags = kdb.Shapes.SPaths
-    found = kdb.Region(wires).merged()
+    written = kdb.Region(wires).merged()
     drawn = kdb.Region()
     for wire in chip.canvas.wires:
         points = [kdb.DPoint(x, y) for x, y in wire.points]
         drawn.insert(kdb.DPath(points, wire.width, wire.width / 2, wire.width / 2).to_itype(layout.dbu).polygon())
-    assert (found ^ drawn.merged()).is_empty()
-    assert found.count() == 2 * MODES * (MODES - 1) / 2
+    assert (written ^ drawn.merged()).is_empty()
+    assert written.count() == 2 * MODES * (MODES - 1) / 2

@@ -1,4 +1,4 @@
-"""The circuit by names: who drives what, what is grounded where, what is joined to what."""
+"""View of a circuit by names: signal pads, ground pads and connections."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def circuit_of(process: Process) -> Circuit:
     return b.build()
 
 
-def test_every_pad_drives_one_end_against_the_other_s_ground(process: Process) -> None:
+def test_every_heater_has_a_signal_end_and_a_ground_end(process: Process) -> None:
     netlist = Netlist(circuit_of(process))
     assert {name: set(heaters) for name, heaters in netlist.heaters.items()} == {
         "m": {("phi", "e1", "e2"), ("theta", "e4", "e3")},
@@ -46,7 +46,7 @@ def test_every_pad_drives_one_end_against_the_other_s_ground(process: Process) -
     }
 
 
-def test_ground_pads_are_those_of_the_instances_by_number(process: Process) -> None:
+def test_ground_pads_of_instances_are_in_order_of_number(process: Process) -> None:
     netlist = Netlist(circuit_of(process))
     numbered = tuple(f"GND{i}" for i in range(12))
     assert netlist.grounds(["m"]) == netlist.grounds(["b", "m"]) == numbered
@@ -55,7 +55,7 @@ def test_ground_pads_are_those_of_the_instances_by_number(process: Process) -> N
     assert netlist.grounds([]) == netlist.grounds(["pad_GND0"]) == ()
 
 
-def test_partners_are_each_other_s_and_sections_go_by_column_and_row(process: Process) -> None:
+def test_partners_are_mutual_and_sections_are_ordered_by_column_and_row(process: Process) -> None:
     netlist = Netlist(circuit_of(process))
     assert netlist.partner == {"m,o3": "d,o1", "d,o1": "m,o3", "m,o4": "b,o2", "b,o2": "m,o4"}
     assert netlist.section("l0") == ["b", "m", "d"]

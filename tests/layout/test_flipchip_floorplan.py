@@ -1,4 +1,4 @@
-"""Shelves of strips on flip-chip dies: apart, in the light's order, folded only where they must be."""
+"""Rows of strips on flip-chip dies: at a distance, in the order of the light, folded only where necessary."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FLIPCHIP = "soi220_flipchip"
 
 
 def strip_boxes(circuit: Circuit, chip: Chip) -> dict[str, Box]:
-    """Box of the instances of each strip, and of what carries the light to all."""
+    """Bounding box of the instances of each strip, and of the carrier."""
     names = strip_names(circuit.sections)
     boxes: dict[str, Box] = {}
     for instance, (section, _, _) in zip(circuit.instances, circuit.grid.tolist(), strict=True):
@@ -31,7 +31,7 @@ def strip_boxes(circuit: Circuit, chip: Chip) -> dict[str, Box]:
 
 @pytest.mark.parametrize("width", [2600, 4000, 6000, 12000])
 @pytest.mark.parametrize("height", [1300, 3000, 6000])
-def test_strips_keep_a_fibre_s_pitch_and_their_order(
+def test_strips_keep_the_fibre_pitch_and_their_order(
     width: float, height: float, process_of: Callable[..., Any], network: Callable[..., Any]
 ) -> None:
     process = process_of(FLIPCHIP, (width, height))
@@ -43,7 +43,7 @@ def test_strips_keep_a_fibre_s_pitch_and_their_order(
     for a, b in combinations(boxes.values(), 2):
         apart = max(a[0] - b[2], b[0] - a[2], a[1] - b[3], b[1] - a[3])
         assert apart >= gap - 1e-6
-    # on a shelf from left to right, shelves from top to bottom, then the next die
+    # within a row from left to right, rows from top to bottom, then the next die
     order = [boxes[name] for name in ("carrier", *(name for strips in chip.strips for name in strips))]
     for a, b in pairwise(order):
         assert b[0] > a[2] or b[3] < a[1]
@@ -55,17 +55,17 @@ def test_a_mesh_is_folded_where_it_is_wider_than_the_largest_die(process_of: Cal
         process = process_of(FLIPCHIP, (width, height))
         return floorplan(mesh_chip(8, process, "mesh"), process)
 
-    # without its wiring the mesh in one row would go on 4300 µm
+    # without its wiring the mesh in one row would fit into 4300 µm
     wide, narrow = chip(6000), chip(4300)
     assert [each.fit for each in (wide, narrow)] == ["fits one reticle"] * 2
     assert wide.width_um > 4300 > narrow.width_um
     assert wide.height_um < narrow.height_um
-    # where one row is too high already it stays one, and is told
+    # a mesh whose single row is too high is not folded, and is called not buildable
     low = chip(4300, 800.0)
     assert (low.fit, low.height_um) == ("not buildable", wide.height_um)
 
 
-def test_a_mesh_takes_as_many_rows_as_it_must(process_of: Callable[..., Any]) -> None:
+def test_mesh_takes_the_fewest_rows_that_fit(process_of: Callable[..., Any]) -> None:
     heights = []
     for width in (9000, 5000, 3400):
         process = process_of(FLIPCHIP, (width, 20_000.0))

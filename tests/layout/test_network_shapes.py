@@ -1,4 +1,4 @@
-"""Networks of all shapes to GDS: deterministic, design rules kept, the circuit found again in the polygons."""
+"""Networks of all shapes to GDS: deterministic, without rule violations, and equal to the circuit after extraction."""
 
 import hashlib
 import re
@@ -33,7 +33,7 @@ PROCESS = load_process()
 NAME = "a_chip"
 Shape = tuple[int, tuple[int, ...], bool]
 
-# Servers, widths, whether square layers are unitary times diagonal: each breaks a habit of the others.
+# servers, widths, whether square layers are unitary times diagonal; each covers a different special case
 SHAPES: dict[str, Shape] = {
     "one mode throughout": (2, (1, 1, 1), False),
     "one mode between two, strips side by side": (2, (2, 1, 1, 2), False),
@@ -65,17 +65,17 @@ def write(shape: Shape, path: Path) -> kdb.Layout:
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_a_written_chip_keeps_every_rule(shape: Shape, tmp_path: Path) -> None:
+def test_written_chip_keeps_every_rule(shape: Shape, tmp_path: Path) -> None:
     write(shape, tmp_path / "chip.gds")
     result = run_drc(tmp_path / "chip.gds", PROCESS.rules, PROCESS.gds_layers)
-    # a ground bus that is wider than a window is all metal, of which a recommendation warns
-    found = {r.id: r.boxes_um.tolist() for r in result.rules if r.violations and r.id != "metal.density"}
+    # a ground bus wider than a density window is all metal, which is only a warning
+    violations = {r.id: r.boxes_um.tolist() for r in result.rules if r.violations and r.id != "metal.density"}
     assert len(result.rules) >= 20
-    assert found == {}
+    assert violations == {}
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_the_circuit_is_found_again_in_the_polygons(shape: Shape, tmp_path: Path) -> None:
+def test_extracted_circuit_matches(shape: Shape, tmp_path: Path) -> None:
     write(shape, tmp_path / "chip.gds")
     circuit = circuit_of(*shape)
     result = compare(circuit, extract(tmp_path / "chip.gds", PROCESS), PROCESS)
@@ -84,7 +84,7 @@ def test_the_circuit_is_found_again_in_the_polygons(shape: Shape, tmp_path: Path
     assert result.devices > len(circuit.instances)
 
 
-def test_a_wrong_circuit_is_not_found(tmp_path: Path) -> None:
+def test_wrong_circuit_does_not_match(tmp_path: Path) -> None:
     shape = SHAPES["one server and an odd mesh"]
     write(shape, tmp_path / "chip.gds")
     circuit = circuit_of(*shape)
@@ -95,7 +95,7 @@ def test_a_wrong_circuit_is_not_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_a_written_chip_is_what_a_mask_shop_takes(shape: Shape, tmp_path: Path) -> None:
+def test_written_chip_meets_the_limits_of_gds(shape: Shape, tmp_path: Path) -> None:
     write(shape, tmp_path / "chip.gds")
     layout = kdb.Layout()
     layout.read(str(tmp_path / "chip.gds"))
@@ -113,7 +113,7 @@ def test_a_written_chip_is_what_a_mask_shop_takes(shape: Shape, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_one_cell_is_drawn_once_however_often_it_is_placed(shape: Shape, tmp_path: Path) -> None:
+def test_every_cell_is_in_the_file_once(shape: Shape, tmp_path: Path) -> None:
     layout = write(shape, tmp_path / "chip.gds")
     circuit = circuit_of(*shape)
     names = {cell.name for cell in layout.each_cell() if cell.name != NAME}
@@ -129,7 +129,7 @@ def test_one_cell_is_drawn_once_however_often_it_is_placed(shape: Shape, tmp_pat
     assert drawn == {CELLS[kind]().name: count for kind, count in kinds.items() if kind != "pad"}
 
 
-def test_the_same_chip_twice_is_the_same_bytes_here_and_elsewhere(tmp_path: Path) -> None:
+def test_same_chip_gives_same_bytes_in_this_and_another_process(tmp_path: Path) -> None:
     shape = SHAPES["one server and an odd mesh"]
     for name in ("a.gds", "b.gds"):
         write(shape, tmp_path / name)
@@ -141,7 +141,7 @@ spec = importlib.util.spec_from_file_location("chips", {str(Path(__file__))!r})
 chips = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(chips)
 chips.get_pdk().activate()
-# another order of use must not show
+# other chips laid out before must not change the bytes
 chips.write(chips.SHAPES["one mode throughout"], pathlib.Path({str(tmp_path / "c.gds")!r}))
 chips.write({shape!r}, pathlib.Path({str(tmp_path / "c.gds")!r}))
 print(hashlib.sha256(pathlib.Path({str(tmp_path / "c.gds")!r}).read_bytes()).hexdigest())
@@ -160,7 +160,7 @@ def shapes(draw: st.DrawFn) -> Shape:
 
 
 def metal(chip: Chip) -> kdb.Region:
-    """The wiring that the floorplan draws."""
+    """The metal that the floorplan draws."""
     region = kdb.Region([kdb.Box(*(round(v * 1000) for v in box)) for box in chip.canvas.metal])
     for wire in chip.canvas.wires:
         half = round(wire.width * 500)
@@ -171,13 +171,13 @@ def metal(chip: Chip) -> kdb.Region:
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(shape=shapes())
-def test_any_shape_has_a_floorplan_that_is_apart_inside_and_complete(shape: Shape) -> None:
+def test_floorplan_of_any_shape_is_complete_and_keeps_distances(shape: Shape) -> None:
     circuit = circuit_of(*shape)
     chip = floorplan(circuit, PROCESS)
     canvas = chip.canvas
 
-    meant = {n for n, k in zip(circuit.instances, circuit.kind, strict=True) if circuit.kinds[k].name != "pad"}
-    assert set(canvas.placed) == meant
+    expected = {n for n, k in zip(circuit.instances, circuit.kind, strict=True) if circuit.kinds[k].name != "pad"}
+    assert set(canvas.placed) == expected
     assert sorted(text for text, _, _ in canvas.texts) == sorted([*circuit.ports, NAME])
 
     keepout = float(PROCESS.floorplan.keepout_um)
@@ -196,18 +196,18 @@ def test_any_shape_has_a_floorplan_that_is_apart_inside_and_complete(shape: Shap
     assert apart.min() >= float(PROCESS.floorplan.fibre_pitch_um) - 1e-6
 
 
-def test_the_smaller_die_is_taken_where_it_holds_the_chip() -> None:
+def test_smaller_die_is_used_if_it_holds_the_chip() -> None:
     small, large = PROCESS.dies
     chip = floorplan(circuit_of(2, (1, 1, 1), False), PROCESS)
     assert (chip.fit, chip.width_um, chip.height_um) == (small.fit, small.width_um, small.height_um)
     chip = floorplan(circuit_of(4, (4, 12, 12, 4), False), PROCESS)
     assert chip.fit == large.fit
-    # cut to what it holds
+    # cut to its content
     assert chip.width_um <= large.width_um
     assert chip.height_um < large.height_um
 
 
-def test_what_fits_no_die_is_drawn_and_called_not_buildable() -> None:
+def test_chip_that_fits_no_die_is_drawn_and_called_not_buildable() -> None:
     chip = floorplan(circuit_of(4, (4, 40, 40, 4), False), PROCESS)
     assert chip.fit == "not buildable"
     assert chip.width_um > PROCESS.dies[-1].width_um

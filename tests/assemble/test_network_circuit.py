@@ -1,4 +1,4 @@
-"""Networks to circuits: counts, completeness, and what is refused."""
+"""Circuits of networks: numbers of components, completeness, and refused networks."""
 
 from collections import Counter
 from dataclasses import replace
@@ -50,7 +50,7 @@ def mzis(modes: int) -> int:
 
 
 def dummies(modes: int) -> int:
-    """Idle slots at the edges: N columns of N modes less twice the MZIs."""
+    """Number of unused slots at the edges: N columns of N modes less twice the MZIs."""
     return 0 if modes <= 2 else modes * modes - 2 * mzis(modes)
 
 
@@ -116,7 +116,7 @@ def test_every_heater_has_a_pad_label_of_its_own(onn: Onn) -> None:
     signal = nets[nets != grounds[0]].tolist()
     assert len(set(signal)) == len(heaters)
     assert all(len(labels[net]) == 1 for net in signal)
-    # and no pad drives nothing
+    # and every pad drives a heater
     assert set(labels) == {*signal, grounds[0]}
     pads = flat.offset[flat.of_kind("pad")].tolist()
     assert sorted(port for port in flat.ports.values() if not flat.optical_mask()[port]) == pads
@@ -124,7 +124,7 @@ def test_every_heater_has_a_pad_label_of_its_own(onn: Onn) -> None:
 
 @many
 @given(onn=networks())
-def test_the_board_joins_every_fibre_once(onn: Onn) -> None:
+def test_board_uses_every_fibre_once(onn: Onn) -> None:
     circuit, task = assemble(onn, PROCESS, "chip"), onn.task
     board = circuit.board
     assert board is not None
@@ -143,7 +143,7 @@ def test_the_board_joins_every_fibre_once(onn: Onn) -> None:
 
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(onn=networks())
-def test_a_chips_netlist_comes_back_from_its_file(onn: Onn, tmp_path: Path) -> None:
+def test_netlist_is_unchanged_by_writing_and_reading(onn: Onn, tmp_path: Path) -> None:
     circuit = assemble(onn, PROCESS, "chip")
     path = tmp_path / "chip.pic.yml"
     write_netlist(circuit, path)
@@ -157,7 +157,7 @@ def test_a_chips_netlist_comes_back_from_its_file(onn: Onn, tmp_path: Path) -> N
     assert path.read_bytes() == first
 
 
-def test_values_of_the_weights_do_not_show_in_the_circuit(tmp_path: Path) -> None:
+def test_circuit_does_not_depend_on_the_values_of_weights(tmp_path: Path) -> None:
     onn = network(4, (2, 6, 7, 2))
     other = replace(onn, layers=tuple(Layer(layer.weight * -3, layer.bias * 2) for layer in onn.layers))
     for i, each in enumerate((onn, other)):
@@ -166,20 +166,20 @@ def test_values_of_the_weights_do_not_show_in_the_circuit(tmp_path: Path) -> Non
 
 
 def paths(circuit: Circuit) -> list[Counter[str]]:
-    """Devices on every way light can take to the right through a layer's mesh, from its inputs, forward only."""
+    """Numbers of devices on every forward path through a layer's mesh, from its inputs."""
     flat = flatten(circuit)
     partner, offset = flat.partners(), flat.offset
     instance = np.searchsorted(offset, np.arange(offset[-1]), side="right") - 1
     names = [flat.kinds[k].name for k in flat.kind]
     through = {"mmi2x2": {0: (2, 3), 1: (2, 3), 2: (0, 1), 3: (0, 1)}, "phase_shifter": {0: (1,), 1: (0,)}}
-    found: list[Counter[str]] = []
+    counts: list[Counter[str]] = []
 
     def follow(port: int, seen: Counter[str]) -> None:
         port = int(partner[port])
         device, local = int(instance[port]), port - int(offset[instance[port]])
         if names[device] not in through:
             if names[device] == "grating_coupler":
-                found.append(seen)
+                counts.append(seen)
             return
         for out in through[names[device]][local]:
             follow(int(offset[device]) + out, seen + Counter([names[device]]))
@@ -187,27 +187,27 @@ def paths(circuit: Circuit) -> list[Counter[str]]:
     for label, port in flat.ports.items():
         if label.startswith("l1_in"):
             follow(port - 1, Counter())
-    return found
+    return counts
 
 
 def test_all_paths_through_a_mesh_pass_equally_many_couplers() -> None:
-    # two layers: the second's mesh ends in splitters to the outputs, so make it the first of three
+    # the mesh of the last layer ends in splitters to the outputs, so the first of several layers is tested
     circuit = assemble(network(2, (1, 3, 3, 1)), PROCESS, "chip")
-    found = paths(circuit)
+    counts = paths(circuit)
     # V and U of three columns, an attenuator, the mixer: two couplers each, the mixer one
-    assert {each["mmi2x2"] for each in found} == {2 * 3 + 2 + 2 * 3 + 1}
+    assert {each["mmi2x2"] for each in counts} == {2 * 3 + 2 + 2 * 3 + 1}
 
 
 @pytest.mark.parametrize(
     ("task", "widths", "factor", "reason"),
     [
-        (Averaging(8, 4, 2), (2, 3, 4), (), "groups is 2: .*use one group per symbol, 4"),
-        (Averaging(4, 4, 2, remainder=True), (2, 3, 2), (), "cascades, which have no circuit yet"),
-        (Averaging(4, 4, 2, finer_input=True), (2, 3, 2), (), "cascades, which have no circuit yet"),
-        (Averaging(4, 4, 2), (2, 2), (), "the network has one layer; a chip has at least two"),
+        (Averaging(8, 4, 2), (2, 3, 4), (), r"groups.*\b2\b.*\b4\b"),
+        (Averaging(4, 4, 2, remainder=True), (2, 3, 2), (), "remainder|finer_input"),
+        (Averaging(4, 4, 2, finer_input=True), (2, 3, 2), (), "remainder|finer_input"),
+        (Averaging(4, 4, 2), (2, 2), (), "one layer.*two"),
     ],
 )
-def test_what_has_no_circuit_yet_is_refused(
+def test_network_without_a_circuit_is_refused(
     task: Averaging, widths: tuple[int, ...], factor: tuple[object, ...], reason: str
 ) -> None:
     layers = tuple(Layer(np.ones((b, a)), np.zeros(b)) for a, b in pairwise(widths))
@@ -223,7 +223,7 @@ def test_unitary_times_diagonal_in_one_block_is_one_mesh_and_attenuators() -> No
     assert heaters == {"l0_v_c0_r0_phi", "l0_v_c0_r0_theta", "l0_att_r0", "l0_att_r1"}
 
 
-def test_composites_are_written_once() -> None:
+def test_sub_circuits_are_in_the_circuit_once() -> None:
     circuit = assemble(network(4, (2, 6, 7, 2)), PROCESS, "chip")
     assert set(circuit.cells) == {"mzi", "mzi_dummy", "attenuator"}
     assert len(flatten(circuit).of_kind("mmi2x2")) == (
@@ -231,18 +231,18 @@ def test_composites_are_written_once() -> None:
     )
 
 
-def test_a_bias_of_the_last_layer_is_refused_with_its_mend() -> None:
+def test_bias_of_the_last_layer_is_refused_with_the_remedy() -> None:
     onn = network(4, (2, 3, 2))
     biased = replace(onn.layers[-1], bias=np.array([0.0, 0.1]))
-    with pytest.raises(InputError, match=r"layers\.1\.bias is not zero.*one more unit of weights 0 and bias 1"):
+    with pytest.raises(InputError, match=r"layers\.1\.bias.*\b0\b.*\b1\b"):
         assemble(replace(onn, layers=(*onn.layers[:-1], biased)), PROCESS, "chip")
 
 
-def test_weights_of_no_physical_size_and_endless_lattices_are_refused() -> None:
+def test_weights_out_of_range_and_too_large_lattices_are_refused() -> None:
     onn = network(4, (2, 3, 2))
     for scale in (0.0, 1e300, 1e-300):
         layer = replace(onn.layers[0], weight=onn.layers[0].weight * scale)
-        with pytest.raises(InputError, match=r"layers\.0\.weight has .* as its largest entry"):
+        with pytest.raises(InputError, match=r"layers\.0\.weight.*1e-30.*1e\+30"):
             assemble(replace(onn, layers=(layer, *onn.layers[1:])), PROCESS, "chip")
-    with pytest.raises(InputError, match="the lattice of 100000000 servers"):
+    with pytest.raises(InputError, match=r"\b100000000\b"):
         assemble(replace(onn, task=Averaging(4, 10**8, 2)), PROCESS, "chip")

@@ -1,4 +1,4 @@
-"""The rectangular mesh's slots, and trees."""
+"""Slots of the rectangular mesh, and splitter trees."""
 
 import pytest
 from hypothesis import given
@@ -29,7 +29,7 @@ def test_dummies_lie_on_edge_modes_only(modes: int) -> None:
 
 
 @given(leaves=st.integers(1, 40))
-def test_a_tree_joins_every_leaf_once_as_evenly_as_it_can(leaves: int) -> None:
+def test_tree_reaches_every_leaf_once_and_is_balanced(leaves: int) -> None:
     library = {"mmi1x2": Kind("mmi1x2", ("o1", "o2", "o3")), "end": Kind("end", ("o1",))}
     b = Builder("tree", library)
     ends = [b.add(f"end{i}", "end") + ",o1" for i in range(leaves)]
@@ -48,14 +48,14 @@ def test_a_tree_joins_every_leaf_once_as_evenly_as_it_can(leaves: int) -> None:
         return [(end, depth + 1) for end, depth in upper + lower]
 
     reached = below(root)
-    # uppermost first, so that a tree of leaves in order crosses nothing
+    # uppermost first, so that a tree of leaves in order needs no crossings
     assert [end for end, _ in reached] == [f"end{i}" for i in range(leaves)]
     depths = {depth for _, depth in reached}
     assert max(depths) == (leaves - 1).bit_length()
     assert max(depths) - min(depths) <= 1
 
 
-def test_a_tree_of_one_leaf_is_the_leaf() -> None:
+def test_tree_of_one_leaf_is_the_leaf() -> None:
     b = Builder("tree", {"end": Kind("end", ("o1",))})
     for name in ("root", "leaf"):
         b.add(name, "end")

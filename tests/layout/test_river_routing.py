@@ -1,4 +1,4 @@
-"""River routing: order and distance are kept, and ends lie where they are wanted as nearly as they can."""
+"""River routing: wires keep order and distance, and their ends are as near to their targets as possible."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def positions(start: float, extra: list[float]) -> np.ndarray:
 
 
 def wire(source: float, target: float, level: int, end: float) -> list[Line]:
-    """The three pieces of a wire as boxes of no width."""
+    """The three pieces of a wire as boxes of zero width."""
     y = (level + 1) * SPACE
     left, right = sorted((source, target))
     return [(source, 0.0, source, y), (left, y, right, y), (target, y, target, end)]
@@ -60,37 +60,37 @@ def test_a_common_shift_makes_a_staircase() -> None:
     assert river_levels(source, source - 5.0, SPACE).tolist() == [0, 1, 2, 3]
 
 
-@given(wanted=st.lists(st.floats(-100, 100), min_size=1, max_size=12).map(sorted), seed=st.integers(0, 10**6))
-def test_spread_is_feasible_and_no_other_choice_is_nearer(wanted: list[float], seed: int) -> None:
+@given(targets=st.lists(st.floats(-100, 100), min_size=1, max_size=12).map(sorted), seed=st.integers(0, 10**6))
+def test_spread_is_feasible_and_optimal(targets: list[float], seed: int) -> None:
     low, high = -90.0, 90.0
-    points = np.array(wanted)
-    found = spread(points, SPACE, low, high)
-    assert found.shape == points.shape
-    assert np.all(np.diff(found) >= SPACE - 1e-9)
-    assert found[0] >= low - 1e-9
-    assert found[-1] <= high + 1e-9
-    cost = float(np.sum((found - points) ** 2))
+    points = np.array(targets)
+    result = spread(points, SPACE, low, high)
+    assert result.shape == points.shape
+    assert np.all(np.diff(result) >= SPACE - 1e-9)
+    assert result[0] >= low - 1e-9
+    assert result[-1] <= high + 1e-9
+    cost = float(np.sum((result - points) ** 2))
     rng = np.random.default_rng(seed)
-    room = high - low - SPACE * (len(points) - 1)
+    spare = high - low - SPACE * (len(points) - 1)
     for _ in range(20):
-        other = low + np.sort(rng.uniform(0, room, len(points))) + SPACE * np.arange(len(points))
-        # the set of choices is convex, so a step from the best towards any other cannot be nearer
+        other = low + np.sort(rng.uniform(0, spare, len(points))) + SPACE * np.arange(len(points))
+        # the feasible set is convex, so no step from the optimum towards another point can be nearer
         for step in (1.0, 1e-3):
-            between = found + step * (other - found)
+            between = result + step * (other - result)
             assert np.sum((between - points) ** 2) >= cost - 1e-6
 
 
 @given(gaps=gaps)
-def test_what_is_far_enough_apart_stays(gaps: list[float]) -> None:
+def test_positions_far_enough_apart_are_unchanged(gaps: list[float]) -> None:
     points = positions(0.0, gaps)
     assume(points[-1] <= 1e3)
     np.testing.assert_allclose(spread(points, SPACE, -1.0, 1e3), points, atol=1e-9)
 
 
-def test_nothing_spreads_to_nothing() -> None:
+def test_spread_of_no_positions_is_empty() -> None:
     assert spread(np.zeros(0), SPACE, 0.0, 1.0).shape == (0,)
 
 
-def test_too_many_for_the_room_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"4 pads at 10\.0 µm need 30 µm, there are 20 µm"):
+def test_more_positions_than_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"\b4\b.*10\.0 µm.*30 µm.*20 µm"):
         spread(np.zeros(4), SPACE, 0.0, 20.0)

@@ -1,4 +1,4 @@
-"""Copies and sums alone on a die: found again in the polygons, every rule of silicon kept, sums of equal lengths."""
+"""Copies and sums alone on a die: they match after extraction, keep silicon rules, and sums have equal lengths."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from optinc_pdk.assemble import assemble
+from optinc_pdk.assemble import LOCAL_STRIPS, assemble
 from optinc_pdk.assemble.library import device_kinds
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
@@ -27,7 +27,7 @@ from optinc_pdk.signoff.lvs import compare
 
 Shape = tuple[tuple[int, ...], tuple[int, ...]]
 
-# Widths and sizes of blocks; neighbouring blocks share inputs in the first layer and outputs in the last.
+# widths and sizes of blocks; neighbouring blocks share inputs in the first layer and outputs in the last
 NETWORKS: dict[str, Shape] = {
     "two blocks and back": ((2, 4, 2), (2, 2)),
     "one input, three copies": ((1, 3, 1), (1, 1)),
@@ -37,7 +37,7 @@ LARGE: dict[str, Shape] = {
     "blocks of unequal heights, trees of five": ((4, 13, 4), (3, 3)),
     "the paper's 16 blocks of 4": ((4, 64, 4), (4, 4)),
 }
-# Gratings are so far away that their bodies excuse no guide of a section.
+# gratings are so far away that their bodies exempt no guide from the guide space rule
 STUB = 40.0
 
 
@@ -46,7 +46,7 @@ def network(widths: tuple[int, ...], blocks: tuple[int, ...]) -> Onn:
     return Onn(tuple(layers), Averaging(2 * widths[-1], 2, widths[-1]), tuple(("approx", size) for size in blocks))
 
 
-class Alone:
+class IsolatedSection:
     """One section of a network between labelled gratings, as a circuit of its own and as a layout."""
 
     def __init__(self, process: Process, whole: Circuit, section: str) -> None:
@@ -55,7 +55,7 @@ class Alone:
         begins = [n for n in names if netlist.grid[n][1] == 0]
         guides = [netlist.partner[f"{name},o1"] for name in begins]
         self.canvas, mode = Canvas(Frames()), float(process.floorplan.mode_pitch_um)
-        # not where the section wants them, nor all in one line
+        # neither at the section's pitch nor all at one x
         starts = [(float(i % 3), -mode * i) for i in range(len(guides))]
         self.ends = place_shuffle(
             self.canvas, netlist, process, section, list(zip(guides, starts, strict=True)), -mode * len(guides) / 2
@@ -92,13 +92,13 @@ class Alone:
             at = whole.port(f"{label},o2")
             whole.texts.append((label, at.x, at.y))
         die = (0.0, 0.0, right - left + 2 * margin, top - bottom + 2 * margin)
-        write_gds(to_layout(Chip(whole, (die,), ((),), ""), process, "alone"), path)
+        write_gds(to_layout(Chip(whole, (die,), ((),), ""), process, "isolated"), path)
         return path
 
 
-def ways(found: Extraction, label: str) -> dict[str, tuple[float, int]]:
-    """Labels from which light reaches one, or a trim behind one; each way's length in µm and its crossings."""
-    circuit, through = found.circuit, _through()
+def paths_to(extracted: Extraction, label: str) -> dict[str, tuple[float, int]]:
+    """Labels from which light reaches ``label``, by way of a trim or not; length in µm and crossings of each path."""
+    circuit, through = extracted.circuit, _through()
     partner, offset = circuit.partners(), circuit.offset
     length = np.zeros(int(offset[-1]))
     length[circuit.nets] = circuit.net_length_um[:, None]
@@ -110,25 +110,25 @@ def ways(found: Extraction, label: str) -> dict[str, tuple[float, int]]:
     reached: dict[str, tuple[float, int]] = {}
     pending = [(int(offset[owner(circuit.ports[label])]), 0.0, 0)]
     while pending:
-        port, way, crossed = pending.pop()
-        way, port = way + length[port], int(partner[port])
+        port, distance, crossed = pending.pop()
+        distance, port = distance + length[port], int(partner[port])
         instance = owner(port)
-        first, own = int(offset[instance]), port - int(offset[instance])
+        first, local = int(offset[instance]), port - int(offset[instance])
         kind = circuit.kinds[circuit.kind[instance]].name
         if kind == "crossing":
-            pending.append((first + (own + 2) % 4, way + through[kind], crossed + 1))
+            pending.append((first + (local + 2) % 4, distance + through[kind], crossed + 1))
         elif kind == "mmi1x2":
-            beyond = (1, 2) if own == 0 else (0,)
-            pending += [(first + other, way + through[kind], crossed) for other in beyond]
+            beyond = (1, 2) if local == 0 else (0,)
+            pending += [(first + other, distance + through[kind], crossed) for other in beyond]
         else:
-            source = instance if kind == "grating_coupler" else owner(int(partner[first + 1 - own]))
+            source = instance if kind == "grating_coupler" else owner(int(partner[first + 1 - local]))
             assert label_of[source] not in reached
-            reached[label_of[source]] = way, crossed
+            reached[label_of[source]] = distance, crossed
     return reached
 
 
 def _through() -> dict[str, float]:
-    """Length of the devices that light goes through."""
+    """Length of the devices on a path."""
     frames = Frames()
     ends = {"crossing": ("o1", "o3"), "mmi1x2": ("o1", "o2")}
     return {name: frames[name].ports[b].x - frames[name].ports[a].x for name, (a, b) in ends.items()}
@@ -141,7 +141,7 @@ def process(request: pytest.FixtureRequest) -> Process:
 
 
 def whole(process: Process, shape: Shape) -> Circuit:
-    return assemble(network(*shape), process, "chip", local=True)
+    return assemble(network(*shape), process, "chip", LOCAL_STRIPS)
 
 
 def shared(circuit: Circuit) -> list[str]:
@@ -154,35 +154,35 @@ def test_sections_keep_every_rule_of_silicon(shape: Shape, process: Process, tmp
     assert [section[2:] for section in shared(circuit)] == ["_split", "_sum"]
     rules = [rule for rule in process.rules if {"core", "heater"} & set(getattr(rule, "layers", ()))]
     for section in shared(circuit):
-        path = Alone(process, circuit, section).write(process, tmp_path / "alone.gds")
+        path = IsolatedSection(process, circuit, section).write(process, tmp_path / "isolated.gds")
         result = run_drc(path, rules, process.gds_layers)
         assert {rule.id: rule.boxes_um.tolist() for rule in result.rules if rule.violations} == {}
 
 
 @pytest.mark.parametrize("shape", (NETWORKS | LARGE).values(), ids=NETWORKS | LARGE)
-def test_copies_and_sums_are_found_again_in_the_polygons(shape: Shape, process: Process, tmp_path: Path) -> None:
+def test_copies_and_sums_match_after_extraction(shape: Shape, process: Process, tmp_path: Path) -> None:
     circuit = whole(process, shape)
     (inputs, units, outputs), (height, side) = shape
     copies, parts = -(-units // height), -(-units // side)
     for section in shared(circuit):
-        alone = Alone(process, circuit, section)
-        found = extract(alone.write(process, tmp_path / "alone.gds"), process)
-        assert compare(alone.reference, found, process).differences == ()
-        assert len(found.circuit.of_kind("crossing")) == len(alone.reference.of_kind("crossing"))
-        reached = [ways(found, f"out{i}") for i in range(len(alone.ends))]
+        isolated = IsolatedSection(process, circuit, section)
+        extracted = extract(isolated.write(process, tmp_path / "isolated.gds"), process)
+        assert compare(isolated.reference, extracted, process).differences == ()
+        assert len(extracted.circuit.of_kind("crossing")) == len(isolated.reference.of_kind("crossing"))
+        reached = [paths_to(extracted, f"out{i}") for i in range(len(isolated.ends))]
         if section == "l0_split":
-            # every row of blocks has all inputs, in order
-            assert [list(way) for way in reached] == [[f"in{i}"] for _ in range(copies) for i in range(inputs)]
+            # every row of blocks receives all inputs, in order
+            assert [list(paths) for paths in reached] == [[f"in{i}"] for _ in range(copies) for i in range(inputs)]
             continue
         assert len(reached) == outputs
-        for output, way in enumerate(reached):
+        for output, paths in enumerate(reached):
             blocks = range(output // side * parts, (output // side + 1) * parts)
-            assert {alone.begins[label] for label in way} == {f"l1b{i}_sum_r{output % side}" for i in blocks}
-            lengths = [length for length, _ in way.values()]
+            assert {isolated.begins[label] for label in paths} == {f"l1b{i}_sum_r{output % side}" for i in blocks}
+            lengths = [length for length, _ in paths.values()]
             assert max(lengths) - min(lengths) <= float(process.guide.length_match_um)
 
 
-def test_a_section_that_is_not_there_leaves_guides_as_they_are() -> None:
+def test_missing_section_leaves_guides_unchanged() -> None:
     get_pdk().activate()
     canvas, guides = Canvas(Frames()), [("p_m0_0_1,o1", (3.0, 4.0))]
     circuit = whole(load_process(), ((1, 1, 1), (1, 1)))
@@ -194,5 +194,5 @@ def test_guides_in_another_order_are_refused() -> None:
     get_pdk().activate()
     circuit = whole(load_process(), NETWORKS["two blocks and back"])
     guides = [("l1b0_v_c0_r0,o3", (0.0, 0.0)), ("l1b1_v_c0_r0,o3", (0.0, -80.0))]
-    with pytest.raises(ValueError, match="l1_sum: no guides lead to 'l1b0_sum_r0' side by side"):
+    with pytest.raises(ValueError, match=r"l1_sum: .*'l1b0_sum_r0'"):
         place_shuffle(Canvas(Frames()), Netlist(circuit), load_process(), "l1_sum", guides, 0.0)

@@ -1,4 +1,4 @@
-"""Bundles of guides: as long as told, and no hollows of one guide nearer than guides may be."""
+"""Bundles of guides: lengths as predicted, and no concave sides of one guide closer than the guide space."""
 
 from pathlib import Path
 
@@ -9,19 +9,19 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.extract import extract
 from optinc_pdk.layout import Chip, to_layout, write_gds
 from optinc_pdk.layout.canvas import Canvas
-from optinc_pdk.layout.fan import fan, fan_end, fan_length
+from optinc_pdk.layout.fan import draw_fanout, fan_end, fan_length
 from optinc_pdk.layout.frames import Frames
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.drc import run_drc
 
-# Around 2R the leg of an S is so short that its two hollows come near each other.
+# around 2R the leg of an S-bend is so short that its concave sides are close to each other
 RISES = (0.0, 0.01, 3.0, 12.0, 19.9, 20.0, 20.5, 21.0, 22.6, 23.0, 40.0, 60.0)
-# Gratings are so far away that their bodies excuse nothing.
+# gratings are so far away that their bodies exempt nothing from the guide space rule
 PITCH, START, STUB = 127.0, 100.0, 40.0
 
 
 @pytest.mark.parametrize("name", ["soi220", "soi220_two_metal"])
-def test_guides_of_every_rise_keep_their_space_and_are_as_long_as_told(name: str, tmp_path: Path) -> None:
+def test_guides_of_every_rise_keep_their_space_and_have_the_predicted_length(name: str, tmp_path: Path) -> None:
     process = load_process(name)
     get_pdk(name).activate()
     canvas, x = Canvas(Frames()), START + STUB
@@ -29,7 +29,7 @@ def test_guides_of_every_rise_keep_their_space_and_are_as_long_as_told(name: str
     target = [row + rise for row, rise in zip(rows, RISES, strict=True)]
     end = fan_end(process, rows, target, x)
     pairs = [((x, row), (end, to)) for row, to in zip(rows, target, strict=True)]
-    assert fan(canvas, process, pairs, x) == end
+    assert draw_fanout(canvas, process, pairs, x) == end
     for i, (a, b) in enumerate(pairs):
         for label, (at, row), side in (("in", a, -1), ("out", b, +1)):
             canvas.place(f"{label}{i}", "grating_coupler", at + side * STUB, row, rotation=180 if side < 0 else 0)
@@ -38,13 +38,13 @@ def test_guides_of_every_rise_keep_their_space_and_are_as_long_as_told(name: str
             canvas.texts.append((f"{label}{i}", fibre.x, fibre.y))
     die = (0.0, 0.0, end + 2 * START, target[-1] + 2 * START)
     write_gds(to_layout(Chip(canvas, (die,), ((),), ""), process, "fan"), tmp_path / "fan.gds")
-    found = extract(tmp_path / "fan.gds", process)
-    assert found.faults == ()
-    circuit, partner = found.circuit, found.circuit.partners()
+    extracted = extract(tmp_path / "fan.gds", process)
+    assert extracted.faults == ()
+    circuit, partner = extracted.circuit, extracted.circuit.partners()
     length = np.zeros(int(circuit.offset[-1]))
     length[circuit.nets] = circuit.net_length_um[:, None]
     for i, (a, b) in enumerate(pairs):
-        # a grating has its guide in front of its fibre
+        # a grating's guide port precedes its fibre port
         guide = circuit.ports[f"in{i}"] - 1
         assert partner[guide] == circuit.ports[f"out{i}"] - 1
         assert length[guide] == pytest.approx(fan_length(process, a, b) + 2 * STUB, abs=0.005)

@@ -1,4 +1,4 @@
-"""Floorplan to polygons: guides of boxes and bends, boxes in arrays, and the same bytes in any process."""
+"""Layout to polygons: guides as boxes and bends, boxes in arrays, and identical bytes in every Python process."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def region(layout: kdb.Layout, layer: str) -> kdb.Region:
 
 @st.composite
 def staircases(draw: st.DrawFn) -> Path2:
-    """Legs to one side with legs up or down between them, from bends that touch on; in any of four directions."""
+    """Horizontal legs with vertical legs between them, down to the length of two bends; in any of four directions."""
     x, y = 3.217, -1.004
     path = [(x, y)]
     for i in range(draw(st.integers(1, 5))):
@@ -67,11 +67,13 @@ def test_a_guide_of_boxes_and_bends_is_the_ribbon_along_it(path: Path2) -> None:
     drawn = region(to_layout(Chip(canvas, (DIE,), (), ""), PROCESS, "chip"), "core")
     assert drawn.count() == 1
     line = rounded(np.array(canvas.guides[0]), RADIUS, int(PROCESS.guide.arc_segments))
-    wanted = kdb.Region(kdb.Polygon([kdb.Point(x, y) for x, y in ribbon(line, float(PROCESS.guide.width_um)).tolist()]))
-    # points of a bend are rounded in its own frame: 1 nm off at most
-    assert (drawn - wanted.sized(2)).is_empty()
-    assert (wanted - drawn.sized(2)).is_empty()
-    assert drawn.bbox() == wanted.bbox()
+    expected = kdb.Region(
+        kdb.Polygon([kdb.Point(x, y) for x, y in ribbon(line, float(PROCESS.guide.width_um)).tolist()])
+    )
+    # the points of a bend are rounded in its own coordinates, with an error of at most 1 nm
+    assert (drawn - expected.sized(2)).is_empty()
+    assert (expected - drawn.sized(2)).is_empty()
+    assert drawn.bbox() == expected.bbox()
 
 
 @pytest.mark.parametrize(
@@ -83,7 +85,7 @@ def test_a_guide_of_boxes_and_bends_is_the_ribbon_along_it(path: Path2) -> None:
     ],
 )
 def test_corners_too_close_or_askew_are_refused(path: Path2, length: int, needed: int) -> None:
-    with pytest.raises(ValueError, match=rf"nm is {length} nm long and bends of 10000 nm need {needed}; raise"):
+    with pytest.raises(ValueError, match=rf"\b{length} nm\b.*\b10000 nm\b.*\b{needed}\b"):
         layout_of(guides=[path])
 
 
@@ -91,21 +93,21 @@ def test_corners_too_close_or_askew_are_refused(path: Path2, length: int, needed
 def test_equal_boxes_in_an_array_are_one_cell(count: int) -> None:
     boxes = [(20.0 * i, 5.0, 20.0 * i + 8, 11.0) for i in range(count)]
     other = (0.0, 50.0, 9.0, 60.0)
-    # the same box twice is one
+    # a repeated box is drawn once
     layout = layout_of(metal=[*boxes, other, boxes[0]])
     cells = sorted(cell.name for cell in layout.each_cell())
     assert cells == (["chip", "metal_8000x6000"] if count >= 4 else ["chip"])
     shapes = [s for s in layout.top_cell().shapes(layout.layer(*PROCESS.gds_layers["metal"])).each()]
     instances = list(layout.top_cell().each_inst())
     assert (len(shapes), len(instances)) == ((1, 1) if count >= 4 else (count + 1, 0))
-    wanted = kdb.Region([kdb.Box(*(round(v * 1000) for v in box)) for box in [*boxes, other]])
-    assert (region(layout, "metal") ^ wanted).is_empty()
+    expected = kdb.Region([kdb.Box(*(round(v * 1000) for v in box)) for box in [*boxes, other]])
+    assert (region(layout, "metal") ^ expected).is_empty()
 
 
 def test_wires_end_half_a_width_beyond_their_last_points() -> None:
     drawn = region(layout_of(wires=[Wire(((0.0, 0.0), (50.0, 0.0), (50.0, 30.0)), 4.0)]), "metal")
-    wanted = kdb.Region([kdb.Box(-2000, -2000, 52000, 2000), kdb.Box(48000, -2000, 52000, 32000)])
-    assert (drawn ^ wanted).is_empty()
+    expected = kdb.Region([kdb.Box(-2000, -2000, 52000, 2000), kdb.Box(48000, -2000, 52000, 32000)])
+    assert (drawn ^ expected).is_empty()
 
 
 @pytest.mark.parametrize("mirror", [False, True])
@@ -129,7 +131,7 @@ CHIPS = {"soi220_flipchip": (2, 4, 2), "soi220_flipchip_onchip": (2, 3, 2), "soi
 
 
 def test_the_same_bytes_whatever_the_order_of_sets(tmp_path: Path, built: Callable[..., Any]) -> None:
-    """Names' hashes differ from process to process, and with them the order of every set of names."""
+    """Hashes of names differ between Python processes, and with them the order of every set of names."""
     here = {name: built(name, widths, (2, 2)).path.read_bytes() for name, widths in CHIPS.items()}
     script = """
 import pathlib, sys

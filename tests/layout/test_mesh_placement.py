@@ -1,4 +1,4 @@
-"""Meshes in one row and folded: the same circuit, guides of a turn equally long, rows beside their turns."""
+"""Meshes in one row and folded: the same circuit, guides of a turn of equal length, rows next to their turns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FLIPCHIP = "soi220_flipchip"
 
 @pytest.fixture(scope="module")
 def folded(process_of: Callable[..., Any], written: Callable[..., Any]) -> Callable[..., Any]:
-    """A mesh's chip, its rows forced."""
+    """A mesh's chip with a given number of rows."""
 
     @cache
     def fold(modes: int, rows: int) -> Any:
@@ -42,20 +42,20 @@ def strip_of(modes: int, rows: int, process: Any) -> Strip:
 
 
 def net_lengths(chip: Any) -> dict[tuple[str, ...], float]:
-    """Extracted length of every net of the flat circuit, which is found again; nets by their ports."""
-    found = chip.extraction()
-    result = compare(chip.circuit, found, chip.process)
+    """Extracted length of every net of the flat circuit, by the net's ports; the circuit has to match."""
+    extracted = chip.extraction()
+    result = compare(chip.circuit, extracted, chip.process)
     assert result.differences == ()
     flat = flatten(chip.circuit)
-    length = np.full(int(found.circuit.offset[-1]), np.nan)
-    length[found.circuit.nets] = found.circuit.net_length_um[:, None]
+    length = np.full(int(extracted.circuit.offset[-1]), np.nan)
+    length[extracted.circuit.nets] = extracted.circuit.net_length_um[:, None]
     return {
         tuple(sorted(map(flat.port_name, net))): float(length[result.port_map[net[0]]]) for net in flat.nets.tolist()
     }
 
 
 @pytest.mark.parametrize(("modes", "rows"), [(2, 3), (4, 3), (5, 5), (9, 5)])
-def test_a_folded_mesh_is_the_circuit_and_its_turns_are_equally_long(
+def test_folded_mesh_matches_and_guides_of_a_turn_have_equal_length(
     modes: int, rows: int, folded: Callable[..., Any], process_of: Callable[..., Any]
 ) -> None:
     chip = folded(modes, rows)
@@ -65,7 +65,7 @@ def test_a_folded_mesh_is_the_circuit_and_its_turns_are_equally_long(
     for net in length:
         ends = sorted(row_of.get(port.split(",")[0].split(".")[0], -1) for port in net)
         if ends[0] >= 0 and ends[0] != ends[1]:
-            # what of a net is within the MZIs is the same in one row
+            # the part of a net within the MZIs is the same in one row
             turns.setdefault(tuple(ends), []).append(length[net] - straight[net])
     used = max(row_of.values()) + 1
     assert used == {2: 1, 4: 3, 5: 5, 9: 5}[modes]
@@ -94,7 +94,7 @@ def test_rows_are_odd_none_is_empty_and_columns_keep_their_order(
 
 
 @pytest.mark.parametrize(("modes", "rows"), [(24, 3), (24, 5), (40, 7)])
-def test_first_and_last_rows_lie_beside_the_turns(modes: int, rows: int, process_of: Callable[..., Any]) -> None:
+def test_first_and_last_rows_lie_next_to_the_turns(modes: int, rows: int, process_of: Callable[..., Any]) -> None:
     process = process_of(FLIPCHIP)
     strip = strip_of(modes, rows, process)
     assert len(strip.rows) == rows
@@ -107,10 +107,10 @@ def test_first_and_last_rows_lie_beside_the_turns(modes: int, rows: int, process
     ends, middle = (boxes[0], boxes[-1]), boxes[1:-1]
     assert ends[0][0] < min(box[0] for box in middle)
     assert ends[1][2] > max(box[2] for box in middle)
-    # by no more than the turns, and what is left when rows take whole columns
+    # by no more than the turns and the rest of whole columns
     column = StripBuilder(Netlist(mesh_chip(2, process, "mesh")), process, "l0", ["l0"], Frames()).columns_length(1)
-    meshed = [path for path in strip.canvas.guides if len(path) > 4]
-    reach = [x for path in meshed for x, _ in path]
+    turns = [path for path in strip.canvas.guides if len(path) > 4]
+    reach = [x for path in turns for x, _ in path]
     assert ends[0][0] > min(reach) - 1.5 * column
     assert ends[1][2] < max(reach) + 1.5 * column
 

@@ -1,4 +1,4 @@
-"""Wiring on one metal: grounds as wide as their current, MZIs stretched for them, pads within their edge."""
+"""Wiring on one metal: grounds wide enough for their current, MZIs lengthened for them, pads within their edge."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from optinc_pdk.layout import Chip, chip_of, floorplan, to_layout, write_gds
 from optinc_pdk.layout.canvas import Canvas
 from optinc_pdk.layout.frames import Frames
 from optinc_pdk.layout.netlist import Netlist
-from optinc_pdk.layout.wiring import PadRows, Signal, full_current_a, pad_rows, pad_targets, stretch_um, trunk_width
+from optinc_pdk.layout.perimeter_pads import PadRows, pad_rows, pad_targets
+from optinc_pdk.layout.wiring import Signal, full_current_a, stretch_um, trunk_width
 
 STRETCH = 78.0
 
 
 def limited(process: Process, current_ma_per_um: float) -> Process:
-    """The process with metal that carries so much."""
+    """The process with another current limit of its metal."""
     metal = process.metal.model_copy(update={"current_ma_per_um": Quantity(current_ma_per_um, "test")})
     return process.model_copy(update={"metal": metal})
 
 
 @pytest.mark.parametrize("name", ["soi220", "soi220_two_metal"])
-def test_a_trunk_carries_all_its_heaters_and_is_never_almost_a_pad(name: str) -> None:
+def test_trunk_carries_all_its_heaters_and_is_not_mistaken_for_a_pad(name: str) -> None:
     process = load_process(name)
     contact, carries = process.device("phase_shifter").size("contact_width_um"), process.metal.current_ma_per_um
     pads = [rule for rule in process.rules if isinstance(rule, PadSizeRule)]
@@ -40,7 +41,7 @@ def test_a_trunk_carries_all_its_heaters_and_is_never_almost_a_pad(name: str) ->
     assert widths[0] == contact
     for heaters, width in enumerate(widths):
         assert width * float(carries) >= 1e3 * full_current_a(process) * heaters
-        # a pad rule takes wide metal for a pad
+        # the pad rules recognise wide metal as a pad
         assert not any(rule.recognize_um < width < rule.value_um for rule in pads)
 
 
@@ -49,7 +50,7 @@ def test_mzis_are_stretched_for_wide_grounds_only(process_of: Callable[..., Any]
     stretch = [stretch_um(Netlist(mesh_chip(modes, process, "mesh")), process) for modes in (2, 24, 48)]
     assert stretch[:2] == [0.0, 0.0]
     assert stretch[2] > 0
-    # half as much current a micrometer, as if twice as many were in a column
+    # half the current per micrometre has the effect of twice as many heaters in a column
     half = limited(process, float(process.metal.current_ma_per_um) / 2)
     assert stretch_um(Netlist(mesh_chip(24, half, "mesh")), half) == pytest.approx(stretch[2], abs=1)
 
@@ -79,21 +80,21 @@ def test_a_stretched_mesh_is_the_circuit_its_trunks_between_the_heaters(
     assert checked == 6
 
 
-def test_a_mesh_that_is_not_stretched_is_told(
+def test_lvs_reports_a_mesh_that_is_not_stretched(
     process_of: Callable[..., Any], written: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process = limited(process_of("soi220"), 0.12)
     circuit = mesh_chip(3, process, "mesh")
-    # as wide as for a column of two
+    # the width for a column of two
     monkeypatch.setattr("optinc_pdk.layout.wiring.trunk_width", lambda *_: 224.0)
     monkeypatch.setitem(floorplan.__globals__, "stretch_um", lambda *_: 0.0)
     differences = written(process, circuit, floorplan(circuit, process)).differences()
-    assert any(message.startswith("length_um is 61.250, in the reference 100.000") for message in differences)
+    assert any(all(part in m for part in ("length_um", "61.250", "100.000")) for m in differences)
 
 
-def test_arms_of_stretched_mzis_and_dummies_are_equally_long(process_of: Callable[..., Any], tmp_path: Any) -> None:
+def test_arms_of_stretched_mzis_and_dummies_have_equal_length(process_of: Callable[..., Any], tmp_path: Any) -> None:
     process = process_of("soi220")
-    # contacts lie on guides, which nets count
+    # contacts lie on guides, whose length nets include
     heated = process.device("phase_shifter").size("length_um")
     first: dict[str, float] = {}
     for stretch in (0.0, STRETCH):
@@ -103,7 +104,7 @@ def test_arms_of_stretched_mzis_and_dummies_are_equally_long(process_of: Callabl
         for port in ("m,o1", "m,o2", "m,o3", "m,o4", "d,o1", "d,o2"):
             at = canvas.port(port)
             away = 40.0 if at.angle == 0 else -40.0
-            # far from each other, as gratings are
+            # apart by more than the pitch of gratings
             canvas.place(port.replace(",", "_"), "grating_coupler", at.x + away, at.y, rotation=at.angle)
             canvas.guide((at.x, at.y), (at.x + away, at.y))
             fibre = canvas.port(f"{port.replace(',', '_')},o2")
@@ -118,12 +119,12 @@ def test_arms_of_stretched_mzis_and_dummies_are_equally_long(process_of: Callabl
         assert kind == {"m_o1": "mmi2x2", "m_o2": "phase_shifter", "m_o3": "mmi2x2", "m_o4": "mmi2x2"} | dict.fromkeys(
             ("d_o1", "d_o2"), "mmi2x2"
         )
-        # the guide behind the shifter of the upper arm is the longest of those between shifters and couplers
+        # the guide after the shifter of the upper arm is the longest of those between shifters and couplers
         ends = [{circuit.kinds[circuit.kind[owner[p]]].name for p in net} for net in circuit.nets.tolist()]
         behind = max(x for x, e in zip(circuit.net_length_um, ends, strict=True) if e == {"phase_shifter", "mmi2x2"})
         assert outer["m_o1"] == pytest.approx(outer["m_o2"] + heated + behind, abs=1e-3)
         assert outer["m_o3"] == pytest.approx(outer["m_o4"], abs=1e-3)
-        # a dummy is as long as an MZI, before its first coupler and behind its second
+        # a dummy is as long as an MZI, before its first coupler and after its second
         assert outer["d_o1"] + outer["d_o2"] == pytest.approx(outer["m_o1"] + outer["m_o4"], abs=1e-2)
         if first:
             assert {label: outer[label] - first[label] for label in outer} == pytest.approx(
@@ -132,28 +133,28 @@ def test_arms_of_stretched_mzis_and_dummies_are_equally_long(process_of: Callabl
         first = outer
 
 
-def test_pads_take_as_few_rows_as_their_edge_allows() -> None:
+def test_pads_are_in_the_fewest_rows_that_fit() -> None:
     process = load_process()
     size, pitch = float(process.pads.size_um), float(process.pads.pitch_um)
     for count in (1, 10, 100):
-        found = next(pad_rows(process, count, 1e6))
-        assert found.rows == 1 and found.pitch >= max(size, pitch)
+        arrangement = next(pad_rows(process, count, 1e6))
+        assert arrangement.rows == 1 and arrangement.pitch >= max(size, pitch)
     deepest = int(process.pads.rows_max)
     depths = []
     for width in range(100, 12_000, 50):
         offered = list(pad_rows(process, 100, width))
-        depths.append(min((found.rows for found in offered), default=deepest + 1))
-        assert [found.rows for found in offered] == list(range(depths[-1], deepest + 1))
-        for found in offered:
-            assert -(-100 // found.rows) * found.pitch <= width
+        depths.append(min((arrangement.rows for arrangement in offered), default=deepest + 1))
+        assert [arrangement.rows for arrangement in offered] == list(range(depths[-1], deepest + 1))
+        for arrangement in offered:
+            assert -(-100 // arrangement.rows) * arrangement.pitch <= width
             # outer rows' wires pass between the inner pads
-            wires = (found.rows - 1) * float(process.metal.wire_width_um + process.metal.space_um)
-            assert found.pitch - size - wires >= float(process.metal.space_um) - 1e-9
+            wires = (arrangement.rows - 1) * float(process.metal.wire_width_um + process.metal.space_um)
+            assert arrangement.pitch - size - wires >= float(process.metal.space_um) - 1e-9
     assert depths == sorted(depths, reverse=True)
     assert set(depths) == set(range(1, deepest + 2))
 
 
-def test_pads_of_a_row_are_their_pitch_apart_to_the_nanometre() -> None:
+def test_pads_of_a_row_keep_their_pitch_to_the_nanometre() -> None:
     process = load_process("soi220_two_metal")
     pitch = round(process.pad_pitch_um(2) * 1e3)
     rng = np.random.default_rng(0)
@@ -178,5 +179,5 @@ def test_blocks_of_a_strip_share_a_trunk_and_stretch_for_it(
 def test_an_unknown_section_is_refused(process_of: Callable[..., Any]) -> None:
     circuit = mesh_chip(4, process_of("soi220"), "mesh")
     odd = replace(circuit, sections=tuple("elsewhere" if name == "l0" else name for name in circuit.sections))
-    with pytest.raises(NetlistError, match=r"has no place"):
+    with pytest.raises(NetlistError, match=r"mesh: .*'"):
         floorplan(odd, process_of("soi220"))

@@ -1,0 +1,56 @@
+"""Checks of a network before assembly: whether it has a circuit, and whether fields can represent its weights."""
+
+from __future__ import annotations
+
+from optinc_pdk.files import InputError
+from optinc_pdk.onn import Onn
+
+MAX_LATTICE = 2**25
+"""Largest number of lattice points that a build checks."""
+SMALLEST = 1e-30
+"""Lower limit of a weight matrix's largest entry; the upper limit is its reciprocal."""
+
+
+def check_buildable(onn: Onn) -> None:
+    """Check that a network can be assembled.
+
+    Raises:
+        InputError: The network has no circuit yet; the message says why and what can be built.
+    """
+    task = onn.task
+    if task.groups != task.bits // 2:
+        raise InputError(
+            f"groups is {task.groups}: symbols weighted base 4 within a group have no combiner circuit yet; "
+            f"use one group per symbol, {task.bits // 2}"
+        )
+    if task.remainder or task.finer_input:
+        raise InputError("remainder and finer_input belong to cascades, which have no circuit yet; set them to false")
+    if task.lattice_size > MAX_LATTICE:
+        raise InputError(
+            f"the lattice of {task.servers} servers and {task.groups} inputs has {task.lattice_size} points; a build "
+            f"checks every one, up to {MAX_LATTICE}; use fewer servers or bits"
+        )
+    check_weights(onn)
+    if len(onn.layers) < 2:
+        raise InputError("the network has one layer; a chip has at least two, joined by activations")
+    last = len(onn.layers) - 1
+    if onn.layers[last].bias.any():
+        raise InputError(
+            f"layers.{last}.bias is not zero: receivers see |field|² and nothing adds a constant to light; give the "
+            "last hidden layer one more unit of weights 0 and bias 1, and its column in the last weight this bias"
+        )
+
+
+def check_weights(onn: Onn) -> None:
+    """Check that the largest entry of every weight matrix is within what fields can represent.
+
+    Raises:
+        InputError: Names the layer, its largest entry and the limits.
+    """
+    for index, layer in enumerate(onn.layers):
+        largest = float(abs(layer.weight).max())
+        if not SMALLEST < largest < 1 / SMALLEST:
+            raise InputError(
+                f"layers.{index}.weight has {largest:g} as its largest entry; fields can represent {SMALLEST:g} to "
+                f"{1 / SMALLEST:g}: train again, or scale the layers"
+            )

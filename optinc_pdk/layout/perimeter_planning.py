@@ -1,0 +1,272 @@
+"""Plan of perimeter dies: which strips share a die, and the die's size, pads and ground bus, before wires are drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from optinc_pdk.cards import Process, Quantity
+from optinc_pdk.cards.process import Die as DieSize
+from optinc_pdk.files import InputError
+from optinc_pdk.layout.canvas import Canvas, snap
+from optinc_pdk.layout.carrier import carrier_block
+from optinc_pdk.layout.chip import GAP_UM, LIMITLESS_UM, NOT_BUILDABLE, strips_of
+from optinc_pdk.layout.frames import Frames, Point
+from optinc_pdk.layout.netlist import Netlist
+from optinc_pdk.layout.perimeter_pads import PadRows, channel_height, pad_rows, pad_targets
+from optinc_pdk.layout.strips import Strip, StripBuilder
+from optinc_pdk.layout.wiring import (
+    Heater,
+    Signal,
+    driven_devices,
+    full_current_a,
+    signal_wires,
+    width_for,
+)
+
+
+@dataclass
+class HalfDie:
+    """Strips on one side of the middle, left-aligned at x = 0.
+
+    Attributes:
+        canvas: The strips.
+        outward: +1 above the middle, -1 below.
+        gap: Distance between strips in µm.
+        right: x at which the next strip starts.
+    """
+
+    canvas: Canvas
+    outward: int
+    gap: float
+    right: float = 0.0
+
+    def append(self, part: Canvas) -> tuple[float, float]:
+        """Place a part right of the others, its outer edge at y = 0; return the shift."""
+        left, bottom, right, top = part.box()
+        dx = snap(self.right - left)
+        dy = snap(-top if self.outward > 0 else -bottom)
+        self.canvas.add(part, dx, dy)
+        self.right = snap(right + dx + self.gap)
+        return dx, dy
+
+    @property
+    def height(self) -> float:
+        """Distance from the outer edge to the innermost shape in µm."""
+        if not self.canvas.placed:
+            return 0.0
+        _, bottom, _, top = self.canvas.box()
+        return -bottom if self.outward > 0 else top
+
+
+@dataclass(frozen=True)
+class OscillatorFeed:
+    """Ends of the oscillators' tree across a die.
+
+    Attributes:
+        start: Where the feed leaves the carrier block, facing right.
+        roots: Layer to the port at the root of its local oscillators' tree.
+    """
+
+    start: Point
+    roots: dict[int, str]
+
+
+@dataclass(frozen=True)
+class PlannedDie:
+    """A die whose strips are placed and whose size is decided, without wires and pads.
+
+    Attributes:
+        strips: Names of its strips.
+        halves: What lies above (+1) and below (-1) the middle, each with its outer edge at y = 0.
+        oscillators: Ends of the oscillators' tree, None where local oscillators come by fibre.
+        width: Width of the die in µm.
+        height: Height of the die in µm.
+        fit: The card's name for its size, or ``not buildable``.
+        left: x at which the halves start.
+        rows: Rows of pads on either side.
+        depths: Depth of the pads and the channel before them, by half.
+        bus: Width of the ground bus in µm.
+    """
+
+    strips: tuple[str, ...]
+    halves: dict[int, HalfDie]
+    oscillators: OscillatorFeed | None
+    width: float
+    height: float
+    fit: str
+    left: float
+    rows: PadRows
+    depths: dict[int, float]
+    bus: float
+
+
+def plan_dies(netlist: Netlist, process: Process, frames: Frames) -> list[PlannedDie]:
+    """Place the strips of a circuit and decide which die each is on.
+
+    A circuit with a carrier tree gets one die, whatever its size. Otherwise strips fill dies in the order of the light,
+    as many on each as it holds.
+
+    Args:
+        netlist: Circuit with all ground pads.
+        process: Process; its PDK must be active.
+        frames: Cells.
+
+    Raises:
+        InputError: A die would be larger than the largest file that is read back.
+    """
+    strips = [StripBuilder(netlist, process, *strip, frames).build() for strip in strips_of(netlist)]
+    block: Canvas | None = None
+    if netlist.section("carrier"):
+        block = Canvas(frames)
+        feed = carrier_block(block, netlist, process)
+        if feed is not None:
+            return [_one_die(netlist, process, strips, block, feed)]
+    dies: list[PlannedDie] = []
+    while strips or block is not None:
+        die = _filled(netlist, process, strips, block)
+        dies.append(die)
+        strips = strips[len(die.strips) :]
+        block = None
+    return dies
+
+
+def _one_die(netlist: Netlist, process: Process, strips: list[Strip], block: Canvas, feed: Point) -> PlannedDie:
+    """Plan one die of any size for all strips, with the oscillators' tree in its middle."""
+    halves = _halves(process, block.frames)
+    dx, dy = halves[+1].append(block)
+    # the oscillators' feed runs down right of the block
+    halves[+1].right += GAP_UM
+    for index, strip in enumerate(strips):
+        halves[+1 if index % 2 else -1].append(strip.canvas)
+    roots = {index: strip.root for index, strip in enumerate(strips) if strip.root is not None}
+    oscillators = OscillatorFeed((feed[0] + dx, feed[1] + dy), roots)
+    names = tuple(strip.name for strip in strips)
+    die = _first_fit(netlist, process, names, halves, oscillators, _offered(process))
+    return die or _own_size(netlist, process, names, halves, oscillators)
+
+
+def _filled(netlist: Netlist, process: Process, strips: list[Strip], block: Canvas | None) -> PlannedDie:
+    """Plan one die with as many of the strips, in order, as its halves hold."""
+    parts = ([] if block is None else [("", block)]) + [(strip.name, strip.canvas) for strip in strips]
+
+    def contents(count: int) -> tuple[tuple[str, ...], dict[int, HalfDie]]:
+        names = tuple(name for name, _ in parts[:count] if name)
+        return names, _balanced(process, [canvas for _, canvas in parts[:count]])
+
+    die: PlannedDie | None = None
+    for count in range(1, len(parts) + 1):
+        larger = _first_fit(netlist, process, *contents(count), None, _offered(process))
+        if larger is None:
+            break
+        die = larger
+    return die or _own_size(netlist, process, *contents(1), None)
+
+
+def _offered(process: Process) -> list[DieSize]:
+    """Return the sizes of dies of the process, each also rotated by 90°."""
+    turned = [die.model_copy(update={"width_um": die.height_um, "height_um": die.width_um}) for die in process.dies]
+    return [size for pair in zip(process.dies, turned, strict=True) for size in pair]
+
+
+def _balanced(process: Process, canvases: Sequence[Canvas]) -> dict[int, HalfDie]:
+    """Distribute parts over both halves of a die, each to the shorter half."""
+    halves = _halves(process, canvases[0].frames)
+    for canvas in canvases:
+        min(halves.values(), key=lambda half: (half.right, half.outward)).append(canvas)
+    return halves
+
+
+def _halves(process: Process, frames: Frames) -> dict[int, HalfDie]:
+    # gratings of neighbouring strips keep their pitch
+    gap = max(GAP_UM, float(process.floorplan.fibre_pitch_um))
+    return {side: HalfDie(Canvas(frames), side, gap) for side in (+1, -1)}
+
+
+def _own_size(
+    netlist: Netlist,
+    process: Process,
+    strips: tuple[str, ...],
+    halves: dict[int, HalfDie],
+    oscillators: OscillatorFeed | None,
+) -> PlannedDie:
+    """Plan a die as large as its content, which no foundry makes, to be viewed, checked and simulated."""
+    largest = process.dies[-1]
+    unlimited = Quantity(LIMITLESS_UM, largest.width_um.source)
+    die = largest.model_copy(update={"width_um": unlimited, "height_um": unlimited, "own_size": True})
+    planned = _first_fit(netlist, process, strips, halves, oscillators, (die,))
+    if planned is None:
+        raise InputError(
+            f"the chip would be larger than {LIMITLESS_UM / 1e3:g} mm, the limit of a die; use narrower or fewer layers"
+        )
+    return replace(planned, fit=NOT_BUILDABLE)
+
+
+def _first_fit(
+    netlist: Netlist,
+    process: Process,
+    strips: tuple[str, ...],
+    halves: dict[int, HalfDie],
+    oscillators: OscillatorFeed | None,
+    sizes: Sequence[DieSize],
+) -> PlannedDie | None:
+    """Plan a die of the first size that holds the halves; None where no size does."""
+    keepout, pad = float(process.floorplan.keepout_um), float(process.pads.size_um)
+    sides = keepout + pad + GAP_UM
+    groups = {side: driven_devices(half.canvas, netlist, process) for side, half in halves.items()}
+    grounds = netlist.grounds(name for half in halves.values() for name in half.canvas.placed)
+    content = max(half.right for half in halves.values())
+    tracks = 0.0 if oscillators is None else (len(oscillators.roots) + 2) * 6 * float(process.guide.radius_um)
+    for die in sizes:
+        width, height = float(die.width_um), float(die.height_um)
+        if die.own_size:
+            width = min(width, snap(math.ceil(max(content + 2 * sides, _pads_width(process, groups) + 2 * keepout))))
+        if content + 2 * sides > width:
+            continue
+        left = snap((width - content) / 2)
+        bus = max(_bus_width(process, groups, left, width), _ground_pads_height(grounds, process))
+        middle = max(bus, tracks) + 2 * GAP_UM
+        # few rows of pads are wide, and wires that fan out to them take height: more rows may fit where few do not
+        for rows in pad_rows(process, max(map(len, groups.values())), width - 2 * keepout - pad):
+            depths = {side: _pad_depth(process, groups[side], side, rows, left, width) for side in halves}
+            needed = 2 * keepout + middle + sum(depths[side] + half.height for side, half in halves.items())
+            if needed <= height:
+                height = snap(math.ceil(needed)) if die.own_size else height
+                return PlannedDie(strips, halves, oscillators, width, height, die.fit, left, rows, depths, bus)
+    return None
+
+
+def _bus_width(process: Process, groups: dict[int, list[Heater]], left: float, width: float) -> float:
+    """Return the width of the bus in µm for all heaters at 2π.
+
+    Ground pads are at both ends of the bus. A heater's current divides between them by its distances to the ends.
+    """
+    pads = float(process.floorplan.keepout_um + process.pads.size_um)
+    places = np.array([heater.ground.x + left for group in groups.values() for heater in group if heater.heats])
+    right = float(np.sum((places - pads) / (width - 2 * pads)))
+    return width_for(process, full_current_a(process) * max(right, len(places) - right))
+
+
+def _pads_width(process: Process, groups: dict[int, list[Heater]]) -> float:
+    """Return the width in µm of the pads of the longer side, in as many rows as the process allows."""
+    rows = int(process.pads.rows_max)
+    return (math.ceil(max(map(len, groups.values())) / rows) + 1) * process.pad_pitch_um(rows)
+
+
+def _pad_depth(process: Process, group: list[Heater], side: int, rows: PadRows, left: float, width: float) -> float:
+    """Return the depth in µm of one side's pads and their channel, for content that starts at ``left``."""
+    keepout = float(process.floorplan.keepout_um)
+    drawn = signal_wires(process, group, side, 0.0)
+    wires = [Signal(wire.label, ((snap(wire.x + left), 0.0),)) for wire in drawn]
+    targets = pad_targets(process, wires, rows, keepout, width - keepout)
+    pads = float(process.pads.size_um) + (rows.rows - 1) * float(process.pads.pitch_um)
+    return channel_height(process, wires, targets) + pads
+
+
+def _ground_pads_height(grounds: Sequence[str], process: Process) -> float:
+    """Return the height in µm of the column of ground pads at either end of the bus."""
+    each = (len(grounds) + 1) // 2
+    return (each - 1) * float(process.pads.pitch_um) + float(process.pads.size_um)
