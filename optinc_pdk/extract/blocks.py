@@ -14,7 +14,8 @@ from optinc_pdk.extract.chains import Strip, read_strip
 from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints, contours
 from optinc_pdk.extract.golden import Variant
 from optinc_pdk.extract.lookup import plain
-from optinc_pdk.extract.silicon import Placement, check_foreign, place_devices
+from optinc_pdk.extract.silicon import Placement, place_devices
+from optinc_pdk.extract.silicon_checks import check_foreign
 from optinc_pdk.extract.strips import StripRule, strip_length_um
 
 

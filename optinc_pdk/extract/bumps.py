@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
 from optinc_pdk.extract.contours import Contours, contours
+from optinc_pdk.extract.faults import Fault, center_um
 from optinc_pdk.extract.gds import NM_PER_UM, Mask
 from optinc_pdk.extract.lookup import NOWHERE, Finder, box_array, plain
 from optinc_pdk.extract.metal import Pad
-from optinc_pdk.extract.silicon import Fault, center_um
 
 BUMP = "bump"
 # The corners of an octagon lie on the grid, which moves each of its sides by less than 1 nm.

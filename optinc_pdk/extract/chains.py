@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.extract.contours import EdgeIndex, Ints
-from optinc_pdk.extract.silicon import Fault
+from optinc_pdk.extract.faults import Fault
 from optinc_pdk.extract.strips import Sides, StripRule, sides_of, strip_length_um
 
 NOWHERE = -1

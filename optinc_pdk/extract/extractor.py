@@ -16,6 +16,7 @@ from optinc_pdk.circuit import Circuit
 from optinc_pdk.collector import collector_paused
 from optinc_pdk.extract.bumps import check_bumps
 from optinc_pdk.extract.contours import Contours, contours
+from optinc_pdk.extract.faults import Fault
 from optinc_pdk.extract.finding import place_blocks
 from optinc_pdk.extract.gds import NM_PER_UM, Label, Mask, label_points, read_mask
 from optinc_pdk.extract.golden import Variant, read_golden
@@ -27,16 +28,8 @@ from optinc_pdk.extract.near_misses import near_misses
 from optinc_pdk.extract.numbering import number
 from optinc_pdk.extract.pins import tie_pins
 from optinc_pdk.extract.placed import NO_BLOCKS, Placed
-from optinc_pdk.extract.silicon import (
-    Device,
-    Fault,
-    Placement,
-    check_foreign,
-    check_inside,
-    check_layers,
-    place_devices,
-    placed_devices,
-)
+from optinc_pdk.extract.silicon import Device, Placement, place_devices, placed_devices
+from optinc_pdk.extract.silicon_checks import check_foreign, check_inside, check_layers
 from optinc_pdk.extract.strips import StripRule
 
 

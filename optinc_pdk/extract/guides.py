@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from optinc_pdk.extract.chains import Segments, Strip, follow, read_strip
 from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints, contours
+from optinc_pdk.extract.faults import Fault, center_um, point_um
 from optinc_pdk.extract.gds import NM_PER_UM
 from optinc_pdk.extract.golden import Variant
 from optinc_pdk.extract.lookup import Finder, box_array, plain
-from optinc_pdk.extract.silicon import Device, Fault, center_um, describe_bodies
-from optinc_pdk.extract.strips import StripRule, point_um, strip_length_um, turns_deg
+from optinc_pdk.extract.silicon import Device
+from optinc_pdk.extract.silicon_checks import describe_bodies
+from optinc_pdk.extract.strips import StripRule, strip_length_um, turns_deg
 
 # Strips and what is wrong with them, by their points and the numbers of their ends.
 Known: TypeAlias = dict[tuple[bytes, int, int], tuple[Strip, Fault | None]]

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
 from optinc_pdk.extract.contours import Ints
+from optinc_pdk.extract.faults import Fault, box_center, center_um
 from optinc_pdk.extract.gds import NM_PER_UM, Mask
 from optinc_pdk.extract.lookup import NOWHERE, Finder, box_array, plain
 from optinc_pdk.extract.metal import Metal, Pad, is_ground, wires_ohm
-from optinc_pdk.extract.silicon import Device, Fault, box_center, center_um
+from optinc_pdk.extract.silicon import Device
 from optinc_pdk.extract.under import guides_under
 
 PHASE_SHIFTER = "phase_shifter"

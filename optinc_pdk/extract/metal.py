@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit.nets import joined
 from optinc_pdk.extract.contours import Ints
+from optinc_pdk.extract.faults import Fault, center_um
 from optinc_pdk.extract.gds import NM_PER_UM, Label, Mask, label_points
 from optinc_pdk.extract.lookup import NOWHERE, Finder, box_array, plain
-from optinc_pdk.extract.silicon import Device, Fault, center_um
+from optinc_pdk.extract.silicon import Device
 
 GROUND_PREFIX = "GND"
 PAD = "pad"

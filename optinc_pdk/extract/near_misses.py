@@ -14,10 +14,11 @@ import numpy as np
 
 from optinc_pdk.cards import Process
 from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints, contours, pack
+from optinc_pdk.extract.faults import Fault
 from optinc_pdk.extract.gds import NM_PER_UM, Mask
 from optinc_pdk.extract.golden import Variant, around
 from optinc_pdk.extract.lookup import plain
-from optinc_pdk.extract.silicon import Fault, Placement
+from optinc_pdk.extract.silicon import Placement
 
 # Each half of a stretched device has a bit less than half of the edges.
 SHARE = 0.3

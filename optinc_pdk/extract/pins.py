@@ -8,10 +8,11 @@ import numpy as np
 
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED
+from optinc_pdk.extract.faults import Fault
 from optinc_pdk.extract.gds import NM_PER_UM
 from optinc_pdk.extract.lookup import NOWHERE
 from optinc_pdk.extract.metal import Metal
-from optinc_pdk.extract.silicon import Fault, Placement
+from optinc_pdk.extract.silicon import Placement
 
 
 def tie_pins(

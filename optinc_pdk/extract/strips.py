@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.extract.contours import Ints
+from optinc_pdk.extract.faults import Fault, point_um
 from optinc_pdk.extract.gds import NM_PER_UM
-from optinc_pdk.extract.silicon import Fault
 
 # A bend of 64 chords to 90° turns by 1.4° per corner, and rounding to 1 nm adds up to 45° on the shortest
 # chords; a step sideways, of whatever height, turns by 90° twice.
@@ -155,8 +155,3 @@ def _share(line: Ints) -> NDArray[np.float64]:
     """(n,) share of a polyline's length before each of its points."""
     along = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(line, axis=0).astype(float).T))])
     return np.asarray(along / along[-1])
-
-
-def point_um(point: Ints) -> tuple[float, float]:
-    """A point in µm."""
-    return float(point[0]) / NM_PER_UM, float(point[1]) / NM_PER_UM
