@@ -1,4 +1,4 @@
-"""GDS to circuit, from polygons alone."""
+"""Extraction of a circuit from the polygons and labels of a GDS file."""
 
 from optinc_pdk.extract.extractor import Extraction, extract
 from optinc_pdk.extract.faults import Fault

@@ -12,15 +12,15 @@ from optinc_pdk.extract.gds import NM_PER_UM
 
 @dataclass(frozen=True)
 class Fault:
-    """Something in the layout that is no circuit.
+    """A part of the layout that cannot be part of a circuit.
 
     Attributes:
         kind: ``"dangling"``, ``"branch"``, ``"width"``, ``"body"``, ``"stray"``, ``"etch"``, ``"slab"``,
             ``"foreign"``, ``"heater"``, ``"pin"``, ``"bump"``, ``"coupled"``, ``"label"``, ``"via"``, ``"short"`` or
             ``"nearly"``.
-        message: What is wrong, with numbers.
-        position_um: Where.
-        device: The golden device that it is nearly, if any.
+        message: Description with measured values.
+        position_um: Position (x, y) in µm.
+        device: Name of the golden device that the silicon resembles, empty if there is none.
     """
 
     kind: str
@@ -30,12 +30,12 @@ class Fault:
 
 
 def box_center(box: kdb.Box) -> tuple[float, float]:
-    """Middle of a box in nm, which may be half a nm."""
+    """Return the centre of a box in nm; coordinates may be half-integers."""
     return (box.left + box.right) / 2, (box.bottom + box.top) / 2
 
 
 def center_um(box: kdb.Box) -> tuple[float, float]:
-    """Middle of a box in µm."""
+    """Return the centre of a box, given in nm, in µm."""
     x, y = box_center(box)
     return x / NM_PER_UM, y / NM_PER_UM
 

@@ -1,4 +1,4 @@
-"""Devices from silicon: every golden polygon whose sides all lie, exactly, on the silicon's outline."""
+"""Recognition of devices: golden polygons all of whose sides lie exactly on the outline of the silicon."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from optinc_pdk.extract.faults import box_center
 from optinc_pdk.extract.gds import NM_PER_UM
 from optinc_pdk.extract.golden import Variant, around
 
-# Sides by which a device is looked for.
+# Sides per device by which candidate positions are found.
 ANCHORS = 4
-# A corner rounded to the grid lies at most half a nm off in x and in y.
+# Rounding to the grid moves a corner by at most 0.5 nm in x and in y.
 ROUNDING_NM = 0.71
 
 
 @dataclass(frozen=True)
 class Device:
-    """One recognized device.
+    """A recognised device.
 
     Attributes:
-        kind: Device name, as its card's.
-        center: Middle of its bounding box, in nm.
-        edges: (p, 2, 2) first and second point of each optical port's edge, silicon to the right.
-        guided: For each optical port, whether it ends in silicon; a port to a fibre does not.
-        settings: Numbers measured on it.
+        kind: Name of its card.
+        center: Centre of its bounding box in nm.
+        edges: (p, 2, 2) first and second point of each optical port's edge in nm, silicon to the right.
+        guided: Whether each optical port is a guide port; a port to a fibre is not.
+        settings: Values measured in the layout.
     """
 
     kind: str
@@ -40,18 +40,18 @@ class Device:
 
     @property
     def position_um(self) -> tuple[float, float]:
-        """Middle of its bounding box, in µm."""
+        """Centre of its bounding box in µm."""
         return self.center[0] / NM_PER_UM, self.center[1] / NM_PER_UM
 
 
 @dataclass(frozen=True)
 class Placement:
-    """A golden variant moved by a vector in nm.
+    """A golden device recognised at a position.
 
     Attributes:
-        variant: The device.
-        shift: Where its origin lies.
-        core: Its silicon as drawn, which may have more corners than the golden polygons, within rounding.
+        variant: Golden device in its orientation.
+        shift: Position of its origin in nm.
+        core: Its silicon as drawn. Within rounding, it may have more corners than the golden polygons.
     """
 
     variant: Variant
@@ -60,22 +60,22 @@ class Placement:
 
     @property
     def etch(self) -> list[kdb.Polygon]:
-        """The device's etched shapes."""
+        """Etched polygons of the device at its position."""
         return [polygon.moved(self.shift) for polygon in self.variant.etch]
 
     @property
     def box(self) -> kdb.Box:
-        """The box around its silicon."""
+        """Bounding box of its silicon."""
         return around(self.core)
 
     @property
     def pins(self) -> list[kdb.Point]:
-        """Where metal must lie for each of its electrical ports."""
+        """Position of each electrical port, where metal is required."""
         return [pin + self.shift for pin in self.variant.pins]
 
 
 def placed_devices(placements: Sequence[Placement], process: Process) -> list[Device]:
-    """Placements as devices, with their optical ports in the order of the card."""
+    """Convert placements to devices, whose optical ports have the order of the card."""
     found: dict[int, Device] = {}
     variants = {id(placement.variant): placement.variant for placement in placements}
     kind = np.array([list(variants).index(id(placement.variant)) for placement in placements], dtype=np.int64)
@@ -83,12 +83,12 @@ def placed_devices(placements: Sequence[Placement], process: Process) -> list[De
     for number, variant in enumerate(variants.values()):
         optical = process.device(variant.name).ports.optical
         guided = tuple(name in variant.port_edges for name in optical)
-        own = np.flatnonzero(kind == number)
-        edges = np.zeros((len(own), len(optical), 2, 2), dtype=np.int64)
+        members = np.flatnonzero(kind == number)
+        edges = np.zeros((len(members), len(optical), 2, 2), dtype=np.int64)
         ends = list(variant.port_edges.values())
-        home = np.stack([variant.points[ends], variant.ends[ends]], axis=1)
-        edges[:, np.array(guided, dtype=bool)] = home + shifts[own, None, None]
-        for i, at in zip(own.tolist(), edges, strict=True):
+        local = np.stack([variant.points[ends], variant.ends[ends]], axis=1)
+        edges[:, np.array(guided, dtype=bool)] = local + shifts[members, None, None]
+        for i, at in zip(members.tolist(), edges, strict=True):
             found[i] = Device(variant.name, box_center(placements[i].box), at, guided)
     return [found[i] for i in range(len(placements))]
 
@@ -96,16 +96,16 @@ def placed_devices(placements: Sequence[Placement], process: Process) -> list[De
 def place_devices(outline: Contours, variants: Sequence[Variant]) -> list[Placement]:
     """Find every golden device in the silicon.
 
-    A device is where each side of a golden polygon is an edge of the silicon's outline, silicon on the same
-    side. Only its ports may be open to more silicon; what lies inside it is checked by area elsewhere.
-    Slanted sides may have additional corners that rounding moved off the line, as cutting a polygon leaves.
+    A device is recognised where each side of a golden polygon is an edge of the silicon's outline with silicon on the
+    same side. Further silicon may adjoin at its ports only. The interior of a device is checked elsewhere, by area.
+    Slanted sides may have additional corners within the rounding error, as they remain where a polygon was cut.
 
     Args:
         outline: Contours of the merged silicon.
         variants: Golden devices in their orientations.
 
     Returns:
-        Devices, sorted by position.
+        Recognised devices, sorted by position.
     """
     index = EdgeIndex(outline.points, outline.ends)
     delta = pack(outline.ends - outline.points)
@@ -115,17 +115,17 @@ def place_devices(outline: Contours, variants: Sequence[Variant]) -> list[Placem
     if not len(delta):
         return found
     for variant in variants:
-        wanted = variant.straight
-        if not np.array_equal(delta[np.searchsorted(delta, wanted).clip(max=len(delta) - 1)], wanted):
+        straight = variant.straight
+        if not np.array_equal(delta[np.searchsorted(delta, straight).clip(max=len(delta) - 1)], straight):
             continue
-        # one anchor may be cut, four are not
+        # several anchors, because a side may be cut by rounding
         anchors = [_anchored(outline, order, delta, variant, side) for side in variant.sides[:ANCHORS].tolist()]
         if not any(map(len, anchors)):
             continue
         shifts = np.unique(np.concatenate(anchors), axis=0)
-        # one side after the other, so that chance matches of an anchor cost next to nothing
-        straight = np.any(variant.points == variant.ends, axis=1)
-        for side in (s for s in variant.sides.tolist() if straight[s]):
+        # side by side: each removes most of the chance matches that are left
+        along_axis = np.any(variant.points == variant.ends, axis=1)
+        for side in (s for s in variant.sides.tolist() if along_axis[s]):
             shifts = shifts[index.find(shifts + variant.points[side], shifts + variant.ends[side]) >= 0]
         for shift in shifts:
             core = _drawn(outline, index, variant, shift)
@@ -135,23 +135,23 @@ def place_devices(outline: Contours, variants: Sequence[Variant]) -> list[Placem
 
 
 def _anchored(outline: Contours, order: Ints, delta: Ints, variant: Variant, side: int) -> Ints:
-    """(n, 2) shifts of a variant that put one of its sides on an edge of the outline.
+    """Return the shifts (n, 2) of a variant that move one of its sides onto an edge of the outline.
 
     Args:
         outline: Contours.
         order: (E,) numbers of its edges in the order of ``delta``.
         delta: (E,) their packed vectors, ascending.
-        variant: Device.
+        variant: Golden device.
         side: Number of one of its edges.
     """
-    wanted = pack(variant.ends[side] - variant.points[side])
-    first, last = (int(np.searchsorted(delta, wanted, where)) for where in ("left", "right"))
+    vector = pack(variant.ends[side] - variant.points[side])
+    first, last = (int(np.searchsorted(delta, vector, end)) for end in ("left", "right"))
     edges = order[first:last]
     return np.asarray(outline.points[edges] - variant.points[side], dtype=np.int64)
 
 
 def _drawn(outline: Contours, index: EdgeIndex, variant: Variant, shift: Ints) -> tuple[kdb.Polygon, ...] | None:
-    """A device's polygons as the outline has them, or None where a side is missing."""
+    """Return the polygons of a device as drawn in the outline, or None if a side is missing."""
     points, ends = variant.points + shift, variant.ends + shift
     exact = index.find(points, ends) >= 0
     ports = set(variant.port_edges.values())
@@ -173,7 +173,7 @@ def _drawn(outline: Contours, index: EdgeIndex, variant: Variant, shift: Ints) -
 
 
 def _chain(outline: Contours, index: EdgeIndex, start: Ints, end: Ints) -> list[Ints] | None:
-    """The outline's corners from one point up to another, if all lie on the line between, within rounding."""
+    """Return the outline's corners from ``start`` up to ``end``, or None if one is off the line beyond rounding."""
     leg = (end - start).astype(float)
     square = float(leg @ leg)
     for edge in index.leaving(start).tolist():

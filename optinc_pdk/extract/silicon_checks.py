@@ -15,14 +15,14 @@ from optinc_pdk.extract.silicon import Placement
 
 
 def check_etch(placements: Iterable[Placement], etch: kdb.Region) -> list[Fault]:
-    """Grating etch that is missing or should not be there."""
+    """Return a fault for every place where the grating etch differs from that of the golden devices."""
     golden = [polygon for placement in placements for polygon in placement.etch]
-    # the same polygons one by one, as nearly always, need no difference
+    # usually all polygons are equal, and the boolean operation is not needed
     if set(golden) == set(plain(etch)):
         return []
     wrong = kdb.Region(golden) ^ etch
     faults: list[Fault] = []
-    # one fault per place: differences less than a micrometer apart have one cause
+    # one fault per place: differences less than 1 µm apart have the same cause
     for place in plain(wrong.sized(NM_PER_UM // 2).merged()):
         area = (wrong & kdb.Region(place)).area()
         text = f"grating etch differs from the golden devices by {area} nm²"
@@ -31,7 +31,14 @@ def check_etch(placements: Iterable[Placement], etch: kdb.Region) -> list[Fault]
 
 
 def check_layers(mask: Mask, core: kdb.Region, placements: Sequence[Placement], process: Process) -> list[Fault]:
-    """Etch that is not the gratings', and slab on silicon where the process has one."""
+    """Return faults of the grating etch, of slab over silicon, and of marks of coupled guides.
+
+    Args:
+        mask: Layout.
+        core: Merged silicon outside blocks.
+        placements: Recognised devices.
+        process: Process of the layout.
+    """
     faults = check_etch(placements, mask.region(process.grating.layer))
     slab = mask.region("slab") if "slab" in mask.layers else kdb.Region()
     if not slab.is_empty():
@@ -41,7 +48,7 @@ def check_layers(mask: Mask, core: kdb.Region, placements: Sequence[Placement], 
 
 
 def check_coupled(mask: Mask, placements: Sequence[Placement]) -> list[Fault]:
-    """Marks of coupled guides where there is no device of several guides: they would hide guides too close."""
+    """Return faults for marks of coupled guides outside devices of several guides, where they would hide DRC errors."""
     if "coupled" not in mask.layers:
         return []
     coupled = kdb.Region([kdb.Polygon(placement.box) for placement in placements if len(placement.core) > 1])
@@ -50,7 +57,12 @@ def check_coupled(mask: Mask, placements: Sequence[Placement]) -> list[Fault]:
 
 
 def check_inside(taken: kdb.Region, core: kdb.Region) -> list[Fault]:
-    """Holes inside devices."""
+    """Return a fault for every place where silicon is missing inside a device.
+
+    Args:
+        taken: Merged silicon that devices should have.
+        core: Merged silicon of the layout.
+    """
     return [
         Fault("body", f"{shape.area()} nm² of silicon is missing inside a device", center_um(shape.bbox()))
         for shape in sorted(plain(taken - core))
@@ -58,7 +70,12 @@ def check_inside(taken: kdb.Region, core: kdb.Region) -> list[Fault]:
 
 
 def check_foreign(placements: Sequence[Placement], guides: Sequence[kdb.Polygon]) -> list[Fault]:
-    """Silicon within a device's bounding box that is none of the device."""
+    """Return faults for other silicon within the bounding box of a device.
+
+    Args:
+        placements: Recognised devices.
+        guides: All silicon outside devices.
+    """
     finder = Finder(guides)
     faults: list[Fault] = []
     boxes = [placement.box for placement in placements]
@@ -72,15 +89,15 @@ def check_foreign(placements: Sequence[Placement], guides: Sequence[kdb.Polygon]
 def describe_bodies(
     silicon: kdb.Region, variants: Sequence[Variant], body_nm: int
 ) -> tuple[list[Fault], list[kdb.Polygon]]:
-    """Name what is wider than any guide and no golden device.
+    """Find silicon that is wider than any guide but not a golden device.
 
     Args:
-        silicon: Silicon that is neither a device nor a guide, merged.
+        silicon: Merged silicon that is neither device nor guide.
         variants: Golden devices.
-        body_nm: Half the width that only a device's body exceeds.
+        body_nm: Half the width that only the body of a device exceeds.
 
     Returns:
-        A fault per body, and the bodies.
+        A fault per body, which names the most similar golden device, and the bodies.
     """
     bodies = sorted(plain(opened(silicon, body_nm)))
     faults: list[Fault] = []
@@ -97,17 +114,17 @@ def describe_bodies(
 
 
 def opened(region: kdb.Region, size: int) -> kdb.Region:
-    """What survives a shrink and a growth."""
+    """Return the morphological opening of a region: shrink and grow by ``size`` nm."""
     return region.sized(-size).sized(size).merged()
 
 
 def _difference(silicon: kdb.Region, body: kdb.Polygon, variant: Variant, body_nm: int) -> int:
-    """Area in which silicon around a body differs from a variant whose body lies on it."""
+    """Return the area in nm² in which silicon around a body differs from a variant with its body at the same centre."""
     drawn = kdb.Region(list(variant.core))
-    own = opened(drawn, body_nm)
-    if own.is_empty():
+    variant_body = opened(drawn, body_nm)
+    if variant_body.is_empty():
         return int(drawn.area() + body.area())
-    shift = body.bbox().center() - own.bbox().center()
+    shift = body.bbox().center() - variant_body.bbox().center()
     golden = drawn.moved(shift)
     near = kdb.Region(golden.bbox() + body.bbox())
     return int(((silicon & near) ^ golden).area())
