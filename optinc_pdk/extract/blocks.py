@@ -120,7 +120,7 @@ def _strips(
     index = EdgeIndex(ports[:, 0], ports[:, 1])
     meets = index.find(outline.ends, outline.points) >= 0
     free = _across(outline, rule.width) & ~meets
-    found: list[tuple[Strip, int]] = []
+    strips: list[tuple[Strip, int]] = []
     for number, piece in enumerate(pieces):
         first = int(outline.first[number])
         edges = slice(first, int(outline.first[number + 1]))
@@ -131,8 +131,8 @@ def _strips(
         strip, fault = read_strip(piece, outline.ring(number), ends.tolist(), rule)
         if fault is not None:
             return None
-        found.append((strip, len(inner)))
-    return found
+        strips.append((strip, len(inner)))
+    return strips
 
 
 def _across(outline: Contours, width: int) -> NDArray[np.bool_]:
@@ -146,5 +146,5 @@ def touches_openings_only(silicon: kdb.Region, block: Block) -> bool:
     if not (silicon & block.keepout).is_empty():
         return False
     shared = block.edges & silicon.edges()
-    found = ((edge.p1, edge.p2) for edge in shared.each())
-    return all(undirected(np.array([(p.x, p.y), (q.x, q.y)])) in block.openings for p, q in found)
+    edges = ((edge.p1, edge.p2) for edge in shared.each())
+    return all(undirected(np.array([(p.x, p.y), (q.x, q.y)])) in block.openings for p, q in edges)

@@ -48,8 +48,8 @@ def check_bumps(mask: Mask, pads: Sequence[Pad], process: Process) -> list[Fault
     ]
     finder = Finder(openings)
     middles = np.array([(round(x), round(y)) for x, y in (pad.center for pad in pads)], dtype=np.int64).reshape(-1, 2)
-    for pad, found in zip(pads, finder.at(middles).tolist(), strict=True):
-        if found == NOWHERE:
+    for pad, number in zip(pads, finder.at(middles).tolist(), strict=True):
+        if number == NOWHERE:
             text = f"no opening on the landing of {pad.label!r}"
             faults.append(Fault("bump", text, pad.device.position_um))
     return faults

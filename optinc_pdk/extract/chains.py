@@ -159,8 +159,8 @@ def _check(entered: Sequence[tuple[int, int]], segments: Segments, joints: _Join
 def _mates(ends: Ints, at_port: NDArray[np.bool_]) -> Ints:
     """Return (e,) the end that meets each end (e, 2, 2), -1 where there is none."""
     free = np.flatnonzero(~at_port)
-    found = EdgeIndex(ends[free, 0], ends[free, 1]).find(ends[:, 1], ends[:, 0])
-    mate = np.append(free, NOWHERE)[found]
+    matches = EdgeIndex(ends[free, 0], ends[free, 1]).find(ends[:, 1], ends[:, 0])
+    mate = np.append(free, NOWHERE)[matches]
     # only pairs, so that a path cannot return to an end that it has passed
     paired = (mate >= 0) & ~at_port & (mate[mate] == np.arange(len(ends)))
     return np.where(paired, mate, NOWHERE)

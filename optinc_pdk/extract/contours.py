@@ -96,11 +96,11 @@ class EdgeIndex:
     def find(self, points: Ints, ends: Ints) -> Ints:
         """Return the numbers (...) of the indexed edges from ``points`` (..., 2) to ``ends`` (..., 2), -1 if none."""
         start, end = pack(points), pack(ends)
-        found = np.full(start.shape, -1, dtype=np.int64)
+        numbers = np.full(start.shape, -1, dtype=np.int64)
         if not len(self._start):
-            return found
+            return numbers
         place = np.searchsorted(self._start, start)
         for step in range(_SHARED):
             at = np.minimum(place + step, len(self._start) - 1)
-            found = np.where((self._start[at] == start) & (self._end[at] == end), self._order[at], found)
-        return found
+            numbers = np.where((self._start[at] == start) & (self._end[at] == end), self._order[at], numbers)
+        return numbers

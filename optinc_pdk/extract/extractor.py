@@ -177,11 +177,11 @@ def _fibres(
     fibres: dict[str, int] = {}
     faults: list[Fault] = []
     owner: dict[int, str] = {}
-    for label, found in zip(labels, finder.at(label_points(labels)).tolist(), strict=True):
-        if found == NOWHERE:
+    for label, coupler in zip(labels, finder.at(label_points(labels)).tolist(), strict=True):
+        if coupler == NOWHERE:
             others.append(label)
             continue
-        device = couplers[found][0]
+        device = couplers[coupler][0]
         if label.text in fibres:
             faults.append(Fault("label", f"fibre label {label.text!r} is used twice", label.position_um))
         elif device in owner:

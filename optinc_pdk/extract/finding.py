@@ -100,10 +100,10 @@ class _Detection:
         """Return the block number (n,) of every placed cell, -1 where it is not a block."""
         block = np.full(len(self.places.cells), -1, dtype=np.int64)
         for members in self._groups():
-            found = self._extract(int(members[0]), variants, rule)
-            if found is not None:
+            extracted = self._extract(int(members[0]), variants, rule)
+            if extracted is not None:
                 block[members] = len(self.extracted)
-                self.extracted.append(found)
+                self.extracted.append(extracted)
         block[self._touched(block)] = -1
         return block
 

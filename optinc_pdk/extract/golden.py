@@ -116,7 +116,7 @@ def _variants(
     layers = {name: [_polygon(points) for points in shapes] for name, shapes in data["layers"].items()}
     if not layers["core"]:
         raise ValueError("no polygon of silicon, a device has one or more")
-    found: list[Variant] = []
+    variants: list[Variant] = []
     seen: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()
     for turns, mirrored in ORIENTATIONS:
         turn = kdb.Trans(turns, mirrored, 0, 0)
@@ -124,8 +124,11 @@ def _variants(
         etch = sorted((p.transformed(turn) for p in layers.get(etched, [])), key=str)
         # orientations whose polygons are equal up to a shift count as one
         box = around(core)
-        home = kdb.Trans(-box.left, -box.bottom)
-        key = tuple(sorted(str(p.transformed(home)) for p in core)), tuple(str(p.transformed(home)) for p in etch)
+        to_origin = kdb.Trans(-box.left, -box.bottom)
+        key = (
+            tuple(sorted(str(p.transformed(to_origin)) for p in core)),
+            tuple(str(p.transformed(to_origin)) for p in etch),
+        )
         if key in seen:
             continue
         seen.add(key)
@@ -135,8 +138,8 @@ def _variants(
         guides = {name: edge for name, edge in ports.items() if edge is not None}
         pins = tuple(turn * kdb.Point(*data["ports"][name]["at"]) for name in electrical)
         meets_fibre = len(guides) < len(ports)
-        found.append(Variant(data["name"], tuple(core), tuple(etch), points, ends, guides, pins, meets_fibre))
-    return found
+        variants.append(Variant(data["name"], tuple(core), tuple(etch), points, ends, guides, pins, meets_fibre))
+    return variants
 
 
 def _polygon(points: list[list[int]]) -> kdb.Polygon:
@@ -179,10 +182,10 @@ def _symmetries(data: Mapping[str, Any], order: tuple[str, ...], etched: str) ->
     corner = around(shapes).p1
     original = sorted(str(shape) for shape in shapes)
     at = [kdb.Point(*data["ports"][name]["at"]) for name in order]
-    found: set[tuple[int, ...]] = set()
+    permutations: set[tuple[int, ...]] = set()
     for turns, mirrored in ORIENTATIONS:
         turn = kdb.Trans(turns, mirrored, 0, 0)
         move = kdb.Trans(corner - around(shape.transformed(turn) for shape in shapes).p1) * turn
         if sorted(str(shape.transformed(move)) for shape in shapes) == original:
-            found.add(tuple(at.index(move * point) for point in at))
-    return tuple(sorted(found))
+            permutations.add(tuple(at.index(move * point) for point in at))
+    return tuple(sorted(permutations))

@@ -120,16 +120,18 @@ def _segments(
     meets |= EdgeIndex(free[:, 0], free[:, 1]).find(outline.ends, outline.points) >= 0
     numbers: list[int] = []
     strips: dict[Strip, int] = {}
-    found: list[int] = []
+    strip_numbers: list[int] = []
     for number, ends in enumerate(_ends_by_piece(outline, meets)):
         if len(ends) == 2 and not outline.holes[number]:
             strip, fault = _read_cached(pieces[number], outline, number, ends, rule, cache)
             if fault is None:
                 numbers.append(number)
                 strips.setdefault(strip, len(strips))
-                found.append(strips[strip])
+                strip_numbers.append(strips[strip])
     chosen = np.array(numbers, dtype=np.int64)
-    return chosen, Segments(list(strips), np.array(found, dtype=np.int64), outline.points[outline.first[chosen]])
+    return chosen, Segments(
+        list(strips), np.array(strip_numbers, dtype=np.int64), outline.points[outline.first[chosen]]
+    )
 
 
 def _ends_by_piece(outline: Contours, meets: NDArray[np.bool_]) -> list[Ints]:

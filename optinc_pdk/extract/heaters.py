@@ -100,15 +100,15 @@ def find_heaters(mask: Mask, metal: kdb.Region, width_nm: int) -> tuple[list[Hea
     boxes = box_array(shape.bbox() for shape in shapes)
     finder = Finder(plain(metal))
     # the bounding box of a heater that is not a rectangle may contain another heater
-    found = _regular_heaters(mask, boxes, finder, width_nm) if all(shape.is_box() for shape in shapes) else {}
-    others = [number for number in range(len(shapes)) if number not in found]
+    heaters = _regular_heaters(mask, boxes, finder, width_nm) if all(shape.is_box() for shape in shapes) else {}
+    others = [number for number in range(len(shapes)) if number not in heaters]
     faults: list[Fault] = []
     for number, result in zip(others, _one_by_one(mask, [shapes[n] for n in others], finder, width_nm), strict=True):
         if isinstance(result, Heater):
-            found[number] = result
+            heaters[number] = result
         else:
             faults.append(Fault("heater", result, center_um(shapes[number].bbox())))
-    return sorted(found.values(), key=lambda h: h.center), faults
+    return sorted(heaters.values(), key=lambda h: h.center), faults
 
 
 def _regular_heaters(mask: Mask, heaters: Ints, metal: Finder, width: int) -> dict[int, Heater]:
@@ -121,7 +121,7 @@ def _regular_heaters(mask: Mask, heaters: Ints, metal: Finder, width: int) -> di
     twice = np.bincount(owner, minlength=len(heaters)) == 2
     twice[slanted[:, 0]] = False
     numbers, pairs = np.flatnonzero(twice), cut[twice[owner]].reshape(-1, 2, 4)
-    found: dict[int, Heater] = {}
+    regular_heaters: dict[int, Heater] = {}
     for along, corners in enumerate(_ENDS):
         ends = np.take_along_axis(pairs, np.argsort(pairs[:, :, along], axis=1)[:, :, None], axis=1)
         free, regular = _between(heaters[numbers], ends, along)
@@ -138,8 +138,8 @@ def _regular_heaters(mask: Mask, heaters: Ints, metal: Finder, width: int) -> di
             strict=True,
         )
         for number, box, guide, (first, second), edges in rows:
-            found[number] = Heater(kdb.Box(*box), kdb.Box(*guide), (first, second), edges)
-    return found
+            regular_heaters[number] = Heater(kdb.Box(*box), kdb.Box(*guide), (first, second), edges)
+    return regular_heaters
 
 
 def _between(heaters: Ints, ends: Ints, along: int) -> tuple[Ints, NDArray[np.bool_]]:
@@ -173,10 +173,10 @@ def _one_by_one(mask: Mask, heaters: Sequence[kdb.Polygon], metal: Finder, width
     under = mask.silicon(near=active)
     parts = [Finder(plain(part.merged())) for part in (active, region & on, under & active)]
     near = zip(heaters, *(part.overlapping(boxes) for part in parts), strict=True)
-    return [_recognize(shape, free, contacts, guides, width) for shape, free, contacts, guides in near]
+    return [_recognise(shape, free, contacts, guides, width) for shape, free, contacts, guides in near]
 
 
-def _recognize(
+def _recognise(
     heater: kdb.Polygon,
     active: list[kdb.Polygon],
     contacts: list[kdb.Polygon],

@@ -75,9 +75,9 @@ class Finder:
         for k in np.flatnonzero(self._slanted[number]).tolist():
             x, y = points[query[k]].tolist()
             kept[k] = self._polygons[number[k]].inside(kdb.Point(x, y))
-        found = np.full(len(points), len(self._polygons), dtype=np.int64)
-        np.minimum.at(found, query[kept], number[kept])
-        return np.where(found < len(self._polygons), found, NOWHERE)
+        lowest = np.full(len(points), len(self._polygons), dtype=np.int64)
+        np.minimum.at(lowest, query[kept], number[kept])
+        return np.where(lowest < len(self._polygons), lowest, NOWHERE)
 
     def cut(self, boxes: Ints) -> tuple[Ints, Ints, Ints]:
         """Intersect the polygons with boxes, each box separately.
@@ -99,10 +99,10 @@ class Finder:
     def within(self, boxes: Ints) -> kdb.Region:
         """Return the intersections of the polygons with boxes (n, 4), not merged."""
         _, cut, rest = self.cut(boxes)
-        found = kdb.Region([kdb.Polygon(kdb.Box(*edges)) for edges in cut.tolist()])
+        region = kdb.Region([kdb.Polygon(kdb.Box(*edges)) for edges in cut.tolist()])
         for box, number in rest.tolist():
-            found += kdb.Region(self._polygons[number]) & kdb.Region(kdb.Box(*boxes[box].tolist()))
-        return found
+            region += kdb.Region(self._polygons[number]) & kdb.Region(kdb.Box(*boxes[box].tolist()))
+        return region
 
     def overlapping(self, boxes: Ints) -> list[list[kdb.Polygon]]:
         """Return, for each box (n, 4), the polygons whose bounding boxes overlap it by more than an edge."""

@@ -84,9 +84,9 @@ class Metal:
 
     def _pieces_at(self, layer: int, points: Ints) -> Ints:
         """Return the number (n,) of the metal piece at each point (n, 2), -1 where there is none."""
-        found = self._finders[layer].at(points)
+        local = self._finders[layer].at(points)
         numbers = np.array([*self._numbers[layer], NOWHERE], dtype=np.int64)
-        return numbers[found]
+        return numbers[local]
 
     def _nets_at(self, layer: int, points: Ints) -> Ints:
         """Return the net (n,) at each point (n, 2) on one of the metals, -1 where there is none."""
@@ -102,14 +102,14 @@ class Metal:
 
     def _via_conductance(self, mask: Mask, process: Process) -> NDArray[np.float64]:
         """Return the conductance in S of the vias on each piece of the lowest metal, infinite if none is stated."""
-        found = np.zeros(len(self._pieces))
+        conductance = np.zeros(len(self._pieces))
         vias = plain(mask.region(process.contact.vias[0]).merged())
         middles = np.array([_inner_point(via) for via in vias], dtype=np.int64).reshape(-1, 2)
         piece = self._pieces_at(0, middles)
         ohm = None if process.contact.via is None else process.contact.via.ohm_um2
         area = np.array([via.area() for via in vias], dtype=np.float64) / NM_PER_UM**2
-        np.add.at(found, piece[piece >= 0], (area / float(ohm) if ohm else area * np.inf)[piece >= 0])
-        return found
+        np.add.at(conductance, piece[piece >= 0], (area / float(ohm) if ohm else area * np.inf)[piece >= 0])
+        return conductance
 
     def via_ohm(self, points: Ints) -> NDArray[np.float64]:
         """Return the resistance (n,) in Ω of the vias on the contacts at points (n, 2), between the lowest two metals.

@@ -84,11 +84,11 @@ def near_misses(
     outline = contours(plain(mask.silicon(near=around_faults.merged())))
     taken = {placement.box for placement in placements}
     misses = [miss for variant in variants for miss in _misses(outline, variant) if miss.box not in taken]
-    found: list[_Miss] = []
+    chosen: list[_Miss] = []
     for miss in sorted(misses, key=lambda m: (m.rank, m.variant.name, m.shift.tolist())):
-        if not any(miss.box.overlaps(other.box) for other in found) and not any(miss.box.overlaps(b) for b in taken):
-            found.append(miss)
-    return sorted((_fault(miss, process) for miss in found), key=lambda fault: fault.position_um)
+        if not any(miss.box.overlaps(other.box) for other in chosen) and not any(miss.box.overlaps(b) for b in taken):
+            chosen.append(miss)
+    return sorted((_fault(miss, process) for miss in chosen), key=lambda fault: fault.position_um)
 
 
 def _misses(outline: Contours, variant: Variant) -> list[_Miss]:
@@ -103,7 +103,7 @@ def _misses(outline: Contours, variant: Variant) -> list[_Miss]:
         points, ends = variant.points[variant.sides] + shift, variant.ends[variant.sides] + shift
         return np.asarray(variant.sides[index.find(points, ends) >= 0], dtype=np.int64)
 
-    found: list[_Miss] = []
+    misses: list[_Miss] = []
     strong = shifts[counts >= least]
     for shift in strong:
         first = matching(shift)
@@ -118,8 +118,8 @@ def _misses(outline: Contours, variant: Variant) -> list[_Miss]:
                 best = min(best, miss, key=lambda m: m.rank)
         # each pair of parts is found twice; keep it where the larger part is first
         if len(best.second) <= len(best.first):
-            found.append(best)
-    return found
+            misses.append(best)
+    return misses
 
 
 def _votes(outline: Contours, variant: Variant) -> Ints:
@@ -128,11 +128,11 @@ def _votes(outline: Contours, variant: Variant) -> Ints:
     order = np.argsort(legs, kind="stable")
     sides = pack(variant.ends - variant.points)[variant.sides]
     low, high = (np.searchsorted(legs[order], sides, side).tolist() for side in ("left", "right"))
-    found = [
+    shifts = [
         outline.points[order[first:last]] - variant.points[side]
         for side, first, last in zip(variant.sides.tolist(), low, high, strict=True)
     ]
-    return np.concatenate([np.zeros((0, 2), dtype=np.int64), *found])
+    return np.concatenate([np.zeros((0, 2), dtype=np.int64), *shifts])
 
 
 def _fault(miss: _Miss, process: Process) -> Fault:

@@ -37,14 +37,14 @@ def touching(first: Ints, second: Ints, strip: int | None = None) -> Ints:
         strip = max(1, _median_size(first), _median_size(second))
     (short, wide, tall), (short_too, wide_too, tall_too) = (_by_shape(boxes, strip) for boxes in (first, second))
     swapped, swapped_too = first[:, SWAPPED_AXES], second[:, SWAPPED_AXES]
-    found = [
+    parts = [
         _along(first, np.append(short, wide), second, np.append(short_too, wide_too), strip),
         _along(swapped, np.append(short, tall), swapped_too, tall_too, strip),
         _along(swapped, tall, swapped_too, short_too, strip),
         _across(first, wide, second, tall_too),
         _across(second, wide_too, first, tall)[:, ::-1],
     ]
-    pairs = np.concatenate(found)
+    pairs = np.concatenate(parts)
     return pairs[np.lexsort(pairs.T[::-1])]
 
 
@@ -108,14 +108,14 @@ def _sweep(first: Ints, one: tuple[Ints, Ints], second: Ints, other: tuple[Ints,
     keys = strips_too * most + second[b, 0] - least
     start = np.searchsorted(keys, strips * most + first[a, 0] - least + after)
     stop = np.searchsorted(keys, strips * most + first[a, 2] - least, side="right")
-    found = [np.zeros((0, 2), dtype=np.int64)]
+    parts = [np.zeros((0, 2), dtype=np.int64)]
     for i, j in _listed(start, stop):
         pairs = np.stack([a[i], b[j]], axis=1)
         bottom = np.maximum(first[a[i], 1], second[b[j], 1])
         # a pair that shares several strips counts in the lowest of them
         counted = (bottom <= np.minimum(first[a[i], 3], second[b[j], 3])) & (bottom // strip == strips[i])
-        found.append(pairs[counted])
-    return np.concatenate(found)
+        parts.append(pairs[counted])
+    return np.concatenate(parts)
 
 
 def _across(first: Ints, wide: Ints, second: Ints, tall: Ints) -> Ints:
@@ -125,12 +125,12 @@ def _across(first: Ints, wide: Ints, second: Ints, tall: Ints) -> Ints:
     order = np.argsort(first[wide, 0])
     lefts = first[wide[order], 0]
     start, stop = (np.searchsorted(lefts, second[tall, edge], side="right") for edge in (0, 2))
-    found = [np.stack([wide[order[j]], tall[i]], axis=1) for i, j in _listed(start, stop)]
+    candidates = [np.stack([wide[order[j]], tall[i]], axis=1) for i, j in _listed(start, stop)]
     # one tree per octave of height: the search range follows from the highest box of a tree
     octave = np.log2(1 + first[wide, 3] - first[wide, 1]).astype(np.int64)
     for height in np.unique(octave):
-        found += _crossed(first, wide[octave == height], second, tall)
-    pairs = np.concatenate([np.zeros((0, 2), dtype=np.int64), *found])
+        candidates += _crossed(first, wide[octave == height], second, tall)
+    pairs = np.concatenate([np.zeros((0, 2), dtype=np.int64), *candidates])
     bottom = np.maximum(first[pairs[:, 0], 1], second[pairs[:, 1], 1])
     overlap: NDArray[np.bool_] = bottom <= np.minimum(first[pairs[:, 0], 3], second[pairs[:, 1], 3])
     return np.compress(overlap, pairs, axis=0)
@@ -149,13 +149,13 @@ def _crossed(first: Ints, wide: Ints, second: Ints, tall: Ints) -> list[Ints]:
     height = (first[wide, 3] - first[wide, 1]).max()
     low = np.searchsorted(bottoms, second[tall, 1] - height)
     high = np.searchsorted(bottoms, second[tall, 3], side="right")
-    found = []
+    candidates = []
     # a leaf has one ancestor on every level of the tree
     for level in range(leaves.bit_length()):
         at = (leaf + leaves >> level) * (len(wide) + 1)
         start, stop = np.searchsorted(keys, at + low), np.searchsorted(keys, at + high)
-        found += [np.stack([wide[number[j]], tall[i]], axis=1) for i, j in _listed(start, stop)]
-    return found
+        candidates += [np.stack([wide[number[j]], tall[i]], axis=1) for i, j in _listed(start, stop)]
+    return candidates
 
 
 def _covering(low: Ints, high: Ints) -> tuple[Ints, Ints]:

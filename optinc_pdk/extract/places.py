@@ -85,7 +85,7 @@ def take_apart(layout: kdb.Layout, top: kdb.Cell, layers: Sequence[int]) -> Plac
         The placements, or None where a cell is magnified or rotated by other than a multiple of 90°.
     """
     size = round(WHOLE_UM / layout.dbu)
-    found: list[Ints] = []
+    placements: list[Ints] = []
     loose = {layer: kdb.Region() for layer in layers}
     stack = [(top, kdb.Trans())]
     while stack:
@@ -101,12 +101,12 @@ def take_apart(layout: kdb.Layout, top: kdb.Cell, layers: Sequence[int]) -> Plac
                 return None
             placed = _members(instance, trans)
             if max(box.width(), box.height()) <= size:
-                found.append(placed)
+                placements.append(placed)
             else:
                 stack += [(instance.cell, turn(code, x, y)) for _, code, x, y in placed.tolist()]
     for region in loose.values():
         region.remove_properties()
-    cells = np.concatenate([np.zeros((0, 4), dtype=np.int64), *found])
+    cells = np.concatenate([np.zeros((0, 4), dtype=np.int64), *placements])
     return Places(cells, _boxes(layout, cells, layers), loose)
 
 

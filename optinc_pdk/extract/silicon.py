@@ -76,7 +76,7 @@ class Placement:
 
 def placed_devices(placements: Sequence[Placement], process: Process) -> list[Device]:
     """Convert placements to devices, whose optical ports have the order of the card."""
-    found: dict[int, Device] = {}
+    devices: dict[int, Device] = {}
     variants = {id(placement.variant): placement.variant for placement in placements}
     kind = np.array([list(variants).index(id(placement.variant)) for placement in placements], dtype=np.int64)
     shifts = np.array([(placement.shift.x, placement.shift.y) for placement in placements], dtype=np.int64)
@@ -89,8 +89,8 @@ def placed_devices(placements: Sequence[Placement], process: Process) -> list[De
         local = np.stack([variant.points[ends], variant.ends[ends]], axis=1)
         edges[:, np.array(guided, dtype=bool)] = local + shifts[members, None, None]
         for i, at in zip(members.tolist(), edges, strict=True):
-            found[i] = Device(variant.name, box_center(placements[i].box), at, guided)
-    return [found[i] for i in range(len(placements))]
+            devices[i] = Device(variant.name, box_center(placements[i].box), at, guided)
+    return [devices[i] for i in range(len(placements))]
 
 
 def place_devices(outline: Contours, variants: Sequence[Variant]) -> list[Placement]:
@@ -111,9 +111,9 @@ def place_devices(outline: Contours, variants: Sequence[Variant]) -> list[Placem
     delta = pack(outline.ends - outline.points)
     order = np.argsort(delta, kind="stable")
     delta = delta[order]
-    found: list[Placement] = []
+    placements: list[Placement] = []
     if not len(delta):
-        return found
+        return placements
     for variant in variants:
         straight = variant.straight
         if not np.array_equal(delta[np.searchsorted(delta, straight).clip(max=len(delta) - 1)], straight):
@@ -130,8 +130,8 @@ def place_devices(outline: Contours, variants: Sequence[Variant]) -> list[Placem
         for shift in shifts:
             core = _drawn(outline, index, variant, shift)
             if core is not None:
-                found.append(Placement(variant, kdb.Vector(int(shift[0]), int(shift[1])), core))
-    return sorted(found, key=lambda p: (p.shift.x, p.shift.y, p.variant.name))
+                placements.append(Placement(variant, kdb.Vector(int(shift[0]), int(shift[1])), core))
+    return sorted(placements, key=lambda p: (p.shift.x, p.shift.y, p.variant.name))
 
 
 def _anchored(outline: Contours, order: Ints, delta: Ints, variant: Variant, side: int) -> Ints:
@@ -157,7 +157,7 @@ def _drawn(outline: Contours, index: EdgeIndex, variant: Variant, shift: Ints) -
     ports = set(variant.port_edges.values())
     if all(flag or edge in ports for edge, flag in enumerate(exact.tolist())):
         return tuple(polygon.moved(int(shift[0]), int(shift[1])) for polygon in variant.core)
-    found: list[kdb.Polygon] = []
+    polygons: list[kdb.Polygon] = []
     first = 0
     for polygon in variant.core:
         corners: list[Ints] = []
@@ -167,9 +167,9 @@ def _drawn(outline: Contours, index: EdgeIndex, variant: Variant, shift: Ints) -
             if chain is None:
                 return None
             corners += chain
-        found.append(kdb.Polygon([kdb.Point(int(x), int(y)) for x, y in corners]))
+        polygons.append(kdb.Polygon([kdb.Point(int(x), int(y)) for x, y in corners]))
         first += polygon.num_points_hull()
-    return tuple(found)
+    return tuple(polygons)
 
 
 def _chain(outline: Contours, index: EdgeIndex, start: Ints, end: Ints) -> list[Ints] | None:

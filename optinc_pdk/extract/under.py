@@ -56,9 +56,9 @@ def _single_boxes(silicon: kdb.Region, boxes: Ints) -> tuple[Ints, NDArray[np.bo
 
 def _under_in_cells(mask: Mask, boxes: Ints) -> tuple[Ints, NDArray[np.bool_]]:
     """Do the same for boxes that touch only one placed cell, once for all its placements; False for other boxes."""
-    found, known = boxes.copy(), np.zeros(len(boxes), dtype=bool)
+    silicon, known = boxes.copy(), np.zeros(len(boxes), dtype=bool)
     if mask.places is None:
-        return found, known
+        return silicon, known
     layer = mask.layout.layer(*mask.layers["core"])
     near, place = touching(boxes, mask.places.boxes).T
     alone = np.bincount(near, minlength=len(boxes)) == 1
@@ -68,7 +68,7 @@ def _under_in_cells(mask: Mask, boxes: Ints) -> tuple[Ints, NDArray[np.bool_]]:
     shifts = np.tile(cells[:, 2:], 2)
     kinds, kind = np.unique(np.hstack([cells[:, :2], boxes[inside] - shifts]), axis=0, return_inverse=True)
     if MIN_REPEATS * len(kinds) > len(inside):
-        return found, known
+        return silicon, known
     local, single = kinds[:, 2:].copy(), np.zeros(len(kinds), dtype=bool)
     for cell, code in np.unique(kinds[:, :2], axis=0).tolist():
         members = np.flatnonzero(np.all(kinds[:, :2] == (cell, code), axis=1))
@@ -76,5 +76,5 @@ def _under_in_cells(mask: Mask, boxes: Ints) -> tuple[Ints, NDArray[np.bool_]]:
         drawn = kdb.Region(kdb.RecursiveShapeIterator(mask.layout, mask.layout.cell(cell), layer, near, True))
         drawn.remove_properties()
         local[members], single[members] = _single_boxes(drawn.transformed(turn(code)).merged(), local[members])
-    found[inside], known[inside] = local[kind] + shifts, single[kind]
-    return found, known
+    silicon[inside], known[inside] = local[kind] + shifts, single[kind]
+    return silicon, known
