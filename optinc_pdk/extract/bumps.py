@@ -46,9 +46,9 @@ def check_bumps(mask: Mask, pads: Sequence[Pad], process: Process) -> list[Fault
     faults = [
         Fault("bump", text, center_um(o.bbox())) for o, shape in zip(openings, at_origin, strict=True) if shape in wrong
     ]
-    finder = Finder(openings)
+    index = Finder(openings)
     middles = np.array([(round(x), round(y)) for x, y in (pad.center for pad in pads)], dtype=np.int64).reshape(-1, 2)
-    for pad, number in zip(pads, finder.at(middles).tolist(), strict=True):
+    for pad, number in zip(pads, index.at(middles).tolist(), strict=True):
         if number == NOWHERE:
             text = f"no opening on the landing of {pad.label!r}"
             faults.append(Fault("bump", text, pad.device.position_um))

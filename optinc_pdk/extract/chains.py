@@ -31,7 +31,7 @@ class Strip:
         polygon: Its polygon.
         ends: (2, 2, 2) its end edges, clockwise around it, in nm.
         sides: Its two sides, from the first end to the second and back.
-        fine_length: Sum of the lengths of both sides in units of 1 nm / FINE.
+        fine_length: Sum of the lengths of both sides in units of 1 nm / ``FINE``.
     """
 
     polygon: kdb.Polygon

@@ -172,12 +172,12 @@ def _fibres(
 ) -> tuple[dict[str, int], list[Label], list[Fault]]:
     """Return the number of the device of each fibre label, the labels on no fibre coupler, and faults."""
     couplers = [(i, polygon) for i, p in enumerate(placements) if p.variant.meets_fibre for polygon in p.core]
-    finder = Finder(polygon for _, polygon in couplers)
+    index = Finder(polygon for _, polygon in couplers)
     others: list[Label] = []
     fibres: dict[str, int] = {}
     faults: list[Fault] = []
     owner: dict[int, str] = {}
-    for label, coupler in zip(labels, finder.at(label_points(labels)).tolist(), strict=True):
+    for label, coupler in zip(labels, index.at(label_points(labels)).tolist(), strict=True):
         if coupler == NOWHERE:
             others.append(label)
             continue

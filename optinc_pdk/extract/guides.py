@@ -197,14 +197,14 @@ def _describe_faults(
 ) -> list[Fault]:
     """Return the faults of pieces that are not guides; for a piece that contains a body, only that of the body."""
     body_faults, bodies = describe_bodies(kdb.Region([pieces[number] for number in faulty]), variants, rule.body)
-    finder = Finder(bodies)
+    index = Finder(bodies)
     other_faults = [fault for fault in faults if not _inside_any(fault, bodies)]
     for number in faulty:
         ends = by_piece[number]
         piece = pieces[number]
         if len(ends) == 2 and not piece.holes():
             continue
-        near = finder.overlapping(box_array([piece.bbox()]))[0]
+        near = index.overlapping(box_array([piece.bbox()]))[0]
         if near and not (kdb.Region(near) & kdb.Region(piece)).is_empty():
             continue
         other_faults.append(_ends_fault(outline, number, ends, piece))

@@ -98,12 +98,14 @@ def find_heaters(mask: Mask, metal: kdb.Region, width_nm: int) -> tuple[list[Hea
         return [], []
     shapes = plain(heater)
     boxes = box_array(shape.bbox() for shape in shapes)
-    finder = Finder(plain(metal))
+    metal_index = Finder(plain(metal))
     # the bounding box of a heater that is not a rectangle may contain another heater
-    heaters = _regular_heaters(mask, boxes, finder, width_nm) if all(shape.is_box() for shape in shapes) else {}
+    heaters = _regular_heaters(mask, boxes, metal_index, width_nm) if all(shape.is_box() for shape in shapes) else {}
     others = [number for number in range(len(shapes)) if number not in heaters]
     faults: list[Fault] = []
-    for number, result in zip(others, _one_by_one(mask, [shapes[n] for n in others], finder, width_nm), strict=True):
+    for number, result in zip(
+        others, _one_by_one(mask, [shapes[n] for n in others], metal_index, width_nm), strict=True
+    ):
         if isinstance(result, Heater):
             heaters[number] = result
         else:

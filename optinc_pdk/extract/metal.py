@@ -56,7 +56,7 @@ class Metal:
         self._numbers = [
             [n for n, (number, _) in enumerate(pieces) if number == layer] for layer in range(len(regions))
         ]
-        self._finders = [Finder(pieces[n][1] for n in numbers) for numbers in self._numbers]
+        self._indexes = [Finder(pieces[n][1] for n in numbers) for numbers in self._numbers]
         pairs: list[tuple[int, int]] = []
         for layer, name in enumerate(stack.vias):
             pairs += self._join(layer, mask.region(name), regions, stack.layers[2 * layer : 2 * layer + 3])
@@ -84,7 +84,7 @@ class Metal:
 
     def _pieces_at(self, layer: int, points: Ints) -> Ints:
         """Return the number (n,) of the metal piece at each point (n, 2), -1 where there is none."""
-        local = self._finders[layer].at(points)
+        local = self._indexes[layer].at(points)
         numbers = np.array([*self._numbers[layer], NOWHERE], dtype=np.int64)
         return numbers[local]
 
@@ -171,12 +171,12 @@ def find_pads(metal: Metal, labels: Sequence[Label], size_nm: int) -> tuple[list
     # 1 nm less, so that metal exactly as wide as a pad is not removed
     shrink = size_nm // 2 - 1
     squares = plain(metal.wires.sized(-shrink).sized(shrink).merged())
-    finder = Finder(squares)
+    index = Finder(squares)
     pads: list[Pad] = []
     faults: list[Fault] = []
     by_net: dict[int, Pad] = {}
     points = label_points(labels)
-    nets, under = metal.nets_at(points).tolist(), finder.at(points).tolist()
+    nets, under = metal.nets_at(points).tolist(), index.at(points).tolist()
     boxes = box_array(square.bbox() for square in squares)
     middles = ((boxes[:, :2] + boxes[:, 2:]) / 2).tolist()
     full = np.all(boxes[:, 2:] - boxes[:, :2] == size_nm, axis=1)

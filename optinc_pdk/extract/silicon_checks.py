@@ -76,10 +76,10 @@ def check_foreign(placements: Sequence[Placement], guides: Sequence[kdb.Polygon]
         placements: Recognised devices.
         guides: All silicon outside devices.
     """
-    finder = Finder(guides)
+    index = Finder(guides)
     faults: list[Fault] = []
     boxes = [placement.box for placement in placements]
-    for placement, box, near in zip(placements, boxes, finder.overlapping(box_array(boxes)), strict=True):
+    for placement, box, near in zip(placements, boxes, index.overlapping(box_array(boxes)), strict=True):
         for piece in sorted((kdb.Region(near) & kdb.Region(box)).each()) if near else ():
             text = f"{piece.area()} nm² of other silicon within the box of a {placement.variant.name}"
             faults.append(Fault("foreign", text, center_um(piece.bbox())))

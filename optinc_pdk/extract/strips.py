@@ -20,7 +20,7 @@ SHARPEST_TURN_DEG = 60.0
 NEAR_CHORDS = 16
 FAR_CHORDS = 256
 
-# Lengths are summed as integers in units of 1 nm / FINE, the precision of doubles from 1 to 2. The sum is exact, so
+# Lengths are summed as integers in units of 1 nm / ``FINE``, the precision of doubles from 1 to 2. The sum is exact, so
 # equal guides have equal lengths in whatever order their pieces are added.
 FINE = 1 << 52
 
@@ -59,7 +59,7 @@ class Sides:
 
     @property
     def fine_length(self) -> int:
-        """Sum of the lengths of both sides in units of 1 nm / FINE."""
+        """Sum of the lengths of both sides in units of 1 nm / ``FINE``."""
         return sum(_fine_length(side) for side in (self.left, self.right))
 
     def fault(self, rule: StripRule) -> Fault | None:
@@ -101,13 +101,13 @@ def strip_length_um(fine: int) -> float:
     which changes its length far less than the area.
 
     Args:
-        fine: Sum of the lengths of both sides in units of 1 nm / FINE.
+        fine: Sum of the lengths of both sides in units of 1 nm / ``FINE``.
     """
     return fine / (2 * FINE * NM_PER_UM)
 
 
 def _fine_length(side: Ints) -> int:
-    """Return the length of a polyline in units of 1 nm / FINE: the exact sum of the rounded lengths of its chords."""
+    """Return the length of a polyline in units of 1 nm / ``FINE``: the sum of the rounded lengths of its chords."""
     chords = np.hypot(*np.diff(side, axis=0).astype(float).T)
     # the integer part and two halves of the fraction are summed separately: sums of up to 2³⁷ chords fit
     whole = np.floor(chords)
