@@ -1,4 +1,4 @@
-"""A gdsfactory PDK made from a process card."""
+"""The gdsfactory PDK of a process, built from the process card."""
 
 from __future__ import annotations
 
@@ -14,17 +14,23 @@ if TYPE_CHECKING:
 
 
 def get_pdk(process: str = DEFAULT_PROCESS) -> Pdk:
-    """The PDK of a process; ``get_pdk(...).activate()`` makes its cells usable.
+    """Return the gdsfactory PDK of a process. Call its ``activate()`` before you use the cells.
+
+    Args:
+        process: Name of the process, or path of its folder.
+
+    Returns:
+        The PDK, built once per process and Python session.
 
     Raises:
-        CardError: The process's cards cannot be used.
+        CardError: The process does not exist, or one of its cards is not valid.
     """
-    return _made_pdk(process)
+    return _build_pdk(process)
 
 
-# apart, because a cache takes the default and its name for two keys
+# A separate function: the cache would keep ``get_pdk()`` and ``get_pdk(DEFAULT_PROCESS)`` under two keys.
 @cache
-def _made_pdk(process: str) -> Pdk:
+def _build_pdk(process: str) -> Pdk:
     import gdsfactory as gf
 
     from optinc_pdk.cells import cells_of

@@ -1,4 +1,4 @@
-"""Layers, cross-sections, layer stack and views of a process, as gdsfactory wants them."""
+"""Layers, layer views, layer stack and cross-sections of a process as gdsfactory objects."""
 
 from __future__ import annotations
 
@@ -10,30 +10,33 @@ if TYPE_CHECKING:
     from gdsfactory.cross_section import CrossSection
     from gdsfactory.technology import LayerStack, LayerViews
 
-_active: dict[str, Process] = {}
+# Registered processes by the name of their PDK.
+_processes: dict[str, Process] = {}
 
 
 def register(process: Process) -> None:
-    """Make a process known to the cells under its name, which is also its PDK's name."""
-    _active[process.name] = process
+    """Register a process under its name, so that :func:`active_process` finds it while its PDK is active."""
+    _processes[process.name] = process
 
 
 def active_process() -> Process:
-    """The process of the active PDK.
+    """Return the process of the active gdsfactory PDK.
 
     Raises:
-        CardError: The active PDK is not one of ours.
+        CardError: The active PDK was not built by :func:`optinc_pdk.pdk.get_pdk`.
     """
     import gdsfactory as gf
 
     name = gf.get_active_pdk().name
-    if name not in _active:
-        raise CardError(f"the active PDK is {name!r}; call optinc_pdk.PDK.activate() before using its cells")
-    return _active[name]
+    if name not in _processes:
+        raise CardError(
+            f"the active PDK is {name!r}, which has no process card; call optinc_pdk.PDK.activate() first"
+        )
+    return _processes[name]
 
 
 def layer_enum(process: Process) -> Any:
-    """A gdsfactory ``LayerEnum`` with the process's layers."""
+    """Return a gdsfactory ``LayerEnum`` of the layers of a process."""
     import gdsfactory as gf
 
     members: dict[str, Any] = {"layout": gf.constant(gf.kcl.layout)}
@@ -42,7 +45,7 @@ def layer_enum(process: Process) -> Any:
 
 
 def layer_views(process: Process) -> LayerViews:
-    """Colours of the layers."""
+    """Return the display colours of the layers of a process."""
     from gdsfactory.technology import LayerView, LayerViews
 
     views = {
@@ -53,7 +56,7 @@ def layer_views(process: Process) -> LayerViews:
 
 
 def layer_stack(process: Process) -> LayerStack:
-    """Thickness, height and material of the layers that have one."""
+    """Return thickness (µm), bottom height (µm) and material of every layer for which the card states them."""
     from gdsfactory.technology import LayerLevel, LayerStack, LogicalLayer
 
     levels = {
@@ -70,7 +73,11 @@ def layer_stack(process: Process) -> LayerStack:
 
 
 def strip(**kwargs: Any) -> CrossSection:
-    """The strip guide of the active process."""
+    """Return the cross-section of a strip guide of the active process.
+
+    Args:
+        **kwargs: Arguments of ``gdsfactory.cross_section.cross_section`` that replace the values of the card.
+    """
     import gdsfactory as gf
 
     guide = active_process().guide
@@ -84,7 +91,11 @@ def strip(**kwargs: Any) -> CrossSection:
 
 
 def wire(**kwargs: Any) -> CrossSection:
-    """A metal wire of the active process."""
+    """Return the cross-section of a metal wire of the active process.
+
+    Args:
+        **kwargs: Arguments of ``gdsfactory.cross_section.cross_section`` that replace the values of the card.
+    """
     import gdsfactory as gf
 
     metal = active_process().metal

@@ -1,4 +1,4 @@
-"""The cells: ordinary gdsfactory cells, drawn from the cards of the active PDK's process."""
+"""The layout cells: ordinary gdsfactory cells with the dimensions of the active process's cards."""
 
 import gdsfactory as gf
 import kfactory as kf
@@ -23,7 +23,7 @@ from optinc_pdk.cells.meshes import mesh, mesh_column
 from optinc_pdk.cells.passives import crossing, directional_coupler, edge_coupler, monitor_tap, taper
 from optinc_pdk.cells.structures import bump, cutback, die_frame, fibre_array, heater_test
 
-# Mask shops take cell names of at most 32 characters; longer ones end in a hash of their parameters.
+# Mask shops accept cell names of at most 32 characters. kfactory ends a longer name in a hash of the parameters.
 kf.config.max_cellname_length = 32
 
 CELLS = {
@@ -63,8 +63,8 @@ CELLS = {
     )
 }
 
-# Devices that not every process has, and cells made of them, by the cards that they need.
-CARDS = {
+# Cells that not every process has: those of optional devices and those composed of them, with the cards they need.
+REQUIRED_CARDS = {
     name: (name,)
     for name in (
         "bump",
@@ -80,8 +80,8 @@ CARDS = {
 
 
 def cells_of(process: Process) -> dict[str, gf.typings.ComponentFactory]:
-    """The cells that a process has the cards for, by name."""
-    return {name: cell for name, cell in CELLS.items() if process.devices.keys() >= set(CARDS.get(name, ()))}
+    """Return the cells for which a process has all device cards, by cell name."""
+    return {name: cell for name, cell in CELLS.items() if process.devices.keys() >= set(REQUIRED_CARDS.get(name, ()))}
 
 
 __all__ = ["CELLS", "cells_of", *CELLS]

@@ -1,4 +1,4 @@
-"""Homodyne detection and activations, and the trees that carry light to them."""
+"""Cells of the activation function: splitter tree, homodyne mixer, off-chip and on-chip activation."""
 
 from __future__ import annotations
 
@@ -11,27 +11,29 @@ from optinc_pdk.cells.cached import cell
 from optinc_pdk.cells.devices import grating_coupler, mmi1x2, mmi2x2, phase_shifter
 from optinc_pdk.cells.draw import LIMIT_UM, add_optical, check_count, place
 from optinc_pdk.cells.interferometers import half_pitch, mzi_frame
-from optinc_pdk.cells.routes import bent_guide, s_guide, straight_guide
+from optinc_pdk.cells.routes import add_bent_guide, add_s_guide, add_straight_guide
 from optinc_pdk.tech import active_process
 
 
 @cell
 def splitter_tree(leaves: int = 4) -> gf.Component:
-    """A balanced tree of 1×2 splitters, a mode's height per leaf; backwards, a combiner. All ways are equally long.
+    """Balanced tree of 1×2 splitters whose paths all have the same length; used backwards, it is a combiner.
+
+    The leaves are one mode pitch apart. o1 is the root; o2, o3, … are the leaves from top to bottom.
 
     Args:
-        leaves: 2, 4, 8, …
-
-    o1 is the root; o2, o3, … are the leaves from above.
+        leaves: Number of leaves, a power of two from 2.
 
     Raises:
-        ValueError: No power of two: its leaves would not be balanced.
+        ValueError: ``leaves`` is not a power of two, or the tree would be larger than 1 m.
     """
     process = active_process()
     pitch, radius = float(process.floorplan.mode_pitch_um), float(process.guide.radius_um)
     check_count("leaves", leaves, 2, int(LIMIT_UM / pitch), "splitter_tree")
     if leaves & (leaves - 1):
-        raise ValueError(f"splitter_tree: leaves is {leaves}; balanced trees have 2, 4, 8, … leaves, take one of these")
+        raise ValueError(
+            f"splitter_tree: leaves is {leaves}; a balanced tree has 2, 4, 8, … leaves, give one of these numbers"
+        )
     c = gf.Component()
     card, splitter = process.device("mmi1x2"), mmi1x2()
     length = card.size("length_um") + 2 * card.size("taper_length_um")
@@ -39,12 +41,12 @@ def splitter_tree(leaves: int = 4) -> gf.Component:
     add_optical(c, "o1", (0.0, 0.0), 180)
     x, nodes = 0.0, [0.0]
     while len(nodes) < leaves:
-        # half the distance of the nodes that follow
+        # half the distance between the nodes of the next level
         half = pitch * leaves / len(nodes) / 4
         for y in nodes:
             place(c, splitter, (x, y))
             for side in (1, -1):
-                s_guide(c, (x + length, y + side * port), (x + length + 2 * radius, y + side * half))
+                add_s_guide(c, (x + length, y + side * port), (x + length + 2 * radius, y + side * half))
         x += length + 2 * radius
         nodes = [y + side * half for y in nodes for side in (1, -1)]
     for i, y in enumerate(nodes):
@@ -54,9 +56,10 @@ def splitter_tree(leaves: int = 4) -> gf.Component:
 
 @cell
 def homodyne_mixer() -> gf.Component:
-    """Signal and local oscillator in a 2×2 coupler; a heater trims the oscillator's phase. All arms are equally long.
+    """Homodyne mixer: a 2×2 coupler that superposes signal and local oscillator, with arms of equal length.
 
-    o1 local oscillator, o2 signal at y = 0, o3 and o4 to two balanced detectors; e1 signal, e2 ground of the trim.
+    A trim heater sets the phase of the local oscillator. Ports: o1 local oscillator, o2 signal at y = 0, o3 and o4
+    to the two balanced detectors; e1 signal and e2 ground of the trim heater.
     """
     c = gf.Component()
     process = active_process()
@@ -64,14 +67,14 @@ def homodyne_mixer() -> gf.Component:
     half, port = half_pitch(process)
     upper, lower, high, low = 0.0, -2 * half, -half + port, -half - port
     trim = place(c, phase_shifter(), (f.shifter, lower), rotation=180, mirror=True)
-    straight_guide(c, 0.0, f.shifter, upper)
-    s_guide(c, (f.shifter, upper), (f.first, high))
-    s_guide(c, (f.shifter, lower), (f.first, low))
+    add_straight_guide(c, 0.0, f.shifter, upper)
+    add_s_guide(c, (f.shifter, upper), (f.first, high))
+    add_s_guide(c, (f.shifter, lower), (f.first, low))
     place(c, mmi2x2(), (f.first, -half))
-    # a straight between these bends and what follows, else two bends together would be too tight
+    # a straight behind these bends: directly after them, the bend of another cell would be too tight
     end = f.theta + float(process.floorplan.guide_space_um)
-    s_guide(c, (f.first + f.coupler, high), (end, upper))
-    s_guide(c, (f.first + f.coupler, low), (end, lower))
+    add_s_guide(c, (f.first + f.coupler, high), (end, upper))
+    add_s_guide(c, (f.first + f.coupler, low), (end, lower))
     for name, at, side in (
         ("o1", (0.0, lower), 180),
         ("o2", (0.0, upper), 180),
@@ -85,7 +88,7 @@ def homodyne_mixer() -> gf.Component:
 
 
 def _mixer(c: gf.Component) -> Any:
-    """Place the mixer with its inputs and its trim as ports."""
+    """Place the homodyne mixer, and export its inputs and the contacts of its trim heater as ports."""
     mixer = place(c, homodyne_mixer(), (0.0, 0.0))
     for name in ("o1", "o2", "e1", "e2"):
         c.add_port(name=name, port=mixer[name])
@@ -94,9 +97,10 @@ def _mixer(c: gf.Component) -> Any:
 
 @cell
 def activation_offchip() -> gf.Component:
-    """The part of an activation that is on the die if detectors and modulators are off it: mixer, two fibres.
+    """On-die part of an activation with off-chip detectors and modulator: a homodyne mixer and two fibre couplers.
 
-    o1 local oscillator, o2 signal, o3 and o4 the upper and lower fibre; e1, e2 the trim's.
+    Ports: o1 local oscillator, o2 signal, o3 and o4 upper and lower fibre; e1 and e2 signal and ground of the trim
+    heater.
     """
     c = gf.Component()
     process = active_process()
@@ -106,7 +110,7 @@ def activation_offchip() -> gf.Component:
     for name, side in (("o3", 1), ("o4", -1)):
         x, y = mixer[name].center
         end = (x + length, y + side * spread)
-        s_guide(c, (x, y), end)
+        add_s_guide(c, (x, y), end)
         grating = place(c, grating_coupler(), end)
         c.add_port(name=name, port=grating["o2"])
     return c
@@ -114,10 +118,10 @@ def activation_offchip() -> gf.Component:
 
 @cell
 def activation_onchip() -> gf.Component:
-    """An activation with its light on the die: mixer, two photodiodes, and a modulator on a fresh carrier.
+    """On-chip activation: homodyne mixer, two photodiodes, and a modulator on a fresh carrier.
 
-    o1 local oscillator, o2 signal, o3 carrier from below, o4 modulated light at y = 0. e1, e2 the trim's; e3, e4 and
-    e5, e6 the upper and lower photodiode's; e7, e8 the modulator's.
+    Ports: o1 local oscillator, o2 signal, o3 carrier from below, o4 modulated light at y = 0; e1 and e2 of the trim
+    heater, e3 and e4 of the upper photodiode, e5 and e6 of the lower one, e7 and e8 of the modulator.
     """
     c = gf.Component()
     process = active_process()
@@ -127,13 +131,13 @@ def activation_onchip() -> gf.Component:
         c.add_port(name=f"e{first}", port=diode["e1"])
         c.add_port(name=f"e{first + 1}", port=diode["e2"])
     pitch, radius = float(process.floorplan.mode_pitch_um), float(process.guide.radius_um)
-    room = float(process.floorplan.guide_space_um)
-    carrier = mixer["o3"].center[0] + process.device("photodiode").size("box_length_um") + 2 * room
+    space = float(process.floorplan.guide_space_um)
+    carrier = mixer["o3"].center[0] + process.device("photodiode").size("box_length_um") + 2 * space
     # half a mode below the lower photodiode, where the next row begins
     bottom = -1.5 * pitch
-    bent_guide(c, (carrier, bottom), (carrier, 0.0), (carrier + radius + room, 0.0))
+    add_bent_guide(c, (carrier, bottom), (carrier, 0.0), (carrier + radius + space, 0.0))
     add_optical(c, "o3", (carrier, bottom), 270)
-    driven = place(c, modulator(), (carrier + radius + room, 0.0))
+    driven = place(c, modulator(), (carrier + radius + space, 0.0))
     c.add_port(name="o4", port=driven["o2"])
     c.add_port(name="e7", port=driven["e1"])
     c.add_port(name="e8", port=driven["e2"])

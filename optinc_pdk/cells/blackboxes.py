@@ -1,4 +1,4 @@
-"""Black boxes of a foundry: outline, declared pins, and silicon by which they are recognized."""
+"""Cells of foundry black boxes: outline, electrical pins, and the silicon by which the extractor recognises them."""
 
 from __future__ import annotations
 
@@ -8,29 +8,31 @@ import numpy as np
 from optinc_pdk.cards import Device
 from optinc_pdk.cells.cached import cell
 from optinc_pdk.cells.curves import GRID_PER_UM
-from optinc_pdk.cells.draw import add_electrical, add_optical, contact, polygon, rectangle
+from optinc_pdk.cells.draw import add_contact, add_electrical, add_optical, add_polygon, add_rectangle
 from optinc_pdk.tech import active_process
 
 
 def _box(c: gf.Component, card: Device, length: float, pins_at: float) -> None:
-    """The outline from x = 0, and two pins above and below the light at ``pins_at``; e1 is the upper one."""
+    """Add the outline from x = 0 to ``length``, and pin e1 above and e2 below the guide at x = ``pins_at`` (µm)."""
     height, side = card.size("box_height_um"), card.size("contact_width_um")
-    rectangle(c, (0.0, -height / 2, length, height / 2), "blackbox")
+    add_rectangle(c, (0.0, -height / 2, length, height / 2), "blackbox")
     middle = (card.size("contact_space_um") + side) / 2
     for name, y, angle in (("e1", middle, 90), ("e2", -middle, 270)):
-        contact(c, (pins_at - side / 2, y - side / 2, pins_at + side / 2, y + side / 2))
+        add_contact(c, (pins_at - side / 2, y - side / 2, pins_at + side / 2, y + side / 2))
         add_electrical(c, name, (pins_at, y), angle, side)
 
 
 def _silicon(c: gf.Component, corners: list[tuple[float, float]]) -> None:
-    polygon(c, np.rint(np.array(corners) * GRID_PER_UM).astype(np.int64), "core")
+    """Add a silicon polygon with corners in µm."""
+    add_polygon(c, np.rint(np.array(corners) * GRID_PER_UM).astype(np.int64), "core")
 
 
 @cell
 def photodiode() -> gf.Component:
-    """Germanium photodiode: a taper from o1 to the landing of the germanium, one corner of which is cut.
+    """Germanium photodiode (black box): a taper from o1 to a silicon landing for the germanium.
 
-    e1 and e2 are the pins above and below, at their centres.
+    One corner of the landing is cut, so that the extractor can tell the orientation. e1 and e2 are the centres of the
+    upper and the lower pin.
     """
     c = gf.Component()
     process = active_process()
@@ -47,9 +49,9 @@ def photodiode() -> gf.Component:
 
 @cell
 def modulator() -> gf.Component:
-    """Amplitude modulator: a guide from o1 to o2 through a wider, uneven section.
+    """Amplitude modulator (black box): a guide from o1 to o2 with a wider, asymmetric section.
 
-    e1 and e2 are the pins above and below, at their centres.
+    The asymmetry tells the extractor the orientation. e1 and e2 are the centres of the upper and the lower pin.
     """
     c = gf.Component()
     process = active_process()

@@ -1,4 +1,4 @@
-"""The decorator of our cells: each is drawn once per process, whichever PDK was active before."""
+"""The decorator ``cell``: a component cache that is separate for every process."""
 
 from __future__ import annotations
 
@@ -17,24 +17,30 @@ Arguments = ParamSpec("Arguments")
 
 
 def cell(function: ComponentFunc[Arguments]) -> ComponentFunc[Arguments]:
-    """gdsfactory's ``cell`` for every process apart.
+    """Decorate a cell function as gdsfactory's ``cell`` does, with a separate cache for every process.
 
-    Its caches, by arguments and by the cell's name, would return another process's component. Cells of other processes
-    than the default one bear a mark of their process, so that those of several may be in one layout; its name would
-    make theirs longer than mask shops take.
+    gdsfactory's own caches, by arguments and by cell name, would return the component of another process. Cells of
+    other processes than the default carry four hexadecimal digits in their names, so that one layout can hold cells of
+    several processes. The full process name would make cell names longer than mask shops accept.
+
+    Args:
+        function: Draws the cell for the active process.
+
+    Returns:
+        A function with the same arguments that draws each component once per process.
     """
-    drawn: dict[tuple[Path, ...], ComponentFunc[Arguments]] = {}
+    decorated: dict[tuple[Path, ...], ComponentFunc[Arguments]] = {}
 
     @wraps(function)
     def draw(*args: Arguments.args, **kwargs: Arguments.kwargs) -> gf.Component:
         process = active_process()
-        # by folder: a changed copy of a process may have kept its name
-        if process.folders not in drawn:
-            mark = (
+        # by folder: a changed copy of a process may have the same name
+        if process.folders not in decorated:
+            suffix = (
                 "" if process.name == DEFAULT_PROCESS else f"_{hashlib.sha256(process.name.encode()).hexdigest()[:4]}"
             )
-            decorate = cast(Any, gf.cell)(basename=f"{function.__name__}{mark}", layout_cache=False)
-            drawn[process.folders] = decorate(function)
-        return drawn[process.folders](*args, **kwargs)
+            decorate = cast(Any, gf.cell)(basename=f"{function.__name__}{suffix}", layout_cache=False)
+            decorated[process.folders] = decorate(function)
+        return decorated[process.folders](*args, **kwargs)
 
     return cast(ComponentFunc[Arguments], draw)

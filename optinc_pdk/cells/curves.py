@@ -1,4 +1,7 @@
-"""Centrelines and ribbons as arrays; a ribbon is computed in float and rounded to the grid once."""
+"""Centrelines of guides as arrays, and the polygons (ribbons) along them.
+
+Coordinates are floats in µm; only the finished ribbon is rounded to the 1 nm grid.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,18 @@ GRID_PER_UM = 1000
 
 
 def rounded(corners: Points, radius_um: float, segments: int) -> Points:
-    """Round the corners of a polyline.
+    """Replace the corners of a polyline by circular arcs.
 
     Args:
-        corners: (n, 2) corner points in µm, no two equal in a row.
-        radius_um: Bend radius.
-        segments: Chords per 90° of turn.
+        corners: (n, 2) corner points in µm; consecutive points differ.
+        radius_um: Bend radius in µm.
+        segments: Number of chords per 90° of turn.
 
     Returns:
-        (m, 2) centreline.
+        (m, 2) centreline in µm.
 
     Raises:
-        ValueError: Two corners are too close for the radius.
+        ValueError: Two consecutive corners are too close for the radius; the message states the distance needed.
     """
     corners = np.asarray(corners, dtype=float)
     legs = np.diff(corners, axis=0)
@@ -47,23 +50,33 @@ def rounded(corners: Points, radius_um: float, segments: int) -> Points:
 
 
 def s_bend(length_um: float, offset_um: float, radius_um: float, segments: int) -> Points:
-    """An S from the origin to (length, offset): two arcs, with a vertical straight when the offset exceeds 2R.
+    """Return the centreline of an S-bend from the origin to (``length_um``, ``offset_um``).
 
-    The bends sit at the start; the rest of the length is straight.
+    It consists of two circular arcs, joined by a vertical straight if the offset exceeds twice the radius. The arcs are
+    at the start; the rest of the length is straight.
+
+    Args:
+        length_um: Extent along x in µm.
+        offset_um: Extent along y in µm; negative goes down.
+        radius_um: Bend radius in µm.
+        segments: Number of chords per 90° of turn.
 
     Returns:
-        (m, 2) centreline.
+        (m, 2) centreline in µm.
 
     Raises:
-        ValueError: The length is too short for the offset.
+        ValueError: The length is too short for the offset; the message states the length needed.
     """
     height = abs(offset_um)
     sign = math.copysign(1.0, offset_um)
     angle = math.pi / 2 if height >= 2 * radius_um else math.acos(1 - height / (2 * radius_um))
     reach = 2 * radius_um * math.sin(angle)
-    # a flat S of a few nm is made of arcs of kilometres, whose length carries their rounding
+    # the arcs of an S with an offset of a few nm may have a radius of kilometres: rounding errors scale with it
     if reach > length_um + 1e-9 + 1e-12 * radius_um:
-        raise ValueError(f"an S of {offset_um} µm at radius {radius_um} µm is {reach:.3f} µm long, not {length_um} µm")
+        raise ValueError(
+            f"length_um is {length_um} µm; an S of {offset_um} µm with radius {radius_um} µm needs {reach:.3f} µm; "
+            "lengthen it"
+        )
     first = _arc(np.zeros(2), np.array([1.0, 0.0]), sign * angle, radius_um, segments)
     rise = max(height - 2 * radius_um, 0.0)
     direction = np.array([math.cos(angle), sign * math.sin(angle)])
@@ -73,75 +86,79 @@ def s_bend(length_um: float, offset_um: float, radius_um: float, segments: int) 
 
 
 def euler_bend(radius_um: float, segments: int) -> Points:
-    """A 90° bend to the left whose curvature grows evenly to its middle and falls again: two clothoids.
+    """Return the centreline of a 90° Euler bend to the left: two clothoids, curvature linear in the length.
 
     Args:
-        radius_um: Least radius, at the middle; it is exceeded by so much that the bend ends on the grid.
-        segments: Chords per 90° of a circle of that radius; these chords are as long.
+        radius_um: Smallest radius of curvature in µm, at the middle. It is enlarged until the bend ends on the grid.
+        segments: Number of chords that a 90° circular arc of this radius would have; sets the length of the chords.
 
     Returns:
-        (m, 2) centreline from the origin to (r, r), r the effective radius.
+        (m, 2) centreline in µm from the origin to (r, r), where r is the effective radius.
 
     Source:
-        Cherchi et al., Opt. Express 21, 17814 (2013): Euler bends.
+        Cherchi et al., Opt. Express 21, 17814 (2013).
     """
     from scipy.special import fresnel
 
-    # to 45° at curvature 1 / radius: half the length is radius · π / 2, and the clothoid's scale is radius · √(π / 2)
+    # half a bend turns by 45° and ends at curvature 1 / radius: its length is radius · π / 2, the clothoid's scale
+    # radius · √(π / 2)
     scale = math.sqrt(math.pi / 2) * math.sqrt(math.pi)
     sine, cosine = fresnel(np.linspace(0.0, math.pi / 2, segments + 1) / scale)
     half = scale * np.stack([cosine, sine], axis=1)
     effective = float(np.sum(half[-1]))
     half *= math.ceil(effective * radius_um * GRID_PER_UM - 1e-6) / GRID_PER_UM / effective
-    # the other half is the mirror image at the diagonal through the middle
+    # the second half mirrors the first about the diagonal through the middle
     other = (half[-1].sum() - half[::-1])[1:, ::-1]
     return np.concatenate([half, other])
 
 
 def ribbon(centreline: Points, width_um: float) -> NDArray[np.int64]:
-    """The polygon of constant width along a centreline, on the 1 nm grid.
+    """Return the polygon of constant width along a centreline, on the 1 nm grid.
 
     Args:
         centreline: (n, 2) points in µm.
-        width_um: Full width.
+        width_um: Full width in µm.
 
     Returns:
-        (2n, 2) vertices in nm, the left side forth and the right side back.
+        (2n, 2) vertices in nm: the left side from start to end, then the right side from end to start.
     """
     legs = np.diff(centreline, axis=0)
     legs /= np.hypot(legs[:, 0], legs[:, 1])[:, None]
-    # a guide ends square to the axes, though the last chord of a bend is not quite parallel to one
+    # the first and last chord of a bend are not quite parallel to an axis, but a guide must end at right angles to one
     ends = legs[[0, -1]]
     legs[[0, -1]] = np.where(np.abs(ends) > 0.99, np.sign(ends), np.where(np.abs(ends) < 0.1, 0.0, ends))
     before, after = np.concatenate([legs[:1], legs]), np.concatenate([legs, legs[-1:]])
     normal = np.stack([-(before + after)[:, 1], (before + after)[:, 0]], axis=1)
-    # mitre: the sides of every chord stay exactly `width` apart
+    # mitre joint: both sides of every chord are exactly `width_um` apart
     normal *= (width_um / np.sum(normal**2, axis=1))[:, None]
     sides = np.concatenate([centreline + normal, (centreline - normal)[::-1]])
     return np.asarray(np.rint(sides * GRID_PER_UM), dtype=np.int64)
 
 
 def length_um(centreline: Points) -> float:
-    """Length of a centreline."""
+    """Return the length of a centreline (n, 2) in µm."""
     legs = np.diff(centreline, axis=0)
     return float(np.sum(np.hypot(legs[:, 0], legs[:, 1])))
 
 
 def _arc(start: Points, direction: Points, turn: float, radius: float, segments: int) -> Points:
+    """Return (k, 2) points of an arc that starts along ``direction`` and turns by ``turn`` rad, left positive."""
     count = max(1, math.ceil(segments * abs(turn) / (math.pi / 2) - 1e-9))
     side = math.copysign(1.0, turn)
     centre = start + side * radius * np.array([-direction[1], direction[0]])
     angles = np.linspace(0.0, turn, count + 1)
-    spoke = start - centre
+    radial = start - centre
     cos, sin = np.cos(angles), np.sin(angles)
-    return np.asarray(centre + np.stack([cos * spoke[0] - sin * spoke[1], sin * spoke[0] + cos * spoke[1]], axis=1))
+    return np.asarray(centre + np.stack([cos * radial[0] - sin * radial[1], sin * radial[0] + cos * radial[1]], axis=1))
 
 
 def _cross(a: Points, b: Points) -> NDArray[np.float64]:
+    """Return (n,) z components of the cross products of vectors (n, 2)."""
     return a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0]
 
 
 def _distinct(points: Points) -> Points:
+    """Drop points that coincide with their predecessor."""
     keep = np.ones(len(points), dtype=bool)
     keep[1:] = np.hypot(*np.diff(points, axis=0).T) > 1e-6
     return points[keep]

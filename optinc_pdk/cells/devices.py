@@ -1,4 +1,4 @@
-"""The devices: one cell per card, geometry from the card."""
+"""Cells of single devices: guides, couplers, phase shifter, terminator, grating coupler, pad; sizes from the cards."""
 
 from __future__ import annotations
 
@@ -11,23 +11,30 @@ from optinc_pdk.cells.cached import cell
 from optinc_pdk.cells.curves import GRID_PER_UM, euler_bend, rounded, s_bend
 from optinc_pdk.cells.draw import (
     LIMIT_UM,
+    add_contact,
     add_electrical,
+    add_guide,
     add_optical,
+    add_polygon,
+    add_rectangle,
     check_length,
-    contact,
-    guide,
-    polygon,
-    rectangle,
 )
 from optinc_pdk.tech import active_process
 
 
 @cell
 def straight(length_um: float = 10.0) -> gf.Component:
-    """A straight strip guide from o1 to o2."""
+    """Straight strip guide from o1 to o2.
+
+    Args:
+        length_um: Length in µm.
+
+    Raises:
+        ValueError: The length is not a positive number on the 1 nm grid.
+    """
     check_length("length_um", length_um, 0.001, "straight")
     c = gf.Component()
-    guide(c, np.array([[0.0, 0.0], [length_um, 0.0]]))
+    add_guide(c, np.array([[0.0, 0.0], [length_um, 0.0]]))
     add_optical(c, "o1", (0, 0), 180)
     add_optical(c, "o2", (length_um, 0), 0)
     return c
@@ -35,11 +42,11 @@ def straight(length_um: float = 10.0) -> gf.Component:
 
 @cell
 def bend() -> gf.Component:
-    """A circular 90° bend to the left, at the process's radius."""
+    """Circular 90° bend to the left with the bend radius of the process."""
     c = gf.Component()
     strip = active_process().guide
     r = float(strip.radius_um)
-    guide(c, rounded(np.array([[0.0, 0.0], [r, 0.0], [r, r]]), r, int(strip.arc_segments)))
+    add_guide(c, rounded(np.array([[0.0, 0.0], [r, 0.0], [r, r]]), r, int(strip.arc_segments)))
     add_optical(c, "o1", (0, 0), 180)
     add_optical(c, "o2", (r, r), 90)
     return c
@@ -47,12 +54,12 @@ def bend() -> gf.Component:
 
 @cell
 def bend_euler() -> gf.Component:
-    """An Euler 90° bend to the left; its least radius is the process's."""
+    """Euler 90° bend to the left; its smallest radius of curvature is the bend radius of the process."""
     c = gf.Component()
     strip = active_process().guide
     line = euler_bend(float(strip.radius_um), int(strip.arc_segments))
     r = round(float(line[-1, 0]), 3)
-    guide(c, line)
+    add_guide(c, line)
     add_optical(c, "o1", (0, 0), 180)
     add_optical(c, "o2", (r, r), 90)
     return c
@@ -60,26 +67,40 @@ def bend_euler() -> gf.Component:
 
 @cell
 def bend_s(length_um: float = 20.0, offset_um: float = 25.0) -> gf.Component:
-    """An S-bend from o1 at the origin to o2 at (length, offset)."""
+    """S-bend from o1 at the origin to o2 at (length, offset), with the bend radius of the process.
+
+    Args:
+        length_um: Extent along x in µm.
+        offset_um: Extent along y in µm; negative goes down.
+
+    Raises:
+        ValueError: A value is not a length on the 1 nm grid, the offset is 0, or the length is too short for it.
+    """
     check_length("length_um", length_um, 0.001, "bend_s")
     down = check_length("offset_um", offset_um, 0.001 - LIMIT_UM, "bend_s") < 0
     check_length("offset_um", -offset_um if down else offset_um, 0.001, "bend_s")
     strip = active_process().guide
     line = s_bend(length_um, offset_um, float(strip.radius_um), int(strip.arc_segments))
     c = gf.Component()
-    guide(c, line)
+    add_guide(c, line)
     add_optical(c, "o1", (0, 0), 180)
     add_optical(c, "o2", (length_um, offset_um), 0)
     return c
 
 
 def _taper(c: gf.Component, x0: float, y: float, w0: float, x1: float, w1: float) -> None:
+    """Add a silicon taper along y from width ``w0`` at ``x0`` to width ``w1`` at ``x1``, all in µm."""
     points = np.array([[x0, y - w0 / 2], [x0, y + w0 / 2], [x1, y + w1 / 2], [x1, y - w1 / 2]])
-    polygon(c, np.rint(points * GRID_PER_UM).astype(np.int64), "core")
+    add_polygon(c, np.rint(points * GRID_PER_UM).astype(np.int64), "core")
 
 
 def _mmi(name: str, left: tuple[float, ...]) -> gf.Component:
-    """An MMI with input tapers at heights ``left`` and two output tapers; the first port is at x = 0."""
+    """Draw an MMI with two output tapers.
+
+    Args:
+        name: Name of its card.
+        left: Heights of the input tapers in port pitches; their ports are at x = 0.
+    """
     c = gf.Component()
     process = active_process()
     card = process.device(name)
@@ -89,7 +110,7 @@ def _mmi(name: str, left: tuple[float, ...]) -> gf.Component:
         card.size("taper_width_um"),
     )
     length, pitch = card.size("length_um"), card.size("gap_um") + wide
-    rectangle(c, (taper, -card.size("width_um") / 2, taper + length, card.size("width_um") / 2), "core")
+    add_rectangle(c, (taper, -card.size("width_um") / 2, taper + length, card.size("width_um") / 2), "core")
     end = length + 2 * taper
     names = iter(card.ports.optical)
     for y in left:
@@ -103,21 +124,27 @@ def _mmi(name: str, left: tuple[float, ...]) -> gf.Component:
 
 @cell
 def mmi2x2() -> gf.Component:
-    """2×2 multimode interference coupler; ports clockwise from the lower left."""
+    """2×2 multimode interference (MMI) coupler; ports clockwise from the lower left."""
     return _mmi("mmi2x2", (-0.5, 0.5))
 
 
 @cell
 def mmi1x2() -> gf.Component:
-    """1×2 multimode interference splitter; o2 is the upper output."""
+    """1×2 multimode interference (MMI) splitter; o1 is the input, o2 the upper and o3 the lower output."""
     return _mmi("mmi1x2", (0.0,))
 
 
 @cell
 def phase_shifter(length_um: float | None = None) -> gf.Component:
-    """Strip guide under a heater of ``length_um`` between its contacts (card value by default).
+    """Thermo-optic phase shifter: a straight strip guide under a heater with a contact at each end.
 
     e1 is the contact over o1, e2 the one over o2.
+
+    Args:
+        length_um: Length of the heater between its contacts in µm (card value by default).
+
+    Raises:
+        ValueError: The length is below 1 µm or not on the 1 nm grid.
     """
     card = active_process().device("phase_shifter")
     active = check_length("length_um", card.size("length_um") if length_um is None else length_um, 1.0, "phase_shifter")
@@ -128,10 +155,10 @@ def phase_shifter(length_um: float | None = None) -> gf.Component:
         card.size("heater_width_um"),
     )
     end = active + 2 * side
-    guide(c, np.array([[0.0, 0.0], [end, 0.0]]))
-    rectangle(c, (side - overlap, -heater / 2, end - side + overlap, heater / 2), "heater")
-    contact(c, (0.0, -side / 2, side, side / 2))
-    contact(c, (end - side, -side / 2, end, side / 2))
+    add_guide(c, np.array([[0.0, 0.0], [end, 0.0]]))
+    add_rectangle(c, (side - overlap, -heater / 2, end - side + overlap, heater / 2), "heater")
+    add_contact(c, (0.0, -side / 2, side, side / 2))
+    add_contact(c, (end - side, -side / 2, end, side / 2))
     add_optical(c, "o1", (0, 0), 180)
     add_optical(c, "o2", (end, 0), 0)
     add_electrical(c, "e1", (0.0, 0.0), 180, side)
@@ -141,7 +168,7 @@ def phase_shifter(length_um: float | None = None) -> gf.Component:
 
 @cell
 def terminator() -> gf.Component:
-    """Taper to the minimum width, where the light leaves the guide."""
+    """Terminator: a taper from the guide's width to a narrow tip, where the light leaves the guide."""
     c = gf.Component()
     card = active_process().device("terminator")
     _taper(c, 0.0, 0.0, float(active_process().guide.width_um), card.size("length_um"), card.size("tip_width_um"))
@@ -151,7 +178,7 @@ def terminator() -> gf.Component:
 
 @cell
 def grating_coupler() -> gf.Component:
-    """Focusing grating coupler: a sector of silicon with etched arcs around its apex."""
+    """Focusing grating coupler: a sector of silicon with etched arcs around its apex; o1 guide, o2 fibre."""
     c = gf.Component()
     process = active_process()
     card = process.device("grating_coupler")
@@ -162,15 +189,15 @@ def grating_coupler() -> gf.Component:
     arc = np.linspace(half, -half, 33)
     front = np.stack([apex + outer * np.cos(arc), outer * np.sin(arc)], axis=1)
     sector = np.concatenate([np.array([[0.0, -width / 2], [0.0, width / 2]]), front])
-    polygon(c, np.rint(sector * GRID_PER_UM).astype(np.int64), "core")
+    add_polygon(c, np.rint(sector * GRID_PER_UM).astype(np.int64), "core")
     for i in range(int(card.size("periods"))):
         inner = first + i * period
-        # the etch ends beyond the sector's edge, so that misalignment leaves no unetched rim
-        rim = card.size("etch_beyond_um") / inner
-        beyond = np.linspace(half + rim, -half - rim, 33)
+        # the etch extends beyond the sector, so that misalignment leaves no unetched rim
+        margin = card.size("etch_beyond_um") / inner
+        beyond = np.linspace(half + margin, -half - margin, 33)
         ray = np.stack([np.cos(beyond), np.sin(beyond)], axis=1)
         tooth = np.concatenate([ray * (inner + etch), (ray * inner)[::-1]]) + np.array([apex, 0.0])
-        polygon(c, np.rint(tooth * GRID_PER_UM).astype(np.int64), process.grating.layer)
+        add_polygon(c, np.rint(tooth * GRID_PER_UM).astype(np.int64), process.grating.layer)
     add_optical(c, "o1", (0, 0), 180)
     middle = apex + first + card.size("periods") * period / 2
     c.add_port(name="o2", center=(round(middle, 3), 0), orientation=0, cross_section="strip", port_type="vertical_te")
@@ -179,10 +206,10 @@ def grating_coupler() -> gf.Component:
 
 @cell
 def pad() -> gf.Component:
-    """Square bond pad, e1 at its centre."""
+    """Square bond pad with e1 at its centre."""
     c = gf.Component()
     process = active_process()
     size = process.device("pad").size("size_um")
-    rectangle(c, (-size / 2, -size / 2, size / 2, size / 2), process.metal.layer)
+    add_rectangle(c, (-size / 2, -size / 2, size / 2, size / 2), process.metal.layer)
     add_electrical(c, "e1", (0.0, 0.0), 270, size)
     return c

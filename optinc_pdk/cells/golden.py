@@ -1,6 +1,6 @@
-"""Golden polygons: the devices' silicon as data, for the extractor, which may not import cells.
+"""Golden polygons: the silicon and ports of every device as data files for the extractor, which must not import cells.
 
-``make golden`` rewrites them; a test holds the committed files against the cells.
+``make golden`` writes the files; a test compares the committed files with the cells.
 """
 
 from __future__ import annotations
@@ -32,7 +32,16 @@ GOLDEN_DEVICES = (
 
 
 def golden(process: Process, name: str) -> dict[str, Any]:
-    """One device of the active PDK: merged polygons per layer in nm, ports with position and outward angle."""
+    """Describe one device as data.
+
+    Args:
+        process: Process of the active PDK.
+        name: Device name.
+
+    Returns:
+        What a golden file contains: schema number, device name, merged polygons in nm by layer, and by port its
+        position in nm, its outward angle in degrees and, at an edge coupler's tip, ``fibre: true``.
+    """
     cell: gf.Component = CELLS[name]()
     layers: dict[str, list[list[list[int]]]] = {}
     for layer in ("core", process.grating.layer):
@@ -44,17 +53,20 @@ def golden(process: Process, name: str) -> dict[str, Any]:
     for port in cell.ports:
         at = [round(port.center[0] * 1000), round(port.center[1] * 1000)]
         ports[str(port.name)] = {"at": at, "angle": int(port.orientation)}
-        # its light leaves at an edge of the silicon where no guide goes on
+        # light leaves the silicon here, so no guide continues
         if port.port_type == "edge_coupler":
             ports[str(port.name)]["fibre"] = True
     return {"schema": SCHEMA, "name": name, "layers": layers, "ports": ports}
 
 
 def write_golden(process: Process) -> None:
-    """Write the golden file of every device beside the process's cards, but for those it inherits as they are."""
+    """Write the golden file of every device of a process into the folder ``golden`` beside its cards.
+
+    Devices whose file would equal the one that the process inherits are skipped.
+    """
     for name in (name for name in GOLDEN_DEVICES if name in process.devices):
         data = (json.dumps(golden(process, name), separators=(",", ":")) + "\n").encode()
-        own = process.folder / "golden" / f"{name}.json"
-        inherited = [path for path in process.files(f"golden/{name}.json") if path != own]
+        target = process.folder / "golden" / f"{name}.json"
+        inherited = [path for path in process.files(f"golden/{name}.json") if path != target]
         if not any(path.read_bytes() == data for path in inherited):
-            write_atomic(own, data)
+            write_atomic(target, data)

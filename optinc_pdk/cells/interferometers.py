@@ -1,4 +1,4 @@
-"""Interferometers of a mesh: MZI, its dummy for idle slots, attenuator. All arms are drawn equally long."""
+"""Cells of interferometers: MZI, dummy MZI, attenuator. Both arms of each have the same length."""
 
 from __future__ import annotations
 
@@ -10,13 +10,24 @@ from optinc_pdk.cards import Process
 from optinc_pdk.cells.cached import cell
 from optinc_pdk.cells.devices import mmi2x2, phase_shifter, terminator
 from optinc_pdk.cells.draw import add_optical, check_length, place
-from optinc_pdk.cells.routes import bent_guide, s_guide, s_guide_back, straight_guide
+from optinc_pdk.cells.routes import add_bent_guide, add_s_guide, add_s_guide_reversed, add_straight_guide
 from optinc_pdk.tech import active_process
 
 
 @dataclass(frozen=True)
 class MziFrame:
-    """Positions along an MZI's column, in µm from the column's start."""
+    """Positions of the parts of an MZI along x, and their lengths, in µm.
+
+    Attributes:
+        phi: Start of the phi heater.
+        first: Start of the first coupler.
+        theta: Start of the theta heater.
+        second: Start of the second coupler.
+        end: End of the MZI.
+        shifter: Length of a phase shifter.
+        bend: Length of an S-bend.
+        coupler: Length of a coupler.
+    """
 
     phi: float
     first: float
@@ -29,7 +40,12 @@ class MziFrame:
 
 
 def mzi_frame(process: Process, stretch_um: float = 0.0) -> MziFrame:
-    """The frame of the MZI: phi heater, stretch, S, coupler, S, theta heater, S, coupler, S."""
+    """Return the positions in an MZI: phi, stretch, S-bend, coupler, S-bend, theta, S-bend, coupler, S-bend.
+
+    Args:
+        process: Process.
+        stretch_um: Additional length of both arms before the first coupler in µm.
+    """
     heater, mmi = process.device("phase_shifter"), process.device("mmi2x2")
     shifter = heater.size("length_um") + 2 * heater.size("contact_width_um")
     coupler = mmi.size("length_um") + 2 * mmi.size("taper_length_um")
@@ -41,20 +57,21 @@ def mzi_frame(process: Process, stretch_um: float = 0.0) -> MziFrame:
 
 
 def half_pitch(process: Process) -> tuple[float, float]:
-    """Half the distance of two modes, and of two coupler ports."""
+    """Return half the distance between two modes, and half that between two coupler ports, in µm."""
     mmi = process.device("mmi2x2")
     return float(process.floorplan.mode_pitch_um) / 2, (mmi.size("gap_um") + mmi.size("taper_width_um")) / 2
 
 
 @cell
 def mzi(stretch_um: float = 0.0) -> gf.Component:
-    """Mach-Zehnder interferometer between two modes; o2 and o3 on the upper mode at y = 0.
+    """Mach-Zehnder interferometer (MZI) of two modes; o2 and o3 are on the upper mode at y = 0.
 
-    Internal phase theta on the upper arm, external phase phi on the upper input arm.
-    e1, e2: phi signal and ground; e3, e4: theta signal and ground.
+    The internal phase theta is on the upper arm, the external phase phi on the upper input arm. Ports: e1 and e2
+    signal and ground of phi, e3 and e4 signal and ground of theta.
 
     Args:
-        stretch_um: How much longer both arms are between phi and the first coupler, for wide metal between heaters.
+        stretch_um: Additional length in µm of both arms between phi and the first coupler, which leaves space for wide
+            metal between heaters.
     """
     c = gf.Component()
     process = active_process()
@@ -64,21 +81,21 @@ def mzi(stretch_um: float = 0.0) -> gf.Component:
     upper, lower, high, low = 0.0, -2 * half, -half + port, -half - port
     phi = place(c, heater, (0.0, upper))
     before = f.first - f.bend
-    straight_guide(c, 0.0, before, lower)
+    add_straight_guide(c, 0.0, before, lower)
     if stretch_um:
-        straight_guide(c, f.shifter, before, upper)
-    s_guide(c, (before, upper), (f.first, high))
-    s_guide(c, (before, lower), (f.first, low))
+        add_straight_guide(c, f.shifter, before, upper)
+    add_s_guide(c, (before, upper), (f.first, high))
+    add_s_guide(c, (before, lower), (f.first, low))
     place(c, coupler, (f.first, -half))
-    s_guide(c, (f.first + f.coupler, high), (f.theta, upper))
-    s_guide(c, (f.first + f.coupler, low), (f.theta, lower))
+    add_s_guide(c, (f.first + f.coupler, high), (f.theta, upper))
+    add_s_guide(c, (f.first + f.coupler, low), (f.theta, lower))
     theta = place(c, heater, (f.theta + f.shifter, upper), rotation=180, mirror=True)
-    straight_guide(c, f.theta, f.theta + f.shifter, lower)
-    s_guide(c, (f.theta + f.shifter, upper), (f.second, high))
-    s_guide(c, (f.theta + f.shifter, lower), (f.second, low))
+    add_straight_guide(c, f.theta, f.theta + f.shifter, lower)
+    add_s_guide(c, (f.theta + f.shifter, upper), (f.second, high))
+    add_s_guide(c, (f.theta + f.shifter, lower), (f.second, low))
     place(c, coupler, (f.second, -half))
-    s_guide(c, (f.second + f.coupler, high), (f.end, upper))
-    s_guide(c, (f.second + f.coupler, low), (f.end, lower))
+    add_s_guide(c, (f.second + f.coupler, high), (f.end, upper))
+    add_s_guide(c, (f.second + f.coupler, low), (f.end, lower))
     for name, at, side in (
         ("o1", (0.0, lower), 180),
         ("o2", (0.0, upper), 180),
@@ -93,36 +110,36 @@ def mzi(stretch_um: float = 0.0) -> gf.Component:
 
 @cell
 def mzi_dummy(stretch_um: float = 0.0) -> gf.Component:
-    """The MZI without heaters for one mode at y = 0: same couplers and lengths, so the same loss.
+    """Dummy MZI for one mode at y = 0: an MZI without heaters, with the same couplers, lengths and loss.
 
-    Unheated arms of equal length are a cross: the mode enters the upper port of the first coupler and leaves the
-    lower port of the second; the dark ports end in terminators. It reaches above the mode; mirror it to reach below.
+    Arms of equal phase make it a cross: light enters the upper port of the first coupler and leaves the lower port of
+    the second. The unused ports end in terminators. The cell extends above the mode; mirror it to extend below.
 
     Args:
-        stretch_um: That of the MZIs beside it.
+        stretch_um: ``stretch_um`` of the MZIs in the same column, in µm.
     """
     c = gf.Component()
     process = active_process()
     f = mzi_frame(process, check_length("stretch_um", stretch_um, 0.0, "mzi_dummy"))
     half, port = half_pitch(process)
-    # one port pitch lower than an MZI's, which makes rise and fall together as long as an MZI's two falls
+    # one port pitch lower than in an MZI: the S-bends up and down are then together as long as an MZI's two S-bends
     middle = half - port
     high, low, top, bottom = middle + port, middle - port, middle + half, middle - half
-    r, coupler, end_of_light = float(process.guide.radius_um), mmi2x2(), terminator()
-    # the mode rises far enough before the coupler for the dark port to turn down behind it
+    r, coupler, absorber = float(process.guide.radius_um), mmi2x2(), terminator()
+    # the mode rises so far before the coupler that the guide from the unused port can turn down in between
     turn = f.first - f.bend - 2 * r - float(process.floorplan.guide_space_um)
-    straight_guide(c, 0.0, turn, 0.0)
-    s_guide(c, (turn, 0.0), (f.first, high))
-    bent_guide(c, (f.first, low), (f.first - r, low), (f.first - r, low - r))
-    place(c, end_of_light, (f.first - r, low - r), rotation=270)
+    add_straight_guide(c, 0.0, turn, 0.0)
+    add_s_guide(c, (turn, 0.0), (f.first, high))
+    add_bent_guide(c, (f.first, low), (f.first - r, low), (f.first - r, low - r))
+    place(c, absorber, (f.first - r, low - r), rotation=270)
     place(c, coupler, (f.first, middle))
     for y, arm in ((high, top), (low, bottom)):
-        s_guide(c, (f.first + f.coupler, y), (f.theta, arm))
-        straight_guide(c, f.theta, f.theta + f.shifter, arm)
-        s_guide(c, (f.theta + f.shifter, arm), (f.second, y))
+        add_s_guide(c, (f.first + f.coupler, y), (f.theta, arm))
+        add_straight_guide(c, f.theta, f.theta + f.shifter, arm)
+        add_s_guide(c, (f.theta + f.shifter, arm), (f.second, y))
     place(c, coupler, (f.second, middle))
-    place(c, end_of_light, (f.second + f.coupler, high))
-    s_guide(c, (f.second + f.coupler, low), (f.end, 0.0))
+    place(c, absorber, (f.second + f.coupler, high))
+    add_s_guide(c, (f.second + f.coupler, low), (f.end, 0.0))
     add_optical(c, "o1", (0.0, 0.0), 180)
     add_optical(c, "o2", (f.end, 0.0), 0)
     return c
@@ -130,28 +147,29 @@ def mzi_dummy(stretch_um: float = 0.0) -> gf.Component:
 
 @cell
 def attenuator() -> gf.Component:
-    """Mach-Zehnder attenuator within one mode's height, from o1 to o2 at y = 0; the rest goes to a dump.
+    """Mach-Zehnder attenuator of one mode pitch in height, from o1 to o2 at y = 0; the remaining light is absorbed.
 
-    Passes i·exp(iθ/2)·sin(θ/2): closed without power. e1 signal, e2 ground.
+    Its amplitude transmission is i·exp(iθ/2)·sin(θ/2), so it transmits nothing without heater power. Ports: e1 signal
+    and e2 ground of the heater.
     """
     c = gf.Component()
     process = active_process()
     f = attenuator_frame(process)
     half, port = float(process.floorplan.mode_pitch_um) / 4, half_pitch(process)[1]
     high, low, lower = -half + port, -half - port, -2 * half
-    coupler, end_of_light = mmi2x2(), terminator()
-    s_guide_back(c, (0.0, 0.0), (f.first, high))
-    place(c, end_of_light, (f.first, low), rotation=180)
+    coupler, absorber = mmi2x2(), terminator()
+    add_s_guide_reversed(c, (0.0, 0.0), (f.first, high))
+    place(c, absorber, (f.first, low), rotation=180)
     place(c, coupler, (f.first, -half))
-    s_guide(c, (f.first + f.coupler, high), (f.theta, 0.0))
-    s_guide(c, (f.first + f.coupler, low), (f.theta, lower))
+    add_s_guide(c, (f.first + f.coupler, high), (f.theta, 0.0))
+    add_s_guide(c, (f.first + f.coupler, low), (f.theta, lower))
     theta = place(c, phase_shifter(), (f.theta, 0.0))
-    straight_guide(c, f.theta, f.theta + f.shifter, lower)
-    s_guide_back(c, (f.theta + f.shifter, 0.0), (f.second, high))
-    s_guide_back(c, (f.theta + f.shifter, lower), (f.second, low))
+    add_straight_guide(c, f.theta, f.theta + f.shifter, lower)
+    add_s_guide_reversed(c, (f.theta + f.shifter, 0.0), (f.second, high))
+    add_s_guide_reversed(c, (f.theta + f.shifter, lower), (f.second, low))
     place(c, coupler, (f.second, -half))
-    place(c, end_of_light, (f.second + f.coupler, low))
-    s_guide(c, (f.second + f.coupler, high), (f.end, 0.0))
+    place(c, absorber, (f.second + f.coupler, low))
+    add_s_guide(c, (f.second + f.coupler, high), (f.end, 0.0))
     add_optical(c, "o1", (0.0, 0.0), 180)
     add_optical(c, "o2", (f.end, 0.0), 0)
     c.add_port(name="e1", port=theta["e1"])
@@ -160,9 +178,9 @@ def attenuator() -> gf.Component:
 
 
 def attenuator_frame(process: Process) -> MziFrame:
-    """The frame of the attenuator: room for a terminator, coupler, S, theta heater, S, coupler, room."""
+    """Return the positions in an attenuator: terminator, coupler, S-bend, theta heater, S-bend, coupler, terminator."""
     f = mzi_frame(process)
-    room = process.device("terminator").size("length_um") + 3 * float(process.floorplan.guide_space_um)
-    theta = room + f.coupler + f.bend
+    margin = process.device("terminator").size("length_um") + 3 * float(process.floorplan.guide_space_um)
+    theta = margin + f.coupler + f.bend
     second = theta + f.shifter + f.bend
-    return MziFrame(0.0, room, theta, second, second + f.coupler + room, f.shifter, f.bend, f.coupler)
+    return MziFrame(0.0, margin, theta, second, second + f.coupler + margin, f.shifter, f.bend, f.coupler)

@@ -1,4 +1,4 @@
-"""Rectangular meshes: columns of MZIs as arrays, and meshes as two arrays of columns."""
+"""Cells of rectangular meshes: a column is an array of MZIs, a mesh is two arrays of columns."""
 
 from __future__ import annotations
 
@@ -12,25 +12,29 @@ from optinc_pdk.tech import active_process
 
 
 def columns_of(modes: int) -> int:
-    """Columns of a rectangular mesh (Clements et al., Optica 3, 1460 (2016)); two modes need one MZI only."""
+    """Return the number of columns of a rectangular mesh (Clements et al., Optica 3, 1460 (2016)); 1 for two modes."""
     return modes if modes > 2 else 1
 
 
 def _check_modes(modes: int, process: Process, cell: str) -> int:
-    """As many modes as a mesh of less than 1 m can have."""
+    """Check that a mesh has 2 modes or more and is smaller than 1 m."""
     longest = max(mzi_frame(process).end, float(process.floorplan.mode_pitch_um))
     return check_count("modes", modes, 2, int(LIMIT_UM / longest), cell)
 
 
 @cell
 def mesh_column(modes: int = 4, column: int = 0) -> gf.Component:
-    """One column of a rectangular mesh: an array of MZIs, and a dummy on an edge mode without a partner.
+    """Column of a rectangular mesh: an array of MZIs, and a dummy MZI on every edge mode without a partner.
+
+    Optical ports are numbered clockwise from the lower left. e(4i+1) to e(4i+4) are e1 to e4 of the i-th MZI from the
+    top, i from 0.
 
     Args:
-        modes: Modes, the first at y = 0, the others below.
-        column: Number of the column; odd ones start at the second mode.
+        modes: Number of modes; the first is at y = 0, the others are below.
+        column: Number of the column from 0; in odd columns the MZIs start at the second mode.
 
-    Optical ports clockwise from the lower left; of the i-th MZI from above, e(4i+1) to e(4i+4) are its e1 to e4.
+    Raises:
+        ValueError: ``modes`` is below 2 or the mesh would be larger than 1 m, or it has no such column.
     """
     process = active_process()
     _check_modes(modes, process, "mesh_column")
@@ -45,7 +49,7 @@ def mesh_column(modes: int = 4, column: int = 0) -> gf.Component:
     if first:
         place(c, mzi_dummy(), (0.0, 0.0))
     if (modes - first) % 2:
-        # the last dummy reaches away from the mesh
+        # the last dummy extends away from the mesh
         place(c, mzi_dummy(), (0.0, -(modes - 1) * pitch), mirror=True)
     _mode_ports(c, modes, pitch, end)
     for i in range(count):
@@ -58,13 +62,16 @@ def mesh_column(modes: int = 4, column: int = 0) -> gf.Component:
 
 @cell
 def mesh(modes: int = 4) -> gf.Component:
-    """A rectangular mesh of MZIs, with dummies on its idle edge slots, so that all paths lose equally.
+    """Rectangular mesh of MZIs, with dummy MZIs in its idle edge slots, so that all paths have the same loss.
+
+    Optical ports are numbered clockwise from the lower left. The heaters have no ports here, because a large mesh has
+    tens of thousands: use the ports of its columns.
 
     Args:
-        modes: Modes, the first at y = 0, the others below.
+        modes: Number of modes; the first is at y = 0, the others are below.
 
-    Optical ports clockwise from the lower left. Heaters are reached through the ports of its columns: a large mesh
-    has tens of thousands.
+    Raises:
+        ValueError: ``modes`` is below 2, or the mesh would be larger than 1 m.
     """
     process = active_process()
     _check_modes(modes, process, "mesh")
@@ -78,7 +85,7 @@ def mesh(modes: int = 4) -> gf.Component:
 
 
 def _mode_ports(c: gf.Component, modes: int, pitch: float, end: float) -> None:
-    """Optical ports clockwise from the lower left."""
+    """Add optical ports clockwise from the lower left."""
     for i in range(modes):
         add_optical(c, f"o{i + 1}", (0.0, -(modes - 1 - i) * pitch), 180)
     for i in range(modes):

@@ -1,4 +1,4 @@
-"""Passive devices whose silicon is more than a guide: couplers of two guides, crossing, tapers."""
+"""Cells of further passive devices: directional couplers, crossing, tapers."""
 
 from __future__ import annotations
 
@@ -11,22 +11,26 @@ from numpy.typing import NDArray
 from optinc_pdk.cards import Device
 from optinc_pdk.cells.cached import cell
 from optinc_pdk.cells.curves import GRID_PER_UM, ribbon, s_bend
-from optinc_pdk.cells.draw import add_optical, polygon, rectangle
+from optinc_pdk.cells.draw import add_optical, add_polygon, add_rectangle
 from optinc_pdk.tech import active_process
 
 
 def _coupled(name: str) -> gf.Component:
-    """Two guides that run side by side; their arms are arcs, so that a guide at a port makes a corner there.
+    """Draw a directional coupler: two guides side by side, with arcs to the ports.
 
-    The layer of coupled guides marks where they may be closer than guides are.
+    The arcs end at the ports, so the outline has a corner there and the extractor can tell the device from a guide. A
+    rectangle on the layer ``coupled`` marks where guides may be closer than the design rules allow elsewhere.
+
+    Args:
+        name: Name of its card.
     """
     c = gf.Component()
     card = active_process().device(name)
     lower, end = _coupled_guide(card)
-    polygon(c, lower, "core")
-    polygon(c, lower * np.array([1, -1]), "core")
+    add_polygon(c, lower, "core")
+    add_polygon(c, lower * np.array([1, -1]), "core")
     half, width = card.size("port_pitch_um") / 2, float(active_process().guide.width_um)
-    rectangle(c, (0.0, -half - width / 2, end, half + width / 2), "coupled")
+    add_rectangle(c, (0.0, -half - width / 2, end, half + width / 2), "coupled")
     ports = (("o1", 0.0, -half, 180), ("o2", 0.0, half, 180), ("o3", end, half, 0), ("o4", end, -half, 0))
     for port, x, y, side in ports:
         add_optical(c, port, (x, y), side)
@@ -34,7 +38,7 @@ def _coupled(name: str) -> gf.Component:
 
 
 def _coupled_guide(card: Device) -> tuple[NDArray[np.int64], float]:
-    """The lower guide, its right half the mirror image of its left, and the device's length."""
+    """Return the lower guide of a coupler as (n, 2) vertices in nm, symmetric left to right, and its length in µm."""
     strip = active_process().guide
     radius, width = float(strip.radius_um), float(strip.width_um)
     rise = (card.size("port_pitch_um") - card.size("gap_um") - width) / 2
@@ -43,7 +47,7 @@ def _coupled_guide(card: Device) -> tuple[NDArray[np.int64], float]:
     middle = arm[-1] + [card.size("length_um") / 2, 0.0]
     sides = ribbon(np.concatenate([arm, middle[None]]), width)
     total = round((2 * reach + card.size("length_um")) * GRID_PER_UM)
-    # without the points in the middle
+    # drop the points in the middle, which would be doubled
     upper, lower = sides[: len(arm)], sides[len(arm) + 2 :]
     mirror = np.array([-1, 1])
     right = [side[::-1] * mirror + [total, 0] for side in (upper, lower)]
@@ -52,33 +56,35 @@ def _coupled_guide(card: Device) -> tuple[NDArray[np.int64], float]:
 
 @cell
 def directional_coupler() -> gf.Component:
-    """Directional coupler of two guides; ports clockwise from the lower left."""
+    """Directional coupler of two guides; ports are numbered clockwise from the lower left."""
     return _coupled("directional_coupler")
 
 
 @cell
 def monitor_tap() -> gf.Component:
-    """Weak directional coupler; light in o2 goes on to o3, the tapped share to o4."""
+    """Monitor tap: a weak directional coupler; light from o2 continues to o3, the tapped share leaves at o4."""
     return _coupled("monitor_tap")
 
 
 @cell
 def crossing() -> gf.Component:
-    """Crossing of two guides that widen towards it; ports clockwise from the left."""
+    """Crossing of two guides, which widen towards it; ports are numbered clockwise from the left."""
     c = gf.Component()
     process = active_process()
     card = process.device("crossing")
     half, wide = float(process.guide.width_um) / 2, card.size("waist_um") / 2
-    # the wide part goes on beyond the crossing, so that sides meet at right angles
+    # the wide part extends beyond the crossing, so that its sides meet at right angles
     start = card.size("taper_length_um")
     middle = start + card.size("shoulder_um") + wide
     arm = np.array([[-middle, -half], [-middle, half], [start - middle, wide], [-wide, wide]])
-    turns = [np.array(turn) for turn in ([[1, 0], [0, 1]], [[0, -1], [1, 0]], [[-1, 0], [0, -1]], [[0, 1], [-1, 0]])]
-    # the lower side of an arm is the upper side of the arm before it, turned back
+    rotations = [
+        np.array(turn) for turn in ([[1, 0], [0, 1]], [[0, -1], [1, 0]], [[-1, 0], [0, -1]], [[0, 1], [-1, 0]])
+    ]
+    # each arm starts with the corner on its lower side, where the previous arm ends
     lower = np.array([[start - middle, -wide]])
-    around = np.concatenate([np.concatenate([lower, arm]) @ turn for turn in turns])
-    around += np.array([middle, 0.0])
-    polygon(c, np.rint(around * GRID_PER_UM).astype(np.int64), "core")
+    outline = np.concatenate([np.concatenate([lower, arm]) @ rotation for rotation in rotations])
+    outline += np.array([middle, 0.0])
+    add_polygon(c, np.rint(outline * GRID_PER_UM).astype(np.int64), "core")
     for name, at, side in (
         ("o1", (0.0, 0.0), 180),
         ("o2", (middle, middle), 90),
@@ -90,15 +96,15 @@ def crossing() -> gf.Component:
 
 
 def _tapered(c: gf.Component, length: float, width: float) -> None:
-    """Silicon from the guide's width at x = 0 to another."""
+    """Add silicon that tapers from the guide's width at x = 0 to ``width`` at ``length``, in µm."""
     near, far = float(active_process().guide.width_um) / 2, width / 2
     corners = np.array([[0.0, -near], [0.0, near], [length, far], [length, -far]])
-    polygon(c, np.rint(corners * GRID_PER_UM).astype(np.int64), "core")
+    add_polygon(c, np.rint(corners * GRID_PER_UM).astype(np.int64), "core")
 
 
 @cell
 def taper() -> gf.Component:
-    """Taper from a guide at o1 to a wide guide at o2."""
+    """Taper from a guide of the standard width at o1 to a wide guide at o2."""
     c = gf.Component()
     card = active_process().device("taper")
     length, width = card.size("length_um"), card.size("width_um")
@@ -110,7 +116,7 @@ def taper() -> gf.Component:
 
 @cell
 def edge_coupler() -> gf.Component:
-    """Inverse taper: the guide at o1 narrows to its tip at o2, which faces a fibre at the edge of the die."""
+    """Edge coupler: an inverse taper from the guide at o1 to a narrow tip at o2, facing a fibre at the die's edge."""
     c = gf.Component()
     card = active_process().device("edge_coupler")
     length, tip = card.size("length_um"), card.size("tip_width_um")

@@ -1,4 +1,4 @@
-"""What surrounds circuits: fibre arrays, bumps, the die's frame; and structures that calibrate the process."""
+"""Cells around circuits (bump, fibre array, die frame) and test structures (heater test, cutback)."""
 
 from __future__ import annotations
 
@@ -17,39 +17,46 @@ from optinc_pdk.cells.devices import grating_coupler, pad, phase_shifter, termin
 from optinc_pdk.cells.draw import (
     LIMIT_UM,
     add_electrical,
+    add_guide,
+    add_polygon,
+    add_rectangle,
     check_count,
     check_length,
-    guide,
     place,
-    polygon,
-    rectangle,
 )
-from optinc_pdk.cells.routes import bent_guide
+from optinc_pdk.cells.routes import add_bent_guide
 from optinc_pdk.tech import active_process
 
 
 @cell
 def bump() -> gf.Component:
-    """Landing of a flip-chip bump: metal with an octagonal opening, e1 at its centre."""
+    """Landing of a flip-chip bump: a metal square with an octagonal opening, e1 at its centre."""
     c = gf.Component()
     card = active_process().device("bump")
     size, half = card.size("size_um"), card.size("opening_um") / 2
-    rectangle(c, (-size / 2, -size / 2, size / 2, size / 2), active_process().metal.layer)
-    # the flats lie on the grid, and the short sides at 45°
+    add_rectangle(c, (-size / 2, -size / 2, size / 2, size / 2), active_process().metal.layer)
+    # the horizontal and vertical sides are on the grid; the others are at 45°
     short = round(half * math.tan(math.pi / 8), 3)
     quarter = np.array([[-half, short], [-short, half]])
     turn = np.array([[0, -1], [1, 0]])
     corners = np.concatenate([quarter, quarter @ turn, -quarter, -quarter @ turn])
-    polygon(c, np.rint(corners * GRID_PER_UM).astype(np.int64), "bump")
+    add_polygon(c, np.rint(corners * GRID_PER_UM).astype(np.int64), "bump")
     add_electrical(c, "e1", (0.0, 0.0), 270, size)
     return c
 
 
 @cell
 def fibre_array(count: int = 4) -> gf.Component:
-    """Grating couplers for ``count`` fibres in a column; light joins the first and the last, to align the array.
+    """Column of grating couplers for a fibre array; a guide joins the first and the last, for the alignment.
 
-    o1, o2, … are the guides of those between, from below; their fibres follow in the same order.
+    o1, o2, … are the guide ports of the couplers between them from bottom to top; the fibre ports follow in the same
+    order.
+
+    Args:
+        count: Number of fibres, 3 or more.
+
+    Raises:
+        ValueError: ``count`` is below 3, or the array would be larger than 1 m.
     """
     process = active_process()
     pitch = float(process.floorplan.fibre_pitch_um)
@@ -57,13 +64,13 @@ def fibre_array(count: int = 4) -> gf.Component:
     c = gf.Component()
     gratings = [place(c, grating_coupler(), (0.0, i * pitch), rotation=180) for i in range(count)]
     box = gratings[0].dbbox()
-    room = float(process.floorplan.guide_space_um) + float(process.guide.width_um) / 2
-    # twice the radius, so that a guide can turn up and back
+    space = float(process.floorplan.guide_space_um) + float(process.guide.width_um) / 2
+    # twice the radius: space for two bends in opposite directions
     turn = 2 * float(process.guide.radius_um)
-    left, top = round(box.left - room - turn, 3), (count - 1) * pitch
-    beyond = max(turn, math.ceil(box.top + room))
+    left, top = round(box.left - space - turn, 3), (count - 1) * pitch
+    beyond = max(turn, math.ceil(box.top + space))
     loop = [(0.0, 0.0), (turn, 0.0), (turn, -beyond), (left, -beyond)]
-    bent_guide(c, *loop, *((x, top - y) for x, y in reversed(loop)))
+    add_bent_guide(c, *loop, *((x, top - y) for x, y in reversed(loop)))
     inner = gratings[1:-1]
     for i, grating in enumerate(inner):
         c.add_port(name=f"o{i + 1}", port=grating["o1"])
@@ -74,12 +81,15 @@ def fibre_array(count: int = 4) -> gf.Component:
 
 @cell
 def heater_test(length_um: float | None = None) -> gf.Component:
-    """A phase shifter with two pads per contact, which measures its resistance without that of the wires.
+    """Heater test structure: a phase shifter with two pads per contact, for a four-terminal resistance measurement.
+
+    e1 and e2 are the pads of the left contact, e3 and e4 those of the right one, clockwise from the lower left.
 
     Args:
-        length_um: Length of the heater (card value by default); its pads need room.
+        length_um: Length of the heater in µm (card value by default).
 
-    e1 and e2 are the pads of the left contact, e3 and e4 of the right one, clockwise from the lower left.
+    Raises:
+        ValueError: The length is not on the 1 nm grid, or too short for the pads beside each other.
     """
     process = active_process()
     card = process.device("phase_shifter")
@@ -97,50 +107,57 @@ def heater_test(length_um: float | None = None) -> gf.Component:
     for name, x, y in (("e1", left, -height), ("e2", left, height), ("e3", right, height), ("e4", right, -height)):
         place(c, pad(), (x, y))
         low, high = sorted((0.0, y))
-        rectangle(c, (x - wire, low, x + wire, high), process.metal.layer)
+        add_rectangle(c, (x - wire, low, x + wire, high), process.metal.layer)
         add_electrical(c, name, (x, y), 270, 2 * half)
     return c
 
 
 @cell
 def cutback(lengths: tuple[float, ...] = (2000.0, 4000.0, 8000.0)) -> gf.Component:
-    """Guides of several lengths with equally many bends, between gratings: the slope of their losses is a guide's.
+    """Cutback test structure: guides of several lengths with the same number of bends, each between two gratings.
+
+    The slope of insertion loss over length is the propagation loss of a guide. Ports o1 and o2 are the left and right
+    fibre of the first (lowest) guide, o3 and o4 those of the second, and so on.
 
     Args:
-        lengths: Length of each guide from grating to grating, µm, ascending from below; at least two.
-
-    Ports o1, o2 are the left and right fibre of the first guide, o3 and o4 those of the second, and so on.
+        lengths: Length of each guide from grating to grating in µm, from bottom to top; at least two.
 
     Raises:
-        ValueError: A length is refused, or is too short beside the longest to have as many bends.
+        ValueError: A length is not a positive number on the 1 nm grid, or is too short for as many bends as the longest
+            guide has.
     """
     process = active_process()
-    given: Any = lengths
-    if not isinstance(given, tuple | list) or len(given) < 2:
-        raise ValueError(f"cutback: lengths is {given!r}; give two or more lengths in µm")
-    for i, length in enumerate(given):
+    values: Any = lengths
+    if not isinstance(values, tuple | list) or len(values) < 2:
+        raise ValueError(f"cutback: lengths is {values!r}; give two or more lengths in µm")
+    for i, length in enumerate(values):
         check_length(f"lengths[{i}]", length, 0.001, "cutback")
     radius = float(process.guide.radius_um)
     step = 2 * radius + float(process.floorplan.guide_space_um)
-    # the longest is about as high as it is wide
+    # so many folds that the longest guide is about as high as it is wide
     folds = max(1, round(math.sqrt(max(lengths) / (4 * step))))
     lines = [_fold(float(length), folds, step) for length in lengths]
     c = gf.Component()
-    pitch, room = float(process.floorplan.fibre_pitch_um), float(process.floorplan.guide_space_um)
+    pitch, space = float(process.floorplan.fibre_pitch_um), float(process.floorplan.guide_space_um)
     y, end = 0.0, 2 * folds * step
     for i, line in enumerate(lines):
-        # fold by fold, as one polygon would have more corners than mask shops take
+        # one polygon per fold: a single polygon would have more corners than mask shops accept
         for fold in range(folds):
-            guide(c, line + np.array([2 * fold * step, y]))
+            add_guide(c, line + np.array([2 * fold * step, y]))
         for port, at, turn in ((2 * i + 1, (0.0, y), 180), (2 * i + 2, (end, y), 0)):
             grating = place(c, grating_coupler(), at, rotation=turn)
             c.add_port(name=f"o{port}", port=grating["o2"])
-        y += max(pitch, math.ceil(line[:, 1].max() + room + 1.0))
+        y += max(pitch, math.ceil(line[:, 1].max() + space + 1.0))
     return c
 
 
 def _fold(length: float, folds: int, step: float) -> Points:
-    """One of several equal folds upwards of a guide of a given length, which is met within 1 nm per fold.
+    """Return the centreline of one fold of a guide that consists of several equal folds upwards.
+
+    Args:
+        length: Length of the whole guide in µm; met within 1 nm per fold.
+        folds: Number of folds.
+        step: Distance between two vertical parts in µm.
 
     Raises:
         ValueError: The folds would be lower than two bends.
@@ -157,20 +174,23 @@ def _fold(length: float, folds: int, step: float) -> Points:
     height = round(2 * radius + (length - shortest) / (2 * folds), 3)
     if height < 2 * radius:
         raise ValueError(
-            f"cutback: lengths has {length} µm, at least {math.ceil(shortest)} µm are needed for as many bends as "
-            "the longest has"
+            f"cutback: lengths has {length} µm, too short for as many bends as the longest has; give at least "
+            f"{math.ceil(shortest)} µm"
         )
     return line(height)
 
 
 @cell
 def die_frame(width_um: float | None = None, height_um: float | None = None, name: str = "die") -> gf.Component:
-    """Outline of a die from the origin, and its name as a text in the lower left corner.
+    """Die frame: the outline of a die from the origin, and its name as a text in the lower left corner.
 
     Args:
-        width_um: Width (the process's first die by default).
-        height_um: Height (the process's first die by default).
-        name: Letters, digits and underscores, at most 32.
+        width_um: Width in µm (that of the process's first die by default).
+        height_um: Height in µm (that of the process's first die by default).
+        name: Name of 1 to 32 letters, digits and underscores.
+
+    Raises:
+        ValueError: A size is below 1 µm or not on the 1 nm grid, or the name has other characters.
     """
     process = active_process()
     die = process.dies[0]
@@ -179,7 +199,7 @@ def die_frame(width_um: float | None = None, height_um: float | None = None, nam
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_]{1,32}", name):
         raise ValueError(f"die_frame: name is {name!r}; give 1 to 32 letters, digits and underscores")
     c = gf.Component()
-    rectangle(c, (0.0, 0.0, width, height), "outline")
+    add_rectangle(c, (0.0, 0.0, width, height), "outline")
     keepout = round(float(process.floorplan.keepout_um) * GRID_PER_UM)
     c.shapes(c.kcl.layer(*process.layers["label"].gds)).insert(kdb.Text(name, kdb.Trans(keepout, keepout)))
     return c

@@ -1,7 +1,7 @@
-"""GDS to circuit, from polygons alone."""
+"""Extraction of a circuit from the polygons and labels of a GDS file."""
 
 from optinc_pdk.extract.extractor import Extraction, extract
+from optinc_pdk.extract.faults import Fault
 from optinc_pdk.extract.gds import GdsError
-from optinc_pdk.extract.silicon import Fault
 
 __all__ = ["Extraction", "Fault", "GdsError", "extract"]

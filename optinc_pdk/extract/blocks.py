@@ -1,4 +1,4 @@
-"""A cell extracted by itself: its devices, the guides between them, and the guides that end at none."""
+"""A block: a cell extracted by itself, with its devices, the guides between them and the guides that leave it."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from optinc_pdk.extract.chains import Strip, read_strip
 from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints, contours
 from optinc_pdk.extract.golden import Variant
 from optinc_pdk.extract.lookup import plain
-from optinc_pdk.extract.silicon import Placement, check_foreign, place_devices
+from optinc_pdk.extract.silicon import Placement, place_devices
+from optinc_pdk.extract.silicon_checks import check_foreign
 from optinc_pdk.extract.strips import StripRule, strip_length_um
 
 
 @dataclass(frozen=True)
 class Block:
-    """A cell in one orientation with its heaters, at its origin.
+    """An extracted cell in one orientation with its heaters; coordinates are in nm from its origin.
 
     Attributes:
-        silicon: Its merged silicon.
-        placements: Its devices, without phase shifters.
-        ports: (p, 2, 2) edges of all its devices' ports.
-        joined: (n, 2, 2, 2) edges of the ports that its guides join.
-        length_um: (n,) the guides' lengths.
-        strips: Guides from a port to a free end, and from one free end to another.
-        free: Edges at its guides' free ends.
+        silicon: Merged silicon.
+        placements: Devices, without phase shifters.
+        ports: (p, 2, 2) edges of the ports of all devices.
+        joined: (n, 2, 2, 2) edges of the ports that each inner guide joins.
+        length_um: (n,) lengths of the inner guides in µm.
+        strips: Guides from a port to a free end, or from one free end to another.
+        free: (f, 2, 2) edges at the free ends.
     """
 
     silicon: kdb.Region
@@ -42,22 +43,22 @@ class Block:
 
     @cached_property
     def edges(self) -> kdb.Edges:
-        """Edges of its silicon."""
+        """Edges of the silicon."""
         return self.silicon.edges()
 
     @cached_property
-    def kept(self) -> kdb.Region:
-        """Where no other silicon may be: its own, and its devices' boxes."""
+    def keepout(self) -> kdb.Region:
+        """Where no other silicon is allowed: the silicon, and the bounding boxes of the devices."""
         return self.silicon + kdb.Region([kdb.Polygon(p.box) for p in self.placements])
 
     @cached_property
     def openings(self) -> frozenset[tuple[tuple[int, int], ...]]:
-        """Edges at which others may meet it, whichever way they run."""
+        """Edges at which other silicon may touch the block, without direction."""
         return frozenset(undirected(edge) for edge in [*self.free, *self.ports])
 
 
 def undirected(edge: Ints) -> tuple[tuple[int, int], ...]:
-    """An edge's ends in order of position."""
+    """Return the end points of an edge (2, 2) in order of position."""
     return tuple(sorted((int(x), int(y)) for x, y in edge))
 
 
@@ -67,13 +68,13 @@ def read_block(
     """Extract a cell by itself.
 
     Args:
-        silicon: Its merged silicon.
-        heaters: The guides under its heaters, with their end edges.
+        silicon: Merged silicon of the cell.
+        heaters: Guides under its heaters, with their end edges.
         variants: Golden devices.
-        rule: What a guide looks like.
+        rule: Dimensions of a guide.
 
     Returns:
-        The block, or None where anything in the cell is not in order.
+        The block, or None if the cell has any fault.
     """
     whole = contours(plain(silicon))
     placements = place_devices(whole, variants)
@@ -97,7 +98,7 @@ def read_block(
         silicon,
         tuple(placements),
         ports,
-        # a device's edge runs the other way
+        # the edge of a device's port has the opposite direction
         np.array([strip.ends[:, ::-1] for strip in joined], dtype=np.int64).reshape(-1, 2, 2, 2),
         np.array([strip_length_um(strip.fine_length) for strip in joined], dtype=np.float64),
         tuple(strip for strip, inner in strips if inner < 2),
@@ -106,7 +107,7 @@ def read_block(
 
 
 def _ports(placement: Placement) -> Ints:
-    """(p, 2, 2) edges of a device's guide ports."""
+    """Return the edges (p, 2, 2) of a device's guide ports."""
     edges = list(placement.variant.port_edges.values())
     shift = np.array([placement.shift.x, placement.shift.y])
     return np.asarray(np.stack([placement.variant.points[edges], placement.variant.ends[edges]], axis=1) + shift)
@@ -115,35 +116,35 @@ def _ports(placement: Placement) -> Ints:
 def _strips(
     pieces: Sequence[kdb.Polygon], outline: Contours, ports: Ints, rule: StripRule
 ) -> list[tuple[Strip, int]] | None:
-    """Each guide, and how many of its ends, the first ones, are devices'; None where a piece is no guide."""
+    """Return each guide with the number of its ends at devices, which come first; None if a piece is not a guide."""
     index = EdgeIndex(ports[:, 0], ports[:, 1])
     meets = index.find(outline.ends, outline.points) >= 0
     free = _across(outline, rule.width) & ~meets
-    found: list[tuple[Strip, int]] = []
+    strips: list[tuple[Strip, int]] = []
     for number, piece in enumerate(pieces):
         first = int(outline.first[number])
-        own = slice(first, int(outline.first[number + 1]))
-        inner, outer = np.flatnonzero(meets[own]), np.flatnonzero(free[own])
+        edges = slice(first, int(outline.first[number + 1]))
+        inner, outer = np.flatnonzero(meets[edges]), np.flatnonzero(free[edges])
         ends = np.concatenate([inner, outer])
         if len(ends) != 2 or outline.holes[number]:
             return None
         strip, fault = read_strip(piece, outline.ring(number), ends.tolist(), rule)
         if fault is not None:
             return None
-        found.append((strip, len(inner)))
-    return found
+        strips.append((strip, len(inner)))
+    return strips
 
 
 def _across(outline: Contours, width: int) -> NDArray[np.bool_]:
-    """(E,) whether an edge could be a guide's free end: along an axis and as long as a guide is wide."""
+    """Return (E,) whether an edge could be a free end of a guide: along an axis and as long as a guide is wide."""
     away = np.abs(outline.ends - outline.points)
     return np.asarray((np.min(away, axis=1) == 0) & (np.max(away, axis=1) == width))
 
 
-def leaves_alone(silicon: kdb.Region, block: Block) -> bool:
-    """Whether other silicon, as seen from a block, meets it at its openings only."""
-    if not (silicon & block.kept).is_empty():
+def touches_openings_only(silicon: kdb.Region, block: Block) -> bool:
+    """Whether other silicon, in the block's coordinates, touches the block at its openings only."""
+    if not (silicon & block.keepout).is_empty():
         return False
     shared = block.edges & silicon.edges()
-    found = ((edge.p1, edge.p2) for edge in shared.each())
-    return all(undirected(np.array([(p.x, p.y), (q.x, q.y)])) in block.openings for p, q in found)
+    edges = ((edge.p1, edge.p2) for edge in shared.each())
+    return all(undirected(np.array([(p.x, p.y), (q.x, q.y)])) in block.openings for p, q in edges)

@@ -1,4 +1,4 @@
-"""Openings of flip-chip bumps: each is an octagon of the card's size, and every labelled landing has one."""
+"""Check of flip-chip bumps: each opening is an octagon of the card's size, and every labelled landing has one."""
 
 from __future__ import annotations
 
@@ -11,53 +11,56 @@ from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
 from optinc_pdk.extract.contours import Contours, contours
+from optinc_pdk.extract.faults import Fault, center_um
 from optinc_pdk.extract.gds import NM_PER_UM, Mask
 from optinc_pdk.extract.lookup import NOWHERE, Finder, box_array, plain
 from optinc_pdk.extract.metal import Pad
-from optinc_pdk.extract.silicon import Fault, center_um
 
 BUMP = "bump"
-# The corners of an octagon lie on the grid, which moves each of its sides by less than 1 nm.
+# Rounding the corners of an octagon to the grid moves each of its sides by less than 1 nm.
 _ROUNDING_NM = 1
 
 
 def check_bumps(mask: Mask, pads: Sequence[Pad], process: Process) -> list[Fault]:
-    """Openings that are no bump's, and labelled landings without one.
+    """Check the openings of bumps and the labelled landings.
 
     Args:
         mask: Layout.
         pads: Labelled pads.
-        process: Says whether pads are bumps, and how large they are.
+        process: Process; states whether pads are bumps, and the size of their openings.
 
     Returns:
-        Faults; none in a process without bumps.
+        A fault for every opening that is not a bump's and for every labelled landing without an opening; none in a
+        process without bumps.
     """
     if process.pads.wiring != "flipchip":
         return []
     size = round(process.device(BUMP).size("opening_um") * NM_PER_UM)
     openings = plain(mask.region(BUMP).merged())
     text = f"an opening is no octagon {size / NM_PER_UM:g} µm wide, as a bump's is"
-    # equal openings are looked at once
+    # equal openings are checked once
     corners = box_array(opening.bbox() for opening in openings)[:, :2].tolist()
-    homes = [opening.moved(-x, -y) for opening, (x, y) in zip(openings, corners, strict=True)]
-    distinct = list(dict.fromkeys(homes))
-    odd = set(itertools.compress(distinct, ~_octagons(contours(distinct), size)))
-    faults = [Fault("bump", text, center_um(o.bbox())) for o, home in zip(openings, homes, strict=True) if home in odd]
-    finder = Finder(openings)
+    at_origin = [opening.moved(-x, -y) for opening, (x, y) in zip(openings, corners, strict=True)]
+    distinct = list(dict.fromkeys(at_origin))
+    wrong = set(itertools.compress(distinct, ~_octagons(contours(distinct), size)))
+    faults = [
+        Fault("bump", text, center_um(o.bbox())) for o, shape in zip(openings, at_origin, strict=True) if shape in wrong
+    ]
+    index = Finder(openings)
     middles = np.array([(round(x), round(y)) for x, y in (pad.center for pad in pads)], dtype=np.int64).reshape(-1, 2)
-    for pad, found in zip(pads, finder.at(middles).tolist(), strict=True):
-        if found == NOWHERE:
+    for pad, number in zip(pads, index.at(middles).tolist(), strict=True):
+        if number == NOWHERE:
             text = f"no opening on the landing of {pad.label!r}"
             faults.append(Fault("bump", text, pad.device.position_um))
     return faults
 
 
 def _octagons(outline: Contours, size: int) -> NDArray[np.bool_]:
-    """(C,) whether a polygon is a regular octagon of a width across its flats, within rounding."""
-    found: NDArray[np.bool_] = np.diff(outline.first) == 8
-    edges = outline.first[:-1][found][:, np.newaxis] + np.arange(8)
+    """Return (C,) whether each polygon is a regular octagon of width ``size`` across its flats, within rounding."""
+    octagon: NDArray[np.bool_] = np.diff(outline.first) == 8
+    edges = outline.first[:-1][octagon][:, np.newaxis] + np.arange(8)
     wide = np.all(np.ptp(outline.points[edges], axis=1) == size, axis=1)
     legs = np.hypot(*np.moveaxis(outline.ends[edges] - outline.points[edges], -1, 0))
-    even = np.all(np.abs(np.rint(legs) - size * math.tan(math.pi / 8)) <= 2 * _ROUNDING_NM, axis=1)
-    found[found] = wide & even
-    return found
+    equilateral = np.all(np.abs(np.rint(legs) - size * math.tan(math.pi / 8)) <= 2 * _ROUNDING_NM, axis=1)
+    octagon[octagon] = wide & equilateral
+    return octagon

@@ -1,6 +1,6 @@
-"""What a layout file holds, cell by cell, and whether that can be a chip: refused before memory or time is spent.
+"""Numbers of cells, shapes and points in a layout file, and limits for them, checked before the file is read.
 
-A file of a kilobyte can place a cell in arrays of arrays, let cells contain each other, or nest them without end.
+A file of one kilobyte can contain arrays of arrays of a cell, cells that contain each other, or very deep nesting.
 """
 
 from __future__ import annotations
@@ -15,33 +15,35 @@ from numpy.typing import NDArray
 from optinc_pdk.files import InputError
 
 Ints = NDArray[np.int64]
-# Limits of the tool, not of a process. The largest network laid out, 41,664 MZIs on six dies, has 1,199 cells, and
-# placed flat 2.4 million shapes and 1.1 million cells with 164 million points; its file has 8 MB, flat 1.3 GB.
+# Limits of this program, not of a process. The largest network laid out so far, 41,664 MZIs on six dies, has 1,199
+# cells and, flattened, 2.4 million shapes and 1.1 million placed cells with 164 million points. Its file has 8 MB, and
+# 1.3 GB when flattened.
 MAX_BYTES = 2 * 2**30
 MAX_CELLS = 100_000
-# KLayout sorts cells by depth in a time that grows with the square of it: a second at 8,000.
+# KLayout sorts cells by depth in a time quadratic in the depth: one second at 8,000.
 MAX_DEPTH = 1_000
 MAX_PLACED = 10_000_000
-# Eight bytes each: 4 GB, what sign-off may take.
+# 8 bytes per point: 4 GB, the memory limit of sign-off.
 MAX_POINTS = 500_000_000
+# Names listed in a message.
 NAMES = 5
 
 
 class GdsError(InputError):
-    """A layout file that cannot be used; the message names the file and the reason."""
+    """A layout file is not usable; the message states the file and the reason."""
 
 
 @dataclass(frozen=True)
 class Census:
-    """C cells with R references to each other.
+    """Sizes of the C cells of a layout, and their R references to each other.
 
     Attributes:
         names: Names of the cells.
-        shapes: (C,) shapes and texts drawn in each cell.
-        points: (C,) their points.
-        parent: (R,) cell with the reference.
-        child: (R,) cell that it places.
-        copies: (R,) how many times.
+        shapes: (C,) numbers of shapes and texts drawn in each cell.
+        points: (C,) numbers of points of these shapes.
+        parent: (R,) number of the cell that contains the reference.
+        child: (R,) number of the cell that is placed.
+        copies: (R,) number of times it is placed.
     """
 
     names: tuple[str, ...]
@@ -53,10 +55,16 @@ class Census:
 
 
 def check_census(census: Census, path: Path) -> None:
-    """Refuse what cannot be a chip.
+    """Check that a layout is small enough to be read and checked.
+
+    Args:
+        census: Sizes of its cells.
+        path: Layout file, for the message.
 
     Raises:
-        GdsError: Cells contain each other, are nested too deep or too many, or are placed too often.
+        GdsError: There are more than ``MAX_CELLS`` cells, cells contain each other or are nested more than
+            ``MAX_DEPTH`` deep, or the flattened layout has more than ``MAX_PLACED`` shapes and cells or more than
+            ``MAX_POINTS`` points.
     """
     if len(census.names) > MAX_CELLS:
         raise GdsError(f"{path}: has {len(census.names):,} cells, the limit is {MAX_CELLS:,}; draw equal cells once")
@@ -69,7 +77,7 @@ def check_census(census: Census, path: Path) -> None:
     for cell in order:
         for i in range(first[cell], first[cell + 1]):
             depth[cell] = max(depth[cell], depth[child[i]] + 1)
-            # whole numbers without bounds: arrays of arrays soon have more members than 64 bits count
+            # Python's integers do not overflow: arrays of arrays can have more than 2⁶⁴ members
             placed[cell] += copies[i] * (placed[child[i]] + (placed[child[i]] > 0))
             points[cell] += copies[i] * points[child[i]]
         if depth[cell] > MAX_DEPTH:
@@ -82,24 +90,25 @@ def check_census(census: Census, path: Path) -> None:
             (points[cell], MAX_POINTS, "points"),
         ):
             if count > limit:
-                text = f"cell {census.names[cell]!r} has {_told(count)} {what} when placed flat, the limit is {limit:,}"
-                raise GdsError(f"{path}: {text}; is an array's count wrong?")
+                text = f"cell {census.names[cell]!r} has {_count_text(count)} {what} when placed flat"
+                raise GdsError(f"{path}: {text}, the limit is {limit:,}; check the counts of its arrays")
 
 
-def _told(count: int) -> str:
+def _count_text(count: int) -> str:
+    """Format a number of any size."""
     return f"{count:,}" if count < 10**15 else f"{count:.1e}" if count < 10**300 else "over 1e300"
 
 
 def _bottom_up(census: Census, path: Path) -> list[int]:
-    """Cells in an order in which each comes after all that it places."""
+    """Return the cells in an order in which each comes after all cells that it places."""
     graph: dict[int, list[int]] = {cell: [] for cell in range(len(census.names))}
     for parent, child in set(zip(census.parent.tolist(), census.child.tolist(), strict=True)):
         graph[parent].append(child)
     try:
         return list(TopologicalSorter(graph).static_order())
     except CycleError as fault:
-        ring = [census.names[cell] for cell in fault.args[1][::-1]]
-        told = " -> ".join(
-            repr(name) for name in (ring if len(ring) <= NAMES else [*ring[: NAMES - 1], "...", ring[-1]])
+        cycle = [census.names[cell] for cell in fault.args[1][::-1]]
+        listed = " -> ".join(
+            repr(name) for name in (cycle if len(cycle) <= NAMES else [*cycle[: NAMES - 1], "...", cycle[-1]])
         )
-        raise GdsError(f"{path}: cells contain each other ({told}); take one of these references out") from fault
+        raise GdsError(f"{path}: cells contain each other ({listed}); remove one of these references") from fault

@@ -1,4 +1,4 @@
-"""Polygons as arrays of their edges: exact integers in nm, silicon to the right of every edge."""
+"""Polygons as arrays of edges: integers in nm, with the interior to the right of every edge."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
-# Kissing polygons share vertices; four meet in a point of a grid of boxes, more are not drawn.
+# Largest number of indexed edges that start at one point: in a grid of boxes, four polygons share a vertex.
 _SHARED = 4
 
 
 @dataclass(frozen=True)
 class Contours:
-    """The closed contours of C polygons with E edges altogether.
+    """The closed contours of C polygons with E edges in total.
 
     Attributes:
-        points: (E, 2) first point of every edge; a contour's edges are consecutive.
+        points: (E, 2) first point of every edge; the edges of a contour are consecutive.
         ends: (E, 2) second point of every edge.
-        follows: (E,) number of the edge that goes on from each.
+        follows: (E,) number of the next edge of the same contour.
         polygon: (E,) number of the edge's polygon.
         first: (C + 1,) first edge of each polygon.
         holes: (C,) number of inner contours of each polygon.
@@ -35,21 +35,21 @@ class Contours:
     holes: Ints
 
     def ring(self, polygon: int) -> Ints:
-        """(n, 2) points of one polygon without holes."""
+        """Return the points (n, 2) of a polygon without holes."""
         return self.points[self.first[polygon] : self.first[polygon + 1]]
 
     @property
     def double_area(self) -> int:
-        """Twice the area, exactly: KLayout drops half a unit per polygon of odd double area."""
-        # products that overflow wrap around and cancel: the sum fits
+        """Twice the total area in nm², exactly. KLayout's ``area`` rounds down half units."""
+        # products may overflow and wrap around, but the sum modulo 2⁶⁴ is right because the area itself fits
         (x, y), (u, v) = self.points.T, self.ends.T
         return -int(np.sum(x * v - y * u))
 
 
 def contours(polygons: Iterable[kdb.Polygon]) -> Contours:
-    """The contours of polygons, in their order.
+    """Return the contours of polygons, in their order.
 
-    Points are read from KLayout's text form, which is an order of magnitude faster than point by point.
+    Points are parsed from KLayout's text form, which is ten times as fast as reading them one by one.
     """
     texts = [str(polygon)[1:-1] for polygon in polygons]
     if not texts:
@@ -74,12 +74,12 @@ def contours(polygons: Iterable[kdb.Polygon]) -> Contours:
 
 
 def pack(points: Ints) -> Ints:
-    """One exact integer per point; coordinates are 32 bits wide in the database."""
+    """Encode points (..., 2) as one integer each (...), exactly: coordinates in the database have 32 bits."""
     return np.asarray((points[..., 0] << 32) + points[..., 1], dtype=np.int64)
 
 
 class EdgeIndex:
-    """Finds edges by their exact end points."""
+    """Index of edges by their exact end points."""
 
     def __init__(self, points: Ints, ends: Ints) -> None:
         """Index edges from ``points`` (E, 2) to ``ends`` (E, 2)."""
@@ -88,19 +88,19 @@ class EdgeIndex:
         self._start, self._end = start[self._order], end[self._order]
 
     def leaving(self, point: Ints) -> Ints:
-        """Numbers of the indexed edges that start at a point."""
+        """Return the numbers of the indexed edges that start at a point (2,)."""
         start = pack(point)
         first, last = (int(np.searchsorted(self._start, start, side)) for side in ("left", "right"))
         return np.asarray(self._order[first:last], dtype=np.int64)
 
     def find(self, points: Ints, ends: Ints) -> Ints:
-        """Numbers of the edges from ``points`` (..., 2) to ``ends`` (..., 2), -1 where there is none."""
+        """Return the numbers (...) of the indexed edges from ``points`` (..., 2) to ``ends`` (..., 2), -1 if none."""
         start, end = pack(points), pack(ends)
-        found = np.full(start.shape, -1, dtype=np.int64)
+        numbers = np.full(start.shape, -1, dtype=np.int64)
         if not len(self._start):
-            return found
+            return numbers
         place = np.searchsorted(self._start, start)
         for step in range(_SHARED):
             at = np.minimum(place + step, len(self._start) - 1)
-            found = np.where((self._start[at] == start) & (self._end[at] == end), self._order[at], found)
-        return found
+            numbers = np.where((self._start[at] == start) & (self._end[at] == end), self._order[at], numbers)
+        return numbers

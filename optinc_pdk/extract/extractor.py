@@ -1,4 +1,8 @@
-"""GDS to circuit: light from silicon, current from metal, names from labels; nothing else is believed."""
+"""Extraction of a circuit from a layout file.
+
+Optical connections follow from silicon, electrical ones from metal, names of fibres and pads from labels. Cell names,
+ports and metadata are not used.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ from optinc_pdk.circuit import Circuit
 from optinc_pdk.collector import collector_paused
 from optinc_pdk.extract.bumps import check_bumps
 from optinc_pdk.extract.contours import Contours, contours
+from optinc_pdk.extract.faults import Fault
 from optinc_pdk.extract.finding import place_blocks
 from optinc_pdk.extract.gds import NM_PER_UM, Label, Mask, label_points, read_mask
 from optinc_pdk.extract.golden import Variant, read_golden
@@ -27,29 +32,22 @@ from optinc_pdk.extract.near_misses import near_misses
 from optinc_pdk.extract.numbering import number
 from optinc_pdk.extract.pins import tie_pins
 from optinc_pdk.extract.placed import NO_BLOCKS, Placed
-from optinc_pdk.extract.silicon import (
-    Device,
-    Fault,
-    Placement,
-    check_foreign,
-    check_inside,
-    check_layers,
-    place_devices,
-    placed_devices,
-)
+from optinc_pdk.extract.silicon import Device, Placement, place_devices, placed_devices
+from optinc_pdk.extract.silicon_checks import check_foreign, check_inside, check_layers
 from optinc_pdk.extract.strips import StripRule
 
 
 @dataclass(frozen=True)
 class Extraction:
-    """What a layout is.
+    """Result of extraction.
 
     Attributes:
-        circuit: Flat circuit with positions and guide lengths; instances are named by kind and position.
-            Phase shifters have settings ``length_um``, ``heater_width_um``, ``resistance_ohm``, ``wire_ohm``.
-        faults: What is no circuit, in the order it was found.
-        silicon: Counts: devices by kind, guides, joints of touching devices; and the guides' length in µm.
-        wired: Its heaters and pads on their metal, None in one that is not from a layout.
+        circuit: Flat circuit with positions and guide lengths. Instances are numbered by component type and position.
+            Phase shifters have the settings ``length_um``, ``heater_width_um``, ``resistance_ohm`` and ``wire_ohm``.
+        faults: Everything in the layout that is not part of a circuit.
+        silicon: Numbers of devices by type, of guides, and of joints (devices that touch); and the total length of
+            guides in µm.
+        wired: Heaters and pads with their metal nets; None if the circuit was not extracted from a layout.
     """
 
     circuit: Circuit
@@ -60,25 +58,25 @@ class Extraction:
 
 @collector_paused()
 def extract(gds_path: str | Path, process: Process) -> Extraction:
-    """Extract the circuit of a written layout from its polygons and labels alone.
+    """Extract the circuit of a layout file from its polygons and labels alone.
 
     Args:
-        gds_path: GDS2 or OASIS file with one top cell and 1 nm database unit.
-        process: Gives layers, golden devices and dimensions.
+        gds_path: GDS2 or OASIS file with one top cell and a database unit of 1 nm.
+        process: Process of the layout; states layers, golden devices and dimensions.
 
     Returns:
-        The circuit and every fault.
+        The circuit and all faults.
 
     Raises:
-        GdsError: The file cannot be used.
-        CardError: A golden device cannot be used, or the rules lack those of guides.
+        GdsError: The file is not usable.
+        CardError: A golden file is not valid, or ``rules.yml`` lacks the rules for the width and spacing of guides.
     """
     path = Path(gds_path)
     mask = read_mask(path, process.gds_layers)
     variants, rule = read_golden(process), _strip_rule(process)
     metal = Metal(mask, process)
     heaters, faults = find_heaters(mask, metal.contacts, rule.width)
-    # o1, o2 and e1, e2 of a phase shifter depend on which contact is ground, so pads come first
+    # the port numbers of a phase shifter depend on which contact is ground, so pads are found first
     labels = mask.labels("label")
     silicon = _silicon(mask, heaters, variants, rule)
     placements = silicon.placements
@@ -87,12 +85,12 @@ def extract(gds_path: str | Path, process: Process) -> Extraction:
     shifters, wired, wire_faults = wire(heaters, metal, pads, process)
     devices = placed_devices(placements, process) + shifters
     nets, silicon_faults = _trace(silicon, devices, rule, variants)
-    everything = [*devices, *(pad.device for pad in pads)]
-    # a label that is used twice is a fault; the first keeps it
+    all_devices = [*devices, *(pad.device for pad in pads)]
+    # a label that is used twice is a fault; it stays with the first device
     names = {pad.label: len(devices) + i for i, pad in reversed(list(enumerate(pads)))} | fibres
-    tied, pin_faults = tie_pins(placements, metal, process)
-    joined = [*tied, *wired, *((pad.net,) for pad in pads)]
-    circuit = number(path.stem, process, everything, nets, joined, dict(sorted(names.items())))
+    pin_nets, pin_faults = tie_pins(placements, metal, process)
+    metal_nets = [*pin_nets, *wired, *((pad.net,) for pad in pads)]
+    circuit = number(path.stem, process, all_devices, nets, metal_nets, dict(sorted(names.items())))
     faults = [*nets.faults, *silicon_faults, *faults, *check_layers(mask, silicon.core, placements, process)]
     faults += [*label_faults, *pad_faults, *metal.faults, *wire_faults, *pin_faults]
     faults += check_bumps(mask, pads, process)
@@ -102,12 +100,12 @@ def extract(gds_path: str | Path, process: Process) -> Extraction:
 
 
 def _strip_rule(process: Process) -> StripRule:
-    """Guide dimensions; rounding and bodies are what the process's rules say they are."""
+    """Return the dimensions of guides in nm, from the guide's card and the process's rules."""
     core = [rule for rule in process.rules if "core" in getattr(rule, "layers", ())]
     widths = [rule for rule in core if isinstance(rule, LineRule) and rule.kind == "width"]
     spaces = [rule for rule in core if isinstance(rule, GuideSpaceRule)]
     if not widths or not spaces:
-        raise CardError(f"process {process.name!r}: rules.yml needs a width and a guide_space rule of 'core'")
+        raise CardError(f"process {process.name!r}: rules.yml lacks a width or a guide_space rule of 'core'; add both")
     return StripRule(
         width=round(float(process.guide.width_um) * NM_PER_UM),
         tolerance=round(widths[0].angled_tolerance_um * NM_PER_UM),
@@ -117,15 +115,15 @@ def _strip_rule(process: Process) -> StripRule:
 
 @dataclass(frozen=True)
 class _Silicon:
-    """Silicon taken apart.
+    """The silicon of a layout, divided into blocks and the rest.
 
     Attributes:
-        core: What is in no block, merged.
-        outline: Its contours.
-        loose: Its devices, without phase shifters.
-        taken: What of it is devices, merged.
+        core: Merged silicon outside blocks.
+        outline: Contours of ``core``.
+        loose: Devices outside blocks, without phase shifters.
+        taken: Merged silicon of the devices outside blocks.
         placements: All devices, without phase shifters, sorted by position.
-        placed: Its blocks.
+        placed: Placed blocks.
     """
 
     core: kdb.Region
@@ -137,11 +135,12 @@ class _Silicon:
 
 
 def _silicon(mask: Mask, heaters: Sequence[Heater], variants: Sequence[Variant], rule: StripRule) -> _Silicon:
+    """Find blocks and devices."""
     placed, heated, core = place_blocks(mask, heaters, variants, rule)
     outline = contours(plain(core))
     loose = place_devices(outline, variants)
-    if placed.beside(loose):
-        # a device's box that reaches into a block: everything flat, as other silicon in it is a fault
+    if placed.overlap_devices(loose):
+        # silicon of a block within a device's bounding box is a fault, which only extraction without blocks reports
         heated, core = list(range(len(heaters))), mask.silicon()
         placed, outline = NO_BLOCKS, contours(plain(core))
         loose = place_devices(outline, variants)
@@ -154,35 +153,35 @@ def _silicon(mask: Mask, heaters: Sequence[Heater], variants: Sequence[Variant],
 def _trace(
     silicon: _Silicon, devices: Sequence[Device], rule: StripRule, variants: Sequence[Variant]
 ) -> tuple[Nets, list[Fault]]:
-    """Nets in the silicon that no device takes, and faults around devices."""
-    left = silicon.core - silicon.taken
-    left.min_coherence = True
-    # KLayout's order depends on what else is there
-    pieces = sorted(plain(left))
+    """Return the nets in the silicon outside devices, and the faults around devices."""
+    rest = silicon.core - silicon.taken
+    rest.min_coherence = True
+    # sorted, because KLayout's order of polygons depends on other shapes
+    pieces = sorted(plain(rest))
     outline = contours(pieces)
     faults = check_foreign(silicon.loose, pieces)
-    # devices lie wholly in silicon exactly when what is left and what is taken add up
+    # devices lie completely in silicon exactly if the areas of the rest and of the devices add up to the whole area
     if silicon.outline.double_area != outline.double_area + contours(plain(silicon.taken)).double_area:
         faults += check_inside(silicon.taken, silicon.core)
-    nets = trace(pieces, outline, silicon.placed.segments(), devices, rule, variants)
-    return nets.joined_by(devices, *silicon.placed.within()), faults
+    nets = trace(pieces, outline, silicon.placed.outgoing_guides(), devices, rule, variants)
+    return nets.joined_by(devices, *silicon.placed.inner_guides()), faults
 
 
 def _fibres(
     labels: Sequence[Label], placements: Sequence[Placement]
 ) -> tuple[dict[str, int], list[Label], list[Fault]]:
-    """Labels of fibres to numbers of their devices, and the labels that name no fibre."""
+    """Return the number of the device of each fibre label, the labels on no fibre coupler, and faults."""
     couplers = [(i, polygon) for i, p in enumerate(placements) if p.variant.meets_fibre for polygon in p.core]
-    finder = Finder(polygon for _, polygon in couplers)
+    index = Finder(polygon for _, polygon in couplers)
     others: list[Label] = []
     fibres: dict[str, int] = {}
     faults: list[Fault] = []
     owner: dict[int, str] = {}
-    for label, found in zip(labels, finder.at(label_points(labels)).tolist(), strict=True):
-        if found == NOWHERE:
+    for label, coupler in zip(labels, index.at(label_points(labels)).tolist(), strict=True):
+        if coupler == NOWHERE:
             others.append(label)
             continue
-        device = couplers[found][0]
+        device = couplers[coupler][0]
         if label.text in fibres:
             faults.append(Fault("label", f"fibre label {label.text!r} is used twice", label.position_um))
         elif device in owner:
@@ -195,6 +194,7 @@ def _fibres(
 
 
 def _counts(devices: Sequence[Device], nets: Nets) -> dict[str, float]:
+    """Count devices by type, guides and joints, and sum the lengths of guides in µm."""
     joints = int(np.sum(nets.length_um == 0))
     return {
         **dict(sorted(Counter(device.kind for device in devices).items())),

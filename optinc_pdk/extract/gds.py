@@ -1,4 +1,4 @@
-"""A written layout as bare flat shapes: polygons and texts by layer, in nanometers."""
+"""Access to the flat shapes of a layout file: polygons and texts by layer, in nm."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from optinc_pdk.extract.reading import check_layers, check_unit, read_layout
 
 __all__ = ["NM_PER_UM", "GdsError", "Label", "Mask", "read_layout", "read_mask"]
 
-# Golden polygons and joints are integers of nanometers, so a layout must be too.
+# The database unit of a layout must be 1 nm, because golden polygons have integer coordinates in nm.
 NM_PER_UM = 1000
 
 
 @dataclass(frozen=True)
 class Label:
-    """A text record and its position in nm."""
+    """A text of a layout and its position in nm."""
 
     text: str
     x: int
@@ -31,23 +31,23 @@ class Label:
 
     @property
     def position_um(self) -> tuple[float, float]:
-        """Position in µm."""
+        """Position (x, y) in µm."""
         return self.x / NM_PER_UM, self.y / NM_PER_UM
 
 
 def label_points(labels: Sequence[Label]) -> Ints:
-    """(n, 2) positions of labels in nm."""
+    """Return the positions of labels (n, 2) in nm."""
     return np.array([(label.x, label.y) for label in labels], dtype=np.int64).reshape(-1, 2)
 
 
 @dataclass(frozen=True)
 class Mask:
-    """The shapes of one layout, whatever cells they were drawn in.
+    """The shapes of a layout, independent of the cells in which they are drawn.
 
     Attributes:
-        layout: Kept here because regions refer to it.
+        layout: Layout. Regions refer to it, so it must not be released before them.
         top: Its only top cell.
-        layers: Layer name to GDS layer and datatype.
+        layers: GDS layer and datatype by layer name.
     """
 
     layout: kdb.Layout
@@ -55,45 +55,59 @@ class Mask:
     layers: Mapping[str, tuple[int, int]]
 
     def region(self, layer: str, near: kdb.Region | None = None) -> kdb.Region:
-        """A layer's shapes, flat; with ``near``, only the shapes that overlap that region."""
+        """Return the flat shapes of a layer, not merged.
+
+        Args:
+            layer: Layer name.
+            near: If given, only the shapes that overlap this region.
+        """
         index = self.layout.layer(*self.layers[layer])
         if near is None:
             shapes = self.top.begin_shapes_rec(index)
         else:
             shapes = kdb.RecursiveShapeIterator(self.layout, self.top, index, near, True)
         region = kdb.Region(shapes)
-        # shapes with different properties would not merge
+        # KLayout does not merge shapes with different properties
         region.remove_properties()
         return region
 
     def silicon(self, near: kdb.Region | None = None) -> kdb.Region:
-        """The silicon, merged: the core without the holes, where the process has a layer of holes."""
+        """Return the merged silicon: the layer ``core`` minus the layer ``holes``, if the process has one.
+
+        Args:
+            near: If given, only the shapes that overlap this region.
+        """
         core = self.region("core", near).merged()
         holes = self.region("holes", near) if "holes" in self.layers else kdb.Region()
         return core if holes.is_empty() else core - holes
 
     @cached_property
     def places(self) -> Places | None:
-        """The cells with silicon as they are placed, None where that cannot be told cell by cell.
+        """The placed cells that contain silicon, or None where silicon cannot be read cell by cell.
 
-        Holes and slabs are rare, and may lie across cells.
+        This is so if the layout has holes or slabs, which are rare and may extend across cells, or cells that are
+        magnified or rotated by other than right angles.
         """
         if any(not self.region(name).is_empty() for name in ("holes", "slab") if name in self.layers):
             return None
         return take_apart(self.layout, self.top, [self.layout.layer(*self.layers["core"])])
 
     def labels(self, layer: str) -> list[Label]:
-        """The text records of a layer, sorted by text and position."""
+        """Return the texts of a layer, sorted by text and position."""
         texts = kdb.Texts(self.top.begin_shapes_rec(self.layout.layer(*self.layers[layer])))
-        found = [Label(text.string, text.x, text.y) for text in texts.each()]
-        return sorted(found, key=lambda label: (label.text, label.x, label.y))
+        labels = [Label(text.string, text.x, text.y) for text in texts.each()]
+        return sorted(labels, key=lambda label: (label.text, label.x, label.y))
 
 
 def read_mask(path: str | Path, layers: Mapping[str, tuple[int, int]]) -> Mask:
     """Read a GDS2 or OASIS file for extraction.
 
+    Args:
+        path: Layout file.
+        layers: GDS layer and datatype of the process by layer name.
+
     Raises:
-        GdsError: As for :func:`read_layout`, or the database unit is not 1 nm, or no layer is known.
+        GdsError: :func:`read_layout` raises it, the database unit is not 1 nm, or the layers are another process's.
     """
     layout, top = read_layout(path)
     check_unit(layout, 1 / NM_PER_UM, path)

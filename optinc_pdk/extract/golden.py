@@ -1,4 +1,4 @@
-"""Golden devices: polygons and ports from the process's data, in all orientations that differ."""
+"""Golden devices: reference polygons and ports from a process's golden files, in all distinct orientations."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from optinc_pdk.cards import CardError, Process
 from optinc_pdk.extract.contours import Ints, pack
 
 SCHEMA = 1
-# Golden files whose devices are kept, by their text: a process has a dozen.
-KEPT = 128
-# Rotations before reflections: a symmetric device placed mirrored is described as rotated.
+# Golden files whose content is cached; a process has about a dozen.
+CACHED_FILES = 128
+# Rotations come before reflections, so a symmetric device that is placed mirrored is reported as rotated.
 ORIENTATIONS = tuple((turns, mirrored) for mirrored in (False, True) for turns in range(4))
 
 
@@ -27,13 +27,13 @@ class Variant:
 
     Attributes:
         name: Device name.
-        core: Its silicon polygons.
-        etch: Its etched polygons.
-        points: (n, 2) first points of the silicon's edges, polygon by polygon, silicon to the right.
-        ends: (n, 2) second points.
-        port_edges: Name of each guide port to its edge's number, in the order of the card.
-        pins: Where metal must lie for each electrical port, in the order of the card.
-        meets_fibre: Whether a port is none of a guide's.
+        core: Silicon polygons.
+        etch: Etched polygons.
+        points: (n, 2) first points of the silicon's edges, polygon by polygon, with silicon to the right, in nm.
+        ends: (n, 2) second points of the edges.
+        port_edges: Number of the edge of each guide port by port name, in the order of the card.
+        pins: Position of each electrical port, where metal is required, in the order of the card.
+        meets_fibre: Whether a port is not a guide port but faces a fibre.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Variant:
 
     @cached_property
     def sides(self) -> Ints:
-        """Numbers of the edges that are no ports, longest first."""
+        """Numbers of the edges that are not ports, longest first."""
         ports = set(self.port_edges.values())
         length = np.sum((self.ends - self.points) ** 2, axis=1)
         order = np.argsort(-length, kind="stable")
@@ -55,23 +55,23 @@ class Variant:
 
     @cached_property
     def straight(self) -> Ints:
-        """Packed vectors of the sides along an axis, each of which the silicon's outline must have as it is."""
+        """Packed vectors of the sides along an axis. The silicon's outline must have each of them unchanged."""
         sides = self.sides[np.any(self.points[self.sides] == self.ends[self.sides], axis=1)]
         return np.unique(pack(self.ends[sides] - self.points[sides]))
 
 
 def read_golden(process: Process) -> tuple[Variant, ...]:
-    """Every golden device of a process in each orientation in which its polygons differ.
+    """Read the golden devices of a process, each in all orientations in which its polygons differ.
 
     Raises:
-        CardError: A golden file cannot be used.
+        CardError: A golden file is not valid.
     """
     return tuple(variant for golden in _read(process) for variant in golden.variants)
 
 
 @dataclass(frozen=True)
 class _Golden:
-    """A golden device: its name, its orientations that differ, and its symmetries."""
+    """A golden device with its distinct orientations and its symmetries (permutations of optical ports)."""
 
     name: str
     variants: tuple[Variant, ...]
@@ -79,28 +79,31 @@ class _Golden:
 
 
 def _read(process: Process) -> Iterator[_Golden]:
-    """Golden files, turned into what they describe."""
+    """Read the golden files of a process."""
     for path in process.files("golden/*.json"):
         try:
             text = path.read_text(encoding="utf-8")
             ports = process.device(_parsed(text)["name"]).ports
             yield _golden(text, ports.optical, ports.electrical, process.grating.layer)
         except (OSError, KeyError, TypeError, ValueError) as fault:
-            what = f"{type(fault).__name__} {fault}"
-            raise CardError(f"{path}: not a golden device: {what}; write it again") from fault
+            reason = f"{type(fault).__name__} {fault}"
+            raise CardError(
+                f"{path}: not a valid golden device: {reason}; write it again with 'make golden'"
+            ) from fault
 
 
-@lru_cache(KEPT)
+@lru_cache(CACHED_FILES)
 def _parsed(text: str) -> dict[str, Any]:
+    """Parse a golden file and check its schema number."""
     data: dict[str, Any] = json.loads(text)
     if data["schema"] != SCHEMA:
         raise ValueError(f"schema {data['schema']}, this version reads {SCHEMA}")
     return data
 
 
-@lru_cache(KEPT)
+@lru_cache(CACHED_FILES)
 def _golden(text: str, optical: tuple[str, ...], electrical: tuple[str, ...], etched: str) -> _Golden:
-    """What a golden file describes; extraction and comparison, of chip after chip, ask for the same ones."""
+    """Build the golden device of a file; cached, because every extraction and comparison needs it again."""
     data = _parsed(text)
     variants = tuple(_variants(data, optical, electrical, etched))
     return _Golden(data["name"], variants, _symmetries(data, optical, etched))
@@ -109,19 +112,23 @@ def _golden(text: str, optical: tuple[str, ...], electrical: tuple[str, ...], et
 def _variants(
     data: Mapping[str, Any], optical: tuple[str, ...], electrical: tuple[str, ...], etched: str
 ) -> list[Variant]:
+    """Return a golden device in its distinct orientations."""
     layers = {name: [_polygon(points) for points in shapes] for name, shapes in data["layers"].items()}
     if not layers["core"]:
         raise ValueError("no polygon of silicon, a device has one or more")
-    found: list[Variant] = []
+    variants: list[Variant] = []
     seen: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()
     for turns, mirrored in ORIENTATIONS:
         turn = kdb.Trans(turns, mirrored, 0, 0)
         core = sorted((p.transformed(turn) for p in layers["core"]), key=str)
         etch = sorted((p.transformed(turn) for p in layers.get(etched, [])), key=str)
-        # equal polygons up to a shift are one orientation; the shift makes the placements equal too
+        # orientations whose polygons are equal up to a shift count as one
         box = around(core)
-        home = kdb.Trans(-box.left, -box.bottom)
-        key = tuple(sorted(str(p.transformed(home)) for p in core)), tuple(str(p.transformed(home)) for p in etch)
+        to_origin = kdb.Trans(-box.left, -box.bottom)
+        key = (
+            tuple(sorted(str(p.transformed(to_origin)) for p in core)),
+            tuple(str(p.transformed(to_origin)) for p in etch),
+        )
         if key in seen:
             continue
         seen.add(key)
@@ -131,16 +138,17 @@ def _variants(
         guides = {name: edge for name, edge in ports.items() if edge is not None}
         pins = tuple(turn * kdb.Point(*data["ports"][name]["at"]) for name in electrical)
         meets_fibre = len(guides) < len(ports)
-        found.append(Variant(data["name"], tuple(core), tuple(etch), points, ends, guides, pins, meets_fibre))
-    return found
+        variants.append(Variant(data["name"], tuple(core), tuple(etch), points, ends, guides, pins, meets_fibre))
+    return variants
 
 
 def _polygon(points: list[list[int]]) -> kdb.Polygon:
+    """Return a polygon of points in nm."""
     return kdb.Polygon([kdb.Point(int(x), int(y)) for x, y in points])
 
 
 def around(polygons: Iterable[kdb.Polygon]) -> kdb.Box:
-    """The box around polygons."""
+    """Return the common bounding box of polygons."""
     box = kdb.Box()
     for polygon in polygons:
         box += polygon.bbox()
@@ -148,7 +156,7 @@ def around(polygons: Iterable[kdb.Polygon]) -> kdb.Box:
 
 
 def _port_edge(points: Ints, ends: Ints, port: Mapping[str, Any], turn: kdb.Trans) -> int | None:
-    """The edge with the port at its middle; a port to a fibre, above the silicon or before its end, has none."""
+    """Return the number of the edge with the port at its middle, or None for a port to a fibre."""
     if port.get("fibre", False):
         return None
     place = turn * kdb.Point(*port["at"])
@@ -157,26 +165,27 @@ def _port_edge(points: Ints, ends: Ints, port: Mapping[str, Any], turn: kdb.Tran
 
 
 def symmetries(process: Process) -> dict[str, tuple[tuple[int, ...], ...]]:
-    """Every golden device's symmetries, as permutations of its optical ports.
+    """Return the symmetries of every golden device as permutations of its optical ports.
 
     Returns:
-        By device name: permutations p such that the device with port i renamed to p[i] is the device.
+        Permutations p by device name. The device does not change if every port i is renamed to p[i].
 
     Raises:
-        CardError: A golden file cannot be used.
+        CardError: A golden file is not valid.
     """
     return {golden.name: golden.symmetries for golden in _read(process)}
 
 
 def _symmetries(data: Mapping[str, Any], order: tuple[str, ...], etched: str) -> tuple[tuple[int, ...], ...]:
+    """Return the symmetries of the device of a golden file."""
     shapes = [_polygon(points) for layer in ("core", etched) for points in data["layers"].get(layer, [])]
     corner = around(shapes).p1
     original = sorted(str(shape) for shape in shapes)
     at = [kdb.Point(*data["ports"][name]["at"]) for name in order]
-    found: set[tuple[int, ...]] = set()
+    permutations: set[tuple[int, ...]] = set()
     for turns, mirrored in ORIENTATIONS:
         turn = kdb.Trans(turns, mirrored, 0, 0)
         move = kdb.Trans(corner - around(shape.transformed(turn) for shape in shapes).p1) * turn
         if sorted(str(shape.transformed(move)) for shape in shapes) == original:
-            found.add(tuple(at.index(move * point) for point in at))
-    return tuple(sorted(found))
+            permutations.add(tuple(at.index(move * point) for point in at))
+    return tuple(sorted(permutations))

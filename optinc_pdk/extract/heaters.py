@@ -1,4 +1,4 @@
-"""Phase shifters: a straight guide under a heater between its two contacts."""
+"""Recognition of phase shifters: a straight guide under a heater with a contact at each end."""
 
 from __future__ import annotations
 
@@ -12,28 +12,29 @@ from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
 from optinc_pdk.extract.contours import Ints
+from optinc_pdk.extract.faults import Fault, box_center, center_um
 from optinc_pdk.extract.gds import NM_PER_UM, Mask
 from optinc_pdk.extract.lookup import NOWHERE, Finder, box_array, plain
 from optinc_pdk.extract.metal import Metal, Pad, is_ground, wires_ohm
-from optinc_pdk.extract.silicon import Device, Fault, box_center, center_um
+from optinc_pdk.extract.silicon import Device
 from optinc_pdk.extract.under import guides_under
 
 PHASE_SHIFTER = "phase_shifter"
-# Which of left, bottom, right and top are the end edges' points, of guides along x and along y.
+# Columns of (left, bottom, right, top) with the points of a guide's end edges, for guides along x and along y.
 _ENDS = np.array([[[[0, 1], [0, 3]], [[2, 3], [2, 1]]], [[[2, 1], [0, 1]], [[0, 3], [2, 3]]]])
 
 
 @dataclass(frozen=True, eq=False)
 class Wired:
-    """Heaters and pads on their metal.
+    """Heaters and pads of a layout with their metal nets.
 
     Attributes:
         mask: Layout.
-        metal: Its metal.
+        metal: Metal of the layout.
         pads: Labelled pads.
-        heaters: (n) heaters.
-        devices: (n) their phase shifters.
-        ends: (n) nets of their signal and ground ends.
+        heaters: The n heaters.
+        devices: Phase shifter of each heater.
+        ends: Metal nets of the signal and the ground end of each heater.
     """
 
     mask: Mask
@@ -46,13 +47,13 @@ class Wired:
 
 @dataclass(frozen=True)
 class Heater:
-    """One heater with the guide under it; its two ends in order of position.
+    """A heater with the guide under it; its two ends are in order of position. Coordinates are in nm.
 
     Attributes:
-        active: What carries current and is not under metal.
-        guide: The guide under it.
-        contacts: Centers of the contacts, in nm.
-        edges: (2, 2, 2) the guide's end edges, silicon to the right.
+        active: Part of the heater between the contacts.
+        guide: The guide under this part.
+        contacts: Centres of the contacts.
+        edges: (2, 2, 2) end edges of the guide, silicon to the right.
     """
 
     active: kdb.Box
@@ -62,73 +63,76 @@ class Heater:
 
     @property
     def vertical(self) -> bool:
-        """Whether light runs along y."""
+        """Whether the guide runs along y."""
         return _vertical(self.contacts)
 
     @property
     def length_um(self) -> float:
-        """Length between the contacts."""
+        """Length between the contacts in µm."""
         return (self.active.height() if self.vertical else self.active.width()) / NM_PER_UM
 
     @property
     def width_um(self) -> float:
-        """Width of the heater."""
+        """Width of the heater in µm."""
         return (self.active.width() if self.vertical else self.active.height()) / NM_PER_UM
 
     @property
     def center(self) -> tuple[float, float]:
-        """Middle of the active length, in nm."""
+        """Centre of the active part in nm."""
         return box_center(self.active)
 
 
 def find_heaters(mask: Mask, metal: kdb.Region, width_nm: int) -> tuple[list[Heater], list[Fault]]:
-    """Find the phase shifters.
+    """Find the heaters of phase shifters.
 
     Args:
         mask: Layout.
-        metal: Merged metal that contacts heaters.
-        width_nm: Width of a guide.
+        metal: Merged shapes of the metal that contacts heaters.
+        width_nm: Width of a guide in nm.
 
     Returns:
-        Phase shifters sorted by position, and a fault for every heater that is none.
+        Heaters, sorted by position, and a fault for every heater shape that is not part of a phase shifter.
     """
     heater = mask.region("heater").merged()
     if heater.is_empty():
         return [], []
     shapes = plain(heater)
     boxes = box_array(shape.bbox() for shape in shapes)
-    finder = Finder(plain(metal))
-    # the box of a heater that is no rectangle may reach over another heater
-    found = _usual(mask, boxes, finder, width_nm) if all(shape.is_box() for shape in shapes) else {}
-    odd = [number for number in range(len(shapes)) if number not in found]
+    metal_index = Finder(plain(metal))
+    # the bounding box of a heater that is not a rectangle may contain another heater
+    heaters = _regular_heaters(mask, boxes, metal_index, width_nm) if all(shape.is_box() for shape in shapes) else {}
+    others = [number for number in range(len(shapes)) if number not in heaters]
     faults: list[Fault] = []
-    for number, result in zip(odd, _one_by_one(mask, [shapes[n] for n in odd], finder, width_nm), strict=True):
+    for number, result in zip(
+        others, _one_by_one(mask, [shapes[n] for n in others], metal_index, width_nm), strict=True
+    ):
         if isinstance(result, Heater):
-            found[number] = result
+            heaters[number] = result
         else:
             faults.append(Fault("heater", result, center_um(shapes[number].bbox())))
-    return sorted(found.values(), key=lambda h: h.center), faults
+    return sorted(heaters.values(), key=lambda h: h.center), faults
 
 
-def _usual(mask: Mask, heaters: Ints, metal: Finder, width: int) -> dict[int, Heater]:
-    """Rectangular heaters (n, 4) that plainly are phase shifters, by number; the others are looked at one by one.
+def _regular_heaters(mask: Mask, heaters: Ints, metal: Finder, width: int) -> dict[int, Heater]:
+    """Return those of n rectangular heaters (n, 4) that have the regular form, by number.
 
-    Metal is on them in one box at each end, over their whole width, and between these is one box of silicon.
+    A regular heater has one box of metal over its whole width at each end and one box of silicon between them. The
+    others are checked one by one.
     """
     owner, cut, slanted = metal.cut(heaters)
     twice = np.bincount(owner, minlength=len(heaters)) == 2
     twice[slanted[:, 0]] = False
     numbers, pairs = np.flatnonzero(twice), cut[twice[owner]].reshape(-1, 2, 4)
-    found: dict[int, Heater] = {}
+    regular_heaters: dict[int, Heater] = {}
     for along, corners in enumerate(_ENDS):
         ends = np.take_along_axis(pairs, np.argsort(pairs[:, :, along], axis=1)[:, :, None], axis=1)
-        free, plainly = _between(heaters[numbers], ends, along)
-        own, active, ends = numbers[plainly], free[plainly], ends[plainly]
+        free, regular = _between(heaters[numbers], ends, along)
+        selected, active, ends = numbers[regular], free[regular], ends[regular]
         guides, straight = guides_under(mask, active, along, width)
         contacts = [[kdb.Box(*box).center() for box in pair] for pair in ends[straight].tolist()]
         guides = guides[straight]
         rows = zip(
-            own[straight].tolist(),
+            selected[straight].tolist(),
             active[straight].tolist(),
             guides.tolist(),
             contacts,
@@ -136,17 +140,20 @@ def _usual(mask: Mask, heaters: Ints, metal: Finder, width: int) -> dict[int, He
             strict=True,
         )
         for number, box, guide, (first, second), edges in rows:
-            found[number] = Heater(kdb.Box(*box), kdb.Box(*guide), (first, second), edges)
-    return found
+            regular_heaters[number] = Heater(kdb.Box(*box), kdb.Box(*guide), (first, second), edges)
+    return regular_heaters
 
 
 def _between(heaters: Ints, ends: Ints, along: int) -> tuple[Ints, NDArray[np.bool_]]:
-    """(n, 4) what lies between two boxes on each of n heaters, and (n,) whether these are at the heater's ends.
+    """Find the part of each heater between two boxes of metal.
 
     Args:
         heaters: (n, 4) heaters.
-        ends: (n, 2, 4) metal on them, the lower or left one first.
-        along: The axis along which current runs.
+        ends: (n, 2, 4) metal on them, the lower or left box first.
+        along: Axis of the current, 0 for x and 1 for y.
+
+    Returns:
+        (n, 4) the part between the boxes, and (n,) whether the boxes cover the ends of the heater over its whole width.
     """
     low, high, across = along, along + 2, [1 - along, 3 - along]
     free = heaters.copy()
@@ -157,67 +164,83 @@ def _between(heaters: Ints, ends: Ints, along: int) -> tuple[Ints, NDArray[np.bo
 
 
 def _one_by_one(mask: Mask, heaters: Sequence[kdb.Polygon], metal: Finder, width: int) -> list[Heater | str]:
-    """Each heater as a phase shifter, or why it is none."""
+    """Return, for each heater shape, the heater or the reason why it is not part of a phase shifter."""
     if not heaters:
         return []
     region = kdb.Region(list(heaters))
     boxes = box_array(shape.bbox() for shape in heaters)
-    # a heater meets little of the metal, of which long wires side by side take long to cut
+    # intersect metal with the boxes of heaters only: boolean operations with all wires would be slow
     on = metal.within(boxes)
     active = region - on
     under = mask.silicon(near=active)
     parts = [Finder(plain(part.merged())) for part in (active, region & on, under & active)]
     near = zip(heaters, *(part.overlapping(boxes) for part in parts), strict=True)
-    return [_recognize(shape, free, contacts, guides, width) for shape, free, contacts, guides in near]
+    return [_recognise(shape, free, contacts, guides, width) for shape, free, contacts, guides in near]
 
 
-def _recognize(
+def _recognise(
     heater: kdb.Polygon,
     active: list[kdb.Polygon],
     contacts: list[kdb.Polygon],
     under: list[kdb.Polygon],
     width: int,
 ) -> Heater | str:
-    """A phase shifter, or why it is none."""
+    """Return the heater, or the reason why it is not part of a phase shifter.
+
+    Args:
+        heater: Shape on the heater layer.
+        active: Its parts without metal.
+        contacts: Its parts under metal.
+        under: Silicon under ``active``.
+        width: Width of a guide in nm.
+    """
     if not all(shape.is_box() for shape in (heater, *active, *contacts)):
         return "heater is not rectangular where it lies free or under metal"
     if len(active) != 1 or len(contacts) != 2:
         return f"heater has {len(contacts)} contacts and {len(active)} free lengths; needed are 2 and 1"
     box = active[0].bbox()
     first, second = sorted((contact.bbox().center() for contact in contacts), key=lambda p: (p.x, p.y))
-    upright = _vertical((first, second))
-    across = (box.width(), heater.bbox().width()) if upright else (box.height(), heater.bbox().height())
+    vertical = _vertical((first, second))
+    across = (box.width(), heater.bbox().width()) if vertical else (box.height(), heater.bbox().height())
     if across[0] != across[1]:
         return "metal covers a part of the heater's side"
     if len(under) != 1:
         return f"heater lies over {len(under)} guides, needed is one"
     guide = under[0].bbox()
-    along = (guide.height(), box.height()) if upright else (guide.width(), box.width())
-    wide = guide.width() if upright else guide.height()
+    along = (guide.height(), box.height()) if vertical else (guide.width(), box.width())
+    wide = guide.width() if vertical else guide.height()
     if not under[0].is_box() or along[0] != along[1] or wide != width:
         return f"silicon under the heater is no straight guide {width} nm wide along its whole length"
-    off = guide.center().x - box.center().x if upright else guide.center().y - box.center().y
-    # a heater of odd width has its middle between two grid points
+    off = guide.center().x - box.center().x if vertical else guide.center().y - box.center().y
+    # the centre of a heater of odd width is between two grid points
     if abs(off) > 1:
         return f"heater lies {abs(off)} nm beside the middle of its guide"
-    return Heater(box, guide, (first, second), _end_edges(guide, upright))
+    return Heater(box, guide, (first, second), _end_edges(guide, vertical))
 
 
 def _vertical(contacts: tuple[kdb.Point, kdb.Point]) -> bool:
+    """Whether two contacts are further apart along y than along x."""
     return abs(contacts[1].y - contacts[0].y) > abs(contacts[1].x - contacts[0].x)
 
 
-def _end_edges(guide: kdb.Box, upright: bool) -> Ints:
-    """The end edges of a guide, the lower or left one first, clockwise around it."""
-    return np.asarray(box_array([guide])[0, _ENDS[int(upright)]])
+def _end_edges(guide: kdb.Box, vertical: bool) -> Ints:
+    """Return the end edges (2, 2, 2) of a guide, the lower or left one first, clockwise around it."""
+    return np.asarray(box_array([guide])[0, _ENDS[int(vertical)]])
 
 
 def wire(
     heaters: Sequence[Heater], metal: Metal, pads: Sequence[Pad], process: Process
 ) -> tuple[list[Device], list[tuple[int, int]], list[Fault]]:
-    """Tie heaters to metal.
+    """Connect heaters to metal nets.
 
-    The signal end e1 is the one not on ground; o1 is under it, as in the card. Polarity makes no heat.
+    The signal end e1 is the one that is not on ground; o1 is under it, as in the card. If neither end or both are on
+    ground, the first end is e1: the direction of the current does not affect the heat.
+
+    Args:
+        heaters: Heaters.
+        metal: Metal of the layout.
+        pads: Labelled pads.
+        process: Process; states the sheet resistances.
 
     Returns:
         Phase shifters, the metal nets of their signal and ground ends, and faults.
@@ -253,11 +276,15 @@ def wire(
 
 
 def _contact_nets(heaters: Sequence[Heater], metal: Metal) -> list[tuple[int, int]]:
-    """The nets of each heater's contacts."""
+    """Return the metal nets of each heater's contacts.
+
+    Raises:
+        RuntimeError: A contact has no metal, which is an error of this program.
+    """
     points = np.array([(contact.x, contact.y) for heater in heaters for contact in heater.contacts], dtype=np.int64)
     nets = metal.contacts_at(points.reshape(-1, 2)).reshape(-1, 2)
-    lost = np.flatnonzero(np.any(nets == NOWHERE, axis=1)).tolist()
-    if lost:
-        center = heaters[lost[0]].center
+    missing = np.flatnonzero(np.any(nets == NOWHERE, axis=1)).tolist()
+    if missing:
+        center = heaters[missing[0]].center
         raise RuntimeError(f"a contact of the heater at {center} nm is not on the metal it was cut from")
     return [(first, second) for first, second in nets.tolist()]

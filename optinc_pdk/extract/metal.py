@@ -1,4 +1,4 @@
-"""Electrical nets: connected metal, the pads that name it, and the resistance of wires."""
+"""Electrical nets: connected metal, labelled pads, and resistances of wires and vias."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit.nets import joined
 from optinc_pdk.extract.contours import Ints
+from optinc_pdk.extract.faults import Fault, center_um
 from optinc_pdk.extract.gds import NM_PER_UM, Label, Mask, label_points
 from optinc_pdk.extract.lookup import NOWHERE, Finder, box_array, plain
-from optinc_pdk.extract.silicon import Device, Fault, center_um
+from optinc_pdk.extract.silicon import Device
 
 GROUND_PREFIX = "GND"
 PAD = "pad"
@@ -22,7 +23,7 @@ PAD = "pad"
 
 @dataclass(frozen=True)
 class Pad:
-    """A labelled pad: its label, metal net and position in nm."""
+    """A labelled pad: label, number of its metal net, and centre in nm."""
 
     label: str
     net: int
@@ -30,21 +31,21 @@ class Pad:
 
     @property
     def device(self) -> Device:
-        """The pad as a device without light."""
+        """The pad as a device without optical ports."""
         return Device(PAD, self.center, np.zeros((0, 2, 2), dtype=np.int64), ())
 
 
 class Metal:
-    """Connected metal: what touches on a layer, and what vias join between layers. A net is a number.
+    """Connected metal of a layout: shapes that touch on a layer, and shapes that vias join. Nets are numbered.
 
     Attributes:
-        contacts: Merged metal that contacts heaters.
-        wires: Merged metal of wires and pads; the same in a process of one metal.
-        faults: Vias that do not lie on both their metals.
+        contacts: Merged shapes of the metal that contacts heaters.
+        wires: Merged shapes of the metal of wires and pads; the same layer in a process with one metal.
+        faults: Faults of vias that do not lie completely on both of their metals.
     """
 
     def __init__(self, mask: Mask, process: Process) -> None:
-        """Merge the metals of a layout and join them."""
+        """Merge the metals of a layout and find its nets."""
         stack = process.contact
         regions = [mask.region(layer).merged() for layer in stack.metals]
         pieces = [(layer, polygon) for layer, region in enumerate(regions) for polygon in plain(region)]
@@ -52,8 +53,10 @@ class Metal:
         pieces = [pieces[n] for n in _by_corner(corners, [(polygon, layer) for layer, polygon in pieces])]
         self.contacts, self.wires = regions[0], regions[-1]
         self.faults: list[Fault] = []
-        self._numbers = [[n for n, (own, _) in enumerate(pieces) if own == layer] for layer in range(len(regions))]
-        self._finders = [Finder(pieces[n][1] for n in numbers) for numbers in self._numbers]
+        self._numbers = [
+            [n for n, (number, _) in enumerate(pieces) if number == layer] for layer in range(len(regions))
+        ]
+        self._indexes = [Finder(pieces[n][1] for n in numbers) for numbers in self._numbers]
         pairs: list[tuple[int, int]] = []
         for layer, name in enumerate(stack.vias):
             pairs += self._join(layer, mask.region(name), regions, stack.layers[2 * layer : 2 * layer + 3])
@@ -67,11 +70,11 @@ class Metal:
     def _join(
         self, layer: int, vias: kdb.Region, regions: Sequence[kdb.Region], names: Sequence[str]
     ) -> list[tuple[int, int]]:
-        """Pieces of metal below and above the same vias; a via that is not all on both metals is a fault."""
+        """Return pairs of metal pieces that vias join; add a fault for every via that is not all on both."""
         below, above = regions[layer : layer + 2]
         for metal, name in ((below, names[0]), (above, names[2])):
             text = f"a shape on layer {names[1]} is not all on layer {name}"
-            # wires around each other's corners are slow to compare with, pieces of them are not
+            # comparing with whole wires around corners is slow, so only their parts near vias are used
             near = (metal & vias.sized(1)).merged()
             self.faults += [Fault("via", text, center_um(via.bbox())) for via in plain(vias.merged().not_inside(near))]
         overlaps = plain((below & above).overlapping(vias))
@@ -80,36 +83,38 @@ class Metal:
         return [pair for pair in both if NOWHERE not in pair]
 
     def _pieces_at(self, layer: int, points: Ints) -> Ints:
-        found = self._finders[layer].at(points)
+        """Return the number (n,) of the metal piece at each point (n, 2), -1 where there is none."""
+        local = self._indexes[layer].at(points)
         numbers = np.array([*self._numbers[layer], NOWHERE], dtype=np.int64)
-        return numbers[found]
+        return numbers[local]
 
     def _nets_at(self, layer: int, points: Ints) -> Ints:
+        """Return the net (n,) at each point (n, 2) on one of the metals, -1 where there is none."""
         return np.append(self._net, NOWHERE)[self._pieces_at(layer, points)]
 
     def nets_at(self, points: Ints) -> Ints:
-        """(n,) the net of the wire or pad under each point (n, 2), -1 where there is none."""
+        """Return the net (n,) of the wire or pad at each point (n, 2) in nm, -1 where there is none."""
         return self._nets_at(-1, points)
 
     def contacts_at(self, points: Ints) -> Ints:
-        """(n,) the net of the contact under each point (n, 2), -1 where there is none."""
+        """Return the net (n,) of the contact at each point (n, 2) in nm, -1 where there is none."""
         return self._nets_at(0, points)
 
     def _via_conductance(self, mask: Mask, process: Process) -> NDArray[np.float64]:
-        """(pieces,) conductance in S of the vias over each piece of the lowest metal, infinite without a resistance."""
-        found = np.zeros(len(self._pieces))
+        """Return the conductance in S of the vias on each piece of the lowest metal, infinite if none is stated."""
+        conductance = np.zeros(len(self._pieces))
         vias = plain(mask.region(process.contact.vias[0]).merged())
         middles = np.array([_inner_point(via) for via in vias], dtype=np.int64).reshape(-1, 2)
         piece = self._pieces_at(0, middles)
         ohm = None if process.contact.via is None else process.contact.via.ohm_um2
         area = np.array([via.area() for via in vias], dtype=np.float64) / NM_PER_UM**2
-        np.add.at(found, piece[piece >= 0], (area / float(ohm) if ohm else area * np.inf)[piece >= 0])
-        return found
+        np.add.at(conductance, piece[piece >= 0], (area / float(ohm) if ohm else area * np.inf)[piece >= 0])
+        return conductance
 
     def via_ohm(self, points: Ints) -> NDArray[np.float64]:
-        """(n,) resistance of the vias over the contacts under points (n, 2): those between the lowest two metals.
+        """Return the resistance (n,) in Ω of the vias on the contacts at points (n, 2), between the lowest two metals.
 
-        Zero in a process of one metal, where the card gives vias no resistance, and where no via is.
+        It is zero in a process with one metal, if the card states no resistance of vias, and where there is no via.
         """
         if not np.any(self._via_siemens):
             return np.zeros(len(points))
@@ -119,16 +124,20 @@ class Metal:
             return np.where(conductance > 0, 1.0 / conductance, 0.0)
 
     def pieces(self, layer: int) -> list[tuple[int, kdb.Polygon]]:
-        """The merged shapes of one of the metals with their nets; the contacts' is number 0, the wires' -1."""
+        """Return net and polygon of every merged shape of a metal.
+
+        Args:
+            layer: Number of the metal from the bottom: 0 for contacts, -1 for wires.
+        """
         return [(int(self._net[n]), self._pieces[n]) for n in self._numbers[layer]]
 
     def wire_area_um2(self, nets: Ints) -> NDArray[np.float64]:
-        """(n,) area of the wires and pads of nets (n,)."""
+        """Return the area (n,) in µm² of the wires and pads of nets (n,)."""
         return self._wire_area[nets]
 
 
 def _by_corner(corners: Ints, pieces: Sequence[tuple[kdb.Polygon, int]]) -> list[int]:
-    """Numbers of pieces of metal by the corners (n, 2) of their boxes; those of one corner by their points."""
+    """Return the order of metal pieces by the lower left corners (n, 2) of their boxes, then by points and layer."""
     _, place, shared = np.unique(corners, axis=0, return_inverse=True, return_counts=True)
     order: list[int] = np.argsort(place, kind="stable").tolist()
     if np.all(shared == 1):
@@ -138,7 +147,7 @@ def _by_corner(corners: Ints, pieces: Sequence[tuple[kdb.Polygon, int]]) -> list
 
 
 def _inner_point(polygon: kdb.Polygon) -> tuple[int, int]:
-    """A point inside a polygon: the middle of a box, or of the largest convex part of anything else."""
+    """Return a point inside a polygon: the centre of a box, or of the largest convex part of another polygon."""
     box = polygon.bbox()
     if not polygon.is_box():
         largest = max(polygon.decompose_convex(), key=lambda part: part.area())
@@ -149,25 +158,25 @@ def _inner_point(polygon: kdb.Polygon) -> tuple[int, int]:
 
 
 def find_pads(metal: Metal, labels: Sequence[Label], size_nm: int) -> tuple[list[Pad], list[Fault]]:
-    """Pads: labels on metal that is at least as wide as a pad both ways.
+    """Find the pads: labels on metal that is at least as wide and as high as a pad.
 
     Args:
-        metal: Metal.
-        labels: Texts that name no fibre.
-        size_nm: Least width of a pad.
+        metal: Metal of the layout.
+        labels: Labels that are not on fibre couplers.
+        size_nm: Size of a pad in nm.
 
     Returns:
-        Pads sorted by label, and faults. A label on no metal, as the chip's name, is none.
+        Pads, sorted by label, and faults. Labels that are not on metal, such as the chip's name, are ignored.
     """
-    # metal exactly as wide as a pad must survive the shrink
+    # 1 nm less, so that metal exactly as wide as a pad is not removed
     shrink = size_nm // 2 - 1
     squares = plain(metal.wires.sized(-shrink).sized(shrink).merged())
-    finder = Finder(squares)
+    index = Finder(squares)
     pads: list[Pad] = []
     faults: list[Fault] = []
-    named: dict[int, Pad] = {}
+    by_net: dict[int, Pad] = {}
     points = label_points(labels)
-    nets, under = metal.nets_at(points).tolist(), finder.at(points).tolist()
+    nets, under = metal.nets_at(points).tolist(), index.at(points).tolist()
     boxes = box_array(square.bbox() for square in squares)
     middles = ((boxes[:, :2] + boxes[:, 2:]) / 2).tolist()
     full = np.all(boxes[:, 2:] - boxes[:, :2] == size_nm, axis=1)
@@ -181,13 +190,14 @@ def find_pads(metal: Metal, labels: Sequence[Label], size_nm: int) -> tuple[list
             continue
         x, y = middles[square]
         pad = Pad(label.text, net, (x, y) if alone[square] else (label.x, label.y))
-        faults += _conflicts(pad, named.get(net), pads)
-        named[net] = pad
+        faults += _conflicts(pad, by_net.get(net), pads)
+        by_net[net] = pad
         pads.append(pad)
     return pads, faults
 
 
 def _conflicts(pad: Pad, other: Pad | None, pads: Sequence[Pad]) -> list[Fault]:
+    """Return faults for a label that is used twice and for a short circuit with another pad of the net."""
     at = pad.device.position_um
     faults = []
     if pads and pads[-1].label == pad.label:
@@ -198,24 +208,24 @@ def _conflicts(pad: Pad, other: Pad | None, pads: Sequence[Pad]) -> list[Fault]:
 
 
 def is_ground(label: str) -> bool:
-    """Whether a pad's label says that it is ground."""
+    """Whether a pad's label marks it as ground."""
     return label.startswith(GROUND_PREFIX)
 
 
 def wires_ohm(metal: Metal, nets: Ints, alone: NDArray[np.bool_], process: Process) -> NDArray[np.float64]:
-    """Resistances of wires from one pad to one contact.
+    """Estimate the resistances of wires from one pad to one contact.
 
-    A wire's length is taken as its area outside pad and contact over its width, so corners count in full
-    (about half a square each too much) and widened places count as longer instead of less resistive.
+    The length of a wire is taken as its area outside pad and contact divided by its width. So a corner counts as a full
+    square, about half a square too much, and a wider part increases the resistance instead of reducing it.
 
     Args:
-        metal: Metal.
-        nets: (n,) the wires' nets.
-        alone: (n,) whether each joins one pad to one heater.
-        process: Gives the wires' sheet resistance and width, and the sizes of pads and contacts.
+        metal: Metal of the layout.
+        nets: (n,) nets of the wires.
+        alone: (n,) whether a net joins exactly one pad and one heater.
+        process: Process; states sheet resistance and width of wires, and the sizes of pads and contacts.
 
     Returns:
-        (n,) ohm, NaN for a net that is not alone.
+        (n,) resistance in Ω, NaN for a net that joins more.
     """
     contact = process.device("phase_shifter").size("contact_width_um")
     area_um2 = metal.wire_area_um2(nets) - float(process.pads.size_um) ** 2 - contact**2

@@ -1,7 +1,8 @@
-"""Devices that are nearly golden: which parameter of which device is off, by how much and where.
+"""Near misses: silicon that resembles a golden device, with the parameter that deviates, its value and the position.
 
-A device is recognised where its polygon is the golden one. A coupler drawn 5 nm too long is none then, and shows as
-guides that end nowhere. But most of its edges are still where some golden device has its own: edges vote for a place.
+A device is recognised only if its polygons equal the golden ones. A coupler that is 5 nm too long is not recognised and
+appears as guides with faults. But most of its edges are still at the relative positions of a golden device's edges:
+each edge votes for a position of the device, and positions with many votes are near misses.
 """
 
 from __future__ import annotations
@@ -14,30 +15,31 @@ import numpy as np
 
 from optinc_pdk.cards import Process
 from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints, contours, pack
+from optinc_pdk.extract.faults import Fault
 from optinc_pdk.extract.gds import NM_PER_UM, Mask
 from optinc_pdk.extract.golden import Variant, around
 from optinc_pdk.extract.lookup import plain
-from optinc_pdk.extract.silicon import Fault, Placement
+from optinc_pdk.extract.silicon import Placement
 
-# Each half of a stretched device has a bit less than half of the edges.
-SHARE = 0.3
-EDGES = 4
-# Farther apart, two halves are two devices.
-FAR_NM = 1000
-# A chip with more faults has few causes, which show among the first.
-LOOKED_AT = 40
+# Least share of a device's edges that must vote for a position. Each half of a stretched device has nearly half.
+MIN_SHARE = 0.3
+MIN_EDGES = 4
+# Parts that are further apart than this belong to two devices.
+MAX_OFFSET_NM = 1000
+# Faults examined. Many faults have few causes, which are among the first.
+MAX_FAULTS = 40
 
 
 @dataclass(frozen=True)
 class _Miss:
-    """A golden device of which a part lies off.
+    """A golden device of which one part is displaced against the other.
 
     Attributes:
-        variant: The device.
-        shift: (2,) where its larger part has its origin.
-        off: (2,) by how much the other part is moved from there; zeros where no other part is found.
+        variant: Golden device.
+        shift: (2,) position of its origin according to the larger part, in nm.
+        off: (2,) displacement of the other part in nm; zero if no other part is found.
         first: (n,) numbers of the edges of the larger part.
-        second: (m,) of the other.
+        second: (m,) numbers of the edges of the other part.
     """
 
     variant: Variant
@@ -48,31 +50,31 @@ class _Miss:
 
     @property
     def rank(self) -> tuple[int, int]:
-        """Less is nearer: edges that belong to neither part, then how far the second part is off."""
+        """Sort key, lowest for the best match: number of edges in neither part, then the displacement."""
         return len(self.variant.sides) - len(self.first) - len(self.second), int(np.abs(self.off).max())
 
     @property
     def box(self) -> kdb.Box:
-        """The golden device's box."""
+        """Bounding box of the golden device at its position."""
         return around(self.variant.core).moved(*self.shift.tolist())
 
 
 def near_misses(
     mask: Mask, faults: Iterable[Fault], placements: Sequence[Placement], variants: Sequence[Variant], process: Process
 ) -> list[Fault]:
-    """Name the golden devices that faulty silicon is nearly.
+    """Find the golden devices that faulty silicon resembles.
 
     Args:
         mask: Layout.
-        faults: Faults of silicon, with their places.
-        placements: Devices that are recognised.
+        faults: Faults of silicon.
+        placements: Recognised devices.
         variants: Golden devices.
-        process: Gives the devices' parameters.
+        process: Process whose cards state the parameters of devices.
 
     Returns:
-        A fault per device that is nearly one, sorted by place.
+        One fault of kind ``"nearly"`` per near miss, sorted by position.
     """
-    places = [fault.position_um for fault in faults][:LOOKED_AT]
+    places = [fault.position_um for fault in faults][:MAX_FAULTS]
     if not places:
         return []
     reach = max(max(box.width(), box.height()) for box in (around(variant.core) for variant in variants))
@@ -82,80 +84,83 @@ def near_misses(
     outline = contours(plain(mask.silicon(near=around_faults.merged())))
     taken = {placement.box for placement in placements}
     misses = [miss for variant in variants for miss in _misses(outline, variant) if miss.box not in taken]
-    found: list[_Miss] = []
+    chosen: list[_Miss] = []
     for miss in sorted(misses, key=lambda m: (m.rank, m.variant.name, m.shift.tolist())):
-        if not any(miss.box.overlaps(other.box) for other in found) and not any(miss.box.overlaps(b) for b in taken):
-            found.append(miss)
-    return sorted((_fault(miss, process) for miss in found), key=lambda fault: fault.position_um)
+        if not any(miss.box.overlaps(other.box) for other in chosen) and not any(miss.box.overlaps(b) for b in taken):
+            chosen.append(miss)
+    return sorted((_fault(miss, process) for miss in chosen), key=lambda fault: fault.position_um)
 
 
 def _misses(outline: Contours, variant: Variant) -> list[_Miss]:
-    """Where enough of a variant's edges lie on the outline, but not all."""
-    least = max(EDGES, round(SHARE * len(variant.sides)))
+    """Return the positions at which enough of a variant's edges lie on the outline, but not all."""
+    least = max(MIN_EDGES, round(MIN_SHARE * len(variant.sides)))
     votes = _votes(outline, variant)
     shifts, counts = np.unique(votes, axis=0, return_counts=True)
     index = EdgeIndex(outline.points, outline.ends)
 
-    def there(shift: Ints) -> Ints:
+    def matching(shift: Ints) -> Ints:
+        """Return the numbers of the variant's sides that lie on the outline with this shift."""
         points, ends = variant.points[variant.sides] + shift, variant.ends[variant.sides] + shift
         return np.asarray(variant.sides[index.find(points, ends) >= 0], dtype=np.int64)
 
-    found: list[_Miss] = []
+    misses: list[_Miss] = []
     strong = shifts[counts >= least]
     for shift in strong:
-        first = there(shift)
+        first = matching(shift)
         if len(first) == len(variant.sides):
             continue
         best = _Miss(variant, shift, np.zeros(2, dtype=np.int64), first, first[:0])
         for other in strong:
             off = other - shift
-            if np.any(off) and np.abs(off).max() <= FAR_NM:
-                second = np.setdiff1d(there(other), first)
+            if np.any(off) and np.abs(off).max() <= MAX_OFFSET_NM:
+                second = np.setdiff1d(matching(other), first)
                 miss = _Miss(variant, shift, off, first, second)
                 best = min(best, miss, key=lambda m: m.rank)
-        # a device cut in two by a hair has its larger part first
+        # each pair of parts is found twice; keep it where the larger part is first
         if len(best.second) <= len(best.first):
-            found.append(best)
-    return found
+            misses.append(best)
+    return misses
 
 
 def _votes(outline: Contours, variant: Variant) -> Ints:
-    """(n, 2) shifts that put a side of a variant on an edge of the outline, one per side and edge."""
+    """Return the shifts (n, 2) that move a side of a variant onto an edge of the outline, one per side and edge."""
     legs = pack(outline.ends - outline.points)
     order = np.argsort(legs, kind="stable")
-    wanted = pack(variant.ends - variant.points)[variant.sides]
-    low, high = (np.searchsorted(legs[order], wanted, where).tolist() for where in ("left", "right"))
-    found = [
+    sides = pack(variant.ends - variant.points)[variant.sides]
+    low, high = (np.searchsorted(legs[order], sides, side).tolist() for side in ("left", "right"))
+    shifts = [
         outline.points[order[first:last]] - variant.points[side]
         for side, first, last in zip(variant.sides.tolist(), low, high, strict=True)
     ]
-    return np.concatenate([np.zeros((0, 2), dtype=np.int64), *found])
+    return np.concatenate([np.zeros((0, 2), dtype=np.int64), *shifts])
 
 
 def _fault(miss: _Miss, process: Process) -> Fault:
+    """Describe a near miss."""
     box, name = miss.box, miss.variant.name
     x, y = box.center().x / NM_PER_UM, box.center().y / NM_PER_UM
-    odd = np.setdiff1d(miss.variant.sides, np.concatenate([miss.first, miss.second]))
-    told = _middle(miss, miss.second if len(miss.second) else odd)
+    unmatched = np.setdiff1d(miss.variant.sides, np.concatenate([miss.first, miss.second]))
+    centre = _centre_text(miss, miss.second if len(miss.second) else unmatched)
     if not len(miss.second):
-        text = f"{len(odd)} of its {len(miss.variant.sides)} edges are not the golden ones, around {told}"
+        text = f"{len(unmatched)} of its {len(miss.variant.sides)} edges are not the golden ones, around {centre}"
     else:
-        text = f"{_parameter(miss, process)}: its part around {told} lies ({miss.off[0]:+d}, {miss.off[1]:+d}) nm off"
+        text = f"{_parameter(miss, process)}: its part around {centre} lies ({miss.off[0]:+d}, {miss.off[1]:+d}) nm off"
     return Fault("nearly", f"{name} at ({x:.3f}, {y:.3f}) is none: {text}", (x, y), name)
 
 
-def _middle(miss: _Miss, edges: Ints) -> str:
-    middle = np.mean(miss.variant.points[edges] + miss.variant.ends[edges], axis=0) / 2 + miss.shift
-    return f"({middle[0] / NM_PER_UM:.3f}, {middle[1] / NM_PER_UM:.3f})"
+def _centre_text(miss: _Miss, edges: Ints) -> str:
+    """Format the centre of some edges of a near miss in µm."""
+    centre = np.mean(miss.variant.points[edges] + miss.variant.ends[edges], axis=0) / 2 + miss.shift
+    return f"({centre[0] / NM_PER_UM:.3f}, {centre[1] / NM_PER_UM:.3f})"
 
 
 def _parameter(miss: _Miss, process: Process) -> str:
-    """The parameter of the card that a stretch along or across the device changes, or its size."""
+    """Describe the card parameter or extent that a displacement along or across the device changes."""
     points = miss.variant.points
     between = np.mean(points[miss.second], axis=0) - np.mean(points[miss.first], axis=0)
     axis = int(np.argmax(np.abs(miss.off)))
     change = int(miss.off[axis]) * (1 if between[axis] > 0 else -1)
-    # ports of guides are edges across the light
+    # the edge of a guide port is perpendicular to the guide
     port = next(iter(miss.variant.port_edges.values()))
     across = int(np.argmax(np.abs(miss.variant.ends[port] - points[port])))
     key = "gap_um" if axis == across else "length_um"

@@ -1,4 +1,4 @@
-"""From devices and what joins them to a circuit: everything numbered by kind and position."""
+"""Construction of a circuit from extracted devices and nets, numbered by component type and position."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ def number(
     metal: Sequence[tuple[int, ...]],
     labels: Mapping[str, int],
 ) -> Circuit:
-    """Build a circuit.
+    """Build a circuit from extracted devices and nets.
 
     Args:
         name: Circuit name.
-        process: Gives the devices' ports.
+        process: Process whose cards state the ports of each device.
         devices: Devices in any order.
         nets: Optical nets between ports that are numbered device by device.
         metal: For each device, the metal net of each electrical port.
-        labels: Label to number of its device: of a fibre if it has optical ports, else of a pad.
+        labels: Number of the device of each label: a fibre coupler if it has optical ports, a pad otherwise.
 
     Returns:
-        The circuit with its instances ordered by kind, then by x, then by y, and named by kind and number.
+        The circuit. Its instances are ordered by component type, x and y, and named by type and number.
     """
     order = sorted(range(len(devices)), key=lambda i: (devices[i].kind, devices[i].center))
     kinds, kind = _kinds([devices[i].kind for i in order], process)
@@ -41,15 +41,15 @@ def number(
     offset = np.concatenate([[0], np.cumsum(sizes[kind])]).astype(np.int64)
     start = np.empty(len(order), dtype=np.int64)
     start[order] = offset[:-1]
-    port = [int(start[i]) + own for i, device in enumerate(devices) for own in range(len(device.guided))]
+    port = [int(start[i]) + local for i, device in enumerate(devices) for local in range(len(device.guided))]
     electrical = np.full(int(offset[-1]), UNCONNECTED, dtype=np.int64)
     ports: dict[str, int] = {}
     for i, wired in enumerate(metal):
         first = int(start[i]) + len(devices[i].guided)
         electrical[first : first + len(wired)] = wired
     for label, i in labels.items():
-        own = devices[i].guided.index(False) if devices[i].guided else 0
-        ports[label] = int(start[i]) + own
+        local = devices[i].guided.index(False) if devices[i].guided else 0
+        ports[label] = int(start[i]) + local
     columns = sorted({key for device in devices for key in device.settings})
     return Circuit(
         name=name,
@@ -66,7 +66,7 @@ def number(
 
 
 def _kinds(names: Sequence[str], process: Process) -> tuple[tuple[Kind, ...], Ints]:
-    """The kinds in use, and the number of each instance's."""
+    """Return the component types in use, and the number of each instance's type."""
     used = sorted(set(names))
     cards = [process.device(name).ports for name in used]
     kinds = tuple(Kind(name, card.optical, card.electrical) for name, card in zip(used, cards, strict=True))
@@ -74,6 +74,7 @@ def _kinds(names: Sequence[str], process: Process) -> tuple[tuple[Kind, ...], In
 
 
 def _names(kinds: Sequence[str]) -> tuple[str, ...]:
+    """Name instances by component type and number from 0."""
     seen: Counter[str] = Counter()
     names: list[str] = []
     for kind in kinds:
@@ -83,7 +84,7 @@ def _names(kinds: Sequence[str]) -> tuple[str, ...]:
 
 
 def _compact(net: Ints) -> Ints:
-    """Net numbers in port order, from 0."""
+    """Renumber nets from 0 in the order of their ports."""
     result = np.full_like(net, UNCONNECTED)
     seen: dict[int, int] = {}
     for port in np.flatnonzero(net != UNCONNECTED).tolist():

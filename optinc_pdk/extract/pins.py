@@ -1,4 +1,4 @@
-"""Electrical pins of recognized devices: the metal that lies where a device has its pins."""
+"""Connection of the electrical pins of recognised devices to metal nets."""
 
 from __future__ import annotations
 
@@ -8,34 +8,35 @@ import numpy as np
 
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED
+from optinc_pdk.extract.faults import Fault
 from optinc_pdk.extract.gds import NM_PER_UM
 from optinc_pdk.extract.lookup import NOWHERE
 from optinc_pdk.extract.metal import Metal
-from optinc_pdk.extract.silicon import Fault, Placement
+from optinc_pdk.extract.silicon import Placement
 
 
 def tie_pins(
     placements: Sequence[Placement], metal: Metal, process: Process
 ) -> tuple[list[tuple[int, ...]], list[Fault]]:
-    """Tie recognized devices to metal.
+    """Connect the pins of recognised devices to metal nets.
 
     Args:
         placements: Devices.
-        metal: Metal.
-        process: Gives the names of the pins.
+        metal: Metal of the layout.
+        process: Process whose cards name the pins.
 
     Returns:
-        For each device the metal net of each of its pins, and a fault for every pin without metal and for pins of
-        one device that metal joins.
+        For each device the metal net of each of its pins, and faults: one for every pin without metal, and one for
+        every pin on the same net as another pin of its device.
     """
     points = np.array([(pin.x, pin.y) for placement in placements for pin in placement.pins], dtype=np.int64)
     under = iter(metal.nets_at(points.reshape(-1, 2)).tolist())
-    tied: list[tuple[int, ...]] = []
+    connected: list[tuple[int, ...]] = []
     faults: list[Fault] = []
     for placement in placements:
         kind = placement.variant.name
         nets: dict[int, str] = {}
-        found: list[int] = []
+        pin_nets: list[int] = []
         for name, at in zip(process.device(kind).ports.electrical, placement.pins, strict=True):
             net = next(under)
             place = at.x / NM_PER_UM, at.y / NM_PER_UM
@@ -45,6 +46,6 @@ def tie_pins(
                 faults.append(Fault("short", f"pins {nets[net]} and {name} of a {kind} are joined in metal", place))
             else:
                 nets[net] = name
-            found.append(UNCONNECTED if net == NOWHERE else net)
-        tied.append(tuple(found))
-    return tied, faults
+            pin_nets.append(UNCONNECTED if net == NOWHERE else net)
+        connected.append(tuple(pin_nets))
+    return connected, faults

@@ -1,4 +1,4 @@
-"""Blocks where they are placed, and the guides within them and from one to the other."""
+"""Placed blocks with their devices, inner guides and outgoing guides."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from optinc_pdk.extract.silicon import Placement
 
 @dataclass(frozen=True)
 class Placed:
-    """Blocks where they are.
+    """Blocks and their placements.
 
     Attributes:
         blocks: The distinct blocks.
-        block: (n,) block of each place.
-        shift: (n, 2) where its origin lies.
+        block: (n,) number of the block of each placement.
+        shift: (n, 2) position of its origin in nm.
     """
 
     blocks: Sequence[Block]
@@ -32,27 +32,27 @@ class Placed:
     shift: Ints
 
     def placements(self) -> list[Placement]:
-        """Their devices, without phase shifters."""
+        """Return the devices in all placements, without phase shifters."""
         return [
             replace(p, shift=p.shift + kdb.Vector(x, y), core=tuple(polygon.moved(x, y) for polygon in p.core))
             for number, (x, y) in zip(self.block.tolist(), self.shift.tolist(), strict=True)
             for p in self.blocks[number].placements
         ]
 
-    def beside(self, placements: Sequence[Placement]) -> bool:
-        """Whether a block's silicon reaches into the box of any of some other devices."""
+    def overlap_devices(self, placements: Sequence[Placement]) -> bool:
+        """Whether the silicon of a block lies within the bounding box of one of the given devices outside blocks."""
         boxes = box_array(block.silicon.bbox() for block in self.blocks)[self.block] + np.tile(self.shift, 2)
         others = [placement.box for placement in placements]
         pairs = touching(boxes, box_array(others)).tolist()
-        return any(self._reaches(place, others[other]) for place, other in pairs)
+        return any(self._overlaps(place, others[other]) for place, other in pairs)
 
-    def _reaches(self, place: int, box: kdb.Box) -> bool:
+    def _overlaps(self, place: int, box: kdb.Box) -> bool:
         x, y = self.shift[place].tolist()
-        own = kdb.Region(box.moved(-x, -y))
-        return not (self.blocks[int(self.block[place])].silicon & own).is_empty()
+        local = kdb.Region(box.moved(-x, -y))
+        return not (self.blocks[int(self.block[place])].silicon & local).is_empty()
 
-    def within(self) -> tuple[Ints, NDArray[np.float64]]:
-        """(n, 2, 2, 2) edges of the ports that guides within blocks join, and (n,) these guides' lengths."""
+    def inner_guides(self) -> tuple[Ints, NDArray[np.float64]]:
+        """Return (n, 2, 2, 2) port edges that guides inside blocks join, and (n,) lengths of these guides in µm."""
         edges, lengths = [np.zeros((0, 2, 2, 2), dtype=np.int64)], [np.zeros(0)]
         for number, block in enumerate(self.blocks):
             shift = self.shift[self.block == number][:, None, None, None, :]
@@ -60,14 +60,14 @@ class Placed:
             lengths.append(np.tile(block.length_um, len(shift)))
         return np.concatenate(edges), np.concatenate(lengths)
 
-    def segments(self) -> Segments:
-        """The guides that lead from one block to others."""
+    def outgoing_guides(self) -> Segments:
+        """Return the guides with a free end, at which they leave their block."""
         count = np.array([len(block.strips) for block in self.blocks], dtype=np.int64)
         first = np.cumsum(count) - count
-        own = count[self.block]
-        step = np.arange(int(np.sum(own))) - np.repeat(np.cumsum(own) - own, own)
+        counts = count[self.block]
+        step = np.arange(int(np.sum(counts))) - np.repeat(np.cumsum(counts) - counts, counts)
         strips = [strip for block in self.blocks for strip in block.strips]
-        return Segments(strips, np.repeat(first[self.block], own) + step, np.repeat(self.shift, own, axis=0))
+        return Segments(strips, np.repeat(first[self.block], counts) + step, np.repeat(self.shift, counts, axis=0))
 
 
 NO_BLOCKS = Placed((), np.zeros(0, dtype=np.int64), np.zeros((0, 2), dtype=np.int64))

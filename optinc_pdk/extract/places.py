@@ -1,4 +1,4 @@
-"""A layout taken apart: cells as they are placed, and the shapes in none of them."""
+"""Cell placements of a layout, and the shapes outside these cells."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ import klayout.db as kdb
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-# Cells up to this size are taken as they are, larger ones apart; an MZI is half as long.
+from optinc_pdk.extract.contours import Ints
+from optinc_pdk.extract.lookup import box_array
+
+# Cells up to this size are placed as a whole, larger ones are resolved into their contents. An MZI is half as long.
 WHOLE_UM = 1000.0
 
 
 @dataclass(frozen=True)
 class Places:
-    """What a top cell consists of, as far as some layers show it.
+    """The cells placed in a top cell, and the shapes outside them, of some layers.
 
     Attributes:
-        cells: (n, 4) cell, orientation as KLayout counts it, x and y of every placed cell.
-        boxes: (n, 4) left, bottom, right, top of the placed cells.
-        loose: Shapes outside these cells, by layer index, flat.
+        cells: (n, 4) cell index, KLayout's orientation code, x and y of every placement, in database units.
+        boxes: (n, 4) left, bottom, right, top of the placements.
+        loose: Flat shapes outside these cells, by layer index.
     """
 
     cells: Ints
@@ -42,58 +44,48 @@ class Places:
 
     @cached_property
     def _loose(self) -> dict[int, kdb.Shapes]:
-        found = {}
+        shapes = {}
         for layer, region in self.loose.items():
-            found[layer] = kdb.Shapes()
-            found[layer].insert(region)
-        return found
+            shapes[layer] = kdb.Shapes()
+            shapes[layer].insert(region)
+        return shapes
 
     def box(self, number: int) -> kdb.Box:
-        """The box of a placed cell."""
+        """Return the bounding box of a placement."""
         return kdb.Box(*self.boxes[number].tolist())
 
     def near(self, box: kdb.Box) -> list[int]:
-        """Numbers of the placed cells whose boxes touch a box, ascending."""
+        """Return the numbers of the placements whose bounding boxes touch a box, in ascending order."""
         shapes, numbers = self._index
         return sorted(number for shape in shapes.each_touching(box) for number in numbers[shape.box])
 
     def loose_near(self, layer: int, box: kdb.Box) -> kdb.Region:
-        """What a layer has in a box outside the cells; it may overlap itself."""
-        found = [shape.polygon for shape in self._loose[layer].each_touching(box)]
-        return kdb.Region(found) & kdb.Region(box) if found else kdb.Region()
-
-    def loose_touch(self, layer: int, box: kdb.Box) -> bool:
-        """Whether the box of any shape outside the cells touches a box."""
-        return any(True for _ in self._loose[layer].each_touching(box))
+        """Return the shapes of a layer outside the cells within a box, not merged."""
+        polygons = [shape.polygon for shape in self._loose[layer].each_touching(box)]
+        return kdb.Region(polygons) & kdb.Region(box) if polygons else kdb.Region()
 
     def loose_boxes(self, layer: int) -> Ints:
-        """(n, 4) left, bottom, right, top of the shapes outside the cells."""
-        boxes = [shape.bbox() for shape in self._loose[layer].each()]
-        return np.array([(b.left, b.bottom, b.right, b.top) for b in boxes], dtype=np.int64).reshape(-1, 4)
+        """Return the bounding boxes (n, 4) of the shapes of a layer outside the cells."""
+        return box_array(shape.bbox() for shape in self._loose[layer].each())
 
     def loose_are_boxes(self, layer: int) -> NDArray[np.bool_]:
-        """(n,) whether these shapes are boxes."""
+        """Return (n,) whether these shapes are boxes."""
         return np.array([shape.is_box() or shape.polygon.is_box() for shape in self._loose[layer].each()], dtype=bool)
-
-    def surroundings(self, box: kdb.Box, x: int, y: int) -> bytes:
-        """The cells whose boxes touch a box, as seen from a point: equal bytes, equal cells in equal places."""
-        around = self.cells[self.near(box)] - [0, 0, x, y]
-        return around[np.lexsort(around.T)].tobytes()
 
 
 def take_apart(layout: kdb.Layout, top: kdb.Cell, layers: Sequence[int]) -> Places | None:
-    """Find what a top cell consists of.
+    """Resolve a top cell into placed cells of at most ``WHOLE_UM`` and the shapes outside them.
 
     Args:
         layout: Layout.
         top: Its top cell.
-        layers: Indexes of the layers that count.
+        layers: Indexes of the layers to read.
 
     Returns:
-        Its cells and loose shapes, or None where a cell is magnified or turned by no multiple of 90°.
+        The placements, or None where a cell is magnified or rotated by other than a multiple of 90°.
     """
     size = round(WHOLE_UM / layout.dbu)
-    found: list[Ints] = []
+    placements: list[Ints] = []
     loose = {layer: kdb.Region() for layer in layers}
     stack = [(top, kdb.Trans())]
     while stack:
@@ -109,22 +101,22 @@ def take_apart(layout: kdb.Layout, top: kdb.Cell, layers: Sequence[int]) -> Plac
                 return None
             placed = _members(instance, trans)
             if max(box.width(), box.height()) <= size:
-                found.append(placed)
+                placements.append(placed)
             else:
                 stack += [(instance.cell, turn(code, x, y)) for _, code, x, y in placed.tolist()]
     for region in loose.values():
         region.remove_properties()
-    cells = np.concatenate([np.zeros((0, 4), dtype=np.int64), *found])
+    cells = np.concatenate([np.zeros((0, 4), dtype=np.int64), *placements])
     return Places(cells, _boxes(layout, cells, layers), loose)
 
 
 def turn(code: int, x: int = 0, y: int = 0) -> kdb.Trans:
-    """The transformation of an orientation's number."""
+    """Return the transformation of a KLayout orientation code (rotation by code % 4 right angles, mirrored from 4)."""
     return kdb.Trans(code % 4, code >= 4, x, y)
 
 
 def _members(instance: kdb.Instance, trans: kdb.Trans) -> Ints:
-    """(n, 4) cell, orientation, x and y of an array's members."""
+    """Return cell index, orientation code, x and y (n, 4) of the members of an array."""
     whole, a, b = trans * instance.trans, trans * instance.a, trans * instance.b
     i, j = np.indices((max(instance.na, 1), max(instance.nb, 1))).reshape(2, -1)
     x, y = whole.disp.x + i * a.x + j * b.x, whole.disp.y + i * a.y + j * b.y
@@ -132,6 +124,7 @@ def _members(instance: kdb.Instance, trans: kdb.Trans) -> Ints:
 
 
 def _box(cell: kdb.Cell, layers: Sequence[int]) -> kdb.Box:
+    """Return the bounding box of a cell on some layers."""
     box = kdb.Box()
     for layer in layers:
         box += cell.bbox(layer)
@@ -139,7 +132,7 @@ def _box(cell: kdb.Cell, layers: Sequence[int]) -> kdb.Box:
 
 
 def _boxes(layout: kdb.Layout, cells: Ints, layers: Sequence[int]) -> Ints:
+    """Return the bounding boxes (n, 4) of placements."""
     kinds, kind = np.unique(cells[:, 0] * 8 + cells[:, 1], return_inverse=True)
-    found = [_box(layout.cell(both // 8), layers).transformed(turn(both % 8)) for both in kinds.tolist()]
-    edges = np.array([(box.left, box.bottom, box.right, box.top) for box in found], dtype=np.int64)
-    return np.tile(cells[:, 2:], 2) + edges.reshape(-1, 4)[kind]
+    boxes = box_array(_box(layout.cell(key // 8), layers).transformed(turn(key % 8)) for key in kinds.tolist())
+    return np.tile(cells[:, 2:], 2) + boxes[kind]

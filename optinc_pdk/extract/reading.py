@@ -1,4 +1,4 @@
-"""A layout file read, or refused with the reason: damaged, no mask data, too large to be a chip, of another process."""
+"""Reading of layout files, and checks: file format, damage, size, database unit, layers of the process."""
 
 from __future__ import annotations
 
@@ -15,24 +15,32 @@ from optinc_pdk.extract.census import MAX_BYTES, Census, GdsError, check_census
 from optinc_pdk.extract.records import read_census
 
 # The first record of a GDS2 stream (HEADER, six bytes, integers) and the magic of OASIS: KLayout would also
-# read DXF, CIF, LEF and others, which are no mask data.
+# read DXF, CIF, LEF and other formats, which are not mask data.
 GDS, OASIS = b"\x00\x06\x00\x02", b"%SEMI-OASIS"
 GZIP = b"\x1f\x8b"
-# An OASIS file's blocks unfold a thousandfold. The largest network takes 20 MB as it is read.
+# Compressed blocks of an OASIS file can expand by a factor of 1,000. Reading the largest network takes 20 MB.
 MAX_MEMORY = 2**30
 MAX_LAYERS = 1_000
-# One meter: beyond it, coordinates in nanometers leave 32 bits and wrap around silently.
+# 1 m: beyond 2.1 m, coordinates in nm exceed 32 bits and wrap around silently.
 MAX_UM = 1e6
 UNITS_UM = 1e-6, 1.0
+# Names listed in a message.
 NAMES = 5
 
 
 def read_layout(path: str | Path) -> tuple[kdb.Layout, kdb.Cell]:
-    """Read a GDS2 or OASIS file and its only top cell.
+    """Read a GDS2 or OASIS file with one top cell.
+
+    Args:
+        path: Layout file.
+
+    Returns:
+        The layout and its top cell.
 
     Raises:
-        GdsError: The file is missing, empty, cut off or no layout; it has no or several top cells; its cells contain
-            each other, lack one that is placed, or are too many; shapes are too many or too far away.
+        GdsError: The file is missing, empty, compressed, damaged, or neither GDS2 nor OASIS; it has no or several top
+            cells; a cell contains itself or places a cell that is missing; names or labels are not valid text; the
+            database unit, the number of layers, cells, shapes or points, or a coordinate is out of range.
     """
     path = Path(path)
     data = _read_bytes(path)
@@ -49,23 +57,28 @@ def read_layout(path: str | Path) -> tuple[kdb.Layout, kdb.Cell]:
             _load(layout, path)
         check_census(_census(layout, path), path)
     if layout.layers() > MAX_LAYERS:
-        raise GdsError(f"{path}: has {layout.layers():,} layers, the limit is {MAX_LAYERS:,}; is this a mask?")
+        raise GdsError(f"{path}: has {layout.layers():,} layers, the limit is {MAX_LAYERS:,}; give a mask layout")
     names = _names(layout, path)
     _check_texts(layout, names, path)
     tops = [names[index] for index in layout.each_top_cell()]
     if len(tops) != 1:
-        told = f": {', '.join(tops[:NAMES])}" if tops else ""
-        raise GdsError(f"{path}: has {len(tops)} top cells{told}; a chip has exactly one")
+        listed = f": {', '.join(tops[:NAMES])}" if tops else ""
+        raise GdsError(f"{path}: has {len(tops)} top cells{listed}; write it with exactly one")
     _check_cells(layout, names, path)
     _check_reach(layout, names, path)
     return layout, layout.top_cell()
 
 
 def check_unit(layout: kdb.Layout, unit_um: float, path: str | Path) -> None:
-    """Refuse a layout with another database unit.
+    """Check the database unit of a layout.
+
+    Args:
+        layout: Layout.
+        unit_um: Required database unit in µm.
+        path: Layout file, for the message.
 
     Raises:
-        GdsError: The unit differs.
+        GdsError: The layout has another unit.
     """
     if abs(layout.dbu / unit_um - 1) > 1e-9:
         text = f"the database unit is {layout.dbu:g} µm, needed is {unit_um:g}"
@@ -73,12 +86,18 @@ def check_unit(layout: kdb.Layout, unit_um: float, path: str | Path) -> None:
 
 
 def check_layers(layout: kdb.Layout, layers: Mapping[str, tuple[int, int]], path: str | Path) -> None:
-    """Refuse a layout of another process: most of its layers are unknown, and all are another's, or none is known.
+    """Check that a layout was drawn for a process.
 
-    A shape or two on an unknown layer are a fault of a chip, not another process.
+    It was drawn for another one if more than half of its layers are unknown, and either all are unknown or another
+    process of this package has all of them. A few shapes on unknown layers are left to the design rules.
+
+    Args:
+        layout: Layout.
+        layers: GDS layer and datatype of the process by layer name.
+        path: Layout file, for the message.
 
     Raises:
-        GdsError: The layout is another process's.
+        GdsError: The layout was drawn for another process.
     """
     drawn = drawn_layers(layout)
     known = drawn & set(layers.values())
@@ -86,23 +105,24 @@ def check_layers(layout: kdb.Layout, layers: Mapping[str, tuple[int, int]], path
         return
     others = processes_with(drawn)
     if not known or others:
-        text = f"of its layers {_told(drawn)} the process has {_told(known) if known else 'none'}"
-        mend = f"give its own with --process{': ' + ' or '.join(others) if others else ''}"
-        raise GdsError(f"{path}: drawn for another process: {text}; {mend}")
+        text = f"of its layers {_layers_text(drawn)} the process has {_layers_text(known) if known else 'none'}"
+        remedy = f"give the right one with --process{': ' + ' or '.join(others) if others else ''}"
+        raise GdsError(f"{path}: drawn for another process: {text}; {remedy}")
 
 
 def processes_with(drawn: set[tuple[int, int]]) -> list[str]:
-    """The processes that ship and have all of some layers."""
+    """Return the names of the packaged processes that have all of the given GDS layers."""
     return [name for name in process_names() if drawn <= set(load_process(name).gds_layers.values())]
 
 
-def _told(layers: set[tuple[int, int]]) -> str:
-    told = [f"{layer}/{datatype}" for layer, datatype in sorted(layers)]
-    return ", ".join(told if len(told) <= NAMES else [*told[:NAMES], "..."])
+def _layers_text(layers: set[tuple[int, int]]) -> str:
+    """List some GDS layers."""
+    listed = [f"{layer}/{datatype}" for layer, datatype in sorted(layers)]
+    return ", ".join(listed if len(listed) <= NAMES else [*listed[:NAMES], "..."])
 
 
 def drawn_layers(layout: kdb.Layout) -> set[tuple[int, int]]:
-    """GDS layer and datatype of all layers with shapes."""
+    """Return GDS layer and datatype of every layer that has shapes."""
     infos = ((layout.get_info(index), index) for index in layout.layer_indexes())
     cells = list(layout.each_cell())
     return {
@@ -111,7 +131,7 @@ def drawn_layers(layout: kdb.Layout) -> set[tuple[int, int]]:
 
 
 def _read_bytes(path: Path) -> bytes:
-    """The file's bytes; of an OASIS file the first ones."""
+    """Return the content of a GDS2 file, or the first 16 bytes of an OASIS file."""
     try:
         size = path.stat().st_size
         with path.open("rb") as stream:
@@ -133,47 +153,48 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _load(layout: kdb.Layout, path: Path) -> None:
+    """Read a file into a layout."""
     options = kdb.LoadLayoutOptions()
-    # long records and the like are warned of on stdout, which belongs to results
+    # KLayout prints warnings, of long records for instance, to stdout, which is reserved for results
     options.warn_level = 0
-    # no mask has properties, and shapes whose properties differ would not merge
+    # properties are not part of a mask, and KLayout does not merge shapes with different properties
     options.properties_enabled = False
     try:
         with _quiet():
             layout.read(str(path), options)
-    # the second: what is damaged may be a name in KLayout's own message
+    # UnicodeDecodeError: KLayout's own message contains a damaged name
     except (RuntimeError, UnicodeDecodeError) as fault:
         raise GdsError(f"{path}: {_reason(' '.join(str(fault).split()))}") from fault
 
 
 def _reason(fault: str) -> str:
-    """What KLayout's message means."""
+    """Translate KLayout's message into reason and remedy."""
     if "topological_sort" in fault:
-        return "cells contain each other; take one of these references out"
+        return "cells contain each other; remove one of these references"
     if "mag > 0" in fault:
-        return "a cell is placed with a magnification of 0 or less; draw it at its size"
+        return "a cell is placed with a magnification of 0 or less; draw it at its final size"
     if "bad_alloc" in fault:
-        return f"takes more than {MAX_MEMORY // 2**30} GiB of memory to read; is an array's count wrong?"
+        return f"takes more than {MAX_MEMORY // 2**30} GiB of memory to read; check the counts of its arrays"
     return f"damaged ({fault.removesuffix(' in Layout.read')}); write it again"
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep KLayout's own report of a fault, which is raised as well, off stderr."""
-    kept = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    """Suppress KLayout's message on stderr; the same message is raised as an exception."""
+    saved = os.dup(2)
+    null = os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nowhere, 2)
+        os.dup2(null, 2)
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(null)
 
 
 @contextmanager
 def _memory_limit() -> Iterator[None]:
-    """Let the process grow by no more than `MAX_MEMORY`, where the system can say how large it is."""
+    """Limit the growth of this operating-system process to ``MAX_MEMORY``, where ``/proc`` states its size."""
     status = Path("/proc/self/statm")
     if not status.exists():
         yield
@@ -192,7 +213,7 @@ def _memory_limit() -> Iterator[None]:
 
 
 def _census(layout: kdb.Layout, path: Path) -> Census:
-    """Count what a layout holds that is read already."""
+    """Count shapes, points and references of the cells in a layout."""
     names, cells = _names(layout, path), list(layout.each_cell())
     number = {cell.cell_index(): i for i, cell in enumerate(cells)}
     shapes, points = np.zeros((2, len(cells)), dtype=np.int64)
@@ -215,17 +236,20 @@ def _census(layout: kdb.Layout, path: Path) -> Census:
 
 
 def _names(layout: kdb.Layout, path: Path) -> dict[int, str]:
-    """Names of the cells, by index."""
+    """Return the names of the cells by cell index."""
     names: dict[int, str] = {}
     for index in layout.each_cell_top_down():
         try:
             names[index] = layout.cell(index).name
         except RuntimeError as fault:
-            raise GdsError(f"{path}: a cell's name is no text ({_decoding(fault)}); use letters and digits") from fault
+            raise GdsError(
+                f"{path}: a cell name is not valid text ({_decoding(fault)}); use letters and digits"
+            ) from fault
     return names
 
 
 def _check_texts(layout: kdb.Layout, names: Mapping[int, str], path: Path) -> None:
+    """Check that every label can be decoded."""
     for index in layout.layer_indexes():
         for cell in layout.each_cell():
             for shape in cell.shapes(index).each(kdb.Shapes.STexts):
@@ -234,29 +258,32 @@ def _check_texts(layout: kdb.Layout, names: Mapping[int, str], path: Path) -> No
                 except RuntimeError as fault:
                     where = f"the label at ({shape.text_dpos}) in cell {names[cell.cell_index()]!r}"
                     raise GdsError(
-                        f"{path}: {where} is no text ({_decoding(fault)}); use letters and digits"
+                        f"{path}: {where} is not valid text ({_decoding(fault)}); use letters and digits"
                     ) from fault
 
 
 def _decoding(fault: RuntimeError) -> str:
-    """Python's reason from KLayout's report of it."""
+    """Extract Python's reason from KLayout's message."""
     return str(fault).removeprefix("UnicodeDecodeError: ").rpartition(" in ")[0]
 
 
 def _check_cells(layout: kdb.Layout, names: Mapping[int, str], path: Path) -> None:
+    """Check that every placed cell is defined, and that the database unit is in range."""
     missing = [names[cell.cell_index()] for cell in layout.each_cell() if cell.is_ghost_cell() and not cell.is_top()]
     if missing:
-        told = ", ".join(repr(name) for name in missing[:NAMES])
-        raise GdsError(f"{path}: places {len(missing)} cells that it does not have ({told}); write it with all cells")
+        listed = ", ".join(repr(name) for name in missing[:NAMES])
+        raise GdsError(
+            f"{path}: places {len(missing)} cells that it does not define ({listed}); write it with all cells"
+        )
     low, high = UNITS_UM
-    # a comparison with what is no number is never true
+    # NaN fails every comparison
     if not low <= layout.dbu <= high:
-        text = f"the database unit is {layout.dbu:g} µm, allowed are {low:g} to {high:g}"
+        text = f"the database unit is {layout.dbu:g} µm, outside {low:g} to {high:g}"
         raise GdsError(f"{path}: {text}; write it with 0.001, 1 nm")
 
 
 def _check_reach(layout: kdb.Layout, names: Mapping[int, str], path: Path) -> None:
-    """Refuse coordinates that are out of reach, in floating point, where nothing wraps around."""
+    """Check that no coordinate exceeds ``MAX_UM``, in floating point, where nothing wraps around."""
     boxes: dict[int, kdb.DBox] = {}
     layers = layout.layer_indexes()
     for index in layout.each_cell_bottom_up():
@@ -273,4 +300,4 @@ def _check_reach(layout: kdb.Layout, names: Mapping[int, str], path: Path) -> No
         far = 0.0 if box.empty() else max(abs(edge) for edge in (box.left, box.bottom, box.right, box.top))
         if far > MAX_UM:
             text = f"cell {names[index]!r} reaches to {far:,.0f} µm, the limit is {MAX_UM:,.0f}"
-            raise GdsError(f"{path}: {text}; are unit and positions right?")
+            raise GdsError(f"{path}: {text}; check unit and positions")

@@ -1,8 +1,8 @@
-"""Devices from silicon: every golden polygon whose sides all lie, exactly, on the silicon's outline."""
+"""Recognition of devices: golden polygons all of whose sides lie exactly on the outline of the silicon."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import klayout.db as kdb
@@ -10,45 +10,26 @@ import numpy as np
 
 from optinc_pdk.cards import Process
 from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints, pack
-from optinc_pdk.extract.gds import NM_PER_UM, Mask
+from optinc_pdk.extract.faults import box_center
+from optinc_pdk.extract.gds import NM_PER_UM
 from optinc_pdk.extract.golden import Variant, around
-from optinc_pdk.extract.lookup import Finder, box_array, plain
 
-# Sides by which a device is looked for.
+# Sides per device by which candidate positions are found.
 ANCHORS = 4
-# A corner rounded to the grid lies at most half a nm off in x and in y.
+# Rounding to the grid moves a corner by at most 0.5 nm in x and in y.
 ROUNDING_NM = 0.71
 
 
 @dataclass(frozen=True)
-class Fault:
-    """Something in the layout that is no circuit.
-
-    Attributes:
-        kind: ``"dangling"``, ``"branch"``, ``"width"``, ``"body"``, ``"stray"``, ``"etch"``, ``"slab"``,
-            ``"foreign"``, ``"heater"``, ``"pin"``, ``"bump"``, ``"coupled"``, ``"label"``, ``"via"``, ``"short"`` or
-            ``"nearly"``.
-        message: What is wrong, with numbers.
-        position_um: Where.
-        device: The golden device that it is nearly, if any.
-    """
-
-    kind: str
-    message: str
-    position_um: tuple[float, float]
-    device: str = ""
-
-
-@dataclass(frozen=True)
 class Device:
-    """One recognized device.
+    """A recognised device.
 
     Attributes:
-        kind: Device name, as its card's.
-        center: Middle of its bounding box, in nm.
-        edges: (p, 2, 2) first and second point of each optical port's edge, silicon to the right.
-        guided: For each optical port, whether it ends in silicon; a port to a fibre does not.
-        settings: Numbers measured on it.
+        kind: Name of its card.
+        center: Centre of its bounding box in nm.
+        edges: (p, 2, 2) first and second point of each optical port's edge in nm, silicon to the right.
+        guided: Whether each optical port is a guide port; a port to a fibre is not.
+        settings: Values measured in the layout.
     """
 
     kind: str
@@ -59,18 +40,18 @@ class Device:
 
     @property
     def position_um(self) -> tuple[float, float]:
-        """Middle of its bounding box, in µm."""
+        """Centre of its bounding box in µm."""
         return self.center[0] / NM_PER_UM, self.center[1] / NM_PER_UM
 
 
 @dataclass(frozen=True)
 class Placement:
-    """A golden variant moved by a vector in nm.
+    """A golden device recognised at a position.
 
     Attributes:
-        variant: The device.
-        shift: Where its origin lies.
-        core: Its silicon as drawn, which may have more corners than the golden polygons, within rounding.
+        variant: Golden device in its orientation.
+        shift: Position of its origin in nm.
+        core: Its silicon as drawn. Within rounding, it may have more corners than the golden polygons.
     """
 
     variant: Variant
@@ -79,104 +60,104 @@ class Placement:
 
     @property
     def etch(self) -> list[kdb.Polygon]:
-        """The device's etched shapes."""
+        """Etched polygons of the device at its position."""
         return [polygon.moved(self.shift) for polygon in self.variant.etch]
 
     @property
     def box(self) -> kdb.Box:
-        """The box around its silicon."""
+        """Bounding box of its silicon."""
         return around(self.core)
 
     @property
     def pins(self) -> list[kdb.Point]:
-        """Where metal must lie for each of its electrical ports."""
+        """Position of each electrical port, where metal is required."""
         return [pin + self.shift for pin in self.variant.pins]
 
 
 def placed_devices(placements: Sequence[Placement], process: Process) -> list[Device]:
-    """Placements as devices, with their optical ports in the order of the card."""
-    found: dict[int, Device] = {}
+    """Convert placements to devices, whose optical ports have the order of the card."""
+    devices: dict[int, Device] = {}
     variants = {id(placement.variant): placement.variant for placement in placements}
     kind = np.array([list(variants).index(id(placement.variant)) for placement in placements], dtype=np.int64)
     shifts = np.array([(placement.shift.x, placement.shift.y) for placement in placements], dtype=np.int64)
     for number, variant in enumerate(variants.values()):
         optical = process.device(variant.name).ports.optical
         guided = tuple(name in variant.port_edges for name in optical)
-        own = np.flatnonzero(kind == number)
-        edges = np.zeros((len(own), len(optical), 2, 2), dtype=np.int64)
+        members = np.flatnonzero(kind == number)
+        edges = np.zeros((len(members), len(optical), 2, 2), dtype=np.int64)
         ends = list(variant.port_edges.values())
-        home = np.stack([variant.points[ends], variant.ends[ends]], axis=1)
-        edges[:, np.array(guided, dtype=bool)] = home + shifts[own, None, None]
-        for i, at in zip(own.tolist(), edges, strict=True):
-            found[i] = Device(variant.name, box_center(placements[i].box), at, guided)
-    return [found[i] for i in range(len(placements))]
+        local = np.stack([variant.points[ends], variant.ends[ends]], axis=1)
+        edges[:, np.array(guided, dtype=bool)] = local + shifts[members, None, None]
+        for i, at in zip(members.tolist(), edges, strict=True):
+            devices[i] = Device(variant.name, box_center(placements[i].box), at, guided)
+    return [devices[i] for i in range(len(placements))]
 
 
 def place_devices(outline: Contours, variants: Sequence[Variant]) -> list[Placement]:
     """Find every golden device in the silicon.
 
-    A device is where each side of a golden polygon is an edge of the silicon's outline, silicon on the same
-    side. Only its ports may be open to more silicon; what lies inside it is checked by area elsewhere.
-    Slanted sides may have additional corners that rounding moved off the line, as cutting a polygon leaves.
+    A device is recognised where each side of a golden polygon is an edge of the silicon's outline with silicon on the
+    same side. Further silicon may adjoin at its ports only. The interior of a device is checked elsewhere, by area.
+    Slanted sides may have additional corners within the rounding error, as they remain where a polygon was cut.
 
     Args:
         outline: Contours of the merged silicon.
         variants: Golden devices in their orientations.
 
     Returns:
-        Devices, sorted by position.
+        Recognised devices, sorted by position.
     """
     index = EdgeIndex(outline.points, outline.ends)
     delta = pack(outline.ends - outline.points)
     order = np.argsort(delta, kind="stable")
     delta = delta[order]
-    found: list[Placement] = []
+    placements: list[Placement] = []
     if not len(delta):
-        return found
+        return placements
     for variant in variants:
-        wanted = variant.straight
-        if not np.array_equal(delta[np.searchsorted(delta, wanted).clip(max=len(delta) - 1)], wanted):
+        straight = variant.straight
+        if not np.array_equal(delta[np.searchsorted(delta, straight).clip(max=len(delta) - 1)], straight):
             continue
-        # one anchor may be cut, four are not
+        # several anchors, because a side may be cut by rounding
         anchors = [_anchored(outline, order, delta, variant, side) for side in variant.sides[:ANCHORS].tolist()]
         if not any(map(len, anchors)):
             continue
         shifts = np.unique(np.concatenate(anchors), axis=0)
-        # one side after the other, so that chance matches of an anchor cost next to nothing
-        straight = np.any(variant.points == variant.ends, axis=1)
-        for side in (s for s in variant.sides.tolist() if straight[s]):
+        # side by side: each removes most of the chance matches that are left
+        along_axis = np.any(variant.points == variant.ends, axis=1)
+        for side in (s for s in variant.sides.tolist() if along_axis[s]):
             shifts = shifts[index.find(shifts + variant.points[side], shifts + variant.ends[side]) >= 0]
         for shift in shifts:
             core = _drawn(outline, index, variant, shift)
             if core is not None:
-                found.append(Placement(variant, kdb.Vector(int(shift[0]), int(shift[1])), core))
-    return sorted(found, key=lambda p: (p.shift.x, p.shift.y, p.variant.name))
+                placements.append(Placement(variant, kdb.Vector(int(shift[0]), int(shift[1])), core))
+    return sorted(placements, key=lambda p: (p.shift.x, p.shift.y, p.variant.name))
 
 
 def _anchored(outline: Contours, order: Ints, delta: Ints, variant: Variant, side: int) -> Ints:
-    """(n, 2) shifts of a variant that put one of its sides on an edge of the outline.
+    """Return the shifts (n, 2) of a variant that move one of its sides onto an edge of the outline.
 
     Args:
         outline: Contours.
         order: (E,) numbers of its edges in the order of ``delta``.
         delta: (E,) their packed vectors, ascending.
-        variant: Device.
+        variant: Golden device.
         side: Number of one of its edges.
     """
-    wanted = pack(variant.ends[side] - variant.points[side])
-    first, last = (int(np.searchsorted(delta, wanted, where)) for where in ("left", "right"))
+    vector = pack(variant.ends[side] - variant.points[side])
+    first, last = (int(np.searchsorted(delta, vector, end)) for end in ("left", "right"))
     edges = order[first:last]
     return np.asarray(outline.points[edges] - variant.points[side], dtype=np.int64)
 
 
 def _drawn(outline: Contours, index: EdgeIndex, variant: Variant, shift: Ints) -> tuple[kdb.Polygon, ...] | None:
-    """A device's polygons as the outline has them, or None where a side is missing."""
+    """Return the polygons of a device as drawn in the outline, or None if a side is missing."""
     points, ends = variant.points + shift, variant.ends + shift
     exact = index.find(points, ends) >= 0
     ports = set(variant.port_edges.values())
     if all(flag or edge in ports for edge, flag in enumerate(exact.tolist())):
         return tuple(polygon.moved(int(shift[0]), int(shift[1])) for polygon in variant.core)
-    found: list[kdb.Polygon] = []
+    polygons: list[kdb.Polygon] = []
     first = 0
     for polygon in variant.core:
         corners: list[Ints] = []
@@ -186,13 +167,13 @@ def _drawn(outline: Contours, index: EdgeIndex, variant: Variant, shift: Ints) -
             if chain is None:
                 return None
             corners += chain
-        found.append(kdb.Polygon([kdb.Point(int(x), int(y)) for x, y in corners]))
+        polygons.append(kdb.Polygon([kdb.Point(int(x), int(y)) for x, y in corners]))
         first += polygon.num_points_hull()
-    return tuple(found)
+    return tuple(polygons)
 
 
 def _chain(outline: Contours, index: EdgeIndex, start: Ints, end: Ints) -> list[Ints] | None:
-    """The outline's corners from one point up to another, if all lie on the line between, within rounding."""
+    """Return the outline's corners from ``start`` up to ``end``, or None if one is off the line beyond rounding."""
     leg = (end - start).astype(float)
     square = float(leg @ leg)
     for edge in index.leaving(start).tolist():
@@ -208,113 +189,3 @@ def _chain(outline: Contours, index: EdgeIndex, start: Ints, end: Ints) -> list[
             corners.append(at)
             edge = int(outline.follows[edge])
     return None
-
-
-def check_etch(placements: Iterable[Placement], etch: kdb.Region) -> list[Fault]:
-    """Grating etch that is missing or should not be there."""
-    golden = [polygon for placement in placements for polygon in placement.etch]
-    # the same polygons one by one, as nearly always, need no difference
-    if set(golden) == set(plain(etch)):
-        return []
-    wrong = kdb.Region(golden) ^ etch
-    faults: list[Fault] = []
-    # one fault per place: differences less than a micrometer apart have one cause
-    for place in plain(wrong.sized(NM_PER_UM // 2).merged()):
-        area = (wrong & kdb.Region(place)).area()
-        text = f"grating etch differs from the golden devices by {area} nm²"
-        faults.append(Fault("etch", text, center_um(place.bbox())))
-    return faults
-
-
-def check_layers(mask: Mask, core: kdb.Region, placements: Sequence[Placement], process: Process) -> list[Fault]:
-    """Etch that is not the gratings', and slab on silicon where the process has one."""
-    faults = check_etch(placements, mask.region(process.grating.layer))
-    slab = mask.region("slab") if "slab" in mask.layers else kdb.Region()
-    if not slab.is_empty():
-        text = "slab over silicon: the process has no rib devices"
-        faults += [Fault("slab", text, center_um(shape.bbox())) for shape in plain(slab & core)]
-    return faults + check_coupled(mask, placements)
-
-
-def check_coupled(mask: Mask, placements: Sequence[Placement]) -> list[Fault]:
-    """Marks of coupled guides where there is no device of several guides: they would hide guides too close."""
-    if "coupled" not in mask.layers:
-        return []
-    coupled = kdb.Region([kdb.Polygon(placement.box) for placement in placements if len(placement.core) > 1])
-    text = "marked as coupled guides, but no such device is here"
-    return [Fault("coupled", text, center_um(shape.bbox())) for shape in plain(mask.region("coupled") - coupled)]
-
-
-def check_inside(taken: kdb.Region, core: kdb.Region) -> list[Fault]:
-    """Holes inside devices."""
-    return [
-        Fault("body", f"{shape.area()} nm² of silicon is missing inside a device", center_um(shape.bbox()))
-        for shape in sorted(plain(taken - core))
-    ]
-
-
-def check_foreign(placements: Sequence[Placement], guides: Sequence[kdb.Polygon]) -> list[Fault]:
-    """Silicon within a device's bounding box that is none of the device."""
-    finder = Finder(guides)
-    faults: list[Fault] = []
-    boxes = [placement.box for placement in placements]
-    for placement, box, near in zip(placements, boxes, finder.overlapping(box_array(boxes)), strict=True):
-        for piece in sorted((kdb.Region(near) & kdb.Region(box)).each()) if near else ():
-            text = f"{piece.area()} nm² of other silicon within the box of a {placement.variant.name}"
-            faults.append(Fault("foreign", text, center_um(piece.bbox())))
-    return faults
-
-
-def describe_bodies(
-    silicon: kdb.Region, variants: Sequence[Variant], body_nm: int
-) -> tuple[list[Fault], list[kdb.Polygon]]:
-    """Name what is wider than any guide and no golden device.
-
-    Args:
-        silicon: Silicon that is neither a device nor a guide, merged.
-        variants: Golden devices.
-        body_nm: Half the width that only a device's body exceeds.
-
-    Returns:
-        A fault per body, and the bodies.
-    """
-    bodies = sorted(plain(opened(silicon, body_nm)))
-    faults: list[Fault] = []
-    for body in bodies:
-        name, area = min(
-            ((variant.name, _difference(silicon, body, variant, body_nm)) for variant in variants),
-            key=lambda match: match[1],
-            default=("none", body.area()),
-        )
-        x, y = center_um(body.bbox())
-        text = f"unrecognized silicon body at ({x:.3f}, {y:.3f}), nearest golden device {name}, differs by {area} nm²"
-        faults.append(Fault("body", text, (x, y)))
-    return faults, bodies
-
-
-def opened(region: kdb.Region, size: int) -> kdb.Region:
-    """What survives a shrink and a growth."""
-    return region.sized(-size).sized(size).merged()
-
-
-def _difference(silicon: kdb.Region, body: kdb.Polygon, variant: Variant, body_nm: int) -> int:
-    """Area in which silicon around a body differs from a variant whose body lies on it."""
-    drawn = kdb.Region(list(variant.core))
-    own = opened(drawn, body_nm)
-    if own.is_empty():
-        return int(drawn.area() + body.area())
-    shift = body.bbox().center() - own.bbox().center()
-    golden = drawn.moved(shift)
-    near = kdb.Region(golden.bbox() + body.bbox())
-    return int(((silicon & near) ^ golden).area())
-
-
-def box_center(box: kdb.Box) -> tuple[float, float]:
-    """Middle of a box in nm, which may be half a nm."""
-    return (box.left + box.right) / 2, (box.bottom + box.top) / 2
-
-
-def center_um(box: kdb.Box) -> tuple[float, float]:
-    """Middle of a box in µm."""
-    x, y = box_center(box)
-    return x / NM_PER_UM, y / NM_PER_UM

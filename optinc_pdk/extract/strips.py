@@ -1,4 +1,4 @@
-"""Strips: whether a polygon is a guide of constant width from one end to the other, and how long."""
+"""Check that a polygon is a guide of constant width between two ends, and measurement of its length."""
 
 from __future__ import annotations
 
@@ -8,26 +8,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.extract.contours import Ints
+from optinc_pdk.extract.faults import Fault, point_um
 from optinc_pdk.extract.gds import NM_PER_UM
-from optinc_pdk.extract.silicon import Fault
 
-# A bend of 64 chords to 90° turns by 1.4° per corner, and rounding to 1 nm adds up to 45° on the shortest
-# chords; a step sideways, of whatever height, turns by 90° twice.
+# A bend of 64 chords per 90° turns by 1.4° per corner, and rounding to 1 nm adds up to 45° at the shortest chords. A
+# lateral step of any height turns by 90° twice.
 SHARPEST_TURN_DEG = 60.0
-# Sides of one strip run ahead of each other by its width times its turn: 12 chords of a 10 µm bend per full
-# turn. A guide that winds up more is measured a second time.
+# Chords searched on the opposite side, before and behind the same share of the length. The sides differ in length by
+# the width times the total turn: 12 chords per full turn of a 10 µm bend. A guide with more turns is measured again
+# with the larger number.
 NEAR_CHORDS = 16
 FAR_CHORDS = 256
 
-
-# Lengths of chords in nm are summed exactly, in this part of a nm: doubles of 1 or more have no finer digit.
-# So equal guides have equal lengths, in whatever order their pieces are taken.
+# Lengths are summed as integers in units of 1 nm / ``FINE``, the precision of doubles from 1 to 2. The sum is exact, so
+# equal guides have equal lengths in whatever order their pieces are added.
 FINE = 1 << 52
 
 
 @dataclass(frozen=True)
 class StripRule:
-    """What a guide looks like, in nm: its width, the rounding forgiven, and half the width of a body."""
+    """Dimensions of a guide in nm.
+
+    Attributes:
+        width: Width.
+        tolerance: Deviation of the width that is allowed for rounding.
+        body: Half the width that only the body of a device exceeds.
+    """
 
     width: int
     tolerance: int
@@ -36,7 +42,7 @@ class StripRule:
 
 @dataclass(frozen=True, eq=False)
 class Sides:
-    """The two sides of a strip, clockwise around it.
+    """The two sides of a strip, clockwise around it, in nm.
 
     Attributes:
         left: (n, 2) points from the first end to the second.
@@ -48,25 +54,32 @@ class Sides:
 
     @property
     def back(self) -> Sides:
-        """The same strip from its second end to the first."""
+        """The same strip, from its second end to the first."""
         return Sides(self.right, self.left)
 
     @property
     def fine_length(self) -> int:
-        """Length of both sides together in nm / FINE."""
+        """Sum of the lengths of both sides in units of 1 nm / ``FINE``."""
         return sum(_fine_length(side) for side in (self.left, self.right))
 
     def fault(self, rule: StripRule) -> Fault | None:
-        """What is wrong with the strip, and where, or None."""
+        """Check width and turns of the strip.
+
+        Args:
+            rule: Dimensions of a guide.
+
+        Returns:
+            The first fault found, or None.
+        """
         if self._is_box(rule):
             return None
         fault = _width_fault(self.left, self.right, rule)
-        # the sides leave the ends at right angles
+        # the sides must leave the ends at right angles
         start, stop = _inward(self.right[-1], self.left[0]), _inward(self.left[-1], self.right[0])
         return fault or _turn_fault(self.left, start, -stop) or _turn_fault(self.right, stop, -start)
 
     def _is_box(self, rule: StripRule) -> bool:
-        """Whether the strip is straight along an axis, with square ends, and as wide as it should be."""
+        """Whether the strip is a box along an axis with the width of a guide."""
         if len(self.left) != 2 or len(self.right) != 2:
             return False
         along, across = self.left[1] - self.left[0], self.right[1] - self.left[0]
@@ -75,25 +88,28 @@ class Sides:
 
 
 def sides_of(ring: Ints, first: int, second: int) -> Sides:
-    """The sides of a polygon (n, 2) between two of its edges."""
+    """Return the sides of a polygon (n, 2) between two of its edges, given by their numbers."""
     away = np.roll(ring, -first - 1, axis=0)
     split = (second - first - 1) % len(ring)
     return Sides(away[: split + 1], away[split + 1 :])
 
 
 def strip_length_um(fine: int) -> float:
-    """A strip's length in µm from that of both its sides in nm / FINE, correctly rounded.
+    """Return the length of a strip in µm, the mean of its two sides, correctly rounded.
 
-    The mean of its sides': corners rounded to the grid move a side aside, which changes its length by far less than
-    the strip's area.
+    The sides are a better measure than the area over the width: rounding a corner to the grid moves a side laterally,
+    which changes its length far less than the area.
+
+    Args:
+        fine: Sum of the lengths of both sides in units of 1 nm / ``FINE``.
     """
     return fine / (2 * FINE * NM_PER_UM)
 
 
 def _fine_length(side: Ints) -> int:
-    """Length of a polyline in nm / FINE: the exact sum of its chords' lengths as doubles."""
+    """Return the length of a polyline in units of 1 nm / ``FINE``: the sum of the rounded lengths of its chords."""
     chords = np.hypot(*np.diff(side, axis=0).astype(float).T)
-    # whole numbers, and two halves of the digits behind the point: sums of 2³⁷ chords fit
+    # the integer part and two halves of the fraction are summed separately: sums of up to 2³⁷ chords fit
     whole = np.floor(chords)
     upper = (chords - whole) * (1 << 26)
     lower = (upper - np.floor(upper)) * (1 << 26)
@@ -102,7 +118,7 @@ def _fine_length(side: Ints) -> int:
 
 
 def _width_fault(left: Ints, right: Ints, rule: StripRule) -> Fault | None:
-    """Where the sides are not as far apart as they should be."""
+    """Return a fault if the distance of the sides is not the width of a guide."""
     for side, other in ((left, right), (right, left)):
         for reach in (NEAR_CHORDS, FAR_CHORDS):
             distance = _distances(side, other[::-1], reach)
@@ -116,7 +132,7 @@ def _width_fault(left: Ints, right: Ints, rule: StripRule) -> Fault | None:
 
 
 def _turn_fault(side: Ints, start: Ints, stop: Ints) -> Fault | None:
-    """Where a side that begins along ``start`` and ends along ``stop`` has a corner."""
+    """Return a fault if a side that starts along ``start`` and ends along ``stop`` has a corner."""
     legs = np.concatenate([[start], np.diff(side, axis=0), [stop]]).astype(float)
     turns = turns_deg(legs[:-1], legs[1:])
     worst = int(np.argmax(np.abs(turns)))
@@ -127,21 +143,24 @@ def _turn_fault(side: Ints, start: Ints, stop: Ints) -> Fault | None:
 
 
 def turns_deg(before: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(n,) angles in degrees by which legs turn, positive to the left."""
+    """Return the angles (n,) in degrees from vectors ``before`` (n, 2) to ``after`` (n, 2), positive to the left."""
     cross = before[:, 0] * after[:, 1] - before[:, 1] * after[:, 0]
     return np.asarray(np.degrees(np.arctan2(cross, np.sum(before * after, axis=1))))
 
 
 def _inward(start: Ints, end: Ints) -> Ints:
-    """Normal of a clockwise edge towards the silicon."""
+    """Return the normal of a clockwise edge that points into the silicon."""
     x, y = end - start
     return np.array([y, -x])
 
 
 def _distances(points: Ints, line: Ints, reach: int) -> NDArray[np.float64]:
-    """(n,) distance of each point of one side to the other side, a polyline that runs beside it.
+    """Return the distances (n,) of the points of one side (n, 2) from the opposite side.
 
-    Only the chords within ``reach`` of the same share of the length are tried.
+    Args:
+        points: (n, 2) points.
+        line: (m, 2) opposite side, in the same direction.
+        reach: Number of chords searched before and behind the same share of the length.
     """
     start, leg = line[:-1].astype(float), np.diff(line, axis=0).astype(float)
     share = np.searchsorted(_share(line), _share(points))
@@ -152,11 +171,6 @@ def _distances(points: Ints, line: Ints, reach: int) -> NDArray[np.float64]:
 
 
 def _share(line: Ints) -> NDArray[np.float64]:
-    """(n,) share of a polyline's length before each of its points."""
+    """Return (n,) the share of a polyline's length before each of its points."""
     along = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(line, axis=0).astype(float).T))])
     return np.asarray(along / along[-1])
-
-
-def point_um(point: Ints) -> tuple[float, float]:
-    """A point in µm."""
-    return float(point[0]) / NM_PER_UM, float(point[1]) / NM_PER_UM

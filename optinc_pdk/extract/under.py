@@ -1,4 +1,4 @@
-"""The silicon under boxes: whether it is one straight guide, looked at once for all places of a cell."""
+"""Check for a straight guide under each heater, done once for all placements of a cell."""
 
 from __future__ import annotations
 
@@ -12,58 +12,69 @@ from optinc_pdk.extract.lookup import Finder, plain
 from optinc_pdk.extract.nearby import touching
 from optinc_pdk.extract.places import turn
 
-# Where boxes in cells are alike so often, looking at cells is faster than looking at all silicon near them.
-REPEATED = 4
+# If a heater repeats at least this often on average, reading cells is faster than reading all silicon near the heaters.
+MIN_REPEATS = 4
 
 
 def guides_under(mask: Mask, active: Ints, along: int, width: int) -> tuple[Ints, NDArray[np.bool_]]:
-    """(n, 4) the silicon under boxes (n, 4), and (n,) whether it is one straight guide along the middle of them."""
-    guides, once = _under_in_cells(mask, active)
-    others = np.flatnonzero(~once)
+    """Find straight guides along the middle of boxes.
+
+    Args:
+        mask: Layout.
+        active: (n, 4) boxes, the free parts of heaters.
+        along: Axis of the guides, 0 for x and 1 for y.
+        width: Width of a guide in nm.
+
+    Returns:
+        (n, 4) silicon under each box, and (n,) whether it is a single straight guide along the middle of the box.
+    """
+    guides, single = _under_in_cells(mask, active)
+    others = np.flatnonzero(~single)
     if len(others):
-        guides[others], once[others] = _single(mask.silicon(near=_region(active[others])), active[others])
-    # twice how far the middles are apart: a heater of odd width has its own between two grid points
+        guides[others], single[others] = _single_boxes(mask.silicon(near=_region(active[others])), active[others])
+    # twice the distance of the centres; the centre of a heater of odd width is between two grid points
     off = np.abs(np.sum((guides - active).reshape(-1, 2, 2), axis=1))
     size, long = guides[:, 2:] - guides[:, :2], active[:, along + 2] - active[:, along]
     straight = (size[:, 1 - along] == width) & (size[:, along] == long) & (off[:, 1 - along] <= 2)
-    return guides, np.asarray(once & straight)
+    return guides, np.asarray(single & straight)
 
 
 def _region(boxes: Ints) -> kdb.Region:
+    """Return boxes (n, 4) as a region."""
     return kdb.Region([kdb.Polygon(kdb.Box(*box)) for box in boxes.tolist()])
 
 
-def _single(silicon: kdb.Region, boxes: Ints) -> tuple[Ints, NDArray[np.bool_]]:
-    """(n, 4) what silicon has in boxes (n, 4), and (n,) whether that is one box."""
+def _single_boxes(silicon: kdb.Region, boxes: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+    """Return (n, 4) the silicon within boxes (n, 4), and (n,) whether it is a single box."""
     owner, cut, slanted = Finder(plain(silicon)).cut(boxes)
-    once = np.bincount(owner, minlength=len(boxes)) == 1
-    once[slanted[:, 0]] = False
-    found = boxes.copy()
-    found[owner[once[owner]]] = cut[once[owner]]
-    return found, np.asarray(once)
+    single = np.bincount(owner, minlength=len(boxes)) == 1
+    single[slanted[:, 0]] = False
+    silicon_boxes = boxes.copy()
+    silicon_boxes[owner[single[owner]]] = cut[single[owner]]
+    return silicon_boxes, np.asarray(single)
 
 
 def _under_in_cells(mask: Mask, boxes: Ints) -> tuple[Ints, NDArray[np.bool_]]:
-    """The same for boxes that only one placed cell comes near, once for all places of a cell; False for the others."""
-    found, known = boxes.copy(), np.zeros(len(boxes), dtype=bool)
+    """Do the same for boxes that touch only one placed cell, once for all its placements; False for other boxes."""
+    silicon, known = boxes.copy(), np.zeros(len(boxes), dtype=bool)
     if mask.places is None:
-        return found, known
+        return silicon, known
     layer = mask.layout.layer(*mask.layers["core"])
     near, place = touching(boxes, mask.places.boxes).T
     alone = np.bincount(near, minlength=len(boxes)) == 1
     alone[touching(boxes, mask.places.loose_boxes(layer))[:, 0]] = False
-    own = np.flatnonzero(alone)
+    inside = np.flatnonzero(alone)
     cells = mask.places.cells[place[alone[near]]]
     shifts = np.tile(cells[:, 2:], 2)
-    kinds, kind = np.unique(np.hstack([cells[:, :2], boxes[own] - shifts]), axis=0, return_inverse=True)
-    if REPEATED * len(kinds) > len(own):
-        return found, known
-    homes, good = kinds[:, 2:].copy(), np.zeros(len(kinds), dtype=bool)
+    kinds, kind = np.unique(np.hstack([cells[:, :2], boxes[inside] - shifts]), axis=0, return_inverse=True)
+    if MIN_REPEATS * len(kinds) > len(inside):
+        return silicon, known
+    local, single = kinds[:, 2:].copy(), np.zeros(len(kinds), dtype=bool)
     for cell, code in np.unique(kinds[:, :2], axis=0).tolist():
         members = np.flatnonzero(np.all(kinds[:, :2] == (cell, code), axis=1))
-        near = _region(homes[members]).transformed(turn(code).inverted())
+        near = _region(local[members]).transformed(turn(code).inverted())
         drawn = kdb.Region(kdb.RecursiveShapeIterator(mask.layout, mask.layout.cell(cell), layer, near, True))
         drawn.remove_properties()
-        homes[members], good[members] = _single(drawn.transformed(turn(code)).merged(), homes[members])
-    found[own], known[own] = homes[kind] + shifts, good[kind]
-    return found, known
+        local[members], single[members] = _single_boxes(drawn.transformed(turn(code)).merged(), local[members])
+    silicon[inside], known[inside] = local[kind] + shifts, single[kind]
+    return silicon, known

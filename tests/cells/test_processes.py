@@ -1,4 +1,4 @@
-"""Cells in several processes: each has its own layers and sizes, whichever was active before."""
+"""Cells of several processes: each has the layers and sizes of the active process, whichever was active before."""
 
 import json
 
@@ -8,7 +8,7 @@ import pytest
 
 from optinc_pdk.cards import load_process, process_names
 from optinc_pdk.cells import CELLS, cells_of
-from optinc_pdk.cells.draw import contact
+from optinc_pdk.cells.draw import add_contact
 from optinc_pdk.cells.golden import GOLDEN_DEVICES, golden
 from optinc_pdk.pdk import get_pdk
 
@@ -16,14 +16,14 @@ TWO = load_process("soi220_two_metal")
 
 
 def layers(component: gf.Component) -> set[tuple[int, int]]:
-    """The layers that a cell, with what it contains, has shapes on."""
+    """Return the layers on which a cell or one of its sub-cells has shapes."""
     infos = component.kcl.layout.layer_infos()
     indexes = {(info.layer, info.datatype): component.kcl.layout.find_layer(info) for info in infos}
     return {gds for gds, index in indexes.items() if not component.begin_shapes_rec(index).at_end()}
 
 
 @pytest.mark.parametrize("name", CELLS)
-def test_a_cell_is_that_of_the_active_process(name: str) -> None:
+def test_a_cell_is_drawn_for_the_active_process(name: str) -> None:
     drawn = {}
     for process in (*process_names(), *process_names()):
         get_pdk(process).activate()
@@ -32,7 +32,7 @@ def test_a_cell_is_that_of_the_active_process(name: str) -> None:
         component = CELLS[name]()
         assert layers(component) <= set(load_process(process).gds_layers.values())
         assert len(component.name) <= 32
-        # the second time round it is the same component
+        # when the process is active again, the cell is the same component
         assert drawn.setdefault(process, component) is component
     assert len({component.name for component in drawn.values()}) == len(drawn)
 
@@ -43,7 +43,7 @@ GOLDEN = [
 
 
 @pytest.mark.parametrize(("process", "name"), GOLDEN)
-def test_golden_polygons_are_the_cells_of_every_process(process: str, name: str) -> None:
+def test_committed_golden_polygons_equal_the_cells_of_every_process(process: str, name: str) -> None:
     get_pdk(process).activate()
     card = load_process(process)
     (path,) = card.files(f"golden/{name}.json")
@@ -51,10 +51,10 @@ def test_golden_polygons_are_the_cells_of_every_process(process: str, name: str)
 
 
 def vias(width_um: float, height_um: float) -> list[kdb.DBox]:
-    """The vias of a contact whose lower left corner is at the origin, after a look at its metals."""
+    """Return the vias of a contact whose lower left corner is at the origin; checks that its metals fill it."""
     get_pdk(TWO.name).activate()
     c = gf.Component()
-    contact(c, (0.0, 0.0, width_um, height_um))
+    add_contact(c, (0.0, 0.0, width_um, height_um))
     drawn = {name: kdb.Region(c.begin_shapes_rec(c.kcl.layer(*TWO.layers[name].gds))) for name in TWO.contact.layers}
     whole = kdb.Region(kdb.DBox(0, 0, width_um, height_um).to_itype(0.001))
     assert all((drawn[metal] ^ whole).is_empty() for metal in TWO.contact.metals)
@@ -64,19 +64,19 @@ def vias(width_um: float, height_um: float) -> list[kdb.DBox]:
 def test_a_contact_has_as_many_vias_as_fit() -> None:
     via = TWO.contact.via
     assert via is not None
-    alone = float(via.size_um + 2 * via.enclosure_um)
+    single = float(via.size_um + 2 * via.enclosure_um)
     pitch = float(via.size_um + via.space_um)
-    assert vias(alone, alone) == [kdb.DBox(0.5, 0.5, 3.5, 3.5)]
-    assert vias(alone - 0.001, alone) == []
-    assert len(vias(alone + pitch, alone)) == 2
-    assert len(vias(alone + pitch - 0.001, alone)) == 1
-    # an odd remainder is rounded to the grid, and no enclosure falls short
-    (left, right) = vias(alone + pitch + 0.001, alone)
-    assert (left.left, right.right) == pytest.approx((0.5, alone + pitch - 0.5))
+    assert vias(single, single) == [kdb.DBox(0.5, 0.5, 3.5, 3.5)]
+    assert vias(single - 0.001, single) == []
+    assert len(vias(single + pitch, single)) == 2
+    assert len(vias(single + pitch - 0.001, single)) == 1
+    # an odd remainder is rounded to the grid, and both enclosures are kept
+    (left, right) = vias(single + pitch + 0.001, single)
+    assert (left.left, right.right) == pytest.approx((0.5, single + pitch - 0.5))
 
 
 def test_a_contact_of_one_metal_has_no_vias() -> None:
     get_pdk().activate()
     c = gf.Component()
-    contact(c, (0.0, 0.0, 12.0, 12.0))
+    add_contact(c, (0.0, 0.0, 12.0, 12.0))
     assert layers(c) == {load_process().layers["metal"].gds}

@@ -1,4 +1,4 @@
-"""Every cell obeys the design rules, with guides at its ports as a chip has them, and is what the extractor knows."""
+"""Every cell passes DRC, with guides at its ports as on a chip, and is extracted without faults."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,11 +13,10 @@ from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.drc import run_drc
 
 PROCESS = load_process()
-# what only a whole chip has
-CHIP = ("chip.outline", "chip.size", "chip.edge")
+# Rules of whole chips.
+CHIP_RULES = ("chip.outline", "chip.size", "chip.edge")
 
-
-# in the other process: what is not made of devices that its chips have already
+# In the other process: cells that are not composed of devices that the tests of its chips cover.
 SECOND = (
     "activation_offchip",
     "activation_onchip",
@@ -42,7 +41,7 @@ def _default_again() -> Iterator[None]:
 
 
 def with_guides(name: str, guide: str = "straight", process: Process = PROCESS) -> gf.Component:
-    """A cell with a straight, or another end of a guide, at each port that is as wide as one."""
+    """Return a cell with a straight, or another cell with port o1, at each port of a guide's width."""
     c = gf.Component()
     inside = c << CELLS[name]()
     for port in inside.ports:
@@ -52,24 +51,24 @@ def with_guides(name: str, guide: str = "straight", process: Process = PROCESS) 
 
 
 @pytest.mark.parametrize(("process", "name"), DRAWN)
-def test_a_cell_obeys_every_rule(process: str, name: str, tmp_path: Path) -> None:
+def test_a_cell_passes_drc(process: str, name: str, tmp_path: Path) -> None:
     get_pdk(process).activate()
     card = load_process(process)
     with_guides(name, process=card).write_gds(tmp_path / "cell.gds", with_metadata=False)
-    rules = [rule for rule in card.rules if rule.id not in CHIP]
+    rules = [rule for rule in card.rules if rule.id not in CHIP_RULES]
     result = run_drc(tmp_path / "cell.gds", rules, card.gds_layers)
     assert {found.id: [str(box) for box in found.boxes_um] for found in result.rules if found.violations} == {}
 
 
 @pytest.mark.parametrize(("process", "name"), DRAWN)
-def test_the_extractor_finds_no_fault_in_a_cell(process: str, name: str, tmp_path: Path) -> None:
+def test_a_cell_is_extracted_without_faults(process: str, name: str, tmp_path: Path) -> None:
     get_pdk(process).activate()
     card = load_process(process)
     with_guides(name, "terminator", card).write_gds(tmp_path / "cell.gds", with_metadata=False)
     assert extract(tmp_path / "cell.gds", card).faults == ()
 
 
-def test_coupled_guides_without_their_mark_are_too_close(tmp_path: Path) -> None:
+def test_coupled_guides_without_their_marker_layer_violate_the_spacing_rule(tmp_path: Path) -> None:
     get_pdk().activate()
     c = with_guides("directional_coupler").dup()
     c.flatten()

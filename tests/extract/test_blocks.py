@@ -1,4 +1,4 @@
-"""Cells are extracted once, but what is found must not depend on how a layout is drawn."""
+"""Blocks are extracted once for all their placements; the result must not depend on the cell hierarchy."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -29,17 +29,17 @@ COLUMNS = 4
 
 
 def mesh() -> kdb.Layout:
-    """Four columns of MZIs on four modes as arrays, dummies beside them, gratings, couplers and a bend outside."""
+    """Draw four columns of MZIs of four modes as arrays, with dummies, gratings, couplers and two bends."""
     get_pdk().activate()
     layout = kdb.Layout()
     layout.dbu = 0.001
     top = layout.create_cell("MESH")
-    whole, dummy, fibre, coupler, turn = (
+    full, dummy, fibre, coupler, turn = (
         _copy(layout, c.kcl.layout.cell(c.name)) for c in (mzi(), mzi_dummy(), grating_coupler(), mmi2x2(), bend())
     )
     down, right = kdb.Vector(0, -2 * PITCH), kdb.Vector(2 * COLUMN, 0)
-    top.insert(kdb.CellInstArray(whole, kdb.Trans(0, 0), down, right, 2, 2))
-    top.insert(kdb.CellInstArray(whole, kdb.Trans(COLUMN, -PITCH), down, right, 1, 2))
+    top.insert(kdb.CellInstArray(full, kdb.Trans(0, 0), down, right, 2, 2))
+    top.insert(kdb.CellInstArray(full, kdb.Trans(COLUMN, -PITCH), down, right, 1, 2))
     for mode, mirrored in ((0, False), (3, True)):
         at = kdb.Trans(0, mirrored, COLUMN, -mode * PITCH)
         top.insert(kdb.CellInstArray(dummy, at, down, right, 1, 2))
@@ -49,7 +49,7 @@ def mesh() -> kdb.Layout:
         top.insert(kdb.CellInstArray(fibre, kdb.Trans(2, False, -out, -mode * PITCH)))
         label = kdb.Text(f"in{mode}", kdb.Trans(-out - 15_000, -mode * PITCH))
         top.shapes(layout.layer(*LAYERS["label"])).insert(label)
-    # joined port to port and by bends, which are guides from border to border
+    # couplers joined port to port, and bends, which are guides from border to border
     step = kdb.Vector(round(mzi_frame(PROCESS).coupler * 1000), 0)
     top.insert(kdb.CellInstArray(coupler, kdb.Trans(0, 300_000), step, kdb.Vector(0, 60_000), 2, 2))
     end = COLUMNS * COLUMN
@@ -64,7 +64,7 @@ def box(cell: kdb.Cell, layer: str, left: int, bottom: int, right: int, top: int
 
 
 def member(layout: kdb.Layout, move: kdb.Trans) -> kdb.Instance:
-    """One MZI out of the middle of the arrays, moved."""
+    """Take one MZI in the middle out of its array and move it."""
     for instance in list(layout.top_cell().each_inst()):
         instance.explode()
     found = [i for i in layout.top_cell().each_inst() if i.trans.disp == kdb.Vector(COLUMN, -PITCH)]
@@ -73,29 +73,36 @@ def member(layout: kdb.Layout, move: kdb.Trans) -> kdb.Instance:
     return single
 
 
-def whole(layout: kdb.Layout) -> kdb.Cell:
+def mzi_cell(layout: kdb.Layout) -> kdb.Cell:
+    """Return the cell of the MZIs."""
     return next(cell for cell in layout.each_cell() if cell.name.startswith("mzi") and "dummy" not in cell.name)
 
 
 def variant(layout: kdb.Layout) -> None:
-    """One MZI of its own with a step in an arm."""
+    """Replace one MZI by a copy with a step in an arm."""
     single = member(layout, kdb.Trans())
     copy = single.cell.dup()
     single.cell_index = copy.cell_index()
     box(copy, "core", 20_000, -PITCH + GUIDE, 40_000, -PITCH + GUIDE + 100)
 
 
-# What is done, and a kind of fault that it makes, none where the circuit is in order.
+# Changes to the layout, each with a kind of fault that it causes, empty if it causes none.
 DAMAGE: dict[str, tuple[Callable[[kdb.Layout], object], str]] = {
     "nothing": (lambda layout: None, ""),
-    "silicon in every MZI": (lambda layout: box(whole(layout), "core", 20_000, -20_000, 25_000, -19_550), "stray"),
-    "a wide arm in every MZI": (lambda layout: box(whole(layout), "core", 20_000, -52_300, 25_000, -51_700), "width"),
-    "one MZI of its own": (variant, "width"),
-    "one MZI aside": (lambda layout: member(layout, kdb.Trans(0, 1)), "width"),
-    "one MZI lengthwise": (lambda layout: member(layout, kdb.Trans(3, 0)), "dangling"),
-    "one MZI less": (lambda layout: member(layout, kdb.Trans()).delete(), "dangling"),
+    "silicon in every MZI": (lambda layout: box(mzi_cell(layout), "core", 20_000, -20_000, 25_000, -19_550), "stray"),
+    "a wide arm in every MZI": (
+        lambda layout: box(mzi_cell(layout), "core", 20_000, -52_300, 25_000, -51_700),
+        "width",
+    ),
+    "another cell for one MZI": (variant, "width"),
+    "one MZI moved": (lambda layout: member(layout, kdb.Trans(0, 1)), "width"),
+    "one MZI rotated by 270°": (lambda layout: member(layout, kdb.Trans(3, 0)), "dangling"),
+    "one MZI removed": (lambda layout: member(layout, kdb.Trans()).delete(), "dangling"),
     "one MZI twice": (lambda layout: layout.top_cell().insert(member(layout, kdb.Trans()).cell_inst), ""),
-    "one MZI upside down": (lambda layout: member(layout, kdb.Trans(2, False, 2 * COLUMN + 493_000, 0)), "dangling"),
+    "one MZI rotated by 180°": (
+        lambda layout: member(layout, kdb.Trans(2, False, 2 * COLUMN + 493_000, 0)),
+        "dangling",
+    ),
     "silicon along a guide": (lambda layout: box(layout.top_cell(), "core", 50_000, 225, 60_000, 675), "width"),
     "silicon on a joint": (
         lambda layout: box(layout.top_cell(), "core", COLUMN - 100, -PITCH - 300, COLUMN + 100, -PITCH + 225),
@@ -128,37 +135,37 @@ def same(one: Extraction, other: Extraction) -> bool:
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_a_flat_layout_is_the_same_circuit(name: str, tmp_path: Path) -> None:
+def test_a_flat_layout_gives_the_same_circuit(name: str, tmp_path: Path) -> None:
     damage, kind = DAMAGE[name]
     layout = mesh()
     damage(layout)
-    deep = read(layout, tmp_path / "chip.gds")
+    hierarchical = read(layout, tmp_path / "chip.gds")
     layout.flatten(layout.top_cell().cell_index(), -1, True)
     flat = read(layout, tmp_path / "chip.gds")
-    assert same(deep, flat)
-    assert not kind or kind in {fault.kind for fault in deep.faults}
+    assert same(hierarchical, flat)
+    assert not kind or kind in {fault.kind for fault in hierarchical.faults}
 
 
-def test_cells_in_order_are_read_once(tmp_path: Path) -> None:
+def test_cells_without_faults_are_blocks(tmp_path: Path) -> None:
     mesh().write(str(tmp_path / "chip.gds"))
     mask = read_mask(tmp_path / "chip.gds", LAYERS)
     rule, metal = _strip_rule(PROCESS), Metal(mask, PROCESS)
     heaters, _ = find_heaters(mask, metal.contacts, rule.width)
     placed, others, core = place_blocks(mask, heaters, read_golden(PROCESS), rule)
-    # 6 MZIs and 2 pairs of dummies; gratings and couplers twice or more in one orientation
+    # 6 MZIs and 2 pairs of dummies; gratings and couplers, which are placed twice or more in one orientation
     assert np.bincount(placed.block).tolist().count(6) == 1
     assert len(placed.block) == 6 + 4 + 4 + 4
     assert len(placed.blocks) == 5
     assert others == []
-    joined, length_um = placed.within()
-    # guides within MZIs and dummies, and those that lead out of them
+    joined, length_um = placed.inner_guides()
+    # guides inside MZIs and dummies, and guides that leave them
     assert len(joined) == len(length_um) == 6 * 4 + 4 * 3
-    assert len(placed.segments().strip) == 6 * 4 + 4 * 2
-    # only what is drawn outside
+    assert len(placed.outgoing_guides().strip) == 6 * 4 + 4 * 2
+    # only shapes outside blocks
     assert core.count() < 10
 
 
-def test_heaters_in_plain_sight_are_those_found_one_by_one(tmp_path: Path) -> None:
+def test_regular_heaters_equal_those_found_one_by_one(tmp_path: Path) -> None:
     def heaters(layout: kdb.Layout) -> tuple[list[object], int]:
         layout.write(str(tmp_path / "chip.gds"))
         mask = read_mask(tmp_path / "chip.gds", LAYERS)
@@ -166,15 +173,15 @@ def test_heaters_in_plain_sight_are_those_found_one_by_one(tmp_path: Path) -> No
         return [(h.active, h.guide, h.contacts, h.edges.tolist()) for h in found], len(faults)
 
     layout = mesh()
-    plainly, none = heaters(layout)
-    assert (len(plainly), none) == (12, 0)
-    # beside a heater that is no rectangle, whose box may reach over others, none is in plain sight
+    regular, faults = heaters(layout)
+    assert (len(regular), faults) == (12, 0)
+    # if the layout has a heater that is not a rectangle, all heaters are checked one by one
     box(layout.top_cell(), "heater", -900_000, 0, -880_000, 5_000)
     box(layout.top_cell(), "heater", -900_000, 0, -895_000, 20_000)
-    assert heaters(layout) == (plainly, 1)
+    assert heaters(layout) == (regular, 1)
 
 
-def test_names_and_properties_count_for_nothing(tmp_path: Path) -> None:
+def test_cell_names_and_properties_are_not_used(tmp_path: Path) -> None:
     layout = mesh()
     one = read(layout, tmp_path / "chip.gds")
     for number, cell in enumerate(layout.each_cell()):

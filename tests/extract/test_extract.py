@@ -1,4 +1,4 @@
-"""The extractor on drawings of a few shapes: devices, guides, metal, and files that are no layouts."""
+"""Tests of extraction on small drawings: devices, guides, heaters, metal, and files that are not layouts."""
 
 import json
 import math
@@ -66,38 +66,38 @@ def strip(points: np.ndarray) -> kdb.Polygon:
     return kdb.Polygon([kdb.Point(x, y) for x, y in ribbon(points, 0.45).tolist()])
 
 
-# arrays of edges
+# Arrays of edges.
 
 
 def test_contours_of_polygons_with_holes() -> None:
     ring = kdb.Polygon([kdb.Point(0, 0), kdb.Point(0, 10), kdb.Point(10, 10), kdb.Point(10, 0)])
     ring.insert_hole(kdb.Box(2, 3, 5, 7))
     triangle = kdb.Polygon([kdb.Point(-5, -5), kdb.Point(-4, -2), kdb.Point(-2, -4)])
-    found = contours([ring, triangle])
-    assert found.holes.tolist() == [1, 0]
-    assert found.first.tolist() == [0, 8, 11]
-    assert found.polygon.tolist() == [0] * 8 + [1] * 3
-    assert np.array_equal(found.ends, found.points[found.follows])
-    assert found.double_area == ring.area2() + triangle.area2()
-    assert found.ring(1).tolist() == [[-5, -5], [-4, -2], [-2, -4]]
+    outline = contours([ring, triangle])
+    assert outline.holes.tolist() == [1, 0]
+    assert outline.first.tolist() == [0, 8, 11]
+    assert outline.polygon.tolist() == [0] * 8 + [1] * 3
+    assert np.array_equal(outline.ends, outline.points[outline.follows])
+    assert outline.double_area == ring.area2() + triangle.area2()
+    assert outline.ring(1).tolist() == [[-5, -5], [-4, -2], [-2, -4]]
 
 
-def test_contours_of_nothing() -> None:
+def test_contours_of_no_polygons() -> None:
     assert contours([]).points.shape == (0, 2)
     assert contours([]).double_area == 0
 
 
 @given(st.lists(st.tuples(*[st.integers(-(2**30), 2**30)] * 4), min_size=1, max_size=20, unique=True))
-def test_edges_are_found_by_their_ends_only(edges: list[tuple[int, int, int, int]]) -> None:
+def test_edges_are_found_by_both_end_points(edges: list[tuple[int, int, int, int]]) -> None:
     array = np.array(edges)
     index = EdgeIndex(array[:, :2], array[:, 2:])
     assert np.array_equal(index.find(array[:, :2], array[:, 2:]), np.arange(len(edges)))
     others = array + np.array([0, 0, 0, 1])
-    known = [edges.index(tuple(edge)) if tuple(edge) in edges else -1 for edge in others.tolist()]
-    assert index.find(others[:, :2], others[:, 2:]).tolist() == known
+    expected = [edges.index(tuple(edge)) if tuple(edge) in edges else -1 for edge in others.tolist()]
+    assert index.find(others[:, :2], others[:, 2:]).tolist() == expected
 
 
-# devices
+# Devices.
 
 
 def test_variants_and_symmetries_follow_from_the_polygons() -> None:
@@ -126,7 +126,9 @@ def test_variants_and_symmetries_follow_from_the_polygons() -> None:
 
 @given(st.sampled_from(sorted(GOLDEN)), st.sampled_from(TURNS), SHIFTS)
 @settings(max_examples=60)
-def test_every_device_is_found_once_in_every_orientation(name: str, turn: kdb.Trans, shift: tuple[int, int]) -> None:
+def test_every_device_is_recognised_once_in_every_orientation(
+    name: str, turn: kdb.Trans, shift: tuple[int, int]
+) -> None:
     move = kdb.Trans(kdb.Vector(*shift)) * turn
     found = place_devices(contours(polygons(name, "core", move)), read_golden(PROCESS))
     assert [placement.variant.name for placement in found] == [name]
@@ -136,12 +138,12 @@ def test_every_device_is_found_once_in_every_orientation(name: str, turn: kdb.Tr
     guided = [label for label in optical if (name, label) not in FIBRE_PORTS]
     assert middles == {port(name, label, move) for label in guided}
     assert [(pin.x, pin.y) for pin in found[0].pins] == [port(name, label, move) for label in electrical]
-    wanted = kdb.Region(polygons(name, "etch70", move))
-    assert (kdb.Region(found[0].etch) ^ wanted).is_empty()
+    etch = kdb.Region(polygons(name, "etch70", move))
+    assert (kdb.Region(found[0].etch) ^ etch).is_empty()
 
 
 @pytest.mark.parametrize("name", sorted(GOLDEN))
-def test_device_with_a_corner_moved_by_a_nanometer_is_none(name: str, tmp_path: Path) -> None:
+def test_device_with_a_corner_moved_by_1_nm_is_not_recognised(name: str, tmp_path: Path) -> None:
     shape, *others = polygons(name, "core", kdb.Trans(0, False, 0, 0))
     variants = read_golden(PROCESS)
     for corner in range(shape.num_points_hull()):
@@ -151,10 +153,10 @@ def test_device_with_a_corner_moved_by_a_nanometer_is_none(name: str, tmp_path: 
         assert not found
 
 
-def test_device_cut_in_pieces_is_found(tmp_path: Path) -> None:
+def test_device_cut_in_pieces_is_recognised(tmp_path: Path) -> None:
     drawing = Drawing()
     move = kdb.Trans(1, True, 1001, -2002)
-    # cutting along a line that no corner is on rounds new corners on the slanted sides
+    # cutting along a line without corners creates new corners on the slanted sides, which are rounded
     for layer in ("core", "etch70"):
         shapes = kdb.Region(polygons("grating_coupler", layer, move))
         for part in (kdb.Box(-(10**6), -(10**6), 10**6, 7777), kdb.Box(-(10**6), 7777, 10**6, 10**6)):
@@ -162,14 +164,13 @@ def test_device_cut_in_pieces_is_found(tmp_path: Path) -> None:
     assert drawing.extract(tmp_path).silicon["grating_coupler"] == 1
 
 
-def test_unrecognized_body_names_the_nearest_device(tmp_path: Path) -> None:
+def test_fault_of_a_body_names_the_most_similar_device(tmp_path: Path) -> None:
     drawing = Drawing()
     shape = polygons("mmi1x2", "core", kdb.Trans(2, False, 0, 0))[0]
     drawing.add("core", shape, kdb.Box(-51_010, -3000, -51_000, 3000))
     extraction = drawing.extract(tmp_path)
     assert [fault.kind for fault in extraction.faults] == ["body", "nearly"]
     assert all("mmi1x2" in fault.message for fault in extraction.faults)
-    assert "nearest golden device" in extraction.faults[0].message
 
 
 def test_abutting_devices_are_joined_without_length(tmp_path: Path) -> None:
@@ -184,7 +185,7 @@ def test_abutting_devices_are_joined_without_length(tmp_path: Path) -> None:
     assert circuit.net_length_um.tolist() == [0.0]
 
 
-def test_label_at_the_tip_of_an_edge_coupler_names_its_fibre(tmp_path: Path) -> None:
+def test_label_at_the_tip_of_an_edge_coupler_labels_its_fibre_port(tmp_path: Path) -> None:
     drawing = Drawing()
     drawing.place("edge_coupler", kdb.Trans(0, False, 0, 0))
     drawing.place("terminator", kdb.Trans(2, False, 0, 0))
@@ -196,7 +197,7 @@ def test_label_at_the_tip_of_an_edge_coupler_names_its_fibre(tmp_path: Path) -> 
     }
 
 
-def test_coupler_with_its_gap_moved_is_two_guides_under_a_mark(tmp_path: Path) -> None:
+def test_coupler_with_another_gap_is_not_recognised_and_its_mark_is_a_fault(tmp_path: Path) -> None:
     lower, upper = polygons("directional_coupler", "core", kdb.Trans(0, False, 0, 0))
     drawing = Drawing()
     drawing.add("core", lower, upper.moved(0, 1))
@@ -206,7 +207,7 @@ def test_coupler_with_its_gap_moved_is_two_guides_under_a_mark(tmp_path: Path) -
     assert "coupled" in {fault.kind for fault in extraction.faults}
 
 
-# guides
+# Guides.
 
 
 @given(
@@ -214,10 +215,12 @@ def test_coupler_with_its_gap_moved_is_two_guides_under_a_mark(tmp_path: Path) -
     st.integers(1, 50_000),
 )
 @settings(max_examples=40)
-def test_guides_with_bends_are_strips_of_their_length(turns: list[tuple[int, int]], first: int) -> None:
+def test_guides_with_bends_are_strips_with_the_length_of_their_centreline(
+    turns: list[tuple[int, int]], first: int
+) -> None:
     corners, direction = [np.array([0.0, 0.0]), np.array([first / 1000 + 10, 0.0])], 0
     for side, leg in turns:
-        # turning the same way three times in a row would cross
+        # three turns in the same direction in a row would make the guide cross itself
         direction = direction + side if abs(direction + side) < 2 else direction - side
         step = np.array([math.cos(direction * math.pi / 2), math.sin(direction * math.pi / 2)])
         corners.append(corners[-1] + np.rint(step) * leg / 1000)
@@ -241,10 +244,10 @@ def test_guides_with_bends_are_strips_of_their_length(turns: list[tuple[int, int
     ("dent", "kind"),
     [(1, "width"), (3, "width"), (200, "width"), (-1, "width"), (-3, "width"), (-100, "width")],
 )
-def test_dents_and_bumps_are_told(dent: int, kind: str) -> None:
-    bump = kdb.Region(kdb.Box(30_000, 225 - max(dent, 0), 30_010, 225 + max(-dent, 0)))
+def test_dents_and_protrusions_are_faults(dent: int, kind: str) -> None:
+    defect = kdb.Region(kdb.Box(30_000, 225 - max(dent, 0), 30_010, 225 + max(-dent, 0)))
     guide = kdb.Region(kdb.Box(0, -225, 60_000, 225))
-    shape = plain((guide - bump if dent > 0 else guide + bump).merged())[0]
+    shape = plain((guide - defect if dent > 0 else guide + defect).merged())[0]
     ring = contours([shape]).ring(0)
     ends = [i for i in range(len(ring)) if np.abs(np.roll(ring, -1, axis=0) - ring)[i].tolist() == [0, 450]]
     fault = sides_of(ring, *ends).fault(RULE)
@@ -253,7 +256,7 @@ def test_dents_and_bumps_are_told(dent: int, kind: str) -> None:
     assert fault.position_um == pytest.approx((30, 0.225), abs=0.3)
 
 
-def test_guide_without_bends_is_a_fault_at_its_corner(tmp_path: Path) -> None:
+def test_right_angled_corner_of_a_guide_is_a_fault_at_the_corner(tmp_path: Path) -> None:
     drawing = Drawing()
     drawing.place("terminator", kdb.Trans(2, False, 0, 0))
     drawing.place("terminator", kdb.Trans(1, False, 20_000, 20_000))
@@ -261,12 +264,12 @@ def test_guide_without_bends_is_a_fault_at_its_corner(tmp_path: Path) -> None:
     extraction = drawing.extract(tmp_path)
     assert [fault.kind for fault in extraction.faults] == ["width"]
     assert extraction.faults[0].position_um == pytest.approx((20, 0), abs=0.4)
-    # the light's way is told nevertheless
+    # the net is extracted nevertheless
     assert len(extraction.circuit.nets) == 1
 
 
 @pytest.mark.parametrize("turn", TURNS)
-def test_loop_of_two_ports_has_its_length(turn: kdb.Trans, tmp_path: Path) -> None:
+def test_loop_between_two_ports_has_the_length_of_its_centreline(turn: kdb.Trans, tmp_path: Path) -> None:
     drawing = Drawing()
     drawing.place("mmi1x2", turn)
     right, high, far = 91.0, 40.0, 131.0
@@ -289,12 +292,12 @@ def test_s_bends_of_small_angle_are_guides(tmp_path: Path) -> None:
     assert extraction.circuit.net_length_um[0] == pytest.approx(length_um(line), abs=1e-3)
 
 
-def test_euler_bends_are_guides_of_their_length_and_least_radius(tmp_path: Path) -> None:
+def test_euler_bends_have_the_length_and_the_smallest_radius_of_two_clothoids(tmp_path: Path) -> None:
     radius = 10.0
     line = euler_bend(radius, 64)
     end = line[-1]
     assert end[0] == end[1] == pytest.approx(18.7, abs=0.05)
-    # the clothoid's length for an angle of 90° and a least radius
+    # length of two clothoids that turn by 90° in total and have this smallest radius
     assert length_um(line) == pytest.approx(math.pi * radius, abs=0.01)
     legs = np.diff(line, axis=0)
     turns = np.diff(np.unwrap(np.arctan2(legs[:, 1], legs[:, 0])))
@@ -309,11 +312,11 @@ def test_euler_bends_are_guides_of_their_length_and_least_radius(tmp_path: Path)
     assert extraction.circuit.net_length_um[0] == pytest.approx(length_um(line), abs=1e-3)
 
 
-# heaters and metal
+# Heaters and metal.
 
 
 def heater(drawing: Drawing, offset: int = 0, length: int = 100_000) -> None:
-    """Terminators, a guide, a heater on it and two contacts."""
+    """Draw a guide between two terminators, a heater over it and two contacts."""
     end = length + 24_000
     drawing.place("terminator", kdb.Trans(2, False, 0, 0))
     drawing.place("terminator", kdb.Trans(0, False, end, 0))
@@ -322,35 +325,33 @@ def heater(drawing: Drawing, offset: int = 0, length: int = 100_000) -> None:
     drawing.add("metal", kdb.Box(0, -6000, 12_000, 6000), kdb.Box(end - 12_000, -6000, end, 6000))
 
 
-def test_phase_shifter_is_two_guides_and_a_resistor(tmp_path: Path) -> None:
+def test_phase_shifter_has_a_resistance_and_guides_at_both_ends(tmp_path: Path) -> None:
     drawing = Drawing()
     heater(drawing)
     extraction = drawing.extract(tmp_path)
     assert extraction.faults == ()
     circuit = extraction.circuit
     assert circuit.net_length_um.tolist() == [12.0, 12.0]
-    settings_found = {
-        key: column[circuit.of_kind("phase_shifter")].tolist() for key, column in circuit.settings.items()
-    }
-    assert settings_found["length_um"] == [100.0]
-    assert settings_found["resistance_ohm"] == pytest.approx([1111.1], abs=0.1)
-    assert np.isnan(settings_found["wire_ohm"]).all()
+    settings = {key: column[circuit.of_kind("phase_shifter")].tolist() for key, column in circuit.settings.items()}
+    assert settings["length_um"] == [100.0]
+    assert settings["resistance_ohm"] == pytest.approx([1111.1], abs=0.1)
+    assert np.isnan(settings["wire_ohm"]).all()
 
 
 @pytest.mark.parametrize(
-    ("spoil", "text"),
+    ("damage", "text"),
     [
-        (lambda d: d.add("core", kdb.Box(50_000, 300, 60_000, 400)), "2 guides"),
-        (lambda d: d.add("core", kdb.Box(50_000, 225, 60_000, 300)), "no straight guide"),
+        (lambda d: d.add("core", kdb.Box(50_000, 300, 60_000, 400)), "over 2 guides"),
+        (lambda d: d.add("core", kdb.Box(50_000, 225, 60_000, 300)), " 450 nm wide"),
         (lambda d: d.add("metal", kdb.Box(50_000, -3000, 60_000, 3000)), "3 contacts"),
         (lambda d: d.add("metal", kdb.Box(50_000, 0, 60_000, 3000)), "not rectangular"),
         (lambda d: d.add("heater", kdb.Box(50_000, 0, 60_000, 3000)), "not rectangular"),
     ],
 )
-def test_heaters_that_are_no_phase_shifters(spoil, text: str, tmp_path: Path) -> None:
+def test_heaters_that_are_not_part_of_a_phase_shifter(damage, text: str, tmp_path: Path) -> None:
     drawing = Drawing()
     heater(drawing)
-    spoil(drawing)
+    damage(drawing)
     faults = [fault for fault in drawing.extract(tmp_path).faults if fault.kind == "heater"]
     assert len(faults) == 1
     assert text in faults[0].message
@@ -358,21 +359,22 @@ def test_heaters_that_are_no_phase_shifters(spoil, text: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("offset", "faults"), [(1, 0), (-1, 0), (2, 1), (-2, 1)])
-def test_heater_lies_on_the_middle_of_its_guide(offset: int, faults: int, tmp_path: Path) -> None:
+def test_heater_more_than_1_nm_beside_its_guide_is_a_fault(offset: int, faults: int, tmp_path: Path) -> None:
     drawing = Drawing()
     heater(drawing, offset)
     assert len(drawing.extract(tmp_path).faults) == faults
 
 
-def test_heater_without_a_guide(tmp_path: Path) -> None:
+def test_heater_without_a_guide_is_a_fault(tmp_path: Path) -> None:
     drawing = Drawing()
     heater(drawing, offset=5000)
     extraction = drawing.extract(tmp_path)
-    assert [fault.message for fault in extraction.faults] == ["heater lies over 0 guides, needed is one"]
+    (fault,) = extraction.faults
+    assert fault.kind == "heater" and "over 0 guides" in fault.message
     assert "phase_shifter" not in extraction.silicon
 
 
-def test_pads_name_nets_and_wires_have_resistance(tmp_path: Path) -> None:
+def test_pads_label_nets_and_wires_have_resistance(tmp_path: Path) -> None:
     drawing = Drawing()
     heater(drawing)
     drawing.add("metal", kdb.Box(4000, 6000, 8000, 206_000), kdb.Box(-34_000, 206_000, 46_000, 286_000))
@@ -393,7 +395,7 @@ def test_pads_name_nets_and_wires_have_resistance(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("size", "faults"), [(80_000, 0), (79_998, 1)])
-def test_labels_lie_on_metal_of_a_pads_size(size: int, faults: int, tmp_path: Path) -> None:
+def test_label_on_metal_smaller_than_a_pad_is_a_fault(size: int, faults: int, tmp_path: Path) -> None:
     drawing = Drawing()
     drawing.add("metal", kdb.Box(0, 0, size, 200_000))
     drawing.text("a", 100, 100)
@@ -401,7 +403,7 @@ def test_labels_lie_on_metal_of_a_pads_size(size: int, faults: int, tmp_path: Pa
     assert [fault.kind for fault in found] == ["label"] * faults
 
 
-def test_grounds_may_share_metal_and_signals_may_not(tmp_path: Path) -> None:
+def test_two_ground_pads_may_share_metal_but_not_a_signal_pad(tmp_path: Path) -> None:
     drawing = Drawing()
     drawing.add("metal", kdb.Box(0, 0, 1_000_000, 80_000))
     drawing.text("GND0", 1000, 1000)
@@ -411,7 +413,7 @@ def test_grounds_may_share_metal_and_signals_may_not(tmp_path: Path) -> None:
     assert [fault.kind for fault in drawing.extract(tmp_path).faults] == ["short"]
 
 
-# electrical pins of golden devices
+# Electrical pins of golden devices.
 
 
 def box(at: tuple[int, int], half: int = 6000) -> kdb.Box:
@@ -420,7 +422,7 @@ def box(at: tuple[int, int], half: int = 6000) -> kdb.Box:
 
 @pytest.mark.parametrize("turn", TURNS)
 @pytest.mark.parametrize("name", ["modulator", "photodiode"])
-def test_pins_are_on_the_nets_of_their_pads(name: str, turn: kdb.Trans, tmp_path: Path) -> None:
+def test_pins_are_connected_to_the_nets_of_their_pads(name: str, turn: kdb.Trans, tmp_path: Path) -> None:
     drawing = Drawing()
     drawing.place(name, turn)
     for label, pin in (("a", "e1"), ("b", "e2")):
@@ -438,13 +440,13 @@ def test_pins_are_on_the_nets_of_their_pads(name: str, turn: kdb.Trans, tmp_path
     assert [labels[net] for net in nets] == [("a",), ("b",)]
 
 
-def test_pin_without_metal_is_a_fault_at_its_place(tmp_path: Path) -> None:
+def test_pin_without_metal_is_a_fault_at_its_position(tmp_path: Path) -> None:
     turn = kdb.Trans(1, True, 3000, -4000)
     drawing = Drawing()
     drawing.place("photodiode", turn)
     drawing.add("metal", box(port("photodiode", "e1", turn)))
     (fault,) = drawing.extract(tmp_path).faults
-    assert (fault.kind, fault.message) == ("pin", "no metal at pin e2 of a photodiode")
+    assert fault.kind == "pin" and "pin e2 of a photodiode" in fault.message
     assert fault.position_um == pytest.approx(np.array(port("photodiode", "e2", turn)) / 1000)
 
 
@@ -453,58 +455,58 @@ def test_pins_joined_in_metal_are_a_short(tmp_path: Path) -> None:
     drawing.place("photodiode", kdb.Trans(0, False, 0, 0))
     drawing.add("metal", kdb.Box(20_000, -17_000, 30_000, 17_000))
     (fault,) = drawing.extract(tmp_path).faults
-    assert (fault.kind, fault.message) == ("short", "pins e1 and e2 of a photodiode are joined in metal")
+    assert fault.kind == "short" and "pins e1 and e2 of a photodiode" in fault.message
 
 
-# files
+# Files.
 
 
-def test_order_of_shapes_changes_nothing(tmp_path: Path) -> None:
+def test_circuit_does_not_depend_on_the_order_of_shapes(tmp_path: Path) -> None:
     shapes = [("terminator", kdb.Trans(0, False, 50_000 * i, 40_000 * (i % 3))) for i in range(6)]
-    found = []
+    positions = []
     for order in (shapes, shapes[::-1]):
         drawing = Drawing()
         for name, move in order:
             drawing.place(name, move)
-        found.append(drawing.extract(tmp_path).circuit.position_um.tolist())
-    assert found[0] == found[1]
-    assert found[0] == sorted(found[0])
+        positions.append(drawing.extract(tmp_path).circuit.position_um.tolist())
+    assert positions[0] == positions[1]
+    assert positions[0] == sorted(positions[0])
 
 
-def test_empty_layout_is_an_empty_circuit(tmp_path: Path) -> None:
+def test_empty_layout_gives_an_empty_circuit(tmp_path: Path) -> None:
     extraction = Drawing().extract(tmp_path)
     assert extraction.circuit.instances == ()
     assert extraction.faults == ()
 
 
-def test_files_that_are_no_layouts(tmp_path: Path) -> None:
-    def refused(path: Path) -> str:
+def test_files_that_are_not_layouts_raise(tmp_path: Path) -> None:
+    def message(path: Path) -> str:
         with pytest.raises(GdsError) as caught:
             extract(path, PROCESS)
         assert str(path) in str(caught.value)
         return str(caught.value)
 
-    assert "cannot be read" in refused(tmp_path / "missing.gds")
+    assert "cannot be read" in message(tmp_path / "missing.gds")
     (tmp_path / "empty.gds").write_bytes(b"")
-    assert "empty" in refused(tmp_path / "empty.gds")
+    assert "empty" in message(tmp_path / "empty.gds")
     (tmp_path / "text.gds").write_text("0\nSECTION\n")
-    assert "neither GDS2 nor OASIS" in refused(tmp_path / "text.gds")
+    assert "neither GDS2 nor OASIS" in message(tmp_path / "text.gds")
     drawing = Drawing()
     drawing.place("grating_coupler", kdb.Trans(0, False, 0, 0))
     drawing.layout.write(str(tmp_path / "whole.gds"))
     whole = (tmp_path / "whole.gds").read_bytes()
     (tmp_path / "cut.gds").write_bytes(whole[: len(whole) // 2])
-    assert "damaged" in refused(tmp_path / "cut.gds")
+    assert "damaged" in message(tmp_path / "cut.gds")
     drawing.layout.create_cell("second")
     drawing.layout.write(str(tmp_path / "two.gds"))
-    assert "has 2 top cells: " in refused(tmp_path / "two.gds")
+    assert "2 top cells: " in message(tmp_path / "two.gds")
     Drawing(dbu=0.005).layout.write(str(tmp_path / "dbu.gds"))
-    assert "database unit is 0.005 µm" in refused(tmp_path / "dbu.gds")
+    assert "database unit is 0.005 µm" in message(tmp_path / "dbu.gds")
 
 
-def test_damaged_golden_device_is_named(tmp_path: Path) -> None:
+def test_damaged_golden_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "golden").mkdir()
     (tmp_path / "golden" / "mmi2x2.json").write_text('{"schema": 1, "name": "mmi2x2", "layers": {}}')
     broken = PROCESS.model_copy(update={"folders": (tmp_path,)})
-    with pytest.raises(CardError, match=r"mmi2x2\.json: not a golden device"):
+    with pytest.raises(CardError, match=r"mmi2x2\.json: .*core"):
         read_golden(broken)

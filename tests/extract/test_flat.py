@@ -1,4 +1,4 @@
-"""Hierarchical equals flat on every chip: cells, their names and their nesting count for nothing."""
+"""Extraction of hierarchical and flattened chips gives the same circuit, whatever the cells and their nesting."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def hidden(process: Process, units: int) -> Chip:
 
 
 def dies(process: Process) -> Chip:
-    """A die per layer."""
+    """A network on two dies."""
     sections = {"l0": "first", "l1": "first", "l2": "second"}
     return floorplan(
         assemble(Onn.load(bundled()), process, "chip", DiePlan(carrier_tree=False, ground_groups=sections)), process
@@ -55,12 +55,12 @@ CHIPS: dict[str, tuple[str, Callable[[Process], Chip], int]] = {
 }
 
 
-def flattened(layout: kdb.Layout) -> None:
+def flatten(layout: kdb.Layout) -> None:
     layout.flatten(layout.top_cell().cell_index(), -1, True)
 
 
-def scrambled(layout: kdb.Layout) -> None:
-    """Every third instance dissolved, every fourth in a cell of its own of two levels, and all cells renamed."""
+def rearrange(layout: kdb.Layout) -> None:
+    """Flatten every third instance, move every fourth into a cell two levels deep, and rename all cells."""
     top = layout.top_cell()
     for instance in list(top.each_inst()):
         instance.explode()
@@ -81,7 +81,7 @@ def scrambled(layout: kdb.Layout) -> None:
 
 
 def difference(one: Extraction, other: Extraction) -> str:
-    """The first thing in which two extractions differ, to the last bit."""
+    """Name the first attribute in which two extractions differ, to the last bit; empty if they are equal."""
     a, b = one.circuit, other.circuit
     if (a.kinds, a.instances, dict(a.ports)) != (b.kinds, b.instances, dict(b.ports)):
         return "devices or labels"
@@ -95,7 +95,9 @@ def difference(one: Extraction, other: Extraction) -> str:
 
 
 @pytest.mark.parametrize("name", CHIPS)
-def test_hierarchical_equals_flat(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_extraction_does_not_depend_on_the_hierarchy(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     card, make, folds = CHIPS[name]
     process = load_process(card)
     get_pdk(card).activate()
@@ -105,8 +107,8 @@ def test_hierarchical_equals_flat(name: str, tmp_path: Path, monkeypatch: pytest
     to_layout(make(process), process, "chip").write(str(path))
     whole = extract(path, process)
     assert whole.faults == () and len(whole.circuit.instances) > 50
-    # taken to pieces as well where that is quick
-    changes = (flattened, scrambled) if len(whole.circuit.instances) < 400 else (flattened,)
+    # chips of few devices are rearranged as well, which is quick
+    changes = (flatten, rearrange) if len(whole.circuit.instances) < 400 else (flatten,)
     for change in changes:
         layout = kdb.Layout()
         layout.read(str(path))

@@ -1,4 +1,4 @@
-"""Layout files that are no chips: refused in a moment, with the file and the reason."""
+"""Layout files that raise an error which names the file and the reason: damaged, too large, of another process."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import random
 import struct
 import subprocess
 import sys
-import time
 import zlib
 from pathlib import Path
 
 import klayout.db as kdb
 import pytest
 
+import optinc_pdk.extract.reading as reader
 from optinc_pdk.cards import load_process
 from optinc_pdk.extract import GdsError
 from optinc_pdk.extract.reading import check_layers, read_layout
@@ -20,7 +20,6 @@ from optinc_pdk.signoff.drc import check_chip, run_drc
 
 PROCESS = load_process()
 FAR = 2**31 - 1
-SECONDS = 20.0
 
 
 def record(kind: int, data: int, content: bytes = b"") -> bytes:
@@ -36,7 +35,7 @@ def integers(*values: int) -> bytes:
 
 
 def real(value: float) -> bytes:
-    """An eight-byte number of the stream format: sign, exponent of 16, fraction."""
+    """Encode an eight-byte real of the stream format: sign, exponent to base 16, fraction."""
     if value == 0:
         return bytes(8)
     sign, value, power = (0x80 if value < 0 else 0), abs(value), 64
@@ -99,75 +98,89 @@ CHAIN = [cell(b"C0", BOX), *(cell(b"C%d" % i, placed(b"C%d" % (i - 1))) for i in
 DOUBLED = [cell(b"C0", BOX), *(cell(b"C%d" % i, *2 * [placed(b"C%d" % (i - 1))]) for i in range(1, 600))]
 BAD = {
     "one_byte": (b"\0", "neither GDS2 nor OASIS"),
-    "gzip": (b"\x1f\x8b\x08" + bytes(100), "gzip; unpack it"),
+    "gzip": (b"\x1f\x8b\x08" + bytes(100), "gzip"),
     "zeros": (stream(cell(b"TOP", BOX))[:6] + bytes(10_000), "damaged"),
     "no_layer": (stream(cell(b"TOP", record(8, 0) + record(16, 3, integers(0, 0, 0, 5, 5, 5)))), "damaged"),
-    "same_name": (stream(cell(b"TOP", BOX), cell(b"TOP", BOX)), "damaged .*TOP already exists"),
-    "itself": (stream(cell(b"A", BOX, placed(b"A"))), "contain each other .'A' -> 'A'"),
+    "same_name": (stream(cell(b"TOP", BOX), cell(b"TOP", BOX)), "TOP"),
+    "itself": (stream(cell(b"A", BOX, placed(b"A"))), ".'A' -> 'A'"),
     "circle": (
         stream(cell(b"A", BOX, placed(b"B")), cell(b"B", placed(b"A")), cell(b"TOP", placed(b"A"))),
-        "contain each other .'[AB]' -> '[AB]' -> '[AB]'",
+        ".'[AB]' -> '[AB]' -> '[AB]'",
     ),
-    "missing_cell": (stream(cell(b"TOP", BOX, placed(b"GONE"))), "places 1 cells that it does not have .'GONE'"),
-    "deep": (stream(*CHAIN), "more than 1,000 deep"),
-    "doubled": (stream(*DOUBLED), "shapes and cells when placed flat"),
+    "missing_cell": (stream(cell(b"TOP", BOX, placed(b"GONE"))), " 1 cells .*.'GONE'"),
+    "deep": (stream(*CHAIN), "1,000 deep, .*'C[0-9]+'"),
+    "doubled": (stream(*DOUBLED), "cell 'C[0-9]+' has .* shapes and cells .*10,000,000"),
     "array": (
         stream(cell(b"A", BOX), cell(b"TOP", array(b"A", 30_000, 30_000, WIDE, WIDE))),
-        "'TOP' has 1,800,000,000 shapes and cells when placed flat, the limit is 10,000,000",
+        "'TOP' has 1,800,000,000 shapes and cells .*10,000,000",
     ),
     "nested_arrays": (
         stream(cell(b"A", BOX), cell(b"B", array(b"A", 3000, 3000, 3000, 3000)), cell(b"TOP", array(b"B", 9, 9, 9, 9))),
         "'B' has 18,000,000 shapes",
     ),
-    "array_of_texts": (stream(cell(b"A", label(b"x")), cell(b"T", array(b"A", 9999, 9999, 9999, 9999))), "flat"),
+    "array_of_texts": (
+        stream(cell(b"A", label(b"x")), cell(b"T", array(b"A", 9999, 9999, 9999, 9999))),
+        "'T' has 199,960,002 shapes",
+    ),
     "points": (
         stream(
             cell(b"A", *40 * [path(450)]), cell(b"B", *2000 * [placed(b"A")]), cell(b"T", array(b"B", 60, 60, 9, 9))
         ),
-        "flat",
+        "'T' has 295,203,600 shapes",
     ),
     "far": (
         stream(cell(b"TOP", rectangle(FAR - 1000, 0, FAR, 450))),
-        "reaches to 2,147,484 µm, the limit is 1,000,000",
+        "'TOP' .*2,147,484 µm.*1,000,000",
     ),
     "far_together": (
         stream(cell(b"A", BOX), cell(b"B", placed(b"A", 900_000_000)), cell(b"TOP", placed(b"B", 900_000_000))),
-        "'TOP' reaches to 1,800,001 µm",
+        "'TOP' .*1,800,001 µm",
     ),
     "wrapped": (
         stream(cell(b"A", BOX), cell(b"B", placed(b"A", FAR - 10)), cell(b"TOP", placed(b"B", FAR - 10))),
-        "reaches to 2,147,485 µm",
+        "2,147,485 µm",
     ),
-    "broad_path": (stream(cell(b"TOP", path(FAR))), "reaches to"),
-    "magnified_by_0": (stream(cell(b"A", BOX), cell(b"TOP", placed(b"A", 0, 0, 0.0))), "magnified by 0, allowed"),
+    "broad_path": (stream(cell(b"TOP", path(FAR))), "'TOP' .* µm.*1,000,000"),
+    "magnified_by_0": (stream(cell(b"A", BOX), cell(b"TOP", placed(b"A", 0, 0, 0.0))), "magnified by 0,.*0.01 to 100"),
     "magnified": (stream(cell(b"A", BOX), cell(b"TOP", placed(b"A", 0, 0, 1e12))), r"magnified by 1e\+12"),
     "unit_0": (stream(cell(b"TOP", BOX), unit=0.0), "database unit is 0 µm"),
     "unit_negative": (stream(cell(b"TOP", BOX), unit=-0.001), "database unit is -0.001 µm"),
     "unit_huge": (stream(cell(b"TOP", BOX), unit=1e30), r"database unit is 1e\+30 µm"),
-    "name_no_text": (stream(cell(b"\xff\xfe", BOX)), "cell's name is no text"),
-    "label_no_text": (stream(cell(b"TOP", BOX, label(b"\xff\xfe"))), "label at .0.007,0.008. in cell 'TOP' is no text"),
-    "layers": (stream(cell(b"TOP", *(rectangle(0, 0, 9, 9, layer) for layer in range(1200)))), "1,200 layers"),
+    "name_no_text": (stream(cell(b"\xff\xfe", BOX)), "cell name.*utf-8"),
+    "label_no_text": (stream(cell(b"TOP", BOX, label(b"\xff\xfe"))), "label at .0.007,0.008. in cell 'TOP'.*utf-8"),
+    "layers": (stream(cell(b"TOP", *(rectangle(0, 0, 9, 9, layer) for layer in range(1200)))), "1,200 layers.*1,000"),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_no_chips_are_refused_at_once_with_one_line(
+def test_unusable_files_raise_with_a_message_of_one_line(
     name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     content, reason = BAD[name]
     gds = tmp_path / f"{name}.gds"
     gds.write_bytes(content)
-    start = time.perf_counter()
     with pytest.raises(GdsError, match=reason) as caught:
         read_layout(gds)
-    assert time.perf_counter() - start < SECONDS
     message = str(caught.value)
     assert message.startswith(f"{gds}: ") and message.count(str(gds)) <= 2 and "\n" not in message
     assert capfd.readouterr() == ("", "")
 
 
-def test_the_hand_written_stream_is_sound(tmp_path: Path) -> None:
-    gds = tmp_path / "sound.gds"
+@pytest.mark.parametrize("name", ["deep", "doubled", "array", "nested_arrays", "array_of_texts", "points", "magnified"])
+def test_layouts_that_are_too_large_raise_before_klayout_reads_them(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads: list[Path] = []
+    monkeypatch.setattr(reader, "_load", lambda layout, path: loads.append(path))
+    gds = tmp_path / f"{name}.gds"
+    gds.write_bytes(BAD[name][0])
+    with pytest.raises(GdsError):
+        read_layout(gds)
+    assert loads == []
+
+
+def test_a_valid_hand_written_stream_is_read(tmp_path: Path) -> None:
+    gds = tmp_path / "valid.gds"
     parts = (
         cell(b"A", BOX, label(b"in"), path(450)),
         cell(b"TOP", array(b"A", 3, 2, 9000, 4000), placed(b"A", 5, 5, 2.0)),
@@ -178,7 +191,7 @@ def test_the_hand_written_stream_is_sound(tmp_path: Path) -> None:
 
 
 def number(value: int) -> bytes:
-    """An unsigned integer of OASIS: seven bits a byte, the lowest first."""
+    """Encode an unsigned integer of OASIS: seven bits per byte, the lowest first."""
     digits = []
     while value > 127:
         digits.append(value & 127 | 128)
@@ -196,7 +209,7 @@ def drawn(repeated: bytes = b"") -> bytes:
     return number(20) + bytes([0x7F if repeated else 0x7B]) + where + repeated
 
 
-def test_oasis_files_that_unfold_without_end_are_refused(tmp_path: Path) -> None:
+def test_oasis_files_that_expand_beyond_the_memory_limit_raise(tmp_path: Path) -> None:
     oas = tmp_path / "bomb.oas"
     oas.write_bytes(oasis(drawn()))
     layout, top = read_layout(oas)
@@ -214,11 +227,12 @@ def test_oasis_files_that_unfold_without_end_are_refused(tmp_path: Path) -> None
     layout.write(str(tmp_path / "array.oas"))
     oas.write_bytes(oasis(bomb))
     (tmp_path / "repeated.oas").write_bytes(oasis(drawn(repeated)))
-    # a sixteenth of the limit fills in a sixteenth of the time; memory that other tests left counts as free
+    # a sixteenth of the limit, which takes a sixteenth of the time; in another process, so that memory freed by other
+    # tests does not count
     code = (
-        "import sys; from optinc_pdk.extract import reading; reading.MAX_MEMORY //= 16\n"
-        "try: reading.read_layout(reading.Path(sys.argv[1]))\n"
-        "except reading.GdsError as fault: print(fault)"
+        "import sys; import optinc_pdk.extract.reading as reader; reader.MAX_MEMORY //= 16\n"
+        "try: reader.read_layout(sys.argv[1])\n"
+        "except reader.GdsError as fault: print(fault)"
     )
     for name, reason in (
         ("bomb", "GiB of memory"),
@@ -231,7 +245,7 @@ def test_oasis_files_that_unfold_without_end_are_refused(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("ending", ["gds", "oas"])
-def test_random_damage_gives_a_layout_or_a_reason(
+def test_randomly_damaged_files_are_read_or_raise_gdserror(
     ending: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     rng = random.Random(6)
@@ -244,7 +258,7 @@ def test_random_damage_gives_a_layout_or_a_reason(
     whole = tmp_path / f"whole.{ending}"
     layout.write(str(whole))
     good, bad = whole.read_bytes(), tmp_path / f"bad.{ending}"
-    refused = 0
+    raised = 0
     for _ in range(300):
         content = bytearray(good)
         for _ in range(rng.choice((1, 2, 10))):
@@ -253,19 +267,19 @@ def test_random_damage_gives_a_layout_or_a_reason(
         try:
             read_layout(bad)
         except GdsError as fault:
-            refused += 1
+            raised += 1
             assert str(bad) in str(fault) and "\n" not in str(fault)
-    assert 100 < refused < 300
+    assert 100 < raised < 300
     assert capfd.readouterr() == ("", "")
 
 
-def test_layouts_of_another_process_or_unit_are_refused_where_they_must_be_this_ones(tmp_path: Path) -> None:
+def test_layouts_of_another_process_or_database_unit_raise(tmp_path: Path) -> None:
     gds = tmp_path / "other.gds"
     layers = PROCESS.gds_layers
     other = load_process("soi220_two_metal").gds_layers
     for shapes, reason in (
         ([BOX, rectangle(0, 0, 9, 9, 777)], ""),
-        ([rectangle(0, 0, 9, 9, 777)], "of its layers 777/0 the process has none"),
+        ([rectangle(0, 0, 9, 9, 777)], " 777/0 "),
         (
             [rectangle(0, 0, 9, 9, other[name][0]) for name in ("core", "heater", "metal1")],
             "--process: soi220_two_metal",
@@ -280,8 +294,8 @@ def test_layouts_of_another_process_or_unit_are_refused_where_they_must_be_this_
             with pytest.raises(GdsError, match=reason):
                 check_layers(layout, layers, gds)
     gds.write_bytes(stream(cell(b"TOP", BOX), unit=0.005))
-    with pytest.raises(GdsError, match=r"unit is 0\.005 µm, needed is 0\.001; write it with 1 nm"):
+    with pytest.raises(GdsError, match=r"0\.005 µm.* 0\.001;.* 1 nm"):
         check_chip(gds, PROCESS)
-    # the rules alone count it as one of theirs
+    # without a process, it violates the grid rule
     found = {found.id for found in run_drc(gds, PROCESS.rules, layers).rules if found.violations}
     assert "chip.grid" in found

@@ -1,0 +1,130 @@
+"""Checks of silicon, etch, slab and coupling marks around the recognised devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import klayout.db as kdb
+
+from optinc_pdk.cards import Process
+from optinc_pdk.extract.faults import Fault, center_um
+from optinc_pdk.extract.gds import NM_PER_UM, Mask
+from optinc_pdk.extract.golden import Variant
+from optinc_pdk.extract.lookup import Finder, box_array, plain
+from optinc_pdk.extract.silicon import Placement
+
+
+def check_etch(placements: Iterable[Placement], etch: kdb.Region) -> list[Fault]:
+    """Return a fault for every place where the grating etch differs from that of the golden devices."""
+    golden = [polygon for placement in placements for polygon in placement.etch]
+    # usually all polygons are equal, and the boolean operation is not needed
+    if set(golden) == set(plain(etch)):
+        return []
+    wrong = kdb.Region(golden) ^ etch
+    faults: list[Fault] = []
+    # one fault per place: differences less than 1 µm apart have the same cause
+    for place in plain(wrong.sized(NM_PER_UM // 2).merged()):
+        area = (wrong & kdb.Region(place)).area()
+        text = f"grating etch differs from the golden devices by {area} nm²"
+        faults.append(Fault("etch", text, center_um(place.bbox())))
+    return faults
+
+
+def check_layers(mask: Mask, core: kdb.Region, placements: Sequence[Placement], process: Process) -> list[Fault]:
+    """Return faults of the grating etch, of slab over silicon, and of marks of coupled guides.
+
+    Args:
+        mask: Layout.
+        core: Merged silicon outside blocks.
+        placements: Recognised devices.
+        process: Process of the layout.
+    """
+    faults = check_etch(placements, mask.region(process.grating.layer))
+    slab = mask.region("slab") if "slab" in mask.layers else kdb.Region()
+    if not slab.is_empty():
+        text = "slab over silicon: the process has no rib devices"
+        faults += [Fault("slab", text, center_um(shape.bbox())) for shape in plain(slab & core)]
+    return faults + check_coupled(mask, placements)
+
+
+def check_coupled(mask: Mask, placements: Sequence[Placement]) -> list[Fault]:
+    """Return faults for marks of coupled guides outside devices of several guides, where they would hide DRC errors."""
+    if "coupled" not in mask.layers:
+        return []
+    coupled = kdb.Region([kdb.Polygon(placement.box) for placement in placements if len(placement.core) > 1])
+    text = "marked as coupled guides, but no such device is here"
+    return [Fault("coupled", text, center_um(shape.bbox())) for shape in plain(mask.region("coupled") - coupled)]
+
+
+def check_inside(taken: kdb.Region, core: kdb.Region) -> list[Fault]:
+    """Return a fault for every place where silicon is missing inside a device.
+
+    Args:
+        taken: Merged silicon that devices should have.
+        core: Merged silicon of the layout.
+    """
+    return [
+        Fault("body", f"{shape.area()} nm² of silicon is missing inside a device", center_um(shape.bbox()))
+        for shape in sorted(plain(taken - core))
+    ]
+
+
+def check_foreign(placements: Sequence[Placement], guides: Sequence[kdb.Polygon]) -> list[Fault]:
+    """Return faults for other silicon within the bounding box of a device.
+
+    Args:
+        placements: Recognised devices.
+        guides: All silicon outside devices.
+    """
+    index = Finder(guides)
+    faults: list[Fault] = []
+    boxes = [placement.box for placement in placements]
+    for placement, box, near in zip(placements, boxes, index.overlapping(box_array(boxes)), strict=True):
+        for piece in sorted((kdb.Region(near) & kdb.Region(box)).each()) if near else ():
+            text = f"{piece.area()} nm² of other silicon within the box of a {placement.variant.name}"
+            faults.append(Fault("foreign", text, center_um(piece.bbox())))
+    return faults
+
+
+def describe_bodies(
+    silicon: kdb.Region, variants: Sequence[Variant], body_nm: int
+) -> tuple[list[Fault], list[kdb.Polygon]]:
+    """Find silicon that is wider than any guide but not a golden device.
+
+    Args:
+        silicon: Merged silicon that is neither device nor guide.
+        variants: Golden devices.
+        body_nm: Half the width that only the body of a device exceeds.
+
+    Returns:
+        A fault per body, which names the most similar golden device, and the bodies.
+    """
+    bodies = sorted(plain(opened(silicon, body_nm)))
+    faults: list[Fault] = []
+    for body in bodies:
+        name, area = min(
+            ((variant.name, _difference(silicon, body, variant, body_nm)) for variant in variants),
+            key=lambda match: match[1],
+            default=("none", body.area()),
+        )
+        x, y = center_um(body.bbox())
+        text = f"unrecognized silicon body at ({x:.3f}, {y:.3f}), nearest golden device {name}, differs by {area} nm²"
+        faults.append(Fault("body", text, (x, y)))
+    return faults, bodies
+
+
+def opened(region: kdb.Region, size: int) -> kdb.Region:
+    """Return the morphological opening of a region: shrink and grow by ``size`` nm."""
+    return region.sized(-size).sized(size).merged()
+
+
+def _difference(silicon: kdb.Region, body: kdb.Polygon, variant: Variant, body_nm: int) -> int:
+    """Return the area in nm² in which silicon around a body differs from a variant with its body at the same centre."""
+    drawn = kdb.Region(list(variant.core))
+    variant_body = opened(drawn, body_nm)
+    if variant_body.is_empty():
+        return int(drawn.area() + body.area())
+    shift = body.bbox().center() - variant_body.bbox().center()
+    golden = drawn.moved(shift)
+    near = kdb.Region(golden.bbox() + body.bbox())
+    return int(((silicon & near) ^ golden).area())
