@@ -1,4 +1,4 @@
-"""A chip's digital twin: exact slopes, readings foretold that were not fitted, and a bias that is right by it."""
+"""Digital twin: exact derivatives, predictions of readings that were not fitted, and programming by the twin."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from optinc_pdk.tolerance.calibration.twin_light import guess, readings, slopes
 BITS = 16.0
 
 
-class Place:
-    """A sample of the tiny chip on a bench, its layers, and heaters whose efficiencies are known to 1 %."""
+class TwinSetup:
+    """A sample of the tiny chip on a bench, with its layers and heater efficiencies known to 1 %."""
 
     def __init__(self, work, sample, process, **noise):
         self.chip = chip = work.chip
-        found = targets(carry_chain(work.task), chip.board)
-        self.problem = Problem(chip.structure, chip.board, found, float(process.guide.wavelength_nm), process)
+        matrices = targets(carry_chain(work.task), chip.board)
+        self.problem = Problem(chip.structure, chip.board, matrices, float(process.guide.wavelength_nm), process)
         self.bench = Bench(chip, sample, BITS, **noise)
         self.heaters = heaters_of(chip, self.bench)
         self.layers = layers_of(self.problem, self.bench)
@@ -45,7 +45,7 @@ class Place:
         phases = np.random.default_rng(seed).uniform(0.0, 2.0 * np.pi, (count, self.efficiency.size))
         return np.array([self.heaters.voltages(one) for one in phases])
 
-    def rebiased(self):
+    def programmed(self):
         return rebias(self.bench, self.problem, self.layers, self.heaters, self.efficiency)[0]
 
 
@@ -54,56 +54,56 @@ def sample(work, every):
     return draw(work.chip, every, 5)
 
 
-def test_slopes_of_readings_are_their_difference_quotients(work, sample, process):
-    place = Place(work, sample, process)
-    twin, random = place.twin, np.random.default_rng(0)
-    unknown, way = 0.5 * random.standard_normal((2, twin.spread.size))
-    made, step, every = place.heaters.phases(place.settings(1, 1)[0]), 1e-6, np.arange(twin.spread.size)
-    now, up, down = (guess(twin, unknown + change * way) for change in (0.0, step, -step))
-    for layer in place.layers:
-        _, slope = slopes(now, made, now.light(made), layer, every)
-        more, less = (readings(each.light(made), layer).reshape(-1) for each in (up, down))
-        quotient = (more - less) / (2.0 * step)
-        assert np.abs(slope @ way - quotient).max() < 1e-6 * np.abs(quotient).max()
+def test_derivatives_of_readings_agree_with_difference_quotients(work, sample, process):
+    setup = TwinSetup(work, sample, process)
+    twin, random = setup.twin, np.random.default_rng(0)
+    unknown, direction = 0.5 * random.standard_normal((2, twin.spread.size))
+    design_phase, step, every = setup.heaters.phases(setup.settings(1, 1)[0]), 1e-6, np.arange(twin.spread.size)
+    estimate, up, down = (guess(twin, unknown + change * direction) for change in (0.0, step, -step))
+    for layer in setup.layers:
+        _, slope = slopes(estimate, design_phase, estimate.light(design_phase), layer, every)
+        raised, lowered = (readings(each.light(design_phase), layer).reshape(-1) for each in (up, down))
+        quotient = (raised - lowered) / (2.0 * step)
+        assert np.abs(slope @ direction - quotient).max() < 1e-6 * np.abs(quotient).max()
 
 
-def test_a_fitted_twin_foretells_readings_that_it_was_not_fitted_to(work, sample, process):
-    place = Place(work, sample, process)
-    twin = place.twin
-    unseen = gather(place.bench, twin, place.settings(6, 7))
-    unknown, *_ = fitted(place.bench, twin, np.random.default_rng(1))
+def test_a_fitted_twin_predicts_readings_that_it_was_not_fitted_to(work, sample, process):
+    setup = TwinSetup(work, sample, process)
+    twin = setup.twin
+    unseen = gather(setup.bench, twin, setup.settings(6, 7))
+    unknown, *_ = fitted(setup.bench, twin, np.random.default_rng(1))
     assert misfits(twin, np.zeros(twin.spread.size), unseen).max() > 0.3
     assert misfits(twin, unknown, unseen).max() < 0.03
 
 
-def test_a_chip_is_nearly_right_when_it_is_biased_by_its_twin(work, sample, process):
-    place = Place(work, sample, process)
-    before = look(place.bench, place.layers, place.heaters, place.heaters.rounded(work.chip.voltage_v))
-    after = place.rebiased()
+def test_programming_by_the_twin_reduces_the_error_fiftyfold(work, sample, process):
+    setup = TwinSetup(work, sample, process)
+    before = look(setup.bench, setup.layers, setup.heaters, setup.heaters.quantise(work.chip.voltage_v))
+    after = setup.programmed()
     assert before.sizes.max() > 0.1
     assert after.sizes.max() < before.sizes.max() / 50.0
-    assert place.bench.settings < 10 * place.efficiency.size
+    assert setup.bench.settings < 10 * setup.efficiency.size
 
 
-def test_noise_of_readings_does_not_lead_the_twin_astray(work, sample, process):
-    place = Place(work, sample, process, noise=noise_of(process), seed=3, averages=10_000)
-    assert place.rebiased().sizes.max() < 0.02
+def test_the_twin_tolerates_noise_of_readings(work, sample, process):
+    setup = TwinSetup(work, sample, process, noise=noise_of(process), seed=3, averages=10_000)
+    assert setup.programmed().sizes.max() < 0.02
 
 
-def test_the_twin_works_around_a_heater_without_effect(work, sample, process):
-    place = Place(work, sample, process)
-    dead = int(place.layers[0].heaters[0])
+def test_the_twin_handles_a_heater_without_effect(work, sample, process):
+    setup = TwinSetup(work, sample, process)
+    broken = int(setup.layers[0].heaters[0])
 
-    class Open(Bench):
+    class OpenHeater(Bench):
         def read(self, voltage_v, amplitude):
             voltage = np.array(voltage_v, dtype=float)
-            voltage[:, dead] = 0.0
+            voltage[:, broken] = 0.0
             return super().read(voltage, amplitude)
 
-    place.bench = Open(work.chip, sample, BITS)
-    place.efficiency[dead] = np.nan
-    twin = place.twin
-    unknown, *_ = fitted(place.bench, twin, np.random.default_rng(1))
-    assert misfits(twin, unknown, gather(place.bench, twin, place.settings(6, 7))).max() < 0.03
-    # programming leaves it alone
-    assert dead not in twin.chip(unknown).heaters(0)
+    setup.bench = OpenHeater(work.chip, sample, BITS)
+    setup.efficiency[broken] = np.nan
+    twin = setup.twin
+    unknown, *_ = fitted(setup.bench, twin, np.random.default_rng(1))
+    assert misfits(twin, unknown, gather(setup.bench, twin, setup.settings(6, 7))).max() < 0.03
+    # programming must not use it
+    assert broken not in twin.problem_at(unknown).heaters(0)
