@@ -1,4 +1,4 @@
-"""A spectrum as CSV, JSON, picture, and the lines that say what it means."""
+"""Output of a wavelength sweep: CSV, JSON, plot, and summary text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PM_PER_NM = 1e3
 
 
 def spectrum_csv(found: Spectrum) -> str:
-    """A line per bias and wavelength; links' channels too."""
+    """Return a CSV table with one line for each bias and wavelength, and for each channel of the link."""
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(COLUMNS)
@@ -39,7 +39,7 @@ def spectrum_csv(found: Spectrum) -> str:
 
 
 def spectrum_json(found: Spectrum) -> dict[str, Any]:
-    """Everything, with null where no bias could be made."""
+    """Return all results as JSON-compatible data; null where the chip could not be evaluated."""
     return {
         "schema": SCHEMA,
         "carrier_nm": found.carrier_nm,
@@ -83,41 +83,41 @@ def _window(window: Window | None, carrier_nm: float) -> dict[str, Any] | None:
 
 
 def drift_ghz(drift_nm: float, carrier_nm: float) -> float:
-    """A small change of a wavelength as one of frequency."""
+    """Convert a small wavelength change to a frequency change in GHz."""
     return LIGHT_NM_GHZ / carrier_nm**2 * drift_nm
 
 
 def spectrum_lines(found: Spectrum) -> list[str]:
-    """What a spectrum means for lasers and links."""
+    """Return the summary of a sweep as lines of text: windows, laser drift and channels."""
     carrier = found.carrier_nm
-    lines = [f"the models hold for {found.models}"]
+    lines = [f"the models are valid for {found.models}"]
     if found.fixed_window is None:
         lines.append(f"bias fixed: not exact at its own carrier, {carrier:g} nm")
     else:
         lines.append(f"bias fixed: {_close(found.fixed_window, carrier)}")
     if found.matched_window is not None:
         fibres = [
-            f"{late:.1f} ps in front of l{layer}"
-            for layer, (late, there) in enumerate(zip(found.delays_ps, found.by_fibre, strict=True))
-            if there
+            f"{delay:.1f} ps in front of l{layer}"
+            for layer, (delay, by_fibre) in enumerate(zip(found.delays_ps, found.by_fibre, strict=True))
+            if by_fibre
         ]
         lines.append(
-            f"the same, with fibres that delay signals as their oscillators are, by {', '.join(fibres)}: "
+            f"bias fixed, fibre delays matched to the local oscillators, by {', '.join(fibres)}: "
             + _close(found.matched_window, carrier)
         )
     if found.rebiased_window is None:
         lines.append(f"rebiased: not exact at {carrier:g} nm")
     else:
         window = found.rebiased_window
-        # both ends at the grid's: nothing was searched for
+        # no resolution if both ends are at the limits of the grid
         found_to = f", to {window.resolution_nm:.2g} nm" if window.resolution_nm else ""
         lines.append(
             f"rebiased: exact from {window.low_nm:.7g} to {window.high_nm:.7g} nm{found_to}{_limit(window, 'table')}"
         )
     count, served = len(found.channels), found.served
     lines.append(
-        f"a link of {count} channels, {found.spacing_ghz:g} GHz apart: {served} computed exactly, each by a chip of "
-        f"its own, {served} chips in parallel; one fixed bias is right for {found.shared} of them"
+        f"a link of {count} channels, {found.spacing_ghz:g} GHz apart: {served} exact, each on its own chip, so "
+        f"{served} chips in parallel; one fixed bias is exact for {found.shared} of them"
     )
     return lines
 
@@ -138,12 +138,12 @@ def _signed(offset_nm: float) -> str:
 
 
 def _limit(window: Window, what: str) -> str:
-    ends = [end for end, there in zip(("low", "high"), window.to_limit, strict=True) if there]
-    return f"; its {' and '.join(ends)} end is that of the {what}" if ends else ""
+    ends = [end for end, at_limit in zip(("low", "high"), window.to_limit, strict=True) if at_limit]
+    return f"; its {' and '.join(ends)} end is the limit of the {what}" if ends else ""
 
 
 def spectrum_png(found: Spectrum, title: str) -> bytes:
-    """Accuracy and margin against the wavelength: over the grid, and close around the carrier."""
+    """Plot accuracy and margin against the wavelength: over the grid, and close to the carrier."""
     figure = Figure(figsize=(13.0, 6.0), dpi=120, layout="constrained")
     axes = figure.subplots(2, 3, sharex="col")
     figure.suptitle(title, color=_INK)
@@ -172,7 +172,7 @@ def spectrum_png(found: Spectrum, title: str) -> bytes:
 def _draw(
     axes: Axes, points: Sequence[Point], what: str, color: str, name: str, centre_nm: float | None = None
 ) -> None:
-    """A line against the wavelength, or against its distance from a centre in pm."""
+    """Plot a quantity against the wavelength, or against its distance from a centre in pm."""
     x, y = np.array(sorted({(p.wavelength_nm, getattr(p, what)) for p in points})).reshape(-1, 2).T
     if centre_nm is not None:
         x = (x - centre_nm) * _PM_PER_NM
