@@ -135,7 +135,7 @@ def test_couplers_have_the_rms_of_the_card_and_blocks_differ() -> None:
 
 def test_layers_by_singular_values_are_refused() -> None:
     onn = replace(network(), factor=("svd", ("approx", 4)))
-    with pytest.raises(InputError, match="layer 0 .*SVD"):
+    with pytest.raises(InputError, match=r"layer 0 .*SVD"):
         blocks_of(onn)
 
 

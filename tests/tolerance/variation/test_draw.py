@@ -319,7 +319,7 @@ def test_a_device_with_s_parameters_from_a_file_cannot_be_sampled(chip, every):
 
 
 def test_invalid_kinds_amounts_and_seeds_are_refused(chip, every):
-    with pytest.raises(InputError, match="'couplers'.* coupler, splitter"):
+    with pytest.raises(InputError, match=r"'couplers'.* coupler, splitter"):
         every.only("couplers")
     with pytest.raises(InputError, match="amount of 'loss' is -1"):
         every.scaled("loss", -1.0)
