@@ -113,13 +113,13 @@ class Nominal:
     """Blocks of a layer with nominal devices, and their programming.
 
     Attributes:
-        made: Devices of every block.
+        devices: Devices of every block.
         phases: Target phases of every block's heaters.
         scale: (out,) scales of the electronics.
         self_phases: Phases of every block's heaters after compensation of crosstalk.
     """
 
-    made: list[Made]
+    devices: list[Made]
     phases: list[Phases]
     scale: Floats
     self_phases: list[Floats]
@@ -165,17 +165,17 @@ def load_setup(path: Path, process: Process, card: Imperfections) -> Setup:
     crosstalk = {modes: warmth(mesh, process, distance) for modes, mesh in meshes.items()}
     nominal = []
     for layer in blocks:
-        made = [draw_block(block, process, replace(card, amount={}), 0) for block in layer]
-        phases, scale = biased(layer, made, [ideal(block, part) for block, part in zip(layer, made, strict=True)])
-        nominal.append(Nominal(made, phases, scale, heated(crosstalk, layer, made, phases)))
+        devices = [draw_block(block, process, replace(card, amount={}), 0) for block in layer]
+        phases, scale = biased(layer, devices, [ideal(block, part) for block, part in zip(layer, devices, strict=True)])
+        nominal.append(Nominal(devices, phases, scale, heated(crosstalk, layer, devices, phases)))
     levels = np.asarray(onn.task.targets(points), dtype=np.float64)
     return Setup(onn, process, blocks, points, levels, crosstalk, tuple(nominal))
 
 
-def weight(blocks: tuple[Block, ...], made: list[Made], phases: list[Phases], like: Layer) -> Floats:
+def weight(blocks: tuple[Block, ...], devices: list[Made], phases: list[Phases], like: Layer) -> Floats:
     """Return the (out, in) matrix of fields that a layer's blocks compute."""
     whole = np.zeros(like.weight.shape)
-    for block, part, heaters in zip(blocks, made, phases, strict=True):
+    for block, part, heaters in zip(blocks, devices, phases, strict=True):
         whole[block.rows, block.columns] += computed(part, heaters)
     return whole
 
@@ -227,13 +227,13 @@ def before(setup: Setup, case: Case, sampled: list[list[Made]], seed: int) -> It
     for bits in case.bits:
         signal = setup.points
         rng = np.random.default_rng([seed, KINDS.index("phase"), RESIDUAL])
-        for blocks, made, layer, nominal in zip(setup.blocks, sampled, setup.onn.layers, setup.nominal, strict=True):
-            realised_phases = realised(setup, blocks, made, nominal.phases, nominal.self_phases, bits)
+        for blocks, devices, layer, nominal in zip(setup.blocks, sampled, setup.onn.layers, setup.nominal, strict=True):
+            realised_phases = realised(setup, blocks, devices, nominal.phases, nominal.self_phases, bits)
             residual = [case.residual_rad * rng.standard_normal(one.all().size) for one in realised_phases]
             realised_phases = [
                 one.like(one.all() + error) for one, error in zip(realised_phases, residual, strict=True)
             ]
-            signal = nominal.scale * (signal @ weight(blocks, made, realised_phases, layer).T) + layer.bias
+            signal = nominal.scale * (signal @ weight(blocks, devices, realised_phases, layer).T) + layer.bias
             if layer is not setup.onn.layers[-1]:
                 signal = np.maximum(signal, 0.0)
         yield row(case, seed, bits, False, words(setup, signal), len(setup.points), start)
@@ -253,7 +253,7 @@ def calibrated(
     """Calibrate layer by layer for the signals that reach each layer; yield the layers by bits of the drive."""
     drives: dict[float | None, Floats] = dict.fromkeys(case.bits, setup.points)
     target = setup.points
-    for blocks, made, layer in zip(setup.blocks, sampled, setup.onn.layers, strict=True):
+    for blocks, devices, layer in zip(setup.blocks, sampled, setup.onn.layers, strict=True):
         last = layer is setup.onn.layers[-1]
         signal_in = drives[None]
         # the electronics set the offsets, so only deviations from the mean count
@@ -266,21 +266,21 @@ def calibrated(
             fit_signals = [
                 (centred[:, block.columns], target_centred[:, block.columns] @ block.unitary.T) for block in blocks
             ]
-        each = list(zip(blocks, made, fit_signals, strict=True))
+        each = list(zip(blocks, devices, fit_signals, strict=True))
         programmed = [fitted(*one, case.steps, seed) for one in each]
         if case.dim:
-            amplitudes = dimmed(blocks, made, programmed)
+            amplitudes = dimmed(blocks, devices, programmed)
             programmed = [
                 by_bits if amplitude is None else fitted(*one, case.steps, seed, amplitude)
                 for one, by_bits, amplitude in zip(each, programmed, amplitudes, strict=True)
             ]
-        phases, _ = biased(blocks, made, programmed)
-        self_phases = heated(setup.crosstalk, blocks, made, phases)
+        phases, _ = biased(blocks, devices, programmed)
+        self_phases = heated(setup.crosstalk, blocks, devices, phases)
         target = target @ layer.weight.T + layer.bias
         by_bits = {}
         for bits, signal in drives.items():
-            realised_phases = realised(setup, blocks, made, phases, self_phases, bits)
-            field = signal @ weight(blocks, made, realised_phases, layer).T
+            realised_phases = realised(setup, blocks, devices, phases, self_phases, bits)
+            field = signal @ weight(blocks, devices, realised_phases, layer).T
             gain, offset = electronics(field, target, not last)
             drives[bits] = field * gain + offset if last else np.maximum(field * gain + offset, 0.0)
             by_bits[bits] = Calibrated(realised_phases, gain, offset, drives[bits])

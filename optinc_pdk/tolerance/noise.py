@@ -125,21 +125,21 @@ def word_error_curve(
     noises = tuple(noise_of(process, laser_w, rate) for rate in sorted(set(symbol_rates_bd)))
     if not noises:
         raise InputError("no symbol rate given; give at least one")
-    tried = inputs_of(task)
+    inputs = inputs_of(task)
     points = []
     for noise in noises:
         if watch is not None:
             watch(noise.symbol_rate_bd)
-        points.append(_point(s, tried, board, bias, noise, passes, seed))
+        points.append(_point(s, inputs, board, bias, noise, passes, seed))
     return NoiseCurve(noises[0].laser_w, seed, noises, tuple(points))
 
 
-def _point(s: Scattering, tried: Inputs, board: Board, bias: Bias, noise: Noise, passes: int, seed: int) -> RatePoint:
+def _point(s: Scattering, inputs: Inputs, board: Board, bias: Bias, noise: Noise, passes: int, seed: int) -> RatePoint:
     errors: Counter[int] = Counter()
     words = wrong = 0
     for number in range(passes):
         # every assignment of symbols to servers has its own seed
-        outcome = read_words(s, tried, board, bias, noise, (seed * passes + number) * MOST_ASSIGNMENTS)
+        outcome = read_words(s, inputs, board, bias, noise, (seed * passes + number) * MOST_ASSIGNMENTS)
         words, wrong = words + outcome.words, wrong + outcome.wrong
         errors.update(outcome.errors)
     sent = words // len(board.outputs)
@@ -153,29 +153,29 @@ def _point(s: Scattering, tried: Inputs, board: Board, bias: Bias, noise: Noise,
         wrong=wrong,
         low=low,
         high=high,
-        gaussian_estimate=gaussian_error_rate(s, tried, board, bias, noise),
+        gaussian_estimate=gaussian_error_rate(s, inputs, board, bias, noise),
         errors=dict(sorted(errors.items())),
     )
 
 
-def gaussian_error_rate(s: Scattering, tried: Inputs, board: Board, bias: Bias, noise: Noise) -> float:
+def gaussian_error_rate(s: Scattering, inputs: Inputs, board: Board, bias: Bias, noise: Noise) -> float:
     """Estimate the word-error rate from every output's distance to its thresholds, for small Gaussian noise.
 
     The estimate is of first order: noise does not shift the mean of an output, and its distribution is Gaussian.
 
     Args:
         s: S-parameters of the chip.
-        tried: The inputs.
+        inputs: The inputs.
         board: Board netlist that joins the chip's fibres.
         bias: Electronics of its neurons and receivers.
         noise: Noise of lasers and detectors.
     """
     scale = np.array([[bias.outputs[label] for label in row] for row in board.outputs])
     rates = []
-    for symbols in assignments(tried, s, board, bias):
+    for symbols in assignments(inputs, s, board, bias):
         outputs = transmit(symbols, s, board, bias).outputs
         spread = output_spread(symbols, s, board, bias, noise)
-        error_probability = _symbol_error_probability(outputs, spread, tried.levels[:, np.newaxis], scale, noise)
+        error_probability = _symbol_error_probability(outputs, spread, inputs.levels[:, np.newaxis], scale, noise)
         # probability of a wrong word from those of its symbols; logarithms keep precision far below 1
         rates.append(float(np.mean(-np.expm1(np.log1p(-np.minimum(error_probability, 1.0 - 1e-12)).sum(axis=2)))))
     return float(np.mean(rates))

@@ -184,14 +184,14 @@ class Workplace:
         """
         process, matrices = self.problem.process, self.problem.targets
         bits = int(process.activation.resolution_bits)
-        (seen,) = measure(self.laboratory, self.layers, state.voltage_v[np.newaxis])
-        sent = _sent(self.layers[0], seen[0], bits)
+        (responses,) = measure(self.laboratory, self.layers, state.voltage_v[np.newaxis])
+        sent = _sent(self.layers[0], responses[0], bits)
 
         def detect(target: Target, balance: Floats | None) -> Linear:
-            measured = coefficients(self.layers[target.index], seen[target.index], balance)
+            measured = coefficients(self.layers[target.index], responses[target.index], balance)
             return replace(measured, coefficient=measured.coefficient * sent) if target.index == 0 else measured
 
-        gains = receiver_gains(self.layers[-1], seen[-1])
+        gains = receiver_gains(self.layers[-1], responses[-1])
         scale = significant(1.0 / np.sqrt(np.maximum(gains, np.finfo(np.float64).tiny)), bits)
         bias = replace(
             self._bias(state.voltage_v),
@@ -273,8 +273,8 @@ class Workplace:
         )
 
 
-def _sent(layer: Layer, seen: Seen, bits: int) -> Floats:
+def _sent(layer: Layer, response: Seen, bits: int) -> Floats:
     """Return (J,) levels of the servers, rounded to their converters, which have as many bits as the neurons'."""
     if layer.target.last:
         return np.ones(layer.sources.size)
-    return np.minimum(significant(levels(layer, coefficients(layer, seen).coefficient), bits), 1.0)
+    return np.minimum(significant(levels(layer, coefficients(layer, response).coefficient), bits), 1.0)

@@ -69,24 +69,25 @@ def measured(
     settings = np.tile(voltage_v, (1 + 2 * phase.size, 1))
     for moved, rows in ((up, settings[1 : 1 + phase.size]), (down, settings[1 + phase.size :])):
         np.fill_diagonal(rows, moved)
-    seen = surveyed(laboratory, layers, list(settings))
+    responses = surveyed(laboratory, layers, list(settings))
     change = []
     for i, layer in enumerate(layers):
-        entries = np.stack([_entries(layer, row[i], electronics, i) for row in seen[1:]])
+        entries = np.stack([_entries(layer, row[i], electronics, i) for row in responses[1:]])
         raised, lowered = entries[: phase.size], entries[phase.size :]
         change.append((raised - lowered) * share.reshape(-1, *(1,) * (raised.ndim - 1)))
     entries_now = [
-        _entries(layer, one, electronics, i) for i, (layer, one) in enumerate(zip(layers, seen[0], strict=True))
+        _entries(layer, response, electronics, i)
+        for i, (layer, response) in enumerate(zip(layers, responses[0], strict=True))
     ]
     return Effects(unit, tuple(entries[:, 1:] for entries in entries_now[:-1]), entries_now[-1], tuple(change))
 
 
-def _entries(layer: Layer, seen: Seen, electronics: Electronics, index: int) -> Floats:
+def _entries(layer: Layer, response: Seen, electronics: Electronics, index: int) -> Floats:
     """Return (neurons, 1 + J) constant and detection matrix at the present balance, or (receivers, J, J) products."""
     if layer.target.last:
-        return seen.product
-    found = coefficients(layer, seen, electronics.balance[index])
-    return np.concatenate([found.constant[:, np.newaxis], found.coefficient.real], axis=1)
+        return response.product
+    detection = coefficients(layer, response, electronics.balance[index])
+    return np.concatenate([detection.constant[:, np.newaxis], detection.coefficient.real], axis=1)
 
 
 def linearised(passage: Passage, electronics: Electronics, effects: Effects) -> tuple[Floats, Floats]:

@@ -173,7 +173,7 @@ def measure(laboratory: Laboratory, layers: Sequence[Layer], voltage_v: Floats) 
         amplitude[start : start + len(pattern), layer.sources] = pattern
     read = laboratory.read(voltage_v, amplitude)
     borders = list(zip(layers, starts[:-1].tolist(), starts[1:].tolist(), strict=True))
-    return [[_seen(layer, readings[start:end]) for layer, start, end in borders] for readings in read]
+    return [[_response_from_all(layer, readings[start:end]) for layer, start, end in borders] for readings in read]
 
 
 def survey(laboratory: Laboratory, layers: Sequence[Layer], voltage_v: Floats) -> list[list[Seen]]:
@@ -185,7 +185,7 @@ def survey(laboratory: Laboratory, layers: Sequence[Layer], voltage_v: Floats) -
         For each setting, the response of each layer.
     """
     read = laboratory.read(voltage_v, together_lit(laboratory, layers))
-    return [[_seen(layer, one[: len(layer.patterns)]) for layer in layers] for one in read]
+    return [[_response_from_all(layer, one[: len(layer.patterns)]) for layer in layers] for one in read]
 
 
 def together_lit(laboratory: Laboratory, layers: Sequence[Layer]) -> Floats:
@@ -197,7 +197,7 @@ def together_lit(laboratory: Laboratory, layers: Sequence[Layer]) -> Floats:
     return amplitude
 
 
-def _seen(layer: Layer, read: Floats) -> Seen:
+def _response_from_all(layer: Layer, read: Floats) -> Seen:
     """Return the response of a layer from (P, all detectors) readings of its patterns."""
     return seen_of(layer, read[:, np.concatenate([layer.plus, layer.minus])])
 
@@ -219,43 +219,43 @@ def seen_of(layer: Layer, readings: Floats) -> Seen:
     return Seen(constant, np.zeros_like(alone), alone, product, np.zeros((len(product), 0, 0)))
 
 
-def coefficients(layer: Layer, seen: Seen, balance: Floats | None = None) -> Linear:
+def coefficients(layer: Layer, response: Seen, balance: Floats | None = None) -> Linear:
     """Compute the detection matrix of a layer of neurons from its measured response.
 
     Args:
         layer: The layer.
-        seen: Its measured response.
+        response: Its measured response.
         balance: (rows,) weight ρ of the negative detectors; by default the one that best cancels the squares.
     """
     target, pairs = layer.target, layer.plus.size
-    plus, minus = seen.square[:pairs], seen.square[pairs:]
+    plus, minus = response.square[:pairs], response.square[pairs:]
     if balance is None:
         balance = target.by_row((plus * minus).sum(axis=1)) / target.by_row((minus**2).sum(axis=1))
     balance_by_pair = np.asarray(balance)[target.owner]
-    slope = seen.slope[:pairs] - balance_by_pair[:, np.newaxis] * seen.slope[pairs:]
-    constant = seen.constant[:pairs] - balance_by_pair * seen.constant[pairs:]
+    slope = response.slope[:pairs] - balance_by_pair[:, np.newaxis] * response.slope[pairs:]
+    constant = response.constant[:pairs] - balance_by_pair * response.constant[pairs:]
     return Linear(target.by_row(slope), np.asarray(balance), target.by_row(constant))
 
 
-def with_quadrature(layer: Layer, seen: Seen, ahead: Seen, behind: Seen | None = None) -> Seen:
+def with_quadrature(layer: Layer, response: Seen, ahead: Seen, behind: Seen | None = None) -> Seen:
     """Add the imaginary parts of products to a response of receivers, from measurements with phase-shifted sources.
 
     Re(y_i* y_j) depends on small imaginary parts of nominally real fields to second order only, Im(y_i* y_j) to first.
 
     Args:
         layer: The last layer.
-        seen: Response without a shift.
+        response: Response without a shift.
         ahead: Response with sources shifted by ``TURN_RAD``.
         behind: Response with sources shifted by ``-TURN_RAD``; makes the result exact.
     """
     others = np.setdiff1d(np.arange(layer.sources.size), layer.shifted_sources)
-    entries = np.ix_(np.arange(len(seen.product)), layer.shifted_sources, others)
+    entries = np.ix_(np.arange(len(response.product)), layer.shifted_sources, others)
     if behind is None:
-        return replace(seen, quadrature=ahead.product[entries] - np.cos(TURN_RAD) * seen.product[entries])
-    return replace(seen, quadrature=0.5 * (ahead.product[entries] - behind.product[entries]))
+        return replace(response, quadrature=ahead.product[entries] - np.cos(TURN_RAD) * response.product[entries])
+    return replace(response, quadrature=0.5 * (ahead.product[entries] - behind.product[entries]))
 
 
-def deviation(layer: Layer, seen: Seen) -> Floats:
+def deviation(layer: Layer, response: Seen) -> Floats:
     """Compute (entries,) matrix errors in units of the weight's 2-norm, without free row factors and server levels.
 
     Rows are compared at the norm of the target. Near the target this equals the comparison with the best factor; far
@@ -264,35 +264,35 @@ def deviation(layer: Layer, seen: Seen) -> Floats:
     target = layer.target
     norm = float(np.linalg.norm(target.mesh_weight, 2))
     if not target.last:
-        found = coefficients(layer, seen).coefficient
-        rows = np.where(target.lit, found * levels(layer, found), 0.0)
+        matrix = coefficients(layer, response).coefficient
+        rows = np.where(target.lit, matrix * levels(layer, matrix), 0.0)
         return np.asarray((_at_norm(rows, target.weight) - target.weight).reshape(-1) / norm)
     weight = _receiver_weights(layer)
     one, other = np.triu_indices(layer.sources.size)
     pair_weight = np.where(one == other, 1.0, np.sqrt(2.0))
     target_products = pair_weight * weight[:, one] * weight[:, other]
-    products = np.where(target.lit[one] & target.lit[other], pair_weight * seen.product[:, one, other], 0.0)
+    products = np.where(target.lit[one] & target.lit[other], pair_weight * response.product[:, one, other], 0.0)
     product_norm = np.sqrt(2.0 * (weight**2).sum(axis=1, keepdims=True))
     product_norm = np.where(product_norm > 0.0, product_norm, 1.0)
     real = (_at_norm(products, target_products) - target_products) / product_norm
     measured_norm = np.linalg.norm(products, axis=1, keepdims=True)
     factor = np.linalg.norm(target_products, axis=1, keepdims=True) / np.where(measured_norm > 0.0, measured_norm, 1.0)
-    imaginary = np.sqrt(2.0) * seen.quadrature.reshape(len(weight), -1) * factor / (np.sin(TURN_RAD) * product_norm)
+    imaginary = np.sqrt(2.0) * response.quadrature.reshape(len(weight), -1) * factor / (np.sin(TURN_RAD) * product_norm)
     return np.asarray(np.concatenate([real, imaginary], axis=1).reshape(-1) / norm)
 
 
-def _at_norm(found: Complexes | Floats, target: Floats) -> Floats:
+def _at_norm(matrix: Complexes | Floats, target: Floats) -> Floats:
     """Scale rows to the norm of the target rows; rows with a zero target get the mean factor of the others."""
-    found_norm, target_norm = np.linalg.norm(found, axis=1), np.linalg.norm(target, axis=1)
+    found_norm, target_norm = np.linalg.norm(matrix, axis=1), np.linalg.norm(target, axis=1)
     factor = np.divide(target_norm, found_norm, out=np.zeros_like(target_norm), where=found_norm > 0.0)
     factor[target_norm == 0.0] = factor[target_norm > 0.0].mean()
-    return np.asarray(found.real * factor[:, np.newaxis])
+    return np.asarray(matrix.real * factor[:, np.newaxis])
 
 
-def receiver_gains(layer: Layer, seen: Seen) -> Floats:
+def receiver_gains(layer: Layer, response: Seen) -> Floats:
     """Return (receivers,) optical power on each receiver over the squared target level, by least squares."""
     weight = _receiver_weights(layer)
-    gain: Floats = np.einsum("ri,rij,rj->r", weight, seen.product, weight) / (weight**2).sum(axis=1) ** 2
+    gain: Floats = np.einsum("ri,rij,rj->r", weight, response.product, weight) / (weight**2).sum(axis=1) ** 2
     return gain
 
 
@@ -308,7 +308,7 @@ def size(layer: Layer, deviation: Floats) -> float:
     return float(np.sqrt(np.sum(deviation**2) / entries))
 
 
-def levels(layer: Layer, found: Complexes | Floats) -> Floats:
+def levels(layer: Layer, matrix: Complexes | Floats) -> Floats:
     """Compute (J,) full-scale amplitudes of the sources, at most 1, that equalise the servers at the neurons.
 
     Combiners and gratings transmit the servers' light unequally, which no heater can compensate: all servers are
@@ -316,16 +316,18 @@ def levels(layer: Layer, found: Complexes | Floats) -> Floats:
 
     Args:
         layer: The layer.
-        found: (rows, J) detection matrix for sources at amplitude 1.
+        matrix: (rows, J) detection matrix for sources at amplitude 1.
     """
     weight = layer.target.weight
     if layer.target.index > 0:
         return np.ones(weight.shape[1])
     power = (weight**2).sum(axis=1)
-    scale = (found * weight).real.sum(axis=1) / np.where(power > 0.0, power, 1.0)
+    scale = (matrix * weight).real.sum(axis=1) / np.where(power > 0.0, power, 1.0)
     scaled_target = scale[:, np.newaxis] * weight
     square = (scaled_target**2).sum(axis=0)
-    strength = np.divide((found * scaled_target).real.sum(axis=0), square, out=np.ones_like(square), where=square > 0.0)
+    strength = np.divide(
+        (matrix * scaled_target).real.sum(axis=0), square, out=np.ones_like(square), where=square > 0.0
+    )
     # while phases are far from the target, do not let a level compensate more than loss can explain
     strength = np.maximum(strength, LEAST_LEVEL * max(float(strength.max()), 1.0))
     return np.asarray(strength.min() / strength)

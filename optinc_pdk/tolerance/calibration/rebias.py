@@ -112,7 +112,7 @@ def fitted(laboratory: Laboratory, twin: Twin, random: np.random.Generator) -> t
             evidence = evidence.extended_by(gather(laboratory, twin, settings(count)))
         for i in lost.tolist():
             unknown[priors[i].chosen] = 0.0
-            unknown = in_phase(twin, unknown, twin.layers[i], evidence.design_phase, evidence.seen(twin.layers, i))
+            unknown = in_phase(twin, unknown, twin.layers[i], evidence.design_phase, evidence.responses(twin.layers, i))
         unknown = adjust(twin, unknown, priors, evidence, np.full(len(priors), COARSE), lost)
         lost = np.flatnonzero(misfits(twin, unknown, evidence) > LOST_MISFIT)
         if not lost.size:

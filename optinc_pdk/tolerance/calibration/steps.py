@@ -59,12 +59,14 @@ def look(laboratory: Laboratory, layers: tuple[Layer, ...], heaters: Heaters, vo
     """Measure the matrix errors of all layers at (H,) voltages."""
     last = layers[-1]
     if not last.shift_heaters.size:
-        (seen,) = measure(laboratory, layers, voltage_v[np.newaxis])
+        (responses,) = measure(laboratory, layers, voltage_v[np.newaxis])
     else:
         both = [turned(last, heaters, voltage_v, angle) for angle in (TURN_RAD, -TURN_RAD)]
-        seen, ahead, behind = measure(laboratory, layers, np.stack([voltage_v, *both]))
-        seen[-1] = with_quadrature(last, seen[-1], ahead[-1], behind[-1])
-    return State(voltage_v, layers, tuple(deviation(layer, one) for layer, one in zip(layers, seen, strict=True)))
+        responses, ahead, behind = measure(laboratory, layers, np.stack([voltage_v, *both]))
+        responses[-1] = with_quadrature(last, responses[-1], ahead[-1], behind[-1])
+    return State(
+        voltage_v, layers, tuple(deviation(layer, response) for layer, response in zip(layers, responses, strict=True))
+    )
 
 
 def turned(layer: Layer, heaters: Heaters, voltage_v: Floats, angle: float) -> Floats:
@@ -141,16 +143,18 @@ def derivatives(laboratory: Laboratory, heaters: Heaters, turn_rad: Floats, stat
         setting = state.voltage_v.copy()
         setting[group] = perturbed[group]
         settings.append(setting)
-    seen = [list(row) for row in surveyed(laboratory, layers, settings)]
+    responses = [list(row) for row in surveyed(laboratory, layers, settings)]
     last = layers[-1]
     if last.shift_heaters.size:
         # the same voltage change in every setting shifts the sources only
         change_v = turned(last, heaters, state.voltage_v, TURN_RAD) - state.voltage_v
-        ahead = surveyed(laboratory, [last], [one + change_v for one in settings[: 1 + last.heaters.size]])
-        for row, (one,) in zip(seen, ahead, strict=False):
-            row[-1] = with_quadrature(last, row[-1], one)
-        seen[1 + last.heaters.size :] = [[*row[:-1], seen[0][-1]] for row in seen[1 + last.heaters.size :]]
-    errors = [[deviation(layer, one) for layer, one in zip(layers, row, strict=True)] for row in seen]
+        ahead = surveyed(laboratory, [last], [response + change_v for response in settings[: 1 + last.heaters.size]])
+        for row, (response,) in zip(responses, ahead, strict=False):
+            row[-1] = with_quadrature(last, row[-1], response)
+        responses[1 + last.heaters.size :] = [
+            [*row[:-1], responses[0][-1]] for row in responses[1 + last.heaters.size :]
+        ]
+    errors = [[deviation(layer, response) for layer, response in zip(layers, row, strict=True)] for row in responses]
     slopes = []
     for i, layer in enumerate(layers):
         effect = np.stack([row[i] - errors[0][i] for row in errors[1 : 1 + layer.heaters.size]], axis=1)

@@ -205,14 +205,14 @@ def twin_of(problem: Problem, layers: Sequence[Layer], heaters: Heaters, efficie
 
 
 def _couplers(problem: Problem) -> list[Couplers]:
-    found = []
+    couplers = []
     for group in problem.structure.devices:
         card = problem.process.device(group.name)
         if card.model.file is not None or card.model.name not in ("coupler", "directional_coupler", "splitter"):
             continue
         minimum_db = -20.0 * np.log10(1.0 - 10.0 ** (card.parameter("reflection_db") / 20.0))
-        found.append(Couplers(group, card, card.parameter("loss_db") - minimum_db))
-    return found
+        couplers.append(Couplers(group, card, card.parameter("loss_db") - minimum_db))
+    return couplers
 
 
 def _angle_rms(process: Process, couplers: Couplers) -> float:

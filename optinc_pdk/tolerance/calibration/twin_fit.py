@@ -39,7 +39,7 @@ class Evidence:
     design_phase: Floats
     read: tuple[Floats, ...]
 
-    def seen(self, layers: tuple[Layer, ...], index: int) -> list[Seen]:
+    def responses(self, layers: tuple[Layer, ...], index: int) -> list[Seen]:
         """Return the (S,) measured responses of a layer."""
         return [seen_of(layers[index], one) for one in self.read[index]]
 

@@ -24,7 +24,7 @@ REGULARISATION = 1e-9
 """Regularisation of the normal equations, relative to their mean."""
 
 
-def in_phase(twin: Twin, unknown: Floats, layer: Layer, design_phase: Floats, seen: Sequence[Seen]) -> Floats:
+def in_phase(twin: Twin, unknown: Floats, layer: Layer, design_phase: Floats, responses: Sequence[Seen]) -> Floats:
     """Fit the initial phases of a layer's sources and local oscillators to its measured responses.
 
     Args:
@@ -32,18 +32,18 @@ def in_phase(twin: Twin, unknown: Floats, layer: Layer, design_phase: Floats, se
         unknown: (N,) current values of the unknowns.
         layer: The layer.
         design_phase: (S, H) design phases of the heaters at each setting.
-        seen: (S,) measured responses of the layer.
+        responses: (S,) measured responses of the layer.
 
     Returns:
         (N,) unknowns with the fitted phases.
     """
     estimate = guess(twin, unknown)
-    field = np.stack([fields(estimate.light(one), layer) for one in design_phase])
+    field = np.stack([fields(estimate.light(response), layer) for response in design_phase])
     static, _, _, _, edge_phase, _, _ = twin.parts(np.arange(twin.spread.size))
     updated = unknown.copy()
     if layer.target.last:
         predicted = field[:, :, 1:, np.newaxis].conj() * field[:, :, np.newaxis, 1:]
-        factor = _fit_phase_factors(predicted, np.stack([one.product for one in seen])).sum(axis=0)
+        factor = _fit_phase_factors(predicted, np.stack([response.product for response in responses])).sum(axis=0)
         np.fill_diagonal(factor, np.abs(factor).mean())
         sources = -np.angle(np.linalg.eigh(factor + factor.conj().T)[1][:, -1])
     else:
@@ -51,7 +51,7 @@ def in_phase(twin: Twin, unknown: Floats, layer: Layer, design_phase: Floats, se
         shape = (len(design_phase) * 2, pairs, layer.sources.size)
         predicted = (2.0 * field[:, :, :1].conj() * field[:, :, 1:]).reshape(shape)
         factor = _fit_phase_factors(
-            predicted[:, np.newaxis], np.stack([one.slope for one in seen]).reshape(shape)[:, np.newaxis]
+            predicted[:, np.newaxis], np.stack([response.slope for response in responses]).reshape(shape)[:, np.newaxis]
         )[0]
         sources = np.angle(np.linalg.svd(factor)[2][0])
         oscillators = np.angle((factor.conj() * np.exp(1j * sources)).sum(axis=1))

@@ -80,15 +80,15 @@ class Programmed:
     scale: Floats
 
 
-def ideal(block: Block, made: Made) -> Programmed:
+def ideal(block: Block, fabricated: Made) -> Programmed:
     """Return the phases for ideal devices; the scale is the common loss, which electronics compensate."""
-    common_transmission = np.full(block.mesh.modes, made.devices.idle**made.devices.columns)
+    common_transmission = np.full(block.mesh.modes, fabricated.devices.idle**fabricated.devices.columns)
     return Programmed(block.mesh.theta, block.mesh.phi, block.mesh.output_phase, common_transmission)
 
 
 def fitted(
     block: Block,
-    made: Made,
+    fabricated: Made,
     signals: tuple[Floats, Floats] | None,
     steps: int,
     seed: int,
@@ -98,7 +98,7 @@ def fitted(
 
     Args:
         block: The block.
-        made: Its devices.
+        fabricated: Its devices.
         signals: (points, s) input signals and (points, s) target outputs of the unitary; errors are weighted by these
             signals. Without them, all input directions have equal weight.
         steps: Largest number of L-BFGS steps.
@@ -106,12 +106,12 @@ def fitted(
         amplitude: (s,) real part of each row's field at the start; ``AMPLITUDE`` by default.
     """
     target, inputs = (block.unitary, None) if signals is None else _weighted(block, *signals)
-    problem = Problem(made.devices, target, homodyne=True, inputs=inputs)
+    problem = Problem(fabricated.devices, target, homodyne=True, inputs=inputs)
     rng = np.random.default_rng([seed, block.number])
     best = (True, np.inf)
     for _ in range(DRAWS):
         start = rectangular(_start_unitary(block.unitary, amplitude, rng))
-        local = np.concatenate(correct_locally(made.devices, start.theta, start.phi, start.output_phase)[:3])
+        local = np.concatenate(correct_locally(fabricated.devices, start.theta, start.phi, start.output_phase)[:3])
         x = wrap(fit_lbfgs(problem, local, steps)[0])
         first_matrix, matrix = _transmission(problem, local), _transmission(problem, x)
         local_error, error = problem.shape_error(first_matrix), problem.shape_error(matrix)
@@ -164,7 +164,7 @@ def _weighted(block: Block, inputs: Floats, outputs: Floats) -> tuple[Floats, Co
     return overlap @ (vectors / root) @ vectors.T, ((vectors * root) @ vectors.T).astype(np.complex128)
 
 
-def dimmed(blocks: tuple[Block, ...], made: list[Made], programmed: list[Programmed]) -> list[Floats | None]:
+def dimmed(blocks: tuple[Block, ...], fabricated: list[Made], programmed: list[Programmed]) -> list[Floats | None]:
     """Compute row amplitudes for blocks with rows that are weaker than their attenuators can make them.
 
     An attenuator whose couplers are not exactly 50:50 always transmits a few percent of the field.
@@ -172,9 +172,9 @@ def dimmed(blocks: tuple[Block, ...], made: list[Made], programmed: list[Program
     Returns:
         For each block, (s,) amplitudes for another call of :func:`fitted`; None if its attenuators suffice.
     """
-    scale = _scales(blocks, made, programmed)
+    scale = _scales(blocks, fabricated, programmed)
     amplitudes: list[Floats | None] = []
-    for block, part, one in zip(blocks, made, programmed, strict=True):
+    for block, part, one in zip(blocks, fabricated, programmed, strict=True):
         least = CLEAR * np.abs(attenuation(part, -part.attenuator_offset))
         needed = block.diagonal / (one.scale * scale[block.rows])
         weak = needed < least
@@ -182,24 +182,26 @@ def dimmed(blocks: tuple[Block, ...], made: list[Made], programmed: list[Program
     return amplitudes
 
 
-def biased(blocks: tuple[Block, ...], made: list[Made], programmed: list[Programmed]) -> tuple[list[Phases], Floats]:
+def biased(
+    blocks: tuple[Block, ...], fabricated: list[Made], programmed: list[Programmed]
+) -> tuple[list[Phases], Floats]:
     """Compute the heater phases of a layer's blocks and the (out,) scales of its electronics.
 
     Attenuators implement the diagonals and the row scales. Of all blocks that contribute to an output, the one that
     needs the largest field has its attenuator fully open.
     """
-    scale, phases = _scales(blocks, made, programmed), []
-    for block, part, one in zip(blocks, made, programmed, strict=True):
+    scale, phases = _scales(blocks, fabricated, programmed), []
+    for block, part, one in zip(blocks, fabricated, programmed, strict=True):
         heater = attenuator_phase(part, block.diagonal / (one.scale * scale[block.rows]))
         static_phase = np.angle(attenuation(part, heater)) + part.output_offset
         phases.append(Phases(one.theta, one.phi, wrap(one.output - static_phase), heater))
     return phases, scale
 
 
-def _scales(blocks: tuple[Block, ...], made: list[Made], programmed: list[Programmed]) -> Floats:
+def _scales(blocks: tuple[Block, ...], fabricated: list[Made], programmed: list[Programmed]) -> Floats:
     """Return (out,) largest fields that an output needs from any block, relative to an open attenuator."""
     scale = np.zeros(max(block.rows.stop for block in blocks))
-    for block, part, one in zip(blocks, made, programmed, strict=True):
+    for block, part, one in zip(blocks, fabricated, programmed, strict=True):
         most = np.abs(attenuation(part, np.pi - part.attenuator_offset))
         np.maximum(scale[block.rows], block.diagonal / (one.scale * most), out=scale[block.rows])
     return np.where(scale > 0.0, scale, 1.0)

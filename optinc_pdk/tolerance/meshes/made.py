@@ -126,7 +126,7 @@ def draw_block(block: Block, process: Process, imperfections: Imperfections, see
     Args:
         block: The block.
         process: Process of the cards.
-        wanted: Imperfections and their factors.
+        imperfections: Imperfections and their factors.
         seed: Seed of the chip.
     """
     count, size = block.mesh.row.size, block.mesh.modes
@@ -177,8 +177,8 @@ def _losses(
         return np.asarray(per_um * length_um * factor)
 
     def couplers(pairs: int) -> Floats:
-        drawn = coupler * np.exp(amount * float(card.device_spread) * rng.standard_normal((pairs, 2)))
-        return np.asarray(drawn.sum(axis=1, keepdims=True))
+        loss = coupler * np.exp(amount * float(card.device_spread) * rng.standard_normal((pairs, 2)))
+        return np.asarray(loss.sum(axis=1, keepdims=True))
 
     inner, outer = couplers(count) + guides(lengths[0], count), guides(lengths[1], count)
     arms = couplers(size) + guides(lengths[0], size)
@@ -186,30 +186,30 @@ def _losses(
     return inner, outer, arms, 2.0 * coupler + per_um * sum(lengths) * chip
 
 
-def attenuation(made: Made, phase: Floats) -> Complexes:
+def attenuation(fabricated: Made, phase: Floats) -> Complexes:
     """Return (s,) field transmissions of the attenuators at (s,) heater phases in rad."""
-    (c1, c2), (s1, s2) = np.cos(made.angles), np.sin(made.angles)
-    heated, unheated = made.arms.T
-    t: Complexes = heated * c1 * c2 * np.exp(1j * (phase + made.attenuator_offset)) - unheated * s1 * s2
+    (c1, c2), (s1, s2) = np.cos(fabricated.angles), np.sin(fabricated.angles)
+    heated, unheated = fabricated.arms.T
+    t: Complexes = heated * c1 * c2 * np.exp(1j * (phase + fabricated.attenuator_offset)) - unheated * s1 * s2
     return t
 
 
-def attenuator_phase(made: Made, target: Floats) -> Floats:
+def attenuator_phase(fabricated: Made, target: Floats) -> Floats:
     """Return (s,) heater phases in rad for (s,) field transmissions, or for the nearest that an attenuator reaches."""
-    (c1, c2), (s1, s2) = np.cos(made.angles), np.sin(made.angles)
-    a, b = made.arms[:, 0] * c1 * c2, made.arms[:, 1] * s1 * s2
+    (c1, c2), (s1, s2) = np.cos(fabricated.angles), np.sin(fabricated.angles)
+    a, b = fabricated.arms[:, 0] * c1 * c2, fabricated.arms[:, 1] * s1 * s2
     cosine = (a**2 + b**2 - target**2) / (2.0 * a * b)
-    return wrap(np.arccos(np.clip(cosine, -1.0, 1.0)) - made.attenuator_offset)
+    return wrap(np.arccos(np.clip(cosine, -1.0, 1.0)) - fabricated.attenuator_offset)
 
 
-def transmission(made: Made, phases: Phases) -> Complexes:
+def transmission(fabricated: Made, phases: Phases) -> Complexes:
     """Return the (s, s) field transmission of a block: attenuators × output phases × mesh."""
-    fields = np.eye(made.devices.modes, dtype=np.complex128)
-    matrix = transmit(made.devices, phases.theta, phases.phi, fields)
-    output_factor = attenuation(made, phases.attenuator) * np.exp(1j * (phases.output + made.output_offset))
+    fields = np.eye(fabricated.devices.modes, dtype=np.complex128)
+    matrix = transmit(fabricated.devices, phases.theta, phases.phi, fields)
+    output_factor = attenuation(fabricated, phases.attenuator) * np.exp(1j * (phases.output + fabricated.output_offset))
     return np.asarray(output_factor[:, np.newaxis] * matrix)
 
 
-def computed(made: Made, phases: Phases) -> Floats:
+def computed(fabricated: Made, phases: Phases) -> Floats:
     """Return the (s, s) matrix that a block computes with homodyne detection: the real part of its transmission."""
-    return transmission(made, phases).real
+    return transmission(fabricated, phases).real

@@ -124,11 +124,11 @@ def tolerance_png(factors: Mapping[str, Sequence[float | None]], goal: float, ca
     figure = Figure(figsize=(8.0, 4.6), layout="constrained", facecolor="white")
     axes = figure.subplots()
     least, most = 2.0**LEAST_OCTAVE, 2.0**MOST_OCTAVE
-    for index, (kind, found) in enumerate(factors.items()):
+    for index, (kind, sample_factors) in enumerate(factors.items()):
         # samples that tolerate every factor tried stay above the curve's right end
-        ordered = np.sort([max(factor, least) for factor in found if factor is not None])
+        ordered = np.sort([max(factor, least) for factor in sample_factors if factor is not None])
         across = np.concatenate([[least], ordered, [most]])
-        down = 1.0 - np.minimum(np.arange(ordered.size + 2), ordered.size) / len(found)
+        down = 1.0 - np.minimum(np.arange(ordered.size + 2), ordered.size) / len(sample_factors)
         style = ("-", "--", ":")[index // 6 % 3]
         axes.plot(across, down, drawstyle="steps-post", label=kind, linestyle=style, color=f"C{index % 6}")
     axes.axhline(goal, color=_INK, linewidth=0.8, linestyle=":")

@@ -199,7 +199,7 @@ class Found:
             for stage, data in result.items():
                 key = (job.study, job.imperfection, stage)
                 outcomes.setdefault(key, []).append(Outcome.from_json(data))
-        sample_counts = {key: len(found) for key, found in outcomes.items()}
+        sample_counts = {key: len(values) for key, values in outcomes.items()}
         for (study, kind, stage), count in sample_counts.items():
             if count != max(sample_counts[key] for key in sample_counts if key[:2] == (study, kind)):
                 raise InputError(
@@ -211,17 +211,17 @@ class Found:
     @property
     def stages(self) -> dict[str, Sequence[Outcome]]:
         """Outcomes with all imperfections by stage."""
-        return {stage: found for (study, _, stage), found in self.outcomes.items() if study == "all"}
+        return {stage: values for (study, _, stage), values in self.outcomes.items() if study == "all"}
 
     @property
     def parts(self) -> int:
         """Number of samples that were evaluated with each imperfection alone."""
-        return max((len(found) for found in self.kinds("alone").values()), default=0)
+        return max((len(values) for values in self.kinds("alone").values()), default=0)
 
     def kinds(self, study: str) -> dict[str, Sequence[Outcome]]:
         """Return the outcomes of one study at the judged stage, by imperfection."""
         key = (study, self.judged)
-        return {kind: found for (name, kind, stage), found in self.outcomes.items() if (name, stage) == key}
+        return {kind: values for (name, kind, stage), values in self.outcomes.items() if (name, stage) == key}
 
     def numbers(self, header: Mapping[str, Any], target: float) -> dict[str, Any]:
         """Return all numbers as JSON-compatible data."""
@@ -230,9 +230,9 @@ class Found:
             "schema": SCHEMA,
             **header,
             "samples": len(next(iter(stages.values()))),
-            "stages": {stage: outcome_numbers(found, target) for stage, found in stages.items()},
+            "stages": {stage: outcome_numbers(values, target) for stage, values in stages.items()},
             "contributions": self._contributions(target),
-            "tolerances": [_tolerance(kind, found, header) for kind, found in self.factors.items()],
+            "tolerances": [_tolerance(kind, values, header) for kind, values in self.factors.items()],
         }
 
     def _contributions(self, target: float) -> list[dict[str, Any]]:
@@ -251,15 +251,15 @@ class Found:
             "yield.json": (json.dumps(numbers, indent=2, allow_nan=False) + "\n").encode(),
             "yield.csv": self._table(),
             "yield.png": yield_png(stages, target, title),
-            "errors.png": errors_png({stage: error_values(found) for stage, found in stages.items()}, title),
+            "errors.png": errors_png({stage: error_values(values) for stage, values in stages.items()}, title),
         }
         if numbers["contributions"]:
             files["waterfall.png"] = waterfall_png(numbers["contributions"], caption(numbers, self.parts))
         if self.factors:
-            tried = max(len(found) for found in self.factors.values())
+            count = max(len(values) for values in self.factors.values())
             files |= {
                 "tolerance.csv": self._factors(),
-                "tolerance.png": tolerance_png(self.factors, GOAL, caption(numbers, tried)),
+                "tolerance.png": tolerance_png(self.factors, GOAL, caption(numbers, count)),
             }
         return files
 
@@ -274,16 +274,16 @@ class Found:
                 _errors_text(outcome),
                 outcome.fault,
             )
-            for (study, kind, stage), found in self.outcomes.items()
-            for sample, outcome in enumerate(found)
+            for (study, kind, stage), values in self.outcomes.items()
+            for sample, outcome in enumerate(values)
         ]
         return _csv(["study", "imperfection", "stage", "sample", *COLUMNS, "errors", "fault"], rows)
 
     def _factors(self) -> bytes:
         rows = [
             (kind, sample, "" if factor is None else factor)
-            for kind, found in self.factors.items()
-            for sample, factor in enumerate(found)
+            for kind, values in self.factors.items()
+            for sample, factor in enumerate(values)
         ]
         return _csv(["imperfection", "sample", "largest_factor"], rows)
 

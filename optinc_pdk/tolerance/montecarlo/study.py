@@ -181,19 +181,19 @@ def _read(
     seed: int,
 ) -> dict[str, Outcome]:
     """Return the outcomes of a biased sample by name of the noise."""
-    board, tried = work.chip.board, _inputs_of_task(work.task)
+    board, inputs = work.chip.board, _inputs_of_task(work.task)
     if isinstance(drive, RangeError):
-        return {name: no_words(tried, board, str(drive)) for name in noises}
+        return {name: no_words(inputs, board, str(drive)) for name in noises}
     try:
         s = light(work.chip, sample, drive.voltage_v, bits)
     except RangeError as fault:
-        return {name: no_words(tried, board, str(fault)) for name in noises}
+        return {name: no_words(inputs, board, str(fault)) for name in noises}
     outcomes = {}
     for name, noise in noises.items():
         try:
-            outcomes[name] = read_words(s, tried, board, drive.bias, noise, seed)
+            outcomes[name] = read_words(s, inputs, board, drive.bias, noise, seed)
         except UnsettledError as fault:
-            outcomes[name] = no_words(tried, board, str(fault))
+            outcomes[name] = no_words(inputs, board, str(fault))
     return outcomes
 
 

@@ -145,8 +145,8 @@ def kind_numbers(
     return [
         {"imperfection": kind}
         | {
-            study: {"words_lost": words_lost(found[kind]), "yield": share_numbers(yield_of(found[kind], target))}
-            for study, found in studies.items()
+            study: {"words_lost": words_lost(outcomes[kind]), "yield": share_numbers(yield_of(outcomes[kind], target))}
+            for study, outcomes in studies.items()
         }
         for kind in alone
     ]

@@ -12,13 +12,13 @@ def summary_lines(numbers: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of a run's summary."""
     yield samples_text(numbers, numbers["samples"])
     yield assumption(numbers)
-    for stage, found in numbers["stages"].items():
-        yield f"{stage:9} " + stage_text(found, numbers["target"])
-        if found["errors"]:
-            listed = ", ".join(f"{row['value']:+d} ({100 * row['share']:.3g} %)" for row in found["errors"][:5])
+    for stage, statistics in numbers["stages"].items():
+        yield f"{stage:9} " + stage_text(statistics, numbers["target"])
+        if statistics["errors"]:
+            listed = ", ".join(f"{row['value']:+d} ({100 * row['share']:.3g} %)" for row in statistics["errors"][:5])
             yield f"{'':9} word errors: {listed}"
-        for row in found["faults"]:
-            yield f"{'':9} {row['count']} of {found['yield']['samples']} unusable: {row['fault']}"
+        for row in statistics["faults"]:
+            yield f"{'':9} {row['count']} of {statistics['yield']['samples']} unusable: {row['fault']}"
     for row in sorted(numbers["contributions"], key=lambda row: -row["alone"]["words_lost"]):
         alone, rest = row["alone"], row["without"]
         yield (
@@ -40,14 +40,15 @@ def caption(numbers: Mapping[str, Any], count: int) -> str:
     return f"{samples_text(numbers, count)}; {assumption(numbers)}{bits}"
 
 
-def stage_text(found: Mapping[str, Any], target: float) -> str:
+def stage_text(statistics: Mapping[str, Any], target: float) -> str:
     """Return yield, accuracy, word-error rate and margin of one stage as text."""
-    share = found["yield"]
+    share = statistics["yield"]
     return (
         f"yield {percent(share['share'])} ({percent(share['low'])} to {percent(share['high'])}) "
-        f"at {percent(target)} of the words; exact {percent(found['accuracy']['mean'])} on average, "
-        f"{percent(found['accuracy']['worst'])} at worst; word-error rate {found['word_error_rate']['mean']:.3g}; "
-        f"margin {found['margin']['mean']:.3f} on average, {found['margin']['worst']:.3f} at worst"
+        f"at {percent(target)} of the words; exact {percent(statistics['accuracy']['mean'])} on average, "
+        f"{percent(statistics['accuracy']['worst'])} at worst; "
+        f"word-error rate {statistics['word_error_rate']['mean']:.3g}; "
+        f"margin {statistics['margin']['mean']:.3f} on average, {statistics['margin']['worst']:.3f} at worst"
     )
 
 

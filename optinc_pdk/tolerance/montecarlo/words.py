@@ -74,13 +74,13 @@ class Outcome(WordScore):
 
 
 def read_words(
-    s: Scattering, tried: Inputs, board: Board, bias: Bias, noise: Noise | None = None, seed: int = 0
+    s: Scattering, inputs: Inputs, board: Board, bias: Bias, noise: Noise | None = None, seed: int = 0
 ) -> Outcome:
     """Send every input through a chip and score the words that the servers read.
 
     Args:
         s: S-parameters of the chip.
-        tried: The inputs; for a lattice, the worst assignment for this chip is tried as well.
+        inputs: The inputs; for a lattice, the worst assignment for this chip is tried as well.
         board: Board netlist that joins the chip's fibres.
         bias: Electronics of its neurons and receivers.
         noise: Noise of lasers and detectors; none if None.
@@ -90,32 +90,32 @@ def read_words(
 
     def readings() -> Iterator[tuple[Integers, Floats]]:
         nonlocal saturated
-        for number, symbols in enumerate(assignments(tried, s, board, bias)):
+        for number, symbols in enumerate(assignments(inputs, s, board, bias)):
             received = transmit(symbols, s, board, bias, noise=noise, seed=seed + number)
             saturated += received.saturated
-            yield tried.task.decode(received.levels), received.outputs
+            yield inputs.task.decode(received.levels), received.outputs
 
-    score = score_words(readings(), tried.ideal, tried.levels)
+    score = score_words(readings(), inputs.ideal, inputs.levels)
     return Outcome(**asdict(replace(score, margin=round(score.margin, DIGITS))), saturated=saturated)
 
 
-def no_words(tried: Inputs, board: Board, fault: str) -> Outcome:
+def no_words(inputs: Inputs, board: Board, fault: str) -> Outcome:
     """Return the outcome of an unusable chip, whose servers read zeros for every input.
 
     Args:
-        tried: The inputs.
+        inputs: The inputs.
         board: Board netlist that joins the chip's fibres.
         fault: Why the chip is unusable.
     """
     # for a lattice, every input is tried with two assignments
-    each = len(board.outputs) * (1 if tried.exhaustive else 2)
-    errors = error_counts(np.zeros_like(tried.ideal), tried.ideal)
+    each = len(board.outputs) * (1 if inputs.exhaustive else 2)
+    errors = error_counts(np.zeros_like(inputs.ideal), inputs.ideal)
     return Outcome(
-        inputs=len(tried.ideal),
-        exact=int((tried.ideal == 0).sum()),
-        words=each * len(tried.ideal),
+        inputs=len(inputs.ideal),
+        exact=int((inputs.ideal == 0).sum()),
+        words=each * len(inputs.ideal),
         wrong=each * sum(errors.values()),
-        margin=0.5 - float(tried.levels.max()),
+        margin=0.5 - float(inputs.levels.max()),
         saturated=0,
         errors={error: each * count for error, count in errors.items()},
         fault=fault,

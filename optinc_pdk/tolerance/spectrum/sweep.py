@@ -127,7 +127,9 @@ def spectrum(
         )
     report = progress or (lambda what, done, total: None)
     light, new_bias = _light(subject, structure, models), _new_bias(subject)
-    fixed, window = _around(_fixed_bias(subject, light, {}), carrier, grid, resolution_nm, models, "fixed bias", report)
+    fixed_points, window = _around(
+        _fixed_bias(subject, light, {}), carrier, grid, resolution_nm, models, "fixed bias", report
+    )
     delays_ps, by_fibre, late = oscillator_delays(light, subject.board, carrier)
     matched = _around(
         _fixed_bias(subject, light, late), carrier, grid[:0], resolution_nm, models, "matched fibres", report
@@ -137,7 +139,7 @@ def spectrum(
     return Spectrum(
         carrier,
         models,
-        fixed,
+        fixed_points,
         rebiased,
         window,
         rebiased_window,
@@ -165,8 +167,8 @@ def _around(
         middle, half = (window.low_nm + window.high_nm) / 2.0, window.width_nm / 2.0
         near = middle + _BEYOND * half * np.linspace(-1.0, 1.0, NEAR)
         near = near[(near >= models.low_nm) & (near <= models.high_nm)]
-    seen = _all(judge, np.union1d(grid, near), what, report)
-    return seen, narrowed(judge, seen, window, carrier_nm)
+    points = _all(judge, np.union1d(grid, near), what, report)
+    return points, narrowed(judge, points, window, carrier_nm)
 
 
 def oscillator_delays(
@@ -255,10 +257,10 @@ def _new_bias(subject: Subject) -> Callable[[float], Point]:
 def _evaluated(light: Scattering, subject: Subject, bias: Bias) -> Point:
     wavelength_nm = float(light.wavelengths_nm[0])
     try:
-        found = check_light(light, subject.board, bias, subject.onn.task)
+        result = check_light(light, subject.board, bias, subject.onn.task)
     except UnsettledError as fault:
         return _unusable(wavelength_nm, str(fault))
-    return Point(wavelength_nm, found.inputs, found.exact, found.margin)
+    return Point(wavelength_nm, result.inputs, result.exact, result.margin)
 
 
 def _unusable(wavelength_nm: float, fault: str) -> Point:

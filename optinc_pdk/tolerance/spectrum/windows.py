@@ -65,13 +65,13 @@ def bisected(exact: Callable[[float], bool], good: float, bad: float, resolution
     return good
 
 
-def window_between(judge: Callable[[float], Point], seen: tuple[Point, ...], carrier_nm: float) -> Window | None:
+def window_between(judge: Callable[[float], Point], points: tuple[Point, ...], carrier_nm: float) -> Window | None:
     """Find the window of a grid around the carrier, with its ends refined by bisection between grid points."""
-    start = next(place for place, point in enumerate(seen) if point.wavelength_nm == carrier_nm)
-    if not seen[start].passed:
+    start = next(place for place, point in enumerate(points) if point.wavelength_nm == carrier_nm)
+    if not points[start].passed:
         return None
     ends, to_limit, resolution = [], [], 0.0
-    for outward in (seen[start::-1], seen[start:]):
+    for outward in (points[start::-1], points[start:]):
         first_wrong = next((place for place, point in enumerate(outward) if not point.passed), len(outward))
         good = bad = outward[first_wrong - 1].wavelength_nm
         if first_wrong < len(outward):
@@ -83,7 +83,7 @@ def window_between(judge: Callable[[float], Point], seen: tuple[Point, ...], car
 
 
 def narrowed(
-    judge: Callable[[float], Point], seen: tuple[Point, ...], window: Window | None, carrier_nm: float
+    judge: Callable[[float], Point], points: tuple[Point, ...], window: Window | None, carrier_nm: float
 ) -> Window | None:
     """Narrow a window to the nearest inexact points within it, which the doubled steps of the search skipped."""
     if window is None:
@@ -92,7 +92,7 @@ def narrowed(
     for side, sign in enumerate((-1.0, 1.0)):
         inexact = [
             point.wavelength_nm
-            for point in seen
+            for point in points
             if not point.passed and 0.0 < sign * (point.wavelength_nm - carrier_nm) < sign * (ends[side] - carrier_nm)
         ]
         if inexact:

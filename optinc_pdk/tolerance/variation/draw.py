@@ -105,24 +105,24 @@ def aged(sample: Sample) -> Sample:
 def _couplers(chip: Chip, imperfections: Imperfections, generator: Generator, sample: Sample) -> Sample:
     """Sample the splitting of couplers: errors of the coupling angle; the cross power is sin²(angle)."""
     rms = imperfections.of("coupler") * float(imperfections.card.coupler.power_rms)
-    drawn = {}
+    sampled = {}
     for card, count in _devices(chip, ("coupler", "directional_coupler"), "coupler"):
         error = rms * generator.standard_normal(count)
         if card.model.name == "coupler":
-            drawn[card.name] = {"imbalance": _imbalance(card, error)}
+            sampled[card.name] = {"imbalance": _imbalance(card, error)}
         else:
             angle = np.arcsin(np.sqrt(card.parameter("cross"))) + error
-            drawn[card.name] = {"cross": np.sin(angle) ** 2}
-    return _with_parameters(sample, drawn)
+            sampled[card.name] = {"cross": np.sin(angle) ** 2}
+    return _with_parameters(sample, sampled)
 
 
 def _splitters(chip: Chip, imperfections: Imperfections, generator: Generator, sample: Sample) -> Sample:
     rms = imperfections.of("splitter") * float(imperfections.card.splitter.power_rms)
-    drawn = {
+    sampled = {
         card.name: {"imbalance": _imbalance(card, rms * generator.standard_normal(count))}
         for card, count in _devices(chip, ("splitter",), "splitter")
     }
-    return _with_parameters(sample, drawn)
+    return _with_parameters(sample, sampled)
 
 
 def _imbalance(card: Device, error: Floats) -> Floats:
@@ -133,7 +133,7 @@ def _imbalance(card: Device, error: Floats) -> Floats:
 
 def _losses(chip: Chip, imperfections: Imperfections, generator: Generator, sample: Sample) -> Sample:
     amount, card = imperfections.of("loss"), imperfections.card.loss
-    drawn: dict[str, dict[str, Floats]] = {}
+    sampled: dict[str, dict[str, Floats]] = {}
     for device, count in _devices(chip, _LOSSY, "loss"):
         spread = card.grating_spread if device.model.name == "grating_coupler" else card.device_spread
         loss = device.parameter(LOSS) * np.exp(amount * float(spread) * generator.standard_normal(count))
@@ -143,7 +143,7 @@ def _losses(chip: Chip, imperfections: Imperfections, generator: Generator, samp
             parameters_of_device["crosstalk_db"] = np.minimum(
                 device.parameter("crosstalk_db") + deviation_db, _crosstalk_limit_db(device, parameters_of_device)
             )
-        drawn[device.name] = parameters_of_device
+        sampled[device.name] = parameters_of_device
     common = generator.standard_normal()
 
     def excess_db(length_um: Floats) -> Floats:
@@ -155,8 +155,8 @@ def _losses(chip: Chip, imperfections: Imperfections, generator: Generator, samp
     guides = excess_db(chip.net_length_um)
     for device, count in _devices(chip, ("phase_shifter",), "loss"):
         excess = excess_db(np.full(count, device.size("length_um")))
-        drawn[device.name] = {LOSS: device.parameter(LOSS) + excess}
-    return replace(_with_parameters(sample, drawn), guide_loss_db=sample.guide_loss_db + guides)
+        sampled[device.name] = {LOSS: device.parameter(LOSS) + excess}
+    return replace(_with_parameters(sample, sampled), guide_loss_db=sample.guide_loss_db + guides)
 
 
 def _reflection(device: Device) -> float:
@@ -165,9 +165,9 @@ def _reflection(device: Device) -> float:
     return float(10.0 ** (device.parameter("reflection_db") / 20.0)) if reflects else 0.0
 
 
-def _crosstalk_limit_db(device: Device, drawn: Mapping[str, Floats]) -> Floats:
+def _crosstalk_limit_db(device: Device, sampled: Mapping[str, Floats]) -> Floats:
     """Return (I,) upper limits for the crosstalk of crossings: all light that is not transmitted or reflected."""
-    transmitted = 10.0 ** (-drawn[LOSS] / 20.0) + _reflection(device)
+    transmitted = 10.0 ** (-sampled[LOSS] / 20.0) + _reflection(device)
     # transmission and reflection add as amplitudes; the crosstalk into both arms adds to them in quadrature
     power = np.maximum(1.0 - transmitted**2, np.finfo(np.float64).tiny) / 4.0
     limit: Floats = 10.0 * np.log10(power)
@@ -208,12 +208,12 @@ def _waveguides(chip: Chip) -> tuple[Floats, Floats]:
 def _with_phases(chip: Chip, sample: Sample, phase: Floats) -> Sample:
     """Return the sample with phases added to all waveguides, in the order of :func:`_waveguides`."""
     nets = len(chip.net_um)
-    heated, drawn = phase[nets:], {}
+    heated, sampled = phase[nets:], {}
     for group in chip.structure.devices:
         if group.heated:
             static_phase = heated[np.searchsorted(chip.structure.heater, group.instance)]
-            drawn[group.name] = {PHASE: sample.parameters.get(group.name, {}).get(PHASE, 0.0) + static_phase}
-    return replace(_with_parameters(sample, drawn), guide_phase_rad=sample.guide_phase_rad + phase[:nets])
+            sampled[group.name] = {PHASE: sample.parameters.get(group.name, {}).get(PHASE, 0.0) + static_phase}
+    return replace(_with_parameters(sample, sampled), guide_phase_rad=sample.guide_phase_rad + phase[:nets])
 
 
 def _heaters(chip: Chip, imperfections: Imperfections, generator: Generator, sample: Sample) -> Sample:
@@ -283,9 +283,9 @@ def _devices(chip: Chip, models: tuple[str, ...], kind: str) -> Iterator[tuple[D
         yield card, int(group.instance.size)
 
 
-def _with_parameters(sample: Sample, drawn: Mapping[str, Mapping[str, Floats]]) -> Sample:
+def _with_parameters(sample: Sample, sampled: Mapping[str, Mapping[str, Floats]]) -> Sample:
     """Return the sample with further device parameters added."""
     merged = {name: dict(values) for name, values in sample.parameters.items()}
-    for name, values in drawn.items():
+    for name, values in sampled.items():
         merged.setdefault(name, {}).update(values)
     return replace(sample, parameters=merged)
