@@ -1,9 +1,9 @@
-"""One kind of noise alone: the second table of docs/noise.md.
+"""Word errors with one kind of noise at a time: the second table of docs/noise.md.
 
     python benchmarks/noise_alone.py average_4bit_4servers.gds average_4bit_4servers.npz 1e7
     python benchmarks/noise_alone.py average_8bit_4servers.gds average_8bit_4servers.npz 1e6
 
-Layouts are as `optinc build` leaves them, netlist and bias beside them. Every input is sent once, seed 0.
+Layouts come from `optinc build`, with netlist and bias beside them. Every input is sent once, seed 0.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from optinc_pdk.tolerance.montecarlo.words import read_words
 from optinc_pdk.tolerance.noise import gaussian_error_rate
 
 LOCKS_RAD = (3e-3, 10e-3, 30e-3)
-"""What locks of fibres may leave, beside the card's."""
+"""Residual phase errors of the fibres' phase lock, in addition to the card's value."""
 
 
 def noises(card: Noise) -> dict[str, Noise]:
-    """Noise of one kind, by its name."""
+    """Return the noise parameters of each kind alone, by name."""
     alone = {kind: card.only(kind) for kind in KINDS}
     locks = {f"fibre, {1e3 * lock:g} mrad": replace(alone["fibre"], fibre_phase_rad=lock) for lock in LOCKS_RAD}
     return alone | locks

@@ -1,12 +1,13 @@
-"""Words of the paper's network with noise, against the symbol rate: docs/paper_network.md and its picture.
+"""Word-error rate of the paper's network with noise against the symbol rate: docs/paper_network.md and its plot.
 
-    python benchmarks/paper_noise.py run      # half a minute of one core a chip; goes on where it stopped
+    python benchmarks/paper_noise.py run      # half a minute of one core for each chip; resumes an earlier run
     python benchmarks/paper_noise.py table
 
-The chips are those of `paper_tolerance.py` with all imperfections, calibrated with every device known, at a drive of 16
-bits. Every block's output is mixed with a local oscillator as strong as the light launched into a guide, and read by a
-pair of photodiodes; blocks lose what their meshes and attenuators lose. Gratings, trees of splitters and mixers lose
-nothing here, and modulators reach full scale with the largest signal of their layer: a chip would read fewer words.
+The chips are those of `paper_tolerance.py` with all imperfections, calibrated with known devices, at a drive of 16
+bits. Every block's output is mixed with a local oscillator of the power launched into a waveguide and detected by a
+pair of photodiodes. Blocks have the losses of their meshes and attenuators. Gratings, splitter trees and mixers are
+lossless here, and modulators reach full scale at the largest signal of their layer, so a real chip would read fewer
+words correctly.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 import typer
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from paper_tolerance import ALL, ROOT, WEIGHTS, Bench, Calibrated, bench, calibrated, drawn, words, write
+from paper_tolerance import ALL, ROOT, WEIGHTS, Calibrated, Setup, calibrated, drawn, load_setup, words, write
 from rich.console import Console
 from rich.progress import Progress
 
@@ -43,7 +44,7 @@ CASE = replace(ALL, name="noise", bits=(None, BITS))
 
 @dataclass(frozen=True)
 class Row:
-    """What one chip reads at one symbol rate."""
+    """Result of one chip at one symbol rate."""
 
     seed: int
     symbol_rate_bd: float
@@ -53,54 +54,59 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """A calibrated layer: field transmission of every block and where it stands in the weight, gains and offsets."""
+    """A calibrated layer: every block with its field transmission, and the calibration result."""
 
     blocks: list[tuple[Block, Complexes]]
     calibrated: Calibrated
 
 
 def noisy(points: Floats, layers: Sequence[Layer], noise: Noise, seed: int) -> Floats:
-    """(points, M) outputs with noise: every source's phase, every layer's moment of the laser, every pair's reading."""
+    """Return (points, M) outputs with noise: phase of every source, laser intensity, reading of every photodiode."""
     rng = np.random.default_rng([seed, round(1e6 * noise.symbol_rate_bd)])
     signal = points
     for layer in layers:
-        full = float(np.max(np.abs(signal)))
-        turned = np.exp(1j * noise.phase(True) * rng.standard_normal(signal.shape)) * signal / full
+        full_scale = float(np.max(np.abs(signal)))
+        phased = np.exp(1j * noise.phase(True) * rng.standard_normal(signal.shape)) * signal / full_scale
         read = np.zeros((len(signal), layer.calibrated.gain.size))
-        for block, through in layer.blocks:
-            field = turned[:, block.columns] @ through.T
-            # a pair sees (1 + |z|²) / 2 ± Re z, of which the difference is taken
+        for block, transmitted in layer.blocks:
+            field = phased[:, block.columns] @ transmitted.T
+            # the photodiodes of a pair read (1 + |z|²) / 2 ± Re z; the electronics use the difference
             plus, minus = (0.5 * np.abs(1.0 + sign * field) ** 2 for sign in (1.0, -1.0))
             scatter = np.sqrt(noise.variance(plus) + noise.variance(minus))
             read[:, block.rows] += 0.5 * (plus - minus + scatter * rng.standard_normal(field.shape))
-        # oscillators and sources brighten alike
+        # laser intensity noise is common to oscillators and sources
         read *= 1.0 + noise.intensity * rng.standard_normal((len(signal), 1))
-        signal = full * read * layer.calibrated.gain + layer.calibrated.offset
+        signal = full_scale * read * layer.calibrated.gain + layer.calibrated.offset
         if layer is not layers[-1]:
             signal = np.maximum(signal, 0.0)
     return signal
 
 
-def chip(here: Bench, card: Imperfections, seed: int) -> list[Row]:
-    """One chip at every symbol rate."""
-    true = drawn(here, CASE, card, seed)
+def chip(setup: Setup, card: Imperfections, seed: int) -> list[Row]:
+    """Evaluate one chip at every symbol rate."""
+    sampled = drawn(setup, CASE, card, seed)
     layers = [
         Layer(
-            [(block, transmission(*one)) for block, *one in zip(blocks, made, found[BITS].phases, strict=True)],
-            found[BITS],
+            [
+                (block, transmission(*one))
+                for block, *one in zip(blocks, made, calibrated_layer[BITS].phases, strict=True)
+            ],
+            calibrated_layer[BITS],
         )
-        for blocks, made, found in zip(here.blocks, true, calibrated(here, CASE, true, seed), strict=True)
+        for blocks, made, calibrated_layer in zip(
+            setup.blocks, sampled, calibrated(setup, CASE, sampled, seed), strict=True
+        )
     ]
     rows = []
     for rate in RATES_BD:
-        noise = noise_of(here.process, symbol_rate_bd=rate)
-        exact, _ = words(here, noisy(here.points, layers, noise, seed))
-        rows.append(Row(seed, rate, exact, len(here.points)))
+        noise = noise_of(setup.process, symbol_rate_bd=rate)
+        exact, _ = words(setup, noisy(setup.points, layers, noise, seed))
+        rows.append(Row(seed, rate, exact, len(setup.points)))
     return rows
 
 
 def read(path: Path) -> list[Row]:
-    """Chips that are done."""
+    """Read the rows of finished chips."""
     if not path.exists():
         return []
     with path.open(newline="") as file:
@@ -115,38 +121,39 @@ app = typer.Typer(no_args_is_help=True, help=(__doc__ or "").splitlines()[0])
 
 @app.command()
 def run(
-    chips: Annotated[int, typer.Option(help="How many chips.")] = 20,
-    first: Annotated[int, typer.Option(help="Number of the first chip, for several runs side by side.")] = 0,
-    results: Annotated[Path, typer.Option(help="Chips that are done.")] = FINISHED,
+    chips: Annotated[int, typer.Option(help="Number of chips.")] = 20,
+    first: Annotated[int, typer.Option(help="Index of the first chip, for parallel runs.")] = 0,
+    results: Annotated[Path, typer.Option(help="File of finished chips.")] = FINISHED,
 ) -> None:
-    """Calibrates chips and reads every word of the lattice with them."""
+    """Calibrate chips and evaluate every word of the lattice with noise."""
     process = load_process("soi220")
     card = imperfections(process)
-    here = bench(WEIGHTS, process, card)
+    setup = load_setup(WEIGHTS, process, card)
     done = {one.seed for one in read(results)}
     todo = [seed for seed in range(first, chips) if seed not in done]
     with Progress(console=Console(stderr=True)) as progress:
         for seed in progress.track(todo, description="chips"):
-            write(results, chip(here, card, seed))
+            write(results, chip(setup, card, seed))
 
 
 @app.command()
-def table(results: Annotated[Path, typer.Option(help="Chips that are done.")] = FINISHED) -> None:
-    """Prints words and word-error rates by symbol rate, and draws them."""
+def table(results: Annotated[Path, typer.Option(help="File of finished chips.")] = FINISHED) -> None:
+    """Print exact words and word-error rates by symbol rate, and plot them."""
     rows = read(results)
     print("| symbol rate | words exact, mean | worst | perfect | word-error rate |\n|---|---|---|---|---|")
     rates, mean, worst = list[float](), list[float](), list[float]()
     for rate in RATES_BD:
-        mine = [one for one in rows if one.symbol_rate_bd == rate]
-        if not mine:
+        matching = [one for one in rows if one.symbol_rate_bd == rate]
+        if not matching:
             continue
-        exact = [one.exact for one in mine]
-        perfect = sum(one.exact == one.words for one in mine)
+        exact = [one.exact for one in matching]
+        perfect = sum(one.exact == one.words for one in matching)
         rates.append(rate)
-        mean.append(1.0 - float(np.mean(exact)) / mine[0].words)
-        worst.append(1.0 - min(exact) / mine[0].words)
+        mean.append(1.0 - float(np.mean(exact)) / matching[0].words)
+        worst.append(1.0 - min(exact) / matching[0].words)
         print(
-            f"| {si(rate, 'Bd')} | {np.mean(exact):,.2f} | {min(exact):,} | {perfect} of {len(mine)} | {mean[-1]:.2g} |"
+            f"| {si(rate, 'Bd')} | {np.mean(exact):,.2f} | {min(exact):,} | {perfect} of {len(matching)} | "
+            f"{mean[-1]:.2g} |"
         )
     figure = Figure(figsize=(7.0, 4.2), layout="constrained", facecolor="white")
     axes = figure.subplots()

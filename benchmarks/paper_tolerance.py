@@ -1,13 +1,13 @@
 """The paper's network, 4-64-128-256-128-64-4 at 8 bits and 4 servers, on meshes of imperfect devices.
 
     python benchmarks/paper_tolerance.py train            # the network: minutes, needs the extra "train"
-    python benchmarks/paper_tolerance.py run              # chips until --minutes are over; goes on where it stopped
+    python benchmarks/paper_tolerance.py run              # chips until --minutes are over; resumes an earlier run
     python benchmarks/paper_tolerance.py table            # the tables of docs/paper_network.md
 
 All layers are approximated, 41,664 MZIs (arXiv 2603.28290, Table I). Words are counted over the whole lattice. Before
-calibration heaters are driven for the cards' nominal devices, crosstalk included. After calibration every device is
-known, which is more than measuring can give: phases are fitted to them, codes rounded, and each neuron's gain and
-offset set for the codes as rounded.
+calibration, heaters are driven for the nominal devices of the cards, with compensation of thermal crosstalk.
+Calibration here assumes that all device parameters are known, which measurements cannot provide: phases are fitted to
+the devices, codes are rounded, and gains and offsets of the neurons are set for the rounded codes.
 """
 
 from __future__ import annotations
@@ -51,24 +51,24 @@ WEIGHTS = ROOT / "benchmarks" / "paper_8bit_4servers.npz"
 FINISHED = ROOT / "benchmarks" / "paper_tolerance.csv"
 BITS = (None, 16.0, 12.0, 8.5)
 RESIDUAL = 2**30
-"""In place of a block's number, the stream of what is left of every phase."""
+"""Stream key, in place of a block's number, of the residual phase errors."""
 KIND = {"couplers": "coupler", "phases": "phase", "loss": "loss", "crosstalk": "crosstalk"}
-"""Imperfections of the tables and their kinds in the card."""
+"""Kinds of imperfections on the card by their names in the tables."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """Chips of one kind.
+    """One case of the table.
 
     Attributes:
-        name: In the table.
-        amount: Factor of the card's spread by kind; kinds left out have none.
-        fit: "signals": least squares counts errors as the lattice's signals see them; "matrix": every direction alike.
-        steps: Of each fit, at most; 0 for no calibration.
-        dim: Whether rows that are weaker than their attenuator can make are made weak by the mesh.
-        residual_rad: Error of every phase that is left over.
+        name: Name in the table.
+        amount: Factor on the card's spread by kind; missing kinds are switched off.
+        fit: "signals": least squares weighted by the signals of the lattice; "matrix": all directions weighted equally.
+        steps: Largest number of steps of each fit; 0 for no calibration.
+        dim: Whether the mesh weakens rows beyond the range of their attenuators.
+        residual_rad: Rms residual error of every phase.
         bits: Effective bits of the drive; None for no rounding.
-        chips: How many are wanted.
+        chips: Number of chips.
     """
 
     name: str
@@ -96,7 +96,7 @@ CASES = (
 
 @dataclass(frozen=True)
 class Row:
-    """What one chip computes at one drive."""
+    """Result of one chip at one resolution of the drive."""
 
     case: str
     seed: int
@@ -110,43 +110,43 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Nominal:
-    """A layer's blocks with the cards' devices, and the drive for them.
+    """Blocks of a layer with nominal devices, and their programming.
 
     Attributes:
-        made: Of every block.
-        phases: Of every block's heaters.
-        scale: (out,) what electronics multiply the fields by.
-        own: Phases that every block's heaters make themselves.
+        devices: Devices of every block.
+        phases: Target phases of every block's heaters.
+        scale: (out,) scales of the electronics.
+        self_phases: Phases of every block's heaters after compensation of crosstalk.
     """
 
-    made: list[Made]
+    devices: list[Made]
     phases: list[Phases]
     scale: Floats
-    own: list[Floats]
+    self_phases: list[Floats]
 
 
 @dataclass(frozen=True, eq=False)
-class Bench:
-    """A network with its blocks, its lattice, where its heaters are, and how they are driven without measurement."""
+class Setup:
+    """The network with its blocks, its lattice, the thermal crosstalk of its meshes, and the nominal programming."""
 
     onn: Onn
     process: Process
     blocks: tuple[tuple[Block, ...], ...]
     points: Floats
     levels: Floats
-    warm: dict[int, Warmth]
+    crosstalk: dict[int, Warmth]
     nominal: tuple[Nominal, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Calibrated:
-    """A layer of a chip after calibration, at one drive.
+    """A layer of a chip after calibration, at one resolution of the drive.
 
     Attributes:
-        phases: Of every block's guides, as the codes make them.
-        gain: (out,) of the electronics.
-        offset: (out,) of the electronics.
-        signal: (points, out) what comes out.
+        phases: Phases of every block at the rounded codes, with crosstalk.
+        gain: (out,) gains of the electronics.
+        offset: (out,) offsets of the electronics.
+        signal: (points, out) outputs of the layer.
     """
 
     phases: list[Phases]
@@ -155,150 +155,160 @@ class Calibrated:
     signal: Floats
 
 
-def bench(path: Path, process: Process, card: Imperfections) -> Bench:
-    """The network of a file."""
+def load_setup(path: Path, process: Process, card: Imperfections) -> Setup:
+    """Load the network and program it for nominal devices."""
     onn = Onn.load(path)
     blocks = blocks_of(onn)
     points = np.concatenate(list(onn.task.pieces()))
     meshes = {block.mesh.modes: block.mesh for layer in blocks for block in layer}
     distance = float(card.card.crosstalk.distance_um)
-    warm = {modes: warmth(mesh, process, distance) for modes, mesh in meshes.items()}
+    crosstalk = {modes: warmth(mesh, process, distance) for modes, mesh in meshes.items()}
     nominal = []
     for layer in blocks:
-        made = [draw_block(block, process, replace(card, amount={}), 0) for block in layer]
-        phases, scale = biased(layer, made, [ideal(block, part) for block, part in zip(layer, made, strict=True)])
-        nominal.append(Nominal(made, phases, scale, heated(warm, layer, made, phases)))
+        devices = [draw_block(block, process, replace(card, amount={}), 0) for block in layer]
+        phases, scale = biased(layer, devices, [ideal(block, part) for block, part in zip(layer, devices, strict=True)])
+        nominal.append(Nominal(devices, phases, scale, heated(crosstalk, layer, devices, phases)))
     levels = np.asarray(onn.task.targets(points), dtype=np.float64)
-    return Bench(onn, process, blocks, points, levels, warm, tuple(nominal))
+    return Setup(onn, process, blocks, points, levels, crosstalk, tuple(nominal))
 
 
-def weight(blocks: tuple[Block, ...], made: list[Made], phases: list[Phases], like: Layer) -> Floats:
-    """(out, in) what a layer's blocks compute, in fields."""
+def weight(blocks: tuple[Block, ...], devices: list[Made], phases: list[Phases], like: Layer) -> Floats:
+    """Return the (out, in) matrix of fields that a layer's blocks compute."""
     whole = np.zeros(like.weight.shape)
-    for block, part, heaters in zip(blocks, made, phases, strict=True):
+    for block, part, heaters in zip(blocks, devices, phases, strict=True):
         whole[block.rows, block.columns] += computed(part, heaters)
     return whole
 
 
-def heated(warm: dict[int, Warmth], blocks: tuple[Block, ...], known: list[Made], phases: list[Phases]) -> list[Floats]:
-    """What the heaters of a layer's blocks make themselves, for crosstalk as it is known."""
+def heated(
+    crosstalk: dict[int, Warmth], blocks: tuple[Block, ...], known: list[Made], phases: list[Phases]
+) -> list[Floats]:
+    """Return the heater phases of a layer's blocks that compensate for their thermal crosstalk."""
     return [
-        own_phases(warm[block.mesh.modes], wanted.all(), part.share)
-        for block, wanted, part in zip(blocks, phases, known, strict=True)
+        own_phases(crosstalk[block.mesh.modes], target.all(), part.share)
+        for block, target, part in zip(blocks, phases, known, strict=True)
     ]
 
 
 def realised(
-    here: Bench,
+    setup: Setup,
     blocks: tuple[Block, ...],
-    true: list[Made],
+    sampled: list[Made],
     phases: list[Phases],
-    own: list[Floats],
+    self_phases: list[Floats],
     bits: float | None,
 ) -> list[Phases]:
-    """Phases of a layer's guides at the nearest codes, with crosstalk as it is."""
-    found = []
-    for block, part, wanted, exact in zip(blocks, true, phases, own, strict=True):
-        rounded = driven(here.process, exact, bits)
-        found.append(wanted.like(rounded + part.share * here.warm[block.mesh.modes].others(rounded)))
-    return found
+    """Return the phases of a layer's blocks at the nearest codes, with the crosstalk of the sampled devices."""
+    realised_phases = []
+    for block, part, target, requested in zip(blocks, sampled, phases, self_phases, strict=True):
+        rounded = driven(setup.process, requested, bits)
+        realised_phases.append(target.like(rounded + part.share * setup.crosstalk[block.mesh.modes].others(rounded)))
+    return realised_phases
 
 
-def electronics(field: Floats, wished: Floats, offset: bool) -> tuple[Floats, Floats]:
-    """(out,) gains and offsets with which fields (points, out) come nearest to what is wished."""
-    middle, aim = (x.mean(axis=0) if offset else np.zeros(x.shape[1]) for x in (field, wished))
-    power = np.sum((field - middle) ** 2, axis=0)
-    overlap = np.sum((field - middle) * (wished - aim), axis=0)
+def electronics(field: Floats, target: Floats, offset: bool) -> tuple[Floats, Floats]:
+    """Fit (out,) gains and offsets that map (points, out) fields to (points, out) targets."""
+    mean, target_mean = (x.mean(axis=0) if offset else np.zeros(x.shape[1]) for x in (field, target))
+    power = np.sum((field - mean) ** 2, axis=0)
+    overlap = np.sum((field - mean) * (target - target_mean), axis=0)
     gain = np.divide(overlap, power, out=np.ones_like(power), where=power > 0.0)
-    return gain, aim - gain * middle
+    return gain, target_mean - gain * mean
 
 
-def words(here: Bench, signal: Floats) -> tuple[int, float]:
-    """Exact words and margin of the outputs (points, M)."""
-    found = score(signal, here.levels, here.onn.task.output_resolution)
-    return found.exact, found.margin
+def words(setup: Setup, signal: Floats) -> tuple[int, float]:
+    """Return the number of exact words and the margin of (points, M) outputs."""
+    result = score(signal, setup.levels, setup.onn.task.output_resolution)
+    return result.exact, result.margin
 
 
-def before(here: Bench, case: Case, true: list[list[Made]], seed: int) -> Iterator[Row]:
-    """Words with the heaters driven for the cards' devices, nothing measured."""
+def before(setup: Setup, case: Case, sampled: list[list[Made]], seed: int) -> Iterator[Row]:
+    """Yield the results before calibration, with heaters programmed for nominal devices."""
     start = time.monotonic()
     for bits in case.bits:
-        signal = here.points
+        signal = setup.points
         rng = np.random.default_rng([seed, KINDS.index("phase"), RESIDUAL])
-        for blocks, made, layer, nominal in zip(here.blocks, true, here.onn.layers, here.nominal, strict=True):
-            found = realised(here, blocks, made, nominal.phases, nominal.own, bits)
-            off = [case.residual_rad * rng.standard_normal(one.all().size) for one in found]
-            found = [one.like(one.all() + error) for one, error in zip(found, off, strict=True)]
-            signal = nominal.scale * (signal @ weight(blocks, made, found, layer).T) + layer.bias
-            if layer is not here.onn.layers[-1]:
+        for blocks, devices, layer, nominal in zip(setup.blocks, sampled, setup.onn.layers, setup.nominal, strict=True):
+            realised_phases = realised(setup, blocks, devices, nominal.phases, nominal.self_phases, bits)
+            residual = [case.residual_rad * rng.standard_normal(one.all().size) for one in realised_phases]
+            realised_phases = [
+                one.like(one.all() + error) for one, error in zip(realised_phases, residual, strict=True)
+            ]
+            signal = nominal.scale * (signal @ weight(blocks, devices, realised_phases, layer).T) + layer.bias
+            if layer is not setup.onn.layers[-1]:
                 signal = np.maximum(signal, 0.0)
-        yield row(case, seed, bits, False, words(here, signal), len(here.points), start)
+        yield row(case, seed, bits, False, words(setup, signal), len(setup.points), start)
 
 
-def after(here: Bench, case: Case, true: list[list[Made]], seed: int) -> Iterator[Row]:
-    """Words with every device known."""
+def after(setup: Setup, case: Case, sampled: list[list[Made]], seed: int) -> Iterator[Row]:
+    """Yield the results after calibration with known devices."""
     start = time.monotonic()
-    *_, last = calibrated(here, case, true, seed)
+    *_, last = calibrated(setup, case, sampled, seed)
     for bits, layer in last.items():
-        yield row(case, seed, bits, True, words(here, layer.signal), len(here.points), start)
+        yield row(case, seed, bits, True, words(setup, layer.signal), len(setup.points), start)
 
 
-def calibrated(here: Bench, case: Case, true: list[list[Made]], seed: int) -> Iterator[dict[float | None, Calibrated]]:
-    """Layer by layer, by the drive's bits: each is fitted for the signals that really reach it, devices known."""
-    drives: dict[float | None, Floats] = dict.fromkeys(case.bits, here.points)
-    wished = here.points
-    for blocks, made, layer in zip(here.blocks, true, here.onn.layers, strict=True):
-        last = layer is here.onn.layers[-1]
-        seen = drives[None]
-        # offsets are the electronics', so that only what varies counts
-        middles = (np.zeros(layer.inputs), np.zeros(layer.inputs)) if last else (seen.mean(axis=0), wished.mean(axis=0))
-        given: list[tuple[Floats, Floats] | None] = [None] * len(blocks)
+def calibrated(
+    setup: Setup, case: Case, sampled: list[list[Made]], seed: int
+) -> Iterator[dict[float | None, Calibrated]]:
+    """Calibrate layer by layer for the signals that reach each layer; yield the layers by bits of the drive."""
+    drives: dict[float | None, Floats] = dict.fromkeys(case.bits, setup.points)
+    target = setup.points
+    for blocks, devices, layer in zip(setup.blocks, sampled, setup.onn.layers, strict=True):
+        last = layer is setup.onn.layers[-1]
+        signal_in = drives[None]
+        # the electronics set the offsets, so only deviations from the mean count
+        means = (
+            (np.zeros(layer.inputs), np.zeros(layer.inputs)) if last else (signal_in.mean(axis=0), target.mean(axis=0))
+        )
+        fit_signals: list[tuple[Floats, Floats] | None] = [None] * len(blocks)
         if case.fit == "signals":
-            now, aim = seen - middles[0], wished - middles[1]
-            given = [(now[:, block.columns], aim[:, block.columns] @ block.unitary.T) for block in blocks]
-        each = list(zip(blocks, made, given, strict=True))
+            centred, target_centred = signal_in - means[0], target - means[1]
+            fit_signals = [
+                (centred[:, block.columns], target_centred[:, block.columns] @ block.unitary.T) for block in blocks
+            ]
+        each = list(zip(blocks, devices, fit_signals, strict=True))
         programmed = [fitted(*one, case.steps, seed) for one in each]
         if case.dim:
-            weak = dimmed(blocks, made, programmed)
+            amplitudes = dimmed(blocks, devices, programmed)
             programmed = [
-                found if amplitude is None else fitted(*one, case.steps, seed, amplitude)
-                for one, found, amplitude in zip(each, programmed, weak, strict=True)
+                by_bits if amplitude is None else fitted(*one, case.steps, seed, amplitude)
+                for one, by_bits, amplitude in zip(each, programmed, amplitudes, strict=True)
             ]
-        phases, _ = biased(blocks, made, programmed)
-        own = heated(here.warm, blocks, made, phases)
-        wished = wished @ layer.weight.T + layer.bias
-        found = {}
+        phases, _ = biased(blocks, devices, programmed)
+        self_phases = heated(setup.crosstalk, blocks, devices, phases)
+        target = target @ layer.weight.T + layer.bias
+        by_bits = {}
         for bits, signal in drives.items():
-            there = realised(here, blocks, made, phases, own, bits)
-            field = signal @ weight(blocks, made, there, layer).T
-            gain, offset = electronics(field, wished, not last)
+            realised_phases = realised(setup, blocks, devices, phases, self_phases, bits)
+            field = signal @ weight(blocks, devices, realised_phases, layer).T
+            gain, offset = electronics(field, target, not last)
             drives[bits] = field * gain + offset if last else np.maximum(field * gain + offset, 0.0)
-            found[bits] = Calibrated(there, gain, offset, drives[bits])
-        wished = wished if last else np.maximum(wished, 0.0)
-        yield found
+            by_bits[bits] = Calibrated(realised_phases, gain, offset, drives[bits])
+        target = target if last else np.maximum(target, 0.0)
+        yield by_bits
 
 
 def row(
-    case: Case, seed: int, bits: float | None, calibrated: bool, found: tuple[int, float], words: int, start: float
+    case: Case, seed: int, bits: float | None, calibrated: bool, result: tuple[int, float], words: int, start: float
 ) -> Row:
-    """One line of the file."""
-    exact, margin = found
+    """Return one row of the results file."""
+    exact, margin = result
     return Row(
         case.name, seed, text(bits), calibrated, exact, words, round(margin, 4), round(time.monotonic() - start, 1)
     )
 
 
-def drawn(here: Bench, case: Case, card: Imperfections, seed: int) -> list[list[Made]]:
-    """Every layer's blocks as a chip of a case has them."""
-    wanted = replace(card, amount=dict(case.amount))
-    return [[draw_block(block, here.process, wanted, seed) for block in layer] for layer in here.blocks]
+def drawn(setup: Setup, case: Case, card: Imperfections, seed: int) -> list[list[Made]]:
+    """Sample the devices of all blocks of a chip."""
+    scaled = replace(card, amount=dict(case.amount))
+    return [[draw_block(block, setup.process, scaled, seed) for block in layer] for layer in setup.blocks]
 
 
-def chip(here: Bench, case: Case, card: Imperfections, seed: int) -> list[Row]:
-    """One chip of a case at every drive."""
-    true = drawn(here, case, card, seed)
-    found = list(before(here, case, true, seed))
-    return found + list(after(here, case, true, seed)) if case.steps else found
+def chip(setup: Setup, case: Case, card: Imperfections, seed: int) -> list[Row]:
+    """Evaluate one chip of a case at every resolution of the drive."""
+    sampled = drawn(setup, case, card, seed)
+    rows = list(before(setup, case, sampled, seed))
+    return rows + list(after(setup, case, sampled, seed)) if case.steps else rows
 
 
 app = typer.Typer(no_args_is_help=True, help=(__doc__ or "").splitlines()[0])
@@ -307,7 +317,7 @@ notes = Console(stderr=True)
 
 @app.command()
 def train(folder: Annotated[Path, typer.Option(help="For checkpoints.")] = ROOT / "gds_out") -> None:
-    """Trains the network as bench_networks.py does."""
+    """Train the network as bench_networks.py does."""
     from bench_networks import SCENARIOS, run
 
     from optinc_pdk.onn.training.starts import random_start
@@ -320,7 +330,7 @@ def train(folder: Annotated[Path, typer.Option(help="For checkpoints.")] = ROOT 
 
 
 def read(path: Path) -> list[Row]:
-    """Chips that are done."""
+    """Read the rows of finished chips."""
     if not path.exists():
         return []
     with path.open(newline="") as file:
@@ -340,7 +350,7 @@ def read(path: Path) -> list[Row]:
 
 
 def write(path: Path, rows: Sequence[Any]) -> None:
-    """Adds the rows of one chip, dataclasses of one kind."""
+    """Append the rows of one chip, dataclasses of one type."""
     new = not path.exists()
     with path.open("a", newline="") as file:
         writer = csv.DictWriter(file, [field.name for field in fields(rows[0])], lineterminator="\n")
@@ -351,21 +361,21 @@ def write(path: Path, rows: Sequence[Any]) -> None:
 
 @app.command()
 def run(
-    minutes: Annotated[float, typer.Option(help="No chip is begun after these.")] = 1e9,
-    only: Annotated[list[str] | None, typer.Option(help="Cases by name; all where left out.")] = None,
-    chips: Annotated[int, typer.Option(help="Chips of a case at most.")] = 20,
-    first: Annotated[int, typer.Option(help="Number of the first chip, for several runs side by side.")] = 0,
-    results: Annotated[Path, typer.Option(help="Chips that are done.")] = FINISHED,
+    minutes: Annotated[float, typer.Option(help="No chip is started after this time.")] = 1e9,
+    only: Annotated[list[str] | None, typer.Option(help="Cases by name; all by default.")] = None,
+    chips: Annotated[int, typer.Option(help="Largest number of chips for each case.")] = 20,
+    first: Annotated[int, typer.Option(help="Index of the first chip, for parallel runs.")] = 0,
+    results: Annotated[Path, typer.Option(help="File of finished chips.")] = FINISHED,
 ) -> None:
-    """Runs chips, the first of every case first."""
+    """Evaluate chips, the first of every case first."""
     process = load_process("soi220")
     card = imperfections(process)
-    here = bench(WEIGHTS, process, card)
+    setup = load_setup(WEIGHTS, process, card)
     done = {(one.case, one.seed) for one in read(results)}
     cases = [case for case in CASES if not only or case.name in only]
     unknown = sorted(set(only or ()) - {case.name for case in CASES})
     if unknown:
-        raise InputError(f"there is no case {unknown[0]!r}; there are: {', '.join(case.name for case in CASES)}")
+        raise InputError(f"unknown case {unknown[0]!r}; give one of: {', '.join(case.name for case in CASES)}")
     todo = [(seed, case) for seed in range(first, chips) for case in cases if seed < case.chips]
     todo = [(seed, case) for seed, case in todo if (case.name, seed) not in done]
     start = time.monotonic()
@@ -375,42 +385,42 @@ def run(
             if time.monotonic() - start > 60.0 * minutes:
                 break
             progress.update(task, description=f"{case.name}, chip {seed}")
-            write(results, chip(here, case, card, seed))
+            write(results, chip(setup, case, card, seed))
             progress.advance(task)
 
 
 @app.command()
-def table(results: Annotated[Path, typer.Option(help="Chips that are done.")] = FINISHED) -> None:
-    """Prints mean and worst of the words that are exact, and the words lost to each imperfection alone."""
+def table(results: Annotated[Path, typer.Option(help="File of finished chips.")] = FINISHED) -> None:
+    """Print mean and worst numbers of exact words, and the words lost to each imperfection alone."""
     rows = read(results)
     print("| chips | number | calibrated | unrounded | 16 bits | 12 bits | 8.5 bits |\n|---|---|---|---|---|---|---|")
     for case in CASES:
         for calibrated in (False, True):
-            mine = [one for one in rows if one.case == case.name and one.calibrated == calibrated]
-            if mine:
-                cells = [shown([one for one in mine if one.bits == text(bits)]) for bits in BITS]
-                count = len({one.seed for one in mine})
+            matching = [one for one in rows if one.case == case.name and one.calibrated == calibrated]
+            if matching:
+                cells = [shown([one for one in matching if one.bits == text(bits)]) for bits in BITS]
+                count = len({one.seed for one in matching})
                 print(f"| {case.name} | {count} | {'yes' if calibrated else 'no'} | " + " | ".join(cells) + " |")
     print("\n| alone | words lost before calibration | after |\n|---|---|---|")
     for name in KIND:
-        mine = [one for one in rows if one.case == f"{name} alone" and one.bits == text(None)]
-        pair = [lost([one for one in mine if one.calibrated == calibrated]) for calibrated in (False, True)]
+        matching = [one for one in rows if one.case == f"{name} alone" and one.bits == text(None)]
+        pair = [lost([one for one in matching if one.calibrated == calibrated]) for calibrated in (False, True)]
         print(f"| {name} | {pair[0]} | {pair[1]} |")
     for case in CASES:
         if not case.steps:
             for bits in case.bits:
-                mine = [one for one in rows if one.case == case.name and one.bits == text(bits)]
+                matching = [one for one in rows if one.case == case.name and one.bits == text(bits)]
                 name = case.name if bits is None else f"drive of {bits:g} bits"
-                print(f"| {name} | {lost(mine)} | |")
+                print(f"| {name} | {lost(matching)} | |")
 
 
 def text(bits: float | None) -> str:
-    """Bits as they stand in the file."""
+    """Format bits as in the results file."""
     return "unrounded" if bits is None else f"{bits:g}"
 
 
 def shown(rows: list[Row]) -> str:
-    """Mean and worst, and how many chips are perfect."""
+    """Format mean and worst number of exact words, and the number of perfect chips."""
     if not rows:
         return ""
     exact = [one.exact for one in rows]
@@ -419,7 +429,7 @@ def shown(rows: list[Row]) -> str:
 
 
 def lost(rows: list[Row]) -> str:
-    """Mean of the words that are not exact, and their share."""
+    """Format the mean number of inexact words and its share."""
     if not rows:
         return ""
     mean = float(np.mean([one.words - one.exact for one in rows]))

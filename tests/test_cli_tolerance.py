@@ -1,4 +1,4 @@
-"""`optinc yield` as a user meets it: exit codes, messages, a break in the middle, and nothing written on refusal."""
+"""`optinc yield` from the command line: exit codes, messages, interruption, and no files after invalid options."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Run = Callable[..., Ran]
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs the command in this process, which has imported all that it needs."""
+    """Run the command in this process, which saves the imports."""
 
     def ran(*arguments: object) -> Ran:
         monkeypatch.setattr(sys, "argv", ["optinc", "yield", *map(str, arguments)])
@@ -53,13 +53,13 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.fixture(scope="module")
 def chip(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Layout of a small chip as a build leaves it."""
+    """Layout of a small chip in the folder of its build."""
     folder = tmp_path_factory.mktemp("chip")
     assert build(carry_chain(Averaging(2, 4, 1)), folder, "tiny").passed
     return folder / "tiny.gds"
 
 
-def test_a_run_ends_with_numbers_and_imports_no_dask(chip: Path, tmp_path: Path) -> None:
+def test_a_run_prints_numbers_and_does_not_import_dask(chip: Path, tmp_path: Path) -> None:
     code = CODE.replace("main()", "\ntry:\n main()\nfinally:\n print('distributed' in sys.modules, file=sys.stderr)")
     options = ("--samples", 3, "--imperfection", "coupler", "--imperfection", "dac", "--dac-bits", 12, "--noise")
     line = [sys.executable, "-c", code, "yield", str(chip), *map(str, options), "-o", str(tmp_path), "--json"]
@@ -71,18 +71,18 @@ def test_a_run_ends_with_numbers_and_imports_no_dask(chip: Path, tmp_path: Path)
     assert numbers["noise"]["laser_w"] == 0.01 and numbers["task"]["servers"] == 4
 
 
-def test_an_interrupted_run_keeps_what_is_done_and_goes_on(chip: Path, tmp_path: Path, run: Run) -> None:
+def test_an_interrupted_run_keeps_finished_samples_and_resumes(chip: Path, tmp_path: Path, run: Run) -> None:
     options = (chip, "--samples", 12, "--imperfection", "coupler", "--scale", "coupler=0.1")
     records = tmp_path / "broken" / "tiny.yield.jsonl"
-    # tests that a shell runs in the background ignore the signal, and so would what they start
-    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    line = [heard + part if part == CODE else part for part in command(*options, "-o", records.parent)]
+    # a process started from a background shell inherits an ignored SIGINT
+    restore_signal = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    line = [restore_signal + part if part == CODE else part for part in command(*options, "-o", records.parent)]
     process = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
     while process.poll() is None and not (records.exists() and records.read_bytes().count(b"\n") > 2):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    told = process.communicate()[1]
-    assert process.returncode == 130 and "are kept; the same command with --resume goes on" in told, told
+    stderr = process.communicate()[1]
+    assert process.returncode == 130 and "--resume" in stderr, stderr
     assert list(records.parent.iterdir()) == [records]
     done = run(*options, "-o", records.parent, "--resume")
     assert done.returncode == 0 and "12 samples of tiny" in done.stdout, done.stderr
@@ -90,13 +90,13 @@ def test_an_interrupted_run_keeps_what_is_done_and_goes_on(chip: Path, tmp_path:
     for name in ("tiny.yield.json", "tiny.yield.csv", "tiny.tolerance.csv"):
         assert (records.parent / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     done = run(*options, "-o", records.parent, "--resume", "--seed", 1)
-    assert done.returncode == 2 and "seed is 0 there and 1 here" in done.stderr
+    assert done.returncode == 2 and "seed is 0" in done.stderr
 
 
 def test_samples_are_calibrated_to_the_weights(
     chip: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # a search calibrates eight times
+    # a tolerance search would calibrate eight times
     monkeypatch.setattr(study, "TOLERANCE_SAMPLES_CALIBRATED", 0)
     weights = tmp_path / "tiny.npz"
     carry_chain(Averaging(2, 4, 1)).save(weights)
@@ -110,56 +110,58 @@ def test_samples_are_calibrated_to_the_weights(
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
-        (("--samples", 0), "--samples 0: give 1 or more"),
-        (("--samples", -3), "--samples -3: give 1 or more"),
-        (("--seed", -1), "--seed -1: give a whole number from 0"),
-        (("--target", "nan"), "--target nan: give a share"),
-        (("--target", 1.5), "--target 1.5: give a share"),
-        (("--imperfection", "dust"), f"there is no imperfection 'dust'; there are {', '.join(KINDS)}"),
-        (("--scale", "dust=2"), "there is no imperfection 'dust'"),
-        (("--scale", "coupler=nan"), "--scale coupler=nan: give KIND=FACTOR with a factor from 0 to 1,000"),
-        (("--scale", "coupler=-1"), "--scale coupler=-1: give"),
-        (("--scale", "coupler"), "--scale coupler: give"),
-        (("--scale", "coupler=1e400"), "--scale coupler=1e400: give"),
-        (("--scale", "loss=1001"), "--scale loss=1001: give KIND=FACTOR with a factor from 0 to 1,000"),
-        (("--imperfection", "laser"), "'laser' is noise: add --noise"),
-        (("--imperfection", "phase", "--scale", "coupler=2"), "'coupler' is not among the --imperfection asked for"),
-        (("--imperfection", "phase", "--dac-bits", 12), "'dac' is not among the --imperfection asked for"),
-        (("--dac-bits", "nan"), "--dac-bits nan: give 1 to 32"),
-        (("--dac-bits", 0), "--dac-bits 0.0: give 1 to 32"),
-        (("--laser-w", 0.01), "add --noise"),
-        (("--noise", "--laser-w", -1), "laser power -1 W is not within"),
-        (("--noise", "--symbol-rate", "nan"), "symbol rate nan Bd is not within"),
-        (("--calibrate",), "give its weight file with --weights"),
-        (("--workers", 2), "only --scheduler local starts workers"),
-        (("--scheduler", "remote"), "--scheduler 'remote': give 'local' or the address"),
-        (("--bias", "none.yml"), "none.yml: there is no such file"),
-        (("--netlist", "none.yml"), "none.yml: there is no such file"),
+        (("--samples", 0), "--samples 0:"),
+        (("--samples", -3), "--samples -3:"),
+        (("--seed", -1), "--seed -1:"),
+        (("--target", "nan"), "--target nan:"),
+        (("--target", 1.5), "--target 1.5:"),
+        (("--imperfection", "dust"), "'dust'"),
+        (("--imperfection", "dust"), ", ".join(KINDS)),
+        (("--scale", "dust=2"), "'dust'"),
+        (("--scale", "coupler=nan"), "--scale coupler=nan:"),
+        (("--scale", "coupler=-1"), "--scale coupler=-1:"),
+        (("--scale", "coupler"), "--scale coupler:"),
+        (("--scale", "coupler=1e400"), "--scale coupler=1e400:"),
+        (("--scale", "loss=1001"), "--scale loss=1001:"),
+        (("--scale", "loss=1001"), " 1,000"),
+        (("--imperfection", "laser"), "--noise"),
+        (("--imperfection", "phase", "--scale", "coupler=2"), "'coupler'"),
+        (("--imperfection", "phase", "--dac-bits", 12), "'dac'"),
+        (("--dac-bits", "nan"), "--dac-bits nan:"),
+        (("--dac-bits", 0), "--dac-bits 0.0:"),
+        (("--laser-w", 0.01), "--noise"),
+        (("--noise", "--laser-w", -1), "laser power -1 "),
+        (("--noise", "--symbol-rate", "nan"), "symbol rate nan"),
+        (("--calibrate",), "--weights"),
+        (("--workers", 2), "--scheduler local"),
+        (("--scheduler", "remote"), "--scheduler 'remote':"),
+        (("--bias", "none.yml"), "none.yml: "),
+        (("--netlist", "none.yml"), "none.yml: "),
         (("--weights", "none.npz"), "none.npz"),
-        (("--weights", bundled()), "the board has 4 servers of 1 symbols, the network 4 of 2"),
+        (("--weights", bundled()), "4 servers of 1 symbols"),
     ],
 )
-def test_unusable_options_exit_2_with_one_line_and_nothing_written(
-    chip: Path, tmp_path: Path, run: Run, options: tuple[object, ...], told: str
+def test_invalid_options_exit_2_with_one_line_and_write_nothing(
+    chip: Path, tmp_path: Path, run: Run, options: tuple[object, ...], message: str
 ) -> None:
     out = tmp_path / "out"
     done = run(chip, *options, "-o", out)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
-    assert told in done.stderr and not out.exists()
+    assert message in done.stderr and not out.exists()
 
 
 def test_chips_without_their_files_are_refused(chip: Path, tmp_path: Path, run: Run) -> None:
     missing = run(tmp_path / "none.gds")
-    assert missing.returncode == 2 and "none.gds: there is no such file" in missing.stderr
+    assert missing.returncode == 2 and "none.gds: " in missing.stderr
     for ending in (".gds", ".pic.yml", ".bias.yml"):
         shutil.copy(chip.with_suffix("").with_suffix(ending), tmp_path)
     done = run(tmp_path / "tiny.gds", "-o", tmp_path / "out")
-    assert done.returncode == 2 and "tiny.report.json: there is no report beside the layout" in done.stderr
+    assert done.returncode == 2 and "tiny.report.json: " in done.stderr and "--weights" in done.stderr
     (tmp_path / "tiny.report.json").write_text("{}")
     done = run(tmp_path / "tiny.gds", "-o", tmp_path / "out")
-    assert done.returncode == 2 and "tiny.report.json: not a build's report" in done.stderr
+    assert done.returncode == 2 and "tiny.report.json: " in done.stderr
     report = json.loads(chip.with_suffix(".report.json").read_text())
     report["task"]["servers"] = 0
     (tmp_path / "tiny.report.json").write_text(json.dumps(report))
@@ -167,32 +169,32 @@ def test_chips_without_their_files_are_refused(chip: Path, tmp_path: Path, run: 
     assert done.returncode == 2 and "tiny.report.json: task: servers = 0" in done.stderr
     (tmp_path / "tiny.bias.yml").unlink()
     done = run(tmp_path / "tiny.gds", "-o", tmp_path / "out")
-    assert done.returncode == 2 and "tiny.bias.yml: there is no such file; give the file with --bias" in done.stderr
+    assert done.returncode == 2 and "tiny.bias.yml: " in done.stderr and "--bias" in done.stderr
     assert not (tmp_path / "out").exists()
 
 
 def test_two_metals_have_yield_noise_and_spectrum(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The second process states what the first does; its chips are drawn, read with noise, and tried elsewhere."""
+    """The second process has the same cards as the first; its chips work with yield, noise and spectrum."""
     v = np.array([[0.6], [0.9]])
     onn = Onn((Layer(v, -0.25 * v[:, 0]), Layer(v.T / np.sum(v**2), np.zeros(1))), Averaging(2, 2, 1))
     onn.save(tmp_path / "two.npz")
     assert build(tmp_path / "two.npz", tmp_path, process="soi220_two_metal").passed
     weights, gds, netlist, bias = (str(tmp_path / f"two{end}") for end in (".npz", ".gds", ".pic.yml", ".bias.yml"))
-    of_it = ("--process", "soi220_two_metal", "--json")
+    common_options = ("--process", "soi220_two_metal", "--json")
 
     def ran(*arguments: str) -> dict[str, Any]:
-        monkeypatch.setattr(sys, "argv", ["optinc", *arguments, *of_it])
+        monkeypatch.setattr(sys, "argv", ["optinc", *arguments, *common_options])
         with pytest.raises(SystemExit) as left:
             main()
-        said = capsys.readouterr()
-        assert left.value.code == 0, said.err
-        return dict(json.loads(said.out))
+        output = capsys.readouterr()
+        assert left.value.code == 0, output.err
+        return dict(json.loads(output.out))
 
-    drawn = ran("yield", gds, "--samples", "1", "--imperfection", "crosstalk")
-    assert drawn["process"]["name"] == "soi220_two_metal" and drawn["samples"] == 1
+    sampled = ran("yield", gds, "--samples", "1", "--imperfection", "crosstalk")
+    assert sampled["process"]["name"] == "soi220_two_metal" and sampled["samples"] == 1
     noisy = ran("noise", gds, netlist, "--bias", bias, "--weights", weights, "--symbol-rates", "1e6,1e9")
     assert len(noisy["points"]) == 2
-    anew = ran("spectrum", weights, gds, netlist, "--bias", bias, "--wavelengths", "1550", "--channels", "1")
-    assert anew["fixed"]
+    swept = ran("spectrum", weights, gds, netlist, "--bias", bias, "--wavelengths", "1550", "--channels", "1")
+    assert swept["fixed"]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging, assign_random, assign_worst, error_counts
+from optinc_pdk.averaging.word_score import accuracy, score_words
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit, labels
 from optinc_pdk.drive import Ground
@@ -82,7 +83,7 @@ class FunctionResult:
     @property
     def accuracy(self) -> float:
         """Share of exact inputs."""
-        return self.exact / self.inputs
+        return accuracy(self.exact, self.inputs)
 
     @property
     def passed(self) -> bool:
@@ -149,15 +150,15 @@ def check_light(s: Scattering, board: Board, bias: Bias, task: Averaging) -> Fun
     received = [transmit(assignment, s, board, bias) for assignment in symbols]
     outputs = np.stack([reception.outputs for reception in received])
     words = np.stack([task.decode(reception.levels) for reception in received])
-    right = np.all(words == tried.ideal[:, np.newaxis], axis=(0, 2))
+    score = score_words(zip(words, outputs, strict=True), tried.ideal, tried.levels)
     margins = (0.5 - np.abs(outputs - tried.levels[:, np.newaxis])).min(axis=(0, 2))
     return FunctionResult(
         symbols=symbols.astype(np.uint8),
         ideal=tried.ideal,
         words=words,
         outputs=outputs,
-        exact=int(right.sum()),
-        margin=float(margins.min()),
+        exact=score.exact,
+        margin=score.margin,
         saturated=sum(reception.saturated for reception in received),
         loss_db=path_loss_db(s, board),
         exhaustive=tried.exhaustive,

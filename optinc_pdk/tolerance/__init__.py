@@ -1,4 +1,4 @@
-"""Tolerance: imperfections of real devices, sampled chips, and what they do to the words."""
+"""Tolerance analysis: process variation, sampled chips, calibration, and the resulting word errors."""
 
 from optinc_pdk.tolerance.variation.chip import Chip, chip_of, read_chip
 from optinc_pdk.tolerance.variation.draw import Sample, aged, draw

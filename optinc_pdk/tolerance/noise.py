@@ -1,4 +1,4 @@
-"""Word-error rate against symbol rate: words read with noise, and what a Gaussian would make of it."""
+"""Word-error rate against symbol rate: Monte-Carlo counts with noise, and a Gaussian estimate."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from optinc_pdk.averaging import Averaging
+from optinc_pdk.averaging.word_score import word_error_rate
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.files import InputError
@@ -33,18 +34,18 @@ TINY = float(np.finfo(np.float64).tiny)
 
 @dataclass(frozen=True)
 class RatePoint:
-    """Words read at one symbol rate.
+    """Word errors at one symbol rate.
 
     Attributes:
         symbol_rate_bd: Symbols per second.
-        integration_s: Time that each reading is integrated over.
-        sent: How often words were sent through the chip.
+        integration_s: Integration time of each reading.
+        sent: Number of transmissions through the chip.
         words: Words that all servers read.
-        wrong: Those that are not the ideal average.
-        low: Lower end of the 95 % interval of the word-error rate.
-        high: Its upper end.
-        gaussian_estimate: Word-error rate if Gaussian noise crossed the margins, to first order; not a count.
-        errors: Error of a word, read minus ideal, to the number of words that have it.
+        wrong: Words that differ from the ideal average.
+        low: Lower end of the 95 % confidence interval of the word-error rate.
+        high: Upper end of the interval.
+        gaussian_estimate: First-order estimate of the word-error rate with Gaussian noise; not a count.
+        errors: Number of words by their error, read minus ideal.
     """
 
     symbol_rate_bd: float
@@ -59,19 +60,19 @@ class RatePoint:
 
     @property
     def word_error_rate(self) -> float:
-        """Share of wrong words."""
-        return self.wrong / self.words
+        """Share of wrong words, 0 … 1."""
+        return word_error_rate(self.wrong, self.words)
 
 
 @dataclass(frozen=True)
 class NoiseCurve:
-    """Word-error rates of one chip.
+    """Word-error rates of one chip against the symbol rate.
 
     Attributes:
-        laser_w: Light launched into every guide.
+        laser_w: Optical power launched into every waveguide.
         seed: Seed of the noise.
-        noise: All noise at each rate.
-        points: What was read at each rate, rising.
+        noise: Noise parameters at each rate.
+        points: Results at each rate, ascending.
     """
 
     laser_w: float
@@ -80,7 +81,7 @@ class NoiseCurve:
     points: tuple[RatePoint, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data: what was assumed and read."""
+        """Return assumptions and results as JSON-compatible data."""
         rows = []
         for noise, point in zip(self.noise, self.points, strict=True):
             errors = {str(error): count for error, count in point.errors.items()}
@@ -101,48 +102,48 @@ def word_error_curve(
     seed: int = 0,
     watch: Callable[[float], None] | None = None,
 ) -> NoiseCurve:
-    """Read every input with noise at some symbol rates; the draws of the noise are the same at each.
+    """Count word errors with noise at several symbol rates, with the same random numbers at each.
 
     Args:
         s: S-parameters of the chip.
-        board: What joins its fibres outside.
+        board: Board netlist that joins the chip's fibres.
         bias: Electronics of its neurons and receivers.
-        task: What the chip is to compute.
+        task: Task of the chip.
         process: Process of the cards.
         symbol_rates_bd: Symbols per second.
-        laser_w: Light launched into every guide; the card's where left out.
-        passes: How often every input is sent.
+        laser_w: Optical power launched into every waveguide; by default the card's.
+        passes: Number of times that every input is sent.
         seed: Seed of the noise.
-        watch: Called with each rate as it begins.
+        watch: Called with each rate before it is evaluated.
 
     Raises:
-        InputError: A power, rate, seed or number of passes that cannot be, or a task that is not the chip's.
+        InputError: A power, rate, seed or number of passes is out of range, or the board is for another task.
     """
     refuse_other_board(board, task)
     if passes < 1 or seed < 0:
         raise InputError(f"passes {passes}, seed {seed}: give at least 1 pass and a seed of at least 0")
     noises = tuple(noise_of(process, laser_w, rate) for rate in sorted(set(symbol_rates_bd)))
     if not noises:
-        raise InputError("there is no symbol rate; give one at least")
-    tried = inputs_of(task)
+        raise InputError("no symbol rate given; give at least one")
+    inputs = inputs_of(task)
     points = []
     for noise in noises:
         if watch is not None:
             watch(noise.symbol_rate_bd)
-        points.append(_point(s, tried, board, bias, noise, passes, seed))
+        points.append(_point(s, inputs, board, bias, noise, passes, seed))
     return NoiseCurve(noises[0].laser_w, seed, noises, tuple(points))
 
 
-def _point(s: Scattering, tried: Inputs, board: Board, bias: Bias, noise: Noise, passes: int, seed: int) -> RatePoint:
+def _point(s: Scattering, inputs: Inputs, board: Board, bias: Bias, noise: Noise, passes: int, seed: int) -> RatePoint:
     errors: Counter[int] = Counter()
     words = wrong = 0
     for number in range(passes):
-        # a seed for each assignment of symbols to servers
-        outcome = read_words(s, tried, board, bias, noise, (seed * passes + number) * MOST_ASSIGNMENTS)
+        # every assignment of symbols to servers has its own seed
+        outcome = read_words(s, inputs, board, bias, noise, (seed * passes + number) * MOST_ASSIGNMENTS)
         words, wrong = words + outcome.words, wrong + outcome.wrong
         errors.update(outcome.errors)
     sent = words // len(board.outputs)
-    # servers' words of one sending share the noise of the hidden layers: sendings are the trials, not words
+    # the servers' words of one transmission share the noise of the hidden layers, so transmissions are the trials
     low, high = interval(wrong / words, sent)
     return RatePoint(
         symbol_rate_bd=noise.symbol_rate_bd,
@@ -152,55 +153,65 @@ def _point(s: Scattering, tried: Inputs, board: Board, bias: Bias, noise: Noise,
         wrong=wrong,
         low=low,
         high=high,
-        gaussian_estimate=gaussian_error_rate(s, tried, board, bias, noise),
+        gaussian_estimate=gaussian_error_rate(s, inputs, board, bias, noise),
         errors=dict(sorted(errors.items())),
     )
 
 
-def gaussian_error_rate(s: Scattering, tried: Inputs, board: Board, bias: Bias, noise: Noise) -> float:
-    """Word-error rate from every output's distance to its thresholds, if noise were Gaussian and small.
+def gaussian_error_rate(s: Scattering, inputs: Inputs, board: Board, bias: Bias, noise: Noise) -> float:
+    """Estimate the word-error rate from every output's distance to its thresholds, for small Gaussian noise.
 
-    To first order: noise neither moves the mean of an output, nor does it have tails of its own.
+    The estimate is of first order: noise does not shift the mean of an output, and its distribution is Gaussian.
+
+    Args:
+        s: S-parameters of the chip.
+        inputs: The inputs.
+        board: Board netlist that joins the chip's fibres.
+        bias: Electronics of its neurons and receivers.
+        noise: Noise of lasers and detectors.
     """
     scale = np.array([[bias.outputs[label] for label in row] for row in board.outputs])
     rates = []
-    for symbols in assignments(tried, s, board, bias):
+    for symbols in assignments(inputs, s, board, bias):
         outputs = transmit(symbols, s, board, bias).outputs
         spread = output_spread(symbols, s, board, bias, noise)
-        missed = _missed(outputs, spread, tried.levels[:, np.newaxis], scale, noise)
-        # of a word, from those of its symbols; a sum of logarithms keeps what is far below 1
-        rates.append(float(np.mean(-np.expm1(np.log1p(-np.minimum(missed, 1.0 - 1e-12)).sum(axis=2)))))
+        error_probability = _symbol_error_probability(outputs, spread, inputs.levels[:, np.newaxis], scale, noise)
+        # probability of a wrong word from those of its symbols; logarithms keep precision far below 1
+        rates.append(float(np.mean(-np.expm1(np.log1p(-np.minimum(error_probability, 1.0 - 1e-12)).sum(axis=2)))))
     return float(np.mean(rates))
 
 
-def _missed(outputs: Floats, spread: Floats, level: NDArray[np.int64], scale: Floats, noise: Noise) -> Floats:
-    """(B, servers, M) probability that a symbol is not read as it should be."""
+def _symbol_error_probability(
+    outputs: Floats, spread: Floats, level: NDArray[np.int64], scale: Floats, noise: Noise
+) -> Floats:
+    """Return (B, servers, M) probabilities that a symbol is decided wrongly."""
     up, down = np.asarray(level + 0.5), np.asarray(np.abs(level - 0.5), dtype=np.float64)
-    above = ndtr(-(up - outputs) / _sigma(outputs, up, spread, scale, noise))
-    # a receiver sees the field's square, so a field may also cross on the other side of zero
-    above += ndtr(-(up + outputs) / np.maximum(spread, TINY))
-    below = ndtr(-(outputs - down) / _sigma(outputs, down, spread, scale, noise))
-    return np.where(level < TOP_LEVEL, above, 0.0) + np.where(level > 0, below, 0.0)
+    too_high = ndtr(-(up - outputs) / _sigma(outputs, up, spread, scale, noise))
+    # a receiver detects the squared field, so a field may also cross the threshold beyond zero
+    too_high += ndtr(-(up + outputs) / np.maximum(spread, TINY))
+    too_low = ndtr(-(outputs - down) / _sigma(outputs, down, spread, scale, noise))
+    return np.where(level < TOP_LEVEL, too_high, 0.0) + np.where(level > 0, too_low, 0.0)
 
 
 def _sigma(outputs: Floats, threshold: Floats, spread: Floats, scale: Floats, noise: Noise) -> Floats:
-    """Standard deviation of an output on its way to a threshold, in levels.
+    """Return the standard deviation in levels with which an output y reaches a threshold t.
 
-    A receiver's own noise is that of the square, t² - y² away from the threshold: so it counts over t + y.
+    The receiver's noise is one of the square, whose distance to the threshold is t² - y²; divided by t + y it is one
+    in levels.
     """
-    own = scale**2 * np.sqrt(noise.variance((outputs / scale) ** 2)) / (threshold + outputs)
-    return np.maximum(np.hypot(spread, own), TINY)
+    receiver_sigma = scale**2 * np.sqrt(noise.variance((outputs / scale) ** 2)) / (threshold + outputs)
+    return np.maximum(np.hypot(spread, receiver_sigma), TINY)
 
 
 def parse_rates(text: str | None, process: Process) -> list[float]:
-    """Symbol rates from ``"1e6"``, ``"1e6,1e7"`` or ``"1e5:1e9:17"`` (first, last, number; evenly on a logarithm).
+    """Parse symbol rates: ``"1e6"``, ``"1e6,1e7"`` or ``"1e5:1e9:17"`` (first, last, count; logarithmic spacing).
 
     Args:
-        text: The rates; where left out, 13 from the least useful rate of the card's budget to its largest.
+        text: The rates; by default 13 rates from the smallest to the largest of the card's budget.
         process: Process of the cards.
 
     Raises:
-        InputError: Not of that form, not above 0, too many, or beyond the card's limit.
+        InputError: The text has another form, or the rates are not above 0, too many, or above the card's limit.
     """
     noise_of(process)
     budget = process.budget
@@ -218,7 +229,7 @@ def parse_rates(text: str | None, process: Process) -> list[float]:
 
 
 def _rates(text: str) -> list[float]:
-    """None where the text is no list and no series."""
+    """Return the rates of a list or series; empty if the text is neither."""
     try:
         if ":" not in text:
             return [float(part) for part in text.split(",")]

@@ -1,4 +1,4 @@
-"""A small chip with a geometry, as a layout would give it, for all tests of tolerance."""
+"""Fixtures of the tolerance tests: a small chip with a geometry as from a layout."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TASK = Averaging(4, 4, 2)
 
 
 def small_onn(hidden=(3,), seed=0):
-    """A network whose function means nothing; its biases keep every unit alive."""
+    """Return a network with random weights; its biases keep every unit active."""
     rng = np.random.default_rng(seed)
     layers = [
         Layer(0.1 * rng.standard_normal((out, into)), rng.uniform(1.0, 2.0, out))
@@ -38,7 +38,7 @@ def small_onn(hidden=(3,), seed=0):
 
 
 def with_geometry(circuit, seed, die_um=(8000.0, 4000.0)):
-    """Places on a raster, equal arms inside MZIs, any lengths or none between them, resistances."""
+    """Add positions on a raster, equal arms inside MZIs, random or zero lengths between them, and resistances."""
     flat = flatten(circuit)
     rng = np.random.default_rng(seed)
     count = len(flat.instances)
@@ -78,7 +78,7 @@ def circuit(onn, process):
 
 @pytest.fixture(scope="session")
 def ground(circuit):
-    """A ground whose metal is 0.5 Ω for all, and for each a little for those before it; real ones are symmetric."""
+    """A ground network of 0.5 Ω common resistance plus 0.1 Ω per preceding heater; real networks are symmetric."""
     labels = analyse(circuit).channel
     return Ground(labels, lambda current: 0.5 * current.sum() + 0.1 * np.cumsum(current))
 
@@ -97,7 +97,7 @@ def every(process):
 
 @pytest.fixture(scope="session")
 def tiny(process, tmp_path_factory):
-    """Files of a chip with a layout: the average of four words of two bits, exact with a margin of half a level."""
+    """Files of a chip with a layout: average of four words of two bits, with a margin of half a level."""
     folder = tmp_path_factory.mktemp("tiny")
     network = carry_chain(Averaging(2, 4, 1))
     network.save(folder / "tiny.npz")
@@ -113,10 +113,10 @@ def tiny(process, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def work(tiny, process, every):
-    """Its samples, with a little of four imperfections: some of them miss words."""
+    """Work on samples of the tiny chip with small amounts of four imperfections; some samples read words wrong."""
     kinds = {"coupler": 0.2, "phase": 0.1, "dac": 1.0, "wavelength": 0.2}
-    wanted = every.only(*kinds)
+    selected = every.only(*kinds)
     for kind, amount in kinds.items():
-        wanted = wanted.scaled(kind, amount)
-    drawn = read_chip(*(tiny / f"tiny{ending}" for ending in (".gds", ".pic.yml", ".bias.yml")), process)
-    return Work(drawn, Averaging(2, 4, 1), wanted, 7, 1.0)
+        selected = selected.scaled(kind, amount)
+    chip = read_chip(*(tiny / f"tiny{ending}" for ending in (".gds", ".pic.yml", ".bias.yml")), process)
+    return Work(chip, Averaging(2, 4, 1), selected, 7, 1.0)

@@ -1,4 +1,4 @@
-"""Windows against every word at their ends, and what is said where there is none."""
+"""Wavelength sweeps: windows checked with every word at their ends, and reports of chips without a window."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RESOLUTION_NM = 1e-5
 
 
 def subject_of(scale_um=300.0, process=PROCESS, task=None):
-    """Guides of random lengths between MZIs, equal arms inside them, resistances; programmed at 1550 nm."""
+    """A chip with random waveguide lengths between MZIs and equal arms inside them, programmed at 1550 nm."""
     onn = carry_chain(task or Averaging(2, 4, 1))
     circuit = assemble(onn, process, "chip")
     flat = flatten(circuit)
@@ -62,17 +62,17 @@ def found_of(subject, grid=GRID, channels=3, progress=None):
 
 
 @pytest.fixture(scope="module")
-def told():
+def reports():
     return []
 
 
 @pytest.fixture(scope="module")
-def found(subject, told):
-    return found_of(subject, progress=lambda *done: told.append(done))
+def found(subject, reports):
+    return found_of(subject, progress=lambda *done: reports.append(done))
 
 
 def moved(process, wavelength_nm):
-    """The process with another carrier and the same guides."""
+    """Return the process with another carrier wavelength and the same waveguides."""
     guide = process.guide
     index = guide.index + (guide.index - guide.group_index) / guide.wavelength_nm * (
         wavelength_nm - guide.wavelength_nm
@@ -82,7 +82,7 @@ def moved(process, wavelength_nm):
 
 
 def exact(subject, bias, wavelength_nm):
-    """By the function check of a build, whose carrier is the process's."""
+    """Return whether the function check of a build passes; its carrier is the process wavelength."""
     process = moved(subject.process, wavelength_nm)
     return check_function(subject.circuit, subject.board, bias, subject.onn.task, process).passed
 
@@ -108,22 +108,22 @@ def test_a_bias_for_the_wavelength_is_exact_where_the_fixed_one_is_not(subject, 
     assert (window.low_nm, window.high_nm, window.to_limit) == (1549.0, 1551.0, (True, True))
 
 
-def test_channels_lie_on_their_grid_and_each_needs_a_chip(found):
+def test_channels_are_on_their_grid_and_each_needs_a_chip(found):
     frequency = LIGHT_NM_GHZ / np.array([channel.wavelength_nm for channel in found.channels])
     assert np.diff(frequency) == pytest.approx([-100.0, -100.0])
     assert found.channels[1].wavelength_nm == pytest.approx(1550.0)
     assert (found.served, found.shared) == (3, 1)
-    assert "3 chips in parallel; one fixed bias is right for 1" in spectrum_lines(found)[-1]
+    assert "3 chips in parallel; one fixed bias is exact for 1" in spectrum_lines(found)[-1]
 
 
-def test_progress_counts_to_its_end(told):
-    last = {what: (done, total) for what, done, total in told}
+def test_progress_counts_to_its_end(reports):
+    last = {what: (done, total) for what, done, total in reports}
     assert set(last) == {"fixed bias", "matched fibres", "rebiased", "channels"}
     assert last["rebiased"] == (3, 3) and last["channels"] == (3, 3)
 
 
-def test_fibres_as_late_as_the_oscillators_widen_the_window(subject, found):
-    """Guides behind the fibres make the signals 300 ps later than they were: fibres that much shorter mend it."""
+def test_fibres_matched_to_the_oscillators_widen_the_window(subject, found):
+    """Waveguides behind the fibres delay the signals by 300 ps; shorter fibres compensate for it."""
     longer = with_fibres(subject, [300.0] * len(found.delays_ps))
     bias = program(longer, subject.board, subject.onn, subject.process).bias
     late = found_of(replace(subject, circuit=longer, bias=bias), GRID[1:2], channels=1)
@@ -131,11 +131,11 @@ def test_fibres_as_late_as_the_oscillators_widen_the_window(subject, found):
     assert np.array(late.delays_ps) == pytest.approx(np.array(found.delays_ps) - 300.0, abs=1.0)
     assert late.fixed_window.width_nm < 0.5 * found.fixed_window.width_nm
     assert late.matched_window.width_nm == pytest.approx(found.matched_window.width_nm, rel=0.1)
-    assert "delay signals as their oscillators are, by -" in spectrum_lines(late)[2]
+    assert " by -" in spectrum_lines(late)[2]
 
 
 def with_fibres(subject, delays_ps):
-    """The circuit with guides behind its fibres that make the layers' signals so much later."""
+    """Return the circuit with waveguides behind its fibres that delay the signals of each layer."""
     flat, lengths = subject.circuit, subject.circuit.net_length_um.copy()
     net = {port: number for number, pair in enumerate(flat.nets.tolist()) for port in pair}
     sources = [[label for row in subject.board.inputs for label in row]]
@@ -153,7 +153,7 @@ def test_longer_guides_make_the_window_narrower(found):
     assert other.fixed_window.width_nm < 0.6 * found.fixed_window.width_nm
 
 
-def test_what_is_beyond_the_electronics_or_the_models_is_told():
+def test_wavelengths_beyond_the_range_of_electronics_or_models_are_reported():
     card = PROCESS.device("grating_coupler")
     narrow = {**card.model.parameters, "bandwidth_3db_nm": Quantity(5.0, "test")}
     card = card.model_copy(update={"model": card.model.model_copy(update={"parameters": narrow})})
@@ -162,23 +162,23 @@ def test_what_is_beyond_the_electronics_or_the_models_is_told():
         subject_of(process=process), np.array([1550.0, 1570.0]), resolution_nm=0.1, channels=3, spacing_ghz=10_000.0
     )
     assert found.rebiased[0].passed
-    assert not found.rebiased[1].passed and "needs gain" in found.rebiased[1].fault
+    assert not found.rebiased[1].passed and "gain" in found.rebiased[1].fault
     assert 1550.0 < found.rebiased_window.high_nm < 1570.0
     assert found.rebiased_window.resolution_nm == 20.0 / 32.0
     assert found.rebiased_window.to_limit == (True, False)
     assert np.isnan(found.rebiased[1].margin) and spectrum_json(found)["rebiased"][1]["margin_levels"] is None
-    assert [("models hold for 1500 … 1600 nm" in channel.fault) for channel in found.channels] == [True, False, True]
+    assert [("1500 … 1600 nm" in channel.fault) for channel in found.channels] == [True, False, True]
     assert found.served == 1
 
 
-def test_a_wavelength_beyond_the_models_names_them(subject):
-    with pytest.raises(InputError, match=r"1601 nm: the models hold for 1500 … 1600 nm \(\w+, \w+\); stay"):
+def test_a_wavelength_beyond_the_models_is_refused_with_their_names(subject):
+    with pytest.raises(InputError, match=r"1601 nm: .*1500 … 1600 nm \(\w+, \w+\)"):
         found_of(subject, np.array([1550.0, 1601.0]))
-    with pytest.raises(InputError, match="must be positive"):
+    with pytest.raises(InputError, match=" 0 channels"):
         found_of(subject, channels=0)
 
 
-def test_the_narrowest_model_sets_the_range(subject):
+def test_the_narrowest_model_limits_the_range(subject):
     card = PROCESS.device("mmi2x2")
     card = card.model_copy(update={"limits": {**card.limits, "wavelength_max_nm": Quantity(1560.0, "test")}})
     process = PROCESS.model_copy(update={"devices": {**PROCESS.devices, "mmi2x2": card}})
@@ -186,47 +186,46 @@ def test_the_narrowest_model_sets_the_range(subject):
     assert (found.low_nm, found.high_nm, found.high_by) == (1500.0, 1560.0, "mmi2x2")
 
 
-def test_a_bias_that_is_wrong_has_no_window(subject):
+def test_a_wrong_bias_has_no_window(subject):
     turned = replace(subject, bias=replace(subject.bias, code=subject.bias.code // 2))
     found = found_of(turned, GRID[1:2], channels=1)
     assert found.fixed_window is None and found.shared == 0
     assert found.rebiased_window is not None
     lines = spectrum_lines(found)
     assert lines[1].startswith("bias fixed: not exact at its own carrier, 1550 nm")
-    # no ends were searched for in a grid of one wavelength
-    assert "rebiased: exact from 1550 to 1550 nm; its low and high end is that of the table" in lines
+    # a grid of one wavelength has no ends to search for
+    assert any(line.startswith("rebiased: exact from 1550 to 1550 nm; ") for line in lines)
     assert spectrum_json(found)["fixed_window"] is None
     assert spectrum_png(found, "chip").startswith(b"\x89PNG")
 
 
-def test_a_window_narrower_than_the_resolution_is_no_drift_of_zero(found):
+def test_a_window_narrower_than_the_resolution_asks_for_a_finer_one(found):
     narrow = replace(found, fixed_window=Window(1550.0, 1550.0, 1.0, (False, False)))
-    assert spectrum_lines(narrow)[1] == (
-        "bias fixed: exact at 1550 nm, but not 1000 pm from it: give a smaller --resolution"
-    )
+    line = spectrum_lines(narrow)[1]
+    assert "1550 nm" in line and "1000 pm" in line and "--resolution" in line
 
 
-def test_light_that_does_not_settle_is_told_and_the_sweep_goes_on(subject, monkeypatch):
-    def wild(light, *more):
+def test_light_that_does_not_settle_is_reported_and_the_sweep_continues(subject, monkeypatch):
+    def unsettled(light, *more):
         if light.wavelengths_nm[0] == 1549.0:
             raise UnsettledError("light does not settle")
         return check_light(light, *more)
 
-    monkeypatch.setattr(sweep, "check_light", wild)
+    monkeypatch.setattr(sweep, "check_light", unsettled)
     found = found_of(subject, channels=1)
     assert [point.fault for point in found.rebiased] == ["light does not settle", "", ""]
     assert found.fixed_window is not None
 
 
-def test_modulators_on_the_chip_have_no_fibres_to_cut():
+def test_on_chip_modulators_have_no_fibres_to_match():
     process = load_process("soi220_onchip")
     found = found_of(subject_of(process=process, task=Averaging(4, 2, 2)), GRID[1:2], channels=1)
     assert found.by_fibre == (True, False, False)
-    (line,) = (line for line in spectrum_lines(found) if "fibres" in line)
+    (line,) = (line for line in spectrum_lines(found) if "fibre" in line)
     assert "in front of l0" in line and "l1" not in line
 
 
-def test_windows_end_with_the_models_and_at_gaps_that_steps_pass():
+def test_windows_end_at_the_models_limits_or_at_the_first_wrong_word():
     models = Range(1500.0, 1600.0, "a", "b")
 
     def everywhere(wavelength_nm):
@@ -243,7 +242,7 @@ def test_windows_end_with_the_models_and_at_gaps_that_steps_pass():
     assert 1553.209 <= window.high_nm < 1553.21
 
 
-def test_a_csv_line_for_every_point(found):
+def test_the_csv_has_a_line_for_every_point(found):
     rows = list(csv.DictReader(spectrum_csv(found).splitlines()))
     assert len(rows) == sum(len(p) for p in (found.fixed, found.matched, found.rebiased, found.channels))
     rebiased = [row for row in rows if row["bias"] == "rebiased"]

@@ -1,8 +1,8 @@
-"""A virtual bench: a sampled chip with electronics around it, of which only what a real bench shows can be seen.
+"""Virtual bench: a sampled chip with its electronics, observable only through what a real bench can measure.
 
-Voltages go in through the drive's converters, amplitudes through the modulators; readings of photodiodes come out.
-What the chip is made of stays inside. Calibration takes whatever keeps to
-:class:`optinc_pdk.tolerance.calibration.measure.Laboratory`, of which this is one.
+Inputs are heater voltages (through the drive's DACs) and modulator amplitudes; outputs are photodiode readings. The
+sampled device parameters are hidden. Calibration accepts any implementation of the protocol
+:class:`optinc_pdk.tolerance.calibration.measure.Laboratory`; this is one of them.
 """
 
 from __future__ import annotations
@@ -26,28 +26,29 @@ Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
 
 CHUNK = 32
-"""Settings of the heaters that are solved side by side."""
+"""Heater settings that are simulated as one batch."""
 
 
 class ReadingNoise(Protocol):
-    """What readings scatter by."""
+    """Noise model of photodiode readings."""
 
     def variance(self, power: Floats) -> Floats:
-        """Variance of a reading, in units of a field of amplitude 1 squared, for the light that a detector sees."""
+        """Return the variance of readings at the given optical powers, which are in units of full-scale power."""
         ...
 
 
 class Bench:
-    """One sampled chip on its board.
+    """Virtual bench with one sampled chip on its board.
 
     Attributes:
         channels: (H,) pad labels of the heaters, in the order of voltages.
-        sources: (F,) labels of what is modulated alike: each input's fibre, then each neuron's modulators.
+        sources: (F,) groups of labels with a common modulation: the fibre of each input, then the modulators of each
+            neuron.
         detectors: (D,) labels of the photodiodes.
         full_scale_v: Highest voltage of the drive.
-        step_v: Step of the drive's voltages; 0 where they are not rounded.
-        settings: Settings of the heaters made so far.
-        readings: Readings of single photodiodes taken so far, averages counted.
+        step_v: DAC step of the drive in volts; 0 if voltages are not rounded.
+        settings: Number of heater settings applied so far.
+        readings: Number of single photodiode readings taken so far, each averaged reading counted.
     """
 
     def __init__(
@@ -59,21 +60,21 @@ class Bench:
         seed: int = 0,
         averages: int = 1,
     ) -> None:
-        """Put a sample on the bench.
+        """Set up the bench for one sample.
 
         Args:
-            chip: The chip as drawn.
-            sample: What it became.
-            effective_bits: Of the drive's converters; voltages are not rounded without.
-            noise: What readings scatter by; nothing where left out.
-            seed: Of that scatter.
-            averages: Readings of which each returned one is the mean.
+            chip: The nominal chip.
+            sample: Sampled device parameters.
+            effective_bits: Effective bits of the drive's DACs; no rounding if None.
+            noise: Noise of the readings; none if None.
+            seed: Seed of the noise.
+            averages: Number of readings that each returned reading is the mean of.
 
         Raises:
-            InputError: No whole number of readings from 1, no seed from 0, or bits that no drive has.
+            InputError: ``averages`` is below 1, the seed is below 0, or the number of bits is out of range.
         """
         if of_type("Bench: averages", averages, int) < 1:
-            raise InputError(f"averages is {averages}; a reading is the mean of 1 or more")
+            raise InputError(f"averages is {averages}; give 1 or more")
         if of_type("Bench: seed", seed, int) < 0:
             raise InputError(f"seed is {seed}; give a whole number from 0")
         board = chip.board
@@ -86,22 +87,26 @@ class Bench:
         self.step_v = 0.0 if effective_bits is None else drive_step_v(chip.process, effective_bits)
         self.settings = 0
         self.readings = 0
-        self._chip, self._sample, self._bits = _between(chip, self.sources, self.detectors), sample, effective_bits
+        self._chip, self._sample, self._bits = (
+            _measurable_part(chip, self.sources, self.detectors),
+            sample,
+            effective_bits,
+        )
         self._noise, self._averages = noise, averages
         self._random = np.random.default_rng(seed)
 
     def read(self, voltage_v: ArrayLike, amplitude: ArrayLike) -> Floats:
-        """Read every photodiode for some settings of the heaters and some patterns of light; the carrier is on.
+        """Read every photodiode for each heater setting and each pattern of source amplitudes, with the carrier on.
 
         Args:
-            voltage_v: (S, H) voltages, rounded and cut to what the drive can make.
+            voltage_v: (S, H) voltages; the drive clips and rounds them.
             amplitude: (P, F) amplitudes of the sources, 0 … 1.
 
         Returns:
-            (S, P, D) light on each photodiode, in units of a source's at full amplitude.
+            (S, P, D) optical power on each photodiode, relative to a source at full amplitude.
 
         Raises:
-            InputError: Shapes that do not fit, or an amplitude that no modulator has.
+            InputError: Shapes do not match, or an amplitude is outside 0 … 1.
         """
         voltage, pattern = np.atleast_2d(np.asarray(voltage_v, dtype=np.float64)), np.asarray(amplitude, dtype=float)
         if pattern.ndim != 2 or pattern.shape[1] != len(self.sources) or not np.all((pattern >= 0) & (pattern <= 1)):
@@ -118,30 +123,30 @@ class Bench:
         return power
 
     def _responses(self, voltage_v: Floats) -> Iterator[Complexes]:
-        """Per chunk, (S, 1 + F, D) fields at the detectors from the carrier and from each source."""
+        """Yield, for each batch of S settings, (S, 1 + F, D) fields at the detectors from carrier and sources."""
         board = self._chip.board
-        place = {label: i for i, label in enumerate(self._chip.plan.outs)}
+        index_of = {label: i for i, label in enumerate(self._chip.plan.outs)}
         groups = (board.steady, *self.sources)
-        sent = [label for group in groups for label in group]
-        row = np.array([place[label] for label in self.detectors])
+        source_labels = [label for group in groups for label in group]
+        row = np.array([index_of[label] for label in self.detectors])
         starts = np.cumsum([0, *(len(group) for group in groups[:-1])])
-        # modulators on the chip let out a share of the carrier that reaches them
-        driven = np.isin(sent, self._chip.structure.modulators)
-        supplied = np.array([place[label] for label in np.array(sent)[driven].tolist()], dtype=np.int64)
+        # on-chip modulators emit a fraction of the carrier that reaches them
+        driven = np.isin(source_labels, self._chip.structure.modulators)
+        carrier_rows = np.array([index_of[label] for label in np.array(source_labels)[driven].tolist()], dtype=np.int64)
         for first in range(0, len(voltage_v), CHUNK):
             s = fields(self._chip, self._sample, voltage_v[first : first + CHUNK], self._bits)[:, 0]
-            strength = np.ones((len(s), len(sent)), dtype=np.complex128)
-            strength[:, driven] = s[:, supplied, : len(board.steady)].sum(axis=2)
-            light = s[:, row] * strength[:, np.newaxis]
-            yield np.add.reduceat(light, starts, axis=2).swapaxes(1, 2)
+            strength = np.ones((len(s), len(source_labels)), dtype=np.complex128)
+            strength[:, driven] = s[:, carrier_rows, : len(board.steady)].sum(axis=2)
+            response = s[:, row] * strength[:, np.newaxis]
+            yield np.add.reduceat(response, starts, axis=2).swapaxes(1, 2)
 
 
-def _between(chip: Chip, sources: Sequence[Sequence[str]], detectors: Sequence[str]) -> Chip:
-    """The chip solved for the ways that a bench shows: from carrier and sources, in this order, to photodiodes.
+def _measurable_part(chip: Chip, sources: Sequence[Sequence[str]], detectors: Sequence[str]) -> Chip:
+    """Return the chip with a plan for the measurable S-parameters only: from carrier and sources to photodiodes.
 
-    Modulators on the chip are looked at too, for the carrier that they let out.
+    Sources keep their order. On-chip modulators count as outputs too, for the carrier that they receive.
     """
-    sent = tuple(label for group in (chip.board.steady, *sources) for label in group)
-    seen = (*detectors, *(label for label in chip.structure.modulators if label in sent))
+    source_labels = tuple(label for group in (chip.board.steady, *sources) for label in group)
+    output_labels = (*detectors, *(label for label in chip.structure.modulators if label in source_labels))
     wavelength = float(chip.process.guide.wavelength_nm)
-    return replace(chip, plan=prepare(chip.structure, wavelength, chip.process, outs=seen, ins=sent))
+    return replace(chip, plan=prepare(chip.structure, wavelength, chip.process, outs=output_labels, ins=source_labels))

@@ -1,8 +1,9 @@
-"""Calibration of one chip on a bench: measure, fit its twin, bias it by that, tune it in the loop, set its electronics.
+"""Calibration of one chip on a bench: fit a digital twin, program by it, tune in the loop, set the electronics.
 
-Nothing here knows what the chip is made of: the layout as designed, the network and the bench's readings are all there
-is. Three biases come out, for before, between and after: the design's, that by the fitted twin, and the tuned one, each
-with electronics for what was measured with it.
+Calibration uses only the nominal layout, the network and the readings of the bench, never the sampled parameters of the
+devices. Its stages are: efficiency sweep of all heaters; programming by a fitted digital twin; in-loop tuning layer by
+layer; joint rounding to DAC codes; end-to-end tuning against the words. The electronics of each setting match the
+measured chip.
 """
 
 from __future__ import annotations
@@ -46,17 +47,17 @@ Floats = NDArray[np.float64]
 Progress = Callable[[str, float], None]
 
 ENOUGH = 0.6
-"""Share of the network's margin that leaves room for words which were not tried."""
+"""Share of the network's margin at which no restarts are tried; the sample of words does not contain every word."""
 
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What drives a chip.
+    """A complete setting of a chip.
 
     Attributes:
-        voltage_v: (H,) voltages of the heaters, in the order of the chip's, as the bench's drive can make them.
-        bias: The same by pad label, with electronics, receivers and servers' levels.
-        error: (layers,) rms matrix error over the 2-norm, as measured; of receivers' rows at equal norms.
+        voltage_v: (H,) heater voltages in the order of the chip's heaters, rounded to the drive.
+        bias: The same by pad label, with electronics, receivers and server levels.
+        error: (layers,) measured rms matrix error over the 2-norm; of the last layer with equalised rows.
     """
 
     voltage_v: Floats
@@ -66,24 +67,25 @@ class Setting:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """A calibrated chip.
+    """Result of the calibration of a chip.
 
     Attributes:
-        fitted: Biased by the chip's twin; with the design's electronics where what was measured asks for too much.
-        settled: After tuning in the loop, layer by layer, and rounding.
-        tuned: The same tuned against the words.
-        missed: Symbols of a sample of the lattice that were missed with the last two.
-        efficiency: (H,) real over designed phase of each heater; NaN where it has no effect.
+        fitted: Setting programmed by the digital twin; with the nominal electronics if the measured chip would need
+            gains or offsets beyond the card's range.
+        rounded: Setting after in-loop tuning of the layers and rounding to DAC codes.
+        tuned: Setting after end-to-end tuning.
+        wrong_symbols: Wrong symbols of a sample of the lattice with ``rounded`` and with ``tuned``.
+        efficiency: (H,) real over design phase of each heater; NaN for heaters without effect.
         broken: Pad labels of heaters without effect.
-        history: (rounds + 1, layers) rms errors while tuning, of all starts.
-        settings: Settings of the heaters that were made.
-        readings: Readings of single photodiodes that were taken.
+        history: (rounds + 1, layers) rms matrix errors during tuning, over all starts.
+        settings: Number of heater settings applied.
+        readings: Number of single photodiode readings taken.
     """
 
     fitted: Setting
-    settled: Setting
+    rounded: Setting
     tuned: Setting
-    missed: tuple[int, int]
+    wrong_symbols: tuple[int, int]
     efficiency: Floats
     broken: tuple[str, ...]
     history: Floats
@@ -94,19 +96,19 @@ class Calibration:
 def calibrate(
     laboratory: Laboratory, chip: Chip, onn: Onn, process: Process, progress: Progress | None = None
 ) -> Calibration:
-    """Make a chip on a bench compute its network.
+    """Calibrate a chip on a bench to compute its network.
 
     Args:
         laboratory: The bench.
-        chip: The chip as designed.
+        chip: The nominal chip.
         onn: The network.
         process: Process of the cards.
-        progress: Called with what was done last, ``fit``, ``tune``, ``round`` or ``words``, and the worst
-            layer's error.
+        progress: Called after each step with the stage, ``fit``, ``tune``, ``round`` or ``words``, and the error of the
+            worst layer.
 
     Raises:
-        RangeError: No heater has any effect, or drive or electronics lack range.
-        InputError: The cards are not the chip's.
+        RangeError: No heater has any effect, or the range of drive or electronics is too small.
+        InputError: The cards belong to a different process than the chip.
         ValueError: Chip, bench and network do not belong together.
     """
     if process.name != chip.process.name:
@@ -114,19 +116,19 @@ def calibrate(
     problem = Problem(chip.structure, chip.board, targets(onn, chip.board), float(process.guide.wavelength_nm), process)
     heaters = heaters_of(chip, laboratory)
     layers = layers_of(problem, laboratory)
-    start = heaters.rounded(chip.voltage_v)
-    tell = progress if progress is not None else _silent
+    start = heaters.quantise(chip.voltage_v)
+    report = progress if progress is not None else _silent
     efficiency = efficiencies(laboratory, layers, heaters, start)
-    turn = 2.0 * np.pi / efficiency
+    turn_rad = 2.0 * np.pi / efficiency
     fitted, heaters = rebias(laboratory, even_problem(problem), even_layers(layers), heaters, efficiency)
-    tell("fit", float(fitted.sizes.max()))
-    place = Workplace(laboratory, chip, problem, heaters, layers)
-    found, history = place.tuned(fitted.voltage_v, turn, sample_words(onn.task, layers), tell)
+    report("fit", float(fitted.sizes.max()))
+    session = Workplace(laboratory, chip, problem, heaters, layers)
+    result, history = session.tuned(fitted.voltage_v, turn_rad, sample_words(onn.task, layers), report)
     return Calibration(
-        fitted=place.early(fitted),
-        settled=found.settled,
-        tuned=found.tuned,
-        missed=found.missed,
+        fitted=session.fitted_setting(fitted),
+        rounded=result.rounded,
+        tuned=result.tuned,
+        wrong_symbols=result.wrong_symbols,
         efficiency=efficiency,
         broken=tuple(chip.structure.channel[i] for i in np.flatnonzero(np.isnan(efficiency)).tolist()),
         history=history,
@@ -136,22 +138,37 @@ def calibrate(
 
 
 def _silent(what: str, error: float) -> None:
-    """Progress that nobody watches."""
+    """Ignore progress."""
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """Where one start ended: before and after tuning against the words, symbols missed then, and how good it is."""
+    """Result of one start.
 
-    settled: Setting
+    Attributes:
+        rounded: Setting before end-to-end tuning.
+        tuned: Setting after it.
+        wrong_symbols: Wrong symbols before and after it.
+        rank: Sort key of the result, less is better.
+    """
+
+    rounded: Setting
     tuned: Setting
-    missed: tuple[int, int]
+    wrong_symbols: tuple[int, int]
     rank: tuple[int, float]
 
 
 @dataclass(frozen=True, eq=False)
 class Workplace:
-    """Who sets the electronics: what they belong to, and what it is measured with."""
+    """Bench, chip and models of one calibration.
+
+    Attributes:
+        laboratory: The bench.
+        chip: The nominal chip.
+        problem: Its programming problem.
+        heaters: Heater model, with the fitted crosstalk.
+        layers: The layers.
+    """
 
     laboratory: Laboratory
     chip: Chip
@@ -160,73 +177,77 @@ class Workplace:
     layers: tuple[Layer, ...]
 
     def setting(self, state: State) -> Setting:
-        """Electronics for what is measured at a setting.
+        """Measure a heater setting and complete it with matching electronics.
 
         Raises:
             RangeError: A neuron needs a gain or offset beyond the card's range.
         """
-        process, found = self.problem.process, self.problem.targets
+        process, matrices = self.problem.process, self.problem.targets
         bits = int(process.activation.resolution_bits)
-        (seen,) = measure(self.laboratory, self.layers, state.voltage_v[np.newaxis])
-        sent = _sent(self.layers[0], seen[0], bits)
+        (responses,) = measure(self.laboratory, self.layers, state.voltage_v[np.newaxis])
+        sent = _sent(self.layers[0], responses[0], bits)
 
         def detect(target: Target, balance: Floats | None) -> Linear:
-            measured = coefficients(self.layers[target.index], seen[target.index], balance)
+            measured = coefficients(self.layers[target.index], responses[target.index], balance)
             return replace(measured, coefficient=measured.coefficient * sent) if target.index == 0 else measured
 
-        gains = receiver_gains(self.layers[-1], seen[-1])
+        gains = receiver_gains(self.layers[-1], responses[-1])
         scale = significant(1.0 / np.sqrt(np.maximum(gains, np.finfo(np.float64).tiny)), bits)
         bias = replace(
             self._bias(state.voltage_v),
-            activations=neurons(detect, found, self.chip.board, process),
-            outputs=dict(zip(found[-1].plus, scale.tolist(), strict=True)),
-            inputs={labels[0]: level for labels, level in zip(found[0].inputs, sent.tolist(), strict=True)},
+            activations=neurons(detect, matrices, self.chip.board, process),
+            outputs=dict(zip(matrices[-1].plus, scale.tolist(), strict=True)),
+            inputs={labels[0]: level for labels, level in zip(matrices[0].inputs, sent.tolist(), strict=True)},
         )
         return Setting(state.voltage_v, bias, state.sizes)
 
-    def tuned(self, voltage_v: Floats, turn_rad: Floats, words: Words, tell: Progress) -> tuple[Found, Floats]:
-        """What comes of tuning layer by layer and then against the words, and the layers' errors on the way.
+    def tuned(self, voltage_v: Floats, turn_rad: Floats, words: Words, report: Progress) -> tuple[Found, Floats]:
+        """Tune layer by layer, round, and tune end to end; restart stuck layers only if words are wrong or almost so.
 
-        Layers that are stuck are tried from other places only where symbols are missed or nearly so: not every matrix
-        error is one that words see.
+        Matrix errors that do not affect the words need no restart.
+
+        Returns:
+            The best result, and the (rounds, layers) rms matrix errors.
 
         Raises:
             RangeError: A neuron needs a gain or offset beyond the card's range.
         """
-        found, lacking, history = list[Found](), list[RangeError](), list[Floats]()
-        bright = even_layers(self.layers)
-        enough = ENOUGH * float(0.5 - np.abs(words.wanted - words.level).max())
+        results, range_errors, history = list[Found](), list[RangeError](), list[Floats]()
+        equalised = even_layers(self.layers)
+        enough_margin = ENOUGH * float(0.5 - np.abs(words.network_level - words.ideal_level).max())
         for restarts in (0, RESTARTS):
-            tuning = tune(self.laboratory, bright, self.heaters, turn_rad, voltage_v, tell, restarts)
+            tuning = tune(self.laboratory, equalised, self.heaters, turn_rad, voltage_v, report, restarts)
             history.append(tuning.history)
-            settled = settle(self.laboratory, self.heaters, turn_rad, tuning.state)
-            tell("round", float(settled.sizes.max()))
-            voltage_v = settled.voltage_v
+            rounded = settle(self.laboratory, self.heaters, turn_rad, tuning.state)
+            report("round", float(rounded.sizes.max()))
+            voltage_v = rounded.voltage_v
             try:
-                found.append(self._against(words, settled))
+                results.append(self._tuned_end_to_end(words, rounded))
             except RangeError as fault:
-                lacking.append(fault)
+                range_errors.append(fault)
                 continue
-            tell("words", float(found[-1].tuned.error.max()))
-            if found[-1].rank <= (0, -enough):
+            report("words", float(results[-1].tuned.error.max()))
+            if results[-1].rank <= (0, -enough_margin):
                 break
-        if not found:
-            raise lacking[-1]
-        return min(found, key=lambda one: one.rank), np.concatenate(history)
+        if not results:
+            raise range_errors[-1]
+        return min(results, key=lambda one: one.rank), np.concatenate(history)
 
-    def _against(self, words: Words, settled: State) -> Found:
-        """Tunes against the words from what is settled."""
-        place = Place(self.laboratory, self.heaters, self.layers, self.problem.process, words)
-        start = self.setting(settled)
+    def _tuned_end_to_end(self, words: Words, rounded: State) -> Found:
+        """Tune end to end from a rounded setting."""
+        context = Place(self.laboratory, self.heaters, self.layers, self.problem.process, words)
+        start = self.setting(rounded)
         electronics = electronics_of(start.bias, self.chip.board, self.layers)
-        before = place.driven(settled.voltage_v, electronics).passage.wrong
-        best = finish(place, settled.voltage_v, electronics)
-        state = look(self.laboratory, settled.layers, self.heaters, best.voltage_v)
+        wrong_before = context.evaluate(rounded.voltage_v, electronics).passage.wrong_symbols
+        best = finish(context, rounded.voltage_v, electronics)
+        state = look(self.laboratory, rounded.layers, self.heaters, best.voltage_v)
         bias = with_electronics(self._bias(best.voltage_v), self.chip.board, self.layers, best.electronics)
-        return Found(start, Setting(best.voltage_v, bias, state.sizes), (before, best.passage.wrong), best.rank)
+        return Found(
+            start, Setting(best.voltage_v, bias, state.sizes), (wrong_before, best.passage.wrong_symbols), best.rank
+        )
 
-    def early(self, state: State) -> Setting:
-        """The same before tuning, when a neuron may see so little that no gain is enough: then as designed."""
+    def fitted_setting(self, state: State) -> Setting:
+        """Complete a setting as :meth:`setting`, with the nominal electronics if a gain or offset is out of range."""
         try:
             return self.setting(state)
         except RangeError:
@@ -235,7 +256,7 @@ class Workplace:
             return Setting(state.voltage_v, bias, state.sizes)
 
     def _bias(self, voltage_v: Floats) -> Bias:
-        """A bias without electronics; its codes are the nearest of the drive's full number of bits."""
+        """Return a bias without electronics; codes are the nearest at the drive's full number of bits."""
         order = np.argsort(np.array(self.chip.structure.channel))
         bits = int(self.problem.process.drive.dac_bits)
         phase = self.heaters.phases(voltage_v)
@@ -252,8 +273,8 @@ class Workplace:
         )
 
 
-def _sent(layer: Layer, seen: Seen, bits: int) -> Floats:
-    """(J,) levels of the servers, rounded to what their converters can make, which have as many bits as neurons'."""
+def _sent(layer: Layer, response: Seen, bits: int) -> Floats:
+    """Return (J,) levels of the servers, rounded to their converters, which have as many bits as the neurons'."""
     if layer.target.last:
         return np.ones(layer.sources.size)
-    return np.minimum(significant(levels(layer, coefficients(layer, seen).coefficient), bits), 1.0)
+    return np.minimum(significant(levels(layer, coefficients(layer, response).coefficient), bits), 1.0)

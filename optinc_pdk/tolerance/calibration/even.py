@@ -1,7 +1,7 @@
-"""Receivers' rows with equal light: a scale behind each makes good what its row's norm was.
+"""Row equalisation of the last layer: all receivers get the same optical power; receiver scales restore the norms.
 
-A row whose weights are a few percent of the strongest row's is dark where all rows share one scale: its light is what
-many paths leave of each other, errors of it count for little, and while it is dark no small step brings it nearer.
+With a common scale, a row whose weights are a few percent of the strongest row gets almost no light: its field is the
+remainder of many interfering paths, its errors have little weight in the cost, and small steps hardly improve it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from optinc_pdk.tolerance.calibration.measure import Layer
 
 
 def even(target: Target) -> Target:
-    """The last layer's target with the strongest row's norm for all rows; others as they are."""
+    """Scale all rows of the last layer's target to the norm of the strongest row; other targets are unchanged."""
     norm = np.linalg.norm(target.weight, axis=1)
     if not target.last or not norm.any():
         return target
@@ -26,10 +26,10 @@ def even(target: Target) -> Target:
 
 
 def even_problem(problem: Problem) -> Problem:
-    """A chip whose receivers' rows are to be equally bright."""
+    """Return the programming problem with equalised rows of the last layer."""
     return replace(problem, targets=tuple(even(target) for target in problem.targets))
 
 
 def even_layers(layers: Sequence[Layer]) -> tuple[Layer, ...]:
-    """Layers whose receivers' rows are to be equally bright."""
+    """Return the layers with equalised rows of the last layer."""
     return tuple(replace(layer, target=even(layer.target)) for layer in layers)

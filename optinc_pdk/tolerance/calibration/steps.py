@@ -1,4 +1,4 @@
-"""Steps towards a network with the chip in the loop: measured derivatives, and where the drive can go with them."""
+"""Building blocks of in-loop optimisation: measured Jacobians and steps within the range of the drive."""
 
 from __future__ import annotations
 
@@ -25,22 +25,24 @@ from optinc_pdk.tolerance.calibration.model import Heaters, side_by_side
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-FAR = 0.03
-"""Rms error above which heaters may go a turn on."""
+WRAP_ERROR = 0.03
+"""Rms error above which heaters at the end of their range may move by a whole turn."""
 NUDGE_RAD = 0.03
+"""Perturbation of design phases for difference quotients."""
 NUDGE_STEPS = 4.0
-"""A heater is moved by so many steps of its drive, if that is more."""
+"""Least perturbation in DAC steps, where that is larger."""
 BATCH = 32
+"""Settings that are read as one batch."""
 
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """A setting and what was measured there.
+    """A heater setting with the measured matrix errors.
 
     Attributes:
         voltage_v: (H,) voltages.
         layers: The layers.
-        error: Per layer, (entries,) matrix errors.
+        error: For each layer, (entries,) matrix errors.
     """
 
     voltage_v: Floats
@@ -49,92 +51,144 @@ class State:
 
     @property
     def sizes(self) -> Floats:
-        """(layers,) rms matrix errors over the 2-norm."""
+        """(layers,) rms matrix errors over the 2-norm of the weight."""
         return np.array([size(layer, error) for layer, error in zip(self.layers, self.error, strict=True)])
 
 
 def look(laboratory: Laboratory, layers: tuple[Layer, ...], heaters: Heaters, voltage_v: Floats) -> State:
-    """Measure a setting."""
+    """Measure the matrix errors of all layers at (H,) voltages."""
     last = layers[-1]
-    if not last.turners.size:
-        (seen,) = measure(laboratory, layers, voltage_v[np.newaxis])
+    if not last.shift_heaters.size:
+        (responses,) = measure(laboratory, layers, voltage_v[np.newaxis])
     else:
         both = [turned(last, heaters, voltage_v, angle) for angle in (TURN_RAD, -TURN_RAD)]
-        seen, ahead, behind = measure(laboratory, layers, np.stack([voltage_v, *both]))
-        seen[-1] = with_quadrature(last, seen[-1], ahead[-1], behind[-1])
-    return State(voltage_v, layers, tuple(deviation(layer, one) for layer, one in zip(layers, seen, strict=True)))
+        responses, ahead, behind = measure(laboratory, layers, np.stack([voltage_v, *both]))
+        responses[-1] = with_quadrature(last, responses[-1], ahead[-1], behind[-1])
+    return State(
+        voltage_v, layers, tuple(deviation(layer, response) for layer, response in zip(layers, responses, strict=True))
+    )
 
 
 def turned(layer: Layer, heaters: Heaters, voltage_v: Floats, angle: float) -> Floats:
-    """(H,) voltages that turn some sources of a layer and make good what that warms others by.
+    """Return (H,) voltages that shift the phases of a layer's ``shifted_sources``, compensating thermal crosstalk.
 
-    Others stay where the drive's step is no finer than that: rounding them anew would turn more.
+    A heater stays unchanged if its DAC step is coarser than the crosstalk: rounding would cause a larger error.
+
+    Args:
+        layer: The last layer.
+        heaters: Design model of the heaters.
+        voltage_v: (H,) voltages to start from.
+        angle: Phase shift in rad.
     """
     rise = heaters.rise_ohm @ heaters.currents(voltage_v)
-    phase = heaters.alone(voltage_v, rise)
+    phase = heaters.phases_at_rise(voltage_v, rise)
     change = np.zeros_like(phase)
-    change[layer.turners] = angle
-    warmed = heaters.crosstalk @ change
-    fine = np.abs(heaters.alone(voltage_v + heaters.step_v, rise) - phase) < np.abs(warmed) / 2.0
-    fine[layer.turners] = True
-    return np.where(fine, heaters.rounded(heaters.voltages_alone(phase + change - warmed, rise)), voltage_v)
+    change[layer.shift_heaters] = angle
+    crosstalk = heaters.crosstalk @ change
+    finely_adjustable = (
+        np.abs(heaters.phases_at_rise(voltage_v + heaters.step_v, rise) - phase) < np.abs(crosstalk) / 2.0
+    )
+    finely_adjustable[layer.shift_heaters] = True
+    return np.where(
+        finely_adjustable, heaters.quantise(heaters.voltages_at_rise(phase + change - crosstalk, rise)), voltage_v
+    )
 
 
-def armed(layers: tuple[Layer, ...], every: Layer, heaters: Heaters, voltage_v: Floats) -> tuple[Layer, ...]:
-    """Layers whose last one turns the sources that have room for it in their heaters' range; at least one stays."""
-    if not every.turners.size:
+def armed(layers: tuple[Layer, ...], last_layer: Layer, heaters: Heaters, voltage_v: Floats) -> tuple[Layer, ...]:
+    """Restrict the last layer's shifted sources to those whose heaters can shift down; at least one stays unshifted.
+
+    Args:
+        layers: The layers.
+        every: The last layer with all of its shift heaters.
+        heaters: Design model of the heaters.
+        voltage_v: (H,) voltages.
+    """
+    if not last_layer.shift_heaters.size:
         return layers
-    phase = heaters.phases(voltage_v)[every.turners]
-    room = np.flatnonzero(phase > TURN_RAD)
-    if room.size == every.sources.size:
-        room = room[:-1]
-    return (*layers[:-1], replace(every, turners=every.turners[room], turned=every.turned[room]))
+    phase = heaters.phases(voltage_v)[last_layer.shift_heaters]
+    adjustable = np.flatnonzero(phase > TURN_RAD)
+    if adjustable.size == last_layer.sources.size:
+        adjustable = adjustable[:-1]
+    return (
+        *layers[:-1],
+        replace(
+            last_layer,
+            shift_heaters=last_layer.shift_heaters[adjustable],
+            shifted_sources=last_layer.shifted_sources[adjustable],
+        ),
+    )
 
 
 def derivatives(laboratory: Laboratory, heaters: Heaters, turn_rad: Floats, state: State, active: Ints) -> list[Floats]:
-    """Per active layer, (entries, heaters) change of the errors with each heater's designed phase; 0 of broken ones."""
+    """Measure the Jacobian of the matrix errors of each active layer by finite differences.
+
+    Args:
+        laboratory: The bench.
+        heaters: Design model of the heaters.
+        turn_rad: (H,) design phase for a real phase of 2π; NaN for heaters without effect.
+        state: The setting.
+        active: Indices of the layers.
+
+    Returns:
+        For each active layer, (entries, heaters) derivatives by design phase; 0 for heaters without effect.
+    """
     layers = [state.layers[i] for i in active.tolist()]
     rise = heaters.rise_ohm @ heaters.currents(state.voltage_v)
-    phase = heaters.alone(state.voltage_v, rise)
-    moved = nudged(heaters, turn_rad, phase, rise)
-    change = heaters.alone(moved, rise) - phase
+    phase = heaters.phases_at_rise(state.voltage_v, rise)
+    perturbed = nudged(heaters, turn_rad, phase, rise)
+    change = heaters.phases_at_rise(perturbed, rise) - phase
     settings = [state.voltage_v]
     groups = side_by_side(layers)
-    for together in groups:
+    for group in groups:
         setting = state.voltage_v.copy()
-        setting[together] = moved[together]
+        setting[group] = perturbed[group]
         settings.append(setting)
-    seen = [list(row) for row in surveyed(laboratory, layers, settings)]
+    responses = [list(row) for row in surveyed(laboratory, layers, settings)]
     last = layers[-1]
-    if last.turners.size:
-        # as if turned sources alone were moved on: their voltages change by as much in every setting
+    if last.shift_heaters.size:
+        # the same voltage change in every setting shifts the sources only
         change_v = turned(last, heaters, state.voltage_v, TURN_RAD) - state.voltage_v
-        ahead = surveyed(laboratory, [last], [one + change_v for one in settings[: 1 + last.heaters.size]])
-        for row, (one,) in zip(seen, ahead, strict=False):
-            row[-1] = with_quadrature(last, row[-1], one)
-        seen[1 + last.heaters.size :] = [[*row[:-1], seen[0][-1]] for row in seen[1 + last.heaters.size :]]
-    errors = [[deviation(layer, one) for layer, one in zip(layers, row, strict=True)] for row in seen]
+        ahead = surveyed(laboratory, [last], [response + change_v for response in settings[: 1 + last.heaters.size]])
+        for row, (response,) in zip(responses, ahead, strict=False):
+            row[-1] = with_quadrature(last, row[-1], response)
+        responses[1 + last.heaters.size :] = [
+            [*row[:-1], responses[0][-1]] for row in responses[1 + last.heaters.size :]
+        ]
+    errors = [[deviation(layer, response) for layer, response in zip(layers, row, strict=True)] for row in responses]
     slopes = []
     for i, layer in enumerate(layers):
         effect = np.stack([row[i] - errors[0][i] for row in errors[1 : 1 + layer.heaters.size]], axis=1)
-        mine = change[layer.heaters]
-        slopes.append(np.divide(effect, mine, out=np.zeros_like(effect), where=np.isfinite(mine) & (mine != 0.0)))
+        layer_change = change[layer.heaters]
+        slopes.append(
+            np.divide(
+                effect, layer_change, out=np.zeros_like(effect), where=np.isfinite(layer_change) & (layer_change != 0.0)
+            )
+        )
     return slopes
 
 
 def surveyed(laboratory: Laboratory, layers: Sequence[Layer], settings: list[Floats]) -> list[list[Seen]]:
-    """Layers at many settings, not too many at a time."""
+    """Measure layers at many settings in batches, with the sources of all layers on at once."""
     batches = (np.array(settings[first : first + BATCH]) for first in range(0, len(settings), BATCH))
     return [row for batch in batches for row in survey(laboratory, layers, batch)]
 
 
 def nudged(heaters: Heaters, turn_rad: Floats, phase: Floats, rise_v: Floats) -> Floats:
-    """(H,) voltages that move each heater a little, for designed phases; down where there is no room above."""
-    fine = phase + NUDGE_RAD
-    voltage = heaters.voltages_alone(fine, rise_v)
-    wanted = np.maximum(NUDGE_RAD, NUDGE_STEPS * np.abs(heaters.alone(voltage + heaters.step_v, rise_v) - fine))
-    up = phase + wanted < heaters.top(turn_rad)
-    return heaters.rounded(heaters.voltages_alone(np.where(up, phase + wanted, phase - wanted), rise_v))
+    """Return (H,) voltages that perturb each heater alone: upwards, or downwards at the upper end of its range.
+
+    Args:
+        heaters: Design model of the heaters.
+        turn_rad: (H,) design phase for a real phase of 2π; NaN for heaters without effect.
+        phase: (H,) design phases.
+        rise_v: (H,) ground voltages.
+    """
+    perturbed_phase = phase + NUDGE_RAD
+    voltage = heaters.voltages_at_rise(perturbed_phase, rise_v)
+    amount = np.maximum(
+        NUDGE_RAD, NUDGE_STEPS * np.abs(heaters.phases_at_rise(voltage + heaters.step_v, rise_v) - perturbed_phase)
+    )
+    fits_above = phase + amount < heaters.highest_phase(turn_rad)
+    return heaters.quantise(heaters.voltages_at_rise(np.where(fits_above, phase + amount, phase - amount), rise_v))
 
 
 def advance(
@@ -146,25 +200,37 @@ def advance(
     slopes: list[Floats],
     damping: Damping,
 ) -> State:
-    """One step of the active layers, of which those that got worse go back; slopes and damping follow."""
+    """Take one Levenberg–Marquardt step of the active layers; layers whose error grows return to their old phases.
+
+    Args:
+        laboratory: The bench.
+        heaters: Design model of the heaters.
+        turn_rad: (H,) design phase for a real phase of 2π; NaN for heaters without effect.
+        state: The setting to start from.
+        active: Indices of the layers to move.
+        slopes: For each layer, its Jacobian; updated in place by Broyden's method.
+        damping: Damping of each layer; updated in place.
+    """
     phase = heaters.phases(state.voltage_v)
-    top = heaters.top(turn_rad)
+    highest = heaters.highest_phase(turn_rad)
     steps = np.zeros_like(phase)
     cost = np.array([np.mean(error**2) for error in state.error])
-    foretold = cost.copy()
+    predicted = cost.copy()
     for i in active.tolist():
-        mine = state.layers[i].heaters
-        steps[mine], foretold[i] = _step(slopes[i], state.error[i], float(damping.value[i]), phase[mine], top[mine])
-    tried = look(laboratory, state.layers, heaters, moved(heaters, turn_rad, state, phase, steps))
-    seen = np.array([np.mean(error**2) for error in tried.error])
-    damping.update(active, cost - seen, cost - foretold)
+        layer_heaters = state.layers[i].heaters
+        steps[layer_heaters], predicted[i] = _step(
+            slopes[i], state.error[i], float(damping.value[i]), phase[layer_heaters], highest[layer_heaters]
+        )
+    trial = look(laboratory, state.layers, heaters, moved(heaters, turn_rad, state, phase, steps))
+    trial_cost = np.array([np.mean(error**2) for error in trial.error])
+    damping.update(active, cost - trial_cost, cost - predicted)
     for i in active.tolist():
         step = steps[state.layers[i].heaters]
-        surprise = tried.error[i] - state.error[i] - slopes[i] @ step
-        slopes[i] = slopes[i] + np.outer(surprise, step) / max(float(step @ step), np.finfo(np.float64).tiny)
-    worse = active[seen[active] >= cost[active]]
+        residual = trial.error[i] - state.error[i] - slopes[i] @ step
+        slopes[i] = slopes[i] + np.outer(residual, step) / max(float(step @ step), np.finfo(np.float64).tiny)
+    worse = active[trial_cost[active] >= cost[active]]
     if not worse.size:
-        return tried
+        return trial
     if worse.size == active.size:
         return state
     for i in worse.tolist():
@@ -173,39 +239,54 @@ def advance(
 
 
 def moved(heaters: Heaters, turn_rad: Floats, state: State, phase: Floats, steps: Floats) -> Floats:
-    """(H,) voltages after steps of the phases, where heaters make good what others warm them by.
+    """Return (H,) voltages after steps of the design phases, with compensation of thermal crosstalk.
 
-    What heaters of one layer do to each other with their steps is part of the derivatives, what turns do is not.
+    Crosstalk of steps between heaters of one layer is part of the measured Jacobian and is not compensated; crosstalk
+    between layers, and of whole turns, is.
+
+    Args:
+        heaters: Design model of the heaters.
+        turn_rad: (H,) design phase for a real phase of 2π; NaN for heaters without effect.
+        state: The setting, for its layers.
+        phase: (H,) design phases to start from.
+        steps: (H,) steps of the design phases.
     """
-    turned = within(heaters, turn_rad, phase + steps) - phase - steps
-    warmed = heaters.crosstalk @ (turned + steps)
+    wraps = within(heaters, turn_rad, phase + steps) - phase - steps
+    crosstalk = heaters.crosstalk @ (wraps + steps)
     for layer in state.layers:
-        mine = layer.heaters
-        warmed[mine] -= heaters.crosstalk[np.ix_(mine, mine)] @ steps[mine]
-    return heaters.voltages(within(heaters, turn_rad, phase + steps) - warmed)
+        layer_heaters = layer.heaters
+        crosstalk[layer_heaters] -= heaters.crosstalk[np.ix_(layer_heaters, layer_heaters)] @ steps[layer_heaters]
+    return heaters.voltages(within(heaters, turn_rad, phase + steps) - crosstalk)
 
 
-def _step(slope: Floats, error: Floats, damping: float, phase: Floats, top: Floats) -> tuple[Floats, float]:
-    """A step and the mean square error it should leave; near to the goal it stays within the drive's range.
+def _step(slope: Floats, error: Floats, damping: float, phase: Floats, highest: Floats) -> tuple[Floats, float]:
+    """Return a damped step and the predicted mean square error after it.
 
-    Far from it a heater at the end of its range goes on a turn away, which costs an error of its efficiency's.
+    With a small error, the step stays within the drive's range. With a large error, a heater at the end of its range
+    may wrap by a whole turn, which adds an error in proportion to the error of its efficiency.
     """
-    step, left = damped_step(slope, error, damping)
-    if np.sqrt(np.mean(error**2)) > FAR:
-        return step, left**2
+    step, predicted = damped_step(slope, error, damping)
+    if np.sqrt(np.mean(error**2)) > WRAP_ERROR:
+        return step, predicted**2
     held = np.zeros(phase.size, dtype=bool)
     for _ in range(phase.size):
-        out = (phase + step < 0.0) | (phase + step > top)
-        if not (out & ~held).any():
+        out_of_range = (phase + step < 0.0) | (phase + step > highest)
+        if not (out_of_range & ~held).any():
             break
-        held |= out
-        step, left = damped_step(np.where(held, 0.0, slope), error, damping)
-    return step, left**2
+        held |= out_of_range
+        step, predicted = damped_step(np.where(held, 0.0, slope), error, damping)
+    return step, predicted**2
 
 
 def within(heaters: Heaters, turn_rad: Floats, phase: Floats) -> Floats:
-    """The same phases, by whole turns, where the drive can make them."""
-    turn = np.where(np.isfinite(turn_rad), turn_rad, np.inf)
-    up = np.where(phase < 0.0, np.where(np.isfinite(turn), phase + turn, 0.0), phase)
-    down = np.where(up > heaters.top(turn_rad), up - turn, up)
+    """Shift (H,) design phases by a whole turn into the range of the drive.
+
+    Args:
+        heaters: Design model of the heaters.
+        turn_rad: (H,) design phase for a real phase of 2π; NaN for heaters without effect.
+        phase: (H,) design phases.
+    """
+    full_turn = np.where(np.isfinite(turn_rad), turn_rad, np.inf)
+    up = np.where(phase < 0.0, np.where(np.isfinite(full_turn), phase + full_turn, 0.0), phase)
+    down = np.where(up > heaters.highest_phase(turn_rad), up - full_turn, up)
     return np.maximum(down, 0.0)

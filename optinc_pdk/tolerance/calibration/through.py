@@ -1,4 +1,4 @@
-"""The whole chip on the bench: servers' words in, every layer's readings through the electronics, levels out."""
+"""End-to-end transmission on the bench: words of the servers in, electronics between the layers, output levels."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 WORDS = 4096
-"""Inputs of the lattice that are tried."""
+"""Number of inputs sampled from the lattice."""
 SEED = 7
-NEARER = 0.5
-"""Reflections die away faster than by this factor a pass."""
+CONVERGENCE = 0.5
+"""Convergence factor per pass; reflections decay faster than this, so a slower decay is noise."""
 
 
 @dataclass(frozen=True, eq=False)
 class Words:
-    """N inputs of a chip.
+    """Sample of N inputs of a chip.
 
     Attributes:
-        amplitude: (N, J) of the servers' modulators, 1 at full scale.
-        level: (N, M) ideal levels at the outputs.
-        wanted: (N, M) levels that the network makes of them.
+        amplitude: (N, J) amplitudes of the servers' modulators, 1 at full scale.
+        ideal_level: (N, M) ideal output levels.
+        network_level: (N, M) output levels of the network.
     """
 
     amplitude: Floats
-    level: Ints
-    wanted: Floats
+    ideal_level: Ints
+    network_level: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class Electronics:
-    """What a board's electronics are set to, as arrays.
+    """Settings of a board's electronics as arrays.
 
     Attributes:
-        gain: Per hidden layer, (neurons,).
-        offset: Per hidden layer, (neurons,).
-        balance: Per hidden layer, (neurons,).
-        scale: (receivers,) level over the root of a reading.
-        sent: (J,) amplitude of the servers' modulators at full scale.
+        gain: For each hidden layer, (neurons,) gains.
+        offset: For each hidden layer, (neurons,) offsets.
+        balance: For each hidden layer, (neurons,) weights of the negative detectors.
+        scale: (receivers,) level per square root of a reading.
+        sent: (J,) amplitudes of the servers' modulators at full scale.
     """
 
     gain: tuple[Floats, ...]
@@ -60,12 +60,12 @@ class Electronics:
 
 @dataclass(frozen=True, eq=False)
 class Passage:
-    """N inputs on their way through a chip.
+    """N inputs sent through a chip.
 
     Attributes:
-        source: Per layer, (N, J) amplitudes of its sources.
-        output: (N, servers, M) levels before the decision.
-        words: What was sent.
+        source: For each layer, (N, J) amplitudes of its sources.
+        output: (N, servers, M) output levels before the decision.
+        words: The inputs.
     """
 
     source: tuple[Floats, ...]
@@ -74,27 +74,27 @@ class Passage:
 
     @property
     def error(self) -> Floats:
-        """(N, servers, M) what outputs are off the ideal levels."""
-        return self.output - self.words.level[:, np.newaxis]
+        """(N, servers, M) output levels minus ideal levels."""
+        return self.output - self.words.ideal_level[:, np.newaxis]
 
     @property
-    def off(self) -> float:
-        """Rms of what outputs are off those of the network."""
-        return float(np.sqrt(np.mean((self.output - self.words.wanted[:, np.newaxis]) ** 2)))
+    def rms_error(self) -> float:
+        """Rms error of the output levels against the network's, in levels."""
+        return float(np.sqrt(np.mean((self.output - self.words.network_level[:, np.newaxis]) ** 2)))
 
     @property
-    def wrong(self) -> int:
-        """Symbols that are missed."""
+    def wrong_symbols(self) -> int:
+        """Number of symbols decided wrongly."""
         return int(np.count_nonzero(np.abs(self.error) >= 0.5))
 
     @property
     def margin(self) -> float:
-        """min of 0.5 - |error|; below 0 where a symbol is missed."""
+        """Least 0.5 - |error| in levels; negative if a symbol is wrong."""
         return float(0.5 - np.abs(self.error).max())
 
 
 def sample_words(task: Averaging, layers: Sequence[Layer]) -> Words:
-    """Inputs from all over the lattice, each with some assignment of symbols to servers."""
+    """Sample inputs from the whole lattice, each with a random assignment of symbols to servers."""
     steps = task.sample_steps(WORDS, np.random.default_rng(SEED))
     symbols = assign_random(task, steps, SEED)
     ideal = task.ideal(task.decode(symbols))
@@ -102,12 +102,12 @@ def sample_words(task: Averaging, layers: Sequence[Layer]) -> Words:
     signal = amplitude
     for layer in layers[:-1]:
         signal = np.maximum(signal @ layer.target.weight.T + layer.target.bias, 0.0)
-    wanted = np.abs(signal @ layers[-1].target.weight.T)
-    return Words(amplitude, np.asarray(task.encode(ideal), dtype=np.int64), wanted)
+    network_level = np.abs(signal @ layers[-1].target.weight.T)
+    return Words(amplitude, np.asarray(task.encode(ideal), dtype=np.int64), network_level)
 
 
 def electronics_of(bias: Bias, board: Board, layers: Sequence[Layer]) -> Electronics:
-    """A bias's electronics as arrays."""
+    """Return the electronics settings of a bias as arrays."""
     sets = [
         [bias.activations[n.label] for n in board.neurons if n.layer == layer.target.index] for layer in layers[:-1]
     ]
@@ -120,7 +120,7 @@ def electronics_of(bias: Bias, board: Board, layers: Sequence[Layer]) -> Electro
 
 
 def with_electronics(bias: Bias, board: Board, layers: Sequence[Layer], electronics: Electronics) -> Bias:
-    """A bias with other electronics."""
+    """Return a bias with the given electronics settings."""
     activations = dict(bias.activations)
     for i, layer in enumerate(layers[:-1]):
         labels = [neuron.label for neuron in board.neurons if neuron.layer == layer.target.index]
@@ -134,14 +134,14 @@ def with_electronics(bias: Bias, board: Board, layers: Sequence[Layer], electron
 def play(
     laboratory: Laboratory, layers: Sequence[Layer], electronics: Electronics, voltage_v: Floats, words: Words
 ) -> Passage:
-    """Send words through a chip: read, drive the modulators by what was read, until nothing changes.
+    """Send words through a chip: read the detectors and update the modulators until the amplitudes converge.
 
     Args:
         laboratory: The bench.
         layers: The layers.
-        electronics: What stands between detectors and modulators.
+        electronics: Electronics between detectors and modulators.
         voltage_v: (H,) voltages of the heaters.
-        words: What the servers send.
+        words: The inputs.
     """
     amplitude = np.zeros((len(words.amplitude), len(laboratory.sources)))
     amplitude[:, layers[0].sources] = words.amplitude * electronics.sent
@@ -150,22 +150,22 @@ def play(
         read = laboratory.read(voltage_v[np.newaxis], amplitude)[0]
         driven = amplitude.copy()
         for i, layer in enumerate(layers[:-1]):
-            driven[:, layers[i + 1].sources] = np.minimum(_drive(layer, electronics, i, read), 1.0)
+            driven[:, layers[i + 1].sources] = np.minimum(_modulator_amplitudes(layer, electronics, i, read), 1.0)
         change = float(np.abs(driven - amplitude).max(initial=0.0))
         amplitude = driven
-        # once light has passed all layers, what comes no nearer is the readings' noise
-        if change <= SETTLED or (number > len(layers) and change > NEARER * before):
+        # once the light has passed all layers, changes that do not decay are noise of the readings
+        if change <= SETTLED or (number > len(layers) and change > CONVERGENCE * before):
             break
         before = change
     last = layers[-1]
     output = electronics.scale * np.sqrt(np.maximum(read[:, last.plus], 0.0))
-    output = output.reshape(len(output), -1, words.level.shape[1])
+    output = output.reshape(len(output), -1, words.ideal_level.shape[1])
     source = tuple(amplitude[:, layer.sources] for layer in layers)
     return Passage(source, output, words)
 
 
-def _drive(layer: Layer, electronics: Electronics, index: int, read: Floats) -> Floats:
-    """(N, neurons) amplitudes of a layer's modulators before saturation, from (N, all detectors) readings."""
-    plus, minus = (layer.target.by_row(read[:, mine], axis=1) for mine in (layer.plus, layer.minus))
-    seen = plus - electronics.balance[index] * minus + electronics.offset[index]
-    return np.asarray(electronics.gain[index] * np.maximum(seen, 0.0))
+def _modulator_amplitudes(layer: Layer, electronics: Electronics, index: int, read: Floats) -> Floats:
+    """Return (N, neurons) modulator amplitudes of a layer before saturation, from (N, all detectors) readings."""
+    plus, minus = (layer.target.by_row(read[:, detectors], axis=1) for detectors in (layer.plus, layer.minus))
+    detected = plus - electronics.balance[index] * minus + electronics.offset[index]
+    return np.asarray(electronics.gain[index] * np.maximum(detected, 0.0))

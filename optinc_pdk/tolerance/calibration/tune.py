@@ -1,8 +1,8 @@
-"""Tuning with the chip in the loop: Levenberg–Marquardt on measured errors, with measured derivatives.
+"""In-loop tuning of the layers: Levenberg–Marquardt optimisation with measured errors and measured Jacobians.
 
-Every heater is moved a little and all layers are read again, one heater of every layer at a time; a few steps then
-share these derivatives, which Broyden's update keeps in line with what the steps really did. Nothing of the chip's
-insides has to be known for that, and crosstalk between a layer's heaters is part of what is measured.
+To measure a Jacobian, every heater is perturbed and all layers are read, one heater of every layer at a time. The next
+few steps share this Jacobian, which Broyden's method updates with the measured result of each step. The method needs no
+knowledge of device parameters; crosstalk between the heaters of a layer is part of the measured Jacobian.
 """
 
 from __future__ import annotations
@@ -24,31 +24,32 @@ Progress = Callable[[str, float], None]
 
 ROUNDS = 60
 STEPS = 8
-"""Steps that share measured derivatives, at most."""
-WORTHWHILE, IDLE = 0.9, 3
-"""Steps in a row that leave more of every layer's error are the last with these derivatives."""
-MOST_DAMPING = 0.1
-"""With fresh derivatives, damping starts at no more."""
+"""Largest number of steps with one measured Jacobian."""
+WORTHWHILE, MAX_IDLE_STEPS = 0.9, 3
+"""Share of its error that every layer keeps in an idle step; consecutive idle steps after which to measure again."""
+MAX_INITIAL_DAMPING = 0.1
+"""Largest initial damping with a new Jacobian."""
 TOLERANCE = 1e-5
-"""Rms matrix error over the 2-norm at which a layer is done."""
+"""Rms matrix error over the 2-norm at which a layer is finished."""
 GAIN = 0.9
-"""A round that leaves more of a layer's error is a poor one."""
+"""A round is poor for a layer that keeps more than this share of its error."""
 PATIENCE = 3
-"""Poor rounds in a row after which a layer is left as it is."""
+"""Consecutive poor rounds after which a layer stops."""
 STUCK = 1e-3
-"""Error above which a layer that gets no better is stirred."""
-STIR_RAD = 0.3
+"""Error above which a layer that stops improving is restarted."""
+RESTART_RAD = 0.3
+"""Rms random perturbation of design phases at a restart."""
 RESTARTS = 5
 
 
 @dataclass(frozen=True, eq=False)
 class Tuning:
-    """Where tuning ended and how it got there.
+    """Result of tuning.
 
     Attributes:
         state: The best setting.
-        slopes: Per layer, (entries, heaters) the last measured derivatives, per designed phase.
-        history: (rounds + 1, layers) rms errors.
+        slopes: For each layer, the last (entries, heaters) Jacobian by design phase.
+        history: (rounds + 1, layers) rms matrix errors.
     """
 
     state: State
@@ -65,29 +66,29 @@ def tune(
     progress: Progress | None = None,
     restarts: int = RESTARTS,
 ) -> Tuning:
-    """Correct all layers' phases until they are right to TOLERANCE or get no better.
+    """Optimise the phases of all layers until their errors reach ``TOLERANCE`` or stop improving.
 
     Args:
         laboratory: The bench.
         layers: The layers.
-        heaters: The heaters as designed.
-        turn_rad: (H,) designed phase that turns a heater's light once; NaN where a heater has no effect.
-        voltage_v: (H,) where to start.
-        progress: Called after every round with what is done and the worst layer's error.
-        restarts: From how many other places a layer that is stuck is tried.
+        heaters: Design model of the heaters.
+        turn_rad: (H,) design phase for a real phase of 2π; NaN for heaters without effect.
+        voltage_v: (H,) starting voltages.
+        progress: Called after every round with the name of the stage and the worst layer's error.
+        restarts: Number of random restarts for each layer that is stuck.
     """
     ready = armed(layers, layers[-1], heaters, voltage_v)
     state = look(laboratory, ready, heaters, voltage_v)
     search = _Search(laboratory, heaters, turn_rad, state, layers[-1])
     search.run(restarts, progress)
-    # what was best of each layer was measured beside others of the rest, which warm it otherwise
+    # each layer's best setting was measured with other settings, and other crosstalk, of the remaining layers
     search.recall()
     search.run(0, progress)
     return Tuning(search.state, tuple(search.slopes), np.array(search.history))
 
 
 class _Search:
-    """Rounds of steps, and the best of every layer on the way."""
+    """State of the optimisation, with the best setting of every layer so far."""
 
     def __init__(self, laboratory: Laboratory, heaters: Heaters, turn_rad: Floats, state: State, last: Layer) -> None:
         count = len(state.layers)
@@ -98,65 +99,67 @@ class _Search:
         self.best = np.full(count, np.inf)
         self.voltage_v = state.voltage_v.copy()
         self.random = np.random.default_rng(0)
-        self._remember()
+        self._keep_best()
 
     def run(self, restarts: int, progress: Progress | None) -> None:
-        """Rounds until every layer is right or gets no better, from so many other places too."""
+        """Run rounds until every layer is finished or stops improving, with at most ``restarts`` restarts a layer."""
         count = len(self.state.layers)
         damping = Damping(np.full(count, FIRST_DAMPING), np.full(count, 2.0))
-        poor, left = np.zeros(count, dtype=np.int64), np.full(count, restarts)
+        poor_rounds, restarts_left = np.zeros(count, dtype=np.int64), np.full(count, restarts)
         for _ in range(ROUNDS):
             sizes = self.history[-1]
-            stuck = np.flatnonzero((poor >= PATIENCE) & (sizes > STUCK) & (self.best > STUCK) & (left > 0))
+            stuck = np.flatnonzero(
+                (poor_rounds >= PATIENCE) & (sizes > STUCK) & (self.best > STUCK) & (restarts_left > 0)
+            )
             if stuck.size:
-                self._stir(stuck)
+                self._perturb(stuck)
                 damping.value[stuck] = FIRST_DAMPING
-                poor[stuck], left[stuck] = 0, left[stuck] - 1
-            active = np.flatnonzero((self.history[-1] > TOLERANCE) & (poor < PATIENCE))
+                poor_rounds[stuck], restarts_left[stuck] = 0, restarts_left[stuck] - 1
+            active = np.flatnonzero((self.history[-1] > TOLERANCE) & (poor_rounds < PATIENCE))
             if not active.size:
                 return
             self._round(active, damping)
-            poor = np.where(self.history[-1] > GAIN * self.history[-2], poor + 1, 0)
+            poor_rounds = np.where(self.history[-1] > GAIN * self.history[-2], poor_rounds + 1, 0)
             if progress is not None:
                 progress("tune", float(self.history[-1].max()))
 
     def recall(self) -> None:
-        """Every layer as it was at its best."""
+        """Return to the best setting of every layer and measure it."""
         self.state = look(self.laboratory, self.state.layers, self.heaters, self.voltage_v.copy())
         self.history.append(self.state.sizes)
 
     def _round(self, active: Ints, damping: Damping) -> None:
-        """New derivatives, and the steps they are good for."""
+        """Measure new Jacobians and take steps with them."""
         layers = armed(self.state.layers, self.last, self.heaters, self.state.voltage_v)
         self.state = look(self.laboratory, layers, self.heaters, self.state.voltage_v)
         measured = derivatives(self.laboratory, self.heaters, self.turn_rad, self.state, active)
         for i, slope in zip(active.tolist(), measured, strict=True):
             self.slopes[i] = slope
-        damping.value[:] = np.minimum(damping.value, MOST_DAMPING)
+        damping.value[:] = np.minimum(damping.value, MAX_INITIAL_DAMPING)
         damping.growth[:] = 2.0
         idle = 0
         for _ in range(STEPS):
             before = self.state.sizes
             self.state = advance(self.laboratory, self.heaters, self.turn_rad, self.state, active, self.slopes, damping)
-            self._remember()
+            self._keep_best()
             idle = idle + 1 if np.all(self.state.sizes[active] > WORTHWHILE * before[active]) else 0
-            if idle == IDLE:
+            if idle == MAX_IDLE_STEPS:
                 break
         self.history.append(self.state.sizes)
 
-    def _stir(self, stuck: Ints) -> None:
-        """Move the heaters of layers that are stuck, at random."""
+    def _perturb(self, stuck: Ints) -> None:
+        """Perturb the heaters of stuck layers at random."""
         steps = np.zeros_like(self.state.voltage_v)
         for i in stuck.tolist():
-            mine = self.state.layers[i].heaters
-            steps[mine] = STIR_RAD * self.random.standard_normal(mine.size)
+            layer_heaters = self.state.layers[i].heaters
+            steps[layer_heaters] = RESTART_RAD * self.random.standard_normal(layer_heaters.size)
         phase = self.heaters.phases(self.state.voltage_v)
-        stirred = moved(self.heaters, self.turn_rad, self.state, phase, steps)
-        self.state = look(self.laboratory, self.state.layers, self.heaters, stirred)
+        perturbed = moved(self.heaters, self.turn_rad, self.state, phase, steps)
+        self.state = look(self.laboratory, self.state.layers, self.heaters, perturbed)
         self.history.append(self.state.sizes)
 
-    def _remember(self) -> None:
+    def _keep_best(self) -> None:
         sizes = self.state.sizes
         for i in np.flatnonzero(sizes < self.best).tolist():
-            mine = self.state.layers[i].heaters
-            self.best[i], self.voltage_v[mine] = sizes[i], self.state.voltage_v[mine]
+            layer_heaters = self.state.layers[i].heaters
+            self.best[i], self.voltage_v[layer_heaters] = sizes[i], self.state.voltage_v[layer_heaters]

@@ -1,9 +1,10 @@
-"""A digital twin: the chip as designed, with numbers for what is not known of it, and the readings that they foretell.
+"""Digital twin: a parametric model of the chip, the nominal chip plus unknown parameters that are fitted to readings.
 
-Unknown are static phases and efficiencies of heaters, how much of the expected crosstalk there is, ratios and losses
-of couplers and splitters, and what the guides at fibres, modulators and photodiodes lose and turn, which stand for all
-that is there. Phases of other guides are in the heaters', losses of other devices in the couplers'.
-Every unknown is counted in spreads of the card, so that all of them at 0 is the chip as designed and 1 is usual.
+Unknowns are: static phases and efficiencies of heaters; scale of the thermal crosstalk of each layer; coupling angles
+and losses of couplers and splitters; losses and phases of the edge waveguides, which lead to fibres, modulators and
+photodiodes and stand for everything there. Phases of other waveguides are part of the heaters' static phases, losses of
+other devices part of the couplers' losses. Every unknown is in units of its standard deviation by the card: 0 is the
+nominal chip, 1 a typical deviation.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ Complexes = NDArray[np.complex128]
 Ints = NDArray[np.int64]
 
 ARM_RAD, STATIC_RAD = 0.4, 1.0
-"""What static phases are expected to be off: between arms of an interferometer, which are alike, and elsewhere."""
+"""Expected static phase errors: between the equal arms of an interferometer, and elsewhere."""
 FREE_RAD = 2.0 * np.pi
-"""The same where light comes from guides whose lengths differ: at oscillators and at sources."""
+"""Expected static phase errors behind waveguides of different lengths: at local oscillators and at sources."""
 NEPER = float(np.log(10.0)) / 20.0
-"""Logarithm of an amplitude by its dB."""
-_TURNS = 20
+"""Natural logarithm of the amplitude for 1 dB."""
+_MAX_ITERATIONS = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +44,8 @@ class Couplers:
 
     Attributes:
         group: The I instances.
-        card: Their card.
-        reserve_db: What a loss can be below the card's, so that with its reflections a device stays passive.
+        card: Their device card.
+        reserve_db: Largest reduction of the card's loss for which the device, with its reflections, stays passive.
     """
 
     group: Devices
@@ -52,7 +53,7 @@ class Couplers:
     reserve_db: float
 
     def s(self, process: Process, wavelength_nm: float, angle: Floats, loss_db: Floats) -> Complexes:
-        """(I, p, p) S-parameters for (I,) errors of the coupling angle and of the loss."""
+        """Return (I, p, p) S-matrices for (I,) errors of the coupling angle in rad and of the loss in dB."""
         loss = self.card.parameter("loss_db") + np.maximum(loss_db, -self.reserve_db)
         if self.card.model.name == "directional_coupler":
             ratio = {"cross": np.sin(np.arcsin(np.sqrt(self.card.parameter("cross"))) + angle) ** 2}
@@ -63,17 +64,17 @@ class Couplers:
 
 @dataclass(frozen=True, eq=False)
 class Twin:
-    """What may be unknown of a chip with H heaters, G guides at its edge and C couplers; N unknowns in all.
+    """Parametric model of a chip with H heaters, G edge waveguides and C couplers; N unknowns in total.
 
     Attributes:
-        problem: The chip as designed.
+        problem: Programming problem of the nominal chip.
         layers: Its layers.
-        heaters: Its heaters as designed.
-        efficiency: (H,) of the heaters, as swept; 0 where one has no effect.
-        edge: (G, 2) optical ports of the guides at fibres, modulators and photodiodes, outer ends first.
-        edge_labels: (G,) labels of what they lead to.
+        heaters: Design model of its heaters.
+        efficiency: (H,) measured heater efficiencies; 0 for heaters without effect.
+        edge: (G, 2) optical ports of the waveguides at fibres, modulators and photodiodes, outer ends first.
+        edge_labels: (G,) labels of the fibres, modulators and photodiodes.
         couplers: Couplers and splitters by component.
-        spread: (N,) what each unknown is expected to be off.
+        spread: (N,) standard deviation of each unknown, in rad, dB or as a ratio.
     """
 
     problem: Problem
@@ -86,116 +87,132 @@ class Twin:
     spread: Floats
 
     def parts(self, values: NDArray[Any]) -> list[NDArray[Any]]:
-        """N values by what they belong to, in this order.
+        """Split (N,) values by type of unknown.
 
         Returns:
             Static phases (H,), efficiencies (H,), crosstalk (layers,), losses (G,) and phases (G,) at the edge,
             coupling angles (C,) and losses (C,) of couplers.
         """
-        return np.split(values, self.firsts[1:])
+        return np.split(values, self.part_starts[1:])
 
     @property
-    def firsts(self) -> Ints:
-        """(7,) first number of each of these parts."""
+    def part_starts(self) -> Ints:
+        """(7,) index of the first unknown of each type, in the order of :meth:`parts`."""
         heaters, edge = self.efficiency.size, len(self.edge)
         count = sum(each.group.instance.size for each in self.couplers)
         return np.cumsum([0, heaters, heaters, len(self.layers), edge, edge, count])
 
-    def off(self, unknown: Floats) -> list[Floats]:
-        """The same parts of what the chip is off, in rad, dB and shares."""
+    def deviations(self, unknown: Floats) -> list[Floats]:
+        """Return the deviations from the nominal chip by type of unknown, in rad, dB and as ratios."""
         return self.parts(unknown * self.spread)
 
-    def chip(self, unknown: Floats) -> Problem:
-        """The chip with its unknowns; phases are those that make light late, static ones among them."""
-        _, _, _, loss_db, turn, angle, coupler_db = self.off(unknown)
+    def problem_at(self, unknown: Floats) -> Problem:
+        """Return the programming problem of the chip with (N,) unknowns; its phases include static phases."""
+        _, _, _, loss_db, phase, angle, coupler_db = self.deviations(unknown)
         structure, process = self.problem.structure, self.problem.process
         guides = net_transmission(process, structure.length_um, self.problem.wavelength_nm)
-        guides[self.edge] *= np.exp(1j * turn - NEPER * loss_db)[:, np.newaxis]
+        guides[self.edge] *= np.exp(1j * phase - NEPER * loss_db)[:, np.newaxis]
         devices = {
-            each.group.name: each.s(process, self.problem.wavelength_nm, angle[mine], coupler_db[mine])
-            for each, mine in self.each_coupler()
+            each.group.name: each.s(process, self.problem.wavelength_nm, angle[places], coupler_db[places])
+            for each, places in self.coupler_slices()
         }
-        dead = tuple(self.problem.structure.channel[i] for i in np.flatnonzero(self.efficiency == 0.0).tolist())
-        return replace(self.problem, devices=devices, guides=guides, held=dead)
+        broken = tuple(self.problem.structure.channel[i] for i in np.flatnonzero(self.efficiency == 0.0).tolist())
+        return replace(self.problem, devices=devices, guides=guides, held=broken)
 
-    def each_coupler(self) -> Iterator[tuple[Couplers, slice]]:
-        """Couplers with their places among all C of them."""
+    def coupler_slices(self) -> Iterator[tuple[Couplers, slice]]:
+        """Yield the couplers of each component with their slice among all C couplers."""
         start = 0
         for each in self.couplers:
-            mine = slice(start, start + each.group.instance.size)
-            yield each, mine
-            start = mine.stop
+            places = slice(start, start + each.group.instance.size)
+            yield each, places
+            start = places.stop
 
-    def warming(self, unknown: Floats) -> Floats:
-        """(H, H) share of heater j's phase under heater i."""
+    def crosstalk_matrix(self, unknown: Floats) -> Floats:
+        """Return the (H, H) thermal crosstalk matrix for (N,) unknowns: share of heater j's phase under heater i."""
         shares = np.zeros(self.efficiency.size)
-        for layer, off in zip(self.layers, self.off(unknown)[2].tolist(), strict=True):
-            shares[layer.heaters] = 1.0 + off
+        for layer, deviation in zip(self.layers, self.deviations(unknown)[2].tolist(), strict=True):
+            shares[layer.heaters] = 1.0 + deviation
         return np.asarray(np.eye(shares.size) + shares[:, np.newaxis] * self.heaters.crosstalk)
 
-    def warmed(self, unknown: Floats) -> Heaters:
-        """The heaters as designed, with the crosstalk that there is."""
-        warming = self.warming(unknown)
-        return replace(self.heaters, crosstalk=warming - np.eye(len(warming)))
+    def fitted_heaters(self, unknown: Floats) -> Heaters:
+        """Return the design model of the heaters with the crosstalk for (N,) unknowns."""
+        crosstalk_matrix = self.crosstalk_matrix(unknown)
+        return replace(self.heaters, crosstalk=crosstalk_matrix - np.eye(len(crosstalk_matrix)))
 
     def phases(self, unknown: Floats, voltage_v: Floats) -> Floats:
-        """(H,) phases at some voltages, static ones among them."""
-        return self.turned(unknown, self.warming(unknown), self.heaters.phases(voltage_v))
+        """Return (H,) total phases, static phases included, for (N,) unknowns and (H,) voltages."""
+        return self.total_phases(unknown, self.crosstalk_matrix(unknown), self.heaters.phases(voltage_v))
 
-    def turned(self, unknown: Floats, warming: Floats, made: Floats) -> Floats:
-        """The same for (H,) designed phases of the heaters, with their :meth:`warming`."""
-        static, better = self.off(unknown)[:2]
-        return np.asarray(static + warming @ (self.efficiency * (1.0 + better) * made))
+    def total_phases(self, unknown: Floats, crosstalk_matrix: Floats, design_phase: Floats) -> Floats:
+        """Return (H,) total phases for (H,) design phases and the matrix :meth:`crosstalk_matrix`."""
+        static, efficiency_error = self.deviations(unknown)[:2]
+        return np.asarray(static + crosstalk_matrix @ (self.efficiency * (1.0 + efficiency_error) * design_phase))
 
     def voltages(self, unknown: Floats, phases: Floats) -> Floats:
-        """(H,) voltages for phases, static ones among them, by whole turns where heaters can make them."""
-        static, better = self.off(unknown)[:2]
-        warming, efficiency = self.warming(unknown), self.efficiency * (1.0 + better)
+        """Return (H,) voltages for total phases, shifted by whole turns into the range of the heaters."""
+        static, efficiency_error = self.deviations(unknown)[:2]
+        crosstalk_matrix, efficiency = self.crosstalk_matrix(unknown), self.efficiency * (1.0 + efficiency_error)
         turns = np.zeros_like(phases)
-        own = np.zeros_like(phases)
-        for _ in range(_TURNS):
-            own[:] = np.linalg.solve(warming, phases - static + 2.0 * np.pi * turns)
-            out = (own < 0.0) | (own > (1.0 + OVERLAP) * 2.0 * np.pi)
-            # a heater's turn warms its neighbours, so that theirs may have to change too
-            if not out.any():
+        self_phase = np.zeros_like(phases)
+        for _ in range(_MAX_ITERATIONS):
+            self_phase[:] = np.linalg.solve(crosstalk_matrix, phases - static + 2.0 * np.pi * turns)
+            out_of_range = (self_phase < 0.0) | (self_phase > (1.0 + OVERLAP) * 2.0 * np.pi)
+            # a whole turn of one heater changes its neighbours by crosstalk, so iterate
+            if not out_of_range.any():
                 break
-            turns -= np.where(out, np.floor(own / (2.0 * np.pi)), 0.0)
-        alive = efficiency > 0.0
-        return self.heaters.voltages(np.divide(own, efficiency, out=np.zeros_like(own), where=alive))
+            turns -= np.where(out_of_range, np.floor(self_phase / (2.0 * np.pi)), 0.0)
+        working = efficiency > 0.0
+        return self.heaters.voltages(np.divide(self_phase, efficiency, out=np.zeros_like(self_phase), where=working))
 
 
 def twin_of(problem: Problem, layers: Sequence[Layer], heaters: Heaters, efficiency: Floats) -> Twin:
-    """The twin of a chip as designed, whose heaters were swept."""
-    structure, card = problem.structure, problem.process.imperfections
+    """Build the digital twin of a chip.
+
+    Args:
+        problem: Programming problem of the nominal chip.
+        layers: Its layers.
+        heaters: Design model of its heaters.
+        efficiency: (H,) measured heater efficiencies; NaN for heaters without effect.
+    """
+    structure, imperfections = problem.structure, problem.process.imperfections
     couplers = tuple(_couplers(problem))
     edge, names, edge_db, edge_rad = _edge(problem, layers)
-    known = np.isfinite(efficiency)
-    if card is None:
+    working = np.isfinite(efficiency)
+    if imperfections is None:
         local = share = 0.0
     else:
-        local = float(np.hypot(card.heater.resistance_local_spread, card.heater.power_pi_local_spread))
-        share = float(card.crosstalk.chip_spread)
+        local = float(
+            np.hypot(imperfections.heater.resistance_local_spread, imperfections.heater.power_pi_local_spread)
+        )
+        share = float(imperfections.crosstalk.chip_spread)
     arms = [label.endswith("_theta") or "_att_" in label for label in structure.channel]
     static = np.where(arms, ARM_RAD, STATIC_RAD)
     for layer in layers:
         static[layer.oscillators] = FREE_RAD
     angle = [np.full(each.group.instance.size, _angle_rms(problem.process, each)) for each in couplers]
     loss = [_loss_rms(problem, each) for each in couplers]
-    spread = [static, np.where(known, local, 0.0), np.full(len(layers), share), edge_db, edge_rad, *angle, *loss]
+    spread = [static, np.where(working, local, 0.0), np.full(len(layers), share), edge_db, edge_rad, *angle, *loss]
     return Twin(
-        problem, tuple(layers), heaters, np.where(known, efficiency, 0.0), edge, names, couplers, np.concatenate(spread)
+        problem,
+        tuple(layers),
+        heaters,
+        np.where(working, efficiency, 0.0),
+        edge,
+        names,
+        couplers,
+        np.concatenate(spread),
     )
 
 
 def _couplers(problem: Problem) -> list[Couplers]:
-    found = []
+    couplers = []
     for group in problem.structure.devices:
         card = problem.process.device(group.name)
         if card.model.file is not None or card.model.name not in ("coupler", "directional_coupler", "splitter"):
             continue
-        least = -20.0 * np.log10(1.0 - 10.0 ** (card.parameter("reflection_db") / 20.0))
-        found.append(Couplers(group, card, card.parameter("loss_db") - least))
-    return found
+        minimum_db = -20.0 * np.log10(1.0 - 10.0 ** (card.parameter("reflection_db") / 20.0))
+        couplers.append(Couplers(group, card, card.parameter("loss_db") - minimum_db))
+    return couplers
 
 
 def _angle_rms(process: Process, couplers: Couplers) -> float:
@@ -206,7 +223,7 @@ def _angle_rms(process: Process, couplers: Couplers) -> float:
 
 
 def _guide_rms(problem: Problem, ports: Ints) -> Floats:
-    """What the losses of guides at some ports are expected to be off, in dB."""
+    """Return the standard deviations in dB of the losses of the waveguides at some ports."""
     process = problem.process
     if process.imperfections is None:
         return np.zeros(ports.shape)
@@ -216,35 +233,35 @@ def _guide_rms(problem: Problem, ports: Ints) -> Floats:
 
 
 def _loss_rms(problem: Problem, couplers: Couplers) -> Floats:
-    """(I,) what losses are expected to be off in dB, with half of those of the guides at the ports."""
+    """Return (I,) standard deviations of coupler losses in dB, with half of each adjacent waveguide's loss."""
     card = problem.process.imperfections
-    own = 0.0 if card is None else float(card.loss.device_spread) * couplers.card.parameter("loss_db")
+    device_db = 0.0 if card is None else float(card.loss.device_spread) * couplers.card.parameter("loss_db")
     guides = _guide_rms(problem, couplers.group.port)
-    return np.asarray(np.sqrt(own**2 + (0.25 * guides**2).sum(axis=1)), dtype=np.float64)
+    return np.asarray(np.sqrt(device_db**2 + (0.25 * guides**2).sum(axis=1)), dtype=np.float64)
 
 
 def _edge(problem: Problem, layers: Sequence[Layer]) -> tuple[Ints, tuple[str, ...], Floats, Floats]:
-    """(G, 2) ports of the guides at the edge, and what their losses in dB and phases are expected to be off."""
+    """Return the (G, 2) ports and the labels of the edge waveguides, and the (G,) spreads of loss in dB and phase."""
     structure, card = problem.structure, problem.process.imperfections
     owner = {int(port): group for group in structure.devices for port in group.port.reshape(-1)}
-    lit = {label for layer in layers for labels in layer.target.inputs for label in labels}
-    edge, names, loss, turn = [], [], [], []
+    modulated = {label for layer in layers for labels in layer.target.inputs for label in labels}
+    edge_ports, edge_labels, loss_db, phase = [], [], [], []
     for label, port in zip(structure.labels, structure.fibre.tolist(), strict=True):
         group = owner[port]
-        near = port
+        inner_port = port
         if structure.partner[port] == UNCONNECTED:
             row = group.port[(group.port == port).any(axis=1)][0]
             inner = row[structure.partner[row] != UNCONNECTED]
             if not inner.size:
                 continue
-            near = int(inner[0])
+            inner_port = int(inner[0])
         device = problem.process.device(group.name)
-        own = 0.0
+        device_db = 0.0
         if card is not None and device.model.file is None and "loss_db" in device.model.parameters:
             spread = card.loss.grating_spread if device.model.name == "grating_coupler" else card.loss.device_spread
-            own = float(spread) * device.parameter("loss_db")
-        names.append(label)
-        edge.append((near, int(structure.partner[near])))
-        loss.append(float(np.hypot(own, _guide_rms(problem, np.array([near]))[0])))
-        turn.append(FREE_RAD if label in lit else 0.0)
-    return np.array(edge, dtype=np.int64).reshape(-1, 2), tuple(names), np.array(loss), np.array(turn)
+            device_db = float(spread) * device.parameter("loss_db")
+        edge_labels.append(label)
+        edge_ports.append((inner_port, int(structure.partner[inner_port])))
+        loss_db.append(float(np.hypot(device_db, _guide_rms(problem, np.array([inner_port]))[0])))
+        phase.append(FREE_RAD if label in modulated else 0.0)
+    return np.array(edge_ports, dtype=np.int64).reshape(-1, 2), tuple(edge_labels), np.array(loss_db), np.array(phase)

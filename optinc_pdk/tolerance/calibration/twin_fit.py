@@ -1,7 +1,7 @@
-"""Least squares of a twin's unknowns on readings at some settings, block by block, each layer for itself.
+"""Least-squares fit of a digital twin's unknowns to readings, separately for the unknowns of each layer.
 
-What earlier readings and the card say of the unknowns is kept as a quadratic form around the values that they gave, so
-that later readings, nearer to where the chip is to work, only have to say what is new (a Kalman filter without time).
+Prior knowledge from the card and from earlier readings is kept as a quadratic form around its estimate. Later readings,
+closer to the operating point, update it recursively (as a Kalman filter with static state).
 """
 
 from __future__ import annotations
@@ -19,48 +19,48 @@ from optinc_pdk.tolerance.calibration.twin_light import guess, readings, slopes
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-FAINT = 1e-3
-"""An unknown that moves a layer's readings by less than this share of what the strongest does is no unknown of it."""
+MIN_EFFECT = 1e-3
+"""An unknown belongs to a layer only if its effect on the readings exceeds this share of the strongest unknown's."""
 FIRST_DAMPING = 1e-5
 ITERATIONS = 25
-IDLE = 0.02
-"""A step that takes less of a layer's cost is its last."""
+MIN_DECREASE = 0.02
+"""A layer's fit ends at a step that reduces its cost by less than this share."""
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Readings at S settings.
+    """Readings of all layers at S settings.
 
     Attributes:
-        made: (S, H) settings, as designed phases of the heaters.
-        read: Per layer, (S, P, D) readings of its detectors for its patterns.
+        design_phase: (S, H) design phases of the heaters at each setting.
+        read: For each layer, (S, P, D) readings of its detectors for its patterns.
     """
 
-    made: Floats
+    design_phase: Floats
     read: tuple[Floats, ...]
 
-    def seen(self, layers: tuple[Layer, ...], index: int) -> list[Seen]:
-        """(S,) what was seen of a layer."""
+    def responses(self, layers: tuple[Layer, ...], index: int) -> list[Seen]:
+        """Return the (S,) measured responses of a layer."""
         return [seen_of(layers[index], one) for one in self.read[index]]
 
-    def and_more(self, more: Evidence) -> Evidence:
-        """These settings and others."""
+    def extended_by(self, more: Evidence) -> Evidence:
+        """Return these readings together with others."""
         read = tuple(np.concatenate(pair) for pair in zip(self.read, more.read, strict=True))
-        return Evidence(np.concatenate([self.made, more.made]), read)
+        return Evidence(np.concatenate([self.design_phase, more.design_phase]), read)
 
-    def first(self, count: int) -> Evidence:
-        """The first settings alone."""
-        return Evidence(self.made[:count], tuple(each[:count] for each in self.read))
+    def first_settings(self, count: int) -> Evidence:
+        """Return the readings at the first settings only."""
+        return Evidence(self.design_phase[:count], tuple(each[:count] for each in self.read))
 
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What is known of a layer's n unknowns.
+    """Gaussian knowledge of a layer's n unknowns: prior from the card, or posterior after a fit.
 
     Attributes:
-        chosen: (n,) their numbers.
-        centre: (n,) their likeliest values.
-        normal: (n, n) half the curvature of the cost around them.
+        chosen: (n,) indices of the unknowns.
+        centre: (n,) most likely values.
+        normal: (n, n) information matrix: half the curvature of the cost at these values.
     """
 
     chosen: Ints
@@ -68,13 +68,13 @@ class Known:
     normal: Floats
 
     def cost(self, value: Floats) -> float:
-        """Of n values."""
+        """Return the cost of (n,) values."""
         return float((value - self.centre) @ self.normal @ (value - self.centre))
 
 
 @dataclass(frozen=True, eq=False)
 class Normal:
-    """Cost of one layer's readings at some values, with gradient and curvature halved."""
+    """Cost of one layer's unknowns at some values, with half its gradient and half its curvature."""
 
     cost: float
     gradient: Floats
@@ -82,91 +82,96 @@ class Normal:
 
 
 def gather(laboratory: Laboratory, twin: Twin, voltage_v: Floats) -> Evidence:
-    """Read all layers, one after the other, at (S, H) settings."""
+    """Read all layers at (S, H) voltages; the sources of one layer at a time are on."""
     layers = twin.layers
     patterns = [layer.patterns for layer in layers]
     ends = np.cumsum([len(each) for each in patterns])
     amplitude = np.zeros((ends[-1], len(laboratory.sources)))
-    for layer, mine, end in zip(layers, patterns, ends.tolist(), strict=True):
-        amplitude[end - len(mine) : end, layer.sources] = mine
+    for layer, pattern, end in zip(layers, patterns, ends.tolist(), strict=True):
+        amplitude[end - len(pattern) : end, layer.sources] = pattern
     read = np.split(laboratory.read(voltage_v, amplitude), ends[:-1], axis=1)
-    wanted = [np.concatenate([layer.plus, layer.minus]) for layer in layers]
-    made = np.array([twin.heaters.phases(one) for one in voltage_v])
-    return Evidence(made, tuple(each[:, :, mine] for each, mine in zip(read, wanted, strict=True)))
+    detectors = [np.concatenate([layer.plus, layer.minus]) for layer in layers]
+    design_phase = np.array([twin.heaters.phases(one) for one in voltage_v])
+    return Evidence(design_phase, tuple(each[:, :, pattern] for each, pattern in zip(read, detectors, strict=True)))
 
 
 def designed(twin: Twin, voltage_v: Floats) -> list[Known]:
-    """Per layer, the unknowns that its readings tell, and what the card says of them.
+    """Assign unknowns to layers and return, for each layer, their prior by the card.
 
-    An unknown of several layers, as of the carrier's tree, belongs to the one that it does most to; what it does to the
-    others is in unknowns of theirs.
+    An unknown that affects several layers, in the carrier's splitter tree for instance, is assigned to the layer that
+    it affects most; unknowns of the other layers absorb its effect there.
 
     Args:
         twin: The twin.
-        voltage_v: (S, H) settings.
+        voltage_v: (S, H) voltages at which the effect of each unknown on the readings is evaluated.
     """
-    every = np.arange(twin.spread.size)
-    now = guess(twin, np.zeros(every.size))
-    effect = np.zeros((len(twin.layers), every.size))
+    indices = np.arange(twin.spread.size)
+    estimate = guess(twin, np.zeros(indices.size))
+    effect = np.zeros((len(twin.layers), indices.size))
     for one in voltage_v:
-        made = twin.heaters.phases(one)
-        light = now.light(made)
+        design_phase = twin.heaters.phases(one)
+        light = estimate.light(design_phase)
         for i, layer in enumerate(twin.layers):
-            effect[i] += (slopes(now, made, light, layer, every)[1] ** 2).sum(axis=0)
+            effect[i] += (slopes(estimate, design_phase, light, layer, indices)[1] ** 2).sum(axis=0)
     effect = np.sqrt(effect)
     effect /= effect.max(axis=1, keepdims=True)
-    mine = [np.flatnonzero((effect[i] > FAINT) & (effect.argmax(axis=0) == i)) for i in range(len(twin.layers))]
-    return [Known(each, np.zeros(each.size), np.eye(each.size)) for each in mine]
+    by_layer = [
+        np.flatnonzero((effect[i] > MIN_EFFECT) & (effect.argmax(axis=0) == i)) for i in range(len(twin.layers))
+    ]
+    return [Known(each, np.zeros(each.size), np.eye(each.size)) for each in by_layer]
 
 
 def misfits(twin: Twin, unknown: Floats, evidence: Evidence) -> Floats:
-    """(layers,) rms of readings minus what is foretold, over the readings' rms."""
-    now = guess(twin, unknown)
-    lights = [now.light(one) for one in evidence.made]
-    found = []
+    """Return, for each layer, the rms of predicted minus measured readings over the rms of the readings."""
+    estimate = guess(twin, unknown)
+    lights = [estimate.light(one) for one in evidence.design_phase]
+    misfit = []
     for layer, read in zip(twin.layers, evidence.read, strict=True):
-        wrong = np.stack([readings(light, layer) for light in lights]) - read
-        found.append(np.sqrt(np.mean(wrong**2) / np.mean(read**2)))
-    return np.array(found)
+        residual = np.stack([readings(light, layer) for light in lights]) - read
+        misfit.append(np.sqrt(np.mean(residual**2) / np.mean(read**2)))
+    return np.array(misfit)
 
 
 def adjust(
     twin: Twin, unknown: Floats, known: list[Known], evidence: Evidence, trust: Floats, active: Ints | None = None
 ) -> Floats:
-    """(N,) unknowns that fit readings and what was known best, by Levenberg and Marquardt from some values.
+    """Fit the unknowns to readings and prior with the Levenberg–Marquardt algorithm.
 
     Args:
         twin: The twin.
-        unknown: (N,) where to start.
-        known: Per layer, what was known.
+        unknown: (N,) starting values.
+        known: For each layer, the prior of its unknowns.
         evidence: The readings.
-        trust: (layers,) what readings and twin may differ by, over the readings' rms.
-        active: Numbers of the layers to fit; all where left out.
+        trust: (layers,) expected misfit of each layer, relative to the rms of its readings.
+        active: Indices of the layers to fit; all if None.
+
+    Returns:
+        (N,) fitted unknowns.
     """
-    some = np.arange(len(twin.layers)) if active is None else active
+    fitting = np.arange(len(twin.layers)) if active is None else active
     damping = Damping(np.full(len(twin.layers), FIRST_DAMPING), np.full(len(twin.layers), 2.0))
-    here = _normals(twin, unknown, known, evidence, trust, some)
+    current = _normals(twin, unknown, known, evidence, trust, fitting)
     for _ in range(ITERATIONS):
-        trial, gained, foretold = unknown.copy(), np.zeros(len(known)), np.zeros(len(known))
-        for i in some.tolist():
-            gradient, normal = here[i].gradient, here[i].normal
+        trial, decrease, predicted = unknown.copy(), np.zeros(len(known)), np.zeros(len(known))
+        for i in fitting.tolist():
+            gradient, normal = current[i].gradient, current[i].normal
             damped = normal + damping.value[i] * np.trace(normal) / len(normal) * np.eye(len(normal))
             step = -np.linalg.solve(damped, gradient)
-            foretold[i] = -(2.0 * gradient @ step + step @ normal @ step)
+            predicted[i] = -(2.0 * gradient @ step + step @ normal @ step)
             trial[known[i].chosen] += step
-        tried = _normals(twin, trial, known, evidence, trust, some)
-        unknown, busy = unknown.copy(), []
-        for i in some.tolist():
-            gained[i] = here[i].cost - tried[i].cost
-            # a step that fails is tried again, damped
-            if not 0.0 <= gained[i] < IDLE * here[i].cost:
-                busy.append(i)
-            if gained[i] > 0.0:
-                here[i] = tried[i]
+        trial_normals = _normals(twin, trial, known, evidence, trust, fitting)
+        unknown, continuing = unknown.copy(), []
+        for i in fitting.tolist():
+            decrease[i] = current[i].cost - trial_normals[i].cost
+            # a failed step is repeated with more damping
+            if not 0.0 <= decrease[i] < MIN_DECREASE * current[i].cost:
+                continuing.append(i)
+            if decrease[i] > 0.0:
+                current[i] = trial_normals[i]
                 unknown[known[i].chosen] = trial[known[i].chosen]
-        damping.update(some, gained, foretold)
-        some = np.array(busy, dtype=np.int64)
-        if not some.size:
+        damping.update(fitting, decrease, predicted)
+        fitting = np.array(continuing, dtype=np.int64)
+        if not fitting.size:
             break
     return unknown
 
@@ -174,31 +179,31 @@ def adjust(
 def learnt(
     twin: Twin, unknown: Floats, known: list[Known], evidence: Evidence, trust: Floats, active: Ints
 ) -> list[Known]:
-    """Per layer, what is known after a fit of some of them, around its values."""
+    """Return, for each layer, the posterior after a fit at its values; layers that were not fitted keep their prior."""
     after = _normals(twin, unknown, known, evidence, trust, active)
     return [
-        replace(mine, centre=unknown[mine.chosen], normal=after[i].normal) if i in after else mine
-        for i, mine in enumerate(known)
+        replace(prior, centre=unknown[prior.chosen], normal=after[i].normal) if i in after else prior
+        for i, prior in enumerate(known)
     ]
 
 
 def _normals(
     twin: Twin, unknown: Floats, known: list[Known], evidence: Evidence, trust: Floats, active: Ints
 ) -> dict[int, Normal]:
-    """Per active layer, the cost around some values."""
-    now = guess(twin, unknown)
-    some = active.tolist()
-    scale = {i: 1.0 / (trust[i] * np.sqrt(np.mean(evidence.read[i] ** 2))) for i in some}
-    cost = {i: known[i].cost(unknown[known[i].chosen]) for i in some}
-    gradient = {i: known[i].normal @ (unknown[known[i].chosen] - known[i].centre) for i in some}
-    normal = {i: known[i].normal.copy() for i in some}
-    for number, made in enumerate(evidence.made):
-        light = now.light(made, active)
-        for i in some:
-            foretold, slope = slopes(now, made, light, twin.layers[i], known[i].chosen)
+    """Return, by index of each active layer, the cost and its derivatives at some values."""
+    estimate = guess(twin, unknown)
+    indices = active.tolist()
+    scale = {i: 1.0 / (trust[i] * np.sqrt(np.mean(evidence.read[i] ** 2))) for i in indices}
+    cost = {i: known[i].cost(unknown[known[i].chosen]) for i in indices}
+    gradient = {i: known[i].normal @ (unknown[known[i].chosen] - known[i].centre) for i in indices}
+    normal = {i: known[i].normal.copy() for i in indices}
+    for number, design_phase in enumerate(evidence.design_phase):
+        light = estimate.light(design_phase, active)
+        for i in indices:
+            predicted, slope = slopes(estimate, design_phase, light, twin.layers[i], known[i].chosen)
             slope *= scale[i]
-            wrong = scale[i] * (foretold - evidence.read[i][number].reshape(-1))
-            cost[i] += float(wrong @ wrong)
-            gradient[i] += slope.T @ wrong
+            residual = scale[i] * (predicted - evidence.read[i][number].reshape(-1))
+            cost[i] += float(residual @ residual)
+            gradient[i] += slope.T @ residual
             normal[i] += slope.T @ slope
-    return {i: Normal(cost[i], gradient[i], normal[i]) for i in some}
+    return {i: Normal(cost[i], gradient[i], normal[i]) for i in indices}

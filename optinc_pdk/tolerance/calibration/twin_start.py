@@ -1,8 +1,9 @@
-"""Where a twin's fit starts: phases of the sources, and of the local oscillators, against each other.
+"""Initial values of a digital twin's fit: relative phases of the sources and of the local oscillators.
 
-They come through guides of different lengths and may be anything, whereas inside a mesh the design is a fair guess. Of
-its fields E, a slope 2 Re(E_c* E_j e^{i(ψ_j - λ_k)}) at detectors k is linear in cosine and sine of ψ_j - λ_k, and so
-are products of two sources; least squares over many settings give these, and the best rank-1 matrix the phases.
+Their light passes waveguides of different lengths, so these phases are arbitrary, whereas the design is a good initial
+guess inside a mesh. With the design's fields E, a slope 2 Re(E_c* E_j e^{i(ψ_j - λ_k)}) at detectors k is linear in
+cosine and sine of ψ_j - λ_k; so are products of two sources. Least squares over many settings determine both, and the
+best rank-1 approximation gives the phases.
 """
 
 from __future__ import annotations
@@ -19,51 +20,60 @@ from optinc_pdk.tolerance.calibration.twin_light import fields, guess
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
 
-LEAST = 1e-9
-"""What is added to normal equations, over their mean."""
+REGULARISATION = 1e-9
+"""Regularisation of the normal equations, relative to their mean."""
 
 
-def in_phase(twin: Twin, unknown: Floats, layer: Layer, made: Floats, seen: Sequence[Seen]) -> Floats:
-    """(N,) unknowns with phases of a layer's sources and oscillators that suit what was measured best.
+def in_phase(twin: Twin, unknown: Floats, layer: Layer, design_phase: Floats, responses: Sequence[Seen]) -> Floats:
+    """Fit the initial phases of a layer's sources and local oscillators to its measured responses.
 
     Args:
         twin: The twin.
-        unknown: (N,) unknowns so far.
+        unknown: (N,) current values of the unknowns.
         layer: The layer.
-        made: (S, H) settings, as designed phases of the heaters.
-        seen: (S,) what was measured of the layer.
+        design_phase: (S, H) design phases of the heaters at each setting.
+        responses: (S,) measured responses of the layer.
+
+    Returns:
+        (N,) unknowns with the fitted phases.
     """
-    now = guess(twin, unknown)
-    field = np.stack([fields(now.light(one), layer) for one in made])
-    static, _, _, _, turned, _, _ = twin.parts(np.arange(twin.spread.size))
-    found = unknown.copy()
+    estimate = guess(twin, unknown)
+    field = np.stack([fields(estimate.light(response), layer) for response in design_phase])
+    static, _, _, _, edge_phase, _, _ = twin.parts(np.arange(twin.spread.size))
+    updated = unknown.copy()
     if layer.target.last:
-        foretold = field[:, :, 1:, np.newaxis].conj() * field[:, :, np.newaxis, 1:]
-        turn = _turns(foretold, np.stack([one.product for one in seen])).sum(axis=0)
-        np.fill_diagonal(turn, np.abs(turn).mean())
-        sources = -np.angle(np.linalg.eigh(turn + turn.conj().T)[1][:, -1])
+        predicted = field[:, :, 1:, np.newaxis].conj() * field[:, :, np.newaxis, 1:]
+        factor = _fit_phase_factors(predicted, np.stack([response.product for response in responses])).sum(axis=0)
+        np.fill_diagonal(factor, np.abs(factor).mean())
+        sources = -np.angle(np.linalg.eigh(factor + factor.conj().T)[1][:, -1])
     else:
         pairs = layer.plus.size
-        shape = (len(made) * 2, pairs, layer.sources.size)
-        foretold = (2.0 * field[:, :, :1].conj() * field[:, :, 1:]).reshape(shape)
-        turn = _turns(foretold[:, np.newaxis], np.stack([one.slope for one in seen]).reshape(shape)[:, np.newaxis])[0]
-        sources = np.angle(np.linalg.svd(turn)[2][0])
-        oscillators = np.angle((turn.conj() * np.exp(1j * sources)).sum(axis=1))
-        found[static[layer.oscillators]] += oscillators / twin.spread[static[layer.oscillators]]
-    place = {label: i for i, label in enumerate(twin.edge_labels)}
+        shape = (len(design_phase) * 2, pairs, layer.sources.size)
+        predicted = (2.0 * field[:, :, :1].conj() * field[:, :, 1:]).reshape(shape)
+        factor = _fit_phase_factors(
+            predicted[:, np.newaxis], np.stack([response.slope for response in responses]).reshape(shape)[:, np.newaxis]
+        )[0]
+        sources = np.angle(np.linalg.svd(factor)[2][0])
+        oscillators = np.angle((factor.conj() * np.exp(1j * sources)).sum(axis=1))
+        updated[static[layer.oscillators]] += oscillators / twin.spread[static[layer.oscillators]]
+    index_of = {label: i for i, label in enumerate(twin.edge_labels)}
     for labels, phase in zip(layer.target.inputs, sources.tolist(), strict=True):
-        edge = turned[[place[label] for label in labels]]
-        found[edge] += phase / twin.spread[edge]
-    return found
+        edge = edge_phase[[index_of[label] for label in labels]]
+        updated[edge] += phase / twin.spread[edge]
+    return updated
 
 
-def _turns(foretold: Complexes, measured: Floats) -> Complexes:
-    """(n, a, b) complex z for which Re(foretold z) is measured, by least squares over (S, n, a, b), times certainty."""
-    parts = np.stack([foretold.real, -foretold.imag], axis=-1)
+def _fit_phase_factors(predicted: Complexes, measured: Floats) -> Complexes:
+    """Solve Re(predicted z) = measured for z by least squares over settings; both are (S, n, a, b).
+
+    Returns:
+        (n, a, b) complex z, weighted by its certainty.
+    """
+    parts = np.stack([predicted.real, -predicted.imag], axis=-1)
     normal = np.einsum("snabp,snabq->nabpq", parts, parts)
-    size = np.trace(normal, axis1=-2, axis2=-1)
-    normal += LEAST * size.mean() * np.eye(2)
+    weight = np.trace(normal, axis1=-2, axis2=-1)
+    normal += REGULARISATION * weight.mean() * np.eye(2)
     real, imaginary = np.moveaxis(
         np.linalg.solve(normal, np.einsum("snabp,snab->nabp", parts, measured)[..., None]), -2, 0
     )
-    return np.asarray((real + 1j * imaginary)[..., 0] * np.sqrt(size))
+    return np.asarray((real + 1j * imaginary)[..., 0] * np.sqrt(weight))

@@ -1,9 +1,9 @@
-"""The last stage: phases, gains, offsets and scales tuned together against the words that the servers read.
+"""End-to-end tuning: joint optimisation of phases, gains, offsets and scales against the words that the servers read.
 
-A layer's matrix error counts here as much as the words see of it. Steps are damped least squares over a sample of the
-lattice (Levenberg–Marquardt), towards the outputs of the network, whose margin is the goal; those of the heaters go by
-whole steps of their drive. A step is kept where the words, read through the whole chip, come nearer, and what is handed
-back is the setting that missed the fewest symbols, with the most margin among those.
+Matrix errors count here only by their effect on the words. The objective is the error of the output levels against the
+network's outputs, over a sample of the lattice. Steps are damped least squares (Levenberg–Marquardt); heaters move by
+whole DAC steps. A step is accepted if the levels, read through the whole chip, come closer. The result is the setting
+with the fewest wrong symbols and, among those, the largest margin.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ Floats = NDArray[np.float64]
 
 ROUNDS = 20
 TRIES = 5
-"""Dampings that are tried with fresh effects; if none helps, nothing is left to gain."""
+"""Damping values that are tried with new sensitivities; if none improves the words, the optimisation ends."""
 FIRST_DAMPING, DAMPING_FACTOR, LEAST_DAMPING, MOST_DAMPING = 1e-3, 10.0, 1e-6, 1e8
 USEFUL = 0.7
-"""Effects are measured anew after a step that leaves more of the error."""
+"""Sensitivities are measured again after a step that leaves more than this share of the error."""
 DONE = 0.003
-"""Rms error in levels, against the network's outputs, at which words are done."""
+"""Rms error of the output levels at which the optimisation ends."""
 GAIN = 0.99
-"""With fresh effects, such a step is the last."""
+"""The optimisation ends at a round that leaves more than this share of the error."""
 MOST_CHANGE = 0.3
-"""Logarithm by which a gain or scale changes in one step, at most."""
+"""Largest change of the logarithm of a gain or scale in one step."""
 RIDGE = 1e-9
-"""What keeps electronics without effect as they are, over the mean effect of all."""
+"""Regularisation that keeps electronics without effect unchanged, relative to the mean of the diagonal."""
 
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """Where words are tuned.
+    """Context of end-to-end tuning: bench, chip model and inputs.
 
     Attributes:
         laboratory: The bench.
-        heaters: The heaters as designed.
+        heaters: Design model of the heaters.
         layers: The layers.
         process: Process of the cards.
-        words: What the servers send.
+        words: Inputs that the servers send.
     """
 
     laboratory: Laboratory
@@ -57,15 +57,15 @@ class Place:
     process: Process
     words: Words
 
-    def driven(self, voltage_v: Floats, electronics: Electronics) -> Driven:
-        """The words as read at a setting."""
+    def evaluate(self, voltage_v: Floats, electronics: Electronics) -> Driven:
+        """Send the words at a setting and return it with the result."""
         passage = play(self.laboratory, self.layers, electronics, voltage_v, self.words)
         return Driven(voltage_v, electronics, passage)
 
 
 @dataclass(frozen=True, eq=False)
 class Driven:
-    """What drives a chip, (H,) voltages and electronics, and what it makes of the words."""
+    """A setting, (H,) voltages and electronics, with the words transmitted at it."""
 
     voltage_v: Floats
     electronics: Electronics
@@ -73,53 +73,53 @@ class Driven:
 
     @property
     def rank(self) -> tuple[int, float]:
-        """Less is better: symbols missed, then the margin."""
-        return self.passage.wrong, -self.passage.margin
+        """Sort key, less is better: number of wrong symbols, then negative margin."""
+        return self.passage.wrong_symbols, -self.passage.margin
 
 
-def finish(place: Place, voltage_v: Floats, electronics: Electronics) -> Driven:
-    """Tune until nothing is gained.
+def finish(context: Place, voltage_v: Floats, electronics: Electronics) -> Driven:
+    """Optimise heaters and electronics end to end until the words stop improving.
 
     Args:
-        place: The bench and what belongs to it.
-        voltage_v: (H,) voltages to start from.
-        electronics: Electronics to start from.
+        context: Bench, chip model and inputs.
+        voltage_v: (H,) starting voltages.
+        electronics: Starting electronics.
 
     Returns:
-        The best on the way: the start at worst.
+        The best setting by rank, which may be the start.
     """
-    now = best = place.driven(voltage_v, electronics)
+    current = best = context.evaluate(voltage_v, electronics)
     damping = FIRST_DAMPING
     for _ in range(ROUNDS):
-        start = now.passage.off
+        start = current.passage.rms_error
         if start <= DONE:
             break
-        effects = measured(place.laboratory, place.layers, place.heaters, now.voltage_v, now.electronics)
+        effects = measured(context.laboratory, context.layers, context.heaters, current.voltage_v, current.electronics)
         while True:
-            before = now.passage.off
-            now, damping = _advanced(place, now, effects, damping)
-            best = min(best, now, key=lambda one: one.rank)
-            if not DONE < now.passage.off <= USEFUL * before:
+            before = current.passage.rms_error
+            current, damping = _next_setting(context, current, effects, damping)
+            best = min(best, current, key=lambda one: one.rank)
+            if not DONE < current.passage.rms_error <= USEFUL * before:
                 break
-        if now.passage.off > GAIN * start:
+        if current.passage.rms_error > GAIN * start:
             break
     return best
 
 
-def _advanced(place: Place, now: Driven, effects: Effects, damping: float) -> tuple[Driven, float]:
-    """After one step that brings the words nearer, or as before; and the next damping."""
-    normal = _Normal.of(*linearised(now.passage, now.electronics, effects), now.voltage_v.size)
+def _next_setting(context: Place, current: Driven, effects: Effects, damping: float) -> tuple[Driven, float]:
+    """Return the setting after a step that reduces the error, or the old one if none does, and the next damping."""
+    normal = _NormalBlocks.of(*linearised(current.passage, current.electronics, effects), current.voltage_v.size)
     for _ in range(TRIES):
-        tried = place.driven(*_step(place, now, effects, normal, damping))
-        if tried.passage.off < now.passage.off:
-            return tried, max(damping / DAMPING_FACTOR, LEAST_DAMPING)
+        trial = context.evaluate(*_step(context, current, effects, normal, damping))
+        if trial.passage.rms_error < current.passage.rms_error:
+            return trial, max(damping / DAMPING_FACTOR, LEAST_DAMPING)
         damping *= DAMPING_FACTOR
-    return now, damping / DAMPING_FACTOR**TRIES
+    return current, damping / DAMPING_FACTOR**TRIES
 
 
 @dataclass(frozen=True, eq=False)
-class _Normal:
-    """Normal equations of heaters, of electronics and what they share; slopes at no step."""
+class _NormalBlocks:
+    """Blocks of the normal equations: heaters, electronics, and their coupling; with the gradients."""
 
     heaters: Floats
     shared: Floats
@@ -128,35 +128,41 @@ class _Normal:
     electronic_slope: Floats
 
     @staticmethod
-    def of(error: Floats, jacobian: Floats, heaters: int) -> _Normal:
-        """From (n,) errors and (n, heaters + electronics) derivatives."""
+    def of(error: Floats, jacobian: Floats, heaters: int) -> _NormalBlocks:
+        """Build from (n,) errors and an (n, heaters + electronics) Jacobian."""
         normal, slope = jacobian.T @ jacobian, jacobian.T @ error
         one, other = slice(None, heaters), slice(heaters, None)
-        return _Normal(normal[one, one], normal[one, other], normal[other, other], slope[one], slope[other])
+        return _NormalBlocks(normal[one, one], normal[one, other], normal[other, other], slope[one], slope[other])
 
 
-def _step(place: Place, now: Driven, effects: Effects, normal: _Normal, damping: float) -> tuple[Floats, Electronics]:
-    """Voltages and electronics after one damped step; electronics make good what the heaters' whole steps leave."""
-    own = normal.electronics.copy()
-    diagonal = np.diag_indices_from(own)
-    own[diagonal] = (1.0 + damping) * own[diagonal] + RIDGE * np.trace(own) / len(own)
-    made_good = np.linalg.solve(own, np.column_stack([normal.shared.T, normal.electronic_slope]))
-    free = normal.heaters - normal.shared @ made_good[:, :-1]
-    moves = _moves(place, effects, free, normal.heater_slope - normal.shared @ made_good[:, -1], damping)
-    electronics = _changed(now.electronics, -made_good[:, -1] - made_good[:, :-1] @ moves, place.process)
-    heaters = place.heaters
+def _step(
+    context: Place, current: Driven, effects: Effects, normal: _NormalBlocks, damping: float
+) -> tuple[Floats, Electronics]:
+    """Return voltages and electronics after one damped step; electronics compensate the rounding of the heaters."""
+    electronics_block = normal.electronics.copy()
+    diagonal = np.diag_indices_from(electronics_block)
+    electronics_block[diagonal] = (1.0 + damping) * electronics_block[diagonal] + RIDGE * np.trace(
+        electronics_block
+    ) / len(electronics_block)
+    compensation = np.linalg.solve(electronics_block, np.column_stack([normal.shared.T, normal.electronic_slope]))
+    heaters_block = normal.heaters - normal.shared @ compensation[:, :-1]
+    moves = _moves(context, effects, heaters_block, normal.heater_slope - normal.shared @ compensation[:, -1], damping)
+    electronics = _stepped_electronics(
+        current.electronics, -compensation[:, -1] - compensation[:, :-1] @ moves, context.process
+    )
+    heaters = context.heaters
     if heaters.step_v:
-        return heaters.rounded(now.voltage_v + moves * heaters.step_v), electronics
-    phase = heaters.phases(now.voltage_v) + moves * effects.unit_rad
+        return heaters.quantise(current.voltage_v + moves * heaters.step_v), electronics
+    phase = heaters.phases(current.voltage_v) + moves * effects.unit_rad
     return heaters.voltages(np.maximum(phase, 0.0)), electronics
 
 
-def _moves(place: Place, effects: Effects, normal: Floats, slope: Floats, damping: float) -> Floats:
-    """(H,) steps of the heaters in their units, whole ones where the drive has steps, none of which goes far."""
+def _moves(context: Place, effects: Effects, normal: Floats, slope: Floats, damping: float) -> Floats:
+    """Return (H,) heater steps in their units, integers if the drive has DAC steps, within the linear range."""
     unit = effects.unit_rad
-    coarse = FARTHEST_STEPS * unit if place.heaters.step_v else 0.0 * unit
+    coarse = FARTHEST_STEPS * unit if context.heaters.step_v else 0.0 * unit
     while damping < MOST_DAMPING:
-        if place.heaters.step_v:
+        if context.heaters.step_v:
             moves = whole_steps(normal, slope, damping)
         else:
             moves = -np.linalg.solve(normal + damping * np.trace(normal) / len(normal) * np.eye(len(normal)), slope)
@@ -166,21 +172,21 @@ def _moves(place: Place, effects: Effects, normal: Floats, slope: Floats, dampin
     return np.zeros_like(unit)
 
 
-def _changed(electronics: Electronics, step: Floats, process: Process) -> Electronics:
-    """Electronics after a step, within the card's range and as its converters can make them."""
+def _stepped_electronics(electronics: Electronics, step: Floats, process: Process) -> Electronics:
+    """Return the electronics after a step, clipped to the card's range and rounded to the converters' resolution."""
     card = process.activation
     bits, gain_max, offset_max = int(card.resolution_bits), float(card.gain_max), float(card.offset_max)
     sizes = [gain.size for gain in electronics.gain for _ in range(2)]
-    parts = np.split(step, np.cumsum(sizes))
+    part_by_kind = np.split(step, np.cumsum(sizes))
     gains = [
         significant(np.minimum(gain * _factor(part), gain_max), bits)
-        for gain, part in zip(electronics.gain, parts[:-1:2], strict=True)
+        for gain, part in zip(electronics.gain, part_by_kind[:-1:2], strict=True)
     ]
     offsets = [
         offset + np.divide(part, gain, out=np.zeros_like(gain), where=gain > 0.0)
-        for offset, gain, part in zip(electronics.offset, electronics.gain, parts[1:-1:2], strict=True)
+        for offset, gain, part in zip(electronics.offset, electronics.gain, part_by_kind[1:-1:2], strict=True)
     ]
-    scale = electronics.scale.reshape(-1, parts[-1].size) * _factor(parts[-1])
+    scale = electronics.scale.reshape(-1, part_by_kind[-1].size) * _factor(part_by_kind[-1])
     return replace(
         electronics,
         gain=tuple(gains),

@@ -1,1 +1,1 @@
-"""Meshes of imperfect devices without a layout, for networks too large to extract."""
+"""Meshes of imperfect devices without a layout, for networks that are too large to extract."""

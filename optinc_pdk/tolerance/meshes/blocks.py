@@ -1,7 +1,7 @@
-"""Blocks of approximated layers as meshes of imperfect MZIs, for networks whose chips are too large to extract.
+"""Programming of blocks on imperfect meshes with known devices, for networks whose chips are too large to extract.
 
-Every block is a rectangular mesh, a heater and an attenuator per output (arXiv 2603.28290: diagonal times unitary), on
-its own: copies and sums of blocks, mixers and electronics are ideal. Here they are programmed, their devices known.
+Every block is a rectangular mesh with a phase heater and an attenuator per output (arXiv 2603.28290: diagonal times
+unitary). Copies and sums of blocks, mixers and electronics are ideal.
 """
 
 from __future__ import annotations
@@ -50,28 +50,28 @@ Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
 
 AMPLITUDE = 0.9
-"""Share of the field that is left to the real part where fits start (:func:`optinc_pdk.factor.correct_homodyne`)."""
+"""Real part of the fields at the start of a fit (:func:`optinc_pdk.factor.correct_homodyne`)."""
 DRAWS = 8
-"""Starts that are tried: a fit may end where rows have gone dark, as their scale is free."""
+"""Largest number of starts. Row scales are free, so a fit may end with rows that have almost no light."""
 GAIN = 0.5
-"""Error after a fit, over that of local correction, with which no other start is tried."""
+"""Error after a fit, relative to local correction, below which no further start is tried."""
 DARK = 0.25
-"""A row's scale after a fit, over that at its start, below which it has gone dark: another start is better."""
+"""A row is dark if its scale after a fit, relative to the start, is below this; further starts are then tried."""
 CLEAR = 1.1
-"""Field at an attenuator that is meant to close, over the least that it can pass."""
+"""Lowest field required of an attenuator, relative to the lowest that it can transmit."""
 UNSEEN = 1e-6
-"""Weight of directions without signal, against the signals' mean power: they stay as they are."""
+"""Weight of directions without signal, relative to the mean signal power; keeps the fit regular."""
 
 
 @dataclass(frozen=True, eq=False)
 class Programmed:
-    """A mesh that makes a unitary with rows of its own scale: what a fit finds.
+    """Phases of a mesh that implements a unitary up to one scale factor per row.
 
     Attributes:
         theta: (MZIs,) in rad.
         phi: (MZIs,) in rad.
         output: (s,) in rad.
-        scale: (s,) factor of each row.
+        scale: (s,) scale factor of each row.
     """
 
     theta: Floats
@@ -80,123 +80,128 @@ class Programmed:
     scale: Floats
 
 
-def ideal(block: Block, made: Made) -> Programmed:
-    """The phases of ideal devices; with the common loss, which electronics make good."""
-    through = np.full(block.mesh.modes, made.devices.idle**made.devices.columns)
-    return Programmed(block.mesh.theta, block.mesh.phi, block.mesh.output_phase, through)
+def ideal(block: Block, fabricated: Made) -> Programmed:
+    """Return the phases for ideal devices; the scale is the common loss, which electronics compensate."""
+    common_transmission = np.full(block.mesh.modes, fabricated.devices.idle**fabricated.devices.columns)
+    return Programmed(block.mesh.theta, block.mesh.phi, block.mesh.output_phase, common_transmission)
 
 
 def fitted(
     block: Block,
-    made: Made,
+    fabricated: Made,
     signals: tuple[Floats, Floats] | None,
     steps: int,
     seed: int,
     amplitude: Floats | None = None,
 ) -> Programmed:
-    """Phases for the devices as they are: local correction, then least squares of the real part.
+    """Fit the phases of a block to its known devices: local correction, then least squares of the real part.
 
     Args:
         block: The block.
-        made: Its devices, known.
-        signals: (points, s) signals that come in and (points, s) what the unitary's outputs should be with them;
-            errors then count as these signals see them. Every direction counts alike where left out.
-        steps: L-BFGS steps at most.
-        seed: Draws the imaginary part of the start.
-        amplitude: (s,) share of each row's field that is real at the start; ``AMPLITUDE`` where left out.
+        fabricated: Its devices.
+        signals: (points, s) input signals and (points, s) target outputs of the unitary; errors are weighted by these
+            signals. Without them, all input directions have equal weight.
+        steps: Largest number of L-BFGS steps.
+        seed: Seed of the imaginary part of the start.
+        amplitude: (s,) real part of each row's field at the start; ``AMPLITUDE`` by default.
     """
-    target, inputs = (block.unitary, None) if signals is None else _weighed(block, *signals)
-    problem = Problem(made.devices, target, homodyne=True, inputs=inputs)
+    target, inputs = (block.unitary, None) if signals is None else _weighted(block, *signals)
+    problem = Problem(fabricated.devices, target, homodyne=True, inputs=inputs)
     rng = np.random.default_rng([seed, block.number])
     best = (True, np.inf)
     for _ in range(DRAWS):
-        start = rectangular(_started(block.unitary, amplitude, rng))
-        local = np.concatenate(correct_locally(made.devices, start.theta, start.phi, start.output_phase)[:3])
+        start = rectangular(_start_unitary(block.unitary, amplitude, rng))
+        local = np.concatenate(correct_locally(fabricated.devices, start.theta, start.phi, start.output_phase)[:3])
         x = wrap(fit_lbfgs(problem, local, steps)[0])
-        first, matrix = _matrix(problem, local), _matrix(problem, x)
-        before, error = problem.shape_error(first), problem.shape_error(matrix)
-        scale, lit = (problem.scale(problem.seen(m))[:, 0] for m in (matrix, first))
-        dark = bool(np.any(np.abs(scale) < DARK * np.abs(lit)))
+        first_matrix, matrix = _transmission(problem, local), _transmission(problem, x)
+        local_error, error = problem.shape_error(first_matrix), problem.shape_error(matrix)
+        scale, first_scale = (problem.scale(problem.seen(m))[:, 0] for m in (matrix, first_matrix))
+        dark = bool(np.any(np.abs(scale) < DARK * np.abs(first_scale)))
         if (dark, error) < best:
             theta, phi, output = problem.split(x)
-            # an attenuator makes no sign
+            # attenuators cannot change the sign, so output phases do
             output = wrap(output + np.where(scale < 0.0, np.pi, 0.0))
-            best, found = (dark, error), Programmed(theta, phi, output, np.abs(scale))
-        if not dark and error < GAIN * before:
+            best, programmed = (dark, error), Programmed(theta, phi, output, np.abs(scale))
+        if not dark and error < GAIN * local_error:
             break
-    return found
+    return programmed
 
 
-def _started(unitary: Floats, amplitude: Floats | None, rng: np.random.Generator) -> Complexes:
-    """(s, s) unitary whose real part is the given one, row by row as weak as asked for.
+def _start_unitary(unitary: Floats, amplitude: Floats | None, rng: np.random.Generator) -> Complexes:
+    """Return an (s, s) unitary whose real part is the given orthogonal matrix with rows of the given amplitudes.
 
-    Rows of full amplitude mix among themselves; a weaker one is turned by itself, as a mix of rows of different
-    amplitudes is no unitary.
+    Rows of full amplitude are mixed with each other. A weaker row only gets a phase, because a mix of rows of different
+    amplitudes is not unitary.
     """
     if amplitude is None:
         return completed(unitary, AMPLITUDE, rng)
     strong = np.flatnonzero(amplitude >= AMPLITUDE)
-    left = np.diag(np.exp(1j * np.arccos(np.minimum(amplitude, 1.0))))
+    phase_factors = np.diag(np.exp(1j * np.arccos(np.minimum(amplitude, 1.0))))
     if strong.size:
-        left[np.ix_(strong, strong)] = completed(np.eye(strong.size), AMPLITUDE, rng)
-    return np.asarray(left @ unitary)
+        phase_factors[np.ix_(strong, strong)] = completed(np.eye(strong.size), AMPLITUDE, rng)
+    return np.asarray(phase_factors @ unitary)
 
 
-def _matrix(problem: Problem, x: Floats) -> Complexes:
-    """(N, N) what the mesh makes at phases x, (unknowns,) in rad."""
+def _transmission(problem: Problem, x: Floats) -> Complexes:
+    """Return the (N, N) transmission of the mesh at (unknowns,) phases in rad."""
     theta, phi, output = problem.split(x)
     fields = np.eye(problem.devices.modes, dtype=np.complex128)
     return np.asarray(np.exp(1j * output)[:, np.newaxis] * transmit(problem.devices, theta, phi, fields))
 
 
-def _weighed(block: Block, seen: Floats, wished: Floats) -> tuple[Floats, Complexes | None]:
-    """(s, s) target and (s, s) inputs X that stand for all points.
+def _weighted(block: Block, inputs: Floats, outputs: Floats) -> tuple[Floats, Complexes | None]:
+    """Return an (s, s) target Y and (s, s) inputs X that represent all points in the least-squares cost.
 
-    With C = X² the signals' mean products, |Re(M) x - y|² averages to |Re(M) X - Y|² and a constant, Y X that of y xᵀ.
+    With X² = mean of x xᵀ and Y X = mean of y xᵀ, the mean of |Re(M) x - y|² is |Re(M) X - Y|² plus a constant.
     """
-    power = seen.T @ seen / len(seen)
+    power = inputs.T @ inputs / len(inputs)
     mean = float(np.trace(power)) / len(power)
     if mean == 0.0:
         return block.unitary, None
     values, vectors = np.linalg.eigh(power / mean)
     root = np.sqrt(np.maximum(values, 0.0) + UNSEEN)
-    overlap = wished.T @ seen / (len(seen) * mean) + UNSEEN * block.unitary
+    overlap = outputs.T @ inputs / (len(inputs) * mean) + UNSEEN * block.unitary
     return overlap @ (vectors / root) @ vectors.T, ((vectors * root) @ vectors.T).astype(np.complex128)
 
 
-def dimmed(blocks: tuple[Block, ...], made: list[Made], programmed: list[Programmed]) -> list[Floats | None]:
-    """(s,) amplitudes of each block's rows with which its attenuators can be as closed as they have to; None if so.
+def dimmed(blocks: tuple[Block, ...], fabricated: list[Made], programmed: list[Programmed]) -> list[Floats | None]:
+    """Compute row amplitudes for blocks with rows that are weaker than their attenuators can make them.
 
-    Couplers that are not 50:50 leave an attenuator ajar: a few percent of the field pass at least.
+    An attenuator whose couplers are not exactly 50:50 always transmits a few percent of the field.
+
+    Returns:
+        For each block, (s,) amplitudes for another call of :func:`fitted`; None if its attenuators suffice.
     """
-    scale = _scales(blocks, made, programmed)
-    found: list[Floats | None] = []
-    for block, part, one in zip(blocks, made, programmed, strict=True):
+    scale = _scales(blocks, fabricated, programmed)
+    amplitudes: list[Floats | None] = []
+    for block, part, one in zip(blocks, fabricated, programmed, strict=True):
         least = CLEAR * np.abs(attenuation(part, -part.attenuator_offset))
-        need = block.diagonal / (one.scale * scale[block.rows])
-        weak = need < least
-        found.append(np.where(weak, AMPLITUDE * need / least, AMPLITUDE) if np.any(weak) else None)
-    return found
+        needed = block.diagonal / (one.scale * scale[block.rows])
+        weak = needed < least
+        amplitudes.append(np.where(weak, AMPLITUDE * needed / least, AMPLITUDE) if np.any(weak) else None)
+    return amplitudes
 
 
-def biased(blocks: tuple[Block, ...], made: list[Made], programmed: list[Programmed]) -> tuple[list[Phases], Floats]:
-    """Heater phases of a layer's blocks, and (out,) scales that are left to its electronics.
+def biased(
+    blocks: tuple[Block, ...], fabricated: list[Made], programmed: list[Programmed]
+) -> tuple[list[Phases], Floats]:
+    """Compute the heater phases of a layer's blocks and the (out,) scales of its electronics.
 
-    Attenuators take up the scales of a block's rows; of all blocks that add to an output, that which has to give it
-    most is open.
+    Attenuators implement the diagonals and the row scales. Of all blocks that contribute to an output, the one that
+    needs the largest field has its attenuator fully open.
     """
-    scale, phases = _scales(blocks, made, programmed), []
-    for block, part, one in zip(blocks, made, programmed, strict=True):
+    scale, phases = _scales(blocks, fabricated, programmed), []
+    for block, part, one in zip(blocks, fabricated, programmed, strict=True):
         heater = attenuator_phase(part, block.diagonal / (one.scale * scale[block.rows]))
-        turned = np.angle(attenuation(part, heater)) + part.output_offset
-        phases.append(Phases(one.theta, one.phi, wrap(one.output - turned), heater))
+        static_phase = np.angle(attenuation(part, heater)) + part.output_offset
+        phases.append(Phases(one.theta, one.phi, wrap(one.output - static_phase), heater))
     return phases, scale
 
 
-def _scales(blocks: tuple[Block, ...], made: list[Made], programmed: list[Programmed]) -> Floats:
-    """(out,) largest field that an output needs of any block, over what an open attenuator passes."""
+def _scales(blocks: tuple[Block, ...], fabricated: list[Made], programmed: list[Programmed]) -> Floats:
+    """Return (out,) largest fields that an output needs from any block, relative to an open attenuator."""
     scale = np.zeros(max(block.rows.stop for block in blocks))
-    for block, part, one in zip(blocks, made, programmed, strict=True):
+    for block, part, one in zip(blocks, fabricated, programmed, strict=True):
         most = np.abs(attenuation(part, np.pi - part.attenuator_offset))
         np.maximum(scale[block.rows], block.diagonal / (one.scale * most), out=scale[block.rows])
     return np.where(scale > 0.0, scale, 1.0)

@@ -1,7 +1,7 @@
-"""Blocks of approximated layers, as meshes of imperfect MZIs: what they are, how they are drawn, what they compute.
+"""Blocks of approximated layers as meshes of imperfect MZIs: definition, sampling of devices, transmission.
 
-Draws are of the kinds coupler, phase, loss and crosstalk; widths, heights and heaters' spreads are no more than further
-phases here, and are left out.
+Sampled kinds are coupler, phase, loss and crosstalk. Width, height and heater variation would only be further phase
+errors here and are not modelled.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
 
 _CHIP = 2**31
-"""In place of a block's number, what is common to all blocks of a chip."""
+"""Stream key, in place of a block's number, of values that are common to all blocks of a chip."""
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Rows and columns of a layer's weight as diagonal times unitary.
+    """One s × s block of a layer's weight matrix, approximated as diagonal times unitary.
 
     Attributes:
-        number: Its number among all blocks of the network.
+        number: Index of the block among all blocks of the network.
         rows: Rows of the weight.
         columns: Columns of the weight.
-        unitary: (s, s) orthogonal.
-        diagonal: (s,) not negative.
-        mesh: The unitary with ideal devices.
+        unitary: (s, s) orthogonal matrix.
+        diagonal: (s,) non-negative attenuations.
+        mesh: Mesh of ideal devices for the unitary.
     """
 
     number: int
@@ -50,15 +50,15 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Made:
-    """A block as it was made.
+    """Sampled device parameters of one fabricated block of size s.
 
     Attributes:
-        devices: Its mesh.
-        angles: (2, s) angles of the attenuators' couplers.
-        arms: (s, 2) field transmissions of the attenuators' arms, heated one first.
-        attenuator_offset: (s,) phase of an attenuator's heated arm against the other with the heater off, in rad.
-        output_offset: (s,) static phase of each output, in rad.
-        share: Share of a heater's phase in a guide at the card's distance.
+        devices: Devices of its mesh.
+        angles: (2, s) coupling angles of the attenuators' couplers in rad.
+        arms: (s, 2) field transmissions of the attenuators' arms, heated arm first.
+        attenuator_offset: (s,) phase of an attenuator's heated arm relative to the other with the heater off, in rad.
+        output_offset: (s,) static phase of each output in rad.
+        share: Thermal crosstalk: share of a heater's phase in a waveguide at the card's distance.
     """
 
     devices: Devices
@@ -71,7 +71,14 @@ class Made:
 
 @dataclass(frozen=True, eq=False)
 class Phases:
-    """Phases of a block's heaters in rad: (MZIs,) theta and phi, (s,) outputs and attenuators."""
+    """Phases of a block's heaters in rad.
+
+    Attributes:
+        theta: (MZIs,) internal phases.
+        phi: (MZIs,) external phases.
+        output: (s,) output phases.
+        attenuator: (s,) phases of the attenuators.
+    """
 
     theta: Floats
     phi: Floats
@@ -79,52 +86,63 @@ class Phases:
     attenuator: Floats
 
     def all(self) -> Floats:
-        """(heaters,) in the order of :func:`optinc_pdk.tolerance.meshes.heat.sites`."""
+        """Return (heaters,) phases in the order of :func:`optinc_pdk.tolerance.meshes.heat.sites`."""
         return np.concatenate([self.theta, self.phi, self.output, self.attenuator])
 
     def like(self, values: Floats) -> Phases:
-        """Others in the same order."""
+        """Build phases from (heaters,) values in the order of :meth:`all`, with the sizes of these phases."""
         ends = np.cumsum([self.theta.size, self.phi.size, self.output.size])
         return Phases(*np.split(values, ends))
 
 
 def blocks_of(onn: Onn) -> tuple[tuple[Block, ...], ...]:
-    """The blocks of every layer."""
+    """Split every layer of a network into its blocks.
+
+    Raises:
+        InputError: A layer is factored by SVD.
+    """
     layers: list[tuple[Block, ...]] = []
     number = 0
-    for layer, how in zip(onn.layers, onn.factor, strict=True):
-        if how == "svd":
-            raise InputError(f"layer {len(layers)} is factored by SVD; blocks need all layers approximated")
-        factor, size = unitary_diagonal(layer.weight, how[1]), how[1]
+    for layer, method in zip(onn.layers, onn.factor, strict=True):
+        if method == "svd":
+            raise InputError(f"layer {len(layers)} is factored by SVD; use the approximation for all layers")
+        factor, size = unitary_diagonal(layer.weight, method[1]), method[1]
         places = zip(factor.block_row, factor.block_column, factor.unitary, factor.attenuation, strict=True)
-        made = []
+        layer_blocks = []
         for row, column, mesh, attenuation in places:
-            rows, columns = (slice(int(at) * size, (int(at) + 1) * size) for at in (row, column))
-            made.append(Block(number, rows, columns, mesh.matrix().real, factor.scale * attenuation, mesh))
+            rows, columns = (slice(int(index) * size, (int(index) + 1) * size) for index in (row, column))
+            layer_blocks.append(Block(number, rows, columns, mesh.matrix().real, factor.scale * attenuation, mesh))
             number += 1
-        layers.append(tuple(made))
+        layers.append(tuple(layer_blocks))
     return tuple(layers)
 
 
-def draw_block(block: Block, process: Process, wanted: Imperfections, seed: int) -> Made:
-    """Draws a block of a chip: every kind has a stream of its own, what is common to a chip comes from the seed alone.
+def draw_block(block: Block, process: Process, imperfections: Imperfections, seed: int) -> Made:
+    """Sample the devices of one block of a chip.
 
-    The static phase of a lower arm is carried on to the next MZI, so that phi's offset holds four guides.
+    Every kind has its own random stream. Values common to all blocks of a chip depend on the seed only. The static
+    phase of an MZI's lower arm is moved to the next MZI, so the offset of phi is the sum over four waveguides.
+
+    Args:
+        block: The block.
+        process: Process of the cards.
+        imperfections: Imperfections and their factors.
+        seed: Seed of the chip.
     """
     count, size = block.mesh.row.size, block.mesh.modes
 
     def stream(kind: str, *place: int) -> np.random.Generator:
         return np.random.default_rng([seed, KINDS.index(kind), *place])
 
-    rms = wanted.of("coupler") * float(wanted.card.coupler.power_rms)
-    angle = np.pi / 4.0 + rms * stream("coupler", block.number).standard_normal((2, count + size))
-    static = wanted.of("phase") * float(wanted.card.phase.rms_rad)
-    turned = static * stream("phase", block.number).standard_normal(2 * count + 2 * size)
-    theta, phi, attenuator, output = np.split(turned, np.cumsum([count, count, size]))
-    spread = stream("crosstalk", _CHIP).standard_normal() * float(wanted.card.crosstalk.chip_spread)
-    share = float(wanted.card.crosstalk.share) * np.exp(wanted.of("crosstalk") * spread)
+    angle_rms = imperfections.of("coupler") * float(imperfections.card.coupler.power_rms)
+    angle = np.pi / 4.0 + angle_rms * stream("coupler", block.number).standard_normal((2, count + size))
+    phase_rms = imperfections.of("phase") * float(imperfections.card.phase.rms_rad)
+    static_phases = phase_rms * stream("phase", block.number).standard_normal(2 * count + 2 * size)
+    theta, phi, attenuator, output = np.split(static_phases, np.cumsum([count, count, size]))
+    spread = stream("crosstalk", _CHIP).standard_normal() * float(imperfections.card.crosstalk.chip_spread)
+    share = float(imperfections.card.crosstalk.share) * np.exp(imperfections.of("crosstalk") * spread)
     common = stream("loss", _CHIP).standard_normal()
-    inner, outer, arms, idle = _losses(process, wanted, common, stream("loss", block.number), count, size)
+    inner, outer, arms, idle = _losses(process, imperfections, common, stream("loss", block.number), count, size)
     return Made(
         devices=devices(
             block.mesh,
@@ -145,10 +163,10 @@ def draw_block(block: Block, process: Process, wanted: Imperfections, seed: int)
 
 
 def _losses(
-    process: Process, wanted: Imperfections, common: float, rng: np.random.Generator, count: int, size: int
+    process: Process, imperfections: Imperfections, common: float, rng: np.random.Generator, count: int, size: int
 ) -> tuple[Floats, Floats, Floats, float]:
-    """Losses in dB: of MZIs' inner and outer arms, of attenuators' arms, and of a dummy."""
-    amount, card, frame = wanted.of("loss"), wanted.card.loss, mzi_frame(process)
+    """Sample losses in dB: inner and outer arms of the MZIs, arms of the attenuators, and a dummy MZI."""
+    amount, card, frame = imperfections.of("loss"), imperfections.card.loss, mzi_frame(process)
     per_um = float(process.guide.loss_db_per_cm) / 1e4
     coupler = process.device("mmi2x2").parameter("loss_db")
     lengths = frame.end - frame.first - 2.0 * frame.coupler, frame.first
@@ -159,8 +177,8 @@ def _losses(
         return np.asarray(per_um * length_um * factor)
 
     def couplers(pairs: int) -> Floats:
-        drawn = coupler * np.exp(amount * float(card.device_spread) * rng.standard_normal((pairs, 2)))
-        return np.asarray(drawn.sum(axis=1, keepdims=True))
+        loss = coupler * np.exp(amount * float(card.device_spread) * rng.standard_normal((pairs, 2)))
+        return np.asarray(loss.sum(axis=1, keepdims=True))
 
     inner, outer = couplers(count) + guides(lengths[0], count), guides(lengths[1], count)
     arms = couplers(size) + guides(lengths[0], size)
@@ -168,30 +186,30 @@ def _losses(
     return inner, outer, arms, 2.0 * coupler + per_um * sum(lengths) * chip
 
 
-def attenuation(made: Made, phase: Floats) -> Complexes:
-    """(s,) transmissions of the attenuators at heater phases (s,) in rad."""
-    (c1, c2), (s1, s2) = np.cos(made.angles), np.sin(made.angles)
-    hot, cold = made.arms.T
-    t: Complexes = hot * c1 * c2 * np.exp(1j * (phase + made.attenuator_offset)) - cold * s1 * s2
+def attenuation(fabricated: Made, phase: Floats) -> Complexes:
+    """Return (s,) field transmissions of the attenuators at (s,) heater phases in rad."""
+    (c1, c2), (s1, s2) = np.cos(fabricated.angles), np.sin(fabricated.angles)
+    heated, unheated = fabricated.arms.T
+    t: Complexes = heated * c1 * c2 * np.exp(1j * (phase + fabricated.attenuator_offset)) - unheated * s1 * s2
     return t
 
 
-def attenuator_phase(made: Made, wanted: Floats) -> Floats:
-    """(s,) heater phases for field transmissions (s,), the nearest where they are out of reach."""
-    (c1, c2), (s1, s2) = np.cos(made.angles), np.sin(made.angles)
-    a, b = made.arms[:, 0] * c1 * c2, made.arms[:, 1] * s1 * s2
-    cosine = (a**2 + b**2 - wanted**2) / (2.0 * a * b)
-    return wrap(np.arccos(np.clip(cosine, -1.0, 1.0)) - made.attenuator_offset)
+def attenuator_phase(fabricated: Made, target: Floats) -> Floats:
+    """Return (s,) heater phases in rad for (s,) field transmissions, or for the nearest that an attenuator reaches."""
+    (c1, c2), (s1, s2) = np.cos(fabricated.angles), np.sin(fabricated.angles)
+    a, b = fabricated.arms[:, 0] * c1 * c2, fabricated.arms[:, 1] * s1 * s2
+    cosine = (a**2 + b**2 - target**2) / (2.0 * a * b)
+    return wrap(np.arccos(np.clip(cosine, -1.0, 1.0)) - fabricated.attenuator_offset)
 
 
-def transmission(made: Made, phases: Phases) -> Complexes:
-    """(s, s) field transmission of a block: attenuators times outputs times mesh."""
-    fields = np.eye(made.devices.modes, dtype=np.complex128)
-    matrix = transmit(made.devices, phases.theta, phases.phi, fields)
-    through = attenuation(made, phases.attenuator) * np.exp(1j * (phases.output + made.output_offset))
-    return np.asarray(through[:, np.newaxis] * matrix)
+def transmission(fabricated: Made, phases: Phases) -> Complexes:
+    """Return the (s, s) field transmission of a block: attenuators × output phases × mesh."""
+    fields = np.eye(fabricated.devices.modes, dtype=np.complex128)
+    matrix = transmit(fabricated.devices, phases.theta, phases.phi, fields)
+    output_factor = attenuation(fabricated, phases.attenuator) * np.exp(1j * (phases.output + fabricated.output_offset))
+    return np.asarray(output_factor[:, np.newaxis] * matrix)
 
 
-def computed(made: Made, phases: Phases) -> Floats:
-    """(s, s) what a block computes, in fields: the real part of its transmission."""
-    return transmission(made, phases).real
+def computed(fabricated: Made, phases: Phases) -> Floats:
+    """Return the (s, s) matrix that a block computes with homodyne detection: the real part of its transmission."""
+    return transmission(fabricated, phases).real

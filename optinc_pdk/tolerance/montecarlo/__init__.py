@@ -1,1 +1,1 @@
-"""Many sampled chips and their words: runs, records, summaries, plots."""
+"""Monte-Carlo yield analysis of sampled chips: runs, records, summaries, plots."""

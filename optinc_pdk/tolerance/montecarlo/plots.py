@@ -1,4 +1,4 @@
-"""Pictures of a run as PNG: yield curves, words lost per imperfection, error values, tolerances."""
+"""Plots of a yield run as PNG: yield curves, words lost per imperfection, error values, tolerances."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from optinc_pdk.tolerance.montecarlo.words import Outcome
 _COLORS = ("#2f6fb0", "#d98c21", "#3a9a5f", "#8c6bb1")
 _LOST, _GAINED, _INK = "#d3302f", "#3a9a5f", "#444c54"
 ERRORS_SHOWN = 16
-"""Bars of the histogram; errors are many where much is wrong."""
+"""Largest number of bars in the error histogram."""
 
 
 def yield_png(stages: Mapping[str, Sequence[Outcome]], target: float, caption: str) -> bytes:
-    """Share of the samples that are so good or better, against words lost and against the margin.
+    """Plot cumulative shares of the samples against the number of inexact inputs and against the margin.
 
     Args:
-        stages: Name of the stage to the outcome of every sample.
-        target: Share of the inputs that have to be exact, drawn as a line.
-        caption: What was measured.
+        stages: Outcomes of all samples by name of the stage.
+        target: Required share of exact inputs, drawn as a line.
+        caption: Caption of the figure.
     """
     figure = Figure(figsize=(10.0, 4.2), layout="constrained", facecolor="white")
     words, margins = figure.subplots(1, 2, sharey=True)
@@ -52,17 +52,17 @@ def yield_png(stages: Mapping[str, Sequence[Outcome]], target: float, caption: s
 def _staircase(axes: Axes, values: Sequence[float], color: str, name: str) -> None:
     ordered = np.sort(np.asarray(values, dtype=float))
     share = np.arange(1, ordered.size + 1) / ordered.size
-    # from the left edge of the picture to its right one
+    # extend the curve beyond both edges of the plot
     across = np.concatenate([[-1e9], ordered, [1e9]])
     axes.plot(across, np.concatenate([[0.0], share, [1.0]]), drawstyle="steps-post", color=color, label=name)
 
 
 def waterfall_png(contributions: Sequence[Mapping[str, Any]], caption: str) -> bytes:
-    """Words lost as imperfections come in one after another, to each alone, and to all but each.
+    """Plot words lost as imperfections are added one after another, with each alone, and with all but each.
 
     Args:
-        contributions: As :func:`optinc_pdk.tolerance.montecarlo.summary.kind_numbers` gives them.
-        caption: What was measured.
+        contributions: Result of :func:`optinc_pdk.tolerance.montecarlo.summary.kind_numbers`.
+        caption: Caption of the figure.
     """
     names = [row["imperfection"] for row in contributions]
     alone, without, upto = (
@@ -87,11 +87,11 @@ def waterfall_png(contributions: Sequence[Mapping[str, Any]], caption: str) -> b
 
 
 def errors_png(stages: Mapping[str, Mapping[int, int]], caption: str) -> bytes:
-    """Error of the wrong words, read minus ideal, as shares of the errors.
+    """Plot the distribution of word errors, read minus ideal.
 
     Args:
-        stages: Name of the stage to the number of words by their error.
-        caption: What was measured.
+        stages: Number of words by their error, by name of the stage.
+        caption: Caption of the figure.
     """
     figure = Figure(figsize=(8.0, 4.0), layout="constrained", facecolor="white")
     axes = figure.subplots()
@@ -114,21 +114,21 @@ def errors_png(stages: Mapping[str, Mapping[int, int]], caption: str) -> bytes:
 
 
 def tolerance_png(factors: Mapping[str, Sequence[float | None]], goal: float, caption: str) -> bytes:
-    """Share of the samples that reach the target, against how much of one imperfection they have.
+    """Plot the share of samples that reach the target against the factor on one imperfection alone.
 
     Args:
-        factors: Imperfection to the largest factor of each sample; None where it bears all that was tried.
-        goal: Share of the samples that is asked for, drawn as a line.
-        caption: What was measured.
+        factors: Largest tolerated factor of each sample by imperfection; None if all factors tried are tolerated.
+        goal: Required share of the samples, drawn as a line.
+        caption: Caption of the figure.
     """
     figure = Figure(figsize=(8.0, 4.6), layout="constrained", facecolor="white")
     axes = figure.subplots()
     least, most = 2.0**LEAST_OCTAVE, 2.0**MOST_OCTAVE
-    for index, (kind, found) in enumerate(factors.items()):
-        # those that bear more than was tried are left at the right edge
-        ordered = np.sort([max(factor, least) for factor in found if factor is not None])
+    for index, (kind, sample_factors) in enumerate(factors.items()):
+        # samples that tolerate every factor tried stay above the curve's right end
+        ordered = np.sort([max(factor, least) for factor in sample_factors if factor is not None])
         across = np.concatenate([[least], ordered, [most]])
-        down = 1.0 - np.minimum(np.arange(ordered.size + 2), ordered.size) / len(found)
+        down = 1.0 - np.minimum(np.arange(ordered.size + 2), ordered.size) / len(sample_factors)
         style = ("-", "--", ":")[index // 6 % 3]
         axes.plot(across, down, drawstyle="steps-post", label=kind, linestyle=style, color=f"C{index % 6}")
     axes.axhline(goal, color=_INK, linewidth=0.8, linestyle=":")

@@ -1,4 +1,4 @@
-"""Finished samples in a file, one line each, so that a run that was stopped goes on where it was."""
+"""File of finished samples, one JSON line each, so that an interrupted run can resume."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ TOLERANCE = "tolerance"
 
 
 class Job(NamedTuple):
-    """One sample to be measured.
+    """One sample in one study.
 
     Attributes:
-        study: ``all``: every imperfection; ``alone``: one; ``without``: all but one; ``upto``: those up to one, in the
-            order of the kinds; ``tolerance``: how much of one the sample bears.
-        imperfection: That one; empty for all.
-        sample: Number of the sample.
+        study: ``all``: all imperfections; ``alone``: one; ``without``: all but one; ``upto``: all kinds up to one, in
+            their order; ``tolerance``: largest factor of one kind that the sample tolerates.
+        imperfection: That kind; empty for ``all``.
+        sample: Index of the sample.
     """
 
     study: str
@@ -43,22 +43,22 @@ class _Content:
     header: Any
     done: dict[Job, Result]
     whole: int
-    """Bytes up to the end of the last whole line."""
+    """Number of bytes up to the end of the last complete line."""
 
 
 class Records:
-    """The file of a run's finished samples, open for more.
+    """File of a run's finished samples, open for appending.
 
-    The first line says what was measured, every further one is a finished sample. A line is written at once, so only
-    the last one can be half-written; that one is dropped and its sample measured again.
+    The first line is the run's header, every further line a finished sample. Each line is written with one system call,
+    so only the last line can be incomplete; it is dropped and its sample evaluated again.
 
     Args:
         path: The file.
-        header: What is measured, plain data; results of two runs with equal headers are equal.
-        resume: Whether to keep what an earlier run with the same header finished; else the file begins anew.
+        header: Everything that results depend on, as JSON-compatible data; equal headers give equal results.
+        resume: Keep finished samples of an earlier run with the same header; otherwise start a new file.
 
     Raises:
-        InputError: The file holds something else, or another run writes it.
+        InputError: The file holds other data or another run, or another process is writing it.
     """
 
     def __init__(self, path: Path, header: Mapping[str, Any], resume: bool) -> None:
@@ -76,25 +76,31 @@ class Records:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise InputError(f"{self.path}: another run writes this file; wait, or give another folder") from None
+            raise InputError(
+                f"{self.path}: another run is writing this file; wait for it, or give another folder"
+            ) from None
         content = _read(self.path) if resume else None
         if content is None:
             os.ftruncate(self._file, 0)
             os.write(self._file, line)
             return
-        _refuse_other(self.path, content.header, json.loads(line)["header"])
+        _require_same_header(self.path, content.header, json.loads(line)["header"])
         self.done = content.done
         os.ftruncate(self._file, content.whole)
 
     def add(self, job: Job, result: Result) -> None:
-        """Keep a finished sample."""
+        """Append a finished sample to the file.
+
+        Raises:
+            OSError: The line could not be written completely.
+        """
         line = _line({**job._asdict(), "result": result})
         if os.write(self._file, line) < len(line):
             raise OSError(28, "no space left for the whole line", str(self.path))
         self.done[job] = result
 
     def __enter__(self) -> Self:
-        """The records."""
+        """Return the records."""
         return self
 
     def __exit__(
@@ -109,57 +115,57 @@ def _line(data: Mapping[str, Any]) -> bytes:
 
 
 def _read(path: Path) -> _Content | None:
-    """The whole lines of a file; None where it has none."""
+    """Return the complete lines of a file; None if it has none."""
     data = path.read_bytes()
     whole = data.rfind(b"\n") + 1
     lines = data[:whole].splitlines()
     if not lines:
-        # a run that was killed at its first write; anything longer would be another file
+        # an incomplete first line may be left by a run that was killed at its first write
         if data and not b'{"schema":'.startswith(data[:10]):
-            raise InputError(f"{path}: this is no file of finished samples; give another folder with -o")
+            raise InputError(f"{path}: not a file of finished samples; give another folder with -o")
         return None
     header = _parse(path, 1, lines[0])
     if header.get("schema") != SCHEMA or "header" not in header:
-        raise InputError(f"{path}: line 1 is no header of schema {SCHEMA}; give another folder with -o")
+        raise InputError(f"{path}: line 1 is not a header of schema {SCHEMA}; give another folder with -o")
     done: dict[Job, Result] = {}
     first = None
     for number, text in enumerate(lines[1:], start=2):
         row = _parse(path, number, text)
         try:
-            job = Job(str(row["study"]), str(row["imperfection"]), _whole(row["sample"]))
+            job = Job(str(row["study"]), str(row["imperfection"]), _sample_index(row["sample"]))
             if job in done:
-                raise ValueError("this sample was there before")
-            done[job] = _factor(row["result"]) if job.study == TOLERANCE else _read_at(row["result"])
+                raise ValueError("duplicate sample")
+            done[job] = _factor(row["result"]) if job.study == TOLERANCE else _outcomes(row["result"])
         except (AttributeError, KeyError, TypeError, ValueError) as fault:
             raise _damaged(path, number) from fault
         if job.study != TOLERANCE:
-            # all samples of a run are read at the same stages, with as many words
-            tried = {stage: (one["inputs"], one["words"]) for stage, one in done[job].items()}
-            first = first or tried
-            if tried != first:
+            # all samples of a run have the same stages and the same number of words
+            counts = {stage: (one["inputs"], one["words"]) for stage, one in done[job].items()}
+            first = first or counts
+            if counts != first:
                 raise _damaged(path, number)
     return _Content(header["header"], done, whole)
 
 
-def _whole(value: Any) -> int:
+def _sample_index(value: Any) -> int:
     if type(value) is not int or value < 0:
-        raise ValueError("this is no number of a sample")
+        raise ValueError("not an index of a sample")
     return value
 
 
 def _factor(data: Any) -> Result:
-    """The factor that a sample bears; None where it bears all that was tried."""
+    """Validate a result of the tolerance study: the largest tolerated factor; None if all that were tried are."""
     factor = dict(data)["factor"]
     if factor is not None and (type(factor) not in (int, float) or not 0.0 <= factor < math.inf):
         raise ValueError("the factor is out of range")
     return {"factor": factor}
 
 
-def _read_at(data: Any) -> Result:
-    """What a sample reads, at one stage at least."""
+def _outcomes(data: Any) -> Result:
+    """Validate the outcomes of a sample by stage, at least one."""
     result = dict(data)
     if not result:
-        raise ValueError("nothing was read")
+        raise ValueError("no stages")
     for outcome in result.values():
         Outcome.from_json(outcome)
     return result
@@ -177,21 +183,28 @@ def _parse(path: Path, number: int, text: bytes) -> dict[str, Any]:
 
 def _damaged(path: Path, number: int) -> InputError:
     if number == 1:
-        return InputError(f"{path}: line 1 is no header of a run; give another folder with -o, or run without --resume")
-    return InputError(f"{path}: line {number} is no finished sample; remove the line, or run without --resume")
+        return InputError(
+            f"{path}: line 1 is not the header of a run; give another folder with -o, or run without --resume"
+        )
+    return InputError(f"{path}: line {number} is not a finished sample; remove the line, or run without --resume")
 
 
-def _refuse_other(path: Path, found: Any, wanted: Mapping[str, Any]) -> None:
-    there, here = dict(_flat("", found)), dict(_flat("", wanted))
-    different = [key for key in {**there, **here} if there.get(key) != here.get(key)]
+def _require_same_header(path: Path, found: Any, expected: Mapping[str, Any]) -> None:
+    in_file, expected_items = dict(_flattened("", found)), dict(_flattened("", expected))
+    different = [key for key in {**in_file, **expected_items} if in_file.get(key) != expected_items.get(key)]
     if different:
-        told = "; ".join(f"{key} is {there.get(key)!r} there and {here.get(key)!r} here" for key in different)
-        raise InputError(f"{path}: its samples are of another run: {told}; give its options, or another folder with -o")
+        listed = "; ".join(
+            f"{key} is {in_file.get(key)!r} there and {expected_items.get(key)!r} here" for key in different
+        )
+        raise InputError(
+            f"{path}: its samples belong to another run: {listed}; give the options of that run, or another folder "
+            "with -o"
+        )
 
 
-def _flat(prefix: str, data: Any) -> Iterator[tuple[str, Any]]:
+def _flattened(prefix: str, data: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(data, dict):
         for key, value in data.items():
-            yield from _flat(f"{prefix}.{key}" if prefix else str(key), value)
+            yield from _flattened(f"{prefix}.{key}" if prefix else str(key), value)
     else:
         yield prefix, data

@@ -1,4 +1,4 @@
-"""A whole run: every sample measured once, kept at once, and summed up in tables, numbers and plots."""
+"""A complete yield run: evaluate every sample once, record it at once, and write tables, numbers and plots."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from optinc_pdk.tolerance.montecarlo.words import Outcome
 SCHEMA = 1
 COLUMNS = ("inputs", "exact", "accuracy", "words", "wrong", "word_error_rate", "margin", "saturated")
 OPTIONAL = ("waterfall.png", "tolerance.csv", "tolerance.png")
-"""Endings of files that runs of no imperfection, of one, or without contributions do not write."""
+"""Endings of files that are written only with contributions of imperfections."""
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class ChipFiles:
-    """The files of one chip."""
+    """Files of one chip: layout, netlist and bias."""
 
     gds: Path
     netlist: Path
@@ -41,28 +41,28 @@ class ChipFiles:
 
     @property
     def name(self) -> str:
-        """The chip's name."""
+        """Name of the chip: stem of the layout's file name."""
         return self.gds.stem
 
 
 def chip_files(gds: Path, netlist: Path | None = None, bias: Path | None = None) -> ChipFiles:
-    """A layout with the netlist and the bias that lie beside it, if no others are given.
+    """Find the files of a chip: netlist and bias are beside the layout unless given.
 
     Raises:
-        InputError: One of them is missing.
+        InputError: A file is missing.
     """
     files = ChipFiles(
         gds, netlist or gds.with_name(f"{gds.stem}.pic.yml"), bias or gds.with_name(f"{gds.stem}.bias.yml")
     )
     for path, option in ((files.gds, ""), (files.netlist, "--netlist"), (files.bias, "--bias")):
         if not path.is_file():
-            mend = f"give the file with {option}" if option else "give the layout of a chip"
-            raise InputError(f"{path}: there is no such file; {mend}")
+            remedy = f"give the file with {option}" if option else "give the layout of a chip"
+            raise InputError(f"{path}: there is no such file; {remedy}")
     return files
 
 
 def header_of(files: ChipFiles, process: Process, work: Work) -> dict[str, Any]:
-    """All that results depend on: runs with equal headers have equal samples."""
+    """Return everything that results depend on, as JSON-compatible data: equal headers give equal samples."""
     paths = {"gds": files.gds, "netlist": files.netlist, "bias": files.bias}
     return {
         "version": version("optinc-pdk"),
@@ -80,7 +80,7 @@ def header_of(files: ChipFiles, process: Process, work: Work) -> dict[str, Any]:
 
 
 def _cards(process: Process) -> Iterator[bytes]:
-    """The cards, and the S-parameters in the files that they name, wherever those lie."""
+    """Yield the contents of the cards and of the S-parameter files that they name, independent of folders."""
     files = {name: device.model.file for name, device in process.devices.items() if device.model.file is not None}
     named = {
         name: process.devices[name].model_copy(
@@ -104,19 +104,19 @@ def _digest(data: bytes) -> str:
 
 
 def measure(jobs: Sequence[Job], records: Records, run: Runner, progress: Progress | None = None) -> None:
-    """Measure what the records lack, and keep each result as soon as it is there.
+    """Evaluate all jobs that the records do not contain, and record each result as soon as it is available.
 
     Args:
-        jobs: What is to be measured.
-        records: Where results are kept.
-        run: Who measures.
-        progress: Called with the number of finished jobs and of all, once at the beginning and after each.
+        jobs: All jobs of the run.
+        records: File of finished samples.
+        run: Executor of jobs.
+        progress: Called with the numbers of finished and of all jobs, at the start and after each job.
     """
-    left = [job for job in jobs if job not in records.done]
-    done = len(jobs) - len(left)
+    remaining = [job for job in jobs if job not in records.done]
+    done = len(jobs) - len(remaining)
     if progress is not None:
         progress(done, len(jobs))
-    for job, result in run(left):
+    for job, result in run(remaining):
         records.add(job, result)
         done += 1
         if progress is not None:
@@ -133,35 +133,35 @@ def run_yield(
     progress: Progress | None = None,
     contributions: bool = True,
 ) -> dict[str, Any]:
-    """Measure a chip's yield and write all that was found into a folder.
+    """Run the yield analysis of a chip and write all results into a folder.
 
     Args:
-        work: What is measured.
-        header: By :func:`header_of`.
+        work: What is evaluated for every sample.
+        header: Header by :func:`header_of`.
         samples: Number of samples.
         directory: Folder of the results.
-        runner: Who measures.
-        resume: Whether to go on with what the folder holds of an earlier run.
-        progress: As for :func:`measure`.
-        contributions: Whether parts of the imperfections are measured too, and how much of each is borne.
+        runner: Context manager of the executor.
+        resume: Continue an earlier run in the folder.
+        progress: See :func:`measure`.
+        contributions: Also evaluate single imperfections and combinations, and the tolerance of each.
 
     Returns:
         The numbers, as in ``.yield.json``.
 
     Raises:
-        InputError: The folder holds another run, or a sample cannot be calculated.
+        InputError: The folder holds another run, or a sample cannot be computed.
     """
     stem = directory / header["chip"]["name"]
     jobs = jobs_of(samples, tuple(amounts_of(work)) if contributions else (), work.onn is not None)
-    # who measures comes first: a scheduler that does not answer leaves an earlier run's file as it is
+    # start the executor first: if a scheduler does not answer, the file of an earlier run stays unchanged
     with runner as run, Records(Path(f"{stem}.yield.jsonl"), header, resume) as records:
         measure(jobs, records, run, progress)
-        found = Found.of(work, jobs, records.done)
-    numbers = found.numbers(header, work.target)
-    files = found.files(numbers, work.target)
+        results = Found.of(work, jobs, records.done)
+    numbers = results.numbers(header, work.target)
+    files = results.files(numbers, work.target)
     for ending, data in files.items():
         write_atomic(Path(f"{stem}.{ending}"), data)
-    # an earlier run's would be taken for this one's
+    # remove optional files of an earlier run, which would be mistaken for this one's
     for ending in OPTIONAL:
         if ending not in files:
             Path(f"{stem}.{ending}").unlink(missing_ok=True)
@@ -170,12 +170,12 @@ def run_yield(
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What a run found, in the order of its jobs.
+    """Results of a run in the order of its jobs.
 
     Attributes:
-        outcomes: Study, imperfection and stage to the outcome of every sample.
-        factors: Imperfection to the largest factor that each sample bears; None where it bears all that was tried.
-        judged: The stage that contributions are of.
+        outcomes: Outcomes of all samples by (study, imperfection, stage).
+        factors: Largest tolerated factor of each sample by imperfection; None if all factors tried are tolerated.
+        judged: Stage that contributions and tolerances refer to.
     """
 
     outcomes: Mapping[tuple[str, str, str], Sequence[Outcome]]
@@ -184,10 +184,10 @@ class Found:
 
     @staticmethod
     def of(work: Work, jobs: Sequence[Job], done: Mapping[Job, Result]) -> Found:
-        """The results of some jobs.
+        """Collect the results of jobs.
 
         Raises:
-            InputError: Some samples were read at fewer stages than others, which no run leaves so.
+            InputError: A stage is missing from some samples, so the records are damaged.
         """
         outcomes: dict[tuple[str, str, str], list[Outcome]] = {}
         factors: dict[str, list[float | None]] = {}
@@ -199,40 +199,40 @@ class Found:
             for stage, data in result.items():
                 key = (job.study, job.imperfection, stage)
                 outcomes.setdefault(key, []).append(Outcome.from_json(data))
-        some = {key: len(found) for key, found in outcomes.items()}
-        for (study, kind, stage), count in some.items():
-            if count != max(some[key] for key in some if key[:2] == (study, kind)):
+        sample_counts = {key: len(values) for key, values in outcomes.items()}
+        for (study, kind, stage), count in sample_counts.items():
+            if count != max(sample_counts[key] for key in sample_counts if key[:2] == (study, kind)):
                 raise InputError(
-                    f"stage {stage!r} is missing from some finished samples; the same command with --resume names the "
-                    "line that differs, without it all are measured again"
+                    f"stage {stage!r} is missing from some finished samples; run with --resume to find the line, or "
+                    "without it to evaluate all samples again"
                 )
         return Found(outcomes, factors, judged(work))
 
     @property
     def stages(self) -> dict[str, Sequence[Outcome]]:
-        """Stage to the outcomes with all imperfections."""
-        return {stage: found for (study, _, stage), found in self.outcomes.items() if study == "all"}
+        """Outcomes with all imperfections by stage."""
+        return {stage: values for (study, _, stage), values in self.outcomes.items() if study == "all"}
 
     @property
     def parts(self) -> int:
-        """Samples that were measured with each imperfection alone."""
-        return max((len(found) for found in self.kinds("alone").values()), default=0)
+        """Number of samples that were evaluated with each imperfection alone."""
+        return max((len(values) for values in self.kinds("alone").values()), default=0)
 
     def kinds(self, study: str) -> dict[str, Sequence[Outcome]]:
-        """Imperfection to the outcomes of one study, at the stage that is judged."""
+        """Return the outcomes of one study at the judged stage, by imperfection."""
         key = (study, self.judged)
-        return {kind: found for (name, kind, stage), found in self.outcomes.items() if (name, stage) == key}
+        return {kind: values for (name, kind, stage), values in self.outcomes.items() if (name, stage) == key}
 
     def numbers(self, header: Mapping[str, Any], target: float) -> dict[str, Any]:
-        """The numbers for machines."""
+        """Return all numbers as JSON-compatible data."""
         stages = self.stages
         return {
             "schema": SCHEMA,
             **header,
             "samples": len(next(iter(stages.values()))),
-            "stages": {stage: outcome_numbers(found, target) for stage, found in stages.items()},
+            "stages": {stage: outcome_numbers(values, target) for stage, values in stages.items()},
             "contributions": self._contributions(target),
-            "tolerances": [_tolerance(kind, found, header) for kind, found in self.factors.items()],
+            "tolerances": [_tolerance(kind, values, header) for kind, values in self.factors.items()],
         }
 
     def _contributions(self, target: float) -> list[dict[str, Any]]:
@@ -245,21 +245,21 @@ class Found:
         return kind_numbers(alone, self.kinds("without"), upto, target)
 
     def files(self, numbers: Mapping[str, Any], target: float) -> dict[str, bytes]:
-        """Ending of a file to its bytes."""
-        stages, told = self.stages, caption(numbers, numbers["samples"])
+        """Return the contents of all result files by their endings."""
+        stages, title = self.stages, caption(numbers, numbers["samples"])
         files = {
             "yield.json": (json.dumps(numbers, indent=2, allow_nan=False) + "\n").encode(),
             "yield.csv": self._table(),
-            "yield.png": yield_png(stages, target, told),
-            "errors.png": errors_png({stage: error_values(found) for stage, found in stages.items()}, told),
+            "yield.png": yield_png(stages, target, title),
+            "errors.png": errors_png({stage: error_values(values) for stage, values in stages.items()}, title),
         }
         if numbers["contributions"]:
             files["waterfall.png"] = waterfall_png(numbers["contributions"], caption(numbers, self.parts))
         if self.factors:
-            tried = max(len(found) for found in self.factors.values())
+            count = max(len(values) for values in self.factors.values())
             files |= {
                 "tolerance.csv": self._factors(),
-                "tolerance.png": tolerance_png(self.factors, GOAL, caption(numbers, tried)),
+                "tolerance.png": tolerance_png(self.factors, GOAL, caption(numbers, count)),
             }
         return files
 
@@ -274,16 +274,16 @@ class Found:
                 _errors_text(outcome),
                 outcome.fault,
             )
-            for (study, kind, stage), found in self.outcomes.items()
-            for sample, outcome in enumerate(found)
+            for (study, kind, stage), values in self.outcomes.items()
+            for sample, outcome in enumerate(values)
         ]
         return _csv(["study", "imperfection", "stage", "sample", *COLUMNS, "errors", "fault"], rows)
 
     def _factors(self) -> bytes:
         rows = [
             (kind, sample, "" if factor is None else factor)
-            for kind, found in self.factors.items()
-            for sample, factor in enumerate(found)
+            for kind, values in self.factors.items()
+            for sample, factor in enumerate(values)
         ]
         return _csv(["imperfection", "sample", "largest_factor"], rows)
 
@@ -293,12 +293,12 @@ def _errors_text(outcome: Outcome) -> str:
 
 
 def _tolerance(kind: str, factors: Sequence[float | None], header: Mapping[str, Any]) -> dict[str, Any]:
-    """How often the card's imperfection the goal's share of the samples bears.
+    """Return the multiple of the card's imperfection that the goal's share of the samples tolerates.
 
     Args:
         kind: Kind of the imperfection.
-        factors: Of the run's amount, by sample; None where a sample bears all that was tried.
-        header: The run's.
+        factors: Largest tolerated factor on the run's amount by sample; None if all factors tried are tolerated.
+        header: Header of the run.
     """
     amount = header["imperfections"][kind]
     least = tolerated([math.inf if factor is None else factor for factor in factors])

@@ -1,4 +1,4 @@
-"""Who measures the samples: this process, or workers of a Dask cluster. Dask is imported only where it is asked for."""
+"""Executors of jobs: this process, or workers of a Dask cluster. Dask is imported only if it is requested."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from optinc_pdk.tolerance.montecarlo.study import Runner, Work, evaluate, serial
 LOCAL = "local"
 REMOTE = re.compile(r"tcp://[^/\s]+:\d{1,5}")
 AHEAD = 4
-"""Jobs that wait at each worker, so that none is idle."""
+"""Jobs queued for each worker, so that none is idle."""
 CONNECT_S = 10.0
 
 
 def check_scheduler(scheduler: str | None, workers: int | None) -> None:
-    """Refuse what names no scheduler.
+    """Validate the options for scheduler and workers.
 
     Raises:
-        InputError: Neither ``local`` nor an address, or a number of workers that is none or not ours to choose.
+        InputError: The scheduler is neither ``local`` nor an address, or the number of workers is below 1 or given for
+            a scheduler that is not local.
     """
     if scheduler is not None and scheduler != LOCAL and not REMOTE.fullmatch(scheduler):
         raise InputError(
@@ -41,12 +42,15 @@ def check_scheduler(scheduler: str | None, workers: int | None) -> None:
 
 @contextmanager
 def runner(work: Work, scheduler: str | None = None, workers: int | None = None) -> Iterator[Runner]:
-    """Something that measures samples.
+    """Open an executor of jobs.
 
     Args:
-        work: What is measured.
-        scheduler: ``local`` for processes on this machine, an address for a Dask cluster, nothing for this process.
-        workers: Number of local processes; one per processor where left out.
+        work: What is evaluated for every sample.
+        scheduler: ``local`` for processes on this machine, an address for a Dask cluster, None for this process.
+        workers: Number of local processes; by default one per processor.
+
+    Yields:
+        A function that evaluates jobs and yields their results in the order of completion.
 
     Raises:
         InputError: The scheduler cannot be used, or Dask is not installed.
@@ -63,7 +67,7 @@ def runner(work: Work, scheduler: str | None = None, workers: int | None = None)
 def _client(scheduler: str, workers: int | None) -> Iterator[Any]:
     dask = _dask()
     if scheduler == LOCAL:
-        # a second thread would only wait for the first one's lock
+        # a second thread would wait for the global interpreter lock
         options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": ":0"}
         with dask.LocalCluster(**options, silence_logs=logging.CRITICAL) as cluster, dask.Client(cluster) as client:
             yield client
@@ -91,10 +95,10 @@ def _unpack(work: bytes) -> Work:
 
 
 def _distributed(client: Any, work: Work, jobs: Iterable[Job]) -> Iterator[tuple[Job, Result]]:
-    """Measure samples on a cluster, in the order in which they get ready.
+    """Evaluate jobs on a cluster and yield results in the order of completion.
 
-    What a lost worker had in hand is measured by another one. The work is a task of its own, so that a cluster that
-    loses all who have it makes it again.
+    Jobs of a lost worker are repeated by another one. The work is a task of its own, so the cluster can restore it if
+    all workers that hold it are lost.
     """
     dask = _dask()
     shared = client.submit(_unpack, pickle.dumps(work))
@@ -113,13 +117,13 @@ def _distributed(client: Any, work: Work, jobs: Iterable[Job]) -> Iterator[tuple
     for future in running:
         job = job_of.pop(future.key)
         if future.status == "cancelled":
-            raise InputError(f"the scheduler is gone or gave up sample {job.sample}; go on with --resume")
+            raise InputError(f"sample {job.sample}: cancelled by the scheduler, or connection lost; use --resume")
         try:
             result = future.result()
         except dask.KilledWorker as fault:
             raise InputError(
                 f"sample {job.sample}: its workers died, the last one at {fault.last_worker.address}; "
-                "give workers more memory, or take fewer, and go on with --resume"
+                "give workers more memory, or use fewer, and continue with --resume"
             ) from fault
         running.update(submit(1))
         yield job, result

@@ -1,8 +1,8 @@
-"""Monte-Carlo on an extracted chip: what every sample reads, with all imperfections, one alone and all but one.
+"""Monte-Carlo analysis of an extracted chip: outcome of every sample with all, single, or all but one imperfection.
 
-Sample i depends on the seed and i only, so neither the number of samples, nor who measures them, nor a break changes
-a result. All studies draw from the same random numbers: a sample that has one kind of imperfection alone has it as
-in the sample with all of them.
+Sample i depends only on the seed and on i. So results do not depend on the number of samples, the executor or
+interruptions. All studies use the same random numbers: one kind of imperfection alone has the same values as in the
+sample with all kinds.
 """
 
 from __future__ import annotations
@@ -37,36 +37,36 @@ Floats = NDArray[np.float64]
 Runner = Callable[[Iterable[Job]], Iterator[tuple[Job, Result]]]
 
 CONTRIBUTION_SAMPLES, CONTRIBUTION_SAMPLES_CALIBRATED = 50, 3
-"""Samples at most, from the first, with each imperfection alone, all but it and up to it; calibration takes time."""
+"""Largest numbers of samples with each kind alone, all but it, and up to it; fewer with calibration, which is slow."""
 TOLERANCE_SAMPLES, TOLERANCE_SAMPLES_CALIBRATED = 20, 2
-"""Samples at most, from the first, whose tolerance of each imperfection is searched for."""
+"""Largest numbers of samples whose tolerance of each kind is searched for."""
 BENCH_AVERAGES = 10_000
-"""Symbols whose mean is one reading of the bench, 10 ms at 1 MBd."""
+"""Symbols averaged for one reading of the bench: 10 ms at 1 MBd."""
 BEFORE, BETWEEN, AFTER, DRIFTED = "before", "between", "after", "drifted"
-"""Stages of a sample: driven as the bias file says; its heaters fitted; tuned in the loop; some time later."""
+"""Stages of a sample: bias file; programmed by the digital twin; tuned in the loop; after drift of the resistances."""
 NOISE_KINDS = ("laser", "detector")
-"""Kinds that no sample is drawn with: they are in its noise."""
+"""Kinds that are part of the noise and not of a sample's parameters."""
 STEPS_PER_OCTAVE = 8
 LEAST_OCTAVE, MOST_OCTAVE = -16, 8
-"""Factors that are tried: 2^-16 … 2^8 in steps of 9 %."""
+"""Factors tried in tolerance searches: 2^-16 … 2^8 in steps of 9 %."""
 
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """What is measured of every sample; workers in other processes get it once.
+    """Everything that the evaluation of samples needs; sent once to workers in other processes.
 
     Attributes:
-        chip: The chip as extracted, with board and bias.
-        task: What it is to compute.
-        imperfections: What its samples have.
+        chip: The nominal chip with board and bias.
+        task: Task of the chip.
+        imperfections: Imperfections of the samples.
         seed: Seed of all samples.
-        target: Share of the inputs that have to be exact.
-        noise: Noise while words are read; none where left out.
-        onn: The network; samples are calibrated to it where given.
-        rates_bd: Symbol rates at which noise is looked at as well, with the laser's power of the card.
+        target: Required share of exact inputs.
+        noise: Noise while words are read; none if None.
+        onn: The network to which samples are calibrated; no calibration if None.
+        rates_bd: Further symbol rates at which words are read with noise, at the card's laser power.
 
     Raises:
-        InputError: The task is not the chip's.
+        InputError: The board of the chip is for another task.
     """
 
     chip: Chip
@@ -79,40 +79,40 @@ class Work:
     rates_bd: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuses a task that is not the chip's."""
+        """Validate the task."""
         refuse_other_board(self.chip.board, self.task)
 
 
 class Drive(NamedTuple):
-    """What drives a chip: (H,) voltages of its heaters, and its electronics."""
+    """Bias of a sample: (H,) heater voltages, and the electronics."""
 
     voltage_v: Floats
     bias: Bias
 
 
 @lru_cache(maxsize=1)
-def _tried(task: Averaging) -> Inputs:
+def _inputs_of_task(task: Averaging) -> Inputs:
     return inputs_of(task)
 
 
 def sample_seed(seed: int, sample: int) -> int:
-    """The seed of one sample."""
+    """Return the seed of one sample, derived from the run's seed and the sample's index."""
     return int(np.random.SeedSequence((seed, sample)).generate_state(1, np.uint64)[0])
 
 
 def amounts_of(work: Work) -> dict[str, float]:
-    """Kind of imperfection to what a sample has of it, in multiples of the card's; those of noise only where it is."""
+    """Return the factor on the card's spread by kind, without kinds of factor 0, and noise kinds only with noise."""
     kinds = [kind for kind in KINDS if work.noise is not None or kind not in NOISE_KINDS]
     return {kind: work.imperfections.of(kind) for kind in kinds if work.imperfections.of(kind) > 0.0}
 
 
 def jobs_of(samples: int, kinds: Sequence[str], calibrated: bool = False) -> list[Job]:
-    """All that is to be measured, in the order of its worth.
+    """Return all jobs of a run, most important first.
 
     Args:
         samples: Number of samples.
-        kinds: Imperfections whose contributions and tolerances are asked for.
-        calibrated: Whether samples are calibrated, so that fewer of them have to do for these.
+        kinds: Imperfections whose contributions and tolerances are evaluated.
+        calibrated: Whether samples are calibrated; fewer samples are then used for contributions and tolerances.
     """
     contributions = CONTRIBUTION_SAMPLES_CALIBRATED if calibrated else CONTRIBUTION_SAMPLES
     tolerances = TOLERANCE_SAMPLES_CALIBRATED if calibrated else TOLERANCE_SAMPLES
@@ -120,17 +120,20 @@ def jobs_of(samples: int, kinds: Sequence[str], calibrated: bool = False) -> lis
     first = range(min(samples, contributions))
     if len(kinds) > 1:
         jobs += [Job(study, kind, sample) for study in ("alone", "without") for kind in kinds for sample in first]
-        # the first of them is alone, the last one with all
+        # up to the first kind equals that kind alone, up to the last kind equals all
         jobs += [Job("upto", kind, sample) for kind in kinds[1:-1] for sample in first]
     jobs += [Job(TOLERANCE, kind, sample) for kind in kinds for sample in range(min(samples, tolerances))]
     return jobs
 
 
 def evaluate(work: Work, job: Job) -> Result:
-    """Measure one sample.
+    """Evaluate one job.
+
+    Returns:
+        For the tolerance study, the largest tolerated factor; otherwise the outcomes by stage.
 
     Raises:
-        InputError: The sample cannot be calculated.
+        InputError: The sample cannot be computed.
     """
     part = work.imperfections.only(*_kinds_in(job, tuple(amounts_of(work))))
     try:
@@ -139,11 +142,11 @@ def evaluate(work: Work, job: Job) -> Result:
         return {stage: outcome.to_json() for stage, outcome in stages(work, part, job.sample).items()}
     except ValueError as fault:
         about = f" ({job.study} {job.imperfection!r})" if job.imperfection else ""
-        raise InputError(f"sample {job.sample}{about} of {work.chip.name!r} cannot be calculated: {fault}") from fault
+        raise InputError(f"sample {job.sample}{about} of {work.chip.name!r} cannot be computed: {fault}") from fault
 
 
 def _kinds_in(job: Job, kinds: Sequence[str]) -> Sequence[str]:
-    """The kinds that the sample of a job has."""
+    """Return the kinds of imperfections in a job."""
     if job.study == "all":
         return kinds
     if job.study == "without":
@@ -154,77 +157,77 @@ def _kinds_in(job: Job, kinds: Sequence[str]) -> Sequence[str]:
 
 
 def stages(work: Work, imperfections: Imperfections, sample: int) -> dict[str, Outcome]:
-    """What one sample reads, by the name of the stage."""
+    """Return the outcomes of one sample by name of the stage."""
     seed = sample_seed(work.seed, sample)
-    drawn = draw(work.chip, imperfections, seed)
+    sample_parameters = draw(work.chip, imperfections, seed)
     outcomes: dict[str, Outcome] = {}
     noise = noise_in(work.noise, imperfections)
-    for stage, made, drive in _drives(work, drawn, imperfections.effective_bits, noise, seed):
+    for stage, parameters, drive in _biased_stages(work, sample_parameters, imperfections.effective_bits, noise, seed):
         noises = {stage: noise}
         if stage == judged(work):
             for rate in work.rates_bd:
-                there = noise_of(work.chip.process, symbol_rate_bd=rate)
-                noises[f"{stage} at {rate:.3g} Bd"] = noise_in(there, work.imperfections)
-        outcomes |= _read(work, made, drive, imperfections.effective_bits, noises, seed)
+                at_rate = noise_of(work.chip.process, symbol_rate_bd=rate)
+                noises[f"{stage} at {rate:.3g} Bd"] = noise_in(at_rate, work.imperfections)
+        outcomes |= _read(work, parameters, drive, imperfections.effective_bits, noises, seed)
     return outcomes
 
 
 def _read(
     work: Work,
-    made: Sample,
+    sample: Sample,
     drive: Drive | RangeError,
     bits: float | None,
     noises: Mapping[str, Noise | None],
     seed: int,
 ) -> dict[str, Outcome]:
-    """What a driven sample reads with different noise, by its name."""
-    board, tried = work.chip.board, _tried(work.task)
+    """Return the outcomes of a biased sample by name of the noise."""
+    board, inputs = work.chip.board, _inputs_of_task(work.task)
     if isinstance(drive, RangeError):
-        return {name: no_words(tried, board, str(drive)) for name in noises}
+        return {name: no_words(inputs, board, str(drive)) for name in noises}
     try:
-        s = light(work.chip, made, drive.voltage_v, bits)
+        s = light(work.chip, sample, drive.voltage_v, bits)
     except RangeError as fault:
-        return {name: no_words(tried, board, str(fault)) for name in noises}
+        return {name: no_words(inputs, board, str(fault)) for name in noises}
     outcomes = {}
     for name, noise in noises.items():
         try:
-            outcomes[name] = read_words(s, tried, board, drive.bias, noise, seed)
+            outcomes[name] = read_words(s, inputs, board, drive.bias, noise, seed)
         except UnsettledError as fault:
-            outcomes[name] = no_words(tried, board, str(fault))
+            outcomes[name] = no_words(inputs, board, str(fault))
     return outcomes
 
 
 def judged(work: Work) -> str:
-    """The stage that contributions and tolerances are of."""
+    """Return the stage that contributions and tolerances refer to."""
     return BEFORE if work.onn is None else AFTER
 
 
-def _drives(
-    work: Work, drawn: Sample, bits: float | None, noise: Noise | None, seed: int
+def _biased_stages(
+    work: Work, sample: Sample, bits: float | None, noise: Noise | None, seed: int
 ) -> Iterator[tuple[str, Sample, Drive | RangeError]]:
-    """Stages of a sample: its devices, and what drives them or why nothing can."""
+    """Yield stage, sample and bias of each stage; instead of the bias, the error if there is none."""
     chip = work.chip
-    yield BEFORE, drawn, Drive(chip.voltage_v, chip.bias)
+    yield BEFORE, sample, Drive(chip.voltage_v, chip.bias)
     if work.onn is None:
         return
-    bench = Bench(chip, drawn, bits, noise, seed, BENCH_AVERAGES)
+    bench = Bench(chip, sample, bits, noise, seed, BENCH_AVERAGES)
     fitted: Drive | RangeError
     tuned: Drive | RangeError
     try:
-        found = calibrate(bench, chip, work.onn, chip.process)
-        fitted, tuned = (Drive(one.voltage_v, one.bias) for one in (found.fitted, found.tuned))
+        calibration = calibrate(bench, chip, work.onn, chip.process)
+        fitted, tuned = (Drive(one.voltage_v, one.bias) for one in (calibration.fitted, calibration.tuned))
     except RangeError as fault:
         fitted = tuned = fault
     except np.linalg.LinAlgError as fault:
-        # readings that no equations fit lose this chip, not the run
-        fitted = tuned = RangeError(f"calibration found no numbers: {fault}")
-    yield BETWEEN, drawn, fitted
-    yield AFTER, drawn, tuned
-    yield DRIFTED, aged(drawn), tuned
+        # a singular system makes this sample unusable but must not end the run
+        fitted = tuned = RangeError(f"calibration failed: {fault}")
+    yield BETWEEN, sample, fitted
+    yield AFTER, sample, tuned
+    yield DRIFTED, aged(sample), tuned
 
 
 def noise_in(noise: Noise | None, imperfections: Imperfections) -> Noise | None:
-    """The noise of a sample: amounts of lasers and detectors multiply standard deviations; None without both."""
+    """Scale the noise by the amounts of the kinds laser and detector (standard deviations); None if both are 0."""
     laser, detector = (imperfections.of(kind) for kind in NOISE_KINDS)
     if noise is None or laser == detector == 0.0:
         return None
@@ -239,23 +242,29 @@ def noise_in(noise: Noise | None, imperfections: Imperfections) -> Noise | None:
 
 
 def _reaches(work: Work, imperfections: Imperfections, job: Job, factor: float) -> bool:
-    """Whether a sample with a multiple of one imperfection reaches its target."""
+    """Return whether a sample with a multiple of one imperfection reaches its target."""
     scaled = imperfections.scaled(job.imperfection, factor)
     try:
-        # of losses that overflow it is told below
+        # overflowing losses raise an error below
         with np.errstate(over="ignore", invalid="ignore"):
             return stages(work, scaled, job.sample)[judged(work)].accuracy >= work.target
     except InputError:
         if factor <= 1.0:
             raise
-        # more than the run's own amount, and beyond what drive or models can be
+        # this factor exceeds the range of the drive or the models
         return False
 
 
 def bearable(reaches: Callable[[float], bool]) -> float | None:
-    """Largest factor of those tried with which a sample reaches its target, by bisection; 0 where none does.
+    """Search by bisection for the largest factor with which a sample reaches its target.
 
-    Takes more of an imperfection to be worse. None where even the largest factor is borne.
+    The search assumes that a larger factor is never better.
+
+    Args:
+        reaches: Whether the sample reaches its target with a factor.
+
+    Returns:
+        The largest tolerated factor of those tried; 0 if none is tolerated, None if all are.
     """
     low, high = LEAST_OCTAVE * STEPS_PER_OCTAVE - 1, MOST_OCTAVE * STEPS_PER_OCTAVE + 1
     while high - low > 1:
@@ -267,6 +276,6 @@ def bearable(reaches: Callable[[float], bool]) -> float | None:
 
 
 def serial(work: Work, jobs: Iterable[Job]) -> Iterator[tuple[Job, Result]]:
-    """Measure samples one after another, in this process."""
+    """Evaluate jobs one after another in this process."""
     for job in jobs:
         yield job, evaluate(work, job)

@@ -1,4 +1,4 @@
-"""What the samples of a run say together: yield, words, errors, contributions and tolerances."""
+"""Statistics over the samples of a run: yield, words, errors, contributions and tolerances."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import numpy as np
 from optinc_pdk.tolerance.montecarlo.words import Outcome
 
 SIGMAS = 1.959963984540054
-"""Standard deviations of a normal distribution on either side that hold 95 %."""
+"""Half-width of the central 95 % of a normal distribution, in standard deviations."""
 GOAL = 0.9
-"""Share of the samples that have to reach the target where a tolerance is asked for."""
+"""Share of the samples that must reach the target at a tolerance."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """A share of samples with its confidence interval of 95 %.
+    """A share of samples with its 95 % confidence interval.
 
     Attributes:
-        passed: Samples that count.
-        samples: All samples.
+        passed: Number of samples that passed.
+        samples: Number of all samples.
         low: Lower end of the interval.
-        high: Upper end.
+        high: Upper end of the interval.
     """
 
     passed: int
@@ -36,34 +36,34 @@ class Share:
 
     @property
     def share(self) -> float:
-        """The share itself."""
+        """Passed samples over all samples."""
         return self.passed / self.samples
 
 
 def interval(share: float, trials: int) -> tuple[float, float]:
-    """The 95 % score interval of a probability (Wilson, J. Am. Stat. Assoc. 22, 209 (1927)).
+    """Return the 95 % score interval of a probability (Wilson, J. Am. Stat. Assoc. 22, 209 (1927)).
 
     Args:
-        share: What was found.
-        trials: In so many independent trials.
+        share: Observed share.
+        trials: Number of independent trials.
     """
     square = SIGMAS**2
     scale = 1.0 + square / trials
     middle = (share + square / (2 * trials)) / scale
     half = SIGMAS / scale * math.sqrt(share * (1 - share) / trials + square / (4 * trials**2))
-    # of none or all, the interval ends at 0 or 1; rounding must not move it beyond
+    # for a share of 0 or 1 the interval ends there exactly, in spite of rounding
     return 0.0 if share == 0.0 else max(middle - half, 0.0), 1.0 if share == 1.0 else min(middle + half, 1.0)
 
 
 def wilson(passed: int, samples: int) -> Share:
-    """The share of passed samples with Wilson's interval.
+    """Return the share of passed samples with Wilson's interval.
 
     Args:
-        passed: Samples that passed.
-        samples: All samples.
+        passed: Number of samples that passed.
+        samples: Number of all samples.
 
     Raises:
-        ValueError: No samples, or more passed than there are.
+        ValueError: There are no samples, or ``passed`` is not within 0 … ``samples``.
     """
     if not 0 <= passed <= samples or samples < 1:
         raise ValueError(f"{passed} of {samples} samples passed; give at least one sample and no more than all")
@@ -71,17 +71,17 @@ def wilson(passed: int, samples: int) -> Share:
 
 
 def yield_of(outcomes: Sequence[Outcome], target: float) -> Share:
-    """Share of samples whose words are exact to the target share or better."""
+    """Return the share of samples whose accuracy is at least the target."""
     return wilson(sum(outcome.accuracy >= target for outcome in outcomes), len(outcomes))
 
 
 def words_lost(outcomes: Iterable[Outcome]) -> float:
-    """Mean share of inputs that are not exact."""
+    """Return the mean share of inexact inputs."""
     return float(np.mean([1.0 - outcome.accuracy for outcome in outcomes]))
 
 
 def error_values(outcomes: Iterable[Outcome]) -> dict[int, int]:
-    """Error of a word to the number of words that have it, most frequent first."""
+    """Return the number of words by their error, most frequent first."""
     total: Counter[int] = Counter()
     for outcome in outcomes:
         total.update(outcome.errors)
@@ -89,8 +89,8 @@ def error_values(outcomes: Iterable[Outcome]) -> dict[int, int]:
 
 
 def outcome_numbers(outcomes: Sequence[Outcome], target: float) -> dict[str, Any]:
-    """The numbers of some samples: yield, mean and worst words, errors, and why some could not be used."""
-    reached = yield_of(outcomes, target)
+    """Return statistics as JSON-compatible data: yield, accuracy, word-error rate, margin, errors and faults."""
+    yield_share = yield_of(outcomes, target)
     accuracy = [outcome.accuracy for outcome in outcomes]
     rate = [outcome.word_error_rate for outcome in outcomes]
     margin = [outcome.margin for outcome in outcomes]
@@ -98,7 +98,7 @@ def outcome_numbers(outcomes: Sequence[Outcome], target: float) -> dict[str, Any
     wrong = sum(errors.values())
     faults = Counter(outcome.fault for outcome in outcomes if outcome.fault)
     return {
-        "yield": share_numbers(reached),
+        "yield": share_numbers(yield_share),
         "accuracy": {"mean": float(np.mean(accuracy)), "worst": min(accuracy)},
         "word_error_rate": {"mean": float(np.mean(rate)), "worst": max(rate)},
         "margin": {"mean": float(np.mean(margin)), "worst": min(margin)},
@@ -107,26 +107,26 @@ def outcome_numbers(outcomes: Sequence[Outcome], target: float) -> dict[str, Any
     }
 
 
-def share_numbers(reached: Share) -> dict[str, Any]:
-    """A share as plain data."""
+def share_numbers(share: Share) -> dict[str, Any]:
+    """Return a share as JSON-compatible data."""
     return {
-        "share": reached.share,
-        "low": reached.low,
-        "high": reached.high,
-        "passed": reached.passed,
-        "samples": reached.samples,
+        "share": share.share,
+        "low": share.low,
+        "high": share.high,
+        "passed": share.passed,
+        "samples": share.samples,
     }
 
 
 def tolerated(factors: Sequence[float], goal: float = GOAL) -> float:
-    """Largest factor that at least a goal share of the samples bears.
+    """Return the largest factor that at least the goal share of the samples tolerates.
 
     Args:
-        factors: Per sample the largest factor with which it reaches the target.
-        goal: Share of the samples.
+        factors: Largest tolerated factor of each sample.
+        goal: Required share of the samples.
 
     Raises:
-        ValueError: No factors, or a goal that is no share above 0.
+        ValueError: There are no factors, or the goal is not within 0 … 1.
     """
     if not factors or not 0.0 < goal <= 1.0:
         raise ValueError(f"{len(factors)} factors and the goal {goal}: give at least one factor, a goal within 0 … 1")
@@ -140,13 +140,13 @@ def kind_numbers(
     upto: Mapping[str, Sequence[Outcome]],
     target: float,
 ) -> list[dict[str, Any]]:
-    """Per imperfection what it does alone, what is left without it, and what comes up to it in their order."""
+    """Return, for each imperfection, words lost and yield with it alone, without it, and with all kinds up to it."""
     studies = {"alone": alone, "without": without, "upto": upto}
     return [
         {"imperfection": kind}
         | {
-            study: {"words_lost": words_lost(found[kind]), "yield": share_numbers(yield_of(found[kind], target))}
-            for study, found in studies.items()
+            study: {"words_lost": words_lost(outcomes[kind]), "yield": share_numbers(yield_of(outcomes[kind], target))}
+            for study, outcomes in studies.items()
         }
         for kind in alone
     ]

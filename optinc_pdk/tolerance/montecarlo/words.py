@@ -1,16 +1,17 @@
-"""Words that a chip's servers read, against the ideal average."""
+"""Statistics of the words that the servers of one chip read."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from optinc_pdk.averaging import error_counts
+from optinc_pdk.averaging.checks import Floats, Integers
+from optinc_pdk.averaging.word_score import WordScore, score_words
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.signoff.function import Inputs, assignments
 from optinc_pdk.simulate import Scattering, transmit
@@ -21,42 +22,19 @@ DIGITS = 9
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What the servers of one chip read.
+class Outcome(WordScore):
+    """Score of the words that the servers of one chip read.
 
     Attributes:
-        inputs: Inputs tried.
-        exact: Inputs for which every server reads the ideal word under every assignment of symbols to servers.
-        words: Words read by all servers for all inputs and assignments.
-        wrong: Those that are not the ideal one.
-        margin: min of 0.5 - |output - ideal level| in levels; below 0 where a symbol is missed, or where an output is
-            more than half a level above the top one.
-        saturated: Modulator amplitudes that were cut to full scale.
-        errors: Error of a word, read minus ideal, to the number of words that have it; no zero among them.
-        fault: Why the chip could not be used, where it could not; its servers are then taken to see no light.
+        saturated: Number of modulator amplitudes that were clipped to full scale.
+        fault: Why the chip is unusable; empty if it is usable. The servers of an unusable chip read zeros only.
     """
 
-    inputs: int
-    exact: int
-    words: int
-    wrong: int
-    margin: float
     saturated: int
-    errors: Mapping[int, int]
     fault: str = ""
 
-    @property
-    def accuracy(self) -> float:
-        """Share of exact inputs."""
-        return self.exact / self.inputs
-
-    @property
-    def word_error_rate(self) -> float:
-        """Share of wrong words."""
-        return self.wrong / self.words
-
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return the outcome as JSON-compatible data."""
         plain = {
             key: getattr(self, key) for key in ("inputs", "exact", "words", "wrong", "margin", "saturated", "fault")
         }
@@ -67,76 +45,77 @@ class Outcome:
         """Inverse of :meth:`to_json`.
 
         Raises:
-            TypeError: Something is missing, unknown or of another type.
-            ValueError: A number is out of range.
+            TypeError: A key is missing or unknown, or a value has the wrong type.
+            ValueError: A number is out of range, or the counts contradict each other.
         """
-        found = Outcome(**{**data, "errors": {int(error): count for error, count in dict(data["errors"]).items()}})
-        counts = (found.inputs, found.exact, found.words, found.wrong, found.saturated, *found.errors.values())
-        if not all(type(count) is int for count in counts) or not isinstance(found.fault, str):
-            raise TypeError("a count is no integer, or the fault no text")
-        if not (0 <= found.exact <= found.inputs > 0 and 0 <= found.wrong <= found.words > 0 and min(counts) >= 0):
-            raise ValueError("counts do not fit each other")
-        missed = found.inputs - found.exact
-        if found.wrong != sum(found.errors.values()) or not (
-            missed <= found.wrong <= missed * (found.words // found.inputs)
+        outcome = Outcome(**{**data, "errors": {int(error): count for error, count in dict(data["errors"]).items()}})
+        counts = (
+            outcome.inputs,
+            outcome.exact,
+            outcome.words,
+            outcome.wrong,
+            outcome.saturated,
+            *outcome.errors.values(),
+        )
+        if not all(type(count) is int for count in counts) or not isinstance(outcome.fault, str):
+            raise TypeError("a count is not an integer, or the fault is not a string")
+        if not (
+            0 <= outcome.exact <= outcome.inputs > 0 and 0 <= outcome.wrong <= outcome.words > 0 and min(counts) >= 0
         ):
-            raise ValueError("errors do not fit the counts")
-        if type(found.margin) not in (int, float) or not math.isfinite(found.margin):
+            raise ValueError("the counts contradict each other")
+        inexact = outcome.inputs - outcome.exact
+        if outcome.wrong != sum(outcome.errors.values()) or not (
+            inexact <= outcome.wrong <= inexact * (outcome.words // outcome.inputs)
+        ):
+            raise ValueError("the errors contradict the counts")
+        if type(outcome.margin) not in (int, float) or not math.isfinite(outcome.margin):
             raise ValueError("the margin is not finite")
-        return found
+        return outcome
 
 
 def read_words(
-    s: Scattering, tried: Inputs, board: Board, bias: Bias, noise: Noise | None = None, seed: int = 0
+    s: Scattering, inputs: Inputs, board: Board, bias: Bias, noise: Noise | None = None, seed: int = 0
 ) -> Outcome:
-    """Send every input through a chip and compare what the servers read.
+    """Send every input through a chip and score the words that the servers read.
 
     Args:
         s: S-parameters of the chip.
-        tried: The inputs; on the lattice, the worst assignment of this chip comes on top.
-        board: What joins its fibres outside.
+        inputs: The inputs; for a lattice, the worst assignment for this chip is tried as well.
+        board: Board netlist that joins the chip's fibres.
         bias: Electronics of its neurons and receivers.
-        noise: Noise of light and detectors; none where left out.
-        seed: Seed of the noise.
+        noise: Noise of lasers and detectors; none if None.
+        seed: Seed of the noise; each assignment uses the next one.
     """
-    right = np.ones(len(tried.ideal), dtype=bool)
-    words = saturated = 0
-    margin, errors = np.inf, Counter[int]()
-    for number, symbols in enumerate(assignments(tried, s, board, bias)):
-        received = transmit(symbols, s, board, bias, noise=noise, seed=seed + number)
-        read, ideal = tried.task.decode(received.levels), tried.ideal[:, np.newaxis]
-        right &= (read == ideal).all(axis=1)
-        errors.update(error_counts(read, ideal))
-        words, saturated = words + read.size, saturated + received.saturated
-        margin = min(margin, float(np.min(0.5 - np.abs(received.outputs - tried.levels[:, np.newaxis]))))
-    return Outcome(
-        inputs=len(tried.ideal),
-        exact=int(right.sum()),
-        words=words,
-        wrong=errors.total(),
-        margin=round(margin, DIGITS),
-        saturated=saturated,
-        errors=dict(sorted(errors.items())),
-    )
+    saturated = 0
+
+    def readings() -> Iterator[tuple[Integers, Floats]]:
+        nonlocal saturated
+        for number, symbols in enumerate(assignments(inputs, s, board, bias)):
+            received = transmit(symbols, s, board, bias, noise=noise, seed=seed + number)
+            saturated += received.saturated
+            yield inputs.task.decode(received.levels), received.outputs
+
+    score = score_words(readings(), inputs.ideal, inputs.levels)
+    return Outcome(**asdict(replace(score, margin=round(score.margin, DIGITS))), saturated=saturated)
 
 
-def no_words(tried: Inputs, board: Board, fault: str) -> Outcome:
-    """What the servers of a chip read that cannot be used: nothing but zeros.
+def no_words(inputs: Inputs, board: Board, fault: str) -> Outcome:
+    """Return the outcome of an unusable chip, whose servers read zeros for every input.
 
     Args:
-        tried: The inputs.
-        board: What joins the chip's fibres outside.
-        fault: Why it cannot be used.
+        inputs: The inputs.
+        board: Board netlist that joins the chip's fibres.
+        fault: Why the chip is unusable.
     """
-    # on the lattice, every input is tried with two assignments
-    each = len(board.outputs) * (1 if tried.exhaustive else 2)
-    errors = error_counts(np.zeros_like(tried.ideal), tried.ideal)
+    # for a lattice, every input is tried with two assignments
+    each = len(board.outputs) * (1 if inputs.exhaustive else 2)
+    errors = error_counts(np.zeros_like(inputs.ideal), inputs.ideal)
     return Outcome(
-        inputs=len(tried.ideal),
-        exact=int((tried.ideal == 0).sum()),
-        words=each * len(tried.ideal),
+        inputs=len(inputs.ideal),
+        exact=int((inputs.ideal == 0).sum()),
+        words=each * len(inputs.ideal),
         wrong=each * sum(errors.values()),
-        margin=0.5 - float(tried.levels.max()),
+        margin=0.5 - float(inputs.levels.max()),
         saturated=0,
         errors={error: each * count for error, count in errors.items()},
         fault=fault,

@@ -1,4 +1,4 @@
-"""Over which carrier wavelengths a chip computes exactly."""
+"""Wavelength dependence: range of carrier wavelengths over which a chip computes exactly."""
 
 from optinc_pdk.tolerance.spectrum.points import LIGHT_NM_GHZ, Point, Range, Spectrum, Window
 from optinc_pdk.tolerance.spectrum.sweep import Progress, Subject, model_range, oscillator_delays, spectrum

@@ -1,4 +1,4 @@
-"""A spectrum as CSV, JSON, picture, and the lines that say what it means."""
+"""Output of a wavelength sweep: CSV, JSON, plot, and summary text."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _REACH = 4.0
 _PM_PER_NM = 1e3
 
 
-def spectrum_csv(found: Spectrum) -> str:
-    """A line per bias and wavelength; links' channels too."""
+def spectrum_csv(result: Spectrum) -> str:
+    """Return a CSV table with one line for each bias and wavelength, and for each channel of the link."""
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(COLUMNS)
     for bias, points in (
-        ("fixed", found.fixed),
-        ("matched", found.matched),
-        ("rebiased", found.rebiased),
-        ("channel", found.channels),
+        ("fixed", result.fixed),
+        ("matched", result.matched),
+        ("rebiased", result.rebiased),
+        ("channel", result.channels),
     ):
         for point in points:
             numbers = _numbers(point)
@@ -38,28 +38,28 @@ def spectrum_csv(found: Spectrum) -> str:
     return text.getvalue()
 
 
-def spectrum_json(found: Spectrum) -> dict[str, Any]:
-    """Everything, with null where no bias could be made."""
+def spectrum_json(result: Spectrum) -> dict[str, Any]:
+    """Return all results as JSON-compatible data; null where the chip could not be evaluated."""
     return {
         "schema": SCHEMA,
-        "carrier_nm": found.carrier_nm,
-        "models_nm": [found.models.low_nm, found.models.high_nm],
-        "fixed_window": _window(found.fixed_window, found.carrier_nm),
-        "rebiased_window": _window(found.rebiased_window, found.carrier_nm),
-        "matched_window": _window(found.matched_window, found.carrier_nm),
-        "oscillators_late_ps": list(found.delays_ps),
-        "signals_by_fibre": list(found.by_fibre),
+        "carrier_nm": result.carrier_nm,
+        "models_nm": [result.models.low_nm, result.models.high_nm],
+        "fixed_window": _window(result.fixed_window, result.carrier_nm),
+        "rebiased_window": _window(result.rebiased_window, result.carrier_nm),
+        "matched_window": _window(result.matched_window, result.carrier_nm),
+        "oscillators_late_ps": list(result.delays_ps),
+        "signals_by_fibre": list(result.by_fibre),
         "link": {
-            "channels": len(found.channels),
-            "spacing_ghz": found.spacing_ghz,
-            "chips_in_parallel": found.served,
-            "in_fixed_window": found.shared,
-            "wavelengths_nm": [channel.wavelength_nm for channel in found.channels],
-            "exact": [channel.passed for channel in found.channels],
+            "channels": len(result.channels),
+            "spacing_ghz": result.spacing_ghz,
+            "chips_in_parallel": result.served,
+            "in_fixed_window": result.shared,
+            "wavelengths_nm": [channel.wavelength_nm for channel in result.channels],
+            "exact": [channel.passed for channel in result.channels],
         },
-        "fixed": [_numbers(point) for point in found.fixed],
-        "matched": [_numbers(point) for point in found.matched],
-        "rebiased": [_numbers(point) for point in found.rebiased],
+        "fixed": [_numbers(point) for point in result.fixed],
+        "matched": [_numbers(point) for point in result.matched],
+        "rebiased": [_numbers(point) for point in result.rebiased],
     }
 
 
@@ -83,41 +83,41 @@ def _window(window: Window | None, carrier_nm: float) -> dict[str, Any] | None:
 
 
 def drift_ghz(drift_nm: float, carrier_nm: float) -> float:
-    """A small change of a wavelength as one of frequency."""
+    """Convert a small wavelength change to a frequency change in GHz."""
     return LIGHT_NM_GHZ / carrier_nm**2 * drift_nm
 
 
-def spectrum_lines(found: Spectrum) -> list[str]:
-    """What a spectrum means for lasers and links."""
-    carrier = found.carrier_nm
-    lines = [f"the models hold for {found.models}"]
-    if found.fixed_window is None:
+def spectrum_lines(result: Spectrum) -> list[str]:
+    """Return the summary of a sweep as lines of text: windows, laser drift and channels."""
+    carrier = result.carrier_nm
+    lines = [f"the models are valid for {result.models}"]
+    if result.fixed_window is None:
         lines.append(f"bias fixed: not exact at its own carrier, {carrier:g} nm")
     else:
-        lines.append(f"bias fixed: {_close(found.fixed_window, carrier)}")
-    if found.matched_window is not None:
+        lines.append(f"bias fixed: {_close(result.fixed_window, carrier)}")
+    if result.matched_window is not None:
         fibres = [
-            f"{late:.1f} ps in front of l{layer}"
-            for layer, (late, there) in enumerate(zip(found.delays_ps, found.by_fibre, strict=True))
-            if there
+            f"{delay:.1f} ps in front of l{layer}"
+            for layer, (delay, by_fibre) in enumerate(zip(result.delays_ps, result.by_fibre, strict=True))
+            if by_fibre
         ]
         lines.append(
-            f"the same, with fibres that delay signals as their oscillators are, by {', '.join(fibres)}: "
-            + _close(found.matched_window, carrier)
+            f"bias fixed, fibre delays matched to the local oscillators, by {', '.join(fibres)}: "
+            + _close(result.matched_window, carrier)
         )
-    if found.rebiased_window is None:
+    if result.rebiased_window is None:
         lines.append(f"rebiased: not exact at {carrier:g} nm")
     else:
-        window = found.rebiased_window
-        # both ends at the grid's: nothing was searched for
+        window = result.rebiased_window
+        # no resolution if both ends are at the limits of the grid
         found_to = f", to {window.resolution_nm:.2g} nm" if window.resolution_nm else ""
         lines.append(
             f"rebiased: exact from {window.low_nm:.7g} to {window.high_nm:.7g} nm{found_to}{_limit(window, 'table')}"
         )
-    count, served = len(found.channels), found.served
+    count, served = len(result.channels), result.served
     lines.append(
-        f"a link of {count} channels, {found.spacing_ghz:g} GHz apart: {served} computed exactly, each by a chip of "
-        f"its own, {served} chips in parallel; one fixed bias is right for {found.shared} of them"
+        f"a link of {count} channels, {result.spacing_ghz:g} GHz apart: {served} exact, each on its own chip, so "
+        f"{served} chips in parallel; one fixed bias is exact for {result.shared} of them"
     )
     return lines
 
@@ -138,32 +138,32 @@ def _signed(offset_nm: float) -> str:
 
 
 def _limit(window: Window, what: str) -> str:
-    ends = [end for end, there in zip(("low", "high"), window.to_limit, strict=True) if there]
-    return f"; its {' and '.join(ends)} end is that of the {what}" if ends else ""
+    ends = [end for end, at_limit in zip(("low", "high"), window.to_limit, strict=True) if at_limit]
+    return f"; its {' and '.join(ends)} end is the limit of the {what}" if ends else ""
 
 
-def spectrum_png(found: Spectrum, title: str) -> bytes:
-    """Accuracy and margin against the wavelength: over the grid, and close around the carrier."""
+def spectrum_png(result: Spectrum, title: str) -> bytes:
+    """Plot accuracy and margin against the wavelength: over the grid, and close to the carrier."""
     figure = Figure(figsize=(13.0, 6.0), dpi=120, layout="constrained")
     axes = figure.subplots(2, 3, sharex="col")
     figure.suptitle(title, color=_INK)
-    wide = (("bias fixed", found.fixed, _FIXED), ("rebiased", (*found.rebiased, *found.channels), _ANEW))
-    close = ((("bias fixed", found.fixed, _FIXED),), (("bias fixed, fibres matched", found.matched, _MATCHED),))
-    windows = (found.fixed_window, found.matched_window)
+    wide = (("bias fixed", result.fixed, _FIXED), ("rebiased", (*result.rebiased, *result.channels), _ANEW))
+    close = ((("bias fixed", result.fixed, _FIXED),), (("bias fixed, fibres matched", result.matched, _MATCHED),))
+    windows = (result.fixed_window, result.matched_window)
     for row, (what, label) in enumerate((("accuracy", "share of words exact"), ("margin", "margin, levels"))):
         for name, points, color in wide:
             _draw(axes[row, 0], points, what, color, name)
         for column, (lines, window) in enumerate(zip(close, windows, strict=True), start=1):
             for name, points, color in lines:
                 reach = np.inf if window is None else _REACH * window.width_nm
-                near = [point for point in points if abs(point.wavelength_nm - found.carrier_nm) <= reach]
-                _draw(axes[row, column], near, what, color, name, found.carrier_nm)
+                near = [point for point in points if abs(point.wavelength_nm - result.carrier_nm) <= reach]
+                _draw(axes[row, column], near, what, color, name, result.carrier_nm)
         axes[row, 0].set_ylabel(label)
     axes[1, 0].set_xlabel("carrier, nm")
     for column in range(3):
         axes[0, column].legend(frameon=False, loc="lower center")
         if column:
-            axes[1, column].set_xlabel(f"carrier - {found.carrier_nm:g} nm, pm")
+            axes[1, column].set_xlabel(f"carrier - {result.carrier_nm:g} nm, pm")
     picture = io.BytesIO()
     figure.savefig(picture, format="png", metadata={"Software": None})
     return picture.getvalue()
@@ -172,7 +172,7 @@ def spectrum_png(found: Spectrum, title: str) -> bytes:
 def _draw(
     axes: Axes, points: Sequence[Point], what: str, color: str, name: str, centre_nm: float | None = None
 ) -> None:
-    """A line against the wavelength, or against its distance from a centre in pm."""
+    """Plot a quantity against the wavelength, or against its distance from a centre in pm."""
     x, y = np.array(sorted({(p.wavelength_nm, getattr(p, what)) for p in points})).reshape(-1, 2).T
     if centre_nm is not None:
         x = (x - centre_nm) * _PM_PER_NM

@@ -1,8 +1,10 @@
-"""What a chip computes at one carrier wavelength after another, and the windows in which that is exact."""
+"""Data of a wavelength sweep: points, exact windows, and the range of the models."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from optinc_pdk.averaging.word_score import accuracy
 
 LIGHT_NM_GHZ = 299_792_458.0
 """Speed of light: wavelength in nm times frequency in GHz."""
@@ -10,14 +12,14 @@ LIGHT_NM_GHZ = 299_792_458.0
 
 @dataclass(frozen=True)
 class Point:
-    """All inputs at one wavelength.
+    """Result of all inputs at one carrier wavelength.
 
     Attributes:
-        wavelength_nm: The carrier.
-        inputs: Number of inputs; 0 where no bias could be made.
+        wavelength_nm: Carrier wavelength.
+        inputs: Number of inputs; 0 if the chip could not be evaluated.
         exact: Inputs for which every server reads the ideal word.
-        margin: min of 0.5 - |output - ideal level| in levels; NaN where no bias could be made.
-        fault: Why none could be made; empty where it could.
+        margin: Least 0.5 - |output - ideal level| in levels; NaN if the chip could not be evaluated.
+        fault: Why it could not be evaluated; otherwise empty.
     """
 
     wavelength_nm: float
@@ -28,8 +30,8 @@ class Point:
 
     @property
     def accuracy(self) -> float:
-        """Share of exact inputs; 0 where no bias could be made."""
-        return self.exact / self.inputs if self.inputs else 0.0
+        """Share of exact inputs, 0 … 1; 0 if the chip could not be evaluated."""
+        return accuracy(self.exact, self.inputs)
 
     @property
     def passed(self) -> bool:
@@ -39,13 +41,13 @@ class Point:
 
 @dataclass(frozen=True)
 class Window:
-    """Wavelengths around the carrier at which every word is exact.
+    """Range of wavelengths around the carrier in which every word is exact.
 
     Attributes:
-        low_nm: The lowest that was found exact.
-        high_nm: The highest.
-        resolution_nm: How far beyond an end it was found not to be.
-        to_limit: Whether beyond the low and the high end nothing was tried: there the models end, or the grid.
+        low_nm: Lowest wavelength found exact.
+        high_nm: Highest wavelength found exact.
+        resolution_nm: Uncertainty of the ends.
+        to_limit: Whether the low and the high end are the limit of the models or of the grid; nothing was tried beyond.
     """
 
     low_nm: float
@@ -55,17 +57,17 @@ class Window:
 
     @property
     def width_nm(self) -> float:
-        """From end to end."""
+        """Width of the window."""
         return self.high_nm - self.low_nm
 
     def drift_nm(self, carrier_nm: float) -> float:
-        """How far a laser may drift either way."""
+        """Return the largest laser drift in either direction that stays within the window."""
         return min(carrier_nm - self.low_nm, self.high_nm - carrier_nm)
 
 
 @dataclass(frozen=True)
 class Range:
-    """Wavelengths that all models of a circuit hold for, and the devices that set its ends."""
+    """Range of wavelengths in which all models of a circuit are valid, with the devices that limit it."""
 
     low_nm: float
     high_nm: float
@@ -73,28 +75,29 @@ class Range:
     high_by: str
 
     def __str__(self) -> str:
-        """For messages."""
-        by = self.low_by if self.low_by == self.high_by else f"{self.low_by}, {self.high_by}"
-        return f"{self.low_nm:g} … {self.high_nm:g} nm ({by})"
+        """Return the range and the limiting devices as text."""
+        limited_by = self.low_by if self.low_by == self.high_by else f"{self.low_by}, {self.high_by}"
+        return f"{self.low_nm:g} … {self.high_nm:g} nm ({limited_by})"
 
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """A chip's exactness against the carrier's wavelength.
+    """Exactness of a chip against the carrier wavelength.
 
     Attributes:
-        carrier_nm: The wavelength that the bias is for.
-        models: What the models hold for.
-        fixed: With the bias as it is: on the grid, and close around its window; ascending.
-        rebiased: Programmed anew: on the grid; ascending.
-        fixed_window: Where the bias as it is computes exactly; None where it does not even at the carrier.
-        rebiased_window: The same, programmed anew.
-        delays_ps: Per hidden layer, by how much later its oscillators arrive than its signals.
-        by_fibre: Whether its signals come by fibres, which can be longer; those of modulators on the chip do not.
-        matched: With the bias as it is, and fibres that delay the signals by as much.
-        matched_window: Where that computes exactly.
-        channels: Programmed anew, the channels of a link; ``fault`` says where one is beyond the models.
-        spacing_ghz: Distance between them.
+        carrier_nm: Wavelength that the bias was programmed for.
+        models: Range in which the models are valid.
+        fixed: Points with the fixed bias, on the grid and close to its window; ascending.
+        rebiased: Points with a new bias for each wavelength of the grid; ascending.
+        fixed_window: Window of the fixed bias; None if it is not exact at the carrier.
+        rebiased_window: Window with a new bias for each wavelength.
+        delays_ps: For each hidden layer, delay of the local oscillators relative to the signals.
+        by_fibre: For each hidden layer, whether its signals arrive by fibres, whose lengths can be changed; signals of
+            on-chip modulators do not.
+        matched: Points with the fixed bias and fibres that delay the signals by ``delays_ps``.
+        matched_window: Window with the fixed bias and these fibres.
+        channels: Points with a new bias at the channels of a link; ``fault`` marks channels outside the models' range.
+        spacing_ghz: Channel spacing.
     """
 
     carrier_nm: float
@@ -112,12 +115,12 @@ class Spectrum:
 
     @property
     def served(self) -> int:
-        """Channels that a chip of their own computes exactly, hence the chips that a link needs in parallel."""
+        """Number of channels that are exact with a new bias, so the number of parallel chips in a link."""
         return sum(channel.passed for channel in self.channels)
 
     @property
     def shared(self) -> int:
-        """Channels within the fixed bias's window: one bias is right for them, one at a time."""
+        """Number of channels within the window of the fixed bias, which can use it one at a time."""
         window = self.fixed_window
         if window is None:
             return 0

@@ -1,9 +1,9 @@
-"""Over which carrier wavelengths a chip computes exactly: with its bias fixed, and programmed anew for each.
+"""Wavelength sweep: exactness of a chip with a fixed bias, and with a new bias for each wavelength.
 
-One carrier at a time. Detectors add what all wavelengths bring, and a heater turns the light of all of them, so that a
-chip has no bias per channel: every channel of a link that is to be averaged at once needs a chip of its own.
+The chip uses one carrier at a time. Detectors add the light of all wavelengths, and a heater shifts all of them, so a
+chip has no bias per channel: every channel of a link that is averaged at the same time needs its own chip.
 
-All fibres are phase-locked at every wavelength, and a heater's phase does not depend on it, as in the models.
+As in the models, all fibres are phase-locked at every wavelength, and heater phases do not depend on wavelength.
 """
 
 from __future__ import annotations
@@ -37,19 +37,28 @@ from optinc_pdk.tolerance.spectrum.windows import find_window, narrowed, window_
 
 Floats = NDArray[np.float64]
 Progress = Callable[[str, int, int | None], None]
-"""Called with what is done, how many wavelengths of it are, and of how many; None where nobody can know."""
+"""Called with the name of the stage, the wavelengths evaluated, and their total number, or None if it is unknown."""
 
 FINEST_NM = 1e-9
-"""Least resolution of a window; wavelengths are told apart to 2e-13 nm."""
+"""Finest resolution of a window; floating-point wavelengths differ by at least 2e-13 nm."""
 NEAR = 25
-"""Wavelengths around the fixed bias's window, over four times its width."""
+"""Number of points around the window of the fixed bias, over four times its width."""
 _BEYOND = 4.0
 _SLOPE_NM = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A chip as it is looked at: the circuit as extracted, what drives it, and what it is to compute."""
+    """A chip to be swept.
+
+    Attributes:
+        circuit: The extracted circuit.
+        board: Board netlist that joins the chip's fibres.
+        bias: Programmed bias at the carrier.
+        onn: The network.
+        process: Process of the cards.
+        ground: Ground network of the heaters; ideal grounds if None.
+    """
 
     circuit: Circuit
     board: Board
@@ -60,7 +69,7 @@ class Subject:
 
 
 def model_range(structure: Structure, process: Process) -> Range:
-    """What the models of all devices of a circuit hold for."""
+    """Return the range of wavelengths in which the models of all devices of a circuit are valid."""
     low, high = (-np.inf, ""), (np.inf, "")
     for group in structure.devices:
         card = process.device(group.name)
@@ -84,22 +93,23 @@ def spectrum(
     spacing_ghz: float,
     progress: Progress | None = None,
 ) -> Spectrum:
-    """Find out over which wavelengths a chip computes exactly.
+    """Sweep the carrier wavelength of a chip and find the windows in which every word is exact.
 
-    The fixed bias's window is found by going out from the carrier in doubled steps until a word is wrong, and by
-    bisection from there; that of the chip programmed anew between the grid's wavelengths. Those between what was tried
-    are taken for as good as their neighbours.
+    The window of the fixed bias is found from the carrier with doubled steps until a word is wrong, then by bisection;
+    the window with new biases by bisection between grid points. Wavelengths between evaluated points are assumed to
+    behave like their neighbours.
 
     Args:
         subject: The chip.
-        grid_nm: (W,) wavelengths to try; the carrier's is added.
-        resolution_nm: To which the fixed bias's window is found; the other's to 1/32 of the grid's steps.
-        channels: Channels of a link.
-        spacing_ghz: Their distance; one of them is the carrier's.
-        progress: Called as wavelengths are done.
+        grid_nm: (W,) wavelengths to evaluate; the carrier is added.
+        resolution_nm: Resolution of the fixed bias's window; the other window is resolved to 1/32 of the grid spacing.
+        channels: Number of channels of a link.
+        spacing_ghz: Channel spacing; the carrier is one of the channels.
+        progress: Called after each wavelength.
 
     Raises:
-        InputError: A wavelength that models do not hold for, or a board that is not this network's.
+        InputError: A wavelength is outside the models' range, the board is for another network, or an option is out of
+            range.
     """
     refuse_other_board(subject.board, subject.onn.task)
     structure, carrier = analyse(subject.circuit), float(subject.process.guide.wavelength_nm)
@@ -107,30 +117,36 @@ def spectrum(
     grid = np.union1d(grid_nm, [carrier])
     for wavelength in grid.tolist():
         if not models.low_nm <= wavelength <= models.high_nm:
-            raise InputError(f"wavelength {wavelength:g} nm: the models hold for {models}; stay within them")
+            raise InputError(
+                f"wavelength {wavelength:g} nm: the models are valid for {models}; choose one in this range"
+            )
     if not resolution_nm >= FINEST_NM or channels < 1 or not spacing_ghz > 0.0:
         raise InputError(
             f"resolution {1e3 * resolution_nm:g} pm, {channels} channels, spacing {spacing_ghz:g} GHz: all must be "
             f"positive, and the resolution {1e3 * FINEST_NM:g} pm or more; correct them"
         )
-    told = progress or (lambda what, done, total: None)
-    light, anew = _light(subject, structure, models), _rebiased(subject)
-    seen, window = _around(_fixed(subject, light, {}), carrier, grid, resolution_nm, models, "fixed bias", told)
+    report = progress or (lambda what, done, total: None)
+    light, new_bias = _light(subject, structure, models), _new_bias(subject)
+    fixed_points, window = _around(
+        _fixed_bias(subject, light, {}), carrier, grid, resolution_nm, models, "fixed bias", report
+    )
     delays_ps, by_fibre, late = oscillator_delays(light, subject.board, carrier)
-    matched = _around(_fixed(subject, light, late), carrier, grid[:0], resolution_nm, models, "matched fibres", told)
-    rebiased = _all(anew, grid, "rebiased", told)
-    rebiased_window = window_between(anew, rebiased, carrier)
+    matched = _around(
+        _fixed_bias(subject, light, late), carrier, grid[:0], resolution_nm, models, "matched fibres", report
+    )
+    rebiased = _all(new_bias, grid, "rebiased", report)
+    rebiased_window = window_between(new_bias, rebiased, carrier)
     return Spectrum(
         carrier,
         models,
-        seen,
+        fixed_points,
         rebiased,
         window,
         rebiased_window,
         delays_ps,
         by_fibre,
         *matched,
-        _channels(anew, models, carrier, channels, spacing_ghz, told),
+        _channels(new_bias, models, carrier, channels, spacing_ghz, report),
         spacing_ghz,
     )
 
@@ -142,37 +158,38 @@ def _around(
     resolution_nm: float,
     models: Range,
     what: str,
-    told: Progress,
+    report: Progress,
 ) -> tuple[tuple[Point, ...], Window | None]:
-    """The points of a grid and close around the window, and the window."""
-    window = find_window(judge, carrier_nm, resolution_nm, models, lambda n: told(what, n, None))
+    """Return the points of a grid and close to the window, and the window."""
+    window = find_window(judge, carrier_nm, resolution_nm, models, lambda n: report(what, n, None))
     near = np.array([carrier_nm])
     if window is not None:
         middle, half = (window.low_nm + window.high_nm) / 2.0, window.width_nm / 2.0
         near = middle + _BEYOND * half * np.linspace(-1.0, 1.0, NEAR)
         near = near[(near >= models.low_nm) & (near <= models.high_nm)]
-    seen = _all(judge, np.union1d(grid, near), what, told)
-    return seen, narrowed(judge, seen, window, carrier_nm)
+    points = _all(judge, np.union1d(grid, near), what, report)
+    return points, narrowed(judge, points, window, carrier_nm)
 
 
 def oscillator_delays(
     light: Callable[[float], Scattering], board: Board, carrier_nm: float
 ) -> tuple[tuple[float, ...], tuple[bool, ...], dict[str, float]]:
-    """By how much later oscillators reach detectors than signals, in ps, weighted with the light of both.
+    """Compute the delays in ps of local oscillators relative to signals at the detectors, weighted by their light.
 
     Args:
-        light: S-parameters at a wavelength.
+        light: Returns the S-parameters at a wavelength in nm.
         board: Detectors and sources.
-        carrier_nm: The wavelength.
+        carrier_nm: Carrier wavelength.
 
     Returns:
-        Per hidden layer; whether its sources are fibres, which may be longer for it; and by label of those fibres.
+        The delay of each hidden layer; whether its sources are fibres, whose length can compensate for it; and the
+        delay by label of these fibres.
     """
     near = [light(carrier_nm + side * _SLOPE_NM) for side in (1.0, -1.0)]
-    turn = 2e-3 * np.pi * LIGHT_NM_GHZ * (1.0 / (carrier_nm - _SLOPE_NM) - 1.0 / (carrier_nm + _SLOPE_NM))
+    phase_per_ps = 2e-3 * np.pi * LIGHT_NM_GHZ * (1.0 / (carrier_nm - _SLOPE_NM) - 1.0 / (carrier_nm + _SLOPE_NM))
     layers: list[float] = []
     by_fibre: list[bool] = []
-    late: dict[str, float] = {}
+    delay_by_label: dict[str, float] = {}
     for layer in range(board.layers - 1):
         detectors = [
             label for n in board.neurons if n.layer == layer for ends in (n.plus, n.minus) for label in labels(ends)
@@ -186,15 +203,15 @@ def oscillator_delays(
             for each in near
         )
         beat = np.abs(above) ** 2
-        ahead = np.angle(below * above.conj())
-        layers.append(float((beat * ahead).sum() / beat.sum() / turn))
+        phase = np.angle(below * above.conj())
+        layers.append(float((beat * phase).sum() / beat.sum() / phase_per_ps))
         by_fibre.append(not set(sources) & set(near[0].modulators))
-        late |= {label: layers[-1] for label in sources if label not in near[0].modulators}
-    return tuple(layers), tuple(by_fibre), late
+        delay_by_label |= {label: layers[-1] for label in sources if label not in near[0].modulators}
+    return tuple(layers), tuple(by_fibre), delay_by_label
 
 
 def _light(subject: Subject, structure: Structure, models: Range) -> Callable[[float], Scattering]:
-    """S-parameters as the bias drives the chip."""
+    """Return a function that computes the S-parameters at a wavelength with the fixed bias."""
     process = subject.process
     phases = heater_phases(structure, subject.bias, process, ground=subject.ground)
     ends = [wavelength for wavelength in (models.low_nm, models.high_nm) if np.isfinite(wavelength)]
@@ -207,22 +224,25 @@ def _light(subject: Subject, structure: Structure, models: Range) -> Callable[[f
     return at
 
 
-def _fixed(
+def _fixed_bias(
     subject: Subject, light: Callable[[float], Scattering], late_ps: Mapping[str, float]
 ) -> Callable[[float], Point]:
-    """The bias as it is; fibres that are longer were so when it was made, hence turn nothing at the carrier."""
+    """Return a function that evaluates the fixed bias; it was programmed with the fibre delays ``late_ps``.
+
+    The delays therefore cause no phase at the carrier.
+    """
     carrier = float(subject.process.guide.wavelength_nm)
 
     def at(wavelength_nm: float) -> Point:
-        found = light(wavelength_nm)
-        ps = np.array([late_ps.get(label, 0.0) for label in found.labels])
-        turn = 2e-3 * np.pi * LIGHT_NM_GHZ * (1.0 / wavelength_nm - 1.0 / carrier) * ps
-        return _judged(replace(found, s=found.s * np.exp(1j * turn)), subject, subject.bias)
+        scattering = light(wavelength_nm)
+        ps = np.array([late_ps.get(label, 0.0) for label in scattering.labels])
+        phase = 2e-3 * np.pi * LIGHT_NM_GHZ * (1.0 / wavelength_nm - 1.0 / carrier) * ps
+        return _evaluated(replace(scattering, s=scattering.s * np.exp(1j * phase)), subject, subject.bias)
 
     return at
 
 
-def _rebiased(subject: Subject) -> Callable[[float], Point]:
+def _new_bias(subject: Subject) -> Callable[[float], Point]:
     factors = factorise(subject.onn)
 
     def at(wavelength_nm: float) -> Point:
@@ -232,40 +252,45 @@ def _rebiased(subject: Subject) -> Callable[[float], Point]:
                 circuit, subject.board, subject.onn, process, wavelength_nm, ground=ground, factors=factors
             ).bias
         except RangeError as fault:
-            return _dark(wavelength_nm, str(fault))
-        return _judged(scattering(circuit, bias, wavelength_nm, process, ground=ground), subject, bias)
+            return _unusable(wavelength_nm, str(fault))
+        return _evaluated(scattering(circuit, bias, wavelength_nm, process, ground=ground), subject, bias)
 
     return at
 
 
-def _judged(light: Scattering, subject: Subject, bias: Bias) -> Point:
+def _evaluated(light: Scattering, subject: Subject, bias: Bias) -> Point:
     wavelength_nm = float(light.wavelengths_nm[0])
     try:
-        found = check_light(light, subject.board, bias, subject.onn.task)
+        result = check_light(light, subject.board, bias, subject.onn.task)
     except UnsettledError as fault:
-        return _dark(wavelength_nm, str(fault))
-    return Point(wavelength_nm, found.inputs, found.exact, found.margin)
+        return _unusable(wavelength_nm, str(fault))
+    return Point(wavelength_nm, result.inputs, result.exact, result.margin)
 
 
-def _dark(wavelength_nm: float, fault: str) -> Point:
+def _unusable(wavelength_nm: float, fault: str) -> Point:
     return Point(wavelength_nm, 0, 0, float("nan"), fault)
 
 
-def _all(judge: Callable[[float], Point], wavelengths: Floats, what: str, told: Progress) -> tuple[Point, ...]:
+def _all(judge: Callable[[float], Point], wavelengths: Floats, what: str, report: Progress) -> tuple[Point, ...]:
     points = []
     for done, wavelength in enumerate(wavelengths.tolist(), start=1):
         points.append(judge(wavelength))
-        told(what, done, wavelengths.size)
+        report(what, done, wavelengths.size)
     return tuple(points)
 
 
 def _channels(
-    judge: Callable[[float], Point], models: Range, carrier_nm: float, channels: int, spacing_ghz: float, told: Progress
+    judge: Callable[[float], Point],
+    models: Range,
+    carrier_nm: float,
+    channels: int,
+    spacing_ghz: float,
+    report: Progress,
 ) -> tuple[Point, ...]:
     frequency = LIGHT_NM_GHZ / carrier_nm + spacing_ghz * (np.arange(channels) - channels // 2)
     points = []
     for done, wavelength in enumerate((LIGHT_NM_GHZ / frequency[::-1]).tolist(), start=1):
         inside = models.low_nm <= wavelength <= models.high_nm
-        points.append(judge(wavelength) if inside else _dark(wavelength, f"the models hold for {models}"))
-        told("channels", done, channels)
+        points.append(judge(wavelength) if inside else _unusable(wavelength, f"the models are valid for {models}"))
+        report("channels", done, channels)
     return tuple(points)

@@ -1,4 +1,4 @@
-"""Windows of wavelengths in which every word is exact, found by trying as few as can be."""
+"""Search for windows of wavelengths in which every word is exact, with few evaluations."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ def find_window(
     models: Range,
     counted: Callable[[int], None] | None = None,
 ) -> Window | None:
-    """The wavelengths around a carrier at which every word is exact.
+    """Find the window around a carrier by doubling steps outwards, then bisection.
 
     Args:
-        judge: All words at one wavelength.
-        carrier_nm: Where to begin.
-        resolution_nm: To which its ends are found.
-        models: Where to stop.
-        counted: Called with the wavelengths judged so far.
+        judge: Evaluates all words at one wavelength.
+        carrier_nm: Carrier wavelength, where the search starts.
+        resolution_nm: Resolution of the window's ends.
+        models: Limits of the search.
+        counted: Called with the number of wavelengths evaluated so far.
 
     Returns:
-        The window; None where a word is wrong at the carrier.
+        The window; None if a word is wrong at the carrier.
     """
-    tried = 0
+    evaluated = 0
 
     def exact(wavelength_nm: float) -> bool:
-        nonlocal tried
-        tried += 1
+        nonlocal evaluated
+        evaluated += 1
         if counted is not None:
-            counted(tried)
+            counted(evaluated)
         return judge(wavelength_nm).passed
 
     if not exact(carrier_nm):
@@ -46,8 +46,8 @@ def find_window(
     for limit in (models.low_nm, models.high_nm):
         good, bad, step = carrier_nm, float("nan"), resolution_nm
         while np.isnan(bad) and good != limit:
-            far = step >= abs(limit - carrier_nm)
-            next_nm = limit if far else carrier_nm + float(np.sign(limit - carrier_nm)) * step
+            beyond_limit = step >= abs(limit - carrier_nm)
+            next_nm = limit if beyond_limit else carrier_nm + float(np.sign(limit - carrier_nm)) * step
             good, bad = (next_nm, bad) if exact(next_nm) else (good, next_nm)
             step *= 2.0
         ends.append(bisected(exact, good, bad, resolution_nm))
@@ -56,7 +56,7 @@ def find_window(
 
 
 def bisected(exact: Callable[[float], bool], good: float, bad: float, resolution_nm: float) -> float:
-    """The last good wavelength before a bad one, if there is one."""
+    """Bisect between an exact and an inexact wavelength and return the last exact one; ``good`` if ``bad`` is NaN."""
     while abs(bad - good) > resolution_nm:
         middle = (good + bad) / 2.0
         if middle in (good, bad):
@@ -65,38 +65,38 @@ def bisected(exact: Callable[[float], bool], good: float, bad: float, resolution
     return good
 
 
-def window_between(judge: Callable[[float], Point], seen: tuple[Point, ...], carrier_nm: float) -> Window | None:
-    """The window of a grid that has the carrier in it, its ends found between two of its wavelengths."""
-    start = next(place for place, point in enumerate(seen) if point.wavelength_nm == carrier_nm)
-    if not seen[start].passed:
+def window_between(judge: Callable[[float], Point], points: tuple[Point, ...], carrier_nm: float) -> Window | None:
+    """Find the window of a grid around the carrier, with its ends refined by bisection between grid points."""
+    start = next(place for place, point in enumerate(points) if point.wavelength_nm == carrier_nm)
+    if not points[start].passed:
         return None
     ends, to_limit, resolution = [], [], 0.0
-    for way in (seen[start::-1], seen[start:]):
-        wrong = next((place for place, point in enumerate(way) if not point.passed), len(way))
-        good = bad = way[wrong - 1].wavelength_nm
-        if wrong < len(way):
-            bad = way[wrong].wavelength_nm
+    for outward in (points[start::-1], points[start:]):
+        first_wrong = next((place for place, point in enumerate(outward) if not point.passed), len(outward))
+        good = bad = outward[first_wrong - 1].wavelength_nm
+        if first_wrong < len(outward):
+            bad = outward[first_wrong].wavelength_nm
             resolution = max(resolution, abs(bad - good) / _HALVED)
         ends.append(bisected(lambda at: judge(at).passed, good, bad, abs(bad - good) / _HALVED))
-        to_limit.append(wrong == len(way))
+        to_limit.append(first_wrong == len(outward))
     return Window(ends[0], ends[1], resolution, cast(tuple[bool, bool], tuple(to_limit)))
 
 
 def narrowed(
-    judge: Callable[[float], Point], seen: tuple[Point, ...], window: Window | None, carrier_nm: float
+    judge: Callable[[float], Point], points: tuple[Point, ...], window: Window | None, carrier_nm: float
 ) -> Window | None:
-    """The window up to the nearest wavelength within it at which a word is wrong, where doubled steps passed one."""
+    """Narrow a window to the nearest inexact points within it, which the doubled steps of the search skipped."""
     if window is None:
         return None
     ends, to_limit = [window.low_nm, window.high_nm], list(window.to_limit)
     for side, sign in enumerate((-1.0, 1.0)):
-        wrong = [
+        inexact = [
             point.wavelength_nm
-            for point in seen
+            for point in points
             if not point.passed and 0.0 < sign * (point.wavelength_nm - carrier_nm) < sign * (ends[side] - carrier_nm)
         ]
-        if wrong:
-            bad = min(wrong, key=lambda wavelength: abs(wavelength - carrier_nm))
+        if inexact:
+            bad = min(inexact, key=lambda wavelength: abs(wavelength - carrier_nm))
             ends[side] = bisected(lambda at: judge(at).passed, carrier_nm, bad, window.resolution_nm)
             to_limit[side] = False
     return Window(ends[0], ends[1], window.resolution_nm, cast(tuple[bool, bool], tuple(to_limit)))

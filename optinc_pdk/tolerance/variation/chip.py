@@ -1,4 +1,4 @@
-"""A chip as it was drawn: its circuit extracted from the layout, with the places of all that may vary."""
+"""The nominal chip: the circuit extracted from the layout, with the positions of all devices, nets and heaters."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Chip:
-    """A chip with I instances, n nets and H heaters, before anything varies.
+    """A nominal chip with I instances, n nets and H heaters, without process variation.
 
     Attributes:
-        name: The circuit's name.
-        structure: Its optics.
-        plan: How S-parameters between all of its labels follow from its devices'.
-        board: What joins its fibres outside.
-        process: Its process.
-        bias: What its electronics are meant to drive.
-        position_um: (I, 2) middles of the instances.
-        net_um: (n, 2) middles between the instances that each net joins.
+        name: Name of the circuit.
+        structure: Optical structure of the circuit.
+        plan: Solution plan for the S-parameters between all labels of the circuit.
+        board: Board netlist that joins the chip's fibres.
+        process: Process of the cards.
+        bias: Programmed bias: heater codes, electronics, receivers.
+        position_um: (I, 2) centres of the instances.
+        net_um: (n, 2) midpoints between the instances that each net joins.
         power_pi_w: (H,) power of each heater for a phase of π.
         resistance_ohm: (H,) resistance of each heater.
-        wire_ohm: (H,) resistance in series with it.
-        rise_ohm: (H, H) voltage that a heater's ground rises by, per current of another heater.
-        voltage_v: (H,) voltages that the bias's codes put on the heaters' pads.
+        wire_ohm: (H,) wire resistance in series with each heater.
+        rise_ohm: (H, H) ground resistance matrix: ground voltage of heater i per ampere in heater j.
+        voltage_v: (H,) pad voltages of the heaters at the codes of the bias.
     """
 
     name: str
@@ -53,17 +53,17 @@ class Chip:
 
     @property
     def heater_um(self) -> Floats:
-        """(H, 2) middles of the heaters."""
+        """(H, 2) centres of the heaters."""
         return self.position_um[self.structure.heater]
 
     @property
     def net_length_um(self) -> Floats:
-        """(n,) lengths of the nets' guides."""
+        """(n,) waveguide lengths of the nets."""
         return self.structure.circuit.net_length_um
 
 
 def read_chip(gds: str | Path, netlist: str | Path, bias: str | Path, process: Process) -> Chip:
-    """Read a chip from its layout; of the netlist only the board counts.
+    """Read a nominal chip from its layout; only the board is taken from the netlist.
 
     Args:
         gds: Layout.
@@ -72,21 +72,21 @@ def read_chip(gds: str | Path, netlist: str | Path, bias: str | Path, process: P
         process: Process of the cards.
 
     Raises:
-        InputError: A file cannot be used, or they do not belong together.
+        InputError: A file is invalid, or the files do not belong to one chip.
     """
     built = read_built(gds, netlist, bias, process)
     return chip_of(built.circuit, built.board, built.bias, process, built.ground)
 
 
 def chip_of(circuit: Circuit, board: Board, bias: Bias, process: Process, ground: Ground | None = None) -> Chip:
-    """A chip from its extracted circuit.
+    """Build the nominal chip from its extracted circuit.
 
     Args:
-        circuit: The circuit, as extracted: with positions, lengths and resistances.
-        board: What joins its fibres outside.
-        bias: Codes of all its heaters, electronics and receivers.
+        circuit: The extracted circuit, with positions, lengths and resistances.
+        board: Board netlist that joins the chip's fibres.
+        bias: Codes of all heaters, electronics and receivers.
         process: Process of the cards.
-        ground: What currents raise the heaters' grounds by; perfect grounds where left out.
+        ground: Ground network of the heaters; ideal grounds if None.
 
     Raises:
         NetlistError: The circuit has no geometry, or the bias is not the circuit's.
@@ -112,13 +112,13 @@ def chip_of(circuit: Circuit, board: Board, bias: Bias, process: Process, ground
         power_pi_w=np.array([process.device(kind).parameter("power_pi_w") for kind in kinds]),
         resistance_ohm=flat.settings["resistance_ohm"][structure.heater],
         wire_ohm=flat.settings["wire_ohm"][structure.heater],
-        rise_ohm=_rises(ground, structure),
+        rise_ohm=_ground_matrix(ground, structure),
         voltage_v=codes * (float(process.drive.full_scale_v) / (2**bias.dac_bits - 1)),
     )
 
 
-def _rises(ground: Ground | None, structure: Structure) -> Floats:
-    """(H, H) what a current of 1 A in each heater raises the grounds by; found once, as a sample uses it often."""
+def _ground_matrix(ground: Ground | None, structure: Structure) -> Floats:
+    """Return the (H, H) ground resistance matrix in ohm, computed once because every sample needs it often."""
     heaters = structure.heater.size
     if ground is None:
         return np.zeros((heaters, heaters))

@@ -1,7 +1,7 @@
-"""One chip of many: what its devices, guides, heaters and laser are, drawn from the card's distributions.
+"""Monte-Carlo samples of a chip: parameters of devices, waveguides, heaters and laser from the card's distributions.
 
-Every kind of imperfection has its own stream of random numbers, from the seed and the kind's name: more or less of one
-kind leaves the others' numbers as they are, and twice the amount is twice the same error.
+Every kind of imperfection has its own random stream, seeded with the sample's seed and the kind's index. So scaling one
+kind does not change the others, and a factor of two on a kind doubles the same error.
 """
 
 from __future__ import annotations
@@ -25,27 +25,28 @@ Floats = NDArray[np.float64]
 Generator = np.random.Generator
 
 PHASE = "phase_rad"
-"""Among a device's parameters, the static phase of what passes it."""
+"""Key of a device's static phase error among its sampled parameters."""
 LOSS = "loss_db"
 _PER_UM = 100.0
-"""Lengths that sensitivities to width and height are stated for, in µm."""
+"""Waveguide length in µm that the sensitivities to width and height refer to."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """One made chip with n nets and H heaters. Calibration must not see it.
+    """Sampled parameters of one fabricated chip with n nets and H heaters. Calibration must not use them.
 
     Attributes:
-        seed: What it was drawn from.
+        seed: Seed that the sample was drawn with.
         wavelength_nm: Wavelength of its laser.
-        parameters: Component to parameter of its model to (I,) values, in the order of the flat circuit; components
-            and parameters that do not vary are left out. ``phase_rad`` is a static phase at the process's wavelength.
-        guide_phase_rad: (n,) what each net's phase is off, at the process's wavelength.
-        guide_loss_db: (n,) what its loss is off.
-        power_scale: (H,) power per π of each heater over the card's.
-        resistance_scale: (H,) resistance of each heater over the layout's.
-        drift: (H,) what resistances change by in use, see :func:`aged`.
-        crosstalk: (H, H) share of heater j's phase in the guide under heater i, 1 on the diagonal.
+        parameters: Component name to model parameter to (I,) values, in the order of the flat circuit. Components and
+            parameters without variation are absent. ``phase_rad`` is a static phase at the process wavelength.
+        guide_phase_rad: (n,) phase error of each net's waveguide at the process wavelength.
+        guide_loss_db: (n,) excess loss of each net's waveguide over its nominal loss.
+        power_scale: (H,) power per π of each heater relative to the card.
+        resistance_scale: (H,) resistance of each heater relative to the layout.
+        drift: (H,) factor by which each resistance drifts in use, see :func:`aged`.
+        crosstalk: (H, H) thermal crosstalk: share of heater j's phase in the waveguide under heater i; 1 on the
+            diagonal.
     """
 
     seed: int
@@ -60,28 +61,27 @@ class Sample:
 
 
 def draw(chip: Chip, imperfections: Imperfections, seed: int) -> Sample:
-    """Draw one chip.
+    """Draw one sample of a chip.
 
     Args:
-        chip: As it was drawn.
-        imperfections: Distributions, and how much of each; a kind without amount leaves everything as it is, to the
-            last bit.
-        seed: Any whole number from 0.
+        chip: The nominal chip.
+        imperfections: Distributions and their factors. A kind with factor 0 leaves all values nominal, bit for bit.
+        seed: Whole number from 0.
 
     Raises:
-        InputError: A seed below 0, or imperfections of a device whose S-parameters are a file's.
+        InputError: The seed is negative, or a kind applies to a device whose S-parameters come from a file.
     """
     if seed < 0:
         raise InputError(f"seed is {seed}; give a whole number from 0")
     sample = nominal(chip, seed)
-    for kind, make in _MAKE.items():
+    for kind, sampler in _SAMPLERS.items():
         if imperfections.of(kind):
-            sample = make(chip, imperfections, np.random.default_rng([seed, KINDS.index(kind)]), sample)
+            sample = sampler(chip, imperfections, np.random.default_rng([seed, KINDS.index(kind)]), sample)
     return sample
 
 
 def nominal(chip: Chip, seed: int = 0) -> Sample:
-    """The chip without any imperfection: its heaters warm each other as the card expects."""
+    """Return the sample without imperfections: all parameters nominal, thermal crosstalk as on the card."""
     nets, heaters = len(chip.net_um), chip.structure.heater.size
     warmth = nominal_warmth(chip.structure, chip.process)
     return Sample(
@@ -98,124 +98,126 @@ def nominal(chip: Chip, seed: int = 0) -> Sample:
 
 
 def aged(sample: Sample) -> Sample:
-    """The same chip some time after its calibration: resistances have drifted."""
+    """Return the sample some time after calibration: the heater resistances have drifted."""
     return replace(sample, resistance_scale=sample.resistance_scale * sample.drift)
 
 
-def _couplers(chip: Chip, wanted: Imperfections, generator: Generator, sample: Sample) -> Sample:
-    """Splitting of couplers: errors of the coupling angle, whose cross share is sin²."""
-    rms = wanted.of("coupler") * float(wanted.card.coupler.power_rms)
-    drawn = {}
+def _couplers(chip: Chip, imperfections: Imperfections, generator: Generator, sample: Sample) -> Sample:
+    """Sample the splitting of couplers: errors of the coupling angle; the cross power is sin²(angle)."""
+    rms = imperfections.of("coupler") * float(imperfections.card.coupler.power_rms)
+    sampled = {}
     for card, count in _devices(chip, ("coupler", "directional_coupler"), "coupler"):
         error = rms * generator.standard_normal(count)
         if card.model.name == "coupler":
-            drawn[card.name] = {"imbalance": _imbalance(card, error)}
+            sampled[card.name] = {"imbalance": _imbalance(card, error)}
         else:
             angle = np.arcsin(np.sqrt(card.parameter("cross"))) + error
-            drawn[card.name] = {"cross": np.sin(angle) ** 2}
-    return _with(sample, drawn)
+            sampled[card.name] = {"cross": np.sin(angle) ** 2}
+    return _with_parameters(sample, sampled)
 
 
-def _splitters(chip: Chip, wanted: Imperfections, generator: Generator, sample: Sample) -> Sample:
-    rms = wanted.of("splitter") * float(wanted.card.splitter.power_rms)
-    drawn = {
+def _splitters(chip: Chip, imperfections: Imperfections, generator: Generator, sample: Sample) -> Sample:
+    rms = imperfections.of("splitter") * float(imperfections.card.splitter.power_rms)
+    sampled = {
         card.name: {"imbalance": _imbalance(card, rms * generator.standard_normal(count))}
         for card, count in _devices(chip, ("splitter",), "splitter")
     }
-    return _with(sample, drawn)
+    return _with_parameters(sample, sampled)
 
 
 def _imbalance(card: Device, error: Floats) -> Floats:
-    """Imbalances cos 2 angle = 1 - 2 sin² angle, with an error of the angle."""
+    """Return imbalances cos(2 angle) = 1 - 2 sin²(angle) for an error of the coupling angle."""
     imbalance: Floats = np.cos(np.arccos(card.parameter("imbalance")) + 2.0 * error)
     return imbalance
 
 
-def _losses(chip: Chip, wanted: Imperfections, generator: Generator, sample: Sample) -> Sample:
-    amount, card = wanted.of("loss"), wanted.card.loss
-    drawn: dict[str, dict[str, Floats]] = {}
+def _losses(chip: Chip, imperfections: Imperfections, generator: Generator, sample: Sample) -> Sample:
+    amount, card = imperfections.of("loss"), imperfections.card.loss
+    sampled: dict[str, dict[str, Floats]] = {}
     for device, count in _devices(chip, _LOSSY, "loss"):
         spread = card.grating_spread if device.model.name == "grating_coupler" else card.device_spread
         loss = device.parameter(LOSS) * np.exp(amount * float(spread) * generator.standard_normal(count))
-        mine = {LOSS: np.maximum(loss, -20.0 * np.log10(1.0 - _reflection(device)))}
+        parameters_of_device = {LOSS: np.maximum(loss, -20.0 * np.log10(1.0 - _reflection(device)))}
         if device.model.name == "crossing":
-            turn = amount * float(card.crossing_crosstalk_rms_db) * generator.standard_normal(count)
-            mine["crosstalk_db"] = np.minimum(device.parameter("crosstalk_db") + turn, _most_crosstalk_db(device, mine))
-        drawn[device.name] = mine
+            deviation_db = amount * float(card.crossing_crosstalk_rms_db) * generator.standard_normal(count)
+            parameters_of_device["crosstalk_db"] = np.minimum(
+                device.parameter("crosstalk_db") + deviation_db, _crosstalk_limit_db(device, parameters_of_device)
+            )
+        sampled[device.name] = parameters_of_device
     common = generator.standard_normal()
 
     def excess_db(length_um: Floats) -> Floats:
         local = float(card.guide_local_spread) * generator.standard_normal(length_um.size)
         factor = np.exp(amount * (float(card.guide_chip_spread) * common + local))
-        over: Floats = float(chip.process.guide.loss_db_per_cm) * length_um / UM_PER_CM * (factor - 1.0)
-        return over
+        excess: Floats = float(chip.process.guide.loss_db_per_cm) * length_um / UM_PER_CM * (factor - 1.0)
+        return excess
 
     guides = excess_db(chip.net_length_um)
     for device, count in _devices(chip, ("phase_shifter",), "loss"):
-        over = excess_db(np.full(count, device.size("length_um")))
-        drawn[device.name] = {LOSS: device.parameter(LOSS) + over}
-    return replace(_with(sample, drawn), guide_loss_db=sample.guide_loss_db + guides)
+        excess = excess_db(np.full(count, device.size("length_um")))
+        sampled[device.name] = {LOSS: device.parameter(LOSS) + excess}
+    return replace(_with_parameters(sample, sampled), guide_loss_db=sample.guide_loss_db + guides)
 
 
 def _reflection(device: Device) -> float:
-    """Amplitude that a device reflects; it lets through no more than what this leaves of 1."""
+    """Return the reflected amplitude r of a device; passivity limits its transmitted amplitude to 1 - r."""
     reflects = "reflection_db" in device.model.parameters
     return float(10.0 ** (device.parameter("reflection_db") / 20.0)) if reflects else 0.0
 
 
-def _most_crosstalk_db(device: Device, drawn: Mapping[str, Floats]) -> Floats:
-    """(I,) crosstalk of crossings that turn all light into the crossed arms that does not go straight on."""
-    straight = 10.0 ** (-drawn[LOSS] / 20.0) + _reflection(device)
-    # straight on and reflected add up to an amplitude, both arms' crosstalk to another in quadrature
-    power = np.maximum(1.0 - straight**2, np.finfo(np.float64).tiny) / 4.0
-    most: Floats = 10.0 * np.log10(power)
-    return most
+def _crosstalk_limit_db(device: Device, sampled: Mapping[str, Floats]) -> Floats:
+    """Return (I,) upper limits for the crosstalk of crossings: all light that is not transmitted or reflected."""
+    transmitted = 10.0 ** (-sampled[LOSS] / 20.0) + _reflection(device)
+    # transmission and reflection add as amplitudes; the crosstalk into both arms adds to them in quadrature
+    power = np.maximum(1.0 - transmitted**2, np.finfo(np.float64).tiny) / 4.0
+    limit: Floats = 10.0 * np.log10(power)
+    return limit
 
 
-def _width(chip: Chip, wanted: Imperfections, generator: Generator, sample: Sample) -> Sample:
-    return _size(chip, wanted.card.width, wanted.of("width"), generator, sample)
+def _width(chip: Chip, imperfections: Imperfections, generator: Generator, sample: Sample) -> Sample:
+    return _size(chip, imperfections.card.width, imperfections.of("width"), generator, sample)
 
 
-def _height(chip: Chip, wanted: Imperfections, generator: Generator, sample: Sample) -> Sample:
-    return _size(chip, wanted.card.height, wanted.of("height"), generator, sample)
+def _height(chip: Chip, imperfections: Imperfections, generator: Generator, sample: Sample) -> Sample:
+    return _size(chip, imperfections.card.height, imperfections.of("height"), generator, sample)
 
 
 def _size(chip: Chip, card: SizeVariation, amount: float, generator: Generator, sample: Sample) -> Sample:
-    """Phases of guides that are wider or higher than drawn: as the wafer is at their middle, and by themselves."""
-    place, length = _pieces(chip)
-    wafer = float(card.rms_nm) * length * wafer_field(place, float(card.correlation_um), generator)
-    counted = path_length_um(length, float(card.local_correlation_um))
-    local = float(card.local_rms_nm) * counted * generator.standard_normal(length.size)
-    return _turned(chip, sample, amount * float(card.rad_per_nm) / _PER_UM * (wafer + local))
+    """Sample phase errors from width or height: the wafer-scale field at waveguide centres plus local variation."""
+    centre, length = _waveguides(chip)
+    wafer = float(card.rms_nm) * length * wafer_field(centre, float(card.correlation_um), generator)
+    effective = path_length_um(length, float(card.local_correlation_um))
+    local = float(card.local_rms_nm) * effective * generator.standard_normal(length.size)
+    return _with_phases(chip, sample, amount * float(card.rad_per_nm) / _PER_UM * (wafer + local))
 
 
-def _static(chip: Chip, wanted: Imperfections, generator: Generator, sample: Sample) -> Sample:
-    _, length = _pieces(chip)
-    turn = float(wanted.card.phase.rms_rad) * generator.standard_normal(length.size)
-    return _turned(chip, sample, wanted.of("phase") * np.where(length > 0, turn, 0.0))
+def _static(chip: Chip, imperfections: Imperfections, generator: Generator, sample: Sample) -> Sample:
+    _, length = _waveguides(chip)
+    static_phase = float(imperfections.card.phase.rms_rad) * generator.standard_normal(length.size)
+    return _with_phases(chip, sample, imperfections.of("phase") * np.where(length > 0, static_phase, 0.0))
 
 
-def _pieces(chip: Chip) -> tuple[Floats, Floats]:
-    """(pieces, 2) middles and (pieces,) lengths of all guides: nets, then those under heaters."""
+def _waveguides(chip: Chip) -> tuple[Floats, Floats]:
+    """Return (waveguides, 2) centres and (waveguides,) lengths of all waveguides: nets, then those under heaters."""
     flat = chip.structure.circuit
     names = [flat.kinds[kind].name for kind in flat.kind[chip.structure.heater].tolist()]
     heated = np.array([chip.process.device(name).size("length_um") for name in names])
     return np.concatenate([chip.net_um, chip.heater_um]), np.concatenate([chip.net_length_um, heated])
 
 
-def _turned(chip: Chip, sample: Sample, phase: Floats) -> Sample:
-    """With phases added to all guides, in the order of :func:`_pieces`."""
+def _with_phases(chip: Chip, sample: Sample, phase: Floats) -> Sample:
+    """Return the sample with phases added to all waveguides, in the order of :func:`_waveguides`."""
     nets = len(chip.net_um)
-    heated, drawn = phase[nets:], {}
+    heated, sampled = phase[nets:], {}
     for group in chip.structure.devices:
         if group.heated:
-            mine = heated[np.searchsorted(chip.structure.heater, group.instance)]
-            drawn[group.name] = {PHASE: sample.parameters.get(group.name, {}).get(PHASE, 0.0) + mine}
-    return replace(_with(sample, drawn), guide_phase_rad=sample.guide_phase_rad + phase[:nets])
+            static_phase = heated[np.searchsorted(chip.structure.heater, group.instance)]
+            sampled[group.name] = {PHASE: sample.parameters.get(group.name, {}).get(PHASE, 0.0) + static_phase}
+    return replace(_with_parameters(sample, sampled), guide_phase_rad=sample.guide_phase_rad + phase[:nets])
 
 
-def _heaters(chip: Chip, wanted: Imperfections, generator: Generator, sample: Sample) -> Sample:
-    amount, card, heaters = wanted.of("heater"), wanted.card.heater, chip.structure.heater.size
+def _heaters(chip: Chip, imperfections: Imperfections, generator: Generator, sample: Sample) -> Sample:
+    amount, card, heaters = imperfections.of("heater"), imperfections.card.heater, chip.structure.heater.size
 
     def scale(common: float, local: float) -> Floats:
         spread = common * generator.standard_normal() + local * generator.standard_normal(heaters)
@@ -229,17 +231,17 @@ def _heaters(chip: Chip, wanted: Imperfections, generator: Generator, sample: Sa
     )
 
 
-def _crosstalk(chip: Chip, wanted: Imperfections, generator: Generator, sample: Sample) -> Sample:
-    card, heaters = wanted.card.crosstalk, chip.structure.heater.size
+def _crosstalk(chip: Chip, imperfections: Imperfections, generator: Generator, sample: Sample) -> Sample:
+    card, heaters = imperfections.card.crosstalk, chip.structure.heater.size
     common = float(card.chip_spread) * generator.standard_normal()
     pair = np.triu(float(card.pair_spread) * generator.standard_normal((heaters, heaters)), 1)
-    factor = np.exp(wanted.of("crosstalk") * (common + pair + pair.T))
+    factor = np.exp(imperfections.of("crosstalk") * (common + pair + pair.T))
     varied = np.minimum(factor * sample.crosstalk, 1.0)
     return replace(sample, crosstalk=np.where(np.eye(heaters, dtype=bool), 1.0, varied))
 
 
-def _wavelength(chip: Chip, wanted: Imperfections, generator: Generator, sample: Sample) -> Sample:
-    offset = wanted.of("wavelength") * float(wanted.card.wavelength.rms_nm) * generator.standard_normal()
+def _wavelength(chip: Chip, imperfections: Imperfections, generator: Generator, sample: Sample) -> Sample:
+    offset = imperfections.of("wavelength") * float(imperfections.card.wavelength.rms_nm) * generator.standard_normal()
     return replace(sample, wavelength_nm=sample.wavelength_nm + float(offset))
 
 
@@ -253,7 +255,7 @@ _LOSSY = (
     "splitter",
     "taper",
 )
-_MAKE: dict[str, Callable[[Chip, Imperfections, Generator, Sample], Sample]] = {
+_SAMPLERS: dict[str, Callable[[Chip, Imperfections, Generator, Sample], Sample]] = {
     "coupler": _couplers,
     "splitter": _splitters,
     "loss": _losses,
@@ -264,26 +266,26 @@ _MAKE: dict[str, Callable[[Chip, Imperfections, Generator, Sample], Sample]] = {
     "crosstalk": _crosstalk,
     "wavelength": _wavelength,
 }
-"""What is drawn with a chip. The drive's bits and the noise of laser and detectors come in when it is used."""
+"""Samplers by kind. DAC resolution and the noise of laser and detectors apply during operation, not here."""
 
 
 def _devices(chip: Chip, models: tuple[str, ...], kind: str) -> Iterator[tuple[Device, int]]:
-    """Cards and numbers of instances of the components with one of these models."""
+    """Yield card and number of instances of every component that uses one of the models."""
     for group in chip.structure.devices:
         card = chip.process.device(group.name)
         if card.model.name not in models:
             continue
         if card.model.file is not None:
             raise InputError(
-                f"device {group.name!r} takes its S-parameters from {card.model.file}, so that it has no {kind} that "
-                f"could vary; leave out the imperfection {kind!r}, or use a model"
+                f"device {group.name!r} takes its S-parameters from {card.model.file}, which has no parameter {kind} "
+                f"to sample; exclude the imperfection {kind!r}, or use a parametric model"
             )
         yield card, int(group.instance.size)
 
 
-def _with(sample: Sample, drawn: Mapping[str, Mapping[str, Floats]]) -> Sample:
-    """With parameters of devices beside those that are there."""
+def _with_parameters(sample: Sample, sampled: Mapping[str, Mapping[str, Floats]]) -> Sample:
+    """Return the sample with further device parameters added."""
     merged = {name: dict(values) for name, values in sample.parameters.items()}
-    for name, values in drawn.items():
+    for name, values in sampled.items():
         merged.setdefault(name, {}).update(values)
     return replace(sample, parameters=merged)

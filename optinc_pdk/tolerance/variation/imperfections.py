@@ -1,4 +1,4 @@
-"""How much of each kind of imperfection is looked at."""
+"""Amount of each kind of imperfection that a study includes."""
 
 from __future__ import annotations
 
@@ -12,71 +12,72 @@ from optinc_pdk.files import InputError
 
 @dataclass(frozen=True)
 class Imperfections:
-    """The imperfections of a process's card, each of them more or less.
+    """The imperfections of a process card with a scaling factor for each kind.
 
     Attributes:
-        card: Their distributions.
-        amount: Kind to the factor of its spread; 1 is the card's, 0 is none, and kinds left out have none.
+        card: Distributions of all kinds.
+        amount: Factor on the card's spread by kind: 1 is the card's spread, 0 switches the kind off. Kinds that are
+            missing are switched off.
 
     Raises:
-        InputError: There is no such kind, or an amount is negative or not finite.
+        InputError: A kind is unknown, or an amount is negative or not finite.
     """
 
     card: Variation
     amount: Mapping[str, float]
 
     def __post_init__(self) -> None:
-        """Refuses kinds and amounts that mean nothing."""
+        """Validate kinds and amounts."""
         for kind, amount in self.amount.items():
             _refuse_unknown(kind)
             if not 0.0 <= amount < math.inf:
                 raise InputError(f"amount of {kind!r} is {amount}; give a factor of the card's, 0 or more")
 
     def of(self, kind: str) -> float:
-        """The factor of one kind.
+        """Return the factor of one kind.
 
         Raises:
-            InputError: There is no such kind.
+            InputError: The kind is unknown.
         """
         _refuse_unknown(kind)
         return self.amount.get(kind, 0.0)
 
     def only(self, *kinds: str) -> Imperfections:
-        """These kinds, and none of the others.
+        """Return a copy with the given kinds only; all others are switched off.
 
         Raises:
-            InputError: There is no such kind.
+            InputError: A kind is unknown.
         """
         return replace(self, amount={kind: self.of(kind) for kind in kinds})
 
     def without(self, *kinds: str) -> Imperfections:
-        """All but these kinds.
+        """Return a copy in which the given kinds are switched off.
 
         Raises:
-            InputError: There is no such kind.
+            InputError: A kind is unknown.
         """
         return replace(self, amount={**self.amount, **dict.fromkeys(kinds, 0.0)})
 
     def scaled(self, kind: str, factor: float) -> Imperfections:
-        """With a multiple of one kind's amount.
+        """Return a copy in which the amount of one kind is multiplied by a factor.
 
         Raises:
-            InputError: There is no such kind, or the factor is negative or not finite.
+            InputError: The kind is unknown, or the factor is negative or not finite.
         """
         return replace(self, amount={**self.amount, kind: factor * self.of(kind)})
 
     @property
     def effective_bits(self) -> float | None:
-        """Effective bits of the drive, whose steps the amount multiplies; None where voltages are not rounded."""
+        """Effective bits of the drive's DACs; None if voltages are not rounded. The amount multiplies the DAC step."""
         amount = self.of("dac")
         return float(self.card.dac.effective_bits) - math.log2(amount) if amount else None
 
 
 def imperfections(process: Process) -> Imperfections:
-    """All imperfections of a process, as its card has them.
+    """Return all imperfections of a process, each with factor 1.
 
     Raises:
-        InputError: The card has none.
+        InputError: The process card has no imperfections.
     """
     if process.imperfections is None:
         raise InputError(f"process {process.name!r} has no 'imperfections' in its card; add the section")

@@ -1,6 +1,6 @@
-"""What a sampled chip really does with the voltages that are put on it.
+"""Optical response of a sampled chip to heater voltages: heater phases and S-parameters.
 
-The only place that knows a sample's devices; calibration may not look here.
+Only this module evaluates the sampled device parameters. Calibration must not import it (see pyproject.toml).
 """
 
 from __future__ import annotations
@@ -23,44 +23,47 @@ Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
 
 LEAST_BITS, MOST_BITS = 1.0, 1000.0
-"""Of a drive: on or off, and what 2 to that power is still a number of."""
-_SETTLED = 1e-13
-# Grounds take a tenth of a voltage or less, so a round of their solution gains a digit.
-_ROUNDS = 200
+"""Range of the effective bits of a drive: on/off at the lower end; at the upper end, 2^bits is still a finite float."""
+_TOLERANCE = 1e-13
+# Ground rise takes a tenth of a voltage or less, so every iteration gains about one digit.
+_MAX_ITERATIONS = 200
 
 
 def phases(chip: Chip, sample: Sample, voltage_v: ArrayLike, effective_bits: float | None = None) -> Floats:
-    """The phases that voltages make: rounding by the drive, rising grounds, resistances, heaters' powers, crosstalk.
+    """Compute the heater phases of a sample at given pad voltages.
+
+    The model includes rounding by the drive, ground rise, resistances, power per π and thermal crosstalk.
 
     Args:
-        chip: The chip.
-        sample: Its devices.
-        voltage_v: (K, H) or (H,) voltages at the heaters' pads; the drive cuts them to 0 … full scale.
-        effective_bits: Voltages are rounded to steps of full scale / (2^bits - 1); not where left out.
+        chip: The nominal chip.
+        sample: Sampled device parameters.
+        voltage_v: (K, H) or (H,) voltages at the heaters' pads; the drive clips them to 0 … full scale.
+        effective_bits: Voltages are rounded to steps of full scale / (2^bits - 1); no rounding if None.
 
     Returns:
         (K, H) or (H,) phases in rad, not wrapped.
 
     Raises:
-        InputError: Voltages of a wrong shape or not finite, or a number of bits that is none.
+        InputError: The voltages have a wrong shape or are not finite, or the number of bits is out of range.
+        RangeError: The ground resistance is too high for a solution.
     """
-    wanted = np.asarray(voltage_v, dtype=np.float64)
+    requested = np.asarray(voltage_v, dtype=np.float64)
     heaters = chip.structure.heater.size
-    if wanted.ndim not in (1, 2) or wanted.shape[-1] != heaters or not wanted.size:
-        raise InputError(f"voltages have shape {wanted.shape}; give {heaters} numbers, or rows of them")
-    for at in np.argwhere(~np.isfinite(wanted))[:1].tolist():
+    if requested.ndim not in (1, 2) or requested.shape[-1] != heaters or not requested.size:
+        raise InputError(f"voltages have shape {requested.shape}; give {heaters} numbers, or rows of them")
+    for index in np.argwhere(~np.isfinite(requested))[:1].tolist():
         raise InputError(
-            f"the voltage of channel {chip.structure.channel[at[-1]]!r} is {wanted[tuple(at)]}; give a number"
+            f"the voltage of channel {chip.structure.channel[index[-1]]!r} is {requested[tuple(index)]}; give a number"
         )
     resistance = chip.resistance_ohm * sample.resistance_scale
-    driven, total = _driven(chip, wanted, effective_bits), resistance + chip.wire_ohm
-    # for many settings it pays to solve for the currents at once
-    several = wanted.ndim > 1 and len(wanted) > 1
-    first = driven @ _conductance(chip, sample).T if several else driven / total
-    current = _currents(driven, total, chip.rise_ohm, first)
-    own = np.pi * current**2 * resistance / (chip.power_pi_w * sample.power_scale)
-    made: Floats = own @ sample.crosstalk.T
-    return made
+    output, total = _drive_output(chip, requested, effective_bits), resistance + chip.wire_ohm
+    # for many settings, one dense solve for a starting point is faster than more iterations
+    batched = requested.ndim > 1 and len(requested) > 1
+    first = output @ _conductance(chip, sample).T if batched else output / total
+    current = _currents(output, total, chip.rise_ohm, first)
+    self_phase = np.pi * current**2 * resistance / (chip.power_pi_w * sample.power_scale)
+    phase: Floats = self_phase @ sample.crosstalk.T
+    return phase
 
 
 def light(
@@ -70,18 +73,18 @@ def light(
     effective_bits: float | None = None,
     wavelengths_nm: ArrayLike | None = None,
 ) -> Scattering:
-    """S-parameters of a sampled chip at one set of voltages.
+    """Compute the S-parameters of a sample at one set of heater voltages.
 
     Args:
-        chip: The chip.
-        sample: Its devices.
+        chip: The nominal chip.
+        sample: Sampled device parameters.
         voltage_v: (H,) voltages at the heaters' pads.
-        effective_bits: As for :func:`phases`.
-        wavelengths_nm: (W,) wavelengths or one; that of the sample's laser where left out.
+        effective_bits: See :func:`phases`.
+        wavelengths_nm: (W,) wavelengths, or one; the wavelength of the sample's laser if None.
 
     Raises:
-        InputError: As for :func:`phases`.
-        ModelError: A wavelength outside a device's range.
+        InputError: See :func:`phases`.
+        ModelError: A wavelength is outside a device's range.
     """
     wavelengths = _wavelengths(sample, wavelengths_nm)
     s = fields(chip, sample, np.asarray(voltage_v)[np.newaxis], effective_bits, wavelengths)[0]
@@ -95,21 +98,22 @@ def fields(
     effective_bits: float | None = None,
     wavelengths_nm: ArrayLike | None = None,
 ) -> Complexes:
-    """S-parameters of a sampled chip at many sets of voltages, several times faster than one by one.
+    """Compute the S-parameters of a sample at many sets of heater voltages as one batch.
 
     Args:
-        chip: The chip.
-        sample: Its devices.
+        chip: The nominal chip.
+        sample: Sampled device parameters.
         voltage_v: (K, H) voltages at the heaters' pads.
-        effective_bits: As for :func:`phases`.
-        wavelengths_nm: As for :func:`light`.
+        effective_bits: See :func:`phases`.
+        wavelengths_nm: See :func:`light`.
 
     Returns:
-        (K, W, labels, labels) field amplitudes, indexed [case, wavelength, out, in], labels as in ``chip.plan.outs``.
+        (K, W, labels, labels) field amplitudes, indexed [setting, wavelength, out, in], labels as in
+        ``chip.plan.outs``.
 
     Raises:
-        InputError: As for :func:`phases`.
-        ModelError: A wavelength outside a device's range.
+        InputError: See :func:`phases`.
+        ModelError: A wavelength is outside a device's range.
     """
     wavelengths = _wavelengths(sample, wavelengths_nm)
     return s_matrices(
@@ -125,17 +129,20 @@ def fields(
 def lights(
     chip: Chip, samples: Sequence[Sample], voltage_v: ArrayLike, effective_bits: float | None = None
 ) -> list[Scattering]:
-    """S-parameters of many sampled chips, each at its own laser's wavelength; faster than one by one.
+    """Compute the S-parameters of many samples as one batch, each at the wavelength of its own laser.
 
     Args:
-        chip: The chip.
-        samples: (K,) samples.
-        voltage_v: (K, H) voltages at the heaters' pads, or (H,) for all of them.
-        effective_bits: As for :func:`phases`.
+        chip: The nominal chip.
+        samples: K samples.
+        voltage_v: (K, H) voltages at the heaters' pads, or (H,) for all samples.
+        effective_bits: See :func:`phases`.
+
+    Returns:
+        S-parameters of each sample.
 
     Raises:
-        InputError: As for :func:`phases`, or another number of rows than of samples.
-        ModelError: A wavelength outside a device's range.
+        InputError: See :func:`phases`; also if the numbers of rows and samples differ.
+        ModelError: A wavelength is outside a device's range.
     """
     rows = np.asarray(voltage_v, dtype=np.float64)
     rows = np.tile(rows, (len(samples), 1)) if rows.ndim == 1 else rows
@@ -145,7 +152,7 @@ def lights(
     carriers = [_wavelengths(sample, None) for sample in samples]
     names = {name for sample in samples for name in sample.parameters}
     if len({sample.wavelength_nm for sample in samples}) > 1:
-        # what does not vary takes the wavelength of each sample too
+        # devices without variation are evaluated at each sample's wavelength as well
         names = {group.name for group in chip.structure.devices}
     pairs = list(zip(samples, carriers, strict=True))
     devices = {name: _stacked([device(chip, sample, name, at) for sample, at in pairs]) for name in sorted(names)}
@@ -155,30 +162,40 @@ def lights(
 
 
 def device(chip: Chip, sample: Sample, name: str, wavelengths_nm: Floats) -> Complexes:
-    """(W, I or 1, p, p) S-parameters of a component, heaters cold."""
+    """Compute the S-parameters of a component of a sample with all heaters off.
+
+    Args:
+        chip: The nominal chip.
+        sample: Sampled device parameters.
+        name: Name of the component.
+        wavelengths_nm: (W,) wavelengths.
+
+    Returns:
+        (W, I, p, p) S-matrices of its I instances with p ports; (W, 1, p, p) for a component without variation.
+    """
     drawn = sample.parameters.get(name)
     if drawn is None:
         return device_s(chip.process, name, wavelengths_nm)[:, np.newaxis]
     values = {key: value for key, value in drawn.items() if key != PHASE}
-    turn = _turn(chip, wavelengths_nm) * drawn.get(PHASE, 0.0)
-    return sampled_s(chip.process, name, wavelengths_nm, values, turn)
+    phase = _phase_ratio(chip, wavelengths_nm) * drawn.get(PHASE, 0.0)
+    return sampled_s(chip.process, name, wavelengths_nm, values, phase)
 
 
 def _stacked(samples: Sequence[Complexes]) -> Complexes:
-    """(K, W, I, p, p) of K samples, some of which may have one S-matrix for all instances."""
+    """Stack the S-matrices of K samples to (K, W, I, p, p); some may have one S-matrix for all instances."""
     return np.stack(np.broadcast_arrays(*samples))
 
 
 def _guides(chip: Chip, sample: Sample, wavelengths_nm: Floats) -> Complexes:
-    """(W, nets) transmissions of the guides."""
+    """Return (W, nets) field transmissions of the waveguides."""
     nominal = net_transmission(chip.process, chip.net_length_um, wavelengths_nm[:, np.newaxis])
-    turned = np.exp(1j * _turn(chip, wavelengths_nm) * sample.guide_phase_rad)
-    given: Complexes = nominal * turned * 10.0 ** (-sample.guide_loss_db / 20.0)
-    return given
+    phase_factor = np.exp(1j * _phase_ratio(chip, wavelengths_nm) * sample.guide_phase_rad)
+    transmission: Complexes = nominal * phase_factor * 10.0 ** (-sample.guide_loss_db / 20.0)
+    return transmission
 
 
-def _turn(chip: Chip, wavelengths_nm: Floats) -> Floats:
-    """(W, 1) phases at the wavelengths over those at the process's; an index that is off stays so."""
+def _phase_ratio(chip: Chip, wavelengths_nm: Floats) -> Floats:
+    """Return (W, 1) phase errors relative to the process wavelength: an index error does not depend on wavelength."""
     return float(chip.process.guide.wavelength_nm) / wavelengths_nm[:, np.newaxis]
 
 
@@ -188,23 +205,23 @@ def _wavelengths(sample: Sample, wavelengths_nm: ArrayLike | None) -> Floats:
     return wavelengths
 
 
-def _driven(chip: Chip, voltage_v: Floats, effective_bits: float | None) -> Floats:
-    """Voltages as the drive makes them."""
+def _drive_output(chip: Chip, voltage_v: Floats, effective_bits: float | None) -> Floats:
+    """Return the voltages that the drive outputs: clipped and rounded."""
     full = float(chip.process.drive.full_scale_v)
     within = np.clip(voltage_v, 0.0, full)
     if effective_bits is None:
         return within
     step = drive_step_v(chip.process, effective_bits)
-    # bits that are no whole number leave a part of a step below full scale, which no drive passes
-    driven: Floats = np.minimum(np.rint(within / step) * step, full)
-    return driven
+    # with a fractional number of bits, the highest code may round above full scale
+    rounded: Floats = np.minimum(np.rint(within / step) * step, full)
+    return rounded
 
 
 def drive_step_v(process: Process, effective_bits: float) -> float:
-    """Steps of a drive of so many effective bits.
+    """Return the DAC step in volts of a drive with the given effective bits.
 
     Raises:
-        InputError: Bits that no drive has.
+        InputError: The number of bits is out of range.
     """
     if not LEAST_BITS <= effective_bits <= MOST_BITS:
         raise InputError(f"effective_bits is {effective_bits}; give {LEAST_BITS:g} to {MOST_BITS:g}, 8.5 for instance")
@@ -213,26 +230,34 @@ def drive_step_v(process: Process, effective_bits: float) -> float:
 
 @lru_cache(maxsize=1)
 def _conductance(chip: Chip, sample: Sample) -> Floats:
-    """(H, H) currents per voltage at each pad, while all of them flow out of their pads."""
+    """Return the (H, H) conductance matrix from pad voltages to heater currents, valid while no current is cut off."""
     resistance = np.diag(chip.resistance_ohm * sample.resistance_scale + chip.wire_ohm) + chip.rise_ohm
     conductance: Floats = np.asarray(np.linalg.inv(resistance), dtype=np.float64)
     return conductance
 
 
 def _currents(voltage_v: Floats, total_ohm: Floats, rise_ohm: Floats, first_a: Floats) -> Floats:
-    """Currents of heaters on grounds that all currents raise; none flows where the ground is above the pad.
+    """Solve for the heater currents with ground rise by fixed-point iteration.
+
+    The current is 0 where the ground is above the pad voltage.
 
     Args:
         voltage_v: (K, H) or (H,) voltages at the pads.
         total_ohm: (H,) resistances, wires included.
-        rise_ohm: (H, H) what currents raise the grounds by.
-        first_a: Where to start.
+        rise_ohm: (H, H) ground resistance matrix.
+        first_a: Starting currents.
+
+    Raises:
+        RangeError: The iteration does not converge.
     """
     current: Floats = np.maximum(first_a, 0.0)
-    for _ in range(_ROUNDS):
-        left = np.maximum(voltage_v - current @ rise_ohm.T, 0.0) / total_ohm
-        change = float(np.max(np.abs(left - current), initial=0.0))
-        current = left
-        if change <= _SETTLED * float(np.max(current, initial=0.0)):
+    for _ in range(_MAX_ITERATIONS):
+        updated = np.maximum(voltage_v - current @ rise_ohm.T, 0.0) / total_ohm
+        change = float(np.max(np.abs(updated - current), initial=0.0))
+        current = updated
+        if change <= _TOLERANCE * float(np.max(current, initial=0.0)):
             return current
-    raise RangeError(f"no currents after {_ROUNDS} rounds: grounds take as much voltage as heaters; widen the grounds")
+    raise RangeError(
+        f"heater currents do not converge in {_MAX_ITERATIONS} iterations: ground rise is as large as the heater "
+        "voltages; widen the grounds"
+    )

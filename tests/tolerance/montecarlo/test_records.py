@@ -1,4 +1,4 @@
-"""Files of finished samples: what is kept, what is done again, and what is refused."""
+"""Files of finished samples: what is kept, what is evaluated again, and what is refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ JOBS = [Job("all", "", 0), Job("alone", "coupler", 3), Job("tolerance", "dac", 0
 def result(job: Job) -> Result:
     if job.study == TOLERANCE:
         return {"factor": 0.1 + job.sample}
-    return {"before": Outcome(16, 9, 32, 8, -0.2, job.sample, {1: 8}).to_json()}
+    return {"before": Outcome(16, 9, 32, 8, -0.2, {1: 8}, job.sample).to_json()}
 
 
 def write(path: Path, count: int = 3) -> bytes:
@@ -38,14 +38,14 @@ def test_finished_samples_are_kept(tmp_path: Path) -> None:
     assert path.read_bytes() == before.splitlines(keepends=True)[0]
 
 
-def test_a_line_cut_anywhere_is_measured_again(tmp_path: Path) -> None:
+def test_an_incomplete_last_line_is_evaluated_again(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     before = write(path)
     lines = before.splitlines(keepends=True)
     for end in range(len(before) + 1):
         path.write_bytes(before[:end])
         with Records(path, HEADER, resume=True) as records:
-            # whole lines but the header
+            # complete lines without the header
             whole = max(before[:end].count(b"\n") - 1, 0)
             assert list(records.done) == JOBS[:whole]
             for job in JOBS[whole:]:
@@ -55,27 +55,29 @@ def test_a_line_cut_anywhere_is_measured_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "difference"),
     [
-        ({"seed": 2}, "seed is 1 there and 2 here"),
-        ({"chip": {"name": "a", "gds": "13"}}, "chip.gds is '12' there and '13' here"),
-        ({"dac": 12}, "dac is None there and 12 here"),
+        ({"seed": 2}, r"seed .*1 .*2 "),
+        ({"chip": {"name": "a", "gds": "13"}}, r"chip\.gds .*'12' .*'13' "),
+        ({"dac": 12}, r"dac .*None .*12 "),
     ],
 )
-def test_another_runs_file_is_refused_and_left(change: dict[str, object], told: str, tmp_path: Path) -> None:
+def test_a_file_of_another_run_is_refused_and_unchanged(
+    change: dict[str, object], difference: str, tmp_path: Path
+) -> None:
     path = tmp_path / "a.jsonl"
     before = write(path)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=difference):
         Records(path, {**HEADER, **change}, resume=True)
     assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("damage", [b"{}\n", b"nonsense\n", b"[1]\n", b'{"study":"all"}\n', b"\xff\n"])
-def test_damaged_lines_are_named_and_left(damage: bytes, tmp_path: Path) -> None:
+def test_damaged_lines_are_reported_and_unchanged(damage: bytes, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     lines = write(path).splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:2], damage, *lines[2:]]))
-    with pytest.raises(InputError, match="line 3 is no finished sample"):
+    with pytest.raises(InputError, match=r"a\.jsonl: line 3 "):
         Records(path, HEADER, resume=True)
     assert path.read_bytes() == b"".join([*lines[:2], damage, *lines[2:]])
 
@@ -111,7 +113,7 @@ READ = b'{"inputs":16,"exact":9,"words":32,"wrong":8,"margin":-0.2,"saturated":0
         (b'{"before":' + READ + b"}", b'{"factor":-1}'),
     ],
 )
-def test_results_that_are_none_are_named_and_left(old: bytes, new: bytes, tmp_path: Path) -> None:
+def test_invalid_results_are_reported_and_unchanged(old: bytes, new: bytes, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     row = b'{"study":"all","imperfection":"","sample":1,"result":{"before":' + READ + b"}}\n"
     head = write(path)
@@ -119,22 +121,22 @@ def test_results_that_are_none_are_named_and_left(old: bytes, new: bytes, tmp_pa
     with Records(path, HEADER, resume=True) as records:
         assert records.done[Job("all", "", 1)]["before"]["exact"] == 9
     path.write_bytes(head + row + row)
-    with pytest.raises(InputError, match="line 6 is no finished sample"):
+    with pytest.raises(InputError, match=r"a\.jsonl: line 6 "):
         Records(path, HEADER, resume=True)
     path.write_bytes(head + row.replace(old, new))
-    with pytest.raises(InputError, match="line 5 is no finished sample"):
+    with pytest.raises(InputError, match=r"a\.jsonl: line 5 "):
         Records(path, HEADER, resume=True)
     assert path.read_bytes() == head + row.replace(old, new)
 
 
-def test_a_damaged_header_is_not_to_be_removed(tmp_path: Path) -> None:
+def test_a_damaged_header_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"?" + write(path))
-    with pytest.raises(InputError, match="line 1 is no header of a run; give another folder with -o"):
+    with pytest.raises(InputError, match=r"a\.jsonl: line 1 .*-o"):
         Records(path, HEADER, resume=True)
 
 
-def test_files_of_something_else_are_left(tmp_path: Path) -> None:
+def test_other_files_are_refused_and_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     for content in (b"my notes", b"my notes\n", b'{"schema":9,"header":{}}\n'):
         path.write_bytes(content)
@@ -143,12 +145,12 @@ def test_files_of_something_else_are_left(tmp_path: Path) -> None:
         assert path.read_bytes() == content
 
 
-def test_two_runs_do_not_write_one_file(tmp_path: Path) -> None:
+def test_two_runs_cannot_write_one_file(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     with Records(path, HEADER, resume=False) as records:
         records.add(JOBS[0], result(JOBS[0]))
         before = path.read_bytes()
         for resume in (False, True):
-            with pytest.raises(InputError, match="another run writes this file"):
+            with pytest.raises(InputError, match=r"a\.jsonl"):
                 Records(path, HEADER, resume=resume)
         assert path.read_bytes() == before

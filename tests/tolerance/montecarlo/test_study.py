@@ -1,4 +1,4 @@
-"""Samples of a small chip: what they depend on, and the search for what they bear."""
+"""Evaluation of samples of a small chip, and the search for the largest tolerated factor."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from optinc_pdk.tolerance.montecarlo.study import (
 )
 
 
-def test_a_sample_depends_on_seed_and_number_alone(work) -> None:
+def test_a_sample_depends_on_seed_and_index_only(work) -> None:
     jobs = [Job("all", "", sample) for sample in range(6)]
     there = dict(serial(work, jobs))
     back = dict(serial(work, reversed(jobs)))
@@ -39,8 +39,8 @@ def test_a_sample_depends_on_seed_and_number_alone(work) -> None:
     assert len({sample_seed(seed, sample) for seed in range(20) for sample in range(20)}) == 400
 
 
-def test_studies_differ_in_what_they_draw_only(work) -> None:
-    """One of two is the other one left out, and what comes up to the last one is all."""
+def test_studies_of_the_same_kinds_are_equal(work) -> None:
+    """With two kinds, one alone equals all without the other; up to the last kind equals all."""
     pair = replace(work, imperfections=work.imperfections.only("coupler", "phase"))
     alone, other = (evaluate(pair, Job("alone", kind, 2)) for kind in ("coupler", "phase"))
     assert alone == evaluate(pair, Job("without", "phase", 2)) == evaluate(pair, Job("upto", "coupler", 2))
@@ -49,23 +49,23 @@ def test_studies_differ_in_what_they_draw_only(work) -> None:
     assert evaluate(work, Job("upto", "wavelength", 2)) == evaluate(work, Job("all", "", 2))
 
 
-def test_without_imperfections_every_word_is_read(work) -> None:
+def test_without_imperfections_every_word_is_exact(work) -> None:
     perfect = replace(work, imperfections=work.imperfections.only())
     assert evaluate(perfect, Job("all", "", 0))["before"]["exact"] == 256
 
 
-def test_jobs_are_each_once_and_those_of_few_samples_a_part_of_those_of_many(work) -> None:
+def test_jobs_are_unique_and_jobs_of_few_samples_are_a_subset_of_those_of_many(work) -> None:
     kinds = tuple(amounts_of(work))
     assert kinds == ("coupler", "phase", "dac", "wavelength")
     few, many = jobs_of(3, kinds), jobs_of(200, kinds)
     assert len(set(few)) == len(few) == 3 * (1 + 4 + 4 + 2 + 4) and set(few) < set(many)
     assert len(many) == 200 + 50 * (4 + 4 + 2) + 20 * 4
     assert len(jobs_of(200, kinds, calibrated=True)) == 200 + 3 * (4 + 4 + 2) + 2 * 4
-    # one kind alone is all of them
+    # with a single kind, "alone" would equal "all"
     assert {job.study for job in jobs_of(3, ("coupler",))} == {"all", "tolerance"}
 
 
-def test_noise_has_as_much_of_laser_and_detector_as_the_sample(work, every, process) -> None:
+def test_noise_scales_with_the_amounts_of_laser_and_detector(work, every, process) -> None:
     noise = noise_of(process)
     noisy = replace(work, imperfections=every, noise=noise)
     assert tuple(amounts_of(noisy)) == KINDS
@@ -92,7 +92,7 @@ def calibrated(work, every, tiny):
     return replace(work, imperfections=every, onn=Onn.load(tiny / "tiny.npz"))
 
 
-def test_calibration_brings_words_back_and_drift_takes_some(calibrated) -> None:
+def test_calibration_makes_words_exact_and_drift_makes_some_wrong(calibrated) -> None:
     found = evaluate(calibrated, Job("all", "", 2))
     assert list(found) == ["before", "between", "after", "drifted"] and judged(calibrated) == "after"
     assert found["before"] == evaluate(replace(calibrated, onn=None), Job("all", "", 2))["before"]
@@ -100,7 +100,7 @@ def test_calibration_brings_words_back_and_drift_takes_some(calibrated) -> None:
     assert found["after"]["margin"] > found["drifted"]["margin"]
 
 
-def test_a_chip_that_cannot_be_calibrated_is_a_lost_one(calibrated, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chip_that_cannot_be_calibrated_is_unusable(calibrated, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_gain(*_: object) -> None:
         raise RangeError("neuron 'n0' needs a gain of 1e+09")
 
@@ -111,40 +111,40 @@ def test_a_chip_that_cannot_be_calibrated_is_a_lost_one(calibrated, monkeypatch:
         assert found[stage]["fault"] == "neuron 'n0' needs a gain of 1e+09" and found[stage]["exact"] == 35
 
 
-def test_a_calibration_without_numbers_loses_the_chip_and_not_the_run(calibrated, monkeypatch) -> None:
+def test_a_singular_calibration_makes_the_chip_unusable_but_not_the_run(calibrated, monkeypatch) -> None:
     def singular(*_: object) -> None:
         np.linalg.inv(np.zeros((2, 2)))
 
     monkeypatch.setattr(study, "calibrate", singular)
     found = evaluate(calibrated, Job("all", "", 0))
-    assert found["after"]["fault"] == "calibration found no numbers: Singular matrix" and found["after"]["exact"] == 35
+    assert "Singular matrix" in found["after"]["fault"] and found["after"]["exact"] == 35
 
 
-def test_a_drive_of_less_than_a_bit_is_not_borne(work, every) -> None:
-    """Tried up to 2⁸ times the card's steps, of 16 bits here 8 coarser ones than 3."""
+def test_a_drive_of_less_than_one_bit_is_not_tolerated(work, every) -> None:
+    """The search tries DAC steps up to 2⁸ times those of 3 bits, so less than one bit."""
     few = replace(work, imperfections=every.only("dac").scaled("dac", 2.0**13), target=1e-9)
     assert few.imperfections.effective_bits == 3.0
     factor = evaluate(few, Job("tolerance", "dac", 0))["factor"]
     assert factor is not None and 0.0 < factor <= 4.0
 
 
-def test_amounts_beyond_the_models_are_not_borne(work, every) -> None:
+def test_amounts_outside_the_models_range_are_not_tolerated(work, every) -> None:
     def with_carriers(scale: float):
         return replace(work, imperfections=every.only("wavelength").scaled("wavelength", scale), target=1e-9)
 
     factor = evaluate(with_carriers(100.0), Job("tolerance", "wavelength", 0))["factor"]
     assert factor is not None and 0.0 < factor < 2.0**MOST_OCTAVE
-    # what the run itself asks for is no matter of tolerance
-    with pytest.raises(InputError, match="outside the range"):
+    # the run's own amount outside the range is an error
+    with pytest.raises(InputError, match=r"sample 0 .*'wavelength'"):
         evaluate(with_carriers(1e6), Job("tolerance", "wavelength", 0))
 
 
-def test_a_chip_whose_grounds_take_the_drive_is_a_lost_one(work, every) -> None:
+def test_a_chip_with_excessive_ground_resistance_is_unusable(work, every) -> None:
     poor = replace(work.chip, rise_ohm=np.full_like(work.chip.rise_ohm, 1e4))
     some = replace(work, chip=poor, imperfections=every.only("heater"))
     found = evaluate(some, Job("all", "", 0))["before"]
-    assert "grounds take as much voltage" in found["fault"] and found["exact"] == 35
-    # nor does it end the search for what a sample bears
+    assert "ground" in found["fault"] and found["exact"] == 35
+    # the tolerance search continues, too
     assert evaluate(some, Job("tolerance", "heater", 0)) == {"factor": 0.0}
 
 
@@ -165,7 +165,7 @@ def test_the_bench_has_the_noise_of_the_samples_detectors(calibrated, process, m
 
 
 @pytest.mark.parametrize("threshold", [3e-4, 0.3, 1.0, 77.0])
-def test_the_largest_factor_is_found_to_a_step(threshold: float) -> None:
+def test_the_largest_tolerated_factor_is_found_to_one_step(threshold: float) -> None:
     tried = []
 
     def reaches(factor: float) -> bool:
@@ -176,21 +176,21 @@ def test_the_largest_factor_is_found_to_a_step(threshold: float) -> None:
     assert found is not None and found <= threshold < found * 2 ** (1 / 8) and len(tried) <= 8
 
 
-def test_factors_beyond_what_is_tried_are_none_and_zero() -> None:
+def test_factors_outside_the_search_range_are_none_and_zero() -> None:
     assert bearable(lambda factor: True) is None
     assert bearable(lambda factor: False) == 0.0
     assert bearable(lambda factor: factor < 2.0**LEAST_OCTAVE * 1.01) == 2.0**LEAST_OCTAVE
     assert bearable(lambda factor: factor < 2.0**MOST_OCTAVE * 0.99) == 2.0 ** (MOST_OCTAVE - 1 / 8)
 
 
-def test_the_factor_that_is_found_is_borne_and_the_next_one_is_not(work) -> None:
+def test_the_found_factor_is_tolerated_and_the_next_one_is_not(work) -> None:
     factor = evaluate(work, Job("tolerance", "coupler", 1))["factor"]
     for scale, exact in ((factor, True), (factor * 2 ** (1 / 8), False)):
         scaled = replace(work, imperfections=work.imperfections.only("coupler").scaled("coupler", scale))
         assert (evaluate(scaled, Job("all", "", 1))["before"]["exact"] == 256) is exact
 
 
-def test_what_cannot_be_calculated_is_named(work) -> None:
+def test_samples_that_cannot_be_computed_are_reported(work) -> None:
     impossible = replace(work, imperfections=work.imperfections.scaled("dac", 2.0**20))
     with pytest.raises(InputError, match=r"sample 4 of 'tiny'.*effective_bits is -4"):
         evaluate(impossible, Job("all", "", 4))

@@ -1,15 +1,15 @@
-"""How much of each kind: one alone, all but one, more of one."""
+"""Amounts of imperfections: one kind alone, all but one, a scaled kind."""
 
 import pytest
 
 from optinc_pdk.cards import KINDS
 
 
-def test_the_cards_amounts_are_1(every):
+def test_the_amounts_of_the_card_are_1(every):
     assert dict(every.amount) == dict.fromkeys(KINDS, 1.0)
 
 
-def test_only_without_and_scaled_are_about_their_kinds(every):
+def test_only_without_and_scaled_change_the_named_kinds(every):
     assert every.only("coupler", "dac").amount == {"coupler": 1.0, "dac": 1.0}
     assert every.only("coupler").of("loss") == 0.0
     assert every.without("coupler").of("coupler") == 0.0 and every.without("coupler").of("loss") == 1.0
@@ -19,7 +19,7 @@ def test_only_without_and_scaled_are_about_their_kinds(every):
     assert every.of("coupler") == 1.0
 
 
-def test_steps_of_the_drive_grow_with_its_amount(every):
+def test_dac_steps_grow_with_the_amount(every):
     assert every.effective_bits == 16.0
     assert every.scaled("dac", 2.0).effective_bits == 15.0
     assert every.scaled("dac", 2.0**7.5).effective_bits == pytest.approx(8.5)

@@ -1,4 +1,4 @@
-"""Samples on a cluster: the same as in this process, whatever becomes of the workers."""
+"""Samples on a cluster: results equal to those in this process, also if workers are lost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from optinc_pdk.tolerance.montecarlo.study import serial
 JOBS = [Job("all", "", sample) for sample in range(16)]
 
 
-def test_a_worker_killed_in_the_middle_loses_nothing(work) -> None:
+def test_results_are_complete_if_a_worker_is_killed(work) -> None:
     expected = dict(serial(work, JOBS))
     found: dict[Job, Any] = {}
     with runner(work, "local", 2) as run:
@@ -35,7 +35,7 @@ def test_a_worker_killed_in_the_middle_loses_nothing(work) -> None:
     assert found == expected
 
 
-def test_a_running_cluster_tells_what_cannot_be_calculated(work) -> None:
+def test_errors_of_samples_are_reported_by_a_cluster(work) -> None:
     impossible = replace(work, imperfections=work.imperfections.scaled("dac", 2.0**20))
     with (
         distributed.LocalCluster(
@@ -48,19 +48,19 @@ def test_a_running_cluster_tells_what_cannot_be_calculated(work) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scheduler", "workers", "told"),
+    ("scheduler", "workers", "message"),
     [
-        ("locl", None, "--scheduler 'locl': give 'local' or the address"),
-        ("tcp://", None, "--scheduler 'tcp://': give 'local' or the address"),
-        ("tcp://nowhere", None, "give 'local' or the address"),
-        ("tcp://127.0.0.1:port", None, "give 'local' or the address"),
-        ("local", 0, "--workers 0: give 1 or more"),
-        (None, 2, "only --scheduler local starts workers"),
-        ("tcp://127.0.0.1:8786", 2, "only --scheduler local starts workers"),
+        ("locl", None, "--scheduler 'locl'"),
+        ("tcp://", None, "--scheduler 'tcp://'"),
+        ("tcp://nowhere", None, "--scheduler 'tcp://nowhere'"),
+        ("tcp://127.0.0.1:port", None, "--scheduler 'tcp://127.0.0.1:port'"),
+        ("local", 0, "--workers 0: .*1 or more"),
+        (None, 2, "--workers 2: .*--scheduler local"),
+        ("tcp://127.0.0.1:8786", 2, "--workers 2: .*--scheduler local"),
     ],
 )
-def test_what_is_no_scheduler_is_refused(scheduler: str | None, workers: int | None, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_invalid_schedulers_are_refused(scheduler: str | None, workers: int | None, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         check_scheduler(scheduler, workers)
 
 
@@ -69,20 +69,20 @@ def test_a_scheduler_that_does_not_answer_is_refused(work, monkeypatch: pytest.M
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{closed.getsockname()[1]}"
-        with pytest.raises(InputError, match=f"--scheduler {address}: it cannot be reached"), runner(work, address):
+        with pytest.raises(InputError, match=f"--scheduler {address}: "), runner(work, address):
             pass
 
 
 def test_a_cluster_without_workers_is_refused(work) -> None:
     with (
         distributed.LocalCluster(n_workers=0, dashboard_address=":0", silence_logs=50) as empty,
-        pytest.raises(InputError, match="it has no workers; start some with: dask worker tcp://"),
+        pytest.raises(InputError, match=r"--scheduler tcp://.*: dask worker tcp://"),
         runner(work, empty.scheduler_address),
     ):
         pass
 
 
-def test_without_dask_it_is_said_how_to_get_it(work, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_dask_the_error_names_the_package(work, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(InputError, match=r"pip install 'optinc-pdk\[scale\]'"), runner(work, "local"):
         pass

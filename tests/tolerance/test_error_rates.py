@@ -1,4 +1,4 @@
-"""Word-error rates with noise: against formulas, and what is refused."""
+"""Word-error rates with noise: comparison with formulas, and invalid input."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def curve(*rates, **options):
 
 
 def test_counts_and_estimate_agree_with_the_formula_of_a_receiver():
-    """Wires from one server to its receiver: a level is missed where the noise of its square crosses a threshold."""
+    """One server is wired to its receiver: a level is wrong if the noise of its square crosses a threshold."""
     done = curve(1e9, 3e8, passes=10)
     assert [point.symbol_rate_bd for point in done.points] == [3e8, 1e9]
     for noise, point in zip(done.noise, done.points, strict=True):
@@ -48,13 +48,13 @@ def test_counts_and_estimate_agree_with_the_formula_of_a_receiver():
         assert sum(point.errors.values()) == point.wrong and 0 not in point.errors
 
 
-def test_equal_seeds_give_equal_words_and_other_seeds_others():
+def test_words_depend_on_the_seed_only():
     one, same, other = (curve(1e9, passes=1, seed=seed).points[0] for seed in (1, 1, 2))
     assert one == same
     assert one.wrong != other.wrong
 
 
-def test_rates_are_lists_or_series_within_the_cards_limit():
+def test_rates_are_lists_or_series():
     assert parse_rates("1e6,3e6", PROCESS) == [1e6, 3e6]
     assert parse_rates("1e5:1e9:3", PROCESS) == pytest.approx([1e5, 1e7, 1e9])
     assert len(parse_rates(None, PROCESS)) == 13
@@ -63,40 +63,40 @@ def test_rates_are_lists_or_series_within_the_cards_limit():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("1e6,x", "symbol rates '1e6,x': give"),
-        ("1e6:1e7", "symbol rates '1e6:1e7': give"),
-        ("1e6:1e7:0", "symbol rates '1e6:1e7:0': give"),
-        ("1e6:1e7:1", "symbol rates '1e6:1e7:1': give"),
-        ("1e6:1e7:102", "at most 101"),
-        ("nan", "symbol rate nan Bd is not within"),
-        ("-1:1e6:3", "symbol rate -1 Bd is not within"),
-        ("1e6:inf:3", "symbol rate inf Bd is not within"),
-        ("1e6,2e9", r"2e\+09 Bd is not within 0 … 1e\+09 Bd"),
+        ("1e6,x", "'1e6,x'"),
+        ("1e6:1e7", "'1e6:1e7'"),
+        ("1e6:1e7:0", "'1e6:1e7:0'"),
+        ("1e6:1e7:1", "'1e6:1e7:1'"),
+        ("1e6:1e7:102", "101"),
+        ("nan", "symbol rate nan"),
+        ("-1:1e6:3", "symbol rate -1 "),
+        ("1e6:inf:3", "symbol rate inf"),
+        ("1e6,2e9", r"2e\+09 .*1e\+09 "),
     ],
 )
-def test_rates_that_cannot_be_are_refused(text, message):
+def test_invalid_rates_are_refused(text, message):
     with pytest.raises(InputError, match=message):
         parse_rates(text, PROCESS)
 
 
 def test_another_networks_task_is_refused():
-    with pytest.raises(InputError, match="the board has 1 servers of 6 symbols, the network 4 of 2"):
+    with pytest.raises(InputError, match=r"1 servers of 6 symbols.*4 .*2"):
         word_error_curve(CHIP, BOARD, BIAS, Averaging(4, 4, 2), PROCESS, [1e6])
 
 
-def test_no_passes_and_negative_seeds_are_refused():
+def test_invalid_passes_seed_power_and_process_are_refused():
     with pytest.raises(InputError, match="passes 0, seed 0"):
         curve(1e6, passes=0)
     with pytest.raises(InputError, match="passes 1, seed -1"):
         curve(1e6, seed=-1)
-    with pytest.raises(InputError, match="laser power -1 W"):
+    with pytest.raises(InputError, match="laser power -1 "):
         curve(1e6, laser_w=-1.0)
-    with pytest.raises(InputError, match="no 'noise'"):
+    with pytest.raises(InputError, match="'noise'"):
         word_error_curve(CHIP, BOARD, BIAS, TASK, PROCESS.model_copy(update={"noise": None}), [1e6])
 
 
-def test_a_chip_that_is_wrong_without_noise_is_estimated_so():
+def test_errors_without_noise_are_part_of_the_estimate():
     loud = replace(BIAS, outputs={**BIAS.outputs, OUTS[-1]: 4 / FIELD})
     point = word_error_curve(CHIP, BOARD, loud, TASK, PROCESS, [1e3]).points[0]
-    # level 2 of the last symbol comes out as 2.67, 3 as 4, of which a receiver makes 3
+    # the last symbol's level 2 becomes 2.67 and 3 becomes 4, which a receiver reads as 3
     assert point.errors == {1: 4 ** (SYMBOLS - 1)} and point.gaussian_estimate == pytest.approx(0.25)

@@ -1,4 +1,4 @@
-"""The virtual bench: readings of what is lit, with its scatter and its steps, and nothing else."""
+"""The virtual bench: readings with noise and DAC steps agree with the simulated light."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ def test_noise_has_its_seed_and_falls_with_averages(chip, sample):
     assert scatter(1, 100).std(axis=0).mean() == pytest.approx(1e-4, rel=0.1)
 
 
-def test_amplitudes_that_no_modulator_has_are_refused(chip, sample):
+def test_invalid_amplitudes_averages_bits_and_seeds_are_refused(chip, sample):
     bench = Bench(chip, sample, 16.0)
     with pytest.raises(InputError, match=r"0 … 1"):
         bench.read(chip.voltage_v, np.full((1, len(bench.sources)), 1.1))
-    with pytest.raises(InputError, match="1 or more"):
+    with pytest.raises(InputError, match="averages is 0"):
         Bench(chip, sample, 16.0, averages=0)
-    with pytest.raises(InputError, match=r"Bench: averages.* a whole number"):
+    with pytest.raises(InputError, match=r"Bench: averages.*1\.5"):
         Bench(chip, sample, 16.0, averages=1.5)
     for bits in (0.5, np.nan, 2000.0):
-        with pytest.raises(InputError, match="effective_bits is"):
+        with pytest.raises(InputError, match=f"effective_bits is {bits}"):
             Bench(chip, sample, bits)
     with pytest.raises(InputError, match="seed is -1"):
         Bench(chip, sample, 16.0, seed=-1)

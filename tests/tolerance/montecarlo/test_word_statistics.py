@@ -1,4 +1,4 @@
-"""Words of a chip against what the function check says of it, and against words read one by one."""
+"""Word statistics of a chip against the function check's inputs and against words counted one by one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def s(work):
     return light(work.chip, draw(work.chip, work.imperfections.only(), 0), work.chip.voltage_v)
 
 
-def test_the_chip_as_drawn_reads_every_word(work, s):
+def test_the_nominal_chip_reads_every_word(work, s):
     tried = inputs_of(work.task)
     outcome = read_words(s, tried, work.chip.board, work.chip.bias)
     assert (outcome.inputs, outcome.exact, outcome.words, outcome.wrong) == (256, 256, 4 * 256, 0)
@@ -28,7 +28,7 @@ def test_the_chip_as_drawn_reads_every_word(work, s):
 
 
 def test_wrong_words_are_counted_as_servers_read_them(work, s):
-    """One receiver reads twice the field, so its server reads too much and the input is lost."""
+    """One receiver's scale is doubled, so its server reads too large words and the input is inexact."""
     bias = work.chip.bias
     outputs = dict(bias.outputs)
     outputs[work.chip.board.outputs[2][0]] *= 2.0
@@ -47,12 +47,12 @@ def test_wrong_words_are_counted_as_servers_read_them(work, s):
                 wrong[error] = wrong.get(error, 0) + 1
     assert outcome.errors == wrong and outcome.wrong == sum(wrong.values()) > 0
     assert outcome.exact == 256 - lost
-    # levels of 1 and 2 are read as 2 and 3, 3 stays the highest
+    # levels 1 and 2 are read as 2 and 3; 3 is the highest level
     assert set(wrong) == {1} and outcome.margin == pytest.approx(0.5 - 3.0, abs=0.01)
     assert Outcome.from_json(outcome.to_json()) == outcome
 
 
-def test_noise_is_the_seeds(work, s, process):
+def test_noise_depends_on_the_seed_only(work, s, process):
     tried = inputs_of(work.task)
     noise = noise_of(process, laser_w=1e-6, symbol_rate_bd=1e9)
     one, same, other = (read_words(s, tried, work.chip.board, work.chip.bias, noise, seed) for seed in (1, 1, 2))
@@ -60,10 +60,10 @@ def test_noise_is_the_seeds(work, s, process):
     assert one.wrong > 0 and np.isfinite(one.margin)
 
 
-def test_a_chip_that_cannot_be_used_reads_zeros(work):
+def test_an_unusable_chip_reads_zeros(work):
     tried = inputs_of(work.task)
     outcome = no_words(tried, work.chip.board, "no gain")
-    # of four symbols, those below 4 in sum
+    # 35 combinations of four symbols have a sum below 4, so an ideal average of 0
     assert outcome.exact == 35 and outcome.words == 4 * 256 and outcome.wrong == 4 * (256 - 35)
     assert set(outcome.errors) == {-1, -2, -3} and sum(outcome.errors.values()) == outcome.wrong
     assert outcome.margin == -2.5 and Outcome.from_json(outcome.to_json()).fault == "no gain"

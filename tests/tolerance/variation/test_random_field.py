@@ -1,4 +1,4 @@
-"""The field over the wafer: its covariance against the formula, and a guide's local term against its integral."""
+"""Wafer-scale random field: covariance against the formula; effective waveguide length against its integral."""
 
 import numpy as np
 import pytest
@@ -19,22 +19,22 @@ def test_covariance_is_gaussian_in_the_distance(die_um):
     field = drawn(place)
     apart = np.linalg.norm(place[:, np.newaxis] - place, axis=2)
     expected = np.exp(-((apart / LENGTH_UM) ** 2))
-    # a covariance of 4000 draws is uncertain by up to √(2 / 4000) = 0.022
+    # the standard error of a covariance from 4000 draws is up to √(2 / 4000) = 0.022
     assert np.abs(field.T @ field / len(field) - expected).max() < 4 * 0.022
     assert np.abs(field.mean(axis=0)).max() < 4 / np.sqrt(len(field))
-    # points far apart tell a wrong length: half of it would leave 0.04 of these
+    # distant points detect a wrong correlation length: half of it would reduce these values to 0.04
     assert expected.min() < 0.5
 
 
-def test_neighbours_differ_as_the_formula_says():
-    """26 µm, two arms of an MZI: the difference has the rms √(2 (1 - exp(-(d/l)²))), 0.4 %."""
+def test_the_difference_between_neighbours_agrees_with_the_formula():
+    """For two arms of an MZI at 26 µm, the rms difference is √(2 (1 - exp(-(d/l)²))), 0.4 %."""
     apart = 26.0
     field = drawn(np.array([[2000.0, 1000.0], [2000.0, 1000.0 + apart], [9000.0, 4000.0]]))
     rms = float(np.std(field[:, 0] - field[:, 1]))
     assert rms == pytest.approx(np.sqrt(2 * (1 - np.exp(-((apart / LENGTH_UM) ** 2)))), rel=0.05)
 
 
-def test_what_is_drawn_does_not_depend_on_the_other_points():
+def test_values_do_not_depend_on_other_points():
     ends = [[0.0, 0.0], [9000.0, 4000.0]]
     few = wafer_field(np.array([*ends, [3000.0, 2000.0]]), LENGTH_UM, np.random.default_rng(2))
     more = wafer_field(np.array([*ends, [3000.0, 2000.0], [100.0, 3900.0]]), LENGTH_UM, np.random.default_rng(2))
@@ -42,7 +42,7 @@ def test_what_is_drawn_does_not_depend_on_the_other_points():
 
 
 @pytest.mark.parametrize("length", [0.0, 1e-3, 3.0, 30.0, 3000.0])
-def test_a_guides_local_term_is_the_integral_of_its_correlation(length):
+def test_the_effective_length_is_the_integral_of_the_correlation(length):
     steps = np.linspace(0.0, length, 3001)
     weight = (length - steps) * np.exp(-((steps / 10.0) ** 2))
     expected = np.sqrt(2.0 * np.trapezoid(weight, steps))

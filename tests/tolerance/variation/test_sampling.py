@@ -1,4 +1,4 @@
-"""What is drawn: its statistics against the card, streams that do not move each other, and what it may never be."""
+"""Sampling: statistics against the card, independent random streams, passivity and reciprocity."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DRAWN = [kind for kind in KINDS if kind not in ("dac", "laser", "detector")]
 
 
 def numbers(sample):
-    """Every number of a sample by name."""
+    """Return all values of a sample by name."""
     found = {key: getattr(sample, key) for key in ("guide_phase_rad", "guide_loss_db", "power_scale", "crosstalk")}
     found |= {"resistance_scale": sample.resistance_scale, "drift": sample.drift}
     found |= {f"{name}.{key}": v for name, values in sample.parameters.items() for key, v in values.items()}
@@ -36,7 +36,7 @@ def equal(one, other):
 
 
 def of_devices(chip, count):
-    """The chip with so many of every device of its process, but for phase shifters, of which it keeps its own."""
+    """Return the chip with ``count`` instances of every device of its process; phase shifters stay as they are."""
     groups = []
     for name, card in chip.process.devices.items():
         heated = card.model.name == "phase_shifter"
@@ -47,7 +47,7 @@ def of_devices(chip, count):
     return replace(chip, structure=replace(chip.structure, devices=tuple(groups)))
 
 
-def test_kinds_are_the_cards_sections_and_noise():
+def test_kinds_are_the_sections_of_the_card_and_noise():
     assert set(KINDS) == {*Variation.model_fields, "laser", "detector"}
 
 
@@ -69,21 +69,21 @@ def test_splitter_errors_have_the_cards_rms(chip, every):
     assert np.mean(share) == pytest.approx(0.5025, abs=5 * 0.01 / np.sqrt(share.size))
 
 
-def test_directional_couplers_err_by_the_same_angle(chip, every):
-    """A tap of 5 % has sin 2 angle = 0.436 of the error of a 50:50 coupler."""
+def test_directional_couplers_have_the_same_angle_error(chip, every):
+    """The power error of a 5 % tap is sin(2 angle) = 0.436 times that of a 50:50 coupler."""
     sample = draw(of_devices(chip, 4000), every.only("coupler"), 1)
     rms = float(every.card.coupler.power_rms)
     for name, share in (("directional_coupler", 0.5), ("monitor_tap", 0.05)):
         cross = sample.parameters[name]["cross"]
         slope = np.sin(2 * np.arcsin(np.sqrt(share)))
         assert np.std(cross) == pytest.approx(rms * slope, rel=0.05)
-        # sin² is curved: its mean is off by rms² cos 2 angle
+        # the curvature of sin² shifts its mean by rms² cos(2 angle)
         curved = share + rms**2 * np.cos(2 * np.arcsin(np.sqrt(share)))
         assert np.mean(cross) == pytest.approx(curved, abs=5 * rms * slope / np.sqrt(cross.size))
 
 
 def test_kinds_do_not_share_their_random_numbers(chip, every):
-    """Errors of couplers, of splitters and static phases are the first numbers of their streams."""
+    """Errors of couplers, splitters and static phases are the first numbers of independent streams."""
     found = []
     for seed in SEEDS:
         sample = draw(chip, every.only("coupler", "splitter", "phase"), seed)
@@ -95,13 +95,13 @@ def test_kinds_do_not_share_their_random_numbers(chip, every):
         assert np.abs(product.mean()) < 5 * np.std(one) * np.std(other) / np.sqrt(product.size)
 
 
-def test_errors_of_a_coupler_do_not_know_each_other(chip, every):
+def test_errors_of_couplers_are_uncorrelated(chip, every):
     drawn = np.array([draw(chip, every.only("coupler"), seed).parameters["mmi2x2"]["imbalance"] for seed in SEEDS])
     together = np.corrcoef(drawn[:, :20].T) - np.eye(20)
     assert np.abs(together).max() < 5 / np.sqrt(len(drawn))
 
 
-def test_losses_spread_as_the_card_says(chip, every):
+def test_losses_have_the_spreads_of_the_card(chip, every):
     card = every.card.loss
     samples = [draw(chip, every.only("loss"), seed) for seed in SEEDS]
     for name, spread in (("mmi2x2", card.device_spread), ("grating_coupler", card.grating_spread)):
@@ -117,7 +117,7 @@ def test_losses_spread_as_the_card_says(chip, every):
     assert np.std(ratio - ratio.mean(axis=1, keepdims=True)) == pytest.approx(local, rel=0.03)
 
 
-def test_static_phases_have_the_cards_rms_and_joints_none(chip, every):
+def test_static_phases_have_the_cards_rms_and_nets_without_length_none(chip, every):
     samples = [draw(chip, every.only("phase"), seed) for seed in SEEDS]
     phase = np.array([sample.guide_phase_rad for sample in samples])
     long = chip.net_length_um > 0
@@ -129,25 +129,25 @@ def test_static_phases_have_the_cards_rms_and_joints_none(chip, every):
 
 
 def all_phases(samples):
-    """(samples, pieces) phases of nets, then of guides under heaters."""
+    """Return (samples, waveguides) phases of nets, then of waveguides under heaters."""
     return np.array(
         [np.append(sample.guide_phase_rad, sample.parameters["phase_shifter"]["phase_rad"]) for sample in samples]
     )
 
 
 def with_sizes(every, kind, **numbers):
-    """The imperfections with other numbers of width or height."""
+    """Return the imperfections with other parameters of width or height."""
     section = getattr(every.card, kind)
     changed = section.model_copy(update={key: Quantity(value, "test") for key, value in numbers.items()})
     return replace(every.only(kind), card=every.card.model_copy(update={kind: changed}))
 
 
 @pytest.mark.parametrize("kind", ["width", "height"])
-def test_guides_turn_with_the_wafer_at_their_middles(chip, every, kind):
-    """At correlation lengths below the die's size, so that every pair of guides has its own correlation."""
+def test_waveguide_phases_follow_the_wafer_field_at_their_centres(chip, every, kind):
+    """The correlation length is below the die size, so every pair of waveguides has its own correlation."""
     card = getattr(every.card, kind)
-    wanted = with_sizes(every, kind, correlation_um=2000.0, local_rms_nm=0.0)
-    phase = all_phases([draw(chip, wanted, seed) for seed in range(1000)])
+    selected = with_sizes(every, kind, correlation_um=2000.0, local_rms_nm=0.0)
+    phase = all_phases([draw(chip, selected, seed) for seed in range(1000)])
     length = np.append(chip.net_length_um, np.full(len(chip.heater_um), 100.0))
     place = np.concatenate([chip.net_um, chip.heater_um])
     rms = float(card.rad_per_nm) / 100.0 * float(card.rms_nm) * length
@@ -156,14 +156,14 @@ def test_guides_turn_with_the_wafer_at_their_middles(chip, every, kind):
     field = phase[:, long] / rms[long]
     apart = np.linalg.norm(place[long][:, np.newaxis] - place[long], axis=2)
     expected = np.exp(-((apart / 2000.0) ** 2))
-    # so many chips tell a covariance c to √((1 + c²) / chips), pairs nearby all alike
+    # the standard error of a covariance c is √((1 + c²) / chips); errors of neighbouring pairs are correlated
     off = (field.T @ field / len(field) - expected) / np.sqrt((1 + expected**2) / len(field))
     assert np.abs(off).max() < 6.0
     assert np.sqrt(np.mean(off**2)) < 1.6
 
 
 @pytest.mark.parametrize("kind", ["width", "height"])
-def test_guides_vary_along_them_by_themselves(chip, every, kind):
+def test_local_variation_along_waveguides_is_independent(chip, every, kind):
     card = getattr(every.card, kind)
     phase = all_phases([draw(chip, with_sizes(every, kind, rms_nm=0.0), seed) for seed in SEEDS])
     length = np.append(chip.net_length_um, np.full(len(chip.heater_um), 100.0))
@@ -175,7 +175,7 @@ def test_guides_vary_along_them_by_themselves(chip, every, kind):
     assert np.abs(together - np.eye(len(together))).max() < 5 / np.sqrt(len(phase))
 
 
-def test_the_local_terms_give_the_coherence_length_that_was_measured(every):
+def test_local_variation_gives_the_measured_coherence_length(every):
     """Phase variance 2 L / length, 4.17 ± 0.42 mm (Yang et al., Opt. Express 23, 16890)."""
     long = np.array([1000.0])
     variance = sum(
@@ -200,7 +200,7 @@ def test_heaters_vary_by_chip_and_by_heater(chip, every):
         assert np.std(mean) == pytest.approx(np.hypot(float(common), float(local) / np.sqrt(ratio.shape[1])), rel=0.2)
 
 
-def test_drift_counts_only_when_a_chip_has_aged(chip, every):
+def test_drift_applies_only_to_aged_samples(chip, every):
     sample = draw(chip, every.only("heater"), 1)
     old = aged(sample)
     assert np.array_equal(old.resistance_scale, sample.resistance_scale * sample.drift)
@@ -226,61 +226,63 @@ def test_crosstalk_of_three_heaters_by_hand(chip, every):
     assert np.std(ratio - mean) == pytest.approx(float(card.pair_spread), rel=0.03)
 
 
-def test_the_laser_is_off_by_the_cards_rms(chip, every):
+def test_the_laser_wavelength_has_the_cards_rms(chip, every):
     offset = [draw(chip, every.only("wavelength"), seed).wavelength_nm - 1550.0 for seed in SEEDS]
     assert np.std(offset) == pytest.approx(float(every.card.wavelength.rms_nm), rel=0.2)
 
 
-def test_the_same_seed_gives_the_same_chip_and_another_another(chip, every):
+def test_a_sample_depends_on_the_seed(chip, every):
     assert equal(draw(chip, every, 11), draw(chip, every, 11))
     one, other = numbers(draw(chip, every, 11)), numbers(draw(chip, every, 12))
     assert all(not np.array_equal(one[key], other[key]) for key in one)
 
 
 @pytest.mark.parametrize("kind", DRAWN)
-def test_a_kind_does_not_move_the_others(chip, every, kind):
+def test_a_kind_does_not_change_the_others(chip, every, kind):
     alone, rest, all_ = (draw(chip, each, 5) for each in (every.only(kind), every.without(kind), every))
     plain, one, others, every_one = (numbers(sample) for sample in (nominal(chip), alone, rest, all_))
     changed = [key for key in one if key not in plain or not np.array_equal(one[key], plain[key])]
-    assert changed, "this kind draws nothing"
+    assert changed, "this kind changes no value"
     for key in every_one:
         if key not in changed:
             assert np.array_equal(every_one[key], others[key])
         elif key not in others or np.array_equal(others[key], plain.get(key)):
             assert np.array_equal(every_one[key], one[key])
         else:
-            # several kinds add to a guide's phase
+            # several kinds contribute to a waveguide's phase
             assert np.allclose(every_one[key], one[key] + others[key], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", DRAWN)
-def test_no_amount_changes_nothing_and_twice_is_twice_the_same_error(chip, every, kind):
+def test_amount_0_is_nominal_and_errors_are_proportional_to_the_amount(chip, every, kind):
     assert equal(draw(chip, every.scaled(kind, 0.0), 5), draw(chip, every.without(kind), 5))
     assert equal(draw(chip, every.only(kind).scaled(kind, 0.0), 5), nominal(chip, 5))
     once, small, plain = (numbers(draw(chip, every.only(kind).scaled(kind, f), 5)) for f in (0.002, 0.001, 0.0))
     for key, value in once.items():
         device, _, parameter = key.partition(".")
-        start = plain.get(key, chip.process.device(device).parameter(parameter) if parameter in _OWN else 0.0)
+        start = plain.get(
+            key, chip.process.device(device).parameter(parameter) if parameter in _MODEL_PARAMETERS else 0.0
+        )
         assert np.allclose(value - start, 2 * (small[key] - start), rtol=0.02, atol=1e-12)
 
 
-_OWN = ("imbalance", "loss_db", "crosstalk_db")
+_MODEL_PARAMETERS = ("imbalance", "loss_db", "crosstalk_db")
 
 
-def test_without_amounts_light_is_nominal_to_the_last_bit(chip, every):
+def test_without_amounts_s_parameters_are_bitwise_nominal(chip, every):
     found = light(chip, draw(chip, every.only(), 9), chip.voltage_v)
     assert np.array_equal(found.s, light(chip, nominal(chip), chip.voltage_v).s)
 
 
 @pytest.mark.parametrize("factor", [1.0, 20.0])
 def test_every_sampled_device_is_passive_and_reciprocal(chip, every, factor):
-    """All devices of the process, 300 of each, also where errors are twenty times the card's."""
+    """All devices of the process, 300 of each, with errors up to twenty times the card's."""
     count = 300
     many = of_devices(chip, count)
-    wanted = imperfections(chip.process)
+    selected = imperfections(chip.process)
     for kind in ("coupler", "splitter", "loss"):
-        wanted = wanted.scaled(kind, factor)
-    sample = draw(many, wanted, 1)
+        selected = selected.scaled(kind, factor)
+    sample = draw(many, selected, 1)
     assert {"crossing", "directional_coupler", "edge_coupler", "modulator", "taper"} <= set(sample.parameters)
     for name in sample.parameters:
         s = device(many, sample, name, np.array([1530.0, 1550.0]))
@@ -295,7 +297,7 @@ def test_a_sampled_chip_is_passive_and_reciprocal(chip, every):
         assert np.abs(one.s[0] - one.s[0].T).max() < 1e-14
 
 
-def test_many_samples_at_once_are_each_by_itself(chip, every):
+def test_a_batch_of_samples_equals_single_samples(chip, every):
     samples = [draw(chip, every, 1), draw(chip, every.only("coupler"), 2), draw(chip, every.only(), 3)]
     for sample, one in zip(samples, lights(chip, samples, chip.voltage_v, 12.0), strict=True):
         alone = light(chip, sample, chip.voltage_v, 12.0)
@@ -306,22 +308,22 @@ def test_many_samples_at_once_are_each_by_itself(chip, every):
     assert np.abs(several[1] - light(chip, samples[0], biases[1]).s).max() < 1e-14
 
 
-def test_a_device_of_a_file_has_nothing_to_vary(chip, every):
+def test_a_device_with_s_parameters_from_a_file_cannot_be_sampled(chip, every):
     process = chip.process
     card = process.device("mmi2x2")
     measured = card.model_copy(update={"model": card.model.model_copy(update={"file": process.folder / "mmi.s4p"})})
     replaced = replace(chip, process=process.model_copy(update={"devices": {**process.devices, "mmi2x2": measured}}))
-    with pytest.raises(InputError, match=r"'mmi2x2' takes its S-parameters from .*mmi\.s4p.*leave out .*'coupler'"):
+    with pytest.raises(InputError, match=r"'mmi2x2' .*mmi\.s4p.*'coupler'"):
         draw(replaced, every, 1)
     assert "mmi2x2" not in draw(replaced, every.without("coupler", "loss"), 1).parameters
 
 
-def test_bad_amounts_and_seeds_are_refused(chip, every):
-    with pytest.raises(InputError, match="no imperfection 'couplers'; kinds are coupler, splitter"):
+def test_invalid_kinds_amounts_and_seeds_are_refused(chip, every):
+    with pytest.raises(InputError, match=r"'couplers'.* coupler, splitter"):
         every.only("couplers")
     with pytest.raises(InputError, match="amount of 'loss' is -1"):
         every.scaled("loss", -1.0)
     with pytest.raises(InputError, match="seed is -1"):
         draw(chip, every, -1)
-    with pytest.raises(InputError, match="'imperfections' in its card"):
+    with pytest.raises(InputError, match="'imperfections'"):
         imperfections(chip.process.model_copy(update={"imperfections": None}))

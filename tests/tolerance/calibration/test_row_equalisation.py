@@ -1,4 +1,4 @@
-"""Receivers' rows of equal norms: the same directions, and a weak row's error counts as much as a strong one's."""
+"""Row equalisation: rows keep their directions, and errors of weak rows count as much as those of strong rows."""
 
 from __future__ import annotations
 
@@ -20,48 +20,48 @@ WEAK = 0.03
 
 @pytest.fixture(scope="module")
 def layer(work, process):
-    """A chip's last layer as if it had two rows, of which the first has a few percent of the other's weights."""
+    """The last layer of a chip with two rows; the weights of the first are a few percent of the second's."""
     chip = work.chip
-    found = targets(carry_chain(work.task), chip.board)
-    problem = Problem(chip.structure, chip.board, found, float(process.guide.wavelength_nm), process)
+    matrices = targets(carry_chain(work.task), chip.board)
+    problem = Problem(chip.structure, chip.board, matrices, float(process.guide.wavelength_nm), process)
     last = layers_of(problem, Bench(chip, draw(chip, work.imperfections, 5), None))[-1]
     weight = np.array([[WEAK], [1.0]]) * np.random.default_rng(0).standard_normal((2, last.sources.size))
     return replace(last, target=replace(last.target, weight=weight, mesh_weight=weight), plus=np.arange(2))
 
 
-def seen_with(weight):
-    """Receivers that see rows of real fields."""
+def response_of(weight):
+    """The response of receivers to rows of real fields."""
     product = weight[:, :, np.newaxis] * weight[:, np.newaxis, :]
     none = np.zeros(0)
     return Seen(none, none, none, product, np.zeros((len(weight), 0, 0)))
 
 
-def test_rows_keep_their_directions_and_get_the_strongest_ones_norm(layer):
+def test_rows_keep_their_directions_and_get_the_norm_of_the_strongest(layer):
     before, after = layer.target.weight, even(layer.target).weight
     norm = np.linalg.norm(after, axis=1)
     assert norm == pytest.approx(np.linalg.norm(before, axis=1).max())
     assert (before * after).sum(axis=1) == pytest.approx(np.linalg.norm(before, axis=1) * norm)
 
 
-def test_hidden_layers_stay_as_they_are(work):
+def test_hidden_layers_are_unchanged(work):
     hidden = targets(carry_chain(work.task), work.chip.board)[0]
     assert even(hidden) is hidden
 
 
-def test_a_row_without_weights_stays_one(layer):
+def test_a_zero_row_stays_zero(layer):
     empty = replace(layer.target, weight=layer.target.weight * [[0.0], [1.0]])
     assert not even(empty).weight[0].any()
     assert np.isfinite(even(empty).weight).all()
 
 
-def test_a_weak_rows_wrong_direction_counts_as_much_as_a_strong_ones(layer):
-    (bright,) = even_layers([layer])
+def test_direction_errors_of_weak_and_strong_rows_count_alike(layer):
+    (equalised,) = even_layers([layer])
     weight = layer.target.weight
-    assert size(bright, deviation(bright, seen_with(weight))) < 1e-12
-    lost = np.empty((2, 2))
+    assert size(equalised, deviation(equalised, response_of(weight))) < 1e-12
+    error_size = np.empty((2, 2))
     for row in range(2):
         wrong = weight.copy()
         wrong[row] = np.roll(wrong[row], 1)
-        lost[row] = [size(one, deviation(one, seen_with(wrong))) for one in (layer, bright)]
-    assert lost[0, 0] < 2.0 * WEAK * lost[1, 0]
-    assert lost[0, 1] > 0.3 * lost[1, 1]
+        error_size[row] = [size(one, deviation(one, response_of(wrong))) for one in (layer, equalised)]
+    assert error_size[0, 0] < 2.0 * WEAK * error_size[1, 0]
+    assert error_size[0, 1] > 0.3 * error_size[1, 1]

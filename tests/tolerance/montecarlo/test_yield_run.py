@@ -1,4 +1,4 @@
-"""Whole runs of a small chip: files, breaks, and what a break must not change."""
+"""Complete runs of a small chip: files, interruptions, and equal results after them."""
 
 from __future__ import annotations
 
@@ -55,15 +55,15 @@ def test_all_files_are_written_and_agree(work, whole) -> None:
     for row in numbers["contributions"]:
         for study in ("alone", "without"):
             assert row[study]["words_lost"] == pytest.approx(lost[study, row["imperfection"]])
-    # what comes in one after another ends with all
+    # adding the last kind gives all kinds
     assert numbers["contributions"][-1]["upto"]["words_lost"] == pytest.approx(lost["all", ""])
     assert numbers["contributions"][0]["upto"] == numbers["contributions"][0]["alone"]
     assert all((whole / f"tiny.{ending}").read_bytes()[:4] == b"\x89PNG" for ending in ENDINGS if ending[-3:] == "png")
-    told = "\n".join(summary_lines(numbers))
-    assert "6 samples of tiny, seed 7" in told and "without noise" in told
+    summary = "\n".join(summary_lines(numbers))
+    assert "6 samples of tiny, seed 7" in summary and "without noise" in summary
 
 
-def test_tolerances_are_of_the_card_whatever_the_runs_amounts(work, header, process, tiny, tmp_path, whole) -> None:
+def test_tolerances_refer_to_the_card_for_any_amount_of_the_run(work, header, process, tiny, tmp_path, whole) -> None:
     coupler = replace(work, imperfections=work.imperfections.only("coupler"))
     double = replace(coupler, imperfections=coupler.imperfections.scaled("coupler", 2.0))
     found = []
@@ -77,8 +77,8 @@ def test_tolerances_are_of_the_card_whatever_the_runs_amounts(work, header, proc
 
 
 @contextmanager
-def broken(work, after: int) -> Iterator[Runner]:
-    """Who measures is interrupted after so many jobs."""
+def interrupted(work, after: int) -> Iterator[Runner]:
+    """An executor that is interrupted after a number of jobs."""
 
     def run(jobs: Iterable[Job]) -> Iterator[Any]:
         for number, job in enumerate(jobs):
@@ -89,14 +89,14 @@ def broken(work, after: int) -> Iterator[Runner]:
     yield run
 
 
-def test_a_run_that_was_broken_goes_on_to_the_same_bytes(work, header, whole, tmp_path) -> None:
+def test_an_interrupted_run_resumes_to_identical_files(work, header, whole, tmp_path) -> None:
     records = tmp_path / "tiny.yield.jsonl"
     for after in (3, 0, 20):
         before = records.read_bytes() if records.exists() else b""
         with pytest.raises(KeyboardInterrupt):
-            run_yield(work, header, 6, tmp_path, broken(work, after), resume=True)
+            run_yield(work, header, 6, tmp_path, interrupted(work, after), resume=True)
         assert records.read_bytes().startswith(before) and list(tmp_path.iterdir()) == [records]
-    # a line that was being written
+    # an incomplete last line
     records.write_bytes(records.read_bytes()[:-7])
     calls = []
     run_yield(work, header, 6, tmp_path, runner(work), True, lambda done, total: calls.append((done, total)))
@@ -105,7 +105,7 @@ def test_a_run_that_was_broken_goes_on_to_the_same_bytes(work, header, whole, tm
         assert (tmp_path / f"tiny.{ending}").read_bytes() == (whole / f"tiny.{ending}").read_bytes(), ending
 
 
-def test_more_samples_go_on_where_fewer_ended(work, header, tmp_path, whole) -> None:
+def test_more_samples_resume_a_run_with_fewer(work, header, tmp_path, whole) -> None:
     coupler = replace(work, imperfections=work.imperfections.only("coupler"))
     run_yield(coupler, header, 2, tmp_path, runner(coupler))
     done = []
@@ -119,14 +119,14 @@ def test_more_samples_go_on_where_fewer_ended(work, header, tmp_path, whole) -> 
     assert done == [Job("all", "", 2), Job("tolerance", "coupler", 2)]
 
 
-def test_samples_that_lack_a_stage_are_not_summed_up(work, header, tmp_path) -> None:
-    both = {stage: Outcome(16, 9, 32, 8, -0.2, 0, {1: 8}).to_json() for stage in ("before", "after")}
+def test_samples_without_a_stage_are_refused(work, header, tmp_path) -> None:
+    both = {stage: Outcome(16, 9, 32, 8, -0.2, {1: 8}, 0).to_json() for stage in ("before", "after")}
     jobs = [Job("all", "", sample) for sample in range(2)]
-    with pytest.raises(InputError, match="stage 'after' is missing from some finished samples"):
+    with pytest.raises(InputError, match="'after'"):
         Found.of(work, jobs, {jobs[0]: {"before": both["before"]}, jobs[1]: both})
 
 
-def test_without_contributions_samples_alone_are_measured(work, header, tmp_path, whole) -> None:
+def test_without_contributions_only_samples_are_evaluated(work, header, tmp_path, whole) -> None:
     calls = []
     run = partial(run_yield, work, header, 6, tmp_path, runner(work), progress=lambda *call: calls.append(call))
     numbers = run(contributions=False)
@@ -135,7 +135,7 @@ def test_without_contributions_samples_alone_are_measured(work, header, tmp_path
     assert caption(numbers, 6).startswith(
         "6 samples of tiny, seed 7; without noise of lasers and detectors; drive of 16 "
     )
-    # they can be asked for later
+    # contributions can be added later
     calls.clear()
     run_yield(work, header, 6, tmp_path, runner(work), True, lambda *call: calls.append(call))
     assert calls[0] == (6, 90)
@@ -143,20 +143,20 @@ def test_without_contributions_samples_alone_are_measured(work, header, tmp_path
         assert (tmp_path / f"tiny.{ending}").read_bytes() == (whole / f"tiny.{ending}").read_bytes(), ending
 
 
-def test_another_runs_folder_is_refused_and_left(work, header, tmp_path) -> None:
+def test_a_folder_of_another_run_is_refused_and_unchanged(work, header, tmp_path) -> None:
     run = partial(run_yield, work, samples=1, directory=tmp_path, resume=True)
     with pytest.raises(KeyboardInterrupt):
-        run(header=header, runner=broken(work, 1))
+        run(header=header, runner=interrupted(work, 1))
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(InputError, match=r"target is 1\.0 there and 0\.9 here"):
+    with pytest.raises(InputError, match=r"target .*1\.0 .*0\.9 "):
         run(header={**header, "target": 0.9}, runner=runner(work))
-    # a scheduler that does not answer is found out before anything is written
-    with pytest.raises(InputError, match="give 'local'"):
+    # an invalid scheduler is refused before anything is written
+    with pytest.raises(InputError, match="'nowhere'"):
         run_yield(work, header, 1, tmp_path, runner(work, "nowhere"))
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_a_run_leaves_nothing_of_an_earlier_ones_imperfections(work, header, tmp_path) -> None:
+def test_optional_files_of_an_earlier_run_are_removed(work, header, tmp_path) -> None:
     bare = replace(work, imperfections=work.imperfections.only())
     for ending in ENDINGS:
         (tmp_path / f"tiny.{ending}").write_bytes(b"an earlier run's")
@@ -166,28 +166,27 @@ def test_a_run_leaves_nothing_of_an_earlier_ones_imperfections(work, header, tmp
     }
 
 
-def test_noise_that_no_imperfection_brings_is_not_claimed(header) -> None:
+def test_the_summary_states_noise_only_if_an_imperfection_includes_it(header) -> None:
     noisy = {**header, "noise": {"laser_w": 0.01, "symbol_rate_bd": 1e6}, "calibrated_to": None}
     assert "noise at 10 mW" in assumption({**noisy, "imperfections": {"coupler": 1.0, "detector": 1.0}})
-    told = assumption({**noisy, "imperfections": {"coupler": 1.0}})
-    assert told.startswith("without noise") and "neither is among the imperfections" in told
+    assert assumption({**noisy, "imperfections": {"coupler": 1.0}}).startswith("without noise")
 
 
-def test_other_s_parameters_in_a_cards_file_are_another_run(work, process, tiny, tmp_path) -> None:
+def test_other_s_parameters_in_a_file_of_a_card_are_another_run(work, process, tiny, tmp_path) -> None:
     card = process.devices["mmi2x2"]
     cards = []
     for folder, content in (("a", "of Monday"), ("b", "of Monday"), ("a", "of Tuesday")):
         path = tmp_path / folder / "mmi.s4p"
         path.parent.mkdir(exist_ok=True)
         path.write_text(content)
-        there = card.model_copy(update={"model": card.model.model_copy(update={"file": path})})
-        measured = process.model_copy(update={"devices": {**process.devices, "mmi2x2": there}})
+        from_file = card.model_copy(update={"model": card.model.model_copy(update={"file": path})})
+        measured = process.model_copy(update={"devices": {**process.devices, "mmi2x2": from_file}})
         cards.append(header_of(chip_files(tiny / "tiny.gds"), measured, work)["process"]["cards"])
     assert cards[0] == cards[1] != cards[2]
 
 
-def test_files_that_are_missing_are_named(tiny, tmp_path) -> None:
-    with pytest.raises(InputError, match=r"none\.gds: there is no such file; give the layout"):
+def test_missing_files_are_reported(tiny, tmp_path) -> None:
+    with pytest.raises(InputError, match=r"none\.gds"):
         chip_files(tmp_path / "none.gds")
-    with pytest.raises(InputError, match=r"other\.yml: there is no such file; give the file with --bias"):
+    with pytest.raises(InputError, match=r"other\.yml: .*--bias"):
         chip_files(tiny / "tiny.gds", bias=tmp_path / "other.yml")

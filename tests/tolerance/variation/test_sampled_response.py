@@ -1,4 +1,4 @@
-"""What voltages really do: the drive's steps, grounds, heaters, crosstalk, and light at other wavelengths."""
+"""Response of samples to voltages: DAC steps, grounds, heaters, thermal crosstalk, and other wavelengths."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from optinc_pdk.tolerance.variation.truth import device
 
 @pytest.fixture(scope="module")
 def floating(circuit, chip, process):
-    """The same chip on perfect grounds and without crosstalk, whose phases are written down by hand."""
+    """The chip with ideal grounds and without crosstalk, so that its phases can be computed by hand."""
     return chip_of(circuit, chip.board, chip.bias, process.model_copy(update={"imperfections": None}))
 
 
@@ -36,7 +36,7 @@ def test_the_drive_rounds_to_its_steps(floating, bits):
 
 
 def test_8_5_effective_bits_have_361_steps(floating):
-    """12 V / (2^8.5 - 1) = 33.237 mV: 5.00 V become 150 steps, 4.98562 V."""
+    """A step is 12 V / (2^8.5 - 1) = 33.237 mV, so 5.00 V are rounded to 150 steps, 4.98562 V."""
     full = np.full(floating.structure.heater.size, 5.0)
     found = phases(floating, nominal(floating), full, 8.5)
     assert np.allclose(found, by_hand(floating, 4.98562), rtol=1e-5)
@@ -49,45 +49,47 @@ def test_the_shipped_codes_are_steps_of_16_bits(chip):
     )
 
 
-def test_the_drive_ends_at_0_and_at_full_scale(floating):
+def test_the_drive_clips_at_0_and_at_full_scale(floating):
     heaters = floating.structure.heater.size
     found = phases(floating, nominal(floating), np.stack([np.full(heaters, -1.0), np.full(heaters, 20.0)]))
     assert np.all(found[0] == 0.0)
     assert np.allclose(found[1], by_hand(floating, 12.0))
 
 
-def test_heaters_and_crosstalk_make_the_phases_by_hand(floating):
+def test_phases_agree_with_a_calculation_by_hand(floating):
     heaters = floating.structure.heater.size
-    plain = nominal(floating)
+    nominal_sample = nominal(floating)
     matrix = np.eye(heaters)
     matrix[0, 1], matrix[2, 0] = 0.1, 0.05
-    sample = replace(plain, resistance_scale=np.full(heaters, 1.1), power_scale=np.full(heaters, 0.8), crosstalk=matrix)
+    sample = replace(
+        nominal_sample, resistance_scale=np.full(heaters, 1.1), power_scale=np.full(heaters, 0.8), crosstalk=matrix
+    )
     voltage = np.zeros(heaters)
     voltage[:3] = 3.0, 4.0, 5.0
     ohm = 1.1 * floating.resistance_ohm
-    own = np.pi * (voltage / (ohm + floating.wire_ohm)) ** 2 * ohm / (0.8 * 0.025)
-    expected = own.copy()
-    expected[0] += 0.1 * own[1]
-    expected[2] += 0.05 * own[0]
+    self_phase = np.pi * (voltage / (ohm + floating.wire_ohm)) ** 2 * ohm / (0.8 * 0.025)
+    expected = self_phase.copy()
+    expected[0] += 0.1 * self_phase[1]
+    expected[2] += 0.05 * self_phase[0]
     assert np.allclose(phases(floating, sample, voltage), expected, rtol=1e-12)
 
 
-def test_nominal_heaters_warm_each_other_by_the_card(circuit, chip, floating, process):
-    """A share of 0.725 µm over the distance, on top of what each heater makes."""
+def test_nominal_thermal_crosstalk_is_that_of_the_card(circuit, chip, floating, process):
+    """The share of another heater's phase is 0.725 µm over the distance."""
     heaters = floating.structure.heater.size
     voltage = np.random.default_rng(4).uniform(0.0, 11.0, heaters)
-    own = by_hand(floating, voltage)
-    place, warm = floating.heater_um, own.copy()
+    self_phase = by_hand(floating, voltage)
+    position, expected = floating.heater_um, self_phase.copy()
     for i in range(heaters):
         for j in range(heaters):
             if i != j:
-                warm[i] += 0.029 * 25.0 / np.hypot(*(place[i] - place[j])) * own[j]
-    warmed = chip_of(circuit, chip.board, chip.bias, process)
-    assert np.abs(warm - own).max() > 0.1
-    assert np.allclose(phases(warmed, nominal(warmed), voltage), warm, rtol=1e-12)
+                expected[i] += 0.029 * 25.0 / np.hypot(*(position[i] - position[j])) * self_phase[j]
+    with_crosstalk = chip_of(circuit, chip.board, chip.bias, process)
+    assert np.abs(expected - self_phase).max() > 0.1
+    assert np.allclose(phases(with_crosstalk, nominal(with_crosstalk), voltage), expected, rtol=1e-12)
 
 
-def test_grounds_rise_by_all_currents_and_a_heater_below_its_ground_stays_cold(chip):
+def test_all_currents_raise_the_grounds_and_a_heater_below_its_ground_is_off(chip):
     voltage = np.full(chip.structure.heater.size, 6.0)
     voltage[0] = 1e-3
     alone = replace(nominal(chip), crosstalk=np.eye(voltage.size))
@@ -99,7 +101,7 @@ def test_grounds_rise_by_all_currents_and_a_heater_below_its_ground_stays_cold(c
     assert np.allclose(current[1:] * (chip.resistance_ohm + chip.wire_ohm)[1:], left[1:], rtol=1e-11)
 
 
-def test_cases_together_are_each_by_itself(chip, every):
+def test_a_batch_of_settings_equals_single_settings(chip, every):
     sample = draw(chip, every, 2)
     voltage = np.stack([chip.voltage_v, 0.5 * chip.voltage_v])
     together = phases(chip, sample, voltage, 8.5)
@@ -107,8 +109,8 @@ def test_cases_together_are_each_by_itself(chip, every):
         assert np.allclose(phases(chip, sample, row, 8.5), one, rtol=1e-12, atol=1e-14)
 
 
-def test_what_a_guide_is_off_scales_with_the_frequency(chip, every):
-    """An index that is off gives a phase in proportion to 1 / wavelength."""
+def test_phase_errors_scale_with_the_frequency(chip, every):
+    """An index error causes a phase error proportional to 1 / wavelength."""
     sample = draw(chip, every.only("phase"), 4)
     found = device(chip, sample, "phase_shifter", np.array([1540.0, 1550.0]))[..., 1, 0]
     strip = chip.process.guide
@@ -125,8 +127,8 @@ def test_what_a_guide_is_off_scales_with_the_frequency(chip, every):
     assert np.allclose(turn[0], turn[1] * 1550.0 / 1540.0, atol=1e-12)
 
 
-def test_a_guide_that_is_off_is_as_one_of_another_length(chip, circuit, process):
-    """Phase and loss of 10 to 40 µm more of the same guide, against the circuit with these lengths."""
+def test_phase_and_loss_errors_are_equivalent_to_another_length(chip, circuit, process):
+    """Phase and loss of 10 to 40 µm of additional waveguide, against the circuit with these lengths."""
     strip = process.guide
     longer = np.random.default_rng(3).uniform(10.0, 40.0, len(circuit.nets)) * (circuit.net_length_um > 0)
     sample = replace(
@@ -141,47 +143,47 @@ def test_a_guide_that_is_off_is_as_one_of_another_length(chip, circuit, process)
     assert np.abs(light(chip, sample, chip.voltage_v).s - expected.s).max() < 1e-12
 
 
-def test_samples_at_once_are_each_at_their_own_wavelength(chip, every):
-    """Also devices that do not vary: guides under heaters and gratings know the wavelength."""
+def test_each_sample_of_a_batch_has_its_own_wavelength(chip, every):
+    """This includes devices without variation: waveguides under heaters and gratings depend on wavelength."""
     samples = [draw(chip, every.scaled("wavelength", 50.0).only("wavelength"), seed) for seed in (1, 2)]
     assert not samples[0].parameters
     for sample, one in zip(samples, lights(chip, samples, chip.voltage_v), strict=True):
         assert np.abs(one.s - light(chip, sample, chip.voltage_v).s).max() < 1e-14
-    with pytest.raises(InputError, match=r"a row for each of 2 samples, or one"):
+    with pytest.raises(InputError, match=r"shape \(3, .*2 samples"):
         lights(chip, samples, np.tile(chip.voltage_v, (3, 1)))
-    with pytest.raises(InputError, match=r"voltages have shape"):
+    with pytest.raises(InputError, match=r"shape \(\d+,\)"):
         lights(chip, samples, chip.voltage_v[1:])
 
 
-def test_light_is_at_the_samples_wavelength_unless_asked_otherwise(chip, every):
+def test_the_default_wavelength_is_that_of_the_samples_laser(chip, every):
     sample = draw(chip, every.only("wavelength"), 4)
-    own = light(chip, sample, chip.voltage_v)
-    assert own.wavelengths_nm == pytest.approx([sample.wavelength_nm])
+    default = light(chip, sample, chip.voltage_v)
+    assert default.wavelengths_nm == pytest.approx([sample.wavelength_nm])
     assert sample.wavelength_nm != 1550.0
     several = light(chip, sample, chip.voltage_v, wavelengths_nm=[1550.0, sample.wavelength_nm])
-    assert np.abs(several.s[1] - own.s[0]).max() < 1e-14
-    assert np.abs(several.s[0] - own.s[0]).max() > 1e-6
+    assert np.abs(several.s[1] - default.s[0]).max() < 1e-14
+    assert np.abs(several.s[0] - default.s[0]).max() > 1e-6
 
 
 @pytest.mark.parametrize(
     ("voltage", "bits", "message"),
     [
-        (np.zeros(3), None, r"voltages have shape \(3,\); give \d+ numbers"),
-        (None, 0.5, "effective_bits is 0.5; give 1 to 1000"),
+        (np.zeros(3), None, r"shape \(3,\).* \d+ numbers"),
+        (None, 0.5, "effective_bits is 0.5.* 1 .*1000"),
         (None, np.nan, "effective_bits is nan"),
     ],
 )
-def test_bad_drives_are_refused(chip, voltage, bits, message):
+def test_invalid_voltages_and_bits_are_refused(chip, voltage, bits, message):
     given = chip.voltage_v if voltage is None else voltage
     with pytest.raises(InputError, match=message):
         phases(chip, nominal(chip), given, bits)
-    with pytest.raises(InputError, match=r"the voltage of channel '\w+' is nan; give a number"):
+    with pytest.raises(InputError, match=r"'\w+' is nan"):
         phases(chip, nominal(chip), np.where(np.arange(chip.voltage_v.size) == 1, np.nan, chip.voltage_v))
 
 
-def test_currents_of_many_settings_are_those_of_each(chip, every):
+def test_currents_of_a_batch_equal_those_of_single_settings(chip, every):
     sample = draw(chip, every, 4)
-    # some heaters are off, on grounds that the others' currents raise
+    # some heaters are off while the others' currents raise their grounds
     rows = np.stack([chip.voltage_v, np.where(np.arange(chip.voltage_v.size) % 3, chip.voltage_v, 0.0)])
     together = phases(chip, sample, rows)
     assert np.allclose(together, [phases(chip, sample, row) for row in rows], rtol=1e-11, atol=1e-12)
