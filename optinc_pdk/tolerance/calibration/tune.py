@@ -48,12 +48,10 @@ class Tuning:
 
     Attributes:
         state: The best setting.
-        slopes: For each layer, the last (entries, heaters) Jacobian by design phase.
         history: (rounds + 1, layers) rms matrix errors.
     """
 
     state: State
-    slopes: tuple[Floats, ...]
     history: Floats
 
 
@@ -84,7 +82,7 @@ def tune(
     # each layer's best setting was measured with other settings, and other crosstalk, of the remaining layers
     search.recall()
     search.run(0, progress)
-    return Tuning(search.state, tuple(search.slopes), np.array(search.history))
+    return Tuning(search.state, np.array(search.history))
 
 
 class _Search:
