@@ -4,8 +4,8 @@ Imports numpy only, so that it starts at once.
 """
 
 from optinc_pdk.factor.blocks import BlockFactor, unitary_diagonal
-from optinc_pdk.factor.correct import Correction, correct, correct_homodyne
-from optinc_pdk.factor.correct_layer import LayerCorrection, correct_layer
+from optinc_pdk.factor.correction.layer_correction import LayerCorrection, correct_layer
+from optinc_pdk.factor.correction.mesh_correction import Correction, correct, correct_homodyne
 from optinc_pdk.factor.counts import (
     MziCount,
     TreeCount,

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.factor import rectangular
-from optinc_pdk.factor.correct import completed
-from optinc_pdk.factor.correct_adjoint import transmit
-from optinc_pdk.factor.correct_fit import Problem, fit_lbfgs
-from optinc_pdk.factor.correct_local import correct_locally
+from optinc_pdk.factor.correction.adjoint import transmit
+from optinc_pdk.factor.correction.ideal_phases import completed
+from optinc_pdk.factor.correction.least_squares import Problem, fit_lbfgs
+from optinc_pdk.factor.correction.local_correction import correct_locally
 from optinc_pdk.factor.mesh import wrap
 from optinc_pdk.tolerance.meshes.made import (
     Block,
