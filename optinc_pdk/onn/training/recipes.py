@@ -17,8 +17,8 @@ from typing import Any
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn.cascade import cascade_tasks
-from optinc_pdk.onn.closed.chain import carry_chain, regenerating_chain
-from optinc_pdk.onn.closed.unary import unary_chain
+from optinc_pdk.onn.closed_form.chain import carry_chain, regenerating_chain
+from optinc_pdk.onn.closed_form.unary import unary_chain
 from optinc_pdk.onn.files import NETWORKS
 from optinc_pdk.onn.gauge import input_tolerance, lattice_score, tolerance
 from optinc_pdk.onn.network import Onn

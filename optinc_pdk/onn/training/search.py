@@ -19,8 +19,8 @@ import numpy as np
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.files import InputError, write_atomic
-from optinc_pdk.onn.closed.chain import carry_chain, regenerating_chain
-from optinc_pdk.onn.closed.unary import unary_chain
+from optinc_pdk.onn.closed_form.chain import carry_chain, regenerating_chain
+from optinc_pdk.onn.closed_form.unary import unary_chain
 from optinc_pdk.onn.gauge import lattice_score, tolerance
 from optinc_pdk.onn.network import Onn
 from optinc_pdk.onn.training.schedule import Progress, Schedule

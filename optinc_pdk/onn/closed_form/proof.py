@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.onn.closed.chain import compile_program, regenerating, smallest
-from optinc_pdk.onn.closed.program import Floor, Program, Sum, averaging_program
-from optinc_pdk.onn.closed.stage import Closed, Stage
-from optinc_pdk.onn.closed.unary import unary
+from optinc_pdk.onn.closed_form.chain import compile_program, regenerating, smallest
+from optinc_pdk.onn.closed_form.program import Floor, Program, Sum, averaging_program
+from optinc_pdk.onn.closed_form.stage import Closed, Stage
+from optinc_pdk.onn.closed_form.unary import unary
 from optinc_pdk.onn.network import Layer, Onn
 
 Floats = NDArray[np.float64]

@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.onn.closed.program import Floor, Program, averaging_program
-from optinc_pdk.onn.closed.stage import Claim, Closed, Stage, combined, expanded, layer_of
+from optinc_pdk.onn.closed_form.program import Floor, Program, averaging_program
+from optinc_pdk.onn.closed_form.stage import Claim, Closed, Stage, combined, expanded, layer_of
 from optinc_pdk.onn.network import Layer, Onn
 
 Floats = NDArray[np.float64]

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.onn.closed.chain import GAIN
-from optinc_pdk.onn.closed.program import Floor, Program, Sum, averaging_program
-from optinc_pdk.onn.closed.stage import Claim, Closed, Row, Stage, combined, expanded, layer_of
+from optinc_pdk.onn.closed_form.chain import GAIN
+from optinc_pdk.onn.closed_form.program import Floor, Program, Sum, averaging_program
+from optinc_pdk.onn.closed_form.stage import Claim, Closed, Row, Stage, combined, expanded, layer_of
 from optinc_pdk.onn.network import Layer, Onn
 
 TURN = 1.2

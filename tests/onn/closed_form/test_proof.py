@@ -11,11 +11,11 @@ import pytest
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn import Layer, Onn, ProofError, carry_chain, lattice_score, prove, regenerating_chain, unary_chain
-from optinc_pdk.onn.closed.chain import compile_program, regenerating, smallest
-from optinc_pdk.onn.closed.program import Sum, averaging_program
-from optinc_pdk.onn.closed.proof import _check_links, _check_peaks, check_stage
-from optinc_pdk.onn.closed.stage import Stage
-from optinc_pdk.onn.closed.unary import unary
+from optinc_pdk.onn.closed_form.chain import compile_program, regenerating, smallest
+from optinc_pdk.onn.closed_form.program import Sum, averaging_program
+from optinc_pdk.onn.closed_form.proof import _check_links, _check_peaks, check_stage
+from optinc_pdk.onn.closed_form.stage import Stage
+from optinc_pdk.onn.closed_form.unary import unary
 
 TASKS = [
     Averaging(16, 4, 8),
