@@ -110,7 +110,9 @@ def _onnx(path: Path, data: bytes) -> tuple[Layer, ...]:
         raise WeightsError(f"{path}: one of its weights is damaged ({fault}); export it again") from fault
     inputs = [value.name for value in graph.input if value.name not in constants]
     if len(inputs) != 1 or len(graph.output) != 1:
-        raise WeightsError(f"{path}: has {len(inputs)} inputs and {len(graph.output)} outputs; a network has one of each")
+        raise WeightsError(
+            f"{path}: has {len(inputs)} inputs and {len(graph.output)} outputs; a network has one of each"
+        )
     return _chain(path, graph, constants, inputs[0])
 
 
@@ -130,7 +132,8 @@ def _chain(path: Path, graph: Any, constants: dict[str, NDArray[Any]], signal: s
         signal = node.output[0]
     if len(graph.node) % 2 == 0 or signal != graph.output[0].name:
         raise WeightsError(
-            f"{path}: the chain does not end in a Gemm or MatMul that is the output; export the network without further nodes"
+            f"{path}: the chain does not end in a Gemm or MatMul that is the output {graph.output[0].name!r}; "
+            "export the network without further nodes"
         )
     return tuple(layers)
 

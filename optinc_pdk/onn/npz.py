@@ -82,14 +82,18 @@ def save(onn: Onn, path: Path) -> None:
             "card": json.dumps(onn.card, allow_nan=False),
         }
     except (TypeError, ValueError) as fault:
-        raise WeightsError(f"{path}: the card is not JSON ({fault}); use text, finite numbers, lists and objects only") from fault
+        raise WeightsError(
+            f"{path}: the card is not JSON ({fault}); use text, finite numbers, lists and objects only"
+        ) from fault
     arrays: dict[str, NDArray[Any]] = {}
     for i, layer in enumerate(onn.layers):
         arrays[f"layers.{i}.weight"], arrays[f"layers.{i}.bias"] = layer.weight, layer.bias
     arrays |= {key: np.array(text) for key, text in texts.items()}
     size = sum(array.nbytes for array in arrays.values())
     if size > MAX_BYTES:
-        raise WeightsError(f"{path}: the network has {size} bytes, more than the limit of {MAX_BYTES}; use a smaller one")
+        raise WeightsError(
+            f"{path}: the network has {size} bytes, more than the limit of {MAX_BYTES}; use a smaller one"
+        )
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for key, array in arrays.items():
@@ -179,7 +183,9 @@ def _check_members(path: Path, members: list[zipfile.ZipInfo]) -> None:
         if not name.endswith(".npy"):
             raise WeightsError(f"{path}: member {name!r} is not a .npy array; save the file with numpy.savez")
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise WeightsError(f"{path}: member {name!r} has compression type {info.compress_type}; save the file with numpy.savez")
+            raise WeightsError(
+                f"{path}: member {name!r} has compression type {info.compress_type}; save the file with numpy.savez"
+            )
         if name in seen:
             raise WeightsError(f"{path}: member {name!r} occurs twice; remove one")
         seen.add(name)

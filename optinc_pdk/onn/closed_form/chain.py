@@ -1,21 +1,20 @@
-"""The exact networks in closed form: every floor of the program is a layer, or a few.
+"""Exact networks in closed form, with one or a few layers per floor instruction of the averaging program.
 
-The smallest. The floor of an integer is a staircase of ReLUs, floor(u / n) = Σ_j step_j, where step_j rises from 0 to 1
-between jn - 1 and jn: ReLU(u - (jn - 1)) - ReLU(u - jn), or, the same seen from below, 1 + ReLU(jn - 1 - u) -
-ReLU(jn - u). Each step takes the pair that stays smaller, so that little of it is active and its errors weigh
-least. Signals that wait for their turn pass a ReLU unchanged, for all of them are nonnegative. The last staircase
-only rises: its falling steps would leave a constant for the output, where there are receivers and no electronics
-that could add one.
+**Smallest chain.** The floor of an integer is a staircase of ReLUs, floor(u / n) = Σ_j step_j, where step_j rises from
+0 to 1 between jn - 1 and jn: ReLU(u - (jn - 1)) - ReLU(u - jn), or equivalently 1 + ReLU(jn - 1 - u) - ReLU(jn - u).
+Each step uses the pair with the smaller maximum, which has the smaller errors. Signals for later instructions pass a
+ReLU unchanged, as they are not negative. The last staircase has rising steps only: falling steps need a constant at
+the output, where receivers detect light and no electronics could add it.
 
-The one that regenerates. A ReLU that rises with slope 1 to its end carries every error on, and pairs of them are
-told apart by large weights. Here each step is a bit that is clipped at both ends: z = G (u - (jn - 1/2)) + 1/2 is at
-least 1 where the bit is 1 and at most 0 where it is 0, if G is at least 1, and errors below (G - 1) / 2G steps of u
-leave no trace. a = ReLU(1 - z) clips one end, ReLU(1 - a) the other, and as a reaches A = G (jn - 1/2) + 1/2, that
-is a gain of A in the gauge. Errors are of the size of a layer's gain and hit all its signals, also those that wait,
-so the gain is better spread over several layers: h_1 = ReLU(1 - k_1 a), h_i+1 = ReLU(1 - (k_i+1 / k_i) (1 - h_i)) up
-to k_s = 1 have the gain A^(1/s) each. Where z goes further at the other end, ReLU(z) is taken and the bit is read
-upside down: a larger A is a smaller gain in the layer of a. Signals that wait go in several copies and are read as
-their mean, and digits are formed at the output, for the difference of a signal and its carry is one more gain.
+**Regenerating chain.** A ReLU of slope 1 transmits every error, and pairs of them need large weights. Here each step is
+a bit that is clipped at both ends: z = G (u - (jn - 1/2)) + 1/2 is at least 1 where the bit is 1 and at most 0 where
+it is 0, if G is at least 1, and errors below (G - 1) / 2G steps of u have no effect. a = ReLU(1 - z) clips one end,
+ReLU(1 - a) the other. As the maximum of a is A = G (jn - 1/2) + 1/2, this is a gain of A in normalised signals. Errors
+are proportional to a layer's gain and affect all its signals, also those passed on, so the gain is distributed over
+several layers: h_1 = ReLU(1 - k_1 a), h_i+1 = ReLU(1 - (k_i+1 / k_i) (1 - h_i)) up to k_s = 1 have the gain A^(1/s)
+each. Where z has the larger range at the other end, ReLU(z) is used and the bit is inverted: a larger A means a
+smaller gain in the layer of a. Signals passed on have several copies and are read as their mean. Digits are formed at
+the output, as the difference of a signal and its carry needs further gain.
 """
 
 from __future__ import annotations
@@ -36,39 +35,42 @@ Floats = NDArray[np.float64]
 
 
 GAIN = 1.5
-"""Slope of a regenerated bit: errors of a sixth of a step are forgotten; more costs gain. Engineering default."""
+"""Slope of a regenerated bit: it removes errors up to a sixth of a step; more needs gain. Engineering default."""
 
 
 Build = Callable[[dict[str, Floats], Floor, int, bool, bool], tuple[list[Layer], dict[str, Floats]]]
-"""Signals before, the floor, its signal's peak, whether the signal is kept, whether the stage is the last."""
+"""Function that creates the layers of one floor.
+
+Its arguments are the rows of all signals, the floor, the peak of its signal, whether that signal is kept, and whether
+the stage is the last. It returns the layers, and the rows of all signals over the units of the last of them.
+"""
 
 
 def carry_chain(task: Averaging) -> Onn:
-    """The smallest exact network, with margin 0.5; for 4 bits and 4 servers its structure is 2-6-7-2.
+    """Builds the smallest exact network, with margin 0.5; for 4 bits and 4 servers its structure is 2-6-7-2.
 
     Args:
-        task: Any task; a level of a cascade, too.
+        task: Any task, also of a level of a cascade.
 
     Returns:
-        The network; its outputs are whole levels, or whole steps of the remainder, and its last layer has no
-        bias.
+        The network. Its outputs are whole levels, or whole steps of the remainder, and its last layer has no bias.
     """
     return _onn(averaging_program(task), task, smallest, {"recipe": "carry_chain"})
 
 
 def regenerating_chain(task: Averaging, copies: int = 1, amplifiers: int = 3) -> Onn:
-    """An exact network with margin 0.5 that tolerates far larger errors of its matrices, with more layers.
+    """Builds an exact network with margin 0.5 and more layers that tolerates much larger matrix errors.
 
     Args:
-        task: Any task; a level of a cascade, too.
-        copies: Units that carry every signal which waits.
-        amplifiers: Layers over which the gain of a staircase is spread.
+        task: Any task, also of a level of a cascade.
+        copies: Number of units for every signal that is passed on to later layers.
+        amplifiers: Number of layers over which the gain of a staircase is distributed.
 
     Returns:
         The network, as for `carry_chain`.
 
     Raises:
-        ValueError: `copies` or `amplifiers` is no whole number of at least 1.
+        ValueError: `copies` or `amplifiers` is not a whole number of at least 1.
     """
     for name, value in (("copies", copies), ("amplifiers", amplifiers)):
         if not isinstance(value, int) or value < 1:
@@ -83,15 +85,21 @@ def _onn(program: Program, task: Averaging, build: Build, card: dict[str, object
 
 
 def compile_program(program: Program, task: Averaging, build: Build) -> Closed:
-    """A program as a network, a stage per floor; a floor that is always 0 takes none."""
+    """Compiles a program into stages of layers, one per floor; a floor that is always 0 needs none.
+
+    Args:
+        program: The program of the task.
+        task: The averaging task.
+        build: Function that creates the layers of one floor.
+    """
     size = task.groups
     scales = dict(zip(program.inputs, task.input_resolution, strict=True))
     rows = {name: scales[name] * np.eye(size, size + 1)[i] for i, name in enumerate(program.inputs)}
     sums: dict[str, dict[str, int]] = {name: {name: 1} for name in rows}
     floors = [step for step in program.instructions if isinstance(step, Floor) and program.peaks[step.result]]
     stages: list[Stage] = []
-    for place, step in enumerate(program.instructions):
-        needed = program.needed_after(place)
+    for index, step in enumerate(program.instructions):
+        needed = program.needed_after(index)
         if not isinstance(step, Floor):
             rows[step.result], sums[step.result] = combined(rows, step.terms), expanded(sums, step.terms)
         elif not program.peaks[step.result]:
@@ -112,7 +120,7 @@ def compile_program(program: Program, task: Averaging, build: Build) -> Closed:
 
 
 class _Kink(NamedTuple):
-    """A unit ReLU(u - shift), or ReLU(shift - u) if it falls, and its weight in the floor."""
+    """Unit ReLU(u - shift), or ReLU(shift - u) if it falls, and its weight in the floor."""
 
     shift: int
     falls: bool
@@ -120,16 +128,16 @@ class _Kink(NamedTuple):
 
 
 def _staircase(divisor: int, peak: int, rising: bool) -> tuple[list[_Kink], int]:
-    """Units of floor(u / divisor) for u = 0 ... peak, and the constant that the falling steps add.
+    """Units of floor(u / divisor) for u = 0 ... peak, and the constant that the falling steps need.
 
-    All of them rise if ``rising``; else each step takes the side that stays smaller.
+    With ``rising`` all steps rise; otherwise each step uses the direction with the smaller maximum.
     """
     kinks: list[_Kink] = []
     constant = 0
     for edge in range(divisor, peak + 1, divisor):
         falls = not rising and edge < peak - edge + 1
         constant += falls
-        # A ReLU that is zero over the whole range is left out.
+        # A ReLU that is zero over the whole range is omitted.
         for shift, sign in ((edge - 1, 1.0), (edge, -1.0)):
             if (falls and shift > 0) or (not falls and shift < peak):
                 kinks.append(_Kink(shift, falls, sign))
@@ -139,15 +147,15 @@ def _staircase(divisor: int, peak: int, rising: bool) -> tuple[list[_Kink], int]
 def smallest(
     before: dict[str, Floats], floor: Floor, peak: int, keep: bool, last: bool
 ) -> tuple[list[Layer], dict[str, Floats]]:
-    """One layer with the staircase of one signal, and what its units then hold.
+    """Layer with the staircase of one signal, and the rows of all signals over its units.
 
     Args:
         before: Rows of all signals that are read; a constant zero needs no unit.
         floor: The instruction.
         peak: Largest value of its signal.
-        keep: Whether the signal itself is still wanted: it goes on as the difference of the two ReLUs at its
-            middle kink, one of which the staircase has anyway, both smaller than the signal.
-        last: Whether the layer is the last hidden one, which must need no constant from the output layer.
+        keep: Whether the signal itself is needed later. It is then passed on as the difference of the two ReLUs at its
+            middle kink, both smaller than the signal, one of which the staircase has already.
+        last: Whether the layer is the last hidden one, for which the output layer adds no constant.
     """
     signal = before[floor.signal]
     one = np.eye(1, signal.size, signal.size - 1)[0]
@@ -158,11 +166,11 @@ def smallest(
     elif keep:
         kinks.append(_Kink(kinks[middle].shift, not kinks[middle].falls, 0.0))
     rows = [(shift * one - signal) if falls else (signal - shift * one) for shift, falls, _ in kinks]
-    waiting = {name: row for name, row in before.items() if name != floor.signal}
-    passed = {name: row for name, row in waiting.items() if row.any()}
+    others = {name: row for name, row in before.items() if name != floor.signal}
+    passed = {name: row for name, row in others.items() if row.any()}
     layer = layer_of([*rows, *passed.values()])
     units = np.eye(layer.outputs + 1)
-    after = dict.fromkeys(waiting, np.zeros(layer.outputs + 1))
+    after = dict.fromkeys(others, np.zeros(layer.outputs + 1))
     after |= dict(zip(passed, units[len(rows) :], strict=False))
     if keep and last:
         after[floor.signal] = units[len(rows) - 1]
@@ -176,12 +184,22 @@ def smallest(
 def regenerating(
     before: dict[str, Floats], floor: Floor, peak: int, keep: bool, last: bool, copies: int, amplifiers: int
 ) -> tuple[list[Layer], dict[str, Floats]]:
-    """The layers of a staircase of clipped bits, and what the units of the last then hold; see `smallest`."""
+    """Layers with the staircase of clipped bits of one signal, and the rows of all signals over the last layer's units.
+
+    Args:
+        before: As for `smallest`.
+        floor: As for `smallest`.
+        peak: As for `smallest`.
+        keep: As for `smallest`.
+        last: As for `smallest`.
+        copies: Number of units for every signal that is passed on.
+        amplifiers: Number of layers over which the gain is distributed.
+    """
     edges = np.arange(floor.divisor, peak + 1, floor.divisor)
     falling, rising = GAIN * (edges - 0.5) + 0.5, GAIN * (peak - edges + 0.5) + 0.5
     falls = falling >= rising
     tops = np.where(falls, falling, rising)
-    waiting = {name: row for name, row in before.items() if row.any() and (keep or name != floor.signal)}
+    passed_on = {name: row for name, row in before.items() if row.any() and (keep or name != floor.signal)}
     signal = before[floor.signal]
     one = np.eye(1, signal.size, signal.size - 1)[0]
     bits = GAIN * (signal - (edges[:, None] - 0.5) * one) + 0.5 * one
@@ -189,14 +207,14 @@ def regenerating(
     layers: list[Layer] = []
     gains = np.ones(edges.size)
     for number in range(amplifiers + 1):
-        # The output layer has nothing to turn a bit over with, so that one unit holds the constant.
+        # The output layer has no constant to invert a bit with, so one unit provides it.
         constant = [np.eye(1, bits.shape[1], bits.shape[1] - 1)[0]] if last and number == amplifiers else []
-        turned = constant if not falls.all() else []
-        layers.append(layer_of([*bits, *(row for row in waiting.values() for _ in range(copies)), *turned]))
+        added = constant if not falls.all() else []
+        layers.append(layer_of([*bits, *(row for row in passed_on.values() for _ in range(copies)), *added]))
         units = np.eye(layers[-1].outputs + 1)
-        starts = edges.size + copies * np.arange(len(waiting))
-        waiting = {
-            name: units[start : start + copies].mean(axis=0) for name, start in zip(waiting, starts, strict=True)
+        starts = edges.size + copies * np.arange(len(passed_on))
+        passed_on = {
+            name: units[start : start + copies].mean(axis=0) for name, start in zip(passed_on, starts, strict=True)
         }
         if number == 0:
             gains = tops ** (1.0 / amplifiers - 1.0)
@@ -205,6 +223,6 @@ def regenerating(
             following = gains * tops ** (1.0 / amplifiers)
             bits = units[-1] - (following / gains)[:, None] * (units[-1] - units[: edges.size])
             gains = following
-    dark = {name: np.zeros(len(units)) for name, row in before.items() if not row.any()}
-    held, one = units[: edges.size], units[-2] if turned else units[-1]
-    return layers, dark | waiting | {floor.result: np.where(falls[:, None], held, one - held).sum(axis=0)}
+    zero = {name: np.zeros(len(units)) for name, row in before.items() if not row.any()}
+    bit_units, one = units[: edges.size], units[-2] if added else units[-1]
+    return layers, zero | passed_on | {floor.result: np.where(falls[:, None], bit_units, one - bit_units).sum(axis=0)}

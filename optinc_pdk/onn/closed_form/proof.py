@@ -1,10 +1,9 @@
-"""Exactness of the closed form, stage by stage, where its lattice is too large to enumerate.
+"""Proof that a closed-form network is exact, stage by stage, where its lattice is too large to enumerate.
 
-A stage of a chain, a layer or a few, reads integer signals and holds integer signals. Each of its units turns out
-to depend on one signal alone, so that all that the stage does is seen by trying every value of every signal, one at
-a time; what holds for each value of each holds for all their combinations. Between stages there are only sums. What
-is left is arithmetic on integers: that the program's peaks bound its signals, which follows from intervals, and that
-the program averages, which is long division, and which any sample of words can refute.
+A stage of a chain, one layer or a few, reads integer signals and computes integer signals. Each of its units depends on
+one signal only, so that evaluating every value of every signal, one signal at a time, covers all combinations. Between
+stages there are only sums. Two statements on integers remain: the program's peaks bound its signals, which interval
+arithmetic shows, and the program averages, which is long division and is checked on a sample of words.
 """
 
 from __future__ import annotations
@@ -25,28 +24,28 @@ from optinc_pdk.onn.network import Layer, Onn
 Floats = NDArray[np.float64]
 
 ROUNDING = 1e-9
-"""Largest error of a signal of one layer, in its integer steps."""
+"""Largest accepted error of a signal of one layer, in its integer steps."""
 
 ACCUMULATED = 0.05
-"""Largest error of a whole network's outputs, in their steps: a long division of 16 symbols multiplies the rounding
-of double precision by 4^16, and 1/N is no double."""
+"""Largest accepted error of a whole network's outputs, in their steps: a long division of 16 symbols multiplies
+rounding errors by 4^16, and 1/N is in general not a double."""
 
-TRIED = 2**24
-"""Values of one signal that are tried; more take more memory than a proof is worth."""
+LARGEST_COUNT = 2**24
+"""Largest number of values of one signal that are evaluated, for memory."""
 
 
 class ProofError(ValueError):
-    """A stage that does not do what it should; the message says which, and for which value."""
+    """The proof fails: a stage does not compute its function; the message states which, and for which value."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What was looked at.
+    """Extent of a successful proof.
 
     Attributes:
-        stages: Stages proved, of a layer or a few.
-        values: Values of signals tried, over all stages.
-        samples: Random words averaged end to end by the network, besides.
+        stages: Number of stages proved, of one layer or a few.
+        values: Number of signal values evaluated, over all stages.
+        samples: Number of random lattice points evaluated by the whole network in addition.
     """
 
     stages: int
@@ -55,24 +54,24 @@ class Proof:
 
 
 def prove(onn: Onn, samples: int = 10_000, seed: int = 0) -> Proof:
-    """Prove that a closed-form network is exact over its whole lattice.
+    """Proves that a closed-form network is exact over its whole lattice.
 
     Args:
-        onn: A network of `carry_chain` or `regenerating_chain`, unchanged.
-        samples: Lattice points that are sent through it as well, and through the program.
+        onn: A network of `carry_chain`, `regenerating_chain` or `unary_chain`, unchanged.
+        samples: Number of random lattice points evaluated by the network and the program in addition.
         seed: Seed of the sample.
 
     Raises:
         ProofError: The network is not the closed form that its card names, or a stage fails.
     """
     closed = _rebuilt(onn)
-    # Which program it was makes a difference for the signals in between, not for what is computed.
+    # The program determines the intermediate signals, not the result.
     program = averaging_program(onn.task, late=onn.card["recipe"] != "carry_chain")
-    most = max((peak for stage in closed.stages for peak in stage.peaks.values()), default=0)
-    if most >= TRIED:
-        raise ProofError(f"a signal has {most + 1:,} values, of which {TRIED:,} can be tried; use more groups")
+    largest = max((peak for stage in closed.stages for peak in stage.peaks.values()), default=0)
+    if largest >= LARGEST_COUNT:
+        raise ProofError(f"a signal has {largest + 1:,} values, the limit is {LARGEST_COUNT:,}; use more groups")
     if not _same(onn, closed.layers) or any(how != "svd" for how in onn.factor):
-        raise ProofError("the network is not the closed form that its card names: only those are proved")
+        raise ProofError("the network is not the closed form that its card names; use an unchanged network")
     _check_peaks(program, onn.task)
     values = sum(map(check_stage, closed.stages))
     _check_links(closed, onn)
@@ -90,7 +89,7 @@ def prove(onn: Onn, samples: int = 10_000, seed: int = 0) -> Proof:
 
 
 def _rebuilt(onn: Onn) -> Closed:
-    """The closed form that the card names."""
+    """Closed form that the network's card names."""
     card, task = onn.card, onn.task
     copies, amplifiers = card.get("copies"), card.get("amplifiers")
     recipe = card.get("recipe")
@@ -102,11 +101,11 @@ def _rebuilt(onn: Onn) -> Closed:
             return compile_program(averaging_program(task, late=True), task, build)
         if recipe == "unary_chain":
             return unary(task, amplifiers)
-    raise ProofError("the network's card names no closed form: only those are proved")
+    raise ProofError("the network's card names no closed form; use a network of carry_chain or another closed form")
 
 
 def _same(onn: Onn, layers: tuple[Layer, ...]) -> bool:
-    """Whether a network has these layers, to the last bit."""
+    """Whether a network has exactly these layers."""
     return len(onn.layers) == len(layers) and all(
         np.array_equal(layer.weight, same.weight) and np.array_equal(layer.bias, same.bias)
         for layer, same in zip(onn.layers, layers, strict=True)
@@ -114,13 +113,13 @@ def _same(onn: Onn, layers: tuple[Layer, ...]) -> bool:
 
 
 def check_stage(stage: Stage) -> int:
-    """Try every value of every signal that a stage reads.
+    """Evaluates a stage for every value of every signal that it reads, and compares with its claims.
 
     Args:
-        stage: Its layers, and what it claims.
+        stage: Layers and claims of the stage.
 
     Returns:
-        Values tried.
+        Number of values evaluated.
 
     Raises:
         ProofError: A unit depends on several signals, or a claim is wrong for a value.
@@ -129,56 +128,56 @@ def check_stage(stage: Stage) -> int:
     for layer in stage.layers[1:]:
         sources = [_source(reads, row, "a unit") for row in layer.weight]
         values = [
-            np.maximum(_applied(values, row, bias, 1 if source is None else stage.peaks[source] + 1), 0.0)
+            np.maximum(_affine(values, row, bias, 1 if source is None else stage.peaks[source] + 1), 0.0)
             for row, bias, source in zip(layer.weight, layer.bias, sources, strict=True)
         ]
         reads = sources
-    tried = 0
+    count = 0
     for result, row in stage.after.items():
         claim = stage.claims[result]
         if row[:-1].any() and _source(reads, row[:-1], result) != claim.source:
             raise ProofError(f"{result} does not depend on {claim.source}")
         value = np.arange(stage.peaks[claim.source] + 1)
-        wanted = np.minimum(value // claim.divisor, value.size if claim.most is None else claim.most)
-        wrong = np.flatnonzero(np.abs(_applied(values, row[:-1], row[-1], value.size) - wanted) > ROUNDING)
+        expected = np.minimum(value // claim.divisor, value.size if claim.maximum is None else claim.maximum)
+        wrong = np.flatnonzero(np.abs(_affine(values, row[:-1], row[-1], value.size) - expected) > ROUNDING)
         if wrong.size:
             raise ProofError(f"{result} is wrong where {claim.source} is {wrong[0]}")
-        tried += value.size
-    return tried
+        count += value.size
+    return count
 
 
 def _first_layer(stage: Stage) -> tuple[list[str | None], list[Floats]]:
-    """Per unit of a stage's first layer, the signal that it reads, and what it gives for each of its values."""
+    """Per unit of a stage's first layer: the signal that it reads, and its output for each value of the signal."""
     names = list(stage.before)
     table = np.array([stage.before[name] for name in names])
     square = np.einsum("ij,ij->i", table[:, :-1], table[:, :-1])
     reads: list[str | None] = []
     values: list[Floats] = []
     for unit, (row, bias) in enumerate(zip(stage.layers[0].weight, stage.layers[0].bias, strict=True)):
-        # The signal of which the row is a multiple, if it is one.
+        # The row must be a multiple of one signal's row.
         overlap = table[:, :-1] @ row
         factor = np.divide(overlap, square, out=np.zeros_like(overlap), where=square > 0.0)
         rest = np.abs(row - factor[:, None] * table[:, :-1]).max(axis=1)
-        alike = np.flatnonzero((factor != 0.0) & (rest <= ROUNDING))
-        if alike.size != 1:
-            raise ProofError(f"unit {unit} of a stage that holds {', '.join(stage.after)} reads more than one signal")
-        (place,) = alike
-        value = np.arange(stage.peaks[names[place]] + 1)
-        reads.append(names[place])
-        values.append(np.maximum(factor[place] * (value - table[place, -1]) + bias, 0.0))
+        multiples = np.flatnonzero((factor != 0.0) & (rest <= ROUNDING))
+        if multiples.size != 1:
+            raise ProofError(f"unit {unit} of the stage with {', '.join(stage.after)} does not read exactly one signal")
+        (index,) = multiples
+        value = np.arange(stage.peaks[names[index]] + 1)
+        reads.append(names[index])
+        values.append(np.maximum(factor[index] * (value - table[index, -1]) + bias, 0.0))
     return reads, values
 
 
 def _source(reads: list[str | None], weights: Floats, what: str) -> str | None:
-    """The one signal that a unit depends on through the units below, or None of a constant."""
+    """The one signal that a unit depends on through the previous units, or None for a constant."""
     names = {name for unit in np.flatnonzero(weights) if (name := reads[unit]) is not None}
     if len(names) > 1:
         raise ProofError(f"{what} depends on {', '.join(sorted(names))}, not on one signal")
     return names.pop() if names else None
 
 
-def _applied(values: list[Floats], weights: Floats, bias: float, size: int) -> Floats:
-    """An affine row of units that all depend on one signal, for each of its values."""
+def _affine(values: list[Floats], weights: Floats, bias: float, size: int) -> Floats:
+    """Affine function of units that all depend on one signal, for each of the signal's values."""
     total: Floats = np.full(size, bias)
     for unit in np.flatnonzero(weights):
         total = total + weights[unit] * values[unit]
@@ -186,7 +185,7 @@ def _applied(values: list[Floats], weights: Floats, bias: float, size: int) -> F
 
 
 def _check_peaks(program: Program, task: Averaging) -> None:
-    """That every signal stays within 0 and its peak, by intervals."""
+    """Checks by interval arithmetic that every signal is between 0 and its peak."""
     floors = {step.result: step for step in program.instructions if isinstance(step, Floor)}
     bounds = dict(zip(program.inputs, task.input_steps.tolist(), strict=True))
     for step in program.instructions:
@@ -200,7 +199,7 @@ def _check_peaks(program: Program, task: Averaging) -> None:
 
 
 def _sum_bound(step: Sum, bounds: dict[str, int], floors: dict[str, Floor]) -> int:
-    """Largest value of a sum: of what a floor leaves, its divisor less one, else the sum of the largest."""
+    """Largest value of a sum: for the remainder of a floor its divisor minus 1, otherwise the sum of the maxima."""
     negative = [name for name, factor in step.terms.items() if factor < 0]
     if not negative:
         return sum(factor * bounds[name] for name, factor in step.terms.items())
@@ -211,31 +210,31 @@ def _sum_bound(step: Sum, bounds: dict[str, int], floors: dict[str, Floor]) -> i
         or step.terms[negative[0]] != -floor.divisor
         or step.terms.get(floor.signal) != 1
     ):
-        raise ProofError(f"sum {step.result} subtracts more than a floor leaves: it may be negative")
+        raise ProofError(f"sum {step.result} subtracts more than the floor of its signal: it may be negative")
     return min(bounds[floor.signal], floor.divisor - 1)
 
 
 def _check_links(closed: Closed, onn: Onn) -> None:
-    """That what a stage reads, and the outputs, are integer sums of what the stage below holds."""
+    """Checks that the signals each stage reads, and the outputs, are integer sums of the previous stage's signals."""
     names = averaging_program(onn.task).inputs
     size = onn.task.groups
-    held: dict[str, Floats] = {
+    rows: dict[str, Floats] = {
         name: resolution * np.eye(size, size + 1)[i]
         for i, (name, resolution) in enumerate(zip(names, onn.task.input_resolution, strict=True))
     }
     for stage in closed.stages:
         for name, row in stage.before.items():
-            if np.abs(_total(held, stage.reads[name]) - row).max() > ROUNDING:
-                raise ProofError(f"{name} is not read as the layer below holds it")
-        held = stage.after
-    for place, (terms, divisor) in enumerate(closed.outputs):
-        row = np.append(closed.last.weight[place], closed.last.bias[place])
-        if np.abs(_total(held, terms) / divisor - row).max() > ROUNDING:
-            raise ProofError(f"output {place} is not read as the layer below holds it")
+            if np.abs(_total(rows, stage.reads[name]) - row).max() > ROUNDING:
+                raise ProofError(f"{name} is not the sum of the previous stage's signals that it should be")
+        rows = stage.after
+    for index, (terms, divisor) in enumerate(closed.outputs):
+        row = np.append(closed.last.weight[index], closed.last.bias[index])
+        if np.abs(_total(rows, terms) / divisor - row).max() > ROUNDING:
+            raise ProofError(f"output {index} is not the sum of the last stage's signals that it should be")
 
 
-def _total(held: dict[str, Floats], terms: dict[str, int]) -> Floats:
-    total: Floats = np.zeros_like(next(iter(held.values())))
+def _total(rows: dict[str, Floats], terms: dict[str, int]) -> Floats:
+    total: Floats = np.zeros_like(next(iter(rows.values())))
     for name, factor in terms.items():
-        total = total + factor * held[name]
+        total = total + factor * rows[name]
     return total
