@@ -144,9 +144,7 @@ def main() -> None:
         for modes in options.modes:
             print(line(CASES[number], modes, options.draws, options.steps))
             sys.stdout.flush()
-    print(
-        "\nlayers U A V of Gaussian weights, real part; errors before and after local correction are with V already corrected"
-    )
+    print("\nlayers U A V of Gaussian weights, real part; the first two errors are with V already corrected")
     for modes in options.modes:
         print(layer_line(modes, options.draws, options.steps))
         sys.stdout.flush()

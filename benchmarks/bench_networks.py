@@ -23,11 +23,11 @@ import numpy as np
 
 from optinc_pdk.averaging import Averaging, decide
 from optinc_pdk.factor import structure_mzis
-from optinc_pdk.onn import Onn, carry_chain, lattice_score, prove, tolerance
+from optinc_pdk.onn import Onn, carry_chain, lattice_score, matrix_error_accuracy, prove
 from optinc_pdk.onn.cascade import Cascade, cascade_tasks
 from optinc_pdk.onn.files import NETWORKS
 from optinc_pdk.onn.training.schedule import Progress, Schedule
-from optinc_pdk.onn.training.search import tolerated
+from optinc_pdk.onn.training.search import largest_tolerated_error
 from optinc_pdk.onn.training.starts import random_start
 
 
@@ -170,10 +170,13 @@ def tolerances(paths: list[Path]) -> None:
     networks = [(path.stem, Onn.load(path)) for path in [*sorted(NETWORKS.glob("*.npz")), *paths]]
     closed_form = [("closed form 8/4", carry_chain(SCENARIOS[0].task))]
     for name, onn in [*closed_form, *networks]:
-        shares = " | ".join(f"{tolerance(onn, epsilon, DRAWS):.3%}" for epsilon in EPSILONS)
+        shares = " | ".join(f"{matrix_error_accuracy(onn, epsilon, DRAWS):.3%}" for epsilon in EPSILONS)
         shape = "-".join(map(str, onn.structure))
         margin = lattice_score(onn).margin
-        print(f"| {name} | {shape} | {onn.mzis:,} | {margin:.3f} | {shares} | {tolerated(onn):.2g} |", flush=True)
+        print(
+            f"| {name} | {shape} | {onn.mzis:,} | {margin:.3f} | {shares} | {largest_tolerated_error(onn):.2g} |",
+            flush=True,
+        )
 
 
 def cascade(words: int) -> None:

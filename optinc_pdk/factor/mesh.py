@@ -15,7 +15,7 @@ the upper internal arm and phi the heater on the upper input arm, the physical t
 
 so **theta 0 is cross, pi is bar**, and only phases that a heater can realise appear.
 
-A rectangular mesh of N modes has N columns; the MZI on rows (k, k + 1) sits in columns of k's parity.
+A rectangular mesh of N modes has N columns; the MZI on rows (k, k + 1) is in columns of k's parity.
 N = 4::
 
     column  0   1   2   3

@@ -47,7 +47,7 @@ def load(path: Path, bits: int | None, servers: int | None, groups: int | None) 
         for name, value in arguments.items():
             if value is not None and value != getattr(onn.task, name):
                 raise WeightsError(
-                    f"{path}: its task has {name} = {getattr(onn.task, name)}, but {value} was given; omit the argument"
+                    f"{path}: its task has {name} = {getattr(onn.task, name)}, but {value} was asked for; drop one"
                 )
         return onn
     if path.suffix not in (".safetensors", ".onnx"):

@@ -93,7 +93,7 @@ def lattice_score(onn: Onn) -> Score:
     return Score(inputs, exact, exact / inputs, margin)
 
 
-def tolerance(onn: Onn, epsilon: float, draws: int = 10, seed: int = 0, sample: int | None = None) -> float:
+def matrix_error_accuracy(onn: Onn, epsilon: float, draws: int = 10, seed: int = 0, sample: int | None = None) -> float:
     """Share of exact words under random matrix errors of the normalised network.
 
     Args:
@@ -124,7 +124,7 @@ def tolerance(onn: Onn, epsilon: float, draws: int = 10, seed: int = 0, sample: 
     return float(np.mean(shares))
 
 
-def input_tolerance(onn: Onn, error: float, draws: int = 10, seed: int = 0) -> float:
+def input_error_accuracy(onn: Onn, error: float, draws: int = 10, seed: int = 0) -> float:
     """Share of exact words under uniform random errors of the inputs.
 
     Args:

@@ -44,10 +44,10 @@ def test_permutations_need_no_mzis(order: list[int], weights: list[float]) -> No
     matrix = np.diag(weights)[:, order]
     if not np.any(matrix):
         return
-    found = structure(matrix)
-    assert found.is_permutation
-    assert found.zero_rows.tolist() == [i for i, weight in enumerate(weights) if weight == 0.0]
-    assert found.zero_columns.size == found.zero_rows.size
+    matrix_parts = structure(matrix)
+    assert matrix_parts.is_permutation
+    assert matrix_parts.zero_rows.tolist() == [i for i, weight in enumerate(weights) if weight == 0.0]
+    assert matrix_parts.zero_columns.size == matrix_parts.zero_rows.size
     factor = structured(matrix)
     assert factor.mzis == 0
     assert factor.saved == 49
@@ -86,14 +86,14 @@ def test_permuted_blocks_are_found_as_parts() -> None:
     whole[:3, :2], whole[3:5, 2:6] = rng.normal(size=(3, 2)), rng.normal(size=(2, 4))
     whole[6:, 7:] = 1.0
     down, across = rng.permutation(8), rng.permutation(9)
-    found = structure(whole[down][:, across])
-    assert sorted((part.rows.size, part.columns.size, part.rank) for part in found.parts) == [
+    matrix_parts = structure(whole[down][:, across])
+    assert sorted((part.rows.size, part.columns.size, part.rank) for part in matrix_parts.parts) == [
         (2, 2, 1),
         (2, 4, 2),
         (3, 2, 2),
     ]
-    assert down[found.zero_rows].tolist() == [5]
-    assert across[found.zero_columns].tolist() == [6]
+    assert down[matrix_parts.zero_rows].tolist() == [5]
+    assert across[matrix_parts.zero_columns].tolist() == [6]
     factor = structured(whole[down][:, across])
     np.testing.assert_allclose(factor.matrix(), whole[down][:, across], atol=1e-13)
     assert factor.mzis == 2 * 4 + 2 * 3 + 1 * 3 - 1
@@ -112,9 +112,9 @@ def test_extreme_weights(size: float) -> None:
 
 
 def test_an_all_zero_matrix_has_no_parts_and_no_factors() -> None:
-    found = structure(np.zeros((2, 3)))
-    assert found.parts == ()
-    assert found.rank == 0
+    matrix_parts = structure(np.zeros((2, 3)))
+    assert matrix_parts.parts == ()
+    assert matrix_parts.rank == 0
     with pytest.raises(ValueError, match=r"W.*\(2, 3\).*zero"):
         structured(np.zeros((2, 3)))
 

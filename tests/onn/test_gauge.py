@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optinc_pdk.averaging import Averaging, score
-from optinc_pdk.onn import Layer, Onn, carry_chain, gauge, input_tolerance, lattice_score, tolerance
+from optinc_pdk.onn import Layer, Onn, carry_chain, gauge, input_error_accuracy, lattice_score, matrix_error_accuracy
 
 TASK = Averaging(4, 4, 2)
 
@@ -74,12 +74,12 @@ def test_tolerance_is_independent_of_the_scaling_and_falls_with_the_error() -> N
     first, second, third = onn.layers
     first = Layer(first.weight * scale[:, None], first.bias * scale)
     scaled = Onn((first, Layer(second.weight / scale, second.bias), third), TASK)
-    shares = [tolerance(onn, epsilon, draws=20) for epsilon in (0.0, 1e-3, 1e-2)]
+    shares = [matrix_error_accuracy(onn, epsilon, draws=20) for epsilon in (0.0, 1e-3, 1e-2)]
     assert shares[0] == 1.0
     assert shares[0] > shares[1] > shares[2]
-    assert tolerance(scaled, 1e-3, draws=20) == pytest.approx(shares[1])
-    assert tolerance(onn, 1e-3, draws=20) == shares[1]
-    assert tolerance(onn, 1e-3, draws=20, seed=2) != shares[1]
+    assert matrix_error_accuracy(scaled, 1e-3, draws=20) == pytest.approx(shares[1])
+    assert matrix_error_accuracy(onn, 1e-3, draws=20) == shares[1]
+    assert matrix_error_accuracy(onn, 1e-3, draws=20, seed=2) != shares[1]
 
 
 def test_tolerance_draws_the_defined_matrix_error() -> None:
@@ -91,25 +91,25 @@ def test_tolerance_draws_the_defined_matrix_error() -> None:
     epsilon = 0.25
     noise = np.random.default_rng(0).standard_normal(200_000) * epsilon
     expected = np.mean([1.0, np.mean(abs(noise) < 0.5), np.mean(abs(2 * noise) < 0.5), np.mean(3 * noise > -0.5)])
-    assert tolerance(onn, epsilon, draws=4000) == pytest.approx(expected, abs=0.015)
+    assert matrix_error_accuracy(onn, epsilon, draws=4000) == pytest.approx(expected, abs=0.015)
 
 
 def test_input_tolerance_is_uniform_in_the_full_scale() -> None:
     onn = carry_chain(TASK)
-    assert input_tolerance(onn, 0.0, draws=1) == 1.0
+    assert input_error_accuracy(onn, 0.0, draws=1) == 1.0
     # 0.2 % shift each of two sums of 0 ... 12 by 0.024 at most, and the steepest output falls by 3 per unit.
-    assert input_tolerance(onn, 0.002) == 1.0
-    assert input_tolerance(onn, 0.3) < 0.9
+    assert input_error_accuracy(onn, 0.002) == 1.0
+    assert input_error_accuracy(onn, 0.3) < 0.9
 
 
 def test_invalid_arguments_are_refused() -> None:
     onn = carry_chain(TASK)
     with pytest.raises(ValueError, match="epsilon = -1"):
-        tolerance(onn, -1.0)
+        matrix_error_accuracy(onn, -1.0)
     with pytest.raises(ValueError, match="epsilon = nan"):
-        tolerance(onn, float("nan"))
+        matrix_error_accuracy(onn, float("nan"))
     with pytest.raises(ValueError, match="draws = 0"):
-        input_tolerance(onn, 0.1, draws=0)
+        input_error_accuracy(onn, 0.1, draws=0)
 
 
 def test_lattice_score_counts_wrong_words() -> None:

@@ -60,7 +60,7 @@ def propagate_forward(row: _Indices, transfer: _Complexes, fields: _Complexes, l
     """Sends fields through a sequence of MZIs.
 
     Args:
-        row: (MZIs,) upper mode of each MZI, in the order in which light meets them.
+        row: (MZIs,) upper mode of each MZI, in the order in which light passes them.
         transfer: (MZIs, 2, 2) [output, input].
         fields: (N, vectors) at the inputs.
         light: (N, vectors) at the outputs, written.
@@ -85,7 +85,7 @@ def transfer_derivatives(
     """Derivatives of sum_kv rows[k, v] light[k, v] by the entries of every MZI's transfer.
 
     Args:
-        row: (MZIs,) upper mode of each MZI, in the order in which light meets them.
+        row: (MZIs,) upper mode of each MZI, in the order in which light passes them.
         transfer: (MZIs, 2, 2) [output, input], invertible.
         light: (N, vectors) at the outputs, as written by :func:`propagate_forward`.
         rows: (N, vectors) weights of the output fields.

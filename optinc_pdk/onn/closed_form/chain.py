@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.onn.closed_form.program import Floor, Program, averaging_program
-from optinc_pdk.onn.closed_form.stage import Claim, Closed, Stage, combined, expanded, layer_of
+from optinc_pdk.onn.closed_form.program import FloorInstruction, IntegerProgram, averaging_program
+from optinc_pdk.onn.closed_form.stage import ClosedForm, Stage, StageClaim, combined, expanded, layer_of
 from optinc_pdk.onn.network import Layer, Onn
 
 Floats = NDArray[np.float64]
@@ -38,7 +38,7 @@ GAIN = 1.5
 """Slope of a regenerated bit: it removes errors up to a sixth of a step; more needs gain. Engineering default."""
 
 
-Build = Callable[[dict[str, Floats], Floor, int, bool, bool], tuple[list[Layer], dict[str, Floats]]]
+StageBuilder = Callable[[dict[str, Floats], FloorInstruction, int, bool, bool], tuple[list[Layer], dict[str, Floats]]]
 """Function that creates the layers of one floor.
 
 Its arguments are the rows of all signals, the floor, the peak of its signal, whether that signal is kept, and whether
@@ -80,11 +80,11 @@ def regenerating_chain(task: Averaging, copies: int = 1, amplifiers: int = 3) ->
     return _onn(averaging_program(task, late=True), task, build, card)
 
 
-def _onn(program: Program, task: Averaging, build: Build, card: dict[str, object]) -> Onn:
+def _onn(program: IntegerProgram, task: Averaging, build: StageBuilder, card: dict[str, object]) -> Onn:
     return Onn(compile_program(program, task, build).layers, task, card=card)
 
 
-def compile_program(program: Program, task: Averaging, build: Build) -> Closed:
+def compile_program(program: IntegerProgram, task: Averaging, build: StageBuilder) -> ClosedForm:
     """Compiles a program into stages of layers, one per floor; a floor that is always 0 needs none.
 
     Args:
@@ -96,11 +96,13 @@ def compile_program(program: Program, task: Averaging, build: Build) -> Closed:
     scales = dict(zip(program.inputs, task.input_resolution, strict=True))
     rows = {name: scales[name] * np.eye(size, size + 1)[i] for i, name in enumerate(program.inputs)}
     sums: dict[str, dict[str, int]] = {name: {name: 1} for name in rows}
-    floors = [step for step in program.instructions if isinstance(step, Floor) and program.peaks[step.result]]
+    floors = [
+        step for step in program.instructions if isinstance(step, FloorInstruction) and program.peaks[step.result]
+    ]
     stages: list[Stage] = []
     for index, step in enumerate(program.instructions):
         needed = program.needed_after(index)
-        if not isinstance(step, Floor):
+        if not isinstance(step, FloorInstruction):
             rows[step.result], sums[step.result] = combined(rows, step.terms), expanded(sums, step.terms)
         elif not program.peaks[step.result]:
             rows[step.result], sums[step.result] = np.zeros(size + 1), {}
@@ -108,7 +110,7 @@ def compile_program(program: Program, task: Averaging, build: Build) -> Closed:
             before = {name: row for name, row in rows.items() if name in needed or name == step.signal}
             layers, rows = build(before, step, program.peaks[step.signal], step.signal in needed, step is floors[-1])
             size = layers[-1].outputs
-            claims = {name: Claim(name) for name in rows} | {step.result: Claim(step.signal, step.divisor)}
+            claims = {name: StageClaim(name) for name in rows} | {step.result: StageClaim(step.signal, step.divisor)}
             peaks = {name: program.peaks[name] for name in before}
             stages.append(Stage({name: sums[name] for name in before}, peaks, before, tuple(layers), rows, claims))
             sums = {name: {name: 1} for name in rows}
@@ -116,7 +118,7 @@ def compile_program(program: Program, task: Averaging, build: Build) -> Closed:
         rows, sums = {name: rows[name] for name in kept}, {name: sums[name] for name in kept}
     outputs = tuple((expanded(sums, terms), divisor) for terms, divisor in program.outputs)
     last = layer_of([combined(rows, terms) / divisor for terms, divisor in program.outputs])
-    return Closed(tuple(stages), outputs, last)
+    return ClosedForm(tuple(stages), outputs, last)
 
 
 class _Kink(NamedTuple):
@@ -145,7 +147,7 @@ def _staircase(divisor: int, peak: int, rising: bool) -> tuple[list[_Kink], int]
 
 
 def smallest(
-    before: dict[str, Floats], floor: Floor, peak: int, keep: bool, last: bool
+    before: dict[str, Floats], floor: FloorInstruction, peak: int, keep: bool, last: bool
 ) -> tuple[list[Layer], dict[str, Floats]]:
     """Layer with the staircase of one signal, and the rows of all signals over its units.
 
@@ -182,7 +184,7 @@ def smallest(
 
 
 def regenerating(
-    before: dict[str, Floats], floor: Floor, peak: int, keep: bool, last: bool, copies: int, amplifiers: int
+    before: dict[str, Floats], floor: FloorInstruction, peak: int, keep: bool, last: bool, copies: int, amplifiers: int
 ) -> tuple[list[Layer], dict[str, Floats]]:
     """Layers with the staircase of clipped bits of one signal, and the rows of all signals over the last layer's units.
 

@@ -25,7 +25,7 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Floor:
+class FloorInstruction:
     """Instruction result = floor(signal / divisor)."""
 
     result: str
@@ -34,7 +34,7 @@ class Floor:
 
 
 @dataclass(frozen=True)
-class Sum:
+class SumInstruction:
     """Instruction result = Σ factor · signal; `peak` is its largest value where it is the remainder of a floor."""
 
     result: str
@@ -43,7 +43,7 @@ class Sum:
 
 
 @dataclass(frozen=True)
-class Program:
+class IntegerProgram:
     """Integer instructions from the inputs to the outputs; no signal is negative.
 
     Attributes:
@@ -55,14 +55,14 @@ class Program:
 
     peaks: dict[str, int]
     inputs: tuple[str, ...]
-    instructions: tuple[Floor | Sum, ...]
+    instructions: tuple[FloorInstruction | SumInstruction, ...]
     outputs: tuple[tuple[dict[str, int], int], ...]
 
     def run(self, steps: Integers) -> dict[str, Integers]:
         """Computes all signals, each of shape (points,), for inputs in integer steps, shape (points, K)."""
         values = {name: steps[:, i] for i, name in enumerate(self.inputs)}
         for step in self.instructions:
-            if isinstance(step, Floor):
+            if isinstance(step, FloorInstruction):
                 values[step.result] = values[step.signal] // step.divisor
             else:
                 values[step.result] = self._sum(values, step.terms)
@@ -77,7 +77,7 @@ class Program:
         """Names of the signals that outputs or instructions after the one at `index` read."""
         names = {name for terms, _ in self.outputs for name in terms}
         for step in self.instructions[index + 1 :]:
-            names |= {step.signal} if isinstance(step, Floor) else set(step.terms)
+            names |= {step.signal} if isinstance(step, FloorInstruction) else set(step.terms)
         return names
 
     @staticmethod
@@ -93,21 +93,21 @@ class _ProgramBuilder:
     task: Averaging
     late: bool
     peaks: dict[str, int] = field(default_factory=dict)
-    steps: list[Floor | Sum] = field(default_factory=list)
+    steps: list[FloorInstruction | SumInstruction] = field(default_factory=list)
 
     def floor(self, result: str, signal: str, divisor: int) -> str:
-        self.steps.append(Floor(result, signal, divisor))
+        self.steps.append(FloorInstruction(result, signal, divisor))
         self.peaks[result] = self.peaks[signal] // divisor
         return result
 
     def sum(self, result: str, terms: dict[str, int], peak: int | None = None) -> str:
-        self.steps.append(Sum(result, terms, peak))
+        self.steps.append(SumInstruction(result, terms, peak))
         highest = sum(factor * self.peaks[name] for name, factor in terms.items() if factor > 0)
         self.peaks[result] = highest if peak is None else min(peak, highest)
         return result
 
 
-def averaging_program(task: Averaging, late: bool = False) -> Program:
+def averaging_program(task: Averaging, late: bool = False) -> IntegerProgram:
     """Integer program that computes the outputs of an averaging task.
 
     Args:
@@ -122,7 +122,7 @@ def averaging_program(task: Averaging, late: bool = False) -> Program:
     # Halves of digits need staircases of many steps; a division is smaller, and multiplies errors by four per symbol.
     shifts = task.servers == 2**half * 4**places and (not half or (late and not task.finer_input))
     outputs = _by_shift(builder, places, bool(half)) if shifts else _by_division(builder)
-    return Program(builder.peaks, tuple(names), tuple(builder.steps), tuple(outputs))
+    return IntegerProgram(builder.peaks, tuple(names), tuple(builder.steps), tuple(outputs))
 
 
 def _widths(task: Averaging) -> list[int]:
@@ -197,7 +197,9 @@ def _upper_half(builder: _ProgramBuilder, digit: str) -> dict[str, int]:
     """floor(digit / 2) as a sum. For a digit u - 4 c it is floor(u / 2) - 2 c, which needs no gain."""
     if builder.peaks[digit] < 2:
         return {}
-    terms = next((step.terms for step in builder.steps if isinstance(step, Sum) and step.result == digit), {digit: 1})
+    terms = next(
+        (step.terms for step in builder.steps if isinstance(step, SumInstruction) and step.result == digit), {digit: 1}
+    )
     (signal,) = (name for name, factor in terms.items() if factor == 1)
     half = builder.floor(f"{digit}_half", signal, 2)
     return {half: 1} | {name: factor // 2 for name, factor in terms.items() if name != signal}

@@ -1,4 +1,4 @@
-"""Proof that a closed-form network is exact, stage by stage, where its lattice is too large to enumerate.
+"""ExactnessProof that a closed-form network is exact, stage by stage, where its lattice is too large to enumerate.
 
 A stage of a chain, one layer or a few, reads integer signals and computes integer signals. Each of its units depends on
 one signal only, so that evaluating every value of every signal, one signal at a time, covers all combinations. Between
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn.closed_form.chain import compile_program, regenerating, smallest
-from optinc_pdk.onn.closed_form.program import Floor, Program, Sum, averaging_program
-from optinc_pdk.onn.closed_form.stage import Closed, Stage
+from optinc_pdk.onn.closed_form.program import FloorInstruction, IntegerProgram, SumInstruction, averaging_program
+from optinc_pdk.onn.closed_form.stage import ClosedForm, Stage
 from optinc_pdk.onn.closed_form.unary import unary
 from optinc_pdk.onn.network import Layer, Onn
 
@@ -39,7 +39,7 @@ class ProofError(ValueError):
 
 
 @dataclass(frozen=True)
-class Proof:
+class ExactnessProof:
     """Extent of a successful proof.
 
     Attributes:
@@ -53,7 +53,7 @@ class Proof:
     samples: int
 
 
-def prove(onn: Onn, samples: int = 10_000, seed: int = 0) -> Proof:
+def prove(onn: Onn, samples: int = 10_000, seed: int = 0) -> ExactnessProof:
     """Proves that a closed-form network is exact over its whole lattice.
 
     Args:
@@ -85,10 +85,10 @@ def prove(onn: Onn, samples: int = 10_000, seed: int = 0) -> Proof:
     for name, peak in program.peaks.items():
         if samples and not 0 <= signals[name].min() <= signals[name].max() <= peak:
             raise ProofError(f"signal {name} leaves 0 ... {peak}")
-    return Proof(len(closed.stages), values, samples)
+    return ExactnessProof(len(closed.stages), values, samples)
 
 
-def _rebuilt(onn: Onn) -> Closed:
+def _rebuilt(onn: Onn) -> ClosedForm:
     """Closed form that the network's card names."""
     card, task = onn.card, onn.task
     copies, amplifiers = card.get("copies"), card.get("amplifiers")
@@ -184,12 +184,12 @@ def _affine(values: list[Floats], weights: Floats, bias: float, size: int) -> Fl
     return total
 
 
-def _check_peaks(program: Program, task: Averaging) -> None:
+def _check_peaks(program: IntegerProgram, task: Averaging) -> None:
     """Checks by interval arithmetic that every signal is between 0 and its peak."""
-    floors = {step.result: step for step in program.instructions if isinstance(step, Floor)}
+    floors = {step.result: step for step in program.instructions if isinstance(step, FloorInstruction)}
     bounds = dict(zip(program.inputs, task.input_steps.tolist(), strict=True))
     for step in program.instructions:
-        if isinstance(step, Floor):
+        if isinstance(step, FloorInstruction):
             bounds[step.result] = bounds[step.signal] // step.divisor
         else:
             bounds[step.result] = _sum_bound(step, bounds, floors)
@@ -198,7 +198,7 @@ def _check_peaks(program: Program, task: Averaging) -> None:
             raise ProofError(f"signal {name} reaches {bound}, its peak is {program.peaks[name]}")
 
 
-def _sum_bound(step: Sum, bounds: dict[str, int], floors: dict[str, Floor]) -> int:
+def _sum_bound(step: SumInstruction, bounds: dict[str, int], floors: dict[str, FloorInstruction]) -> int:
     """Largest value of a sum: for the remainder of a floor its divisor minus 1, otherwise the sum of the maxima."""
     negative = [name for name, factor in step.terms.items() if factor < 0]
     if not negative:
@@ -214,7 +214,7 @@ def _sum_bound(step: Sum, bounds: dict[str, int], floors: dict[str, Floor]) -> i
     return min(bounds[floor.signal], floor.divisor - 1)
 
 
-def _check_links(closed: Closed, onn: Onn) -> None:
+def _check_links(closed: ClosedForm, onn: Onn) -> None:
     """Checks that the signals each stage reads, and the outputs, are integer sums of the previous stage's signals."""
     names = averaging_program(onn.task).inputs
     size = onn.task.groups

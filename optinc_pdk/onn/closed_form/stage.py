@@ -15,7 +15,7 @@ Row = Floats
 
 
 @dataclass(frozen=True)
-class Claim:
+class StageClaim:
     """Function of one signal that a result of a stage realises: min(floor(source / divisor), maximum)."""
 
     source: str
@@ -41,11 +41,11 @@ class Stage:
     before: dict[str, Row]
     layers: tuple[Layer, ...]
     after: dict[str, Row]
-    claims: dict[str, Claim]
+    claims: dict[str, StageClaim]
 
 
 @dataclass(frozen=True, eq=False)
-class Closed:
+class ClosedForm:
     """A closed-form network as stages.
 
     Attributes:

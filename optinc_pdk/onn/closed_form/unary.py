@@ -17,8 +17,8 @@ import numpy as np
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn.closed_form.chain import GAIN
-from optinc_pdk.onn.closed_form.program import Floor, Program, Sum, averaging_program
-from optinc_pdk.onn.closed_form.stage import Claim, Closed, Row, Stage, combined, expanded, layer_of
+from optinc_pdk.onn.closed_form.program import FloorInstruction, IntegerProgram, SumInstruction, averaging_program
+from optinc_pdk.onn.closed_form.stage import ClosedForm, Row, Stage, StageClaim, combined, expanded, layer_of
 from optinc_pdk.onn.network import Layer, Onn
 
 INVERSION_SLOPE = 1.2
@@ -72,13 +72,13 @@ class _Count:
         return [f"{self.name}>={edge}" for edge in self.edges]
 
 
-def _plan(program: Program) -> tuple[dict[str, _Count], list[tuple[dict[str, int], int]]]:
+def _plan(program: IntegerProgram) -> tuple[dict[str, _Count], list[tuple[dict[str, int], int]]]:
     """All counts by name, and the outputs as sums of counts with their divisors."""
     counts: dict[str, _Count] = {}
     # Every signal of the program as a sum: floors read the sum itself, sums and outputs read its count.
     direct: dict[str, dict[str, int]] = {name: {name: 1} for name in program.inputs}
     counted: dict[str, dict[str, int]] = {}
-    added = {name for step in program.instructions if isinstance(step, Sum) for name in step.terms}
+    added = {name for step in program.instructions if isinstance(step, SumInstruction) for name in step.terms}
     read_by_outputs = {name for terms, _ in program.outputs for name in terms}
 
     def count(name: str, signal: str, divisor: int) -> dict[str, int]:
@@ -90,7 +90,7 @@ def _plan(program: Program) -> tuple[dict[str, _Count], list[tuple[dict[str, int
     for name in program.inputs:
         counted[name] = count(f"{name}'", name, 1) if name in added | read_by_outputs else direct[name]
     for step in program.instructions:
-        if isinstance(step, Floor):
+        if isinstance(step, FloorInstruction):
             bits = count(step.result, step.signal, step.divisor) if program.peaks[step.result] else {}
             direct[step.result] = counted[step.result] = bits
             continue
@@ -100,7 +100,7 @@ def _plan(program: Program) -> tuple[dict[str, _Count], list[tuple[dict[str, int
     return counts, [(expanded(counted, terms), divisor) for terms, divisor in program.outputs]
 
 
-def unary(task: Averaging, amplifiers: int) -> Closed:
+def unary(task: Averaging, amplifiers: int) -> ClosedForm:
     """Stages of the network of `unary_chain`."""
     program = averaging_program(task, late=True)
     counts, sums = _plan(program)
@@ -123,15 +123,15 @@ def unary(task: Averaging, amplifiers: int) -> Closed:
         layers, rows = _stage(
             current, [before[count.signal] for count in current], passed_on, amplifiers, last=level == levels
         )
-        claims = {bit: Claim(bit) for bit in passed_on}
+        claims = {bit: StageClaim(bit) for bit in passed_on}
         for count in current:
             edges = zip(count.bits(), count.edges, strict=True)
-            claims |= {bit: Claim(count.signal, edge, 1) for bit, edge in edges}
+            claims |= {bit: StageClaim(count.signal, edge, 1) for bit, edge in edges}
         peaks = {count.signal: count.peak for count in current} | dict.fromkeys(passed_on, 1)
         reads |= {bit: {bit: 1} for bit in passed_on}
         stages.append(Stage(reads, peaks, before | passed_on, tuple(layers), rows, claims))
     last = layer_of([combined(rows, terms) / divisor for terms, divisor in outputs])
-    return Closed(tuple(stages), outputs, last)
+    return ClosedForm(tuple(stages), outputs, last)
 
 
 def _in_bits(terms: dict[str, int], counts: dict[str, _Count]) -> dict[str, int]:

@@ -19,7 +19,7 @@ from optinc_pdk.onn.cascade import cascade_tasks
 from optinc_pdk.onn.closed_form.chain import carry_chain, regenerating_chain
 from optinc_pdk.onn.closed_form.unary import unary_chain
 from optinc_pdk.onn.files import NETWORKS
-from optinc_pdk.onn.gauge import input_tolerance, lattice_score, tolerance
+from optinc_pdk.onn.gauge import input_error_accuracy, lattice_score, matrix_error_accuracy
 from optinc_pdk.onn.network import Onn
 from optinc_pdk.onn.training.train import Progress, Schedule, train
 
@@ -93,7 +93,7 @@ def recipes() -> tuple[Recipe, ...]:
     )
 
 
-def make(recipe: Recipe, progress: Callable[[Progress], None] | None = None) -> Onn:
+def train_recipe(recipe: Recipe, progress: Callable[[Progress], None] | None = None) -> Onn:
     """Trains a network by its recipe; needs PyTorch (the extra `train`).
 
     Args:
@@ -132,8 +132,8 @@ def measure(onn: Onn) -> dict[str, Any]:
         "structure": list(onn.structure),
         "accuracy": result.accuracy,
         "margin": round(result.margin, 4),
-        "tolerance": {f"{epsilon:g}": round(tolerance(onn, epsilon, DRAWS), 6) for epsilon in EPSILONS},
-        "input_tolerance": {f"{INPUT_ERROR:g}": round(input_tolerance(onn, INPUT_ERROR, DRAWS), 6)},
+        "tolerance": {f"{epsilon:g}": round(matrix_error_accuracy(onn, epsilon, DRAWS), 6) for epsilon in EPSILONS},
+        "input_tolerance": {f"{INPUT_ERROR:g}": round(input_error_accuracy(onn, INPUT_ERROR, DRAWS), 6)},
     }
 
 
@@ -148,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if name not in by_name:
             parser.error(f"there is no recipe {name!r}, only {', '.join(by_name)}")
     for name in options.names or by_name:
-        onn = make(by_name[name], _report)
+        onn = train_recipe(by_name[name], _report)
         onn.save(options.out / f"{name}.npz")
         print(name, onn.card)
 

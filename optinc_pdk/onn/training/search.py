@@ -21,10 +21,10 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.files import InputError, write_atomic
 from optinc_pdk.onn.closed_form.chain import carry_chain, regenerating_chain
 from optinc_pdk.onn.closed_form.unary import unary_chain
-from optinc_pdk.onn.gauge import lattice_score, tolerance
+from optinc_pdk.onn.gauge import lattice_score, matrix_error_accuracy
 from optinc_pdk.onn.network import Onn
 from optinc_pdk.onn.training.schedule import Progress, Schedule
-from optinc_pdk.onn.training.starts import pruned
+from optinc_pdk.onn.training.starts import prune_units
 from optinc_pdk.onn.training.train import EXACT_MARGIN, train
 
 SHARE = 0.999
@@ -85,14 +85,16 @@ def judge(name: str, onn: Onn, epsilon: float) -> Candidate:
     """
     margin = lattice_score(onn).margin
     share = _share(onn, epsilon)
-    return Candidate(name, onn, onn.mzis, margin, share, tolerated(onn), share >= SHARE and margin >= EXACT_MARGIN)
+    return Candidate(
+        name, onn, onn.mzis, margin, share, largest_tolerated_error(onn), share >= SHARE and margin >= EXACT_MARGIN
+    )
 
 
 def _share(onn: Onn, epsilon: float) -> float:
-    return tolerance(onn, epsilon, DRAWS, sample=WORDS if onn.task.lattice_size > WORDS else None)
+    return matrix_error_accuracy(onn, epsilon, DRAWS, sample=WORDS if onn.task.lattice_size > WORDS else None)
 
 
-def tolerated(onn: Onn) -> float:
+def largest_tolerated_error(onn: Onn) -> float:
     """Largest matrix error ε at which 99.9 % of the words are exact in the mean of 100 draws; 0 if there is none."""
     low, high = np.log(FINEST), np.log(COARSEST)
     if _share(onn, FINEST) < SHARE:
@@ -171,7 +173,7 @@ def _candidates(
             if not candidate.passed:
                 break
             units = max(1, sum(onn.structure[1:-1]) // PRUNED)
-            onn, kind, number = pruned(onn, units), "pruned", number + units
+            onn, kind, number = prune_units(onn, units), "pruned", number + units
         if number:
             return
 

@@ -39,7 +39,7 @@ def random_start(task: Averaging, hidden: Sequence[int], seed: int) -> Onn:
     return Onn(tuple(layers), task)
 
 
-def gauge_scaled(onn: Onn) -> Onn:
+def normalise_signals(onn: Onn) -> Onn:
     """Network of the same function with hidden signals of maximum 1 over the lattice, raw inputs, no dead units."""
     normalised = gauge(onn)
     first, *others = normalised.layers
@@ -47,7 +47,7 @@ def gauge_scaled(onn: Onn) -> Onn:
     return replace(onn, layers=layers, factor=())
 
 
-def balanced(onn: Onn, sweeps: int = 20) -> Onn:
+def balance_weights(onn: Onn, sweeps: int = 20) -> Onn:
     """Network of the same function in which every hidden unit's incoming and outgoing weights have equal norms.
 
     Adam changes all weights at the same rate, so they should be of similar size.
@@ -70,7 +70,7 @@ def balanced(onn: Onn, sweeps: int = 20) -> Onn:
     return replace(onn, layers=layers)
 
 
-def pruned(onn: Onn, units: int) -> Onn:
+def prune_units(onn: Onn, units: int) -> Onn:
     """Removes the least important hidden units; the bias of the next layer takes over the mean of their signals.
 
     The importance of a unit is the standard deviation of its signal over the lattice times the norm of the weights

@@ -19,11 +19,11 @@ import numpy as np
 
 from optinc_pdk.averaging import Score
 from optinc_pdk.files import InputError
-from optinc_pdk.onn.gauge import lattice_score, tolerance
+from optinc_pdk.onn.gauge import lattice_score, matrix_error_accuracy
 from optinc_pdk.onn.network import Onn, WeightsError
 from optinc_pdk.onn.training.checkpoint import load_checkpoint, save_checkpoint
 from optinc_pdk.onn.training.schedule import Progress, Schedule
-from optinc_pdk.onn.training.starts import gauge_scaled
+from optinc_pdk.onn.training.starts import normalise_signals
 
 if TYPE_CHECKING:
     from optinc_pdk.onn.training.trainer import Trainer
@@ -81,7 +81,11 @@ def train(
         if (step % every == 0 or step == schedule.steps) and (step > began or began == 0):
             network = trainer.network() if step else first
             result = lattice_score(network)
-            share = tolerance(network, schedule.noise, DRAWS, seed, words) if schedule.noise else result.accuracy
+            share = (
+                matrix_error_accuracy(network, schedule.noise, DRAWS, seed, words)
+                if schedule.noise
+                else result.accuracy
+            )
             rank = (result.margin >= EXACT_MARGIN, share, result.margin)
             better = rank > best_rank
             if better:
@@ -117,7 +121,7 @@ def _described(best: Onn, start: Onn, schedule: Schedule, seed: int) -> Onn:
     }
     if schedule.approximate:
         return replace(best, card=card)
-    return replace(best, layers=gauge_scaled(best).layers, factor=(), card=card)
+    return replace(best, layers=normalise_signals(best).layers, factor=(), card=card)
 
 
 def _report(step: int, steps: int, loss: float, result: Score, share: float, better: bool, seconds: float) -> Progress:
@@ -139,7 +143,7 @@ def _scaled(start: Onn, schedule: Schedule, seed: int) -> Onn:
         if layer > last:
             raise InputError(f"approximate contains layer {layer}, but the network has layers 0 to {last}")
     try:
-        return gauge_scaled(start)
+        return normalise_signals(start)
     except WeightsError as fault:
         raise InputError(
             "the start has a hidden layer in which no unit is ever positive; use another seed, or more units"

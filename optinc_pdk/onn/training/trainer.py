@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from optinc_pdk.factor import unitary_diagonal
 from optinc_pdk.onn.network import Factor, Layer, Onn
 from optinc_pdk.onn.training.schedule import Schedule
-from optinc_pdk.onn.training.starts import balanced, without_small_units
+from optinc_pdk.onn.training.starts import balance_weights, without_small_units
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -58,7 +58,7 @@ class Trainer:
         first, *others = start.layers
         layers = (Layer(first.weight * task.input_maxima, first.bias), *others)
         if not schedule.approximate:
-            layers = balanced(replace(start, layers=layers, factor=())).layers
+            layers = balance_weights(replace(start, layers=layers, factor=())).layers
         self.weights = [self._tensor(layer.weight).requires_grad_() for layer in layers]
         self.biases = [self._tensor(layer.bias).requires_grad_() for layer in layers]
         # Receivers detect |field|², so the last layer has no bias to train.

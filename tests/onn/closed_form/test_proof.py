@@ -13,7 +13,7 @@ import pytest
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn import Layer, Onn, ProofError, carry_chain, lattice_score, prove, regenerating_chain, unary_chain
 from optinc_pdk.onn.closed_form.chain import compile_program, regenerating, smallest
-from optinc_pdk.onn.closed_form.program import Sum, averaging_program
+from optinc_pdk.onn.closed_form.program import SumInstruction, averaging_program
 from optinc_pdk.onn.closed_form.proof import _check_links, _check_peaks, check_stage
 from optinc_pdk.onn.closed_form.stage import Stage
 from optinc_pdk.onn.closed_form.unary import unary
@@ -149,6 +149,6 @@ def test_wrong_peaks_are_found() -> None:
     program = averaging_program(task)
     with pytest.raises(ProofError, match=r"t1.*15.*14"):
         _check_peaks(replace(program, peaks=program.peaks | {"t1": 14}), task)
-    negative = Sum("x", {"s1": 1, "s0": -1})
+    negative = SumInstruction("x", {"s1": 1, "s0": -1})
     with pytest.raises(ProofError, match="negative"):
         _check_peaks(replace(program, instructions=(*program.instructions, negative)), task)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from optinc_pdk.averaging import Averaging, score
-from optinc_pdk.onn import Onn, bundled, gauge, lattice_score, tolerance
+from optinc_pdk.onn import Onn, bundled, gauge, lattice_score, matrix_error_accuracy
 from optinc_pdk.onn.cascade import Cascade
 from optinc_pdk.onn.files import NETWORKS
 from optinc_pdk.onn.training import recipes
@@ -81,7 +81,7 @@ TOLERATED_ERRORS = {
 def test_tolerance_to_matrix_errors(name: str) -> None:
     onn = Onn.load(NETWORKS / f"{name}.npz")
     sample = 2000 if onn.task.lattice_size > 2000 else None
-    assert tolerance(onn, TOLERATED_ERRORS[name], draws=50, seed=123, sample=sample) >= 0.999
+    assert matrix_error_accuracy(onn, TOLERATED_ERRORS[name], draws=50, seed=123, sample=sample) >= 0.999
 
 
 def test_the_cascade_of_the_package_averages_sixteen_servers() -> None:

@@ -12,18 +12,18 @@ import pytest
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.files import InputError
-from optinc_pdk.onn import Layer, carry_chain, tolerance
+from optinc_pdk.onn import Layer, carry_chain, matrix_error_accuracy
 from optinc_pdk.onn.training.search import (
     CLOSED,
     UNARY,
     Candidate,
     front,
     judge,
+    largest_tolerated_error,
     search,
-    tolerated,
     write_candidates,
 )
-from optinc_pdk.onn.training.starts import pruned
+from optinc_pdk.onn.training.starts import prune_units
 
 TASK = Averaging(2, 4, 1)
 
@@ -58,11 +58,11 @@ def test_a_search_trains_from_the_smallest_on_prunes_and_continues_after_an_inte
 
 def test_tolerated_error_is_where_the_share_falls_below_the_limit() -> None:
     onn = carry_chain(Averaging(4, 4, 2))
-    limit = tolerated(onn)
-    assert tolerance(onn, 0.98 * limit, 100) >= 0.999 > tolerance(onn, 1.02 * limit, 100)
+    limit = largest_tolerated_error(onn)
+    assert matrix_error_accuracy(onn, 0.98 * limit, 100) >= 0.999 > matrix_error_accuracy(onn, 1.02 * limit, 100)
     first = onn.layers[0]
     wrong = replace(onn, layers=(replace(first, bias=first.bias + 0.6), *onn.layers[1:]))
-    assert tolerated(wrong) == 0.0
+    assert largest_tolerated_error(wrong) == 0.0
 
 
 def test_the_front_has_the_candidates_that_no_other_dominates(tmp_path: Path) -> None:
@@ -92,10 +92,10 @@ def test_pruning_removes_unused_units_first() -> None:
     first, second, last = onn.layers
     wide = Layer(np.vstack([first.weight, [0.1, 0.2]]), np.append(first.bias, 0.3))
     reads = Layer(np.column_stack([second.weight, np.zeros(second.outputs)]), second.bias)
-    small = pruned(replace(onn, layers=(wide, reads, last)), 1)
+    small = prune_units(replace(onn, layers=(wide, reads, last)), 1)
     assert small.structure == (2, 6, 7, 2)
     np.testing.assert_allclose(small.forward(task.lattice()), onn.forward(task.lattice()), atol=1e-9)
-    assert min(pruned(onn, 100).structure[1:-1]) == 2
+    assert min(prune_units(onn, 100).structure[1:-1]) == 2
 
 
 def test_the_mean_signal_of_a_pruned_unit_is_kept() -> None:
@@ -104,6 +104,6 @@ def test_the_mean_signal_of_a_pruned_unit_is_kept() -> None:
     first, second, last = onn.layers
     constant = Layer(np.vstack([first.weight, [0.0, 0.0]]), np.append(first.bias, 2.0))
     reads = Layer(np.column_stack([second.weight, np.full(second.outputs, 0.7)]), second.bias - 1.4)
-    small = pruned(replace(onn, layers=(constant, reads, last)), 1)
+    small = prune_units(replace(onn, layers=(constant, reads, last)), 1)
     assert small.structure == (2, 6, 7, 2)
     np.testing.assert_allclose(small.forward(task.lattice()), onn.forward(task.lattice()), atol=1e-9)

@@ -12,8 +12,8 @@ import pytest
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.factor import unitary_diagonal
 from optinc_pdk.files import InputError
-from optinc_pdk.onn import Layer, Onn, carry_chain, gauge, lattice_score, tolerance
-from optinc_pdk.onn.training.starts import balanced, random_start, without_small_units
+from optinc_pdk.onn import Layer, Onn, carry_chain, gauge, lattice_score, matrix_error_accuracy
+from optinc_pdk.onn.training.starts import balance_weights, random_start, without_small_units
 from optinc_pdk.onn.training.train import Progress, Schedule, train
 
 TASK = Averaging(4, 4, 2)
@@ -26,7 +26,9 @@ def test_training_raises_the_tolerance_keeps_the_function_and_is_reproducible() 
     trained = train(start, SHORT, seed=1, progress=seen.append)
     assert lattice_score(trained).accuracy == 1.0
     assert lattice_score(trained).margin >= 0.15
-    assert tolerance(trained, 1e-3, draws=100, seed=9) > tolerance(start, 1e-3, draws=100, seed=9)
+    assert matrix_error_accuracy(trained, 1e-3, draws=100, seed=9) > matrix_error_accuracy(
+        start, 1e-3, draws=100, seed=9
+    )
     again = train(start, SHORT, seed=1)
     for layer, same in zip(trained.layers, again.layers, strict=True):
         np.testing.assert_array_equal(layer.weight, same.weight)
@@ -58,7 +60,7 @@ def test_a_start_that_is_best_is_kept() -> None:
 
 def test_balancing_keeps_the_function_and_equalises_the_weights() -> None:
     start = carry_chain(TASK)
-    equalised = balanced(start)
+    equalised = balance_weights(start)
     np.testing.assert_allclose(equalised.forward(TASK.lattice()), start.forward(TASK.lattice()), atol=1e-9)
     for layer, above in itertools.pairwise(equalised.layers):
         incoming = np.hypot(np.linalg.norm(layer.weight, axis=1), layer.bias)
