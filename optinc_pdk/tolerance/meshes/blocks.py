@@ -115,7 +115,7 @@ def fitted(
         x = wrap(fit_lbfgs(problem, local, steps)[0])
         first, matrix = _matrix(problem, local), _matrix(problem, x)
         before, error = problem.shape_error(first), problem.shape_error(matrix)
-        scale, lit = (problem.scale(problem.seen(m))[:, 0] for m in (matrix, first))
+        scale, lit = (problem.scale(problem.output_fields(m))[:, 0] for m in (matrix, first))
         dark = bool(np.any(np.abs(scale) < DARK * np.abs(lit)))
         if (dark, error) < best:
             theta, phi, output = problem.split(x)

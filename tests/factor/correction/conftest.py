@@ -49,15 +49,15 @@ def dense_matrix() -> Callable[[Devices, np.ndarray, np.ndarray, np.ndarray], np
     def coupler(angle: float) -> np.ndarray:
         return np.array([[np.cos(angle), 1j * np.sin(angle)], [1j * np.sin(angle), np.cos(angle)]])
 
-    def multiply(mesh_devices: Devices, theta: np.ndarray, phi: np.ndarray, output: np.ndarray) -> np.ndarray:
-        product = np.eye(mesh_devices.modes, dtype=complex)
-        for column in range(mesh_devices.columns):
-            stage = mesh_devices.idle * np.eye(mesh_devices.modes, dtype=complex)
-            for i in np.flatnonzero(mesh_devices.column == column):
-                pair = slice(mesh_devices.row[i], mesh_devices.row[i] + 2)
-                inner = np.diag(mesh_devices.inner[i] * [np.exp(1j * (theta[i] + mesh_devices.theta_offset[i])), 1])
-                outer = np.diag(mesh_devices.outer[i] * [np.exp(1j * (phi[i] + mesh_devices.phi_offset[i])), 1])
-                stage[pair, pair] = coupler(mesh_devices.second[i]) @ inner @ coupler(mesh_devices.first[i]) @ outer
+    def multiply(imperfect: Devices, theta: np.ndarray, phi: np.ndarray, output: np.ndarray) -> np.ndarray:
+        product = np.eye(imperfect.modes, dtype=complex)
+        for column in range(imperfect.columns):
+            stage = imperfect.idle * np.eye(imperfect.modes, dtype=complex)
+            for i in np.flatnonzero(imperfect.column == column):
+                pair = slice(imperfect.row[i], imperfect.row[i] + 2)
+                inner = np.diag(imperfect.inner[i] * [np.exp(1j * (theta[i] + imperfect.theta_offset[i])), 1])
+                outer = np.diag(imperfect.outer[i] * [np.exp(1j * (phi[i] + imperfect.phi_offset[i])), 1])
+                stage[pair, pair] = coupler(imperfect.second[i]) @ inner @ coupler(imperfect.first[i]) @ outer
             product = stage @ product
         return np.diag(np.exp(1j * output)) @ product
 

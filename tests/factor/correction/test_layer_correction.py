@@ -79,8 +79,8 @@ def test_zero_row_of_a_layer_is_not_read() -> None:
 def test_layers_with_weights_of_any_magnitude(size: float) -> None:
     rng = np.random.default_rng(0)
     weights, mesh = rng.normal(size=(3, 3)), rectangular(np.eye(3))
-    mesh_devices = drawn_devices(mesh, rng, 0.02)
-    result = correct_layer(size * weights, mesh_devices, mesh_devices)
+    imperfect = drawn_devices(mesh, rng, 0.02)
+    result = correct_layer(size * weights, imperfect, imperfect)
     assert result.error < 1e-12
     np.testing.assert_allclose(result.matrix() / size, weights, atol=1e-11)
 
@@ -89,16 +89,16 @@ MESH = rectangular(np.eye(3))
 
 
 def test_bad_layers_are_refused() -> None:
-    mesh_devices = devices(MESH)
+    imperfect = devices(MESH)
     with pytest.raises(ValueError, match=r"W.*\(3, 2\).*\(3, 3\)"):
-        correct_layer(np.ones((3, 2)), mesh_devices, mesh_devices)
+        correct_layer(np.ones((3, 2)), imperfect, imperfect)
     with pytest.raises(ValueError, match=r"W.*complex"):
-        correct_layer(1j * np.eye(3), mesh_devices, mesh_devices)
+        correct_layer(1j * np.eye(3), imperfect, imperfect)
     with pytest.raises(ValueError, match=r"W.*\(3, 3\).*zero"):
-        correct_layer(np.zeros((3, 3)), mesh_devices, mesh_devices)
+        correct_layer(np.zeros((3, 3)), imperfect, imperfect)
     with pytest.raises(ValueError, match=r"W.*1e-310.*1e-300"):
-        correct_layer(np.full((3, 3), 1e-310), mesh_devices, mesh_devices)
+        correct_layer(np.full((3, 3), 1e-310), imperfect, imperfect)
     with pytest.raises(ValueError, match=r"amplitude.*2"):
-        correct_layer(np.eye(3), mesh_devices, mesh_devices, amplitude=2)
+        correct_layer(np.eye(3), imperfect, imperfect, amplitude=2)
     with pytest.raises(ValueError, match=r"steps.*1\.5"):
-        correct_layer(np.eye(3), mesh_devices, mesh_devices, steps=1.5)
+        correct_layer(np.eye(3), imperfect, imperfect, steps=1.5)

@@ -29,10 +29,10 @@ def test_matrix_is_the_product_of_the_devices(
     varied_devices: VariedDevices, dense_matrix: DenseMatrix, modes: int, redundant: int, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
-    mesh_devices = varied_devices(modes, rng, redundant)
-    x = rng.uniform(0, 2 * np.pi, 2 * mesh_devices.row.size + modes)
-    problem = Problem(mesh_devices, np.eye(modes), homodyne=False)
-    np.testing.assert_allclose(evaluate(problem, x).matrix, dense_matrix(mesh_devices, *problem.split(x)), atol=1e-13)
+    imperfect = varied_devices(modes, rng, redundant)
+    x = rng.uniform(0, 2 * np.pi, 2 * imperfect.row.size + modes)
+    problem = Problem(imperfect, np.eye(modes), homodyne=False)
+    np.testing.assert_allclose(evaluate(problem, x).matrix, dense_matrix(imperfect, *problem.split(x)), atol=1e-13)
 
 
 def test_ideal_devices_are_the_ideal_mesh(random_unitary: RandomUnitary) -> None:
@@ -49,9 +49,9 @@ def test_gradient_is_the_difference_quotient(
     random_unitary: RandomUnitary, varied_devices: VariedDevices, modes: int, redundant: int, homodyne: bool, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
-    mesh_devices = varied_devices(modes, rng, redundant)
-    problem = Problem(mesh_devices, random_unitary(modes, rng, homodyne), homodyne)
-    x = rng.uniform(0, 2 * np.pi, 2 * mesh_devices.row.size + modes)
+    imperfect = varied_devices(modes, rng, redundant)
+    problem = Problem(imperfect, random_unitary(modes, rng, homodyne), homodyne)
+    x = rng.uniform(0, 2 * np.pi, 2 * imperfect.row.size + modes)
     step = 1e-5
     expected = [
         (evaluate(problem, x + step * e).cost - evaluate(problem, x - step * e).cost) / (4 * step)
@@ -73,13 +73,13 @@ def test_compiled_cost_and_gradient_agree_with_numpy(
 ) -> None:
     """With input fields and dumped outputs too."""
     rng = np.random.default_rng(seed)
-    mesh_devices = varied_devices(modes, rng, redundant)
+    imperfect = varied_devices(modes, rng, redundant)
     target, inputs = random_unitary(modes, rng, homodyne), None
     if partial:
         target = target[: (modes + 1) // 2]
         inputs = rng.normal(size=(modes, modes)) + 1j * rng.normal(size=(modes, modes))
-    problem = Problem(mesh_devices, target, homodyne, inputs)
-    x = rng.uniform(0, 2 * np.pi, 2 * mesh_devices.row.size + modes)
+    problem = Problem(imperfect, target, homodyne, inputs)
+    x = rng.uniform(0, 2 * np.pi, 2 * imperfect.row.size + modes)
     light = evaluate(problem, x)
     half, slope = cost_and_gradient(problem, x)
     assert half == pytest.approx(0.5 * light.cost, rel=1e-12)
@@ -90,9 +90,9 @@ def test_compiled_gradient_of_more_vectors_than_one_tile(
     random_unitary: RandomUnitary, varied_devices: VariedDevices
 ) -> None:
     rng = np.random.default_rng(5)
-    mesh_devices = varied_devices(70, rng)
-    problem = Problem(mesh_devices, random_unitary(70, rng, real=True), homodyne=True)
-    x = rng.uniform(0, 2 * np.pi, 2 * mesh_devices.row.size + 70)
+    imperfect = varied_devices(70, rng)
+    problem = Problem(imperfect, random_unitary(70, rng, real=True), homodyne=True)
+    x = rng.uniform(0, 2 * np.pi, 2 * imperfect.row.size + 70)
     light = evaluate(problem, x)
     half, slope = cost_and_gradient(problem, x)
     assert half == pytest.approx(0.5 * light.cost, rel=1e-12)
@@ -103,8 +103,8 @@ def test_lbfgs_and_newton_converge_to_the_same_cost(random_unitary: RandomUnitar
     rng = np.random.default_rng(7)
     unitary = random_unitary(12, rng)
     mesh = rectangular(unitary)
-    mesh_devices = drawn_devices(mesh, rng, 0.04)
-    problem = Problem(mesh_devices, unitary, homodyne=False)
+    imperfect = drawn_devices(mesh, rng, 0.04)
+    problem = Problem(imperfect, unitary, homodyne=False)
     start = np.concatenate([mesh.theta, mesh.phi, mesh.output_phase])
     before = evaluate(problem, start).cost
     lbfgs, steps = fit_lbfgs(problem, start, 3000)
@@ -126,13 +126,13 @@ def test_derivatives_with_input_fields_and_dumped_outputs(
     seed: int,
 ) -> None:
     rng = np.random.default_rng(seed)
-    mesh_devices = varied_devices(modes, rng, lossy=False)
+    imperfect = varied_devices(modes, rng, lossy=False)
     fields = rng.normal(size=(modes, vectors)) + 1j * rng.normal(size=(modes, vectors))
     read = modes - dumped
     target = np.zeros((read, vectors)) if homodyne else rng.normal(size=(read, vectors)) + 0j
-    problem = Problem(mesh_devices, target, homodyne, fields)
-    x = rng.uniform(0, 2 * np.pi, 2 * mesh_devices.row.size + modes)
-    fields_out = (dense_matrix(mesh_devices, *problem.split(x)) @ fields)[:read]
+    problem = Problem(imperfect, target, homodyne, fields)
+    x = rng.uniform(0, 2 * np.pi, 2 * imperfect.row.size + modes)
+    fields_out = (dense_matrix(imperfect, *problem.split(x)) @ fields)[:read]
     deviation = (fields_out.real if homodyne else fields_out) - target
     np.testing.assert_allclose(evaluate(problem, x).cost, np.linalg.norm(deviation) ** 2)
     step = 1e-5

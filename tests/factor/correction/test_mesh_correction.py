@@ -33,13 +33,13 @@ def test_initial_phases_are_exact_on_ideal_devices(
 ) -> None:
     rng = np.random.default_rng(seed)
     unitary = random_unitary(modes, rng)
-    mesh_devices = drawn_devices(rectangular(unitary), rng, 0.0, redundant)
-    result = correct(unitary, mesh_devices, steps=0, seed=seed)
+    imperfect = drawn_devices(rectangular(unitary), rng, 0.0, redundant)
+    result = correct(unitary, imperfect, steps=0, seed=seed)
     assert result.error_before <= 1e-12
     assert result.error <= 1e-12
     assert result.steps == 0
     orthogonal = random_unitary(modes, rng, real=True)
-    assert correct_homodyne(orthogonal, mesh_devices, amplitude=0.8, steps=0).error_before <= 1e-12
+    assert correct_homodyne(orthogonal, imperfect, amplitude=0.8, steps=0).error_before <= 1e-12
 
 
 @settings(max_examples=10, deadline=None)
@@ -54,9 +54,9 @@ def test_least_squares_never_increases_the_error_and_reports_it_correctly(
 ) -> None:
     rng = np.random.default_rng(seed)
     target = random_unitary(modes, rng, homodyne)
-    mesh_devices = varied_devices(modes, rng)
-    result = correct_homodyne(target, mesh_devices, steps=15) if homodyne else correct(target, mesh_devices, steps=15)
-    matrix = dense_matrix(mesh_devices, result.theta, result.phi, result.output_phase)
+    imperfect = varied_devices(modes, rng)
+    result = correct_homodyne(target, imperfect, steps=15) if homodyne else correct(target, imperfect, steps=15)
+    matrix = dense_matrix(imperfect, result.theta, result.phi, result.output_phase)
     np.testing.assert_allclose(result.matrix, matrix, atol=1e-12)
     realised = matrix.real / result.row_scale[:, np.newaxis] if homodyne else matrix
     np.testing.assert_allclose(result.error, np.linalg.norm(realised - target) / np.sqrt(modes), atol=1e-12)
@@ -65,7 +65,7 @@ def test_least_squares_never_increases_the_error_and_reports_it_correctly(
     if homodyne:
         assert result.error == result.shape_error <= result.error_local * (1 + 1e-12)
     else:
-        local = correct(target, mesh_devices, steps=0)
+        local = correct(target, imperfect, steps=0)
         assert result.shape_error <= local.shape_error * (1 + 1e-12)
 
 
@@ -162,8 +162,8 @@ def test_initial_phases_of_triangles_are_exact(
 ) -> None:
     rng = np.random.default_rng(seed)
     unitary = random_unitary(modes, rng)
-    mesh_devices = drawn_devices(triangular(unitary), rng, 0.0, redundant)
-    assert correct(unitary, mesh_devices, steps=0).error_before <= 1e-12
+    imperfect = drawn_devices(triangular(unitary), rng, 0.0, redundant)
+    assert correct(unitary, imperfect, steps=0).error_before <= 1e-12
 
 
 def test_triangles_are_corrected(random_unitary: RandomUnitary) -> None:
@@ -176,8 +176,8 @@ def test_triangles_are_corrected(random_unitary: RandomUnitary) -> None:
 def test_same_input_same_phases(random_unitary: RandomUnitary) -> None:
     rng = np.random.default_rng(2)
     unitary = random_unitary(8, rng)
-    mesh_devices = drawn_devices(rectangular(unitary), rng, 0.03, 1)
-    one, other = correct(unitary, mesh_devices), correct(unitary, mesh_devices)
+    imperfect = drawn_devices(rectangular(unitary), rng, 0.03, 1)
+    one, other = correct(unitary, imperfect), correct(unitary, imperfect)
     np.testing.assert_array_equal(one.theta, other.theta)
     np.testing.assert_array_equal(one.phi, other.phi)
 
@@ -186,28 +186,28 @@ MESH = rectangular(np.eye(3))
 
 
 def test_bad_targets_and_numbers_are_refused() -> None:
-    mesh_devices = devices(MESH)
+    imperfect = devices(MESH)
     with pytest.raises(ValueError, match=r"U.*\(2, 2\).*\(3, 3\)"):
-        correct(np.eye(2), mesh_devices)
+        correct(np.eye(2), imperfect)
     with pytest.raises(ValueError, match=r"U.*unitary.* 3,"):
-        correct(2 * np.eye(3), mesh_devices)
+        correct(2 * np.eye(3), imperfect)
     with pytest.raises(ValueError, match=r"W.*orthogonal.* 3,"):
-        correct_homodyne(2 * np.eye(3), mesh_devices)
+        correct_homodyne(2 * np.eye(3), imperfect)
     with pytest.raises(ValueError, match=r"amplitude.*None"):
-        correct_homodyne(np.eye(3), mesh_devices, amplitude=None)  # type: ignore[arg-type]
+        correct_homodyne(np.eye(3), imperfect, amplitude=None)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"U\[0, 0\].*nan"):
-        correct(np.full((3, 3), np.nan), mesh_devices)
+        correct(np.full((3, 3), np.nan), imperfect)
     with pytest.raises(ValueError, match=r"W.*complex"):
-        correct_homodyne(1j * np.eye(3), mesh_devices)
+        correct_homodyne(1j * np.eye(3), imperfect)
     with pytest.raises(ValueError, match=r"amplitude.*0\.0"):
-        correct_homodyne(np.eye(3), mesh_devices, amplitude=0.0)
+        correct_homodyne(np.eye(3), imperfect, amplitude=0.0)
     with pytest.raises(ValueError, match=r"amplitude.*nan"):
-        correct_homodyne(np.eye(3), mesh_devices, amplitude=float("nan"))
+        correct_homodyne(np.eye(3), imperfect, amplitude=float("nan"))
     with pytest.raises(ValueError, match=r"steps.*-1"):
-        correct(np.eye(3), mesh_devices, steps=-1)
+        correct(np.eye(3), imperfect, steps=-1)
     with pytest.raises(ValueError, match=r"splitter_rms.*0\.5"):
         drawn_devices(MESH, np.random.default_rng(0), 0.5)
     arrays = ("row", "column", "first", "second", "theta_offset", "phi_offset", "inner", "outer")
-    incomplete = replace(mesh_devices, **{name: getattr(mesh_devices, name)[1:] for name in arrays})
+    incomplete = replace(imperfect, **{name: getattr(imperfect, name)[1:] for name in arrays})
     with pytest.raises(ValueError, match=r"devices.*2 MZIs.*3 modes"):
         correct(np.eye(3), incomplete)

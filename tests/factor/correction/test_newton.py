@@ -30,10 +30,10 @@ def test_curvature_agrees_with_differences_of_gradients(
 ) -> None:
     """Exact without loss. Row scales of homodyne are kept constant, so the target is 0, where they stay 0."""
     rng = np.random.default_rng(seed)
-    mesh_devices = varied_devices(modes, rng, redundant, lossy=False)
+    imperfect = varied_devices(modes, rng, redundant, lossy=False)
     target = np.zeros((modes, modes)) if homodyne else random_unitary(modes, rng)
-    problem = Problem(mesh_devices, target, homodyne)
-    x = rng.uniform(0, 2 * np.pi, 2 * mesh_devices.row.size + modes)
+    problem = Problem(imperfect, target, homodyne)
+    x = rng.uniform(0, 2 * np.pi, 2 * imperfect.row.size + modes)
     step = 1e-5
     slopes = [
         gradient(problem, evaluate(problem, x + step * e)) - gradient(problem, evaluate(problem, x - step * e))
@@ -47,8 +47,8 @@ def test_curvature_agrees_with_differences_of_gradients(
 def test_curvature_with_equal_loss_is_exact(random_unitary: RandomUnitary) -> None:
     """With the same loss on every path the columns are unitary up to a factor."""
     rng = np.random.default_rng(3)
-    mesh_devices = replace(drawn_devices(rectangular(np.eye(4)), rng, 0.02), idle=0.9, inner=np.full((6, 2), 0.9))
-    problem = Problem(mesh_devices, random_unitary(4, rng), homodyne=False)
+    imperfect = replace(drawn_devices(rectangular(np.eye(4)), rng, 0.02), idle=0.9, inner=np.full((6, 2), 0.9))
+    problem = Problem(imperfect, random_unitary(4, rng), homodyne=False)
     x = rng.uniform(0, 2 * np.pi, 16)
     slopes = [
         gradient(problem, evaluate(problem, x + 1e-5 * e)) - gradient(problem, evaluate(problem, x - 1e-5 * e))
@@ -62,8 +62,8 @@ def test_curvature_with_equal_loss_is_exact(random_unitary: RandomUnitary) -> No
 def test_single_precision_converges_like_double(random_unitary: RandomUnitary, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(8)
     unitary = random_unitary(10, rng)
-    mesh_devices = drawn_devices(rectangular(unitary), rng, 0.01)
-    double = correct(unitary, mesh_devices)
+    imperfect = drawn_devices(rectangular(unitary), rng, 0.01)
+    double = correct(unitary, imperfect)
     monkeypatch.setattr("optinc_pdk.factor.correction.newton.DOUBLE_UNTIL", 0)
-    single = correct(unitary, mesh_devices)
+    single = correct(unitary, imperfect)
     assert single.error <= double.error + 1e-10
