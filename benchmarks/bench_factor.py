@@ -1,10 +1,10 @@
-"""Decomposing unitaries and sending light through meshes: this package against its peers, on one thread.
+"""Decomposition of unitaries and propagation through meshes: this package and its peers, on one thread.
 
     python benchmarks/bench_factor.py
 
-Every peer decomposes the same Haar unitaries. scipy's QR factorization and numpy's matrix product of the same
-complex matrices give the scale. Times are medians of runs that take turns, so that a busy machine is busy for
-all. Peers decompose up to 128 modes: their time grows as N^4, so that 256 would take minutes.
+Every peer decomposes the same Haar unitaries. scipy's QR factorisation and numpy's matrix product of the same complex
+matrices are references. Times are medians of interleaved runs, so that other load affects all alike. Peers decompose
+up to 128 modes: their time grows as N^4, so that 256 would take minutes.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ PEERS = {
 def numpy_slices(unitary: Unitary) -> Unitary:
     """The same nulling with numpy alone: a 2 x 2 product on two rows or columns per MZI.
 
-    This is what the compiled kernel has to beat.
+    The baseline for the compiled kernel.
 
     Returns:
-        The diagonal matrix that is left over; the phases are not worked out.
+        The remaining diagonal matrix; the phases are not computed.
     """
     remainder = unitary.copy()
     modes = len(remainder)
@@ -62,18 +62,19 @@ def numpy_slices(unitary: Unitary) -> Unitary:
 
 
 def seconds(call: Callable[[], Any]) -> float:
-    """One run's wall-clock time."""
+    """Wall-clock time of one call."""
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
 
 
 def medians(calls: dict[str, Callable[[], Any]], runs: int) -> dict[str, float]:
-    """Median seconds of each call after a first one, the calls taking turns; slow ones run just once."""
+    """Median seconds of each call after a first run, the calls interleaved; slow calls run once."""
     first = {name: seconds(call) for name, call in calls.items()}
-    turns = [{name: seconds(call) for name, call in calls.items() if first[name] < 1.0} for _ in range(runs)]
+    rounds = [{name: seconds(call) for name, call in calls.items() if first[name] < 1.0} for _ in range(runs)]
     return {
-        name: float(np.median([turn[name] for turn in turns])) if first[name] < 1.0 else first[name] for name in calls
+        name: float(np.median([times[name] for times in rounds])) if first[name] < 1.0 else first[name]
+        for name in calls
     }
 
 
@@ -89,7 +90,7 @@ def load_peers() -> dict[str, Callable[[Unitary], Any] | None]:
 
 
 def bench_decompositions(sizes: list[int], runs: int) -> Table:
-    """Seconds per decomposition, and each against QR and against ours."""
+    """Seconds per decomposition, and ratios to QR and to this package."""
     table = Table("N", "what", "seconds", "x QR", "x rectangular", title="Decomposing one Haar unitary")
     peers = load_peers()
     for size in sizes:
@@ -107,8 +108,8 @@ def bench_decompositions(sizes: list[int], runs: int) -> Table:
         ours, scale = result["rectangular"], result["scipy.linalg.qr"]
         for name in ("rectangular", "triangular", "scipy.linalg.qr", "numpy slices", *peers):
             if name in result:
-                taken = result[name]
-                table.add_row(str(size), name, f"{taken:.3g}", f"{taken / scale:.2f}", f"{taken / ours:.3g}")
+                elapsed = result[name]
+                table.add_row(str(size), name, f"{elapsed:.3g}", f"{elapsed / scale:.2f}", f"{elapsed / ours:.3g}")
             else:
                 absent = f"left out above N = {PEER_MODES}" if peers[name] else "not installed"
                 table.add_row(str(size), name, absent, "", "")
@@ -117,8 +118,8 @@ def bench_decompositions(sizes: list[int], runs: int) -> Table:
 
 
 def bench_light(sizes: list[int], vectors: int, runs: int) -> Table:
-    """Seconds for a mesh's matrix and for fields through it, against dense products of the same sizes."""
-    table = Table("N", "what", "mesh, s", "dense, s", "ratio", title="Light through a mesh")
+    """Seconds for a mesh's matrix and for propagation of fields, and ratios to dense products of the same sizes."""
+    table = Table("N", "what", "mesh, s", "dense, s", "ratio", title="Propagation through a mesh")
     for size in sizes:
         unitary = scipy.stats.unitary_group(size, seed=size).rvs()
         mesh = rectangular(unitary)
@@ -142,7 +143,7 @@ def bench_light(sizes: list[int], vectors: int, runs: int) -> Table:
 
 
 def bench_batch(runs: int, batch: int = 1000, size: int = 8) -> Table:
-    """Seconds for many small unitaries, one by one and as one batch."""
+    """Seconds for decomposing many small unitaries, one by one and as one batch."""
     table = Table("what", "seconds", title=f"{batch} of N = {size}")
     stack = scipy.stats.unitary_group(size, seed=0).rvs(batch)
     rectangular(stack)
@@ -150,16 +151,16 @@ def bench_batch(runs: int, batch: int = 1000, size: int = 8) -> Table:
         "one batch": lambda: rectangular(stack),
         "one by one": lambda: [rectangular(unitary) for unitary in stack],
     }
-    for name, taken in medians(calls, runs).items():
-        table.add_row(name, f"{taken:.3g}")
+    for name, elapsed in medians(calls, runs).items():
+        table.add_row(name, f"{elapsed:.3g}")
     return table
 
 
 def parse_sizes(sizes: str) -> list[int]:
-    """The modes that are asked for.
+    """Parses the numbers of modes.
 
     Raises:
-        typer.BadParameter: Not whole numbers of at least 2, separated by commas.
+        typer.BadParameter: sizes are not whole numbers of at least 2, separated by commas.
     """
     try:
         modes = [int(size) for size in sizes.split(",")]
@@ -172,8 +173,8 @@ def parse_sizes(sizes: str) -> list[int]:
 
 def main(
     sizes: Annotated[str, typer.Option(help="Modes, separated by commas.")] = "16,64,128,256,512,1024",
-    vectors: Annotated[int, typer.Option(min=1, help="Fields sent through each mesh.")] = 10_000,
-    runs: Annotated[int, typer.Option(min=1, help="Runs of each, of which the median counts.")] = RUNS,
+    vectors: Annotated[int, typer.Option(min=1, help="Fields propagated through each mesh.")] = 10_000,
+    runs: Annotated[int, typer.Option(min=1, help="Runs of each call; the median counts.")] = RUNS,
 ) -> None:
     """Prints the tables."""
     modes = parse_sizes(sizes)

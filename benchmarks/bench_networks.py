@@ -3,11 +3,11 @@
     python benchmarks/bench_networks.py closed                     # Table I by closed form, the full lattices: minutes
     python benchmarks/bench_networks.py trained --out DIR          # Table I by training the paper's structures
     python benchmarks/bench_networks.py approximations --out DIR   # what Table II shows for 16/4, at 8/4
-    python benchmarks/bench_networks.py tolerance [WEIGHTS ...]    # exact words by ε, of these and of all that ship
+    python benchmarks/bench_networks.py tolerance [WEIGHTS ...]    # exact words by ε, of these and of the package
     python benchmarks/bench_networks.py cascade                    # two levels, 16 servers
 
 MZIs by the paper's convention (arXiv 2603.28290): weights only. Ratios to the paper are against its own network,
-approximated as in its Table I. Seeds are fixed; trainings go on from their checkpoints in DIR when run again.
+approximated as in its Table I. Seeds are fixed; interrupted trainings continue from their checkpoints in DIR.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ import numpy as np
 
 from optinc_pdk.averaging import Averaging, decide
 from optinc_pdk.factor import structure_mzis
-from optinc_pdk.onn import Onn, carry_chain, lattice_score, prove, tolerance
+from optinc_pdk.onn import Onn, carry_chain, lattice_score, matrix_error_accuracy, prove
 from optinc_pdk.onn.cascade import Cascade, cascade_tasks
 from optinc_pdk.onn.files import NETWORKS
 from optinc_pdk.onn.training.schedule import Progress, Schedule
-from optinc_pdk.onn.training.search import tolerated
+from optinc_pdk.onn.training.search import largest_tolerated_error
 from optinc_pdk.onn.training.starts import random_start
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A row of Table I: task, the paper's structure, the layers that it approximates (from 1, as there)."""
+    """Row of Table I: task, the paper's structure, and its approximated layers, numbered from 1 as in the paper."""
 
     task: Averaging
     widths: tuple[int, ...]
@@ -41,11 +41,11 @@ class Scenario:
 
     @property
     def name(self) -> str:
-        """Bits and servers, as in the paper."""
+        """Bits and servers in the paper's notation."""
         return f"{self.task.bits}/{self.task.servers}"
 
     def paper(self) -> int:
-        """MZIs of the paper's network, approximated."""
+        """Number of MZIs of the paper's network with approximated layers."""
         return structure_mzis(self.widths, self.approximated).mzis
 
 
@@ -56,14 +56,14 @@ SCENARIOS = (
     Scenario(Averaging(16, 4, 4), (4, 64, 128, 256, 512, 256, 128, 64, 8), tuple(range(4, 7))),
 )
 CHOICES = ((3, 4), (3, 4, 5), (3, 4, 5, 6), (2, 3, 4), (2, 3, 4, 5))
-"""Layers approximated at 8/4, as Table II does: the widest, then more behind, all behind, more in front, both."""
+"""Layers approximated at 8/4, in the order of Table II: the widest, more behind, all behind, more in front, both."""
 
 EPSILONS = (1e-4, 3e-4, 1e-3, 3e-3)
 DRAWS = 10
 
 
 def closed() -> None:
-    """Table I by closed form: no training, every lattice point checked."""
+    """Prints Table I by closed forms: no training, every lattice point checked."""
     print("| bits/servers | inputs | structure | MZIs | paper | ratio | words checked | exact | margin | s |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     for scenario in SCENARIOS:
@@ -84,7 +84,7 @@ def closed() -> None:
 
 
 def trained(out: Path, names: list[str], steps: int) -> None:
-    """Table I by training: the paper's structures with the paper's approximated layers, from random weights."""
+    """Prints Table I by training the paper's structures and approximated layers from random weights."""
     print("| bits/servers | structure | approximated | MZIs | of full SVD | lattice | exact | margin | steps | s |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     for scenario in SCENARIOS:
@@ -101,7 +101,7 @@ def trained(out: Path, names: list[str], steps: int) -> None:
 
 
 def approximations(out: Path, steps: int) -> None:
-    """What approximating other layers does, at 8 bits and 4 servers."""
+    """Prints the effect of approximating other layers, at 8 bits and 4 servers."""
     scenario = SCENARIOS[0]
     start = random_start(scenario.task, scenario.widths[1:-1], seed=1)
     print("| approximated | MZIs of full SVD | exact words | errors of the word (share of the errors) | margin | s |")
@@ -111,16 +111,16 @@ def approximations(out: Path, steps: int) -> None:
         onn, last = run(start, layers, steps, out / f"{name}.npz")
         score = lattice_score(onn)
         area = structure_mzis(scenario.widths, layers).ratio
-        shown = ", ".join(map(str, layers))
+        names = ", ".join(map(str, layers))
         print(
-            f"| {shown} | {area:.1%} | {score.accuracy:.5%} | {histogram(onn)} | {score.margin:.3f} | "
+            f"| {names} | {area:.1%} | {score.accuracy:.5%} | {histogram(onn)} | {score.margin:.3f} | "
             f"{last.seconds:.0f} |",
             flush=True,
         )
 
 
 def run(start: Onn, layers: tuple[int, ...], steps: int, path: Path) -> tuple[Onn, Progress]:
-    """One training, kept in a file, and where it ended; layers to approximate are counted from 1."""
+    """Network of one training, stored in a file, and its last progress; approximated layers are numbered from 1."""
     schedule = Schedule(
         steps,
         noise=0.0,
@@ -153,7 +153,7 @@ def run(start: Onn, layers: tuple[int, ...], steps: int, path: Path) -> tuple[On
 
 
 def histogram(onn: Onn) -> str:
-    """How far wrong words are off, as in Table II."""
+    """Most frequent errors of wrong words, as in Table II."""
     errors: Counter[int] = Counter()
     for points in onn.task.pieces():
         levels = np.asarray(onn.task.targets(points))
@@ -164,25 +164,28 @@ def histogram(onn: Onn) -> str:
 
 
 def tolerances(paths: list[Path]) -> None:
-    """Exact words under matrix errors, in the gauge, no correction."""
+    """Prints the shares of exact words under matrix errors of the normalised networks, without correction."""
     print("| network | structure | MZIs | margin | " + " | ".join(f"ε = {e:g}" for e in EPSILONS) + " | 99.9 % to ε |")
     print("|---|---|---|---|" + "---|" * (len(EPSILONS) + 1))
-    given = [(path.stem, Onn.load(path)) for path in [*sorted(NETWORKS.glob("*.npz")), *paths]]
+    networks = [(path.stem, Onn.load(path)) for path in [*sorted(NETWORKS.glob("*.npz")), *paths]]
     closed_form = [("closed form 8/4", carry_chain(SCENARIOS[0].task))]
-    for name, onn in [*closed_form, *given]:
-        shares = " | ".join(f"{tolerance(onn, epsilon, DRAWS):.3%}" for epsilon in EPSILONS)
+    for name, onn in [*closed_form, *networks]:
+        shares = " | ".join(f"{matrix_error_accuracy(onn, epsilon, DRAWS):.3%}" for epsilon in EPSILONS)
         shape = "-".join(map(str, onn.structure))
         margin = lattice_score(onn).margin
-        print(f"| {name} | {shape} | {onn.mzis:,} | {margin:.3f} | {shares} | {tolerated(onn):.2g} |", flush=True)
+        print(
+            f"| {name} | {shape} | {onn.mzis:,} | {margin:.3f} | {shares} | {largest_tolerated_error(onn):.2g} |",
+            flush=True,
+        )
 
 
 def cascade(words: int) -> None:
-    """Two levels of closed-form units, five in all, 8 bits, 16 servers; every lattice point, and words end to end."""
+    """Prints cascades of five units in two levels, 8 bits, 16 servers: every lattice point, and words end to end."""
     first, second = (carry_chain(task) for task in cascade_tasks(8, 4, 4))
     pairs = [("closed form", Cascade(first, second))]
-    shipped = [NETWORKS / f"cascade_8bit_4servers_level{level}.npz" for level in (1, 2)]
-    if all(path.is_file() for path in shipped):
-        pairs.append(("trained", Cascade(*(Onn.load(path) for path in shipped))))
+    trained_paths = [NETWORKS / f"cascade_8bit_4servers_level{level}.npz" for level in (1, 2)]
+    if all(path.is_file() for path in trained_paths):
+        pairs.append(("trained", Cascade(*(Onn.load(path) for path in trained_paths))))
     print("| network | level 1 | level 2 | MZIs, 4 + 1 units | level 1 exact | level 2 exact | end to end | naive |")
     print("|---|---|---|---|---|---|---|---|")
     for name, chip in pairs:
@@ -215,17 +218,17 @@ def main() -> None:
             command.add_argument("--scenarios", nargs="+", default=["8/4", "8/8"])
     commands.add_parser("tolerance").add_argument("weights", type=Path, nargs="*")
     commands.add_parser("cascade").add_argument("--words", type=int, default=1_000_000)
-    given = parser.parse_args()
-    if given.command == "closed":
+    options = parser.parse_args()
+    if options.command == "closed":
         closed()
-    elif given.command == "trained":
-        trained(given.out, given.scenarios, given.steps)
-    elif given.command == "approximations":
-        approximations(given.out, given.steps)
-    elif given.command == "tolerance":
-        tolerances(given.weights)
+    elif options.command == "trained":
+        trained(options.out, options.scenarios, options.steps)
+    elif options.command == "approximations":
+        approximations(options.out, options.steps)
+    elif options.command == "tolerance":
+        tolerances(options.weights)
     else:
-        cascade(given.words)
+        cascade(options.words)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Matrices to phases: singular values or unitary times diagonal blocks, then rectangular meshes.
+"""Factors of matrices for photonic chips: singular values or diagonal times unitary blocks, then MZI meshes.
 
-Imports numpy only, so that it starts at once.
+The import loads numpy only; numba and scipy are imported where they are used.
 """
 
-from optinc_pdk.factor.blocks import BlockFactor, unitary_diagonal
-from optinc_pdk.factor.correct import Correction, correct, correct_homodyne
-from optinc_pdk.factor.correct_layer import LayerCorrection, correct_layer
+from optinc_pdk.factor.block_factors import BlockFactor, unitary_diagonal
+from optinc_pdk.factor.correction.layer_correction import LayerCorrection, correct_layer
+from optinc_pdk.factor.correction.mesh_correction import Correction, correct, correct_homodyne
 from optinc_pdk.factor.counts import (
     MziCount,
     TreeCount,
@@ -17,10 +17,10 @@ from optinc_pdk.factor.counts import (
     unitary_mzis,
 )
 from optinc_pdk.factor.devices import Devices, devices, drawn_devices
+from optinc_pdk.factor.matrix_structure import Part, Structure, structure
 from optinc_pdk.factor.mesh import Mesh, mzi_transfer
+from optinc_pdk.factor.part_factors import PartFactor, StructuredFactor, structured
 from optinc_pdk.factor.rectangular import rectangular
-from optinc_pdk.factor.structure import Part, Structure, structure
-from optinc_pdk.factor.structure_factor import PartFactor, StructuredFactor, structured
 from optinc_pdk.factor.svd import SvdFactor, heater_phase, svd, svd_generic, svd_search
 from optinc_pdk.factor.triangular import triangular
 

@@ -1,4 +1,4 @@
-"""What every factorisation refuses at its door."""
+"""Checks of arguments that every factorisation shares."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def as_numbers(name: str, value: ArrayLike) -> NDArray[Any]:
-    """The argument as an array of numbers.
+    """Converts an argument to a numeric array.
 
     Raises:
-        ValueError: Rows of different lengths, or not numeric.
+        ValueError: Its rows have different lengths, or it is not numeric.
     """
     try:
         array = np.asarray(value)
@@ -23,31 +23,31 @@ def as_numbers(name: str, value: ArrayLike) -> NDArray[Any]:
     return array
 
 
-def refuse_infinite(name: str, array: NDArray[Any]) -> None:
-    """Raises ValueError that names the first entry which is not finite."""
+def check_finite(name: str, array: NDArray[Any]) -> None:
+    """Raises ValueError with the first entry that is not finite."""
     if not np.all(np.isfinite(array)):
-        place = tuple(int(index) for index in np.argwhere(~np.isfinite(array))[0])
-        raise ValueError(f"{name}{list(place)} is {array[place]}; every entry must be finite, replace or drop it")
+        index = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise ValueError(f"{name}{list(index)} is {array[index]}; every entry must be finite, replace or drop it")
 
 
 def is_real(value: object) -> bool:
-    """Whether the argument is one real number; True and False are none."""
+    """Whether the argument is one real number; True and False do not count."""
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
 def as_matrix(name: str, value: ArrayLike, batch: bool = False) -> NDArray[Any]:
-    """The argument as a finite, non-empty matrix in double precision.
+    """Converts an argument to a finite, non-empty matrix in double precision.
 
     Args:
         name: The argument's name, for messages.
         value: (rows, columns), of integers, floats or complex numbers.
-        batch: Whether (batch, rows, columns) is allowed as well, an empty batch too.
+        batch: Whether (batch, rows, columns) is allowed as well, also with an empty batch.
 
     Returns:
         A float64 copy for real input, a complex128 copy for complex input.
 
     Raises:
-        ValueError: Not numeric, not of the allowed dimensions, empty, or not finite.
+        ValueError: It is not numeric, has other dimensions, is empty, or has an entry that is not finite.
     """
     array = as_numbers(name, value)
     if array.ndim != 2 and not (batch and array.ndim == 3):
@@ -55,28 +55,28 @@ def as_matrix(name: str, value: ArrayLike, batch: bool = False) -> NDArray[Any]:
         raise ValueError(f"{name} has shape {array.shape}; give a matrix with two dimensions{or_batch}")
     if 0 in array.shape[-2:]:
         raise ValueError(f"{name} is empty, shape {array.shape}; give at least one row and one column")
-    refuse_infinite(name, array)
+    check_finite(name, array)
     matrix = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
     if not np.all(np.isfinite(matrix)):
-        raise ValueError(f"{name} holds values beyond double precision's 1.8e308; rescale it")
+        raise ValueError(f"{name} holds values beyond 1.8e308, the largest number of double precision; rescale it")
     return matrix
 
 
-def refuse_gain(name: str, values: NDArray[np.float64], largest: float) -> None:
-    """Refuses what a passive chip cannot make.
+def check_passive(name: str, values: NDArray[np.float64], largest: float) -> None:
+    """Checks that a passive chip can realise singular values or transmissions.
 
     Args:
         name: The argument's name, for messages.
-        values: Singular values or transmissions of fields.
-        largest: The value that stands for full transmission.
+        values: Singular values or field transmissions.
+        largest: The value of full transmission.
 
     Raises:
         ValueError: largest is not positive and finite, or a value is outside [0, largest].
     """
     if not 0.0 < largest < np.inf:
-        raise ValueError(f"{name} stands against a scale of {largest}; it must be positive and finite")
+        raise ValueError(f"{name} is relative to a scale of {largest}; the scale must be positive and finite")
     wrong = values[~((values >= 0.0) & (values <= largest * (1.0 + 1e-12)))]
     if wrong.size:
         raise ValueError(
-            f"{name} holds {wrong.flat[0]:g}; a passive chip makes 0 to {largest:g}, put the rest into the scale"
+            f"{name} holds {wrong.flat[0]:g}; a passive chip realises 0 to {largest:g}, put the rest into the scale"
         )

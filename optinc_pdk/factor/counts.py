@@ -1,6 +1,6 @@
-"""Cost in MZIs by the convention of arXiv 2603.28290: weights only, no dummies, no trees, no biases.
+"""Numbers of MZIs by the convention of arXiv 2603.28290: weights only, no dummies, no trees, no biases.
 
-The trees that blocks need are counted here too, on their own, and priced in loss.
+The splitter and combiner trees that blocks need are counted separately, with their loss.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _HALF_DB = 10.0 * math.log10(2.0)
 
 @dataclass(frozen=True)
 class MziCount:
-    """The MZIs of a network.
+    """Number of MZIs of a network, with and without approximated layers.
 
     Attributes:
         mzis: With the approximated layers.
-        mzis_full_svd: The same network with every layer factored by SVD.
+        mzis_full_svd: With every layer factored by SVD.
     """
 
     mzis: int
@@ -29,74 +29,74 @@ class MziCount:
 
     @property
     def ratio(self) -> float:
-        """Area against full SVD, as in the paper's tables."""
+        """MZIs relative to full SVD, the area ratio of the paper's tables."""
         return self.mzis / self.mzis_full_svd
 
 
 def unitary_mzis(modes: int) -> int:
-    """MZIs of a mesh of N modes: N(N - 1)/2.
+    """Number of MZIs of a mesh of N modes: N(N - 1)/2.
 
     Raises:
-        ValueError: Fewer than one mode.
+        ValueError: modes is not a whole number of at least 1.
     """
-    _refuse_sizes_below_one(modes=modes)
+    _check_sizes(modes=modes)
     return modes * (modes - 1) // 2
 
 
 def svd_mzis(out: int, inputs: int) -> int:
-    """MZIs of an (out, inputs) = (m, n) matrix by SVD: m(m + 1)/2 + n(n - 1)/2 (arXiv 2603.28290).
+    """Number of MZIs of an (out, inputs) = (m, n) matrix by SVD: m(m + 1)/2 + n(n - 1)/2 (arXiv 2603.28290).
 
     The attenuators are MZIs too; the paper counts m of them.
 
     Raises:
-        ValueError: A size below one.
+        ValueError: A size is not a whole number of at least 1.
     """
-    _refuse_sizes_below_one(out=out, inputs=inputs)
+    _check_sizes(out=out, inputs=inputs)
     return unitary_mzis(out) + out + unitary_mzis(inputs)
 
 
 def dense_mzis(out: int, inputs: int) -> int:
-    """MZIs that a dense (out, inputs) = (m, n) matrix of full rank r needs: mn - 1, one a parameter but the scale.
+    """Number of MZIs that a dense (out, inputs) = (m, n) matrix needs: mn - 1, one per parameter except the scale.
 
-    What a matrix's own structure saves is counted from here; the convention of :func:`svd_mzis` also counts
-    MZIs between modes that no matrix of this shape uses, and an attenuator for the largest singular value.
+    Savings by a matrix's structure are relative to this number. The convention of :func:`svd_mzis` also counts MZIs
+    between modes that no matrix of this shape uses, and an attenuator for the largest singular value.
 
     Raises:
-        ValueError: A size below one.
+        ValueError: A size is not a whole number of at least 1.
     """
-    _refuse_sizes_below_one(out=out, inputs=inputs)
+    _check_sizes(out=out, inputs=inputs)
     return out * inputs - 1
 
 
 def unitary_diagonal_mzis(out: int, inputs: int, block: int | None = None) -> int:
-    """MZIs of an (out, inputs) matrix in blocks of size s, each s(s + 1)/2.
+    """Number of MZIs of an (out, inputs) matrix in square blocks of size s, each s(s + 1)/2.
 
-    The paper does not write this count down; it reproduces all ratios of its Tables I and II to 0.2 points.
+    The formula is not in the paper; it reproduces all ratios of its Tables I and II to 0.2 percentage points.
 
     Args:
         out: Rows.
         inputs: Columns.
-        block: s; min(out, inputs) where left out. Blocks at the edge count whole.
+        block: s; min(out, inputs) by default. Blocks at the edge count as whole blocks.
 
     Raises:
-        ValueError: A size below one.
+        ValueError: A size is not a whole number of at least 1.
     """
     size = min(out, inputs) if block is None else block
-    _refuse_sizes_below_one(out=out, inputs=inputs, block=size)
+    _check_sizes(out=out, inputs=inputs, block=size)
     blocks = -(-out // size) * -(-inputs // size)
     return blocks * (unitary_mzis(size) + size)
 
 
 @dataclass(frozen=True)
 class TreeCount:
-    """The 1x2 splitters that join the blocks of a matrix.
+    """Number and loss of the 1x2 splitters and combiners that join the blocks of a matrix.
 
     Attributes:
-        splitters: At the inputs: blocks of one column of blocks share their inputs.
-        combiners: At the outputs: blocks of one row of blocks add theirs.
-        split_db: Loss of the wanted field through the deepest splitter tree, in dB of power.
-        combine_db: The same of the deepest combiner tree: half of what meets in a combiner is lost, unless
-            its other input carries the same field.
+        splitters: At the inputs: the blocks of one column of blocks share their inputs.
+        combiners: At the outputs: the outputs of one row of blocks are added.
+        split_db: Loss of the signal field in the deepest splitter tree, in dB of power.
+        combine_db: Loss in the deepest combiner tree, in dB of power: half of the power into a combiner is lost,
+            unless its other input carries the same field.
     """
 
     splitters: int
@@ -106,60 +106,60 @@ class TreeCount:
 
     @property
     def loss_db(self) -> float:
-        """Loss of the whole layer against one mesh, in dB of power."""
+        """Loss of the whole layer relative to one mesh, in dB of power."""
         return self.split_db + self.combine_db
 
 
 def block_trees(
-    out: int, inputs: int, block: int | None = None, excess_db: float = 0.0, lit: ArrayLike | None = None
+    out: int, inputs: int, block: int | None = None, excess_db: float = 0.0, nonzero: ArrayLike | None = None
 ) -> TreeCount:
-    """Splitter and combiner trees of an (out, inputs) matrix in blocks of size s.
+    """Counts the splitter and combiner trees of an (out, inputs) matrix in blocks of size s, and their loss.
 
-    An input that k blocks share takes k - 1 splitters in ceil(log2 k) levels, each of which halves the power;
-    an output that k blocks add to takes as many. Leaves nearer to the root are attenuated to the deepest
-    one's power, so that depth is the price. An entry of one block sees both prices: its field is what the
-    passive matrix would give times 10^(-loss_db / 20).
+    An input that k blocks share needs k - 1 splitters in ceil(log2 k) levels, each of which halves the power; an
+    output that k blocks contribute to needs as many combiners. Shallower branches are attenuated to the power of the
+    deepest one, so the depth defines the loss. Every entry has the loss of both trees: its field is that of the
+    passive matrix times 10^(-loss_db / 20).
 
     Args:
         out: Rows.
         inputs: Columns.
-        block: s; min(out, inputs) where left out.
-        excess_db: Loss of one splitter beyond its halving, in dB; from its card.
-        lit: (rows of blocks, columns of blocks), which blocks are not zero; all where left out.
+        block: s; min(out, inputs) by default.
+        excess_db: Excess loss of one splitter in dB, from its card.
+        nonzero: (rows of blocks, columns of blocks) mask of the blocks that are not zero; all by default.
 
     Raises:
-        ValueError: A size below one, a negative loss, or lit of another shape.
+        ValueError: A size is below 1, the loss is negative, or nonzero has another shape.
     """
     size = min(out, inputs) if block is None else block
-    _refuse_sizes_below_one(out=out, inputs=inputs, block=size)
+    _check_sizes(out=out, inputs=inputs, block=size)
     if not 0.0 <= excess_db < math.inf:
         raise ValueError(f"excess_db is {excess_db}; a splitter loses 0 dB or more")
     grid = (-(-out // size), -(-inputs // size))
-    used = np.ones(grid, dtype=bool) if lit is None else np.asarray(lit, dtype=bool)
+    used = np.ones(grid, dtype=bool) if nonzero is None else np.asarray(nonzero, dtype=bool)
     if used.shape != grid:
-        raise ValueError(f"lit has shape {used.shape}; blocks of {size} in ({out}, {inputs}) make {grid}")
+        raise ValueError(f"nonzero has shape {used.shape}; blocks of {size} in ({out}, {inputs}) need {grid}")
     widths = [min(size, inputs - start) for start in range(0, inputs, size)]
     heights = [min(size, out - top) for top in range(0, out, size)]
-    share, add = used.sum(axis=0).tolist(), used.sum(axis=1).tolist()
+    sharing, adding = used.sum(axis=0).tolist(), used.sum(axis=1).tolist()
     level = _HALF_DB + excess_db
     return TreeCount(
-        splitters=sum(width * max(k - 1, 0) for width, k in zip(widths, share, strict=True)),
-        combiners=sum(height * max(k - 1, 0) for height, k in zip(heights, add, strict=True)),
-        split_db=level * max((max(k, 1) - 1).bit_length() for k in share),
-        combine_db=level * max((max(k, 1) - 1).bit_length() for k in add),
+        splitters=sum(width * max(k - 1, 0) for width, k in zip(widths, sharing, strict=True)),
+        combiners=sum(height * max(k - 1, 0) for height, k in zip(heights, adding, strict=True)),
+        split_db=level * max((max(k, 1) - 1).bit_length() for k in sharing),
+        combine_db=level * max((max(k, 1) - 1).bit_length() for k in adding),
     )
 
 
 def structure_mzis(widths: Sequence[int], approximated: Collection[int] = ()) -> MziCount:
-    """MZIs of a multilayer perceptron.
+    """Counts the MZIs of a multilayer perceptron.
 
     Args:
-        widths: Signals from input to output, such as (4, 64, 4): two layers.
+        widths: Numbers of signals from input to output, such as (4, 64, 4) for two layers.
         approximated: Layers in blocks of min(out, in), **numbered from 1 as in the paper's tables**; the
             others are factored by SVD.
 
     Raises:
-        ValueError: Fewer than two widths, a width below one, or a layer that does not exist.
+        ValueError: There are fewer than two widths, a width is below 1, or a layer does not exist.
     """
     if len(widths) < 2:
         raise ValueError(f"widths is {tuple(widths)}; give at least the inputs and the outputs")
@@ -173,7 +173,7 @@ def structure_mzis(widths: Sequence[int], approximated: Collection[int] = ()) ->
     return MziCount(mzis=mzis, mzis_full_svd=sum(full.values()))
 
 
-def _refuse_sizes_below_one(**sizes: int) -> None:
+def _check_sizes(**sizes: int) -> None:
     for name, size in sizes.items():
         if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
             raise ValueError(f"{name} is {size!r}; give a whole number of at least 1")

@@ -1,4 +1,4 @@
-r"""What the MZIs of a real mesh are: coupler angles, losses and static phases of every one.
+r"""Devices of an imperfect mesh: coupler angles, losses and static phases of every MZI.
 
 The devices of one MZI, from left to right (the ideal one is in :mod:`optinc_pdk.factor.mesh`)::
 
@@ -6,9 +6,9 @@ The devices of one MZI, from left to right (the ideal one is in :mod:`optinc_pdk
                                             C(first)                                      C(second)
     row + 1 --[outer 1]--------------------/         \--[inner 1]------------------------/          \---
 
-with C(x) = [[cos x, i sin x], [i sin x, cos x]]; a coupler of ratio r sends the share r = sin^2 x of the
-power across, so 50:50 is x = pi/4. A static phase of a lower arm is minus that of the upper one and a phase
-common to both; the common phases of all MZIs end up in phi_offset of the next ones and in the outputs.
+with C(x) = [[cos x, i sin x], [i sin x, cos x]]. A coupler of ratio r couples the share r = sin^2 x of the power
+across, so 50:50 is x = pi/4. A static phase of a lower arm equals the opposite phase of the upper arm and a phase
+common to both; common phases of all MZIs are included in phi_offset of the next MZIs and in the output phases.
 """
 
 from __future__ import annotations
@@ -30,22 +30,23 @@ _DB = np.log(10.0) / 20.0
 
 @dataclass(frozen=True, eq=False)
 class Devices:
-    """A mesh as it was made. Any number of columns: those behind the rectangle or triangle are redundant.
+    """Positions and imperfections of all MZIs of a mesh; columns behind the rectangle or triangle are redundant.
 
     Attributes:
         modes: Number of guides N.
         row: (MZIs,) upper mode of each MZI.
-        column: (MZIs,) its column; light meets column 0 first.
+        column: (MZIs,) column of each MZI; light passes column 0 first.
         first: (MZIs,) angle of the first coupler in rad, pi/4 for 50:50.
-        second: (MZIs,) the same of the second coupler.
-        theta_offset: (MZIs,) phase of the heated inner arm against the other one with the heater off, in rad.
-        phi_offset: (MZIs,) phase of the heated input arm against the other one with the heater off, in rad.
+        second: (MZIs,) angle of the second coupler in rad.
+        theta_offset: (MZIs,) phase of the heated inner arm relative to the other one with the heater off, in rad.
+        phi_offset: (MZIs,) phase of the heated input arm relative to the other one with the heater off, in rad.
         inner: (MZIs, 2) field transmission of the arms between the couplers, heated one first, in (0, 1].
-        outer: (MZIs, 2) the same for the input arms, in (0, 1]. A coupler's own loss goes here or there.
-        idle: Field transmission of a mode where a column has no MZI, in (0, 1]: a dummy's, or 1.
+        outer: (MZIs, 2) field transmission of the input arms, heated one first, in (0, 1]. The loss of the couplers
+            is included in either.
+        idle: Field transmission of a mode where a column has no MZI, in (0, 1]: that of a dummy, or 1.
 
     Raises:
-        ValueError: Shapes that disagree, numbers out of range, or two MZIs of a column on one mode.
+        ValueError: Shapes disagree, a number is out of range, or two MZIs of a column share a mode.
     """
 
     modes: int
@@ -60,7 +61,7 @@ class Devices:
     idle: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuses what is no mesh."""
+        """Checks shapes, ranges and positions."""
         if self.modes < 1:
             raise ValueError(f"modes is {self.modes}; a mesh has at least 1")
         count = self.row.size
@@ -77,15 +78,15 @@ class Devices:
             wrong = values[~((values > 0.0) & (values <= 1.0))]
             if wrong.size:
                 raise ValueError(f"{name} holds {wrong[0]}; a field transmission is above 0 and at most 1")
-        self._refuse_misplaced_mzis()
+        self._check_positions()
 
-    def _refuse_misplaced_mzis(self) -> None:
+    def _check_positions(self) -> None:
         for name, positions, limit in (("row", self.row, self.modes - 2), ("column", self.column, np.inf)):
             wrong = positions[(positions < 0) | (positions > limit)]
             if wrong.size:
                 raise ValueError(f"{name} holds {wrong[0]}; with {self.modes} modes it must be 0 to {limit}")
-        touched = np.concatenate([self.column * self.modes + self.row + side for side in (0, 1)])
-        slots, uses = np.unique(touched, return_counts=True)
+        used = np.concatenate([self.column * self.modes + self.row + side for side in (0, 1)])
+        slots, uses = np.unique(used, return_counts=True)
         if np.any(uses > 1):
             column, mode = divmod(int(slots[np.argmax(uses > 1)]), self.modes)
             raise ValueError(f"two MZIs of column {column} touch mode {mode}; move one to another column")
@@ -97,12 +98,12 @@ class Devices:
 
     @cached_property
     def order(self) -> Ints:
-        """(MZIs,) the MZIs by column and row."""
+        """(MZIs,) indices of the MZIs sorted by column, then row."""
         return np.lexsort((self.row, self.column))
 
     @cached_property
     def schedule(self) -> tuple[tuple[Ints, Ints, Ints], ...]:
-        """Per column from left to right: its MZIs, their upper modes, and the modes without an MZI."""
+        """Per column from left to right: indices of its MZIs, their upper modes, and the modes without an MZI."""
         starts = np.searchsorted(self.column[self.order], np.arange(1, self.columns))
         parts = []
         for mzis in np.split(self.order, starts) if self.columns else []:
@@ -124,22 +125,22 @@ def devices(
     idle_loss_db: float = 0.0,
     redundant_columns: int = 0,
 ) -> Devices:
-    """The devices of a mesh from what is measured on a wafer: ratios, dB and rad. Ideal where left out.
+    """Creates the devices of a mesh from measurable parameters: power ratios, dB and rad. Ideal by default.
 
     Args:
-        mesh: Where the MZIs are; its phases do not matter.
-        first_ratio: (MZIs,) or one number, share of the power that the first coupler sends across.
-        second_ratio: The same for the second coupler.
-        theta_offset: (MZIs,) or one number, in rad.
-        phi_offset: (MZIs,) or one number, in rad.
-        inner_loss_db: (MZIs, 2), (MZIs, 1) or one number, of the arms between the couplers, heated one first.
-        outer_loss_db: The same for the input arms.
-        idle_loss_db: Of a mode where a column has no MZI: that of a dummy.
-        redundant_columns: Columns of MZIs appended at the outputs; they are counted after the mesh's MZIs,
-            by column and row, and their parameters too.
+        mesh: Positions of the MZIs; its phases are not used.
+        first_ratio: (MZIs,) or one number, share of the power that the first coupler couples across.
+        second_ratio: (MZIs,) or one number, the same for the second coupler.
+        theta_offset: (MZIs,) or one number, static phase of the inner arms in rad.
+        phi_offset: (MZIs,) or one number, static phase of the input arms in rad.
+        inner_loss_db: (MZIs, 2), (MZIs, 1) or one number, loss of the arms between the couplers, heated one first.
+        outer_loss_db: (MZIs, 2), (MZIs, 1) or one number, loss of the input arms, heated one first.
+        idle_loss_db: Loss of a mode where a column has no MZI, that of a dummy.
+        redundant_columns: Columns of MZIs appended at the outputs. They and their parameters follow the mesh's MZIs,
+            sorted by column and row.
 
     Raises:
-        ValueError: A ratio outside [0, 1], a negative loss, or anything that :class:`Devices` refuses.
+        ValueError: A ratio is outside [0, 1], a loss is negative, or :class:`Devices` raises.
     """
     row, column = _positions(mesh, redundant_columns)
     count = row.size
@@ -147,10 +148,10 @@ def devices(
         modes=mesh.modes,
         row=row,
         column=column,
-        first=_angle("first_ratio", first_ratio, count),
-        second=_angle("second_ratio", second_ratio, count),
-        theta_offset=_spread("theta_offset", theta_offset, (count,)),
-        phi_offset=_spread("phi_offset", phi_offset, (count,)),
+        first=_coupler_angle("first_ratio", first_ratio, count),
+        second=_coupler_angle("second_ratio", second_ratio, count),
+        theta_offset=_broadcast("theta_offset", theta_offset, (count,)),
+        phi_offset=_broadcast("phi_offset", phi_offset, (count,)),
         inner=_transmission("inner_loss_db", inner_loss_db, (count, 2)),
         outer=_transmission("outer_loss_db", outer_loss_db, (count, 2)),
         idle=float(_transmission("idle_loss_db", idle_loss_db, ())),
@@ -158,16 +159,16 @@ def devices(
 
 
 def drawn_devices(mesh: Mesh, rng: np.random.Generator, splitter_rms: float, redundant_columns: int = 0) -> Devices:
-    """Lossless MZIs whose couplers' power ratios are drawn from N(1/2, splitter_rms^2), each on its own.
+    """Draws lossless MZIs whose couplers have independent power ratios from N(1/2, splitter_rms^2).
 
     Args:
-        mesh: Where the MZIs are.
-        rng: Source of the draw.
-        splitter_rms: rms error of the power ratio: 0.02 makes a 50:50 coupler 52:48 at one sigma.
+        mesh: Positions of the MZIs.
+        rng: Source of the random ratios.
+        splitter_rms: rms error of the power ratio: with 0.02 a 50:50 coupler is 52:48 at one sigma.
         redundant_columns: As for :func:`devices`.
 
     Raises:
-        ValueError: splitter_rms outside [0, 0.1], where the ratio would leave [0, 1] in a draw.
+        ValueError: splitter_rms is outside [0, 0.1]; beyond that a ratio may leave [0, 1].
     """
     if not 0.0 <= splitter_rms <= 0.1:
         raise ValueError(f"splitter_rms is {splitter_rms}; give 0 to 0.1, it is a share of the power")
@@ -188,8 +189,8 @@ def _positions(mesh: Mesh, redundant: int) -> tuple[Ints, Ints]:
     return np.concatenate(row), np.concatenate(column)
 
 
-def _angle(name: str, ratio: ArrayLike, count: int) -> Floats:
-    values = _spread(name, ratio, (count,))
+def _coupler_angle(name: str, ratio: ArrayLike, count: int) -> Floats:
+    values = _broadcast(name, ratio, (count,))
     wrong = values[~((values >= 0.0) & (values <= 1.0))]
     if wrong.size:
         raise ValueError(f"{name} holds {wrong[0]}; a share of the power is 0 to 1")
@@ -198,7 +199,7 @@ def _angle(name: str, ratio: ArrayLike, count: int) -> Floats:
 
 
 def _transmission(name: str, loss_db: ArrayLike, shape: tuple[int, ...]) -> Floats:
-    values = _spread(name, loss_db, shape)
+    values = _broadcast(name, loss_db, shape)
     wrong = values[~((values >= 0.0) & (values < np.inf))]
     if wrong.size:
         raise ValueError(f"{name} holds {wrong[0]} dB; a passive device loses 0 dB or more")
@@ -206,11 +207,11 @@ def _transmission(name: str, loss_db: ArrayLike, shape: tuple[int, ...]) -> Floa
     return transmission
 
 
-def _spread(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Floats:
-    given: NDArray[Any] = np.asarray(values)
-    if given.dtype.kind not in "iuf":
-        raise ValueError(f"{name} has dtype {given.dtype}; give real numbers")
+def _broadcast(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Floats:
+    array: NDArray[Any] = np.asarray(values)
+    if array.dtype.kind not in "iuf":
+        raise ValueError(f"{name} has dtype {array.dtype}; give real numbers")
     try:
-        return np.broadcast_to(given.astype(np.float64), shape).copy()
+        return np.broadcast_to(array.astype(np.float64), shape).copy()
     except ValueError:
-        raise ValueError(f"{name} has shape {given.shape}; give one number or shape {shape}") from None
+        raise ValueError(f"{name} has shape {array.shape}; give one number or shape {shape}") from None

@@ -1,12 +1,12 @@
-"""The loops that numpy is too slow for, compiled by numba when they are first called.
+"""Loops of decomposition and propagation that are too slow in numpy, compiled by numba at their first call.
 
-Import this module inside functions only: numba takes a quarter of a second to import. A kernel's first call
-on a machine compiles it, six seconds in all; the result is kept beside this file, or in the user's cache
-folder where that is read-only, and later processes load it within a quarter of a second.
+Import this module inside functions only: numba takes a quarter of a second to import. A kernel's first call on a
+machine compiles it, six seconds in all. The result is cached beside this file, or in the user's cache folder where
+that is read-only; later processes load it within a quarter of a second.
 
-Matrices are two planes of float64, real and imaginary parts, because that is what vector units like. A
-rotation (c, s), c complex and s >= 0 real with |c|^2 + s^2 = 1, sends the pair (x, y) to
-(c x - s y, s x + c* y); with a real s there is one multiplication from one rotation of a chain to the next.
+Matrices are two planes of float64, real and imaginary parts, which vectorise well. A rotation (c, s), c complex and
+s >= 0 real with |c|^2 + s^2 = 1, maps the pair (x, y) to (c x - s y, s x + c* y); as s is real, consecutive rotations
+of a chain depend on each other through one multiplication only.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _Floats = NDArray[np.float64]
 _Complexes = NDArray[np.complex128]
 _Indices = NDArray[np.int64]
 
-# Vectors that pass a mesh together, so that the fields of all modes stay in a second-level cache.
+# Vectors propagated together, so that the fields of all modes stay in a second-level cache.
 _TILE = 128
-# Below this product of both outputs' amplitudes an MZI is bar or cross; phi then shifts one output alone.
+# Below this product of both outputs' amplitudes an MZI is in the bar or cross state; phi then shifts one output only.
 _MIXES = 1e-20
 # |x|^2 against a partner of order 1: no rotation in double precision is sensitive to less.
 _NEGLIGIBLE = 1e-200
 
 
 def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Compiles a kernel when it is first called; every sum keeps its order, products may be fused with sums."""
+    """Decorator: compiles a kernel at its first call; sums keep their order, products may be fused with sums."""
     return _compiled(function, {"contract"})
 
 
 def compiled_sums(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """The same for long sums: vector units may add them up in an order of their own."""
+    """Decorator: as :func:`compiled`, but long sums may be reordered for vector units."""
     return _compiled(function, {"contract", "reassoc", "nsz"})
 
 
@@ -55,7 +55,7 @@ def _compiled(function: Callable[_P, _R], fastmath: set[str]) -> Callable[_P, _R
 
 @compiled
 def _rotation(xr: float, xi: float, yr: float, yi: float) -> tuple[float, float, float]:
-    """The rotation (Re c, Im c, s) that makes x zero; a swap where both are zero already."""
+    """Rotation (Re c, Im c, s) that nulls x; a swap where both are zero already."""
     scale = max(max(abs(xr), abs(xi)), max(abs(yr), abs(yi)))
     if scale == 0.0:
         return 0.0, 0.0, 1.0
@@ -67,14 +67,14 @@ def _rotation(xr: float, xi: float, yr: float, yi: float) -> tuple[float, float,
     x, whole = math.sqrt(x_squared), math.sqrt(x_squared + y_squared)
     factor = 1.0 / (x * whole)
     cr, ci, s = (xr * yr + xi * yi) * factor, (xr * yi - xi * yr) * factor, x / whole
-    # One Newton step to unit norm, rounded near 0 and not near 1: else the errors of N rotations add up.
+    # One Newton step to unit norm, rounded near 0 and not near 1: otherwise the errors of N rotations accumulate.
     excess = 0.5 * (((cr * cr - 0.5) + (ci * ci - 0.5)) + s * s)
     return cr - excess * cr, ci - excess * ci, s - excess * s
 
 
 @compiled
-def _turn_rows(real: _Floats, imag: _Floats, upper: int, column: int, rotation: tuple[float, float, float]) -> None:
-    """Rotates two rows in place, from a column on; x is the lower one, y the upper."""
+def _rotate_rows(real: _Floats, imag: _Floats, upper: int, column: int, rotation: tuple[float, float, float]) -> None:
+    """Rotates two rows in place, from a column on; x is the lower row, y the upper."""
     xr, xi = real[upper + 1, column:], imag[upper + 1, column:]
     yr, yi = real[upper, column:], imag[upper, column:]
     cr, ci, s = rotation
@@ -87,8 +87,8 @@ def _turn_rows(real: _Floats, imag: _Floats, upper: int, column: int, rotation: 
 
 
 @compiled
-def _turn_along_row(real: _Floats, imag: _Floats, rotations: _Floats) -> None:
-    """Rotates neighbours of one row in place, the last pair (x, y) first, then the one to its left."""
+def _rotate_along_row(real: _Floats, imag: _Floats, rotations: _Floats) -> None:
+    """Rotates neighbouring entries of one row in place, the last pair (x, y) first, then the pair to its left."""
     last = len(real) - 1
     p, q = real[last], imag[last]
     for step in range(len(rotations)):
@@ -104,11 +104,11 @@ def _turn_along_row(real: _Floats, imag: _Floats, rotations: _Floats) -> None:
 
 @compiled
 def _null_row_pair(real: _Floats, imag: _Floats, upper: int, column: int, rotation: _Floats) -> None:
-    """Makes [upper + 1, column] zero with the row above; both rows are zero to the left."""
+    """Nulls [upper + 1, column] by a rotation with the row above; both rows are zero to the left."""
     lower = upper + 1
     cr, ci, s = _rotation(real[lower, column], imag[lower, column], real[upper, column], imag[upper, column])
-    _turn_rows(real, imag, upper, column, (cr, ci, s))
-    # Undone on the left, with x the lower guide, c and c* have changed places against a pair of columns.
+    _rotate_rows(real, imag, upper, column, (cr, ci, s))
+    # Inverted on the left, with x the lower guide, c and c* are exchanged compared with a pair of columns.
     rotation[0], rotation[1], rotation[2] = cr, -ci, s
     real[lower, column] = 0.0
     imag[lower, column] = 0.0
@@ -116,32 +116,32 @@ def _null_row_pair(real: _Floats, imag: _Floats, upper: int, column: int, rotati
 
 @compiled
 def _null_from_right(real: _Floats, imag: _Floats, diagonal: int, chain: _Floats) -> None:
-    """Makes antidiagonal ``diagonal`` zero by rotating columns, from the bottom row up.
+    """Nulls antidiagonal ``diagonal`` by rotating columns, from the bottom row up.
 
-    A row first takes all rotations found below it, then decides on the next one.
+    All earlier rotations are applied to a row first; its entry then defines the next rotation.
     """
     modes = len(real)
     for row in range(modes - 1, -1, -1):
-        found = min(modes - 1 - row, diagonal)
+        count = min(modes - 1 - row, diagonal)
         re, im = real[row, : diagonal + 1], imag[row, : diagonal + 1]
-        _turn_along_row(re, im, chain[:found])
-        if found < diagonal:
-            x = diagonal - 1 - found
-            chain[found, 0], chain[found, 1], chain[found, 2] = _rotation(re[x], im[x], re[x + 1], im[x + 1])
-            _turn_along_row(re[: x + 2], im[: x + 2], chain[found : found + 1])
+        _rotate_along_row(re, im, chain[:count])
+        if count < diagonal:
+            x = diagonal - 1 - count
+            chain[count, 0], chain[count, 1], chain[count, 2] = _rotation(re[x], im[x], re[x + 1], im[x + 1])
+            _rotate_along_row(re[: x + 2], im[: x + 2], chain[count : count + 1])
             re[x] = 0.0
             im[x] = 0.0
 
 
 @compiled
 def null_rectangular(real: _Floats, imag: _Floats, order: _Indices, rotations: _Floats) -> None:
-    """Diagonalizes unitaries by rotating columns and rows by turns (Clements et al.).
+    """Diagonalises unitaries by rotating columns and rows alternately (Clements et al.).
 
     Args:
-        real: (batch, N, N) real parts; the diagonal that is left over in return.
-        imag: The same, imaginary parts.
-        order: (MZIs,) slots in the order in which light meets them; those of the columns come first.
-        rotations: (batch, MZIs, 3) the rotations found, by slot; written.
+        real: (batch, N, N) real parts; overwritten by the remaining diagonal.
+        imag: (batch, N, N) imaginary parts; overwritten in the same way.
+        order: (MZIs,) slots in the order in which light passes them; those of rotated columns come first.
+        rotations: (batch, MZIs, 3) rotation of each slot; written.
     """
     batch, modes, _ = real.shape
     chain = np.empty((modes, 3))
@@ -162,7 +162,7 @@ def null_rectangular(real: _Floats, imag: _Floats, order: _Indices, rotations: _
 
 @compiled
 def null_triangular(real: _Floats, imag: _Floats, order: _Indices, rotations: _Floats) -> None:
-    """Diagonalizes unitaries by rotating rows alone (Reck et al.); arguments as for the rectangle."""
+    """Diagonalises unitaries by rotating rows only (Reck et al.); arguments as for :func:`null_rectangular`."""
     batch, modes, _ = real.shape
     for index in range(batch):
         last = len(order)
@@ -173,16 +173,16 @@ def null_triangular(real: _Floats, imag: _Floats, order: _Indices, rotations: _F
 
 
 @compiled
-def _turn_of(phase: float) -> float:
-    """A phase above -2 pi brought into [0, 2 pi)."""
-    turned = phase + 2.0 * math.pi if phase < 0.0 else phase
-    # A tiny negative phase rounds up to a full turn; the sum turns -0.0 into 0.0.
-    return 0.0 if turned >= 2.0 * math.pi else turned + 0.0
+def _wrap_phase(phase: float) -> float:
+    """A phase above -2 pi wrapped into [0, 2 pi)."""
+    wrapped = phase + 2.0 * math.pi if phase < 0.0 else phase
+    # A tiny negative phase rounds up to 2 pi; adding 0.0 converts -0.0 to 0.0.
+    return 0.0 if wrapped >= 2.0 * math.pi else wrapped + 0.0
 
 
 @compiled
 def _field_transfer(theta: float, phi: float) -> tuple[float, float, complex, complex]:
-    """sin(theta/2), cos(theta/2), and the factors of the upper and the lower input: the MZI's transfer."""
+    """An MZI's transfer: sin(theta/2), cos(theta/2), and the factors of the upper and the lower input."""
     sine, cosine = math.sin(0.5 * theta), math.cos(0.5 * theta)
     lower = complex(-sine, cosine)
     return sine, cosine, lower * complex(math.cos(phi), math.sin(phi)), lower
@@ -190,7 +190,7 @@ def _field_transfer(theta: float, phi: float) -> tuple[float, float, complex, co
 
 @compiled
 def _unit(phasor: complex) -> complex:
-    """A phasor of modulus near 1 brought to modulus 1."""
+    """A phasor of modulus near 1, normalised to modulus 1."""
     return phasor * (1.0 / math.sqrt(phasor.real * phasor.real + phasor.imag * phasor.imag))
 
 
@@ -205,56 +205,56 @@ def phases(
     phi: _Floats,
     output_phase: _Floats,
 ) -> None:
-    """Rewrites rotations as MZIs, in the order of the light, carrying the phases left over to the outputs.
+    """Converts rotations to the phases of MZIs, in the order of the light, and moves remaining phases to the outputs.
 
-    An MZI is a rotation up to a phase at each output. What is carried on is measured against the transfer of
-    the *rounded* theta and phi, so that later phases take up the rounding; without that a mesh that is bar or
-    cross throughout adds up N equal errors.
+    An MZI is a rotation up to a phase at each output. The phase that moves on is computed from the transfer of the
+    *rounded* theta and phi, so that later phases compensate the rounding; otherwise a mesh entirely in the bar or
+    cross state accumulates N equal errors.
 
     Args:
         rotations: (batch, MZIs, 3).
         row: (MZIs,) upper mode of each slot.
-        order: (MZIs,) slots in the order in which light meets them.
-        inner: How many of them light meets before the diagonal.
-        diagonal: (batch, N) unit phasors.
+        order: (MZIs,) slots in the order in which light passes them.
+        inner: Number of MZIs in front of the remaining diagonal.
+        diagonal: (batch, N) unit phasors of the remaining diagonal.
         theta: (batch, MZIs), written.
         phi: (batch, MZIs), written.
         output_phase: (batch, N), written.
     """
     for index in range(len(rotations)):
-        carried = np.ones(diagonal.shape[1], dtype=np.complex128)
+        pending = np.ones(diagonal.shape[1], dtype=np.complex128)
         for place in range(len(order) + 1):
             if place == inner:
-                carried *= diagonal[index]
+                pending *= diagonal[index]
             if place == len(order):
                 break
             slot = order[place]
             mode = row[slot]
             c, s = complex(rotations[index, slot, 0], rotations[index, slot, 1]), rotations[index, slot, 2]
-            upper, lower = carried[mode], carried[mode + 1]
+            upper, lower = pending[mode], pending[mode + 1]
             modulus = math.sqrt(c.real * c.real + c.imag * c.imag)
             theta[index, slot] = 2.0 * math.atan2(modulus, s)
             if modulus * s > _MIXES:
                 between = c.conjugate() * upper * lower.conjugate()
-                phi[index, slot] = _turn_of(math.atan2(-between.imag, -between.real))
+                phi[index, slot] = _wrap_phase(math.atan2(-between.imag, -between.real))
             else:
                 phi[index, slot] = 0.0
             sine, cosine, from_upper, from_lower = _field_transfer(theta[index, slot], phi[index, slot])
             upper *= from_upper.conjugate()
             lower *= from_lower.conjugate()
-            over = sine * c.conjugate() * upper - cosine * s * lower
-            under = cosine * s * upper - sine * c * lower
-            carried[mode] = _unit(over)
-            carried[mode + 1] = _unit(under)
-        for mode in range(len(carried)):
-            output_phase[index, mode] = _turn_of(math.atan2(carried[mode].imag, carried[mode].real))
+            upper_output = sine * c.conjugate() * upper - cosine * s * lower
+            lower_output = cosine * s * upper - sine * c * lower
+            pending[mode] = _unit(upper_output)
+            pending[mode + 1] = _unit(lower_output)
+        for mode in range(len(pending)):
+            output_phase[index, mode] = _wrap_phase(math.atan2(pending[mode].imag, pending[mode].real))
 
 
 @compiled
 def _pass_mzi(
     tr: _Floats, ti: _Floats, br: _Floats, bi: _Floats, transfer: tuple[float, float, complex, complex]
 ) -> None:
-    """Sends the fields of an MZI's upper (t) and lower (b) guide through it, in place."""
+    """Propagates the fields of an MZI's upper (t) and lower (b) guide through it, in place."""
     sine, cosine, upper, lower = transfer
     g, gi, h, hi = upper.real, upper.imag, lower.real, lower.imag
     for v in range(len(tr)):
@@ -275,7 +275,7 @@ def propagate(
     fields: _Complexes,
     light: _Complexes,
 ) -> None:
-    """Sends fields through meshes, some vectors at a time so that they stay in the cache.
+    """Propagates fields through meshes, a few vectors at a time so that they stay in the cache.
 
     Args:
         row: (MZIs,) upper mode of each MZI, sorted by column.

@@ -1,4 +1,4 @@
-r"""A mesh of Mach-Zehnder interferometers as arrays, and the transfer that its devices make.
+r"""A mesh of Mach-Zehnder interferometers (MZIs) as arrays, and the transfer of its ideal devices.
 
 One MZI joins the modes ``row`` (the upper guide) and ``row + 1`` (the lower guide)::
 
@@ -13,9 +13,9 @@ the upper internal arm and phi the heater on the upper input arm, the physical t
                     = i e^{i theta/2} [[e^{i phi} sin(theta/2),  cos(theta/2)],
                                        [e^{i phi} cos(theta/2), -sin(theta/2)]]
 
-so **theta 0 is cross, pi is bar**, and only phases that a heater can make appear.
+so **theta 0 is cross, pi is bar**, and only phases that a heater can realise appear.
 
-A rectangular mesh of N modes has N columns; the MZI on rows (k, k + 1) sits in columns of k's parity.
+A rectangular mesh of N modes has N columns; the MZI on rows (k, k + 1) is in columns of k's parity.
 N = 4::
 
     column  0   1   2   3
@@ -27,9 +27,9 @@ N = 4::
 Worked example, N = 2: the Hadamard matrix [[1, 1], [1, -1]] / sqrt(2) is theta = pi/2, phi = 0 (whose
 transfer is i e^{i pi/4} times the target) followed by the output phases 2 pi - 3 pi/4 = 5 pi/4 on both modes.
 
-N = 3: the reversal of the modes is three crosses, theta = phi = 0. Each path crosses two MZIs and picks up i
-in each, so the output phases are pi. The Fourier matrix has entries e^{-2 pi i jk/3} / sqrt(3); with s the
-angle of sine 1/sqrt(3) it is::
+N = 3: the reversal of the modes is three MZIs in the cross state, theta = phi = 0. Each path passes two MZIs with a
+factor i each, so the output phases are pi. The Fourier matrix has entries e^{-2 pi i jk/3} / sqrt(3); with
+s = asin(1/sqrt(3)) it is::
 
     row  column  theta  phi              mode  output phase
     0    0       pi/2   pi/3             0     3 pi/4 - s
@@ -45,27 +45,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optinc_pdk.factor.checks import as_numbers, refuse_infinite
+from optinc_pdk.factor.checks import as_numbers, check_finite
 
 TWO_PI = 2.0 * np.pi
 
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
-    """The MZIs that realise one unitary, or one per entry of a leading axis of the phases.
+    """MZIs that realise one unitary, or a batch of unitaries, one per entry of a leading axis of the phases.
 
     Attributes:
         modes: Number of guides N.
         row: (MZIs,) upper mode of each MZI, 0 to N - 2.
-        column: (MZIs,) column of each MZI, up to N - 1 in a rectangle and 2N - 4 in a triangle; light meets
-            column 0 first.
+        column: (MZIs,) column of each MZI, up to N - 1 in a rectangle and 2N - 4 in a triangle; light passes column 0
+            first.
         theta: (MZIs,) or (batch, MZIs) internal phase in rad, in [0, 2 pi); 0 is cross, pi is bar.
         phi: The same shape, phase on the upper input arm in rad, in [0, 2 pi).
         output_phase: (N,) or (batch, N) phase after the last column in rad, in [0, 2 pi).
 
     Raises:
-        ValueError: Shapes that disagree, an MZI outside the mesh, two MZIs of a column on one mode, or a
-            phase outside [0, 2 pi).
+        ValueError: Shapes disagree, an MZI is outside the mesh, two MZIs of a column share a mode, or a phase is
+            outside [0, 2 pi).
     """
 
     modes: int
@@ -76,20 +76,20 @@ class Mesh:
     output_phase: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        """Refuses what is no mesh."""
+        """Checks shapes, positions and phases."""
         if self.modes < 1:
             raise ValueError(f"modes is {self.modes}; a mesh has at least 1")
-        self._refuse_shapes()
+        self._check_shapes()
         for name in ("theta", "phi", "output_phase"):
-            _refuse_phases_outside_a_turn(name, getattr(self, name))
-        self._refuse_misplaced_mzis()
+            _check_phases(name, getattr(self, name))
+        self._check_positions()
 
     @property
     def batch(self) -> tuple[int, ...]:
         """The leading shape of the phases: () for one unitary, (batch,) for several."""
         return self.theta.shape[:-1]
 
-    def _refuse_shapes(self) -> None:
+    def _check_shapes(self) -> None:
         mzis = self.row.shape
         for name in ("column", "theta", "phi"):
             shape = getattr(self, name).shape
@@ -97,13 +97,13 @@ class Mesh:
             if len(mzis) != 1 or len(shape) not in allowed or shape[-1:] != mzis:
                 raise ValueError(f"{name} has shape {shape} and row {mzis}; give one entry per MZI")
         if self.phi.shape != self.theta.shape:
-            raise ValueError(f"phi has shape {self.phi.shape} and theta {self.theta.shape}; give them alike")
+            raise ValueError(f"phi has shape {self.phi.shape} and theta {self.theta.shape}; give both the same shape")
         if self.output_phase.shape != (*self.batch, self.modes):
             raise ValueError(
                 f"output_phase has shape {self.output_phase.shape}; it must be {(*self.batch, self.modes)}"
             )
 
-    def _refuse_misplaced_mzis(self) -> None:
+    def _check_positions(self) -> None:
         for name, positions, limit in (
             ("row", self.row, self.modes - 2),
             ("column", self.column, max(self.modes - 1, 2 * self.modes - 4)),
@@ -121,7 +121,7 @@ class Mesh:
             raise ValueError(f"two MZIs of column {column} touch mode {mode}; move one to another column")
 
     def matrix(self) -> NDArray[np.complex128]:
-        """The transfer of the whole mesh.
+        """Transfer matrix of the whole mesh.
 
         Returns:
             (N, N) or (batch, N, N) complex; ``diag(e^{i output_phase})`` times the columns, the first column
@@ -130,35 +130,35 @@ class Mesh:
         return self.apply(np.eye(self.modes))
 
     def apply(self, fields: ArrayLike) -> NDArray[np.complex128]:
-        """Sends fields through the mesh, column by column. Compiles on a machine's first call, for seconds.
+        """Propagates fields through the mesh, column by column. The first call on a machine compiles for seconds.
 
         Args:
-            fields: (N,) or (N, vectors) complex field amplitudes at the inputs, the same for the whole
-                batch; or (batch, N, vectors), one set for each of it.
+            fields: (N,) or (N, vectors) complex field amplitudes at the inputs, the same for the whole batch; or
+                (batch, N, vectors), one set for each unitary of the batch.
 
         Returns:
-            The fields at the outputs, in the shape of the input, with the batch's leading axis.
+            Complex fields at the outputs, in the shape of the input, with the batch's leading axis.
 
         Raises:
-            ValueError: Another shape, or not finite numbers.
+            ValueError: The shape is another one, or an entry is not a finite number.
         """
         from optinc_pdk.factor import kernels
 
         numbers = as_numbers("fields", fields)
-        self._refuse_fields(numbers)
-        refuse_infinite("fields", numbers)
-        given = numbers.astype(np.complex128, copy=False)
-        own = given.ndim == 3
-        sets = np.array(given if own else given.reshape(1, self.modes, -1), order="C")
+        self._check_fields(numbers)
+        check_finite("fields", numbers)
+        inputs = numbers.astype(np.complex128, copy=False)
+        per_unitary = inputs.ndim == 3
+        sets = np.array(inputs if per_unitary else inputs.reshape(1, self.modes, -1), order="C")
         order = np.argsort(self.column, kind="stable")
         phases = [self.theta[..., order], self.phi[..., order], self.output_phase]
-        # One layout and no read-only arrays: each combination of them would be compiled anew.
+        # One memory layout and no read-only arrays: the kernel would be compiled again for each combination.
         theta, phi, output_phase = (np.array(np.atleast_2d(phase), order="C") for phase in phases)
         light = np.empty((len(theta), self.modes, sets.shape[2]), dtype=np.complex128)
         kernels.propagate(self.row[order], theta, phi, output_phase, sets, light)
-        return light.reshape(given.shape if own else (*self.batch, *given.shape))
+        return light.reshape(inputs.shape if per_unitary else (*self.batch, *inputs.shape))
 
-    def _refuse_fields(self, fields: NDArray[Any]) -> None:
+    def _check_fields(self, fields: NDArray[Any]) -> None:
         if fields.ndim in (1, 2) and len(fields) == self.modes:
             return
         if fields.ndim == 3 and fields.shape[:2] == (*self.batch, self.modes):
@@ -168,7 +168,7 @@ class Mesh:
 
 
 def mzi_transfer(theta: ArrayLike, phi: ArrayLike) -> NDArray[np.complex128]:
-    """The transfer of lossless MZIs with 50:50 couplers (module docstring).
+    """Transfer matrices of lossless MZIs with 50:50 couplers (formula in the module's docstring).
 
     Args:
         theta: Internal phases in rad, any shape.
@@ -187,14 +187,14 @@ def mzi_transfer(theta: ArrayLike, phi: ArrayLike) -> NDArray[np.complex128]:
 
 
 def wrap(phase: ArrayLike) -> NDArray[np.float64]:
-    """Phases in rad brought into [0, 2 pi)."""
-    turned = np.mod(np.asarray(phase, dtype=np.float64), TWO_PI)
-    # The remainder of a tiny negative phase rounds up to a full turn.
-    return np.where(turned >= TWO_PI, 0.0, turned)
+    """Wraps phases in rad into [0, 2 pi)."""
+    wrapped = np.mod(np.asarray(phase, dtype=np.float64), TWO_PI)
+    # The remainder of a tiny negative phase rounds up to 2 pi.
+    return np.where(wrapped >= TWO_PI, 0.0, wrapped)
 
 
-def _refuse_phases_outside_a_turn(name: str, phase: NDArray[Any]) -> None:
+def _check_phases(name: str, phase: NDArray[Any]) -> None:
     wrong = ~((phase >= 0.0) & (phase < TWO_PI))
     if np.any(wrong):
-        place = tuple(int(index) for index in np.argwhere(wrong)[0])
-        raise ValueError(f"{name}{list(place)} is {phase[place]} rad; wrap it into [0, 2 pi)")
+        index = tuple(int(i) for i in np.argwhere(wrong)[0])
+        raise ValueError(f"{name}{list(index)} is {phase[index]} rad; wrap it into [0, 2 pi)")

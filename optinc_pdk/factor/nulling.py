@@ -1,4 +1,4 @@
-"""What the rectangle and the triangle share: the check of the unitary, the order of the light, the mesh."""
+"""Decomposition of a unitary by nulling, shared by rectangle and triangle: unitarity check, MZI order, phases."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from optinc_pdk.factor.checks import as_matrix
 from optinc_pdk.factor.mesh import Mesh
 
 UNITARITY_LIMIT = 1e-10
+"""Largest ``max|U^H U - I|`` of a matrix that counts as unitary."""
 
 
 @dataclass(frozen=True, eq=False)
 class Arrangement:
-    """Where the MZIs of a full mesh sit and in which order light meets them.
+    """Positions of the MZIs of a full mesh, and the order in which light passes them.
 
     Attributes:
         row: (MZIs,) upper mode, sorted by column, then row.
         column: (MZIs,) column.
-        order: (MZIs,) indices into the two, a possible order of the light; in its reverse, or from both ends
-            inwards, the nullings find them.
-        inner: How many of them light meets before the diagonal of phases that nulling leaves over.
+        order: (MZIs,) indices into the two, a possible order of the light; nulling determines the MZIs in its reverse,
+            or from both ends inwards.
+        inner: Number of MZIs in front of the diagonal of phases that remains after nulling.
     """
 
     row: NDArray[np.int64]
@@ -33,27 +34,27 @@ class Arrangement:
 
 
 def arrange(row: NDArray[np.int64], column: NDArray[np.int64], inner: int) -> Arrangement:
-    """The arrangement whose MZIs are given in the order of the light.
+    """Arrangement of MZIs that are given in the order of the light.
 
     Args:
         row: (MZIs,) upper mode.
         column: (MZIs,) column; no two MZIs share row and column.
-        inner: How many of them come before the diagonal.
+        inner: Number of MZIs in front of the remaining diagonal.
     """
     if not row.size:
         return Arrangement(row, column, np.zeros(0, dtype=np.int64), inner)
-    taken = np.zeros((column.max() + 1, row.max() + 1), dtype=np.bool_)
-    taken[column, row] = True
-    slot = np.cumsum(taken.ravel(), dtype=np.int64) - 1
-    columns, rows = np.nonzero(taken)
-    return Arrangement(rows, columns, slot[column * taken.shape[1] + row], inner)
+    occupied = np.zeros((column.max() + 1, row.max() + 1), dtype=np.bool_)
+    occupied[column, row] = True
+    slot = np.cumsum(occupied.ravel(), dtype=np.int64) - 1
+    columns, rows = np.nonzero(occupied)
+    return Arrangement(rows, columns, slot[column * occupied.shape[1] + row], inner)
 
 
-def as_unitary(U: ArrayLike) -> NDArray[Any]:
-    """A square matrix or a batch of them in double precision; :func:`program` finds out whether unitary.
+def as_square(U: ArrayLike) -> NDArray[Any]:
+    """Converts U to a square matrix or batch of them in double precision; :func:`decompose` checks unitarity.
 
     Raises:
-        ValueError: Not square, or not finite numbers.
+        ValueError: U is not square, or has an entry that is not a finite number.
     """
     matrix = as_matrix("U", U, batch=True)
     if matrix.shape[-1] != matrix.shape[-2]:
@@ -61,16 +62,16 @@ def as_unitary(U: ArrayLike) -> NDArray[Any]:
     return matrix
 
 
-def program(unitary: NDArray[Any], arrangement: Arrangement, kind: Literal["rectangle", "triangle"]) -> Mesh:
-    """The mesh of an arrangement that realises a unitary, or each of a batch.
+def decompose(unitary: NDArray[Any], arrangement: Arrangement, kind: Literal["rectangle", "triangle"]) -> Mesh:
+    """Decomposes a unitary, or each of a batch, into a mesh of an arrangement.
 
     Args:
         unitary: (N, N) or (batch, N, N).
         arrangement: The slots for N modes.
-        kind: Which nulling they belong to.
+        kind: Order of nulling that belongs to the arrangement.
 
     Raises:
-        ValueError: Not unitary.
+        ValueError: A matrix is not unitary.
     """
     from optinc_pdk.factor import kernels
 
@@ -80,7 +81,7 @@ def program(unitary: NDArray[Any], arrangement: Arrangement, kind: Literal["rect
     rotations = np.empty((len(stack), arrangement.row.size, 3))
     null = kernels.null_rectangular if kind == "rectangle" else kernels.null_triangular
     null(real, imag, arrangement.order, rotations)
-    diagonal = _left_over(stack, real, imag, "U[{}]" if lead else "U")
+    diagonal = _remaining_diagonal(stack, real, imag, "U[{}]" if lead else "U")
     theta, phi = np.empty(rotations.shape[:2]), np.empty(rotations.shape[:2])
     output_phase = np.empty(diagonal.shape)
     kernels.phases(rotations, arrangement.row, arrangement.order, arrangement.inner, diagonal, theta, phi, output_phase)
@@ -94,13 +95,13 @@ def program(unitary: NDArray[Any], arrangement: Arrangement, kind: Literal["rect
     )
 
 
-def _left_over(
+def _remaining_diagonal(
     stack: NDArray[Any], real: NDArray[np.float64], imag: NDArray[np.float64], name: str
 ) -> NDArray[np.complex128]:
-    """The (batch, N) phasors on the diagonal after nulling; refuses what was not unitary.
+    """(batch, N) phasors on the diagonal after nulling; raises ValueError where U was not unitary.
 
-    R^H R - I of the remainder R, upper triangular, has the Frobenius norm of U^H U - I, and it takes no
-    product of matrices to see that it is small. Only a suspect is multiplied out.
+    R^H R - I of the upper-triangular remainder R has the Frobenius norm of U^H U - I. A bound of it needs no matrix
+    product; only matrices that exceed the bound are multiplied out.
     """
     index = np.arange(stack.shape[-1])
     diagonal = real[:, index, index] + 1j * imag[:, index, index]
@@ -112,7 +113,7 @@ def _left_over(
         for suspect in suspects:
             U = stack[suspect]
             deviation = float(np.max(np.abs(U.conj().T @ U - np.eye(len(U)))))
-            if not deviation <= UNITARITY_LIMIT:  # also refuses the NaN of an overflow
+            if not deviation <= UNITARITY_LIMIT:  # also true for the NaN of an overflow
                 raise ValueError(
                     f"{name.format(suspect)} is not unitary: max|U^H U - I| is {deviation:.3g}, at most "
                     f"{UNITARITY_LIMIT:g} is allowed; factor a general matrix with svd, or take its polar "

@@ -1,4 +1,4 @@
-"""A matrix as mesh, attenuators, mesh: its singular value decomposition."""
+"""Singular value decomposition of a matrix into a mesh, attenuators and a second mesh."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optinc_pdk.factor.checks import as_matrix, as_numbers, refuse_gain
+from optinc_pdk.factor.checks import as_matrix, as_numbers, check_passive
 from optinc_pdk.factor.counts import svd_mzis
 from optinc_pdk.factor.mesh import Mesh
 from optinc_pdk.factor.rectangular import rectangular
@@ -17,17 +17,17 @@ from optinc_pdk.factor.rectangular import rectangular
 
 @dataclass(frozen=True, eq=False)
 class SvdFactor:
-    """W = scale U diag(attenuation) V^H, with two meshes and a column of attenuators.
+    """Factors of W = scale U diag(attenuation) V^H: two meshes and a column of attenuators.
 
     Attributes:
-        u: Mesh of m modes, after the attenuators. Its output phases have to be driven: they set the signs.
-        s: (r,) singular values, r = min(m, n); descending unless an order was asked for.
-        v: Mesh of n modes, before the attenuators, with no output phases: they commute with the attenuators
-            and are part of ``u``; those of dumped modes (beyond r) mean nothing.
-        scale: The largest singular value; the chip is passive, so a later gain carries it.
+        u: Mesh of m modes, after the attenuators. Its output phases must be driven: they set the signs.
+        s: (r,) singular values, r = min(m, n); descending unless another order was given.
+        v: Mesh of n modes, before the attenuators. Its output phases are 0: they commute with the attenuators and are
+            part of ``u``; those of dumped modes (beyond r) have no effect.
+        scale: Largest singular value; the chip is passive, so a later gain provides it.
 
     Raises:
-        ValueError: A number of singular values other than min(m, n), or one outside [0, scale].
+        ValueError: There are not min(m, n) singular values, or one is outside [0, scale].
     """
 
     u: Mesh
@@ -36,73 +36,73 @@ class SvdFactor:
     scale: float
 
     def __post_init__(self) -> None:
-        """Refuses what attenuators cannot make."""
+        """Checks that attenuators can realise the singular values."""
         rank = min(self.u.modes, self.v.modes)
         if self.s.shape != (rank,):
             raise ValueError(f"s has shape {self.s.shape}; {self.u.modes} and {self.v.modes} modes take ({rank},)")
-        refuse_gain("s", self.s, self.scale)
+        check_passive("s", self.s, self.scale)
 
     @property
     def attenuation(self) -> NDArray[np.float64]:
-        """(r,) field transmission of the attenuators, in [0, 1], the largest of all 1."""
+        """(r,) field transmission of the attenuators, in [0, 1], the largest of them 1."""
         return self.s / self.scale
 
     @property
     def mzis(self) -> int:
-        """MZIs by the convention of arXiv 2603.28290: both meshes, and an attenuator per output."""
+        """Number of MZIs by the convention of arXiv 2603.28290: both meshes, and an attenuator per output."""
         return svd_mzis(self.u.modes, self.v.modes)
 
     def matrix(self) -> NDArray[np.complex128]:
-        """The (m, n) matrix that the meshes realise, the scale included."""
+        """(m, n) complex matrix that meshes and attenuators realise, the scale included."""
         rank = self.s.size
         passive = (self.u.matrix()[:, :rank] * self.attenuation) @ self.v.matrix()[:rank]
         return np.asarray(self.scale * passive, dtype=np.complex128)
 
 
 def svd(W: ArrayLike, order: ArrayLike | None = None, signs: ArrayLike | None = None) -> SvdFactor:
-    """Factors a matrix for the chip.
+    """Factors a matrix into two meshes and attenuators by its singular value decomposition.
 
-    Costs m(m + 1)/2 + n(n - 1)/2 MZIs by the count of arXiv 2603.28290. For a real W the singular vectors are
-    real, so both meshes realise orthogonal matrices up to the phases that V hands to U.
+    The factors have m(m + 1)/2 + n(n - 1)/2 MZIs by the count of arXiv 2603.28290. For a real W the singular vectors
+    are real, so both meshes realise orthogonal matrices up to the phases that move from V to U.
 
     Args:
         W: (m, n) = (out, in), real or complex.
-        order: (r,) which singular value goes on which mode, counted from the largest; descending if left out.
-        signs: (r,) of 1 and -1, factors of both singular vectors of each mode of the result; 1 if left out.
-            Neither changes the product, both change the phases.
+        order: (r,) index of the singular value, counted from the largest, on each mode; descending by default.
+        signs: (r,) of 1 and -1, factors of both singular vectors of each mode of the result; 1 by default. Order and
+            signs leave the product unchanged and change the phases.
 
     Returns:
         The factors; ``matrix()`` is W to rounding.
 
     Raises:
-        ValueError: Not a matrix of finite numbers; all zero; a largest singular value out of range; or
-            order or signs of another kind.
+        ValueError: W is not a matrix of finite numbers, is all zero, or its largest singular value is out of range;
+            order is not a permutation, or signs are not 1 and -1.
     """
     return _meshes(*_vectors(W), order, signs)
 
 
 def heater_phase(factor: SvdFactor) -> float:
-    """Sum of theta and phi of all MZIs in rad; times P_pi / pi it is the meshes' heater power."""
+    """Sum of theta and phi of all MZIs in rad; multiplied by P_pi / pi it is the heater power of the meshes."""
     return float(sum(mesh.theta.sum() + mesh.phi.sum() for mesh in (factor.u, factor.v)))
 
 
 def svd_search(
     W: ArrayLike, cost: Callable[[SvdFactor], float] = heater_phase, tries: int = 300, seed: int = 0
 ) -> SvdFactor:
-    """The factors of least cost among orders of singular values and signs of singular vectors.
+    """Searches orders of singular values and signs of singular vectors for the factors of lowest cost.
 
-    Starts from the factors of :func:`svd` and swaps two modes or turns one over, keeping what costs less.
-    After 300 tries the heater power is lower by 16 % for 9 x 9 and by 10 % for 33 x 33 weights, the median of
-    20 Gaussian matrices (``benchmarks/bench_correct.py``).
+    Starts from the factors of :func:`svd`, exchanges two modes or changes the sign of one, and keeps every change that
+    lowers the cost. After 300 tries the heater power is lower by 16 % for 9 x 9 and by 10 % for 33 x 33 weights, the
+    median of 20 Gaussian matrices (``benchmarks/bench_correct.py``).
 
     Args:
         W: (m, n), real or complex.
-        cost: What to lower: heater power, or the error of meshes as they were made.
-        tries: Changes to try.
-        seed: Draws the changes.
+        cost: Function to minimise, such as heater power or the error of imperfect meshes.
+        tries: Number of changes to try.
+        seed: Seed of the random changes.
 
     Raises:
-        ValueError: As for :func:`svd`, or tries is negative.
+        ValueError: As for :func:`svd`, or tries is not a whole number of at least 0.
     """
     if isinstance(tries, bool) or not isinstance(tries, int | np.integer) or tries < 0:
         raise ValueError(f"tries is {tries!r}; give a whole number, 0 or more")
@@ -120,10 +120,10 @@ def svd_search(
         else:
             new_order[[one, other]] = order[[other, one]]
             new_signs[[one, other]] = rng.choice((-1.0, 1.0), 2)
-        found = _meshes(*vectors, new_order, new_signs)
-        price = cost(found)
-        if price < lowest:
-            best, lowest, order, signs = found, price, new_order, new_signs
+        candidate = _meshes(*vectors, new_order, new_signs)
+        candidate_cost = cost(candidate)
+        if candidate_cost < lowest:
+            best, lowest, order, signs = candidate, candidate_cost, new_order, new_signs
     return best
 
 
@@ -177,20 +177,20 @@ def _meshes(
     signs: ArrayLike | None,
 ) -> SvdFactor:
     rank = singular.size
-    places = np.arange(rank) if order is None else as_numbers("order", order)
-    turns = np.ones(rank) if signs is None else as_numbers("signs", signs)
-    permuted = places.shape == (rank,) and np.array_equal(np.sort(places), np.arange(rank))
-    if places.dtype.kind not in "iu" or not permuted:
+    indices = np.arange(rank) if order is None else as_numbers("order", order)
+    factors = np.ones(rank) if signs is None else as_numbers("signs", signs)
+    is_permutation = indices.shape == (rank,) and np.array_equal(np.sort(indices), np.arange(rank))
+    if indices.dtype.kind not in "iu" or not is_permutation:
         raise ValueError(f"order is {order!r}; give each of 0 to {rank - 1} once")
-    if turns.dtype.kind not in "if" or turns.shape != (rank,) or not np.all(np.abs(turns) == 1.0):
+    if factors.dtype.kind not in "if" or factors.shape != (rank,) or not np.all(np.abs(factors) == 1.0):
         raise ValueError(f"signs is {signs!r}; give {rank} times 1 or -1")
     right, left = right.copy(), left.astype(np.complex128)
-    right[:rank] = turns[:, np.newaxis] * right[places]
+    right[:rank] = factors[:, np.newaxis] * right[indices]
     v = rectangular(right)
-    left[:, :rank] = left[:, places] * turns * np.exp(1j * v.output_phase[:rank])
+    left[:, :rank] = left[:, indices] * factors * np.exp(1j * v.output_phase[:rank])
     return SvdFactor(
         u=rectangular(left),
-        s=singular[places],
+        s=singular[indices],
         v=replace(v, output_phase=np.zeros(v.modes)),
         scale=float(singular[0]),
     )

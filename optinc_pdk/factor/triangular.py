@@ -1,7 +1,8 @@
-r"""Programming a triangular mesh: Reck et al., Phys. Rev. Lett. 73, 58 (1994).
+r"""Decomposition of a unitary into a triangular mesh: Reck et al., Phys. Rev. Lett. 73, 58 (1994).
 
-Zeros are made below the diagonal column by column, from the bottom up, all of them from the left (outputs),
-so the diagonal that is left over stands at the inputs and is carried through the whole mesh. N = 4::
+The entries below the diagonal are nulled column by column, from the bottom up, all of them by rotations from the left
+(outputs). The remaining diagonal is therefore at the inputs; its phases move through the whole mesh to the outputs.
+N = 4::
 
     column  0   1   2   3   4
     row 0  ---------##---------
@@ -18,14 +19,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optinc_pdk.factor.mesh import Mesh
-from optinc_pdk.factor.nulling import Arrangement, arrange, as_unitary, program
+from optinc_pdk.factor.nulling import Arrangement, arrange, as_square, decompose
 
 
 def triangular(U: ArrayLike) -> Mesh:
-    """The triangular mesh that realises a unitary.
+    """Decomposes a unitary into a triangular mesh of MZIs.
 
-    The MZI on rows (k, k + 1) sits in columns of the parity of N + k. Theta comes out in [0, pi]; an MZI that
-    is wholly bar or cross gets phi = 0. The first call compiles, as with the rectangle.
+    The MZI on rows (k, k + 1) is in columns of the parity of N + k. Theta is in [0, pi]; an MZI in the full bar or
+    cross state gets phi = 0. The first call compiles, as for :func:`optinc_pdk.factor.rectangular`.
 
     Args:
         U: (N, N) unitary, real or complex, N >= 1, or (batch, N, N).
@@ -34,17 +35,17 @@ def triangular(U: ArrayLike) -> Mesh:
         A mesh of N(N - 1)/2 MZIs, its phases with the batch's leading axis, as exact as the rectangular one.
 
     Raises:
-        ValueError: Not square matrices of finite numbers, or ``max|U^H U - I|`` above 1e-10.
+        ValueError: U is not a square matrix, or batch of them, of finite numbers, or ``max|U^H U - I|`` is above 1e-10.
 
     Source:
         Reck et al., Phys. Rev. Lett. 73, 58 (1994), with the MZI of :mod:`optinc_pdk.factor.mesh`.
     """
-    unitary = as_unitary(U)
-    return program(unitary, _triangle(unitary.shape[-1]), "triangle")
+    unitary = as_square(U)
+    return decompose(unitary, _triangle(unitary.shape[-1]), "triangle")
 
 
 def _triangle(modes: int) -> Arrangement:
-    """Light meets the MZIs that made zeros in the last column first, each column's from the top."""
-    turn, step = np.tril_indices(modes - 1)
-    nulled = modes - 2 - turn
-    return arrange(nulled + step, turn + step, 0)
+    """The triangle's slots: light passes the MZIs that nulled the last column first, each column's from the top."""
+    number, step = np.tril_indices(modes - 1)
+    nulled = modes - 2 - number
+    return arrange(nulled + step, number + step, 0)

@@ -1,7 +1,7 @@
-"""Two levels of networks for N² servers: N units of level 1 feed one of level 2 (arXiv 2603.28290).
+"""Cascade of two levels of networks for N² servers: N units of level 1 feed one of level 2 (arXiv 2603.28290).
 
-A unit of level 1 adds the fraction that truncation would lose to its last output. Between the levels there is
-light and no receiver: level 2 averages the units' fields as they are, errors included.
+A unit of level 1 adds the fraction that truncation would lose to its last output. The levels are connected by light
+without receivers: level 2 averages the units' fields with their errors.
 """
 
 from __future__ import annotations
@@ -18,7 +18,13 @@ Integers = NDArray[np.int64]
 
 
 def cascade_tasks(bits: int, servers: int, groups: int) -> tuple[Averaging, Averaging]:
-    """The tasks of level 1, with a remainder, and of level 2, with the finer input."""
+    """Tasks of level 1, with a remainder, and of level 2, with the finer input.
+
+    Args:
+        bits: Bits of a word.
+        servers: Servers of one unit, N.
+        groups: Number of inputs of a network.
+    """
     return (
         Averaging(bits, servers, groups, remainder=True),
         Averaging(bits, servers, groups, finer_input=True),
@@ -27,7 +33,7 @@ def cascade_tasks(bits: int, servers: int, groups: int) -> tuple[Averaging, Aver
 
 @dataclass(frozen=True, eq=False)
 class Cascade:
-    """N units with one and the same network, and the unit above them.
+    """Networks of a cascade: one for all N units of level 1, one for the unit of level 2.
 
     Attributes:
         first: Network of level 1; its task has a remainder.
@@ -41,7 +47,7 @@ class Cascade:
     second: Onn
 
     def __post_init__(self) -> None:
-        """Refuse what is no cascade."""
+        """Check that the tasks belong together."""
         first, second = self.first.task, self.second.task
         if not first.remainder or first.finer_input:
             raise ValueError(f"first has task {first}: level 1 of a cascade has remainder = true, finer_input = false")
@@ -51,13 +57,13 @@ class Cascade:
             raise ValueError(f"first averages {first}, second {second}: bits, servers and groups must be equal")
 
     def average(self, words: ArrayLike) -> Integers:
-        """What the receivers of N² servers decode.
+        """Words that the receivers decode from the outputs of the cascade.
 
         Args:
-            words: Integers 0 ... 2^bits - 1, shape (..., N, N): the servers of every unit last.
+            words: Integers 0 ... 2^bits - 1 of N² servers, shape (..., N, N), the servers of a unit on the last axis.
 
         Returns:
-            Words, shape (...).
+            Integers, shape (...).
         """
         first, second = self.first.task, self.second.task
         between = self.first.forward(first.preprocess(first.encode(words)))
@@ -65,13 +71,13 @@ class Cascade:
         return second.decode(decide(outputs).astype(np.int64))
 
     def ideal(self, words: ArrayLike) -> Integers:
-        """The truncated average over all N² servers; words as for `average`."""
+        """Ideal result, the truncated average over all N² servers, shape (...); words as for `average`."""
         task = self.first.task
         values = task.decode(task.encode(words))
         average: Integers = values.sum(axis=(-2, -1)) // task.servers**2
         return average
 
     def naive(self, words: ArrayLike) -> Integers:
-        """What truncating at both levels gives; words as for `average`."""
+        """Result of truncation at both levels, shape (...); words as for `average`."""
         task = Averaging(self.first.task.bits, self.first.task.servers, self.first.task.groups)
         return task.ideal(task.ideal(words))

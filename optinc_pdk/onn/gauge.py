@@ -1,9 +1,8 @@
-"""The gauge in which tolerances are stated, and the tolerances.
+"""Normalisation of a network's signals, and its accuracy under matrix and input errors.
 
-ReLU lets every hidden signal be scaled by a positive factor that the next layer divides out again, so a
-statement about matrix errors needs a convention: inputs and hidden signals have the maximum 1 over the
-lattice, dead units are dropped, biases are electronic and exact. A matrix error ε is W + ε ‖W‖₂ G/√n with G
-standard normal and n columns.
+With ReLU every hidden signal may be scaled by a positive factor that the next layer divides out again, so a statement
+about matrix errors needs a convention: inputs and hidden signals have the maximum 1 over the lattice, dead units are
+removed, biases are electronic and exact. A matrix error ε is W + ε ‖W‖₂ G/√n with G standard normal and n columns.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ from optinc_pdk.onn.network import Layer, Onn, WeightsError, propagate
 Floats = NDArray[np.float64]
 
 DEAD = 1e-9
-"""A hidden unit whose maximum is below this share of its layer's largest is rounding, not a signal."""
+"""Hidden units whose maximum is below this fraction of their layer's largest are dead: only rounding errors."""
 
 
 @dataclass(frozen=True, eq=False)
 class Gauge:
-    """A network equivalent to an `Onn`, with inputs and hidden signals of maximum 1 over the lattice.
+    """Network equivalent to an `Onn`, with inputs and hidden signals of maximum 1 over the lattice.
 
     Attributes:
-        layers: Layers that take inputs / scales[0] and put out levels.
-        scales: Maxima over the lattice: of the K inputs, then of the kept units of each hidden layer.
-        kept: Per hidden layer, the indices of the units of the original network that are alive.
+        layers: Layers from inputs / scales[0] to outputs in levels.
+        scales: Maxima over the lattice: (K,) of the inputs, then of the remaining units of each hidden layer.
+        kept: Per hidden layer, the indices of the remaining units in the original network.
         task: The task, unchanged.
     """
 
@@ -39,30 +38,30 @@ class Gauge:
     task: Averaging
 
     def forward(self, inputs: Floats) -> Floats:
-        """Outputs in levels, shape (..., M), for raw inputs 0 ... 4^g - 1 of shape (..., K)."""
+        """Computes outputs in levels, shape (..., M), from raw inputs 0 ... 4^g - 1 of shape (..., K)."""
         return propagate(self.layers, np.asarray(inputs, dtype=np.float64) / self.scales[0])
 
 
 def gauge(onn: Onn) -> Gauge:
-    """Scale inputs and hidden signals to at most 1 over the lattice and drop dead units.
+    """Scales inputs and hidden signals to at most 1 over the lattice and removes dead units.
 
     Args:
-        onn: The network; it is not changed, and its function stays what it is.
+        onn: The network; it is not changed.
 
     Returns:
-        The equivalent network with the scales that were divided out.
+        The network with the same function and normalised signals, and the scales that were divided out.
 
     Raises:
         WeightsError: All units of a hidden layer are dead, so that the output is constant.
     """
     maxima = hidden_maxima(onn)
-    kept = tuple(np.flatnonzero(top > DEAD * top.max()) for top in maxima)
+    kept = tuple(np.flatnonzero(maximum > DEAD * maximum.max()) for maximum in maxima)
     for i, alive in enumerate(kept):
         if alive.size == 0:
-            raise WeightsError(f"layers.{i}: no unit is ever positive over the lattice; train the network again")
+            raise WeightsError(f"layers.{i}: no unit is positive anywhere on the lattice; train the network again")
     scales = (
         onn.task.input_maxima,
-        *(top[alive] for top, alive in zip(maxima, kept, strict=True)),
+        *(maximum[alive] for maximum, alive in zip(maxima, kept, strict=True)),
     )
     rows = (*kept, np.arange(onn.task.symbols))
     columns = (np.arange(onn.task.groups), *kept)
@@ -75,17 +74,17 @@ def gauge(onn: Onn) -> Gauge:
 
 
 def hidden_maxima(onn: Onn) -> list[Floats]:
-    """Maximum over the lattice of every hidden unit, per hidden layer."""
+    """Maximum over the lattice of every hidden unit: one (units,) array per hidden layer."""
     maxima = [np.zeros(layer.outputs) for layer in onn.layers[:-1]]
     for signal in onn.task.pieces():
-        for layer, top in zip(onn.layers[:-1], maxima, strict=True):
+        for layer, maximum in zip(onn.layers[:-1], maxima, strict=True):
             signal = np.maximum(signal @ layer.weight.T + layer.bias, 0.0)
-            np.maximum(top, signal.max(axis=0), out=top)
+            np.maximum(maximum, signal.max(axis=0), out=maximum)
     return maxima
 
 
 def lattice_score(onn: Onn) -> Score:
-    """Score of the undisturbed network in float64 over the lattice's pieces: all of it where it is enumerable."""
+    """Accuracy and margin of the network without errors, in float64, over the lattice or a sample of a huge one."""
     inputs = exact = 0
     margin = 0.5
     for points in onn.task.pieces():
@@ -94,15 +93,15 @@ def lattice_score(onn: Onn) -> Score:
     return Score(inputs, exact, exact / inputs, margin)
 
 
-def tolerance(onn: Onn, epsilon: float, draws: int = 10, seed: int = 0, sample: int | None = None) -> float:
-    """Share of exact words under random matrix errors, in the gauge.
+def matrix_error_accuracy(onn: Onn, epsilon: float, draws: int = 10, seed: int = 0, sample: int | None = None) -> float:
+    """Share of exact words under random matrix errors of the normalised network.
 
     Args:
         onn: The network.
         epsilon: Relative matrix error ε, in every layer W + ε ‖W‖₂ G/√n.
-        draws: Number of disturbed networks.
+        draws: Number of networks with random errors.
         seed: Seed of the generator.
-        sample: Lattice points drawn for every disturbed network; all of them by default.
+        sample: Number of lattice points drawn for each of these networks; the whole lattice by default.
 
     Returns:
         Exact words over lattice points and draws, 0 ... 1.
@@ -111,26 +110,26 @@ def tolerance(onn: Onn, epsilon: float, draws: int = 10, seed: int = 0, sample: 
         ValueError: `epsilon` is negative or `draws` below 1.
     """
     _check("epsilon", epsilon, draws)
-    gauged = gauge(onn)
+    normalised = gauge(onn)
     rng = np.random.default_rng(seed)
     shares = []
     for _ in range(draws):
-        layers = tuple(Layer(_disturbed(layer.weight, epsilon, rng), layer.bias) for layer in gauged.layers)
+        layers = tuple(Layer(_with_error(layer.weight, epsilon, rng), layer.bias) for layer in normalised.layers)
         exact = inputs = 0
         for points in onn.task.pieces() if sample is None else [onn.task.sample(sample, rng)]:
-            outputs = propagate(layers, points / gauged.scales[0])
+            outputs = propagate(layers, points / normalised.scales[0])
             exact += score(outputs, onn.task.targets(points), onn.task.output_resolution).exact
             inputs += len(points)
         shares.append(exact / inputs)
     return float(np.mean(shares))
 
 
-def input_tolerance(onn: Onn, error: float, draws: int = 10, seed: int = 0) -> float:
-    """Share of exact words when every input is off by a uniform error.
+def input_error_accuracy(onn: Onn, error: float, draws: int = 10, seed: int = 0) -> float:
+    """Share of exact words under uniform random errors of the inputs.
 
     Args:
         onn: The network.
-        error: Largest error as a share of the largest value of each input.
+        error: Largest error, as a fraction of the largest value of each input.
         draws: Number of errors per lattice point.
         seed: Seed of the generator.
 
@@ -152,10 +151,11 @@ def input_tolerance(onn: Onn, error: float, draws: int = 10, seed: int = 0) -> f
     return exact / inputs
 
 
-def _disturbed(weight: Floats, epsilon: float, rng: np.random.Generator) -> Floats:
+def _with_error(weight: Floats, epsilon: float, rng: np.random.Generator) -> Floats:
+    """W + ε ‖W‖₂ G/√n."""
     size = epsilon * float(np.linalg.norm(weight, 2)) / np.sqrt(weight.shape[1])
-    disturbed: Floats = weight + size * rng.standard_normal(weight.shape)
-    return disturbed
+    perturbed: Floats = weight + size * rng.standard_normal(weight.shape)
+    return perturbed
 
 
 def _check(name: str, value: float, draws: int) -> None:

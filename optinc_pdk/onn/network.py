@@ -1,4 +1,4 @@
-"""Layers and networks: plain arrays, a task, and how each layer is to be factored."""
+"""Layers and networks: weights and biases, the task, and the factorisation method of each layer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Factor = Literal["svd"] | tuple[Literal["approx"], int]
 
 
 class WeightsError(InputError):
-    """Weights that cannot be used; the message names the file, the fault and the mend."""
+    """Weights cannot be used; the message states the file, the fault and the remedy."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class Layer:
         bias: b, shape (out,), float64, read-only.
 
     Raises:
-        ValueError: The arrays are not finite real floats, or their shapes do not belong together.
+        ValueError: The arrays are not finite real floats, or their shapes do not match.
     """
 
     weight: Floats
@@ -68,20 +68,19 @@ class Layer:
 
 @dataclass(frozen=True, eq=False)
 class Onn:
-    """A multilayer perceptron for one averaging task: ReLU between the layers, none after the last.
+    """Multilayer perceptron for one averaging task: ReLU between the layers, none after the last.
 
-    Inputs are raw, 0 ... 4^g - 1 in steps of 1/N; outputs are levels 0 ... 3, most significant first; any
-    scaling lives in the weights.
+    Inputs are raw, 0 ... 4^g - 1 in steps of 1/N; outputs are levels 0 ... 3, most significant first; any scaling is
+    part of the weights.
 
     Attributes:
         layers: The layers, first to last.
-        task: What the network is to compute.
-        factor: Per layer, how its matrix becomes meshes: "svd", or ("approx", block); "svd" throughout if
-            empty.
-        card: Where the network comes from: recipe, seed, scores; JSON values.
+        task: The averaging task that the network computes.
+        factor: Per layer, how its matrix is factored into meshes: "svd", or ("approx", block); "svd" for all if empty.
+        card: Origin and measured properties of the network as JSON values: recipe, seed, scores.
 
     Raises:
-        ValueError: Layers do not fit each other or the task, or `factor` does not fit the layers.
+        ValueError: The sizes of layers do not match each other or the task, or `factor` does not match the layers.
     """
 
     layers: tuple[Layer, ...]
@@ -90,11 +89,11 @@ class Onn:
     card: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check that layers, task and factor belong together."""
+        """Check that layers, task and factor match."""
         object.__setattr__(self, "layers", tuple(self.layers))
         object.__setattr__(self, "factor", tuple(self.factor) or ("svd",) * len(self.layers))
         if not self.layers:
-            raise ValueError("layers: there is none; a network needs at least one")
+            raise ValueError("layers is empty; a network needs at least one layer")
         for i, (below, above) in enumerate(zip(self.layers, self.layers[1:], strict=False)):
             if below.outputs != above.inputs:
                 raise ValueError(
@@ -128,12 +127,12 @@ class Onn:
 
     @property
     def structure(self) -> tuple[int, ...]:
-        """Widths from the inputs to the outputs, such as (2, 6, 7, 2)."""
+        """Numbers of signals from the inputs to the outputs, such as (2, 6, 7, 2)."""
         return (self.layers[0].inputs, *(layer.outputs for layer in self.layers))
 
     @property
     def mzis(self) -> int:
-        """MZIs by the convention of arXiv 2603.28290: weights only, layers as they are factored."""
+        """Number of MZIs by the convention of arXiv 2603.28290: weights only, each layer by its factorisation."""
         return sum(
             svd_mzis(layer.outputs, layer.inputs)
             if how == "svd"
@@ -142,7 +141,7 @@ class Onn:
         )
 
     def forward(self, inputs: ArrayLike) -> Floats:
-        """Compute the outputs in float64.
+        """Computes the outputs in float64.
 
         Args:
             inputs: Shape (..., K), 0 ... 4^g - 1.
@@ -162,23 +161,23 @@ class Onn:
     def load(
         cls, path: str | Path, bits: int | None = None, servers: int | None = None, groups: int | None = None
     ) -> Onn:
-        """Read a weight file: .npz, .safetensors or .onnx; never a pickle.
+        """Reads a weight file: .npz, .safetensors or .onnx; never a pickle.
 
         Args:
             path: The file.
-            bits: Bits of a word; needed for .safetensors and .onnx, which carry no task.
+            bits: Bits of a word; needed for .safetensors and .onnx, which contain no task.
             servers: Number of servers; likewise.
             groups: Number of network inputs; likewise.
 
         Raises:
-            WeightsError: The file is missing, damaged or unusable.
+            WeightsError: The file is missing, damaged or unusable, or its task contradicts the arguments.
         """
         from optinc_pdk.onn.files import load
 
         return load(Path(path), bits, servers, groups)
 
     def save(self, path: str | Path) -> None:
-        """Write a .npz, atomically and byte for byte reproducible.
+        """Writes a .npz file, atomically; equal networks give equal bytes.
 
         Args:
             path: The file, ending in .npz.
@@ -192,7 +191,7 @@ class Onn:
 
 
 def propagate(layers: Sequence[Layer], points: Floats) -> Floats:
-    """Send points (..., in) through layers with ReLU between them; returns (..., out)."""
+    """Computes the outputs (..., out) of layers with ReLU between them for inputs (..., in)."""
     signal = points
     for i, layer in enumerate(layers):
         signal = signal @ layer.weight.T + layer.bias

@@ -1,7 +1,7 @@
-"""The project's own weight file, a .npz: read with distrust, written reproducibly.
+"""The project's weight file format, a .npz: validated when read, written reproducibly.
 
-A .npz is a zip of .npy members, so names, sizes and headers are checked before any array is made, and nothing
-is ever unpickled.
+A .npz is a zip of .npy members. Names, sizes and headers are checked before any array is created, and nothing is
+unpickled.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ TEXT_KEYS = ("task", "factor", "card")
 
 
 def read(path: Path) -> Onn:
-    """Read a weight file.
+    """Reads a .npz weight file.
 
     Args:
         path: The .npz file.
 
     Raises:
-        WeightsError: The file is missing, damaged, hostile or does not follow the contract.
+        WeightsError: The file is missing, damaged, malicious or does not follow the format.
     """
     arrays = _read_arrays(path)
     for key in arrays:
@@ -62,7 +62,7 @@ def read(path: Path) -> Onn:
 
 
 def save(onn: Onn, path: Path) -> None:
-    """Write a weight file atomically; the same network gives the same bytes.
+    """Writes a .npz weight file atomically; equal networks give equal bytes.
 
     Args:
         onn: The network.
@@ -72,7 +72,7 @@ def save(onn: Onn, path: Path) -> None:
         WeightsError: The name does not end in .npz, or the card is not JSON.
     """
     if path.suffix != ".npz":
-        raise WeightsError(f"{path}: weights are written as .npz; give the file this ending")
+        raise WeightsError(f"{path}: weights are written as .npz; use this file name extension")
     task = {key: getattr(onn.task, key) for key in TASK_KEYS}
     factor = [how if how == "svd" else {"method": how[0], "block": how[1]} for how in onn.factor]
     try:
@@ -82,20 +82,24 @@ def save(onn: Onn, path: Path) -> None:
             "card": json.dumps(onn.card, allow_nan=False),
         }
     except (TypeError, ValueError) as fault:
-        raise WeightsError(f"{path}: the card is not JSON ({fault}); keep to text, finite numbers, lists") from fault
+        raise WeightsError(
+            f"{path}: the card is not JSON ({fault}); use text, finite numbers, lists and objects only"
+        ) from fault
     arrays: dict[str, NDArray[Any]] = {}
     for i, layer in enumerate(onn.layers):
         arrays[f"layers.{i}.weight"], arrays[f"layers.{i}.bias"] = layer.weight, layer.bias
     arrays |= {key: np.array(text) for key, text in texts.items()}
     size = sum(array.nbytes for array in arrays.values())
     if size > MAX_BYTES:
-        raise WeightsError(f"{path}: the network has {size} bytes, and files of more than {MAX_BYTES} are not read")
+        raise WeightsError(
+            f"{path}: the network has {size} bytes, more than the limit of {MAX_BYTES}; use a smaller one"
+        )
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for key, array in arrays.items():
             member = io.BytesIO()
             np.lib.format.write_array(member, array, version=(1, 0), allow_pickle=False)
-            # The default time stamp of ZipInfo is fixed; the system that made the file is not.
+            # The default time stamp of ZipInfo is constant; the system that creates the file is not.
             info = zipfile.ZipInfo(f"{key}.npy")
             info.create_system = 3
             info.external_attr = 0o644 << 16
@@ -104,39 +108,39 @@ def save(onn: Onn, path: Path) -> None:
 
 
 def build_layers(path: Path, arrays: dict[str, NDArray[Any]], pattern: str, stride: int = 1) -> tuple[Layer, ...]:
-    """Layers from arrays named by `pattern` (place, "weight" or "bias"), with places 0, stride, 2 stride ...
+    """Layers from arrays named by `pattern` (index, "weight" or "bias"), with indices 0, stride, 2 stride ...
 
     Args:
         path: The file, for messages.
-        arrays: The arrays by name, none but the layers'.
+        arrays: Arrays by name, without others than those of layers.
         pattern: Format of the names, such as "layers.{}.{}".
-        stride: Distance of the places of consecutive layers.
+        stride: Difference of the indices of consecutive layers.
 
     Raises:
         WeightsError: A layer is incomplete or missing, or an array is unusable.
     """
     layers: list[Layer] = []
-    left = dict(arrays)
-    while left:
-        place = stride * len(layers)
-        names = [pattern.format(place, part) for part in ("weight", "bias")]
-        missing = [name for name in names if name not in left]
+    remaining = dict(arrays)
+    while remaining:
+        index = stride * len(layers)
+        names = [pattern.format(index, part) for part in ("weight", "bias")]
+        missing = [name for name in names if name not in remaining]
         if missing:
             raise WeightsError(
-                f"{path}: no {missing[0]}, though there is {min(left)}; "
+                f"{path}: {missing[0]} is missing, but {min(remaining)} exists; "
                 f"number the layers from 0 in steps of {stride} without gaps, each with weight and bias"
             )
         try:
-            layers.append(Layer(left.pop(names[0]), left.pop(names[1])))
+            layers.append(Layer(remaining.pop(names[0]), remaining.pop(names[1])))
         except ValueError as fault:
-            raise WeightsError(f"{path}: layer {pattern.format(place, '*')}: {fault}") from fault
+            raise WeightsError(f"{path}: layer {pattern.format(index, '*')}: {fault}") from fault
     if not layers:
         raise WeightsError(f"{path}: no layers; store {pattern.format(0, 'weight')} and {pattern.format(0, 'bias')}")
     return tuple(layers)
 
 
 def _add_last_bias(arrays: dict[str, NDArray[Any]]) -> None:
-    """The last layer of a chip's network has no bias, and may leave it out."""
+    """Adds a bias of zeros to the last layer where the file has none: light at the outputs allows no bias."""
     last = max((int(key.split(".")[1]) for key in arrays if key.endswith(".weight")), default=None)
     weight = arrays.get(f"layers.{last}.weight")
     if weight is not None and weight.ndim == 2:
@@ -158,39 +162,41 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     except OSError as fault:
         raise WeightsError(f"{path}: cannot be read ({fault.strerror or fault}); check the path") from fault
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as fault:
-        raise WeightsError(f"{path}: is not a sound .npz archive ({fault}); save it again with numpy.savez") from fault
+        raise WeightsError(f"{path}: is not a valid .npz archive ({fault}); save it again with numpy.savez") from fault
 
 
 def _bounded_bytes(path: Path) -> bytes:
     with path.open("rb") as file:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
-        raise WeightsError(f"{path}: is larger than the limit of {MAX_BYTES} bytes; it holds no network of ours")
+        raise WeightsError(f"{path}: is larger than the limit of {MAX_BYTES} bytes; give a file of weights only")
     return data
 
 
 def _check_members(path: Path, members: list[zipfile.ZipInfo]) -> None:
-    """Refuse, by the directory alone, what must not be unpacked."""
+    """Raises WeightsError for members that must not be unpacked, from the archive's directory alone."""
     seen: set[str] = set()
     for info in members:
         name = info.filename
         if "/" in name or "\\" in name or name.startswith("."):
-            raise WeightsError(f"{path}: member {name!r} names a folder; names such as 'task.npy' are allowed")
+            raise WeightsError(f"{path}: member {name!r} is in a folder; use names such as 'task.npy'")
         if not name.endswith(".npy"):
-            raise WeightsError(f"{path}: member {name!r} is no .npy array; save the file with numpy.savez")
+            raise WeightsError(f"{path}: member {name!r} is not a .npy array; save the file with numpy.savez")
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise WeightsError(f"{path}: member {name!r} is packed unusually; save the file with numpy.savez")
+            raise WeightsError(
+                f"{path}: member {name!r} has compression type {info.compress_type}; save the file with numpy.savez"
+            )
         if name in seen:
-            raise WeightsError(f"{path}: member {name!r} occurs twice; keep one")
+            raise WeightsError(f"{path}: member {name!r} occurs twice; remove one")
         seen.add(name)
     size = sum(info.file_size for info in members)
     if size > MAX_BYTES:
-        raise WeightsError(f"{path}: unpacks to {size} bytes, the limit is {MAX_BYTES}; it holds no network of ours")
+        raise WeightsError(f"{path}: unpacks to {size} bytes, the limit is {MAX_BYTES}; give a file of weights only")
 
 
 def _array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
-    """One member; its header is checked against its size before the array is made."""
-    # zipfile reads no further than the size that the directory declares, which is bounded above.
+    """Array of one member; its header is checked against its size before the array is created."""
+    # zipfile reads at most the size that the directory declares, which has been checked.
     data = archive.read(info)
     stream = io.BytesIO(data)
     try:
@@ -203,27 +209,26 @@ def _array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArr
             raise ValueError(f"format version {version} is not (1, 0) or (2, 0)")
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as fault:
         message = " ".join(str(fault).split())
-        raise WeightsError(f"{path}: member {info.filename!r} is no sound .npy array ({message})") from fault
+        raise WeightsError(f"{path}: member {info.filename!r} is not a valid .npy array ({message})") from fault
     if dtype.hasobject:
         raise WeightsError(
             f"{path}: member {info.filename!r} holds Python objects (a pickle), which can run code; "
             "store floats, and text as a string array"
         )
     body = data[stream.tell() :]
-    wanted = dtype.itemsize
+    expected = dtype.itemsize
     for length in shape:
-        wanted *= length
-    if wanted != len(body) or dtype.itemsize == 0 or any(length < 0 for length in shape):
+        expected *= length
+    if expected != len(body) or dtype.itemsize == 0 or any(length < 0 for length in shape):
         raise WeightsError(
-            f"{path}: member {info.filename!r} declares {shape} of {dtype}, {wanted} bytes, but has "
-            f"{len(body)}; "
-            "save it again"
+            f"{path}: member {info.filename!r} declares {shape} of {dtype}, {expected} bytes, but has "
+            f"{len(body)}; save it again"
         )
     return np.frombuffer(body, dtype).reshape(shape, order="F" if fortran else "C")
 
 
 def _json(path: Path, key: str, array: NDArray[Any]) -> Any:
-    """The JSON text in a 0-d string array; duplicate keys and NaN are refused."""
+    """Value of the JSON text in a 0-d string array; duplicate keys and NaN raise WeightsError."""
     if array.dtype.kind != "U" or array.ndim != 0:
         raise WeightsError(
             f"{path}: {key} is an array of {array.dtype} and shape {array.shape}; make it a 0-d string array of JSON"
@@ -241,13 +246,13 @@ def _json(path: Path, key: str, array: NDArray[Any]) -> Any:
     try:
         return json.loads(str(array), object_pairs_hook=unique, parse_constant=no_constant)
     except (ValueError, RecursionError) as fault:
-        raise WeightsError(f"{path}: {key} is not sound JSON ({fault}); correct it") from fault
+        raise WeightsError(f"{path}: {key} is not valid JSON ({fault}); correct it") from fault
 
 
 def _task(path: Path, value: Any) -> Averaging:
     if not isinstance(value, dict) or set(value) != set(TASK_KEYS):
-        got = sorted(value) if isinstance(value, dict) else value
-        raise WeightsError(f"{path}: task has {got}; it must be an object with exactly the keys {list(TASK_KEYS)}")
+        found = sorted(value) if isinstance(value, dict) else value
+        raise WeightsError(f"{path}: task has {found}; it must be an object with exactly the keys {list(TASK_KEYS)}")
     try:
         return Averaging(**value)
     except ValueError as fault:
@@ -255,7 +260,7 @@ def _task(path: Path, value: Any) -> Averaging:
 
 
 def _factor(path: Path, value: Any, layers: tuple[Layer, ...]) -> tuple[Factor, ...]:
-    """How each layer is factored; "svd" throughout where the key is absent."""
+    """Factorisation method of each layer; empty, for "svd", where the key is absent."""
     if value is None:
         return ()
     if not isinstance(value, list) or len(value) != len(layers):

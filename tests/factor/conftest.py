@@ -1,4 +1,4 @@
-"""Unitaries that break decompositions."""
+"""Unitaries that are difficult to decompose: permutations, repeated blocks, entries near underflow."""
 
 from collections.abc import Callable
 
@@ -28,7 +28,7 @@ def halves(size: int) -> np.ndarray:
 
 
 def pairs(size: int) -> np.ndarray:
-    """The same 2 x 2 unitary over and over, so that rounding errors repeat."""
+    """Repeats one 2 x 2 unitary, so that rounding errors accumulate."""
     return scipy.linalg.block_diag(*[draw_haar(2, 3)] * (size // 2), np.eye(size % 2))
 
 
@@ -54,7 +54,7 @@ UNITARIES: dict[str, Make] = {
     "minus identity": lambda size: -np.eye(size),
     "integers": lambda size: np.eye(size, dtype=int),
     "reversal": lambda size: np.eye(size)[::-1],
-    "turned reversal": lambda size: np.exp(5.5j) * np.eye(size)[::-1],
+    "reversal with a phase": lambda size: np.exp(5.5j) * np.eye(size)[::-1],
     "permutation": lambda size: np.eye(size)[np.random.default_rng(1).permutation(size)],
     "signs": lambda size: np.diag(np.random.default_rng(2).choice([-1.0, 1.0], size)),
     "signed permutation": lambda size: -1j * np.roll(np.diag((-1.0) ** np.arange(size)), 1, axis=0),
@@ -64,7 +64,7 @@ UNITARIES: dict[str, Make] = {
     "block diagonal": halves,
     "equal pairs": pairs,
     "nearly identity": lambda size: nearly_identity(size, 1e-9),
-    "a rounding off identity": lambda size: nearly_identity(size, 1e-17),
+    "identity with rounding errors": lambda size: nearly_identity(size, 1e-17),
     "reflection": reflection,
     "householder": lambda size: np.eye(size) - 2.0 / size,
     "entries of 1e-300": underflowing,

@@ -55,15 +55,15 @@ def test_counts_are_those_of_the_meshes() -> None:
 
 
 def test_bad_structures_are_refused() -> None:
-    with pytest.raises(ValueError, match="at least the inputs"):
+    with pytest.raises(ValueError, match=r"widths.*\(4,\)"):
         structure_mzis((4,))
-    with pytest.raises(ValueError, match="layer 3; there are layers 1 to 2"):
+    with pytest.raises(ValueError, match=r"layer 3.*1 to 2"):
         structure_mzis((4, 8, 4), {2, 3})
-    with pytest.raises(ValueError, match="out is 0"):
+    with pytest.raises(ValueError, match=r"out.*0"):
         structure_mzis((4, 0, 4))
-    with pytest.raises(ValueError, match="block is 0"):
+    with pytest.raises(ValueError, match=r"block.*0"):
         unitary_diagonal_mzis(4, 4, 0)
-    with pytest.raises(ValueError, match=r"out is 2\.5; give a whole number"):
+    with pytest.raises(ValueError, match=r"out.*2\.5"):
         unitary_diagonal_mzis(2.5, 2)  # type: ignore[arg-type]
 
 
@@ -96,17 +96,17 @@ def test_zero_blocks_need_no_trees() -> None:
     assert (trees.splitters, trees.combiners) == (2, 2)
 
 
-def test_a_tree_loses_what_its_fields_say() -> None:
-    """Power by power through ideal splitters: k blocks that share an input and k that add to an output."""
+def test_loss_of_a_tree_agrees_with_its_fields() -> None:
+    """Ideal splitters: four blocks share each input, and four contribute to each output."""
     trees = block_trees(8, 8, 2)
-    field = np.sqrt(1 / 4) * np.sqrt(1 / 4)  # a quarter of the power to each block, a quarter on to the sum
+    field = np.sqrt(1 / 4) * np.sqrt(1 / 4)  # a quarter of the power to each block, and from each block to the sum
     np.testing.assert_allclose(10 ** (-trees.loss_db / 20), field)
 
 
 def test_bad_trees_are_refused() -> None:
-    with pytest.raises(ValueError, match="excess_db is -1"):
+    with pytest.raises(ValueError, match=r"excess_db.*-1"):
         block_trees(4, 4, 2, -1.0)
-    with pytest.raises(ValueError, match="block is 0"):
+    with pytest.raises(ValueError, match=r"block.*0"):
         block_trees(4, 4, 0)
-    with pytest.raises(ValueError, match=r"lit has shape \(1, 1\)"):
-        block_trees(4, 4, 2, lit=[[True]])
+    with pytest.raises(ValueError, match=r"nonzero.* \(1, 1\)"):
+        block_trees(4, 4, 2, nonzero=[[True]])

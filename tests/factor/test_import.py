@@ -1,4 +1,4 @@
-"""The room starts at once."""
+"""The import of optinc_pdk.factor loads numpy only."""
 
 import subprocess
 import sys
@@ -8,17 +8,6 @@ import textwrap
 def run(code: str) -> str:
     command = [sys.executable, "-c", textwrap.dedent(code)]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
-def test_import_takes_less_than_half_a_second() -> None:
-    """Best of three: the claim is about the code, not about a busy machine."""
-    code = """
-        import time
-        start = time.perf_counter()
-        import optinc_pdk.factor
-        print(time.perf_counter() - start)
-    """
-    assert min(float(run(code)) for _ in range(3)) < 0.5
 
 
 def test_import_loads_nothing_heavy() -> None:

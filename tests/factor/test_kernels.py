@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept: the package's folder, the user's, or nowhere."""
+"""Cache of compiled kernels: the package's folder, the user's cache folder, or none."""
 
 import os
 import shutil
@@ -8,16 +8,16 @@ from pathlib import Path
 
 import optinc_pdk.factor
 
-CALL = "from optinc_pdk.factor import kernels; print(kernels._turn_of(-1.0)); print(kernels.__file__)"
+CALL = "from optinc_pdk.factor import kernels; print(kernels._wrap_phase(-1.0)); print(kernels.__file__)"
 
 
 def call_from(folder: Path, home: Path) -> None:
-    """Calls the smallest kernel of a copy of the package, whose own cache folder cannot be made."""
+    """Calls the smallest kernel of a copy of the package whose cache folder cannot be created."""
     package = folder / "optinc_pdk"
     source = Path(optinc_pdk.factor.__file__).parent
     shutil.copytree(source, package / "factor", ignore=shutil.ignore_patterns("__pycache__"))
     (package / "__init__.py").touch()
-    # A file in the place of the folder: it also stops a superuser, whom permissions do not.
+    # A file instead of the folder: permissions would not stop a superuser.
     (package / "factor" / "__pycache__").touch()
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("NUMBA", "XDG"))}
     path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
@@ -34,10 +34,10 @@ def test_a_read_only_installation_uses_the_users_cache(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     call_from(tmp_path, home)
-    assert list(home.rglob("*_turn_of*.nbc"))
+    assert list(home.rglob("*_wrap_phase*.nbc"))
 
 
-def test_without_any_folder_to_write_kernels_compile_all_the_same(tmp_path: Path) -> None:
+def test_kernels_compile_without_a_writable_folder(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.touch()
     call_from(tmp_path, home)

@@ -1,4 +1,4 @@
-"""The MZI's convention against its devices, and what a mesh refuses."""
+"""Transfer of MZIs and meshes against products of their devices, and invalid meshes."""
 
 import re
 
@@ -88,19 +88,19 @@ def test_a_batch_is_its_members(modes: int, batch: int, seed: int) -> None:
     shared = rng.normal(size=(modes, 3)) + 1j
     np.testing.assert_allclose(meshes.apply(shared), matrices @ shared, atol=1e-13)
     np.testing.assert_allclose(meshes.apply(shared[:, 0]), matrices @ shared[:, 0], atol=1e-13)
-    own = rng.normal(size=(batch, modes, 2)) + 1j
-    np.testing.assert_allclose(meshes.apply(own), matrices @ own, atol=1e-13)
+    per_unitary = rng.normal(size=(batch, modes, 2)) + 1j
+    np.testing.assert_allclose(meshes.apply(per_unitary), matrices @ per_unitary, atol=1e-13)
 
 
 @pytest.mark.parametrize("vectors", [0, 1, 127, 128, 129, 300])
 def test_any_number_of_vectors(vectors: int) -> None:
-    """Around the width in which vectors pass together."""
+    """Around the number of vectors that are propagated together."""
     mesh = single(1.0, 2.0, (3.0, 4.0))
     fields = np.random.default_rng(vectors).normal(size=(2, vectors))
     np.testing.assert_allclose(mesh.apply(fields), mesh.matrix() @ fields, atol=1e-14)
 
 
-def test_apply_leaves_its_input_alone() -> None:
+def test_apply_does_not_change_its_input() -> None:
     fields = np.ones(2, dtype=complex)
     single(1.0, 1.0).apply(fields)
     np.testing.assert_array_equal(fields, [1, 1])
@@ -116,7 +116,7 @@ def test_apply_takes_read_only_phases_and_strided_fields() -> None:
 
 
 @given(st.floats(-1e3, 1e3))
-def test_wrap_stays_in_one_turn(phase: float) -> None:
+def test_wrap_is_in_0_to_2_pi(phase: float) -> None:
     wrapped = float(wrap(phase))
     assert 0 <= wrapped < 2 * np.pi
     assert abs(np.exp(1j * wrapped) - np.exp(1j * phase)) < 1e-12
@@ -129,24 +129,24 @@ def test_wrap_of_a_tiny_negative_phase_is_zero() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"modes": 0}, "modes is 0"),
-        ({"theta": np.array([1.0, 2.0])}, "theta has shape (2,)"),
-        ({"theta": np.ones((2, 1))}, "phi has shape (1,) and theta (2, 1)"),
+        ({"modes": 0}, "modes .*0"),
+        ({"theta": np.array([1.0, 2.0])}, r"theta .*\(2,\)"),
+        ({"theta": np.ones((2, 1))}, r"phi .*\(1,\).*theta .*\(2, 1\)"),
         (
             {"theta": np.ones((2, 1)), "phi": np.ones((2, 1))},
-            "output_phase has shape (2,); it must be (2, 2)",
+            r"output_phase .*\(2,\).*\(2, 2\)",
         ),
-        ({"theta": np.ones((1, 1, 1))}, "theta has shape (1, 1, 1)"),
-        ({"column": np.array([[0]])}, "column has shape (1, 1)"),
-        ({"output_phase": np.zeros(3)}, "output_phase has shape (3,)"),
-        ({"theta": np.array([np.nan])}, "theta[0] is nan"),
-        ({"phi": np.array([2 * np.pi])}, "phi[0] is 6.28"),
-        ({"output_phase": np.array([0.0, -1.0])}, "output_phase[1] is -1.0"),
-        ({"row": np.array([1])}, "row[0] is 1"),
-        ({"column": np.array([2])}, "column[0] is 2"),
+        ({"theta": np.ones((1, 1, 1))}, r"theta .*\(1, 1, 1\)"),
+        ({"column": np.array([[0]])}, r"column .*\(1, 1\)"),
+        ({"output_phase": np.zeros(3)}, r"output_phase .*\(3,\)"),
+        ({"theta": np.array([np.nan])}, r"theta\[0\].*nan"),
+        ({"phi": np.array([2 * np.pi])}, r"phi\[0\].*6\.28"),
+        ({"output_phase": np.array([0.0, -1.0])}, r"output_phase\[1\].*-1\.0"),
+        ({"row": np.array([1])}, r"row\[0\].*1"),
+        ({"column": np.array([2])}, r"column\[0\].*2"),
     ],
 )
-def test_what_is_no_mesh_is_refused(change: dict[str, object], message: str) -> None:
+def test_invalid_meshes_are_refused(change: dict[str, object], message: str) -> None:
     good = {
         "modes": 2,
         "row": np.array([0]),
@@ -155,38 +155,38 @@ def test_what_is_no_mesh_is_refused(change: dict[str, object], message: str) -> 
         "phi": np.array([1.0]),
         "output_phase": np.zeros(2),
     }
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises(ValueError, match=message):
         Mesh(**{**good, **change})  # type: ignore[arg-type]
 
 
 def test_two_mzis_on_one_mode_of_a_column_are_refused() -> None:
-    with pytest.raises(ValueError, match="two MZIs of column 1 touch mode 1"):
+    with pytest.raises(ValueError, match=r"column 1.*mode 1"):
         Mesh(3, np.array([0, 1]), np.array([1, 1]), np.zeros(2), np.zeros(2), np.zeros(3))
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (3, 2), (1, 2, 2), (2, 2, 2, 2)])
 def test_fields_of_a_wrong_shape_are_refused(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match=re.escape(f"fields has shape {shape}")):
+    with pytest.raises(ValueError, match=r"fields.*" + re.escape(str(shape))):
         single(0.0, 0.0).apply(np.ones(shape))
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (4, 2, 1), (3, 3, 1)])
-def test_fields_that_fit_no_batch_are_refused(shape: tuple[int, ...]) -> None:
+def test_fields_of_another_batch_are_refused(shape: tuple[int, ...]) -> None:
     one = np.zeros((3, 1))
     meshes = Mesh(2, np.array([0]), np.array([0]), one, one, np.zeros((3, 2)))
-    with pytest.raises(ValueError, match=re.escape("or (3, 2, vectors)")):
+    with pytest.raises(ValueError, match=r"\(3, 2, vectors\)"):
         meshes.apply(np.ones(shape))
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ([np.nan, 0.0], "fields[0] is nan; every entry must be finite"),
-        (np.array([1, 2], dtype=object), "fields has dtype object"),
-        (["a", "b"], "fields has dtype <U1; give a numeric array"),
-        ([[1, 2], [3]], "fields has rows of different lengths"),
+        ([np.nan, 0.0], r"fields\[0\].*nan"),
+        (np.array([1, 2], dtype=object), "fields.*object"),
+        (["a", "b"], "fields.*<U1"),
+        ([[1, 2], [3]], "fields.*lengths"),
     ],
 )
 def test_fields_are_finite_numbers(fields: object, message: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises(ValueError, match=message):
         rectangular(np.eye(2)).apply(fields)  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
-"""Two independent libraries: their decompositions run through our meshes, and ours through theirs.
+"""Two independent libraries: their decompositions in our meshes, and ours in theirs.
 
-Their MZI is ours up to phases at its outputs. Phases a, b carried to an MZI's inputs turn its phi by a - b,
-and new ones are carried on from its outputs.
+Their MZI is ours up to phases at its outputs. Phases a, b at an MZI's inputs change its phi by a - b, and new phases
+move on from its outputs.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,13 +18,13 @@ TOLERANCE = 1e-12
 
 
 def to_mesh(modes: int, cells: Iterable[Cell], end: np.ndarray, quarters: int, common: float) -> Mesh:
-    """Cells [[e^{i phi} cos, t sin], [e^{i phi} t' sin, cos]] as our MZIs, each as early as it can stand.
+    """Cells [[e^{i phi} cos, t sin], [e^{i phi} t' sin, cos]] as our MZIs, each in the first free column.
 
     Args:
         modes: N.
-        cells: Of the peer.
+        cells: MZIs of the peer, in the order of the light.
         end: (N,) its phasors after the last cell.
-        quarters: Quarter turns by which its phi leads ours.
+        quarters: Its phi minus ours, in units of pi/2.
         common: e^{i common theta} is the factor in front of its cell.
     """
     carried, depth = np.zeros(modes), np.zeros(modes, dtype=int)

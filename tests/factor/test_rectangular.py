@@ -18,7 +18,7 @@ Haar = Callable[[int, int], np.ndarray]
 
 
 def assert_rectangular(mesh: Mesh) -> None:
-    """Every slot of the arrangement holds exactly one MZI, sorted by column and row."""
+    """Every slot of the rectangle has exactly one MZI, sorted by column and row."""
     slots = [(column, row) for column in range(mesh.modes) for row in range(column % 2, mesh.modes - 1, 2)]
     assert list(zip(mesh.column.tolist(), mesh.row.tolist(), strict=True)) == slots
 
@@ -49,19 +49,19 @@ ANGLE = st.sampled_from([0.0, np.pi / 2, np.pi, -np.pi / 2, 1e-8, 1e-17, 1e-160,
 
 
 @settings(max_examples=100, deadline=None)
-@given(size=st.integers(2, 12), turns=st.lists(st.tuples(st.integers(0, 2**16), ANGLE, ANGLE), max_size=40))
-def test_products_of_special_rotations(size: int, turns: list[tuple[int, float, float]]) -> None:
+@given(size=st.integers(2, 12), rotations=st.lists(st.tuples(st.integers(0, 2**16), ANGLE, ANGLE), max_size=40))
+def test_products_of_special_rotations(size: int, rotations: list[tuple[int, float, float]]) -> None:
     """Exact zeros, entries near underflow and repeated angles, in any mixture."""
     unitary = np.eye(size, dtype=complex)
-    for place, angle, phase in turns:
+    for place, angle, phase in rotations:
         upper = place % (size - 1)
-        turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-        unitary[upper : upper + 2] = turn @ (np.array([[np.exp(1j * phase)], [1]]) * unitary[upper : upper + 2])
+        rotation = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+        unitary[upper : upper + 2] = rotation @ (np.array([[np.exp(1j * phase)], [1]]) * unitary[upper : upper + 2])
     mesh = rectangular(unitary)
     assert np.max(np.abs(unitary - mesh.matrix())) <= TOLERANCE
 
 
-def test_wholly_bar_or_cross_mzis_spend_no_phi() -> None:
+def test_mzis_in_bar_or_cross_state_have_phi_0() -> None:
     for unitary in (np.eye(9), np.eye(9)[::-1], np.diag(np.exp(1j * np.arange(9)))):
         mesh = rectangular(unitary)
         assert set(mesh.theta.tolist()) <= {0.0, np.pi}
@@ -92,7 +92,7 @@ def test_worked_example_of_three_modes() -> None:
     np.testing.assert_allclose(mesh.output_phase, np.pi * np.array([3 / 4, 5 / 12, 11 / 6]) - s, atol=1e-14)
 
 
-def test_input_is_left_alone(haar: Haar) -> None:
+def test_input_is_not_changed(haar: Haar) -> None:
     for unitary in (haar(5, 7), np.eye(5)):
         kept = unitary.copy()
         rectangular(unitary)
@@ -114,7 +114,7 @@ def test_two_modes_use_column_zero(haar: Haar) -> None:
 
 
 def test_a_deviation_just_inside_the_limit_is_accepted() -> None:
-    """At 100 modes the Frobenius norm, which is looked at first, is beyond the limit."""
+    """At 100 modes the Frobenius norm, which is checked first, exceeds the limit."""
     unitary = np.eye(100) * (1 + 4e-11)
     mesh = rectangular(unitary)
     assert np.max(np.abs(unitary - mesh.matrix())) < 5e-11
@@ -161,7 +161,7 @@ def test_an_empty_batch_is_one() -> None:
 
 @pytest.mark.parametrize("decompose", [rectangular, triangular])
 @pytest.mark.parametrize("modes", [2, 10, 100])
-def test_what_is_off_unitary_stays_within_the_bound(decompose: Callable[[np.ndarray], Mesh], modes: int) -> None:
+def test_error_of_nearly_unitary_matrices_is_bounded(decompose: Callable[[np.ndarray], Mesh], modes: int) -> None:
     """The Frobenius norm bounds the error; the largest entry of U^H U - I alone does not."""
     unitary = np.linalg.qr(np.random.default_rng(0).normal(size=(modes, modes)))[0] @ (np.eye(modes) + 4.9e-11)
     gram = unitary.T @ unitary - np.eye(modes)

@@ -1,4 +1,4 @@
-"""Singular value factors: any shape and rank, no phases left on V."""
+"""Singular value factors: any shape and rank, no output phases on V."""
 
 from dataclasses import replace
 
@@ -45,13 +45,13 @@ def test_degenerate_matrices(matrix: np.ndarray) -> None:
     assert np.max(np.abs(factor.matrix() - matrix)) <= 1e-13 * factor.scale
 
 
-def test_real_weights_are_real_up_to_the_phases_handed_over() -> None:
+def test_real_weights_are_real_up_to_the_phases_moved_to_u() -> None:
     """Each row of V's mesh and each column of U's is real times one phase."""
     factor = svd(weights(6, 4, 4, 0))
     for vectors in (factor.v.matrix(), factor.u.matrix().T[:4]):
         for vector in vectors:
-            turned = vector / np.exp(1j * np.angle(vector[np.argmax(abs(vector))]))
-            assert np.max(np.abs(turned.imag)) <= 1e-13
+            real = vector / np.exp(1j * np.angle(vector[np.argmax(abs(vector))]))
+            assert np.max(np.abs(real.imag)) <= 1e-13
 
 
 @pytest.mark.parametrize(("rows", "columns", "rank"), [(7, 4, 2), (4, 7, 4), (5, 5, 5), (6, 3, 0)])
@@ -69,15 +69,15 @@ def test_null_spaces_are_random_and_leave_the_matrix_as_it_is(rows: int, columns
 
 
 def test_bad_weights_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"W, shape \(2, 3\), is all zero"):
+    with pytest.raises(ValueError, match=r"W.*\(2, 3\).*zero"):
         svd(np.zeros((2, 3)))
-    with pytest.raises(ValueError, match=r"W\[0, 1\] is nan"):
+    with pytest.raises(ValueError, match=r"W\[0, 1\].*nan"):
         svd(np.array([[1.0, np.nan]]))
-    with pytest.raises(ValueError, match="W is empty"):
+    with pytest.raises(ValueError, match=r"W.*\(0, 3\)"):
         svd(np.zeros((0, 3)))
-    with pytest.raises(ValueError, match="W has dtype object"):
+    with pytest.raises(ValueError, match=r"W.*object"):
         svd(np.ones((2, 2), dtype=object))
-    with pytest.raises(ValueError, match="largest singular value inf"):
+    with pytest.raises(ValueError, match=r"W.*singular value.*inf"):
         svd(np.full((2, 2), 1.7e308))
 
 
@@ -95,7 +95,7 @@ def test_order_and_signs_change_the_phases_only(rows: int, columns: int, seed: i
 
 
 def test_search_lowers_heater_power_and_keeps_the_matrix() -> None:
-    """Median over Gaussian weights; the exact gains are in benchmarks/bench_correct.py."""
+    """Median over Gaussian weights; benchmarks/README.md has the gains of larger samples."""
     shares = []
     for seed in range(7):
         matrix = weights(9, 9, 9, seed)
@@ -118,34 +118,34 @@ def test_search_takes_any_cost() -> None:
 
 
 def test_bad_order_signs_and_tries_are_refused() -> None:
-    with pytest.raises(ValueError, match="give each of 0 to 2 once"):
+    with pytest.raises(ValueError, match=r"order.*\[0, 1, 1\].*0 to 2"):
         svd(np.eye(3), order=[0, 1, 1])
-    with pytest.raises(ValueError, match="give 3 times 1 or -1"):
+    with pytest.raises(ValueError, match=r"signs.*\[1, 0, 1\].*3"):
         svd(np.eye(3), signs=[1, 0, 1])
-    with pytest.raises(ValueError, match=r"signs is \[1, 1j, 1\]; give 3 times 1 or -1"):
+    with pytest.raises(ValueError, match=r"signs.*\[1, 1j, 1\].*3"):
         svd(np.eye(3), signs=[1, 1j, 1])
-    with pytest.raises(ValueError, match="signs has dtype <U3"):
+    with pytest.raises(ValueError, match=r"signs.*<U3"):
         svd(np.eye(3), signs="abc")
-    with pytest.raises(ValueError, match=r"order is \[2\.0, 1\.0, 0\.0\]; give each of 0 to 2 once"):
+    with pytest.raises(ValueError, match=r"order.*\[2\.0, 1\.0, 0\.0\].*0 to 2"):
         svd(np.eye(3), order=[2.0, 1.0, 0.0])
-    with pytest.raises(ValueError, match="order is 1; give each"):
+    with pytest.raises(ValueError, match=r"order.*1"):
         svd(np.eye(3), order=1)
-    with pytest.raises(ValueError, match="tries is -1"):
+    with pytest.raises(ValueError, match=r"tries.*-1"):
         svd_search(np.eye(3), tries=-1)
 
 
 def test_gain_is_refused() -> None:
     factor = svd(np.diag([2.0, 1.0]))
-    with pytest.raises(ValueError, match=r"s holds 3; a passive chip makes 0 to 2"):
+    with pytest.raises(ValueError, match=r"s .*3.*0 to 2"):
         replace(factor, s=np.array([3.0, 1.0]))
-    with pytest.raises(ValueError, match="s holds -1"):
+    with pytest.raises(ValueError, match=r"s .*-1"):
         replace(factor, s=np.array([2.0, -1.0]))
-    with pytest.raises(ValueError, match="s holds nan"):
+    with pytest.raises(ValueError, match=r"s .*nan"):
         replace(factor, s=np.array([2.0, np.nan]))
-    with pytest.raises(ValueError, match=r"s has shape \(1,\)"):
+    with pytest.raises(ValueError, match=r"s .*\(1,\)"):
         replace(factor, s=np.array([2.0]))
-    with pytest.raises(ValueError, match="a scale of 0"):
+    with pytest.raises(ValueError, match="scale of 0"):
         replace(factor, scale=0.0)
-    with pytest.raises(ValueError, match="attenuation holds 2"):
+    with pytest.raises(ValueError, match=r"attenuation.*2"):
         block = unitary_diagonal(np.eye(2))
         replace(block, attenuation=2 * block.attenuation)

@@ -62,10 +62,10 @@ def test_a_batch_is_its_members(haar: Haar) -> None:
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        (2 * np.eye(3), "U is not unitary"),
-        (np.full((2, 2), np.nan), r"U\[0, 0\] is nan"),
-        (np.eye(3)[:2], "U has shape"),
-        (np.eye(2, dtype=object), "U has dtype object"),
+        (2 * np.eye(3), r"U.*unitary.* 3,"),
+        (np.full((2, 2), np.nan), r"U\[0, 0\].*nan"),
+        (np.eye(3)[:2], r"U.*\(2, 3\)"),
+        (np.eye(2, dtype=object), "U.*object"),
     ],
 )
 def test_bad_input_is_refused_by_name(bad: np.ndarray, message: str) -> None:

@@ -1,4 +1,4 @@
-"""Weight files: what is written comes back byte for byte, what is unusable is refused with fault and mend."""
+"""Weight files: networks are restored exactly, invalid files raise errors that name the file and the fault."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TASK = {"bits": 4, "servers": 4, "groups": 2, "remainder": False, "finer_input":
 
 
 def contents(**changes: Any) -> dict[str, Any]:
-    """Arrays of a sound 2-3-2 file, with changes; a change to None leaves the key out."""
+    """Arrays of a valid 2-3-2 file, with changes; None removes a key."""
     rng = np.random.default_rng(0)
     arrays: dict[str, Any] = {
         "layers.0.weight": rng.normal(size=(3, 2)),
@@ -38,13 +38,13 @@ def contents(**changes: Any) -> dict[str, Any]:
     return {key: value for key, value in arrays.items() if value is not None}
 
 
-def sound() -> bytes:
+def valid_file() -> bytes:
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **contents())
     return buffer.getvalue()
 
 
-SOUND = sound()
+VALID = valid_file()
 
 
 def npy(array: np.ndarray, **options: Any) -> bytes:
@@ -61,7 +61,7 @@ def archive(path: Path, members: list[tuple[str, bytes]], compression: int = zip
 
 
 def refused(path: Path, *parts: str) -> str:
-    """Load a file that must be refused by a message that names it and holds all parts."""
+    """Loads an invalid file and checks that the message names it and contains all parts."""
     with pytest.raises(WeightsError) as caught:
         Onn.load(path)
     message = str(caught.value)
@@ -105,10 +105,10 @@ def test_the_last_bias_may_be_left_out(tmp_path: Path) -> None:
     last = Onn.load(path).layers[-1]
     np.testing.assert_array_equal(last.bias, np.zeros(2))
     np.savez(path, **contents(**{"layers.1.bias": None, "layers.1.weight": np.ones(3)}))
-    refused(path, "no layers.1.bias")
+    refused(path, "layers.1.bias")
 
 
-def test_factor_in_its_three_spellings(tmp_path: Path) -> None:
+def test_factor_in_its_three_forms(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     np.savez(path, **contents(factor=json.dumps(["approx", {"method": "approx", "block": 1}])))
     assert Onn.load(path).factor == (("approx", 2), ("approx", 1))
@@ -119,47 +119,50 @@ def test_factor_in_its_three_spellings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "parts"),
     [
-        ({"layers.0.weight": np.full((3, 2), np.nan)}, ("layers.0", "NaN or infinity")),
-        ({"layers.1.bias": np.array([0.0, np.inf])}, ("layers.1", "NaN or infinity")),
-        ({"layers.0.weight": np.ones((3, 2, 1))}, ("layers.0", "shape (3, 2, 1)")),
-        ({"layers.0.weight": np.ones((3, 2), dtype=np.int64)}, ("int64, not floats",)),
-        ({"layers.0.weight": np.ones((3, 2), dtype=complex)}, ("complex128, not floats",)),
-        ({"layers.0.weight": np.ones((3, 2), dtype="M8[s]")}, ("datetime64", "not floats")),
+        ({"layers.0.weight": np.full((3, 2), np.nan)}, ("layers.0", "weight")),
+        ({"layers.1.bias": np.array([0.0, np.inf])}, ("layers.1", "bias")),
+        ({"layers.0.weight": np.ones((3, 2, 1))}, ("layers.0", "(3, 2, 1)")),
+        ({"layers.0.weight": np.ones((3, 2), dtype=np.int64)}, ("layers.0", "int64")),
+        ({"layers.0.weight": np.ones((3, 2), dtype=complex)}, ("layers.0", "complex128")),
+        ({"layers.0.weight": np.ones((3, 2), dtype="M8[s]")}, ("layers.0", "datetime64")),
         ({"layers.0.weight": np.ones((4, 2)), "layers.0.bias": np.ones(4)}, ("4 outputs", "3 inputs")),
-        ({"layers.0.bias": np.ones(4)}, ("bias has 4 values",)),
+        ({"layers.0.bias": np.ones(4)}, ("bias", "4", "3")),
         ({"layers.0.weight": np.ones((3, 3))}, ("3 inputs", "groups = 2")),
         ({"layers.1.weight": np.ones((4, 3)), "layers.1.bias": np.ones(4)}, ("4 outputs", "2 symbols")),
-        ({"layers.0.weight": np.ones((0, 2)), "layers.0.bias": np.ones(0)}, ("shape (0, 2)",)),
-        ({"layers.0.bias": None}, ("no layers.0.bias",)),
+        ({"layers.0.weight": np.ones((0, 2)), "layers.0.bias": np.ones(0)}, ("layers.0", "(0, 2)")),
+        ({"layers.0.bias": None}, ("layers.0.bias",)),
         (
             {"layers.3.weight": np.ones((2, 2)), "layers.3.bias": np.ones(2)},
-            ("no layers.2.weight", "without gaps"),
+            ("layers.2.weight", "layers.3.bias"),
         ),
-        ({f"layers.{i}.{part}": None for i in (0, 1) for part in ("weight", "bias")}, ("no layers",)),
-        ({"layers.00.weight": np.ones((2, 2))}, ("unknown key 'layers.00.weight'",)),
-        ({"weights": np.ones(2)}, ("unknown key 'weights'", "allowed are")),
-        ({"task": None}, ("no task", "store it as")),
-        ({"task": np.ones(3)}, ("task is an array of float64", "0-d string array")),
-        ({"task": np.array([json.dumps(TASK)])}, ("shape (1,)",)),
-        ({"task": "{"}, ("task is not sound JSON",)),
-        ({"task": "[" * 100_000}, ("task is not sound JSON",)),
-        ({"task": "[1]"}, ("exactly the keys",)),
-        ({"task": json.dumps(TASK | {"speed": 1})}, ("speed", "exactly the keys")),
-        ({"task": json.dumps({"bits": 4, "servers": 4, "groups": 2})}, ("exactly the keys",)),
-        ({"task": json.dumps(TASK)[:-1] + ', "bits": 8}'}, ("a key occurs twice",)),
-        ({"task": json.dumps(TASK | {"bits": 5})}, ("bits = 5 must be even",)),
+        (
+            {f"layers.{i}.{part}": None for i in (0, 1) for part in ("weight", "bias")},
+            ("layers.0.weight", "layers.0.bias"),
+        ),
+        ({"layers.00.weight": np.ones((2, 2))}, ("'layers.00.weight'",)),
+        ({"weights": np.ones(2)}, ("'weights'", "layers.<i>.weight")),
+        ({"task": None}, ("task", "finer_input")),
+        ({"task": np.ones(3)}, ("task", "float64", "(3,)")),
+        ({"task": np.array([json.dumps(TASK)])}, ("task", "(1,)")),
+        ({"task": "{"}, ("task", "JSON")),
+        ({"task": "[" * 100_000}, ("task", "JSON")),
+        ({"task": "[1]"}, ("task", "[1]", "finer_input")),
+        ({"task": json.dumps(TASK | {"speed": 1})}, ("task", "speed", "finer_input")),
+        ({"task": json.dumps({"bits": 4, "servers": 4, "groups": 2})}, ("task", "remainder", "finer_input")),
+        ({"task": json.dumps(TASK)[:-1] + ', "bits": 8}'}, ("task", "key", "twice")),
+        ({"task": json.dumps(TASK | {"bits": 5})}, ("bits = 5",)),
         ({"task": json.dumps(TASK | {"bits": 10**30})}, ("bits = 1000",)),
-        ({"task": json.dumps(TASK | {"servers": "4"})}, ("servers = '4' must be an integer",)),
-        ({"task": json.dumps(TASK | {"servers": float("nan")})}, ("NaN is not allowed",)),
+        ({"task": json.dumps(TASK | {"servers": "4"})}, ("servers = '4'",)),
+        ({"task": json.dumps(TASK | {"servers": float("nan")})}, ("task", "NaN")),
         ({"factor": json.dumps(["svd"])}, ("factor", "2 layers")),
-        ({"factor": json.dumps(["svd", "qr"])}, ("factor.1 is 'qr'", "allowed are")),
-        ({"factor": json.dumps(["svd", {"method": "approx"}])}, ("factor.1", "allowed are")),
-        ({"factor": json.dumps(["svd", {"method": "approx", "block": True}])}, ("factor.1", "allowed are")),
+        ({"factor": json.dumps(["svd", "qr"])}, ("factor.1", "'qr'", "svd")),
+        ({"factor": json.dumps(["svd", {"method": "approx"}])}, ("factor.1", "approx", "block")),
+        ({"factor": json.dumps(["svd", {"method": "approx", "block": True}])}, ("factor.1", "approx", "block")),
         ({"factor": json.dumps(["svd", {"method": "approx", "block": 3}])}, ("block = 3", "1 ... 2")),
-        ({"card": "[]"}, ("card is a JSON list",)),
+        ({"card": "[]"}, ("card", "list")),
     ],
 )
-def test_files_against_the_contract_are_refused(
+def test_files_that_violate_the_format_are_refused(
     tmp_path: Path, changes: dict[str, Any], parts: tuple[str, ...]
 ) -> None:
     path = tmp_path / "weights.npz"
@@ -167,22 +170,22 @@ def test_files_against_the_contract_are_refused(
     refused(path, *parts)
 
 
-def test_missing_and_foreign_files_are_refused(tmp_path: Path) -> None:
-    refused(tmp_path / "absent.npz", "cannot be read (No such file or directory)", "check the path")
+def test_missing_and_other_files_are_refused(tmp_path: Path) -> None:
+    refused(tmp_path / "absent.npz", "No such file or directory")
     (tmp_path / "folder.npz").mkdir()
-    refused(tmp_path / "folder.npz", "cannot be read (Is a directory)")
+    refused(tmp_path / "folder.npz", "Is a directory")
     text = tmp_path / "text.npz"
     text.write_text("0.1 0.2\n")
-    refused(text, "is not a sound .npz archive")
+    refused(text, ".npz")
     text.write_bytes(b"")
-    refused(text, "is not a sound .npz archive")
+    refused(text, ".npz")
     other = tmp_path / "weights.pt"
     other.write_bytes(b"")
-    refused(other, "'.pt' is not one of ours", ".npz, .safetensors or .onnx")
+    refused(other, "'.pt'", ".npz", ".safetensors", ".onnx")
 
 
 class Trap:
-    """Leaves a mark if it is ever unpickled."""
+    """Creates a folder if it is unpickled."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -194,32 +197,32 @@ class Trap:
 def test_pickles_are_refused_and_never_run(tmp_path: Path) -> None:
     mark, path = tmp_path / "mark", tmp_path / "weights.npz"
     path.write_bytes(pickle.dumps(Trap(mark)))
-    refused(path, "is a pickle", "numpy.savez")
+    refused(path, "pickle", "numpy.savez")
     trap = np.empty((3, 2), dtype=object)
     trap[:] = Trap(mark)
     for key in ("layers.0.weight", "task"):
         np.savez(path, **contents(**{key: trap}))
-        refused(path, f"'{key}.npy' holds Python objects")
+        refused(path, f"'{key}.npy'", "pickle")
     assert not mark.exists()
 
 
-def test_hostile_archives_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_malicious_archives_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "weights.npz"
     members = [(f"{key}.npy", npy(np.asarray(value))) for key, value in contents().items()]
     for name in ("../evil.npy", "/evil.npy", "a/b.npy", "..\\evil.npy", ".npy"):
-        refused(archive(path, [*members, (name, b"")]), repr(name), "names a folder")
-    refused(archive(path, [*members, ("evil.txt", b"")]), "'evil.txt' is no .npy array")
+        refused(archive(path, [*members, (name, b"")]), repr(name), "folder")
+    refused(archive(path, [*members, ("evil.txt", b"")]), "'evil.txt'", ".npy")
     with pytest.warns(UserWarning, match="Duplicate name"):
         archive(path, [*members, members[0]])
-    refused(path, "'layers.0.weight.npy' occurs twice")
+    refused(path, "'layers.0.weight.npy'", "twice")
     bomb = [*members, ("layers.2.weight.npy", bytes(300 * 2**20))]
-    refused(archive(path, bomb, zipfile.ZIP_DEFLATED), "unpacks to", "the limit is 268435456")
+    refused(archive(path, bomb, zipfile.ZIP_DEFLATED), "268435456")
     assert path.stat().st_size < 2**20
     monkeypatch.setattr(npz_module, "MAX_BYTES", 1000)
-    refused(archive(path, members), "larger than the limit of 1000 bytes")
+    refused(archive(path, members), "1000 bytes")
 
 
-def test_archives_that_lie_about_their_members_are_refused(tmp_path: Path) -> None:
+def test_archives_with_inconsistent_members_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "weights.npz"
     members = {f"{key}.npy": npy(np.asarray(value)) for key, value in contents().items()}
 
@@ -227,16 +230,16 @@ def test_archives_that_lie_about_their_members_are_refused(tmp_path: Path) -> No
         return archive(path, list((members | {"layers.0.weight.npy": data}).items()))
 
     header = npy(np.ones((3, 2)))
-    refused(with_first(header[:-8]), "declares (3, 2) of float64, 48 bytes, but has 40")
-    refused(with_first(header.replace(b"(3, 2)", b"(3, 9**9)")), "no sound .npy array")
-    refused(with_first(header.replace(b"(3, 2), }     ", b"(3, 99999), } ")), "declares (3, 99999)")
-    refused(with_first(header.replace(b"(3, 2), }  ", b"(-3, -2), }")), "declares (-3, -2)")
-    refused(with_first(b"not an array"), "no sound .npy array")
-    refused(with_first(npy(np.ones((3, 2)), version=(3, 0))), "format version (3, 0)")
-    # A member that unpacks to more than its directory entry says is cut there and fails its checksum.
+    refused(with_first(header[:-8]), "(3, 2) of float64", "48 bytes", "40")
+    refused(with_first(header.replace(b"(3, 2)", b"(3, 9**9)")), "'layers.0.weight.npy'", ".npy array")
+    refused(with_first(header.replace(b"(3, 2), }     ", b"(3, 99999), } ")), "(3, 99999)")
+    refused(with_first(header.replace(b"(3, 2), }  ", b"(-3, -2), }")), "(-3, -2)")
+    refused(with_first(b"not an array"), "'layers.0.weight.npy'", ".npy array")
+    refused(with_first(npy(np.ones((3, 2)), version=(3, 0))), "(3, 0)")
+    # A member that unpacks to more than its directory entry states is truncated and fails its checksum.
     data = archive(path, [("layers.0.weight.npy", bytes(10**6))], zipfile.ZIP_DEFLATED).read_bytes()
     path.write_bytes(data.replace(struct.pack("<L", 10**6), struct.pack("<L", 200)))
-    refused(path, "is not a sound .npz archive")
+    refused(path, ".npz")
     # One flipped bit in the weights.
     data = bytearray(archive(path, list(members.items())).read_bytes())
     data[200] ^= 1
@@ -247,7 +250,7 @@ def test_archives_that_lie_about_their_members_are_refused(tmp_path: Path) -> No
     data[6] |= 1
     data[data.index(b"PK\x01\x02") + 8] |= 1
     path.write_bytes(bytes(data))
-    refused(path, "is not a sound .npz archive")
+    refused(path, ".npz")
 
 
 @settings(max_examples=300, deadline=None)
@@ -255,7 +258,7 @@ def test_archives_that_lie_about_their_members_are_refused(tmp_path: Path) -> No
 def test_damaged_archives_load_or_are_refused_but_never_fail_otherwise(
     changes: list[tuple[int, int]],
 ) -> None:
-    data = bytearray(SOUND)
+    data = bytearray(VALID)
     for place, value in changes:
         data[place % len(data)] = value
     with tempfile.TemporaryDirectory() as folder:
@@ -281,16 +284,16 @@ def test_arguments_must_not_contradict_the_task(tmp_path: Path) -> None:
     path = tmp_path / "weights.npz"
     np.savez(path, **contents())
     assert Onn.load(path, bits=4, servers=4, groups=2).task == Averaging(4, 4, 2)
-    with pytest.raises(WeightsError, match="its task has servers = 4, but 8 was asked for"):
+    with pytest.raises(WeightsError, match=r"servers = 4.*8"):
         Onn.load(path, servers=8)
 
 
 def test_save_refuses_other_endings_and_cards_that_are_not_json(tmp_path: Path) -> None:
     onn = carry_chain(Averaging(4, 4, 2))
-    with pytest.raises(WeightsError, match=r"written as .npz"):
+    with pytest.raises(WeightsError, match=r"weights\.onnx.*\.npz"):
         onn.save(tmp_path / "weights.onnx")
     for value in (float("nan"), {1, 2}):
-        with pytest.raises(WeightsError, match="the card is not JSON"):
+        with pytest.raises(WeightsError, match=r"weights\.npz.*card.*JSON"):
             Onn(onn.layers, onn.task, card={"value": value}).save(tmp_path / "weights.npz")
     assert list(tmp_path.iterdir()) == []
 

@@ -1,4 +1,4 @@
-"""PyTorch's .safetensors and .onnx load to the same network as the .npz, and are refused as clearly."""
+"""Files of PyTorch, .safetensors and .onnx: they load to the same network as a .npz, invalid ones raise errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def onn() -> Onn:
 
 @pytest.fixture
 def sequential(onn: Onn) -> torch.nn.Sequential:
-    """The network as PyTorch has it."""
+    """The network as a PyTorch module."""
     parts: list[torch.nn.Module] = []
     for layer in onn.layers:
         linear = torch.nn.Linear(layer.inputs, layer.outputs, dtype=torch.float64)
@@ -36,7 +36,7 @@ def sequential(onn: Onn) -> torch.nn.Sequential:
     return torch.nn.Sequential(*parts[:-1])
 
 
-def same(one: Onn, other: Onn) -> None:
+def assert_same(one: Onn, other: Onn) -> None:
     assert (one.task, one.structure, one.factor) == (other.task, other.structure, other.factor)
     for layer, expected in zip(one.layers, other.layers, strict=True):
         np.testing.assert_array_equal(layer.weight, expected.weight)
@@ -54,23 +54,23 @@ def refused(path: Path, *parts: str, **task: Any) -> None:
 def test_safetensors_of_torch_load_identically(onn: Onn, sequential: torch.nn.Sequential, tmp_path: Path) -> None:
     path = tmp_path / "weights.safetensors"
     save_file(sequential.state_dict(), path)
-    same(Onn.load(path, **TASK), onn)
+    assert_same(Onn.load(path, **TASK), onn)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_onnx_of_torch_loads_identically(onn: Onn, sequential: torch.nn.Sequential, tmp_path: Path) -> None:
     path = tmp_path / "weights.onnx"
-    # The older exporter: the newer one needs a package that nothing else here does.
+    # The newer exporter needs one more package.
     torch.onnx.export(sequential, (torch.zeros(1, 2, dtype=torch.float64),), str(path), dynamo=False)
-    same(Onn.load(path, **TASK), onn)
+    assert_same(Onn.load(path, **TASK), onn)
 
 
 def test_a_task_is_needed_and_must_fit(sequential: torch.nn.Sequential, tmp_path: Path) -> None:
     path = tmp_path / "weights.safetensors"
     save_file(sequential.state_dict(), path)
-    refused(path, "carries no task; give servers, groups", bits=4)
+    refused(path, "servers, groups", bits=4)
     refused(path, "2 inputs", "groups = 4", bits=8, servers=4, groups=4)
-    refused(path, "bits = 7 must be even", bits=7, servers=4, groups=2)
+    refused(path, "bits = 7", bits=7, servers=4, groups=2)
 
 
 def test_linear_without_bias_has_a_bias_of_zero(tmp_path: Path) -> None:
@@ -96,18 +96,18 @@ def test_onnx_of_torch_without_bias_loads_identically(tmp_path: Path) -> None:
 
 def test_unusable_safetensors_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "weights.safetensors"
-    refused(path, "cannot be read")
+    refused(path, "No such file or directory")
     path.write_text("plain text")
-    refused(path, "no sound .safetensors")
+    refused(path, ".safetensors")
     weight, bias = np.ones((2, 2)), np.ones(2)
     for arrays, part in (
-        ({"0.weight": weight, "0.bias": bias, "1.weight": weight, "1.bias": bias}, "no 2.weight"),
-        ({"0.bias": bias}, "no 0.weight"),
-        ({"0.weight": weight, "0.bias": bias, "scale": bias}, "though there is scale"),
-        ({"0.weight": weight * np.nan, "0.bias": bias}, "NaN or infinity"),
-        ({"0.weight": np.ones((2, 2), dtype=np.int32), "0.bias": bias}, "int32, not floats"),
-        ({"0.weight": np.ones((2, 2, 1)), "0.bias": bias}, "shape (2, 2, 1)"),
-        ({}, "no layers"),
+        ({"0.weight": weight, "0.bias": bias, "1.weight": weight, "1.bias": bias}, "2.weight"),
+        ({"0.bias": bias}, "0.weight"),
+        ({"0.weight": weight, "0.bias": bias, "scale": bias}, "scale"),
+        ({"0.weight": weight * np.nan, "0.bias": bias}, "NaN"),
+        ({"0.weight": np.ones((2, 2), dtype=np.int32), "0.bias": bias}, "int32"),
+        ({"0.weight": np.ones((2, 2, 1)), "0.bias": bias}, "(2, 2, 1)"),
+        ({}, "0.weight"),
     ):
         save_arrays(arrays, path)
         refused(path, part)
@@ -116,7 +116,7 @@ def test_unusable_safetensors_are_refused(tmp_path: Path) -> None:
 def test_a_bfloat16_tensor_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "weights.safetensors"
     save_file({"0.weight": torch.ones(2, 2, dtype=torch.bfloat16), "0.bias": torch.ones(2)}, path)
-    refused(path, "floats")
+    refused(path, "bfloat16")
 
 
 WEIGHT = np.array([[1.0, 2.0], [3.0, 4.0]])
@@ -152,16 +152,16 @@ def gemm(source: str, target: str, **attributes: Any) -> Any:
     [
         (lambda: [gemm("x", "h"), helper.make_node("Tanh", ["h"], ["y"])], "node 1 is Tanh"),
         (lambda: [gemm("x", "h"), gemm("h", "y")], "node 1 is Gemm"),
-        (lambda: [gemm("x", "h"), helper.make_node("Relu", ["h"], ["y"])], "does not end in a Gemm"),
+        (lambda: [gemm("x", "h"), helper.make_node("Relu", ["h"], ["y"])], "'y'"),
         (lambda: [helper.make_node("Relu", ["x"], ["y"])], "node 0 is Relu"),
-        (lambda: [gemm("x", "z")], "does not end in a Gemm or MatMul that is the output"),
+        (lambda: [gemm("x", "z")], "'y'"),
         (
             lambda: [gemm("x", "h"), helper.make_node("Relu", ["h"], ["r"]), gemm("x", "y")],
             "node 2 is Gemm of ['x', 'w', 'b'], not Gemm of 'r'",
         ),
-        (lambda: [gemm("x", "y", transA=1)], "must multiply the signal by stored weights"),
-        (lambda: [helper.make_node("Gemm", ["x", "x"], ["y"])], "must multiply the signal by stored weights"),
-        (lambda: [], "does not end in a Gemm"),
+        (lambda: [gemm("x", "y", transA=1)], "Gemm"),
+        (lambda: [helper.make_node("Gemm", ["x", "x"], ["y"])], "Gemm"),
+        (lambda: [], "'y'"),
     ],
 )
 def test_other_graphs_are_refused(tmp_path: Path, nodes: Callable[[], list[Any]], part: str) -> None:
@@ -170,14 +170,14 @@ def test_other_graphs_are_refused(tmp_path: Path, nodes: Callable[[], list[Any]]
 
 def test_unusable_onnx_weights_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "weights.onnx"
-    refused(graph(path, [gemm("x", "y")], w=WEIGHT * np.inf, b=BIAS), "NaN or infinity")
-    refused(graph(path, [gemm("x", "y")], w=WEIGHT, b=np.ones(3)), "bias has 3 values")
+    refused(graph(path, [gemm("x", "y")], w=WEIGHT * np.inf, b=BIAS), "NaN")
+    refused(graph(path, [gemm("x", "y")], w=WEIGHT, b=np.ones(3)), "bias has 3")
     path.write_text("plain text")
-    refused(path, "no sound .onnx")
+    refused(path, ".onnx")
     path.write_bytes(b"")
     refused(path, "0 inputs")
     path.unlink()
-    refused(path, "cannot be read")
+    refused(path, "No such file or directory")
 
 
 def test_weights_in_another_file_are_never_read(tmp_path: Path) -> None:
@@ -186,4 +186,4 @@ def test_weights_in_another_file_are_never_read(tmp_path: Path) -> None:
     onnx.external_data_helper.set_external_data(model.graph.initializer[0], "../secret.bin")
     model.graph.initializer[0].data_location = onnx.TensorProto.EXTERNAL
     path.write_bytes(model.SerializeToString())
-    refused(path, "keeps 'w' in another file")
+    refused(path, "'w'")

@@ -1,4 +1,4 @@
-"""Layers and networks refuse what does not fit, and compute what NumPy computes."""
+"""Layers and networks check their arguments, and compute what NumPy computes."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ def test_arrays_are_float64_copies_that_cannot_be_changed() -> None:
 @pytest.mark.parametrize(
     ("weight", "bias", "message"),
     [
-        (np.ones((2, 2, 2)), np.ones(2), r"weight has shape \(2, 2, 2\)"),
-        (np.ones(2), np.ones(2), r"weight has shape \(2,\)"),
-        (np.ones((2, 0)), np.ones(2), r"weight has shape \(2, 0\)"),
-        (np.ones((2, 2)), np.ones((2, 1)), r"bias has shape \(2, 1\)"),
-        (np.ones((2, 2)), np.ones(3), "bias has 3 values for a weight of 2 rows"),
-        (np.ones((2, 2), dtype=int), np.ones(2), "weight holds int64, not floats"),
-        (np.ones((2, 2), dtype=complex), np.ones(2), "weight holds complex128, not floats"),
-        (np.array([[1.0, np.nan]]), np.ones(1), "weight holds NaN or infinity"),
-        (np.ones((1, 2)), np.array([np.inf]), "bias holds NaN or infinity"),
+        (np.ones((2, 2, 2)), np.ones(2), r"weight.*\(2, 2, 2\)"),
+        (np.ones(2), np.ones(2), r"weight.*\(2,\)"),
+        (np.ones((2, 0)), np.ones(2), r"weight.*\(2, 0\)"),
+        (np.ones((2, 2)), np.ones((2, 1)), r"bias.*\(2, 1\)"),
+        (np.ones((2, 2)), np.ones(3), "bias.*3.*weight.*2"),
+        (np.ones((2, 2), dtype=int), np.ones(2), "weight.*int64"),
+        (np.ones((2, 2), dtype=complex), np.ones(2), "weight.*complex128"),
+        (np.array([[1.0, np.nan]]), np.ones(1), "weight.*NaN"),
+        (np.ones((1, 2)), np.array([np.inf]), "bias.*infinity"),
     ],
 )
 def test_unusable_layers_are_refused(weight: np.ndarray, bias: np.ndarray, message: str) -> None:
@@ -68,19 +68,19 @@ def test_unusable_layers_are_refused(weight: np.ndarray, bias: np.ndarray, messa
 
 
 def test_networks_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match="there is none"):
+    with pytest.raises(ValueError, match="layers"):
         Onn((), TASK)
-    with pytest.raises(ValueError, match=r"layers.0 has 3 outputs, but layers.1 has 4 inputs"):
+    with pytest.raises(ValueError, match=r"layers\.0.*3 outputs.*layers\.1.*4 inputs"):
         Onn((network(2, 3, 2).layers[0], network(2, 4, 2).layers[1]), TASK)
-    with pytest.raises(ValueError, match=r"layers.0 has 3 inputs, but the task has groups = 2"):
+    with pytest.raises(ValueError, match=r"layers\.0.*3 inputs.*groups = 2"):
         network(3, 4, 2)
-    with pytest.raises(ValueError, match=r"layers.1 has 3 outputs, but a word of bits = 4 has 2 symbols"):
+    with pytest.raises(ValueError, match=r"layers\.1.*3 outputs.*bits = 4.*2 symbols"):
         network(2, 4, 3)
-    with pytest.raises(ValueError, match="factor has 1 entries for 2 layers"):
+    with pytest.raises(ValueError, match=r"factor.*1.*2 layers"):
         network(2, 4, 2, factor=("svd",))
-    with pytest.raises(ValueError, match=r"factor.1 has block = 3: it must lie within 1 ... 2"):
+    with pytest.raises(ValueError, match=r"factor\.1.*block = 3.*1 \.\.\. 2"):
         network(2, 4, 2, factor=("svd", ("approx", 3)))
-    with pytest.raises(ValueError, match=r"inputs of shape \(5, 3\) must end in \(2,\)"):
+    with pytest.raises(ValueError, match=r"inputs.*\(5, 3\).*\(2,\)"):
         network(2, 4, 2).forward(np.zeros((5, 3)))
 
 

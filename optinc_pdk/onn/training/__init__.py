@@ -1,1 +1,1 @@
-"""Training under errors, from any start; the search for compact networks; the recipes of those that ship."""
+"""Training of networks under errors: schedules, checkpoints, search for compact networks, recipes."""

@@ -1,4 +1,4 @@
-"""The state of a training in a file, so that it goes on after a break: a .npz of plain arrays."""
+"""Checkpoints: the state of a training in a .npz of plain arrays, from which it continues after an interruption."""
 
 from __future__ import annotations
 
@@ -22,25 +22,28 @@ if TYPE_CHECKING:
     from optinc_pdk.onn.training.trainer import Trainer
 
 Rank = tuple[bool, float, float]
-Stand = tuple[Onn, Rank, int, float]
+"""Whether the margin is sufficient, the share of exact words under errors, the margin in levels."""
+TrainingState = tuple[Onn, Rank, int, float]
 """The best network, its rank, the steps done, the seconds spent."""
 
 MAX_BYTES = 2**31
-"""Largest file that is read: five states of the paper's largest network in float64 would fit."""
+"""Largest file that is read: five states of the paper's largest network in float64."""
 
 
-def save_checkpoint(path: Path, trainer: Trainer, start: Onn, schedule: Schedule, seed: int, stand: Stand) -> None:
-    """Write the state of a training, atomically.
+def save_checkpoint(
+    path: Path, trainer: Trainer, start: Onn, schedule: Schedule, seed: int, state: TrainingState
+) -> None:
+    """Writes the state of a training to a file, atomically.
 
     Args:
         path: The file.
         trainer: The training.
-        start: The network that it started from.
-        schedule: How it trains.
+        start: Its initial network.
+        schedule: Its parameters.
         seed: Its seed.
-        stand: Its best network and where it stands.
+        state: Its best network, the rank of that network, the steps done and the seconds spent.
     """
-    best, rank, step, seconds = stand
+    best, rank, step, seconds = state
     arrays: dict[str, NDArray[Any]] = {
         "identity": np.array(_identity(start, schedule, seed)),
         "state": np.array(json.dumps({"rank": list(rank), "step": step, "seconds": seconds, "factor": best.factor})),
@@ -62,18 +65,18 @@ def save_checkpoint(path: Path, trainer: Trainer, start: Onn, schedule: Schedule
     write_atomic(path, buffer.getvalue())
 
 
-def load_checkpoint(path: Path, trainer: Trainer, start: Onn, schedule: Schedule, seed: int) -> Stand:
-    """Put a training where a file says it stood.
+def load_checkpoint(path: Path, trainer: Trainer, start: Onn, schedule: Schedule, seed: int) -> TrainingState:
+    """Restores the state of a training from a file.
 
     Args:
         path: The file.
-        trainer: The training, fresh; it is changed.
-        start: The network that it starts from.
-        schedule: How it trains.
+        trainer: A new training; it is changed.
+        start: Its initial network.
+        schedule: Its parameters.
         seed: Its seed.
 
     Returns:
-        Its best network and where it stands.
+        The best network, its rank, the steps done and the seconds spent.
 
     Raises:
         InputError: The file is damaged, or of another task, start, schedule or seed.
@@ -81,11 +84,14 @@ def load_checkpoint(path: Path, trainer: Trainer, start: Onn, schedule: Schedule
     import torch
 
     arrays = _read(path)
-    wanted, found = _flat(json.loads(_identity(start, schedule, seed))), _flat(_json(path, arrays, "identity"))
-    for key, value in wanted.items():
-        if found.get(key) != value:
+    expected, stored_identity = (
+        _flat(json.loads(_identity(start, schedule, seed))),
+        _flat(_json(path, arrays, "identity")),
+    )
+    for key, value in expected.items():
+        if stored_identity.get(key) != value:
             raise InputError(
-                f"{path}: it belongs to another training, of {key} {found.get(key)}, not {value}; "
+                f"{path}: belongs to another training, with {key} {stored_identity.get(key)}, not {value}; "
                 "give another file, or remove it"
             )
     try:
@@ -93,21 +99,21 @@ def load_checkpoint(path: Path, trainer: Trainer, start: Onn, schedule: Schedule
         values = [*trainer.weights, *trainer.biases]
         with torch.no_grad():
             for i, value in enumerate(values):
-                for name, own in (("value", value), ("average", trainer.averages[i])):
+                for name, tensor in (("value", value), ("average", trainer.averages[i])):
                     stored = arrays[f"{name}.{i}"]
-                    if stored.shape != tuple(own.shape) or not np.isfinite(stored).all():
+                    if stored.shape != tuple(tensor.shape) or not np.isfinite(stored).all():
                         raise ValueError(f"{name}.{i} has shape {stored.shape} or is not finite")
-                    own.copy_(torch.as_tensor(stored))
+                    tensor.copy_(torch.as_tensor(stored))
         moments: dict[int, dict[str, Any]] = {}
         for key, array in arrays.items():
             if key.startswith("adam."):
-                _, place, name = key.split(".")
-                moments.setdefault(int(place), {})[name] = torch.as_tensor(array)
+                _, index, name = key.split(".")
+                moments.setdefault(int(index), {})[name] = torch.as_tensor(array)
         trainer.optimizer.load_state_dict(trainer.optimizer.state_dict() | {"state": moments})
         trainer.random.set_state(torch.as_tensor(arrays["random"]))
         hard, step = arrays["hard"], int(state["step"])
         if hard.ndim != 1 or (hard.size and not 0 <= hard.min() <= hard.max() < len(trainer.inputs)):
-            raise ValueError("hard names points outside the lattice")
+            raise ValueError("hard contains points outside the lattice")
         if not 0 <= step <= schedule.steps:
             raise ValueError(f"step {step} lies outside 0 ... {schedule.steps}")
         trainer.hard = torch.as_tensor(hard, device=trainer.device)
@@ -122,11 +128,11 @@ def load_checkpoint(path: Path, trainer: Trainer, start: Onn, schedule: Schedule
         exact, share, margin = state["rank"]
         return best, (bool(exact), float(share), float(margin)), step, float(state["seconds"])
     except (KeyError, TypeError, ValueError, IndexError, RuntimeError, OverflowError) as fault:
-        raise InputError(f"{path}: is no sound checkpoint ({fault}); remove it and start again") from fault
+        raise InputError(f"{path}: is not a valid checkpoint ({fault}); remove it and start again") from fault
 
 
 def _identity(start: Onn, schedule: Schedule, seed: int) -> str:
-    """What a training is, as JSON."""
+    """Task, structure, schedule, seed and digest of the start that identify a training, as JSON."""
     digest = hashlib.sha256()
     for layer in start.layers:
         digest.update(layer.weight.tobytes() + layer.bias.tobytes())
@@ -143,7 +149,7 @@ def _identity(start: Onn, schedule: Schedule, seed: int) -> str:
 
 
 def _flat(identity: Any) -> dict[str, Any]:
-    """What a training is, with the task's and the schedule's entries by their own names."""
+    """Identity of a training with the entries of task and schedule at the top level."""
     if not isinstance(identity, dict):
         return {}
     parts = [value if isinstance(value, dict) else {key: value} for key, value in identity.items()]
@@ -153,19 +159,23 @@ def _flat(identity: Any) -> dict[str, Any]:
 def _read(path: Path) -> dict[str, NDArray[Any]]:
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise InputError(f"{path}: is larger than the limit of {MAX_BYTES} bytes; it is no checkpoint")
+            raise InputError(
+                f"{path}: is larger than the limit of {MAX_BYTES} bytes; it is not a checkpoint, give another file"
+            )
         with zipfile.ZipFile(path) as archive:
             if sum(info.file_size for info in archive.infolist()) > MAX_BYTES:
-                raise InputError(f"{path}: unpacks to more than {MAX_BYTES} bytes; it is no checkpoint")
+                raise InputError(
+                    f"{path}: unpacks to more than {MAX_BYTES} bytes; it is not a checkpoint, give another file"
+                )
         with np.load(path, allow_pickle=False) as archive:
             return dict(archive)
     except (OSError, EOFError, ValueError, MemoryError, zlib.error, zipfile.BadZipFile) as fault:
-        raise InputError(f"{path}: is no sound checkpoint ({fault}); remove it and start again") from fault
+        raise InputError(f"{path}: is not a valid checkpoint ({fault}); remove it and start again") from fault
 
 
 def _json(path: Path, arrays: dict[str, NDArray[Any]], key: str) -> Any:
     if key not in arrays:
-        raise InputError(f"{path}: is no checkpoint, it has no {key}; remove it and start again")
+        raise InputError(f"{path}: is not a checkpoint, {key} is missing; remove it and start again")
     try:
         return json.loads(str(arrays[key]))
     except (ValueError, RecursionError) as fault:

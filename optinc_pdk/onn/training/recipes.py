@@ -1,8 +1,7 @@
-"""The networks that ship, and how each is made again: `python -m optinc_pdk.onn.training.recipes [--out DIR] [NAME
-...]`.
+"""Recipes of the package's networks: `python -m optinc_pdk.onn.training.recipes [--out DIR] [NAME ...]` trains them.
 
 Seeds are fixed, so one machine with one version of PyTorch gives the same bytes again; another one may round
-differently and give a network as good. Every card carries what was measured.
+differently and give an equally good network. Every card contains the measured accuracy and tolerance.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from typing import Any
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn.cascade import cascade_tasks
-from optinc_pdk.onn.closed.chain import carry_chain, regenerating_chain
-from optinc_pdk.onn.closed.unary import unary_chain
+from optinc_pdk.onn.closed_form.chain import carry_chain, regenerating_chain
+from optinc_pdk.onn.closed_form.unary import unary_chain
 from optinc_pdk.onn.files import NETWORKS
-from optinc_pdk.onn.gauge import input_tolerance, lattice_score, tolerance
+from optinc_pdk.onn.gauge import input_error_accuracy, lattice_score, matrix_error_accuracy
 from optinc_pdk.onn.network import Onn
 from optinc_pdk.onn.training.train import Progress, Schedule, train
 
@@ -28,22 +27,22 @@ EPSILONS = (1e-4, 3e-4, 1e-3, 3e-3)
 """Matrix errors ε of the tolerance table."""
 
 INPUT_ERROR = 5e-3
-"""Uniform input error of the table, as a share of the full scale: P's imbalance."""
+"""Uniform input error of the table, as a fraction of full scale: imbalance of the preprocessing unit P."""
 
 DRAWS = 10
-"""Draws behind every figure of the table."""
+"""Random draws per number of the table."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a network that ships is made: the closed form, trained on under errors.
+    """Recipe of one of the package's networks: a closed form, then trained under errors.
 
     Attributes:
-        name: Stem of the file.
-        task: The task.
-        schedule: How it is trained.
+        name: Stem of the file name.
+        task: The averaging task.
+        schedule: Parameters of the training.
         seed: Seed of the training.
-        closed: The closed form that it starts from.
+        closed: Function that builds the initial network, a closed form.
     """
 
     name: str
@@ -54,7 +53,7 @@ class Recipe:
 
 
 def recipes() -> tuple[Recipe, ...]:
-    """The recipes of all networks that ship."""
+    """Recipes of all networks of the package."""
     level_1, level_2 = cascade_tasks(8, 4, 4)
     gently = Schedule(20_000, noise=1e-3, rate=1e-4, hard=0.1, ramp=0.1)
     robust = partial(regenerating_chain, copies=1, amplifiers=2)
@@ -88,60 +87,60 @@ def recipes() -> tuple[Recipe, ...]:
         Recipe(
             "average_8bit_8servers", Averaging(8, 8, 4), replace(gently, steps=6000, noise=2e-4, rate=3e-5), 1, robust
         ),
-        # Light goes on to level 2 as it is, so that level 1 has to be close to whole steps, not only decided right.
+        # Level 2 receives the light of level 1 without decision, so level 1 must be close to whole steps.
         Recipe("cascade_8bit_4servers_level1", level_1, replace(gently, noise=5e-4, allowance=0.03), 1, robust),
         Recipe("cascade_8bit_4servers_level2", level_2, replace(gently, noise=5e-4), 1, robust),
     )
 
 
-def make(recipe: Recipe, progress: Callable[[Progress], None] | None = None) -> Onn:
-    """Train a network by its recipe; needs PyTorch (the extra `train`).
+def train_recipe(recipe: Recipe, progress: Callable[[Progress], None] | None = None) -> Onn:
+    """Trains a network by its recipe; needs PyTorch (the extra `train`).
 
     Args:
         recipe: The recipe.
         progress: Called at every evaluation.
 
     Returns:
-        The network, with a card of the recipe and of what was measured over the whole lattice in float64.
+        The network, with a card of the recipe and of the properties measured over the whole lattice in float64.
     """
     import torch
 
     start = recipe.closed(recipe.task)
     onn = train(start, recipe.schedule, recipe.seed, progress)
-    made_by = {
+    origin = {
         "recipe": recipe.name,
         "start": ", ".join(str(value) if key == "recipe" else f"{key} {value}" for key, value in start.card.items()),
         "schedule": asdict(recipe.schedule),
         "seed": recipe.seed,
         "torch": torch.__version__.split("+")[0],
     }
-    return replace(onn, card=made_by | measure(onn))
+    return replace(onn, card=origin | measure(onn))
 
 
 def measure(onn: Onn) -> dict[str, Any]:
-    """What a card says of a network: structure, exactness, and the tolerance table.
+    """Measures the properties of a network for its card: structure, accuracy, margin and tolerances.
 
     Args:
         onn: The network.
 
     Returns:
-        JSON values: `structure`, `accuracy`, `margin`, `tolerance` (share of exact words by ε),
-        `input_tolerance`.
+        JSON values: `structure`, `accuracy`, `margin`, `tolerance` (share of exact words by ε), `input_tolerance`
+        (share of exact words by input error).
     """
     result = lattice_score(onn)
     return {
         "structure": list(onn.structure),
         "accuracy": result.accuracy,
         "margin": round(result.margin, 4),
-        "tolerance": {f"{epsilon:g}": round(tolerance(onn, epsilon, DRAWS), 6) for epsilon in EPSILONS},
-        "input_tolerance": {f"{INPUT_ERROR:g}": round(input_tolerance(onn, INPUT_ERROR, DRAWS), 6)},
+        "tolerance": {f"{epsilon:g}": round(matrix_error_accuracy(onn, epsilon, DRAWS), 6) for epsilon in EPSILONS},
+        "input_tolerance": {f"{INPUT_ERROR:g}": round(input_error_accuracy(onn, INPUT_ERROR, DRAWS), 6)},
     }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Make the networks named, or all, and write them into the package or a folder."""
+    """Trains the named networks, or all, and writes them into the package or a folder."""
     by_name = {recipe.name: recipe for recipe in recipes()}
-    parser = argparse.ArgumentParser(description="Make the networks that ship again.")
+    parser = argparse.ArgumentParser(description="Train the networks of the package again.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(by_name)}; all by default")
     parser.add_argument("--out", type=Path, default=NETWORKS, help="folder to write to")
     options = parser.parse_args(arguments)
@@ -149,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if name not in by_name:
             parser.error(f"there is no recipe {name!r}, only {', '.join(by_name)}")
     for name in options.names or by_name:
-        onn = make(by_name[name], _report)
+        onn = train_recipe(by_name[name], _report)
         onn.save(options.out / f"{name}.npz")
         print(name, onn.card)
 

@@ -1,4 +1,4 @@
-"""How a training runs, and what it says of itself."""
+"""Parameters of a training, and the progress it reports."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a training stands, given to the callback at every evaluation.
+    """State of a training, passed to the callback at every evaluation.
 
     Attributes:
         step: Steps done.
         steps: Steps in all.
         loss: Loss, averaged since the last evaluation.
-        accuracy: Exact words over the lattice, undisturbed, 0 ... 1.
-        errors: Words of the lattice that are not exact.
+        accuracy: Share of exact words over the lattice without errors, 0 ... 1.
+        errors: Number of words of the lattice that are not exact.
         margin: Margin over the lattice, in levels.
-        tolerance: Exact words under the matrix error of the training.
+        tolerance: Share of exact words under the matrix error of the training, 0 ... 1.
         best: Whether this is the best network so far.
-        seconds: Time since the training began, an interrupted part not counted.
+        seconds: Training time, without interruptions.
     """
 
     step: int
@@ -35,27 +35,28 @@ class Progress:
 
 @dataclass(frozen=True)
 class Schedule:
-    """How to train.
+    """Parameters of a training.
 
     Attributes:
-        steps: Optimizer steps.
-        noise: Matrix error ε in the gauge, drawn anew in every step.
-        input_noise: Largest uniform input error, as a share of each input's largest value.
-        rate: Learning rate of Adam at the start; a cosine takes it to a hundredth.
-        allowance: Output error in levels that costs nothing, of the margin loss.
-        batch: Lattice points per disturbed copy.
-        copies: Disturbed copies of the network per step.
-        evaluations: How often the network is judged, and kept if it is the best.
+        steps: Number of optimiser steps.
+        noise: Matrix error ε of the normalised network, drawn again in every step.
+        input_noise: Largest uniform input error, as a fraction of each input's largest value.
+        rate: Learning rate of Adam at the start; it decreases to a hundredth along a cosine.
+        allowance: Output error in levels that the margin loss ignores.
+        batch: Lattice points per copy of the network.
+        copies: Copies of the network with random errors per step.
+        evaluations: Number of evaluations; the best network of them is the result.
         loss: "margin", the mean of max(|output - level| - allowance, 0)²; or "paper", the two stages of arXiv
-            2603.28290: mean squares of the outputs, the more significant the heavier, then of the word.
-        first_stage: Share of the steps with the first of the paper's stages.
-        hard: Share of every batch taken from the points that were worst when the lattice was last looked over.
-        ramp: Share of the steps during which the matrix error grows from 0 to `noise`.
-        amplitude_noise: Normal error of every hidden signal, as a share of its largest value.
-        drive_bits: Weights are rounded to 2^drive_bits steps over ±‖W‖₂ in the gauge; None for no rounding.
+            2603.28290: weighted mean squares of the outputs, significant ones more, then mean squares of the word.
+        first_stage: Fraction of the steps with the first of the paper's stages.
+        hard: Fraction of every batch taken from the points with the largest errors at the last scan of the lattice.
+        ramp: Fraction of the steps during which the matrix error grows from 0 to `noise`.
+        amplitude_noise: Standard deviation of every hidden signal, as a fraction of its largest value.
+        drive_bits: Weights of the normalised network are rounded to 2^drive_bits steps over ±‖W‖₂; None for no
+            rounding.
         approximate: Layers that are approximated by blocks of a diagonal times a unitary, of min(out, in) rows.
-        project: Steps between projections of these layers; the result is projected, too.
-        stop: End as soon as every word is exact, the disturbed ones included, with a margin of 0.15.
+        project: Steps between projections of these layers; the result is projected too.
+        stop: Whether to end as soon as every word is exact, also under errors, with a margin of 0.15.
 
     Raises:
         ValueError: A number is out of range.
@@ -80,7 +81,7 @@ class Schedule:
     stop: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be run."""
+        """Check the ranges of all numbers."""
         object.__setattr__(self, "approximate", tuple(self.approximate))
         for name in ("steps", "batch", "copies", "evaluations", "project"):
             if getattr(self, name) < 1:
@@ -90,14 +91,16 @@ class Schedule:
                 raise ValueError(f"{name} = {getattr(self, name)} must lie within 0 ... 1")
         for name in ("first_stage", "hard", "ramp"):
             if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ValueError(f"{name} = {getattr(self, name)} is a share and must lie within 0 ... 1")
+                raise ValueError(f"{name} = {getattr(self, name)} is a fraction and must lie within 0 ... 1")
         if not 0.0 < self.rate < 1.0:
             raise ValueError(f"rate = {self.rate} must lie between 0 and 1")
         if not 0.0 <= self.allowance < 0.5:
-            raise ValueError(f"allowance = {self.allowance} must lie within 0 ... 0.5: 0.5 is a wrong decision")
+            raise ValueError(
+                f"allowance = {self.allowance} must lie within 0 ... 0.5; an error of 0.5 is a wrong decision"
+            )
         if self.loss not in ("margin", "paper"):
             raise ValueError(f"loss = {self.loss!r} must be 'margin' or 'paper'")
         if self.drive_bits is not None and not 2 <= self.drive_bits <= 24:
             raise ValueError(f"drive_bits = {self.drive_bits} must lie within 2 ... 24")
         if any(layer < 0 for layer in self.approximate) or len(set(self.approximate)) < len(self.approximate):
-            raise ValueError(f"approximate = {self.approximate} must name layers from 0 on, each once")
+            raise ValueError(f"approximate = {self.approximate} must contain layers from 0 on, each once")

@@ -1,8 +1,8 @@
-"""The network with fewest MZIs that keeps a tolerance: closed forms, trained under errors, then pruned.
+"""Search for the network with the fewest MZIs that tolerates a matrix error: closed forms, trained, then pruned.
 
-The closed forms that tolerate errors are judged as they are, then trained under the wanted error, from the
-smallest on, until one passes. From that one a twentieth of the units is taken out, those that matter least, and it is
-trained on, as long as it passes. Every network on the way is a point of MZIs against tolerated ε.
+All closed forms are evaluated. They are then trained under the target error, from the smallest on, until one passes.
+From this one the least important twentieth of the units is removed repeatedly, followed by training, as long as it
+passes. Every network of the search is a point of MZIs against tolerated ε.
 """
 
 from __future__ import annotations
@@ -19,51 +19,51 @@ import numpy as np
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.files import InputError, write_atomic
-from optinc_pdk.onn.closed.chain import carry_chain, regenerating_chain
-from optinc_pdk.onn.closed.unary import unary_chain
-from optinc_pdk.onn.gauge import lattice_score, tolerance
+from optinc_pdk.onn.closed_form.chain import carry_chain, regenerating_chain
+from optinc_pdk.onn.closed_form.unary import unary_chain
+from optinc_pdk.onn.gauge import lattice_score, matrix_error_accuracy
 from optinc_pdk.onn.network import Onn
 from optinc_pdk.onn.training.schedule import Progress, Schedule
-from optinc_pdk.onn.training.starts import pruned
+from optinc_pdk.onn.training.starts import prune_units
 from optinc_pdk.onn.training.train import EXACT_MARGIN, train
 
 SHARE = 0.999
-"""Exact words, of all, that a network must keep under a matrix error which it tolerates."""
+"""Share of exact words at a matrix error that counts as tolerated."""
 
 DRAWS, WORDS = 100, 5000
-"""Disturbed networks behind every tolerance, and words through each: single draws can be far off the mean."""
+"""Networks with random errors per tolerance, and words for each of them: single draws may be far from the mean."""
 
 CLOSED = tuple((copies, amplifiers) for copies in (1, 2, 3) for amplifiers in (1, 2, 3, 4))
-"""Copies and amplifiers of the regenerating chains that are tried."""
+"""Copies and amplifiers of the regenerating chains in the search."""
 
 UNARY = (1, 2, 3)
-"""Amplifiers of the unary chains that are tried."""
+"""Amplifiers of the unary chains in the search."""
 
 LARGEST = 100_000
-"""MZIs up to which a closed form is tried."""
+"""Largest number of MZIs of a closed form in the search."""
 
 RATE = 1e-4
-"""Learning rate: the closed forms are deep and exact, and larger steps lose them."""
+"""Learning rate: the closed forms are deep and exact, and larger steps destroy this."""
 
 PRUNED = 20
-"""One of so many units is taken out at a time."""
+"""One of this number of units is removed at a time."""
 
 FINEST, COARSEST, HALVINGS = 1e-6, 1e-1, 14
-"""Range of ε that is searched, and halvings of its logarithm: to 0.1 % of the result."""
+"""Range of ε of the bisection, and its number of steps: to 0.1 % of the result."""
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A network and what it stands.
+    """A network of the search, with its size and tolerance.
 
     Attributes:
-        name: What it is, its kind first: "closed", "trained" or "pruned".
+        name: Description that begins with the kind: "closed", "trained" or "pruned".
         onn: The network.
-        mzis: MZIs by the convention of arXiv 2603.28290, weights only.
+        mzis: Number of MZIs by the convention of arXiv 2603.28290, weights only.
         margin: Margin over the lattice, in levels.
-        share: Exact words at the wanted ε, 0 ... 1.
-        tolerated: Largest ε at which 99.9 % of the words are exact; 0 if they never are.
-        passed: Whether 99.9 % are exact at the wanted ε, and the margin is at least 0.15.
+        share: Share of exact words at the target ε, 0 ... 1.
+        tolerated: Largest ε at which 99.9 % of the words are exact; 0 if there is none.
+        passed: Whether 99.9 % are exact at the target ε, and the margin is at least 0.15.
     """
 
     name: str
@@ -76,24 +76,26 @@ class Candidate:
 
 
 def judge(name: str, onn: Onn, epsilon: float) -> Candidate:
-    """Measure a network.
+    """Evaluates size, margin and tolerance of a network.
 
     Args:
-        name: What to call it.
+        name: Name of the candidate.
         onn: The network.
-        epsilon: The wanted matrix error ε.
+        epsilon: Target matrix error ε.
     """
     margin = lattice_score(onn).margin
     share = _share(onn, epsilon)
-    return Candidate(name, onn, onn.mzis, margin, share, tolerated(onn), share >= SHARE and margin >= EXACT_MARGIN)
+    return Candidate(
+        name, onn, onn.mzis, margin, share, largest_tolerated_error(onn), share >= SHARE and margin >= EXACT_MARGIN
+    )
 
 
 def _share(onn: Onn, epsilon: float) -> float:
-    return tolerance(onn, epsilon, DRAWS, sample=WORDS if onn.task.lattice_size > WORDS else None)
+    return matrix_error_accuracy(onn, epsilon, DRAWS, sample=WORDS if onn.task.lattice_size > WORDS else None)
 
 
-def tolerated(onn: Onn) -> float:
-    """Largest matrix error ε at which 99.9 % of the words are exact, the mean of 100 draws; 0 if there is none."""
+def largest_tolerated_error(onn: Onn) -> float:
+    """Largest matrix error ε at which 99.9 % of the words are exact in the mean of 100 draws; 0 if there is none."""
     low, high = np.log(FINEST), np.log(COARSEST)
     if _share(onn, FINEST) < SHARE:
         return 0.0
@@ -112,14 +114,14 @@ def search(
     found: Callable[[Candidate], None] | None = None,
     progress: Callable[[str, Progress], None] | None = None,
 ) -> list[Candidate]:
-    """Search for compact networks; needs PyTorch (the extra `train`).
+    """Searches for compact networks; needs PyTorch (the extra `train`).
 
     Args:
-        task: The task.
-        epsilon: The matrix error ε that has to be tolerated.
-        steps: Optimizer steps of every training.
-        seed: Seed of all draws.
-        folder: Where every network is kept; one that is there already is not trained again.
+        task: The averaging task.
+        epsilon: Matrix error ε that the networks have to tolerate.
+        steps: Optimiser steps of every training.
+        seed: Seed of all random numbers.
+        folder: Folder where every network is stored; networks in it are not trained again.
         found: Called with every candidate.
         progress: Called with a candidate's name at every evaluation of its training.
 
@@ -171,30 +173,30 @@ def _candidates(
             if not candidate.passed:
                 break
             units = max(1, sum(onn.structure[1:-1]) // PRUNED)
-            onn, kind, number = pruned(onn, units), "pruned", number + units
+            onn, kind, number = prune_units(onn, units), "pruned", number + units
         if number:
             return
 
 
 def _trained(start: Onn, schedule: Schedule, seed: int, path: Path, progress: Callable[[Progress], None]) -> Onn:
-    """The network of a file, or a new one that is then kept there."""
+    """Network from a file, or a newly trained one that is then stored there."""
     digest = hashlib.sha256(b"".join(layer.weight.tobytes() + layer.bias.tobytes() for layer in start.layers))
-    made_by = {"schedule": json.loads(json.dumps(asdict(schedule))), "seed": seed, "start": digest.hexdigest()[:16]}
+    origin = {"schedule": json.loads(json.dumps(asdict(schedule))), "seed": seed, "start": digest.hexdigest()[:16]}
     if path.exists():
         onn = Onn.load(path)
-        if onn.task != start.task or {key: onn.card.get(key) for key in made_by} != made_by:
-            raise InputError(f"{path}: it is of another search; give another folder, or remove it")
+        if onn.task != start.task or {key: onn.card.get(key) for key in origin} != origin:
+            raise InputError(f"{path}: belongs to another search; give another folder, or remove it")
         return onn
     state = path.with_suffix(".state.npz")
-    onn = replace(train(start, schedule, seed, progress, checkpoint=state), card=made_by)
+    onn = replace(train(start, schedule, seed, progress, checkpoint=state), card=origin)
     onn.save(path)
     state.unlink(missing_ok=True)
-    # What a file gives back is what a first run goes on with: float64 either way.
+    # Read back, so that a first run continues with the same values as a repeated one.
     return Onn.load(path)
 
 
 def front(candidates: list[Candidate]) -> list[Candidate]:
-    """Candidates that no other beats in MZIs and tolerated ε both, by rising MZIs."""
+    """Pareto front of the candidates in MZIs and tolerated ε, sorted by MZIs."""
     best: list[Candidate] = []
     for candidate in sorted(candidates, key=lambda one: (one.mzis, -one.tolerated)):
         if candidate.tolerated > (best[-1].tolerated if best else 0.0):
@@ -203,13 +205,13 @@ def front(candidates: list[Candidate]) -> list[Candidate]:
 
 
 def write_candidates(candidates: list[Candidate], path: Path) -> None:
-    """Write all candidates as CSV, atomically, those of the front marked."""
-    best = {id(candidate) for candidate in front(candidates)}
+    """Writes all candidates as CSV, atomically, with a mark for those on the Pareto front."""
+    on_front = {id(candidate) for candidate in front(candidates)}
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(["name", "structure", "mzis", "margin", "exact_share", "tolerated_epsilon", "passed", "on_front"])
     for one in sorted(candidates, key=lambda one: (one.mzis, one.name)):
         structure = "-".join(map(str, one.onn.structure))
         numbers = (f"{one.margin:.4f}", f"{one.share:.6f}", f"{one.tolerated:.3e}")
-        table.writerow([one.name, structure, one.mzis, *numbers, int(one.passed), int(id(one) in best)])
+        table.writerow([one.name, structure, one.mzis, *numbers, int(one.passed), int(id(one) in on_front)])
     write_atomic(path, text.getvalue().encode())

@@ -1,4 +1,4 @@
-"""Where a training starts, and changes of a network's scaling that leave its function as it is."""
+"""Initial networks of a training, and operations that scale or prune a network."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from optinc_pdk.onn.network import Layer, Onn
 
 
 def random_start(task: Averaging, hidden: Sequence[int], seed: int) -> Onn:
-    """A network with random weights (He's initialization), in the gauge of the inputs.
+    """Network with random weights by He's initialisation for normalised inputs.
 
     Args:
-        task: The task.
+        task: The averaging task.
         hidden: Widths of the hidden layers.
         seed: Seed of the generator.
 
@@ -33,24 +33,28 @@ def random_start(task: Averaging, hidden: Sequence[int], seed: int) -> Onn:
     for columns, rows in pairwise(widths):
         weight = rng.standard_normal((rows, columns)) * np.sqrt(2.0 / columns)
         layers.append(Layer(weight, rng.uniform(-0.5, 0.5, rows)))
-    # Receivers see |field|², so the last layer has no bias.
+    # Receivers detect |field|², so the last layer has no bias.
     layers[-1] = Layer(layers[-1].weight, np.zeros(task.symbols))
     layers[0] = Layer(layers[0].weight / task.input_maxima, layers[0].bias)
     return Onn(tuple(layers), task)
 
 
-def gauge_scaled(onn: Onn) -> Onn:
-    """The same function with hidden signals of maximum 1 over the lattice, without dead units; raw inputs."""
-    gauged = gauge(onn)
-    first, *others = gauged.layers
-    layers = (Layer(first.weight / gauged.scales[0], first.bias), *others)
+def normalise_signals(onn: Onn) -> Onn:
+    """Network of the same function with hidden signals of maximum 1 over the lattice, raw inputs, no dead units."""
+    normalised = gauge(onn)
+    first, *others = normalised.layers
+    layers = (Layer(first.weight / normalised.scales[0], first.bias), *others)
     return replace(onn, layers=layers, factor=())
 
 
-def balanced(onn: Onn, sweeps: int = 20) -> Onn:
-    """The same function with every hidden unit's incoming and outgoing weights of equal norm.
+def balance_weights(onn: Onn, sweeps: int = 20) -> Onn:
+    """Network of the same function in which every hidden unit's incoming and outgoing weights have equal norms.
 
-    Adam moves all weights at one rate, so they should be of one size.
+    Adam changes all weights at the same rate, so they should be of similar size.
+
+    Args:
+        onn: The network.
+        sweeps: Number of passes over all layers.
     """
     weights = [layer.weight.copy() for layer in onn.layers]
     biases = [layer.bias.copy() for layer in onn.layers]
@@ -66,15 +70,16 @@ def balanced(onn: Onn, sweeps: int = 20) -> Onn:
     return replace(onn, layers=layers)
 
 
-def pruned(onn: Onn, units: int) -> Onn:
-    """The network without the hidden units that matter least; the next layer keeps their mean.
+def prune_units(onn: Onn, units: int) -> Onn:
+    """Removes the least important hidden units; the bias of the next layer takes over the mean of their signals.
 
-    A unit matters as much as the spread of its signal over the lattice times the weights that read it. Units of
-    the last hidden layer leave no mean behind: nothing could add it to light.
+    The importance of a unit is the standard deviation of its signal over the lattice times the norm of the weights
+    that read it. The last layer has no bias for the mean of a unit of the last hidden layer, so there the rms signal
+    counts.
 
     Args:
         onn: The network.
-        units: Units to leave out; every layer keeps at least two.
+        units: Number of units to remove; every layer keeps at least two.
     """
     total, square, count = None, None, 0
     for points in onn.task.pieces():
@@ -90,33 +95,33 @@ def pruned(onn: Onn, units: int) -> Onn:
     spread = [np.sqrt(np.maximum(part / count - mean**2, 0.0)) for part, mean in zip(square or [], means, strict=True)]
     last = len(means) - 1
     spread[last] = np.sqrt(spread[last] ** 2 + means[last] ** 2)
-    worth = [
+    importance = [
         part * np.linalg.norm(above.weight, axis=0) / np.linalg.norm(above.weight)
         for part, above in zip(spread, onn.layers[1:], strict=True)
     ]
-    kept = [np.arange(part.size) for part in worth]
-    order = sorted((value, i, unit) for i, part in enumerate(worth) for unit, value in enumerate(part))
+    kept = [np.arange(part.size) for part in importance]
+    order = sorted((value, i, unit) for i, part in enumerate(importance) for unit, value in enumerate(part))
     for _, i, unit in order:
         if units and kept[i].size > 2:
             kept[i], units = kept[i][kept[i] != unit], units - 1
     layers = list(onn.layers)
     for i in range(1, last + 1):
-        gone = np.setdiff1d(np.arange(layers[i].inputs), kept[i - 1])
-        layers[i] = Layer(layers[i].weight, layers[i].bias + layers[i].weight[:, gone] @ means[i - 1][gone])
+        removed = np.setdiff1d(np.arange(layers[i].inputs), kept[i - 1])
+        layers[i] = Layer(layers[i].weight, layers[i].bias + layers[i].weight[:, removed] @ means[i - 1][removed])
     return replace(_with_units(replace(onn, layers=tuple(layers)), kept), factor=(), card={})
 
 
 def without_small_units(onn: Onn, limit: float) -> Onn:
-    """The network without the hidden units whose maximum over the lattice is below `limit`.
+    """Removes the hidden units whose maximum over the lattice is below `limit`.
 
-    The gauge would scale such a unit up and with it the errors of its layer, for next to no effect.
+    Normalisation would scale such a unit up, and with it the errors of its layer, for almost no effect.
     """
-    alive = [np.flatnonzero(top >= limit) for top in hidden_maxima(onn)]
+    alive = [np.flatnonzero(maximum >= limit) for maximum in hidden_maxima(onn)]
     return onn if any(units.size == 0 for units in alive) else _with_units(onn, alive)
 
 
 def _with_units(onn: Onn, kept: Sequence[NDArray[np.int64]]) -> Onn:
-    """The network with some units only of every hidden layer."""
+    """Network with only the given units of every hidden layer."""
     rows, columns = [*kept, np.arange(onn.task.symbols)], [np.arange(onn.task.groups), *kept]
     layers = tuple(
         Layer(layer.weight[np.ix_(row, column)], layer.bias[row])

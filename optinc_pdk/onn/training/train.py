@@ -1,9 +1,9 @@
-"""Hardware-aware training: a margin loss under the errors that the chip will have.
+"""Hardware-aware training: a margin loss under the errors expected on the chip.
 
-The loss is mean(max(|output - level| - allowance, 0)²): outputs need not be whole levels, only safely inside
-their decision interval, where plain mean squares stall. Every step draws several disturbed copies of the
-network, with the matrix error of the gauge (W + ε ‖W‖₂ G/√n at inputs and hidden signals of maximum 1), so
-that the gradient sees what the scaling of each signal costs.
+The loss is mean(max(|output - level| - allowance, 0)²): outputs need not be whole levels, only well inside their
+decision interval; plain mean squares stall. Every step draws several copies of the network with random matrix errors
+(W + ε ‖W‖₂ G/√n for inputs and hidden signals of maximum 1), so that the gradient includes the effect of each
+signal's scaling.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import numpy as np
 
 from optinc_pdk.averaging import Score
 from optinc_pdk.files import InputError
-from optinc_pdk.onn.gauge import lattice_score, tolerance
+from optinc_pdk.onn.gauge import lattice_score, matrix_error_accuracy
 from optinc_pdk.onn.network import Onn, WeightsError
 from optinc_pdk.onn.training.checkpoint import load_checkpoint, save_checkpoint
 from optinc_pdk.onn.training.schedule import Progress, Schedule
-from optinc_pdk.onn.training.starts import gauge_scaled
+from optinc_pdk.onn.training.starts import normalise_signals
 
 if TYPE_CHECKING:
     from optinc_pdk.onn.training.trainer import Trainer
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Progress", "Schedule", "train"]
 
 DRAWS, WORDS = 50, 4000
-"""Draws over which a tolerance is judged, and words of each: draws differ more than words."""
+"""Networks with random errors per evaluation of a tolerance, and words for each: draws vary more than words."""
 
 EXACT_MARGIN = 0.15
 """Least margin, in levels, of a network that may be called exact."""
@@ -45,25 +45,25 @@ def train(
     checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> Onn:
-    """Train on from a network; needs PyTorch (the extra `train`).
+    """Trains a network under random errors; needs PyTorch (the extra `train`).
 
     Args:
-        start: The network to start from, such as `carry_chain` or `random_start`.
-        schedule: How to train.
-        seed: Seed of all draws.
+        start: Initial network, such as of `carry_chain` or `random_start`.
+        schedule: Parameters of the training.
+        seed: Seed of all random numbers.
         progress: Called at every evaluation.
-        checkpoint: File that keeps the state at every evaluation; where it exists, the training goes on from
-            there, to the same result as without the break.
+        checkpoint: File for the state at every evaluation. If it exists, the training continues from it, to the same
+            result as without the interruption.
         device: PyTorch device, "cpu" or "cuda".
 
     Returns:
-        The best network seen, `start` included: a margin of at least 0.15 before none, then the higher
-        tolerance to the schedule's matrix error, then the higher margin. Scaled to the gauge, weights in
-        float64; where layers are approximated, unscaled and with these layers exactly of blocks.
+        The best evaluated network, `start` included: networks with a margin of at least 0.15 come first, then the
+        higher tolerance to the schedule's matrix error, then the higher margin. Its signals are normalised and its
+        weights float64. With approximated layers it is not normalised, and these layers are exactly of blocks.
 
     Raises:
-        InputError: PyTorch or the device is missing, the start has a bias in its last layer or a layer without live
-            units, a layer to approximate does not exist, or the checkpoint belongs to another training.
+        InputError: PyTorch or the device is missing, the start has a bias in its last layer or a layer in which all
+            units are dead, a layer to approximate does not exist, or the checkpoint belongs to another training.
     """
     scaled = _scaled(start, schedule, seed)
     trainer = _trainer(start, schedule, seed, device)
@@ -81,7 +81,11 @@ def train(
         if (step % every == 0 or step == schedule.steps) and (step > began or began == 0):
             network = trainer.network() if step else first
             result = lattice_score(network)
-            share = tolerance(network, schedule.noise, DRAWS, seed, words) if schedule.noise else result.accuracy
+            share = (
+                matrix_error_accuracy(network, schedule.noise, DRAWS, seed, words)
+                if schedule.noise
+                else result.accuracy
+            )
             rank = (result.margin >= EXACT_MARGIN, share, result.margin)
             better = rank > best_rank
             if better:
@@ -101,12 +105,12 @@ def train(
 
 
 def _finished(schedule: Schedule, rank: tuple[bool, float, float]) -> bool:
-    """Whether a training that stops early is over."""
+    """Whether a training that stops early has ended."""
     return schedule.stop and rank[0] and rank[1] == 1.0
 
 
 def _described(best: Onn, start: Onn, schedule: Schedule, seed: int) -> Onn:
-    """The best network in the gauge, with a card of how it was trained."""
+    """The best network, normalised, with a card of its training."""
     import torch
 
     card = {
@@ -117,7 +121,7 @@ def _described(best: Onn, start: Onn, schedule: Schedule, seed: int) -> Onn:
     }
     if schedule.approximate:
         return replace(best, card=card)
-    return replace(best, layers=gauge_scaled(best).layers, factor=(), card=card)
+    return replace(best, layers=normalise_signals(best).layers, factor=(), card=card)
 
 
 def _report(step: int, steps: int, loss: float, result: Score, share: float, better: bool, seconds: float) -> Progress:
@@ -126,23 +130,23 @@ def _report(step: int, steps: int, loss: float, result: Score, share: float, bet
 
 
 def _scaled(start: Onn, schedule: Schedule, seed: int) -> Onn:
-    """The start in the gauge; refuses what cannot be trained."""
+    """The start, normalised; raises InputError where it cannot be trained."""
     if not 0 <= seed < 2**63:
         raise InputError(f"seed is {seed}; give a whole number from 0 to 2^63 - 1")
     last = len(start.layers) - 1
     if start.layers[last].bias.any():
         raise InputError(
-            f"layers.{last}.bias is not zero: receivers see |field|² and nothing adds a constant to light; start "
-            "from a network without it"
+            f"layers.{last}.bias is not zero: receivers detect |field|², so no constant can be added; start from a "
+            "network without this bias"
         )
     for layer in schedule.approximate:
         if layer > last:
-            raise InputError(f"approximate names layer {layer}, but the network has layers 0 to {last}")
+            raise InputError(f"approximate contains layer {layer}, but the network has layers 0 to {last}")
     try:
-        return gauge_scaled(start)
+        return normalise_signals(start)
     except WeightsError as fault:
         raise InputError(
-            "the start has a hidden layer in which no unit is ever positive; take another seed, or more units"
+            "the start has a hidden layer in which no unit is ever positive; use another seed, or more units"
         ) from fault
 
 
@@ -152,11 +156,11 @@ def _trainer(start: Onn, schedule: Schedule, seed: int, device: str) -> Trainer:
     except ImportError as fault:
         raise InputError("training needs PyTorch: pip install 'optinc-pdk[train]'") from fault
     if device.split(":")[0] not in ("cpu", "cuda"):
-        raise InputError(f"device {device!r} is not one that is trained on; use cpu or cuda")
+        raise InputError(f"device {device!r} is not supported; use cpu or cuda")
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as fault:
-        raise InputError(f"device {device!r} is not there ({str(fault).splitlines()[0]}); use cpu") from fault
+        raise InputError(f"device {device!r} is not available ({str(fault).splitlines()[0]}); use cpu") from fault
     from optinc_pdk.onn.training.trainer import Trainer
 
     return Trainer(start, schedule, seed, device)

@@ -1,4 +1,4 @@
-"""One training in PyTorch: parameters, disturbances, losses, the optimizer's step."""
+"""One training in PyTorch: parameters, random errors, losses, optimiser steps."""
 
 from __future__ import annotations
 
@@ -12,32 +12,39 @@ from numpy.typing import NDArray
 from optinc_pdk.factor import unitary_diagonal
 from optinc_pdk.onn.network import Factor, Layer, Onn
 from optinc_pdk.onn.training.schedule import Schedule
-from optinc_pdk.onn.training.starts import balanced, without_small_units
+from optinc_pdk.onn.training.starts import balance_weights, without_small_units
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 SMALL = 1e-2
-"""Maximum below which a hidden unit is dropped; trained units are of the order of 1."""
+"""Maximum below which a hidden unit is removed; trained units are of the order of 1."""
 
 AVERAGE = 2e-3
-"""Share of the newest parameters in their running average, which is what is judged and kept."""
+"""Weight of the newest parameters in their running average, which is evaluated and returned."""
 
 SCAN = 100
-"""Steps between two looks at the lattice: for the hard points, and for where each unit is largest."""
+"""Steps between two scans of the lattice for the hard points and for the maximum of each unit."""
 
 SCANNED = 2**17
-"""Lattice points looked over at a time, drawn at random from a larger lattice."""
+"""Largest number of lattice points in a scan; they are drawn at random from a larger lattice."""
 
 POOL = 2048
-"""Hard points kept."""
+"""Number of hard points that are stored."""
 
 
 class Trainer:
-    """The state of one training: parameters in the gauge at its start, their average, optimizer, generator."""
+    """State of one training: parameters (normalised at its start), their average, optimiser, random generator.
+
+    Args:
+        start: Initial network, normalised.
+        schedule: Parameters of the training.
+        seed: Seed of all random numbers.
+        device: PyTorch device.
+    """
 
     def __init__(self, start: Onn, schedule: Schedule, seed: int, device: str) -> None:
-        """Take the parameters over and lay the lattice out, or a sample of one that is not enumerable."""
+        """Copy the parameters and create the lattice, or a sample of a lattice that cannot be enumerated."""
         self.start, self.schedule, self.device = start, schedule, device
         task = start.task
         self.random = torch.Generator(device).manual_seed(seed)
@@ -51,10 +58,10 @@ class Trainer:
         first, *others = start.layers
         layers = (Layer(first.weight * task.input_maxima, first.bias), *others)
         if not schedule.approximate:
-            layers = balanced(replace(start, layers=layers, factor=())).layers
+            layers = balance_weights(replace(start, layers=layers, factor=())).layers
         self.weights = [self._tensor(layer.weight).requires_grad_() for layer in layers]
         self.biases = [self._tensor(layer.bias).requires_grad_() for layer in layers]
-        # receivers see |field|²: nothing can add a constant to the last layer's output, so its bias is not trained
+        # Receivers detect |field|², so the last layer has no bias to train.
         self.biases[-1].requires_grad_(False)
         self.optimizer = torch.optim.Adam([*self.weights, *self.biases[:-1]], lr=schedule.rate)
         self.project()
@@ -66,9 +73,9 @@ class Trainer:
         return torch.as_tensor(np.array(array), dtype=torch.float32, device=self.device)
 
     def network(self) -> Onn:
-        """The parameters, averaged over the last steps to calm the draws, as a network with raw inputs.
+        """Network of the parameters, averaged over the last steps to reduce their noise, with raw inputs.
 
-        Approximated layers are projected; without any, units that became next to nothing are left out.
+        Approximated layers are projected; without any, units with almost no signal are removed.
         """
         values = [value.cpu().numpy().astype(np.float64) for value in self.averages]
         weights, biases = values[: len(self.weights)], values[len(self.weights) :]
@@ -82,14 +89,18 @@ class Trainer:
         return onn if self.schedule.approximate else without_small_units(onn, SMALL)
 
     def project(self) -> None:
-        """Put every approximated layer onto blocks of a diagonal times a unitary."""
+        """Projects every approximated layer onto blocks of a diagonal times a unitary."""
         for i in self.schedule.approximate:
             with torch.no_grad():
                 weight = self.weights[i]
                 weight.copy_(self._tensor(_projected(weight.cpu().numpy().astype(np.float64))))
 
     def step(self, step: int) -> float:
-        """One optimizer step; returns the loss."""
+        """Does one optimiser step and returns the loss.
+
+        Args:
+            step: Number of the step, from 0; it determines noise and learning rate.
+        """
         schedule = self.schedule
         noise = schedule.noise * min(1.0, step / (schedule.ramp * schedule.steps)) if schedule.ramp else schedule.noise
         if step % SCAN == 0:
@@ -99,13 +110,13 @@ class Trainer:
         cosine = 0.5 * (1.0 + np.cos(np.pi * step / schedule.steps))
         for group in self.optimizer.param_groups:
             group["lr"] = schedule.rate * (0.01 + 0.99 * cosine)
-        pick = self._pick()
-        signal = self.inputs[pick]
+        indices = self._draw_indices()
+        signal = self.inputs[indices]
         if schedule.input_noise:
             shift = torch.rand(signal.shape, generator=self.random, device=self.device)
             signal = signal + schedule.input_noise * (2.0 * shift - 1.0)
-        outputs = self._forward(signal, self._disturbed_weights(noise, schedule.copies))
-        loss = self._loss(outputs, self.levels[pick], step)
+        outputs = self._forward(signal, self._perturbed_weights(noise, schedule.copies))
+        loss = self._loss(outputs, self.levels[indices], step)
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_([*self.weights, *self.biases[:-1]], 1.0)
@@ -115,18 +126,18 @@ class Trainer:
                 average.lerp_(value, AVERAGE)
         return float(loss.detach())
 
-    def _pick(self) -> Tensor:
-        """(copies, batch) points, the first of every batch from the hard ones."""
+    def _draw_indices(self) -> Tensor:
+        """(copies, batch) indices of lattice points, the first of every batch from the hard ones."""
         shape = (self.schedule.copies, self.schedule.batch)
-        pick = torch.randint(len(self.inputs), shape, generator=self.random, device=self.device)
+        indices = torch.randint(len(self.inputs), shape, generator=self.random, device=self.device)
         hard = round(self.schedule.hard * self.schedule.batch)
         if hard and len(self.hard):
             chosen = torch.randint(len(self.hard), (shape[0], hard), generator=self.random, device=self.device)
-            pick[:, :hard] = self.hard[chosen]
-        return pick
+            indices[:, :hard] = self.hard[chosen]
+        return indices
 
     def _forward(self, signal: Tensor, weights: list[Tensor]) -> Tensor:
-        """Copies of points (copies, points, in) through as many copies of the network."""
+        """Outputs (copies, points, out) of as many copies of the network, for inputs (copies, points, in)."""
         for i, (weight, bias) in enumerate(zip(weights, self.biases, strict=True)):
             signal = torch.baddbmm(bias, signal, weight.transpose(1, 2))
             if i < len(weights) - 1:
@@ -138,6 +149,7 @@ class Trainer:
         return signal
 
     def _loss(self, outputs: Tensor, levels: Tensor, step: int) -> Tensor:
+        """Loss of the schedule for outputs and target levels, both (copies, points, out)."""
         error = outputs - levels
         if self.schedule.loss == "margin":
             excess = torch.relu(error.abs() * self.resolution - self.schedule.allowance)
@@ -149,52 +161,52 @@ class Trainer:
         return (word * word).mean()
 
     def _scan(self, noise: float) -> None:
-        """Look for the points that are worst in one disturbed copy, and for those where each unit is largest."""
+        """Finds the points with the largest errors in one copy with random errors, and the maximum of each unit."""
         with torch.no_grad():
-            some = torch.arange(len(self.inputs), device=self.device)
+            points = torch.arange(len(self.inputs), device=self.device)
             if len(self.inputs) > SCANNED:
-                some = torch.randint(len(self.inputs), (SCANNED,), generator=self.random, device=self.device)
-                some = torch.unique(torch.cat([some, self.hard]))
-            signal = self.inputs[some]
+                points = torch.randint(len(self.inputs), (SCANNED,), generator=self.random, device=self.device)
+                points = torch.unique(torch.cat([points, self.hard]))
+            signal = self.inputs[points]
             self.extremes = [signal[:1]] * (len(self.weights) - 1)
             for i, (weight, bias) in enumerate(zip(self.weights[:-1], self.biases[:-1], strict=True)):
                 signal = torch.relu(signal @ weight.T + bias)
-                self.extremes[i] = self.inputs[some[signal.argmax(dim=0)]]
+                self.extremes[i] = self.inputs[points[signal.argmax(dim=0)]]
             if self.schedule.hard:
-                signal = self._forward(self.inputs[some][None], self._disturbed_weights(noise, 1))[0]
-                worst = ((signal - self.levels[some]).abs() * self.resolution).amax(dim=1)
-                self.hard = some[worst.topk(min(POOL, len(some))).indices]
+                signal = self._forward(self.inputs[points][None], self._perturbed_weights(noise, 1))[0]
+                error = ((signal - self.levels[points]).abs() * self.resolution).amax(dim=1)
+                self.hard = points[error.topk(min(POOL, len(points))).indices]
 
-    def _disturbed_weights(self, noise: float, copies: int) -> list[Tensor]:
-        """Copies of every weight with the errors of the gauge, each of shape (copies, out, in)."""
+    def _perturbed_weights(self, noise: float, copies: int) -> list[Tensor]:
+        """Copies of every weight with matrix errors and rounding, each of shape (copies, out, in)."""
         if not noise and self.schedule.drive_bits is None:
             return [weight.expand(copies, *weight.shape) for weight in self.weights]
         columns = torch.ones(self.inputs.shape[1], device=self.device)
-        disturbed = []
+        perturbed = []
         for i, weight in enumerate(self.weights):
             rows = self._maxima(i) if i < len(self.extremes) else torch.ones(weight.shape[0], device=self.device)
             ratio = columns[None, :] / rows[:, None]
-            gauged = weight * ratio
-            norm = torch.linalg.matrix_norm(gauged, ord=2)
+            normalised = weight * ratio
+            norm = torch.linalg.matrix_norm(normalised, ord=2)
             size = noise * norm / weight.shape[1] ** 0.5 / ratio
             draw = torch.randn((copies, *weight.shape), generator=self.random, device=self.device)
             rounding = torch.zeros_like(weight)
             if self.schedule.drive_bits is not None:
-                # The gradient passes the rounding as if it were not there.
+                # Straight-through estimator: the gradient ignores the rounding.
                 grid = norm.detach() * 2.0 ** (1 - self.schedule.drive_bits)
-                rounding = ((torch.round(gauged / grid) * grid - gauged) / ratio).detach()
-            disturbed.append(weight + rounding + size * draw)
+                rounding = ((torch.round(normalised / grid) * grid - normalised) / ratio).detach()
+            perturbed.append(weight + rounding + size * draw)
             columns = rows
-        return disturbed
+        return perturbed
 
     def _maxima(self, hidden: int) -> Tensor:
         """Maxima over the lattice of the units of a hidden layer, differentiable in the parameters."""
         signal = self.extremes[hidden]
         for weight, bias in zip(self.weights[:hidden], self.biases[:hidden], strict=False):
             signal = torch.relu(signal @ weight.T + bias)
-        own = (signal * self.weights[hidden]).sum(dim=1) + self.biases[hidden]
-        # A unit that died has no scale; the gauge drops it, and the floor only keeps the division finite.
-        return own.clamp(min=SMALL)
+        maxima = (signal * self.weights[hidden]).sum(dim=1) + self.biases[hidden]
+        # A dead unit has no scale and is removed by the normalisation; the limit keeps the division finite.
+        return maxima.clamp(min=SMALL)
 
 
 def _projected(weight: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.factor import rectangular
-from optinc_pdk.factor.correct import completed
-from optinc_pdk.factor.correct_adjoint import transmit
-from optinc_pdk.factor.correct_fit import Problem, fit_lbfgs
-from optinc_pdk.factor.correct_local import correct_locally
+from optinc_pdk.factor.correction.adjoint import transmit
+from optinc_pdk.factor.correction.ideal_phases import completed
+from optinc_pdk.factor.correction.least_squares import Problem, fit_lbfgs
+from optinc_pdk.factor.correction.local_correction import correct_locally
 from optinc_pdk.factor.mesh import wrap
 from optinc_pdk.tolerance.meshes.made import (
     Block,
@@ -113,10 +113,10 @@ def fitted(
         start = rectangular(_start_unitary(block.unitary, amplitude, rng))
         local = np.concatenate(correct_locally(fabricated.devices, start.theta, start.phi, start.output_phase)[:3])
         x = wrap(fit_lbfgs(problem, local, steps)[0])
-        first_matrix, matrix = _transmission(problem, local), _transmission(problem, x)
-        local_error, error = problem.shape_error(first_matrix), problem.shape_error(matrix)
-        scale, first_scale = (problem.scale(problem.seen(m))[:, 0] for m in (matrix, first_matrix))
-        dark = bool(np.any(np.abs(scale) < DARK * np.abs(first_scale)))
+            first_matrix, matrix = _transmission(problem, local), _transmission(problem, x)
+            local_error, error = problem.shape_error(first_matrix), problem.shape_error(matrix)
+            scale, first_scale = (problem.scale(problem.output_fields(m))[:, 0] for m in (matrix, first_matrix))
+            dark = bool(np.any(np.abs(scale) < DARK * np.abs(first_scale)))
         if (dark, error) < best:
             theta, phi, output = problem.split(x)
             # attenuators cannot change the sign, so output phases do

@@ -1,4 +1,4 @@
-"""Training: reproducible, better under matrix errors than its start, and honest about its progress."""
+"""Training is reproducible, raises the tolerance of its start, and reports its progress."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ import pytest
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.factor import unitary_diagonal
 from optinc_pdk.files import InputError
-from optinc_pdk.onn import Layer, Onn, carry_chain, gauge, lattice_score, tolerance
-from optinc_pdk.onn.training.starts import balanced, random_start, without_small_units
+from optinc_pdk.onn import Layer, Onn, carry_chain, gauge, lattice_score, matrix_error_accuracy
+from optinc_pdk.onn.training.starts import balance_weights, random_start, without_small_units
 from optinc_pdk.onn.training.train import Progress, Schedule, train
 
 TASK = Averaging(4, 4, 2)
 SHORT = Schedule(steps=300, noise=1e-3, rate=1e-2, copies=16, batch=64, evaluations=3)
 
 
-def test_training_raises_the_tolerance_keeps_the_function_and_repeats_itself() -> None:
+def test_training_raises_the_tolerance_keeps_the_function_and_is_reproducible() -> None:
     start = carry_chain(TASK)
     seen: list[Progress] = []
     trained = train(start, SHORT, seed=1, progress=seen.append)
     assert lattice_score(trained).accuracy == 1.0
     assert lattice_score(trained).margin >= 0.15
-    assert tolerance(trained, 1e-3, draws=100, seed=9) > tolerance(start, 1e-3, draws=100, seed=9)
+    assert matrix_error_accuracy(trained, 1e-3, draws=100, seed=9) > matrix_error_accuracy(
+        start, 1e-3, draws=100, seed=9
+    )
     again = train(start, SHORT, seed=1)
     for layer, same in zip(trained.layers, again.layers, strict=True):
         np.testing.assert_array_equal(layer.weight, same.weight)
@@ -36,7 +38,7 @@ def test_training_raises_the_tolerance_keeps_the_function_and_repeats_itself() -
     assert all(report.steps == 300 and report.loss > 0 for report in seen[1:])
 
 
-def test_the_result_is_scaled_to_the_gauge() -> None:
+def test_the_result_is_normalised() -> None:
     trained = train(carry_chain(TASK), Schedule(steps=20, noise=1e-3, evaluations=1), seed=0)
     for scale in gauge(trained).scales[1:]:
         np.testing.assert_allclose(scale, 1.0)
@@ -56,11 +58,11 @@ def test_a_start_that_is_best_is_kept() -> None:
     assert lattice_score(kept).margin == pytest.approx(0.5, abs=1e-9)
 
 
-def test_balancing_keeps_the_function_and_evens_the_weights() -> None:
+def test_balancing_keeps_the_function_and_equalises_the_weights() -> None:
     start = carry_chain(TASK)
-    even = balanced(start)
-    np.testing.assert_allclose(even.forward(TASK.lattice()), start.forward(TASK.lattice()), atol=1e-9)
-    for layer, above in itertools.pairwise(even.layers):
+    equalised = balance_weights(start)
+    np.testing.assert_allclose(equalised.forward(TASK.lattice()), start.forward(TASK.lattice()), atol=1e-9)
+    for layer, above in itertools.pairwise(equalised.layers):
         incoming = np.hypot(np.linalg.norm(layer.weight, axis=1), layer.bias)
         np.testing.assert_allclose(incoming, np.linalg.norm(above.weight, axis=0), rtol=1e-3)
 
@@ -69,11 +71,11 @@ def test_small_units_are_dropped() -> None:
     first = Layer(np.array([[1.0, 0.0], [1e-4, 0.0]]), np.zeros(2))
     onn = Onn((first, Layer(np.ones((2, 2)), np.zeros(2))), TASK)
     assert without_small_units(onn, 1e-2).structure == (2, 1, 2)
-    # A network that is all small is left as it is.
+    # A network of small units only is not changed.
     assert without_small_units(onn, 10.0) is onn
 
 
-def test_a_training_goes_on_from_its_checkpoint_to_the_same_result(tmp_path: Path) -> None:
+def test_a_resumed_training_has_the_same_result(tmp_path: Path) -> None:
     schedule = replace(SHORT, hard=0.25, ramp=0.5, input_noise=1e-3, amplitude_noise=1e-3, drive_bits=12)
     whole = train(carry_chain(TASK), schedule, seed=2)
     path = tmp_path / "state.npz"
@@ -97,27 +99,27 @@ def test_checkpoints_of_other_trainings_and_damaged_ones_are_refused(tmp_path: P
     short = replace(SHORT, steps=2)
     train(carry_chain(TASK), short, 1, checkpoint=path)
     for other, schedule, seed, message in (
-        (carry_chain(Averaging(4, 3, 2)), short, 1, "servers 4, not 3"),
-        (carry_chain(TASK), replace(short, noise=2e-3), 1, r"noise 0\.001, not 0\.002"),
-        (carry_chain(TASK), short, 2, "seed 1, not 2"),
+        (carry_chain(Averaging(4, 3, 2)), short, 1, "servers.*4.*3"),
+        (carry_chain(TASK), replace(short, noise=2e-3), 1, r"noise.*0\.001.*0\.002"),
+        (carry_chain(TASK), short, 2, "seed.*1.*2"),
         (random_start(TASK, (6, 7), 0), short, 1, "start "),
     ):
         with pytest.raises(InputError, match=message):
             train(other, schedule, seed, checkpoint=path)
     damaged = tmp_path / "damaged.npz"
     damaged.write_bytes(path.read_bytes()[:500])
-    with pytest.raises(InputError, match="no sound checkpoint"):
+    with pytest.raises(InputError, match=r"damaged\.npz"):
         train(carry_chain(TASK), short, 1, checkpoint=damaged)
     with np.load(path) as archive:
         arrays = dict(archive)
     np.savez(damaged, **{key: array for key, array in arrays.items() if key != "identity"})
-    with pytest.raises(InputError, match="it has no identity"):
+    with pytest.raises(InputError, match="identity"):
         train(carry_chain(TASK), short, 1, checkpoint=damaged)
     np.savez(damaged, **{key: array for key, array in arrays.items() if key != "value.0"})
-    with pytest.raises(InputError, match="no sound checkpoint"):
+    with pytest.raises(InputError, match=r"damaged\.npz"):
         train(carry_chain(TASK), short, 1, checkpoint=damaged)
     np.savez(damaged, **(arrays | {"hard": np.array([object()])}))
-    with pytest.raises(InputError, match="no sound checkpoint"):
+    with pytest.raises(InputError, match=r"damaged\.npz"):
         train(carry_chain(TASK), short, 1, checkpoint=damaged)
 
 
@@ -134,7 +136,7 @@ def test_approximated_layers_come_out_as_blocks_of_a_diagonal_and_a_unitary() ->
     assert lattice_score(trained).accuracy > 0.8
 
 
-def test_a_training_stops_once_all_is_exact() -> None:
+def test_a_training_stops_once_every_word_is_exact() -> None:
     seen: list[Progress] = []
     train(carry_chain(TASK), replace(SHORT, noise=1e-5, stop=True), 0, seen.append)
     assert [report.step for report in seen] == [0]
@@ -142,7 +144,7 @@ def test_a_training_stops_once_all_is_exact() -> None:
     assert seen[0].tolerance == 1.0
 
 
-def test_a_training_that_stopped_early_stays_where_it_was(tmp_path: Path) -> None:
+def test_a_training_that_stopped_early_is_not_continued(tmp_path: Path) -> None:
     task, path = Averaging(2, 2, 1), tmp_path / "state.npz"
     schedule = Schedule(steps=1500, noise=0.0, rate=2e-2, stop=True, evaluations=30)
     start = random_start(task, (16,), 0)
@@ -154,7 +156,7 @@ def test_a_training_that_stopped_early_stays_where_it_was(tmp_path: Path) -> Non
         np.testing.assert_array_equal(layer.weight, same.weight)
 
 
-def test_the_card_tells_how_a_network_was_trained() -> None:
+def test_the_card_contains_the_parameters_of_the_training() -> None:
     schedule = Schedule(steps=2, noise=1e-3)
     card = train(carry_chain(TASK), schedule, seed=7).card
     assert Schedule(**card["trained"]) == schedule
@@ -171,50 +173,50 @@ def test_the_card_tells_how_a_network_was_trained() -> None:
         ("identity", np.array("[" * 100_000)),
     ],
 )
-def test_states_that_cannot_be_are_refused(tmp_path: Path, key: str, value: np.ndarray) -> None:
+def test_invalid_states_are_refused(tmp_path: Path, key: str, value: np.ndarray) -> None:
     path = tmp_path / "state.npz"
     short = replace(SHORT, steps=2)
     train(carry_chain(TASK), short, 1, checkpoint=path)
     with np.load(path) as archive:
         arrays = dict(archive)
     np.savez(path, **(arrays | {key: value}))
-    with pytest.raises(InputError, match=r"no sound checkpoint|is not JSON"):
+    with pytest.raises(InputError, match=r"state\.npz"):
         train(carry_chain(TASK), short, 1, checkpoint=path)
 
 
 def test_unusable_starts_and_devices_are_refused() -> None:
     start = carry_chain(TASK)
     biased = replace(start, layers=(*start.layers[:-1], Layer(start.layers[-1].weight, np.ones(2))))
-    with pytest.raises(InputError, match=r"layers\.2\.bias is not zero"):
+    with pytest.raises(InputError, match=r"layers\.2\.bias"):
         train(biased, SHORT, 0)
-    with pytest.raises(InputError, match="approximate names layer 3"):
+    with pytest.raises(InputError, match=r"approximate.*3.*0 to 2"):
         train(start, replace(SHORT, approximate=(3,)), 0)
     for device in ("nowhere", "meta"):
-        with pytest.raises(InputError, match="is not one that is trained on; use cpu or cuda"):
+        with pytest.raises(InputError, match=device):
             train(start, SHORT, 0, device=device)
-    with pytest.raises(InputError, match="seed is -1"):
+    with pytest.raises(InputError, match=r"seed.*-1"):
         train(start, SHORT, -1)
     dead = replace(start, layers=(Layer(start.layers[0].weight, np.full(6, -100.0)), *start.layers[1:]))
-    with pytest.raises(InputError, match="no unit is ever positive; take another seed, or more units"):
+    with pytest.raises(InputError, match="positive"):
         train(dead, SHORT, 0)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"steps": 0}, "steps = 0 must be at least 1"),
+        ({"steps": 0}, "steps = 0.*1"),
         ({"noise": -0.1}, "noise = -0.1"),
         ({"input_noise": float("nan")}, "input_noise = nan"),
         ({"rate": 0.0}, "rate = 0.0"),
         ({"allowance": 0.5}, "allowance = 0.5"),
         ({"batch": 0}, "batch = 0"),
-        ({"hard": 1.5}, "hard = 1.5 is a share"),
+        ({"hard": 1.5}, "hard = 1.5"),
         ({"drive_bits": 1}, "drive_bits = 1"),
-        ({"loss": "mse"}, "loss = 'mse' must be 'margin' or 'paper'"),
+        ({"loss": "mse"}, "loss = 'mse'"),
         ({"approximate": (1, 1)}, "approximate"),
     ],
 )
-def test_senseless_schedules_are_refused(changes: dict[str, object], message: str) -> None:
+def test_invalid_schedules_are_refused(changes: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Schedule(**({"steps": 1, "noise": 0.1} | changes))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="hidden = "):

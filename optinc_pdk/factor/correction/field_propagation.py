@@ -1,8 +1,8 @@
-"""Light through an imperfect mesh, forwards, and from the outputs back: what the gradient needs.
+"""Fields at every heater of an imperfect mesh, and the transfer from every heater to the outputs.
 
-A phase p on one guide changes the mesh's matrix by the rank-one dM/dp = i b f^T, with f the field there per
-unit at each input and b the transfer from there to each output. One pass forwards gives all f, one pass
-backwards all b: N^3 work for everything (the adjoint of arXiv 1805.09943, for every entry of M at once).
+A phase p on one guide changes the mesh's matrix by the rank-one dM/dp = i b f^T, with f the field there per unit at
+each input and b the transfer from there to each output. One forward pass gives all f, one backward pass all b: N^3
+work in all (the adjoint method of arXiv 1805.09943, for every entry of M at once).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class _Arms:
-    """Per MZI, as columns: couplers' cosines and i times sines, complex transmission of the arms."""
+    """Per MZI, as columns: cosine and i times sine of each coupler, complex transmission of each arm."""
 
     first: tuple[Complexes, Complexes]
     second: tuple[Complexes, Complexes]
@@ -48,7 +48,7 @@ def _arms(devices: Devices, theta: Floats, phi: Floats) -> _Arms:
 
 
 def forward(devices: Devices, theta: Floats, phi: Floats, fields: Complexes) -> tuple[Complexes, Complexes, Complexes]:
-    """Sends fields through the columns.
+    """Sends fields through the columns of a mesh and records them at every heater.
 
     Args:
         devices: The mesh, M MZIs on N modes.
@@ -57,8 +57,8 @@ def forward(devices: Devices, theta: Floats, phi: Floats, fields: Complexes) -> 
         fields: (N, vectors) at the inputs.
 
     Returns:
-        (N, vectors) at the outputs, before output phases; (M, vectors) right after each theta heater; the
-        same after each phi heater.
+        (N, vectors) at the outputs, before output phases; (M, vectors) right after each theta heater; (M, vectors)
+        right after each phi heater.
     """
     arms = _arms(devices, theta, phi)
     light = np.array(fields, dtype=np.complex128)
@@ -77,17 +77,17 @@ def forward(devices: Devices, theta: Floats, phi: Floats, fields: Complexes) -> 
 
 
 def backward(devices: Devices, theta: Floats, phi: Floats, rows: Complexes) -> tuple[Complexes, Complexes, Complexes]:
-    """Carries rows that multiply the outputs back through the columns.
+    """Sends rows that multiply the output fields back through the columns of a mesh.
 
     Args:
         devices: The mesh, M MZIs on N modes.
         theta: (M,) phases in rad.
         phi: (M,) phases in rad.
-        rows: (N, vectors); entry [k, v] is what row v multiplies output k by.
+        rows: (N, vectors); entry [k, v] is the factor of output k in row v.
 
     Returns:
-        (N, vectors), the same rows in terms of the inputs; (M, vectors) in terms of the field right after
-        each theta heater; the same for each phi heater.
+        (N, vectors), the factors of the inputs; (M, vectors), those of the field right after each theta heater;
+        (M, vectors), those right after each phi heater.
     """
     arms = _arms(devices, theta, phi)
     carried = np.array(rows, dtype=np.complex128)

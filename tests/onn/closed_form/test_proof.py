@@ -1,7 +1,8 @@
-"""The proof holds for every chain, and sees a fault in any part of one."""
+"""The proof succeeds for every chain, and fails for a fault in any part of one."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -11,11 +12,11 @@ import pytest
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn import Layer, Onn, ProofError, carry_chain, lattice_score, prove, regenerating_chain, unary_chain
-from optinc_pdk.onn.closed.chain import compile_program, regenerating, smallest
-from optinc_pdk.onn.closed.program import Sum, averaging_program
-from optinc_pdk.onn.closed.proof import _check_links, _check_peaks, check_stage
-from optinc_pdk.onn.closed.stage import Stage
-from optinc_pdk.onn.closed.unary import unary
+from optinc_pdk.onn.closed_form.chain import compile_program, regenerating, smallest
+from optinc_pdk.onn.closed_form.program import SumInstruction, averaging_program
+from optinc_pdk.onn.closed_form.proof import _check_links, _check_peaks, check_stage
+from optinc_pdk.onn.closed_form.stage import Stage
+from optinc_pdk.onn.closed_form.unary import unary
 
 TASKS = [
     Averaging(16, 4, 8),
@@ -33,7 +34,7 @@ TASKS = [
 
 @pytest.mark.parametrize("task", TASKS, ids=str)
 @pytest.mark.parametrize("build", [carry_chain, regenerating_chain])
-def test_chains_of_endless_lattices_are_proved(task: Averaging, build: Callable[[Averaging], Onn]) -> None:
+def test_chains_with_huge_lattices_are_proved(task: Averaging, build: Callable[[Averaging], Onn]) -> None:
     onn = build(task)
     proof = prove(onn, samples=2000)
     assert proof.stages == (len(onn.layers) - 1) / (1 if build is carry_chain else 4)
@@ -62,7 +63,7 @@ CLOSED = {
 
 @pytest.mark.parametrize("task", [Averaging(4, 4, 2), Averaging(4, 3, 2, remainder=True)], ids=str)
 @pytest.mark.parametrize("form", CLOSED)
-def test_every_changed_weight_is_seen_unless_it_changes_nothing(task: Averaging, form: str) -> None:
+def test_every_changed_weight_that_changes_the_function_is_found(task: Averaging, form: str) -> None:
     closed = CLOSED[form](task)
     harmless = 0
     for place, stage in enumerate(closed.stages):
@@ -79,7 +80,7 @@ def test_every_changed_weight_is_seen_unless_it_changes_nothing(task: Averaging,
                     check_stage(other)
                 except ProofError:
                     continue
-                # A bit with more gain is clipped where it was clipped before.
+                # A bit with more gain has the same clipped values.
                 harmless += 1
                 every = [*closed.stages[:place], other, *closed.stages[place + 1 :]]
                 onn = Onn((*(layer for one in every for layer in one.layers), closed.last), task)
@@ -98,12 +99,12 @@ def test_a_wrong_staircase_names_the_value() -> None:
     first, *_ = compile_program(averaging_program(task), task, smallest).stages
     after = dict(first.after)
     after["c0"] = after["c0"] * 1.5
-    with pytest.raises(ProofError, match="c0 is wrong where s0 is 4"):
+    with pytest.raises(ProofError, match=r"c0.*s0.*4"):
         check_stage(replace(first, after=after))
 
 
 @pytest.mark.parametrize("form", CLOSED)
-def test_stages_that_are_joined_wrongly_are_seen(form: str) -> None:
+def test_wrong_sums_between_stages_are_found(form: str) -> None:
     task = Averaging(4, 4, 2)
     closed, onn = CLOSED[form](task), carry_chain(task)
     _check_links(closed, onn)
@@ -111,11 +112,11 @@ def test_stages_that_are_joined_wrongly_are_seen(form: str) -> None:
     name = next(iter(last.reads))
     wrong = {part: factor + 1 for part, factor in last.reads[name].items()}
     stages = (*closed.stages[:-1], replace(last, reads=last.reads | {name: wrong}))
-    with pytest.raises(ProofError, match="is not read as the layer below holds it"):
+    with pytest.raises(ProofError, match=re.escape(name)):
         _check_links(replace(closed, stages=stages), onn)
     terms, divisor = closed.outputs[0]
     outputs = ((terms, divisor + 1), *closed.outputs[1:])
-    with pytest.raises(ProofError, match="output 0 is not read"):
+    with pytest.raises(ProofError, match="output 0"):
         _check_links(replace(closed, outputs=outputs), onn)
 
 
@@ -124,9 +125,9 @@ def test_other_networks_are_not_proved() -> None:
     scaled = Layer(onn.layers[0].weight * 1.001, onn.layers[0].bias)
     shallow = Onn((Layer(np.ones((2, 2)), np.zeros(2)),), onn.task, card=onn.card)
     for other in (replace(onn, layers=(scaled, *onn.layers[1:])), shallow):
-        with pytest.raises(ProofError, match="not the closed form that its card names"):
+        with pytest.raises(ProofError, match="closed form"):
             prove(other)
-    with pytest.raises(ProofError, match="card names no closed form"):
+    with pytest.raises(ProofError, match="card"):
         prove(replace(onn, card={"recipe": "regenerating_chain", "copies": 0, "amplifiers": 1}))
 
 
@@ -136,18 +137,18 @@ def test_words_of_32_bits_survive_double_precision() -> None:
 
 
 def test_too_many_values_and_approximated_layers_are_refused() -> None:
-    with pytest.raises(ProofError, match=r"a signal has .* values, of which 16,777,216 can be tried; use more groups"):
+    with pytest.raises(ProofError, match="16,777,216"):
         prove(carry_chain(Averaging(32, 1, 1)))
     onn = carry_chain(Averaging(4, 4, 2))
-    with pytest.raises(ProofError, match="not the closed form"):
+    with pytest.raises(ProofError, match="closed form"):
         prove(replace(onn, factor=("svd", ("approx", 6), "svd")))
 
 
-def test_peaks_that_bound_nothing_are_seen() -> None:
+def test_wrong_peaks_are_found() -> None:
     task = Averaging(8, 4, 4)
     program = averaging_program(task)
-    with pytest.raises(ProofError, match="signal t1 reaches 15, its peak is 14"):
+    with pytest.raises(ProofError, match=r"t1.*15.*14"):
         _check_peaks(replace(program, peaks=program.peaks | {"t1": 14}), task)
-    negative = Sum("x", {"s1": 1, "s0": -1})
-    with pytest.raises(ProofError, match="it may be negative"):
+    negative = SumInstruction("x", {"s1": 1, "s0": -1})
+    with pytest.raises(ProofError, match="negative"):
         _check_peaks(replace(program, instructions=(*program.instructions, negative)), task)

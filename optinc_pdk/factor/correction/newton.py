@@ -1,4 +1,4 @@
-"""Newton steps on an imperfect mesh with the exact matrix of second derivatives.
+"""Newton's method for the phases of an imperfect mesh, with the exact matrix of second derivatives.
 
 dM/dx_p = i b_p f_p^T is of rank one, and for a heater q behind p, d2M/dx_p dx_q = -b_q t_qp f_p^T with t_qp
 the transfer from p to q. Between lossless columns t_qp = f_q . f_p*, so that all second derivatives of
@@ -7,10 +7,9 @@ behind p::
 
     H_qp = Re [ (F F^H)_qp (B (B^H - R* F^T))_qp ]
 
-Where fields X come in, the target being M X, F X stands for F in the first derivatives, and F in t_qp.
-This costs as much as the Gauss-Newton matrix alone, which stalls: MZIs at the edge of their reach make
-valleys whose floor is curved by the residual. With loss t_qp is off by a factor near 1; that slows the steps
-and does not move their end.
+With input fields X, where the target is M X, F X replaces F in the first derivatives, and t_qp keeps F. This costs as
+much as the Gauss-Newton matrix alone, which stalls: MZIs at the edge of their range form valleys curved by the
+residual. With loss t_qp is wrong by a factor near 1; this slows convergence and does not change the result.
 """
 
 from __future__ import annotations
@@ -20,34 +19,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.factor.correct_fit import Light, Problem, gradient, illuminate, transfer
+from optinc_pdk.factor.correction.least_squares import Light, Problem, evaluate, gradient, transfer
 
 Floats = NDArray[np.float64]
 
 DOUBLE_UNTIL = 1600
-"""Unknowns up to which steps are solved in double precision; above, half the time counts for more."""
+"""Unknowns up to which steps are solved in double precision; single precision halves the time of larger ones."""
 ROWS = 512
-"""Rows of the second derivatives made at a time: only the lower triangle is needed."""
+"""Rows of second derivatives computed at a time: only the lower triangle is needed."""
 CONVERGED = 3e-4
 """Relative decrease of the cost below which a step is small."""
 EXACT = 1e-24
-"""Cost, against that of the target, below which there is only rounding."""
+"""Cost relative to that of the target below which only rounding is left."""
 
 
 def fit_newton(problem: Problem, x: Floats, steps: int, patience: int = 1) -> tuple[Floats, int]:
-    """Damped Newton steps with a search along each.
+    """Fits the phases by damped Newton steps with a line search.
 
     Args:
-        problem: What to reach.
+        problem: Mesh and target.
         x: (unknowns,) start, in rad.
-        steps: At most so many matrices are factored.
+        steps: Largest number of factorisations of the matrix of second derivatives.
         patience: Small steps in a row that end the fit. One is enough from a good start; near a saddle a step
-            may be small because it is damped.
+            may be small because of its damping.
 
     Returns:
-        (unknowns,) phases in rad, not wrapped, and the matrices factored.
+        (unknowns,) phases in rad, not wrapped, and the number of factorisations.
     """
-    light = illuminate(problem, x)
+    light = evaluate(problem, x)
     floor = EXACT * float(np.linalg.norm(problem.target) ** 2)
     # Negative curvature is of the residual's size: below that the first matrix would be indefinite.
     damping = max(0.5 * float(np.linalg.norm(light.residual, 2)), 1e-6)
@@ -58,14 +57,14 @@ def fit_newton(problem: Problem, x: Floats, steps: int, patience: int = 1) -> tu
         while taken < steps:
             taken += 1
             step = _solve(problem, second, slope, damping)
-            found = None if step is None else _search(problem, light, step)
-            if found is not None:
+            accepted = None if step is None else _line_search(problem, light, step)
+            if accepted is not None:
                 break
             refused += 1
             damping *= 2.0 if step is None else 4.0
         else:
             break
-        after, length = found
+        after, length = accepted
         small = small + 1 if not refused and light.cost - after.cost < CONVERGED * light.cost else 0
         light = after
         damping *= _next_damping(length, refused > 0, refused_before)
@@ -74,7 +73,7 @@ def fit_newton(problem: Problem, x: Floats, steps: int, patience: int = 1) -> tu
 
 
 def _next_damping(length: float, refused: bool, refused_before: bool) -> float:
-    """Factor of the damping: near the most negative curvature small changes avoid wasted factorizations."""
+    """Factor of the damping: near the most negative curvature small changes avoid wasted factorisations."""
     if length < 1.0:
         return 2.0
     if refused:
@@ -86,12 +85,12 @@ def curvature(problem: Problem, light: Light) -> NDArray[Any]:
     """Second derivatives of half the cost.
 
     Args:
-        problem: What to reach.
-        light: The mesh under light.
+        problem: Mesh and target.
+        light: The mesh at its current phases.
 
     Returns:
-        (unknowns, unknowns) in the order of ``problem.order``; only the lower triangle means anything. Single
-        precision for many unknowns. Row scales of homodyne are held.
+        (unknowns, unknowns) in the order of ``problem.order``; only the lower triangle is valid. Single precision
+        for many unknowns. Row scales of homodyne are kept constant.
     """
     order = problem.order
     single = order.size > DOUBLE_UNTIL
@@ -101,27 +100,27 @@ def curvature(problem: Problem, light: Light) -> NDArray[Any]:
     power = np.sum(np.abs(F) ** 2, axis=1)
     power = np.where(power > 0.0, power, 1.0).astype(power.dtype)
     share = 0.5 if problem.homodyne else 1.0
-    seen = F if problem.inputs is None else F @ problem.inputs.astype(kind)
-    bent = light.residual.conj().astype(kind) @ (seen / power[:, np.newaxis]).T
-    straight = kind(share) * B.conj().T
+    driven = F if problem.inputs is None else F @ problem.inputs.astype(kind)
+    residual_term = light.residual.conj().astype(kind) @ (driven / power[:, np.newaxis]).T
+    gauss_newton_term = kind(share) * B.conj().T
     columns = np.ascontiguousarray(F.conj().T)
-    seen_columns = np.ascontiguousarray(seen.conj().T)
+    driven_columns = np.ascontiguousarray(driven.conj().T)
     second = np.empty((order.size, order.size), dtype=np.float32 if single else np.float64)
     for start in range(0, order.size, ROWS):
         stop = min(start + ROWS, order.size)
         block = second[start:stop, :stop]
-        # Without fields of its own both terms share the factor F F^H, and one product is saved.
-        first = straight[:, :stop] - (bent[:, :stop] if problem.inputs is None else 0)
-        block[...] = _real(seen[start:stop] @ seen_columns[:, :stop], B[start:stop] @ first)
+        # Without input fields both terms share the factor F F^H, which saves one product.
+        first = gauss_newton_term[:, :stop] - (residual_term[:, :stop] if problem.inputs is None else 0)
+        block[...] = _real_product(driven[start:stop] @ driven_columns[:, :stop], B[start:stop] @ first)
         if problem.inputs is not None:
-            block -= _real(F[start:stop] @ columns[:, :stop], B[start:stop] @ bent[:, :stop])
+            block -= _real_product(F[start:stop] @ columns[:, :stop], B[start:stop] @ residual_term[:, :stop])
         if problem.homodyne:
-            block -= 0.5 * _real(seen[start:stop] @ seen[:stop].T, B[start:stop] @ B[:stop].T)
+            block -= 0.5 * _real_product(driven[start:stop] @ driven[:stop].T, B[start:stop] @ B[:stop].T)
     return second
 
 
-def _real(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
-    """Real part of the product, entry by entry."""
+def _real_product(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
+    """Real part of the entrywise product."""
     product: NDArray[Any] = one.real * other.real
     product -= one.imag * other.imag
     return product
@@ -136,7 +135,7 @@ def _solve(problem: Problem, second: NDArray[Any], slope: Floats, damping: float
     factorize, substitute = (lapack.spotrf, lapack.spotrs) if single else (lapack.dpotrf, lapack.dpotrs)
     damped = second.copy()
     damped.flat[:: size + 1] += second.dtype.type(damping)
-    # LAPACK counts by columns: the lower triangle is its upper one, without a copy.
+    # LAPACK stores by columns: its upper triangle is our lower one, without a copy.
     factor, failed = factorize(damped.T, lower=0, clean=0, overwrite_a=1)
     if failed:
         return None
@@ -146,17 +145,20 @@ def _solve(problem: Problem, second: NDArray[Any], slope: Floats, damping: float
     return step
 
 
-def _search(problem: Problem, light: Light, step: Floats) -> tuple[Light, float] | None:
-    """The light after the step, lengthened while that helps or shortened until it helps, and its length."""
-    found, length = illuminate(problem, light.x + step), 1.0
-    if found.cost < light.cost:
-        longer = illuminate(problem, light.x + 2.0 * step)
-        while longer.cost < found.cost:
-            found, length = longer, 2.0 * length
-            longer = illuminate(problem, light.x + 2.0 * length * step)
-        return found, length
+def _line_search(problem: Problem, light: Light, step: Floats) -> tuple[Light, float] | None:
+    """The mesh after the step, doubled while the cost falls or shortened until it falls, and the step's length.
+
+    None where no length lowers the cost.
+    """
+    trial, length = evaluate(problem, light.x + step), 1.0
+    if trial.cost < light.cost:
+        longer = evaluate(problem, light.x + 2.0 * step)
+        while longer.cost < trial.cost:
+            trial, length = longer, 2.0 * length
+            longer = evaluate(problem, light.x + 2.0 * length * step)
+        return trial, length
     for length in (0.5, 0.25, 0.1):
-        found = illuminate(problem, light.x + length * step)
-        if found.cost < light.cost:
-            return found, length
+        trial = evaluate(problem, light.x + length * step)
+        if trial.cost < light.cost:
+            return trial, length
     return None

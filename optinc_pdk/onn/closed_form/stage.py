@@ -1,4 +1,4 @@
-"""What a few layers of a closed form read, hold and claim: the unit in which it is built, and proved."""
+"""Stages of a closed-form network: a few layers, the signals they read and hold, and the function they realise."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from optinc_pdk.onn.network import Layer
 
 Floats = NDArray[np.float64]
 Row = Floats
-"""An affine function of a layer's units: a coefficient for each, and a constant at the end."""
+"""(units + 1,) affine function of a layer's units: a coefficient for each, and a constant at the end."""
 
 
 @dataclass(frozen=True)
-class Claim:
-    """result = min(floor(source / divisor), most)."""
+class StageClaim:
+    """Function of one signal that a result of a stage realises: min(floor(source / divisor), maximum)."""
 
     source: str
     divisor: int = 1
-    most: int | None = None
+    maximum: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """One hidden layer of a closed form, or several in a row.
+    """One hidden layer of a closed-form network, or several consecutive ones.
 
     Attributes:
-        reads: Per signal that it reads, the integer sum of what the stage below holds, or of the inputs.
+        reads: Per signal that the stage reads, its integer sum of signals of the previous stage, or of inputs.
         peaks: Largest value of each of these signals.
-        before: The same signals as rows over the units below.
-        layers: Its layers.
-        after: What the units of its last layer hold, as rows over them.
-        claims: Per row of `after`, what it is of a signal of `before`.
+        before: The same signals as rows over the units of the previous stage.
+        layers: The layers of the stage.
+        after: The signals of the stage, as rows over the units of its last layer.
+        claims: Per signal of `after`, its function of a signal of `before`.
     """
 
     reads: dict[str, dict[str, int]]
@@ -41,16 +41,16 @@ class Stage:
     before: dict[str, Row]
     layers: tuple[Layer, ...]
     after: dict[str, Row]
-    claims: dict[str, Claim]
+    claims: dict[str, StageClaim]
 
 
 @dataclass(frozen=True, eq=False)
-class Closed:
-    """A closed form.
+class ClosedForm:
+    """A closed-form network as stages.
 
     Attributes:
-        stages: Its stages, in order.
-        outputs: Per output, the integer sum of what the last stage holds, and its divisor.
+        stages: The stages, in order.
+        outputs: Per output, the integer sum of signals of the last stage, and its divisor.
         last: The output layer.
     """
 
@@ -65,19 +65,19 @@ class Closed:
 
 
 def layer_of(rows: list[Row]) -> Layer:
-    """A layer whose units are rows over the units below."""
+    """Layer whose units are the given rows over the previous units."""
     table = np.array(rows)
     return Layer(table[:, :-1], table[:, -1])
 
 
 def combined(rows: dict[str, Row], terms: dict[str, int]) -> Row:
-    """The row of an integer sum of signals."""
+    """Row of an integer sum of signals, from the rows of the signals."""
     total: Row = np.sum([factor * rows[name] for name, factor in terms.items()], axis=0)
     return total
 
 
 def expanded(known: dict[str, dict[str, int]], terms: dict[str, int]) -> dict[str, int]:
-    """An integer sum of signals, in terms of what each of them is a sum of."""
+    """Substitutes the sum of each signal, given in `known`, into an integer sum of signals."""
     total: dict[str, int] = {}
     for name, factor in terms.items():
         for part, inner in known[name].items():

@@ -1,8 +1,8 @@
-"""Light through an imperfect mesh and back, compiled: what least squares on large meshes needs.
+"""Compiled loops: fields through an imperfect mesh, and derivatives by every MZI's transfer on the way back.
 
-Import this module inside functions only (:mod:`optinc_pdk.factor.kernels`). Fields are two planes of float64. The way
-back undoes the light MZI by MZI instead of keeping it, so that memory is that of two matrices; 2×2 transfers therefore
-have to be invertible, as those of MZIs with losses of a few dB are.
+Import this module inside functions only (:mod:`optinc_pdk.factor.kernels`). Fields are two planes of float64. The
+backward pass inverts the light MZI by MZI instead of storing it, so that memory is that of two matrices. The 2×2
+transfers must therefore be invertible, as those of MZIs with losses of a few dB are.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _Floats = NDArray[np.float64]
 _Complexes = NDArray[np.complex128]
 _Indices = NDArray[np.int64]
 
-# Vectors that pass a mesh together: fields and rows of 128 modes then stay in a second-level cache.
+# Vectors propagated together: fields and rows of 128 modes then stay in a second-level cache.
 _TILE = 64
 
 
 @compiled
-def _turn(
+def _multiply_pair(
     ar: _Floats, ai: _Floats, br: _Floats, bi: _Floats, m00: complex, m01: complex, m10: complex, m11: complex
 ) -> None:
     """Multiplies the pair (a, b) by [[m00, m01], [m10, m11]] in place."""
@@ -56,11 +56,11 @@ def _overlaps(
 
 
 @compiled
-def send(row: _Indices, transfer: _Complexes, fields: _Complexes, light: _Complexes) -> None:
-    """Sends fields through MZIs.
+def propagate_forward(row: _Indices, transfer: _Complexes, fields: _Complexes, light: _Complexes) -> None:
+    """Sends fields through a sequence of MZIs.
 
     Args:
-        row: (MZIs,) upper mode of each MZI, in the order in which light meets them.
+        row: (MZIs,) upper mode of each MZI, in the order in which light passes them.
         transfer: (MZIs, 2, 2) [output, input].
         fields: (N, vectors) at the inputs.
         light: (N, vectors) at the outputs, written.
@@ -70,24 +70,28 @@ def send(row: _Indices, transfer: _Complexes, fields: _Complexes, light: _Comple
         real, imag = fields[:, start:stop].real.copy(), fields[:, start:stop].imag.copy()
         for slot in range(len(row)):
             upper, m = row[slot], transfer[slot]
-            _turn(real[upper], imag[upper], real[upper + 1], imag[upper + 1], m[0, 0], m[0, 1], m[1, 0], m[1, 1])
+            _multiply_pair(
+                real[upper], imag[upper], real[upper + 1], imag[upper + 1], m[0, 0], m[0, 1], m[1, 0], m[1, 1]
+            )
         for mode in range(len(real)):
             for k in range(stop - start):
                 light[mode, start + k] = complex(real[mode, k], imag[mode, k])
 
 
 @compiled
-def pull(row: _Indices, transfer: _Complexes, light: _Complexes, rows: _Complexes, change: _Complexes) -> None:
-    """What every MZI's transfer changes: sum over outputs k and vectors v of rows[k, v] light[k, v].
+def transfer_derivatives(
+    row: _Indices, transfer: _Complexes, light: _Complexes, rows: _Complexes, derivative: _Complexes
+) -> None:
+    """Derivatives of sum_kv rows[k, v] light[k, v] by the entries of every MZI's transfer.
 
     Args:
-        row: (MZIs,) upper mode of each MZI, in the order in which light meets them.
+        row: (MZIs,) upper mode of each MZI, in the order in which light passes them.
         transfer: (MZIs, 2, 2) [output, input], invertible.
-        light: (N, vectors) at the outputs, as :func:`send` made it.
-        rows: (N, vectors) that multiply it.
-        change: (MZIs, 2, 2), written: derivative by each entry of the transfer.
+        light: (N, vectors) at the outputs, as written by :func:`propagate_forward`.
+        rows: (N, vectors) weights of the output fields.
+        derivative: (MZIs, 2, 2), written: derivative by each entry of the transfer.
     """
-    change[:] = 0.0
+    derivative[:] = 0.0
     for start in range(0, light.shape[1], _TILE):
         stop = min(start + _TILE, light.shape[1])
         fr, fi = light[:, start:stop].real.copy(), light[:, start:stop].imag.copy()
@@ -96,7 +100,7 @@ def pull(row: _Indices, transfer: _Complexes, light: _Complexes, rows: _Complexe
             top, m = row[slot], transfer[slot]
             low = top + 1
             inverse = 1.0 / (m[0, 0] * m[1, 1] - m[0, 1] * m[1, 0])
-            _turn(
+            _multiply_pair(
                 fr[top],
                 fi[top],
                 fr[low],
@@ -107,8 +111,8 @@ def pull(row: _Indices, transfer: _Complexes, light: _Complexes, rows: _Complexe
                 inverse * m[0, 0],
             )
             ax, ay, bx, by = _overlaps(cr[top], ci[top], cr[low], ci[low], fr[top], fi[top], fr[low], fi[low])
-            change[slot, 0, 0] += ax
-            change[slot, 0, 1] += ay
-            change[slot, 1, 0] += bx
-            change[slot, 1, 1] += by
-            _turn(cr[top], ci[top], cr[low], ci[low], m[0, 0], m[1, 0], m[0, 1], m[1, 1])
+            derivative[slot, 0, 0] += ax
+            derivative[slot, 0, 1] += ay
+            derivative[slot, 1, 0] += bx
+            derivative[slot, 1, 1] += by
+            _multiply_pair(cr[top], ci[top], cr[low], ci[low], m[0, 0], m[1, 0], m[0, 1], m[1, 1])

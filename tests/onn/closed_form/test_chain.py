@@ -1,4 +1,4 @@
-"""The closed-form network is exact for any even word, any groups, any number of servers, and in cascades."""
+"""Closed-form networks are exact for any even word length, groups, number of servers, and in cascades."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.onn import carry_chain, lattice_score, regenerating_chain, tolerance, unary_chain
+from optinc_pdk.onn import carry_chain, lattice_score, matrix_error_accuracy, regenerating_chain, unary_chain
 
 
 @st.composite
@@ -66,18 +66,18 @@ def test_closed_forms_are_the_same_in_every_process() -> None:
     assert len(runs[0].stdout) == 65
 
 
-def test_groups_are_counted_too() -> None:
+def test_unary_chain_with_two_symbols_per_group_is_exact() -> None:
     assert lattice_score(unary_chain(Averaging(8, 4, 2), 1)).accuracy == 1.0
 
 
-def test_regeneration_tolerates_errors_that_the_smallest_chain_does_not() -> None:
+def test_regenerating_chain_tolerates_errors_that_the_smallest_chain_does_not() -> None:
     task = Averaging(8, 4, 4)
     small, robust = carry_chain(task), regenerating_chain(task, copies=1, amplifiers=3)
     assert robust.structure == (4, *(6,) * 8, *(7,) * 4, *(8,) * 3, 9, 4)
-    assert tolerance(small, 1e-3) < 0.9
-    assert tolerance(robust, 1e-3) > 0.999
-    assert tolerance(robust, 2e-3) > tolerance(small, 1e-3)
-    assert tolerance(unary_chain(task), 3e-3, draws=5, sample=2000) > 0.99
+    assert matrix_error_accuracy(small, 1e-3) < 0.9
+    assert matrix_error_accuracy(robust, 1e-3) > 0.999
+    assert matrix_error_accuracy(robust, 2e-3) > matrix_error_accuracy(small, 1e-3)
+    assert matrix_error_accuracy(unary_chain(task), 3e-3, draws=5, sample=2000) > 0.99
 
 
 def test_numbers_of_copies_and_amplifiers_are_checked() -> None:
@@ -108,5 +108,5 @@ def test_chain_is_exact_for_eight_bits(bits: int, servers: int) -> None:
         (Averaging(4, 1, 2), (2, 2)),
     ],
 )
-def test_chains_are_as_small_as_they_were(task: Averaging, structure: tuple[int, ...]) -> None:
+def test_structures_of_the_smallest_chains(task: Averaging, structure: tuple[int, ...]) -> None:
     assert carry_chain(task).structure == structure

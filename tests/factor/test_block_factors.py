@@ -1,6 +1,4 @@
-"""The paper's approximation against scipy's polar factor, blocks at the edge, and what is refused."""
-
-import re
+"""Block approximation against scipy's polar factor, blocks at the edge, and invalid arguments."""
 
 import numpy as np
 import pytest
@@ -21,7 +19,7 @@ def paper(piece: np.ndarray) -> np.ndarray:
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 8), st.integers(0, 2**31))
-def test_whole_blocks_are_the_papers(down: int, across: int, size: int, seed: int) -> None:
+def test_whole_blocks_are_those_of_the_paper(down: int, across: int, size: int, seed: int) -> None:
     matrix = np.random.default_rng(seed).normal(size=(down * size, across * size))
     factor = unitary_diagonal(matrix, size)
     expected = np.block([[paper(piece) for piece in np.split(band, across, axis=1)] for band in np.split(matrix, down)])
@@ -43,16 +41,16 @@ def test_any_shape_block_and_rank(rows: int, columns: int, rank: int, seed: int)
     assert np.all(factor.attenuation >= 0.0)
     for index, (down, across) in enumerate(zip(factor.block_row, factor.block_column, strict=True)):
         place = np.s_[down * block : (down + 1) * block, across * block : (across + 1) * block]
-        missed = np.linalg.norm(matrix[place] - approximation[place]) / np.linalg.norm(matrix[place])
-        assert abs(factor.block_error[index] - missed) <= 1e-12
-        assert_diagonal_is_the_best(matrix[place], factor.unitary[index].matrix().real, approximation[place])
+        error = np.linalg.norm(matrix[place] - approximation[place]) / np.linalg.norm(matrix[place])
+        assert abs(factor.block_error[index] - error) <= 1e-12
+        assert_diagonal_is_optimal(matrix[place], factor.unitary[index].matrix().real, approximation[place])
     assert factor.error <= 1.0
 
 
-def assert_diagonal_is_the_best(piece: np.ndarray, unitary: np.ndarray, approximation: np.ndarray) -> None:
-    """Least squares over the inputs that carry light, row by row: the residual is orthogonal to the row."""
-    lit = unitary[: piece.shape[0], : piece.shape[1]]
-    overlap = np.sum((piece - approximation) * lit, axis=1)
+def assert_diagonal_is_optimal(piece: np.ndarray, unitary: np.ndarray, approximation: np.ndarray) -> None:
+    """Least squares over the used inputs, row by row: the residual is orthogonal to the row."""
+    used = unitary[: piece.shape[0], : piece.shape[1]]
+    overlap = np.sum((piece - approximation) * used, axis=1)
     np.testing.assert_allclose(overlap, 0.0, atol=1e-12 * (1 + np.linalg.norm(piece)))
 
 
@@ -77,7 +75,7 @@ def test_a_single_row_beyond_the_edge_is_exact() -> None:
     np.testing.assert_array_equal(factor.attenuation[1, 1:], 0.0)
 
 
-def test_a_zero_block_has_no_error_and_no_light() -> None:
+def test_a_zero_block_has_no_error_and_attenuation_0() -> None:
     matrix = np.zeros((4, 2))
     matrix[:2] = [[1.0, 2.0], [3.0, -4.0]]
     factor = unitary_diagonal(matrix)
@@ -85,8 +83,8 @@ def test_a_zero_block_has_no_error_and_no_light() -> None:
     np.testing.assert_array_equal(factor.attenuation[1], 0.0)
 
 
-def meshes(factor: BlockFactor) -> list[int]:
-    """MZIs of each block by the connected parts of the matrix that its mesh really makes, and its attenuators."""
+def mzis_of_blocks(factor: BlockFactor) -> list[int]:
+    """MZIs of each block from the connected components of its mesh's matrix, and its attenuators."""
     counts = []
     for mesh, attenuation in zip(factor.unitary, factor.attenuation, strict=True):
         joined = scipy.sparse.coo_array(np.abs(mesh.matrix()) > 1e-9)
@@ -110,11 +108,11 @@ def meshes(factor: BlockFactor) -> list[int]:
 )
 def test_needed_counts_the_mesh_that_is_returned(matrix: np.ndarray) -> None:
     factor = unitary_diagonal(matrix)
-    assert factor.needed.tolist() == meshes(factor)
+    assert factor.needed.tolist() == mzis_of_blocks(factor)
 
 
-def test_zeros_between_parts_stay_zero() -> None:
-    """Singular vectors of the null space mixed these three parts."""
+def test_zeros_between_independent_parts_stay_zero() -> None:
+    """Arbitrary singular vectors of the null space would mix these three parts."""
     matrix = np.kron(np.ones((2, 2)), np.eye(3))
     factor = unitary_diagonal(matrix)
     np.testing.assert_allclose(factor.matrix()[matrix == 0.0], 0.0, atol=1e-15)
@@ -129,7 +127,7 @@ def test_needed_counts_the_mesh_of_any_sparse_matrix(rows: int, columns: int, fi
     if not np.any(matrix):
         return
     factor = unitary_diagonal(matrix, int(rng.integers(1, max(rows, columns) + 1)))
-    assert factor.needed.tolist() == meshes(factor)
+    assert factor.needed.tolist() == mzis_of_blocks(factor)
     assert np.all(factor.needed <= factor.block * (factor.block + 1) // 2)
 
 
@@ -143,16 +141,16 @@ def test_extreme_weights(size: float) -> None:
 @pytest.mark.parametrize(
     ("matrix", "block", "message"),
     [
-        (np.zeros((2, 2)), None, "W, shape (2, 2), is all zero"),
-        (np.eye(2) * 1j, None, "W is complex"),
-        (np.array([[np.inf]]), None, "W[0, 0] is inf"),
-        (1.7e308 * scipy.linalg.hadamard(4), None, "overflows double precision"),
-        (np.eye(3), 0, "block is 0"),
-        (np.eye(3), 4, "block is 4"),
-        (np.eye(3), 2.0, "block is 2.0"),
-        (np.eye(3), True, "block is True"),
+        (np.zeros((2, 2)), None, r"W.*\(2, 2\).*zero"),
+        (np.eye(2) * 1j, None, "W.*complex"),
+        (np.array([[np.inf]]), None, r"W\[0, 0\].*inf"),
+        (1.7e308 * scipy.linalg.hadamard(4), None, "W.*1.7e"),
+        (np.eye(3), 0, "block.*0.*1 to 3"),
+        (np.eye(3), 4, "block.*4.*1 to 3"),
+        (np.eye(3), 2.0, r"block.*2\.0"),
+        (np.eye(3), True, "block.*True"),
     ],
 )
 def test_bad_input_is_refused(matrix: np.ndarray, block: int | None, message: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises(ValueError, match=message):
         unitary_diagonal(matrix, block)

@@ -1,11 +1,11 @@
-"""A whole layer on two imperfect meshes: Re(M_U A M_V) is the weight matrix up to a scale per row.
+"""Phases for a whole layer on two imperfect meshes: Re(M_U A M_V) is the weight matrix up to a scale per row.
 
-The imaginary part is free, so what is factored is W + iY, Y random and small: its singular vectors are
-complex and generic, where real ones want many MZIs at cross, which imperfect couplers cannot make; and its
-small singular values are larger. Of V's mesh only the r = min(m, n) outputs count that are not dumped. What
-its floor leaves there goes into the fit of U's mesh, with the fields X = A M_V that really come out, of which
-homodyne detection reads the real part only. With m >= n U can undo it; with m < n the rows of X span what
-they span, and what V's mesh leaves is an error. But then it has the dumped modes' phases to spare.
+The imaginary part is free, so the factored matrix is W + iY, Y random and small. Its singular vectors are complex and
+generic, whereas real ones need many MZIs at cross, which imperfect couplers cannot reach; and its small singular
+values are larger. Of V's mesh only the r = min(m, n) outputs count that are not dumped. The fit of U's mesh takes the
+fields X = A M_V that V's mesh really emits, and homodyne detection reads only the real part of the result. With
+m >= n, U can compensate the remaining error of V's mesh. With m < n it cannot leave the row space of X, but then V's
+mesh has the free phases of the dumped modes.
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.factor.checks import as_matrix
-from optinc_pdk.factor.correct import (
+from optinc_pdk.factor.correction.ideal_phases import ideal_phases
+from optinc_pdk.factor.correction.least_squares import Problem
+from optinc_pdk.factor.correction.mesh_correction import (
     STEPS,
     Correction,
+    check_amplitude,
+    check_steps,
     fit,
-    ideal_phases,
     local_error,
-    refuse_amplitude,
-    refuse_steps,
 )
-from optinc_pdk.factor.correct_fit import Problem
 from optinc_pdk.factor.devices import Devices
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
 
 SMALLEST = 1e-300
-"""Largest entry above which, and below whose inverse, the scale of a row is a normal number."""
+"""Smallest magnitude of the largest entry for which row scales are normal numbers; the largest is its inverse."""
 DRAWS = 8
-"""Imaginary parts of which the one counts that local correction makes best: some leave no MZI out of reach."""
+"""Random imaginary parts of which the one with the smallest error after local correction is used."""
 
 
 @dataclass(frozen=True, eq=False)
 class LayerCorrection:
-    """Phases of a layer's two meshes.
+    """Phases of a layer's two meshes, and its attenuators.
 
     Attributes:
-        u: Mesh of m modes after the attenuators. Its errors and row scales are those of the layer: real part,
-            rows scaled back, Frobenius norm over that of W; ``error_before`` and ``error_local`` are with V's
-            mesh already corrected. The scale of a zero row of W is 0: electronics do not read it.
-        attenuation: (r,) field transmission of the attenuators, the largest of all 1.
-        v: Mesh of n modes before them; its errors are those of the r outputs that are lit.
+        u: Mesh of m modes after the attenuators. Its errors and row scales are those of the layer: real part, rows
+            divided by their scales, Frobenius norm relative to that of W; ``error_before`` and ``error_local`` are
+            with V's mesh already corrected. The scale of a zero row of W is 0: electronics do not read it.
+        attenuation: (r,) field transmission of the attenuators, the largest of them 1.
+        v: Mesh of n modes before them; its errors are those of the r outputs that are used.
     """
 
     u: Correction
@@ -56,11 +56,11 @@ class LayerCorrection:
 
     @property
     def error(self) -> float:
-        """Frobenius norm of the layer's error over that of W."""
+        """Frobenius norm of the layer's error relative to that of W."""
         return self.u.error
 
     def matrix(self) -> Floats:
-        """(m, n) what the layer computes, electronics included: W up to the error."""
+        """(m, n) real matrix that the layer computes, electronics included: W up to the error."""
         rank = self.attenuation.size
         fields = self.attenuation[:, np.newaxis] * self.v.matrix[:rank]
         read, scale = (self.u.matrix[:, :rank] @ fields).real, self.u.row_scale[:, np.newaxis]
@@ -70,40 +70,41 @@ class LayerCorrection:
 def correct_layer(
     W: ArrayLike, left: Devices, right: Devices, *, amplitude: float = 0.95, steps: int = STEPS, seed: int = 0
 ) -> LayerCorrection:
-    """The phases with which two imperfect meshes and attenuators best compute a real matrix.
+    """Finds the phases with which two imperfect meshes and attenuators best compute a real matrix.
 
     Args:
         W: (m, n) = (out, in), real.
-        left: U's mesh as it was made, m modes, after the attenuators.
-        right: V's mesh as it was made, n modes.
-        amplitude: Share of the field that is left to the real part at the start, above 0 and at most 1.
+        left: U's imperfect mesh, m modes, after the attenuators.
+        right: V's imperfect mesh, n modes, before them.
+        amplitude: Share of the field in the real part at the start, above 0 and at most 1.
         steps: As for :func:`optinc_pdk.factor.correct`, for each mesh.
-        seed: Draws the imaginary part, and where the fits start.
+        seed: Seed of the imaginary part and of the starts of the fits.
 
     Raises:
-        ValueError: W is not a real matrix of the meshes' sizes, all zero, or has a largest entry beyond 1e300
-            or below 1e-300; amplitude or steps are out of range, or the devices are no rectangular or triangular mesh.
+        ValueError: W is not a real matrix of the meshes' sizes, is all zero, or has a largest entry above 1e300 or
+            below 1e-300; amplitude or steps are out of range, or the devices form neither a rectangular nor a
+            triangular mesh.
     """
-    refuse_steps(steps)
-    refuse_amplitude(amplitude)
+    check_steps(steps)
+    check_amplitude(amplitude)
     weights = as_matrix("W", W)
     if weights.dtype.kind == "c":
         raise ValueError("W is complex; homodyne detection reads real weights")
     if weights.shape != (left.modes, right.modes):
-        raise ValueError(f"W has shape {weights.shape}; these devices make {(left.modes, right.modes)}")
+        raise ValueError(f"W has shape {weights.shape}; these devices realise {(left.modes, right.modes)}")
     peak = float(np.max(np.abs(weights)))
     if peak == 0.0:
         raise ValueError(f"W, shape {weights.shape}, is all zero; drop the layer, it has no scale")
     if not SMALLEST < peak < 1.0 / SMALLEST:
         raise ValueError(
-            f"W has {peak:g} as its largest entry; rescale it to between {SMALLEST:g} and {1 / SMALLEST:g}, its row "
-            "scales leave double precision"
+            f"W has {peak:g} as its largest entry; its row scales leave double precision, rescale it to between "
+            f"{SMALLEST:g} and {1 / SMALLEST:g}"
         )
-    # Squares are summed: without the peak divided out they overflow or vanish.
+    # Sums of squares would overflow or underflow without this division.
     weights = weights / peak
     rng = np.random.default_rng(seed)
     starts = [_start(weights, left, right, amplitude, rng) for _ in range(DRAWS)]
-    best = min(starts, key=lambda start: start.missed)
+    best = min(starts, key=lambda start: start.local_error)
     v = fit(best.inner, best.inner_phases, steps, rng)
     outer = replace(best.outer, inputs=_fields(best.attenuation, v.matrix, left.modes))
     u = fit(outer, best.outer_phases, steps, rng)
@@ -112,7 +113,7 @@ def correct_layer(
 
 @dataclass(frozen=True, eq=False)
 class _Start:
-    """One W + iY as problems of V's mesh (inner) and U's (outer), with the phases of ideal meshes."""
+    """One W + iY as fits of V's mesh (inner) and U's (outer), with the phases of ideal meshes."""
 
     inner: Problem
     inner_phases: Floats
@@ -121,8 +122,8 @@ class _Start:
     outer_phases: Floats
 
     @cached_property
-    def missed(self) -> float:
-        """What local correction leaves of both."""
+    def local_error(self) -> float:
+        """Error of both meshes after local correction."""
         return float(np.hypot(local_error(self.inner, self.inner_phases), local_error(self.outer, self.outer_phases)))
 
 
@@ -139,7 +140,7 @@ def _start(W: Floats, left: Devices, right: Devices, amplitude: float, rng: np.r
 
 
 def _fields(attenuation: Floats, inner: Complexes, modes: int) -> Complexes:
-    """(m, n) fields that come into U's mesh; modes without an attenuator are dark."""
+    """(m, n) fields at the inputs of U's mesh; modes without an attenuator carry no light."""
     rank = attenuation.size
     fields = np.zeros((modes, len(inner)), dtype=np.complex128)
     fields[:rank] = attenuation[:, np.newaxis] * inner[:rank]
@@ -147,7 +148,7 @@ def _fields(attenuation: Floats, inner: Complexes, modes: int) -> Complexes:
 
 
 def _with_imaginary(W: Floats, amplitude: float, rng: np.random.Generator) -> Complexes:
-    """(m, n) W + iY with |Y|_2 = |W|_2 sqrt(1 / amplitude^2 - 1): at least the amplitude is left to W."""
+    """(m, n) W + iY with |Y|_2 = |W|_2 sqrt(1 / amplitude^2 - 1): W keeps at least this amplitude."""
     share = np.sqrt(1.0 / amplitude**2 - 1.0)
     gauss = rng.standard_normal(W.shape)
     imaginary = share * np.linalg.norm(W, 2) / np.linalg.norm(gauss, 2) * gauss

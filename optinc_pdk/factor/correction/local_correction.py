@@ -1,8 +1,8 @@
-"""Local correction of an imperfect mesh: each MZI on its own takes the transfer that the ideal one has.
+"""Local correction of an imperfect mesh: each MZI is set to the transfer of the ideal one.
 
-With couplers that are not 50:50 the MZI reaches splittings from |cos(first + second)| to
-|cos(first - second)| only. Within them it equals the ideal MZI up to phases on its outputs; those are carried
-to the next MZIs' phi and at last to the output phases. Beyond them it is clipped to the nearest splitting.
+With couplers that are not 50:50 an MZI reaches field splittings from |cos(first + second)| to |cos(first - second)|
+only. Within this range it equals the ideal MZI up to phases on its outputs; those move into phi of the next MZIs and
+finally into the output phases. Outside the range it is clipped to the nearest splitting.
 Source: Bandyopadhyay, Hamerly, Englund, Optica 8, 1247 (2021), arXiv 2103.04993.
 """
 
@@ -21,48 +21,48 @@ Floats = NDArray[np.float64]
 def correct_locally(
     devices: Devices, theta: Floats, phi: Floats, output_phase: Floats
 ) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
-    """The phases with which an imperfect mesh is nearest to the ideal one, MZI by MZI.
+    """Phases that bring every MZI of an imperfect mesh as close as possible to the ideal one.
 
     Args:
-        devices: The mesh as it was made.
+        devices: The imperfect mesh.
         theta: (MZIs,) phases of the ideal mesh in rad.
         phi: (MZIs,) the same.
         output_phase: (N,) the same.
 
     Returns:
-        theta, phi and output_phase for the imperfect mesh, in [0, 2 pi), and (MZIs,) where the splitting was
-        out of reach.
+        theta, phi and output_phase for the imperfect mesh in rad, in [0, 2 pi), and (MZIs,) True where the splitting
+        was clipped.
     """
     new_theta, clipped = _splitting(devices, theta)
     bare = _bare(devices, new_theta)
     ideal = mzi_transfer(theta, np.zeros_like(theta))
-    # Both rows give the same phi where no power is lost; their sum is good where one row is dark.
+    # Both rows give the same phi where no power is lost; their sum is defined even where one row is zero.
     overlap = bare[:, :, 0].conj() * bare[:, :, 1] * ideal[:, :, 0] * ideal[:, :, 1].conj()
     shift = np.angle(overlap.sum(axis=1))
     shifted = bare.copy()
     shifted[:, :, 0] *= np.exp(1j * shift)[:, np.newaxis]
-    # With phi + shift the imperfect MZI is diag(e^{i turned}) times the ideal one.
-    turned = np.angle(np.sum(shifted * ideal.conj(), axis=2))
+    # With phi + shift the imperfect MZI is diag(e^{i output_shift}) times the ideal one.
+    output_shift = np.angle(np.sum(shifted * ideal.conj(), axis=2))
     error = np.zeros(devices.modes)
     new_phi = phi + shift - devices.phi_offset
     for mzis, upper, _ in devices.schedule:
         above, below = error[upper], error[upper + 1]
         new_phi[mzis] -= above - below
-        error[upper], error[upper + 1] = below + turned[mzis, 0], below + turned[mzis, 1]
+        error[upper], error[upper + 1] = below + output_shift[mzis, 0], below + output_shift[mzis, 1]
     return wrap(new_theta - devices.theta_offset), wrap(new_phi), wrap(output_phase - error), clipped
 
 
 def _splitting(devices: Devices, theta: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """The arms' phase difference in [0, pi] whose bar share of the power is sin^2(theta/2), if in reach."""
+    """(MZIs,) arms' phase difference in [0, pi] with the bar power sin^2(theta/2), clipped, and which were clipped."""
     cos1, sin1, cos2, sin2 = (f(x) for x in (devices.first, devices.second) for f in (np.cos, np.sin))
     hot, cold = devices.inner[:, 0], devices.inner[:, 1]
     # |bar|^2 = a^2 + b^2 - 2 a b cos, |cross|^2 = c^2 + d^2 + 2 c d cos.
     a, b, c, d = hot * cos1 * cos2, cold * sin1 * sin2, hot * cos1 * sin2, cold * sin1 * cos2
     bar = np.sin(theta / 2.0) ** 2
-    wanted = (1.0 - bar) * (a**2 + b**2) - bar * (c**2 + d**2)
+    offset = (1.0 - bar) * (a**2 + b**2) - bar * (c**2 + d**2)
     swing = 2.0 * ((1.0 - bar) * a * b + bar * c * d)
     safe = np.maximum(np.abs(swing), np.finfo(np.float64).tiny)
-    cosine = np.where(swing >= 0.0, wanted, -wanted) / safe
+    cosine = np.where(swing >= 0.0, offset, -offset) / safe
     return np.arccos(np.clip(cosine, -1.0, 1.0)), np.abs(cosine) > 1.0 + 1e-12
 
 

@@ -1,6 +1,4 @@
-"""What falls apart is found, costs what its rank needs, and still gives the matrix."""
-
-import re
+"""Independent parts are found, need the MZIs of their rank, and multiply to the matrix."""
 
 import numpy as np
 import pytest
@@ -8,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optinc_pdk.factor import structure, structured, svd_mzis, unitary_diagonal
-from optinc_pdk.factor.structure_mesh import mesh_of_columns, mesh_of_rows
+from optinc_pdk.factor.isometry_mesh import mesh_of_columns, mesh_of_rows
 
 
 @settings(max_examples=60, deadline=None)
@@ -20,12 +18,12 @@ def test_any_shape_and_rank(rows: int, columns: int, rank: int, is_complex: bool
         matrix = matrix * np.exp(1j * rng.uniform(0, 6, (rows, 1)))
     factor = structured(matrix)
     assert np.max(np.abs(factor.matrix() - matrix)) <= 1e-12 * factor.scale
-    found = min(rows, columns, rank)
-    assert structure(matrix).rank == found
-    # One parameter, one MZI; the largest singular value needs no attenuator.
-    assert factor.mzis == found * (rows + columns - found) - 1
+    expected = min(rows, columns, rank)
+    assert structure(matrix).rank == expected
+    # One MZI per parameter; the largest singular value needs no attenuator.
+    assert factor.mzis == expected * (rows + columns - expected) - 1
     assert factor.saved == svd_mzis(rows, columns) - factor.mzis >= 0
-    assert factor.saved_by_structure == (rows - found) * (columns - found)
+    assert factor.saved_by_structure == (rows - expected) * (columns - expected)
 
 
 @settings(max_examples=40, deadline=None)
@@ -42,14 +40,14 @@ def test_rows_and_columns_alone(modes: int, count: int, seed: int) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.permutations(range(7)), st.lists(st.sampled_from([-1.0, 0.0, 1.0]), min_size=7, max_size=7))
-def test_permutations_cost_nothing(order: list[int], weights: list[float]) -> None:
+def test_permutations_need_no_mzis(order: list[int], weights: list[float]) -> None:
     matrix = np.diag(weights)[:, order]
     if not np.any(matrix):
         return
-    found = structure(matrix)
-    assert found.is_permutation
-    assert found.zero_rows.tolist() == [i for i, weight in enumerate(weights) if weight == 0.0]
-    assert found.zero_columns.size == found.zero_rows.size
+    matrix_parts = structure(matrix)
+    assert matrix_parts.is_permutation
+    assert matrix_parts.zero_rows.tolist() == [i for i, weight in enumerate(weights) if weight == 0.0]
+    assert matrix_parts.zero_columns.size == matrix_parts.zero_rows.size
     factor = structured(matrix)
     assert factor.mzis == 0
     assert factor.saved == 49
@@ -58,7 +56,7 @@ def test_permutations_cost_nothing(order: list[int], weights: list[float]) -> No
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(2, 8), st.integers(2, 8), st.booleans(), st.integers(0, 2**31))
-def test_orthogonal_vectors_cost_one_mesh(rows: int, columns: int, scaled: bool, seed: int) -> None:
+def test_orthogonal_vectors_need_one_mesh(rows: int, columns: int, scaled: bool, seed: int) -> None:
     rng = np.random.default_rng(seed)
     short, long = sorted((rows, columns))
     tall = np.linalg.qr(rng.normal(size=(long, short)))[0]
@@ -82,26 +80,26 @@ def test_dense_matrices_save_nothing_by_structure(shape: tuple[int, int]) -> Non
     assert unitary_diagonal(matrix, max(shape)).saved_by_structure == 0
 
 
-def test_shuffled_blocks_fall_apart() -> None:
+def test_permuted_blocks_are_found_as_parts() -> None:
     rng = np.random.default_rng(0)
     whole = np.zeros((8, 9))
     whole[:3, :2], whole[3:5, 2:6] = rng.normal(size=(3, 2)), rng.normal(size=(2, 4))
     whole[6:, 7:] = 1.0
     down, across = rng.permutation(8), rng.permutation(9)
-    found = structure(whole[down][:, across])
-    assert sorted((part.rows.size, part.columns.size, part.rank) for part in found.parts) == [
+    matrix_parts = structure(whole[down][:, across])
+    assert sorted((part.rows.size, part.columns.size, part.rank) for part in matrix_parts.parts) == [
         (2, 2, 1),
         (2, 4, 2),
         (3, 2, 2),
     ]
-    assert down[found.zero_rows].tolist() == [5]
-    assert across[found.zero_columns].tolist() == [6]
+    assert down[matrix_parts.zero_rows].tolist() == [5]
+    assert across[matrix_parts.zero_columns].tolist() == [6]
     factor = structured(whole[down][:, across])
     np.testing.assert_allclose(factor.matrix(), whole[down][:, across], atol=1e-13)
     assert factor.mzis == 2 * 4 + 2 * 3 + 1 * 3 - 1
 
 
-def test_rounding_is_no_weight() -> None:
+def test_rounding_errors_are_not_entries() -> None:
     matrix = np.diag([1.0, 0.5, 0.25]) + 1e-17
     assert structure(matrix).is_permutation
     assert structured(matrix).mzis == 2
@@ -114,14 +112,14 @@ def test_extreme_weights(size: float) -> None:
 
 
 def test_an_all_zero_matrix_has_no_parts_and_no_factors() -> None:
-    found = structure(np.zeros((2, 3)))
-    assert found.parts == ()
-    assert found.rank == 0
-    with pytest.raises(ValueError, match=re.escape("W, shape (2, 3), is all zero")):
+    matrix_parts = structure(np.zeros((2, 3)))
+    assert matrix_parts.parts == ()
+    assert matrix_parts.rank == 0
+    with pytest.raises(ValueError, match=r"W.*\(2, 3\).*zero"):
         structured(np.zeros((2, 3)))
 
 
-def test_blocks_say_what_they_need() -> None:
+def test_blocks_report_the_mzis_they_need() -> None:
     rng = np.random.default_rng(1)
     whole = np.zeros((6, 6))
     whole[:2, :2], whole[2:4, 2:4], whole[4:, :2] = np.eye(2)[::-1], -np.eye(2), rng.normal(size=(2, 2))
@@ -136,13 +134,13 @@ def test_blocks_say_what_they_need() -> None:
 @pytest.mark.parametrize(
     ("matrix", "message"),
     [
-        (np.array([[1.0, np.inf]]), "W[0, 1] is inf"),
-        (np.zeros((3, 0)), "W is empty, shape (3, 0)"),
-        (np.ones(3), "W has shape (3,); give a matrix"),
-        (np.ones((2, 2), dtype=object), "W has dtype object"),
-        (np.full((2, 2), 1.7e308), "overflows double precision"),
+        (np.array([[1.0, np.inf]]), r"W\[0, 1\].*inf"),
+        (np.zeros((3, 0)), r"W.*\(3, 0\)"),
+        (np.ones(3), r"W.*\(3,\)"),
+        (np.ones((2, 2), dtype=object), "W.*object"),
+        (np.full((2, 2), 1.7e308), r"W.*1\.7e"),
     ],
 )
 def test_bad_weights_are_refused(matrix: np.ndarray, message: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises(ValueError, match=message):
         structured(matrix)

@@ -1,0 +1,91 @@
+"""Gradient of any function of an imperfect mesh's matrix with one forward and one backward pass.
+
+Let F be the fields at an MZI's two inputs and C the adjoint rows at its two outputs. Its transfer T contributes
+sum C T F, with the derivative sum_v C[m, v] F[o, v] by T[m, o]: one 2x2 matrix per MZI, from which the derivatives by
+theta and phi follow (the adjoint method of arXiv 1805.09943). Fields inside the mesh are not stored, unlike in
+:mod:`optinc_pdk.factor.correction.field_propagation`: N^3 work, N^2 memory.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.factor.devices import Devices
+
+Complexes = NDArray[np.complex128]
+Floats = NDArray[np.float64]
+
+
+def transmit(devices: Devices, theta: Floats, phi: Floats, fields: Complexes) -> Complexes:
+    """Sends fields through an imperfect mesh.
+
+    Args:
+        devices: The mesh, M MZIs on N modes.
+        theta: (M,) phases in rad.
+        phi: (M,) phases in rad.
+        fields: (N, vectors) at the inputs.
+
+    Returns:
+        (N, vectors) at the outputs, before output phases.
+    """
+    from optinc_pdk.factor.correction import adjoint_kernels
+
+    light = np.empty(fields.shape, dtype=np.complex128)
+    inputs = np.ascontiguousarray(fields, dtype=np.complex128)
+    adjoint_kernels.propagate_forward(devices.row[devices.order], _transfers(devices, theta, phi)[0], inputs, light)
+    light *= devices.idle**devices.columns
+    return light
+
+
+def phase_gradients(
+    devices: Devices, theta: Floats, phi: Floats, light: Complexes, rows: Complexes
+) -> tuple[Floats, Floats]:
+    """Gradients of Re sum(rows * light) by the phases of all MZIs.
+
+    Args:
+        devices: The mesh, M MZIs on N modes.
+        theta: (M,) phases in rad.
+        phi: (M,) phases in rad.
+        light: (N, vectors) output fields, as :func:`transmit` returns them for these phases.
+        rows: (N, vectors) weights of the output fields.
+
+    Returns:
+        (M,) derivatives by theta and (M,) by phi.
+    """
+    from optinc_pdk.factor.correction import adjoint_kernels
+
+    transfer, by_theta_transfer = _transfers(devices, theta, phi)
+    derivative = np.empty_like(transfer)
+    idle_transmission = devices.idle**devices.columns
+    outputs = np.ascontiguousarray(light) / idle_transmission
+    adjoint = np.ascontiguousarray(rows) * idle_transmission
+    adjoint_kernels.transfer_derivatives(devices.row[devices.order], transfer, outputs, adjoint, derivative)
+    by_theta, by_phi = np.empty(theta.size), np.empty(theta.size)
+    by_theta[devices.order] = np.sum(by_theta_transfer * derivative, axis=(1, 2)).real
+    by_phi[devices.order] = -np.sum(transfer[:, :, 0] * derivative[:, :, 0], axis=1).imag
+    return by_theta, by_phi
+
+
+def _transfers(devices: Devices, theta: Floats, phi: Floats) -> tuple[Complexes, Complexes]:
+    """(M, 2, 2) transfers of the MZIs, in the order of light, and their derivatives by theta.
+
+    Both are relative to the transmission of an idle mode, which becomes one factor of the whole mesh.
+    """
+    order = devices.order
+    (c1, c2), (s1, s2) = ((f(devices.first[order]), f(devices.second[order])) for f in (np.cos, np.sin))
+    hot = devices.inner[order, 0] * np.exp(1j * (theta + devices.theta_offset)[order]) / devices.idle
+    cold = devices.inner[order, 1] / devices.idle
+    sides = (
+        devices.outer[order, 0] * np.exp(1j * (phi + devices.phi_offset)[order]),
+        devices.outer[order, 1],
+    )
+    transfer, by_theta = (np.empty((order.size, 2, 2), dtype=np.complex128) for _ in range(2))
+    # Bar and cross of the second coupler, for each input of the first.
+    for side, (up, down) in enumerate(((c1, 1j * s1), (1j * s1, c1))):
+        upper, lower = hot * up * sides[side], cold * down * sides[side]
+        transfer[:, 0, side] = c2 * upper + 1j * s2 * lower
+        transfer[:, 1, side] = 1j * s2 * upper + c2 * lower
+        by_theta[:, 0, side] = 1j * c2 * upper
+        by_theta[:, 1, side] = -s2 * upper
+    return transfer, by_theta

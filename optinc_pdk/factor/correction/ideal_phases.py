@@ -1,0 +1,104 @@
+"""Phases with which ideal devices realise a matrix: the start of every correction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optinc_pdk.factor.devices import Devices
+from optinc_pdk.factor.mesh import TWO_PI, Mesh, mzi_transfer, wrap
+from optinc_pdk.factor.rectangular import rectangular
+from optinc_pdk.factor.triangular import triangular
+
+Complexes = NDArray[np.complex128]
+Floats = NDArray[np.float64]
+
+
+def ideal_phases(target: Complexes, devices: Devices, rng: np.random.Generator) -> Floats:
+    """Phases with which a mesh of ideal devices realises a unitary.
+
+    Redundant columns get random phases, theta around pi/2, where the splitting depends least on the couplers. The
+    rectangle or triangle in front of them realises the rest.
+
+    Args:
+        target: (N, N) unitary.
+        devices: The mesh; only the positions of its MZIs matter.
+        rng: Source of the phases of redundant columns.
+
+    Returns:
+        (unknowns,) theta, phi and output phases in rad, in [0, 2 pi).
+
+    Raises:
+        ValueError: The first columns of the devices are neither a rectangle nor a triangle, or the target is not
+            unitary.
+    """
+    decompose = _decomposition(devices)
+    width = int(decompose(np.eye(devices.modes)).column.max(initial=-1)) + 1
+    redundant = devices.column >= width
+    extra = np.count_nonzero(redundant)
+    theta, phi = np.zeros(devices.row.size), np.zeros(devices.row.size)
+    theta[redundant] = rng.uniform(0.25 * np.pi, 0.75 * np.pi, extra)
+    phi[redundant] = rng.uniform(0.0, TWO_PI, extra)
+    remainder = target.conj().T
+    for number in range(devices.columns - 1, width - 1, -1):
+        mzis = np.flatnonzero(devices.column == number)
+        blocks = mzi_transfer(theta[mzis], phi[mzis])
+        upper = devices.row[mzis]
+        pairs = np.stack([remainder[:, upper], remainder[:, upper + 1]], axis=-1)
+        remainder[:, upper], remainder[:, upper + 1] = np.moveaxis(np.einsum("nmo,moi->nmi", pairs, blocks), -1, 0)
+    mesh = decompose(remainder.conj().T)
+    indices = _device_indices(mesh, devices)
+    theta[indices], phi[indices] = mesh.theta, mesh.phi
+    output = mesh.output_phase
+    for number in range(width, devices.columns):
+        # Phases in front of a column move into its phi; both its outputs then carry the lower one's.
+        mzis = np.flatnonzero(devices.column == number)
+        upper = devices.row[mzis]
+        phi[mzis] += output[upper] - output[upper + 1]
+        output = output.copy()
+        output[upper] = output[upper + 1]
+    return np.concatenate([wrap(theta), wrap(phi), wrap(output)])
+
+
+def _decomposition(devices: Devices) -> Callable[[ArrayLike], Mesh]:
+    """The decomposition, rectangular or triangular, whose MZIs are the first columns of the devices."""
+    slots = set(zip(devices.row.tolist(), devices.column.tolist(), strict=True))
+    for decompose in (rectangular, triangular):
+        mesh = decompose(np.eye(devices.modes))
+        expected = set(zip(mesh.row.tolist(), mesh.column.tolist(), strict=True))
+        width = int(mesh.column.max(initial=-1)) + 1
+        if expected == {slot for slot in slots if slot[1] < width}:
+            return decompose
+    raise ValueError(
+        f"devices, {devices.row.size} MZIs on {devices.modes} modes, start with neither a rectangular nor a "
+        "triangular mesh; create them from a mesh of rectangular or triangular"
+    )
+
+
+def _device_indices(mesh: Mesh, devices: Devices) -> NDArray[np.int64]:
+    """(MZIs of the mesh,) index of each MZI among the devices."""
+    index_of = {slot: i for i, slot in enumerate(zip(devices.row.tolist(), devices.column.tolist(), strict=True))}
+    slots = zip(mesh.row.tolist(), mesh.column.tolist(), strict=True)
+    return np.array([index_of[slot] for slot in slots], dtype=np.int64)
+
+
+def completed(W: Floats, amplitude: float, rng: np.random.Generator) -> Complexes:
+    """A unitary whose real part is an orthogonal matrix times an amplitude.
+
+    Args:
+        W: (N, N) real orthogonal.
+        amplitude: a, above 0 and at most 1.
+        rng: Source of the random symmetric orthogonal matrix Q.
+
+    Returns:
+        (N, N) W (a + i sqrt(1 - a^2) Q).
+    """
+    modes = W.shape[0]
+    axes, _ = np.linalg.qr(rng.standard_normal((modes, modes)))
+    signs = np.where(np.arange(modes) % 2 == 0, 1.0, -1.0)
+    symmetric = (axes * signs) @ axes.T
+    imaginary = np.sqrt(1.0 - amplitude**2)
+    unitary: Complexes = W @ (amplitude * np.eye(modes) + 1j * imaginary * symmetric)
+    return unitary

@@ -1,0 +1,201 @@
+"""Least-squares fit of an imperfect mesh's phases: the problem, its cost and gradient, and L-BFGS for large meshes.
+
+Unknowns are all phases, x = [theta, phi, output_phase]. The residual is M - U, or, where homodyne detection reads the
+real part and electronics scale each row, Re M - diag(s) W with the best s for the current M.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.factor.correction.adjoint import phase_gradients, transmit
+from optinc_pdk.factor.correction.field_propagation import backward, forward
+from optinc_pdk.factor.devices import Devices
+
+Complexes = NDArray[np.complex128]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+HISTORY = 30
+"""Correction pairs that L-BFGS stores; with 10 it takes 1.5 times as many steps at N = 64."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A mesh and the matrix that its phases are fitted to.
+
+    Attributes:
+        devices: The imperfect mesh, N modes.
+        target: (m, n) complex, or real with ``homodyne``; the other N - m outputs are dumped.
+        homodyne: Whether only the real part counts, up to a scale per row.
+        inputs: (N, n) complex input fields X, for which the target is M X; the unit matrix, n = N, by default.
+    """
+
+    devices: Devices
+    target: Complexes | Floats
+    homodyne: bool
+    inputs: Complexes | None = None
+
+    def output_fields(self, matrix: Complexes) -> Complexes:
+        """(m, n) fields at the outputs that are read, for the mesh's (N, N) matrix."""
+        rows = matrix[: len(self.target)]
+        return rows if self.inputs is None else rows @ self.inputs
+
+    @property
+    def mzis(self) -> int:
+        """Number of MZIs."""
+        return int(self.devices.row.size)
+
+    def split(self, x: Floats) -> tuple[Floats, Floats, Floats]:
+        """Unknowns as theta, phi and output_phase."""
+        return x[: self.mzis], x[self.mzis : 2 * self.mzis], x[2 * self.mzis :]
+
+    @cached_property
+    def order(self) -> Ints:
+        """(unknowns,) indices of the unknowns in the order in which light passes their heaters."""
+        column = self.devices.column
+        outputs = np.full(self.devices.modes, 2 * self.devices.columns)
+        return np.argsort(np.concatenate([2 * column + 1, 2 * column, outputs]), kind="stable")
+
+    def scale(self, fields: Complexes) -> Floats:
+        """(m, 1) factors of the target's rows for (m, n) output fields: 1, or with homodyne the best fit."""
+        if not self.homodyne:
+            return np.ones((len(self.target), 1))
+        power = np.sum(self.target.real**2, axis=1, keepdims=True)
+        overlap = np.sum(self.target.real * fields.real, axis=1, keepdims=True)
+        scale: Floats = np.divide(overlap, power, out=np.zeros_like(power), where=power > 0.0)
+        return scale
+
+    def error(self, matrix: Complexes) -> float:
+        """Frobenius norm of the error relative to that of the target; with homodyne, rows are divided by their scales.
+
+        Args:
+            matrix: (N, N) of the mesh.
+        """
+        fields = self.output_fields(matrix)
+        scale = self.scale(fields)
+        gain = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale != 0.0)
+        deviation = gain * (fields.real if self.homodyne else fields) - self.target
+        return float(np.linalg.norm(deviation) / np.linalg.norm(self.target))
+
+    def common_scale(self, matrix: Complexes) -> float:
+        """Real factor by which the (N, N) matrix fits the target best; 1 with homodyne, whose rows have their own."""
+        if self.homodyne:
+            return 1.0
+        return float(np.vdot(self.target, self.output_fields(matrix)).real / np.linalg.norm(self.target) ** 2)
+
+    def shape_error(self, matrix: Complexes) -> float:
+        """As :meth:`error`, with the matrix divided by its common scale; infinite where this is not positive."""
+        scale = self.common_scale(matrix)
+        return self.error(matrix / scale) if scale > 0.0 else float("inf")
+
+
+@dataclass(frozen=True, eq=False)
+class Light:
+    """Matrix, residual and heater fields of a mesh at one set of phases.
+
+    Attributes:
+        x: (unknowns,) phases in rad.
+        matrix: (N, N) complex.
+        residual: (m, n); real with homodyne.
+        field: (unknowns, N) field f at each heater (:mod:`optinc_pdk.factor.correction.field_propagation`).
+        cost: Squared Frobenius norm of the residual.
+    """
+
+    x: Floats
+    matrix: Complexes
+    residual: Complexes | Floats
+    field: Complexes
+    cost: float
+
+
+def evaluate(problem: Problem, x: Floats) -> Light:
+    """Matrix, residual, heater fields and cost of the mesh at phases x, (unknowns,) in rad."""
+    theta, phi, output = problem.split(x)
+    fields = np.eye(problem.devices.modes, dtype=np.complex128)
+    matrix, at_theta, at_phi = forward(problem.devices, theta, phi, fields)
+    matrix *= np.exp(1j * output)[:, np.newaxis]
+    residual = _residual(problem, matrix)
+    cost = float(np.linalg.norm(residual) ** 2)
+    return Light(x, matrix, residual, np.concatenate([at_theta, at_phi, matrix]), cost)
+
+
+def transfer(problem: Problem, light: Light) -> Complexes:
+    """(unknowns, m) transfer b from each heater to the outputs: dM/dx = i b f^T."""
+    theta, phi, output = problem.split(light.x)
+    selected = np.eye(problem.devices.modes, len(problem.target))
+    _, at_theta, at_phi = backward(problem.devices, theta, phi, np.exp(1j * output)[:, np.newaxis] * selected)
+    return np.concatenate([at_theta, at_phi, selected])
+
+
+def gradient(problem: Problem, light: Light) -> Floats:
+    """(unknowns,) gradient of half the cost, by one backward pass with the residual: N^3 work."""
+    theta, phi, output = problem.split(light.x)
+    rows = _adjoint_rows(problem, light.residual)
+    _, at_theta, at_phi = backward(problem.devices, theta, phi, np.exp(1j * output)[:, np.newaxis] * rows)
+    adjoint = np.concatenate([at_theta, at_phi, rows])
+    slope: Floats = -np.einsum("pi,pi->p", adjoint, light.field).imag
+    return slope
+
+
+def cost_and_gradient(problem: Problem, x: Floats) -> tuple[float, Floats]:
+    """Half the cost at phases x, (unknowns,) in rad, and its gradient; compiled, stores no fields inside the mesh."""
+    devices, (theta, phi, output) = problem.devices, problem.split(x)
+    output_phasors = np.exp(1j * output)[:, np.newaxis]
+    light = transmit(devices, theta, phi, np.eye(devices.modes, dtype=np.complex128))
+    matrix = output_phasors * light
+    residual = _residual(problem, matrix)
+    rows = _adjoint_rows(problem, residual)
+    by_theta, by_phi = phase_gradients(devices, theta, phi, light, output_phasors * rows)
+    by_output = -np.sum(rows * matrix, axis=1).imag
+    return 0.5 * float(np.linalg.norm(residual) ** 2), np.concatenate([by_theta, by_phi, by_output])
+
+
+def _residual(problem: Problem, matrix: Complexes) -> Complexes | Floats:
+    """(m, n) output fields minus the scaled target; real with homodyne."""
+    fields = problem.output_fields(matrix)
+    detected = fields.real if problem.homodyne else fields
+    residual: Complexes | Floats = detected - problem.scale(fields) * problem.target
+    return residual
+
+
+def _adjoint_rows(problem: Problem, residual: Complexes | Floats) -> Complexes:
+    """(N, N) derivative of half the cost by the matrix: the change of the cost is Re sum(rows * dM)."""
+    conjugate = residual.conj()
+    rows = np.zeros((problem.devices.modes,) * 2, dtype=np.complex128)
+    rows[: len(conjugate)] = conjugate if problem.inputs is None else conjugate @ problem.inputs.T
+    return rows
+
+
+def fit_lbfgs(problem: Problem, x: Floats, steps: int) -> tuple[Floats, int]:
+    """Fits the phases by L-BFGS, for meshes too large for :mod:`optinc_pdk.factor.correction.newton`.
+
+    It needs little memory and converges slowly at the end.
+
+    Args:
+        problem: Mesh and target.
+        x: (unknowns,) start, in rad.
+        steps: Largest number of steps.
+
+    Returns:
+        (unknowns,) phases in rad, not wrapped, and the steps taken.
+    """
+    from scipy.optimize import minimize
+
+    # L-BFGS-B stops at an absolute decrease of the cost: scale it so that errors of 1e-8 count, also with weak light.
+    theta, phi, _ = problem.split(x)
+    matrix = transmit(problem.devices, theta, phi, np.eye(problem.devices.modes, dtype=np.complex128))
+    power = float(f"{np.linalg.norm(matrix) ** 2 / problem.devices.modes:.3g}")
+    magnification = 1e6 / power
+
+    def cost(y: Floats) -> tuple[float, Floats]:
+        half, slope = cost_and_gradient(problem, y)
+        return magnification * half, magnification * slope
+
+    options = {"maxiter": steps, "maxfun": 2 * steps, "maxcor": HISTORY, "ftol": 1e-14, "gtol": 1e-9}
+    result = minimize(cost, x, jac=True, method="L-BFGS-B", options=options)
+    return np.asarray(result.x, dtype=np.float64), int(result.nit)

@@ -1,0 +1,240 @@
+"""ExactnessProof that a closed-form network is exact, stage by stage, where its lattice is too large to enumerate.
+
+A stage of a chain, one layer or a few, reads integer signals and computes integer signals. Each of its units depends on
+one signal only, so that evaluating every value of every signal, one signal at a time, covers all combinations. Between
+stages there are only sums. Two statements on integers remain: the program's peaks bound its signals, which interval
+arithmetic shows, and the program averages, which is long division and is checked on a sample of words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.onn.closed_form.chain import compile_program, regenerating, smallest
+from optinc_pdk.onn.closed_form.program import FloorInstruction, IntegerProgram, SumInstruction, averaging_program
+from optinc_pdk.onn.closed_form.stage import ClosedForm, Stage
+from optinc_pdk.onn.closed_form.unary import unary
+from optinc_pdk.onn.network import Layer, Onn
+
+Floats = NDArray[np.float64]
+
+ROUNDING = 1e-9
+"""Largest accepted error of a signal of one layer, in its integer steps."""
+
+ACCUMULATED = 0.05
+"""Largest accepted error of a whole network's outputs, in their steps: a long division of 16 symbols multiplies
+rounding errors by 4^16, and 1/N is in general not a double."""
+
+LARGEST_COUNT = 2**24
+"""Largest number of values of one signal that are evaluated, for memory."""
+
+
+class ProofError(ValueError):
+    """The proof fails: a stage does not compute its function; the message states which, and for which value."""
+
+
+@dataclass(frozen=True)
+class ExactnessProof:
+    """Extent of a successful proof.
+
+    Attributes:
+        stages: Number of stages proved, of one layer or a few.
+        values: Number of signal values evaluated, over all stages.
+        samples: Number of random lattice points evaluated by the whole network in addition.
+    """
+
+    stages: int
+    values: int
+    samples: int
+
+
+def prove(onn: Onn, samples: int = 10_000, seed: int = 0) -> ExactnessProof:
+    """Proves that a closed-form network is exact over its whole lattice.
+
+    Args:
+        onn: A network of `carry_chain`, `regenerating_chain` or `unary_chain`, unchanged.
+        samples: Number of random lattice points evaluated by the network and the program in addition.
+        seed: Seed of the sample.
+
+    Raises:
+        ProofError: The network is not the closed form that its card names, or a stage fails.
+    """
+    closed = _rebuilt(onn)
+    # The program determines the intermediate signals, not the result.
+    program = averaging_program(onn.task, late=onn.card["recipe"] != "carry_chain")
+    largest = max((peak for stage in closed.stages for peak in stage.peaks.values()), default=0)
+    if largest >= LARGEST_COUNT:
+        raise ProofError(f"a signal has {largest + 1:,} values, the limit is {LARGEST_COUNT:,}; use more groups")
+    if not _same(onn, closed.layers) or any(how != "svd" for how in onn.factor):
+        raise ProofError("the network is not the closed form that its card names; use an unchanged network")
+    _check_peaks(program, onn.task)
+    values = sum(map(check_stage, closed.stages))
+    _check_links(closed, onn)
+    points = onn.task.sample(samples, np.random.default_rng(seed))
+    levels = onn.task.targets(points)
+    steps = np.rint(points * onn.task.input_resolution).astype(np.int64)
+    signals = program.run(steps)
+    for outputs in (program.results(signals), onn.forward(points)):
+        if (np.abs(outputs - levels) * onn.task.output_resolution > ACCUMULATED).any():
+            raise ProofError("a sampled word is not averaged exactly")
+    for name, peak in program.peaks.items():
+        if samples and not 0 <= signals[name].min() <= signals[name].max() <= peak:
+            raise ProofError(f"signal {name} leaves 0 ... {peak}")
+    return ExactnessProof(len(closed.stages), values, samples)
+
+
+def _rebuilt(onn: Onn) -> ClosedForm:
+    """Closed form that the network's card names."""
+    card, task = onn.card, onn.task
+    copies, amplifiers = card.get("copies"), card.get("amplifiers")
+    recipe = card.get("recipe")
+    if recipe == "carry_chain":
+        return compile_program(averaging_program(task), task, smallest)
+    if isinstance(amplifiers, int) and amplifiers > 0:
+        if recipe == "regenerating_chain" and isinstance(copies, int) and copies > 0:
+            build = partial(regenerating, copies=copies, amplifiers=amplifiers)
+            return compile_program(averaging_program(task, late=True), task, build)
+        if recipe == "unary_chain":
+            return unary(task, amplifiers)
+    raise ProofError("the network's card names no closed form; use a network of carry_chain or another closed form")
+
+
+def _same(onn: Onn, layers: tuple[Layer, ...]) -> bool:
+    """Whether a network has exactly these layers."""
+    return len(onn.layers) == len(layers) and all(
+        np.array_equal(layer.weight, same.weight) and np.array_equal(layer.bias, same.bias)
+        for layer, same in zip(onn.layers, layers, strict=True)
+    )
+
+
+def check_stage(stage: Stage) -> int:
+    """Evaluates a stage for every value of every signal that it reads, and compares with its claims.
+
+    Args:
+        stage: Layers and claims of the stage.
+
+    Returns:
+        Number of values evaluated.
+
+    Raises:
+        ProofError: A unit depends on several signals, or a claim is wrong for a value.
+    """
+    reads, values = _first_layer(stage)
+    for layer in stage.layers[1:]:
+        sources = [_source(reads, row, "a unit") for row in layer.weight]
+        values = [
+            np.maximum(_affine(values, row, bias, 1 if source is None else stage.peaks[source] + 1), 0.0)
+            for row, bias, source in zip(layer.weight, layer.bias, sources, strict=True)
+        ]
+        reads = sources
+    count = 0
+    for result, row in stage.after.items():
+        claim = stage.claims[result]
+        if row[:-1].any() and _source(reads, row[:-1], result) != claim.source:
+            raise ProofError(f"{result} does not depend on {claim.source}")
+        value = np.arange(stage.peaks[claim.source] + 1)
+        expected = np.minimum(value // claim.divisor, value.size if claim.maximum is None else claim.maximum)
+        wrong = np.flatnonzero(np.abs(_affine(values, row[:-1], row[-1], value.size) - expected) > ROUNDING)
+        if wrong.size:
+            raise ProofError(f"{result} is wrong where {claim.source} is {wrong[0]}")
+        count += value.size
+    return count
+
+
+def _first_layer(stage: Stage) -> tuple[list[str | None], list[Floats]]:
+    """Per unit of a stage's first layer: the signal that it reads, and its output for each value of the signal."""
+    names = list(stage.before)
+    table = np.array([stage.before[name] for name in names])
+    square = np.einsum("ij,ij->i", table[:, :-1], table[:, :-1])
+    reads: list[str | None] = []
+    values: list[Floats] = []
+    for unit, (row, bias) in enumerate(zip(stage.layers[0].weight, stage.layers[0].bias, strict=True)):
+        # The row must be a multiple of one signal's row.
+        overlap = table[:, :-1] @ row
+        factor = np.divide(overlap, square, out=np.zeros_like(overlap), where=square > 0.0)
+        rest = np.abs(row - factor[:, None] * table[:, :-1]).max(axis=1)
+        multiples = np.flatnonzero((factor != 0.0) & (rest <= ROUNDING))
+        if multiples.size != 1:
+            raise ProofError(f"unit {unit} of the stage with {', '.join(stage.after)} does not read exactly one signal")
+        (index,) = multiples
+        value = np.arange(stage.peaks[names[index]] + 1)
+        reads.append(names[index])
+        values.append(np.maximum(factor[index] * (value - table[index, -1]) + bias, 0.0))
+    return reads, values
+
+
+def _source(reads: list[str | None], weights: Floats, what: str) -> str | None:
+    """The one signal that a unit depends on through the previous units, or None for a constant."""
+    names = {name for unit in np.flatnonzero(weights) if (name := reads[unit]) is not None}
+    if len(names) > 1:
+        raise ProofError(f"{what} depends on {', '.join(sorted(names))}, not on one signal")
+    return names.pop() if names else None
+
+
+def _affine(values: list[Floats], weights: Floats, bias: float, size: int) -> Floats:
+    """Affine function of units that all depend on one signal, for each of the signal's values."""
+    total: Floats = np.full(size, bias)
+    for unit in np.flatnonzero(weights):
+        total = total + weights[unit] * values[unit]
+    return total
+
+
+def _check_peaks(program: IntegerProgram, task: Averaging) -> None:
+    """Checks by interval arithmetic that every signal is between 0 and its peak."""
+    floors = {step.result: step for step in program.instructions if isinstance(step, FloorInstruction)}
+    bounds = dict(zip(program.inputs, task.input_steps.tolist(), strict=True))
+    for step in program.instructions:
+        if isinstance(step, FloorInstruction):
+            bounds[step.result] = bounds[step.signal] // step.divisor
+        else:
+            bounds[step.result] = _sum_bound(step, bounds, floors)
+    for name, bound in bounds.items():
+        if bound > program.peaks[name]:
+            raise ProofError(f"signal {name} reaches {bound}, its peak is {program.peaks[name]}")
+
+
+def _sum_bound(step: SumInstruction, bounds: dict[str, int], floors: dict[str, FloorInstruction]) -> int:
+    """Largest value of a sum: for the remainder of a floor its divisor minus 1, otherwise the sum of the maxima."""
+    negative = [name for name, factor in step.terms.items() if factor < 0]
+    if not negative:
+        return sum(factor * bounds[name] for name, factor in step.terms.items())
+    floor = floors.get(negative[0])
+    if (
+        floor is None
+        or len(step.terms) != 2
+        or step.terms[negative[0]] != -floor.divisor
+        or step.terms.get(floor.signal) != 1
+    ):
+        raise ProofError(f"sum {step.result} subtracts more than the floor of its signal: it may be negative")
+    return min(bounds[floor.signal], floor.divisor - 1)
+
+
+def _check_links(closed: ClosedForm, onn: Onn) -> None:
+    """Checks that the signals each stage reads, and the outputs, are integer sums of the previous stage's signals."""
+    names = averaging_program(onn.task).inputs
+    size = onn.task.groups
+    rows: dict[str, Floats] = {
+        name: resolution * np.eye(size, size + 1)[i]
+        for i, (name, resolution) in enumerate(zip(names, onn.task.input_resolution, strict=True))
+    }
+    for stage in closed.stages:
+        for name, row in stage.before.items():
+            if np.abs(_total(rows, stage.reads[name]) - row).max() > ROUNDING:
+                raise ProofError(f"{name} is not the sum of the previous stage's signals that it should be")
+        rows = stage.after
+    for index, (terms, divisor) in enumerate(closed.outputs):
+        row = np.append(closed.last.weight[index], closed.last.bias[index])
+        if np.abs(_total(rows, terms) / divisor - row).max() > ROUNDING:
+            raise ProofError(f"output {index} is not the sum of the last stage's signals that it should be")
+
+
+def _total(rows: dict[str, Floats], terms: dict[str, int]) -> Floats:
+    total: Floats = np.zeros_like(next(iter(rows.values())))
+    for name, factor in terms.items():
+        total = total + factor * rows[name]
+    return total
