@@ -134,7 +134,7 @@ def run_rules_flat(modes: int | None, path: Path, times: Times) -> Run:
         read = read_design(path, process.gds_layers, threads=1)
         design = FlatDesign(read.layout, read.top, read.layers, read.threads)
         count = {"error": 0, "warning": 0}
-        for rule in (rule for rule in process.rules if rule.kind not in drc.BIASED):
+        for rule in (rule for rule in process.rules if rule.kind not in drc.ELECTRICAL_KINDS):
             faults = drc.CHECKS[rule.kind](design, rule)
             faults.flatten()
             count[rule.severity] += kdb.Region(list(faults.each())).merged().count()

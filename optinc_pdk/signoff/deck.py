@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from optinc_pdk.cards.rules import Rule
-from optinc_pdk.signoff.drc import BIASED
+from optinc_pdk.signoff.drc import ELECTRICAL_KINDS
 from optinc_pdk.signoff.lyrdb import description
 
 # In the order in which the script has them.
@@ -46,7 +46,7 @@ def deck_script(process: str, rules: Sequence[Rule], layers: Mapping[str, tuple[
         DeckError: A kind of rule has no function in the script.
     """
     parts = [(Path(__file__).parent / "ruby" / f"{name}.rb").read_text(encoding="utf-8") for name in _PARTS]
-    here = [rule for rule in rules if rule.kind not in BIASED]
+    here = [rule for rule in rules if rule.kind not in ELECTRICAL_KINDS]
     for rule in here:
         if not any(f"def check_{rule.kind}(" in part for part in parts):
             raise DeckError(f"rule {rule.id!r}: the script has no check of kind {rule.kind!r}")

@@ -16,7 +16,7 @@ from rule_cases import apart_nm, cases_of, sheets, subjects
 from optinc_pdk.cards import load_process, process_names
 from optinc_pdk.cards.rules import LineRule
 from optinc_pdk.signoff.deck import DeckError, deck_script
-from optinc_pdk.signoff.drc import BIASED, run_drc
+from optinc_pdk.signoff.drc import ELECTRICAL_KINDS, run_drc
 
 KLAYOUT = shutil.which("klayout")
 needs_klayout = pytest.mark.skipif(KLAYOUT is None, reason="klayout is not installed: the cross-check is not run")
@@ -81,7 +81,7 @@ def markers(path: Path) -> dict[str, list[kdb.DPolygon]]:
 def differences(name: str, path: Path) -> list[str]:
     """Rules on which the engines differ: in the number of markers, or by more than rounding in where they are."""
     process, found = PROCESSES[name], markers(path.with_suffix(".lyrdb"))
-    rules = [rule for rule in process.rules if rule.kind not in BIASED]
+    rules = [rule for rule in process.rules if rule.kind not in ELECTRICAL_KINDS]
     assert list(found) == [rule.id for rule in rules]
     wrong, old = [], is_old()
     for result in run_drc(path, rules, process.gds_layers).rules:
@@ -100,7 +100,7 @@ def differences(name: str, path: Path) -> list[str]:
 def test_both_engines_agree_on_every_test_layout(tmp_path: Path) -> None:
     jobs = []
     for subject in subjects():
-        if subject.rule.kind in BIASED:
+        if subject.rule.kind in ELECTRICAL_KINDS:
             continue
         drawn = sheets(list(cases_of(subject.rule, subject.process)), apart_nm(subject.rule))
         for number, sheet in enumerate(drawn):
@@ -110,7 +110,7 @@ def test_both_engines_agree_on_every_test_layout(tmp_path: Path) -> None:
     assert "not in this deck: needs the bias" in run(tmp_path, jobs)
     assert [line for name, path in jobs for line in differences(name, path)] == []
     faulty = {rule for _, path in jobs for rule, found in markers(path.with_suffix(".lyrdb")).items() if found}
-    assert faulty >= {subject.rule.id for subject in subjects() if subject.rule.kind not in BIASED}
+    assert faulty >= {subject.rule.id for subject in subjects() if subject.rule.kind not in ELECTRICAL_KINDS}
 
 
 def write(path: Path, polygon: kdb.Polygon, name: str = "soi220", angle: float = 0) -> Path:
@@ -154,7 +154,7 @@ def test_every_rule_is_in_the_script_or_named_as_left_out(name: str) -> None:
     checked, _, left_out = script(name).partition("LEFT_OUT = [")
     for rule in PROCESSES[name].rules:
         here, there = f'{{"id" => "{rule.id}"' in checked, f'{{"id" => "{rule.id}"' in left_out
-        assert (here, there) == (rule.kind not in BIASED, rule.kind in BIASED)
+        assert (here, there) == (rule.kind not in ELECTRICAL_KINDS, rule.kind in ELECTRICAL_KINDS)
 
 
 def test_a_kind_without_a_check_is_refused() -> None:

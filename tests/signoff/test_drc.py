@@ -12,13 +12,13 @@ import pytest
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.extract import GdsError
-from optinc_pdk.signoff.drc import BIASED, CHECKS, DrcResult, run_drc
+from optinc_pdk.signoff.drc import CHECKS, ELECTRICAL_KINDS, DrcResult, run_drc
 from optinc_pdk.signoff.lyrdb import write_lyrdb
 
 PROCESS = load_process()
 LAYERS = PROCESS.gds_layers
 # rules that need a bias have tests of their own
-RULES = {rule.id: rule for rule in PROCESS.rules if rule.kind not in BIASED}
+RULES = {rule.id: rule for rule in PROCESS.rules if rule.kind not in ELECTRICAL_KINDS}
 GUIDE = 450
 
 

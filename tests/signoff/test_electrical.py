@@ -15,15 +15,15 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.cards.rules import CurrentRule, IrDropRule, Rule
 from optinc_pdk.circuit import Bias
 from optinc_pdk.files import InputError
-from optinc_pdk.signoff.drc import BIASED, DrcResult, run_drc
-from optinc_pdk.signoff.electrical import bias_currents, check_currents, full_currents
+from optinc_pdk.signoff.drc import ELECTRICAL_KINDS, run_drc
+from optinc_pdk.signoff.electrical import ElectricalResult, bias_currents, check_electrical, full_currents
 from optinc_pdk.signoff.lyrdb import write_lyrdb
 from optinc_pdk.signoff.sheets import Sheet
 from optinc_pdk.signoff.wiring import Wiring, read_wiring
 
 PROCESS = load_process()
 LAYERS = PROCESS.gds_layers
-CURRENT, RISE = (rule for rule in PROCESS.rules if rule.kind in BIASED)
+CURRENT, RISE = (rule for rule in PROCESS.rules if rule.kind in ELECTRICAL_KINDS)
 OHM = float(PROCESS.metal.sheet_ohm)
 Edges = tuple[int, int, int, int]
 
@@ -86,9 +86,8 @@ def drive(count: int, *volts: float) -> Bias:
     return Bias("soi220", "board", 32, tuple(f"h{i}" for i in range(count)), zeros, zeros, code * step, code)
 
 
-def judge(board: Board, folder: Path, bias: Bias, *rules: Rule) -> DrcResult:
-    path = board.write(folder)
-    return check_currents(run_drc(path, rules, LAYERS), read_wiring(path, PROCESS), bias)[0]
+def judge(board: Board, folder: Path, bias: Bias, *rules: Rule) -> ElectricalResult:
+    return check_electrical(rules, board.wiring(folder), bias)
 
 
 def test_a_strip_is_its_squares() -> None:
@@ -255,14 +254,19 @@ def test_a_trunk_at_45_degrees_has_its_width(tmp_path: Path) -> None:
 
 def test_without_a_bias_rules_on_currents_are_not_run(tmp_path: Path) -> None:
     path = Board([100], wire=1).write(tmp_path)
-    result = run_drc(path, [CURRENT, RISE], LAYERS)
-    assert [found.run for found in result.rules] == [False, False]
-    assert result.not_run == 2
+    width = next(rule for rule in PROCESS.rules if rule.id == "core.width")
+    result = run_drc(path, [CURRENT, width, RISE], LAYERS)
+    assert [found.id for found in result.rules] == ["core.width"]
+    assert [(found.rule, found.run) for found in result.all_rules()] == [(CURRENT, False), (width, True), (RISE, False)]
     write_lyrdb(result, tmp_path / "a.lyrdb")
     assert (tmp_path / "a.lyrdb").read_text().count("NOT RUN") == 2
-    done, _ = check_currents(result, read_wiring(path, PROCESS), drive(1, 7.0))
-    assert done.not_run == 0 and done.rules[0].violations == 1
-    write_lyrdb(done, tmp_path / "a.lyrdb")
+    electrical = check_electrical([CURRENT, width, RISE], read_wiring(path, PROCESS), drive(1, 7.0))
+    assert [found.rule for found in electrical.rules] == [CURRENT, RISE]
+    assert [found.run for found in result.all_rules(electrical.rules)] == [True, True, True]
+    assert electrical.violations == electrical.rules[0].violations == 1
+    assert electrical.current_ma_per_um > CURRENT.value_ma_per_um
+    assert electrical.ground_rise_mv == 1e3 * electrical.currents.rise_v[0] > 0
+    write_lyrdb(result, tmp_path / "a.lyrdb", electrical.rules)
     report = rdb.ReportDatabase("")
     report.load(str(tmp_path / "a.lyrdb"))
     assert "NOT RUN" not in (tmp_path / "a.lyrdb").read_text()
@@ -276,7 +280,7 @@ def test_a_bias_of_another_layout_is_refused(tmp_path: Path) -> None:
         bias_currents(wiring, drive(2, 1.0))
     with pytest.raises(InputError, match=r"lacks channel 'h1', for which the layout has a heater \(1 such"):
         bias_currents(Board([100, 200]).wiring(tmp_path), drive(1, 1.0))
-    with pytest.raises(InputError, match="drives process 'other'"):
+    with pytest.raises(InputError, match=r"'other'.*'soi220'"):
         bias_currents(wiring, replace(drive(1, 1.0), process="other"))
 
 

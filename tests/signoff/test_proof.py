@@ -11,7 +11,7 @@ from optinc_pdk.cells.interferometers import mzi_frame
 from optinc_pdk.layout.write import _copy
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff import proof
-from optinc_pdk.signoff.drc import CHECKS, DrcResult, _faults, _merged, run_drc
+from optinc_pdk.signoff.drc import CHECKS, DrcResult, _merged, _violations, run_drc
 from optinc_pdk.signoff.gds import read_design
 
 PROCESS = load_process()
@@ -228,8 +228,8 @@ def test_faults_among_irregular_shapes_are_those_of_the_plain_checks(
     faulty = set()
     for rule in RULES:
         if found.condensed(rule) is not None:
-            proved = _merged(_faults(design, rule, found))
-            assert proved == _merged(_faults(design, rule, None)), rule.id
+            proved = _merged(_violations(design, rule, found))
+            assert proved == _merged(_violations(design, rule, None)), rule.id
             faulty |= {rule.id} if proved else set()
     assert faulty >= (set() if damage is None else IRREGULAR[damage])
     assert (damage is None) == (not faulty)
@@ -250,8 +250,8 @@ def test_wires_denser_than_another_layers_rule_reaches_are_proved_once(shift: in
     assert found is not None
     assert found.others is not None
     assert found.others.design.region("metal").count() < 40
-    proved = {rule.id: _merged(_faults(design, rule, found)) for rule in rules if found.condensed(rule) is not None}
-    assert proved == {rule.id: _merged(_faults(design, rule, None)) for rule in rules if rule.id in proved}
+    proved = {rule.id: _merged(_violations(design, rule, found)) for rule in rules if found.condensed(rule) is not None}
+    assert proved == {rule.id: _merged(_violations(design, rule, None)) for rule in rules if rule.id in proved}
     assert bool(proved["metal.space"]) == bool(shift)
 
 

@@ -13,7 +13,7 @@ from rule_cases.table import Outcome, markdown
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.cards.rules import LineRule, Rule
-from optinc_pdk.signoff.drc import BIASED, CHECKS
+from optinc_pdk.signoff.drc import CHECKS, ELECTRICAL_KINDS
 
 DOCS = Path(__file__).parents[2] / "docs" / "rules.md"
 # a kind that no card has yet
@@ -39,7 +39,7 @@ def wrong(sheet: Sheet, found: list[int]) -> list[str]:
 
 
 def test_every_kind_of_rule_has_cases() -> None:
-    assert {subject.rule.kind for subject in RULES} == {*CHECKS, *BIASED} == SCENES.keys()
+    assert {subject.rule.kind for subject in RULES} == {*CHECKS, *ELECTRICAL_KINDS} == SCENES.keys()
 
 
 @pytest.mark.parametrize("subject", RULES, ids=IDS)

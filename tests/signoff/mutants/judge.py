@@ -17,7 +17,7 @@ from mutants.kinds import KINDS
 from optinc_pdk.extract import extract
 from optinc_pdk.files import InputError
 from optinc_pdk.signoff.drc import run_drc
-from optinc_pdk.signoff.electrical import check_currents
+from optinc_pdk.signoff.electrical import check_electrical
 from optinc_pdk.signoff.function import FunctionResult, check_function
 from optinc_pdk.signoff.lvs import compare
 from optinc_pdk.signoff.wiring import read_wiring
@@ -105,10 +105,9 @@ def judge(base: Base, kind: str, number: int, folder: Path, thorough: bool = Tru
 
 def broken_rules(base: Base, path: Path, wired: bool) -> tuple[str, ...]:
     """Ids of the rules of severity error that a file breaks; ``wired`` as the original, also those on currents."""
-    found = run_drc(path, base.process.rules, base.process.gds_layers, threads=1)
-    if wired:
-        found, _ = check_currents(found, read_wiring(path, base.process), base.bias)
-    return tuple(r.id for r in found.rules if r.violations and r.rule.severity == "error")
+    drc, rules = run_drc(path, base.process.rules, base.process.gds_layers, threads=1), base.process.rules
+    electrical = check_electrical(rules, read_wiring(path, base.process), base.bias).rules if wired else ()
+    return tuple(r.id for r in drc.all_rules(electrical) if r.violations and r.rule.severity == "error")
 
 
 def same_geometry(base: Base, path: Path) -> bool:

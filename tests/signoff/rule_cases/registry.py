@@ -9,7 +9,7 @@ from typing import Any
 from optinc_pdk.cards import load_process, process_names
 from optinc_pdk.cards.process import Process
 from optinc_pdk.cards.rules import Rule
-from optinc_pdk.signoff.drc import BIASED
+from optinc_pdk.signoff.drc import ELECTRICAL_KINDS
 from rule_cases.case import Case, LayerMap, Scene, drawn
 
 Draft = Callable[[Any, Process], Iterator[Scene]]
@@ -29,7 +29,7 @@ def scenes(*kinds: str) -> Callable[[Draft], Draft]:
 def cases(process: Process) -> Iterator[Case]:
     """Every case of every rule of a process that needs no bias."""
     for rule in process.rules:
-        if rule.kind not in BIASED:
+        if rule.kind not in ELECTRICAL_KINDS:
             yield from cases_of(rule, process)
 
 

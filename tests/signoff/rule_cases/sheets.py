@@ -12,8 +12,8 @@ import klayout.db as kdb
 
 from optinc_pdk.cards.process import Process
 from optinc_pdk.cards.rules import Rule
-from optinc_pdk.signoff.drc import BIASED, run_drc
-from optinc_pdk.signoff.electrical import check_currents
+from optinc_pdk.signoff.drc import ELECTRICAL_KINDS, run_drc
+from optinc_pdk.signoff.electrical import check_electrical
 from optinc_pdk.signoff.wiring import read_wiring
 from rule_cases.case import TILTS, Case
 from rule_cases.currents import bias_of
@@ -99,8 +99,9 @@ def judge(sheet: Sheet, rule: Rule, process: Process, folder: Path, others: Sequ
     """
     path = folder / "sheet.gds"
     sheet.layout.write(str(path))
-    result = run_drc(path, [rule, *others], process.gds_layers)
-    if rule.kind in BIASED:
+    if rule.kind in ELECTRICAL_KINDS:
         wiring = read_wiring(path, process)
-        result, _ = check_currents(result, wiring, bias_of(sheet.cases[0], wiring, process))
-    return sheet.counts(result.rules[0].markers)
+        results = check_electrical([rule], wiring, bias_of(sheet.cases[0], wiring, process)).rules
+    else:
+        results = run_drc(path, [rule, *others], process.gds_layers).rules
+    return sheet.counts(results[0].markers)
