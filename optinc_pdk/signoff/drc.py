@@ -21,7 +21,7 @@ from optinc_pdk.extract.reading import check_layers, check_unit
 from optinc_pdk.signoff import checks, density, photonic_checks
 from optinc_pdk.signoff.distinct import Hierarchy, ViolationGroup, group_violations
 from optinc_pdk.signoff.gds import Design, read_design
-from optinc_pdk.signoff.proof import Proof, prepare
+from optinc_pdk.signoff.proof import CondensedChecks, prepare_condensed
 
 __all__ = ["CHECKS", "ELECTRICAL_KINDS", "DrcResult", "RuleResult", "check_chip", "run_drc"]
 
@@ -176,19 +176,19 @@ def check_chip(gds_path: Path, process: Process, threads: int = 2) -> DrcResult:
 
 
 def _check(gds_path: Path, design: Design, rules: Sequence[Rule]) -> DrcResult:
-    proof = prepare(design, rules)
+    condensed = prepare_condensed(design, rules)
     hierarchy = Hierarchy(design.layout, design.top)
     results = tuple(
-        _result(design, hierarchy, rule, _violations(design, rule, proof))
+        _result(design, hierarchy, rule, _violations(design, rule, condensed))
         for rule in rules
         if rule.kind not in ELECTRICAL_KINDS
     )
     return DrcResult(gds_path.name, design.top.name, results, tuple(rules))
 
 
-def _violations(design: Design, rule: Rule, proof: Proof | None) -> kdb.Region:
+def _violations(design: Design, rule: Rule, condensed: CondensedChecks | None) -> kdb.Region:
     check = CHECKS[rule.kind]
-    return check(design, rule) if proof is None else proof.faults(design, rule, check)
+    return check(design, rule) if condensed is None else condensed.violations(design, rule, check)
 
 
 def _result(design: Design, hierarchy: Hierarchy, rule: Rule, violations: kdb.Region) -> RuleResult:

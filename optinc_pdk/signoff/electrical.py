@@ -221,9 +221,9 @@ def ground_densities(currents: Currents) -> list[CurrentDensity]:
     for net, sheet in wiring.sheets.items():
         pads = [pad.label for pad in wiring.pads if pad.net == net]
         name = f"ground {pads[0]} of {int(np.sum(wiring.ground == net))} heaters"
-        chords = sheet.chords(wiring.voltages(net, currents.current_a))
-        current_ma, width_um = 1e3 * chords.current, chords.width / NM_PER_UM
-        boxes = np.rint(chords.boxes).astype(np.int64).tolist()
+        cuts = sheet.cuts(wiring.voltages(net, currents.current_a))
+        current_ma, width_um = 1e3 * cuts.current, cuts.width / NM_PER_UM
+        boxes = np.rint(cuts.boxes).astype(np.int64).tolist()
         for box, current, width in zip(boxes, current_ma.tolist(), width_um.tolist(), strict=True):
             found.append(CurrentDensity(kdb.Polygon(kdb.Box(*box)), current, current / width, name))
     return found

@@ -1,4 +1,4 @@
-"""Faults of a cell are told once, with the number of its instances, and where markers can be seen in context."""
+"""Violations of a cell are reported once, with the number of its instances and one placement."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Chip:
         return run_drc(folder / "chip.gds", RULES, PROCESS.gds_layers)
 
 
-def test_a_cells_fault_is_one_whatever_its_orientation(tmp_path: Path) -> None:
+def test_a_violation_of_a_cell_counts_once_in_all_orientations(tmp_path: Path) -> None:
     width, space = Chip().check(tmp_path).rules
     assert (width.violations, width.distinct, space.violations, space.distinct) == (26, 1, 0, 0)
     assert width.groups is not None
@@ -47,7 +47,7 @@ def test_a_cells_fault_is_one_whatever_its_orientation(tmp_path: Path) -> None:
     assert any(seen == marker for marker in width.markers)
 
 
-def test_a_fault_of_one_instance_is_the_top_cells(tmp_path: Path) -> None:
+def test_a_violation_of_one_instance_belongs_to_the_top_cell(tmp_path: Path) -> None:
     chip = Chip()
     # beside one of the 26, 100 nm above its broad guide
     chip.top.shapes(chip.core).insert(kdb.Box(STEP + 2_000, 5_550, STEP + 9_000, 6_100))
@@ -59,12 +59,12 @@ def test_a_fault_of_one_instance_is_the_top_cells(tmp_path: Path) -> None:
     assert (space.violations, space.distinct) == (14, 2)
 
 
-def test_a_cell_that_is_mended_by_a_neighbour_is_not_counted_whole(tmp_path: Path) -> None:
+def test_a_violation_that_a_neighbour_removes_in_one_instance_is_not_grouped_by_that_cell(tmp_path: Path) -> None:
     chip = Chip()
     chip.top.shapes(chip.core).insert(kdb.Box(0, 0, 20_000, 450))
     width, _ = chip.check(tmp_path).rules
     assert width.groups is not None and width.violations == 25
-    # one of 26 is sound, so what is left is in two kinds of place: 12 blocks and a half
+    # one of 26 instances has no violation, so 12 whole blocks and half of one are left
     assert sum(group.instances for group in width.groups) == 25
     assert {group.cell for group in width.groups} <= {"TOP", "BLOCK"}
 
