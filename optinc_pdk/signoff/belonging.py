@@ -37,7 +37,7 @@ def check_netlist(reference: Circuit, extraction: Extraction, process: Process) 
     if 2 * len(extra) > len(extracted) and 2 * len(missing) > len(expected):
         text = (
             f"is of another chip: {len(missing)} of its {len(expected)} labels are not in the layout "
-            f"({_some(missing)}), and {len(extra)} of the layout's {len(extracted)} labels are not in it ({_some(extra)})"
+            f"({_some(missing)}), and {len(extra)} of the layout's {len(extracted)} labels not in it ({_some(extra)})"
         )
         raise InputError(f"{text}; give the netlist that was written with this layout")
 

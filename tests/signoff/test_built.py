@@ -65,20 +65,20 @@ def test_a_chip_is_read_once(stem: Path, process: Process, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("ending", "was", "now", "message"),
+    ("ending", "was", "now", "values"),
     [
-        (".bias.yml", "circuit: tiny", "circuit: other", r"it drives circuit 'other', the netlist is of 'tiny'; give"),
-        (".bias.yml", "process: soi220", "process: other", r"it drives process 'other', not 'soi220'; give"),
+        (".bias.yml", "circuit: tiny", "circuit: other", r"'other'.*'tiny'"),
+        (".bias.yml", "process: soi220", "process: other", r"'other'.*'soi220'"),
         (".pic.yml", "  board:", "  plank:", r"info\.board"),
     ],
 )
 def test_files_that_do_not_belong_together_are_refused_before_the_layout_is_read(
-    stem: Path, process: Process, tmp_path: Path, ending: str, was: str, now: str, message: str
+    stem: Path, process: Process, tmp_path: Path, ending: str, was: str, now: str, values: str
 ) -> None:
     text = stem.with_suffix(ending).read_text()
     assert text.count(was) == 1
     changed = tmp_path / f"changed{ending}"
     changed.write_text(text.replace(was, now))
     files = {known: stem.with_suffix(known) for known in ENDINGS} | {".gds": tmp_path / "none.gds", ending: changed}
-    with pytest.raises(InputError, match=f"changed{ending}: {message}"):
+    with pytest.raises(InputError, match=f"changed{ending}: .*{values}"):
         read_built(*files.values(), process)

@@ -20,7 +20,7 @@ from optinc_pdk.cells.interferometers import mzi_frame
 from optinc_pdk.circuit import Builder, Circuit, flatten
 from optinc_pdk.extract import Extraction, extract
 from optinc_pdk.pdk import get_pdk
-from optinc_pdk.signoff.lvs import TOLD, LvsResult, compare, write_lvs, write_lvs_lyrdb
+from optinc_pdk.signoff.lvs import MAX_DIFFERENCES, LvsResult, compare, write_lvs, write_lvs_lyrdb
 
 PROCESS = load_process()
 LAYERS = PROCESS.gds_layers
@@ -543,11 +543,11 @@ def test_nothing_matches_an_empty_layout(tmp_path: Path) -> None:
 
 def test_many_differences_are_counted_and_the_first_told(tmp_path: Path) -> None:
     chip = original().copy()
-    for i in range(TOLD + 50):
+    for i in range(MAX_DIFFERENCES + 50):
         chip.guide(i * 10, i * 10 + 5, -300)
     result = lvs(chip, tmp_path)
-    assert result.total_differences == TOLD + 50
-    assert len(result.differences) == TOLD
+    assert result.total_differences == MAX_DIFFERENCES + 50
+    assert len(result.differences) == MAX_DIFFERENCES
 
 
 def test_splitter_whose_branches_only_differ_by_what_follows(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_longer_path_of_an_oscillator_is_told(extra_nm: int, tmp_path: Path) -> 
     assert all(end in told.message for end in ends)
     difference = float(told.message.partition("differ by ")[2].partition(" ")[0])
     assert difference == pytest.approx(abs(extra_nm) / 1000, abs=0.003)
-    assert told.message.endswith("allowed are 0.05")
+    assert told.message.endswith(" 0.05")
     left, bottom, right, top = chip.canvas.instance_box(f"l0_mix_r{LEAF}")
     assert told.position_um is not None
     assert left <= told.position_um[0] <= right
