@@ -51,7 +51,7 @@ def test_pads_tell_the_branches_that_no_fibre_tells_apart(tmp_path: Path, monkey
     circuit, drawn = chip_of(Onn.load(bundled()), load_process(PROCESS), "chip")
     assert found(drawn, circuit, tmp_path).match
     # without them the first way that fits what lies next is taken, and it is another
-    monkeypatch.setattr(Walk, "landmarks", lambda self: None)
+    monkeypatch.setattr(Walk, "map_landmarks", lambda self: None)
     assert not found(drawn, circuit, tmp_path).match
 
 
