@@ -1,4 +1,4 @@
-"""A chip as built is read once, and files that do not belong together are refused before that."""
+"""The layout of an extracted chip is read once; files that do not belong together are refused before."""
 
 from __future__ import annotations
 

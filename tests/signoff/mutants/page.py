@@ -161,8 +161,8 @@ def _clean(clean: Sequence[Clean]) -> list[str]:
     lines = [
         "## False alarms",
         "",
-        f"{len(clean)} clean chips of random process, size, wiring and realisation, at random rotated, mirrored, moved, "
-        f"renamed, flattened, regrouped and cut into pieces: {len(flagged)} flagged by DRC or LVS.",
+        f"{len(clean)} clean chips of random process, size, wiring and realisation, at random rotated, mirrored, "
+        f"moved, renamed, flattened, regrouped and cut into pieces: {len(flagged)} flagged by DRC or LVS.",
         "",
     ]
     lines += [f"- {c.number}, {c.process}, {c.description}: {' '.join((*c.drc, *c.lvs))}" for c in flagged]
