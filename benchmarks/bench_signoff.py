@@ -45,7 +45,7 @@ from optinc_pdk.extract import extract
 from optinc_pdk.factor import unitary_mzis
 from optinc_pdk.layout import floorplan, to_layout, write_gds
 from optinc_pdk.pdk import get_pdk
-from optinc_pdk.signoff import drc
+from optinc_pdk.signoff.drc import CHECKS, ELECTRICAL_KINDS, run_drc
 from optinc_pdk.signoff.gds import Design, read_design
 from optinc_pdk.signoff.lvs import compare
 
@@ -120,7 +120,7 @@ def run_rules(modes: int | None, path: Path, times: Times) -> Run:
     process = load_process(PROCESS)
 
     def once() -> str:
-        result = drc.run_drc(path, process.rules, process.gds_layers)
+        result = run_drc(path, process.rules, process.gds_layers)
         return f"{result.violations} violations, {result.warnings} warnings"
 
     return timed(once, times)
@@ -134,8 +134,8 @@ def run_rules_flat(modes: int | None, path: Path, times: Times) -> Run:
         read = read_design(path, process.gds_layers, threads=1)
         design = FlatDesign(read.layout, read.top, read.layers, read.threads)
         count = {"error": 0, "warning": 0}
-        for rule in (rule for rule in process.rules if rule.kind not in drc.ELECTRICAL_KINDS):
-            violations = drc.CHECKS[rule.kind](design, rule)
+        for rule in (rule for rule in process.rules if rule.kind not in ELECTRICAL_KINDS):
+            violations = CHECKS[rule.kind](design, rule)
             violations.flatten()
             count[rule.severity] += kdb.Region(list(violations.each())).merged().count()
         return f"{count['error']} violations, {count['warning']} warnings"

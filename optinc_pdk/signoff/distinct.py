@@ -62,13 +62,13 @@ class Hierarchy:
 
     def around(self, box: kdb.Box) -> list[CellPlacement]:
         """The placed cells whose bounding box contains a box to within `BEYOND_UM`, lowest in the hierarchy first."""
-        found: list[tuple[int, CellPlacement]] = []
+        placements: list[tuple[int, CellPlacement]] = []
         pending = [(0, (self.top.cell_index(), kdb.Trans()))]
         while pending:
             depth, place = pending.pop()
-            found.append((depth, place))
+            placements.append((depth, place))
             pending += [(depth + 1, below) for below in self._below(place, box)]
-        order = sorted(found, key=lambda entry: (-entry[0], self.layout.cell_name(entry[1][0]), str(entry[1][1])))
+        order = sorted(placements, key=lambda entry: (-entry[0], self.layout.cell_name(entry[1][0]), str(entry[1][1])))
         return [place for _, place in order]
 
     def _below(self, place: CellPlacement, box: kdb.Box) -> Iterator[CellPlacement]:
@@ -113,14 +113,14 @@ def group_violations(hierarchy: Hierarchy, markers: Sequence[kdb.Polygon]) -> tu
         for marker, chain in zip(markers, chains, strict=True)
     ]
     count = Counter(key for keys in local for key in set(keys))
-    layout, found = hierarchy.layout, {}
+    layout, groups = hierarchy.layout, {}
     for chain, keys in zip(chains, local, strict=True):
         whole = [n for n, (cell, _) in enumerate(keys) if count[keys[n]] == hierarchy.instances[cell]]
         cell, marker = keys[whole[0]]
-        if (cell, marker) not in found:
+        if (cell, marker) not in groups:
             example = kdb.DCplxTrans(chain[whole[0]][1].to_dtype(layout.dbu))
-            found[cell, marker] = ViolationGroup(
+            groups[cell, marker] = ViolationGroup(
                 layout.cell_name(cell), marker.to_dtype(layout.dbu), hierarchy.instances[cell], example
             )
-    order = sorted(found, key=lambda key: (key[0] != hierarchy.top.cell_index(), layout.cell_name(key[0]), key[1]))
-    return tuple(found[key] for key in order)
+    order = sorted(groups, key=lambda key: (key[0] != hierarchy.top.cell_index(), layout.cell_name(key[0]), key[1]))
+    return tuple(groups[key] for key in order)

@@ -217,7 +217,7 @@ def _within(places: Sequence[CurrentDensity], polygon: kdb.Polygon) -> list[Curr
 def ground_densities(currents: Currents) -> list[CurrentDensity]:
     """Current density at every cut across the metal of the grounds."""
     wiring = currents.wiring
-    found = []
+    densities = []
     for net, sheet in wiring.sheets.items():
         pads = [pad.label for pad in wiring.pads if pad.net == net]
         name = f"ground {pads[0]} of {int(np.sum(wiring.ground == net))} heaters"
@@ -225,8 +225,8 @@ def ground_densities(currents: Currents) -> list[CurrentDensity]:
         current_ma, width_um = 1e3 * cuts.current, cuts.width / NM_PER_UM
         boxes = np.rint(cuts.boxes).astype(np.int64).tolist()
         for box, current, width in zip(boxes, current_ma.tolist(), width_um.tolist(), strict=True):
-            found.append(CurrentDensity(kdb.Polygon(kdb.Box(*box)), current, current / width, name))
-    return found
+            densities.append(CurrentDensity(kdb.Polygon(kdb.Box(*box)), current, current / width, name))
+    return densities
 
 
 def narrow_wires(
@@ -240,15 +240,15 @@ def narrow_wires(
         limit_ma_per_um: Highest allowed current per width.
         ignore_angle_deg: Edges that form this angle or a larger one do not face each other.
     """
-    found = []
+    densities = []
     for polygon, current, name in _wires(currents, layer):
         least = math.ceil(current / limit_ma_per_um * NM_PER_UM)
         pairs = kdb.Region(polygon).width_check(least, False, kdb.Metrics.Euclidian, ignore_angle_deg)
         for pair in pairs.each():
             density = current / (max(pair.distance(), 1) / NM_PER_UM)
             if density > limit_ma_per_um:
-                found.append(CurrentDensity(pair.polygon(1), current, density, name))
-    return found
+                densities.append(CurrentDensity(pair.polygon(1), current, density, name))
+    return densities
 
 
 def densest_ma_per_um(currents: Currents) -> float:

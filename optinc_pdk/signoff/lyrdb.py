@@ -33,17 +33,17 @@ def write_lyrdb(result: DrcResult, path: Path, electrical: Sequence[RuleResult] 
     report.top_cell_name = result.top_cell
     top = report.create_cell(result.top_cell)
     cells = {result.top_cell: top}
-    for found in result.all_rules(electrical):
-        rule = found.rule
+    for checked in result.all_rules(electrical):
+        rule = checked.rule
         # a dot separates the parts of a category's path; create_category quotes names that contain one
         category = report.create_category(rule.id)
-        category.description = description(rule) + ("" if found.run else "; NOT RUN: give the bias")
-        for marker, note in zip_longest(found.markers, found.notes) if found.groups is None else ():
+        category.description = description(rule) + ("" if checked.run else "; NOT RUN: give the bias")
+        for marker, note in zip_longest(checked.markers, checked.notes) if checked.groups is None else ():
             item = report.create_item(top, category)
             item.add_value(marker)
             if note is not None:
                 item.add_value(note)
-        for group in found.groups or ():
+        for group in checked.groups or ():
             if group.cell not in cells:
                 cells[group.cell] = report.create_cell(group.cell)
                 cells[group.cell].add_reference(rdb.RdbReference(group.example, top.rdb_id()))

@@ -85,7 +85,8 @@ def longer_at(extraction: Extraction, instance: str, own: int, extra_um: float) 
     return replace(extraction, circuit=replace(circuit, net_length_um=length))
 
 
-# a combiner's paths are compared on both sides of its trim and inside the tree, not before its root or to an unused leaf
+# paths of a combiner are compared on both sides of its trim and inside the tree, but not before the root or to unused
+# leaves
 @pytest.mark.parametrize(
     ("instance", "port", "far_end"),
     [

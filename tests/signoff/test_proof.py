@@ -10,9 +10,9 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.cells.interferometers import mzi_frame
 from optinc_pdk.layout.write import _copy
 from optinc_pdk.pdk import get_pdk
-from optinc_pdk.signoff import proof
 from optinc_pdk.signoff.drc import CHECKS, DrcResult, _merged, _violations, run_drc
 from optinc_pdk.signoff.gds import read_design
+from optinc_pdk.signoff.proof import prepare_condensed
 
 PROCESS = load_process()
 LAYERS = PROCESS.gds_layers
@@ -121,7 +121,7 @@ def test_a_flat_layout_has_the_same_violations(damage: Callable[[kdb.Layout], No
 def test_a_clean_mesh_is_checked_on_small_condensed_layouts(tmp_path: Path) -> None:
     mesh().write(str(tmp_path / "mesh.gds"))
     design = read_design(tmp_path / "mesh.gds", LAYERS, 2)
-    condensed = proof.prepare_condensed(design, RULES)
+    condensed = prepare_condensed(design, RULES)
     assert condensed is not None
     proved = [rule for rule in RULES if condensed.condensed(rule) is not None]
     assert len(proved) >= 20
@@ -221,7 +221,7 @@ def test_violations_among_irregular_shapes_equal_those_of_checks_of_the_whole(
         damage(layout)
     layout.write(str(tmp_path / "irregular.gds"))
     design = read_design(tmp_path / "irregular.gds", LAYERS, 1)
-    condensed = proof.prepare_condensed(design, RULES)
+    condensed = prepare_condensed(design, RULES)
     assert condensed is not None
     assert condensed.guides is not None
     assert condensed.others is not None
@@ -246,7 +246,7 @@ def test_wires_closer_than_another_layers_rule_are_condensed(shift: int, tmp_pat
     layout.write(str(tmp_path / "dense.gds"))
     rules = [rule.model_copy(update={"value_um": 25.0}) if rule.id == "heater.space" else rule for rule in RULES]
     design = read_design(tmp_path / "dense.gds", LAYERS, 1)
-    condensed = proof.prepare_condensed(design, rules)
+    condensed = prepare_condensed(design, rules)
     assert condensed is not None
     assert condensed.others is not None
     assert condensed.others.design.region("metal").count() < 40
