@@ -1,22 +1,22 @@
-"""Sign-off of meshes and of the paper's 8-bit network: extraction with comparison, and design rules, against peers.
+"""Sign-off of meshes and of the paper's 8-bit network compared with peers: extraction with LVS, and design rules.
 
     python benchmarks/bench_signoff.py
     python benchmarks/bench_signoff.py --modes 8,16 --peer-modes 16 --no-network        # a minute
     python benchmarks/bench_signoff.py --modes 64 --peer-modes 0                        # ours alone
 
-Every row runs in a process of its own, whose peak memory is its own, import included. Seconds are the lesser of wall
-clock and processor time, the least of the repeats, after a first run on a small mesh; files are read within them,
-netlists and cards with their golden devices before. Peers run once, beside ours and in the same run, and are stopped
-after `--peer-seconds` of processor time; a row that was stopped says so by `>`. What the rows do:
+Every row runs in its own process, so its peak memory includes imports. Seconds are the smaller of wall-clock and
+processor time, the least of all repeats, after a first run on a small mesh. They include reading the GDS file, but not
+reading netlists, cards and golden devices. Peers run once, and are stopped after `--peer-seconds` of processor time; a
+row that was stopped is marked by `>`. The rows:
 
-- Extraction and comparison: the GDS file is read, devices, guides, heaters, wires and pads are found in its
-  polygons and compared with the netlist. Neither names of cells nor ports are looked at.
-- kfactory's `KCell.netlist()`, MZIs: on a cell in memory that has each MZI and each dummy as one instance, without
-  wires, pads or fibres. Instances are joined where their ports, which are given, lie on each other; no polygon is
-  looked at and nothing is compared.
+- Extraction and comparison: the GDS file is read; devices, guides, heaters, wires and pads are extracted from its
+  polygons and compared with the netlist. Names of cells and ports are not used.
+- kfactory's `KCell.netlist()`, MZIs: on a cell in memory with each MZI and each dummy as one instance, without wires,
+  pads or fibres. Instances are connected where their given ports coincide; polygons are not used, and the result is not
+  compared with a netlist.
 - The same, devices: each phase shifter, coupler, terminator, grating coupler and guide is an instance in one cell, as
-  in the netlist that ours finds; without wires and pads, which have no optical ports.
-- Design rules: all rules that need no bias, as in sign-off. The same rules, flat: on flat regions of plain KLayout.
+  in the extracted netlist; without wires and pads, which have no optical ports.
+- Design rules: all geometric rules, as in sign-off. The same rules, flat: on flat regions of plain KLayout.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from optinc_pdk.extract import extract
 from optinc_pdk.factor import unitary_mzis
 from optinc_pdk.layout import floorplan, to_layout, write_gds
 from optinc_pdk.pdk import get_pdk
-from optinc_pdk.signoff import drc
+from optinc_pdk.signoff.drc import CHECKS, ELECTRICAL_KINDS, run_drc
 from optinc_pdk.signoff.gds import Design, read_design
 from optinc_pdk.signoff.lvs import compare
 
@@ -57,7 +57,7 @@ HEADS = ("what", "N", "MZIs", "s", "ratio", "peak MB", "result")
 
 @dataclass(frozen=True)
 class Times:
-    """How often a run is repeated, and after how much processor time it is stopped; 0 is never."""
+    """Number of repeats of a run, and the processor time in s after which it is stopped; 0 for no limit."""
 
     repeats: int
     limit: float = 0.0
@@ -65,7 +65,7 @@ class Times:
 
 @dataclass(frozen=True)
 class Run:
-    """One run: the least seconds of its repeats, the process's peak memory, what came out, whether it was stopped."""
+    """One run: least seconds of its repeats, peak memory of the process, result, and whether it was stopped."""
 
     seconds: float
     peak_kib: int
@@ -74,7 +74,7 @@ class Run:
 
 
 class FlatDesign(Design):
-    """A layout whose layers are flat regions: no hierarchy, no condensed layout."""
+    """A layout whose layers are flat regions, for checks without hierarchy and condensed layouts."""
 
     @cached_property
     def flat_regions(self) -> dict[str, kdb.Region]:
@@ -89,7 +89,7 @@ class FlatDesign(Design):
 
 
 def circuit_of(modes: int | None, process: Process) -> Circuit:
-    """A mesh between fibres, or without a number the paper's network."""
+    """A mesh with a number of modes between fibres; for None, the paper's network."""
     if modes is None:
         return assemble(paper_network(PAPER), process, "chip", LOCAL_STRIPS)
     return mesh_chip(modes, process, "chip")
@@ -108,9 +108,9 @@ def run_lvs(modes: int | None, path: Path, times: Times) -> Run:
     reference = circuit_of(modes, process)
 
     def once() -> str:
-        found = compare(reference, extract(path, process), process)
-        verdict = "match" if found.match else f"{found.total_differences} differences"
-        return f"{verdict}, {found.devices:,} devices"
+        result = compare(reference, extract(path, process), process)
+        verdict = "match" if result.match else f"{result.total_differences} differences"
+        return f"{verdict}, {result.devices:,} devices"
 
     return timed(once, times)
 
@@ -120,8 +120,8 @@ def run_rules(modes: int | None, path: Path, times: Times) -> Run:
     process = load_process(PROCESS)
 
     def once() -> str:
-        found = drc.run_drc(path, process.rules, process.gds_layers)
-        return f"{found.violations} violations, {found.warnings} warnings"
+        result = run_drc(path, process.rules, process.gds_layers)
+        return f"{result.violations} violations, {result.warnings} warnings"
 
     return timed(once, times)
 
@@ -134,30 +134,30 @@ def run_rules_flat(modes: int | None, path: Path, times: Times) -> Run:
         read = read_design(path, process.gds_layers, threads=1)
         design = FlatDesign(read.layout, read.top, read.layers, read.threads)
         count = {"error": 0, "warning": 0}
-        for rule in (rule for rule in process.rules if rule.kind not in drc.BIASED):
-            faults = drc.CHECKS[rule.kind](design, rule)
-            faults.flatten()
-            count[rule.severity] += kdb.Region(list(faults.each())).merged().count()
+        for rule in (rule for rule in process.rules if rule.kind not in ELECTRICAL_KINDS):
+            violations = CHECKS[rule.kind](design, rule)
+            violations.flatten()
+            count[rule.severity] += kdb.Region(list(violations.each())).merged().count()
         return f"{count['error']} violations, {count['warning']} warnings"
 
     return timed(once, times)
 
 
 def run_kfactory(build: Callable[[str, Process, int], gf.Component], modes: int, path: Path, times: Times) -> Run:
-    """Extract a mesh by kfactory, from ports that touch."""
+    """Extract a mesh by kfactory, from ports that coincide."""
     process = load_process(PEER_PROCESS)
     get_pdk(PEER_PROCESS).activate()
     c = build(path.stem, process, modes)
 
     def once() -> str:
-        (found,) = (netlist for name, netlist in c.netlist().items() if name == c.name)
-        return f"{len(found.instances):,} instances, {len(found.nets):,} nets"
+        (netlist,) = (netlist for name, netlist in c.netlist().items() if name == c.name)
+        return f"{len(netlist.instances):,} instances, {len(netlist.nets):,} nets"
 
     return timed(once, times)
 
 
 def timed(once: Callable[[], str], times: Times) -> Run:
-    """The least time of several runs, or how long a run went on until it was stopped."""
+    """The least time of several runs, or the time until a run was stopped."""
 
     def stop(*_: object) -> None:
         raise TimeoutError
@@ -178,7 +178,7 @@ def timed(once: Callable[[], str], times: Times) -> Run:
 
 
 def warmed(build: Callable[..., Run], modes: int | None, path: Path, times: Times) -> Run:
-    """A run after one on a small mesh, so that nothing is compiled within the time."""
+    """Run once on a small mesh first, so that the time does not include compilation."""
     small = path.with_name("small.gds")
     draw(WARM_MODES, small)
     build(WARM_MODES, small, Times(1))
@@ -192,7 +192,7 @@ def in_own_process(build: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def row(what: str, modes: str, mzis: int, run: Run, ours: Run) -> str:
-    """One line of the table; the ratio is to ours."""
+    """One line of the table; the ratio is that to our run."""
     more = "> " if run.stopped else ""
     seconds, ratio = f"{more}{run.seconds:.2f}", f"{more}{run.seconds / ours.seconds:.1f}"
     cells = (what, modes, f"{mzis:,}", seconds, ratio, f"{run.peak_kib / 1024:,.0f}", run.result)
@@ -200,7 +200,7 @@ def row(what: str, modes: str, mzis: int, run: Run, ours: Run) -> str:
 
 
 def bench(modes: int | None, mzis: int, peer_seconds: float | None, folder: Path, console: Console) -> list[str]:
-    """All rows of one chip; peers are left out without a limit."""
+    """All rows of one chip; peers run only if ``peer_seconds`` is given."""
     name, path = "4 to 256" if modes is None else str(modes), folder / f"chip{modes}.gds"
     console.print(f"{name} modes: layout", highlight=False)
     in_own_process(draw, modes, path)
@@ -218,6 +218,7 @@ def bench(modes: int | None, mzis: int, peer_seconds: float | None, folder: Path
     return lines
 
 
+# Name of each row, our function, and those of peers.
 ROWS: tuple[tuple[str, Callable[..., Run], dict[str, Callable[..., Run]]], ...] = (
     (
         "extraction and comparison",
@@ -229,18 +230,15 @@ ROWS: tuple[tuple[str, Callable[..., Run], dict[str, Callable[..., Run]]], ...] 
     ),
     ("design rules", run_rules, {"the same rules, flat": run_rules_flat}),
 )
-"""What is measured, by us and by peers."""
 
 
 def main(
     modes: Annotated[str, typer.Option(help="Modes of the meshes, separated by commas.")] = "16,32,64,128",
     peer_modes: Annotated[int, typer.Option(help="Peers run up to this size; at 64 they take minutes each.")] = 64,
-    peer_seconds: Annotated[
-        float, typer.Option(help="A peer is stopped after so much processor time.", min=1.0)
-    ] = 600.0,
-    network: Annotated[bool, typer.Option(help="Sign the paper's network off too.")] = True,
+    peer_seconds: Annotated[float, typer.Option(help="Processor time after which a peer is stopped.", min=1.0)] = 600.0,
+    network: Annotated[bool, typer.Option(help="Also sign off the paper's network.")] = True,
 ) -> None:
-    """Prints the table."""
+    """Print the table."""
     console = Console(stderr=True)
     lines = [f"| {' | '.join(HEADS)} |", "|---" * len(HEADS) + "|"]
     with tempfile.TemporaryDirectory() as folder:

@@ -32,7 +32,7 @@ from optinc_pdk.report.collect import (
     task_numbers,
 )
 from optinc_pdk.signoff.drc import DrcResult, run_drc
-from optinc_pdk.signoff.electrical import Currents, check_currents
+from optinc_pdk.signoff.electrical import ElectricalResult, check_electrical
 from optinc_pdk.signoff.function import FunctionResult, check_function, write_function
 from optinc_pdk.signoff.lvs import LvsResult, compare, write_lvs, write_lvs_lyrdb
 from optinc_pdk.signoff.lyrdb import write_lyrdb
@@ -151,11 +151,11 @@ def build(
         "onn": {"structure": list(onn.structure), "accuracy": score.accuracy, "margin": score.margin},
         "factor": factor_numbers(onn, factors),
         "chip": chip_numbers(circuit, chip, onn, card, signed.programming, signed.function),
-        "drc": drc_numbers(signed.rules, signed.currents),
+        "drc": drc_numbers(signed.rules, signed.electrical),
         "lvs": {"devices": signed.lvs.devices, "nets": signed.lvs.nets, "match": signed.lvs.match},
         "function": function_numbers(signed.function),
     }
-    notes = signed.notes + findings(signed.rules, signed.lvs, signed.function, signed.programming)
+    notes = signed.notes + findings(signed.rules, signed.electrical, signed.lvs, signed.function, signed.programming)
     with clock.stage("report"):
         pictures = _pictures(gds, card, onn, signed.function)
     report = _write(numbers, out, pictures, notes, clock.seconds)
@@ -167,7 +167,7 @@ class _Signed:
     """What the checks found; the function is not run on a circuit that is not the netlist's."""
 
     rules: DrcResult
-    currents: Currents | None
+    electrical: ElectricalResult | None
     lvs: LvsResult
     programming: Programming | None
     function: FunctionResult | None
@@ -187,7 +187,7 @@ def _sign_off(
         lvs = compare(circuit, extraction, card)
         write_lvs(lvs, out.path(".lvs.json"))
         write_lvs_lyrdb(lvs, gds, out.path(".lvs.lyrdb"))
-    currents: Currents | None = None
+    electrical: ElectricalResult | None = None
     programming: Programming | None = None
     function: FunctionResult | None = None
     notes: list[str] = []
@@ -201,7 +201,7 @@ def _sign_off(
                 )
             write_bias(programming.bias, out.path(".bias.yml"))
             with clock.stage("currents"):
-                rules, currents = check_currents(rules, wiring, programming.bias)
+                electrical = check_electrical(card.rules, wiring, programming.bias)
             with clock.stage("function"):
                 function = check_function(
                     extraction.circuit, circuit.board, programming.bias, onn.task, card, wiring.common
@@ -211,8 +211,8 @@ def _sign_off(
             notes.append(f"program: {fault}")
         except UnsettledError as fault:
             notes.append(f"function: {fault}")
-    write_lyrdb(rules, out.path(".drc.lyrdb"))
-    return _Signed(rules, currents, lvs, programming, function, notes)
+    write_lyrdb(rules, out.path(".drc.lyrdb"), electrical.rules if electrical else ())
+    return _Signed(rules, electrical, lvs, programming, function, notes)
 
 
 def _read(weights: str | Path | Onn | None, name: str | None) -> tuple[Onn, str]:

@@ -22,8 +22,8 @@ from optinc_pdk.extract import extract
 from optinc_pdk.factor import SvdFactor
 from optinc_pdk.flow import Build, build
 from optinc_pdk.onn import LayerFactor, Onn, bundled, carry_chain, factorise
-from optinc_pdk.signoff.drc import BIASED, run_drc
-from optinc_pdk.signoff.electrical import Currents, bias_currents, check_currents, ground_places
+from optinc_pdk.signoff.drc import ELECTRICAL_KINDS, run_drc
+from optinc_pdk.signoff.electrical import Currents, bias_currents, check_electrical, ground_densities
 from optinc_pdk.signoff.function import check_function
 from optinc_pdk.signoff.lvs import LvsResult, compare
 from optinc_pdk.signoff.wiring import read_wiring, wiring_of
@@ -179,7 +179,7 @@ def test_a_narrowed_guide_breaks_a_rule_where_it_is(chip: Build, tmp_path: Path)
 
 def cut_trunk(currents: Currents) -> kdb.Box:
     """Half of the width where the grounds carry most."""
-    trunk = max(ground_places(currents), key=lambda place: place.density).polygon.bbox()
+    trunk = max(ground_densities(currents), key=lambda place: place.density).polygon.bbox()
     return kdb.Box(trunk.left, trunk.bottom, trunk.left + trunk.width() // 2, trunk.top + 50_000)
 
 
@@ -214,9 +214,10 @@ def test_thin_metal_breaks_the_rule_of_currents_where_it_is(
         replace(layout, top, METAL, region(layout, top, METAL) - kdb.Region(gone))
 
     gds = mutate(chip, tmp_path, thin)
-    rules = [rule for rule in process.rules if rule.kind in BIASED or rule.id == "metal.width"]
-    result, thinned = check_currents(run_drc(gds, rules, process.gds_layers), read_wiring(gds, process), bias)
-    found = {rule.id: rule.boxes_um for rule in result.rules if rule.violations}
+    rules = [rule for rule in process.rules if rule.kind in ELECTRICAL_KINDS or rule.id == "metal.width"]
+    electrical = check_electrical(rules, read_wiring(gds, process), bias)
+    results = run_drc(gds, rules, process.gds_layers).all_rules(electrical.rules)
+    found = {rule.id: rule.boxes_um for rule in results if rule.violations}
     # no rule of shapes sees it
     assert "metal.width" not in found
     boxes = 1e3 * found["metal.current"]
@@ -225,7 +226,7 @@ def test_thin_metal_breaks_the_rule_of_currents_where_it_is(
     assert np.any(near & (boxes[:, 1] < around.top) & (boxes[:, 3] > around.bottom))
     if cut is not cut_wire:
         # of those behind the cut, which need not be the highest
-        assert np.max(thinned.rise_v / whole.rise_v) > 1.005
+        assert np.max(electrical.currents.rise_v / whole.rise_v) > 1.005
 
 
 def test_swapped_heater_wires_are_named(chip: Build, tmp_path: Path) -> None:

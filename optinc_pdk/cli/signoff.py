@@ -36,7 +36,7 @@ def drc(
     from optinc_pdk.report.collect import currents_lines, drc_numbers
     from optinc_pdk.report.tables import drc_rows, drc_table
     from optinc_pdk.signoff.drc import check_chip
-    from optinc_pdk.signoff.electrical import check_currents, full_currents
+    from optinc_pdk.signoff.electrical import check_electrical, full_currents
     from optinc_pdk.signoff.lyrdb import write_lyrdb
     from optinc_pdk.signoff.wiring import read_wiring
     from optinc_pdk.simulate.heaters import read_drive
@@ -44,22 +44,22 @@ def drc(
     path = refuse_input(output or gds.with_suffix(".drc.lyrdb"), gds, bias)
     card = load_process(process)
     drive = None if bias is None else read_drive(bias, card)
-    result, currents = check_chip(gds, card), None
-    if drive is not None:
-        result, currents = check_currents(result, read_wiring(gds, card), drive)
-    write_lyrdb(result, path)
-    rows = drc_rows(result)
+    result = check_chip(gds, card)
+    electrical = None if drive is None else check_electrical(card.rules, read_wiring(gds, card), drive)
+    checked = electrical.rules if electrical else ()
+    write_lyrdb(result, path, checked)
+    rows, numbers = drc_rows(result.all_rules(checked)), drc_numbers(result, electrical)
     if as_json:
-        numbers = drc_numbers(result, currents) | {"rules": rows}
-        print(json.dumps({"schema": 1} | numbers, indent=2))
+        print(json.dumps({"schema": 1} | numbers | {"rules": rows}, indent=2))
     else:
         print_table(drc_table(rows))
-        for line in [] if currents is None else currents_lines(currents, full_currents(currents.wiring)):
-            print(line)
-        left = f", {result.not_run} not run: give --bias" if result.not_run else ""
-        print(f"{result.violations} violations of {len(result.rules)} rules{left}")
-    _process_hint(result.violations == 0, gds, card)
-    raise typer.Exit(FAILED if result.violations else PASSED)
+        if electrical is not None:
+            for line in currents_lines(electrical.currents, full_currents(electrical.currents.wiring)):
+                print(line)
+        left = f", {numbers['not_run']} not run: give --bias" if numbers["not_run"] else ""
+        print(f"{numbers['violations']} violations of {numbers['rules']} rules{left}")
+    _process_hint(numbers["violations"] == 0, gds, card)
+    raise typer.Exit(FAILED if numbers["violations"] else PASSED)
 
 
 @app.command()
@@ -71,13 +71,13 @@ def deck(
     from optinc_pdk.cards import load_process
     from optinc_pdk.files import write_atomic
     from optinc_pdk.signoff.deck import deck_script
-    from optinc_pdk.signoff.drc import BIASED
+    from optinc_pdk.signoff.drc import ELECTRICAL_KINDS
 
     card = load_process(process)
     if output.suffix != ".lydrc":
         raise InputError(f"{output}: KLayout reads such scripts from .lydrc files; give the file this ending")
     write_atomic(output, deck_script(card.name, card.rules, card.gds_layers))
-    left_out = [rule.id for rule in card.rules if rule.kind in BIASED]
+    left_out = [rule.id for rule in card.rules if rule.kind in ELECTRICAL_KINDS]
     print(f"{output}: {len(card.rules) - len(left_out)} rules of {card.name}")
     if left_out:
         print(f"not in this deck: {', '.join(left_out)}, which need the bias; optinc drc --bias checks them")

@@ -19,7 +19,7 @@ from optinc_pdk.report.light import light_budget, light_numbers
 from optinc_pdk.report.limits import Size, area_limit, loss_limit, pads_limit, power_limit
 from optinc_pdk.report.text import errors_text
 from optinc_pdk.signoff.drc import DrcResult
-from optinc_pdk.signoff.electrical import Currents, densest_ma_per_um
+from optinc_pdk.signoff.electrical import Currents, ElectricalResult, densest_ma_per_um
 from optinc_pdk.signoff.function import FunctionResult
 from optinc_pdk.signoff.lvs import LvsResult
 from optinc_pdk.signoff.lvs_checks import Difference
@@ -135,12 +135,17 @@ def error_numbers(errors: Mapping[int, int]) -> list[dict[str, Any]]:
     return [{"value": value, "count": count, "share": count / total} for value, count in ranked]
 
 
-def drc_numbers(rules: DrcResult, currents: Currents | None) -> dict[str, Any]:
-    """Design rules, and currents where there is a bias."""
-    numbers: dict[str, Any] = {"rules": len(rules.rules), "violations": rules.violations, "not_run": rules.not_run}
-    if currents is not None:
-        numbers["current_ma_per_um"] = round(densest_ma_per_um(currents), 6)
-        numbers["ground_rise_mv"] = round(1e3 * float(currents.rise_v.max(initial=0.0)), 6)
+def drc_numbers(drc: DrcResult, electrical: ElectricalResult | None) -> dict[str, Any]:
+    """Numbers of rules, violations and rules not run; with an electrical result, also current density and rise."""
+    checked = drc.all_rules(electrical.rules if electrical else ())
+    numbers: dict[str, Any] = {
+        "rules": len(checked),
+        "violations": drc.violations + (electrical.violations if electrical else 0),
+        "not_run": sum(not result.run for result in checked),
+    }
+    if electrical is not None:
+        numbers["current_ma_per_um"] = round(electrical.current_ma_per_um, 6)
+        numbers["ground_rise_mv"] = round(electrical.ground_rise_mv, 6)
     return numbers
 
 
@@ -160,11 +165,15 @@ def currents_lines(currents: Currents, full: Currents) -> list[str]:
 
 
 def findings(
-    rules: DrcResult, match: LvsResult, function: FunctionResult | None, programming: Programming | None
+    drc: DrcResult,
+    electrical: ElectricalResult | None,
+    match: LvsResult,
+    function: FunctionResult | None,
+    programming: Programming | None,
 ) -> list[str]:
     """What failed or deserves a word, one line each: where rules break, what differs, which words are missed."""
     lines: list[str] = []
-    for found in rules.rules:
+    for found in drc.all_rules(electrical.rules if electrical else ()):
         if found.violations:
             where = ", ".join(f"({box[0]:.1f}, {box[1]:.1f})" for box in found.boxes_um[:3].tolist())
             lines.append(f"{found.rule.severity} {found.id}: {found.violations} at {where} µm. {found.rule.text}")

@@ -15,7 +15,7 @@ from optinc_pdk.report.numbers import LightNumbers, LimitNumbers, Report
 from optinc_pdk.report.text import short, si
 
 if TYPE_CHECKING:
-    from optinc_pdk.signoff.drc import DrcResult
+    from optinc_pdk.signoff.drc import RuleResult
 
 
 def summary_table(report: Report) -> Table:
@@ -170,7 +170,7 @@ def factor_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-def drc_rows(result: DrcResult) -> list[dict[str, Any]]:
+def drc_rows(results: Sequence[RuleResult]) -> list[dict[str, Any]]:
     """Per rule: id, severity, violations and how many differ, text, first boxes in µm with notes, whether checked."""
     return [
         {
@@ -183,7 +183,7 @@ def drc_rows(result: DrcResult) -> list[dict[str, Any]]:
             "notes": list(found.notes[:10]),
             "run": found.run,
         }
-        for found in result.rules
+        for found in results
     ]
 
 

@@ -1,4 +1,4 @@
-"""Parts of a layer that are apart from each other, and which of them look alike: those are checked once."""
+"""Repeated regions of a layout: separate parts of a layer with equal surroundings, of which one is checked."""
 
 from __future__ import annotations
 
@@ -10,73 +10,79 @@ import numpy as np
 
 from optinc_pdk.circuit.nets import joined
 from optinc_pdk.extract.contours import Ints
+from optinc_pdk.extract.lookup import box_array
 from optinc_pdk.extract.nearby import touching, within
 from optinc_pdk.signoff.gds import Design
-from optinc_pdk.signoff.items import OUTWARDS, edges_of, items
+from optinc_pdk.signoff.items import OUTWARDS, placed_shapes
 from optinc_pdk.signoff.nets import STRIP
 
 
 @dataclass(frozen=True)
-class Alike:
-    """Boxes in and around which a design is the same.
+class RepeatedRegion:
+    """A box, and its copies at other positions in and around which the layout is equal.
 
     Attributes:
-        box: One of them.
-        moves: (k, 2) from it to each of them, itself included.
+        box: One of the boxes.
+        moves: (k, 2) displacement from it to each of the boxes, itself included.
     """
 
     box: kdb.Box
     moves: Ints
 
-    def everywhere(self, faults: kdb.Region) -> Iterator[kdb.Polygon]:
-        """What is found at the one, at all of them."""
-        for polygon in faults.each():
+    def copies(self, shapes: kdb.Region) -> Iterator[kdb.Polygon]:
+        """Shapes of the one box, repeated in all of them."""
+        for polygon in shapes.each():
             for x, y in self.moves.tolist():
                 yield polygon.moved(x, y)
 
     def boxes(self, shapes: kdb.Region) -> Ints:
-        """(k m, 4) boxes of the m shapes of the one, at all of them."""
-        return (np.tile(self.moves, 2)[:, None] + edges_of([shape.bbox() for shape in shapes.each()])).reshape(-1, 4)
+        """(k·m, 4) bounding boxes of m shapes of the one box, repeated in all k boxes."""
+        return (np.tile(self.moves, 2)[:, None] + box_array([shape.bbox() for shape in shapes.each()])).reshape(-1, 4)
 
 
-def parts_alike(design: Design, layer: str, gap: int, around: Sequence[str] = (), reach: int = 1) -> list[Alike]:
-    """Take a layer apart into what is at least a gap apart, along either axis.
+def repeated_regions(
+    design: Design, layer: str, gap: int, around: Sequence[str] = (), reach: int = 1
+) -> list[RepeatedRegion]:
+    """Split a layer into parts that are separated by a gap along either axis, and group those that are equal.
 
     Args:
         design: Layout.
-        layer: Its shapes are in the boxes, whole.
-        gap: In database units, at least 1.
-        around: Layers that must be equal too.
-        reach: How far around the boxes, at least 1.
+        layer: Layer to split; each of its shapes lies in one box.
+        gap: Least distance between two parts, in database units, at least 1.
+        around: Further layers that must be equal in and around equal parts.
+        reach: How far around the boxes layers must be equal, in database units, at least 1.
 
     Returns:
-        Boxes of parts that look alike.
+        One region for each group of equal parts.
     """
-    parts = items(design, (layer,))
+    parts = placed_shapes(design, (layer,))
     if parts is None:
         merged = kdb.Region(design.shapes(layer)).merged()
-        return [Alike(kdb.Box(*box), np.zeros((1, 2), np.int64)) for box in isolated(_boxes(merged), gap).tolist()]
+        single = np.zeros((1, 2), np.int64)
+        return [RepeatedRegion(kdb.Box(*box), single) for box in merge_close_boxes(_boxes(merged), gap).tolist()]
     loose = [_boxes(shapes) for shapes in parts.loose.values()]
-    boxes = isolated(np.concatenate([parts.boxes, *loose]), gap)
+    boxes = merge_close_boxes(np.concatenate([parts.boxes, *loose]), gap)
     size = boxes[:, 2:] - boxes[:, :2]
-    looks = [surroundings(design, name, boxes, reach) for name in dict.fromkeys((layer, *around))]
+    keys = [surroundings(design, name, boxes, reach) for name in dict.fromkeys((layer, *around))]
     groups: dict[object, list[int]] = {}
-    for number, look in enumerate(zip(map(bytes, size), *looks, strict=True)):
-        groups.setdefault(look, []).append(number)
+    for number, key in enumerate(zip(map(bytes, size), *keys, strict=True)):
+        groups.setdefault(key, []).append(number)
+    corner = boxes[:, :2]
     return [
-        Alike(kdb.Box(*boxes[group[0]].tolist()), boxes[group, :2] - boxes[group[0], :2]) for group in groups.values()
+        RepeatedRegion(kdb.Box(*boxes[group[0]].tolist()), corner[group] - corner[group[0]])
+        for group in groups.values()
     ]
 
 
-def same_boxes(boxes: Ints, group: Ints) -> list[tuple[kdb.Region, Alike]]:
-    """Groups of boxes that are the same but for their places.
+def repeated_box_groups(boxes: Ints, group: Ints) -> list[tuple[kdb.Region, RepeatedRegion]]:
+    """Find groups of boxes that differ only by a displacement.
 
     Args:
         boxes: (n, 4) boxes.
-        group: (n,) a number for each, equal within a group.
+        group: (n,) number of the group of each box.
 
     Returns:
-        One group's boxes, and where it and those like it are.
+        For each set of equal groups, the boxes of one of them, and the positions of all of them.
     """
     if not len(boxes):
         return []
@@ -84,21 +90,21 @@ def same_boxes(boxes: Ints, group: Ints) -> list[tuple[kdb.Region, Alike]]:
     boxes, group = boxes[order], group[order]
     first = np.flatnonzero(np.diff(group, prepend=-1))
     corner = boxes[first, :2]
-    seen = boxes - np.tile(np.repeat(corner, np.diff(first, append=len(boxes)), axis=0), 2)
+    relative = boxes - np.tile(np.repeat(corner, np.diff(first, append=len(boxes)), axis=0), 2)
     groups: dict[bytes, list[int]] = {}
-    for number, rows in enumerate(np.split(seen, first[1:])):
+    for number, rows in enumerate(np.split(relative, first[1:])):
         groups.setdefault(rows.tobytes(), []).append(number)
-    found = []
+    result = []
     for members in groups.values():
         start = first[members[0]]
         rows = boxes[start : start + np.count_nonzero(group == group[start])]
         shapes = kdb.Region([kdb.Polygon(kdb.Box(*row)) for row in rows.tolist()])
-        found.append((shapes, Alike(shapes.bbox(), corner[members] - corner[members[0]])))
-    return found
+        result.append((shapes, RepeatedRegion(shapes.bbox(), corner[members] - corner[members[0]])))
+    return result
 
 
-def isolated(boxes: Ints, gap: int) -> Ints:
-    """Boxes joined until any two are at least a gap apart along either axis."""
+def merge_close_boxes(boxes: Ints, gap: int) -> Ints:
+    """Unite boxes that are less than a gap apart along both axes, until none are left; (n, 4) united boxes."""
     while len(pairs := within(boxes, gap, STRIP + gap)):
         group = np.unique(joined(len(boxes), *pairs.T), return_inverse=True)[1]
         low = np.full((group.max() + 1, 2), np.iinfo(np.int64).max)
@@ -110,29 +116,29 @@ def isolated(boxes: Ints, gap: int) -> Ints:
 
 
 def surroundings(design: Design, layer: str, boxes: Ints, reach: int) -> list[object]:
-    """For each box something that is equal where a layer is equal around it."""
-    parts = items(design, (layer,))
+    """A key for each box, equal where a layer is equal in and around the boxes."""
+    parts = placed_shapes(design, (layer,))
     if parts is None or not len(boxes):
         return list(range(len(boxes)))
-    window, rows = parts.seen(boxes, reach)
+    window, rows = parts.in_windows(boxes, reach)
     order = np.argsort(window, kind="stable")
     ends = np.cumsum(np.bincount(window, minlength=len(boxes)))[:-1]
-    found: list[object] = [part.tobytes() for part in np.split(rows[order], ends)]
-    # other shapes may differ from place to place
-    loose = edges_of([shape.bbox() for shapes in parts.loose.values() for shape in shapes.each()])
+    keys: list[object] = [part.tobytes() for part in np.split(rows[order], ends)]
+    # shapes with slanted edges are not compared, so a box with some of them equals no other
+    loose = box_array([shape.bbox() for shapes in parts.loose.values() for shape in shapes.each()])
     for number in np.unique(touching(boxes + reach * OUTWARDS, loose, max(STRIP, 4 * reach))[:, 0]).tolist():
-        found[number] = number
-    return found
+        keys[number] = number
+    return keys
 
 
-def found_in(parts: Sequence[Alike], check: Callable[[kdb.Box], kdb.Region]) -> kdb.Region:
-    """What a check finds in one box of each kind, wherever there is one."""
-    faults = kdb.Region()
+def check_repeated(parts: Sequence[RepeatedRegion], check: Callable[[kdb.Box], kdb.Region]) -> kdb.Region:
+    """Run a check on one box of each region, and repeat its violations in all equal boxes."""
+    violations = kdb.Region()
     for part in parts:
-        for polygon in part.everywhere(check(part.box)):
-            faults.insert(polygon)
-    return faults
+        for polygon in part.copies(check(part.box)):
+            violations.insert(polygon)
+    return violations
 
 
 def _boxes(region: kdb.Region) -> Ints:
-    return edges_of([shape.bbox() for shape in region.each()])
+    return box_array([shape.bbox() for shape in region.each()])

@@ -1,7 +1,7 @@
-"""Whether a layout, a netlist and a process belong together at all; else their differences would tell nothing.
+"""Consistency of the inputs of LVS: whether a layout, a netlist and a process can be of one chip.
 
-Only what no damage of one chip can look like is refused: most labels of each side are none of the other's. A layout
-that lost its labels, or all of its silicon, is compared.
+Inputs are refused only if damage of one chip cannot explain them: most labels of the layout are missing in the netlist,
+and most labels of the netlist are missing in the layout. A layout without labels or without silicon is compared.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from optinc_pdk.extract.reading import drawn_layers, processes_with
 from optinc_pdk.files import InputError
 from optinc_pdk.signoff.lvs_checks import GROUND_PREFIX
 
+# Number of labels or layers that a message names.
 NAMES = 3
 
 
@@ -23,49 +24,50 @@ def check_netlist(reference: Circuit, extraction: Extraction, process: Process) 
     """Refuse a netlist of another chip or another process.
 
     Raises:
-        InputError: The process has no card of a device in the netlist; or more than half of the labels in the layout
-            are not in the netlist, and more than half of the netlist's not in the layout, grounds aside, which
-            all chips have.
+        InputError: The process has no card of a device in the netlist; or more than half of the layout's labels are not
+            in the netlist, and more than half of the netlist's are not in the layout. Labels of grounds do not count,
+            because all chips have them.
     """
     unknown = sorted({kind.name for kind in flatten(reference).kinds} - set(process.devices))
     if unknown:
         text = f"has devices that process {process.name!r} does not have: {', '.join(unknown)}"
         raise InputError(f"{text}; give its own process with --process")
-    wanted, found = _labels(reference), _labels(extraction.circuit)
-    foreign, lacking = found - wanted, wanted - found
-    if 2 * len(foreign) > len(found) and 2 * len(lacking) > len(wanted):
+    expected, extracted = _labels(reference), _labels(extraction.circuit)
+    extra, missing = extracted - expected, expected - extracted
+    if 2 * len(extra) > len(extracted) and 2 * len(missing) > len(expected):
         text = (
-            f"is of another chip: {len(lacking)} of its {len(wanted)} labels are not in the layout ({_some(lacking)}), "
-            f"and {len(foreign)} of the layout's {len(found)} not in it ({_some(foreign)})"
+            f"is of another chip: {len(missing)} of its {len(expected)} labels are not in the layout "
+            f"({_some(missing)}), and {len(extra)} of the layout's {len(extracted)} labels not in it ({_some(extra)})"
         )
         raise InputError(f"{text}; give the netlist that was written with this layout")
 
 
 def netlist_hint(reference: Circuit, extraction: Extraction) -> str:
-    """Whether a netlist that differs may be another chip's: most labels of one side are none of the other's.
+    """A hint that the netlist may be of another chip, or an empty text.
 
-    A badly damaged layout looks like that too, so this is no reason to refuse it.
+    The hint is given if most labels of one side are missing on the other. A badly damaged layout causes this too, so it
+    is no reason to refuse the netlist.
     """
-    wanted, found = _labels(reference), _labels(extraction.circuit)
-    foreign, lacking = found - wanted, wanted - found
-    if 2 * len(lacking) > len(wanted):
-        return (
-            f"{len(lacking)} of its {len(wanted)} labels are not in the layout ({_some(lacking)}): is it this layout's?"
-        )
-    if 2 * len(foreign) > len(found):
-        return f"it lacks {len(foreign)} of the layout's {len(found)} labels ({_some(foreign)}): is it this layout's?"
+    expected, extracted = _labels(reference), _labels(extraction.circuit)
+    extra, missing = extracted - expected, expected - extracted
+    if 2 * len(missing) > len(expected):
+        count = f"{len(missing)} of its {len(expected)} labels"
+        return f"{count} are not in the layout ({_some(missing)}): is it the netlist of this layout?"
+    if 2 * len(extra) > len(extracted):
+        count = f"{len(extra)} of the layout's {len(extracted)} labels"
+        return f"{count} are not in it ({_some(extra)}): is it the netlist of this layout?"
     return ""
 
 
 def process_hint(gds_path: Path, process: Process) -> str:
-    """Which process a layout with faults may have been drawn for instead, or nothing."""
+    """A hint that a layout with violations may be of another process, or an empty text."""
     drawn = drawn_layers(read_layout(gds_path)[0])
     unknown = sorted(drawn - set(process.gds_layers.values()))
     others = processes_with(drawn) if unknown else []
     if not others:
         return ""
-    told = ", ".join(f"{layer}/{datatype}" for layer, datatype in unknown[:NAMES])
-    return f"layers {told} are none of {process.name}'s; was it drawn for {' or '.join(others)} (--process)?"
+    names = ", ".join(f"{layer}/{datatype}" for layer, datatype in unknown[:NAMES])
+    return f"{process.name} does not have layers {names}; was the layout drawn for {' or '.join(others)} (--process)?"
 
 
 def _labels(circuit: Circuit) -> set[str]:

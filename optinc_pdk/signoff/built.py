@@ -1,4 +1,4 @@
-"""A chip as built: the circuit of its written layout, with the board and the bias that belong to it."""
+"""The chip as extracted from its written layout: its circuit, with the board and the bias that belong to it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from optinc_pdk.simulate.heaters import read_drive
 
 @dataclass(frozen=True, eq=False)
 class Built:
-    """A chip as built.
+    """A chip whose circuit is extracted from its layout.
 
     Attributes:
-        circuit: Its circuit, as extracted from the layout.
-        board: What joins its fibres outside; all that counts of its netlist.
-        bias: What its electronics drive.
-        ground: What the heaters' currents raise their grounds by.
+        circuit: The extracted circuit.
+        board: Connections outside the chip; the only part of the netlist that is used.
+        bias: Settings of its electronics.
+        ground: Ground rise from the heaters' currents.
     """
 
     circuit: Circuit
@@ -32,20 +32,20 @@ class Built:
 
 
 def read_built(gds: str | Path, netlist: str | Path, bias: str | Path, process: Process) -> Built:
-    """Read a chip as built; files that do not belong together are refused before the layout is read.
+    """Read a layout, its netlist and its bias; files that do not belong together are refused before extraction.
 
     Args:
-        gds: Layout.
-        netlist: Netlist of the whole chip.
+        gds: Layout file.
+        netlist: Netlist file of the whole chip.
         bias: Bias file of the same circuit.
-        process: Process of all of them.
+        process: Process of all three files.
 
     Raises:
         InputError: A file cannot be used, the netlist has no board, or the bias is of another process or circuit.
     """
     reference = read_netlist(netlist)
     if reference.board is None:
-        raise InputError(f"{netlist}: it has no board under info.board; give the netlist of a whole chip")
+        raise InputError(f"{netlist}: no board under info.board; give the netlist of a whole chip")
     drive = read_drive(bias, process)
     if drive.circuit != reference.name:
         raise InputError(
@@ -56,7 +56,7 @@ def read_built(gds: str | Path, netlist: str | Path, bias: str | Path, process: 
 
 
 def read_layout_circuit(gds: str | Path, process: Process) -> tuple[Circuit, Ground]:
-    """The circuit extracted from a layout, and what currents raise the grounds by; the layout is read once.
+    """Extract the circuit of a layout and its ground rise; the layout is read once.
 
     Raises:
         GdsError: The layout cannot be used.

@@ -1,7 +1,8 @@
-"""A check of guides with an eighth of their chords: it finds all that the rule finds, and gaps a little wider.
+"""A faster check of the space between guides on smoothed contours with an eighth of the chords.
 
-Smoothing moves no edge by more than `COARSE_UM`, and joins no guides that are twice that apart. Edges along the axes
-stay, so these are held to the rule's value and all others to that much more.
+It reports every violation of the rule, and also gaps that are slightly wider than the rule's value. Smoothing moves no
+edge by more than `COARSE_UM` and joins no guides that are twice as far apart. Edges parallel to the axes do not move,
+so they are checked at the rule's value, and all others at twice `COARSE_UM` more.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from optinc_pdk.cards.rules import GuideSpaceRule
 from optinc_pdk.signoff.checks import edges, merged
 from optinc_pdk.signoff.gds import Design
 
-# How much smoothing may move an edge, and turn it: 20 nm is 3.6° at a radius of 10 µm.
+# How far smoothing may move an edge, and by what angle it may turn one: 20 nm is 3.6° at a radius of 10 µm.
 COARSE_UM = 0.02
 COARSE_DEG = 10.0
 
 
 def guide_space_coarse(design: Design, rule: GuideSpaceRule) -> kdb.Region:
-    """Guides that come too close where no body couples them."""
+    """Gaps between guides that may be too narrow, away from bodies; a superset of what `guide_space` reports."""
     name = rule.layers[0]
     guides, fine, move = merged(design, name), edges(design, name), design.dbu(COARSE_UM)
     straight = fine.with_angle(kdb.Edges.OrthoEdges, False)

@@ -1,8 +1,9 @@
-"""A small layout that is clean only if the whole one is, for checks between shapes that lie near each other.
+"""Condensed layouts: a small layout that is clean only if the whole layout is, for checks of shapes near each other.
 
-Guides join cells into one polygon as large as the chip, which takes away what KLayout's hierarchical checks live
-on. A fault, however, lies within one cell or box, or where two of them come near each other. So it shows in each
-of them alone, or around such meetings, of which a mesh, its wires and its fans have few that differ.
+Guides join cells into one polygon as large as the chip, so KLayout's hierarchical checks lose their advantage.
+A violation, however, lies within one item (a placed cell or a box), or where two items come near each other, which is
+called a meeting here. A mesh, its wires and its fan-outs have few different items and meetings, and the condensed
+layout contains each of them once.
 """
 
 from __future__ import annotations
@@ -16,28 +17,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.extract.contours import Ints
+from optinc_pdk.extract.lookup import box_array
 from optinc_pdk.extract.nearby import touching, within
 from optinc_pdk.extract.places import turn
 from optinc_pdk.signoff.gds import Design
-from optinc_pdk.signoff.items import OUTWARDS, Items, edges_of, items, kinds, shapes_of
+from optinc_pdk.signoff.items import OUTWARDS, PlacedShapes, kinds, placed_shapes, shapes_of
 from optinc_pdk.signoff.nets import STRIP
 
-# So many meetings are told apart together, that memory stays small.
+# Number of meetings that are compared at a time; it limits the memory.
 AT_ONCE = 200_000
-# What a row of a window's contents is about.
+# What a row of a window's contents describes: the window's size, an item in it, or a body near it.
 WINDOW, SHAPES, BODIES = 0, 1, 2
 
 
 @dataclass(frozen=True)
-class Reach:
-    """How far checks look, in database units.
+class CheckDistances:
+    """Distances within which checks compare shapes, in database units.
 
     Attributes:
-        apart: Shapes this far apart make no fault together.
-        alone: For layers in which shapes that are less far apart make none either, how far that is.
-        near: That and a margin.
+        apart: Two shapes at this distance or a larger one cause no violation.
+        alone: By layer, a smaller distance at which two shapes of that layer alone cause no violation.
+        near: The distance `apart` plus a margin.
         body: Half the width above which silicon is a body.
-        exempt: What is this near to a body may be exempt.
+        exempt: Shapes within this distance of a body may be exempt from rules.
     """
 
     apart: int
@@ -48,17 +50,17 @@ class Reach:
 
 
 @dataclass(frozen=True)
-class Condensed:
-    """What is left to check of a design.
+class CondensedLayout:
+    """A condensed layout, with the places of the whole layout that it stands for.
 
     Attributes:
-        design: The layout to check.
-        windows: (n, 4) boxes in it in which faults count; beyond, shapes are cut off.
-        places: For each window, (k, 4) all that it stands for in the whole design.
-        rest: What is at its own place, as are its faults.
-        source: The whole design.
-        layers: What the checks look at.
-        around: What is this near to a place, in database units, may bear on its faults.
+        design: The condensed layout.
+        windows: (n, 4) boxes in it in which violations count; shapes are cut off around them.
+        places: For each window, (k, 4) boxes of the whole layout that it stands for.
+        rest: Shapes that are at the same position in both layouts, and so are their violations.
+        source: The whole layout.
+        layers: Names of the layers that the checks use.
+        around: Shapes within this distance of a place, in database units, may affect its violations.
     """
 
     design: Design
@@ -69,16 +71,20 @@ class Condensed:
     layers: tuple[str, ...]
     around: int
 
-    def suspects(self, faults: kdb.Region) -> kdb.Region:
-        """Where the whole design may have a fault, as boxes, when the condensed one has some."""
-        found = kdb.Region([kdb.Polygon(box.bbox()) for box in _meeting(faults, self.rest).each()])
-        boxes = edges_of([fault.bbox() for fault in faults.each()])
+    def suspects(self, violations: kdb.Region) -> kdb.Region:
+        """Boxes in the whole layout in which it may have violations, from those of the condensed layout."""
+        boxes_found = kdb.Region([kdb.Polygon(box.bbox()) for box in _meeting(violations, self.rest).each()])
+        boxes = box_array([violation.bbox() for violation in violations.each()])
         for number in np.unique(touching(boxes, self.windows, self.around)[:, 1]).tolist():
-            found += kdb.Region([kdb.Polygon(kdb.Box(*place)) for place in self.places[number].tolist()])
-        return found.merged()
+            boxes_found += kdb.Region([kdb.Polygon(kdb.Box(*place)) for place in self.places[number].tolist()])
+        return boxes_found.merged()
 
     def near(self, suspects: kdb.Region) -> Design:
-        """The design around some places, of whole cells and shapes, so that no edge is cut there."""
+        """The part of the whole layout around some places, with whole cells and shapes, so that no edge is cut there.
+
+        Raises:
+            ValueError: A cell of the layout is magnified or rotated by another angle than a multiple of 90°.
+        """
         layout = kdb.Layout()
         layout.dbu = self.source.layout.dbu
         top = layout.create_cell(self.source.top.name)
@@ -87,7 +93,7 @@ class Condensed:
         copies: dict[int, int] = {}
         places = self.source.places(self.layers)
         if places is None:
-            raise ValueError(f"the cells of {self.source.top.name} are turned by no multiple of 90°")
+            raise ValueError(f"{self.source.top.name} has a cell rotated by another angle than a multiple of 90°")
         for number in sorted({number for box in boxes for number in places.near(box)}):
             cell, code, x, y = places.cells[number].tolist()
             if cell not in copies:
@@ -102,23 +108,23 @@ class Condensed:
         return Design(layout, top, self.source.layers, self.source.threads)
 
 
-def condense(design: Design, layers: Sequence[str], guide: str, reach: Reach) -> Condensed | None:
-    """Keep one of each cell and box, and one of each place where two of them come near each other.
+def condense(design: Design, layers: Sequence[str], guide: str, reach: CheckDistances) -> CondensedLayout | None:
+    """Condense a layout to one of each different item, and one of each different meeting of two items.
 
-    A check that measures between edges, or that exempts what is near a body of silicon, finds a fault within the
-    windows of the result if it finds one in the design. The reverse does not hold: a cell alone may lack what mends
-    it. So a clean result proves a clean design, and faults prove nothing.
+    A check that measures between edges, or that exempts shapes near a body of silicon, reports a violation within the
+    windows of the result if it reports one in the layout. The reverse does not hold: a cell alone may lack a shape
+    that its neighbour adds. So a clean result proves a clean layout, and violations prove nothing.
 
     Args:
         design: Layout.
-        layers: What the checks look at.
+        layers: Names of the layers that the checks use.
         guide: The layer with the bodies; there are none if it is not among the layers.
-        reach: How far they look.
+        reach: Distances within which the checks compare shapes.
 
     Returns:
-        The condensed design, or None where no cell is placed twice.
+        The condensed layout; None if no cell is placed twice.
     """
-    parts = items(design, layers)
+    parts = placed_shapes(design, layers)
     if parts is None:
         return None
     draft = _Draft(design, parts, tuple(layers), design.index(guide), reach)
@@ -127,18 +133,20 @@ def condense(design: Design, layers: Sequence[str], guide: str, reach: Reach) ->
     rest = draft.draw_rest()
     around = 2 * (reach.near + reach.exempt)
     condensed = Design(draft.layout, draft.top, design.layers, design.threads)
-    return Condensed(condensed, edges_of(draft.windows), draft.places, rest, design, tuple(layers), around)
+    return CondensedLayout(condensed, box_array(draft.windows), draft.places, rest, design, tuple(layers), around)
 
 
 def _meeting(shapes: kdb.Region, others: kdb.Region) -> kdb.Region:
-    """Shapes that share at least a point with others; to KLayout, slivers within a box may be nothing, edges not."""
+    """Shapes that share at least a point with others; edges count separately, as KLayout may drop slivers in a box."""
     return shapes.interacting(others) + shapes.interacting(others.edges())
 
 
 class _Draft:
-    """The layout as it grows: pieces that would be far apart stand one below the other, below the original's place."""
+    """The condensed layout under construction; its pieces stand below each other and below the original layout."""
 
-    def __init__(self, design: Design, parts: Items, layers: tuple[str, ...], guide: int, reach: Reach) -> None:
+    def __init__(
+        self, design: Design, parts: PlacedShapes, layers: tuple[str, ...], guide: int, reach: CheckDistances
+    ) -> None:
         self.source, self.items, self.guide, self.reach = design, parts, guide, reach
         self.indexes = [design.index(name) for name in layers]
         self.layout = kdb.Layout()
@@ -146,40 +154,40 @@ class _Draft:
         self.top = self.layout.create_cell(design.top.name)
         self.windows: list[kdb.Box] = []
         self.places: list[Ints] = []
-        # of about this size are the boxes in which things come near each other
+        # width of the strips of the spatial search, about the size of a meeting
         self.strip = max(STRIP, 4 * reach.near)
         box = design.top.bbox()
         self.corner = box.p1 - kdb.Vector(0, 2 * (reach.exempt + reach.near))
 
     @cached_property
     def cells(self) -> dict[int, dict[int, kdb.Region]]:
-        """What each cell shows, in each orientation that it has, by its kind and by layer."""
-        found = np.unique(kinds(self.items.what[~self.items.is_box])).tolist()
-        return {kind: shapes_of(self.source, kind // 8, kind % 8, self.indexes) for kind in found}
+        """Shapes of each cell in each of its orientations, by kind and layer index."""
+        present = np.unique(kinds(self.items.what[~self.items.is_box])).tolist()
+        return {kind: shapes_of(self.source, kind // 8, kind % 8, self.indexes) for kind in present}
 
     @cached_property
     def bodies(self) -> dict[int, kdb.Region]:
-        """Bodies within the cells that have some, by kind."""
-        found = {}
+        """Bodies of silicon of the cells that have some, by kind."""
+        bodies = {}
         for kind, shapes in self.cells.items():
             if self.guide in shapes:
                 silicon = shapes[self.guide]
-                # growing may round outwards
+                # growing may round corners outwards
                 body = silicon.sized(-self.reach.body).sized(self.reach.body) & silicon
                 if not body.is_empty():
-                    found[kind] = body
-        return found
+                    bodies[kind] = body
+        return bodies
 
     @cached_property
     def with_bodies(self) -> tuple[Ints, Ints]:
-        """Numbers of the items with bodies, and (n, 4) the boxes of all their bodies."""
-        found, kind = np.unique(kinds(self.items.what), return_inverse=True)
-        boxes = [self.bodies[key].bbox() if key in self.bodies else kdb.Box() for key in found.tolist()]
+        """(n,) numbers of the items with bodies, and (n, 4) bounding boxes of their bodies."""
+        present, kind = np.unique(kinds(self.items.what), return_inverse=True)
+        boxes = [self.bodies[key].bbox() if key in self.bodies else kdb.Box() for key in present.tolist()]
         numbers = np.flatnonzero(np.array([not box.empty() for box in boxes], dtype=np.bool_)[kind])
-        return numbers, edges_of(boxes)[kind[numbers]] + np.tile(self.items.what[numbers, 2:], 2)
+        return numbers, box_array(boxes)[kind[numbers]] + np.tile(self.items.what[numbers, 2:], 2)
 
     def put(self, shapes: dict[int, kdb.Region], window: kdb.Box, places: Ints) -> None:
-        """Put a piece below the others, with its window and the places that it stands for."""
+        """Add a piece below the others, with its window and the places that it stands for."""
         cell = self.layout.create_cell("PIECE")
         box = window
         for index, region in shapes.items():
@@ -192,32 +200,32 @@ class _Draft:
         self.corner -= kdb.Vector(0, box.height() + 2 * (self.reach.exempt + self.reach.near))
 
     def draw_items(self) -> None:
-        """Every cell alone, in each orientation that it has, and every box."""
+        """Add every cell alone, in each of its orientations, and every box."""
         what, boxes = self.items.what, self.items.boxes
         kind = kinds(what)
         for number, shapes in self.cells.items():
             box = kdb.Box()
             for region in shapes.values():
                 box += region.bbox()
-            # a cell of nothing but texts has no shapes
+            # a cell that contains texts only has no shapes
             if not box.empty():
                 self.put(shapes, box, boxes[kind == number])
-        # a longer box has no fault that a shorter one has not
+        # a box longer than this has no violation that a shorter one does not have
         size = np.minimum(boxes[:, 2:] - boxes[:, :2], 2 * self.reach.near)
         alone = np.flatnonzero(self.items.is_box)
         key = np.concatenate([what[alone, :1], size[alone]], axis=1)
-        alike, which = np.unique(key, axis=0, return_inverse=True)
-        for one, (layer, width, height) in enumerate(alike.tolist()):
+        distinct, which = np.unique(key, axis=0, return_inverse=True)
+        for one, (layer, width, height) in enumerate(distinct.tolist()):
             box = kdb.Box(0, 0, width, height)
             self.put({-1 - layer: kdb.Region(box)}, box, boxes[alone[which == one]])
 
     def draw_meetings(self) -> None:
-        """Where two items come near each other, once each."""
+        """Add each different meeting of two items once."""
         boxes = self.items.boxes
         pairs = within(boxes, self.reach.apart, self.strip)
         pairs = pairs[~self._too_far(pairs)]
         one, two = boxes[pairs[:, 0]], boxes[pairs[:, 1]]
-        # whatever is too near to the other item is in there
+        # the window contains every part of one item that is too close to the other
         windows = np.concatenate([np.maximum(one, two)[:, :2], np.minimum(one, two)[:, 2:]], axis=1)
         windows += self.reach.apart * OUTWARDS
         groups: dict[bytes, tuple[Ints, list[int]]] = {}
@@ -228,18 +236,21 @@ class _Draft:
             self._draw(content, windows[members])
 
     def _too_far(self, pairs: Ints) -> NDArray[np.bool_]:
-        """(k,) pairs of boxes of one layer that no rule of that layer compares; wires lie densely beside each other."""
+        """(k,) whether a pair is two boxes of one layer too far apart for its rules, as many pairs of wires are."""
         layer = self.items.what[pairs, 0]
         one, two = self.items.boxes[pairs[:, 0]], self.items.boxes[pairs[:, 1]]
         gap = np.max(np.maximum(one, two)[:, :2] - np.minimum(one, two)[:, 2:], axis=1)
-        found = np.zeros(len(pairs), dtype=np.bool_)
+        far = np.zeros(len(pairs), dtype=np.bool_)
         for name, alone in self.reach.alone.items():
-            found |= np.all(layer == -1 - self.source.index(name), axis=1) & (gap >= alone)
-        return found
+            far |= np.all(layer == -1 - self.source.index(name), axis=1) & (gap >= alone)
+        return far
 
     def _contents(self, windows: Ints) -> list[Ints]:
-        """For each window, (k, 6) its size and all in and around it as seen from it: equal where these are."""
-        window, rows = self.items.seen(windows, self.reach.near)
+        """For each window, (k, 6) its size, and items and bodies in and around it, relative to its lower left corner.
+
+        Windows with equal contents have equal shapes.
+        """
+        window, rows = self.items.in_windows(windows, self.reach.near)
         numbers, bodies = self.with_bodies
         window_too, body = touching(windows + self.reach.exempt * OUTWARDS, bodies, self.strip).T
         what = self.items.what[numbers[body]]
@@ -255,7 +266,7 @@ class _Draft:
         return np.split(rows[order], np.cumsum(np.bincount(which))[:-1])
 
     def _draw(self, rows: Ints, places: Ints) -> None:
-        """One window, with all that is around it; the cut's edges are too far from it to make faults there."""
+        """Add one window with the shapes around it; edges made by the cut are too far away to cause violations."""
         window = kdb.Box(*rows[0, 2:].tolist())
         around = window.enlarged(self.reach.near)
         shapes = {index: kdb.Region() for index in self.indexes}
@@ -274,7 +285,7 @@ class _Draft:
         self.put({index: region for index, region in shapes.items() if not region.is_empty()}, window, places)
 
     def draw_rest(self) -> kdb.Region:
-        """Slanted shapes in no cell, and where they come near other things: all in its place."""
+        """Add slanted shapes that are in no cell, and shapes near them, at their positions; returns their region."""
         loose = kdb.Region()
         for index, region in self.items.loose.items():
             loose += region
@@ -283,7 +294,7 @@ class _Draft:
             return loose
         near = self.reach.near
         boxes = [box.bbox() for box in loose.extents(2 * near).merged().each()]
-        close = np.unique(touching(edges_of(boxes), self.items.boxes, self.strip)[:, 1])
+        close = np.unique(touching(box_array(boxes), self.items.boxes, self.strip)[:, 1])
         items_near = kdb.Region([kdb.Polygon(kdb.Box(*box)) for box in self.items.boxes[close].tolist()])
         zones = ((loose & items_near.sized(2 * near)).sized(near) & items_near.sized(near)).merged()
         area = zones.extents(2 * near).merged()
@@ -293,11 +304,11 @@ class _Draft:
         rest = (loose + zones).merged()
         around = [box.bbox() for box in rest.extents(self.reach.exempt + near).merged().each()]
         numbers, bodies = self.with_bodies
-        for number in numbers[np.unique(touching(edges_of(around), bodies, self.strip)[:, 1])]:
+        for number in numbers[np.unique(touching(box_array(around), bodies, self.strip)[:, 1])]:
             kind, (x, y) = int(kinds(self.items.what[number])), self.items.what[number, 2:].tolist()
             self.top.shapes(self._layer(self.guide)).insert(self.bodies[kind].moved(x, y))
         return rest
 
     def _layer(self, index: int) -> int:
-        """The draft's layer for one of the design."""
+        """Layer index in the condensed layout of a layer of the whole one."""
         return self.layout.layer(self.source.layout.get_info(index))

@@ -1,7 +1,7 @@
-"""The design rules as a script that runs in KLayout's application (.lydrc): a second engine for the same rules.
+"""The geometric design rules as a script for KLayout's application (.lydrc): an independent implementation.
 
-The script is the rules of the card as a table, and the Ruby files in `ruby/`, which have one function for each kind
-of rule. What a rule means is written there a second time, but no number is.
+The script consists of the rules of the process card as a table, and of the Ruby files in `ruby/` with one function for
+each kind of rule. The checks are implemented there a second time; all numbers come from the table.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from optinc_pdk.cards.rules import Rule
-from optinc_pdk.signoff.drc import BIASED
+from optinc_pdk.signoff.drc import ELECTRICAL_KINDS
 from optinc_pdk.signoff.lyrdb import description
 
-# In the order in which the script has them.
+# Ruby files in the order in which they are joined.
 _PARTS = ("design", "checks", "density", "photonic_checks", "run")
 _HEAD = """\
 # Design rules of the process {process}, written by `optinc deck`. Do not edit: change the process's rules.yml.
@@ -28,11 +28,11 @@ _PLAIN = set(string.ascii_letters + string.digits + string.punctuation + " ") - 
 
 
 class DeckError(ValueError):
-    """A rule that the script has no check for."""
+    """A rule of a kind that has no check in the script."""
 
 
 def deck_script(process: str, rules: Sequence[Rule], layers: Mapping[str, tuple[int, int]]) -> bytes:
-    """The rules of a process as a KLayout DRC script.
+    """Write the rules of a process as a KLayout DRC script.
 
     Args:
         process: Name of the process.
@@ -40,21 +40,21 @@ def deck_script(process: str, rules: Sequence[Rule], layers: Mapping[str, tuple[
         layers: Its layers, name to GDS layer and datatype.
 
     Returns:
-        The file's content; equal rules give equal bytes.
+        Content of the .lydrc file; equal rules give equal bytes.
 
     Raises:
         DeckError: A kind of rule has no function in the script.
     """
     parts = [(Path(__file__).parent / "ruby" / f"{name}.rb").read_text(encoding="utf-8") for name in _PARTS]
-    here = [rule for rule in rules if rule.kind not in BIASED]
-    for rule in here:
+    included = [rule for rule in rules if rule.kind not in ELECTRICAL_KINDS]
+    for rule in included:
         if not any(f"def check_{rule.kind}(" in part for part in parts):
             raise DeckError(f"rule {rule.id!r}: the script has no check of kind {rule.kind!r}")
     head = [
         _HEAD.format(process=process),
         _table("LAYERS", "{}", [f"{_ruby(name)} => {_ruby(gds)}" for name, gds in layers.items()]),
-        _table("RULES", "[]", [_ruby(_row(rule)) for rule in here]),
-        _table("LEFT_OUT", "[]", [_ruby(_row(rule)) for rule in rules if rule not in here]),
+        _table("RULES", "[]", [_ruby(_row(rule)) for rule in included]),
+        _table("LEFT_OUT", "[]", [_ruby(_row(rule)) for rule in rules if rule not in included]),
     ]
     macro = ElementTree.Element("klayout-macro")
     for key, value in {
@@ -76,7 +76,7 @@ def deck_script(process: str, rules: Sequence[Rule], layers: Mapping[str, tuple[
 
 
 def _row(rule: Rule) -> dict[str, object]:
-    """A rule's keys in the order of the card, less what only a reader of the card needs."""
+    """A rule's keys in the order of the card, with text and source replaced by a description."""
     return rule.model_dump(exclude={"text", "source"}) | {"description": description(rule)}
 
 
@@ -85,12 +85,12 @@ def _table(name: str, brackets: str, lines: Sequence[str]) -> str:
 
 
 def _ruby(value: object) -> str:
-    """Plain data as Ruby writes it."""
+    """Plain data as a Ruby literal."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_ruby(key)} => {_ruby(one)}" for key, one in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_ruby, value)) + "]"
     if isinstance(value, str):
-        # Ruby would run what stands in #{}
+        # escape #, because Ruby executes the content of #{}
         return '"' + "".join(c if c in _PLAIN else f"\\u{{{ord(c):x}}}" for c in value) + '"'
     return str(value).lower() if isinstance(value, bool) else repr(value)

@@ -1,7 +1,7 @@
-"""How much of a window a layer covers: exact areas of polygons on a raster of windows.
+"""Density rules: the share of each window of a raster that a layer covers, from exact areas of polygons.
 
-Windows lie in every die, `step_um` apart from its lower left corner on, and a last row and column end at its right
-and upper edge; a die smaller than a window is one window. What lies beyond the die counts nowhere.
+Windows of a die start at its lower left corner and are `step_um` apart. A last column and a last row end at its right
+and upper edge. A die smaller than a window is one window. Shapes outside the dies are not counted.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from optinc_pdk.extract.lookup import plain
 from optinc_pdk.extract.places import Places
 from optinc_pdk.signoff.checks import dies
 from optinc_pdk.signoff.gds import Design
-from optinc_pdk.signoff.nets import disjoint_boxes, pieces, rectilinear
+from optinc_pdk.signoff.nets import disjoint_boxes, is_rectilinear, layer_pieces
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Lines = Ints | Floats
-# Sums of areas are exact for shapes along the axes and lose some digits of sixteen elsewhere.
+# Relative error allowed for areas: they are exact for edges parallel to the axes, and rounded otherwise.
 ROUNDING = 1e-12
 
 
 def density(design: Design, rule: DensityRule) -> kdb.Region:
-    """Windows with too much or too little of a layer."""
-    faults = kdb.Region()
+    """Windows in which the share of a layer is above or below the rule's limits."""
+    violations = kdb.Region()
     for die in dies(design, rule.layers[1]):
         raster = Raster.of(die.bbox(), design.dbu(rule.window_um), design.dbu(rule.step_um))
-        faults += _faults(design, rule, raster)
-    return faults
+        violations += _violations(design, rule, raster)
+    return violations
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Raster:
     """The windows of a die, in database units.
 
     Attributes:
-        x, y: Edges of windows, ascending; between two of them lies a bin.
-        columns, rows: (n, 2) numbers in ``x`` and ``y`` of the edges between which each column or row of windows lies.
+        x, y: Edges of windows, ascending; two neighbouring edges enclose a bin.
+        columns, rows: (n, 2) indices into ``x`` and ``y`` of the two edges of each column or row of windows.
     """
 
     x: Ints
@@ -53,7 +53,7 @@ class Raster:
 
     @classmethod
     def of(cls, die: kdb.Box, window: int, step: int) -> Raster:
-        """The raster of a die for windows of one size, a step apart."""
+        """The raster of a die for square windows of a size, a step apart, all in database units."""
         x, columns = _lines(die.left, die.right, window, step)
         y, rows = _lines(die.bottom, die.top, window, step)
         return cls(x, y, columns, rows)
@@ -64,27 +64,27 @@ class Raster:
         return np.outer(np.diff(self.x[self.columns])[:, 0], np.diff(self.y[self.rows])[:, 0]).astype(np.float64)
 
     def windows(self, bins: Floats) -> Floats:
-        """(columns, rows) sums of bins over each window."""
+        """(columns, rows) sum of the bins in each window."""
         total = np.zeros((len(self.x), len(self.y)))
         total[1:, 1:] = bins.cumsum(axis=0).cumsum(axis=1)
         return self.differences(total)
 
     def differences(self, total: Floats) -> Floats:
-        """(columns, rows) sums over each window, from those of all that is left of and below each pair of lines."""
+        """(columns, rows) sum over each window, from the sums (m, n) left of and below each pair of lines."""
         across = total[self.columns[:, 1]] - total[self.columns[:, 0]]
         return np.asarray(across[:, self.rows[:, 1]] - across[:, self.rows[:, 0]])
 
     def boxes(self, chosen: NDArray[np.bool_]) -> kdb.Region:
-        """The chosen windows."""
-        found = kdb.Region()
+        """The chosen windows as a region."""
+        region = kdb.Region()
         for column, row in np.argwhere(chosen).tolist():
             (left, right), (bottom, top) = self.x[self.columns[column]].tolist(), self.y[self.rows[row]].tolist()
-            found.insert(kdb.Box(left, bottom, right, top))
-        return found
+            region.insert(kdb.Box(left, bottom, right, top))
+        return region
 
 
 def _lines(low: int, high: int, window: int, step: int) -> tuple[Ints, Ints]:
-    """Edges of windows along one axis, and which of them are those of each window."""
+    """Edges of windows along one axis, and (n, 2) the indices of each window's two edges."""
     size = min(window, high - low)
     starts = np.arange(low, high - size + 1, step, dtype=np.int64)
     starts = np.unique(np.append(starts, high - size))
@@ -92,40 +92,41 @@ def _lines(low: int, high: int, window: int, step: int) -> tuple[Ints, Ints]:
     return lines, np.stack([np.searchsorted(lines, starts), np.searchsorted(lines, starts + size)], axis=1)
 
 
-def _faults(design: Design, rule: DensityRule, raster: Raster) -> kdb.Region:
-    """Faulty windows of one die: bounded first, then measured where the bound does not prove them clean."""
+def _violations(design: Design, rule: DensityRule, raster: Raster) -> kdb.Region:
+    """Windows of one die that violate a rule; areas are bounded first, and measured where the bound is not enough."""
     least, most = (share * raster.window_area for share in (rule.least, rule.most))
-    # of the window, as an empty one's area may be less than nothing by rounding
-    lost = ROUNDING * raster.window_area
+    # relative to the window, because rounding may make the area of an empty one negative
+    tolerance = ROUNDING * raster.window_area
     suspects = np.full(most.shape, rule.least > 0)
-    if rectilinear(design, rule.layers[0]):
-        # overlaps count twice here
-        area = _covered(pieces(design, rule.layers[0]).boxes, raster)
+    if is_rectilinear(design, rule.layers[0]):
+        # this counts overlaps twice
+        area = _covered(layer_pieces(design, rule.layers[0]).boxes, raster)
         if rule.least > 0 or (area > most).any():
             area = _covered(disjoint_boxes(design, rule.layers[0]), raster)
-        return raster.boxes((area < least - lost) | (area > most + lost))
+        return raster.boxes((area < least - tolerance) | (area > most + tolerance))
     places = design.places((rule.layers[0],))
     if places is None:
         suspects[:] = True
     else:
-        suspects |= (
-            raster.windows(_bound(design, rule.layers[0], places, raster)) > most + ROUNDING * raster.window_area
-        )
+        suspects |= raster.windows(_bound(design, rule.layers[0], places, raster)) > most + tolerance
     if not suspects.any():
         return kdb.Region()
     shapes = _merged(design, rule.layers[0], raster.boxes(suspects).merged())
     area = raster.windows(coverage(shapes, raster.x, raster.y))
-    return raster.boxes(suspects & ((area < least - lost) | (area > most + lost)))
+    return raster.boxes(suspects & ((area < least - tolerance) | (area > most + tolerance)))
 
 
 def _merged(design: Design, layer: str, area: kdb.Region) -> list[kdb.Polygon]:
     """A layer's shapes within an area, without overlaps."""
-    found = kdb.RecursiveShapeIterator(design.layout, design.top, design.index(layer), area, True)
-    return plain((kdb.Region(found) & area).merged())
+    shapes = kdb.RecursiveShapeIterator(design.layout, design.top, design.index(layer), area, True)
+    return plain((kdb.Region(shapes) & area).merged())
 
 
 def _bound(design: Design, layer: str, places: Places, raster: Raster) -> Floats:
-    """(bins) no less than what a layer covers: overlaps count twice, and a cell's area in every bin that it touches."""
+    """(columns, rows) upper bound of the area that a layer covers in each bin.
+
+    Overlaps count twice, and the whole area of a cell counts in every bin that it touches.
+    """
     index = design.index(layer)
     bins = coverage(plain(places.loose[index]), raster.x, raster.y)
     kinds, kind = np.unique(places.cells[:, 0], return_inverse=True)
@@ -148,13 +149,13 @@ def _covered(boxes: Ints, raster: Raster) -> Floats:
 
 
 def box_area(boxes: Ints, x: Ints, y: Ints) -> Ints:
-    """Area of boxes left of and below each pair of lines of a raster, exactly.
+    """Exact area of boxes left of and below each pair of lines of a raster.
 
-    A box is a sum of quarter planes from its corners on, and one from (a, b) on has the area (x - a) (y - b) in front
-    of lines beyond. Sums that overflow wrap around and cancel: the area fits.
+    A box is a sum of four quarter planes at its corners; one that starts at (a, b) has the area (x - a)(y - b) left of
+    and below lines x > a, y > b. Partial sums that overflow wrap around and cancel, as the total area fits.
 
     Args:
-        boxes: (k, 4) boxes; where they overlap, both count.
+        boxes: (k, 4) boxes; overlaps count twice.
         x, y: (m,), (n,) the raster's lines, ascending.
 
     Returns:
@@ -175,11 +176,11 @@ def box_area(boxes: Ints, x: Ints, y: Ints) -> Ints:
 def coverage(polygons: Iterable[kdb.Polygon], x: Lines, y: Lines) -> Floats:
     """Area of polygons in every bin of a raster.
 
-    Green's theorem for each bin: an edge covers what lies between it and the bin's right side, and in all bins further
-    right what lies beside it. Edges are cut at the raster's lines first.
+    Green's theorem for each bin: edges are cut at the raster's lines, and each contributes the area between it and the
+    right side of its bin, and the area of its height in all bins to the right.
 
     Args:
-        polygons: Polygons; where they overlap, both count.
+        polygons: Polygons; overlaps count twice.
         x, y: (m,), (n,) the raster's lines, ascending.
 
     Returns:
@@ -192,20 +193,20 @@ def coverage(polygons: Iterable[kdb.Polygon], x: Lines, y: Lines) -> Floats:
     rise = end[:, 1] - start[:, 1]
     row = np.searchsorted(y, middle[:, 1], "right") - 1
     column = np.searchsorted(x, middle[:, 0], "right") - 1
-    # what is left of the raster lies beside all of it, what is right of it beside nothing
+    # edges left of the raster count in all bins of their row, edges right of it in none
     kept = (rise != 0) & (row >= 0) & (row < len(y) - 1) & (column < len(x) - 1)
     rise, row, column, across = rise[kept], row[kept], column[kept], middle[kept, 0]
     inside = column >= 0
     within = np.where(inside, x[column + 1] - across, 0.0)
-    # silicon to the right of upward edges
+    # the polygon lies to the right of upward edges
     np.add.at(bins, (column[inside], row[inside]), (rise * within)[inside])
-    beside = np.zeros((len(x), len(y) - 1))
-    np.add.at(beside, (column + 1, row), rise)
-    return np.asarray(bins + np.diff(x)[:, np.newaxis] * beside.cumsum(axis=0)[:-1])
+    height = np.zeros((len(x), len(y) - 1))
+    np.add.at(height, (column + 1, row), rise)
+    return np.asarray(bins + np.diff(x)[:, np.newaxis] * height.cumsum(axis=0)[:-1])
 
 
 def _cut(start: Floats, end: Floats, x: Lines, y: Lines) -> tuple[Floats, Floats]:
-    """Edges cut where they cross the lines of a raster."""
+    """Start and end points of edges cut where they cross the lines of a raster."""
     number = [np.arange(len(start)), np.arange(len(start))]
     along = [np.zeros(len(start)), np.ones(len(start))]
     for axis, lines in ((0, x), (1, y)):

@@ -1,4 +1,7 @@
-"""Design-rule check: a written layout against the rules of its process card."""
+"""Design-rule check (DRC) of a written layout against the geometric rules of its process card.
+
+Electrical rules need the currents of a bias; :mod:`optinc_pdk.signoff.electrical` checks them and has its own result.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,13 @@ from optinc_pdk.cards import Process
 from optinc_pdk.cards.rules import GridRule, OutlineRule, Rule
 from optinc_pdk.extract.reading import check_layers, check_unit
 from optinc_pdk.signoff import checks, density, photonic_checks
-from optinc_pdk.signoff.distinct import Distinct, Hierarchy, distinct
+from optinc_pdk.signoff.distinct import Hierarchy, ViolationGroup, group_violations
 from optinc_pdk.signoff.gds import Design, read_design
-from optinc_pdk.signoff.proof import Proof, prepare
+from optinc_pdk.signoff.proof import CondensedChecks, prepare_condensed
 
-__all__ = ["BIASED", "CHECKS", "DrcResult", "RuleResult", "check_chip", "run_drc"]
+__all__ = ["CHECKS", "ELECTRICAL_KINDS", "DrcResult", "RuleResult", "check_chip", "run_drc"]
 
-# One function per kind; a kind without one is a KeyError in the tests, not a rule that silently passes.
+# One function per kind of geometric rule; a kind without a function raises KeyError instead of passing silently.
 CHECKS: Mapping[str, Callable[[Design, Any], kdb.Region]] = {
     "width": checks.line,
     "space": checks.line,
@@ -51,27 +54,27 @@ CHECKS: Mapping[str, Callable[[Design, Any], kdb.Region]] = {
     "fibre_pitch": photonic_checks.fibre_pitch,
 }
 
-# Kinds of rules that need a bias; `electrical` checks them.
-BIASED = ("current", "ir_drop")
+# Kinds of rules that need the currents of a bias; `electrical.check_electrical` checks them.
+ELECTRICAL_KINDS = ("current", "ir_drop")
 
 
 @dataclass(frozen=True)
 class RuleResult:
-    """What one rule found: a marker, in µm, around each fault; touching faults are one.
+    """Violations of one rule. Violations that touch are merged into one marker.
 
     Attributes:
         rule: The rule.
-        markers: All its faults, flat.
-        notes: What is measured at each marker, where the rule says so; else empty.
-        run: Whether it was checked: rules on currents need a bias.
-        faults: Each distinct fault once, in the cell that it is in; None where all count as the top cell's.
+        markers: A polygon in µm around each violation, in coordinates of the top cell.
+        notes: One text per marker with what was measured there; empty for rules that measure nothing.
+        run: Whether the rule was checked; False for an electrical rule without a bias.
+        groups: The violations grouped by cell; None where all of them are reported in the top cell.
     """
 
     rule: Rule
     markers: tuple[kdb.DPolygon, ...]
     notes: tuple[str, ...] = ()
     run: bool = True
-    faults: tuple[Distinct, ...] | None = None
+    groups: tuple[ViolationGroup, ...] | None = None
 
     @property
     def id(self) -> str:
@@ -80,13 +83,13 @@ class RuleResult:
 
     @property
     def violations(self) -> int:
-        """Number of faults, of whatever severity."""
+        """Number of violations, of either severity."""
         return len(self.markers)
 
     @property
     def distinct(self) -> int:
-        """Number of faults that differ: what every instance of a cell has counts once."""
-        return len(self.markers if self.faults is None else self.faults)
+        """Number of distinct violations: one that every instance of a cell has counts once."""
+        return len(self.markers if self.groups is None else self.groups)
 
     @cached_property
     def boxes_um(self) -> NDArray[np.float64]:
@@ -97,47 +100,58 @@ class RuleResult:
 
 @dataclass(frozen=True)
 class DrcResult:
-    """The results of all rules, in their order."""
+    """Results of the geometric rules of one layout.
+
+    Attributes:
+        file: Name of the layout file.
+        top_cell: Name of its top cell.
+        rules: One result per geometric rule.
+        requested: All rules that the check was given, in their order, electrical rules included.
+    """
 
     file: str
     top_cell: str
     rules: tuple[RuleResult, ...]
+    requested: tuple[Rule, ...]
 
     @property
     def violations(self) -> int:
-        """Number of faults against rules of severity error."""
+        """Number of violations of rules of severity error."""
         return sum(result.violations for result in self.rules if result.rule.severity == "error")
 
     @property
     def warnings(self) -> int:
-        """Number of faults against recommendations, which fail no build."""
+        """Number of violations of rules of severity warning, which fail no build."""
         return sum(result.violations for result in self.rules if result.rule.severity == "warning")
 
     @property
-    def not_run(self) -> int:
-        """Number of rules that were not checked."""
-        return sum(not result.run for result in self.rules)
-
-    @property
     def clean(self) -> bool:
-        """Whether no rule of severity error that was checked is broken."""
+        """Whether no geometric rule of severity error is violated."""
         return self.violations == 0
+
+    def all_rules(self, electrical: Sequence[RuleResult] = ()) -> tuple[RuleResult, ...]:
+        """Results of all requested rules in their order, as files and tables show them.
+
+        Args:
+            electrical: Results of the electrical rules; those that are missing here are marked as not run.
+        """
+        results = {result.id: result for result in (*self.rules, *electrical)}
+        return tuple(results.get(rule.id, RuleResult(rule, (), run=False)) for rule in self.requested)
 
 
 def run_drc(
     gds_path: Path, rules: Sequence[Rule], layers: Mapping[str, tuple[int, int]], threads: int = 2
 ) -> DrcResult:
-    """Check a layout file.
+    """Check a layout file against geometric design rules.
 
     Args:
         gds_path: GDS2 or OASIS file with one top cell.
-        rules: Rules of the process.
+        rules: Rules of the process; the electrical ones among them are not checked here.
         layers: Layers of the process, name to GDS layer and datatype.
-        threads: Threads of hierarchical operations.
+        threads: Number of threads for hierarchical operations.
 
     Returns:
-        One result per rule, in the rules' order; equal files give equal results. Rules on currents are not run:
-        `electrical.check_currents` does that.
+        One result per geometric rule, in the rules' order. Equal files give equal results.
 
     Raises:
         GdsError: The file cannot be used, as for :func:`optinc_pdk.extract.reading.read_layout`.
@@ -146,10 +160,12 @@ def run_drc(
 
 
 def check_chip(gds_path: Path, process: Process, threads: int = 2) -> DrcResult:
-    """Check a layout file that must be of a process: another unit or other layers are no faults but another's layout.
+    """Check a layout file against the geometric rules of its process, and refuse a layout of another process.
+
+    Unlike :func:`run_drc`, this raises an error if the database unit or the layers are not those of the process.
 
     Raises:
-        GdsError: The file cannot be used, has another database unit, or is of another process.
+        GdsError: The file cannot be used, has another database unit, or has the layers of another process.
     """
     design = read_design(gds_path, process.gds_layers, threads)
     for rule in process.rules:
@@ -160,40 +176,39 @@ def check_chip(gds_path: Path, process: Process, threads: int = 2) -> DrcResult:
 
 
 def _check(gds_path: Path, design: Design, rules: Sequence[Rule]) -> DrcResult:
-    proof = prepare(design, rules)
+    condensed = prepare_condensed(design, rules)
     hierarchy = Hierarchy(design.layout, design.top)
     results = tuple(
-        RuleResult(rule, (), run=False)
-        if rule.kind in BIASED
-        else _result(design, hierarchy, rule, _faults(design, rule, proof))
+        _result(design, hierarchy, rule, _violations(design, rule, condensed))
         for rule in rules
+        if rule.kind not in ELECTRICAL_KINDS
     )
-    return DrcResult(gds_path.name, design.top.name, results)
+    return DrcResult(gds_path.name, design.top.name, results, tuple(rules))
 
 
-def _faults(design: Design, rule: Rule, proof: Proof | None) -> kdb.Region:
+def _violations(design: Design, rule: Rule, condensed: CondensedChecks | None) -> kdb.Region:
     check = CHECKS[rule.kind]
-    return check(design, rule) if proof is None else proof.faults(design, rule, check)
+    return check(design, rule) if condensed is None else condensed.violations(design, rule, check)
 
 
-def _result(design: Design, hierarchy: Hierarchy, rule: Rule, faults: kdb.Region) -> RuleResult:
-    merged = _merged(faults)
+def _result(design: Design, hierarchy: Hierarchy, rule: Rule, violations: kdb.Region) -> RuleResult:
+    merged = _merged(violations)
     markers = tuple(polygon.to_dtype(design.layout.dbu) for polygon in merged)
     if isinstance(rule, OutlineRule) and not checks.dies(design, rule.layers[0]):
-        return RuleResult(rule, markers, notes=(_no_outline(design, rule),))
-    return RuleResult(rule, markers, faults=distinct(hierarchy, merged))
+        return RuleResult(rule, markers, notes=(_missing_outline(design, rule),))
+    return RuleResult(rule, markers, groups=group_violations(hierarchy, merged))
 
 
-def _no_outline(design: Design, rule: OutlineRule) -> str:
-    """Which layers have no shapes, where the outline's has none: all of them in an empty chip."""
+def _missing_outline(design: Design, rule: OutlineRule) -> str:
+    """The note for a layout without an outline, which says whether the other layers are empty too."""
     name = rule.layers[0]
-    others = [layer for layer in design.layers if design.shapes(layer).at_end()]
-    if len(others) < len(design.layers):
+    empty = [layer for layer in design.layers if design.shapes(layer).at_end()]
+    if len(empty) < len(design.layers):
         return f"nothing on layer {name}: draw an outline for each die"
-    return f"the chip is empty: nothing on any layer of the process ({', '.join(others)})"
+    return f"the chip is empty: nothing on any layer of the process ({', '.join(empty)})"
 
 
-def _merged(faults: kdb.Region) -> list[kdb.Polygon]:
-    """Faults merged and sorted, so that neither hierarchy nor threads show in the result."""
-    faults.flatten()
-    return sorted(kdb.Region(list(faults.each())).merged().each())
+def _merged(violations: kdb.Region) -> list[kdb.Polygon]:
+    """Violations merged and sorted, so that the result depends on neither the hierarchy nor the number of threads."""
+    violations.flatten()
+    return sorted(kdb.Region(list(violations.each())).merged().each())

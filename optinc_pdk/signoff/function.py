@@ -1,4 +1,4 @@
-"""The function check: light through the extracted chip and its board, every word against the ideal average."""
+"""Function check: every word that the extracted chip and its board compute against the ideal average."""
 
 from __future__ import annotations
 
@@ -19,23 +19,25 @@ from optinc_pdk.files import InputError, write_atomic
 from optinc_pdk.simulate import Scattering, scattering, transmit
 
 SCHEMA = 1
+# Largest number of combinations of symbols that are all tried.
 EXHAUSTIVE = 2**20
+# Seed of the random assignments of symbols to servers.
 SEED = 2603
 
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """I inputs that a chip is tried with.
+    """The I inputs of a function check.
 
-    Where all combinations of symbols at the fibres are few enough, they are the inputs; otherwise every point of the
-    lattice is one.
+    The inputs are all combinations of symbols at the fibres if these are at most `EXHAUSTIVE`; otherwise they are the
+    points of the lattice.
 
     Attributes:
-        task: What the chip is to compute.
-        symbols: (I, servers, M) symbols at the fibres; for points of the lattice drawn at random.
-        ideal: (I,) words that the ideal average gives.
-        levels: (I, M) their symbols.
-        exhaustive: Whether the inputs are all combinations at the fibres.
+        task: Average that the chip computes.
+        symbols: (I, servers, M) symbols at the fibres; for points of the lattice, assigned to servers at random.
+        ideal: (I,) words of the ideal average.
+        levels: (I, M) symbols of these words.
+        exhaustive: Whether the inputs are all combinations of symbols at the fibres.
     """
 
     task: Averaging
@@ -47,20 +49,20 @@ class Inputs:
 
 @dataclass(frozen=True, eq=False)
 class FunctionResult:
-    """What the chip's servers read, for I inputs tried with A assignments of symbols to servers each.
+    """Words that the servers read, for I inputs with A assignments of symbols to servers each.
 
     Attributes:
         symbols: (A, I, servers, M) symbols at the fibres, uint8.
-        ideal: (I,) words that the ideal average gives.
+        ideal: (I,) words of the ideal average.
         words: (A, I, servers) words that the servers read.
-        outputs: (A, I, servers, M) levels before the decision.
-        exact: Inputs for which every server reads the ideal word under every assignment.
-        margin: min of 0.5 - |output - ideal level| in levels; below 0 where a symbol is missed.
-        saturated: Modulator amplitudes that were cut to full scale.
-        loss_db: Loss from a source to the detector it reaches best, for the worst source.
-        exhaustive: Whether the inputs are all combinations at the fibres, or all points of the lattice.
-        margins: (I, M) the margin of every symbol of an input, over assignments and servers.
-        hop_loss_db: Per layer, loss from its modulators to its detectors, of what full scale loses.
+        outputs: (A, I, servers, M) output levels before the decision.
+        exact: Number of inputs for which every server reads the ideal word under every assignment.
+        margin: Least 0.5 - |output - ideal level|, in levels; negative if a symbol is wrong.
+        saturated: Number of modulator amplitudes that were limited to full scale.
+        loss_db: Loss from the worst source fibre to the detector that receives most of its light.
+        exhaustive: Whether the inputs are all combinations of symbols at the fibres, not the points of the lattice.
+        margins: (I, M) least margin of every symbol over assignments and servers.
+        hop_loss_db: Loss of each layer from its modulators to its detectors, at full scale.
     """
 
     symbols: NDArray[np.uint8]
@@ -87,31 +89,31 @@ class FunctionResult:
 
     @property
     def passed(self) -> bool:
-        """Whether every word of every server is the ideal average."""
+        """Whether every server reads the ideal average of every input."""
         return self.exact == self.inputs
 
     @property
     def errors(self) -> dict[int, int]:
-        """Error of a word, read minus ideal, to the number of words that have it, over assignments and servers."""
+        """Number of words with each error (word read minus ideal word), over assignments and servers."""
         return error_counts(self.words, self.ideal[:, np.newaxis])
 
 
 def check_function(
     circuit: Circuit, board: Board, bias: Bias, task: Averaging, process: Process, ground: Ground | None = None
 ) -> FunctionResult:
-    """Run every input through a circuit as the bias file's codes drive it.
+    """Compute the words of every input with a circuit that a bias file's DAC codes drive.
 
-    Where all combinations of symbols at the fibres are few enough, they are the inputs. Otherwise every point of the
-    lattice is an input, tried with a random assignment of symbols to servers and with the one that suffers most from
-    the imbalance of the preprocessing unit.
+    The inputs are all combinations of symbols at the fibres if these are at most `EXHAUSTIVE`. Otherwise they are the
+    points of the lattice, each with two assignments of symbols to servers: a random one, and the one that the
+    imbalance of the preprocessing unit affects most.
 
     Args:
-        circuit: The circuit, as extracted.
-        board: What joins its fibres outside.
-        bias: Codes, electronics and receivers.
-        task: What the chip is to compute.
-        process: Process of the cards.
-        ground: What currents raise the heaters' grounds by; perfect grounds where left out.
+        circuit: Extracted circuit.
+        board: Connections outside the chip.
+        bias: DAC codes, and settings of electronics and receivers.
+        task: Average that the chip computes.
+        process: Process of the circuit.
+        ground: Ground rise from the heaters' currents; none if left out.
 
     Raises:
         InputError: Circuit, board, bias and task do not belong together.
@@ -123,10 +125,10 @@ def check_function(
 
 
 def refuse_other_board(board: Board, task: Averaging) -> None:
-    """Refuse a board that is not this task's.
+    """Refuse a board whose servers or symbols are not those of a task.
 
     Raises:
-        InputError: It has other servers or symbols.
+        InputError: The board has another number of servers or of symbols per server.
     """
     board_task = (len(board.inputs), len(board.inputs[0]) if board.inputs else 0)
     if board_task != (task.servers, task.symbols):
@@ -137,57 +139,60 @@ def refuse_other_board(board: Board, task: Averaging) -> None:
 
 
 def check_light(s: Scattering, board: Board, bias: Bias, task: Averaging) -> FunctionResult:
-    """Run every input of :func:`check_function` through a chip whose S-parameters are known.
+    """Compute the words of every input, as :func:`check_function`, for a chip with known S-parameters.
 
     Args:
-        s: Of the whole chip at one wavelength.
-        board: What joins its fibres outside.
-        bias: Electronics and receivers.
-        task: What the chip is to compute.
+        s: S-parameters of the whole chip at one wavelength.
+        board: Connections outside the chip.
+        bias: Settings of electronics and receivers.
+        task: Average that the chip computes.
     """
-    tried = inputs_of(task)
-    symbols = assignments(tried, s, board, bias)
+    inputs = inputs_of(task)
+    symbols = assignments(inputs, s, board, bias)
     received = [transmit(assignment, s, board, bias) for assignment in symbols]
     outputs = np.stack([reception.outputs for reception in received])
     words = np.stack([task.decode(reception.levels) for reception in received])
-    score = score_words(zip(words, outputs, strict=True), tried.ideal, tried.levels)
-    margins = (0.5 - np.abs(outputs - tried.levels[:, np.newaxis])).min(axis=(0, 2))
+    score = score_words(zip(words, outputs, strict=True), inputs.ideal, inputs.levels)
+    margins = (0.5 - np.abs(outputs - inputs.levels[:, np.newaxis])).min(axis=(0, 2))
     return FunctionResult(
         symbols=symbols.astype(np.uint8),
-        ideal=tried.ideal,
+        ideal=inputs.ideal,
         words=words,
         outputs=outputs,
         exact=score.exact,
         margin=score.margin,
         saturated=sum(reception.saturated for reception in received),
         loss_db=path_loss_db(s, board),
-        exhaustive=tried.exhaustive,
+        exhaustive=inputs.exhaustive,
         hop_loss_db=hop_losses_db(s, board),
         margins=margins,
     )
 
 
 def inputs_of(task: Averaging) -> Inputs:
-    """The inputs that a chip of a task is tried with."""
+    """Inputs of the function check for a task: all combinations of symbols, or the points of the lattice."""
     exhaustive = (4**task.symbols) ** task.servers <= EXHAUSTIVE
     symbols = _all_symbols(task) if exhaustive else assign_random(task, _steps(task), SEED)
     ideal = task.ideal(task.decode(symbols))
     return Inputs(task, symbols, ideal, task.encode(ideal), exhaustive)
 
 
-def assignments(tried: Inputs, s: Scattering, board: Board, bias: Bias) -> NDArray[np.int64]:
-    """(A, I, servers, M) symbols at the fibres: those given, and on the lattice those that suffer most on this chip.
+def assignments(inputs: Inputs, s: Scattering, board: Board, bias: Bias) -> NDArray[np.int64]:
+    """(A, I, servers, M) symbols at the fibres for every assignment of symbols to servers.
+
+    All combinations of symbols need one assignment. Points of the lattice have two: the given one, and the one that the
+    imbalance of this chip's preprocessing unit affects most.
 
     Args:
-        tried: The inputs.
+        inputs: Inputs of the function check.
         s: S-parameters of the chip.
-        board: What joins its fibres outside.
-        bias: Electronics of its neurons.
+        board: Connections outside the chip.
+        bias: Settings of its electronics.
     """
-    if tried.exhaustive:
-        return tried.symbols[np.newaxis]
-    worst = assign_worst(tried.task, _steps(tried.task), server_errors(s, board, bias))
-    return np.stack([tried.symbols, worst])
+    if inputs.exhaustive:
+        return inputs.symbols[np.newaxis]
+    worst = assign_worst(inputs.task, _steps(inputs.task), server_errors(s, board, bias))
+    return np.stack([inputs.symbols, worst])
 
 
 def _steps(task: Averaging) -> NDArray[np.int64]:
@@ -195,7 +200,7 @@ def _steps(task: Averaging) -> NDArray[np.int64]:
 
 
 def _all_symbols(task: Averaging) -> NDArray[np.int64]:
-    """Every combination of words, (4^(M·servers), servers, M)."""
+    """(4^(M·servers), servers, M) symbols of every combination of words."""
     count = 4**task.symbols
     index = np.arange(count**task.servers)
     words = index[:, np.newaxis] // count ** np.arange(task.servers - 1, -1, -1) % count
@@ -203,9 +208,9 @@ def _all_symbols(task: Averaging) -> NDArray[np.int64]:
 
 
 def server_errors(s: Scattering, board: Board, bias: Bias) -> NDArray[np.float64]:
-    """Relative error of each server's weight in the preprocessing unit, (servers, M).
+    """(servers, M) relative error of each server's weight in the preprocessing unit.
 
-    Compares the servers' small-signal responses at the first layer's detectors with their mean.
+    It compares the servers' small-signal responses at the first layer's detectors with their mean.
     """
     first = [neuron for neuron in board.neurons if neuron.layer == 0]
     inputs = [label for row in board.inputs for label in row]
@@ -214,23 +219,23 @@ def server_errors(s: Scattering, board: Board, bias: Bias) -> NDArray[np.float64
         weight = np.array([1.0 if sign > 0 else bias.activations[n.label].balance for n in first])
         names = [label for pairs in detectors for label in pairs]
         oscillator = s.between(names, board.steady)[0].sum(axis=1, keepdims=True).conj()
-        seen = 2 * (oscillator * s.between(names, inputs)[0]).real
+        signal = 2 * (oscillator * s.between(names, inputs)[0]).real
         starts = np.cumsum([0, *(len(pairs) for pairs in detectors[:-1])])
-        flat += sign * weight[:, np.newaxis] * np.add.reduceat(seen, starts, axis=0)
+        flat += sign * weight[:, np.newaxis] * np.add.reduceat(signal, starts, axis=0)
     flat *= [bias.inputs.get(label, 1.0) for label in inputs]
     response = flat.reshape(len(first), len(board.inputs), -1)
     mean = response.mean(axis=1, keepdims=True)
     power = np.sum(mean**2, axis=0)
-    # a symbol that no neuron looks at has no error either
+    # a symbol that no neuron uses has no error
     share = np.sum(response * mean, axis=0) / np.where(power > 0, power, 1.0)
     return np.where(power > 0, share - 1.0, 0.0)
 
 
 def path_loss_db(s: Scattering, board: Board) -> float:
-    """Loss in dB from a source fibre to the detector that it reaches best, for the worst source.
+    """Loss in dB from the worst source fibre to the detector that receives most of its light.
 
-    A modulator on the chip counts from its carrier's fibre. Fibres that only feed modulators and supplies reach no
-    detector themselves.
+    For a modulator on the chip, the source is its carrier's fibre. Fibres that only feed modulators are not sources,
+    because their light reaches no detector directly.
     """
     detectors = [label for n in board.neurons for names in (n.plus, n.minus) for label in labels(names)]
     detectors += [label for row in board.outputs for label in row]
@@ -247,12 +252,12 @@ def path_loss_db(s: Scattering, board: Board) -> float:
 
 
 def hop_losses_db(s: Scattering, board: Board) -> tuple[float, ...]:
-    """Loss in dB of each layer, from its modulators to its detectors, beyond what its matrix asks for.
+    """Loss in dB of each layer from its modulators to its detectors, without the loss that its matrix requires.
 
-    A layer's light is its matrix over the 2-norm, times what couplers, guides and splitters let through: so the
-    largest singular value of its S-parameters is that transmission. Both detectors of a neuron count together.
-    The first layer adds the servers' fields, all of which send the same at full scale. Of the last layer's receivers,
-    each server has its own; the worst counts.
+    The S-parameters of a layer are its matrix divided by its 2-norm, times the amplitude transmission of couplers,
+    guides and splitters. So their largest singular value is that transmission. Both detectors of a neuron count
+    together. For the first layer the fields of the servers are added, as all servers send the same at full scale. For
+    the last layer the worst server counts, as each server has receivers of its own.
     """
     losses = []
     for layer in range(board.layers):
@@ -272,7 +277,7 @@ def hop_losses_db(s: Scattering, board: Board) -> tuple[float, ...]:
 def _together(
     s: Scattering, board: Board, outs: Sequence[str], fields: Sequence[Sequence[str]]
 ) -> NDArray[np.complex128]:
-    """(outs, fields) field at each output from sources that send alike, which is the sum of what each of them sends."""
+    """(outs, fields) field at each output from groups of sources that send equal signals: the sum over the group."""
     sources = [label for names in fields for label in names]
     light = s.between(outs, sources)[0] * s.strength(sources, board.steady)[0]
     starts = np.cumsum([0, *(len(names) for names in fields[:-1])])
@@ -280,7 +285,7 @@ def _together(
 
 
 def write_function(result: FunctionResult, path: str | Path) -> None:
-    """Write the lattice table, atomically; equal results give equal bytes."""
+    """Write the lattice table, ``.function.npz``, atomically; equal results give equal bytes."""
     stream = io.BytesIO()
     np.savez_compressed(
         stream,
@@ -288,7 +293,7 @@ def write_function(result: FunctionResult, path: str | Path) -> None:
         symbols=result.symbols,
         ideal=result.ideal,
         words=result.words,
-        # rounded: the last bits of a sparse solution are no result
+        # rounded, because the last bits of a sparse solution vary
         outputs=np.round(result.outputs, 6).astype(np.float32),
         margins=np.round(result.margins, 6).astype(np.float32),
         error_values=np.array(list(result.errors), dtype=np.int64),

@@ -1,4 +1,4 @@
-"""A written layout as the checks see it: bare shapes by layer."""
+"""A layout as the design-rule checks use it: shapes by layer, and quantities derived from them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ T = TypeVar("T")
 class Design:
     """One layout with its layers by name.
 
-    Args:
-        layout: Kept here because regions refer to it.
+    Attributes:
+        layout: The layout; kept here because regions refer to it.
         top: Its only top cell.
         layers: Layer name to GDS layer and datatype.
-        threads: Threads of hierarchical operations.
+        threads: Number of threads for hierarchical operations.
     """
 
     layout: kdb.Layout
@@ -52,11 +52,14 @@ class Design:
 
     @cached_property
     def _tilted(self) -> bool:
-        """Whether a cell is magnified or turned by no multiple of 90°."""
+        """Whether a cell is magnified or rotated by another angle than a multiple of 90°."""
         return any(inst.is_complex() for cell in self.layout.each_cell() for inst in cell.each_inst())
 
     def places(self, layers: tuple[str, ...]) -> Places | None:
-        """The cells as they are placed, or None where one is magnified or turned by no multiple of 90°."""
+        """Placements of the cells with shapes on some layers.
+
+        None if a cell is magnified or rotated by another angle than a multiple of 90°.
+        """
         if layers not in self._places:
             self._places[layers] = take_apart(self.layout, self.top, [self.index(name) for name in layers])
         return self._places[layers]
@@ -66,15 +69,15 @@ class Design:
         return int(self.layout.layer(*self.layers[layer]))
 
     def dbu(self, um: float) -> int:
-        """A length in database units."""
+        """A length in µm, converted to database units and rounded."""
         return round(um / self.layout.dbu)
 
     def shapes(self, layer: str) -> kdb.RecursiveShapeIterator:
-        """A layer's shapes through the hierarchy."""
+        """Iterator over a layer's shapes in all cells."""
         return kdb.RecursiveShapeIterator(self.layout, self.top, self.index(layer))
 
     def near(self, layer: str, box: kdb.Box) -> kdb.Region:
-        """What a layer has inside a box, flat."""
+        """A layer's shapes cut off at a box, flat."""
         index = self.index(layer)
         return kdb.Region(kdb.RecursiveShapeIterator(self.layout, self.top, index, box, True)) & kdb.Region(box)
 
@@ -85,8 +88,9 @@ class Design:
     def region(self, layer: str) -> kdb.Region:
         """A layer as a hierarchical region; treat it as read-only.
 
-        It is flat where a polygon crosses itself, which hierarchical checks take as it is drawn if it touches no other,
-        and where a cell is turned by no multiple of 90°, which they measure before its corners are rounded to the grid.
+        It is flat if a polygon crosses itself, because hierarchical checks do not merge such a polygon if it touches no
+        other. It is flat too if a cell is rotated by another angle than a multiple of 90°, because hierarchical checks
+        measure it before its corners are rounded to the grid.
         """
         if layer not in self._regions:
             cells = list(self.layout.each_cell())
@@ -97,16 +101,16 @@ class Design:
         return self._regions[layer]
 
     def bodies(self, layer: str, body_um: float) -> kdb.Region:
-        """What survives a shrink and a growth by `body_um`: couplers, splitters, gratings, but no guide."""
+        """Shapes that remain after shrinking and growing a layer by `body_um`: couplers, gratings, but no guides."""
         size = self.dbu(body_um)
         return self.derived(f"{layer}, bodies of {body_um} um", lambda: self.region(layer).sized(-size).sized(size))
 
     def derived(self, name: str, make: Callable[[], T]) -> T:
-        """What several rules use, made once; treat it as read-only."""
+        """A quantity that several rules use, computed on first use by ``make``; treat it as read-only."""
         if name not in self._derived:
             self._derived[name] = make()
-        found: T = self._derived[name]
-        return found
+        result: T = self._derived[name]
+        return result
 
 
 def simple(shapes: kdb.Shapes) -> bool:
@@ -117,7 +121,7 @@ def simple(shapes: kdb.Shapes) -> bool:
 
 
 def read_design(path: str | Path, layers: Mapping[str, tuple[int, int]], threads: int) -> Design:
-    """Read a GDS2 or OASIS file for checks.
+    """Read a GDS2 or OASIS file for design-rule checks.
 
     Raises:
         GdsError: As for :func:`optinc_pdk.extract.reading.read_layout`.

@@ -1,4 +1,4 @@
-"""What a layout consists of as arrays: placed cells, boxes, and other shapes."""
+"""The shapes of some layers as arrays of placed cells and boxes, plus shapes with slanted edges."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.extract.contours import Ints
+from optinc_pdk.extract.lookup import box_array
 from optinc_pdk.extract.nearby import touching
 from optinc_pdk.extract.places import Places, turn
 from optinc_pdk.signoff.gds import Design
@@ -19,13 +20,13 @@ OUTWARDS = np.array([-1, -1, 1, 1])
 
 
 @dataclass(frozen=True)
-class Items:
-    """Placed cells and boxes of some layers, by kind and then by place.
+class PlacedShapes:
+    """Placed cells and boxes of some layers, sorted by kind and then by position. An item is one of either.
 
     Attributes:
-        what: (n, 4) cell, orientation, x and y; or for a box -1 less its layer's index, and zeros.
-        boxes: (n, 4) left, bottom, right, top.
-        loose: Shapes with slanted edges outside the cells, by layer index, flat.
+        what: (n, 4) cell index, orientation, x and y of a placed cell; -1 - layer index and zeros for a box.
+        boxes: (n, 4) left, bottom, right, top of each item.
+        loose: Shapes with slanted edges that are drawn in no cell, by layer index, flat.
     """
 
     what: Ints
@@ -37,16 +38,16 @@ class Items:
         """(n,) whether an item is a box."""
         return np.less(self.what[:, 0], 0)
 
-    def seen(self, windows: Ints, margin: int) -> tuple[Ints, Ints]:
-        """What is in windows, up to a margin around them.
+    def in_windows(self, windows: Ints, margin: int) -> tuple[Ints, Ints]:
+        """Items in windows and in a margin around them.
 
         Args:
             windows: (m, 4) boxes.
-            margin: How much larger they are taken to be, in database units.
+            margin: Width of the margin in database units.
 
         Returns:
-            (k,) a window's number and (k, 5) the kind and the place of an item as seen from its lower left corner,
-            cut off at the margin if it is a box: equal rows, equal shapes there.
+            (k,) number of a window, and (k, 5) kind and position of an item in it, relative to the window's lower left
+            corner. Boxes are cut off at the margin, so windows with equal rows have equal shapes.
         """
         shown, corner = windows + margin * OUTWARDS, np.tile(windows[:, :2], 2)
         window, item = touching(shown - OUTWARDS, self.boxes, max(STRIP, 4 * margin)).T
@@ -56,45 +57,40 @@ class Items:
         return window, np.concatenate([kinds(self.what)[item, None], at - corner[window]], axis=1)
 
 
-def items(design: Design, layers: Sequence[str]) -> Items | None:
-    """Take a design apart.
+def placed_shapes(design: Design, layers: Sequence[str]) -> PlacedShapes | None:
+    """Split some layers of a design into placed cells, boxes and slanted shapes.
 
-    A cell that shows these layers nothing but one box is that box, and so are the parts of what is drawn in no cell
-    with edges along the axes only.
+    A cell whose only shape on these layers is one box becomes a box. Shapes drawn in no cell become boxes where their
+    edges are parallel to the axes.
 
     Returns:
-        Its items, or None where no cell is placed twice, or one is magnified or turned by no multiple of 90°.
+        The items; None if no cell is placed twice, or if a cell is magnified or rotated by another angle than a
+        multiple of 90°.
     """
-    return design.derived(f"items of {', '.join(layers)}", lambda: _items(design, layers))
+    return design.derived(f"placed shapes of {', '.join(layers)}", lambda: _placed_shapes(design, layers))
 
 
-def _items(design: Design, layers: Sequence[str]) -> Items | None:
+def _placed_shapes(design: Design, layers: Sequence[str]) -> PlacedShapes | None:
     places = design.places(tuple(layers))
     if places is None or len(np.unique(kinds(places.cells))) == len(places.cells):
         return None
     what, boxes = _plain_cells(design, places, [design.index(name) for name in layers])
-    loose, found = {}, [(what, boxes)]
+    loose, parts = {}, [(what, boxes)]
     for index, region in places.loose.items():
         raw = region.dup()
         raw.merged_semantics = False
         loose[index] = raw.non_rectilinear()
         straight = raw.rectilinear()
         straight.merged_semantics = False
-        edges = edges_of([part.bbox() for part in straight.decompose_trapezoids_to_region().each()])
-        found.append((_box_kind(index, len(edges)), edges))
-    what, boxes = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+        edges = box_array([part.bbox() for part in straight.decompose_trapezoids_to_region().each()])
+        parts.append((_box_kind(index, len(edges)), edges))
+    what, boxes = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     order = np.lexsort(np.concatenate([what, boxes], axis=1).T[::-1])
-    return Items(what[order], boxes[order], loose)
-
-
-def edges_of(boxes: Sequence[kdb.Box]) -> Ints:
-    """(n, 4) left, bottom, right, top of boxes."""
-    edges = [(box.left, box.bottom, box.right, box.top) for box in boxes]
-    return np.array(edges, dtype=np.int64).reshape(-1, 4)
+    return PlacedShapes(what[order], boxes[order], loose)
 
 
 def kinds(what: Ints) -> Ints:
-    """(n,) a number that tells cells and orientations, or layers of boxes, apart."""
+    """(n,) kind of each item: a number for every cell in one orientation, and for the boxes of every layer."""
     return what[..., 0] * 8 + what[..., 1]
 
 
@@ -103,7 +99,7 @@ def _box_kind(index: int, count: int) -> Ints:
 
 
 def _plain_cells(design: Design, places: Places, indexes: Sequence[int]) -> tuple[Ints, Ints]:
-    """The placed cells, and as boxes those that are one box of one layer."""
+    """The placed cells, with those that are a single box on one layer marked as boxes, and their bounding boxes."""
     what = places.cells.copy()
     for number in np.unique(what[:, 0]).tolist():
         shown = {index: kdb.Region(design.layout.cell(number).begin_shapes_rec(index)) for index in indexes}
@@ -116,6 +112,6 @@ def _plain_cells(design: Design, places: Places, indexes: Sequence[int]) -> tupl
 
 
 def shapes_of(design: Design, number: int, code: int, indexes: Sequence[int]) -> dict[int, kdb.Region]:
-    """What a cell shows some layers, turned, by layer index."""
-    found = {index: kdb.Region(design.layout.cell(number).begin_shapes_rec(index)) for index in indexes}
-    return {index: shapes.transformed(turn(code)) for index, shapes in found.items() if not shapes.is_empty()}
+    """Shapes of a cell on some layers in an orientation, by layer index; empty layers are left out."""
+    drawn = {index: kdb.Region(design.layout.cell(number).begin_shapes_rec(index)) for index in indexes}
+    return {index: shapes.transformed(turn(code)) for index, shapes in drawn.items() if not shapes.is_empty()}

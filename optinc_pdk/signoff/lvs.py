@@ -1,4 +1,4 @@
-"""Layout versus schematic: the circuit extracted from a layout against the reference."""
+"""Layout versus schematic (LVS): comparison of the circuit extracted from a layout with its reference netlist."""
 
 from __future__ import annotations
 
@@ -26,23 +26,25 @@ from optinc_pdk.signoff.lvs_match import Ints
 __all__ = ["Difference", "LvsResult", "compare", "write_lvs", "write_lvs_lyrdb"]
 
 SCHEMA = 1
-# Differences told in full; a chip with more has few causes, which show among the first.
-TOLD = 200
+# Number of differences that are reported in full; more of them have few causes, which show among the first.
+MAX_DIFFERENCES = 200
+# Half the size of a marker.
 MARKER_UM = 2.0
 
 
 @dataclass(frozen=True)
 class LvsResult:
-    """The comparison's result.
+    """Result of a comparison of layout and reference.
 
     Attributes:
         match: Whether layout and reference are the same circuit.
-        devices: Matched devices, pads included.
-        nets: Matched nets, optical and electrical.
-        differences: The differences, at most 200 of them.
+        devices: Number of matched devices, pads included.
+        nets: Number of matched nets, optical and electrical.
+        differences: The first differences, at most 200.
         total_differences: Number of all differences.
-        device_map: (I,) extracted instance of each instance of the flat reference, -1 where there is none.
-        port_map: (P,) extracted port of each port of the flat reference, for optical ports and pads; else -1.
+        device_map: (I,) extracted instance of each instance of the flat reference, -1 if there is none.
+        port_map: (P,) extracted port of each optical port and pad of the flat reference, -1 for other ports and if
+            there is none.
     """
 
     match: bool
@@ -54,7 +56,7 @@ class LvsResult:
     port_map: Ints
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data for ``.lvs.json``."""
+        """The result as plain data, as written to ``.lvs.json``."""
         return {
             "schema": SCHEMA,
             "match": self.match,
@@ -70,25 +72,22 @@ def compare(reference: Circuit, extraction: Extraction, process: Process) -> Lvs
     """Compare a reference circuit with an extracted one.
 
     Args:
-        reference: Circuit that should be, with or without hierarchy.
-        extraction: Circuit that is, and the faults of its layout, which are differences.
-        process: Gives the devices' symmetries, parameters and tolerances.
-
-    Returns:
-        Whether they are the same, and every difference.
+        reference: Reference circuit, with or without hierarchy.
+        extraction: Extracted circuit, and the faults of its layout, which count as differences.
+        process: Process with the devices' symmetries, parameters and tolerances.
 
     Raises:
         NetlistError: The reference's cells contain each other.
         CardError: A golden device cannot be used.
     """
-    pair = checks.pair(flatten(reference), extraction.circuit, process, symmetries(process))
-    differences = list(checks.faults(pair, extraction.faults))
+    pair = checks.match_circuits(flatten(reference), extraction.circuit, process, symmetries(process))
+    differences = list(checks.extraction_faults(pair, extraction.faults))
     for check in (
         checks.labels,
         checks.wires,
         checks.heaters,
         checks.pins,
-        metal.padless,
+        metal.nets_without_pad,
         checks.devices,
         checks.nets,
         checks.parameters,
@@ -100,7 +99,7 @@ def compare(reference: Circuit, extraction: Extraction, process: Process) -> Lvs
         match=not differences,
         devices=int(np.sum(pair.map.device != UNCONNECTED)),
         nets=checks.matched_nets(pair),
-        differences=tuple(differences[:TOLD]),
+        differences=tuple(differences[:MAX_DIFFERENCES]),
         total_differences=len(differences),
         device_map=pair.map.device,
         port_map=pair.map.port,
@@ -117,7 +116,9 @@ def write_lvs(result: LvsResult, path: Path) -> None:
 
 
 def write_lvs_lyrdb(result: LvsResult, gds_path: str | Path, path: Path) -> None:
-    """Write the differences that have a place as markers for KLayout's browser, atomically.
+    """Write the differences as a marker database for KLayout's browser, atomically.
+
+    A difference without a position has texts and no marker.
 
     Raises:
         OSError: The file cannot be written.

@@ -1,7 +1,7 @@
-"""Which reference device is which extracted one: a walk along the light from the labelled fibres.
+"""Matching of reference and extracted devices: a walk along the optical nets from the labelled fibres.
 
-Every optical net has two ends, so a device reached at one port is known, and so are its other ports, up to
-the device's symmetry. The walk takes a step per port.
+Every optical net has two ends, so a device reached at one port is identified, and so are its other ports, up to
+the device's symmetry. The walk takes one step per port.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Matching:
     """A partial one-to-one map of a reference circuit with I devices and P ports to an extracted one.
 
     Attributes:
-        device: (I,) extracted instance of each reference instance, -1 where there is none.
-        port: (P,) extracted port of each reference port, -1 where there is none; optical ports and pads.
-        back: Reference instance of each extracted instance, -1 where there is none.
+        device: (I,) extracted instance of each reference instance, -1 if there is none.
+        port: (P,) extracted port of each optical port and pad of the reference, -1 for all others.
+        back: Reference instance of each extracted instance, -1 if there is none.
     """
 
     device: Ints
@@ -34,15 +34,27 @@ class Matching:
     back: Ints
 
 
-class Side:
-    """One circuit, indexed for the walk."""
+class IndexedCircuit:
+    """A flat circuit with the indexes that the walk needs.
+
+    Attributes:
+        circuit: The circuit.
+        offset: (I + 1,) number of the first port of each instance.
+        owner: (P,) instance of each port.
+        partner: (P,) port at the other end of each port's optical net, -1 if there is none.
+        labels: Pad labels by electrical net.
+        kind: Name of each instance's device.
+        optical: Number of optical ports of each instance.
+        symmetry: Permutations of optical ports that map a device onto itself, by device.
+        starts, owners, partners: `offset`, `owner` and `partner` as lists.
+    """
 
     def __init__(self, circuit: Circuit, symmetry: Mapping[str, Sequence[Permutation]]) -> None:
-        """Index a flat circuit; a kind without symmetries has the identity only."""
+        """Index a flat circuit; devices that are not in ``symmetry`` have the identity only."""
         self.circuit = circuit
         self.offset = circuit.offset
         self.owner = np.repeat(np.arange(len(circuit.instances)), np.diff(self.offset))
-        # the same as lists: the walk takes numbers one by one, which costs arrays several times as much
+        # the walk reads single numbers, which is several times faster from lists than from arrays
         self.starts: list[int] = self.offset.tolist()
         self.owners: list[int] = self.owner.tolist()
         self.partner = circuit.partners()
@@ -55,35 +67,35 @@ class Side:
         }
 
     def local(self, port: int) -> tuple[int, int]:
-        """Instance and its own number of a port."""
+        """Instance of a port, and the port's number within the instance."""
         instance = self.owners[port]
         return instance, port - self.starts[instance]
 
     def nets(self, instance: int) -> list[int]:
-        """Electrical nets of an instance's electrical ports, -1 where there is none."""
+        """Electrical nets of an instance's electrical ports, -1 if there is none."""
         first = int(self.offset[instance]) + self.optical[instance]
         nets: list[int] = self.circuit.electrical[first : int(self.offset[instance + 1])].tolist()
         return nets
 
     def pads(self, instance: int) -> tuple[tuple[str, ...], ...]:
-        """Pad labels on each electrical net of an instance, sorted: which end is which makes no heat."""
+        """Pad labels on each electrical net of an instance, sorted, because a heater's ends can be swapped."""
         return tuple(sorted(self.labels.get(net, ()) for net in self.nets(instance)))
 
-    def glance(self, port: int) -> tuple[object, ...]:
-        """What lies beyond a port, as far as one device shows it: kind, kind of port, pads."""
+    def neighbour(self, port: int) -> tuple[object, ...]:
+        """The device connected to a port: its kind, its port up to symmetry, and its pads; empty if there is none."""
         beyond = self.partners[port]
         if beyond == UNCONNECTED:
             return ()
-        instance, own = self.local(beyond)
-        orbit = min(permutation[own] for permutation in self.symmetry[self.kind[instance]])
+        instance, entered = self.local(beyond)
+        orbit = min(permutation[entered] for permutation in self.symmetry[self.kind[instance]])
         return self.kind[instance], orbit, self.pads(instance)
 
 
 class Walk:
-    """The walk's state: what is mapped, what may still be mirrored, where to go on."""
+    """State of the walk: mapped devices and ports, remaining symmetries, and ports to visit."""
 
-    def __init__(self, reference: Side, extracted: Side) -> None:
-        """Start with nothing mapped."""
+    def __init__(self, reference: IndexedCircuit, extracted: IndexedCircuit) -> None:
+        """Start with no device mapped."""
         self.reference, self.extracted = reference, extracted
         self.device = [UNCONNECTED] * len(reference.kind)
         self.back = [UNCONNECTED] * len(extracted.kind)
@@ -93,28 +105,28 @@ class Walk:
         self.landmarks_used = False
 
     def run(self) -> None:
-        """Walk until every reached device is settled."""
+        """Walk until every reached device is mapped in one way."""
         while True:
             while self.queue:
                 self.arrive(*self.queue.popleft())
-            unsettled = next(iter(self.options), None)
-            if unsettled is None:
+            ambiguous = next(iter(self.options), None)
+            if ambiguous is None:
                 return
             if self.landmarks_used:
-                self.settle(unsettled)
+                self.choose(ambiguous)
             else:
-                # the branches of a tree that no fibre tells apart may end at pads that do
+                # branches of a tree that no fibre distinguishes may end at different pads
                 self.landmarks_used = True
-                self.landmarks()
+                self.map_landmarks()
 
-    def landmarks(self) -> None:
-        """Map what no symmetry leaves open, photodiodes and modulators, where both sides' have the same pad labels."""
-        for i, j in self.labelled():
+    def map_landmarks(self) -> None:
+        """Map devices without symmetries (photodiodes, modulators) that have the same pad labels on both sides."""
+        for i, j in self.unmapped_labelled():
             if len(self.reference.symmetry[self.reference.kind[i]]) == 1:
                 self.narrow(i, j, list(self.reference.symmetry[self.reference.kind[i]]))
 
     def arrive(self, port: int, other: int) -> None:
-        """Note that a reference port is an extracted port, unless what is known already forbids it."""
+        """Record that a reference port is an extracted port, unless it contradicts the map so far."""
         (i, a), (j, b) = self.reference.local(port), self.extracted.local(other)
         if self.device[i] == UNCONNECTED and self.back[j] == UNCONNECTED:
             kind = self.reference.kind[i]
@@ -124,7 +136,7 @@ class Walk:
             self.narrow(i, j, [p for p in self.options[i] if p[a] == b])
 
     def narrow(self, i: int, j: int, options: list[Permutation]) -> None:
-        """Map a device in one of several ways; walk on from the ports that are the same in all of them."""
+        """Map a device in one of several ways, and continue from the ports that are the same in all of them."""
         if not options:
             return
         self.device[i], self.back[j] = j, i
@@ -132,9 +144,9 @@ class Walk:
             self.options[i] = options
         else:
             self.options.pop(i, None)
-        for own in range(self.reference.optical[i]):
-            images = {option[own] for option in options}
-            port = self.reference.starts[i] + own
+        for number in range(self.reference.optical[i]):
+            images = {option[number] for option in options}
+            port = self.reference.starts[i] + number
             if len(images) > 1 or self.port[port] != UNCONNECTED:
                 continue
             other = self.extracted.starts[j] + images.pop()
@@ -143,26 +155,29 @@ class Walk:
             if UNCONNECTED not in beyond:
                 self.queue.append(beyond)
 
-    def settle(self, i: int) -> None:
-        """Map a device whose branches no fibre tells apart so as to fit what lies beyond its ports."""
+    def choose(self, i: int) -> None:
+        """Map a device whose branches no fibre distinguishes in the way that fits its neighbours best."""
         j = self.device[i]
         start, other = self.reference.starts[i], self.extracted.starts[j]
-        seen = [self.reference.glance(start + own) for own in range(self.reference.optical[i])]
-        there = [self.extracted.glance(other + own) for own in range(self.extracted.optical[j])]
+        expected = [self.reference.neighbour(start + number) for number in range(self.reference.optical[i])]
+        actual = [self.extracted.neighbour(other + number) for number in range(self.extracted.optical[j])]
 
         def fit(option: Permutation) -> int:
-            return sum(seen[own] == there[image] for own, image in enumerate(option))
+            return sum(expected[number] == actual[image] for number, image in enumerate(option))
 
         self.narrow(i, j, [max(self.options[i], key=fit)])
 
-    def anchor(self) -> None:
-        """Start in parts of the circuit that no fibre reaches: at heaters that share a pad label."""
-        for i, j in self.labelled():
+    def walk_unlabelled_parts(self) -> None:
+        """Walk through parts of the circuit that no fibre reaches, from devices with the same pad labels."""
+        for i, j in self.unmapped_labelled():
             self.narrow(i, j, list(self.reference.symmetry[self.reference.kind[i]]))
             self.run()
 
-    def labelled(self) -> Iterator[tuple[int, int]]:
-        """Devices that are not mapped yet when their turn comes, of one kind and with the same pad labels."""
+    def unmapped_labelled(self) -> Iterator[tuple[int, int]]:
+        """Pairs of unmapped optical devices of one kind with the same pad labels.
+
+        Devices that are mapped while the iteration runs are skipped.
+        """
         free = {
             labels: j
             for j, mapped in enumerate(self.back)
@@ -177,15 +192,15 @@ class Walk:
                 yield i, j
 
 
-def match(reference: Side, extracted: Side) -> Matching:
+def match(reference: IndexedCircuit, extracted: IndexedCircuit) -> Matching:
     """Map a flat reference circuit to a flat extracted one.
 
     Args:
-        reference: Circuit that should be.
-        extracted: Circuit that is.
+        reference: Reference circuit.
+        extracted: Extracted circuit.
 
     Returns:
-        The map the walk finds; what contradicts it stays unmapped.
+        The map; devices and ports that contradict it are unmapped.
     """
     walk = Walk(reference, extracted)
     for label, port in reference.circuit.ports.items():
@@ -198,5 +213,5 @@ def match(reference: Side, extracted: Side) -> Matching:
         elif reference.kind[i] == extracted.kind[j]:
             walk.device[i], walk.back[j], walk.port[port] = j, i, other
     walk.run()
-    walk.anchor()
+    walk.walk_unlabelled_parts()
     return Matching(*(np.array(numbers, dtype=np.int64) for numbers in (walk.device, walk.port, walk.back)))

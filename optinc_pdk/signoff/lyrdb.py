@@ -1,7 +1,8 @@
-"""Marker databases that KLayout's browser opens."""
+"""Marker database of a design-rule check, a `.lyrdb` file for KLayout's marker browser."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 
@@ -9,14 +10,19 @@ import klayout.rdb as rdb
 
 from optinc_pdk.cards.rules import Rule
 from optinc_pdk.files import saved_bytes, write_atomic
-from optinc_pdk.signoff.drc import DrcResult
+from optinc_pdk.signoff.drc import DrcResult, RuleResult
 
 
-def write_lyrdb(result: DrcResult, path: Path) -> None:
-    """Write a check's result as `.lyrdb`, atomically: one category per rule, also for rules without a fault.
+def write_lyrdb(result: DrcResult, path: Path, electrical: Sequence[RuleResult] = ()) -> None:
+    """Write the violations of all rules as `.lyrdb`, atomically. Equal results give equal bytes.
 
-    A fault that every instance of a cell has is one item of that cell, with the number of instances; the cell says
-    where one of them is. Equal results give equal bytes.
+    Every rule is a category, also without violations. A violation that every instance of a cell has is one item of
+    that cell, with the number of instances; the cell has a reference to one of its placements.
+
+    Args:
+        result: Results of the geometric rules.
+        path: File to write.
+        electrical: Results of the electrical rules; rules without one are marked as not run.
 
     Raises:
         OSError: The file cannot be written.
@@ -27,28 +33,28 @@ def write_lyrdb(result: DrcResult, path: Path) -> None:
     report.top_cell_name = result.top_cell
     top = report.create_cell(result.top_cell)
     cells = {result.top_cell: top}
-    for found in result.rules:
-        rule = found.rule
-        # a dot in a category's path is no separator to KLayout where the name is quoted, which it does itself
+    for checked in result.all_rules(electrical):
+        rule = checked.rule
+        # a dot separates the parts of a category's path; create_category quotes names that contain one
         category = report.create_category(rule.id)
-        category.description = description(rule) + ("" if found.run else "; NOT RUN: give the bias")
-        for marker, note in zip_longest(found.markers, found.notes) if found.faults is None else ():
+        category.description = description(rule) + ("" if checked.run else "; NOT RUN: give the bias")
+        for marker, note in zip_longest(checked.markers, checked.notes) if checked.groups is None else ():
             item = report.create_item(top, category)
             item.add_value(marker)
             if note is not None:
                 item.add_value(note)
-        for fault in found.faults or ():
-            if fault.cell not in cells:
-                cells[fault.cell] = report.create_cell(fault.cell)
-                cells[fault.cell].add_reference(rdb.RdbReference(fault.example, top.rdb_id()))
-            item = report.create_item(cells[fault.cell], category)
-            item.add_value(fault.marker)
-            if fault.instances > 1:
-                item.add_value(f"{fault.instances} instances")
+        for group in checked.groups or ():
+            if group.cell not in cells:
+                cells[group.cell] = report.create_cell(group.cell)
+                cells[group.cell].add_reference(rdb.RdbReference(group.example, top.rdb_id()))
+            item = report.create_item(cells[group.cell], category)
+            item.add_value(group.marker)
+            if group.instances > 1:
+                item.add_value(f"{group.instances} instances")
     write_atomic(path, saved_bytes(report.save))
 
 
 def description(rule: Rule) -> str:
-    """What a browser of markers says about a rule."""
+    """Severity, text, limit and source of a rule in one line, as the marker browser shows them."""
     limit = f"limit {rule.limit}" if rule.limit else ""
     return "; ".join(part for part in (rule.severity, rule.text, limit, f"source: {rule.source}") if part)

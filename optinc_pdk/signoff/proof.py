@@ -1,4 +1,8 @@
-"""Rules between shapes near each other, proved on a condensed layout first: where that is clean, so is the whole."""
+"""Checks of local rules on condensed layouts first: if a condensed layout is clean, so is the whole layout.
+
+Local rules compare shapes near each other. Where the condensed layout has violations, the whole layout is checked in
+the places that they may stand for.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,11 @@ import klayout.db as kdb
 from optinc_pdk.cards.rules import AngleRule, BendRadiusRule, BooleanRule, GuideSpaceRule, PairRule, Rule
 from optinc_pdk.signoff.checks import flat, line_edges
 from optinc_pdk.signoff.coarse import guide_space_coarse
-from optinc_pdk.signoff.condense import Condensed, Reach, condense
+from optinc_pdk.signoff.condense import CheckDistances, CondensedLayout, condense
 from optinc_pdk.signoff.gds import Design
 
 Check = Callable[[Design, Any], kdb.Region]
-# Kinds of rules that measure between edges nearby or exempt what is near a body; all others look farther.
+# Kinds of local rules: they measure between edges near each other, or exempt shapes near a body.
 LOCAL = (
     "width",
     "space",
@@ -30,93 +34,96 @@ LOCAL = (
     "guide_space",
     "bend_radius",
 )
-# Faster checks that find all that the others find, and more.
+# Faster checks that report every violation of the rule, and may report more.
 STRICTER: Mapping[str, Check] = {
     "width": line_edges,
     "space": line_edges,
     "guide_space": guide_space_coarse,
 }
-# Distances are rounded to the grid, cuts too, and some checks measure a little more.
+# Distances and cuts are rounded to the grid, and some checks measure slightly farther than the rule's value.
 MARGIN_UM = 0.1
 
 
 @dataclass(frozen=True)
-class Proof:
-    """Condensed layouts: one for the rules of guides, and one for all others, whose shapes lie farther apart.
+class CondensedChecks:
+    """Condensed layouts for local rules: one for rules of guides, and one for rules whose shapes are farther apart.
 
-    Either is None where there are no such rules, or no cell is placed twice.
+    Attributes:
+        guide: Name of the guides' layer.
+        guides: Layout for rules of that layer; None if there are none, or if no cell is placed twice.
+        others: Layout for the other local rules; None as above.
     """
 
     guide: str
-    guides: Condensed | None
-    others: Condensed | None
+    guides: CondensedLayout | None
+    others: CondensedLayout | None
 
-    def condensed(self, rule: Rule) -> Condensed | None:
-        """The layout that proves a rule, or None for a rule that is checked on the whole one."""
+    def condensed(self, rule: Rule) -> CondensedLayout | None:
+        """The condensed layout for a rule; None for a rule that is checked on the whole layout only."""
         if rule.kind not in LOCAL:
             return None
         condensed = self.guides if self.guide in rule.layers else self.others
         return condensed if condensed is not None and set(rule.layers) <= set(condensed.layers) else None
 
-    def faults(self, design: Design, rule: Rule, check: Check) -> kdb.Region:
-        """What a rule finds in the whole layout, looked for where the condensed one has faults."""
+    def violations(self, design: Design, rule: Rule, check: Check) -> kdb.Region:
+        """Violations of a rule in the whole layout, which is checked only where the condensed one has violations."""
         if isinstance(rule, AngleRule) and len(rule.layers) > 1:
-            found = kdb.Region()
+            result = kdb.Region()
             for name in rule.layers:
-                found += self.faults(design, rule.model_copy(update={"layers": (name,)}), check)
-            return found
+                result += self.violations(design, rule.model_copy(update={"layers": (name,)}), check)
+            return result
         condensed = self.condensed(rule)
         if condensed is None:
             return flat(check(design, rule))
         suspects = _suspects(condensed, rule, check)
         if suspects.is_empty():
             return kdb.Region()
-        # kept, as its regions refer to it
+        # keep a reference to the layout, because its regions refer to it
         part = condensed.near(suspects)
         return flat(check(part, rule)).interacting(suspects)
 
     def suspects(self, rule: Rule, check: Check) -> kdb.Region:
-        """Where a rule that is proved may find faults."""
+        """Places where a rule may be violated according to its condensed layout; empty for a rule without one."""
         condensed = self.condensed(rule)
         return kdb.Region() if condensed is None else _suspects(condensed, rule, check)
 
 
-def _suspects(condensed: Condensed, rule: Rule, check: Check) -> kdb.Region:
-    found = STRICTER.get(rule.kind, check)(condensed.design, rule)
-    return kdb.Region() if found.is_empty() else condensed.suspects(flat(found))
+def _suspects(condensed: CondensedLayout, rule: Rule, check: Check) -> kdb.Region:
+    violations = STRICTER.get(rule.kind, check)(condensed.design, rule)
+    return kdb.Region() if violations.is_empty() else condensed.suspects(flat(violations))
 
 
-def prepare(design: Design, rules: Sequence[Rule]) -> Proof | None:
-    """Condense a design.
+def prepare_condensed(design: Design, rules: Sequence[Rule]) -> CondensedChecks | None:
+    """Condense a layout for the local ones among some rules.
 
     Returns:
-        The proof's layouts, or None where no rule says what a guide is.
+        The condensed layouts; None if no rule of guide space defines what a guide is.
     """
     guides = [rule for rule in rules if isinstance(rule, GuideSpaceRule)]
     if not guides:
         return None
     guide = guides[0].layers[0]
     local = [rule for rule in rules if rule.kind in LOCAL]
-    return Proof(
+    return CondensedChecks(
         guide,
         _condensed(design, [rule for rule in local if guide in rule.layers], guide, guides[0].body_um),
         _condensed(design, [rule for rule in local if guide not in rule.layers], guide, guides[0].body_um),
     )
 
 
-def _condensed(design: Design, rules: Sequence[Rule], guide: str, body_um: float) -> Condensed | None:
-    """A layout that proves some rules; a rule of angles of several layers is several rules."""
+def _condensed(design: Design, rules: Sequence[Rule], guide: str, body_um: float) -> CondensedLayout | None:
+    """Condensed layout for some rules; a rule of angles of several layers is checked layer by layer."""
     layers = dict.fromkeys(name for rule in rules if not isinstance(rule, AngleRule) for name in rule.layers)
     if not layers:
         return None
     exempting = [rule for rule in rules if isinstance(rule, GuideSpaceRule | BendRadiusRule)]
     apart = max(map(_reach_um, rules))
-    # faults of two layers lie between a shape of the one and a shape of the other
-    own = [rule for rule in rules if not isinstance(rule, PairRule | BooleanRule)]
-    reach = Reach(
+    # rules of two layers never compare two shapes of one layer
+    single = [rule for rule in rules if not isinstance(rule, PairRule | BooleanRule)]
+    reach = CheckDistances(
         apart=design.dbu(apart),
         alone={
-            name: design.dbu(max((_reach_um(rule) for rule in own if name in rule.layers), default=0))
+            name: design.dbu(max((_reach_um(rule) for rule in single if name in rule.layers), default=0))
             for name in layers
         },
         near=design.dbu(apart + MARGIN_UM),
@@ -127,7 +134,7 @@ def _condensed(design: Design, rules: Sequence[Rule], guide: str, body_um: float
 
 
 def _reach_um(rule: Rule) -> float:
-    """How far from each other shapes may be that a rule compares."""
+    """Largest distance of two shapes that a rule compares."""
     if isinstance(rule, BendRadiusRule):
         return max(arm for arm, _ in rule.arms_um)
     return float(getattr(rule, "value_um", 0.0))

@@ -1,18 +1,18 @@
-"""A second opinion on small circuits: the same comparison by KLayout's own ``NetlistComparer``.
+"""Comparison of small circuits by KLayout's ``NetlistComparer``, as an independent check of LVS (second opinion).
 
-It shares nothing with our walk along the light: both circuits become KLayout netlists, in which optical and electrical
-ports alike are terminals, and its graph matching judges them. Every label is a device of a class of its own on the net
-of its port, so that labels are fixed even where several share a net, of which pins would keep one name.
+It shares no code with the walk along the optical nets. Both circuits become KLayout netlists in which optical and
+electrical ports are terminals, and KLayout matches the two graphs. Every label becomes a device of its own class on the
+net of its port, so that all labels of a net are compared; a net of pins would keep one name only.
 
-KLayout knows terminals that can be swapped one by one, but not that a coupler's two sides can be swapped only
-together. So a device stands there once for each of its symmetries, its optical terminals on the nets of the ports that
-the symmetry makes of them: what maps these copies onto each other is exactly what maps the device onto itself. The ends
-of a heater can be swapped one by one.
+KLayout supports terminals that can be swapped independently, but not terminals that can only be swapped together, as
+the two sides of a coupler. So a device has one copy for each of its symmetries, whose optical terminals are connected
+to the permuted ports. The maps of these copies onto each other are then exactly the symmetries of the device. The ends
+of a heater can be swapped independently.
 
-It compares devices, what light and current join, and labels. It sees no lengths, widths or other parameters, no faults
-of the extraction such as silicon that is no device, and no positions; our LVS does. Equal meshes of 16 modes take it
-0.1 s, unequal ones without labels may take it minutes, or end in an internal error of its own: then there is no second
-opinion, which is no match.
+It compares devices, optical and electrical nets, and labels. Unlike LVS, it does not check lengths, widths and other
+parameters, faults of the extraction such as silicon that is not a device, or positions. Equal meshes of 16 modes take
+0.1 s. Unequal ones without labels may take minutes or end in an internal error of KLayout; then there is no second
+opinion, and the result is no match.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from optinc_pdk.extract.golden import symmetries
 from optinc_pdk.signoff.lvs_checks import PHASE_SHIFTER, SYMMETRIC
 from optinc_pdk.signoff.lvs_match import Permutation
 
-# Mismatches told; more have few causes.
-TOLD = 20
+# Number of mismatches that are reported; more of them have few causes.
+MAX_MISMATCHES = 20
 
 
 @dataclass(frozen=True)
-class Opinion:
-    """What KLayout says.
+class ComparerResult:
+    """Result of KLayout's netlist comparer.
 
     Attributes:
-        match: Whether it takes the circuits as the same.
-        mismatches: What it could not match, by instance names, at most 20.
-        failure: Why it says nothing, where it could not finish.
+        match: Whether the circuits are the same.
+        mismatches: Names of devices without a counterpart, at most 20.
+        failure: Reason if the comparison did not finish, else empty.
     """
 
     match: bool
@@ -49,20 +49,20 @@ class Opinion:
     failure: str = ""
 
     def __str__(self) -> str:
-        """The opinion in a line."""
+        """The result in one line."""
         if self.failure:
             return f"no second opinion: {self.failure}"
-        told = ": no counterpart to " + ", ".join(self.mismatches) if self.mismatches else ""
-        return f"KLayout's netlist comparer: {'match' if self.match else 'NO match'}{told}"
+        unmatched = ": no counterpart to " + ", ".join(self.mismatches) if self.mismatches else ""
+        return f"KLayout's netlist comparer: {'match' if self.match else 'NO match'}{unmatched}"
 
 
-def second_opinion(reference: Circuit, extracted: Circuit, process: Process) -> Opinion:
-    """Compare a reference circuit with an extracted one.
+def second_opinion(reference: Circuit, extracted: Circuit, process: Process) -> ComparerResult:
+    """Compare a reference circuit with an extracted one by KLayout's netlist comparer.
 
     Args:
-        reference: Circuit that should be, with or without hierarchy.
-        extracted: Circuit that is, flat.
-        process: Gives the devices' symmetries.
+        reference: Reference circuit, with or without hierarchy.
+        extracted: Extracted circuit, flat.
+        process: Process with the devices' symmetries.
 
     Raises:
         NetlistError: The reference's cells contain each other.
@@ -75,45 +75,45 @@ def second_opinion(reference: Circuit, extracted: Circuit, process: Process) -> 
     try:
         same = comparer.compare(*both)
     except RuntimeError as fault:
-        # KLayout's internal errors
-        return Opinion(False, (), f"KLayout's netlist comparer failed: {fault}")
-    return Opinion(bool(same), tuple(dict.fromkeys(log.told))[:TOLD])
+        # an internal error of KLayout
+        return ComparerResult(False, (), f"KLayout's netlist comparer failed: {fault}")
+    return ComparerResult(bool(same), tuple(dict.fromkeys(log.unmatched))[:MAX_MISMATCHES])
 
 
 class _Log(kdb.GenericNetlistCompareLogger):
-    """Notes devices that have no counterpart."""
+    """Collects devices without a counterpart."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[str] = []
+        self.unmatched: list[str] = []
 
     def device_mismatch(self, a: kdb.Device | None, b: kdb.Device | None, _message: str) -> None:
-        """A device of one side, or of both, that has no counterpart."""
+        """Record a device of one side, or one of each side, without a counterpart."""
         if a is not None:
-            self.told.append(f"{a.expanded_name()} of the reference")
+            self.unmatched.append(f"{a.expanded_name()} of the reference")
         if b is not None:
-            self.told.append(f"{b.expanded_name()} of the layout")
+            self.unmatched.append(f"{b.expanded_name()} of the layout")
 
 
 def _netlist(circuit: Circuit, symmetry: Mapping[str, Sequence[Permutation]]) -> kdb.Netlist:
-    """A flat circuit for KLayout."""
+    """A flat circuit as a KLayout netlist."""
     netlist = kdb.Netlist()
     top = kdb.Circuit()
-    # both sides' circuits are compared by name
+    # KLayout compares circuits of equal names
     top.name = "CHIP"
     netlist.add(top)
     nets = _nets(circuit, top)
-    ways = {kind.name: _symmetry(kind, symmetry) for kind in circuit.kinds}
-    classes = {kind.name: _device_class(netlist, kind, ways[kind.name][1]) for kind in circuit.kinds}
+    copies = {kind.name: _symmetry(kind, symmetry) for kind in circuit.kinds}
+    classes = {kind.name: _device_class(netlist, kind, copies[kind.name][1]) for kind in circuit.kinds}
     for number, (name, index) in enumerate(zip(circuit.instances, circuit.kind.tolist(), strict=True)):
         kind, first = circuit.kinds[index], int(circuit.offset[number])
         light = len(kind.optical)
-        for permutation in ways[kind.name][0]:
+        for permutation in copies[kind.name][0]:
             device = top.create_device(classes[kind.name], name)
             for terminal, port in enumerate([*permutation, *range(light, len(kind.ports))]):
                 device.connect_terminal(terminal, nets[first + port])
     for label, port in circuit.ports.items():
-        # KLayout walks from net to net through a device, so one of a single net would be no mark
+        # KLayout walks from net to net through a device, so a device on one net would have no effect
         mark = top.create_device(_device_class(netlist, Kind(f"label {label}", ("at", "name")), ()), label)
         mark.connect_terminal(0, nets[port])
         mark.connect_terminal(1, top.create_net(label))
@@ -123,7 +123,7 @@ def _netlist(circuit: Circuit, symmetry: Mapping[str, Sequence[Permutation]]) ->
 def _symmetry(
     kind: Kind, symmetry: Mapping[str, Sequence[Permutation]]
 ) -> tuple[Sequence[Permutation], Sequence[tuple[int, int]]]:
-    """The copies that a device needs, and pairs of terminals that can be swapped alone."""
+    """The permutations for which a device needs a copy, and pairs of terminals that can be swapped independently."""
     light = len(kind.optical)
     identity = tuple(range(light))
     group = symmetry.get(kind.name, (identity,))
@@ -134,24 +134,24 @@ def _symmetry(
     return group, ends
 
 
-def _device_class(netlist: kdb.Netlist, kind: Kind, alike: Sequence[tuple[int, int]]) -> kdb.DeviceClass:
-    """A class of devices with a terminal per port, of which some pairs are alike."""
-    made = kdb.DeviceClass()
-    made.name = kind.name
+def _device_class(netlist: kdb.Netlist, kind: Kind, swappable: Sequence[tuple[int, int]]) -> kdb.DeviceClass:
+    """A device class with a terminal per port, of which some pairs can be swapped."""
+    device_class = kdb.DeviceClass()
+    device_class.name = kind.name
     for port in kind.ports:
-        made.add_terminal(kdb.DeviceTerminalDefinition(port, ""))
-    for one, other in alike:
-        made.equivalent_terminal_id(other, one)
-    netlist.add(made)
-    return made
+        device_class.add_terminal(kdb.DeviceTerminalDefinition(port, ""))
+    for one, other in swappable:
+        device_class.equivalent_terminal_id(other, one)
+    netlist.add(device_class)
+    return device_class
 
 
 def _nets(circuit: Circuit, top: kdb.Circuit) -> list[kdb.Net]:
-    """The net of every port; one of its own where nothing else is joined to it."""
+    """The net of every port; an unconnected port has a net of its own."""
     count = int(circuit.offset[-1])
     number = np.arange(count)
     number[circuit.nets[:, 1]] = circuit.nets[:, 0]
     wired = circuit.electrical != UNCONNECTED
     number[wired] = count + circuit.electrical[wired]
-    made = {net: top.create_net(str(net)) for net in np.unique(number).tolist()}
-    return [made[net] for net in number.tolist()]
+    nets = {net: top.create_net(str(net)) for net in np.unique(number).tolist()}
+    return [nets[net] for net in number.tolist()]

@@ -1,8 +1,9 @@
-"""Current in sheets of metal: a net as a network of resistors on a raster, solved for its voltages.
+"""Resistive sheets: the metal of a net as a resistor network on a raster, solved for its voltages.
 
-Lines of the raster go through all of the metal's corners, so that cells of metal along the axes are all metal or none;
-a cell that an angled edge cuts conducts in proportion to its metal. Neighbouring cells are joined by a resistor of as
-many squares as lie between their middles (finite volumes, two-point flux). Pads are held at 0 V.
+Raster lines pass through all corners of the metal, so cells of metal with edges parallel to the axes are either full or
+empty. The conductance of a cell cut by a slanted edge is proportional to its share of metal. Neighbouring cells are
+joined by a resistor of as many squares as lie between their centres (finite volumes, two-point flux). Pads are held
+at 0 V.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ from optinc_pdk.signoff.density import coverage
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-# Cells into which wide metal is divided at least: enough for a spreading current, few enough to solve at once.
+# Least number of cells into which wide metal is divided: it resolves a spreading current and is fast to solve.
 CELLS = 40_000
-# A cell with less metal is none: it comes from rounding.
+# A cell with a smaller share of metal is empty; such shares result from rounding.
 LEAST_SHARE = 1e-9
 
 
 @dataclass(frozen=True)
-class Chords:
-    """Cuts straight across metal, one between any two columns or rows of cells and edges of metal.
+class SheetCuts:
+    """Straight cuts across the metal of a sheet, from edge to edge between two columns or two rows of cells.
 
     Attributes:
-        boxes: (n, 4) left, bottom, right, top: from the middles of the cells before the cut to those behind it.
-        width: (n,) length of the cut, which is the width of metal that the current flows through.
-        current: (n,) size of the current there: what crosses the cut, and what flows along it on both sides, as it does
-            where the metal runs at an angle to the cut.
+        boxes: (n, 4) left, bottom, right, top, between the centres of the cells on both sides of the cut.
+        width: (n,) length of the cut, which is the width of the metal that the current flows through.
+        current: (n,) magnitude of the current in A, with its component along the cut, for metal that is not
+            perpendicular to the cut.
     """
 
     boxes: Floats
@@ -47,14 +48,14 @@ class Chords:
 
 
 @dataclass(frozen=True, eq=False)
-class Sheet:
-    """The metal of one net on one layer; lengths in any one unit.
+class ResistiveSheet:
+    """The metal of one net on one layer; all lengths are in one unit of the caller's choice.
 
     Attributes:
         x, y: Lines of the raster, ascending.
-        share: (columns, rows) share of each cell that is metal.
+        share: (columns, rows) share of each cell's area that is metal.
         sink: (columns, rows) whether a cell is held at 0 V.
-        sheet_ohm: Resistance of a square.
+        sheet_ohm: Sheet resistance in Ω per square.
     """
 
     x: Floats
@@ -64,8 +65,8 @@ class Sheet:
     sheet_ohm: float
 
     @classmethod
-    def of(cls, polygons: Sequence[kdb.Polygon], sinks: Sequence[kdb.Box], sheet_ohm: float) -> Sheet:
-        """The sheet of merged polygons, with boxes that are held at 0 V."""
+    def of(cls, polygons: Sequence[kdb.Polygon], sinks: Sequence[kdb.Box], sheet_ohm: float) -> ResistiveSheet:
+        """The sheet of merged polygons, with boxes (pads) that are held at 0 V."""
         points = np.array([(p.x, p.y) for polygon in polygons for e in polygon.each_edge() for p in (e.p1, e.p2)])
         edges = np.array([(box.left, box.bottom) for box in sinks] + [(box.right, box.top) for box in sinks])
         step = math.sqrt(sum(polygon.area() for polygon in polygons) / CELLS)
@@ -82,9 +83,9 @@ class Sheet:
 
     @cached_property
     def conductance(self) -> tuple[Floats, Floats]:
-        """(columns - 1, rows), (columns, rows - 1) conductance between neighbours along x and along y."""
+        """(columns - 1, rows) and (columns, rows - 1) conductance in S between neighbours along x and along y."""
         dx, dy = np.diff(self.x)[:, np.newaxis], np.diff(self.y)[np.newaxis, :]
-        # a cell held at 0 V is so up to its sides
+        # a cell held at 0 V has this voltage up to its edges
         half_x, half_y = (np.where(self.sink, 0.0, np.broadcast_to(d, self.share.shape) / 2) for d in (dx, dy))
         both = np.minimum(self.share[1:], self.share[:-1]), np.minimum(self.share[:, 1:], self.share[:, :-1])
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -95,7 +96,7 @@ class Sheet:
 
     @cached_property
     def _number(self) -> Ints:
-        """(columns, rows) numbers of the cells whose voltage is unknown, -1 elsewhere."""
+        """(columns, rows) number of each cell whose voltage is unknown, -1 elsewhere."""
         free = (self.share > 0) & ~self.sink & self._grounded
         number = np.full(free.shape, -1, dtype=np.int64)
         number[free] = np.arange(int(free.sum()))
@@ -103,7 +104,7 @@ class Sheet:
 
     @cached_property
     def _grounded(self) -> NDArray[np.bool_]:
-        """(columns, rows) cells that metal joins to what is held at 0 V."""
+        """(columns, rows) whether metal joins a cell to a cell held at 0 V."""
         number = np.arange(self.share.size).reshape(self.share.shape)
         pairs = [
             np.stack([a[g > 0], b[g > 0]])
@@ -131,12 +132,12 @@ class Sheet:
                 rows.append(one[both])
                 columns.append(other[both])
                 values.append(-conductance[both])
-        own = np.arange(count)
+        index = np.arange(count)
         matrix = csc_array(
             coo_array(
                 (
                     np.concatenate([diagonal, *values]),
-                    (np.concatenate([own, *rows]), np.concatenate([own, *columns])),
+                    (np.concatenate([index, *rows]), np.concatenate([index, *columns])),
                 ),
                 shape=(count, count),
             )
@@ -144,18 +145,14 @@ class Sheet:
         return splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
 
     def cells(self, points: ArrayLike) -> Ints:
-        """(n, 2) column and row of the cells under points (n, 2) within the raster."""
+        """(n, 2) column and row of the cells that contain points (n, 2)."""
         x, y = np.asarray(points, dtype=np.float64).reshape(-1, 2).T
         column = np.clip(np.searchsorted(self.x, x, "right") - 1, 0, len(self.x) - 2)
         row = np.clip(np.searchsorted(self.y, y, "right") - 1, 0, len(self.y) - 2)
         return np.stack([column, row], axis=1)
 
-    def conducts(self, cells: Ints) -> NDArray[np.bool_]:
-        """(n,) whether current that enters cells (n, 2) reaches what is held at 0 V."""
-        return np.asarray(self._grounded[*cells.T] & (self.share[*cells.T] > 0))
-
     def voltages(self, cells: Ints, currents: Floats) -> Floats:
-        """(columns, rows) voltages, in V, where currents (n,), in A, enter cells (n, 2); 0 outside the metal."""
+        """(columns, rows) voltage in V of each cell for currents (n,) in A that enter cells (n, 2); 0 outside metal."""
         voltage = np.zeros(self.share.shape)
         free = self._number >= 0
         if free.any():
@@ -164,22 +161,22 @@ class Sheet:
             voltage[free] = self._factors.solve(source[free])
         return voltage
 
-    def chords(self, voltage: Floats) -> Chords:
-        """What flows through every cut across the metal at voltages (columns, rows)."""
+    def cuts(self, voltage: Floats) -> SheetCuts:
+        """Current through every cut across the metal at voltages (columns, rows)."""
         drop = voltage[:-1] - voltage[1:], voltage[:, :-1] - voltage[:, 1:]
         flow_x, flow_y = (g * v for g, v in zip(self.conductance, drop, strict=True))
         across = _cuts(self.x, self.y, self.share, flow_x, flow_y)
-        upright = _cuts(self.y, self.x, self.share.T, flow_y.T, flow_x.T)
-        turned = upright.boxes[:, [1, 0, 3, 2]]
-        return Chords(
-            np.concatenate([across.boxes, turned]),
-            np.concatenate([across.width, upright.width]),
-            np.concatenate([across.current, upright.current]),
+        vertical = _cuts(self.y, self.x, self.share.T, flow_y.T, flow_x.T)
+        swapped = vertical.boxes[:, [1, 0, 3, 2]]
+        return SheetCuts(
+            np.concatenate([across.boxes, swapped]),
+            np.concatenate([across.width, vertical.width]),
+            np.concatenate([across.current, vertical.current]),
         )
 
 
 def _lines(values: Floats, step: float) -> Floats:
-    """Ascending values without repetition, with more of them where two are more than a step apart."""
+    """Distinct values, ascending, with further values in between so that neighbours are at most a step apart."""
     lines = np.unique(values).astype(np.float64)
     count = np.maximum(np.ceil(np.diff(lines) / max(step, 1.0)).astype(np.int64), 1)
     first = np.repeat(lines[:-1], count)
@@ -187,24 +184,24 @@ def _lines(values: Floats, step: float) -> Floats:
     return np.append(first + part * np.repeat(np.diff(lines) / count, count), lines[-1])
 
 
-def _cuts(x: Floats, y: Floats, share: Floats, normal: Floats, along: Floats) -> Chords:
-    """Cuts at the lines of ``x``, with the current (columns - 1, rows) across them and (columns, rows - 1) along."""
+def _cuts(x: Floats, y: Floats, share: Floats, normal: Floats, along: Floats) -> SheetCuts:
+    """Cuts at the lines of ``x``, from currents (columns - 1, rows) across them and (columns, rows - 1) along them."""
     open_ = np.minimum(share[1:], share[:-1]) > 0
-    # a cut begins where the cell before is closed, or a line starts
+    # a cut begins at the first cell of a line and after a cell without metal
     begins = open_.copy()
     begins[:, 1:] &= ~open_[:, :-1]
     number = np.cumsum(begins.ravel()).reshape(open_.shape) - 1
-    chord, count = number[open_], int(begins.sum())
+    cut, count = number[open_], int(begins.sum())
     column, row = np.nonzero(open_)
     tall = np.diff(y)[row] * np.minimum(share[1:], share[:-1])[open_]
     inner = np.pad(along, ((0, 0), (1, 1)))
     sideways = (inner[:, 1:] + inner[:, :-1]) / 2 / np.diff(x)[:, np.newaxis]
     weights = tall, normal[open_], sideways[1:][open_] * tall, sideways[:-1][open_] * tall
-    width, across, behind, before = (np.bincount(chord, weights=w, minlength=count) for w in weights)
-    # at the mouth of a trunk, what passes by in the bus is none of the trunk's
-    beside = np.where(behind * before > 0, np.minimum(np.abs(behind), np.abs(before)), 0.0)
-    first = np.flatnonzero(np.diff(chord, prepend=-1))
-    last = np.append(first[1:], len(chord))[:count] - 1
+    width, across, behind, before = (np.bincount(cut, weights=w, minlength=count) for w in weights)
+    # where a trunk joins a bus, the current along the bus is on one side of the cut only and does not count
+    parallel = np.where(behind * before > 0, np.minimum(np.abs(behind), np.abs(before)), 0.0)
+    first = np.flatnonzero(np.diff(cut, prepend=-1))
+    last = np.append(first[1:], len(cut))[:count] - 1
     middle = (x[1:] + x[:-1]) / 2
     boxes = np.stack([middle[column[first]], y[row[first]], middle[column[first] + 1], y[row[last] + 1]], axis=1)
-    return Chords(boxes.reshape(-1, 4).astype(np.float64), width.astype(np.float64), np.hypot(across, beside))
+    return SheetCuts(boxes.reshape(-1, 4).astype(np.float64), width.astype(np.float64), np.hypot(across, parallel))

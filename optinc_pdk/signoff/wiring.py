@@ -1,4 +1,4 @@
-"""The electrical side of a written layout: heaters, the pads that drive them, and the metal of their grounds."""
+"""Wiring of a written layout: its heaters, the pads that drive them, and the metal of their grounds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from optinc_pdk.extract.gds import NM_PER_UM, Mask, read_mask
 from optinc_pdk.extract.heaters import Heater, Wired, find_heaters, wire
 from optinc_pdk.extract.lookup import Finder, plain
 from optinc_pdk.extract.metal import Metal, Pad, find_pads, is_ground
-from optinc_pdk.signoff.sheets import Sheet
+from optinc_pdk.signoff.sheets import ResistiveSheet
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -27,19 +27,19 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Wiring:
-    """The wiring of a layout with n heaters.
+    """Wiring of a layout with n heaters.
 
     Attributes:
-        mask: Layout.
+        mask: The layout.
         process: Its process.
         metal: Its metal.
         pads: Labelled pads.
-        heaters: (n) heaters.
-        labels: (n) label of the first pad that drives each, empty where none does.
+        heaters: The n heaters.
+        labels: Label of the first pad that drives each heater; empty for a heater without pad.
         signal: (n,) nets of their signal ends.
         ground: (n,) nets of their ground ends.
-        resistance_ohm: (n,) their resistances.
-        wire_ohm: (n,) resistance of each one's own wire; 0 for wires that are not from one pad to one heater.
+        resistance_ohm: (n,) resistances of the heaters.
+        wire_ohm: (n,) resistance of each heater's wire; 0 unless the wire leads from one pad to this heater only.
     """
 
     mask: Mask
@@ -55,20 +55,20 @@ class Wiring:
 
     @cached_property
     def ends_nm(self) -> Ints:
-        """(n, 2, 2) middles of the contacts of signal end and ground end."""
+        """(n, 2, 2) centres of the contacts at each heater's signal end and ground end, in nm."""
         ends = np.array([(end.x, end.y) for heater in self.heaters for end in heater.contacts], dtype=np.int64)
         ends = ends.reshape(-1, 2, 2)
-        turned = self.metal.contacts_at(ends[:, 0]) != self.signal
-        return np.where(turned[:, np.newaxis, np.newaxis], ends[:, ::-1], ends)
+        swapped = self.metal.contacts_at(ends[:, 0]) != self.signal
+        return np.where(swapped[:, np.newaxis, np.newaxis], ends[:, ::-1], ends)
 
     @cached_property
     def entries(self) -> tuple[Ints, Ints]:
-        """(k, 2) points where current enters the ground's metal of wires, and (k,) the heaters that it comes from."""
+        """(k, 2) points in nm where current enters the metal of the grounds, and (k,) the heater that it comes from."""
         heaters = np.arange(len(self.heaters))
         stack = self.process.contact
         if not stack.vias:
             return self.ends_nm[:, 1], heaters
-        # current comes up where the topmost vias lie over a contact
+        # current enters through the topmost vias that lie over a contact
         vias = [via.bbox().center() for via in plain(self.mask.region(stack.vias[-1]).merged())]
         middles = np.array([(via.x, via.y) for via in vias], dtype=np.int64).reshape(-1, 2)
         finder = Finder(polygon for _, polygon in self.metal.pieces(-2))
@@ -80,8 +80,8 @@ class Wiring:
         return middles[order[via]], np.repeat(heaters, count)
 
     @cached_property
-    def sheets(self) -> Mapping[int, Sheet]:
-        """The metal of the grounds by net, held at 0 V at labelled pads and, with bumps, at every one of them."""
+    def sheets(self) -> Mapping[int, ResistiveSheet]:
+        """Resistive sheet of each ground by net; it is 0 V at its labelled pads and, on a flip chip, at every bump."""
         grounds = sorted({pad.net for pad in self.pads if is_ground(pad.label)})
         sinks: dict[int, list[kdb.Box]] = {net: [] for net in grounds}
         half = round(float(self.process.pads.size_um) * NM_PER_UM / 2)
@@ -97,10 +97,10 @@ class Wiring:
         for net, polygon in self.metal.pieces(-1):
             shapes.get(net, []).append(polygon)
         ohm = float(self.process.metal.sheet_ohm)
-        return {net: Sheet.of(shapes[net], sinks[net], ohm) for net in grounds}
+        return {net: ResistiveSheet.of(shapes[net], sinks[net], ohm) for net in grounds}
 
     def voltages(self, net: int, current_a: Floats) -> Floats:
-        """Voltages of the cells of a ground's sheet for currents (n,) of the heaters."""
+        """(columns, rows) voltages in V on the sheet of ground net ``net`` for heater currents (n,)."""
         points, heater = self.entries
         here = self.ground[heater] == net
         share = 1.0 / np.bincount(heater, minlength=len(self.heaters))[heater]
@@ -108,7 +108,7 @@ class Wiring:
         return sheet.voltages(sheet.cells(points[here]), (current_a[heater] * share)[here])
 
     def rise_v(self, current_a: Floats) -> Floats:
-        """(n,) voltage of every heater's ground end above the ground pads, for currents (n,) of the heaters."""
+        """(n,) voltage of every heater's ground end above the ground pads for heater currents (n,)."""
         points, heater = self.entries
         total, count = np.zeros(len(self.heaters)), np.bincount(heater, minlength=len(self.heaters))
         for net, sheet in self.sheets.items():
@@ -119,20 +119,20 @@ class Wiring:
 
     @property
     def common(self) -> Ground:
-        """What the heaters' currents raise their grounds by, by channel."""
+        """Ground rise from currents, by the channels of the bias instead of by heaters."""
         first = {label: i for i, label in reversed(list(enumerate(self.labels))) if label}
         labels, place = tuple(first), np.array(list(first.values()), dtype=np.int64)
 
         def rise(current_a: Floats) -> Floats:
-            every = np.zeros(len(self.heaters))
-            every[place] = current_a
-            return self.rise_v(every)[place]
+            of_heaters = np.zeros(len(self.heaters))
+            of_heaters[place] = current_a
+            return self.rise_v(of_heaters)[place]
 
         return Ground(labels, rise)
 
 
 def read_wiring(gds_path: str | Path, process: Process) -> Wiring:
-    """Read the wiring of a written layout from its polygons and labels alone.
+    """Read the wiring of a written layout from its polygons and labels only.
 
     Raises:
         GdsError: The file cannot be used.
@@ -146,27 +146,27 @@ def read_wiring(gds_path: str | Path, process: Process) -> Wiring:
 
 
 def wiring_of(extraction: Extraction, process: Process) -> Wiring:
-    """The wiring of an extracted layout, without reading the layout again.
+    """Wiring of an extracted layout; the layout is not read again.
 
     Raises:
-        ValueError: The extraction is not from a layout.
+        ValueError: The extraction has no metal, because it is not of a layout.
     """
     if extraction.wired is None:
         raise ValueError(f"{extraction.circuit.name}: this extraction has no metal; extract the layout with extract()")
     return _wiring(extraction.wired, process)
 
 
-def _wiring(found: Wired, process: Process) -> Wiring:
-    driven = {pad.net: pad.label for pad in reversed(found.pads) if not is_ground(pad.label)}
-    nets = np.array(found.ends, dtype=np.int64).reshape(-1, 2)
-    columns = [[device.settings[key] for device in found.devices] for key in ("resistance_ohm", "wire_ohm")]
+def _wiring(wired: Wired, process: Process) -> Wiring:
+    driven = {pad.net: pad.label for pad in reversed(wired.pads) if not is_ground(pad.label)}
+    nets = np.array(wired.ends, dtype=np.int64).reshape(-1, 2)
+    columns = [[device.settings[key] for device in wired.devices] for key in ("resistance_ohm", "wire_ohm")]
     resistance, wires = (np.array(column, dtype=np.float64) for column in columns)
     return Wiring(
-        mask=found.mask,
+        mask=wired.mask,
         process=process,
-        metal=found.metal,
-        pads=found.pads,
-        heaters=found.heaters,
+        metal=wired.metal,
+        pads=wired.pads,
+        heaters=wired.heaters,
         labels=tuple(driven.get(net, "") for net in nets[:, 0].tolist()),
         signal=nets[:, 0],
         ground=nets[:, 1],

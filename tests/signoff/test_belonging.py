@@ -1,4 +1,4 @@
-"""Layouts, netlists and processes that do not belong together."""
+"""Layouts, netlists and processes that cannot be of one chip."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def extracted(circuit: Circuit) -> Extraction:
 
 
 def renamed(circuit: Circuit, count: int) -> Circuit:
-    """A circuit whose first labels, grounds aside, are others."""
+    """A circuit whose first labels, except those of grounds, are replaced by others."""
     names = [name for name in circuit.ports if not name.startswith("GND")][:count]
     return replace(circuit, ports={f"x{k}" if k in names else k: port for k, port in circuit.ports.items()})
 
@@ -33,11 +33,11 @@ def test_only_a_netlist_that_shares_less_than_half_its_labels_is_another_chips()
     channels = sum(not name.startswith("GND") for name in chip.ports)
     check_netlist(chip, extracted(chip), PROCESS)
     check_netlist(chip, extracted(renamed(chip, channels // 2)), PROCESS)
-    with pytest.raises(InputError, match=rf"of another chip: {channels // 2 + 1} of its {channels} labels"):
+    with pytest.raises(InputError, match=rf"{channels // 2 + 1} of its {channels} labels"):
         check_netlist(chip, extracted(renamed(chip, channels // 2 + 1)), PROCESS)
 
 
-def test_a_layout_that_lost_its_labels_or_half_of_its_chip_is_compared() -> None:
+def test_a_layout_without_labels_or_half_of_its_chip_is_compared() -> None:
     chip = mesh_chip(4, PROCESS, "chip")
     check_netlist(chip, extracted(replace(chip, ports={})), PROCESS)
     few = dict(list(chip.ports.items())[:12])
@@ -45,17 +45,17 @@ def test_a_layout_that_lost_its_labels_or_half_of_its_chip_is_compared() -> None
     check_netlist(replace(chip, ports=few), extracted(chip), PROCESS)
 
 
-def test_a_netlist_that_one_side_hardly_knows_gets_a_hint() -> None:
+def test_a_netlist_with_few_common_labels_gets_a_hint() -> None:
     small, large = mesh_chip(2, PROCESS, "small"), mesh_chip(6, PROCESS, "large")
     assert netlist_hint(small, extracted(small)) == ""
     assert "labels are not in the layout" in netlist_hint(large, extracted(small))
-    assert "it lacks" in netlist_hint(small, extracted(large))
+    assert "are not in it" in netlist_hint(small, extracted(large))
 
 
 def test_devices_without_a_card_are_another_processes() -> None:
     chip = mesh_chip(4, PROCESS, "chip")
     without = PROCESS.model_copy(update={"devices": {k: v for k, v in PROCESS.devices.items() if k != "mmi2x2"}})
-    with pytest.raises(InputError, match="process 'soi220' does not have: mmi2x2"):
+    with pytest.raises(InputError, match=r"'soi220'.*: mmi2x2"):
         check_netlist(chip, extracted(chip), without)
 
 
@@ -69,6 +69,6 @@ def test_the_hint_names_the_process_that_has_all_layers(tmp_path: Path) -> None:
         layout.write(str(tmp_path / "chip.gds"))
         return tmp_path / "chip.gds"
 
-    assert "was it drawn for soi220_flipchip" in process_hint(written("core", "bump"), PROCESS)
+    assert "soi220_flipchip" in process_hint(written("core", "bump"), PROCESS)
     assert process_hint(written("core", "metal"), PROCESS) == ""
     assert process_hint(written("core", "none"), PROCESS) == ""

@@ -1,4 +1,4 @@
-"""A chip as built is read once, and files that do not belong together are refused before that."""
+"""The layout of an extracted chip is read once; files that do not belong together are refused before."""
 
 from __future__ import annotations
 
@@ -65,20 +65,20 @@ def test_a_chip_is_read_once(stem: Path, process: Process, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("ending", "was", "now", "told"),
+    ("ending", "was", "now", "values"),
     [
-        (".bias.yml", "circuit: tiny", "circuit: other", r"it drives circuit 'other', the netlist is of 'tiny'; give"),
-        (".bias.yml", "process: soi220", "process: other", r"it drives process 'other', not 'soi220'; give"),
-        (".pic.yml", "  board:", "  plank:", r"it has no board under info.board; give the netlist of a whole chip"),
+        (".bias.yml", "circuit: tiny", "circuit: other", r"'other'.*'tiny'"),
+        (".bias.yml", "process: soi220", "process: other", r"'other'.*'soi220'"),
+        (".pic.yml", "  board:", "  plank:", r"info\.board"),
     ],
 )
 def test_files_that_do_not_belong_together_are_refused_before_the_layout_is_read(
-    stem: Path, process: Process, tmp_path: Path, ending: str, was: str, now: str, told: str
+    stem: Path, process: Process, tmp_path: Path, ending: str, was: str, now: str, values: str
 ) -> None:
     text = stem.with_suffix(ending).read_text()
     assert text.count(was) == 1
     changed = tmp_path / f"changed{ending}"
     changed.write_text(text.replace(was, now))
     files = {known: stem.with_suffix(known) for known in ENDINGS} | {".gds": tmp_path / "none.gds", ending: changed}
-    with pytest.raises(InputError, match=f"changed{ending}: {told}"):
+    with pytest.raises(InputError, match=f"changed{ending}: .*{values}"):
         read_built(*files.values(), process)

@@ -1,4 +1,4 @@
-"""The rules as a script of KLayout's application find what `optinc drc` finds, on every test layout."""
+"""The rules as a script for KLayout's application report the same violations as `optinc drc` on every layout."""
 
 import os
 import shutil
@@ -16,12 +16,12 @@ from rule_cases import apart_nm, cases_of, sheets, subjects
 from optinc_pdk.cards import load_process, process_names
 from optinc_pdk.cards.rules import LineRule
 from optinc_pdk.signoff.deck import DeckError, deck_script
-from optinc_pdk.signoff.drc import BIASED, run_drc
+from optinc_pdk.signoff.drc import ELECTRICAL_KINDS, run_drc
 
 KLAYOUT = shutil.which("klayout")
 needs_klayout = pytest.mark.skipif(KLAYOUT is None, reason="klayout is not installed: the cross-check is not run")
 PROCESSES = {name: load_process(name) for name in process_names()}
-# All layouts in one start of the application, which would collect garbage after each of them.
+# Checks all layouts in one run of the application; without the stub, it collects garbage after each of them.
 ALL = """
 def GC.start(*) end
 File.readlines($list, chomp: true).each do |line|
@@ -31,8 +31,8 @@ end
 """
 
 
-# KLayout 0.28 finds some slanted edges only when they are 2 nm closer than what it is asked for (9,998.6 nm apart are
-# not found at 10,000, but at 10,002; 0.30 finds them), so slanted markers of these kinds are compared from 0.30 on.
+# KLayout 0.28 reports some slanted edges only if they are 2 nm closer than the limit: 9,998.6 nm is reported at a limit
+# of 10,002, but not at 10,000. Version 0.30 reports it, so slanted markers of these kinds are compared from 0.30 on.
 INEXACT = ("contact_overlap", "enclosure", "foreign_guide")
 
 
@@ -49,7 +49,7 @@ def script(name: str) -> str:
 
 
 def run(folder: Path, jobs: Sequence[tuple[str, Path]]) -> str:
-    """Run the decks of processes on layouts; the reports lie beside these."""
+    """Run the decks of processes on layouts; each report is written beside its layout."""
     for name in {name for name, _ in jobs}:
         process = PROCESSES[name]
         (folder / f"{name}.lydrc").write_bytes(deck_script(process.name, process.rules, process.gds_layers))
@@ -79,9 +79,9 @@ def markers(path: Path) -> dict[str, list[kdb.DPolygon]]:
 
 
 def differences(name: str, path: Path) -> list[str]:
-    """Rules on which the engines differ: in the number of markers, or by more than rounding in where they are."""
+    """Rules for which the engines differ in the number of markers, or in their positions by more than rounding."""
     process, found = PROCESSES[name], markers(path.with_suffix(".lyrdb"))
-    rules = [rule for rule in process.rules if rule.kind not in BIASED]
+    rules = [rule for rule in process.rules if rule.kind not in ELECTRICAL_KINDS]
     assert list(found) == [rule.id for rule in rules]
     wrong, old = [], is_old()
     for result in run_drc(path, rules, process.gds_layers).rules:
@@ -90,7 +90,7 @@ def differences(name: str, path: Path) -> list[str]:
             engines = [[one for one in some if one.is_rectilinear()] for some in engines]
         # a tenth of a nanometre, as layouts may have finer database units than the grid
         ours, theirs = (kdb.Region([one.to_itype(1e-4) for one in some]) for some in engines)
-        # where many slanted markers are united, versions of KLayout round to neighbouring points of the grid
+        # versions of KLayout round united slanted markers to different neighbouring grid points
         if len(engines[0]) != len(engines[1]) or not (ours ^ theirs).sized(-10).is_empty():
             wrong.append(f"{path.name}, {result.id}: {len(engines[0])} markers, the deck has {len(engines[1])}")
     return wrong
@@ -100,7 +100,7 @@ def differences(name: str, path: Path) -> list[str]:
 def test_both_engines_agree_on_every_test_layout(tmp_path: Path) -> None:
     jobs = []
     for subject in subjects():
-        if subject.rule.kind in BIASED:
+        if subject.rule.kind in ELECTRICAL_KINDS:
             continue
         drawn = sheets(list(cases_of(subject.rule, subject.process)), apart_nm(subject.rule))
         for number, sheet in enumerate(drawn):
@@ -110,7 +110,7 @@ def test_both_engines_agree_on_every_test_layout(tmp_path: Path) -> None:
     assert "not in this deck: needs the bias" in run(tmp_path, jobs)
     assert [line for name, path in jobs for line in differences(name, path)] == []
     faulty = {rule for _, path in jobs for rule, found in markers(path.with_suffix(".lyrdb")).items() if found}
-    assert faulty >= {subject.rule.id for subject in subjects() if subject.rule.kind not in BIASED}
+    assert faulty >= {subject.rule.id for subject in subjects() if subject.rule.kind not in ELECTRICAL_KINDS}
 
 
 def write(path: Path, polygon: kdb.Polygon, name: str = "soi220", angle: float = 0) -> Path:
@@ -123,8 +123,8 @@ def write(path: Path, polygon: kdb.Polygon, name: str = "soi220", angle: float =
 
 
 @needs_klayout
-def test_engines_agree_where_hierarchy_once_hid_faults(tmp_path: Path) -> None:
-    # a bow tie is thin at its middle; a wire of the least width loses a nanometre when it is turned
+def test_engines_agree_where_hierarchical_checks_may_miss_violations(tmp_path: Path) -> None:
+    # a bow tie is narrow at its centre; a wire of the least width loses a nanometre when it is rotated
     bow_tie = kdb.Polygon([kdb.Point(x, y) for x, y in ((0, 0), (20_000, 20_000), (0, 20_000), (20_000, 0))], True)
     paths = [
         write(tmp_path / "bow_tie.gds", bow_tie),
@@ -137,7 +137,7 @@ def test_engines_agree_where_hierarchy_once_hid_faults(tmp_path: Path) -> None:
 
 
 @needs_klayout
-def test_the_comparison_sees_a_rule_that_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_comparison_reports_a_rule_that_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "wire.gds", kdb.Polygon(kdb.Box(0, 0, 80_000, 1_999)))
     run(tmp_path, [("soi220", path)])
     process = PROCESSES["soi220"]
@@ -154,7 +154,7 @@ def test_every_rule_is_in_the_script_or_named_as_left_out(name: str) -> None:
     checked, _, left_out = script(name).partition("LEFT_OUT = [")
     for rule in PROCESSES[name].rules:
         here, there = f'{{"id" => "{rule.id}"' in checked, f'{{"id" => "{rule.id}"' in left_out
-        assert (here, there) == (rule.kind not in BIASED, rule.kind in BIASED)
+        assert (here, there) == (rule.kind not in ELECTRICAL_KINDS, rule.kind in ELECTRICAL_KINDS)
 
 
 def test_a_kind_without_a_check_is_refused() -> None:
@@ -164,7 +164,7 @@ def test_a_kind_without_a_check_is_refused() -> None:
         deck_script("soi220", [strange], process.gds_layers)
 
 
-def test_texts_of_a_card_are_no_code() -> None:
+def test_texts_of_a_card_are_not_executed() -> None:
     process = PROCESSES["soi220"]
     rule = process.rules[0].model_copy(update={"text": 'say "#{exit}" \\ µ </text>'})
     written = deck_script("soi220", [rule], process.gds_layers)

@@ -41,7 +41,7 @@ class Chip:
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_coverage_is_the_area_that_klayout_counts(seed: int) -> None:
+def test_coverage_equals_klayouts_area(seed: int) -> None:
     random = np.random.default_rng(seed)
     x, y = np.array([-300, 0, 70, 500, 900]), np.array([-200, 100, 350, 360, 1000])
     shapes = kdb.Region()
@@ -69,20 +69,20 @@ def test_windows_end_at_the_dies_edges() -> None:
 
 
 @pytest.mark.parametrize("bound", ["least", "most"])
-@pytest.mark.parametrize(("delta", "faults"), [(0, 0), (1, 0), (-1, 1)])
-def test_both_limits_are_exact(bound: str, delta: int, faults: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("delta", "expected"), [(0, 0), (1, 0), (-1, 1)])
+def test_both_limits_are_exact(bound: str, delta: int, expected: int, tmp_path: Path) -> None:
     chip = Chip()
     chip.box("outline", 0, 0, 100_000, 100_000)
     height = 20_000 + delta if bound == "least" else 80_000 - delta
     # overlapping shapes count once
     chip.box("metal", 0, 0, 100_000, height)
     chip.box("metal", 0, 0, 50_000, height)
-    assert chip.check(tmp_path, density(100, 50, 0.2, 0.8)).violations == faults
+    assert chip.check(tmp_path, density(100, 50, 0.2, 0.8)).violations == expected
 
 
 @pytest.mark.parametrize("most", [0.5, 0.499])
-def test_cells_count_where_they_lie(most: float, tmp_path: Path) -> None:
-    """The quick bound puts a whole cell into every window that it touches; the verdict does not."""
+def test_cells_are_counted_at_their_positions(most: float, tmp_path: Path) -> None:
+    """The upper bound counts a whole cell in every window that it touches; the result must not."""
     chip = Chip()
     chip.box("outline", 0, 0, 1_000_000, 400_000)
     half = chip.layout.create_cell("HALF")
@@ -95,21 +95,21 @@ def test_cells_count_where_they_lie(most: float, tmp_path: Path) -> None:
         np.testing.assert_allclose(found.boxes_um, [[0, 0, 1000, 400]])
 
 
-def test_a_dense_window_is_marked_and_every_die_has_its_own(tmp_path: Path) -> None:
+def test_a_dense_window_is_marked_and_every_die_has_windows_of_its_own(tmp_path: Path) -> None:
     chip = Chip()
     for left in (0, 2_000_000):
         chip.box("outline", left, 0, left + 1_000_000, 1_000_000)
     chip.box("metal", 2_420_000, 500_000, 2_580_000, 600_000)
     found = chip.check(tmp_path, density(100, 50, 0, 0.9))
     np.testing.assert_allclose(found.boxes_um, [[2450, 500, 2550, 600]])
-    # beyond the dies nothing is counted
+    # shapes outside the dies are not counted
     chip.box("metal", 1_200_000, 0, 1_800_000, 900_000)
     assert chip.check(tmp_path, density(100, 50, 0, 0.9)).violations == 1
 
 
-@pytest.mark.parametrize(("gap", "faults"), [(10_000, 0), (10_001, 0), (9_999, 1)])
+@pytest.mark.parametrize(("gap", "expected"), [(10_000, 0), (10_001, 0), (9_999, 1)])
 @pytest.mark.parametrize("trans", [kdb.Trans.R0, kdb.Trans.R90, kdb.Trans.M45], ids=str)
-def test_a_notch_is_space_within_a_shape(gap: int, faults: int, trans: kdb.Trans, tmp_path: Path) -> None:
+def test_a_notch_is_space_within_a_shape(gap: int, expected: int, trans: kdb.Trans, tmp_path: Path) -> None:
     chip = Chip()
     inner = chip.layout.create_cell("U")
     chip.box("metal", 0, 0, 60_000, 5_000, cell=inner)
@@ -120,7 +120,7 @@ def test_a_notch_is_space_within_a_shape(gap: int, faults: int, trans: kdb.Trans
     turned = chip.top
     chip.top = chip.layout.create_cell("TURNED")
     chip.top.insert(kdb.CellInstArray(turned.cell_index(), trans))
-    assert chip.check(tmp_path, NOTCH).violations == faults
+    assert chip.check(tmp_path, NOTCH).violations == expected
 
 
 def test_space_between_shapes_is_no_notch_and_a_hole_is(tmp_path: Path) -> None:
@@ -136,19 +136,19 @@ def test_space_between_shapes_is_no_notch_and_a_hole_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("numbers", "told"),
+    ("numbers", "values"),
     [
         ((100, 50, 0.5, 0.5), "least 0.5 is not below"),
         ((100, 101, 0, 0.5), "step_um 101 leaves gaps"),
         ((100, 50, 0, 1.1), "most"),
     ],
 )
-def test_rules_that_say_nothing_are_refused(numbers: tuple[float, float, float, float], told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_rules_with_unusable_numbers_are_refused(numbers: tuple[float, float, float, float], values: str) -> None:
+    with pytest.raises(ValueError, match=values):
         density(*numbers)
 
 
-def test_empty_windows_beside_slanted_shapes_are_no_faults(tmp_path: Path) -> None:
+def test_empty_windows_beside_slanted_shapes_are_no_violations(tmp_path: Path) -> None:
     chip = Chip()
     chip.box("outline", 0, 0, 5_000_000, 3_000_000)
     cell = chip.layout.create_cell("BAR")
@@ -160,7 +160,7 @@ def test_empty_windows_beside_slanted_shapes_are_no_faults(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_boxes_cover_what_their_polygons_cover(seed: int) -> None:
+def test_areas_of_boxes_equal_the_coverage_of_polygons(seed: int) -> None:
     random = np.random.default_rng(seed)
     corner, size = random.integers(-300, 900, (200, 2)), random.integers(0, 700, (200, 2))
     boxes = np.concatenate([corner, corner + size], axis=1)

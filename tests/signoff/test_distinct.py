@@ -1,4 +1,4 @@
-"""Faults of a cell are told once, with the number of its instances, and where markers can be seen in context."""
+"""Violations of a cell are reported once, with the number of its instances and one placement."""
 
 from __future__ import annotations
 
@@ -36,37 +36,37 @@ class Chip:
         return run_drc(folder / "chip.gds", RULES, PROCESS.gds_layers)
 
 
-def test_a_cells_fault_is_one_whatever_its_orientation(tmp_path: Path) -> None:
+def test_a_violation_of_a_cell_counts_once_in_all_orientations(tmp_path: Path) -> None:
     width, space = Chip().check(tmp_path).rules
     assert (width.violations, width.distinct, space.violations, space.distinct) == (26, 1, 0, 0)
-    assert width.faults is not None
-    (fault,) = width.faults
-    assert (fault.cell, fault.instances) == ("BAD", 26)
-    assert fault.marker.bbox().enlarged(0.002).contains(kdb.DPoint(10, 0.15))
-    seen = fault.marker.transformed(fault.example)
+    assert width.groups is not None
+    (group,) = width.groups
+    assert (group.cell, group.instances) == ("BAD", 26)
+    assert group.marker.bbox().enlarged(0.002).contains(kdb.DPoint(10, 0.15))
+    seen = group.marker.transformed(group.example)
     assert any(seen == marker for marker in width.markers)
 
 
-def test_a_fault_of_one_instance_is_the_top_cells(tmp_path: Path) -> None:
+def test_a_violation_of_one_instance_belongs_to_the_top_cell(tmp_path: Path) -> None:
     chip = Chip()
     # beside one of the 26, 100 nm above its broad guide
     chip.top.shapes(chip.core).insert(kdb.Box(STEP + 2_000, 5_550, STEP + 9_000, 6_100))
     # and one in every block, between its two cells
     chip.block.shapes(chip.core).insert(kdb.Box(20_100, 5_000, 20_600, 5_450))
     _, space = chip.check(tmp_path).rules
-    assert space.faults is not None
-    assert [(fault.cell, fault.instances) for fault in space.faults] == [("TOP", 1), ("BLOCK", 13)]
+    assert space.groups is not None
+    assert [(group.cell, group.instances) for group in space.groups] == [("TOP", 1), ("BLOCK", 13)]
     assert (space.violations, space.distinct) == (14, 2)
 
 
-def test_a_cell_that_is_mended_by_a_neighbour_is_not_counted_whole(tmp_path: Path) -> None:
+def test_a_violation_that_a_neighbour_removes_in_one_instance_is_not_grouped_by_that_cell(tmp_path: Path) -> None:
     chip = Chip()
     chip.top.shapes(chip.core).insert(kdb.Box(0, 0, 20_000, 450))
     width, _ = chip.check(tmp_path).rules
-    assert width.faults is not None and width.violations == 25
-    # one of 26 is sound, so what is left is in two kinds of place: 12 blocks and a half
-    assert sum(fault.instances for fault in width.faults) == 25
-    assert {fault.cell for fault in width.faults} <= {"TOP", "BLOCK"}
+    assert width.groups is not None and width.violations == 25
+    # one of 26 instances has no violation, so 12 whole blocks and half of one are left
+    assert sum(group.instances for group in width.groups) == 25
+    assert {group.cell for group in width.groups} <= {"TOP", "BLOCK"}
 
 
 def test_the_database_has_items_by_cell_in_context_and_is_reproducible(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Every design rule as foundries test it: layouts at the limit and 1 nm beyond pass, 1 nm short fails."""
+"""Every design rule at its limit, as foundries test rules: at the limit and 1 nm above pass, 1 nm below fails."""
 
 import math
 from collections.abc import Callable
@@ -12,13 +12,13 @@ import pytest
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.extract import GdsError
-from optinc_pdk.signoff.drc import BIASED, CHECKS, DrcResult, run_drc
+from optinc_pdk.signoff.drc import CHECKS, ELECTRICAL_KINDS, DrcResult, run_drc
 from optinc_pdk.signoff.lyrdb import write_lyrdb
 
 PROCESS = load_process()
 LAYERS = PROCESS.gds_layers
 # rules that need a bias have tests of their own
-RULES = {rule.id: rule for rule in PROCESS.rules if rule.kind not in BIASED}
+RULES = {rule.id: rule for rule in PROCESS.rules if rule.kind not in ELECTRICAL_KINDS}
 GUIDE = 450
 
 
@@ -42,7 +42,7 @@ class Drawing:
         self.shapes(layer).insert(kdb.Polygon(rotated))
 
     def ring(self, layer: str, center: tuple[float, float], radius: float, start: float, stop: float) -> None:
-        """A guide along an arc, 64 chords to 90 degrees."""
+        """A guide along an arc, 64 chords per 90°."""
         count = max(2, round(64 * abs(stop - start) / 90))
         turns = np.radians(np.linspace(start, stop, count + 1))
         rays = [(math.cos(t), math.sin(t)) for t in turns]
@@ -62,9 +62,9 @@ class Drawing:
 
 Limit = Callable[[Drawing, int], None]
 Example = Callable[[Drawing, bool], None]
-# at the limit plus so many nm
+# drawn at the limit plus a number of nm
 LIMITS: dict[str, Limit] = {}
-# clean or not, for rules without a dimension or measured with a tolerance
+# drawn clean or not, for rules without a dimension or with a tolerance
 EXAMPLES: dict[str, Example] = {}
 
 
@@ -332,7 +332,7 @@ def test_examples(rule_id: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rule_id", sorted(LIMITS.keys() | EXAMPLES.keys()))
 @pytest.mark.parametrize("trans", [kdb.Trans.R90, kdb.Trans.M45, kdb.Trans.M90], ids=str)
-def test_a_turned_cell_is_judged_alike(rule_id: str, trans: kdb.Trans, tmp_path: Path) -> None:
+def test_a_rotated_cell_has_the_same_result(rule_id: str, trans: kdb.Trans, tmp_path: Path) -> None:
     if rule_id in ("chip.size", "chip.grid"):
         # a die may not be turned, and a database unit can not
         trans = kdb.Trans.M0
@@ -367,7 +367,7 @@ def in_cells(drawing: Drawing, alone: bool) -> None:
 
 @pytest.mark.parametrize("alone", [False, True], ids=["one cell", "a cell for each shape"])
 @pytest.mark.parametrize("rule_id", [name for name, rule in RULES.items() if "core" in rule.layers])
-def test_repeated_cells_are_judged_alike(rule_id: str, alone: bool, tmp_path: Path) -> None:
+def test_repeated_cells_have_the_same_result(rule_id: str, alone: bool, tmp_path: Path) -> None:
     for delta in (0, 1, -1):
         drawing = Drawing()
         if rule_id in LIMITS:
@@ -376,7 +376,7 @@ def test_repeated_cells_are_judged_alike(rule_id: str, alone: bool, tmp_path: Pa
             EXAMPLES[rule_id](drawing, delta >= 0)
         once = drawing.check(tmp_path, [rule_id]).rules[0].violations
         in_cells(drawing, alone)
-        # guides are what a proof is prepared for
+        # condensed layouts need a rule that defines guides
         found = drawing.check(tmp_path, [rule_id, *{"core.guide_space"} - {rule_id}]).rules[0]
         assert found.violations == 2 * once
         assert (once > 0) == (delta < 0)
@@ -416,7 +416,7 @@ def test_a_legal_chip_is_clean(tmp_path: Path) -> None:
 
 def test_hierarchy_does_not_change_the_result(tmp_path: Path) -> None:
     drawing = silicon_chip()
-    # faults inside the repeated cell, across instances, and in the chip
+    # violations inside the repeated cell, across instances, and in the chip
     arm = drawing.layout.cell("ARM")
     arm.shapes(drawing.layout.layer(*LAYERS["core"])).insert(kdb.Box(30_000, 25_000, 90_000, 25_340))
     arm.shapes(drawing.layout.layer(*LAYERS["metal"])).insert(kdb.Box(40_000, -7_000, 41_000, 49_000))
@@ -464,9 +464,9 @@ def test_metal_is_measured_without_tolerance(tmp_path: Path) -> None:
 
 
 def test_terminator_may_end_at_the_least_width(tmp_path: Path) -> None:
-    for tip, faults in ((350, 0), (340, 1)):
+    for tip, expected in ((350, 0), (340, 1)):
         points = [(0.0, -225.0), (0.0, 225.0), (30_000.0, tip / 2), (30_000.0, -tip / 2)]
-        assert violations(tmp_path, "core.width", lambda d, p=points: d.polygon("core", p)) == faults
+        assert violations(tmp_path, "core.width", lambda d, p=points: d.polygon("core", p)) == expected
 
 
 @pytest.mark.parametrize("left", [-100_000, 5_400_000, 5_499_999, 6_000_000])
@@ -495,7 +495,7 @@ def test_outlines_are_rectangles_apart_from_each_other(fault: str, tmp_path: Pat
 
     def draw(d: Drawing) -> None:
         d.box("outline", 0, 0, 5_500_000, 4_900_000)
-        # a third one, far away, is no part of the fault
+        # a third one, far away, is not part of the violation
         d.box("outline", 20_000_000, 0, 25_500_000, 4_900_000)
         if fault == "no rectangle":
             d.polygon("outline", [(0, 6_000_000), (0, 7_000_000), (1_000_000, 7_000_000), (2_000_000, 6_000_000)])
@@ -513,7 +513,7 @@ def test_outlines_are_rectangles_apart_from_each_other(fault: str, tmp_path: Pat
 def test_sizes_of_dies(width: int, height: int, limit: str, delta: int, tmp_path: Path) -> None:
     """One die more than 5500 wide is larger only beyond the largest offered: 11470 by 4900."""
     found = violations(tmp_path, "chip.size", lambda d: d.box("outline", 0, 0, width, height + delta))
-    # a nanometer higher than the offered dies is a larger die
+    # a nanometre higher than the offered dies is a larger die
     fits = delta >= 0 if limit == "exact" else delta <= 0
     assert found == (not fits)
 
@@ -540,7 +540,7 @@ def test_everything_is_in_one_of_several_dies(tmp_path: Path) -> None:
 
     inside = (50_000, 5_350_000, 5_650_000, 10_950_000, 11_250_000)
     assert violations(tmp_path, "chip.edge", lambda d: draw(d, *inside)) == 0
-    # too near to a die's left or right edge, between two dies, beyond them
+    # too close to a die's left or right edge, between two dies, beyond them
     for left in (49_999, 5_350_001, 5_649_999, 5_500_000, 5_450_000, 16_700_000, -200_000):
         assert violations(tmp_path, "chip.edge", lambda d, x=left: draw(d, *inside, x)) > 0
 
@@ -585,7 +585,7 @@ def test_corners_of_devices_are_no_bends_but_mitred_guides_are(tmp_path: Path) -
 @pytest.mark.parametrize("turn", [20, 45, 90, 180])
 def test_bends_of_any_angle(angle: float, turn: float, tmp_path: Path) -> None:
     # a turn of 20 degrees is shorter than the long arms
-    for radius, faults in ((10_000, 0), (9_800 if turn > 20 else 8_500, 1)):
+    for radius, expected in ((10_000, 0), (9_800 if turn > 20 else 8_500, 1)):
         points = centers(radius, turn)
 
         def draw(d: Drawing, points: list[tuple[float, float]] = points) -> None:
@@ -593,18 +593,18 @@ def test_bends_of_any_angle(angle: float, turn: float, tmp_path: Path) -> None:
             turned = path.polygon().transformed(kdb.DCplxTrans(1, angle, False, 0, 0))
             d.shapes("core").insert(kdb.Polygon(turned))
 
-        assert violations(tmp_path, "core.bend_radius", draw) == faults
+        assert violations(tmp_path, "core.bend_radius", draw) == expected
 
 
 def test_kinks_in_a_guide_are_bends(tmp_path: Path) -> None:
-    for slope, faults in ((0.03, 0), (0.1, 1)):
+    for slope, expected in ((0.03, 0), (0.1, 1)):
         points = [(-30_000.0, 0.0), (0.0, 0.0), (30_000.0, 30_000.0 * slope)]
         line = kdb.Polygon(kdb.DPath([kdb.DPoint(*point) for point in points], GUIDE).polygon())
-        assert violations(tmp_path, "core.bend_radius", lambda d, p=line: d.shapes("core").insert(p)) == faults
+        assert violations(tmp_path, "core.bend_radius", lambda d, p=line: d.shapes("core").insert(p)) == expected
 
 
 def centers(radius: float, turn: float) -> list[tuple[float, float]]:
-    """Center line: straight, an arc, straight."""
+    """Centre line: straight, an arc, straight."""
     turns = np.radians(np.linspace(0, turn, max(2, round(64 * turn / 90)) + 1))
     arc = [(radius * math.sin(t), radius * (1 - math.cos(t))) for t in turns]
     end, last = arc[-1], turns[-1]
@@ -662,7 +662,7 @@ def test_heater_contacts(fault: str, tmp_path: Path) -> None:
     assert violations(tmp_path, "heater.contacts", draw) == 1
 
 
-def test_a_labeled_pad_may_not_be_small(tmp_path: Path) -> None:
+def test_a_labelled_pad_may_not_be_small(tmp_path: Path) -> None:
     def draw(d: Drawing) -> None:
         d.box("metal", 0, 0, 50_000, 50_000)
         d.text("label", "pad", 25_000, 25_000)
@@ -692,7 +692,7 @@ def test_warnings_do_not_fail(tmp_path: Path) -> None:
     assert (result.violations, result.warnings, result.clean) == (0, 1, True)
 
 
-def test_markers_say_where(tmp_path: Path) -> None:
+def test_markers_have_the_position(tmp_path: Path) -> None:
     drawing = Drawing()
     drawing.box("core", 10_000, 20_000, 70_000, 20_300)
     (found,) = drawing.check(tmp_path, ["core.width"]).rules
@@ -741,7 +741,7 @@ def test_an_empty_chip_has_no_outline_and_nothing_else(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "shape", [kdb.Text("port", 50, 60), kdb.Path([kdb.Point(0, 0), kdb.Point(5_000, 0)], 0), kdb.Box(0, 0, 10, 0)]
 )
-def test_what_draws_nothing_may_not_be_on_an_unknown_layer_either(
+def test_shapes_without_area_on_an_unknown_layer_are_reported(
     shape: kdb.Text | kdb.Path | kdb.Box, tmp_path: Path
 ) -> None:
     drawing = Drawing()
@@ -779,7 +779,7 @@ def test_rules_are_ordered_by_the_file() -> None:
 
 
 @pytest.mark.parametrize("gap", [1, 10, 50])
-def test_a_cut_guide_is_a_space(gap: int, tmp_path: Path) -> None:
+def test_a_gap_in_a_guide_violates_the_space_rule(gap: int, tmp_path: Path) -> None:
     def draw(d: Drawing) -> None:
         d.box("core", 0, 0, 50_000, GUIDE)
         d.box("core", 50_000 + gap, 0, 100_000, GUIDE)
@@ -787,8 +787,8 @@ def test_a_cut_guide_is_a_space(gap: int, tmp_path: Path) -> None:
     assert violations(tmp_path, "core.space", draw) == 1
 
 
-def test_a_guide_beside_a_couplers_arm_is_no_arm_beyond_the_exempt_region(tmp_path: Path) -> None:
-    """The cut that takes exempt arms away neither makes nor hides a fault."""
+def test_a_guide_beside_a_couplers_arm_is_checked_beyond_the_exempt_region(tmp_path: Path) -> None:
+    """Cutting off exempt arms neither adds nor hides a violation."""
 
     def draw(d: Drawing, y: int) -> None:
         d.box("core", 0, 0, 30_000, 6_000)
@@ -799,7 +799,7 @@ def test_a_guide_beside_a_couplers_arm_is_no_arm_beyond_the_exempt_region(tmp_pa
     assert violations(tmp_path, "core.guide_space", lambda d: draw(d, 8_224)) == 1
 
 
-def test_a_grating_that_is_drawn_twice_is_one(tmp_path: Path) -> None:
+def test_a_grating_drawn_twice_counts_once(tmp_path: Path) -> None:
     drawing = Drawing()
     fibres(drawing, 0)
     (before,) = drawing.check(tmp_path, ["fibre.pitch"]).rules

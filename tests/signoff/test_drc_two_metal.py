@@ -1,4 +1,4 @@
-"""Rules of vias: layouts at the limit and 1 nm beyond pass, 1 nm short fails, and no other rule of vias with it."""
+"""Rules of vias: at the limit and 1 nm above pass, 1 nm below fails, without violations of other rules of vias."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ Boxes = dict[str, list[kdb.Box]]
 
 
 def stack(width: int = 3000, gap: int = 5000, metal1: int = 500, metal2: int = 500) -> Boxes:
-    """Two vias beside each other in nm, with what the metals go on beyond them."""
+    """Two neighbouring vias in nm, with the distances by which the metals extend beyond them."""
     vias = [kdb.Box(x, 0, x + width, 3000) for x in (0, width + gap)]
     whole = vias[0] + vias[1]
     return {"via": vias, "metal1": [whole.enlarged(metal1, metal1)], "metal2": [whole.enlarged(metal2, metal2)]}
@@ -48,7 +48,7 @@ def test_every_rule_of_vias_has_a_limit_here() -> None:
 
 @pytest.mark.parametrize("rule", LIMITS)
 def test_rules_of_vias_fail_one_nm_short_only(rule: str, tmp_path: Path) -> None:
-    # metal that ends with the via covers it and goes on by nothing; metal that ends within it is told once
+    # metal that ends at the via's edge has an enclosure of 0; metal that ends within it is reported once
     along = {rule.replace("in_", "") + "_enclosure"} if ".in_" in rule else set()
     assert broken(LIMITS[rule](0), tmp_path) == along
     assert broken(LIMITS[rule](1), tmp_path) == along

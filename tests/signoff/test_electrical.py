@@ -1,4 +1,4 @@
-"""Metal under current: ladders by hand, sheets against finite elements, rules at their limits, damaged wiring."""
+"""Electrical check: hand-computed ladders, sheets against finite elements, rules at their limits, damaged wiring."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.cards.rules import CurrentRule, IrDropRule, Rule
 from optinc_pdk.circuit import Bias
 from optinc_pdk.files import InputError
-from optinc_pdk.signoff.drc import BIASED, DrcResult, run_drc
-from optinc_pdk.signoff.electrical import bias_currents, check_currents, full_currents
+from optinc_pdk.signoff.drc import ELECTRICAL_KINDS, run_drc
+from optinc_pdk.signoff.electrical import ElectricalResult, bias_currents, check_electrical, full_currents
 from optinc_pdk.signoff.lyrdb import write_lyrdb
-from optinc_pdk.signoff.sheets import Sheet
+from optinc_pdk.signoff.sheets import ResistiveSheet
 from optinc_pdk.signoff.wiring import Wiring, read_wiring
 
 PROCESS = load_process()
 LAYERS = PROCESS.gds_layers
-CURRENT, RISE = (rule for rule in PROCESS.rules if rule.kind in BIASED)
+CURRENT, RISE = (rule for rule in PROCESS.rules if rule.kind in ELECTRICAL_KINDS)
 OHM = float(PROCESS.metal.sheet_ohm)
 Edges = tuple[int, int, int, int]
 
@@ -86,21 +86,20 @@ def drive(count: int, *volts: float) -> Bias:
     return Bias("soi220", "board", 32, tuple(f"h{i}" for i in range(count)), zeros, zeros, code * step, code)
 
 
-def judge(board: Board, folder: Path, bias: Bias, *rules: Rule) -> DrcResult:
-    path = board.write(folder)
-    return check_currents(run_drc(path, rules, LAYERS), read_wiring(path, PROCESS), bias)[0]
+def check(board: Board, folder: Path, bias: Bias, *rules: Rule) -> ElectricalResult:
+    return check_electrical(rules, board.wiring(folder), bias)
 
 
-def test_a_strip_is_its_squares() -> None:
+def test_resistance_of_a_strip_is_its_number_of_squares() -> None:
     strip = kdb.Polygon(kdb.Box(0, 0, 100_000, 10_000))
     # across the whole far end
-    sheet = Sheet.of([strip], [kdb.Box(0, 0, 1, 10_000)], 0.5)
+    sheet = ResistiveSheet.of([strip], [kdb.Box(0, 0, 1, 10_000)], 0.5)
     ends = [(99_999, int(y)) for y in (sheet.y[1:] + sheet.y[:-1]) / 2]
     voltage = sheet.voltages(sheet.cells(ends), np.full(len(ends), 0.01 / len(ends)))
     assert voltage.max() == pytest.approx(0.01 * 0.5 * 10, rel=1e-2)
-    chords = sheet.chords(voltage)
-    across = chords.width == 10_000
-    np.testing.assert_allclose(chords.current[across][5:-5], 0.01, rtol=1e-9)
+    cuts = sheet.cuts(voltage)
+    across = cuts.width == 10_000
+    np.testing.assert_allclose(cuts.current[across][5:-5], 0.01, rtol=1e-9)
 
 
 def test_two_heaters_on_a_ground_are_a_ladder(tmp_path: Path) -> None:
@@ -118,7 +117,7 @@ def test_two_heaters_on_a_ground_are_a_ladder(tmp_path: Path) -> None:
     np.testing.assert_allclose(both, 2 * first + 3 * second, rtol=1e-9)
 
 
-def test_currents_are_those_of_the_drive(tmp_path: Path) -> None:
+def test_currents_equal_those_of_the_drive(tmp_path: Path) -> None:
     wiring = Board([100, 400]).wiring(tmp_path)
     # 100 µm by 0.9 at 10 ohm, and a wire of 200 µm by 4
     np.testing.assert_allclose(wiring.resistance_ohm, 10 * 100 / 0.9)
@@ -177,60 +176,60 @@ def test_a_bent_trunk_is_what_finite_elements_find() -> None:
     (polygon,) = metal.merged().each()
     sink, source = kdb.Box(260_000, 100_000, 300_000, 160_000), kdb.Box(0, 0, 26_000, 2_000)
     expected = finite_elements(kdb.Polygon(polygon), sink, source, OHM)
-    sheet = Sheet.of([kdb.Polygon(polygon)], [sink], OHM)
+    sheet = ResistiveSheet.of([kdb.Polygon(polygon)], [sink], OHM)
     x, y = (sheet.x[1:] + sheet.x[:-1]) / 2, (sheet.y[1:] + sheet.y[:-1]) / 2
     points = [(u, v) for u in x[x < 26_000] for v in y[y < 2_000]]
     cells = sheet.cells(points)
     voltage = sheet.voltages(cells, np.full(len(points), 1 / len(points)))
     assert voltage[*cells.T].mean() == pytest.approx(expected, rel=0.02)
-    chords = sheet.chords(voltage)
-    trunk = (chords.width == 26_000) & (chords.boxes[:, 3] < 90_000) & (chords.boxes[:, 1] > 10_000)
-    np.testing.assert_allclose(chords.current[trunk], 1, rtol=2e-3)
+    cuts = sheet.cuts(voltage)
+    trunk = (cuts.width == 26_000) & (cuts.boxes[:, 3] < 90_000) & (cuts.boxes[:, 1] > 10_000)
+    np.testing.assert_allclose(cuts.current[trunk], 1, rtol=2e-3)
 
 
-@pytest.mark.parametrize(("wire", "faults"), [(3.0, 0), (3.001, 0), (2.999, 1)])
-def test_a_wire_is_as_wide_as_its_current_needs(wire: float, faults: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("wire", "expected"), [(3.0, 0), (3.001, 0), (2.999, 1)])
+def test_a_wire_is_as_wide_as_its_current_needs(wire: float, expected: int, tmp_path: Path) -> None:
     """6 mA take 3 µm at 2 mA per µm; the wire's own resistance is in its current."""
     board = Board([100], wire=wire)
     wiring = board.wiring(tmp_path)
     current = np.array([6e-3 * (1 - 1e-9)])
     volts = current * (wiring.resistance_ohm + wiring.wire_ohm) + wiring.rise_v(current)
-    (found,) = judge(board, tmp_path, drive(1, *volts.tolist()), CURRENT).rules
-    assert (found.run, found.violations) == (True, faults)
-    if faults:
+    (found,) = check(board, tmp_path, drive(1, *volts.tolist()), CURRENT).rules
+    assert (found.run, found.violations) == (True, expected)
+    if expected:
         assert "h0: 2.001 mA/um, 6.000 mA in 2.999 um; limit 2 mA/um" in found.notes[0]
         np.testing.assert_allclose(found.boxes_um, [[-200, 98, 0, 101]], atol=1e-2)
 
 
 def test_a_cut_across_half_of_a_wire_is_found(tmp_path: Path) -> None:
     board = Board([100], cut=(-100, 98, -90, 100))
-    (found,) = judge(board, tmp_path, drive(1, 6e-3 * 1120), CURRENT).rules
+    (found,) = check(board, tmp_path, drive(1, 6e-3 * 1120), CURRENT).rules
     assert found.violations == 1
     np.testing.assert_allclose(found.boxes_um, [[-100, 100, -90, 102]], atol=3)
 
 
-@pytest.mark.parametrize(("trunk", "faults"), [(12.1, 0), (11.9, 1)])
-def test_a_thin_ground_trunk_carries_too_much(trunk: float, faults: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("trunk", "expected"), [(12.1, 0), (11.9, 1)])
+def test_a_thin_ground_trunk_carries_too_much(trunk: float, expected: int, tmp_path: Path) -> None:
     """Four heaters of 6 mA on a trunk for 12 µm of them."""
     board = Board([100, 200, 300, 400], trunk=trunk)
     wiring = board.wiring(tmp_path)
     volts = 6e-3 * (wiring.resistance_ohm + wiring.wire_ohm)
-    (found,) = judge(board, tmp_path, drive(4, *volts.tolist()), CURRENT).rules
-    assert found.violations == faults
-    if faults:
+    (found,) = check(board, tmp_path, drive(4, *volts.tolist()), CURRENT).rules
+    assert found.violations == expected
+    if expected:
         assert found.notes[0].startswith("ground GND0 of 4 heaters: 2.0")
         # below the lowest heater, where all four flow
         assert found.boxes_um[0, 1] >= -21 and found.boxes_um[0, 3] <= 100
 
 
-@pytest.mark.parametrize(("factor", "faults"), [(1 + 1e-6, 0), (1 - 1e-6, 1)])
-def test_the_rise_of_a_ground_has_a_limit(factor: float, faults: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("factor", "expected"), [(1 + 1e-6, 0), (1 - 1e-6, 1)])
+def test_the_rise_of_a_ground_has_a_limit(factor: float, expected: int, tmp_path: Path) -> None:
     board, bias = Board([100, 400]), drive(2, 7.0)
     rise = 1e3 * bias_currents(board.wiring(tmp_path), bias).rise_v
     assert isinstance(RISE, IrDropRule)
-    (found,) = judge(board, tmp_path, bias, RISE.model_copy(update={"value_mv": float(rise[1]) * factor})).rules
-    assert rise[1] > rise[0] and found.violations == faults
-    if faults:
+    (found,) = check(board, tmp_path, bias, RISE.model_copy(update={"value_mv": float(rise[1]) * factor})).rules
+    assert rise[1] > rise[0] and found.violations == expected
+    if expected:
         assert found.notes[0].startswith(f"h1: its ground is raised by {rise[1]:.1f} mV of 7.000 V")
         np.testing.assert_allclose(found.boxes_um, [[112, 394, 124, 406]], atol=0.51)
 
@@ -244,25 +243,30 @@ def test_half_a_trunk_raises_the_ground_further(tmp_path: Path) -> None:
 
 def test_a_trunk_at_45_degrees_has_its_width(tmp_path: Path) -> None:
     strip = kdb.Polygon([kdb.Point(*p) for p in ((0, 0), (200_000, 200_000), (220_000, 180_000), (20_000, -20_000))])
-    sheet = Sheet.of([strip], [kdb.Box(0, -20_000, 20_000, 0)], OHM)
+    sheet = ResistiveSheet.of([strip], [kdb.Box(0, -20_000, 20_000, 0)], OHM)
     points = [(205_000, 190_000)]
-    chords = sheet.chords(sheet.voltages(sheet.cells(points), np.array([1.0])))
-    middle = (chords.boxes[:, 0] > 60_000) & (chords.boxes[:, 2] < 160_000) & (chords.boxes[:, 1] > 40_000)
-    middle &= chords.boxes[:, 3] < 160_000
-    density = (chords.current / chords.width)[middle]
+    cuts = sheet.cuts(sheet.voltages(sheet.cells(points), np.array([1.0])))
+    middle = (cuts.boxes[:, 0] > 60_000) & (cuts.boxes[:, 2] < 160_000) & (cuts.boxes[:, 1] > 40_000)
+    middle &= cuts.boxes[:, 3] < 160_000
+    density = (cuts.current / cuts.width)[middle]
     np.testing.assert_allclose(density, 1 / (20_000 * np.sqrt(2)), rtol=0.1)
 
 
-def test_without_a_bias_rules_on_currents_are_not_run(tmp_path: Path) -> None:
+def test_without_a_bias_electrical_rules_are_not_run(tmp_path: Path) -> None:
     path = Board([100], wire=1).write(tmp_path)
-    result = run_drc(path, [CURRENT, RISE], LAYERS)
-    assert [found.run for found in result.rules] == [False, False]
-    assert result.not_run == 2
+    width = next(rule for rule in PROCESS.rules if rule.id == "core.width")
+    result = run_drc(path, [CURRENT, width, RISE], LAYERS)
+    assert [found.id for found in result.rules] == ["core.width"]
+    assert [(found.rule, found.run) for found in result.all_rules()] == [(CURRENT, False), (width, True), (RISE, False)]
     write_lyrdb(result, tmp_path / "a.lyrdb")
     assert (tmp_path / "a.lyrdb").read_text().count("NOT RUN") == 2
-    done, _ = check_currents(result, read_wiring(path, PROCESS), drive(1, 7.0))
-    assert done.not_run == 0 and done.rules[0].violations == 1
-    write_lyrdb(done, tmp_path / "a.lyrdb")
+    electrical = check_electrical([CURRENT, width, RISE], read_wiring(path, PROCESS), drive(1, 7.0))
+    assert [found.rule for found in electrical.rules] == [CURRENT, RISE]
+    assert [found.run for found in result.all_rules(electrical.rules)] == [True, True, True]
+    assert electrical.violations == electrical.rules[0].violations == 1
+    assert electrical.current_ma_per_um > CURRENT.value_ma_per_um
+    assert electrical.ground_rise_mv == 1e3 * electrical.currents.rise_v[0] > 0
+    write_lyrdb(result, tmp_path / "a.lyrdb", electrical.rules)
     report = rdb.ReportDatabase("")
     report.load(str(tmp_path / "a.lyrdb"))
     assert "NOT RUN" not in (tmp_path / "a.lyrdb").read_text()
@@ -276,12 +280,12 @@ def test_a_bias_of_another_layout_is_refused(tmp_path: Path) -> None:
         bias_currents(wiring, drive(2, 1.0))
     with pytest.raises(InputError, match=r"lacks channel 'h1', for which the layout has a heater \(1 such"):
         bias_currents(Board([100, 200]).wiring(tmp_path), drive(1, 1.0))
-    with pytest.raises(InputError, match="drives process 'other'"):
+    with pytest.raises(InputError, match=r"'other'.*'soi220'"):
         bias_currents(wiring, replace(drive(1, 1.0), process="other"))
 
 
-def test_a_ground_without_pad_carries_nothing(tmp_path: Path) -> None:
-    """No current leaves a cut trunk; LVS says what is missing."""
+def test_a_ground_without_pad_carries_no_current(tmp_path: Path) -> None:
+    """A trunk cut off from its pad carries no current; LVS reports the missing connection."""
     wiring = Board([100, 400], cut=(100, 200, 130, 210)).wiring(tmp_path)
     assert wiring.rise_v(np.array([0.0, 1.0]))[0] == 0
 

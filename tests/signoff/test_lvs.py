@@ -1,4 +1,4 @@
-"""LVS by mutation: a small chip that matches, and every way to spoil it that must not."""
+"""LVS by mutation: a small chip that matches, and changes of it that must not match."""
 
 import json
 import math
@@ -20,7 +20,7 @@ from optinc_pdk.cells.interferometers import mzi_frame
 from optinc_pdk.circuit import Builder, Circuit, flatten
 from optinc_pdk.extract import Extraction, extract
 from optinc_pdk.pdk import get_pdk
-from optinc_pdk.signoff.lvs import TOLD, LvsResult, compare, write_lvs, write_lvs_lyrdb
+from optinc_pdk.signoff.lvs import MAX_DIFFERENCES, LvsResult, compare, write_lvs, write_lvs_lyrdb
 
 PROCESS = load_process()
 LAYERS = PROCESS.gds_layers
@@ -28,7 +28,7 @@ FRAME = mzi_frame(PROCESS)
 LENGTH, LOW, LEAD = FRAME.end, -float(PROCESS.floorplan.mode_pitch_um), 20.0
 WIDTH = float(PROCESS.guide.width_um)
 END = 2 * LENGTH
-# where the four heaters' signal and ground contacts have their middles
+# centres of the four heaters' signal and ground contacts
 SHIFTER = FRAME.shifter
 PADS = {
     "m0_phi": (6.0, SHIFTER - 6),
@@ -75,7 +75,7 @@ class Layout:
         for name, region in self.regions.items():
             top.shapes(layout.layer(*LAYERS[name])).insert(region.transformed(trans))
         for text, (x, y) in self.texts.items():
-            # two texts of one name differ by a mark that is not written
+            # two texts of one name differ by a suffix that is not written
             at = trans * kdb.Text(text.rstrip("'"), round(x * 1000), round(y * 1000))
             top.shapes(layout.layer(*LAYERS["label"])).insert(at)
         layout.write(str(path))
@@ -148,7 +148,7 @@ def lvs(chip: Layout, folder: Path) -> LvsResult:
 
 
 def described(extraction: Extraction) -> dict[str, object]:
-    """Everything of an extraction that may not depend on how the layout was drawn."""
+    """Everything of an extraction that must not depend on how the layout is drawn."""
     c = extraction.circuit
     pairs = [tuple(sorted((c.port_name(a), c.port_name(b)))) for a, b in c.nets.tolist()]
     lengths = dict(zip(pairs, c.net_length_um.tolist(), strict=True))
@@ -188,7 +188,7 @@ def test_extracted_numbers(tmp_path: Path) -> None:
     assert circuit.settings["wire_ohm"][heaters] == pytest.approx(wire)
     first = circuit.position_um[heaters[0]]
     assert first.tolist() == [SHIFTER / 2, 0.0]
-    # every optical port is joined, but for the fibres
+    # every optical port but those of the fibres is connected
     assert np.sum(circuit.partners() < 0) == 4 + 2 * 4 + 6
 
 
@@ -215,7 +215,7 @@ def test_every_orientation_of_the_chip_matches(turns: int, mirrored: bool, tmp_p
 
 def test_cells_names_and_other_texts_do_not_matter(tmp_path: Path) -> None:
     wanted = described(extract(original().write(tmp_path / "chip.gds"), PROCESS))
-    # cutting polygons rounds corners, which is worth less than a nanometer of length
+    # cutting polygons rounds corners, which changes lengths by less than a nanometre
     wanted["nets"] = pytest.approx(wanted["nets"], abs=1e-3)
     wanted["silicon"] = pytest.approx(wanted["silicon"], abs=1e-2)
     layout = kdb.Layout()
@@ -242,7 +242,7 @@ def test_cells_names_and_other_texts_do_not_matter(tmp_path: Path) -> None:
     assert described(extract(tmp_path / "other" / "chip.gds", PROCESS)) == wanted
 
 
-# mutants: a change, where it is, and the kinds of difference of which one must be told near there
+# mutants: a change, its position, and kinds of difference of which one must be reported near that position
 
 Mutation = Callable[[Layout], None]
 
@@ -305,7 +305,7 @@ def label_on_wire(chip: Layout) -> None:
 
 
 def swap_wires(chip: Layout) -> None:
-    """The signal wires of the first MZI lead to each other's pad, one of them around."""
+    """The signal wires of the first MZI lead to each other's pad, one of them by a detour."""
     phi, theta = PADS["m0_phi"][0], PADS["m0_theta"][0]
     for x in (phi, theta):
         chip.cut("metal", x - 2, 6, x + 2, PAD_Y - 40)
@@ -320,7 +320,7 @@ def swap_wires(chip: Layout) -> None:
 
 
 def move_heater(chip: Layout) -> None:
-    """The inner heater of the first MZI lies on the lower arm; its wires follow."""
+    """The inner heater of the first MZI is moved to the lower arm, with its wires."""
     left, right = FRAME.theta, FRAME.theta + SHIFTER
     for layer in ("heater", "metal"):
         window = kdb.Region(box(left, -6, right, 6))
@@ -374,7 +374,7 @@ def open_ground(chip: Layout) -> None:
 
 
 def stretch_coupler(chip: Layout) -> None:
-    """Everything right of the first coupler's middle moves by 5 nm."""
+    """Everything to the right of the first coupler's centre is moved by 5 nm."""
     middle, step = FRAME.first + FRAME.coupler / 2, 5
     slot = kdb.Box(round(middle * 1000), -300_000, round(middle * 1000) + step, 300_000)
     right = kdb.Region(kdb.Box(slot.left, slot.bottom, 10_000_000, slot.top))
@@ -404,7 +404,7 @@ def slab_on_guide(chip: Layout) -> None:
 
 
 def arm(extra_nm: float) -> Mutation:
-    """The lower inner arm of the first MZI swings out by two S-bends and back."""
+    """The lower inner arm of the first MZI has a detour of S-bends."""
 
     def line(offset: float) -> np.ndarray:
         half = SHIFTER / 2
@@ -443,7 +443,7 @@ def lose_tooth(chip: Layout) -> None:
 
 
 def cross_guides(chip: Layout) -> None:
-    """The two modes between the MZIs change places, through each other."""
+    """The two modes between the MZIs are swapped, through each other."""
     at = LENGTH
     for y in (0.0, LOW):
         chip.cut("core", at - 0.5, y - 1, at, y + 1)
@@ -499,17 +499,17 @@ MUTANTS: dict[str, tuple[Mutation, tuple[float, float], float, set[str]]] = {
 
 
 @pytest.mark.parametrize("name", MUTANTS)
-def test_mutant_is_told_where_it_is(name: str, tmp_path: Path) -> None:
+def test_mutant_is_reported_at_its_position(name: str, tmp_path: Path) -> None:
     mutation, (x, y), reach, kinds = MUTANTS[name]
     chip = original().copy()
     mutation(chip)
     result = lvs(chip, tmp_path)
     assert not result.match
     assert result.total_differences >= len(result.differences) > 0
-    told = [d for d in result.differences if d.kind in kinds]
-    assert told, f"no difference of {kinds} in {[(d.kind, d.message) for d in result.differences]}"
-    distances = [math.dist(d.position_um, (x, y)) for d in told if d.position_um is not None]
-    assert reach == math.inf or min(distances, default=math.inf) <= reach, told
+    reported = [d for d in result.differences if d.kind in kinds]
+    assert reported, f"no difference of {kinds} in {[(d.kind, d.message) for d in result.differences]}"
+    distances = [math.dist(d.position_um, (x, y)) for d in reported if d.position_um is not None]
+    assert reach == math.inf or min(distances, default=math.inf) <= reach, reported
 
 
 def test_arm_within_the_limit_matches(tmp_path: Path) -> None:
@@ -521,10 +521,10 @@ def test_arm_within_the_limit_matches(tmp_path: Path) -> None:
 def test_swapped_wires_name_both_heaters(tmp_path: Path) -> None:
     chip = original().copy()
     swap_wires(chip)
-    told = [d for d in lvs(chip, tmp_path).differences if d.kind == "heater"]
-    assert [d.reference for d in told] == ["m0.phi", "m0.theta"]
+    reported = [d for d in lvs(chip, tmp_path).differences if d.kind == "heater"]
+    assert [d.reference for d in reported] == ["m0.phi", "m0.theta"]
     wiring = "heater is wired to GND and m0_theta instead of GND and m0_phi"
-    assert told[0].message == f"{wiring}, the pad of m0.theta"
+    assert reported[0].message == f"{wiring}, the pad of m0.theta"
 
 
 def test_stretched_coupler_names_the_golden_device(tmp_path: Path) -> None:
@@ -541,17 +541,17 @@ def test_nothing_matches_an_empty_layout(tmp_path: Path) -> None:
     assert (result.devices, result.nets) == (0, 0)
 
 
-def test_many_differences_are_counted_and_the_first_told(tmp_path: Path) -> None:
+def test_many_differences_are_counted_and_the_first_are_reported(tmp_path: Path) -> None:
     chip = original().copy()
-    for i in range(TOLD + 50):
+    for i in range(MAX_DIFFERENCES + 50):
         chip.guide(i * 10, i * 10 + 5, -300)
     result = lvs(chip, tmp_path)
-    assert result.total_differences == TOLD + 50
-    assert len(result.differences) == TOLD
+    assert result.total_differences == MAX_DIFFERENCES + 50
+    assert len(result.differences) == MAX_DIFFERENCES
 
 
 def test_splitter_whose_branches_only_differ_by_what_follows(tmp_path: Path) -> None:
-    """No fibre tells the branches apart; one has a terminator, the other a heater and a terminator."""
+    """No fibre distinguishes the branches; one has a terminator, the other a heater and a terminator."""
     get_pdk().activate()
     chip = Layout()
     place(chip, "mmi1x2", 0, 0, kdb.Trans(0, True, 0, 0))
@@ -596,7 +596,7 @@ def test_files(tmp_path: Path) -> None:
     assert {category.name() for category in report.each_category()} == {d.kind for d in result.differences}
 
 
-def test_a_coupler_that_is_nearly_golden_is_told_with_both_sides_names(tmp_path: Path) -> None:
+def test_a_coupler_that_is_nearly_golden_is_reported_with_the_names_of_both_sides(tmp_path: Path) -> None:
     chip = original().copy()
     mapped = lvs(chip, tmp_path)
     coupler = int(FLAT.of_kind("mmi2x2")[0])

@@ -1,4 +1,4 @@
-"""Detectors and modulators on the chip: found by light and pads together, and told where a pad is another's."""
+"""Detectors and modulators on the chip: matched by optical nets and pads together; swapped pads are reported."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROCESS = "soi220_flipchip_onchip"
 
 @cache
 def chip(units: int) -> tuple[Circuit, Chip]:
-    """One hidden layer; as many oscillators come from one fibre."""
+    """One hidden layer, with a number of oscillators from one fibre."""
     get_pdk(PROCESS).activate()
     layers = (Layer(np.ones((units, 1)), np.zeros(units)), Layer(np.ones((1, units)), np.zeros(1)))
     return chip_of(Onn(layers, Averaging(2, 2, 1), ()), load_process(PROCESS), "chip")
@@ -38,20 +38,20 @@ def found(drawn: Chip, circuit: Circuit, folder: Path) -> LvsResult:
 
 
 @pytest.mark.parametrize("oscillators", [5, 6, 7])
-def test_an_unbalanced_tree_of_oscillators_is_found_again(oscillators: int, tmp_path: Path) -> None:
+def test_an_unbalanced_tree_of_oscillators_is_matched(oscillators: int, tmp_path: Path) -> None:
     circuit, drawn = chip(oscillators)
     result = found(drawn, circuit, tmp_path)
     assert result.differences == ()
-    # every device is where its pads say
+    # every device is matched to the one with its pads
     assert np.all(result.device_map >= 0)
 
 
-def test_pads_tell_the_branches_that_no_fibre_tells_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pads_distinguish_branches_that_no_fibre_distinguishes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     get_pdk(PROCESS).activate()
     circuit, drawn = chip_of(Onn.load(bundled()), load_process(PROCESS), "chip")
     assert found(drawn, circuit, tmp_path).match
-    # without them the first way that fits what lies next is taken, and it is another
-    monkeypatch.setattr(Walk, "landmarks", lambda self: None)
+    # without pads, the first permutation that fits the neighbours is chosen, which is a wrong one
+    monkeypatch.setattr(Walk, "map_landmarks", lambda self: None)
     assert not found(drawn, circuit, tmp_path).match
 
 
@@ -64,7 +64,7 @@ SWAPS = {
 
 
 @pytest.mark.parametrize("swap", SWAPS.values(), ids=SWAPS)
-def test_swapped_pads_are_told(swap: tuple[str, str], tmp_path: Path) -> None:
+def test_swapped_pads_are_reported(swap: tuple[str, str], tmp_path: Path) -> None:
     circuit, drawn = chip(7)
     other = dict([swap, swap[::-1]])
     texts = [(other.get(text, text), x, y) for text, x, y in drawn.canvas.texts]
@@ -76,7 +76,7 @@ def test_swapped_pads_are_told(swap: tuple[str, str], tmp_path: Path) -> None:
 
 
 def reversed_pins(circuit: Circuit) -> Circuit:
-    """The same circuit, one photodiode's signal and ground the other way round."""
+    """The same circuit with one photodiode's signal and ground swapped."""
     i = int(circuit.of_kind("photodiode")[0])
     electrical = circuit.electrical.copy()
     first = int(circuit.offset[i]) + 1
@@ -85,20 +85,22 @@ def reversed_pins(circuit: Circuit) -> Circuit:
 
 
 def unwired(circuit: Circuit) -> Circuit:
-    """The same circuit, one photodiode's signal on no pad."""
+    """The same circuit with one photodiode's signal on no pad."""
     electrical = circuit.electrical.copy()
     electrical[int(circuit.offset[int(circuit.of_kind("photodiode")[0])]) + 1] = -1
     return replace(circuit, electrical=electrical)
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (reversed_pins, r"photodiode is wired to l0_p_r0 and GND instead of GND and l0_p_r0"),
         (unwired, r"photodiode is wired to l0_p_r0 and GND instead of no pad and GND"),
     ],
 )
-def test_pins_of_a_photodiode_are_told_apart(change: Callable[[Circuit], Circuit], told: str, tmp_path: Path) -> None:
+def test_wrong_pins_of_a_photodiode_are_reported(
+    change: Callable[[Circuit], Circuit], message: str, tmp_path: Path
+) -> None:
     circuit, drawn = chip(5)
     result = found(drawn, change(circuit), tmp_path)
-    assert [(d.kind, d.message) for d in result.differences] == [("pin", told)]
+    assert [(d.kind, d.message) for d in result.differences] == [("pin", message)]

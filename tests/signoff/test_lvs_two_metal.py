@@ -1,4 +1,4 @@
-"""LVS of a chip of two metals by mutation: what vias join and what they do not."""
+"""LVS of a chip with two metals by mutation: nets that vias join, and nets that they do not join."""
 
 from collections.abc import Callable
 from functools import cache
@@ -69,7 +69,7 @@ def add(shapes: Regions, layer: str, box: kdb.Box) -> None:
 
 
 def two_pads() -> tuple[kdb.Point, kdb.Point]:
-    """The middles of two signal pads beside each other."""
+    """The centres of two neighbouring signal pads."""
     texts = sorted((t.x, t.y) for t in original()[1] if t.string.startswith("trim_"))
     return kdb.Point(*texts[0]), kdb.Point(*texts[1])
 
@@ -132,14 +132,14 @@ def test_the_chip_matches(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", MUTANTS)
-def test_a_mutant_is_told_where_it_is(name: str, tmp_path: Path) -> None:
+def test_a_mutant_is_reported_at_its_position(name: str, tmp_path: Path) -> None:
     mutation, kinds = MUTANTS[name]
     shapes = dict(original()[0])
     where = mutation(shapes).enlarged(2000, 2000)
     result = lvs(shapes, tmp_path)
     assert not result.match
-    told = [d.position_um for d in result.differences if d.kind in kinds and d.position_um is not None]
-    assert any(where.contains(kdb.Point(round(x * 1000), round(y * 1000))) for x, y in told), result.differences
+    positions = [d.position_um for d in result.differences if d.kind in kinds and d.position_um is not None]
+    assert any(where.contains(kdb.Point(round(x * 1000), round(y * 1000))) for x, y in positions), result.differences
 
 
 def test_metals_that_cross_without_vias_are_not_joined(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""Sign-off by mutation, a sample: one mutant of every kind, each on a chip that has what the kind spoils.
+"""Mutation tests of sign-off, a sample: one mutant of every kind, on a chip to which the kind applies.
 
-`make mutants` judges every kind on three chips; see docs/mutants.md.
+`make mutants` checks every kind on three chips; see docs/mutants.md.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mutants.draft import Draft
 from mutants.judge import CAUGHT, HOLE, SAME, judge, same_geometry
 from mutants.kinds import KINDS
 
-# Kinds that may change nothing that a rule, the netlist or the function asks for; each then has to be shown equivalent.
+# Kinds that may violate no rule and change neither netlist nor function; such mutants must be shown equivalent.
 HARMLESS = {
     "arm 20 nm longer",
     "bump missing",
@@ -39,7 +39,7 @@ HARMLESS = {
     "wire narrowed by a third",
     "wire widened by 1 um",
 }
-# Kinds that leave the geometry as it is, on devices that are symmetric.
+# Kinds that do not change the geometry, because the device is symmetric.
 SYMMETRIC = {
     "coupler mirrored about its length",
     "coupler mirrored about its width",
@@ -63,7 +63,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Base]:
 
 
 def order(kind: str) -> list[str]:
-    """The chips, each the first for a third of the kinds."""
+    """The chips in the order in which they are tried; each is the first for a third of the kinds."""
     first = list(KINDS).index(kind) % len(CHIPS)
     return [*list(CHIPS)[first:], *list(CHIPS)[:first]]
 
@@ -78,7 +78,7 @@ def test_a_mutant_of_every_kind_is_caught_or_shown_equivalent(
     if kind in SYMMETRIC:
         assert verdict.outcome == SAME
     elif kind not in HARMLESS:
-        # an attenuator is as long on the left as on the right
+        # a rotated attenuator has the same geometry
         assert verdict.outcome == CAUGHT or "attenuator turned" in verdict.description, verdict.reason
 
 
@@ -89,7 +89,7 @@ def test_a_clean_chip_is_not_flagged(number: int, tmp_path: Path) -> None:
 
 
 def differences(base: Base, draft: Draft) -> kdb.Region:
-    """What differs on any layer, flat."""
+    """Shapes that differ on any layer, flat."""
     found = kdb.Region()
     for name, gds in base.process.gds_layers.items():
         drawn = kdb.Region(draft.top.begin_shapes_rec(draft.index(name))).merged()
@@ -120,7 +120,9 @@ def test_an_edit_of_a_shared_cell_is_in_every_instance(base: Callable[[str], Bas
     assert differences(chip, draft).count() == len(places)
 
 
-def test_the_same_layout_drawn_otherwise_is_no_mutant(base: Callable[[str], Base], tmp_path: Path) -> None:
+def test_the_same_layout_with_another_hierarchy_has_the_same_geometry(
+    base: Callable[[str], Base], tmp_path: Path
+) -> None:
     chip = base("bumps")
     draft = Draft(chip)
     draft.top.flatten(-1, True)

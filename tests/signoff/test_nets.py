@@ -1,4 +1,4 @@
-"""Nets of pieces, compared with what KLayout merges; heaters between nets, with what it says of whole wires."""
+"""Nets of pieces against KLayout's merged shapes, and heaters between nets against checks of whole wires."""
 
 from pathlib import Path
 
@@ -9,14 +9,14 @@ import pytest
 from optinc_pdk.cards import load_process
 from optinc_pdk.signoff.drc import run_drc
 from optinc_pdk.signoff.gds import Design
-from optinc_pdk.signoff.nets import holding_squares, pieces
+from optinc_pdk.signoff.nets import holding_squares, layer_pieces
 
 LAYERS = {"heater": (1, 0), "metal": (2, 0)}
 RULES = [rule for rule in load_process().rules if rule.kind == "contacts"]
 
 
 def drawn(seed: int, slanted: bool) -> Design:
-    """Boxes, and triangles if slanted, in the top cell, in a cell placed turned and in an array, and in a large one."""
+    """Boxes, triangles if slanted, in the top cell, in a cell placed rotated and in arrays, and in a wide cell."""
     random = np.random.default_rng(seed)
     layout = kdb.Layout()
     top, cell, large = (layout.create_cell(name) for name in ("TOP", "CELL", "LARGE"))
@@ -38,42 +38,42 @@ def drawn(seed: int, slanted: bool) -> Design:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_nets_are_what_merges(seed: int) -> None:
+def test_nets_are_the_merged_shapes(seed: int) -> None:
     design = drawn(seed, slanted=True)
-    found = pieces(design, "metal")
+    parts_of_layer = layer_pieces(design, "metal")
     parts: dict[int, kdb.Region] = {}
-    for number, net in enumerate(found.nets().tolist()):
-        parts.setdefault(net, kdb.Region()).insert(found.shape(number))
+    for number, net in enumerate(parts_of_layer.nets().tolist()):
+        parts.setdefault(net, kdb.Region()).insert(parts_of_layer.shape(number))
     merged = kdb.Region(design.shapes("metal")).merged()
-    # merging rounds where slanted edges cross
+    # merging rounds the points where slanted edges cross
     boxes = [
-        sorted((b.left, b.bottom, b.right, b.top) for b in found)
-        for found in ((part.bbox() for part in parts.values()), (polygon.bbox() for polygon in merged.each()))
+        sorted((b.left, b.bottom, b.right, b.top) for b in extents)
+        for extents in ((part.bbox() for part in parts.values()), (polygon.bbox() for polygon in merged.each()))
     ]
     np.testing.assert_allclose(boxes[0], boxes[1], atol=1)
-    assert 1 < len(parts) < len(found.boxes)
+    assert 1 < len(parts) < len(parts_of_layer.boxes)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_heaters_between_two_nets_are_those_of_whole_wires(seed: int, tmp_path: Path) -> None:
+def test_heaters_between_two_nets_equal_a_check_of_whole_wires(seed: int, tmp_path: Path) -> None:
     design = drawn(seed, slanted=False)
     heater, metal = (kdb.Region(design.shapes(layer)).merged() for layer in LAYERS)
-    sound = heater.interacting(heater & metal, 2, 2).interacting(heater - metal, 1, 1)
-    sound = sound.interacting(metal.overlapping(heater), 2, 2)
+    correct = heater.interacting(heater & metal, 2, 2).interacting(heater - metal, 1, 1)
+    correct = correct.interacting(metal.overlapping(heater), 2, 2)
     design.layout.write(str(tmp_path / "drawn.gds"))
     (result,) = run_drc(tmp_path / "drawn.gds", RULES, LAYERS).rules
-    expected = [polygon.to_dtype(0.001) for polygon in sorted((heater - sound).merged().each())]
+    expected = [polygon.to_dtype(0.001) for polygon in sorted((heater - correct).merged().each())]
     assert list(result.markers) == expected
     assert expected
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_squares_that_fit_a_layer_fit_what_holds_them(seed: int) -> None:
+def test_squares_within_a_layer_lie_in_the_part_that_holds_squares(seed: int) -> None:
     design = drawn(seed, slanted=False)
     whole = kdb.Region(design.shapes("metal"))
-    found = holding_squares(design, "metal", 24)
-    assert found is not None
-    held = kdb.Region([kdb.Polygon(kdb.Box(*box)) for box in found[0].tolist()])
+    result = holding_squares(design, "metal", 24)
+    assert result is not None
+    held = kdb.Region([kdb.Polygon(kdb.Box(*box)) for box in result[0].tolist()])
     assert held.area() < whole.area()
     assert (held - whole).is_empty()
     wide = whole.sized(-12).sized(12)

@@ -1,4 +1,4 @@
-"""Rules of the guides are proved on a condensed layout: what is found must not depend on how a chip is drawn."""
+"""Rules checked on condensed layouts: violations must not depend on the hierarchy in which a chip is drawn."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,9 +10,9 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.cells.interferometers import mzi_frame
 from optinc_pdk.layout.write import _copy
 from optinc_pdk.pdk import get_pdk
-from optinc_pdk.signoff import proof
-from optinc_pdk.signoff.drc import CHECKS, DrcResult, _faults, _merged, run_drc
+from optinc_pdk.signoff.drc import CHECKS, DrcResult, _merged, _violations, run_drc
 from optinc_pdk.signoff.gds import read_design
+from optinc_pdk.signoff.proof import prepare_condensed
 
 PROCESS = load_process()
 LAYERS = PROCESS.gds_layers
@@ -107,7 +107,7 @@ def check(layout: kdb.Layout, path: Path) -> DrcResult:
 
 
 @pytest.mark.parametrize("damage", CASES, ids=[case.__name__ for case in CASES])
-def test_a_flat_layout_has_the_same_faults(damage: Callable[[kdb.Layout], None], tmp_path: Path) -> None:
+def test_a_flat_layout_has_the_same_violations(damage: Callable[[kdb.Layout], None], tmp_path: Path) -> None:
     layout = mesh()
     damage(layout)
     deep = check(layout, tmp_path / "deep.gds")
@@ -118,24 +118,24 @@ def test_a_flat_layout_has_the_same_faults(damage: Callable[[kdb.Layout], None],
         assert one.markers == other.markers, one.id
 
 
-def test_a_clean_mesh_is_proved_without_its_whole_silicon(tmp_path: Path) -> None:
+def test_a_clean_mesh_is_checked_on_small_condensed_layouts(tmp_path: Path) -> None:
     mesh().write(str(tmp_path / "mesh.gds"))
     design = read_design(tmp_path / "mesh.gds", LAYERS, 2)
-    found = proof.prepare(design, RULES)
-    assert found is not None
-    proved = [rule for rule in RULES if found.condensed(rule) is not None]
+    condensed = prepare_condensed(design, RULES)
+    assert condensed is not None
+    proved = [rule for rule in RULES if condensed.condensed(rule) is not None]
     assert len(proved) >= 20
     for rule in proved:
-        assert found.suspects(rule, CHECKS[rule.kind]).is_empty(), rule.id
+        assert condensed.suspects(rule, CHECKS[rule.kind]).is_empty(), rule.id
     # two kinds of cells in three orientations, boxes, joints, ends: less than what the mesh has
-    assert found.guides is not None
-    assert found.others is not None
-    assert found.guides.design.top.child_instances() < 30
-    assert found.others.design.top.child_instances() < 30
+    assert condensed.guides is not None
+    assert condensed.others is not None
+    assert condensed.guides.design.top.child_instances() < 30
+    assert condensed.others.design.top.child_instances() < 30
 
 
 def irregular() -> kdb.Layout:
-    """The mesh with what repeats nowhere: nested wires, bent guides and their legs, a slanted wire, boxes as cells."""
+    """The mesh with shapes that do not repeat: nested wires, bent guides, a slanted wire, boxes as cells."""
     layout = mesh()
     top = layout.top_cell()
     metal = layout.layer(*LAYERS["metal"])
@@ -162,7 +162,7 @@ def irregular() -> kdb.Layout:
 
 
 def wire_too_near(layout: kdb.Layout) -> None:
-    """A wire 1 nm too near to a nested one, on one leg."""
+    """A wire 1 nm too close to a nested one, on one leg."""
     box(layout.top_cell(), "metal", -300_000 + 2_500 + 9_999, 0, -300_000 + 20_000, 100_000)
 
 
@@ -173,12 +173,12 @@ def notch(layout: kdb.Layout) -> None:
 
 
 def leg_too_near(layout: kdb.Layout) -> None:
-    """A guide 1 nm too near to a leg of a meander."""
+    """A guide 1 nm too close to a leg of a meander."""
     box(layout.top_cell(), "core", -30_000, 800_000 + GUIDE + 4_999, -5_000, 800_000 + 3 * GUIDE + 4_999)
 
 
 def metal_near_a_cell(layout: kdb.Layout) -> None:
-    """A loose wire 1 nm too near to the metal of an MZI, and a slanted one."""
+    """A loose wire 1 nm too close to the metal of an MZI, and a slanted one."""
     shapes = kdb.Region(layout.top_cell().begin_shapes_rec(layout.layer(*LAYERS["metal"]))).merged()
     contact = next(shape.bbox() for shape in shapes.each() if shape.is_box() and shape.bbox().left > 0)
     box(layout.top_cell(), "metal", contact.left, contact.top + 9_999, contact.left + 900_000, contact.top + 13_000)
@@ -213,7 +213,7 @@ IRREGULAR: dict[Callable[[kdb.Layout], None], set[str]] = {
 
 
 @pytest.mark.parametrize("damage", [None, *IRREGULAR], ids=["none", *(case.__name__ for case in IRREGULAR)])
-def test_faults_among_irregular_shapes_are_those_of_the_plain_checks(
+def test_violations_among_irregular_shapes_equal_those_of_checks_of_the_whole(
     damage: Callable[[kdb.Layout], None] | None, tmp_path: Path
 ) -> None:
     layout = irregular()
@@ -221,23 +221,23 @@ def test_faults_among_irregular_shapes_are_those_of_the_plain_checks(
         damage(layout)
     layout.write(str(tmp_path / "irregular.gds"))
     design = read_design(tmp_path / "irregular.gds", LAYERS, 1)
-    found = proof.prepare(design, RULES)
-    assert found is not None
-    assert found.guides is not None
-    assert found.others is not None
-    faulty = set()
+    condensed = prepare_condensed(design, RULES)
+    assert condensed is not None
+    assert condensed.guides is not None
+    assert condensed.others is not None
+    violated = set()
     for rule in RULES:
-        if found.condensed(rule) is not None:
-            proved = _merged(_faults(design, rule, found))
-            assert proved == _merged(_faults(design, rule, None)), rule.id
-            faulty |= {rule.id} if proved else set()
-    assert faulty >= (set() if damage is None else IRREGULAR[damage])
-    assert (damage is None) == (not faulty)
+        if condensed.condensed(rule) is not None:
+            proved = _merged(_violations(design, rule, condensed))
+            assert proved == _merged(_violations(design, rule, None)), rule.id
+            violated |= {rule.id} if proved else set()
+    assert violated >= (set() if damage is None else IRREGULAR[damage])
+    assert (damage is None) == (not violated)
 
 
 @pytest.mark.parametrize("shift", [0, 1])
-def test_wires_denser_than_another_layers_rule_reaches_are_proved_once(shift: int, tmp_path: Path) -> None:
-    """Nested wires of as many lengths as wires, 10 µm apart, where heaters keep 25 µm; one may be 1 nm too near."""
+def test_wires_closer_than_another_layers_rule_are_condensed(shift: int, tmp_path: Path) -> None:
+    """Nested wires of as many lengths as wires, 10 µm apart, where heaters keep 25 µm; one may be 1 nm too close."""
     layout = mesh()
     for number in range(40):
         x = -300_000 - 15_000 * number
@@ -246,18 +246,22 @@ def test_wires_denser_than_another_layers_rule_reaches_are_proved_once(shift: in
     layout.write(str(tmp_path / "dense.gds"))
     rules = [rule.model_copy(update={"value_um": 25.0}) if rule.id == "heater.space" else rule for rule in RULES]
     design = read_design(tmp_path / "dense.gds", LAYERS, 1)
-    found = proof.prepare(design, rules)
-    assert found is not None
-    assert found.others is not None
-    assert found.others.design.region("metal").count() < 40
-    proved = {rule.id: _merged(_faults(design, rule, found)) for rule in rules if found.condensed(rule) is not None}
-    assert proved == {rule.id: _merged(_faults(design, rule, None)) for rule in rules if rule.id in proved}
+    condensed = prepare_condensed(design, rules)
+    assert condensed is not None
+    assert condensed.others is not None
+    assert condensed.others.design.region("metal").count() < 40
+    proved = {
+        rule.id: _merged(_violations(design, rule, condensed))
+        for rule in rules
+        if condensed.condensed(rule) is not None
+    }
+    assert proved == {rule.id: _merged(_violations(design, rule, None)) for rule in rules if rule.id in proved}
     assert bool(proved["metal.space"]) == bool(shift)
 
 
 @pytest.mark.parametrize("layer", ["core", "metal"])
-def test_slivers_are_found_though_they_are_thinner_than_the_grid(layer: str, tmp_path: Path) -> None:
-    """Within a marker around its tip, a triangle 100 µm long and 1 nm high is nothing to KLayout."""
+def test_slivers_thinner_than_the_grid_are_reported(layer: str, tmp_path: Path) -> None:
+    """KLayout drops the part of a triangle 100 µm long and 1 nm high that lies in a marker around its tip."""
     layout = mesh()
     sliver = kdb.Polygon([kdb.Point(0, 0), kdb.Point(100_000, 1), kdb.Point(100_000, 0)]).moved(2_000_000, 4_000_000)
     layout.top_cell().shapes(layout.layer(*LAYERS[layer])).insert(sliver)
@@ -266,7 +270,7 @@ def test_slivers_are_found_though_they_are_thinner_than_the_grid(layer: str, tmp
     assert {"chip.angle", f"{layer}.width", f"{layer}.area"} <= {rule.id for rule in result.rules if rule.violations}
 
 
-def test_cells_of_nothing_but_texts_are_no_shapes(tmp_path: Path) -> None:
+def test_cells_with_texts_only_have_no_shapes(tmp_path: Path) -> None:
     layout = mesh()
     empty = layout.create_cell("TEXTS")
     empty.shapes(layout.layer(*LAYERS["core"])).insert(kdb.Text("here", kdb.Trans()))

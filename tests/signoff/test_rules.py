@@ -1,19 +1,19 @@
-"""Every design rule of every process on generated layouts, as foundries test theirs.
+"""Every design rule of every process on generated layouts; see `rule_cases`.
 
-See `rule_cases` for what is drawn: at the limit, a step above and a step below, at several angles, in several cells, in
-arrays, rotated and mirrored.
+Layouts are drawn at the limit, one step above and one step below, at several angles, in several cells, in arrays,
+rotated and mirrored.
 """
 
 from pathlib import Path
 
 import pytest
-from rule_cases import Sheet, Subject, apart_nm, cases_of, judge, mutants, sheets, subjects
+from rule_cases import Sheet, Subject, apart_nm, cases_of, count_violations, mutants, sheets, subjects
 from rule_cases.registry import SCENES
 from rule_cases.table import Outcome, markdown
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.cards.rules import LineRule, Rule
-from optinc_pdk.signoff.drc import BIASED, CHECKS
+from optinc_pdk.signoff.drc import CHECKS, ELECTRICAL_KINDS
 
 DOCS = Path(__file__).parents[2] / "docs" / "rules.md"
 # a kind that no card has yet
@@ -32,27 +32,30 @@ def drawn(subject: Subject, plain: bool = False) -> list[Sheet]:
 
 def wrong(sheet: Sheet, found: list[int]) -> list[str]:
     return [
-        f"{case.name}, {case.placement}, {case.delta_nm:+g}: {count} faults instead of {case.fails}"
+        f"{case.name}, {case.placement}, {case.delta_nm:+g}: {count} violations instead of {case.fails}"
         for case, count in zip(sheet.cases, found, strict=True)
         if count != case.fails
     ]
 
 
 def test_every_kind_of_rule_has_cases() -> None:
-    assert {subject.rule.kind for subject in RULES} == {*CHECKS, *BIASED} == SCENES.keys()
+    assert {subject.rule.kind for subject in RULES} == {*CHECKS, *ELECTRICAL_KINDS} == SCENES.keys()
 
 
 @pytest.mark.parametrize("subject", RULES, ids=IDS)
-def test_every_case_is_judged_right(subject: Subject, tmp_path: Path) -> None:
+def test_every_case_has_the_expected_number_of_violations(subject: Subject, tmp_path: Path) -> None:
     for sheet in drawn(subject):
-        assert wrong(sheet, judge(sheet, subject.rule, subject.process, tmp_path)) == []
-        if subject.proved_with:
-            # rules of guides are proved on a condensed layout where the whole run has a rule of their space
-            assert wrong(sheet, judge(sheet, subject.rule, subject.process, tmp_path, subject.proved_with)) == []
+        assert wrong(sheet, count_violations(sheet, subject.rule, subject.process, tmp_path)) == []
+        if subject.condensed_with:
+            # rules of guides are checked on a condensed layout if the run has a rule of guide space
+            assert (
+                wrong(sheet, count_violations(sheet, subject.rule, subject.process, tmp_path, subject.condensed_with))
+                == []
+            )
 
 
 @pytest.mark.parametrize("subject", RULES, ids=IDS)
-def test_every_limit_is_told_from_its_neighbours(subject: Subject, tmp_path: Path) -> None:
+def test_every_changed_limit_changes_a_result(subject: Subject, tmp_path: Path) -> None:
     plain = drawn(subject, plain=True)
     found = {case.fails > 0 for sheet in plain for case in sheet.cases}
     assert found == {True, False}, "a rule needs cases that pass and cases that fail"
@@ -60,13 +63,13 @@ def test_every_limit_is_told_from_its_neighbours(subject: Subject, tmp_path: Pat
         flips = [flip for sheet in plain for flip in flipped(sheet, mutant.rule, subject, tmp_path)]
         assert flips, f"no case of {subject.rule.id} sees {mutant.name}"
         if mutant.limit:
-            # a stricter limit forbids what passed, a looser one allows what failed
+            # with a stricter limit a passing case fails, with a looser one a failing case passes
             assert mutant.stricter in flips, mutant.name
 
 
 def flipped(sheet: Sheet, mutant: Rule, subject: Subject, folder: Path) -> list[bool]:
-    """For each case that the mutant judges otherwise than the rule: whether the mutant forbids it."""
-    counts = judge(sheet, mutant, subject.process, folder)
+    """For each case with another result than the rule: whether the mutant fails it."""
+    counts = count_violations(sheet, mutant, subject.process, folder)
     changed = [
         (case, count) for case, count in zip(sheet.cases, counts, strict=True) if (count > 0) != (case.fails > 0)
     ]
@@ -74,7 +77,7 @@ def flipped(sheet: Sheet, mutant: Rule, subject: Subject, folder: Path) -> list[
 
 
 def test_the_documented_table_is_that_of_the_cards() -> None:
-    # the other tests here say that nothing is wrong and nothing unseen
+    # the other tests check that no result is wrong and that every changed limit is detected
     assert markdown([Outcome(subject) for subject in subjects()]) == DOCS.read_text(encoding="utf-8"), (
         "run `make rules`"
     )

@@ -1,4 +1,4 @@
-"""KLayout's netlist comparer and our walk along the light judge the same circuits alike."""
+"""KLayout's netlist comparer and the walk along the optical nets have the same results."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def made(name: str) -> tuple[Circuit, Extraction]:
 
 
 def verdicts(name: str, change: Callable[[Circuit], Circuit]) -> tuple[bool, bool]:
-    """Ours and KLayout's on a changed layout."""
+    """Results of LVS and of KLayout on a changed layout."""
     process, (circuit, found) = load_process(CHIPS[name]), made(name)
     changed = replace(found, circuit=change(found.circuit))
     theirs = second_opinion(circuit, changed.circuit, process)
@@ -60,19 +60,19 @@ def ports(circuit: Circuit, kind: str, number: int) -> list[int]:
 
 
 def moved(circuit: Circuit, new: dict[int, int]) -> Circuit:
-    """Ports in nets and at labels replaced by others."""
+    """The circuit with ports in nets and at labels replaced by others."""
     number = np.arange(int(circuit.offset[-1]))
     number[list(new)] = list(new.values())
     return replace(circuit, nets=number[circuit.nets])
 
 
 def swapped(circuit: Circuit, a: int, b: int) -> Circuit:
-    """What is joined to two optical ports, the other way round."""
+    """The circuit with the connections of two optical ports swapped."""
     return moved(circuit, {a: b, b: a})
 
 
 def rewired(circuit: Circuit, new: dict[int, int]) -> Circuit:
-    """Ports on other metal nets."""
+    """The circuit with ports on other electrical nets."""
     electrical = circuit.electrical.copy()
     electrical[list(new)] = list(new.values())
     return replace(circuit, electrical=electrical)
@@ -83,13 +83,13 @@ def swapped_metal(circuit: Circuit, a: int, b: int) -> Circuit:
 
 
 def relabelled(circuit: Circuit, *labels: str) -> Circuit:
-    """Labels each on the port of the next."""
+    """The circuit with each label on the port of the next label."""
     place = dict(zip(labels, [*labels[1:], labels[0]], strict=True))
     return replace(circuit, ports={label: circuit.ports[place.get(label, label)] for label in circuit.ports})
 
 
 def without_device(circuit: Circuit) -> Circuit:
-    """A terminator less."""
+    """The circuit without one terminator."""
     gone = int(circuit.of_kind("terminator")[0])
     (port,) = ports(circuit, "terminator", 0)
     keep = np.arange(len(circuit.instances)) != gone
@@ -108,7 +108,7 @@ def without_device(circuit: Circuit) -> Circuit:
 
 
 def another_device(circuit: Circuit) -> Circuit:
-    """A coupler of another kind that has the same ports."""
+    """The circuit with a coupler of another kind that has the same ports."""
     kinds = [*circuit.kinds, replace(circuit.kinds[circuit.kind[circuit.of_kind("mmi2x2")[0]]], name="other")]
     kind = circuit.kind.copy()
     kind[circuit.of_kind("mmi2x2")[3]] = len(kinds) - 1
@@ -124,7 +124,7 @@ def metal_swapped(one: tuple[str, int, int], other: tuple[str, int, int]) -> Cal
 
 
 def turned(*order: int) -> Callable[[Circuit], Circuit]:
-    """A coupler whose ports are found in another order."""
+    """The circuit with a coupler whose ports are in another order."""
 
     def change(circuit: Circuit) -> Circuit:
         own = ports(circuit, "mmi2x2", 2)
@@ -156,7 +156,7 @@ def label_missing(circuit: Circuit) -> Circuit:
     return replace(circuit, ports={label: port for label, port in circuit.ports.items() if label != "in_r2"})
 
 
-# What is changed in the extracted mesh of 4 modes, and whether it is still the same circuit.
+# Changes of the extracted mesh of 4 modes, and whether the result is still the same circuit.
 CHANGES: dict[str, tuple[Callable[[Circuit], Circuit], bool]] = {
     "nothing": (lambda circuit: circuit, True),
     "a coupler turned around": (turned(2, 3, 0, 1), True),
@@ -181,25 +181,25 @@ CHANGES: dict[str, tuple[Callable[[Circuit], Circuit], bool]] = {
 
 
 @pytest.mark.parametrize("name", CHIPS)
-def test_both_find_a_clean_chip_equal(name: str) -> None:
+def test_both_match_a_clean_chip(name: str) -> None:
     assert verdicts(name, lambda circuit: circuit) == (True, True)
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_both_judge_a_changed_circuit_alike(name: str) -> None:
+def test_both_have_the_same_result_for_a_changed_circuit(name: str) -> None:
     change, same = CHANGES[name]
     assert verdicts("mesh of 4", change) == (same, same)
 
 
 @pytest.mark.parametrize("kind", ["photodiode", "modulator"])
-def test_both_see_pins_the_wrong_way_round(kind: str) -> None:
+def test_both_report_swapped_pins(kind: str) -> None:
     def reversed_pins(circuit: Circuit) -> Circuit:
         return swapped_metal(circuit, *ports(circuit, kind, 0)[-2:])
 
     assert verdicts("network", reversed_pins) == (False, False)
 
 
-def test_any_two_guides_swapped_are_judged_alike() -> None:
+def test_both_have_the_same_result_for_any_two_swapped_guides() -> None:
     circuit = made("mesh of 5")[1].circuit
     random = np.random.default_rng(6)
     light = np.flatnonzero(circuit.optical_mask())
@@ -213,8 +213,8 @@ def test_any_two_guides_swapped_are_judged_alike() -> None:
     assert not all(found)
 
 
-def test_metal_without_a_pad_is_seen_by_both() -> None:
-    """Two heaters without pads that metal of the layout joins, and the other way round."""
+def test_both_report_metal_without_a_pad() -> None:
+    """Two heaters without pads that metal joins in the layout only, or in the reference only."""
     process, (circuit, found) = load_process(CHIPS["mesh of 4"]), made("mesh of 4")
     flat = flatten(circuit)
     names = [f"l0_v_c0_r{row}.{heater}" for row, heater in ((0, "phi"), (2, "phi"))]
@@ -230,9 +230,9 @@ def test_metal_without_a_pad_is_seen_by_both() -> None:
         same = reference_net == layout_net
         assert (ours.match, second_opinion(reference, layout, process).match) == (same, same)
         if not same:
-            (told,) = ours.differences
-            assert told.kind == ("short" if reference_net == -1 else "open")
-            assert all(name in told.message for name in names)
+            (difference,) = ours.differences
+            assert difference.kind == ("short" if reference_net == -1 else "open")
+            assert all(name in difference.message for name in names)
 
 
 def test_an_internal_error_of_klayout_is_no_second_opinion(monkeypatch: pytest.MonkeyPatch) -> None:

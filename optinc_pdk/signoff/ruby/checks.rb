@@ -1,24 +1,24 @@
-# Checks between edges and shapes, one function per kind of rule; each returns its faults as a region.
-# They are those of signoff/checks.py, on flat shapes. A rule is a hash with the keys of rules.yml.
+# Checks of edges and shapes, one function per kind of rule; each returns its violations as a region.
+# They are the Python checks of optinc, on flat shapes. A rule is a hash with the keys of rules.yml.
 module Checks
 
   ORTHO = RBA::Edges::OrthoEdges
 
   module_function
 
-  # The edge pairs that are faults, from a block that finds what is closer than a distance in database units. Rounding
-  # is forgiven where an edge is not parallel to an axis: these are measured again, at the value less the tolerance.
+  # The edge pairs that violate a rule; the block returns the pairs that are closer than a distance in database units.
+  # Pairs with an edge that is not parallel to an axis are measured again at the value minus the rule's tolerance.
   def measured(design, rule)
     metric = [false, RBA::Region::Euclidian, rule["ignore_angle_deg"]]
     value, tolerance = rule["value_um"], rule["angled_tolerance_um"]
     pairs = yield(design.dbu(value), *metric)
     return pairs if tolerance == 0 || pairs.is_empty?
-    faults = pairs.with_angle_both(ORTHO, false)
-    return faults if faults.count == pairs.count
-    faults + yield(design.dbu(value - tolerance), *metric).with_angle(ORTHO, true)
+    violations = pairs.with_angle_both(ORTHO, false)
+    return violations if violations.count == pairs.count
+    violations + yield(design.dbu(value - tolerance), *metric).with_angle(ORTHO, true)
   end
 
-  # A region's shapes merged, some at a time: KLayout takes minutes for hundreds that lie over each other.
+  # A region's shapes merged, 20 at a time: KLayout takes minutes to merge hundreds of shapes that overlap.
   def united(region)
     parts, count = region.each.to_a, nil
     until parts.length == count
@@ -62,7 +62,7 @@ module Checks
   def check_enclosure(design, rule)
     first, second = regions(design, rule)
     return RBA::Region::new if first.is_empty? || second.is_empty?
-    # no enclosure check sees where the second ends inside the first, along it
+    # the enclosure check misses ends of the second shape that lie inside the first and parallel to its edge
     ends, sides = second.edges.inside_part(first), first.edges
     measured(design, rule) { |*limit|
       first.enclosed_check(second, *limit) + ends.overlap_check(sides, *limit)
@@ -91,25 +91,26 @@ module Checks
     design.region(rule["layers"][0]).with_area(0, least.round(half: :even), false)
   end
 
-  # Corners that are too sharp; a convex corner turns right, by 180 degrees less its inner angle.
+  # Corners that are too sharp; a convex corner turns right by 180 degrees minus its inner angle.
   def check_angle(design, rule)
     half = design.dbu(Design::MARKER_UM)
-    rule["layers"].inject(RBA::Region::new) do |faults, layer|
-      faults + design.region(layer).corners(-180.0, rule["value_deg"] - 180.0, half, true, false)
+    rule["layers"].inject(RBA::Region::new) do |violations, layer|
+      violations + design.region(layer).corners(-180.0, rule["value_deg"] - 180.0, half, true, false)
     end
   end
 
-  # No outline, or outlines that are no rectangles, overlap or touch: what touches nothing is not merged with anything.
+  # The whole layout if it has no outline; else outlines that are not rectangles, overlap or touch.
+  # An outline that touches no other is one box before and after merging.
   def check_outline(design, rule)
     drawn = design.shapes(design.index(rule["layers"][0]))
-    return design.everywhere if drawn.is_empty?
+    return design.whole_layout if drawn.is_empty?
     boxes = drawn.each.map { |shape| shape.bbox }
     RBA::Region::new(drawn.merged.each.reject { |die|
       die.is_box? && boxes.count { |box| box.inside?(die.bbox) } == 1
     })
   end
 
-  # Outlines of a size that is not offered; a die turned by 90 degrees is the same die.
+  # Outlines whose size is not offered; a die rotated by 90 degrees is the same die.
   def check_die_size(design, rule)
     sizes = rule["dies_um"].map { |size| size.map { |um| design.dbu(um) }.sort }
     reticle = rule["reticle_um"].map { |um| design.dbu(um) }.sort
@@ -122,52 +123,53 @@ module Checks
     RBA::Region::new(dies)
   end
 
-  # What is beyond the outlines' keep-out: a difference, because `outside` misses what straddles it.
+  # Shapes beyond the keep-out distance inside the outlines. They are computed as a difference, because `outside` misses
+  # shapes that cross the border.
   def check_edge(design, rule)
     name = rule["layers"][0]
     inner = design.region(name).sized(-design.dbu(rule["value_um"])).merged
-    faults = RBA::Region::new
+    violations = RBA::Region::new
     design.layout.layer_indexes.each do |index|
       next if index == design.index(name)
-      # one rectangle inside another proves all of a layer at once
+      # a layer whose bounding box is inside has no violation
       outer = RBA::Region::new(design.top.bbox_per_layer(index)) - inner
-      faults += design.shapes(index) - inner unless outer.is_empty?
+      violations += design.shapes(index) - inner unless outer.is_empty?
     end
-    faults
+    violations
   end
 
-  # A database unit other than the grid.
+  # The whole layout if its database unit is not the grid.
   def check_grid(design, rule)
-    (design.layout.dbu / rule["value_um"] - 1).abs < 1e-9 ? RBA::Region::new : design.everywhere
+    (design.layout.dbu / rule["value_um"] - 1).abs < 1e-9 ? RBA::Region::new : design.whole_layout
   end
 
-  # Shapes on unknown layers.
+  # Shapes and texts on layers that the process does not have.
   def check_known_layers(design, rule)
     known = design.layers.values
-    design.layout.layer_indexes.inject(RBA::Region::new) do |faults, index|
+    design.layout.layer_indexes.inject(RBA::Region::new) do |violations, index|
       info = design.layout.get_info(index)
-      known.include?([info.layer, info.datatype]) ? faults : faults + design.shapes(index) + without_area(design, index)
+      known.include?([info.layer, info.datatype]) ? violations : violations + design.shapes(index) + without_area(design, index)
     end
   end
 
-  # Markers of a layer's texts and of shapes that have no area, such as paths without width.
+  # Markers around a layer's texts and around shapes that have no area, such as paths without width.
   def without_area(design, index)
-    found, reach = RBA::Region::new, design.dbu(Design::MARKER_UM)
+    markers, reach = RBA::Region::new, design.dbu(Design::MARKER_UM)
     place = design.top.begin_shapes_rec(index)
     until place.at_end?
       shape = place.shape
-      found.insert(shape.bbox.transformed(place.trans).enlarged(reach, reach)) if shape.is_text? || shape.area == 0
+      markers.insert(shape.bbox.transformed(place.trans).enlarged(reach, reach)) if shape.is_text? || shape.area == 0
       place.next
     end
-    found
+    markers
   end
 
   # Polygons that cross themselves as they were drawn.
   def check_simple(design, rule)
-    design.layout.layer_indexes.inject(RBA::Region::new) do |faults, index|
+    design.layout.layer_indexes.inject(RBA::Region::new) do |violations, index|
       drawn = design.shapes(index)
       drawn.merged_semantics = false
-      faults + drawn.strange_polygon_check
+      violations + drawn.strange_polygon_check
     end
   end
 

@@ -1,8 +1,8 @@
-# A layout as the checks see it: flat shapes by layer. The same as signoff/gds.py, but without hierarchy.
-# Nothing here or in the checks changes the layout, which may be the one that the user has open.
+# A layout as the checks use it: flat shapes by layer, as in the class Design of the Python checks, without hierarchy.
+# The checks do not change the layout, which may be the one that the user has open.
 class Design
 
-  # How far markers of points reach, in micrometres: MARKER_UM of signoff/checks.py.
+  # Half the size of markers of points in micrometres, equal to MARKER_UM of the Python checks.
   MARKER_UM = 0.1
 
   attr_reader :layout, :top, :layers
@@ -13,30 +13,30 @@ class Design
     @regions = {}
   end
 
-  # A length in database units; Python rounds halves to even numbers too.
+  # A length in database units; halves are rounded to even numbers, as in Python.
   def dbu(um)
     (um / @layout.dbu).round(half: :even)
   end
 
-  # A layer's index in the layout, nil where the layout does not have it.
+  # A layer's index in the layout, nil if the layout does not have it.
   def index(layer)
     @layout.find_layer(*@layers[layer])
   end
 
-  # The shapes of a layer's index, flat; shapes with different properties would not merge.
+  # Shapes of a layer by its index, flat. Properties are removed, because shapes with different properties do not merge.
   def shapes(index)
     return RBA::Region::new unless index
-    found = RBA::Region::new(@top.begin_shapes_rec(index))
-    found.remove_properties
-    found
+    region = RBA::Region::new(@top.begin_shapes_rec(index))
+    region.remove_properties
+    region
   end
 
-  # What a layer has inside a box.
+  # A layer's shapes cut off at a box.
   def near(layer, box)
     return RBA::Region::new unless index(layer)
-    found = RBA::Region::new(RBA::RecursiveShapeIterator::new(@layout, @top, index(layer), box, true))
-    found.remove_properties
-    found & RBA::Region::new(box)
+    region = RBA::Region::new(RBA::RecursiveShapeIterator::new(@layout, @top, index(layer), box, true))
+    region.remove_properties
+    region & RBA::Region::new(box)
   end
 
   # A layer, merged; treat it as read-only.
@@ -44,14 +44,14 @@ class Design
     @regions[layer] ||= shapes(index(layer)).merged
   end
 
-  # What survives a shrink and a growth by `body_um`: couplers, splitters, gratings, but no guide.
+  # Shapes that remain after shrinking and growing a layer by `body_um`: couplers, splitters, gratings, but no guides.
   def bodies(layer, body_um)
     size = dbu(body_um)
     @regions[[layer, body_um]] ||= region(layer).sized(-size).sized(size)
   end
 
-  # A marker over the whole layout, never empty.
-  def everywhere
+  # A marker over the whole layout; 1 database unit wide if the layout is empty.
+  def whole_layout
     box = @top.bbox
     RBA::Region::new(box.empty? || box.area == 0 ? RBA::Box::new(0, 0, 1, 1) : box)
   end

@@ -1,18 +1,18 @@
-# Checks that know what a guide, a heater, a pad and a grating are; each returns its faults as a region.
-# They are those of signoff/photonic_checks.py, on flat shapes.
+# Checks of guides, heaters, pads and gratings; each returns its violations as a region.
+# They are the Python checks of optinc, on flat shapes. A body is silicon wider than a guide.
 module Checks
 
-  # Sides of a pad that form a greater angle are no opposite ones: OPPOSITE_DEG of signoff/photonic_checks.py.
+  # Sides of a pad that form a larger angle are not opposite; equal to OPPOSITE_DEG of the Python checks.
   OPPOSITE_DEG = 40.0
 
   module_function
 
-  # Guides that come too close where no body couples them.
+  # Gaps between guides that are too narrow, except near bodies and under marker layers.
   def check_guide_space(design, rule)
     name = rule["layers"][0]
     bodies = design.bodies(name, rule["body_um"])
     # Arms deep in the exempt region face each other in thousands of pairs of chords. Cutting them off changes no gap
-    # outside that region: what a cut can face is at most the value away, so inside it.
+    # outside that region: an edge made by the cut faces only edges within the rule's value, which are inside it.
     deep = design.dbu(rule["exempt_um"]) - design.dbu(rule["value_um"])
     guides = design.region(name) - bodies.sized(deep)
     pairs = measured(design, rule) { |*limit| guides.space_check(*limit) }
@@ -27,41 +27,41 @@ module Checks
     gaps - exempt
   end
 
-  # Pairs of edges with a way from one to the other that crosses no guide. The two sides of one guide that bends left,
-  # then right, see each other along it, through its own silicon.
+  # Pairs of edges with a path between them that crosses no guide. The two sides of a guide that bends left, then right,
+  # face each other through the guide's own silicon.
   def open_pairs(design, name, pairs)
-    found = RBA::EdgePairs::new
+    result = RBA::EdgePairs::new
     pairs.each do |pair|
       gap = pair.polygon(0)
       free = RBA::Region::new(gap) - design.near(name, gap.bbox)
       first, second = RBA::Edges::new([pair.first]), RBA::Edges::new([pair.second])
-      found.insert(pair) if gap.area == 0 || !free.interacting(first).interacting(second).is_empty?
+      result.insert(pair) if gap.area == 0 || !free.interacting(first).interacting(second).is_empty?
     end
-    found
+    result
   end
 
-  # Places where a guide's concave edge turns too sharply.
+  # Places where the radius of a guide's concave edge is too small.
   def check_bend_radius(design, rule)
     core, second = rule["layers"]
     slab = design.region(second)
     return RBA::Region::new if rule["inside_second"] && slab.is_empty?
     edge_um, dbu = rule["value_um"] - rule["guide_width_um"] / 2, design.layout.dbu
     limits = rule["arms_um"].map { |arm, tolerance| [arm / dbu, (edge_um - tolerance) / dbu] }
-    faults = RBA::Region::new
+    violations = RBA::Region::new
     contours(design.region(core)).each do |contour|
       limits.flat_map { |arm, least| concave_vertices(contour, arm, least) }.uniq.each do |x, y|
-        # as small as can be, because it decides what is near a body
-        faults.insert(RBA::Box::new(x - 1, y - 1, x + 1, y + 1))
+        # as small as possible, because its extent decides whether it is near a body
+        violations.insert(RBA::Box::new(x - 1, y - 1, x + 1, y + 1))
       end
     end
-    return faults if faults.is_empty?
-    faults = rule["inside_second"] ? faults.inside(slab) : faults.not_inside(slab)
-    faults = faults.outside(design.bodies(core, rule["body_um"]).sized(design.dbu(rule["exempt_um"])))
+    return violations if violations.is_empty?
+    violations = rule["inside_second"] ? violations.inside(slab) : violations.not_inside(slab)
+    violations = violations.outside(design.bodies(core, rule["body_um"]).sized(design.dbu(rule["exempt_um"])))
     # one marker per bend, whose vertices are less than an arm apart
-    faults.sized(design.dbu(rule["arms_um"].map { |arm, _| arm }.max).div(2)).merged
+    violations.sized(design.dbu(rule["arms_um"].map { |arm, _| arm }.max).div(2)).merged
   end
 
-  # The closed contours of a region's polygons, silicon to the right, as lists of [x, y] in its units.
+  # Closed contours of a region's polygons as lists of [x, y] in database units, with the material to the right.
   def contours(region)
     region.each.flat_map do |polygon|
       rings = [polygon.each_point_hull] + (0...polygon.holes).map { |i| polygon.each_point_hole(i) }
@@ -79,7 +79,7 @@ module Checks
     contour.each_index.select { |i|
       x, y = contour[i]
       bx, by, ax, ay = before[i][0] - x, before[i][1] - y, after[i][0] - x, after[i][1] - y
-      # minus twice the triangle's area at a right turn, which is convex
+      # twice the triangle's area, negative at a right turn, which is convex
       turn = by * ax - bx * ay
       turn > 0 && Math.hypot(bx, by) * Math.hypot(ax, ay) * Math.hypot(ax - bx, ay - by) / (2 * turn) < least
     }.map { |i| contour[i] }
@@ -102,69 +102,69 @@ module Checks
   # Heaters without exactly two contacts on two nets, or with metal across them.
   def check_contacts(design, rule)
     heater, metal = regions(design, rule)
-    sound = heater.interacting(heater & metal, 2, 2)
-    sound = sound.interacting(metal.overlapping(heater), 2, 2)
-    sound = sound.interacting(heater - metal, 1, 1)
-    heater - sound
+    correct = heater.interacting(heater & metal, 2, 2)
+    correct = correct.interacting(metal.overlapping(heater), 2, 2)
+    correct = correct.interacting(heater - metal, 1, 1)
+    heater - correct
   end
 
-  # Guides that a heater warms without being meant to.
+  # Guides too close to a heater other than the heater of their own phase shifter.
   def check_foreign_guide(design, rule)
     heater, metal, core = rule["layers"]
     # a body cut by the window's edge must still be recognised
     reach = design.dbu(rule["value_um"] + rule["exempt_um"]) + 2 * design.dbu(rule["body_um"])
-    faults = RBA::Region::new
+    violations = RBA::Region::new
     (design.region(heater) - design.region(metal)).merged.each do |polygon|
       silicon = design.near(core, polygon.bbox.enlarged(reach, reach)).merged
-      faults += foreign(design, rule, RBA::Region::new(polygon), silicon)
+      violations += foreign(design, rule, RBA::Region::new(polygon), silicon)
     end
-    faults
+    violations
   end
 
-  # The faults of one heater among the silicon around it.
+  # Violations of one heater and the silicon around it.
   def foreign(design, rule, hot, silicon)
     value, exempt, body = ["value_um", "exempt_um", "body_um"].map { |key| design.dbu(rule[key]) }
     around = silicon & hot.sized(value + exempt)
-    own = around.overlapping(hot)
-    entered = silicon.sized(-body).sized(body).interacting(own)
-    guides = own - entered.sized(exempt)
-    # what the exempt region cuts off from the guide under the heater is another arm
-    others = (around - own) + (guides - guides.overlapping(hot))
+    heated = around.overlapping(hot)
+    entered = silicon.sized(-body).sized(body).interacting(heated)
+    guides = heated - entered.sized(exempt)
+    # guides that the exempt region separates from the guide under the heater are other arms
+    others = (around - heated) + (guides - guides.overlapping(hot))
     hot.separation_check(others, value).polygons(1)
   end
 
-  # What is left of metal wider than a limit both ways where half of that is taken from every side.
+  # Metal shrunk on every side by half of the width above which it is a pad.
   def pad_cores(design, layer, recognize_um)
     design.region(layer).sized(-design.dbu(recognize_um).div(2)).merged
   end
 
-  # Metal wider than a limit both ways.
+  # Pads: metal that is wider than a limit in both directions.
   def pads(design, layer, recognize_um)
     pad_cores(design, layer, recognize_um).sized(design.dbu(recognize_um).div(2)).merged
   end
 
-  # Pads too small, and labelled metal that holds no pad.
+  # Pads that are too small, and labels on metal that are not on a pad.
   def check_pad_size(design, rule)
     metal, label = rule["layers"]
     value = design.dbu(rule["value_um"])
     narrow = pads(design, metal, rule["recognize_um"]).width_check(value, false, RBA::Region::Euclidian, OPPOSITE_DEG).polygons(1)
     return narrow unless design.index(label)
-    # as boxes: KLayout finds no text that is outside an empty region
+    # as boxes, because KLayout reports no text as outside an empty region
     texts = RBA::Texts::new(design.top.begin_shapes_rec(design.index(label)))
     marks = texts.polygons(design.dbu(Design::MARKER_UM)).interacting(design.region(metal))
-    # metal that is exactly as wide as a pad must survive the shrink: half a database unit less each side
+    # shrink by half a database unit less on each side, so that metal exactly as wide as a pad remains
     whole = design.region(metal).sized(1 - value.div(2)).sized(value.div(2) - 1)
     narrow + marks.not_interacting(whole)
   end
 
-  # Pads whose centres are too close.
+  # Pairs of pads whose centres are too close.
   def check_pad_pitch(design, rule)
     size = design.dbu(rule["recognize_um"]).div(2)
     boxes = pad_cores(design, rule["layers"][0], rule["recognize_um"]).each.map { |core| core.bbox.enlarged(size, size) }
     too_close(boxes, design.dbu(rule["value_um"]))
   end
 
-  # Gratings whose centres are too close; a grating is a cluster of etched lines.
+  # Pairs of gratings whose centres are too close; a grating is a cluster of etched lines.
   def check_fibre_pitch(design, rule)
     grown = design.dbu(rule["merge_um"]).div(2)
     clusters = design.region(rule["layers"][0]).sized(grown).merged
@@ -173,16 +173,16 @@ module Checks
 
   # A marker around each pair of boxes whose centres are less than `least` database units apart.
   def too_close(boxes, least)
-    # twice the centres, which are whole numbers, from left to right
+    # twice the centres, which are integers, sorted from left to right
     sorted = boxes.map { |box| [box.left + box.right, box.bottom + box.top, box] }.sort_by { |x, y, _| [x, y] }
-    faults = RBA::Region::new
+    violations = RBA::Region::new
     sorted.each_with_index do |(x, y, box), i|
       sorted[i + 1..-1].each do |u, v, other|
         break if u - x >= 2 * least
-        faults.insert(box + other) if (u - x)**2 + (v - y)**2 < (2 * least)**2
+        violations.insert(box + other) if (u - x)**2 + (v - y)**2 < (2 * least)**2
       end
     end
-    faults
+    violations
   end
 
 end

@@ -1,12 +1,12 @@
-# Runs the rules one after the other and writes what they find as `optinc drc` does: a category for each rule, also
-# for those without a fault, and in it a marker around each fault.
+# Runs the rules one after the other and reports violations as `optinc drc` does: a category for each rule, also for
+# rules without violations, with a marker around each violation.
 class Run
 
   def initialize(design, rules, left_out)
     @design, @rules, @left_out = design, rules, left_out
   end
 
-  # Puts all faults into a report database and says how many there are.
+  # Adds all violations to a report database and prints their number.
   def into(report)
     cell = report.create_cell(@design.top.name)
     report.top_cell_name = @design.top.name
@@ -14,10 +14,10 @@ class Run
     @rules.each do |rule|
       category = report.create_category(rule["id"])
       category.description = rule["description"]
-      found = markers(Checks.public_send("check_#{rule["kind"]}", @design, rule))
-      found.each { |marker| report.create_item(cell, category).add_value(RBA::RdbItemValue::new(marker)) }
-      totals[rule["severity"]] += found.length
-      puts "#{rule["id"]}: #{found.length} (#{rule["severity"]})" unless found.empty?
+      polygons = markers(Checks.public_send("check_#{rule["kind"]}", @design, rule))
+      polygons.each { |marker| report.create_item(cell, category).add_value(RBA::RdbItemValue::new(marker)) }
+      totals[rule["severity"]] += polygons.length
+      puts "#{rule["id"]}: #{polygons.length} (#{rule["severity"]})" unless polygons.empty?
     end
     @left_out.each { |rule| puts "#{rule["id"]}: not in this deck: needs the bias; run optinc drc --bias" }
     puts "#{totals['error']} violations and #{totals['warning']} warnings of #{@rules.length} rules"
@@ -25,15 +25,15 @@ class Run
 
   private
 
-  # Faults merged and sorted, in micrometres; touching faults are one.
-  def markers(faults)
-    sorted = Checks.united(faults).each.sort { |one, other| one < other ? -1 : (other < one ? 1 : 0) }
+  # Violations merged and sorted, in micrometres; violations that touch are one marker.
+  def markers(violations)
+    sorted = Checks.united(violations).each.sort { |one, other| one < other ? -1 : (other < one ? 1 : 0) }
     sorted.map { |polygon| polygon.to_dtype(@design.layout.dbu) }
   end
 
 end
 
-# The layout in a file, which is to have one top cell as a chip does.
+# The layout in a file, which must have exactly one top cell.
 def read_design(path, layers)
   options = RBA::LoadLayoutOptions::new
   options.properties_enabled = false
@@ -44,7 +44,7 @@ def read_design(path, layers)
   Design::new(layout, tops[0], layers)
 end
 
-# The cell that is shown in the active view.
+# The cell shown in the active view.
 def shown_design(layers)
   shown = RBA::CellView::active
   raise "no layout: open one, or give -rd input=FILE -rd report=FILE" unless shown.is_valid?
@@ -56,7 +56,7 @@ view = $input ? nil : RBA::LayoutView::current
 raise "#{$input}: no report to write; give -rd report=FILE" unless view || $report
 report = RBA::ReportDatabase::new("DRC")
 report.original_file = File.basename($input || RBA::CellView::active.filename)
-# what KLayout's browser of markers needs to run this script again
+# the marker browser uses the generator to run this script again
 report.generator = _generator
 Run::new(design, RULES, LEFT_OUT).into(report)
 if view

@@ -113,10 +113,10 @@ def fitted(
         start = rectangular(_start_unitary(block.unitary, amplitude, rng))
         local = np.concatenate(correct_locally(fabricated.devices, start.theta, start.phi, start.output_phase)[:3])
         x = wrap(fit_lbfgs(problem, local, steps)[0])
-            first_matrix, matrix = _transmission(problem, local), _transmission(problem, x)
-            local_error, error = problem.shape_error(first_matrix), problem.shape_error(matrix)
-            scale, first_scale = (problem.scale(problem.output_fields(m))[:, 0] for m in (matrix, first_matrix))
-            dark = bool(np.any(np.abs(scale) < DARK * np.abs(first_scale)))
+        first_matrix, matrix = _transmission(problem, local), _transmission(problem, x)
+        local_error, error = problem.shape_error(first_matrix), problem.shape_error(matrix)
+        scale, first_scale = (problem.scale(problem.output_fields(m))[:, 0] for m in (matrix, first_matrix))
+        dark = bool(np.any(np.abs(scale) < DARK * np.abs(first_scale)))
         if (dark, error) < best:
             theta, phi, output = problem.split(x)
             # attenuators cannot change the sign, so output phases do

@@ -24,11 +24,11 @@ from mutants.page import CLEAN_COLUMNS, COLUMNS, clean_row, page, read_clean, re
 
 Result = TypeVar("Result")
 DOCS = Path(__file__).resolve().parents[3] / "docs"
-# Set before processes fork, so that all share what was built once.
+# Set before processes fork, so that all processes share the built chips.
 BASES: dict[str, Base] = {}
-# Results after which the tables are written again.
+# Number of results after which the tables are written again.
 KEPT = 50
-# The chip whose first mutants of every kind go through every checker; others stop at the first that minds them.
+# The chip whose first mutant of every kind passes through all checks; others stop at the first check that reports one.
 THOROUGH = "perimeter"
 
 
@@ -39,7 +39,7 @@ def main(
     only: Annotated[str, typer.Option(help="Part of the names of the kinds to run.")] = "",
     out: Annotated[Path, typer.Option(help="Folder of the tables.")] = DOCS,
 ) -> None:
-    """Judge mutants and clean chips; exit 1 where there is a hole or a false alarm."""
+    """Check mutants and clean chips; exit with 1 if there is a hole or a false alarm."""
     console = Console(stderr=True)
     mutant_table, clean_table = out / "mutants.csv", out / "mutants_clean.csv"
     with tempfile.TemporaryDirectory() as folder:
@@ -48,7 +48,7 @@ def main(
             # read before processes fork
             _ = base.shapes, base.texts
         before = read_verdicts(mutant_table) if only else []
-        # the first of every kind first, so that holes show early
+        # the first mutant of every kind first, so that holes are reported early
         tasks = [(c, k, n) for n in range(each) for k in KINDS if only in k for c in CHIPS]
         verdicts = before
 
@@ -71,10 +71,10 @@ def main(
                 lambda found: write_csv(clean_table, CLEAN_COLUMNS, map(clean_row, found)),
             )
         (out / "mutants.md").write_text(page(list(BASES.values()), verdicts, checked), encoding="utf-8")
-    told = {outcome: sum(v.outcome == outcome for v in verdicts) for outcome in (SAME, CAUGHT, EQUIVALENT, HOLE)}
+    outcomes = {outcome: sum(v.outcome == outcome for v in verdicts) for outcome in (SAME, CAUGHT, EQUIVALENT, HOLE)}
     flagged = sum(map(alarm, checked))
-    console.print(told, f"{flagged} of {len(checked)} clean chips flagged")
-    if told[HOLE] or flagged:
+    console.print(outcomes, f"{flagged} of {len(checked)} clean chips flagged")
+    if outcomes[HOLE] or flagged:
         raise typer.Exit(1)
 
 
@@ -86,7 +86,7 @@ def run(
     console: Console,
     keep: Callable[[Sequence[Result]], None],
 ) -> list[Result]:
-    """Work through tasks in several processes, with a bar; keep what is done, in the tasks' order."""
+    """Run tasks in several processes with a progress bar; ``keep`` is called with the results so far, in order."""
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with multiprocessing.get_context("fork").Pool(jobs) as pool, Progress(*columns, console=console) as bar:
         results: list[Result] = []
@@ -110,7 +110,7 @@ def alarm(result: object) -> bool:
 
 
 def judged(task: tuple[str, str, int]) -> Verdict | None:
-    """One mutant, in a folder of its own; whatever breaks on it is a hole, not the end of the run."""
+    """Check one mutant in its own folder; an exception counts as a hole and does not end the run."""
     chip, kind, number = task
     with tempfile.TemporaryDirectory() as folder:
         try:
@@ -120,7 +120,7 @@ def judged(task: tuple[str, str, int]) -> Verdict | None:
 
 
 def cleaned(number: int) -> Clean:
-    """One clean chip."""
+    """Check one clean chip."""
     with tempfile.TemporaryDirectory() as folder:
         return check_clean(number, Path(folder))
 

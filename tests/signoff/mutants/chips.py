@@ -1,4 +1,4 @@
-"""The chips that are mutated: small, of three processes, wirings and realisations, each computing an exact average."""
+"""The chips that are mutated: small, of three processes, wirings and realisations, each with an exact average."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Texts = tuple[tuple[str, str, int, int], ...]
 
 @dataclass(frozen=True, eq=False)
 class Base:
-    """A chip with its written layout and all that it is judged by.
+    """A chip with its written layout and the references of its checks.
 
     Attributes:
         name: Name of the chip.
@@ -35,9 +35,9 @@ class Base:
         onn: Its network.
         circuit: Its netlist.
         gds: Its layout file.
-        extraction: What that file is.
-        bias: What drives it.
-        function: What it computes so.
+        extraction: Circuit extracted from that file.
+        bias: Bias of its electronics.
+        function: Result of its function check.
     """
 
     name: str
@@ -92,14 +92,14 @@ def texts(layout: kdb.Layout) -> Texts:
 
 
 def _spread() -> Onn:
-    """One symbol of two servers spread over four units and gathered again."""
+    """One symbol of two servers, distributed to four units and summed again."""
     v = np.random.default_rng(5).uniform(0.5, 1.0, (4, 1))
     layers = (Layer(v, -0.25 * v[:, 0]), Layer(v.T / np.sum(v**2), np.zeros(1)))
     return Onn(layers, Averaging(2, 2, 1))
 
 
 def _blocks() -> Onn:
-    """Two symbols through two blocks and back, summed on the chip through crossings; offsets keep ReLU out."""
+    """Two symbols through two blocks and back, summed on the chip through crossings; offsets keep ReLU linear."""
     turn = np.array([[np.cos(0.6), -np.sin(0.6)], [np.sin(0.6), np.cos(0.6)]])
     W = np.vstack([turn, -turn])
     layers = (Layer(W, np.full(4, 4.5)), Layer(W.T / 2, np.zeros(2)))
@@ -107,13 +107,13 @@ def _blocks() -> Onn:
 
 
 def _odd() -> Onn:
-    """One symbol of three servers over three units: an odd mesh, a dark fibre."""
+    """One symbol of three servers over three units: a mesh with an odd number of modes and an unused fibre."""
     v = np.random.default_rng(5).uniform(0.5, 1.0, (3, 1))
     layers = (Layer(v, -v[:, 0] / 3), Layer(v.T / np.sum(v**2), np.zeros(1)))
     return Onn(layers, Averaging(2, 3, 1))
 
 
-# Process, network, and the width and height in µm of the only die where it is not the card's: a narrow one takes three.
+# Process, network, and width and height in µm of the only die size if it is not the card's; the narrow chip has 3 dies.
 CHIPS = {
     "perimeter": ("soi220", _spread, None),
     "bumps": ("soi220_flipchip_onchip", _blocks, None),
@@ -131,7 +131,7 @@ def build(name: str, folder: Path) -> Base:
     """Lay a chip out, write it, extract and program it.
 
     Raises:
-        RuntimeError: It does not compute what it should, so it is nothing to compare mutants with.
+        RuntimeError: The chip has no board, or reads a wrong word before any mutation.
     """
     process_name, network, die_um = CHIPS[name]
     process = load_process(process_name)

@@ -1,4 +1,4 @@
-"""Clean chips of random size, process and orientation, drawn in other ways: none may be flagged."""
+"""Clean chips of random size, process and orientation, drawn in other ways; no check may flag them."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from optinc_pdk.signoff.lvs import compare
 
 Rng = np.random.Generator
 PROCESSES = ("soi220", "soi220_flipchip", "soi220_onchip", "soi220_flipchip_onchip", "soi220_two_metal")
+# Least number of modes, and one more than the largest.
 MODES = (2, 8)
-"""Least and one more than most modes."""
 
 
 @dataclass(frozen=True)
 class Clean:
-    """What the checkers said of one clean chip.
+    """Result of the checks of one clean chip.
 
     Attributes:
-        number: Its number, which seeds it.
+        number: Its number and seed.
         process: Its process.
-        description: What was laid out, and how it was redrawn.
-        drc: Rules that are broken, warnings too, but of what the layout is: its size, and grounds wider than a window.
+        description: Contents of the chip, and how it was redrawn.
+        drc: Violated rules of any severity, except for the size of the die and for the density of wide grounds.
         lvs: Kinds of differences.
     """
 
@@ -64,7 +64,7 @@ def chip(rng: Rng, process: Process) -> tuple[Circuit, Chip, str]:
 
 
 def redrawn(layout: kdb.Layout, process: Process, rng: Rng) -> str:
-    """Draw a layout in another way: turned, moved, renamed, flattened, regrouped, cut into pieces."""
+    """Redraw a layout: rotate, move, rename, flatten, regroup and cut it into pieces at random."""
     ways: list[str] = []
     for name, way, share in (
         ("flattened", _flatten, 0.15),
@@ -106,7 +106,7 @@ def _dissolve(layout: kdb.Layout, process: Process, rng: Rng) -> None:
 
 
 def _regroup(layout: kdb.Layout, process: Process, rng: Rng) -> None:
-    """Put some of the instances and shapes into a cell of their own, turned there and turned back."""
+    """Move some of the instances and shapes into a new cell that is placed with a rotation."""
     top, turn = layout.top_cell(), kdb.Trans(int(rng.integers(4)), bool(rng.integers(2)), 1234, -567)
     group = layout.create_cell("GROUP")
     arrays = [instance.cell_inst.dup() for instance in top.each_inst()]
@@ -129,7 +129,7 @@ def _regroup(layout: kdb.Layout, process: Process, rng: Rng) -> None:
 
 
 def _cut(layout: kdb.Layout, process: Process, rng: Rng) -> None:
-    """Cut some boxes of every cell in two, but no outline: two that touch are two dies without a saw's width."""
+    """Cut some boxes of every cell in two, but no outline: two outlines that touch are a violation."""
     for index in layout.layer_indexes():
         info = layout.get_info(index)
         if (info.layer, info.datatype) == process.gds_layers["outline"]:
@@ -152,7 +152,7 @@ def _rename(layout: kdb.Layout, process: Process, rng: Rng) -> None:
     order = rng.permutation(len(names))
     for number, cell in enumerate(layout.each_cell()):
         layout.rename_cell(cell.cell_index(), f"TMP{number}")
-    # the names of other cells: nobody may believe them
+    # every cell gets the name of another cell: checks must not rely on names
     for number, cell in enumerate(layout.each_cell()):
         layout.rename_cell(cell.cell_index(), names[int(order[number])])
 

@@ -51,7 +51,7 @@ def stretch(name: str, by: int, kinds: tuple[str, ...], shared: bool = False) ->
 
 
 def stretched_polygon(polygon: kdb.Polygon, middle: int, by: int) -> kdb.Polygon:
-    """What lies right of the middle moved to the right."""
+    """A polygon with the points to the right of its middle moved to the right."""
     return kdb.Polygon([kdb.Point(p.x + by if p.x > middle else p.x, p.y) for p in polygon.each_point_hull()])
 
 
@@ -78,7 +78,7 @@ def widened(draft: Draft, rng: Rng) -> Mutation:
 
 
 def move(name: str, dx: int, dy: int, kinds: tuple[str, ...]) -> None:
-    """Register a device moved, as seen from the cell that it lies in."""
+    """Register a device moved within its parent cell."""
 
     @kind(name)
     def moved(draft: Draft, rng: Rng) -> Mutation | None:
@@ -155,7 +155,7 @@ def turn(name: str, turned: kdb.Trans, kinds: tuple[str, ...]) -> None:
 
 
 def about_its_middle(box: kdb.Box, at: kdb.Trans, turned: kdb.Trans) -> kdb.Trans:
-    """A cell's move after it was turned about the middle of its box."""
+    """A cell's transformation after a rotation about the centre of its bounding box."""
     new = at * turned
     return kdb.Trans(box.transformed(at).center() - box.transformed(new).center()) * new
 
@@ -228,7 +228,7 @@ def column(name: str, dx: int, dy: int) -> None:
     def shifted(draft: Draft, rng: Rng) -> Mutation:
         cells = draft.places("mzi", "mzi_dummy")
         left = choose(rng, sorted({p.box.left for p in cells}))
-        # arrays that were dissolved lead nowhere: one after the other, found anew
+        # replacing one member dissolves its array, so members are replaced one at a time
         for place in [p for p in cells if p.box.left == left]:
             number, at = place.path[-1]
             draft.replace(place, [(number, kdb.Trans(dx, dy) * at)])

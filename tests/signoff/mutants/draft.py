@@ -1,4 +1,4 @@
-"""A layout to mutate: edits of one placed shape or cell leave all other instances as they are."""
+"""A layout to mutate: an edit of one placed shape or cell does not change other instances."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Member = tuple[int, kdb.Trans]
 
 @dataclass(frozen=True)
 class Mutation:
-    """What was done and where, in µm."""
+    """Description and position in µm of an injected fault."""
 
     description: str
     place: tuple[float, float]
@@ -27,7 +27,7 @@ class Mutation:
 
 @dataclass(frozen=True)
 class Place:
-    """A placed cell: the cells and moves that lead to it, and its move from the top."""
+    """A placed cell: the path of cells and transformations that lead to it, and the transformation to the top cell."""
 
     path: Path
     trans: kdb.Trans
@@ -35,7 +35,7 @@ class Place:
 
     @property
     def box(self) -> kdb.Box:
-        """Its box in the top cell."""
+        """Bounding box in the top cell."""
         return self.cell.bbox().transformed(self.trans)
 
 
@@ -64,12 +64,12 @@ class Draft:
         self.top.shapes(self.index(layer)).insert(shape)
 
     def cut(self, layer: str, box: kdb.Box | kdb.Region, shared: bool = False) -> None:
-        """Take away; in a cell of its own or, ``shared``, in every instance of the first cell that is there."""
+        """Remove shapes in a box from one instance or, with ``shared``, from every instance of the first cell there."""
         hole = kdb.Region(box) if isinstance(box, kdb.Box) else box
         self.edit(layer, hole.bbox(), lambda shapes: shapes - hole, shared)
 
     def edit(self, layer: str, box: kdb.Box, change: Edit, shared: bool = False) -> None:
-        """Change the shapes that overlap a box, as seen from the top."""
+        """Change the shapes that overlap a box, in coordinates of the top cell."""
         self._edit(self.top, self.index(layer), box, change, kdb.Trans(), shared)
 
     def _edit(self, cell: kdb.Cell, index: int, box: kdb.Box, change: Edit, to_top: kdb.Trans, shared: bool) -> None:
@@ -102,7 +102,7 @@ class Draft:
             _place(cell, kept)
 
     def write(self, path: FilePath) -> None:
-        """Write the layout, without the cells that nothing places any more."""
+        """Write the layout without cells that are no longer placed."""
         while orphans := [cell for cell in self.layout.top_cells() if cell.cell_index() not in self.tops]:
             for cell in orphans:
                 self.layout.delete_cell(cell.cell_index())
@@ -112,7 +112,7 @@ class Draft:
         self.layout.write(str(path), options)
 
     def places(self, *kinds: str) -> list[Place]:
-        """Placed cells of devices, by the beginnings of their names, in a fixed order."""
+        """Placed cells of devices, identified by the prefix of their names, in a fixed order."""
         found = [place for kind in kinds for place in self._placed.get(kind, [])]
         return sorted(found, key=lambda p: (p.box.left, p.box.bottom, str(p.trans)))
 
@@ -126,7 +126,7 @@ class Draft:
         return found
 
     def replace(self, place: Place, members: Sequence[Member]) -> None:
-        """Put other cells where one was; their moves are as seen from its parent."""
+        """Replace a placed cell by others, whose transformations are those to its parent."""
         self._replace(self.top, place.path, members)
 
     def _replace(self, cell: kdb.Cell, path: Path, members: Sequence[Member]) -> None:
@@ -199,7 +199,7 @@ class Draft:
                 return box
 
     def texts(self, metal: bool) -> list[tuple[kdb.Text, kdb.Shape]]:
-        """Labels: of pads, or of what lies on no metal; titles of dies are none."""
+        """Labels of pads, or labels that are not on metal; titles of dies are left out."""
         on = self.base.region(self.wire)
         known = self.base.circuit.ports
         found = []
@@ -226,11 +226,11 @@ def _walk(cell: kdb.Cell, path: Path, to_top: kdb.Trans) -> Iterator[Place]:
 
 
 def um(point: kdb.Point | kdb.Box) -> tuple[float, float]:
-    """A point, or the middle of a box, in µm."""
+    """A point, or the centre of a box, in µm."""
     at = point.center() if isinstance(point, kdb.Box) else point
     return at.x / 1000, at.y / 1000
 
 
 def choose(rng: np.random.Generator, items: Sequence) -> object:
-    """One of some things."""
+    """One of several items, chosen at random."""
     return items[int(rng.integers(len(items)))]

@@ -1,4 +1,4 @@
-"""Why a mutant that no checker minds is the same chip: measured on what was extracted, or it is a hole."""
+"""Equivalence of a mutant that passes all checks with the original, measured on the extracted circuits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from optinc_pdk.extract import Extraction
 from optinc_pdk.signoff.function import FunctionResult
 from optinc_pdk.signoff.lvs import LvsResult, compare
 
-# What a margin may change, in levels, by lengths and resistances: a hundredth of the way to a wrong word.
+# Largest change of the margin in levels that lengths and resistances may cause; a wrong word needs a hundred times it.
 MARGIN_LEVELS = 0.005
 # Rounding of a length measured on polygons, in µm.
 ROUNDING_UM = 1e-3
@@ -23,37 +23,37 @@ ROUNDING_UM = 1e-3
 def reason(
     base: Base, path: Path, extraction: Extraction, lvs: LvsResult, function: FunctionResult
 ) -> tuple[bool, str]:
-    """Whether a mutant is equivalent, and what differs.
+    """Whether a mutant is equivalent, and a text with the differences.
 
-    Equivalent is what has the same devices in the same nets, with heaters and wires that carry the same current,
-    and guides that are as long as the process asks, or whose function does not change.
+    An equivalent mutant has the same devices in the same nets, and heaters and wires that carry the same current. Its
+    guides have the same lengths within the tolerance of the process, or its function does not change.
     """
-    own = compare(base.circuit, base.extraction, base.process)
+    original = compare(base.circuit, base.extraction, base.process)
     faults: list[str] = []
-    told = [_layers(base, path)]
+    changes = [_layers(base, path)]
     if dict(_devices(extraction)) != dict(_devices(base.extraction)):
         faults.append("other devices")
-    shift = np.abs(_positions(extraction, lvs) - _positions(base.extraction, own)).max() * 1000
+    shift = np.abs(_positions(extraction, lvs) - _positions(base.extraction, original)).max() * 1000
     if shift > 0:
-        told.append(f"devices moved by up to {shift:g} nm")
-    longer = np.abs(_lengths(base, extraction, lvs) - _lengths(base, base.extraction, own)).max()
+        changes.append(f"devices moved by up to {shift:g} nm")
+    longer = np.abs(_lengths(base, extraction, lvs) - _lengths(base, base.extraction, original)).max()
     change = abs(function.margin - base.function.margin)
     if longer > ROUNDING_UM:
-        told.append(f"guides differ by up to {longer * 1000:.0f} nm")
+        changes.append(f"guides differ by up to {longer * 1000:.0f} nm")
     for key in base.extraction.circuit.settings:
-        before, after = (_settings(e, m, key) for e, m in ((base.extraction, own), (extraction, lvs)))
+        before, after = (_settings(e, m, key) for e, m in ((base.extraction, original), (extraction, lvs)))
         if not np.array_equal(np.isnan(before), np.isnan(after)):
             faults.append(f"{key} of other devices")
         elif (worst := np.nanmax(np.abs(after - before), initial=0.0)) > 1e-9:
-            told.append(f"{key} differs by up to {worst:.3g}")
+            changes.append(f"{key} differs by up to {worst:.3g}")
             if key != "wire_ohm":
                 faults.append(f"{key} differs")
     if narrow := _thinner(base, path):
         faults.append(f"{narrow:.1f} µm² of metal are narrower than a wire that carries a heater's current")
     if change > MARGIN_LEVELS and longer > float(base.process.guide.length_match_um):
         faults.append("the function changes")
-    told.append(f"words exact, margin changed by {change:.4f}")
-    return not faults, "; ".join([*faults, *told])
+    changes.append(f"words exact, margin changed by {change:.4f}")
+    return not faults, "; ".join([*faults, *changes])
 
 
 def _devices(extraction: Extraction) -> list[tuple[str, float]]:
@@ -62,7 +62,7 @@ def _devices(extraction: Extraction) -> list[tuple[str, float]]:
 
 
 def _positions(extraction: Extraction, lvs: LvsResult) -> NDArray[np.float64]:
-    """(I, 2) positions in the order of the reference."""
+    """(I, 2) positions of devices in the order of the reference."""
     return extraction.circuit.position_um[lvs.device_map]
 
 
@@ -79,7 +79,7 @@ def _lengths(base: Base, extraction: Extraction, lvs: LvsResult) -> NDArray[np.f
 
 
 def _layers(base: Base, path: Path) -> str:
-    """The layers that differ, and by how much."""
+    """The layers that differ, with the area of the difference."""
     shapes, names = _shapes(path), {gds: name for name, gds in base.process.gds_layers.items()}
     areas = {}
     for key in sorted(shapes.keys() | base.shapes.keys()):
@@ -90,7 +90,7 @@ def _layers(base: Base, path: Path) -> str:
 
 
 def _thinner(base: Base, path: Path) -> float:
-    """Area in µm² of what is narrower than a wire now and was not before."""
+    """Area in µm² of metal that is narrower than a wire in the mutant, but not in the original."""
     key = base.process.gds_layers[base.process.metal.layer]
     half = round(float(base.process.metal.wire_width_um) * 500) - 1
     new, old = _shapes(path).get(key, kdb.Region()), base.region(base.process.metal.layer)

@@ -21,13 +21,13 @@ def outside(name: str, layer: str, straddling: bool) -> None:
 
     @kind(name)
     def out(draft: Draft, rng: Rng) -> Mutation:
-        own = {"metal": draft.wire}.get(layer, layer)
+        target = {"metal": draft.wire}.get(layer, layer)
         die = max(dies(draft), key=lambda b: b.right)
         y = int(rng.integers(die.bottom + 200_000, die.top - 200_000))
         left = die.right - 20_000 if straddling else die.right + 30_000
         shape = kdb.Box(left, y, left + 40_000, y + 5000)
-        draft.add(own, shape)
-        return Mutation(f"{own} outside the outline", um(shape))
+        draft.add(target, shape)
+        return Mutation(f"{target} outside the outline", um(shape))
 
 
 outside("metal across the outline", "metal", True)
@@ -59,9 +59,9 @@ def datatype(draft: Draft, rng: Rng) -> Mutation:
     place = choose(rng, draft.places("bend"))
     number = draft.process.gds_layers["core"][0]
     region = kdb.Region(place.cell.begin_shapes_rec(draft.index("core")))
-    own = draft.layout.create_cell("BEND_5")
-    own.shapes(draft.layout.layer(number, 5)).insert(region)
-    draft.replace(place, [(own.cell_index(), place.path[-1][1])])
+    target = draft.layout.create_cell("BEND_5")
+    target.shapes(draft.layout.layer(number, 5)).insert(region)
+    draft.replace(place, [(target.cell_index(), place.path[-1][1])])
     return Mutation("a bend on the core's layer with datatype 5", um(place.box))
 
 
@@ -141,17 +141,17 @@ def two_tops(draft: Draft, rng: Rng) -> Mutation:
 @kind("cell lost")
 def lost(draft: Draft, rng: Rng) -> Mutation:
     place = choose(rng, draft.places("mmi2x2", "mmi1x2", "bend", "phase_shifter", "terminator"))
-    told = Mutation(f"cell {place.cell.name} deleted everywhere", um(place.box))
+    mutation = Mutation(f"cell {place.cell.name} deleted everywhere", um(place.box))
     draft.layout.delete_cell(place.cell.cell_index())
-    return told
+    return mutation
 
 
 @kind("cell magnified")
 def magnified(draft: Draft, rng: Rng) -> Mutation:
     place = choose(rng, draft.places("mmi2x2", "terminator"))
-    own = place.cell.dup()
-    own.shapes(draft.index("core")).transform(kdb.ICplxTrans(1.001))
-    draft.replace(place, [(own.cell_index(), place.path[-1][1])])
+    target = place.cell.dup()
+    target.shapes(draft.index("core")).transform(kdb.ICplxTrans(1.001))
+    draft.replace(place, [(target.cell_index(), place.path[-1][1])])
     return Mutation(f"a {place.cell.name} magnified by 0.1 %", um(place.box))
 
 

@@ -18,7 +18,7 @@ def heater(draft: Draft, rng: Rng) -> tuple[Place, kdb.Box]:
 
 
 def free(draft: Draft, place: Place, box: kdb.Box) -> kdb.Box:
-    """What of a heater is under no contact."""
+    """The part of a heater that is not under a contact."""
     metal = kdb.Region(place.cell.begin_shapes_rec(draft.index(draft.contact))).merged()
     return (kdb.Region(box) - metal).bbox()
 
@@ -43,7 +43,7 @@ cut_by("heater cut under its contact", 100, under_contact=True)
 
 
 def thin(name: str, by: int, length: int | None, shared: bool = False) -> None:
-    """Register a heater thinned on one side, all along or over a length."""
+    """Register a heater thinned on one side, over its whole length or a part."""
 
     @kind(name)
     def thinned(draft: Draft, rng: Rng) -> Mutation:
@@ -69,14 +69,14 @@ def moved(name: str, layers: tuple[str, ...], dx: int, dy: int) -> None:
     @kind(name)
     def move(draft: Draft, rng: Rng) -> Mutation:
         place, _ = heater(draft, rng)
-        own = place.cell.dup()
+        copy = place.cell.dup()
         for layer in layers or draft.process.gds_layers:
             if layer != "core":
-                shapes = own.shapes(draft.index(layer))
+                shapes = copy.shapes(draft.index(layer))
                 region = kdb.Region(shapes).moved(dx, dy)
                 shapes.clear()
                 shapes.insert(region)
-        draft.replace(place, [(own.cell_index(), place.path[-1][1])])
+        draft.replace(place, [(copy.cell_index(), place.path[-1][1])])
         return Mutation(f"a heater moved by ({dx}, {dy}) nm", um(place.box))
 
 
@@ -109,9 +109,9 @@ def deleted(draft: Draft, rng: Rng) -> Mutation:
 @kind("phase shifter deleted, its guide left")
 def unheated(draft: Draft, rng: Rng) -> Mutation:
     place, _ = heater(draft, rng)
-    own = draft.layout.create_cell("BARE")
-    own.shapes(draft.index("core")).insert(kdb.Region(place.cell.begin_shapes_rec(draft.index("core"))))
-    draft.replace(place, [(own.cell_index(), place.path[-1][1])])
+    copy = draft.layout.create_cell("BARE")
+    copy.shapes(draft.index("core")).insert(kdb.Region(place.cell.begin_shapes_rec(draft.index("core"))))
+    draft.replace(place, [(copy.cell_index(), place.path[-1][1])])
     return Mutation("a phase shifter replaced by its guide", um(place.box))
 
 
@@ -182,12 +182,12 @@ def contactless(draft: Draft, rng: Rng) -> Mutation:
 @kind("contact of a heater shortened")
 def short_contact(draft: Draft, rng: Rng) -> Mutation:
     place, box = heater(draft, rng)
-    own = place.cell.dup()
+    copy = place.cell.dup()
     for layer in ("heater",):
-        shapes = own.shapes(draft.index(layer))
+        shapes = copy.shapes(draft.index(layer))
         shapes.clear()
         shapes.insert(kdb.Box(box.left, box.bottom, box.right - 3000, box.top))
-    draft.replace(place, [(own.cell_index(), place.path[-1][1])])
+    draft.replace(place, [(copy.cell_index(), place.path[-1][1])])
     return Mutation("a heater ends 3 µm before the end of its contact", um(place.box))
 
 
@@ -204,10 +204,10 @@ def mirrored(draft: Draft, rng: Rng) -> Mutation:
 @kind("heater swapped with its neighbour's layer")
 def swapped_layer(draft: Draft, rng: Rng) -> Mutation:
     place, box = heater(draft, rng)
-    own = place.cell.dup()
-    own.shapes(draft.index("heater")).clear()
-    own.shapes(draft.index(draft.contact)).insert(box)
-    draft.replace(place, [(own.cell_index(), place.path[-1][1])])
+    copy = place.cell.dup()
+    copy.shapes(draft.index("heater")).clear()
+    copy.shapes(draft.index(draft.contact)).insert(box)
+    draft.replace(place, [(copy.cell_index(), place.path[-1][1])])
     return Mutation("a heater drawn as metal", um(place.box))
 
 

@@ -1,4 +1,4 @@
-"""What sign-off says of a mutant: XOR first, then rules, netlist and function; survivors must be shown equivalent."""
+"""Sign-off of a mutant: XOR first, then LVS, DRC and function; survivors must be shown to be equivalent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mutants.kinds import KINDS
 from optinc_pdk.extract import extract
 from optinc_pdk.files import InputError
 from optinc_pdk.signoff.drc import run_drc
-from optinc_pdk.signoff.electrical import check_currents
+from optinc_pdk.signoff.electrical import check_electrical
 from optinc_pdk.signoff.function import FunctionResult, check_function
 from optinc_pdk.signoff.lvs import compare
 from optinc_pdk.signoff.wiring import read_wiring
@@ -27,20 +27,20 @@ SAME, CAUGHT, EQUIVALENT, HOLE = "same geometry", "caught", "equivalent", "hole"
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one mutant.
+    """Result of sign-off for one mutant.
 
     Attributes:
         chip: Name of the chip.
         kind: Kind of fault.
         number: Its number among the mutants of that kind, which seeds it.
-        description: What was done.
-        place_um: Where.
+        description: The injected fault.
+        place_um: Its position.
         outcome: ``"same geometry"``, ``"caught"``, ``"equivalent"`` or ``"hole"``.
-        refused: Why the file is no layout that can be checked, or empty.
-        drc: Ids of the rules of severity error that are broken.
+        refused: Reason why the file cannot be checked, or empty.
+        drc: Ids of the violated rules of severity error.
         lvs: Kinds of differences from the netlist.
-        function: What is wrong with the function, or empty.
-        reason: Why a survivor is equivalent, or why it is not.
+        function: Failure of the function check, or empty.
+        reason: Reason why a survivor is equivalent or not.
     """
 
     chip: str
@@ -57,7 +57,7 @@ class Verdict:
 
 
 def mutant(base: Base, kind: str, number: int, path: Path) -> tuple[str, tuple[float, float]] | None:
-    """Write a mutant; returns what was done and where, None where the chip has nothing of that kind."""
+    """Write a mutant; returns the fault and its position, None if the chip has nothing of that kind."""
     draft = Draft(base)
     rng = np.random.default_rng([number, zlib.crc32(f"{base.name} {kind}".encode())])
     mutation = KINDS[kind](draft, rng)
@@ -68,47 +68,46 @@ def mutant(base: Base, kind: str, number: int, path: Path) -> tuple[str, tuple[f
 
 
 def judge(base: Base, kind: str, number: int, folder: Path, thorough: bool = True) -> Verdict | None:
-    """Make a mutant and let the checkers look at it.
+    """Write a mutant and run the checks on it.
 
     Args:
         base: The chip.
         kind: Kind of fault.
-        number: Seeds the mutant.
-        folder: Where the mutant is written.
-        thorough: Whether the rules are checked too where LVS has found differences.
+        number: Seed of the mutant.
+        folder: Folder in which the mutant is written.
+        thorough: Whether to check the rules even if LVS has reported differences.
 
     Returns:
-        The verdict; None where the chip has nothing of that kind.
+        The verdict; None if the chip has nothing of that kind.
     """
     path = folder / f"{base.name}_mutant.gds"
-    made = mutant(base, kind, number, path)
-    if made is None:
+    written = mutant(base, kind, number, path)
+    if written is None:
         return None
-    told = (base.name, kind, number, *made)
+    injected = (base.name, kind, number, *written)
     if same_geometry(base, path):
-        return Verdict(*told, SAME, reason="no layer and no text differs")
+        return Verdict(*injected, SAME, reason="no layer and no text differs")
     try:
         extraction = extract(path, base.process)
         lvs = compare(base.circuit, extraction, base.process)
         broken = broken_rules(base, path, lvs.match) if thorough or lvs.match else ()
     except InputError as fault:
-        return Verdict(*told, CAUGHT, refused=str(fault).partition(": ")[2])
+        return Verdict(*injected, CAUGHT, refused=str(fault).partition(": ")[2])
     kinds = tuple(sorted({difference.kind for difference in lvs.differences}))
     if broken or kinds:
-        return Verdict(*told, CAUGHT, drc=broken, lvs=kinds)
+        return Verdict(*injected, CAUGHT, drc=broken, lvs=kinds)
     function = computed(base, path, extraction.circuit)
     if isinstance(function, str):
-        return Verdict(*told, CAUGHT, function=function)
+        return Verdict(*injected, CAUGHT, function=function)
     equivalent, why = reason(base, path, extraction, lvs, function)
-    return Verdict(*told, EQUIVALENT if equivalent else HOLE, reason=why)
+    return Verdict(*injected, EQUIVALENT if equivalent else HOLE, reason=why)
 
 
 def broken_rules(base: Base, path: Path, wired: bool) -> tuple[str, ...]:
-    """Ids of the rules of severity error that a file breaks; ``wired`` as the original, also those on currents."""
-    found = run_drc(path, base.process.rules, base.process.gds_layers, threads=1)
-    if wired:
-        found, _ = check_currents(found, read_wiring(path, base.process), base.bias)
-    return tuple(r.id for r in found.rules if r.violations and r.rule.severity == "error")
+    """Ids of the rules of severity error that a file violates; with ``wired``, electrical rules are checked too."""
+    drc, rules = run_drc(path, base.process.rules, base.process.gds_layers, threads=1), base.process.rules
+    electrical = check_electrical(rules, read_wiring(path, base.process), base.bias).rules if wired else ()
+    return tuple(r.id for r in drc.all_rules(electrical) if r.violations and r.rule.severity == "error")
 
 
 def same_geometry(base: Base, path: Path) -> bool:
@@ -122,7 +121,7 @@ def same_geometry(base: Base, path: Path) -> bool:
 
 
 def computed(base: Base, path: Path, circuit: object) -> FunctionResult | str:
-    """What a file's extracted circuit computes with the original's bias and its own grounds, or what is wrong."""
+    """Result of the function check with the original's bias and the file's own ground rise, or the failure."""
     try:
         ground = read_wiring(path, base.process).common
         found = check_function(circuit, base.circuit.board, base.bias, base.onn.task, base.process, ground)

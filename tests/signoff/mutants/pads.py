@@ -12,7 +12,7 @@ Rng = np.random.Generator
 
 
 def swap_labels(name: str, metal: bool) -> None:
-    """Register an exchange of two labels: the wires, or the fibres, are swapped."""
+    """Register an exchange of two labels, which is equal to swapped wires or fibres."""
 
     @kind(name)
     def swapped(draft: Draft, rng: Rng) -> Mutation:
@@ -33,7 +33,7 @@ swap_labels("fibre labels swapped", False)
 
 
 def change_label(name: str, metal: bool, new: str | None, move: int = 0, ground: bool = False) -> None:
-    """Register a label renamed, moved or, where ``new`` is None, deleted."""
+    """Register a label that is renamed or moved, or deleted if ``new`` is None."""
 
     @kind(name)
     def changed(draft: Draft, rng: Rng) -> Mutation:
@@ -67,7 +67,7 @@ def label_twice(draft: Draft, rng: Rng) -> Mutation:
 
 
 def on_pad(name: str, by: str) -> None:
-    """Register a pad spoilt."""
+    """Register a fault of a pad."""
 
     @kind(name)
     def spoilt(draft: Draft, rng: Rng) -> Mutation:
@@ -109,7 +109,7 @@ def one_ground(draft: Draft, rng: Rng) -> Mutation:
 
 
 def bump(name: str, by: str) -> None:
-    """Register a bump's opening spoilt."""
+    """Register a fault of a bump's opening."""
 
     @kind(name)
     def spoilt(draft: Draft, rng: Rng) -> Mutation | None:

@@ -1,4 +1,4 @@
-"""The table of a run: docs/mutants.csv and docs/mutants.md."""
+"""Tables of a run: docs/mutants.csv, docs/mutants_clean.csv and docs/mutants.md."""
 
 from __future__ import annotations
 
@@ -27,32 +27,44 @@ COLUMNS = (
     "description",
 )
 CLEAN_COLUMNS = ("number", "process", "description", "drc", "lvs")
-# Rules and kinds of differences told per kind of fault, the most frequent first.
-TOLD = 4
-INTRODUCTION = """# Proof by mutation
+# Number of rules and kinds of differences that are listed per kind of fault, the most frequent first.
+LISTED = 4
+INTRODUCTION = """# Mutation tests of sign-off
 
-Faults injected into the written GDS files of three chips, and what sign-off says of each, by `make mutants`
-(`tests/signoff/mutants/`; every mutant is seeded by chip, kind and number). A mutant is compared with the original
-first: where no merged layer and no text differs, it is none. All others are extracted and compared with the netlist.
-What LVS passes goes through every design rule (on one chip the first mutant of every kind does so in any case),
-and what passes both is driven with the original's bias: every word that its servers read is compared with the
-ideal average. What passes that too must be shown equivalent by what was measured on it: the same devices
-in the same nets, the same heaters, wires no narrower than the process's, guides as long as the process asks
-or without effect on the margin. Anything else would be a hole. "As long as the process asks" is
-`guide.length_match_um` of its card: a path that differs by less passes LVS by design and is made good when a chip is
-calibrated; what it does to the margin of the bias as shipped stands beside every such survivor.
+`make mutants` injects faults into the written GDS files of three chips and runs sign-off on every mutant
+(`tests/signoff/mutants/`; chip, kind and number seed a mutant). The checks run in this order:
+
+1. *Same geometry*: a mutant is not checked further if no merged layer and no text differs from the original.
+2. *LVS*: the mutant is extracted and compared with the netlist.
+3. *DRC*: a mutant that passes LVS is checked against every design rule. On one chip, the first mutant of every kind is
+   checked in any case.
+4. *Function*: a mutant that passes both is driven with the original's bias, and every word that its servers read is
+   compared with the ideal average.
+5. *Equivalent*: a mutant that passes all checks must be equivalent by measurement: it has the same devices in the same
+   nets and the same heaters, its wires are not narrower than the process's wires, and its guides have the same lengths
+   within `guide.length_match_um` of the process card, or do not change the margin. Any other survivor is a hole in
+   sign-off.
+
+A path length that differs by less than `guide.length_match_um` passes LVS by design, and calibration of the chip
+compensates for it. The change of the margin at the original's bias is listed for every such survivor.
 """
 
 
 def row(verdict: Verdict) -> dict[str, object]:
     """One line of the CSV."""
     x, y = verdict.place_um
-    told = {key: getattr(verdict, key) for key in COLUMNS if key not in ("drc", "lvs", "x_um", "y_um")}
-    return {**told, "drc": " ".join(verdict.drc), "lvs": " ".join(verdict.lvs), "x_um": f"{x:.3f}", "y_um": f"{y:.3f}"}
+    values = {key: getattr(verdict, key) for key in COLUMNS if key not in ("drc", "lvs", "x_um", "y_um")}
+    return {
+        **values,
+        "drc": " ".join(verdict.drc),
+        "lvs": " ".join(verdict.lvs),
+        "x_um": f"{x:.3f}",
+        "y_um": f"{y:.3f}",
+    }
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[dict[str, object]]) -> None:
-    """Write mutants, or clean chips."""
+    """Write a table of mutants or of clean chips."""
     with path.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.DictWriter(stream, columns, lineterminator="\n")
         writer.writeheader()
@@ -60,7 +72,7 @@ def write_csv(path: Path, columns: Sequence[str], rows: Iterable[dict[str, objec
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:
-    """The rows of an earlier run, none where there was no run."""
+    """Rows of an earlier run; empty if there was none."""
     if not path.exists():
         return []
     with path.open(newline="", encoding="utf-8") as stream:
@@ -101,7 +113,7 @@ def read_clean(path: Path) -> list[Clean]:
 
 
 def catcher(verdict: Verdict) -> str:
-    """Who caught a mutant: LVS, the rules where LVS is clean, the function where both are."""
+    """The check that caught a mutant: LVS, DRC if LVS is clean, or function if both are clean."""
     if verdict.refused:
         return "file"
     return "LVS" if verdict.lvs else "DRC" if verdict.drc else "function"
@@ -124,7 +136,7 @@ def page(bases: Sequence[Base], verdicts: Sequence[Verdict], clean: Sequence[Cle
         *_clean(clean),
         "## Kinds",
         "",
-        "| kind | mutants | same geometry | LVS | DRC, LVS clean | function | file | equivalent | told |",
+        "| kind | mutants | same geometry | LVS | DRC, LVS clean | function | file | equivalent | reported |",
         "|---|---|---|---|---|---|---|---|---|",
         *(_kind([v for v in verdicts if v.kind == kind]) for kind in kinds),
         "",
@@ -134,7 +146,7 @@ def page(bases: Sequence[Base], verdicts: Sequence[Verdict], clean: Sequence[Cle
 
 
 def _chips(bases: Sequence[Base]) -> list[str]:
-    lines = ["| chip | process | network | what is on it |", "|---|---|---|---|"]
+    lines = ["| chip | process | network | contents |", "|---|---|---|---|"]
     for base in bases:
         counts = (
             f"{n:g} {kind.replace('_', ' ')}" for kind, n in base.extraction.silicon.items() if "length" not in kind
@@ -149,8 +161,8 @@ def _clean(clean: Sequence[Clean]) -> list[str]:
     lines = [
         "## False alarms",
         "",
-        f"{len(clean)} clean chips of random process, size, wiring and realisation, turned, mirrored, moved, renamed, "
-        f"flattened, regrouped and cut into pieces at random: {len(flagged)} flagged by DRC or LVS.",
+        f"{len(clean)} clean chips of random process, size, wiring and realisation, at random rotated, mirrored, "
+        f"moved, renamed, flattened, regrouped and cut into pieces: {len(flagged)} flagged by DRC or LVS.",
         "",
     ]
     lines += [f"- {c.number}, {c.process}, {c.description}: {' '.join((*c.drc, *c.lvs))}" for c in flagged]
@@ -159,12 +171,12 @@ def _clean(clean: Sequence[Clean]) -> list[str]:
 
 def _kind(verdicts: Sequence[Verdict]) -> str:
     count = Counter(catcher(v) if v.outcome == CAUGHT else v.outcome for v in verdicts)
-    told = Counter(name for v in verdicts for name in (*v.drc, *v.lvs))
+    reported = Counter(name for v in verdicts for name in (*v.drc, *v.lvs))
     cells = [
         verdicts[0].kind,
         len(verdicts),
         *(count[k] for k in (SAME, "LVS", "DRC", "function", "file", EQUIVALENT)),
-        ", ".join(name for name, _ in told.most_common(TOLD)),
+        ", ".join(name for name, _ in reported.most_common(LISTED)),
     ]
     return f"| {' | '.join(str(cell) if cell != 0 else '' for cell in cells)} |"
 
@@ -172,7 +184,8 @@ def _kind(verdicts: Sequence[Verdict]) -> str:
 def _survivors(verdicts: Sequence[Verdict]) -> list[str]:
     lines = ["## Survivors", ""]
     for outcome, head in ((HOLE, "Holes"), (EQUIVALENT, "Equivalent")):
-        found = [v for v in verdicts if v.outcome == outcome]
-        lines += [f"{head}: {len(found)}", "", *(f"- {v.chip}, {v.kind}, {v.number}: {v.reason}" for v in found)]
-        lines += [""] if found else []
+        survivors = [v for v in verdicts if v.outcome == outcome]
+        lines += [f"{head}: {len(survivors)}", ""]
+        lines += [f"- {v.chip}, {v.kind}, {v.number}: {v.reason}" for v in survivors]
+        lines += [""] if survivors else []
     return lines

@@ -12,7 +12,7 @@ Rng = np.random.Generator
 
 
 def wires(draft: Draft, least_um: float = 12.0) -> list[kdb.Box]:
-    """Straight wires, grounds among them, apart from pads and heaters."""
+    """Straight wires, grounds included, without pads and wires near heaters."""
     pad = round(float(draft.process.pads.size_um) * 500) - 1
     metal = draft.base.region(draft.wire)
     slim = metal - metal.sized(-pad).sized(pad + 1000) - draft.base.region("heater").sized(20_000)
@@ -131,7 +131,7 @@ def over_grating(draft: Draft, rng: Rng) -> Mutation:
 
 
 def via(name: str, by: str) -> None:
-    """Register vias spoilt."""
+    """Register a fault of a via."""
 
     @kind(name)
     def spoilt(draft: Draft, rng: Rng) -> Mutation | None:
@@ -175,7 +175,7 @@ def through(draft: Draft, rng: Rng) -> Mutation | None:
 
 
 def pin(name: str, by: str) -> None:
-    """Register the metal of a photodiode's or modulator's pins spoilt."""
+    """Register a fault in the metal of a photodiode's or modulator's pins."""
 
     @kind(name)
     def spoilt(draft: Draft, rng: Rng) -> Mutation | None:

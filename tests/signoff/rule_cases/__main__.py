@@ -9,30 +9,30 @@ from pathlib import Path
 from rule_cases.case import PLAIN
 from rule_cases.mutants import mutants
 from rule_cases.registry import Subject, apart_nm, cases_of, subjects
-from rule_cases.sheets import judge, sheets
+from rule_cases.sheets import count_violations, sheets
 from rule_cases.table import Outcome, markdown
 
 
 def outcome(subject: Subject, folder: Path) -> Outcome:
-    """All cases of a rule, and of the rule with its numbers changed."""
+    """Run all cases of a rule, and the plain cases with each of its numbers changed."""
     drawn = list(cases_of(subject.rule, subject.process))
     more = less = 0
     for sheet in sheets(drawn, apart_nm(subject.rule)):
-        for others in ([], subject.proved_with) if subject.proved_with else ([],):
-            found = judge(sheet, subject.rule, subject.process, folder, others)
+        for others in ([], subject.condensed_with) if subject.condensed_with else ([],):
+            found = count_violations(sheet, subject.rule, subject.process, folder, others)
             more += sum(count > case.fails for case, count in zip(sheet.cases, found, strict=True))
             less += sum(count < case.fails for case, count in zip(sheet.cases, found, strict=True))
     plain = sheets([case for case in drawn if case.placement == PLAIN], apart_nm(subject.rule))
     unseen = []
     for mutant in mutants(subject.rule):
-        found = [(sheet, judge(sheet, mutant.rule, subject.process, folder)) for sheet in plain]
+        found = [(sheet, count_violations(sheet, mutant.rule, subject.process, folder)) for sheet in plain]
         if not any(bool(n) != bool(case.fails) for s, counts in found for case, n in zip(s.cases, counts, strict=True)):
             unseen.append(mutant.name)
     return Outcome(subject, more, less, tuple(unseen))
 
 
 def main(path: Path) -> None:
-    """Write the page and say what is wrong."""
+    """Write the page, print wrong results, and exit with 1 if there are any."""
     with tempfile.TemporaryDirectory() as folder:
         found = [outcome(subject, Path(folder)) for subject in subjects()]
     path.write_text(markdown(found), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Scenes of bends: arcs as guides have them, and kinks whose measured radius is known to a nanometre."""
+"""Scenes of bends: arcs as in guides, and kinks whose measured radius is known to a nanometre."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from rule_cases.registry import scenes
 
 Points = list[tuple[float, float]]
 LEG = 30_000
-# Kinks of a measured bend lie this part of an arm apart, so that shorter arms see less than the longest.
+# Distance of the kinks of a measured bend as a fraction of the arm, so that shorter arms measure less than the longest.
 PARTS = 10
 
 
 @scenes("bend_radius")
 def bend_radius(rule: BendRadiusRule, process: Process) -> Iterator[Scene]:
-    """Arcs of several angles and directions, and bends at what each arm measures."""
+    """Arcs of several angles and directions, and bends at the limit of each arm."""
     core, slab = rule.layers
     value, width = nm(rule.value_um), nm(rule.guide_width_um)
     reach = 3 * value + 2 * LEG
@@ -31,7 +31,7 @@ def bend_radius(rule: BendRadiusRule, process: Process) -> Iterator[Scene]:
     inside, outside = (around, []) if rule.inside_second else ([], around)
     long, tolerance = max((nm(arm), nm(error)) for arm, error in rule.arms_um)
     short, coarse = min((nm(arm), nm(error)) for arm, error in rule.arms_um)
-    # what is shorter than the long arms is measured by the short ones: here over a third more than these
+    # arcs shorter than the long arms are measured by the short arms: here a third longer than the short arms
     brief = math.degrees(8 / 3 * short / (value - width / 2 - coarse))
     for turn, angle, within in (
         (45, 0, tolerance),
@@ -61,11 +61,11 @@ def bend_radius(rule: BendRadiusRule, process: Process) -> Iterator[Scene]:
 
 
 def corners(rule: BendRadiusRule, inside: list[Shape]) -> Iterator[Scene]:
-    """Guides that enter bodies, and that turn behind them."""
+    """Guides that enter bodies, and guides that turn behind bodies."""
     core, width, body = rule.layers[0], nm(rule.guide_width_um), 2 * nm(rule.body_um)
 
     def entering(delta: int) -> list[Shape]:
-        # what is exactly as wide is no body
+        # silicon of exactly this width is not a body
         bodies = box(core, -body + delta, -10_000, 0, 10_000)
         return [bodies, box(core, 0, 0, 20_000, width), *inside]
 
@@ -91,26 +91,26 @@ def guide(layer: str, radius: float, turn: float, angle: float, width: int) -> S
 
 
 def measured_bend(layer: str, least: float, arm: int, many: bool, width: int) -> Shape:
-    """A guide in whose concave edge an arm measures a radius just no less than `least`.
+    """A guide whose concave edge has a radius just above `least`, as measured with an arm.
 
-    The edge has one kink, or kinks over the length of two arms. Their angle is found first; what rounding did to
-    it is mended by moving the end of the last straight.
+    The edge has one kink, or kinks over the length of two arms. Their angle is determined first; the end of the last
+    straight is then moved to correct the effect of rounding.
     """
     count = 2 * PARTS - 3 if many else 1
     low, high = 0.0, math.radians(10)
     for _ in range(60):
         kink = (low + high) / 2
         low, high = (kink, high) if least_radius(edge(kink, count, arm / PARTS), arm) > least else (low, kink)
-    found = _tuned([(round(x), round(y)) for x, y in edge(low, count, arm / PARTS)], least, arm)
-    sides = zip(found, slopes(found), strict=True)
+    line = _tuned([(round(x), round(y)) for x, y in edge(low, count, arm / PARTS)], least, arm)
+    sides = zip(line, slopes(line), strict=True)
     outer = [(round(x + width * math.sin(t)), round(y - width * math.cos(t))) for (x, y), t in sides]
-    return Shape(layer, kdb.Polygon([kdb.Point(*point) for point in [*found, *outer[::-1]]]))
+    return Shape(layer, kdb.Polygon([kdb.Point(*point) for point in [*line, *outer[::-1]]]))
 
 
 def _tuned(points: list[tuple[int, int]], least: float, arm: int) -> list[tuple[int, int]]:
-    """A line whose end is moved so that an arm measures the least radius that is no less than `least`."""
+    """A line with its end moved so that the radius measured with an arm is the smallest that is at least `least`."""
     x, y = points[-1]
-    found: list[tuple[float, list[tuple[int, int]]]] = []
+    candidates: list[tuple[float, list[tuple[int, int]]]] = []
     for right in range(40):
         few, much = -5_000, 5_000
         while much - few > 1:
@@ -118,8 +118,8 @@ def _tuned(points: list[tuple[int, int]], least: float, arm: int) -> list[tuple[
             enough = least_radius([*points[:-1], (x + right, y + by)], arm) >= least
             few, much = (by, much) if enough else (few, by)
         moved = [*points[:-1], (x + right, y + few)]
-        found.append((least_radius(moved, arm), moved))
-    return min(radius for radius in found if radius[0] >= least)[1]
+        candidates.append((least_radius(moved, arm), moved))
+    return min(radius for radius in candidates if radius[0] >= least)[1]
 
 
 def edge(kink: float, count: int, step: float) -> Points:

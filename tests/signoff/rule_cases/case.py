@@ -1,4 +1,4 @@
-"""A case: one layout that a rule must pass or must find faults in, drawn in one of several ways."""
+"""A case: one layout with the number of violations that a rule must report, drawn in one of several ways."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rule_cases.drawing import Shape
 
 LayerMap = Mapping[str, tuple[int, int]]
 ARRAY = (3, 2)
-# Where cells are put, so that no border is at the origin.
+# Displacement of cells, so that no border is at the origin.
 SHIFT = kdb.Vector(12_345, -6_789)
 TURNS = {
     "rotated by 90°": kdb.Trans.R90,
@@ -24,19 +24,19 @@ TURNS = {
 }
 PLAIN, SPLIT, ARRAYED, TILED = "plain", "in two cells", "array of 3 by 2", "tiles of 3 by 2"
 TILTS = {"rotated by 45°": 45.0, "rotated by 33.3°": 33.3}
-# What rounding to the grid does at most to a distance when a cell is rotated so: half a diagonal at each end.
+# Largest change of a distance in nm by rounding to the grid after such a rotation: half a diagonal at each end.
 ROUNDING_NM = 2
 
 
 @dataclass(frozen=True)
 class Case:
-    """One layout and what a rule must say of it.
+    """One layout and the number of violations that a rule must report.
 
     Attributes:
-        rule: The rule that it is for; others are not asked.
-        name: What is drawn.
+        rule: The rule that it tests; other rules are not checked.
+        name: Contents of the layout.
         placement: How it is drawn: plain, in two cells, as an array, rotated, mirrored.
-        delta_nm: How far it is from the limit, in steps (nm for lengths); below 0 on the forbidden side.
+        delta_nm: Distance from the limit in steps (nm for lengths); negative on the forbidden side.
         fails: Number of distinct faults; 0 must pass.
         layout: With the only top cell `TOP`.
         global_: Whether it concerns the whole file, so that it can share none with other cases.
@@ -53,7 +53,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Scene:
-    """What is drawn for a rule, in terms of the distance to its limit.
+    """A drawing for a rule as a function of the distance to its limit.
 
     Attributes:
         name: What is drawn.
@@ -81,14 +81,14 @@ LIMIT = {-1: 1, 0: 0, 1: 0}
 
 
 def tilted_slack(rule: Rule) -> tuple[int, int]:
-    """How far from the limit a distance surely passes and surely fails after a rotation by `TILTS`, in nm."""
+    """Distances from the limit in nm at which a case must pass and must fail after a rotation by `TILTS`."""
     tolerance = round(1000 * getattr(rule, "angled_tolerance_um", 0.0))
     return max(0, ROUNDING_NM - tolerance), tolerance + ROUNDING_NM + 1
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One case that is not drawn yet: see `Case`."""
+    """A case that is not drawn yet; see `Case`."""
 
     placement: str
     delta_nm: int
@@ -96,7 +96,7 @@ class Plan:
 
 
 def plans(scene: Scene) -> Iterator[Plan]:
-    """Every case of a scene."""
+    """All cases of a scene, not drawn."""
     for delta, faults in scene.verdicts.items():
         for placement in _placements(scene):
             yield Plan(placement, delta, faults * (math.prod(ARRAY) if placement == ARRAYED else 1))
@@ -108,7 +108,7 @@ def plans(scene: Scene) -> Iterator[Plan]:
 
 
 def drawn(rule: Rule, scene: Scene, layers: LayerMap, apart: int) -> Iterator[Case]:
-    """Every case of a scene, drawn.
+    """All cases of a scene, drawn.
 
     Args:
         rule: The rule that it is for.
@@ -146,7 +146,7 @@ def _placed(
         for number, shape in enumerate(shapes):
             pieces = shape.halves or (shape.whole,)
             for part, piece in enumerate(pieces):
-                # facing shapes change cells at opposite ends
+                # shapes that face each other are split at opposite ends
                 _insert(cells[(number + part) % 2], layers, [Shape(shape.layer, piece)])
         for cell, shift in zip(cells, (SHIFT, -SHIFT), strict=True):
             cell.transform(kdb.Trans(-shift))

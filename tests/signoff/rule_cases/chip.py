@@ -64,7 +64,7 @@ def _twenty_fives(value: int) -> tuple[Vector, Vector]:
 
 @scenes("angle")
 def angle(rule: AngleRule, process: Process) -> Iterator[Scene]:
-    """Corners of exactly 45° in several directions; a step is what moves a vertex by 1 nm."""
+    """Corners of exactly 45° in several directions; a step moves a vertex by 1 nm."""
     if rule.value_deg != 45:
         raise NotImplementedError(f"corners of {rule.value_deg}° have no scene; add one")
     for layer in rule.layers:
@@ -84,7 +84,7 @@ def angle(rule: AngleRule, process: Process) -> Iterator[Scene]:
 
 @scenes("edge")
 def edge(rule: EdgeRule, process: Process) -> Iterator[Scene]:
-    """Shapes at each side of a die, straddling it, beyond it, and on other layers."""
+    """Shapes at each side of a die, across its border, beyond it, and on other layers."""
     outline, value = rule.layers[0], nm(rule.value_um)
     others = [layer for layer in process.gds_layers if layer != outline]
     side = 20 * value
@@ -118,7 +118,7 @@ def edge(rule: EdgeRule, process: Process) -> Iterator[Scene]:
 
 @scenes("outline")
 def outline(rule: OutlineRule, process: Process) -> Iterator[Scene]:
-    """Dies beside each other, and outlines that are none."""
+    """Dies beside each other, and outlines that are not valid."""
     layer = rule.layers[0]
     first = box(layer, 0, 0, 20_000, 10_000)
 
@@ -135,7 +135,7 @@ def outline(rule: OutlineRule, process: Process) -> Iterator[Scene]:
         return [polygon(layer, (0, 0), (20_000, 0), (20_000, 10_000 + min(0, delta)), (0, 10_000))]
 
     other = layer_of(process, layer)
-    # a die in two pieces is two outlines that touch
+    # a die drawn in two pieces is two outlines that touch
     yield Scene("two dies", lambda delta: [whole(shape) for shape in beside(delta)], LIMIT)
     yield Scene("copies of a die", lambda _: [first], LIMIT, tile=lambda delta: (20_001 + delta, 10_001 + delta))
     yield Scene("two dies, corner to corner", lambda delta: [whole(shape) for shape in corners(delta)], LIMIT)
@@ -146,7 +146,7 @@ def outline(rule: OutlineRule, process: Process) -> Iterator[Scene]:
 
 
 def whole(shape: Shape) -> Shape:
-    """A shape that is not taken apart."""
+    """A shape that is not split."""
     return Shape(shape.layer, shape.whole)
 
 
@@ -157,7 +157,7 @@ def layer_of(process: Process, other_than: str) -> str:
 
 @scenes("die_size")
 def die_size(rule: DieSizeRule, process: Process) -> Iterator[Scene]:
-    """Every size that is offered, the reticle, and a nanometre less and more; a die may be turned."""
+    """Every offered size, the reticle, and sizes a nanometre smaller and larger; dies may be rotated."""
     layer = rule.layers[0]
     sizes = [sorted(map(nm, size)) for size in rule.dies_um]
     reticle = sorted(map(nm, rule.reticle_um))
@@ -168,7 +168,7 @@ def die_size(rule: DieSizeRule, process: Process) -> Iterator[Scene]:
                 height, width = (size[i] + (delta if i == side else 0) for i in (0, 1))
                 return [whole(box(layer, 0, 0, width, height))]
 
-            # more than the largest in one direction is a larger die
+            # a die above the largest size in one direction counts as a larger die
             larger = size[side] == max(offered[side] for offered in sizes)
             verdicts = {-1: 0, 0: 0, 1: 1} if size == reticle else {-1: 1, 0: 0, 1: int(not larger)}
             name = f"{size[1] / 1000:g} by {size[0] / 1000:g}, {('short', 'long')[side]} side"
@@ -177,7 +177,7 @@ def die_size(rule: DieSizeRule, process: Process) -> Iterator[Scene]:
 
 @scenes("grid")
 def grid(rule: GridRule, process: Process) -> Iterator[Scene]:
-    """Files with a database unit that is the grid, and that is not."""
+    """Files whose database unit is the grid, and files whose unit is not."""
     layer = next(iter(process.gds_layers))
     for factor, fails in ((1, 0), (0.5, 1), (2, 1), (1.001, 1), (0.999, 1)):
         yield Scene(

@@ -1,4 +1,4 @@
-"""Scenes of metal under current, and their bias, which is what the limit allows."""
+"""Scenes of the electrical rules, and the bias that sets the current that the limit allows."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from rule_cases.lines import nm
 from rule_cases.photonic import guide_nm
 from rule_cases.registry import scenes
 
-# What a heater's wire carries: the voltage stays below the full scale.
+# Current of a heater's wire; its voltage is below the full scale.
 CURRENT_A = 6e-3
-# Less than the last digit of a bias with this many bits decides.
+# The last digit of a bias with this many bits is smaller than any step.
 BITS, BELOW, STEP = 32, 1e-9, 1e-6
 
 
@@ -69,7 +69,7 @@ def current(rule: CurrentRule, process: Process) -> Iterator[Scene]:
 
 @scenes("ir_drop")
 def ir_drop(rule: IrDropRule, process: Process) -> Iterator[Scene]:
-    """A ground that rises to the limit; a step is a millionth of the current."""
+    """A ground whose rise is at the limit; a step is a millionth of the current."""
     width = 4_000
     squares = rule.value_mv / 1e3 / (CURRENT_A * float(process.metal.sheet_ohm))
     shapes = board(process, rule.layers[0], 10_000, (width, round(squares * width)))
@@ -77,11 +77,11 @@ def ir_drop(rule: IrDropRule, process: Process) -> Iterator[Scene]:
 
 
 def bias_of(case: Case, wiring: Wiring, process: Process) -> Bias:
-    """The bias that sets the current of a case's only heater, as its own rule says."""
+    """The bias that sets the current of a case's only heater according to its rule."""
     ampere = CURRENT_A * (1 - BELOW)
     if isinstance(case.rule, IrDropRule):
         per_ampere = wiring.rise_v(np.array([1.0]))[0]
-        # half a step keeps off the limit itself
+        # half a step avoids the limit itself
         ampere = case.rule.value_mv / 1e3 / per_ampere * (1 - STEP * (case.delta_nm + 0.5))
     flowing = np.array([ampere])
     volts = flowing * (wiring.resistance_ohm + wiring.wire_ohm) + wiring.rise_v(flowing)

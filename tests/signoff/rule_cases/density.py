@@ -1,4 +1,4 @@
-"""Scenes of how much of a window a layer covers."""
+"""Scenes of the share of a window that a layer covers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def density(rule: DensityRule, process: Process) -> Iterator[Scene]:
         return [die, box(layer, 0, 0, window, most - delta)]
 
     def overlapping(delta: int) -> list[Shape]:
-        # what lies on other shapes counts once, what is beyond the die nowhere
+        # overlaps count once, and shapes outside the die do not count
         beyond = box(layer, window, 0, 2 * window, window)
         return [*filled(delta), box(layer, 0, 0, window // 2, most - delta), beyond]
 
@@ -44,7 +44,7 @@ def density(rule: DensityRule, process: Process) -> Iterator[Scene]:
 
 
 def slanted_squares(rule: DensityRule, die: Shape) -> Iterator[Scene]:
-    """A rectangle at 36.9° whose area is the limit, where it fits in a window; a step is 5 nm of one side."""
+    """A rectangle at 36.9° whose area is the limit, if it fits into a window; a step is 5 nm of one side."""
     window = nm(rule.window_um)
     # sides along (4, 3) and (-3, 4): 25 times the product of two numbers in nm²
     product = round(rule.most * window**2 / 25)

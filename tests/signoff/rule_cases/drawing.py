@@ -1,4 +1,4 @@
-"""Shapes in nm whose distances are known exactly: every vertex is on the grid, also of what lies at an angle."""
+"""Shapes in nm whose distances are known exactly: every vertex is on the grid, also of slanted shapes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import klayout.db as kdb
 
 Vector = tuple[int, int]
 
-# Directions of integer vectors: between two parallels along v through grid points lie c / |v| nm with c any integer, so
-# at 3-4-5 and 5-12-13 triangles distances are whole nanometres, and at odd angles known to 0.03 nm.
+# Directions of integer vectors: two parallels along v through grid points are c / |v| nm apart for an integer c. So
+# distances are whole nanometres at 3-4-5 and 5-12-13 triangles, and known to 0.03 nm at other angles.
 ANGLES: dict[str, Vector] = {
     "0°": (1, 0),
     "45°": (1, 1),
@@ -86,13 +86,13 @@ def move(start: Vector, by: Vector, times: int) -> Vector:
 
 
 def opposite(along: Vector) -> Vector:
-    """The direction that is square to another and goes to the right or up."""
+    """The direction perpendicular to another that points to the right or up."""
     x, y = -along[1], along[0]
     return (x, y) if (x, y) > (0, 0) else (-x, -y)
 
 
 def left_of(along: Vector, distance: int, beyond: bool) -> Vector:
-    """A vector to the parallel at a distance to the left.
+    """A grid vector to the parallel at a distance to the left.
 
     Args:
         along: Direction of both parallels, of coprime integers.
@@ -108,12 +108,12 @@ def left_of(along: Vector, distance: int, beyond: bool) -> Vector:
 
 
 def exact(along: Vector, across: Vector) -> float:
-    """Distance in nm between the parallels that a vector leads from and to."""
+    """Distance in nm between the two parallels at the ends of a vector."""
     return (along[0] * across[1] - along[1] * across[0]) / math.hypot(*along)
 
 
 def slanted(distance: int, beyond: bool, along: tuple[float, float] = (0.6, 0.8)) -> Vector:
-    """The grid vector near a direction, that of a 3-4-5 triangle, whose length is just no less, or just no more."""
+    """A grid vector near the direction of a 3-4-5 triangle, with a length just above or just below a given one."""
     x, y = along[0] * distance, along[1] * distance
     near = [(round(x) + i, round(y) + j) for i in range(-4, 5) for j in range(-4, 5)]
     fits = [
@@ -123,7 +123,7 @@ def slanted(distance: int, beyond: bool, along: tuple[float, float] = (0.6, 0.8)
 
 
 def _with_cross(along: Vector, product: int) -> Vector:
-    """The shortest vector of which `along` × it is a product."""
+    """The shortest vector whose cross product with `along` has a given value."""
     dx, dy = along
     # dx * y - dy * x = 1 has a solution, as the two are coprime
     x = pow(-dy, -1, dx) if dx else -dy

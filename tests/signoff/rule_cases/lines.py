@@ -18,7 +18,7 @@ def nm(um: float) -> int:
 
 
 def at_angle(rule: LineRule | GuideSpaceRule, along: Vector) -> int:
-    """The limit in nm of edges in a direction: off the axes less what rounding may take."""
+    """The limit in nm for edges in a direction: for slanted edges, minus the tolerance for rounding."""
     tolerance = nm(rule.angled_tolerance_um) if 0 not in along else 0
     return nm(rule.value_um) - tolerance
 
@@ -33,7 +33,7 @@ def facing(layer: str, along: Vector, length: int, thick: int, gap: Vector) -> l
 
 @scenes("width")
 def width(rule: LineRule, process: Process) -> Iterator[Scene]:
-    """Bars at every angle, and what is narrow in one place only."""
+    """Bars at every angle, and shapes that are narrow in one place only."""
     layer, value = rule.layers[0], nm(rule.value_um)
     length = max(20_000, 4 * value)
     for name, along in ANGLES.items():
@@ -67,7 +67,7 @@ def width(rule: LineRule, process: Process) -> Iterator[Scene]:
 
 
 def octagon(layer: str, size: int) -> Shape:
-    """An octagon, `size` from side to side along the axes and a little more across."""
+    """An octagon, `size` wide along the axes and slightly wider along the diagonals."""
     cut = round(size * 0.29)
     far = size - cut
     return polygon(layer, (cut, 0), (far, 0), (size, cut), (size, far), (far, size), (cut, size), (0, far), (0, cut))
@@ -75,7 +75,7 @@ def octagon(layer: str, size: int) -> Shape:
 
 @scenes("space")
 def space(rule: LineRule, process: Process) -> Iterator[Scene]:
-    """Bars beside each other at every angle, notches, holes, corners and tips."""
+    """Parallel bars at every angle, notches, holes, corners and tips."""
     layer, value = rule.layers[0], nm(rule.value_um)
     length, thick = max(20_000, 4 * value), max(2_000, value)
     for name, along in ANGLES.items():
@@ -90,14 +90,14 @@ def space(rule: LineRule, process: Process) -> Iterator[Scene]:
 
 @scenes("notch")
 def notch(rule: LineRule, process: Process) -> Iterator[Scene]:
-    """Notches at every angle, holes, and what is no notch: space between shapes."""
+    """Notches at every angle, holes, and space between shapes, which is not a notch."""
     layer, value = rule.layers[0], nm(rule.value_um)
     length, thick = max(20_000, 4 * value), max(2_000, value)
     for name, along in ANGLES.items():
         limit = at_angle(rule, along)
 
         def legs(delta: int, along: Vector = along, limit: int = limit) -> list[Shape]:
-            # one polygon, because where two cross off the axes, edges bend to the grid
+            # one polygon, because the points where slanted edges of two polygons cross are rounded to the grid
             leg, between = left_of(along, thick, True), left_of(along, limit + delta, delta >= 0)
             across = [(0, 0), leg, move(leg, between, 1), move(move(leg, between, 1), leg, 1)]
             low, high = (round(size / math.hypot(*along)) for size in (thick, length))
@@ -118,7 +118,7 @@ def notch(rule: LineRule, process: Process) -> Iterator[Scene]:
 
 
 def gaps(layer: str, value: int, angled: int, length: int, thick: int) -> Iterator[Scene]:
-    """What is near each other in one place only."""
+    """Shapes that are close to each other in one place only."""
 
     def ends(delta: int) -> list[Shape]:
         return [box(layer, 0, 0, length, thick), box(layer, length + value + delta, 0, 2 * length, thick)]
@@ -154,5 +154,5 @@ def gaps(layer: str, value: int, angled: int, length: int, thick: int) -> Iterat
 
 
 def diamond(layer: str, x: int, low: int, half: int) -> Shape:
-    """A square on its tip."""
+    """A square rotated by 45°."""
     return polygon(layer, (x, low), (x - half, low + half), (x, low + 2 * half), (x + half, low + half))

@@ -1,4 +1,4 @@
-"""Rules with one limit moved by its smallest step, which the cases must tell from the card's."""
+"""Rules with one number changed by its smallest step, which some case must distinguish from the original rule."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from optinc_pdk.cards.rules import Rule
 
-# The smallest step of each number that a rule may have; twice as much where half of it is what counts.
+# The smallest step of each number of a rule; twice as much if half of the number is used.
 STEPS = {
     "value_um": 0.001,
     "value_um2": 1e-6,
@@ -24,15 +24,15 @@ STEPS = {
     "arms_um": 0.001,
     "dies_um": 0.001,
     "reticle_um": 0.001,
-    # 1 nm of one side of a window of half a millimetre, and what moves a window's edge by more than that
+    # least, most: 1 nm of one side of a window of 0.5 mm; window_um, step_um: enough to exceed that
     "least": 2.5e-6,
     "most": 2.5e-6,
     "window_um": 0.02,
     "step_um": 0.02,
 }
-# Values that are the most that may be; all others are the least.
+# Values that are upper limits; all others are lower limits.
 MOST = ("value_ma_per_um", "value_mv")
-# Steps of kinds that measure in others: the database unit is told to a thousandth.
+# Steps for kinds that need another step: the database unit is measured to a thousandth.
 STEPS_OF_KINDS = {("grid", "value_um"): 1e-6}
 
 
@@ -41,9 +41,9 @@ class Mutant:
     """A rule with one number changed.
 
     Attributes:
-        name: Which number, and by how much.
-        limit: Whether it is the rule's value, not a number that helps to measure.
-        stricter: Whether it forbids more, where it is the value.
+        name: Name of the changed number, with the change.
+        limit: Whether the number is the rule's limit, and not a parameter of its measurement.
+        stricter: Whether the changed limit is stricter.
         rule: The changed rule.
     """
 
@@ -54,14 +54,14 @@ class Mutant:
 
 
 def mutants(rule: Rule) -> Iterator[Mutant]:
-    """Every number of a rule moved up and down by its smallest step."""
+    """All rules that result from changing one number of a rule by its smallest step, up or down."""
     for field, step in STEPS.items():
         value = getattr(rule, field, None)
         step = STEPS_OF_KINDS.get((rule.kind, field), step)
         for sign in (1, -1):
             for place, changed in _changed(value, sign * step):
                 if field == "arms_um" and place.endswith("[0]"):
-                    # how long an arm is decides nothing; its error does
+                    # the length of an arm has no exact effect; its tolerance has
                     continue
                 mutant = rule.model_copy(update={field: changed})
                 yield Mutant(
@@ -70,7 +70,7 @@ def mutants(rule: Rule) -> Iterator[Mutant]:
 
 
 def _changed(value: Any, by: float) -> Iterator[tuple[str, Any]]:
-    """A number, or tuples of numbers with one of them changed."""
+    """A changed number, or a tuple of numbers with one of them changed."""
     if isinstance(value, float):
         if round(value + by, 9) >= 0:
             yield "", round(value + by, 9)

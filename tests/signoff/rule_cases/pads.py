@@ -35,7 +35,7 @@ def pad_size(rule: PadSizeRule, process: Process) -> Iterator[Scene]:
         return [box(metal, 0, 0, min(side, least - 2_000) if delta < 0 else side, size), text(1_000, 1_000)]
 
     def recognized(delta: int) -> list[Shape]:
-        # metal that is no wider than a pad is recognized by is a wire
+        # metal not wider than the limit that identifies a pad is a wire
         return [box(metal, 0, 0, least + delta, 4 * size)]
 
     yield Scene("square", plain, LIMIT, slack=(7, 5))
@@ -56,7 +56,7 @@ def pad_size(rule: PadSizeRule, process: Process) -> Iterator[Scene]:
 
 @scenes("pad_pitch")
 def pad_pitch(rule: PadPitchRule, process: Process) -> Iterator[Scene]:
-    """Two pads beside, above and aslant of each other."""
+    """Two pads beside each other, above each other, and on a diagonal."""
     layer, value, side = rule.layers[0], nm(rule.value_um), nm(rule.recognize_um) + 1_000
 
     def beside(delta: int) -> list[Shape]:
@@ -70,12 +70,12 @@ def pad_pitch(rule: PadPitchRule, process: Process) -> Iterator[Scene]:
         return [box(layer, 0, 0, side, side), box(layer, x, y, x + side, y + side)]
 
     def small(delta: int) -> list[Shape]:
-        # what is no wider than a pad is recognized by is none
+        # metal not wider than the limit that identifies a pad is not a pad
         size = side - 1_000 - delta
         return [box(layer, x, 0, x + size, size) for x in (0, value - 1_000)]
 
     def sizes(delta: int) -> list[Shape]:
-        # centers count, not sides
+        # the distance is that of the centres, not of the sides
         right = value + delta + side // 2 - side
         return [box(layer, 0, 0, side, side), box(layer, right, -side // 2, right + 2 * side, side + side // 2)]
 
@@ -108,7 +108,7 @@ def fibre_pitch(rule: FibrePitchRule, process: Process) -> Iterator[Scene]:
         return [*grating(0, 0), *grating(*slanted(value + delta, delta >= 0))]
 
     def lines(delta: int) -> list[Shape]:
-        # farther apart, two lines are two gratings
+        # two lines that are farther apart are two gratings
         return [box(layer, 0, 0, 400, 10_000), box(layer, 400 + merge - delta, 0, 800 + merge - delta, 10_000)]
 
     yield Scene("beside each other", beside, LIMIT, slack=(3, 3))

@@ -17,14 +17,14 @@ NEVER = {-1: 1}
 
 
 def sides(rule: PairRule) -> tuple[str, str, int, int, int]:
-    """The layers, the limit, a length and a thickness that no limit is near."""
+    """The layers, the limit, and a length and a thickness far from any limit."""
     value = nm(rule.value_um)
     return *rule.layers, value, max(20_000, 4 * value), max(3_000, 2 * value)
 
 
 @scenes("separation")
 def separation(rule: PairRule, process: Process) -> Iterator[Scene]:
-    """Bars of the two layers at every angle, corners, tips, and what overlaps."""
+    """Bars of the two layers at every angle, corners, tips, and overlapping shapes."""
     first, second, value, length, thick = sides(rule)
     for name, along in ANGLES.items():
         limit = at_angle(rule, along)
@@ -145,7 +145,7 @@ def enclosure(rule: PairRule, process: Process) -> Iterator[Scene]:
         return [box(first, 0, 0, length, value), box(second, -value, -value, length + value, value // 2)]
 
     def beside(delta: int) -> list[Shape]:
-        # nearer than the limit, but not over it
+        # closer than the limit, but without overlap
         return [box(first, 0, 0, length, thick), box(second, -value // 2, thick + delta, length, thick + 4 * value)]
 
     yield Scene("corner", corner, LIMIT)
@@ -158,7 +158,7 @@ def enclosure(rule: PairRule, process: Process) -> Iterator[Scene]:
         low, high = 2 * value, size - 2 * value
         return [box(second, 0, 0, size, size), box(first, value + delta, low, high, high)]
 
-    # the copies' second layer joins, so that only those at the left are too near to its edge
+    # the second layer of the copies joins, so that only the copies at the left are too close to its edge
     yield Scene("in copies that meet", in_tile, {-1: 2, 0: 0, 1: 0}, tile=lambda delta: (size, size))
 
 
@@ -179,7 +179,7 @@ def contact_overlap(rule: PairRule, process: Process) -> Iterator[Scene]:
                 bar(second, move((0, 0), across, -round(3_000 / math.hypot(*across))), across, 8_000, plate),
             ]
 
-        # at odd angles, where heater and metal cross is rounded to the grid
+        # at odd angles, the points where heater and metal cross are rounded to the grid
         verdicts = LIMIT if along in ((1, 0), (1, 1)) else {-1: 1, 1: 0, 2: 0}
         yield Scene(f"end at {name}", contact, verdicts, slack=tilted_slack(rule) if along == (1, 0) else None)
 
@@ -210,7 +210,7 @@ def exclusion(rule: BooleanRule, process: Process) -> Iterator[Scene]:
 
 @scenes("inside")
 def inside(rule: BooleanRule, process: Process) -> Iterator[Scene]:
-    """Shapes that end with another at every angle, and go on beyond it."""
+    """Shapes that end at the edge of another at every angle, and shapes that extend beyond it."""
     first, second = rule.layers
     for name, along in ANGLES.items():
 

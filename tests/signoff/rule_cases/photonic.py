@@ -22,7 +22,7 @@ def guide_nm(process: Process) -> int:
 
 @scenes("guide_space")
 def guide_space(rule: GuideSpaceRule, process: Process) -> Iterator[Scene]:
-    """Guides beside each other at every angle, and what couples them."""
+    """Parallel guides at every angle, and shapes that couple them."""
     layer, value, guide = rule.layers[0], nm(rule.value_um), guide_nm(process)
     length = 10 * value
     for name, along in ANGLES.items():
@@ -42,7 +42,7 @@ def guide_space(rule: GuideSpaceRule, process: Process) -> Iterator[Scene]:
         top = guide + value + delta
         return [box(layer, 0, 0, length, guide), speck, box(layer, 0, top, length, top + guide)]
 
-    # silicon between two guides does not part them unless it parts them everywhere
+    # silicon between two guides separates them only if it does so along their whole length
     yield Scene("guides with a speck between", parted, {-1: 1})
 
 
@@ -55,7 +55,7 @@ def swerve(layer: str, radius: float, width: int) -> Shape:
 
 
 def coupled(rule: GuideSpaceRule, guide: int) -> Iterator[Scene]:
-    """Guides that are nearer than the limit, at the ends of what exempts them."""
+    """Guides closer than the limit, at the ends of the shapes that exempt them."""
     layer, value = rule.layers[0], nm(rule.value_um)
     exempt, body = nm(rule.exempt_um), nm(rule.body_um)
 
@@ -68,7 +68,7 @@ def coupled(rule: GuideSpaceRule, guide: int) -> Iterator[Scene]:
         ]
 
     def wide(delta: int) -> list[Shape]:
-        # what is exactly twice as wide is no body
+        # silicon of exactly twice this width is not a body
         low = 2 * body + value // 2
         return [box(layer, 0, 0, 30_000, 2 * body + delta), box(layer, 0, low, 30_000, low + guide)]
 
@@ -89,7 +89,7 @@ def coupled(rule: GuideSpaceRule, guide: int) -> Iterator[Scene]:
 
 @scenes("contacts")
 def contacts(rule: ContactsRule, process: Process) -> Iterator[Scene]:
-    """A heater between two plates, and what may be wrong with it."""
+    """A heater between two plates, and possible faults of it."""
     heater, metal = rule.layers
 
     def shifter(left: int = 12_000, right: int = 112_000, *more: Shape) -> list[Shape]:
@@ -97,7 +97,7 @@ def contacts(rule: ContactsRule, process: Process) -> Iterator[Scene]:
         return [box(heater, 1_000, -450, right + 11_000, 450), *plates, *more]
 
     def beside(delta: int) -> list[Shape]:
-        # a wire that comes near the heater's side, and over it
+        # a wire close to the heater's side, and one over it
         return shifter(12_000, 112_000, box(metal, 60_000, 450 + delta, 64_000, 30_000))
 
     def at_end(delta: int) -> list[Shape]:
@@ -110,7 +110,7 @@ def contacts(rule: ContactsRule, process: Process) -> Iterator[Scene]:
     def between(delta: int) -> list[Shape]:
         return shifter(12_000, 12_001 + delta)
 
-    # what only touches a heater is no contact
+    # metal that only touches a heater is not a contact
     yield Scene("metal beside the heater", beside, LIMIT, slack=(3, 3))
     yield Scene("plate at the heater's end", at_end, LIMIT)
     yield Scene("plates joined elsewhere", together, LIMIT)
@@ -139,7 +139,7 @@ def warm(rule: ForeignGuideRule, along: Vector, guide: int) -> list[Shape]:
 
 @scenes("foreign_guide")
 def foreign_guide(rule: ForeignGuideRule, process: Process) -> Iterator[Scene]:
-    """Guides beside a heater at every angle, and arms of a body that its own guide enters."""
+    """Guides beside a heater at every angle, and arms of a body that the heater's guide enters."""
     core, value, guide = rule.layers[2], nm(rule.value_um), guide_nm(process)
     for name, along in ANGLES.items():
 
@@ -148,27 +148,27 @@ def foreign_guide(rule: ForeignGuideRule, process: Process) -> Iterator[Scene]:
             start = move(away, along, round(20_000 / math.hypot(*along)))
             return [*warm(rule, along, guide), bar(core, start, along, 40_000, left_of(along, guide, True))]
 
-        # at odd angles, guides are cut at the window that is looked at, and cuts are rounded to the grid
+        # at odd angles, guides are cut at the checked window, and the cut is rounded to the grid
         verdicts = LIMIT if along in ((1, 0), (1, 1)) else {-1: 1, 1: 0, 2: 0}
         yield Scene(f"guide at {name}", parallel, verdicts, slack=(3, 3) if along == (1, 0) else None)
     yield from own_guides(rule, guide)
 
 
 def own_guides(rule: ForeignGuideRule, guide: int) -> Iterator[Scene]:
-    """What is the heater's own guide, and what is no longer."""
+    """Guides that count as the heater's own, and guides that no longer do."""
     core, value, exempt = rule.layers[2], nm(rule.value_um), nm(rule.exempt_um)
 
     def crossing(delta: int) -> list[Shape]:
         return [*warm(rule, (1, 0), guide), box(core, 50_000, -60_000, 50_000 + guide, 60_000)]
 
     def arm(delta: int) -> list[Shape]:
-        # the guide enters a body behind the heater; another arm comes back, as far as it is exempt
+        # the guide enters a body behind the heater, and another arm comes back within the exempt distance
         left, low = 110_000, -value // 2 - guide
         body = box(core, left, low - 1_000, left + 8_000, 3_000)
         return [*warm(rule, (1, 0), guide), body, box(core, left - exempt + delta, low, left, low + guide)]
 
     def narrow(delta: int) -> list[Shape]:
-        # the same with a body that is none, as it is not wider: then all arms are the heater's own
+        # the same with silicon too narrow to be a body: then all arms are the heater's own
         left, low = 110_000, -value // 2 - guide
         body = box(core, left, low - 20_000, left + 2 * nm(rule.body_um) - delta, 20_000)
         return [*warm(rule, (1, 0), guide), body, box(core, left - 2 * exempt, low, left, low + guide)]

@@ -1,4 +1,4 @@
-"""Which scenes there are for each kind of rule."""
+"""Registry of the scenes for each kind of rule."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from optinc_pdk.cards import load_process, process_names
 from optinc_pdk.cards.process import Process
 from optinc_pdk.cards.rules import Rule
-from optinc_pdk.signoff.drc import BIASED
+from optinc_pdk.signoff.drc import ELECTRICAL_KINDS
 from rule_cases.case import Case, LayerMap, Scene, drawn
 
 Draft = Callable[[Any, Process], Iterator[Scene]]
@@ -27,9 +27,9 @@ def scenes(*kinds: str) -> Callable[[Draft], Draft]:
 
 
 def cases(process: Process) -> Iterator[Case]:
-    """Every case of every rule of a process that needs no bias."""
+    """All cases of the geometric rules of a process."""
     for rule in process.rules:
-        if rule.kind not in BIASED:
+        if rule.kind not in ELECTRICAL_KINDS:
             yield from cases_of(rule, process)
 
 
@@ -53,14 +53,14 @@ def scenes_of(rule: Rule, process: Process) -> Iterator[Scene]:
 
 
 def apart_nm(rule: Rule) -> int:
-    """How far apart shapes are that the rule sees nothing between."""
+    """Distance in nm at which two shapes do not affect each other under a rule."""
     numbers = [getattr(rule, name, 0.0) for name in ("value_um", "exempt_um", "body_um", "merge_um")]
     return round(2000 * sum(numbers)) + 20_000
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A rule and the processes that have it, equal to the last letter.
+    """A rule and the processes that have it with equal content.
 
     Attributes:
         rule: The rule.
@@ -78,17 +78,17 @@ class Subject:
         return self.process.gds_layers
 
     @property
-    def proved_with(self) -> list[Rule]:
-        """The rule that makes a run prove rules of guides first, where this is one."""
+    def condensed_with(self) -> list[Rule]:
+        """The rules of guide space that cause a rule of guides to be checked on condensed layouts; else empty."""
         spaces = [rule for rule in self.process.rules if rule.kind == "guide_space"]
         return [rule for rule in spaces if rule.layers[0] in self.rule.layers and rule != self.rule]
 
 
 def subjects() -> list[Subject]:
-    """Every rule of every process, those that several processes share once."""
-    found: dict[tuple[Rule, tuple[tuple[int, int], ...]], list[Process]] = {}
+    """Every rule of every process; a rule that several processes share is listed once."""
+    users: dict[tuple[Rule, tuple[tuple[int, int], ...]], list[Process]] = {}
     # a process before those that are based on it
     for process in sorted(map(load_process, process_names()), key=lambda process: len(process.folders)):
         for rule in process.rules:
-            found.setdefault((rule, tuple(process.gds_layers[name] for name in rule.layers)), []).append(process)
-    return [Subject(rule, users[0], tuple(user.name for user in users)) for (rule, _), users in found.items()]
+            users.setdefault((rule, tuple(process.gds_layers[name] for name in rule.layers)), []).append(process)
+    return [Subject(rule, found[0], tuple(process.name for process in found)) for (rule, _), found in users.items()]

@@ -1,4 +1,4 @@
-"""Cases of one rule side by side in one layout, so that one run judges all of them."""
+"""Cases of one rule side by side in one layout, so that one run checks all of them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import klayout.db as kdb
 
 from optinc_pdk.cards.process import Process
 from optinc_pdk.cards.rules import Rule
-from optinc_pdk.signoff.drc import BIASED, run_drc
-from optinc_pdk.signoff.electrical import check_currents
+from optinc_pdk.signoff.drc import ELECTRICAL_KINDS, run_drc
+from optinc_pdk.signoff.electrical import check_electrical
 from optinc_pdk.signoff.wiring import read_wiring
 from rule_cases.case import TILTS, Case
 from rule_cases.currents import bias_of
 
-# A layout ends before the metre at which files are refused.
+# Largest extent of a layout; files of a metre are refused.
 REACH_NM = 900_000_000
 
 
@@ -27,10 +27,10 @@ class Sheet:
     """One layout with several cases of a rule.
 
     Attributes:
-        cases: In the order of their places: row by row from the origin.
+        cases: Cases in the order of their positions, row by row from the origin.
         layout: With the only top cell `SHEET`.
-        pitch: Distance between places in database units.
-        columns: Places in a row.
+        pitch: Distance between positions in database units.
+        columns: Number of positions in a row.
     """
 
     cases: tuple[Case, ...]
@@ -39,24 +39,24 @@ class Sheet:
     columns: int
 
     def counts(self, markers: Iterable[kdb.DPolygon]) -> list[int]:
-        """Number of faults in each case, from markers in µm."""
+        """Number of violations in each case, from markers in µm."""
         if len(self.cases) == 1:
             return [len(list(markers))]
-        found: Counter[int] = Counter()
+        count: Counter[int] = Counter()
         for marker in markers:
             at = marker.bbox().center() * (1 / self.layout.dbu)
-            found[math.floor(at.x / self.pitch) + self.columns * math.floor(at.y / self.pitch)] += 1
-        return [found.pop(number, 0) for number in range(len(self.cases))]
+            count[math.floor(at.x / self.pitch) + self.columns * math.floor(at.y / self.pitch)] += 1
+        return [count.pop(number, 0) for number in range(len(self.cases))]
 
 
 def sheets(cases: Sequence[Case], apart: int) -> list[Sheet]:
-    """All cases of one rule in as few layouts as may be.
+    """Arrange all cases of one rule in as few layouts as possible.
 
-    Cells that are rotated by `TILTS` go in a layout of their own, as they rule out some ways of checking it.
+    Cells that are rotated by `TILTS` have a layout of their own, because they disable some hierarchical checks.
 
     Args:
-        cases: Of one rule.
-        apart: How far cases are from each other, in nm.
+        cases: Cases of one rule.
+        apart: Distance between cases in nm.
     """
     groups: list[list[Case]] = [[case] for case in cases if case.global_]
     for tilted in (False, True):
@@ -67,7 +67,7 @@ def sheets(cases: Sequence[Case], apart: int) -> list[Sheet]:
 
 
 def _pitch(cases: Sequence[Case], apart: int) -> int:
-    """Distance between places that no case is larger than."""
+    """Distance between positions that leaves room for the largest case."""
     boxes = [case.layout.top_cell().bbox() for case in cases]
     return max(max(box.width(), box.height(), 0) for box in boxes) + apart
 
@@ -87,20 +87,23 @@ def _sheet(cases: Sequence[Case], apart: int) -> Sheet:
     return Sheet(tuple(cases), layout, pitch, columns)
 
 
-def judge(sheet: Sheet, rule: Rule, process: Process, folder: Path, others: Sequence[Rule] = ()) -> list[int]:
-    """Number of faults that a rule finds in each case.
+def count_violations(
+    sheet: Sheet, rule: Rule, process: Process, folder: Path, others: Sequence[Rule] = ()
+) -> list[int]:
+    """Number of violations that a rule reports in each case.
 
     Args:
         sheet: The layout.
-        rule: The rule, maybe with another limit than the cases were drawn for.
-        process: Process; of rules on currents, the heaters are driven as the case says.
+        rule: The rule, possibly with another limit than the cases are drawn for.
+        process: Its process; for electrical rules, the case determines the bias of the heaters.
         folder: Where to write the layout.
-        others: Rules that are checked in the same run.
+        others: Further rules that are checked in the same run.
     """
     path = folder / "sheet.gds"
     sheet.layout.write(str(path))
-    result = run_drc(path, [rule, *others], process.gds_layers)
-    if rule.kind in BIASED:
+    if rule.kind in ELECTRICAL_KINDS:
         wiring = read_wiring(path, process)
-        result, _ = check_currents(result, wiring, bias_of(sheet.cases[0], wiring, process))
-    return sheet.counts(result.rules[0].markers)
+        results = check_electrical([rule], wiring, bias_of(sheet.cases[0], wiring, process)).rules
+    else:
+        results = run_drc(path, [rule, *others], process.gds_layers).rules
+    return sheet.counts(results[0].markers)

@@ -1,4 +1,4 @@
-"""The table of all rules with what their tests found, as markdown."""
+"""Table of all rules with the results of their tests, as Markdown."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from rule_cases.registry import Subject, scenes_of
 
 HEAD = """# Design rules and their tests
 
-Every rule of every process is tested on generated layouts, as foundries test theirs (`tests/signoff/rule_cases`): they
-lie at the limit, a step above it and a step below it, at 0°, at 45°, at the angles of 3-4-5 and 5-12-13 triangles and
-at 7°, 33.3° and 63.1°, with all vertices on the grid, so that every distance is known exactly. Each is drawn plain, cut
-into two cells that meet across the border, as an array of 3 by 2, rotated by 90°, 180° and 270°, mirrored and, where
-rounding leaves no doubt, as a cell rotated by 45° and 33.3°; others are arrays whose copies meet each other. The number
-of faults must be right, too. Rules of guides are asked twice: alone, and proved on the condensed layout as in a run of
-all rules.
+Every rule of every process is tested on generated layouts (`tests/signoff/rule_cases`), as foundries test their rules.
 
-- *Cases*: those that must pass and those that must fail. A *false positive* is a case with more faults than it has, a
-  *false negative* one with fewer.
-- *Resolution*: from what surely fails to what surely passes. Off the axes, layers with a tolerance of rounding are held
-  to their value less that tolerance. Where it says *at worst*, the coarsest case is named.
-- *Limits*: every number of the rule is moved by its smallest step, up and down; so many of these changed rules were
-  told from the card's by some case.
+Layouts are drawn at the limit, one step above it and one step below it. They are drawn at 0°, at 45°, at the angles of
+3-4-5 and 5-12-13 triangles, and at 7°, 33.3° and 63.1°. All vertices are on the grid, so every distance is known
+exactly. Each layout is drawn plain, cut into two cells that meet across the border, as an array of 3 by 2, rotated by
+90°, 180° and 270°, and mirrored. Where rounding cannot change the result, it is also drawn as a cell rotated by 45° and
+33.3°. Further layouts are arrays whose copies meet each other. The number of violations must be exact. Rules of guides
+are tested twice: alone, and on the condensed layout as in a run of all rules.
 
-Rules on currents are tested on a heater with a wire, a ground and two pads, driven by the current that the limit
-allows; a step of a ground's rise is a millionth of that current.
+- *Cases*: the numbers of cases that must pass and that must fail. A *false positive* is a case with more violations
+  reported than expected, a *false negative* a case with fewer.
+- *Resolution*: the distance between layouts that must fail and layouts that must pass. For slanted edges, layers with a
+  tolerance for rounding are checked at their value minus that tolerance. *At worst* names the coarsest case.
+- *Limits*: every number of the rule is changed by its smallest step, up and down. The column has the number of changed
+  rules for which the result of some case differs.
 
-`make rules` measures it all again and writes this page.
+Electrical rules are tested on a heater with a wire, a ground and two pads, at the current that the limit allows. A step
+of ground rise is a millionth of that current.
+
+`make rules` runs all tests and writes this page.
 """
 COLUMNS = (
     "rule",
@@ -51,13 +52,13 @@ UNITS = {"um": " µm", "um^2": " µm²", "deg": "°", "mA/um": " mA/µm"}
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the tests of a rule found.
+    """Results of the tests of a rule.
 
     Attributes:
         subject: The rule.
-        false_positives: Cases with more faults than they have.
-        false_negatives: Cases with fewer.
-        unseen: Names of the changed rules that no case told from the card's.
+        false_positives: Number of cases with more violations reported than expected.
+        false_negatives: Number of cases with fewer.
+        unseen: Names of the changed rules for which no case has another result.
     """
 
     subject: Subject
@@ -67,7 +68,7 @@ class Outcome:
 
 
 def markdown(outcomes: Sequence[Outcome]) -> str:
-    """The page: one table for each set of processes that share rules."""
+    """The page, with one table for each set of processes that share rules."""
     parts = [HEAD]
     for processes, rules in groupby(outcomes, key=lambda one: one.subject.processes):
         parts += [
@@ -95,7 +96,7 @@ def row(outcome: Outcome) -> list[str]:
 
 
 def _named(rule: Rule) -> list[str]:
-    """The columns that are the card's."""
+    """The columns with data of the process card."""
     limit = rule.limit
     for unit, written in UNITS.items():
         limit = limit.replace(f" {unit}", written) if limit.endswith(f" {unit}") else limit
@@ -103,7 +104,7 @@ def _named(rule: Rule) -> list[str]:
 
 
 def resolution(subject: Subject) -> str:
-    """How far what surely passes is from what surely fails, at best and at worst."""
+    """Distance between layouts that must fail and that must pass: the smallest, and the largest if it differs."""
     steps: dict[str, int] = {}
     for scene in scenes_of(subject.rule, subject.process):
         passing = [delta for delta, faults in scene.verdicts.items() if not faults]
