@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import klayout.db as kdb
 from optinc_pdk.cards import Device, Process, Quantity
 from optinc_pdk.files import InputError, write_atomic
 from optinc_pdk.report.plots import COLORS, layout_png
+from optinc_pdk.report.rendering import render
 
 LARGEST_PX = 640, 480
 # A straight guide is a thousand times longer than it is wide; its picture is not.
@@ -44,19 +45,11 @@ def write_gallery(process: Process, path: Path) -> int:
 
 
 def gallery_text(process: Process, folder: str) -> str:
-    """The page; pictures are looked for in ``folder`` beside it."""
+    """Render the page; its pictures are ``<cell>.png`` in ``folder`` beside it."""
     from optinc_pdk.cells import cells_of
 
-    head = f"# Cells of the process `{process.name}`\n\n{process.title}. Made by `optinc cells`.\n\n"
-    cells = cells_of(process)
-    rows = ["| cell | ports | model |", "|---|---|---|"]
-    sections = []
-    for name, cell in cells.items():
-        component = cell()
-        model, ports = model_text(process, name, component), _ports(component)
-        rows.append(f"| [{name}](#{name}) | {', '.join(ports)} | {model} |")
-        sections.append(_section(process, name, component, f"{folder}/{name}.png", model, str(cell.__doc__)))
-    return head + "\n".join(rows) + "\n\n" + "\n".join(sections)
+    cells = [_cell_data(process, name, cell()) | {"text": _first_line(cell)} for name, cell in cells_of(process).items()]
+    return render("gallery.md.j2", process=process, folder=folder, cells=cells)
 
 
 def picture(process: Process, component: Any) -> bytes:
@@ -104,40 +97,43 @@ def _counts(cell: kdb.Cell, devices: list[str]) -> Counter[str]:
     return found
 
 
-def _section(process: Process, name: str, component: Any, image: str, model: str, text: str) -> str:
-    lines = [f"## {name}", "", text.strip().split("\n")[0], "", f"![{name}]({image})", ""]
-    card = process.devices.get(name)
-    if card is not None:
-        lines += [f"{card.title}.", ""]
-    box = component.dbbox()
-    lines += [f"- size: {box.width():g} × {box.height():g} µm", f"- model: {model}", ""]
-    lines += ["| port | kind | position, µm | faces |", "|---|---|---|---|"]
-    for port in _ordered(component):
-        x, y = (round(float(value), 3) + 0.0 for value in port.center)
-        lines.append(f"| {port.name} | {port.port_type} | {x:g}, {y:g} | {port.orientation:g}° |")
-    if lines[-1].startswith("|---"):
-        lines.append("| none | | | |")
-    return "\n".join([*lines, "", *(_numbers(card) if card is not None else [])])
+def _first_line(cell: Callable[..., Any]) -> str:
+    return str(cell.__doc__).strip().partition("\n")[0]
 
 
-def _ports(component: Any) -> list[str]:
-    return [str(port.name) for port in _ordered(component)] or ["none"]
+def _cell_data(process: Process, name: str, component: Any) -> dict[str, Any]:
+    """What the page shows of a cell."""
+    card, box = process.devices.get(name), component.dbbox()
+    return {
+        "name": name,
+        "card": card,
+        "model": model_text(process, name, component),
+        "size_um": (box.width(), box.height()),
+        "ports": [_port_data(port) for port in _ordered(component)],
+        "numbers": [] if card is None else _numbers(card),
+    }
+
+
+def _port_data(port: Any) -> dict[str, Any]:
+    # adding 0 turns −0 into 0
+    position = tuple(round(float(value), 3) + 0.0 for value in port.center)
+    return {"name": port.name, "type": port.port_type, "position_um": position, "degrees": port.orientation}
 
 
 def _ordered(component: Any) -> list[Any]:
-    """Ports, optical ones first, by number."""
+    """Ports by number, optical ones first."""
     return sorted(component.ports, key=lambda port: (port.port_type == "electrical", int(port.name[1:])))
 
 
-def _numbers(card: Device) -> list[str]:
-    """The table of a card's numbers with their sources."""
+def _numbers(card: Device) -> list[tuple[str, float, str]]:
+    """Names, values and sources of a card's numbers."""
     groups: Mapping[str, Mapping[str, Quantity]] = {
         "geometry": card.geometry,
         "model": card.model.parameters,
         "limits": card.limits,
     }
-    lines = ["| number | value | source |", "|---|---|---|"]
-    for group, numbers in groups.items():
-        for key, value in numbers.items():
-            lines.append(f"| {group}: {key} | {float(value):g} | {card.sources[value.source]} |")
-    return [*lines, ""]
+    return [
+        (f"{group}: {key}", float(value), card.sources[value.source])
+        for group, numbers in groups.items()
+        for key, value in numbers.items()
+    ]
