@@ -161,7 +161,7 @@ def _task(chip: Path) -> Averaging:
     from pydantic import ValidationError
 
     from optinc_pdk.averaging import Averaging
-    from optinc_pdk.report import Report
+    from optinc_pdk.report.numbers import Report
 
     path = chip.with_name(f"{chip.stem}.report.json")
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, flatten, labels
 from optinc_pdk.factor import svd, unitary_diagonal
 from optinc_pdk.factor.counts import svd_mzis, unitary_diagonal_mzis
-from optinc_pdk.layout import Chip
 from optinc_pdk.onn import Onn
 from optinc_pdk.onn.noise import tolerated_field_noise
 from optinc_pdk.report.light import light_budget, light_numbers
@@ -25,6 +24,9 @@ from optinc_pdk.signoff.function import FunctionResult
 from optinc_pdk.signoff.lvs import LvsResult
 from optinc_pdk.signoff.lvs_checks import Difference
 from optinc_pdk.simulate import Programming
+
+if TYPE_CHECKING:
+    from optinc_pdk.layout import Chip
 
 
 def task_numbers(task: Averaging) -> dict[str, Any]:

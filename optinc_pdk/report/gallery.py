@@ -10,9 +10,9 @@ from typing import Any
 
 import klayout.db as kdb
 
-from optinc_pdk.cards import Device, Process, Quantity
+from optinc_pdk.cards import Device, Process, Quantity, load_process
 from optinc_pdk.files import InputError, write_atomic
-from optinc_pdk.report.plots import COLORS, layout_png
+from optinc_pdk.report.layout_pictures import COLORS, layout_png
 from optinc_pdk.report.rendering import render
 
 LARGEST_PX = 640, 480
@@ -20,27 +20,32 @@ LARGEST_PX = 640, 480
 FLATTEST = 1 / 6
 
 
-def write_gallery(process: Process, path: Path) -> int:
-    """Write the page and, in a folder of the same name beside it, the pictures.
+def write_gallery(process: str, path: Path) -> int:
+    """Write the page and, in a folder of the same name beside it, the pictures; activates the process's PDK.
 
     Args:
-        process: Process whose PDK is active.
+        process: Process name, or a folder with process cards.
         path: Page to write, ``.md``.
 
     Returns:
-        How many cells it shows.
+        The number of cells on the page.
 
     Raises:
-        InputError: The page is no ``.md``.
+        InputError: The page's name does not end in ``.md``, or the process cannot be used.
     """
-    from optinc_pdk.cells import cells_of
-
     if path.suffix != ".md":
         raise InputError(f"{path}: the gallery is written as Markdown; give the file the ending .md")
-    cells = cells_of(process)
+    card = load_process(process)
+
+    # gdsfactory takes more than a second to import
+    from optinc_pdk.cells import cells_of
+    from optinc_pdk.pdk import get_pdk
+
+    get_pdk(process).activate()
+    cells = cells_of(card)
     for name, cell in cells.items():
-        write_atomic(path.with_suffix("") / f"{name}.png", picture(process, cell()))
-    write_atomic(path, gallery_text(process, path.stem).encode())
+        write_atomic(path.with_suffix("") / f"{name}.png", picture(card, cell()))
+    write_atomic(path, gallery_text(card, path.stem).encode())
     return len(cells)
 
 

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from optinc_pdk.report import Report
+from optinc_pdk.report.numbers import Report
 
 KEYS = [
     "schema",

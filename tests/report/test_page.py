@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from optinc_pdk.report import Report, page, write_report
+from optinc_pdk.report.numbers import Report
+from optinc_pdk.report.page import page, write_report
 
 PNG = b"\x89PNG made up for the tests"
 VOID = {"meta", "img", "br"}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from optinc_pdk.report import Report
+from optinc_pdk.report.numbers import Report
 from optinc_pdk.report.tables import summary_table
 
 
