@@ -34,9 +34,11 @@ def main() -> None:
     except InputError as fault:
         print(f"optinc: {fault}", file=sys.stderr)
         sys.exit(UNUSABLE)
-    except KeyboardInterrupt:
-        print("optinc: interrupted", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+    except SystemExit as end:
+        # typer turns an interrupt into an exit without a message
+        if end.code == INTERRUPTED:
+            print("optinc: interrupted", file=sys.stderr)
+        raise
     except OSError as fault:
         print(
             f"optinc: {fault.filename or ''}: {fault.strerror}; check the path and its permissions",

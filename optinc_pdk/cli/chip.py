@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 @app.command()
 def build(
     weights: Annotated[
-        Path | None, typer.Argument(help="Weight file: .npz, .safetensors or .onnx. Default: the bundled 4-bit network.")
+        Path | None,
+        typer.Argument(help="Weight file: .npz, .safetensors, .onnx. Default: the bundled 4-bit network."),
     ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the chip's files.")] = Path("gds_out"),
     name: Annotated[

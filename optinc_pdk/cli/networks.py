@@ -190,9 +190,7 @@ def train(
 def search(
     bits: TaskBits,
     servers: TaskServers,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="Folder for the networks, front.csv and front.png.")
-    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the networks, front.csv and front.png.")],
     groups: TaskGroups = None,
     remainder: Remainder = False,
     finer_input: FinerInput = False,
@@ -246,7 +244,9 @@ def search(
     write_atomic(output / "front.png", front_png(rows, epsilon))
     passed = [one for one in candidates if one.passed]
     if not passed:
-        print(f"{output / 'front.csv'}: {len(candidates)} networks, none keeps 99.9 % of the words exact at ε = {epsilon:g}")
+        print(
+            f"{output / 'front.csv'}: {len(candidates)} networks, none keeps 99.9 % of the words exact at ε = {epsilon:g}"
+        )
         raise typer.Exit(FAILED)
     one = min(passed, key=lambda one: one.mzis)
     one.onn.save(output / "best.npz")

@@ -61,7 +61,16 @@ def noise(
         report_stage("light")
         s = scattering(chip.circuit, chip.bias, float(card.guide.wavelength_nm), card, ground=chip.ground)
         curve = word_error_curve(
-            s, chip.board, chip.bias, task, card, rates, laser_w, passes, seed, lambda rate: report_stage(si(rate, "Bd"))
+            s,
+            chip.board,
+            chip.bias,
+            task,
+            card,
+            rates,
+            laser_w,
+            passes,
+            seed,
+            lambda rate: report_stage(si(rate, "Bd")),
         )
 
     from optinc_pdk.files import write_atomic

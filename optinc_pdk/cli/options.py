@@ -21,14 +21,11 @@ ProcessName = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Bits = Annotated[
-    int | None, typer.Option(help="Bits of a word. Needed for .safetensors and .onnx files, which do not state the task.")
+    int | None,
+    typer.Option(help="Bits of a word. Needed for .safetensors and .onnx files, which do not state the task."),
 ]
-Servers = Annotated[
-    int | None, typer.Option(help="Number of servers. Needed for .safetensors and .onnx files.")
-]
-Groups = Annotated[
-    int | None, typer.Option(help="Number of network inputs. Needed for .safetensors and .onnx files.")
-]
+Servers = Annotated[int | None, typer.Option(help="Number of servers. Needed for .safetensors and .onnx files.")]
+Groups = Annotated[int | None, typer.Option(help="Number of network inputs. Needed for .safetensors and .onnx files.")]
 TaskBits = Annotated[int, typer.Option("--bits", help="Bits of a word; even.")]
 TaskServers = Annotated[int, typer.Option("--servers", help="Number of servers whose words are averaged.")]
 TaskGroups = Annotated[

@@ -257,7 +257,7 @@ def _process_hint(passed: bool, gds: Path, process: Process) -> None:
         return
     from optinc_pdk.signoff.belonging import process_hint
 
-    if (hint := process_hint(gds, process)):
+    if hint := process_hint(gds, process):
         print(f"optinc: {gds}: {hint}", file=sys.stderr)
 
 

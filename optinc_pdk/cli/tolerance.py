@@ -91,9 +91,7 @@ def yield_(
     workers: Annotated[
         int | None, typer.Option(help="Number of processes with --scheduler local. Default: one for each processor.")
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue an earlier run with the same options.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an earlier run with the same options.")] = False,
     process: ProcessName = DEFAULT,
     as_json: Json = False,
 ) -> None:
@@ -185,7 +183,9 @@ def _amounts(
             raise InputError(f"the imperfection {kind!r} is noise: add --noise, or leave it out")
     if dac_bits is not None:
         if not LEAST_BITS <= dac_bits <= MAX_DAC_BITS:
-            raise InputError(f"--dac-bits {dac_bits}: give {LEAST_BITS:g} to {MAX_DAC_BITS} effective bits, such as 8.5")
+            raise InputError(
+                f"--dac-bits {dac_bits}: give {LEAST_BITS:g} to {MAX_DAC_BITS} effective bits, such as 8.5"
+            )
         if "dac" not in amounts:
             raise InputError(f"--dac-bits {dac_bits}: 'dac' is not among the kinds given with --imperfection; add it")
         amounts["dac"] = 2.0 ** (float(imperfections(process).card.dac.effective_bits) - dac_bits)
@@ -203,7 +203,9 @@ def _factor(text: str, number: str) -> float:
     except ValueError:
         factor = math.nan
     if not 0.0 <= factor <= MAX_FACTOR:
-        raise InputError(f"--scale {text}: give KIND=FACTOR with a factor from 0 to {MAX_FACTOR:,.0f}, such as coupler=0.5")
+        raise InputError(
+            f"--scale {text}: give KIND=FACTOR with a factor from 0 to {MAX_FACTOR:,.0f}, such as coupler=0.5"
+        )
     return factor
 
 

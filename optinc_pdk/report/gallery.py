@@ -53,7 +53,9 @@ def gallery_text(process: Process, folder: str) -> str:
     """Render the page; its pictures are ``<cell>.png`` in ``folder`` beside it."""
     from optinc_pdk.cells import cells_of
 
-    cells = [_cell_data(process, name, cell()) | {"text": _first_line(cell)} for name, cell in cells_of(process).items()]
+    cells = [
+        _cell_data(process, name, cell()) | {"text": _first_line(cell)} for name, cell in cells_of(process).items()
+    ]
     return render("gallery.md.j2", process=process, folder=folder, cells=cells)
 
 
