@@ -242,8 +242,8 @@ def _read(weights: str | Path | Onn | None, name: str | None) -> tuple[Onn, str]
     chosen = re.sub(r"[^A-Za-z0-9_]", "_", stem)[:32] if name is None else name
     if not NAME.fullmatch(chosen):
         raise InputError(
-            f"name {chosen!r}: it becomes the name of a GDS cell and of files; use 1 to 32 letters, digits and underscores, "
-            "a letter or digit first"
+            f"name {chosen!r}: it becomes the name of a GDS cell and of files; use 1 to 32 letters, digits and "
+            "underscores, a letter or digit first"
         )
     return onn, chosen
 

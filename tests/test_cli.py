@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
+import klayout.db as kdb
 import numpy as np
 import pytest
 import torch
@@ -100,10 +101,18 @@ MAIN = "from optinc_pdk.cli import main; main()"
 def test_a_process_ends_with_the_exit_code_of_its_class(
     code: str, arguments: tuple[object, ...], exit_code: int, message: str
 ) -> None:
-    """Exit code 1 has its own test, with a chip that fails a check."""
     result = run_apart(code, *arguments)
     assert result.returncode == exit_code, result.stderr
     assert message in result.stderr and ("Traceback" in result.stderr) == (exit_code == 3)
+
+
+def test_a_process_that_finds_a_violation_ends_with_1(tmp_path: Path) -> None:
+    layout = kdb.Layout()
+    layout.create_cell("thin").shapes(layout.layer(3, 0)).insert(kdb.DBox(0, 0, 10, 0.05))
+    layout.write(str(tmp_path / "thin.gds"))
+    result = run_apart(MAIN, "drc", tmp_path / "thin.gds")
+    assert (result.returncode, "core.width" in result.stdout) == (1, True), result.stderr
+    assert (tmp_path / "thin.drc.lyrdb").is_file()
 
 
 def loaded(commands: list[tuple[object, ...]]) -> tuple[list[int], set[str]]:
@@ -349,9 +358,8 @@ def test_noise_counts_words_and_refuses_powers_beyond_the_card(chip: Path, tmp_p
     gds, netlist, bias = (chip.with_suffix(ending) for ending in (".gds", ".pic.yml", ".bias.yml"))
     command = ("noise", gds, netlist, "--bias", bias, "--weights", bundled(), "-o", tmp_path / "n.csv")
     result = run(*command, "--laser-w", "-1")
-    assert (
-        result.returncode == 2 and "-1 W" in result.stderr and "0.1 W" in result.stderr and not list(tmp_path.iterdir())
-    )
+    assert result.returncode == 2 and "-1 W" in result.stderr and "0.1 W" in result.stderr
+    assert not list(tmp_path.iterdir())
     result = run(*command[:-1], tmp_path / "n.png")
     assert result.returncode == 2 and "n.png: " in result.stderr and not list(tmp_path.iterdir())
     result = run(*command, "--symbol-rates", "1e6,3e7", "--json")

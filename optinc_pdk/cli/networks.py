@@ -244,9 +244,7 @@ def search(
     write_atomic(output / "front.png", front_png(rows, epsilon))
     passed = [one for one in candidates if one.passed]
     if not passed:
-        print(
-            f"{output / 'front.csv'}: {len(candidates)} networks, none keeps 99.9 % of the words exact at ε = {epsilon:g}"
-        )
+        print(f"{output / 'front.csv'}: {len(candidates)} networks, none exact for 99.9 % of words at ε = {epsilon:g}")
         raise typer.Exit(FAILED)
     one = min(passed, key=lambda one: one.mzis)
     one.onn.save(output / "best.npz")

@@ -70,7 +70,7 @@ def noise(
             laser_w,
             passes,
             seed,
-            lambda rate: report_stage(si(rate, "Bd")),
+            lambda bd: report_stage(si(bd, "Bd")),
         )
 
     from optinc_pdk.files import write_atomic

@@ -53,9 +53,7 @@ def gallery_text(process: Process, folder: str) -> str:
     """Render the page; its pictures are ``<cell>.png`` in ``folder`` beside it."""
     from optinc_pdk.cells import cells_of
 
-    cells = [
-        _cell_data(process, name, cell()) | {"text": _first_line(cell)} for name, cell in cells_of(process).items()
-    ]
+    cells = [_cell_data(process, name, cell) for name, cell in cells_of(process).items()]
     return render("gallery.md.j2", process=process, folder=folder, cells=cells)
 
 
@@ -104,15 +102,13 @@ def _counts(cell: kdb.Cell, devices: list[str]) -> Counter[str]:
     return found
 
 
-def _first_line(cell: Callable[..., Any]) -> str:
-    return str(cell.__doc__).strip().partition("\n")[0]
-
-
-def _cell_data(process: Process, name: str, component: Any) -> dict[str, Any]:
-    """What the page shows of a cell."""
-    card, box = process.devices.get(name), component.dbbox()
+def _cell_data(process: Process, name: str, cell: Callable[[], Any]) -> dict[str, Any]:
+    """Data of a cell for the template."""
+    component, card = cell(), process.devices.get(name)
+    box = component.dbbox()
     return {
         "name": name,
+        "text": str(cell.__doc__).strip().partition("\n")[0],
         "card": card,
         "model": model_text(process, name, component),
         "size_um": (box.width(), box.height()),
