@@ -1,4 +1,4 @@
-"""The gallery of a process's cells: a page in Markdown with a picture of each, its ports, card and model."""
+"""The gallery of a process's cells: a Markdown page with picture, ports, device card and model of each cell."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from optinc_pdk.files import InputError, write_atomic
 from optinc_pdk.report.layout_pictures import COLORS, layout_png
 from optinc_pdk.report.rendering import render
 
-LARGEST_PX = 640, 480
-# A straight guide is a thousand times longer than it is wide; its picture is not.
-FLATTEST = 1 / 6
+MAX_SIZE_PX = 640, 480
+# a straight guide is a thousand times longer than wide; its picture is at most six times wider than high
+MIN_ASPECT = 1 / 6
 
 
 def write_gallery(process: str, path: Path) -> int:
@@ -58,13 +58,13 @@ def gallery_text(process: Process, folder: str) -> str:
 
 
 def picture(process: Process, component: Any) -> bytes:
-    """A cell as a PNG of at most 640 by 480 pixels."""
+    """Draw a cell as a PNG of at most 640 by 480 pixels."""
     colors = dict(COLORS) | {name: layer.color for name, layer in process.layers.items() if name not in COLORS}
     box = component.dbbox()
-    width, height = max(box.width(), FLATTEST * box.height()), max(box.height(), FLATTEST * box.width())
+    width, height = max(box.width(), MIN_ASPECT * box.height()), max(box.height(), MIN_ASPECT * box.width())
     half = kdb.DVector(width, height) * 0.52
     window = kdb.DBox(box.center() - half, box.center() + half)
-    pixels = round(min(LARGEST_PX[0], LARGEST_PX[1] * width / height))
+    pixels = round(min(MAX_SIZE_PX[0], MAX_SIZE_PX[1] * width / height))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "cell.gds"
         component.write_gds(path, with_metadata=False)
@@ -74,7 +74,7 @@ def picture(process: Process, component: Any) -> bytes:
 
 
 def model_text(process: Process, name: str, component: Any) -> str:
-    """A cell's model, or why it has none."""
+    """The name of a cell's model, or the reason why it has none, as Markdown."""
     light = any(port.port_type != "electrical" for port in component.ports)
     card = process.devices.get(name)
     if card is not None and card.ports.optical:
@@ -86,20 +86,20 @@ def model_text(process: Process, name: str, component: Any) -> str:
 
 
 def device_counts(process: Process, component: Any) -> Counter[str]:
-    """How many of each device a cell is made of."""
+    """Number of devices in a cell, by name."""
     return _counts(component.kcl.layout.cell(component.name), sorted(process.devices, key=len, reverse=True))
 
 
 def _counts(cell: kdb.Cell, devices: list[str]) -> Counter[str]:
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for instance in cell.each_inst():
         times = max(instance.na, 1) * max(instance.nb, 1)
         inside = instance.cell
-        # a device with parameters has them behind its name
+        # a cell name is the device's name and, for some, its parameters
         name = next((device for device in devices if inside.name.startswith(device)), None)
         for part, count in ({name: 1} if name else _counts(inside, devices)).items():
-            found[part] += times * count
-    return found
+            counts[part] += times * count
+    return counts
 
 
 def _cell_data(process: Process, name: str, cell: Callable[[], Any]) -> dict[str, Any]:

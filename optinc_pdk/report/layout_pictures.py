@@ -10,7 +10,7 @@ import klayout.lay as lay
 
 WIDTH_PX = 1800
 BACKGROUND = "#0e1318"
-# In the order of drawing: what comes later lies on top. Guides and heaters are hair-thin beside the metal.
+# in the order of drawing, the last on top: guides and heaters are much thinner than the metal
 COLORS: Mapping[str, str] = {
     "outline": "#5d6b78",
     "blackbox": "#8c6bb1",
@@ -61,16 +61,16 @@ def layout_png(
     window_um: tuple[float, float, float, float] | None = None,
     width_px: int = WIDTH_PX,
 ) -> bytes:
-    """Draw a layout as a PNG, all levels of its hierarchy.
+    """Draw a layout with all levels of its hierarchy as PNG.
 
-    Labels are drawn in a window only.
+    Labels are drawn only where a window is given.
 
     Args:
         gds_path: A GDS or OASIS file.
-        layers: Name to (layer, datatype); names without a color are not drawn.
-        colors: Name to `#rrggbb`, in the order of drawing, the last on top.
-        window_um: Left, bottom, right and top of what is drawn, µm; everything if not given.
-        width_px: Width of the picture.
+        layers: (layer, datatype) by name; names without a colour are not drawn.
+        colors: `#rrggbb` by name, in the order of drawing, the last on top.
+        window_um: Left, bottom, right and top of the part to draw, in µm; None for the whole layout.
+        width_px: Width of the picture in pixels.
 
     Raises:
         ValueError: The file can't be read, is empty, or the window has no area.
@@ -85,9 +85,22 @@ def pictures(
     windows_um: Sequence[tuple[float, float, float, float] | None],
     width_px: int = WIDTH_PX,
 ) -> Iterator[bytes]:
-    """Draw windows of one layout one after another; otherwise as `layout_png`, whose arguments and refusals these are.
+    """Draw several windows of a layout, one after another.
 
-    The layout is given away: it lives no longer than the iterator.
+    KLayout's view takes over the layout: it is deleted with the iterator.
+
+    Args:
+        layout: The layout.
+        layers: As for `layout_png`, like ``colors`` and ``width_px``.
+        colors: As for `layout_png`.
+        windows_um: Windows in µm; None for the whole layout.
+        width_px: As for `layout_png`.
+
+    Yields:
+        The PNG of each window.
+
+    Raises:
+        ValueError: The layout is empty, or a window has no area.
     """
     everything = _top_box(layout)
     margin = 0.01 * everything.width()
@@ -108,17 +121,26 @@ def pictures(
         box = everything.enlarged(margin, margin) if window_um is None else kdb.DBox(*window_um)
         if box.empty() or not (box.width() > 0 and box.height() > 0):
             raise ValueError(f"window_um: {window_um} has no area; give left < right and bottom < top in µm")
-        # Text has one size on the screen: over the whole die it would only cover the pads.
+        # text has a fixed size in pixels: in a picture of the whole die it would cover the pads
         view.set_config("text-visible", "false" if window_um is None else "true")
         height = min(max(round(width_px * box.height() / box.width()), 1), 4 * width_px)
-        # Twice the resolution in both directions, then averaged: guides of less than a pixel stay visible.
+        # drawn at twice the resolution and averaged, so that guides thinner than a pixel stay visible
         yield bytes(view.get_pixels_with_options(width_px, height, 1, 2, 1.0, box).to_png_data())
 
 
 def detail_window(
     gds_path: str | PathLike[str], layer: tuple[int, int], width_um: float, height_um: float
 ) -> tuple[float, float, float, float]:
-    """A window on the shape of `layer` that is nearest to the middle of the layout, µm; for `layout_png`.
+    """The window around the shape of a layer that is nearest to the middle of the layout.
+
+    Args:
+        gds_path: A GDS or OASIS file.
+        layer: Layer and datatype.
+        width_um: Width of the window.
+        height_um: Height of the window.
+
+    Returns:
+        Left, bottom, right and top in µm, for `layout_png`.
 
     Raises:
         ValueError: The file can't be read, or has nothing on this layer.

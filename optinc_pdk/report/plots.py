@@ -15,11 +15,11 @@ _RIGHT, _WRONG, _INK = "#2f6fb0", "#d3302f", "#444c54"
 
 
 def front_png(rows: list[tuple[str, int, float, bool]], epsilon: float) -> bytes:
-    """MZIs against tolerated ε, a point per network and the front as a line.
+    """Plot MZIs against the tolerated ε: a point for each network, and the Pareto front as a line.
 
     Args:
         rows: Per network its name, MZIs, tolerated ε, and whether it is on the front; ε = 0 is left out.
-        epsilon: The wanted ε, drawn as a line.
+        epsilon: The ε to tolerate, drawn as a line.
 
     Returns:
         The PNG.
@@ -47,7 +47,7 @@ def front_png(rows: list[tuple[str, int, float, bool]], epsilon: float) -> bytes
 def _draw_output(axes: Axes, output: NDArray[np.float64], level: NDArray[np.float64], index: int) -> None:
     error = np.abs(output - level)
     right = decide(output) == level
-    # Points of a level are spread sideways by their rank in the table, so that none hides another.
+    # the points of a level are spread sideways by their rank in the table, so that they do not hide each other
     across = level + 0.7 * (np.arange(level.size) / max(level.size - 1, 1) - 0.5)
     for mask, color in ((right, _RIGHT), (~right, _WRONG)):
         axes.scatter(across[mask], output[mask], s=3, color=color, alpha=0.5, linewidths=0, rasterized=True)
@@ -66,13 +66,16 @@ def _draw_output(axes: Axes, output: NDArray[np.float64], level: NDArray[np.floa
 
 
 def outputs_plot(outputs: NDArray[np.float64], levels: NDArray[np.float64]) -> bytes:
-    """Draw every output against its ideal level, with the thresholds and the worst point, as a PNG.
-
-    Args:
-        outputs: (points, M) what the receivers see, in levels, most significant symbol first.
-        levels: (points, M) the ideal levels, whole numbers.
+    """Plot every output against its ideal level, with the thresholds and the worst point, as PNG.
 
     The margin is 0.5 − |output − level| in levels. A symbol that a receiver decides wrong is red.
+
+    Args:
+        outputs: (points, M) values at the receivers, in levels, most significant symbol first.
+        levels: (points, M) ideal levels, whole numbers.
+
+    Returns:
+        The PNG.
 
     Raises:
         ValueError: The shapes differ, are not (points, M), or a value is not finite.

@@ -1,4 +1,4 @@
-"""What the terminal says of a build."""
+"""The summary of a build for the terminal."""
 
 from typing import Any
 

@@ -1,0 +1,56 @@
+"""Plots of made-up outputs: colours, reproducibility and unusable values."""
+
+import io
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+from numpy.typing import NDArray
+
+from optinc_pdk.report.plots import outputs_plot
+
+
+def pixels(png: bytes) -> NDArray[np.uint8]:
+    return np.rint(255 * imread(io.BytesIO(png))[..., :3]).astype(np.uint8)
+
+
+def count(png: bytes, color: str) -> int:
+    """Number of pixels of exactly this colour."""
+    rgb = [int(color[i : i + 2], 16) for i in (1, 3, 5)]
+    return int((pixels(png) == rgb).all(axis=-1).sum())
+
+
+def levels_and_outputs() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Made-up outputs: levels with a ripple of at most 0.2."""
+    levels = np.stack([np.repeat(np.arange(4.0), 4), np.tile(np.arange(4.0), 4)], axis=1)
+    return levels, levels + 0.2 * np.cos(np.arange(32)).reshape(16, 2)
+
+
+def test_wrong_outputs_are_red() -> None:
+    levels, outputs = levels_and_outputs()
+    clean = outputs_plot(outputs, levels)
+    assert count(clean, "#d3302f") == 0
+    outputs[15, 1] += 0.9  # above the top level: far from it, but decided correctly
+    assert count(outputs_plot(outputs, levels), "#d3302f") == 0
+    outputs[0, 1] += 0.9
+    missed = outputs_plot(outputs, levels)
+    assert count(missed, "#d3302f") > 0
+
+
+def test_outputs_plot_is_reproducible_for_any_number_of_outputs() -> None:
+    levels, outputs = levels_and_outputs()
+    assert outputs_plot(outputs, levels) == outputs_plot(outputs, levels)
+    for repeats in (1, 2, 4):
+        wide = outputs_plot(np.tile(outputs, repeats)[:, 1:], np.tile(levels, repeats)[:, 1:])
+        assert pixels(wide).shape[1] > 900
+
+
+def test_faulty_outputs_are_refused() -> None:
+    levels, outputs = levels_and_outputs()
+    with pytest.raises(ValueError, match=r"\(16, 2\), \(15, 2\)"):
+        outputs_plot(outputs, levels[1:])
+    with pytest.raises(ValueError, match=r"\(16,\)"):
+        outputs_plot(outputs[:, 0], levels[:, 0])
+    outputs[0, 0] = np.nan
+    with pytest.raises(ValueError, match="finite"):
+        outputs_plot(outputs, levels)
