@@ -57,8 +57,8 @@ def curve_png(curve: NoiseCurve, name: str) -> bytes:
         interval = [[p.word_error_rate - p.low for p in wrong], [p.high - p.word_error_rate for p in wrong]]
         counted = [point.word_error_rate for point in wrong]
         counted_bd = [point.symbol_rate_bd for point in wrong]
-        style = {"fmt": "o", "color": _COUNTED, "ms": 4, "capsize": 2}
-        axes.errorbar(counted_bd, counted, interval, label="counted, 95 % interval", **style)
+        label = "counted, 95 % interval"
+        axes.errorbar(counted_bd, counted, interval, fmt="o", color=_COUNTED, ms=4, capsize=2, label=label)
     if none := [point for point in curve.points if not point.wrong]:
         limits = [point.high for point in none]
         axes.plot([p.symbol_rate_bd for p in none], limits, "v", color=_COUNTED, markersize=5, fillstyle="none")
