@@ -62,8 +62,8 @@ def drc(
         print_table(drc_table(rows))
         for line in [] if currents is None else currents_lines(currents, full_currents(currents.wiring)):
             print(line)
-        not_run = f", {result.not_run} not run: give --bias" if result.not_run else ""
-        print(f"{result.violations} violations of {len(result.rules)} rules{not_run}")
+        left = f", {result.not_run} not run: give --bias" if result.not_run else ""
+        print(f"{result.violations} violations of {len(result.rules)} rules{left}")
     _process_hint(result.violations == 0, gds, card)
     raise typer.Exit(FAILED if result.violations else PASSED)
 

@@ -119,8 +119,8 @@ def _factor_row(
     joined, loss = 0, 0.0
     if isinstance(method, str):
         paper, attenuators = svd_mzis(out, into), min(out, into)
-        matrix, smallest = svd(weight).matrix().real, structured(weight)
-        needed, saved = smallest.mzis, smallest.saved_by_structure
+        matrix, thrifty = svd(weight).matrix().real, structured(weight)
+        needed, saved = thrifty.mzis, thrifty.saved_by_structure
         blocks = np.array([np.linalg.norm(matrix - weight) / np.linalg.norm(weight)])
     else:
         size = method[1]
@@ -180,16 +180,16 @@ def drc_rows(result: DrcResult) -> list[dict[str, Any]]:
     """The design rules as rows of plain data; ``boxes_um`` and ``notes`` are those of the first 10 violations."""
     return [
         {
-            "id": rule.rule.id,
-            "severity": rule.rule.severity,
-            "violations": rule.violations,
-            "distinct": rule.distinct,
-            "text": rule.rule.text,
-            "boxes_um": np.round(rule.boxes_um[:10], 3).tolist(),
-            "notes": list(rule.notes[:10]),
-            "run": rule.run,
+            "id": found.rule.id,
+            "severity": found.rule.severity,
+            "violations": found.violations,
+            "distinct": found.distinct,
+            "text": found.rule.text,
+            "boxes_um": np.round(found.boxes_um[:10], 3).tolist(),
+            "notes": list(found.notes[:10]),
+            "run": found.run,
         }
-        for rule in result.rules
+        for found in result.rules
     ]
 
 
