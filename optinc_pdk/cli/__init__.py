@@ -4,7 +4,22 @@ Every command imports what it needs inside its function, after it has checked it
 files, so that help, usage errors and unusable files are answered at once.
 """
 
-from optinc_pdk.cli import chip, networks, noise, signoff, spectrum, tolerance
+from optinc_pdk.cli import (
+    chip_commands,
+    network_commands,
+    noise_command,
+    signoff_commands,
+    spectrum_command,
+    yield_command,
+)
 from optinc_pdk.cli.app import main
 
-__all__ = ["chip", "main", "networks", "noise", "signoff", "spectrum", "tolerance"]
+__all__ = [
+    "chip_commands",
+    "main",
+    "network_commands",
+    "noise_command",
+    "signoff_commands",
+    "spectrum_command",
+    "yield_command",
+]
