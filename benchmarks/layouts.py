@@ -32,7 +32,7 @@ from optinc_pdk.files import InputError, write_atomic
 from optinc_pdk.layout import Chip, chip_of, floorplan, to_layout, write_gds
 from optinc_pdk.onn import Layer, Onn
 from optinc_pdk.pdk import get_pdk
-from optinc_pdk.report import layout_png
+from optinc_pdk.report.layout_pictures import layout_png
 from optinc_pdk.signoff.drc import run_drc
 from optinc_pdk.signoff.lvs import compare
 

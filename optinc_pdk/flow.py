@@ -1,4 +1,8 @@
-"""The whole pipeline on one screen: trained weights in, a signed-off chip out."""
+"""The whole pipeline: trained weights in, a signed-off chip out.
+
+Layout and sign-off tools are imported only after the weights, the name and the process have been read, so that
+unusable input is refused at once.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,27 +21,16 @@ from optinc_pdk.assemble import check_buildable, draft_circuit
 from optinc_pdk.cards import DEFAULT_PROCESS, Process, load_process
 from optinc_pdk.circuit import Circuit, write_bias, write_netlist
 from optinc_pdk.drive import RangeError
-from optinc_pdk.extract import extract
 from optinc_pdk.files import InputError
-from optinc_pdk.layout import lay_out, to_layout, write_gds
 from optinc_pdk.onn import LayerFactor, Onn, bundled, factorise, gauge, lattice_score
-from optinc_pdk.pdk import get_pdk
-from optinc_pdk.report import Report, detail_window, layout_png, outputs_plot, write_report
-from optinc_pdk.report.collect import (
-    chip_numbers,
-    drc_numbers,
-    factor_numbers,
-    findings,
-    function_numbers,
-    task_numbers,
-)
-from optinc_pdk.signoff.drc import DrcResult, run_drc
-from optinc_pdk.signoff.electrical import ElectricalResult, check_electrical
-from optinc_pdk.signoff.function import FunctionResult, check_function, write_function
-from optinc_pdk.signoff.lvs import LvsResult, compare, write_lvs, write_lvs_lyrdb
-from optinc_pdk.signoff.lyrdb import write_lyrdb
-from optinc_pdk.signoff.wiring import wiring_of
-from optinc_pdk.simulate import Programming, UnsettledError, program
+
+if TYPE_CHECKING:
+    from optinc_pdk.report.numbers import Report
+    from optinc_pdk.signoff.drc import DrcResult
+    from optinc_pdk.signoff.electrical import ElectricalResult
+    from optinc_pdk.signoff.function import FunctionResult
+    from optinc_pdk.signoff.lvs import LvsResult
+    from optinc_pdk.simulate import Programming
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]{0,31}")
 ENDINGS = (".gds", ".pic.yml", ".bias.yml", ".drc.lyrdb", ".lvs.json", ".lvs.lyrdb", ".function.npz")
@@ -51,7 +44,7 @@ class Build:
     Attributes:
         report: The numbers, as in ``report.json``.
         directory: Where the files are.
-        findings: What failed or deserves a word, one line each.
+        findings: What failed or is worth knowing, one line each.
     """
 
     report: Report
@@ -66,7 +59,7 @@ class Build:
 
 @dataclass
 class _Clock:
-    """Times the stages and tells who watches."""
+    """Measures the seconds of each stage and reports its begin."""
 
     watch: Callable[[str], None] | None
     seconds: dict[str, float] = field(default_factory=dict)
@@ -82,7 +75,7 @@ class _Clock:
 
 @dataclass
 class _Files:
-    """The files of one build; those of an earlier build that this one did not reach do not survive it."""
+    """The files of one build; files of an earlier build that this one does not write are deleted."""
 
     directory: Path
     name: str
@@ -111,18 +104,20 @@ def build(
 ) -> Build:
     """Build a chip from trained weights and check it.
 
+    A chip that fails a check is written too; its report has the verdict "fail".
+
     Args:
-        weights: Weight file or network; the bundled 4-bit network where left out.
-        directory: Where the files go.
-        name: Chip name; the file's stem where left out.
+        weights: Weight file or network; by default the bundled 4-bit network.
+        directory: Folder for the chip's files.
+        name: Chip name, 1 to 32 letters, digits and underscores; by default the stem of the weight file, or "chip".
         process: Process name, or a folder with process cards.
-        watch: Called with every stage's name as it begins; ``STAGES`` lists them.
+        watch: Called with the name of each stage, one of ``STAGES``, when it begins.
 
     Returns:
-        The build; its report says whether the chip passed.
+        The build; ``passed`` says whether every check passed.
 
     Raises:
-        InputError: Unusable weights, name or process; nothing is written then.
+        InputError: The weights, the name or the process cannot be used; nothing is written.
     """
     clock = _Clock(watch)
     with clock.stage("read"):
@@ -130,6 +125,17 @@ def build(
         card = load_process(process)
         directory = Path(directory)
         score = lattice_score(onn)
+    from optinc_pdk.layout import lay_out, to_layout, write_gds
+    from optinc_pdk.pdk import get_pdk
+    from optinc_pdk.report.collect import (
+        chip_numbers,
+        drc_numbers,
+        factor_numbers,
+        findings,
+        function_numbers,
+        task_numbers,
+    )
+
     with clock.stage("factor"):
         factors = factorise(onn)
     with clock.stage("assemble"):
@@ -163,8 +169,8 @@ def build(
 
 
 @dataclass(frozen=True, eq=False)
-class _Signed:
-    """What the checks found; the function is not run on a circuit that is not the netlist's."""
+class _SignOff:
+    """Results of the checks; the function is not checked where LVS finds a difference."""
 
     rules: DrcResult
     electrical: ElectricalResult | None
@@ -176,8 +182,17 @@ class _Signed:
 
 def _sign_off(
     circuit: Circuit, onn: Onn, factors: tuple[LayerFactor, ...], card: Process, out: _Files, clock: _Clock
-) -> _Signed:
-    """Check the written layout: rules, netlist, and the function of what was extracted."""
+) -> _SignOff:
+    """Check the written layout: design rules, netlist, and the function of the extracted circuit."""
+    from optinc_pdk.extract import extract
+    from optinc_pdk.signoff.drc import run_drc
+    from optinc_pdk.signoff.electrical import check_electrical
+    from optinc_pdk.signoff.function import check_function, write_function
+    from optinc_pdk.signoff.lvs import compare, write_lvs, write_lvs_lyrdb
+    from optinc_pdk.signoff.lyrdb import write_lyrdb
+    from optinc_pdk.signoff.wiring import wiring_of
+    from optinc_pdk.simulate import UnsettledError, program
+
     gds = out.path(".gds")
     with clock.stage("drc"):
         rules = run_drc(gds, card.rules, card.gds_layers)
@@ -191,7 +206,7 @@ def _sign_off(
     programming: Programming | None = None
     function: FunctionResult | None = None
     notes: list[str] = []
-    # a circuit that is not the netlist's has no channels to program
+    # a circuit that differs from the netlist has no known channels to program
     if lvs.match and circuit.board is not None:
         try:
             with clock.stage("program"):
@@ -212,34 +227,37 @@ def _sign_off(
         except UnsettledError as fault:
             notes.append(f"function: {fault}")
     write_lyrdb(rules, out.path(".drc.lyrdb"), electrical.rules if electrical else ())
-    return _Signed(rules, electrical, lvs, programming, function, notes)
+    return _SignOff(rules, electrical, lvs, programming, function, notes)
 
 
 def _read(weights: str | Path | Onn | None, name: str | None) -> tuple[Onn, str]:
-    """The network, which can be built, and the chip's name."""
+    """Read the network and the chip's name, and check that a chip can be built from it."""
     if isinstance(weights, Onn):
-        onn, stem, told = weights, "chip", ""
+        onn, stem, prefix = weights, "chip", ""
     else:
         path = bundled() if weights is None else Path(weights)
-        onn, stem, told = Onn.load(path), path.stem, f"{path}: "
+        onn, stem, prefix = Onn.load(path), path.stem, f"{path}: "
     try:
         check_buildable(onn)
-        # refuses a hidden layer that no input lights
+        # refuses a hidden layer that is zero for every input
         gauge(onn)
     except InputError as fault:
-        raise InputError(f"{told}{fault}") from fault
+        raise InputError(f"{prefix}{fault}") from fault
     chosen = re.sub(r"[^A-Za-z0-9_]", "_", stem)[:32] if name is None else name
     if not NAME.fullmatch(chosen):
         raise InputError(
-            f"name {chosen!r}: a chip's name is a GDS cell and a file; use 1 to 32 letters, digits and underscores, "
-            "a letter or digit first"
+            f"name {chosen!r}: it becomes the name of a GDS cell and of files; use 1 to 32 letters, digits and "
+            "underscores, a letter or digit first"
         )
     return onn, chosen
 
 
 def _pictures(gds: Path, process: Process, onn: Onn, function: FunctionResult | None) -> dict[str, bytes]:
     """The page's pictures as PNG."""
-    # pictures know layers by what they are for
+    from optinc_pdk.report.layout_pictures import detail_window, layout_png
+    from optinc_pdk.report.plots import outputs_plot
+
+    # pictures name layers by their purpose
     parts = {"metal": process.metal.layer, "etch70": process.grating.layer}
     layers = process.gds_layers | {part: process.layers[name].gds for part, name in parts.items()}
     pictures = {
@@ -263,7 +281,10 @@ def _write(
     notes: list[str],
     seconds: dict[str, float],
 ) -> Report:
-    """The report's page and, last, its numbers with the verdict."""
+    """Write the report's page and, last, its numbers with the verdict."""
+    from optinc_pdk.report.numbers import Report
+    from optinc_pdk.report.page import write_report
+
     numbers["seconds"] = seconds
     numbers["files"] = out.digests()
     if not Report.model_validate(numbers).failures():

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import pickle
-import resource
 import subprocess
 import sys
+import typing
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
 
+import klayout.db as kdb
 import numpy as np
 import pytest
 import torch
@@ -16,30 +23,184 @@ from safetensors.torch import save_file
 
 from optinc_pdk.circuit import read_bias
 from optinc_pdk.cli import main
-from optinc_pdk.cli.app import counter, progress
+from optinc_pdk.cli.app import app, counter, progress
 from optinc_pdk.onn import Onn, bundled
 
+COMMANDS = (
+    "build",
+    "cells",
+    "check",
+    "deck",
+    "drc",
+    "factor",
+    "lvs",
+    "noise",
+    "search",
+    "simulate",
+    "size",
+    "spectrum",
+    "synth",
+    "train",
+    "view",
+    "yield",
+)
+SYNTH = ("synth", "--bits", 4, "--servers", 4, "-o", "never.npz")
 TASK = json.dumps({"bits": 4, "servers": 4, "groups": 2, "remainder": False, "finer_input": False})
 
 
-def run(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    code = "import sys; from optinc_pdk.cli import main; sys.argv[0] = 'optinc'; main()"
-    command = [sys.executable, "-c", code, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
+HEAVY = ("gdsfactory", "klayout", "matplotlib", "numba", "onnx", "safetensors", "scipy", "torch")
+"""Packages that take long to import."""
 
 
-def test_help_answers_at_once() -> None:
-    # of the processor, as others may be at work on the machine
-    def seconds() -> float:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        assert run("--help").returncode == 0
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+class Run(NamedTuple):
+    """What a command leaves behind."""
 
-    assert min(seconds() for _ in range(5)) < 0.5
+    returncode: int
+    stdout: str
+    stderr: str
 
 
-def test_a_bar_tells_a_terminal_what_is_done(
+def run(*arguments: object) -> Run:
+    """Run a command in this process, as the installed script runs it."""
+    with (
+        redirect_stdout(StringIO()) as out,
+        redirect_stderr(StringIO()) as err,
+        mock.patch.object(sys, "argv", ["optinc", *map(str, arguments)]),
+        pytest.raises(SystemExit) as end,
+    ):
+        main()
+        # a command that ends without an exit code passes
+        sys.exit(0)
+    return Run(int(end.value.code or 0), out.getvalue(), err.getvalue())
+
+
+def run_apart(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run Python code in a process of its own, with these arguments of the command line."""
+    command = [sys.executable, "-c", f"import sys; sys.argv[0] = 'optinc'; {code}", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+MAIN = "from optinc_pdk.cli import main; main()"
+
+
+@pytest.mark.parametrize(
+    ("code", "arguments", "exit_code", "message"),
+    [
+        (MAIN, ("--help",), 0, ""),
+        (MAIN, ("synth", "--bits", 5, "--servers", 4, "-o", "never.npz"), 2, "optinc: bits = 5"),
+        ("import optinc_pdk.averaging as a; a.Averaging = None; " + MAIN, SYNTH, 3, "optinc: internal error"),
+        (
+            "import os, signal, optinc_pdk.averaging as a; "
+            "a.Averaging = lambda *_: os.kill(os.getpid(), signal.SIGINT); " + MAIN,
+            SYNTH,
+            130,
+            "optinc: interrupted",
+        ),
+    ],
+)
+def test_a_process_ends_with_the_exit_code_of_its_class(
+    code: str, arguments: tuple[object, ...], exit_code: int, message: str
+) -> None:
+    result = run_apart(code, *arguments)
+    assert result.returncode == exit_code, result.stderr
+    assert message in result.stderr and ("Traceback" in result.stderr) == (exit_code == 3)
+
+
+def test_a_process_that_finds_a_violation_ends_with_1(tmp_path: Path) -> None:
+    layout = kdb.Layout()
+    layout.create_cell("thin").shapes(layout.layer(3, 0)).insert(kdb.DBox(0, 0, 10, 0.05))
+    layout.write(str(tmp_path / "thin.gds"))
+    result = run_apart(MAIN, "drc", tmp_path / "thin.gds")
+    assert (result.returncode, "core.width" in result.stdout) == (1, True), result.stderr
+    assert (tmp_path / "thin.drc.lyrdb").is_file()
+
+
+def loaded(commands: list[tuple[object, ...]]) -> tuple[list[int], set[str]]:
+    """Exit codes of commands in one fresh process, and the packages of ``HEAVY`` that it has imported."""
+    code = (
+        "import contextlib, io, json; from optinc_pdk.cli import main\n"
+        "codes = []\n"
+        "for arguments in json.loads(sys.argv[1]):\n"
+        "    sys.argv = ['optinc', *arguments]\n"
+        "    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):\n"
+        "        try:\n"
+        "            main()\n"
+        "        except SystemExit as end:\n"
+        "            codes.append(end.code)\n"
+        "print(json.dumps([codes, list(sys.modules)]))"
+    )
+    result = run_apart(code, json.dumps([list(map(str, command)) for command in commands]))
+    assert result.returncode == 0, result.stderr
+    codes, modules = json.loads(result.stdout)
+    return codes, {name.partition(".")[0] for name in modules}
+
+
+def test_help_and_usage_errors_import_no_numerical_package() -> None:
+    codes, packages = loaded([("--help",), *((name, "--help") for name in COMMANDS), ("build", "--nonsense")])
+    assert codes == [0] * (len(COMMANDS) + 1) + [2]
+    assert not packages & {"numpy", "pydantic", *HEAVY}
+
+
+def test_unusable_input_is_refused_before_slow_packages_are_imported(tmp_path: Path) -> None:
+    none, out = tmp_path / "none", tmp_path / "out"
+    task = ("--bits", 4, "--servers", 4)
+    light: list[tuple[object, ...]] = [
+        ("build", none),
+        ("build", "--name", "a/b"),
+        ("build", "--process", "nowhere"),
+        ("factor", none),
+        ("size", none),
+        ("drc", none, "--process", "nowhere"),
+        ("drc", none, "--bias", none),
+        ("deck", "-o", none),
+        ("deck", "--process", "nowhere"),
+        ("lvs", none, none),
+        ("check", none, none, none, "--bias", none),
+        ("simulate", none, "--bias", none),
+        ("spectrum", none, none, none, "--bias", none),
+        ("noise", none, none, "--bias", none, "--weights", none),
+        ("yield", none, "--samples", 0),
+        ("synth", "--bits", 5, "--servers", 4, "-o", out),
+        ("train", *task, "-o", out),
+        ("train", *task, "-o", out.with_suffix(".npz"), "--loss", "mse"),
+        ("search", *task, "-o", out, "--epsilon", 1),
+    ]
+    codes, packages = loaded(light)
+    assert codes == [2] * len(light)
+    assert not packages & set(HEAVY)
+    geometric: list[tuple[object, ...]] = [
+        ("view", none, "--png"),
+        ("drc", none),
+        ("yield", none),
+        ("cells", "-o", none),
+        ("cells", "--process", "nowhere"),
+        ("check", bundled(), none, none, "--bias", none),
+    ]
+    codes, packages = loaded(geometric)
+    assert codes == [2] * len(geometric)
+    assert packages & set(HEAVY) <= {"klayout", "scipy"}
+    assert not list(tmp_path.iterdir())
+
+
+def parameters() -> Iterator[tuple[str, str, object]]:
+    """Command, name and declaration of every argument and option."""
+    for command in app.registered_commands:
+        assert command.callback is not None
+        hints = typing.get_type_hints(command.callback, include_extras=True)
+        for name in inspect.signature(command.callback).parameters:
+            yield command.callback.__name__, name, hints[name].__metadata__[0]
+
+
+def test_every_command_and_parameter_has_a_help_text() -> None:
+    silent = [(command, name) for command, name, declared in parameters() if not getattr(declared, "help", None)]
+    assert silent == []
+    assert all(inspect.getdoc(command.callback) for command in app.registered_commands)
+    assert {command.name or command.callback.__name__ for command in app.registered_commands if command.callback} == (
+        set(COMMANDS)
+    )
+
+
+def test_a_progress_bar_is_shown_on_a_terminal_only(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def shown(remaining: bool = False) -> str:
@@ -58,8 +219,8 @@ def test_a_bar_tells_a_terminal_what_is_done(
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "100")
-    told = shown(remaining=True)
-    assert all(part in told for part in ("samples", "3/12", "extract", "1/2")), told
+    text = shown(remaining=True)
+    assert all(part in text for part in ("samples", "3/12", "extract", "1/2")), text
 
 
 def arrays(**changes: object) -> dict[str, object]:
@@ -114,25 +275,25 @@ def test_unusable_weights_exit_2_with_one_line_and_nothing_written(write: object
     weights = tmp_path / "weights.npz"
     write(weights)  # type: ignore[operator]
     out = tmp_path / "out"
-    done = run("build", weights, "-o", out)
-    assert done.returncode == 2, done.stderr
-    assert done.stdout == ""
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert "weights.npz" in done.stderr
+    result = run("build", weights, "-o", out)
+    assert result.returncode == 2, result.stderr
+    assert result.stdout == ""
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert "weights.npz" in result.stderr
     assert not out.exists()
 
 
 @pytest.mark.parametrize("name", ["../../x", "a/b", "", "x" * 33, "-x", "a b", "a\nb"])
 def test_unusable_names_exit_2(name: str, tmp_path: Path) -> None:
-    done = run("build", "-o", tmp_path / "out", f"--name={name}")
-    assert done.returncode == 2, done.stderr
+    result = run("build", "-o", tmp_path / "out", f"--name={name}")
+    assert result.returncode == 2, result.stderr
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_unknown_process_exits_2(tmp_path: Path) -> None:
-    done = run("build", "-o", tmp_path / "out", "--process", "nowhere")
-    assert done.returncode == 2
-    assert "soi220" in done.stderr
+    result = run("build", "-o", tmp_path / "out", "--process", "nowhere")
+    assert result.returncode == 2
+    assert "soi220" in result.stderr
 
 
 def test_unknown_options_exit_2() -> None:
@@ -142,10 +303,10 @@ def test_unknown_options_exit_2() -> None:
 @pytest.fixture(scope="module")
 def chip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("chip")
-    done = run("build", "-o", folder, "--name", "chip")
-    assert done.returncode == 0, done.stderr
-    assert "65,536/65,536 words exact" in done.stdout
-    assert "pass" in done.stdout
+    result = run("build", "-o", folder, "--name", "chip")
+    assert result.returncode == 0, result.stderr
+    assert "65,536/65,536 words exact" in result.stdout
+    assert "pass" in result.stdout
     return folder / "chip"
 
 
@@ -162,47 +323,48 @@ def test_no_check_writes_over_what_it_reads(chip: Path, tmp_path: Path) -> None:
         (("simulate", gds, "--bias", bias), gds),
         (("check", bundled(), gds, netlist, "--bias", bias), netlist),
     ):
-        done = run(*command, "-o", out)
-        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-        assert f"{out}: this file is read" in done.stderr
+        result = run(*command, "-o", out)
+        assert (result.returncode, result.stderr.count("\n")) == (2, 1)
+        assert f"{out}: " in result.stderr
     assert {path: path.read_bytes() for path in kept} == kept
 
 
-def test_the_single_checks_agree_with_the_build(chip: Path, tmp_path: Path) -> None:
+def test_separate_checks_agree_with_the_build(chip: Path, tmp_path: Path) -> None:
     gds, netlist, bias = (chip.with_suffix(ending) for ending in (".gds", ".pic.yml", ".bias.yml"))
-    done = run("drc", gds, "-o", tmp_path / "a.lyrdb", "--json")
-    assert done.returncode == 0 and json.loads(done.stdout)["violations"] == 0
+    result = run("drc", gds, "-o", tmp_path / "a.lyrdb", "--json")
+    assert result.returncode == 0 and json.loads(result.stdout)["violations"] == 0
     # rules on currents need the bias
-    assert json.loads(done.stdout)["not_run"] == 2
-    assert [row["id"] for row in json.loads(done.stdout)["rules"] if not row["run"]] == [
+    assert json.loads(result.stdout)["not_run"] == 2
+    assert [row["id"] for row in json.loads(result.stdout)["rules"] if not row["run"]] == [
         "metal.current",
         "metal.ground_rise",
     ]
-    done = run("drc", gds, "--bias", bias, "-o", tmp_path / "a.lyrdb", "--json")
-    numbers, built = json.loads(done.stdout), json.loads(chip.with_suffix(".report.json").read_text())["drc"]
-    assert done.returncode == 0 and all(numbers[key] == built[key] for key in built if key != "rules")
+    result = run("drc", gds, "--bias", bias, "-o", tmp_path / "a.lyrdb", "--json")
+    numbers, built = json.loads(result.stdout), json.loads(chip.with_suffix(".report.json").read_text())["drc"]
+    assert result.returncode == 0 and all(numbers[key] == built[key] for key in built if key != "rules")
     assert built["not_run"] == 0 and 1 < built["current_ma_per_um"] < 2 and built["ground_rise_mv"] > 100
-    done = run("lvs", gds, netlist, "-o", tmp_path / "a.lvs.json", "--second-opinion")
-    assert done.returncode == 0 and done.stdout.startswith("match")
-    assert done.stdout.endswith("KLayout's netlist comparer: match\n")
-    done = run("check", bundled(), gds, netlist, "--bias", bias, "-o", tmp_path / "a.function.npz", "--json")
-    numbers = json.loads(done.stdout)
-    assert done.returncode == 0 and numbers["exact"] == 65_536
+    result = run("lvs", gds, netlist, "-o", tmp_path / "a.lvs.json", "--second-opinion")
+    assert result.returncode == 0 and result.stdout.startswith("match")
+    assert result.stdout.endswith("KLayout's netlist comparer: match\n")
+    result = run("check", bundled(), gds, netlist, "--bias", bias, "-o", tmp_path / "a.function.npz", "--json")
+    numbers = json.loads(result.stdout)
+    assert result.returncode == 0 and numbers["exact"] == 65_536
     assert (numbers["words"], numbers["errors"], min(numbers["margins"])) == (4 * 65_536, [], numbers["margin"])
     table = (tmp_path / "a.function.npz").read_bytes()
     assert table == chip.with_suffix(".function.npz").read_bytes()
 
 
-def test_noise_counts_words_and_refuses_what_the_card_does_not_allow(chip: Path, tmp_path: Path) -> None:
+def test_noise_counts_words_and_refuses_powers_beyond_the_card(chip: Path, tmp_path: Path) -> None:
     gds, netlist, bias = (chip.with_suffix(ending) for ending in (".gds", ".pic.yml", ".bias.yml"))
     command = ("noise", gds, netlist, "--bias", bias, "--weights", bundled(), "-o", tmp_path / "n.csv")
-    done = run(*command, "--laser-w", "-1")
-    assert done.returncode == 2 and "-1 W is not within 0 … 0.1 W" in done.stderr and not list(tmp_path.iterdir())
-    done = run(*command[:-1], tmp_path / "n.png")
-    assert done.returncode == 2 and "n.png: the picture has this name" in done.stderr and not list(tmp_path.iterdir())
-    done = run(*command, "--symbol-rates", "1e6,3e7", "--json")
-    assert done.returncode == 0, done.stderr
-    numbers = json.loads(done.stdout)
+    result = run(*command, "--laser-w", "-1")
+    assert result.returncode == 2 and "-1 W" in result.stderr and "0.1 W" in result.stderr
+    assert not list(tmp_path.iterdir())
+    result = run(*command[:-1], tmp_path / "n.png")
+    assert result.returncode == 2 and "n.png: " in result.stderr and not list(tmp_path.iterdir())
+    result = run(*command, "--symbol-rates", "1e6,3e7", "--json")
+    assert result.returncode == 0, result.stderr
+    numbers = json.loads(result.stdout)
     slow, fast = numbers["points"]
     assert numbers["laser_w"] == 0.01 and slow["integration_s"] == 1e-6
     assert slow["wrong"] == 0 < slow["high"] < 1e-4 and slow["words"] == 4 * 65_536
@@ -210,11 +372,11 @@ def test_noise_counts_words_and_refuses_what_the_card_does_not_allow(chip: Path,
     assert (tmp_path / "n.csv").is_file() and (tmp_path / "n.png").is_file()
 
 
-def test_simulate_gives_the_same_from_layout_and_passive(chip: Path, tmp_path: Path) -> None:
+def test_simulate_reads_layouts_and_netlists_and_results_are_passive(chip: Path, tmp_path: Path) -> None:
     bias = chip.with_suffix(".bias.yml")
     out = tmp_path / "a.s.npz"
-    done = run("simulate", chip.with_suffix(".gds"), "--bias", bias, "--wavelengths", "1549.9:1550.1:0.1", "-o", out)
-    assert done.returncode == 0, done.stderr
+    result = run("simulate", chip.with_suffix(".gds"), "--bias", bias, "--wavelengths", "1549.9:1550.1:0.1", "-o", out)
+    assert result.returncode == 0, result.stderr
     with np.load(out) as data:
         assert data["wavelengths_nm"] == pytest.approx([1549.9, 1550.0, 1550.1])
         for i, ports in enumerate((8 + 12 + 1, 6 + 14 + 1, 7 + 8 + 1)):
@@ -224,34 +386,36 @@ def test_simulate_gives_the_same_from_layout_and_passive(chip: Path, tmp_path: P
     assert run("simulate", chip.with_suffix(".pic.yml"), "--bias", bias, "-o", tmp_path / "b.npz").returncode == 0
 
 
-def test_spectrum_of_a_chip_is_narrow_with_its_bias_fixed_and_wide_rebiased(chip: Path, tmp_path: Path) -> None:
+def test_the_spectrum_is_narrow_with_a_fixed_bias_and_wide_when_reprogrammed(chip: Path, tmp_path: Path) -> None:
     gds, netlist, bias = (chip.with_suffix(ending) for ending in (".gds", ".pic.yml", ".bias.yml"))
     files, out = (bundled(), gds, netlist, "--bias", bias), tmp_path / "a.csv"
     some = ("--wavelengths", "1545,1550", "--resolution", "0.2", "--channels", "1")
-    done = run("spectrum", *files, *some, "-o", out, "--json")
-    assert done.returncode == 0, done.stderr
-    numbers = json.loads(done.stdout)
+    result = run("spectrum", *files, *some, "-o", out, "--json")
+    assert result.returncode == 0, result.stderr
+    numbers = json.loads(result.stdout)
     assert numbers["files"] == [str(out), str(tmp_path / "a.png")]
     assert 0.1e-3 < numbers["fixed_window"]["drift_nm"] < 1e-3
     assert [point["exact"] for point in numbers["rebiased"]] == [65_536] * 2
     assert numbers["fixed"][0]["exact"] < 10_000
     assert out.read_text().count("rebiased,") == 2
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
-    for wrong, said in (
-        (("-o", tmp_path / "b.txt"), "b.txt: the table is written as .csv"),
-        (("--wavelengths", "1620", "-o", tmp_path / "b.csv"), "1620 nm: the models hold for 1500 … 1600 nm"),
-        (("--resolution", "0", "-o", tmp_path / "b.csv"), "must be positive"),
+    for wrong, values in (
+        (("-o", tmp_path / "b.txt"), ("b.txt: ", ".csv")),
+        (("--wavelengths", "1620", "-o", tmp_path / "b.csv"), ("1620 nm", "1500 … 1600 nm")),
+        (("--resolution", "0", "-o", tmp_path / "b.csv"), ("--resolution",)),
+        (("--channels", "0", "-o", tmp_path / "b.csv"), ("--channels",)),
+        (("--spacing", "0", "-o", tmp_path / "b.csv"), ("0 GHz",)),
     ):
-        done = run("spectrum", *files, *wrong)
-        assert (done.returncode, done.stdout) == (2, "") and said in done.stderr
+        result = run("spectrum", *files, *wrong)
+        assert (result.returncode, result.stdout) == (2, "") and all(value in result.stderr for value in values)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "a.png"]
 
 
 @pytest.mark.parametrize("wavelengths", ["", "x", "1550:1540:1", "1:2:0", "-3", "nan", "1e400", "2000"])
 def test_unusable_wavelengths_exit_2(chip: Path, wavelengths: str, tmp_path: Path) -> None:
     bias, out = chip.with_suffix(".bias.yml"), tmp_path / "s.npz"
-    done = run("simulate", chip.with_suffix(".pic.yml"), "--bias", bias, f"--wavelengths={wavelengths}", "-o", out)
-    assert done.returncode == 2, done.stderr
+    result = run("simulate", chip.with_suffix(".pic.yml"), "--bias", bias, f"--wavelengths={wavelengths}", "-o", out)
+    assert result.returncode == 2, result.stderr
     assert not out.exists()
 
 
@@ -276,78 +440,80 @@ def test_unusable_files_exit_2(chip: Path, tmp_path: Path) -> None:
         ("check", bundled(), gds, netlist, "--bias", other),
         ("simulate", gds, "--bias", netlist),
     ):
-        done = run(*arguments)
-        assert done.returncode == 2, (arguments, done.stderr, done.stdout)
-        assert done.stderr.startswith("optinc: "), done.stderr
-        assert "Traceback" not in done.stderr
+        result = run(*arguments)
+        assert result.returncode == 2, (arguments, result.stderr, result.stdout)
+        assert result.stderr.startswith("optinc: "), result.stderr
+        assert "Traceback" not in result.stderr
 
 
-def test_a_bias_of_another_circuit_is_refused_alike(
-    chip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bias_of_another_circuit_is_refused_by_all_commands_alike(chip: Path, tmp_path: Path) -> None:
     gds, netlist, bias = (chip.with_suffix(ending) for ending in (".gds", ".pic.yml", ".bias.yml"))
     other, out = tmp_path / "other.bias.yml", tmp_path / "out"
     other.write_text(bias.read_text().replace("circuit: chip", "circuit: other"))
+    messages = set()
     for command in (
         ("check", bundled(), gds, netlist),
         ("spectrum", bundled(), gds, netlist),
         ("noise", gds, netlist, "--weights", bundled()),
         ("yield", gds),
     ):
-        arguments = (*command, "--bias", other, "-o", out.with_suffix(".csv" if command[0] == "spectrum" else ""))
-        monkeypatch.setattr(sys, "argv", ["optinc", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        said = f"optinc: {other}: it drives circuit 'other', the netlist is of 'chip'; give those of one chip\n"
-        assert (left.value.code, *capsys.readouterr()) == (2, "", said)
+        output = out.with_suffix(".csv" if command[0] == "spectrum" else "")
+        result = run(*command, "--bias", other, "-o", output)
+        assert (result.returncode, result.stdout) == (2, "")
+        messages.add(result.stderr)
+    assert len(messages) == 1
+    (message,) = messages
+    assert message.startswith(f"optinc: {other}: ") and "'other'" in message and "'chip'" in message
     assert list(tmp_path.iterdir()) == [other]
 
 
-def test_view_writes_pictures_where_there_is_no_display_and_refuses_what_is_no_layout(
+def test_view_writes_pictures_without_a_display_and_refuses_a_missing_layout(
     chip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
-    done = run("view", chip.with_suffix(".gds"), "-o", tmp_path / "out")
-    assert done.returncode == 0, done.stderr
-    assert [Path(line).name for line in done.stdout.split()] == [
+    result = run("view", chip.with_suffix(".gds"), "-o", tmp_path / "out")
+    assert result.returncode == 0, result.stderr
+    assert [Path(line).name for line in result.stdout.split()] == [
         f"chip.{name}.png" for name in ("chip", "layer", "mesh", "mzi")
     ]
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(
-        Path(line).name for line in done.stdout.split()
+        Path(line).name for line in result.stdout.split()
     )
-    done = run("view", tmp_path / "missing.gds", "--png", "-o", tmp_path / "none")
-    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
-    assert "missing.gds" in done.stderr and not (tmp_path / "none").exists()
+    result = run("view", tmp_path / "missing.gds", "--png", "-o", tmp_path / "none")
+    assert (result.returncode, result.stdout, len(result.stderr.splitlines())) == (2, "", 1)
+    assert "missing.gds" in result.stderr and not (tmp_path / "none").exists()
 
 
-def test_size_compares_with_the_paper_and_refuses_what_is_no_network(tmp_path: Path) -> None:
+def test_size_compares_with_the_paper_and_refuses_a_missing_network(tmp_path: Path) -> None:
     weights = bundled().with_name("average_8bit_4servers.npz")
-    done = run("size", bundled(), weights, bundled(), "--json")
-    assert done.returncode == 0, done.stderr
-    networks = json.loads(done.stdout)["networks"]
+    result = run("size", bundled(), weights, bundled(), "--json")
+    assert result.returncode == 0, result.stderr
+    networks = json.loads(result.stdout)["networks"]
     assert [network["mzis"] for network in networks] == [106_512, 41_664, 89, 361, 89]
     assert all(set(network["limits"]) == {"area", "pads", "power", "loss"} for network in networks)
-    done = run("size", tmp_path / "missing.npz")
-    assert (done.returncode, done.stdout) == (2, "") and "missing.npz" in done.stderr
+    result = run("size", tmp_path / "missing.npz")
+    assert (result.returncode, result.stdout) == (2, "") and "missing.npz" in result.stderr
 
 
 def test_factor_prints_the_papers_count() -> None:
-    done = run("factor", bundled(), "--json")
-    assert done.returncode == 0
-    layers = json.loads(done.stdout)["layers"]
+    result = run("factor", bundled(), "--json")
+    assert result.returncode == 0
+    layers = json.loads(result.stdout)["layers"]
     assert sum(layer["mzis"] for layer in layers) == 89
     assert max(layer["error"] for layer in layers) < 1e-12
 
 
 def test_search_writes_networks_front_and_picture(tmp_path: Path) -> None:
     out = tmp_path / "found"
-    done = run("search", "--bits", 2, "--servers", 4, "--steps", 60, "--epsilon", 1e-4, "-o", out, "--also", bundled())
-    assert done.returncode == 2
-    assert "its task has bits = 4, but 2 was asked for" in done.stderr
-    done = run("search", "--bits", 2, "--servers", 4, "--steps", 60, "--epsilon", 1e-4, "-o", out)
-    assert done.returncode == 0, done.stderr
-    assert "MZIs" in done.stdout
+    result = run(
+        "search", "--bits", 2, "--servers", 4, "--steps", 60, "--epsilon", 1e-4, "-o", out, "--also", bundled()
+    )
+    assert result.returncode == 2
+    assert bundled().name in result.stderr and "bits = 4" in result.stderr and "2" in result.stderr
+    result = run("search", "--bits", 2, "--servers", 4, "--steps", 60, "--epsilon", 1e-4, "-o", out)
+    assert result.returncode == 0, result.stderr
+    assert "MZIs" in result.stdout
     assert (out / "front.png").read_bytes()[:4] == b"\x89PNG"
     assert (out / "front.csv").read_text().startswith("name,structure,mzis")
     assert Onn.load(out / "best.npz").structure[0] == 1
@@ -375,13 +541,13 @@ def test_train_takes_starts_and_refuses_contradictions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-320, 1.7e308])
-def test_factor_refuses_what_light_cannot_carry(tmp_path: Path, size: float) -> None:
+def test_factor_refuses_weights_beyond_the_range_of_light(tmp_path: Path, size: float) -> None:
     path = tmp_path / "w.npz"
     np.savez(path, **arrays(layers__1__weight=np.full((2, 6), size)))  # type: ignore[arg-type]
-    done = run("factor", path)
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"optinc: {path}: layers.1.weight has {size:g} as its largest entry; light needs")
-    assert "Traceback" not in done.stderr and not done.stdout
+    result = run("factor", path)
+    assert result.returncode == 2
+    assert result.stderr.startswith(f"optinc: {path}: layers.1.weight ") and f"{size:g}" in result.stderr
+    assert "Traceback" not in result.stderr and not result.stdout
 
 
 @pytest.mark.parametrize(("option", "value", "reason"), [("--servers", 1, "one layer"), ("--groups", 1, "groups is 1")])
@@ -415,43 +581,43 @@ def test_level_1_trains_on_from_a_pytorch_file(tmp_path: Path) -> None:
     net = torch.nn.Sequential(torch.nn.Linear(1, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1, bias=False))
     save_file(net.state_dict(), tmp_path / "net.safetensors")
     common = ("train", "--bits", 2, "--servers", 2, "--remainder", "--steps", 2, "-o", tmp_path / "w.npz")
-    done = run(*common, "--start", tmp_path / "net.safetensors")
-    assert done.returncode == 1, done.stderr
+    result = run(*common, "--start", tmp_path / "net.safetensors")
+    assert result.returncode == 1, result.stderr
     assert Onn.load(tmp_path / "w.npz").task.remainder
 
 
-def test_the_bias_file_drives_what_it_says(chip: Path) -> None:
+def test_the_bias_file_has_phases_and_codes_within_range(chip: Path) -> None:
     bias = read_bias(chip.with_suffix(".bias.yml"))
     assert bias.dac_bits == 16 and len(bias.labels) == 179
     assert np.all((bias.phase_rad >= 0) & (bias.phase_rad < 2 * np.pi))
     assert np.all(bias.code < 2**16)
 
 
-def test_a_hidden_layer_that_never_lights_exits_2(tmp_path: Path) -> None:
+def test_a_hidden_layer_that_is_always_zero_exits_2(tmp_path: Path) -> None:
     weights = tmp_path / "weights.npz"
     np.savez(weights, **arrays(layers__0__bias=np.full(6, -1e3)))  # type: ignore[arg-type]
-    done = run("build", weights, "-o", tmp_path / "out")
-    assert done.returncode == 2, done.stderr
-    assert "no unit is ever positive" in done.stderr
+    result = run("build", weights, "-o", tmp_path / "out")
+    assert result.returncode == 2, result.stderr
+    assert "weights.npz" in result.stderr and "layers.0" in result.stderr
     assert not (tmp_path / "out").exists()
 
 
 def test_cells_writes_the_gallery_of_a_process(tmp_path: Path) -> None:
-    done = run("cells", "--process", "soi220_flipchip", "-o", tmp_path / "page.md")
-    assert done.returncode == 0, done.stderr
+    result = run("cells", "--process", "soi220_flipchip", "-o", tmp_path / "page.md")
+    assert result.returncode == 0, result.stderr
     pictures = {path.name for path in (tmp_path / "page").iterdir()}
     assert {"mesh.png", "bump.png"} < pictures
-    assert done.stdout == f"{tmp_path / 'page.md'}: {len(pictures)} cells\n"
+    assert result.stdout == f"{tmp_path / 'page.md'}: {len(pictures)} cells\n"
     assert "![bump](page/bump.png)" in (tmp_path / "page.md").read_text()
-    done = run("cells", "-o", tmp_path / "page.html")
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"optinc: {tmp_path / 'page.html'}: ")
+    result = run("cells", "-o", tmp_path / "page.html")
+    assert result.returncode == 2
+    assert result.stderr.startswith(f"optinc: {tmp_path / 'page.html'}: ")
 
 
 def test_deck_writes_a_script_and_refuses_other_endings(tmp_path: Path) -> None:
-    done = run("deck", "-o", tmp_path / "new" / "a.lydrc", "--process", "soi220_two_metal")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "klayout -b -r" in done.stdout
+    result = run("deck", "-o", tmp_path / "new" / "a.lydrc", "--process", "soi220_two_metal")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "klayout -b -r" in result.stdout
     assert "drc-dsl-xml" in (tmp_path / "new" / "a.lydrc").read_text()
     refused = run("deck", "-o", tmp_path / "a.txt")
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)

@@ -1,4 +1,4 @@
-"""What documents and docstrings name by a dotted path is there, so that a move of a module cannot leave them behind."""
+"""Every dotted name in documents and docstrings exists, so that a moved module cannot leave a stale name behind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DOTTED = re.compile(r"\boptinc_pdk(?:\.[A-Za-z_]\w*)+")
 ROLE = re.compile(r":(?:class|data|func|meth|mod):`~?([\w.]+)`")
 
 
-def is_there(path: str) -> bool:
+def exists(path: str) -> bool:
     try:
         pkgutil.resolve_name(path)
     except (ImportError, AttributeError):
@@ -26,9 +26,9 @@ def is_there(path: str) -> bool:
 
 
 def missing(text: str, module: str | None = None) -> Iterator[str]:
-    """Names in a text that lead nowhere; those of a module's docstrings may be short."""
+    """Names in a text that do not exist; names in the docstrings of ``module`` may be relative to it."""
     if module is None:
-        yield from (path for path in DOTTED.findall(text) if not is_there(path))
+        yield from (path for path in DOTTED.findall(text) if not exists(path))
         return
     for name in ROLE.findall(text):
         if name.startswith("optinc_pdk."):
@@ -37,16 +37,16 @@ def missing(text: str, module: str | None = None) -> Iterator[str]:
             classes = [key for key, value in vars(import_module(module)).items() if isinstance(value, type)]
             owners = [module, module.rpartition(".")[0], *(f"{module}.{one}" for one in classes)]
             near = [f"{owner}.{name}" for owner in owners]
-        if not any(map(is_there, near)):
+        if not any(map(exists, near)):
             yield name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_what_a_page_names_is_there(page: Path) -> None:
+def test_names_in_a_page_exist(page: Path) -> None:
     assert list(missing(page.read_text(encoding="utf-8"))) == []
 
 
-def test_what_docstrings_name_is_there() -> None:
+def test_names_in_docstrings_exist() -> None:
     lost = {}
     for source in SOURCES:
         text = source.read_text(encoding="utf-8")
@@ -57,7 +57,7 @@ def test_what_docstrings_name_is_there() -> None:
     assert lost == {}
 
 
-def test_what_is_gone_is_told() -> None:
+def test_a_missing_name_is_reported() -> None:
     assert list(missing("`optinc_pdk.tolerance.chip` and optinc_pdk.tolerance.read_chip.")) == [
         "optinc_pdk.tolerance.chip"
     ]

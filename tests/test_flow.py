@@ -1,4 +1,4 @@
-"""The whole corridor on the bundled 4-bit network, and what sign-off says of damaged copies of its layout."""
+"""The whole pipeline on the bundled 4-bit network, and the results of sign-off on damaged copies of its layout."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import klayout.db as kdb
 import numpy as np
 import pytest
 
-from optinc_pdk import flow
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.circuit import read_bias, read_netlist
@@ -77,7 +76,7 @@ def test_a_second_build_in_another_process_gives_the_same_bytes(chip: Build, tmp
 def test_the_reference_circuit_is_what_a_build_writes(chip: Build) -> None:
     reference = Path(__file__).parent.parent / "netlists"
     assert (reference / f"{NAME}.pic.yml").read_bytes() == file(chip, ".pic.yml").read_bytes()
-    # another machine's algebra may move a code by one step, so the reference bias is held to what it is for
+    # another machine's linear algebra may change a code by one step, so the test runs the reference bias
     process, bias = load_process(), read_bias(reference / f"{NAME}.bias.yml")
     board = read_netlist(reference / f"{NAME}.pic.yml").board
     assert board is not None
@@ -87,22 +86,22 @@ def test_the_reference_circuit_is_what_a_build_writes(chip: Build) -> None:
 
 def test_without_imperfections_the_chip_is_that_of_the_function_check(chip: Build) -> None:
     process, task = load_process(), Onn.load(bundled()).task
-    made = read_chip(file(chip, ".gds"), file(chip, ".pic.yml"), file(chip, ".bias.yml"), process)
-    light = truth.light(made, draw(made, imperfections(process).only(), 0), made.voltage_v, 16.0)
+    extracted = read_chip(file(chip, ".gds"), file(chip, ".pic.yml"), file(chip, ".bias.yml"), process)
+    light = truth.light(extracted, draw(extracted, imperfections(process).only(), 0), extracted.voltage_v, 16.0)
     with np.load(file(chip, ".function.npz")) as table:
         symbols, words, outputs = table["symbols"][0], table["words"][0], table["outputs"][0]
-    received = transmit(symbols, light, made.board, made.bias)
+    received = transmit(symbols, light, extracted.board, extracted.bias)
     assert np.array_equal(task.decode(received.levels), words)
     # the table is rounded to 6 digits and single precision
     assert np.abs(received.outputs - outputs).max() < 1e-6
     ground = read_wiring(file(chip, ".gds"), process).common
-    checked = check_function(made.structure.circuit, made.board, made.bias, task, process, ground)
-    # voltages that grounds take are found by iteration, both times to 1e-12 of the currents
+    checked = check_function(extracted.structure.circuit, extracted.board, extracted.bias, task, process, ground)
+    # ground voltages are found by iteration, in both cases to 1e-12 of the currents
     assert np.abs(received.outputs - checked.outputs[0]).max() < 1e-9
 
 
 def mutate(chip: Build, folder: Path, change: Callable[[kdb.Layout, kdb.Cell], None]) -> Path:
-    """A flat copy of the chip, changed."""
+    """Write a flat copy of the chip's layout with a change."""
     layout = kdb.Layout()
     layout.read(str(file(chip, ".gds")))
     top = layout.top_cell()
@@ -146,7 +145,7 @@ def a_straight(layout: kdb.Layout, top: kdb.Cell) -> kdb.Point:
     return boxes[0].center()
 
 
-def test_a_cut_guide_is_found_where_it_is(chip: Build, tmp_path: Path) -> None:
+def test_lvs_reports_a_cut_guide_at_its_position(chip: Build, tmp_path: Path) -> None:
     at: list[kdb.Point] = []
 
     def cut(layout: kdb.Layout, top: kdb.Cell) -> None:
@@ -159,7 +158,7 @@ def test_a_cut_guide_is_found_where_it_is(chip: Build, tmp_path: Path) -> None:
     assert near(result, at[0], 1.0)
 
 
-def test_a_narrowed_guide_breaks_a_rule_where_it_is(chip: Build, tmp_path: Path) -> None:
+def test_a_narrowed_guide_violates_a_rule_at_its_position(chip: Build, tmp_path: Path) -> None:
     at: list[kdb.Point] = []
 
     def narrow(layout: kdb.Layout, top: kdb.Cell) -> None:
@@ -178,19 +177,19 @@ def test_a_narrowed_guide_breaks_a_rule_where_it_is(chip: Build, tmp_path: Path)
 
 
 def cut_trunk(currents: Currents) -> kdb.Box:
-    """Half of the width where the grounds carry most."""
+    """Half of the width of the ground metal with the highest current density."""
     trunk = max(ground_densities(currents), key=lambda place: place.density).polygon.bbox()
     return kdb.Box(trunk.left, trunk.bottom, trunk.left + trunk.width() // 2, trunk.top + 50_000)
 
 
 def cut_bus(currents: Currents) -> kdb.Box:
-    """All but 100 µm of the bus, between its pads and the first trunk."""
+    """All but 100 µm of the ground bus, between its pads and the first trunk."""
     y = next(pad.center[1] for pad in currents.wiring.pads if pad.label == "GND0")
     return kdb.Box(400_000, round(y) + 60_000, 410_000, round(y) + 400_000)
 
 
 def cut_wire(currents: Currents) -> kdb.Box:
-    """A wire of 4 µm down to the least width of metal, beside the pad of a channel that carries much."""
+    """A wire of 4 µm, down to the minimum width of metal, beside the pad of a channel with a high current."""
     wiring = currents.wiring
     pads = {pad.label: pad for pad in wiring.pads}
     for heater in np.argsort(-currents.current_a).tolist():
@@ -203,7 +202,7 @@ def cut_wire(currents: Currents) -> kdb.Box:
 
 
 @pytest.mark.parametrize("cut", [cut_trunk, cut_bus, cut_wire])
-def test_thin_metal_breaks_the_rule_of_currents_where_it_is(
+def test_thin_metal_violates_the_current_rule_at_its_position(
     cut: Callable[[Currents], kdb.Box], chip: Build, tmp_path: Path
 ) -> None:
     process, bias = load_process(), read_bias(file(chip, ".bias.yml"))
@@ -218,14 +217,14 @@ def test_thin_metal_breaks_the_rule_of_currents_where_it_is(
     electrical = check_electrical(rules, read_wiring(gds, process), bias)
     results = run_drc(gds, rules, process.gds_layers).all_rules(electrical.rules)
     found = {rule.id: rule.boxes_um for rule in results if rule.violations}
-    # no rule of shapes sees it
+    # no geometric rule finds it
     assert "metal.width" not in found
     boxes = 1e3 * found["metal.current"]
     around = gone.enlarged(3_000)
     near = (boxes[:, 0] < around.right) & (boxes[:, 2] > around.left)
     assert np.any(near & (boxes[:, 1] < around.top) & (boxes[:, 3] > around.bottom))
     if cut is not cut_wire:
-        # of those behind the cut, which need not be the highest
+        # the grounds behind the cut rise, though they need not be the highest
         assert np.max(electrical.currents.rise_v / whole.rise_v) > 1.005
 
 
@@ -233,7 +232,7 @@ def test_swapped_heater_wires_are_named(chip: Build, tmp_path: Path) -> None:
     labels = ("l1_u_c2_r0_theta", "l1_u_c2_r0_phi")
 
     def swap(layout: kdb.Layout, top: kdb.Cell) -> None:
-        # the wires change places where they meet their pads, which is the same as the pads' labels changing theirs
+        # swapped labels are equivalent to swapped wires
         shapes = top.shapes(layout.layer(*LABEL))
         for shape in list(shapes.each()):
             if shape.is_text() and shape.text.string in labels:
@@ -244,13 +243,13 @@ def test_swapped_heater_wires_are_named(chip: Build, tmp_path: Path) -> None:
     gds = mutate(chip, tmp_path, swap)
     result = lvs(chip, gds)
     assert not result.match
-    told = " ".join(f"{d.message} {d.reference} {d.extracted}" for d in result.differences)
-    assert all(label in told for label in labels)
+    text = " ".join(f"{d.message} {d.reference} {d.extracted}" for d in result.differences)
+    assert all(label in text for label in labels)
     assert words(chip, gds) < 65_536
 
 
 def words(chip: Build, gds: Path) -> int:
-    """Exact words of a layout's own circuit under the chip's bias, whatever LVS says."""
+    """Number of exact words of a layout's extracted circuit under the chip's bias, without LVS."""
     process = load_process()
     board = read_netlist(file(chip, ".pic.yml")).board
     assert board is not None
@@ -260,11 +259,11 @@ def words(chip: Build, gds: Path) -> int:
 
 
 def test_a_heater_moved_to_the_other_arm_loses_words(chip: Build, tmp_path: Path) -> None:
-    """All metal and TiN of one theta heater go down by one mode; a bar brings the signal wire along."""
+    """All metal and TiN of one theta heater move down by one mode; metal bars keep it connected to its wires."""
     pitch = round(load_process().floorplan.mode_pitch_um * 1000)
     bias = read_bias(file(chip, ".bias.yml"))
     circuit = extract(file(chip, ".gds"), load_process()).circuit
-    # the lowest MZI of a column, so that the heater below is nobody's
+    # the lowest MZI of a column, so that there is no heater below
     label = "l1_u_c0_r4_theta"
     assert bias.phase_rad[bias.labels.index(label)] > 0.1
     net = circuit.electrical[circuit.ports[label]]
@@ -287,24 +286,25 @@ def test_a_heater_moved_to_the_other_arm_loses_words(chip: Build, tmp_path: Path
     assert words(chip, file(chip, ".gds")) == 65_536
 
 
-def test_heaters_that_ignore_each_other_lose_words(chip: Build) -> None:
-    """The bias of a process whose card states no crosstalk, on the chip of one that does."""
+def test_a_bias_without_crosstalk_compensation_loses_words(chip: Build) -> None:
+    """The bias is programmed for a process without thermal crosstalk and applied to a chip with it."""
     process, reference = load_process(), read_netlist(file(chip, ".pic.yml"))
     extraction, onn = extract(file(chip, ".gds"), process), Onn.load(bundled())
-    ground, silent = wiring_of(extraction, process).common, process.model_copy(update={"imperfections": None})
+    ground = wiring_of(extraction, process).common
+    without = process.model_copy(update={"imperfections": None})
     assert reference.board is not None
-    blind = program(extraction.circuit, reference.board, onn, silent, ground=ground).bias
+    bias = program(extraction.circuit, reference.board, onn, without, ground=ground).bias
 
     def exact(card: Process) -> int:
-        return check_function(extraction.circuit, reference.board, blind, onn.task, card, ground).exact
+        return check_function(extraction.circuit, reference.board, bias, onn.task, card, ground).exact
 
-    assert exact(silent) == 65_536
+    assert exact(without) == 65_536
     assert exact(process) < 0.1 * 65_536
     crosstalk = chip.report.chip and chip.report.chip.crosstalk
     assert crosstalk and (crosstalk.share, crosstalk.distance_um) == (0.029, 25.0)
 
 
-def test_names_hierarchy_and_other_texts_do_not_matter(chip: Build, tmp_path: Path) -> None:
+def test_extraction_ignores_cell_names_hierarchy_and_other_texts(chip: Build, tmp_path: Path) -> None:
     process = load_process()
     fibres_and_pads = set(read_netlist(file(chip, ".pic.yml")).ports)
     layout = kdb.Layout()
@@ -340,7 +340,7 @@ def test_the_report_describes_the_factors_that_are_programmed(tmp_path: Path, mo
         return (dataclasses.replace(first, factor=dataclasses.replace(first.factor, u=moved)), *others)
 
     plain = build(onn, tmp_path, "plain")
-    monkeypatch.setattr(flow, "factorise", perturbed)
+    monkeypatch.setattr("optinc_pdk.flow.factorise", perturbed)
     done = build(onn, tmp_path, "moved")
     assert plain.report.factor is not None and plain.report.factor.max_error < 1e-12
     assert done.report.factor is not None
@@ -350,24 +350,25 @@ def test_the_report_describes_the_factors_that_are_programmed(tmp_path: Path, mo
     assert any(label.startswith("l0_u") for label in changed)
 
 
-def test_a_chip_whose_light_does_not_settle_fails_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def wild(*_: object) -> None:
+def test_a_chip_whose_light_does_not_settle_fails_with_a_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unsettled(*_: object) -> None:
         raise UnsettledError("light does not settle within 20 passes")
 
-    monkeypatch.setattr(flow, "check_function", wild)
-    done = build(carry_chain(Averaging(2, 4, 1)), tmp_path, "wild")
+    monkeypatch.setattr("optinc_pdk.signoff.function.check_function", unsettled)
+    done = build(carry_chain(Averaging(2, 4, 1)), tmp_path, "unsettled")
     assert not done.passed and done.findings[0] == "function: light does not settle within 20 passes"
     assert done.report.function is None and done.report.lvs is not None and done.report.lvs.match
-    assert (tmp_path / "wild.bias.yml").exists() and not (tmp_path / "wild.function.npz").exists()
+    assert (tmp_path / "unsettled.bias.yml").exists() and not (tmp_path / "unsettled.function.npz").exists()
 
 
 def test_a_failing_stage_leaves_no_files_of_an_earlier_build(
     chip: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A layout that lost a wire fails LVS: no bias or function table may lie beside it, and the verdict says so."""
+    """A layout without one wire fails LVS; no bias or function table of the earlier build may remain beside it."""
     folder = tmp_path / "again"
     shutil.copytree(chip.directory, folder)
-    from optinc_pdk import flow
 
     def broken(layout: kdb.Layout, path: Path) -> None:
         top = layout.top_cell()
@@ -376,7 +377,7 @@ def test_a_failing_stage_leaves_no_files_of_an_earlier_build(
         largest.delete()
         layout.write(str(path))
 
-    monkeypatch.setattr(flow, "write_gds", broken)
+    monkeypatch.setattr("optinc_pdk.layout.write_gds", broken)
     again = build(directory=folder)
     assert again.report.verdict == "fail"
     assert again.report.function is None

@@ -1,4 +1,4 @@
-"""The application, its exit codes, and how its commands end."""
+"""The typer application, its exit codes, progress bars, and the reporting of errors."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import typer
 from optinc_pdk.files import InputError
 
 Counter = Callable[[str, int, int | None], None]
-"""Called with what is done, how many of it are, and of how many; None where nobody can know."""
+"""Called with the name of the task, how many of its steps are done, and their total; None where it is unknown."""
 BAR_WIDTH = 40
-"""Characters of a bar at most."""
+"""Largest width of a progress bar, in characters."""
 PASSED, FAILED, UNUSABLE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
+"""Exit codes: all checks pass; a check failed; unusable input or usage; internal error; interrupted."""
 
 app = typer.Typer(
-    help="From trained weights to a signed-off photonic chip that computes a quantized average.",
+    help="From trained weights to a signed-off photonic chip that computes a quantised average.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -27,15 +28,17 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Run a command; errors become one line and an exit code."""
+    """Run the command given in ``sys.argv`` and exit; an error becomes one line on stderr and an exit code."""
     try:
         app(standalone_mode=True)
     except InputError as fault:
         print(f"optinc: {fault}", file=sys.stderr)
         sys.exit(UNUSABLE)
-    except KeyboardInterrupt:
-        print("optinc: interrupted", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+    except SystemExit as end:
+        # typer turns an interrupt into an exit without a message
+        if end.code == INTERRUPTED:
+            print("optinc: interrupted", file=sys.stderr)
+        raise
     except OSError as fault:
         print(
             f"optinc: {fault.filename or ''}: {fault.strerror}; check the path and its permissions",
@@ -51,7 +54,7 @@ def main() -> None:
 
 
 def print_table(table: Any) -> None:
-    """Print a table of rich; 110 characters wide where stdout is no terminal."""
+    """Print a table made with rich; 110 characters wide where stdout is not a terminal."""
     from rich.console import Console
 
     Console(width=None if sys.stdout.isatty() else 110).print(table)
@@ -59,10 +62,13 @@ def print_table(table: Any) -> None:
 
 @contextmanager
 def counter(remaining: bool = False) -> Iterator[Counter]:
-    """A bar on stderr that tells what is done; silent where stderr is no terminal.
+    """Show a progress bar on stderr; nothing is shown where stderr is not a terminal.
 
     Args:
-        remaining: Whether to estimate the time that is left.
+        remaining: Whether to show an estimate of the remaining time.
+
+    Yields:
+        The function to call as work is done.
     """
     from rich.console import Console
     from rich.progress import (
@@ -75,22 +81,22 @@ def counter(remaining: bool = False) -> Iterator[Counter]:
     )
     from rich.table import Column
 
-    # the bar gives way to words where the terminal is narrow
-    stretch = BarColumn(bar_width=None, table_column=Column(max_width=BAR_WIDTH))
-    columns = (TextColumn("{task.description:>14}"), stretch, MofNCompleteColumn(), TimeElapsedColumn())
-    left = (TimeRemainingColumn(),) if remaining else ()
+    # the bar, not the text, becomes shorter where the terminal is narrow
+    elastic = BarColumn(bar_width=None, table_column=Column(max_width=BAR_WIDTH))
+    columns = (TextColumn("{task.description:>14}"), elastic, MofNCompleteColumn(), TimeElapsedColumn())
+    estimate = (TimeRemainingColumn(),) if remaining else ()
     console = Console(stderr=True)
-    with Progress(*columns, *left, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(*columns, *estimate, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=None)
 
-        def watch(what: str, done: int, total: int | None) -> None:
-            bar.update(task, description=what, completed=done, total=total)
+        def update(name: str, done: int, total: int | None) -> None:
+            bar.update(task, description=name, completed=done, total=total)
 
-        yield watch
+        yield update
 
 
 @contextmanager
 def progress(stages: tuple[str, ...]) -> Iterator[Callable[[str], None]]:
-    """A bar over the stages on stderr; silent where stderr is no terminal."""
-    with counter() as watch:
-        yield lambda stage: watch(stage, stages.index(stage), len(stages))
+    """Show a progress bar over named stages on stderr; yields the function to call when a stage begins."""
+    with counter() as report:
+        yield lambda stage: report(stage, stages.index(stage), len(stages))

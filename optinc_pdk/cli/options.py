@@ -10,18 +10,35 @@ import typer
 DEFAULT = "soi220"
 
 Weights = Annotated[Path, typer.Argument(help="Weight file: .npz, .safetensors or .onnx.")]
-Gds = Annotated[Path, typer.Argument(help="Layout, GDS2 or OASIS.")]
-Netlist = Annotated[Path, typer.Argument(help="Netlist, .pic.yml.")]
-BiasFile = Annotated[Path, typer.Option("--bias", help="Bias file, .bias.yml.")]
-Out = Annotated[Path | None, typer.Option("-o", "--output", help="File to write; beside the input by default.")]
-ProcessName = Annotated[str, typer.Option("--process", help="Process name, or a folder with process cards: ./mine.")]
+Gds = Annotated[Path, typer.Argument(help="Layout file, GDS2 or OASIS.")]
+Netlist = Annotated[Path, typer.Argument(help="Netlist file, .pic.yml.")]
+BiasFile = Annotated[Path, typer.Option("--bias", help="Bias file, .bias.yml: the DAC code of every heater.")]
+Out = Annotated[
+    Path | None, typer.Option("-o", "--output", help="File to write. Default: beside the layout, with its name.")
+]
+ProcessName = Annotated[
+    str, typer.Option("--process", help="Process: its name, or a folder with process cards such as ./mine.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Bits = Annotated[int | None, typer.Option(help="Bits of a word; for files that carry no task.")]
-Servers = Annotated[int | None, typer.Option(help="Number of servers; for files that carry no task.")]
-Groups = Annotated[int | None, typer.Option(help="Number of network inputs; for files that carry no task.")]
-TaskBits = Annotated[int, typer.Option("--bits", help="Bits of a word.")]
-TaskServers = Annotated[int, typer.Option("--servers", help="Number of servers.")]
-TaskGroups = Annotated[int | None, typer.Option("--groups", help="Number of inputs; one per symbol by default.")]
-Remainder = Annotated[bool, typer.Option("--remainder", help="Level 1 of a cascade: fraction in the last output.")]
-FinerInput = Annotated[bool, typer.Option("--finer-input", help="Level 2 of a cascade: the last input is finer.")]
+Bits = Annotated[
+    int | None,
+    typer.Option(help="Bits of a word. Needed for .safetensors and .onnx files, which do not state the task."),
+]
+Servers = Annotated[int | None, typer.Option(help="Number of servers. Needed for .safetensors and .onnx files.")]
+Groups = Annotated[int | None, typer.Option(help="Number of network inputs. Needed for .safetensors and .onnx files.")]
+TaskBits = Annotated[int, typer.Option("--bits", help="Bits of a word; even.")]
+TaskServers = Annotated[int, typer.Option("--servers", help="Number of servers whose words are averaged.")]
+TaskGroups = Annotated[
+    int | None,
+    typer.Option("--groups", help="Number of network inputs; a divisor of bits / 2. Default: one for each symbol."),
+]
+Remainder = Annotated[
+    bool,
+    typer.Option("--remainder", help="Network for level 1 of a cascade: its last output also carries the fraction."),
+]
+FinerInput = Annotated[
+    bool,
+    typer.Option("--finer-input", help="Network for level 2 of a cascade: its last input has steps of 1 / servers²."),
+]
 WeightsOut = Annotated[Path, typer.Option("-o", "--output", help="Weight file to write, .npz.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the random numbers, from 0.")]

@@ -1,10 +1,10 @@
-"""Results of the stages to the numbers of the report."""
+"""The numbers of a build's report, from the results of its stages."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,12 +12,11 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, flatten, labels
 from optinc_pdk.factor.counts import svd_mzis
-from optinc_pdk.layout import Chip
 from optinc_pdk.onn import LayerFactor, Onn
 from optinc_pdk.onn.noise import tolerated_field_noise
 from optinc_pdk.report.light import light_budget, light_numbers
 from optinc_pdk.report.limits import Size, area_limit, loss_limit, pads_limit, power_limit
-from optinc_pdk.report.text import errors_text
+from optinc_pdk.report.text import error_numbers, errors_text
 from optinc_pdk.signoff.drc import DrcResult
 from optinc_pdk.signoff.electrical import Currents, ElectricalResult, densest_ma_per_um
 from optinc_pdk.signoff.function import FunctionResult
@@ -25,14 +24,17 @@ from optinc_pdk.signoff.lvs import LvsResult
 from optinc_pdk.signoff.lvs_checks import Difference
 from optinc_pdk.simulate import Programming
 
+if TYPE_CHECKING:
+    from optinc_pdk.layout import Chip
+
 
 def task_numbers(task: Averaging) -> dict[str, Any]:
-    """What the network computes."""
+    """The task of the network, as in the report."""
     return {key: getattr(task, key) for key in ("bits", "servers", "groups", "remainder", "finer_input")}
 
 
 def factor_numbers(onn: Onn, factors: Sequence[LayerFactor]) -> dict[str, Any]:
-    """MZIs by the paper's convention (arXiv 2603.28290) and the largest relative error of a factored matrix."""
+    """MZIs by the paper's convention (arXiv 2603.28290), and the largest error of a factored matrix over its 2-norm."""
     mzis = sum(factor.factor.mzis for factor in factors)
     full = sum(svd_mzis(layer.outputs, layer.inputs) for layer in onn.layers)
     worst = max(factor.max_error for factor in factors)
@@ -47,12 +49,16 @@ def chip_numbers(
     programming: Programming | None,
     function: FunctionResult | None,
 ) -> dict[str, Any] | None:
-    """What is on the die and what is not; None where power and loss are unknown because a check failed before."""
+    """Parts on the dies and off-chip, power, loss and size limits.
+
+    Returns:
+        The numbers; None where power and loss are unknown because an earlier check failed.
+    """
     if programming is None or function is None or circuit.board is None:
         return None
     flat = flatten(circuit)
     neurons = len(circuit.board.neurons)
-    # those on the chip have pads of their own
+    # photodiodes and modulators on the chip have pads and count as devices
     offchip = not len(flat.of_kind("photodiode"))
     pairs, modulators = (
         sum(len(labels(names)) for names in sides) if offchip else 0
@@ -87,7 +93,7 @@ def chip_numbers(
 
 
 def crosstalk_numbers(process: Process) -> dict[str, float] | None:
-    """What the card expects of thermal crosstalk, which bias and function count with; None where it says nothing."""
+    """Thermal crosstalk of the process card, which bias and function check include; None where the card has none."""
     if process.imperfections is None:
         return None
     card = process.imperfections.crosstalk
@@ -97,7 +103,19 @@ def crosstalk_numbers(process: Process) -> dict[str, float] | None:
 def size_numbers(
     onn: Onn, process: Process, dies: Sequence[Size], pads: int, power_w: float, hop_loss_db: tuple[float, ...]
 ) -> dict[str, Any]:
-    """The three limits on the chip's size, and its light budget; no budget where no light would be enough."""
+    """The limits on the chip's size, and its light budget.
+
+    Args:
+        onn: Network; its margins give the field noise that it tolerates.
+        process: Process card.
+        dies: Width and height of each die in µm.
+        pads: Pads or bumps of all dies.
+        power_w: Power of all heaters.
+        hop_loss_db: Loss from modulator to detector, by layer.
+
+    Returns:
+        ``limits`` by name, and ``light``, which is None where no light is enough or the card has no budget.
+    """
     noise = 0.0 if process.budget is None else tolerated_field_noise(onn, float(process.budget.margin_sigmas))
     area = sum(width * height for width, height in dies) / 1e6
     limits = {
@@ -114,7 +132,7 @@ def size_numbers(
 
 
 def function_numbers(function: FunctionResult | None) -> dict[str, Any] | None:
-    """Words tried and exact; None where the check did not run."""
+    """Checked and exact words, margins and errors; None where the check did not run."""
     if function is None:
         return None
     return {
@@ -128,15 +146,8 @@ def function_numbers(function: FunctionResult | None) -> dict[str, Any] | None:
     }
 
 
-def error_numbers(errors: Mapping[int, int]) -> list[dict[str, Any]]:
-    """Errors of words by value with their share, the most frequent first."""
-    total = sum(errors.values())
-    ranked = sorted(errors.items(), key=lambda item: (-item[1], item[0]))
-    return [{"value": value, "count": count, "share": count / total} for value, count in ranked]
-
-
 def drc_numbers(drc: DrcResult, electrical: ElectricalResult | None) -> dict[str, Any]:
-    """Numbers of rules, violations and rules not run; with an electrical result, also current density and rise."""
+    """Design rules and violations; with a bias also the highest current density and the highest ground rise."""
     checked = drc.all_rules(electrical.rules if electrical else ())
     numbers: dict[str, Any] = {
         "rules": len(checked),
@@ -150,7 +161,15 @@ def drc_numbers(drc: DrcResult, electrical: ElectricalResult | None) -> dict[str
 
 
 def currents_lines(currents: Currents, full: Currents) -> list[str]:
-    """What metal carries at the bias and with every heater at 2π, one line each."""
+    """Total current, highest current density and ground rise in words.
+
+    Args:
+        currents: Currents at the bias.
+        full: Currents with every heater at 2π.
+
+    Returns:
+        One line for each.
+    """
     lines = []
     for name, one in (("at the bias", currents), ("every heater at 2π", full)):
         line = f"{name}: {one.current_a.sum():.3f} A, at most {densest_ma_per_um(one):.3f} mA/µm"
@@ -171,14 +190,14 @@ def findings(
     function: FunctionResult | None,
     programming: Programming | None,
 ) -> list[str]:
-    """What failed or deserves a word, one line each: where rules break, what differs, which words are missed."""
+    """Findings of the checks, one line each: rule violations, LVS differences, wrong words, matrix error."""
     lines: list[str] = []
-    for found in drc.all_rules(electrical.rules if electrical else ()):
-        if found.violations:
-            where = ", ".join(f"({box[0]:.1f}, {box[1]:.1f})" for box in found.boxes_um[:3].tolist())
-            lines.append(f"{found.rule.severity} {found.id}: {found.violations} at {where} µm. {found.rule.text}")
-        if not found.run:
-            lines.append(f"{found.id}: not run, for want of a bias. {found.rule.text}")
+    for result in drc.all_rules(electrical.rules if electrical else ()):
+        if result.violations:
+            places = ", ".join(f"({box[0]:.1f}, {box[1]:.1f})" for box in result.boxes_um[:3].tolist())
+            lines.append(f"{result.rule.severity} {result.id}: {result.violations} at {places} µm. {result.rule.text}")
+        if not result.run:
+            lines.append(f"{result.id}: not run, because there is no bias. {result.rule.text}")
     lines += [f"lvs {difference_line(difference)}" for difference in match.differences[:5]]
     if match.total_differences > 5:
         lines.append(f"lvs: {match.total_differences - 5} more differences in the .lvs.json file")
@@ -191,24 +210,24 @@ def findings(
 
 
 def difference_line(difference: Difference) -> str:
-    """One difference between layout and netlist, with where it is."""
+    """One difference between layout and netlist in words, with its position."""
     where = "" if difference.position_um is None else " at ({:.3f}, {:.3f}) µm".format(*difference.position_um)
     sides = " / ".join(side for side in (difference.reference, difference.extracted) if side)
     return f"{difference.kind}{where}: {difference.message}" + (f" [{sides}]" if sides else "")
 
 
 def function_findings(function: FunctionResult) -> list[str]:
-    """Words missed, with the first of them, and amplitudes cut."""
+    """Wrong words, with the first of them, and clipped amplitudes; one line each."""
     lines: list[str] = []
     if not function.passed:
         wrong = np.flatnonzero(np.any(function.words != function.ideal[:, np.newaxis], axis=(0, 2)))
         first = int(wrong[0])
         read = sorted(set(function.words[:, first].ravel().tolist()))
         lines.append(
-            f"function: {len(wrong):,} inputs missed; the first is symbols {function.symbols[0, first].tolist()}, "
-            f"ideal word {function.ideal[first]}, read {read}"
+            f"function: {len(wrong):,} inputs give a wrong word; the first has symbols "
+            f"{function.symbols[0, first].tolist()}, ideal word {function.ideal[first]}, read {read}"
         )
         lines.append(f"function: errors of words by value: {errors_text(error_numbers(function.errors))}")
     if function.saturated:
-        lines.append(f"function: {function.saturated} modulator amplitudes were cut to full scale")
+        lines.append(f"function: {function.saturated} modulator amplitudes were clipped to full scale")
     return lines

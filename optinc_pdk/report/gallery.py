@@ -1,72 +1,70 @@
-"""The gallery of a process's cells: a page in Markdown with a picture of each, its ports, card and model."""
+"""The gallery of a process's cells: a Markdown page with picture, ports, device card and model of each cell."""
 
 from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import klayout.db as kdb
 
-from optinc_pdk.cards import Device, Process, Quantity
+from optinc_pdk.cards import Device, Process, Quantity, load_process
 from optinc_pdk.files import InputError, write_atomic
-from optinc_pdk.report.plots import COLORS, layout_png
+from optinc_pdk.report.layout_pictures import COLORS, layout_png
+from optinc_pdk.report.rendering import render
 
-LARGEST_PX = 640, 480
-# A straight guide is a thousand times longer than it is wide; its picture is not.
-FLATTEST = 1 / 6
+MAX_SIZE_PX = 640, 480
+# a straight guide is a thousand times longer than wide; its picture is at most six times wider than high
+MIN_ASPECT = 1 / 6
 
 
-def write_gallery(process: Process, path: Path) -> int:
-    """Write the page and, in a folder of the same name beside it, the pictures.
+def write_gallery(process: str, path: Path) -> int:
+    """Write the page and, in a folder of the same name beside it, the pictures; activates the process's PDK.
 
     Args:
-        process: Process whose PDK is active.
+        process: Process name, or a folder with process cards.
         path: Page to write, ``.md``.
 
     Returns:
-        How many cells it shows.
+        The number of cells on the page.
 
     Raises:
-        InputError: The page is no ``.md``.
+        InputError: The page's name does not end in ``.md``, or the process cannot be used.
     """
-    from optinc_pdk.cells import cells_of
-
     if path.suffix != ".md":
         raise InputError(f"{path}: the gallery is written as Markdown; give the file the ending .md")
-    cells = cells_of(process)
+    card = load_process(process)
+
+    # gdsfactory takes more than a second to import
+    from optinc_pdk.cells import cells_of
+    from optinc_pdk.pdk import get_pdk
+
+    get_pdk(process).activate()
+    cells = cells_of(card)
     for name, cell in cells.items():
-        write_atomic(path.with_suffix("") / f"{name}.png", picture(process, cell()))
-    write_atomic(path, gallery_text(process, path.stem).encode())
+        write_atomic(path.with_suffix("") / f"{name}.png", picture(card, cell()))
+    write_atomic(path, gallery_text(card, path.stem).encode())
     return len(cells)
 
 
 def gallery_text(process: Process, folder: str) -> str:
-    """The page; pictures are looked for in ``folder`` beside it."""
+    """Render the page; its pictures are ``<cell>.png`` in ``folder`` beside it."""
     from optinc_pdk.cells import cells_of
 
-    head = f"# Cells of the process `{process.name}`\n\n{process.title}. Made by `optinc cells`.\n\n"
-    cells = cells_of(process)
-    rows = ["| cell | ports | model |", "|---|---|---|"]
-    sections = []
-    for name, cell in cells.items():
-        component = cell()
-        model, ports = model_text(process, name, component), _ports(component)
-        rows.append(f"| [{name}](#{name}) | {', '.join(ports)} | {model} |")
-        sections.append(_section(process, name, component, f"{folder}/{name}.png", model, str(cell.__doc__)))
-    return head + "\n".join(rows) + "\n\n" + "\n".join(sections)
+    cells = [_cell_data(process, name, cell) for name, cell in cells_of(process).items()]
+    return render("gallery.md.j2", process=process, folder=folder, cells=cells)
 
 
 def picture(process: Process, component: Any) -> bytes:
-    """A cell as a PNG of at most 640 by 480 pixels."""
+    """Draw a cell as a PNG of at most 640 by 480 pixels."""
     colors = dict(COLORS) | {name: layer.color for name, layer in process.layers.items() if name not in COLORS}
     box = component.dbbox()
-    width, height = max(box.width(), FLATTEST * box.height()), max(box.height(), FLATTEST * box.width())
+    width, height = max(box.width(), MIN_ASPECT * box.height()), max(box.height(), MIN_ASPECT * box.width())
     half = kdb.DVector(width, height) * 0.52
     window = kdb.DBox(box.center() - half, box.center() + half)
-    pixels = round(min(LARGEST_PX[0], LARGEST_PX[1] * width / height))
+    pixels = round(min(MAX_SIZE_PX[0], MAX_SIZE_PX[1] * width / height))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "cell.gds"
         component.write_gds(path, with_metadata=False)
@@ -76,7 +74,7 @@ def picture(process: Process, component: Any) -> bytes:
 
 
 def model_text(process: Process, name: str, component: Any) -> str:
-    """A cell's model, or why it has none."""
+    """The name of a cell's model, or the reason why it has none, as Markdown."""
     light = any(port.port_type != "electrical" for port in component.ports)
     card = process.devices.get(name)
     if card is not None and card.ports.optical:
@@ -88,56 +86,57 @@ def model_text(process: Process, name: str, component: Any) -> str:
 
 
 def device_counts(process: Process, component: Any) -> Counter[str]:
-    """How many of each device a cell is made of."""
+    """Number of devices in a cell, by name."""
     return _counts(component.kcl.layout.cell(component.name), sorted(process.devices, key=len, reverse=True))
 
 
 def _counts(cell: kdb.Cell, devices: list[str]) -> Counter[str]:
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for instance in cell.each_inst():
         times = max(instance.na, 1) * max(instance.nb, 1)
         inside = instance.cell
-        # a device with parameters has them behind its name
+        # a cell name is the device's name and, for some, its parameters
         name = next((device for device in devices if inside.name.startswith(device)), None)
         for part, count in ({name: 1} if name else _counts(inside, devices)).items():
-            found[part] += times * count
-    return found
+            counts[part] += times * count
+    return counts
 
 
-def _section(process: Process, name: str, component: Any, image: str, model: str, text: str) -> str:
-    lines = [f"## {name}", "", text.strip().split("\n")[0], "", f"![{name}]({image})", ""]
-    card = process.devices.get(name)
-    if card is not None:
-        lines += [f"{card.title}.", ""]
+def _cell_data(process: Process, name: str, cell: Callable[[], Any]) -> dict[str, Any]:
+    """Data of a cell for the template."""
+    component, card = cell(), process.devices.get(name)
     box = component.dbbox()
-    lines += [f"- size: {box.width():g} × {box.height():g} µm", f"- model: {model}", ""]
-    lines += ["| port | kind | position, µm | faces |", "|---|---|---|---|"]
-    for port in _ordered(component):
-        x, y = (round(float(value), 3) + 0.0 for value in port.center)
-        lines.append(f"| {port.name} | {port.port_type} | {x:g}, {y:g} | {port.orientation:g}° |")
-    if lines[-1].startswith("|---"):
-        lines.append("| none | | | |")
-    return "\n".join([*lines, "", *(_numbers(card) if card is not None else [])])
+    return {
+        "name": name,
+        "text": str(cell.__doc__).strip().partition("\n")[0],
+        "card": card,
+        "model": model_text(process, name, component),
+        "size_um": (box.width(), box.height()),
+        "ports": [_port_data(port) for port in _ordered(component)],
+        "numbers": [] if card is None else _numbers(card),
+    }
 
 
-def _ports(component: Any) -> list[str]:
-    return [str(port.name) for port in _ordered(component)] or ["none"]
+def _port_data(port: Any) -> dict[str, Any]:
+    # adding 0 turns −0 into 0
+    position = tuple(round(float(value), 3) + 0.0 for value in port.center)
+    return {"name": port.name, "type": port.port_type, "position_um": position, "degrees": port.orientation}
 
 
 def _ordered(component: Any) -> list[Any]:
-    """Ports, optical ones first, by number."""
+    """Ports by number, optical ones first."""
     return sorted(component.ports, key=lambda port: (port.port_type == "electrical", int(port.name[1:])))
 
 
-def _numbers(card: Device) -> list[str]:
-    """The table of a card's numbers with their sources."""
+def _numbers(card: Device) -> list[tuple[str, float, str]]:
+    """Names, values and sources of a card's numbers."""
     groups: Mapping[str, Mapping[str, Quantity]] = {
         "geometry": card.geometry,
         "model": card.model.parameters,
         "limits": card.limits,
     }
-    lines = ["| number | value | source |", "|---|---|---|"]
-    for group, numbers in groups.items():
-        for key, value in numbers.items():
-            lines.append(f"| {group}: {key} | {float(value):g} | {card.sources[value.source]} |")
-    return [*lines, ""]
+    return [
+        (f"{group}: {key}", float(value), card.sources[value.source])
+        for group, numbers in groups.items()
+        for key, value in numbers.items()
+    ]

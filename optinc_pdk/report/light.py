@@ -1,4 +1,4 @@
-"""The light budget: what shot noise asks of every symbol, and the symbol rate that is left.
+"""The light budget: the energy of a symbol against shot noise, and the symbol rate that it allows.
 
 A coherent field of n photons has a noise of half a photon's field in each quadrature, so after a transmission T it is
 known to σ = 1 / (2 √(n T)) of full scale: homodyne detection with a strong local oscillator adds nothing, and loss
@@ -19,13 +19,13 @@ LIGHT_SPEED_M_S = 299_792_458.0
 
 @dataclass(frozen=True)
 class LightBudget:
-    """Symbols per second that light and electronics allow.
+    """The symbol rates that light and electronics allow.
 
     Attributes:
         field_noise: σ, relative to full scale at the detector.
-        hop_loss_db: Per layer, full scale at its detectors against the light that a modulator launches.
-        laser_w: Light launched into every guide.
-        energy_j: Energy per symbol and guide that the layer of the largest loss needs.
+        hop_loss_db: By layer, loss from the light that a modulator launches to full scale at the detectors.
+        laser_w: Optical power launched into every guide.
+        energy_j: Energy per symbol and guide that the layer with the largest loss needs.
         light_bd: Symbol rate at this energy.
         electronics_bd: Symbol rate of the electronics; None where the process card gives none.
     """
@@ -39,12 +39,12 @@ class LightBudget:
 
     @property
     def symbol_rate_bd(self) -> float:
-        """The lower of both rates."""
+        """The lower of the two rates."""
         return self.light_bd if self.electronics_bd is None else min(self.light_bd, self.electronics_bd)
 
 
 def photon_energy_j(wavelength_nm: float) -> float:
-    """h ν."""
+    """Energy of a photon, h ν."""
     return PLANCK_J_S * LIGHT_SPEED_M_S / (wavelength_nm * 1e-9)
 
 
@@ -52,15 +52,20 @@ def symbol_energy_j(field_noise: float, loss_db: float, wavelength_nm: float) ->
     """E = h ν / (4 σ² T), energy per symbol and guide for a field noise σ relative to full scale.
 
     Raises:
-        ValueError: The noise is not above 0.
+        ValueError: The noise is not a finite number above 0.
     """
     if not 0.0 < field_noise < math.inf:
-        raise ValueError(f"field_noise = {field_noise} must be a finite number above 0: no light is free of noise")
+        raise ValueError(f"field_noise = {field_noise} must be a finite number above 0: light always has noise")
     return photon_energy_j(wavelength_nm) / (4.0 * field_noise**2) * math.pow(10.0, loss_db / 10.0)
 
 
 def light_budget(process: Process, field_noise: float, hop_loss_db: tuple[float, ...]) -> LightBudget | None:
-    """The budget of a chip whose layers lose so much; None where the process card has no budget.
+    """The light budget of a chip; None where the process card has no budget.
+
+    Args:
+        process: Process card.
+        field_noise: σ that the network tolerates, relative to full scale.
+        hop_loss_db: Loss from modulator to detector, by layer.
 
     Raises:
         ValueError: The noise is not above 0.
@@ -74,7 +79,7 @@ def light_budget(process: Process, field_noise: float, hop_loss_db: tuple[float,
 
 
 def loss_limit_db(process: Process, field_noise: float) -> float | None:
-    """Loss of a layer at which the light just carries the slowest useful symbols; None without a budget."""
+    """Loss of a layer, in dB, at which the light allows just the lowest useful symbol rate; None without a budget."""
     if process.budget is None:
         return None
     unattenuated = symbol_energy_j(field_noise, 0.0, float(process.guide.wavelength_nm))

@@ -1,4 +1,4 @@
-"""The three limits on a chip's size: area; pads or bumps; power and loss. Each with what it assumes."""
+"""The limits on a chip's size: area, pads or bumps, power, and loss; each with its assumptions."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Size = tuple[float, float]
 
 @dataclass(frozen=True)
 class Limit:
-    """One quantity against its limit.
+    """A quantity and its limit.
 
     Attributes:
-        value: What the chip needs.
-        limit: What there is; None where the process card says nothing, or nothing would do.
+        value: Amount that the chip needs.
+        limit: Amount available; None where the process card states none, or no amount is enough.
         unit: Unit of both.
-        holds: Whether the value is within the limit; None where that is unknown.
-        assumption: What value and limit rest on.
+        holds: Whether the value is within the limit; None where this is unknown.
+        assumption: Assumptions behind value and limit.
     """
 
     value: float
@@ -34,27 +34,27 @@ class Limit:
 
 
 def largest_die(process: Process) -> Size:
-    """The largest outline of a process."""
+    """The die outline of a process with the largest area, in µm."""
     sizes = [(float(die.width_um), float(die.height_um)) for die in process.dies]
     return max(sizes, key=lambda size: size[0] * size[1])
 
 
 def outline(process: Process, die: Size) -> Size:
-    """The first outline of a process that holds a die, as it is or turned; the largest where none does."""
+    """The first outline of a process that contains a die, as it is or turned by 90°; the largest where none does."""
     for one in process.dies:
         size = float(one.width_um), float(one.height_um)
-        if _holds(size, die):
+        if _contains(size, die):
             return size
     return largest_die(process)
 
 
-def _holds(outline: Size, die: Size) -> bool:
+def _contains(outline: Size, die: Size) -> bool:
     """Whether a die lies within an outline, as it is or turned by 90°."""
     return min(die) <= min(outline) and max(die) <= max(outline)
 
 
 def pad_capacity(process: Process, die: Size) -> int:
-    """Pads or bumps that a die holds.
+    """The largest number of pads or bumps on a die.
 
     Pads stand in rows along both long edges, as deep as the card allows; wires to an outer row pass between the
     pads of the inner ones, which sets their pitch. Bumps lie on a grid all over the die.
@@ -68,9 +68,9 @@ def pad_capacity(process: Process, die: Size) -> int:
 
 
 def area_limit(process: Process, dies: Sequence[Size]) -> Limit:
-    """Every die within the process's largest outline."""
+    """Area of the largest die against the process's largest outline; holds if the outline contains every die."""
     wide, high = largest_die(process)
-    holds = all(_holds((wide, high), die) for die in dies)
+    holds = all(_contains((wide, high), die) for die in dies)
     largest = max(width * height for width, height in dies) / 1e6
     total = sum(width * height for width, height in dies) / 1e6
     several = f"; the largest of {len(dies)} dies of {total:.1f} mm² together" if len(dies) > 1 else ""
@@ -79,19 +79,19 @@ def area_limit(process: Process, dies: Sequence[Size]) -> Limit:
 
 
 def pads_limit(process: Process, pads: int, dies: Sequence[Size]) -> Limit:
-    """All pads or bumps against what the dies' outlines hold."""
-    room = sum(pad_capacity(process, outline(process, die)) for die in dies)
+    """Number of all pads or bumps against the capacity of the dies' outlines."""
+    capacity = sum(pad_capacity(process, outline(process, die)) for die in dies)
     pitch = float(process.pads.pitch_um)
     if process.pads.wiring == "flipchip":
         text = f"bumps at {pitch:g} µm all over the die"
     else:
         text = f"pads along both long edges, up to {int(process.pads.rows_max)} rows, at least {pitch:g} µm apart"
     unit = "bumps" if process.pads.wiring == "flipchip" else "pads"
-    return Limit(float(pads), float(room), unit, pads <= room, text)
+    return Limit(float(pads), float(capacity), unit, pads <= capacity, text)
 
 
 def power_limit(process: Process, power_w: float, area_mm2: float, drive: str) -> Limit:
-    """Heat per area against the cooling; ``drive`` says what the power is counted at."""
+    """Power per area against the process's cooling; ``drive`` says in words at which bias the power is counted."""
     value = power_w / area_mm2
     if process.budget is None:
         return Limit(value, None, "W/mm²", None, f"{short(power_w)} W, {drive}; the process card gives no cooling")
@@ -102,7 +102,7 @@ def power_limit(process: Process, power_w: float, area_mm2: float, drive: str) -
 
 
 def loss_limit(process: Process, hop_loss_db: Sequence[float], field_noise: float) -> Limit:
-    """The layer of the largest loss against what the light can bear at the slowest useful symbol rate."""
+    """Loss of the worst layer against the loss that the light budget allows at the lowest useful symbol rate."""
     value, budget = max(hop_loss_db), process.budget
     hop = "from modulator to detector of the worst layer, of what full scale loses"
     if budget is None:

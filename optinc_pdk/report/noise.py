@@ -1,4 +1,4 @@
-"""A curve of word-error rates as a table and as a picture."""
+"""A curve of word-error rate against symbol rate: as a table, as a plot, and as text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 
 from matplotlib.figure import Figure
 
-from optinc_pdk.report.text import errors_text, si
+from optinc_pdk.report.text import error_numbers, errors_text, si
 from optinc_pdk.tolerance.noise import NoiseCurve, RatePoint
 
 COLUMNS = (
@@ -23,12 +23,12 @@ COLUMNS = (
     "gaussian_estimate",
 )
 _COUNTED, _ESTIMATED, _INK = "#2f6fb0", "#d98c21", "#444c54"
-LEAST = 1e-15
-"""The picture's lowest word-error rate."""
+LOWEST_RATE = 1e-15
+"""The lowest word-error rate on the plot's axis."""
 
 
 def curve_csv(curve: NoiseCurve) -> bytes:
-    """A row per symbol rate."""
+    """The curve as CSV, one row for each symbol rate, with ``COLUMNS`` as header."""
     stream = io.StringIO()
     table = csv.writer(stream, lineterminator="\n")
     table.writerow(COLUMNS)
@@ -41,23 +41,29 @@ def curve_csv(curve: NoiseCurve) -> bytes:
 
 
 def curve_png(curve: NoiseCurve, name: str) -> bytes:
-    """Counted word-error rates with their intervals, and the Gaussian estimate beyond what was counted."""
+    """The curve as PNG: counted word-error rates with 95 % intervals, and the Gaussian estimate.
+
+    Args:
+        curve: The curve.
+        name: Name of the chip, for the title.
+    """
     figure = Figure(figsize=(7.5, 4.5), layout="constrained", facecolor="white")
     axes = figure.add_subplot()
     rates = [point.symbol_rate_bd for point in curve.points]
     axes.plot(rates, [point.gaussian_estimate for point in curve.points], color=_ESTIMATED, linestyle="--")
     axes.lines[-1].set_label("estimate: margins and Gaussian noise, first order")
-    seen = [point for point in curve.points if point.wrong]
-    if seen:
-        reach = [[p.word_error_rate - p.low for p in seen], [p.high - p.word_error_rate for p in seen]]
-        counted = [point.word_error_rate for point in seen]
-        where = [point.symbol_rate_bd for point in seen]
-        axes.errorbar(where, counted, reach, fmt="o", color=_COUNTED, ms=4, capsize=2, label="counted, 95 % interval")
+    wrong = [point for point in curve.points if point.wrong]
+    if wrong:
+        interval = [[p.word_error_rate - p.low for p in wrong], [p.high - p.word_error_rate for p in wrong]]
+        counted = [point.word_error_rate for point in wrong]
+        counted_bd = [point.symbol_rate_bd for point in wrong]
+        label = "counted, 95 % interval"
+        axes.errorbar(counted_bd, counted, interval, fmt="o", color=_COUNTED, ms=4, capsize=2, label=label)
     if none := [point for point in curve.points if not point.wrong]:
         limits = [point.high for point in none]
         axes.plot([p.symbol_rate_bd for p in none], limits, "v", color=_COUNTED, markersize=5, fillstyle="none")
         axes.lines[-1].set_label("none counted: upper end of the interval")
-    axes.set(xscale="log", yscale="log", ylim=(LEAST, 2.0), xlabel="symbols per second", ylabel="word-error rate")
+    axes.set(xscale="log", yscale="log", ylim=(LOWEST_RATE, 2.0), xlabel="symbols per second", ylabel="word-error rate")
     axes.set_title(f"{name}: {si(curve.laser_w, 'W')} into every guide, integrated over one symbol", fontsize=10)
     axes.grid(which="major", linewidth=0.3, color=_INK)
     axes.spines[["top", "right"]].set_visible(False)
@@ -68,10 +74,8 @@ def curve_png(curve: NoiseCurve, name: str) -> bytes:
 
 
 def point_line(point: RatePoint) -> str:
-    """One rate in words."""
-    total = sum(point.errors.values())
-    ranked = sorted(point.errors.items(), key=lambda item: (-item[1], item[0]))
-    errors = [{"value": value, "share": count / total} for value, count in ranked]
+    """The result at one symbol rate as a line of text."""
+    errors = error_numbers(point.errors)
     return (
         f"{si(point.symbol_rate_bd, 'Bd'):>9}, {si(point.integration_s, 's'):>7}: {point.wrong:,} of {point.words:,} "
         f"words wrong, {point.word_error_rate:.2g} ({point.low:.2g} … {point.high:.2g}); "

@@ -1,4 +1,4 @@
-"""The numbers of a build: the schema of `report.json`."""
+"""The schema of `report.json`: the numbers of a build."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Strict(BaseModel):
 
 
 class Task(_Strict):
-    """What the network computes: the average of `servers` words of `bits` bits, from `groups` inputs."""
+    """The task: the average of `servers` words of `bits` bits, computed from `groups` network inputs."""
 
     bits: Count
     servers: Count
@@ -38,7 +38,7 @@ class Task(_Strict):
 
 
 class OnnNumbers(_Strict):
-    """The network in floating point, over its whole lattice."""
+    """The network in floating point, evaluated on its whole lattice; `margin` in levels."""
 
     structure: list[Count]
     accuracy: Fraction
@@ -46,7 +46,7 @@ class OnnNumbers(_Strict):
 
 
 class FactorNumbers(_Strict):
-    """The matrices' factorization; MZIs by the paper's convention, weights only (arXiv 2603.28290)."""
+    """Factorisation of the matrices; MZIs by the paper's convention, weights only (arXiv 2603.28290)."""
 
     mzis: Count
     mzis_full_svd: Count
@@ -55,7 +55,7 @@ class FactorNumbers(_Strict):
 
 
 class LimitNumbers(_Strict):
-    """One quantity against its limit; a limit that the process card does not give is None."""
+    """A quantity and its limit; `limit` is None where the process card gives none."""
 
     value: float
     limit: float | None
@@ -77,16 +77,17 @@ class LightNumbers(_Strict):
 
 
 class CrosstalkNumbers(_Strict):
-    """Thermal crosstalk: the share of a heater's phase in the guide of another at the distance."""
+    """Thermal crosstalk: the share of a heater's phase in another heater's guide at the distance."""
 
     share: Fraction
     distance_um: Positive
 
 
 class ChipNumbers(_Strict):
-    """The die: everything that is really on it, and by name what is not.
+    """The dies: all parts on them, and by name the parts off-chip.
 
-    ``crosstalk`` is what the bias makes good and the function check applies; None where the process card states none.
+    ``crosstalk`` is the thermal crosstalk that the bias compensates and the function check applies; None where the
+    process card states none.
     """
 
     mzis: Count
@@ -106,10 +107,10 @@ class ChipNumbers(_Strict):
 
 
 class DrcNumbers(_Strict):
-    """Design rules and what they found; ``not_run`` of them were not checked, as they need a bias.
+    """Design rules and their violations; ``not_run`` rules were not checked because they need a bias.
 
-    ``current_ma_per_um`` is the most that metal carries, ``ground_rise_mv`` the most that a heater's ground rises, both
-    at the bias; None where the rules on currents were not run.
+    ``current_ma_per_um`` is the highest current density in metal, ``ground_rise_mv`` the highest voltage of a heater's
+    ground, both at the bias; None where the rules on currents were not run.
     """
 
     rules: Count
@@ -120,7 +121,7 @@ class DrcNumbers(_Strict):
 
 
 class LvsNumbers(_Strict):
-    """Devices and nets extracted from the polygons, and whether they are the netlist's."""
+    """Number of devices and nets extracted from the polygons, and whether they match the netlist."""
 
     devices: Count
     nets: Count
@@ -128,7 +129,7 @@ class LvsNumbers(_Strict):
 
 
 class ErrorNumbers(_Strict):
-    """Words that are wrong by one value, read minus ideal, and their share of all wrong words."""
+    """Words with one error value, read minus ideal: their number, and their share of all wrong words."""
 
     value: int
     count: Count
@@ -136,10 +137,10 @@ class ErrorNumbers(_Strict):
 
 
 class FunctionNumbers(_Strict):
-    """The extracted circuit against the ideal average, word by word.
+    """The extracted circuit compared with the ideal average, word by word.
 
-    ``words`` are those of all servers; ``margins`` are of each symbol, most significant first; ``errors`` begin with
-    the most frequent. They are None where an earlier version wrote the file.
+    ``words`` counts the words of all servers; ``margins`` are by symbol, most significant first, in levels; ``errors``
+    begin with the most frequent. All three are None in files of earlier versions.
     """
 
     inputs: Count
@@ -152,7 +153,7 @@ class FunctionNumbers(_Strict):
 
 
 class Report(_Strict):
-    """`report.json`: a stage that was not reached is None, and then the verdict can't be "pass"."""
+    """`report.json`; a stage that was not reached is None, and the verdict is then "fail"."""
 
     schema_number: Literal[1] = Field(default=SCHEMA, alias="schema")
     name: str
@@ -168,35 +169,35 @@ class Report(_Strict):
     seconds: dict[str, NotNegative] = Field(default_factory=dict)
 
     def failures(self) -> list[str]:
-        """Every check that failed or did not run, one line each; empty for a chip that passes."""
-        found = [
+        """Checks that failed or did not run, one line each; empty for a chip that passes."""
+        failures = [
             f"{stage}: not run"
             for stage in ("onn", "factor", "chip", "drc", "lvs", "function")
             if getattr(self, stage) is None
         ]
         if self.drc is not None and self.drc.rules == 0:
-            found.append("drc: no rule ran")
+            failures.append("drc: no rule ran")
         if self.drc is not None and self.drc.violations:
-            found.append(f"drc: {self.drc.violations:,} violations of {self.drc.rules} rules")
+            failures.append(f"drc: {self.drc.violations:,} violations of {self.drc.rules} rules")
         if self.drc is not None and self.drc.not_run:
-            found.append(f"drc: {self.drc.not_run:,} of {self.drc.rules} rules not run")
+            failures.append(f"drc: {self.drc.not_run:,} of {self.drc.rules} rules not run")
         if self.lvs is not None and not self.lvs.match:
-            found.append("lvs: the extracted circuit is not the netlist")
+            failures.append("lvs: the extracted circuit differs from the netlist")
         if self.function is not None and self.function.inputs == 0:
-            found.append("function: no input was tried")
+            failures.append("function: no input was tried")
         if self.function is not None and self.function.exact != self.function.inputs:
-            missed = self.function.inputs - self.function.exact
-            found.append(f"function: {missed:,} of {self.function.inputs:,} words missed")
-        return found
+            wrong = self.function.inputs - self.function.exact
+            failures.append(f"function: {wrong:,} of {self.function.inputs:,} words wrong")
+        return failures
 
     @model_validator(mode="after")
-    def _verdict_is_honest(self) -> Self:
+    def _check_verdict(self) -> Self:
         if self.verdict == "pass" and (failures := self.failures()):
             raise ValueError(f"verdict: 'pass' contradicts {'; '.join(failures)}; say 'fail'")
         return self
 
     def to_json(self) -> str:
-        """The text of `report.json`: fields in the schema's order, files by name."""
+        """The text of `report.json`: fields in the order of the schema, files sorted by name."""
         data = self.model_dump(by_alias=True)
         data["files"] = dict(sorted(self.files.items()))
         return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
@@ -206,6 +207,6 @@ class Report(_Strict):
         """Read the text of a `report.json`.
 
         Raises:
-            ValueError: Not JSON, a key missing or unknown, or a value of another type; it names the field.
+            ValueError: Not JSON, a key is missing or unknown, or a value has a wrong type; the message names the field.
         """
         return cls.model_validate_json(text)

@@ -1,13 +1,9 @@
-"""The pictures of a build as PNG: the layout, and the outputs against their ideal levels."""
+"""Plots of a build and of a search as PNG, drawn by matplotlib."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
-from os import PathLike
 
-import klayout.db as kdb
-import klayout.lay as lay
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -15,32 +11,15 @@ from numpy.typing import NDArray
 
 from optinc_pdk.averaging import decide
 
-WIDTH_PX = 1800
-BACKGROUND = "#0e1318"
-# In the order of drawing: what comes later lies on top. Guides and heaters are hair-thin beside the metal.
-COLORS: Mapping[str, str] = {
-    "outline": "#5d6b78",
-    "blackbox": "#8c6bb1",
-    "coupled": "#3a4654",
-    "slab": "#1d2f40",
-    "metal": "#8a6a1f",
-    "bump": "#7d5ba6",
-    "core": "#63b3f5",
-    "holes": "#0e1318",
-    "etch70": "#2f6fb0",
-    "heater": "#ff5148",
-    "label": "#e8edf2",
-}
-_SOLID, _HOLLOW = 0, 1
 _RIGHT, _WRONG, _INK = "#2f6fb0", "#d3302f", "#444c54"
 
 
 def front_png(rows: list[tuple[str, int, float, bool]], epsilon: float) -> bytes:
-    """MZIs against tolerated ε, a point per network and the front as a line.
+    """Plot MZIs against the tolerated ε: a point for each network, and the Pareto front as a line.
 
     Args:
         rows: Per network its name, MZIs, tolerated ε, and whether it is on the front; ε = 0 is left out.
-        epsilon: The wanted ε, drawn as a line.
+        epsilon: The ε to tolerate, drawn as a line.
 
     Returns:
         The PNG.
@@ -65,121 +44,10 @@ def front_png(rows: list[tuple[str, int, float, bool]], epsilon: float) -> bytes
     return picture.getvalue()
 
 
-def _top_box(layout: kdb.Layout) -> kdb.DBox:
-    box = kdb.DBox()
-    for cell in layout.top_cells():
-        box += cell.dbbox()
-    if box.empty():
-        raise ValueError("gds_path: the layout is empty, there is nothing to draw; was it written to its end?")
-    return box
-
-
-def _read(gds_path: str | PathLike[str]) -> kdb.Layout:
-    layout = kdb.Layout()
-    try:
-        layout.read(str(gds_path))
-    except RuntimeError as fault:
-        raise ValueError(f"gds_path: {gds_path} can't be read as a layout: {fault}") from fault
-    return layout
-
-
-def _add_layer(view: lay.LayoutView, name: str, layer: tuple[int, int], color: str) -> None:
-    properties = lay.LayerPropertiesNode()
-    properties.source = f"{layer[0]}/{layer[1]}@1"
-    properties.name = name
-    properties.fill_color = properties.frame_color = int(color.removeprefix("#"), 16)
-    properties.dither_pattern = _HOLLOW if name in ("outline", "blackbox", "coupled", "label") else _SOLID
-    view.insert_layer(view.end_layers(), properties)
-
-
-def layout_png(
-    gds_path: str | PathLike[str],
-    layers: Mapping[str, tuple[int, int]],
-    colors: Mapping[str, str] = COLORS,
-    window_um: tuple[float, float, float, float] | None = None,
-    width_px: int = WIDTH_PX,
-) -> bytes:
-    """Draw a layout as a PNG, all levels of its hierarchy.
-
-    Labels are drawn in a window only.
-
-    Args:
-        gds_path: A GDS or OASIS file.
-        layers: Name to (layer, datatype); names without a color are not drawn.
-        colors: Name to `#rrggbb`, in the order of drawing, the last on top.
-        window_um: Left, bottom, right and top of what is drawn, µm; everything if not given.
-        width_px: Width of the picture.
-
-    Raises:
-        ValueError: The file can't be read, is empty, or the window has no area.
-    """
-    return next(pictures(_read(gds_path), layers, colors, [window_um], width_px))
-
-
-def pictures(
-    layout: kdb.Layout,
-    layers: Mapping[str, tuple[int, int]],
-    colors: Mapping[str, str],
-    windows_um: Sequence[tuple[float, float, float, float] | None],
-    width_px: int = WIDTH_PX,
-) -> Iterator[bytes]:
-    """Draw windows of one layout one after another; otherwise as `layout_png`, whose arguments and refusals these are.
-
-    The layout is given away: it lives no longer than the iterator.
-    """
-    everything = _top_box(layout)
-    margin = 0.01 * everything.width()
-    view = lay.LayoutView()
-    for key, value in {
-        "background-color": BACKGROUND,
-        "grid-visible": "false",
-        "text-color": colors.get("label", "auto"),
-    }.items():
-        view.set_config(key, value)
-    view.show_layout(layout, False)
-    view.max_hier()
-    view.clear_layers()
-    for name, color in colors.items():
-        if name in layers:
-            _add_layer(view, name, layers[name], color)
-    for window_um in windows_um:
-        box = everything.enlarged(margin, margin) if window_um is None else kdb.DBox(*window_um)
-        if box.empty() or not (box.width() > 0 and box.height() > 0):
-            raise ValueError(f"window_um: {window_um} has no area; give left < right and bottom < top in µm")
-        # Text has one size on the screen: over the whole die it would only cover the pads.
-        view.set_config("text-visible", "false" if window_um is None else "true")
-        height = min(max(round(width_px * box.height() / box.width()), 1), 4 * width_px)
-        # Twice the resolution in both directions, then averaged: guides of less than a pixel stay visible.
-        yield bytes(view.get_pixels_with_options(width_px, height, 1, 2, 1.0, box).to_png_data())
-
-
-def detail_window(
-    gds_path: str | PathLike[str], layer: tuple[int, int], width_um: float, height_um: float
-) -> tuple[float, float, float, float]:
-    """A window on the shape of `layer` that is nearest to the middle of the layout, µm; for `layout_png`.
-
-    Raises:
-        ValueError: The file can't be read, or has nothing on this layer.
-    """
-    layout = _read(gds_path)
-    middle = _top_box(layout).center()
-    centers: list[kdb.DPoint] = []
-    for cell in layout.top_cells():
-        found = cell.begin_shapes_rec(layout.layer(*layer))
-        while not found.at_end():
-            centers.append((found.dtrans() * found.shape().dbbox()).center())
-            found.next()
-    if not centers:
-        raise ValueError(f"layer: {gds_path} has nothing on {layer[0]}/{layer[1]}; name one that is drawn")
-    center = min(centers, key=lambda point: (point.sq_distance(middle), point.x, point.y))
-    half_width, half_height = width_um / 2, height_um / 2
-    return center.x - half_width, center.y - half_height, center.x + half_width, center.y + half_height
-
-
 def _draw_output(axes: Axes, output: NDArray[np.float64], level: NDArray[np.float64], index: int) -> None:
     error = np.abs(output - level)
     right = decide(output) == level
-    # Points of a level are spread sideways by their rank in the table, so that none hides another.
+    # the points of a level are spread sideways by their rank in the table, so that they do not hide each other
     across = level + 0.7 * (np.arange(level.size) / max(level.size - 1, 1) - 0.5)
     for mask, color in ((right, _RIGHT), (~right, _WRONG)):
         axes.scatter(across[mask], output[mask], s=3, color=color, alpha=0.5, linewidths=0, rasterized=True)
@@ -198,13 +66,16 @@ def _draw_output(axes: Axes, output: NDArray[np.float64], level: NDArray[np.floa
 
 
 def outputs_plot(outputs: NDArray[np.float64], levels: NDArray[np.float64]) -> bytes:
-    """Draw every output against its ideal level, with the thresholds and the worst point, as a PNG.
-
-    Args:
-        outputs: (points, M) what the receivers see, in levels, most significant symbol first.
-        levels: (points, M) the ideal levels, whole numbers.
+    """Plot every output against its ideal level, with the thresholds and the worst point, as PNG.
 
     The margin is 0.5 − |output − level| in levels. A symbol that a receiver decides wrong is red.
+
+    Args:
+        outputs: (points, M) values at the receivers, in levels, most significant symbol first.
+        levels: (points, M) ideal levels, whole numbers.
+
+    Returns:
+        The PNG.
 
     Raises:
         ValueError: The shapes differ, are not (points, M), or a value is not finite.

@@ -1,7 +1,8 @@
-"""How large a network's chip is, before any layout: what its meshes, pads and light come to.
+"""Estimates of a chip's size before any layout: area, pads, power and light.
 
-A network is its layers' shapes and how each is factored; weights only say how much noise it tolerates. Areas are those
-of the cells, pads and gratings themselves: wires, channels and fans come on top, so a real chip is larger.
+The size follows from the shapes of the layers and the method that factors each; the weights only give the noise that
+the network tolerates. Areas count cells, pads and gratings alone: wires, channels and fan-outs add to them, so a real
+chip is larger.
 """
 
 from __future__ import annotations
@@ -26,21 +27,21 @@ PAPER = {
     (8, 16): ((4, 64, 128, 256, 512, 1024, 512, 256, 128, 64, 4), (2, 3, 4, 5, 6, 7, 8, 9)),
     (16, 4): ((4, 64, 128, 256, 512, 256, 128, 64, 8), (4, 5, 6)),
 }
-"""By bits and servers, widths and approximated layers, from 1, of arXiv 2603.28290, Table I."""
+"""The networks of arXiv 2603.28290, Table I: by (bits, servers), the widths and the approximated layers, from 1."""
 
 
 @dataclass(frozen=True)
 class LayerSize:
-    """One layer on the chip, with what comes before and after it up to modulators and detectors.
+    """The size of one layer, including the optics between its meshes and the modulators and detectors.
 
     Attributes:
-        strips: How many strips it is, each of which may stand on its own.
-        mzis: By the paper's count.
-        heaters: Two an MZI, one an attenuator, and the trims.
+        strips: Number of strips, the parts of a layer that the floorplan can place separately.
+        mzis: MZIs by the paper's count.
+        heaters: Two for each MZI, one for each attenuator, and the trims.
         fibres: Grating couplers.
-        columns: MZIs and attenuators that light passes one after another.
-        loss_db: Modulator to detector, of what full scale loses.
-        area_mm2: Meshes, gratings, and pads where these lie beside the meshes.
+        columns: MZIs and attenuators in series on a light path.
+        loss_db: Loss of a full-scale signal from modulator to detector.
+        area_mm2: Area of meshes and gratings, and of pads where these lie beside the meshes.
     """
 
     strips: int
@@ -54,19 +55,19 @@ class LayerSize:
 
 @dataclass(frozen=True)
 class NetworkSize:
-    """A network against the three limits.
+    """The size of a network's chip, compared with the limits of a process.
 
     Attributes:
-        name: Whose network it is.
+        name: Name of the network.
         structure: Widths from inputs to outputs.
-        layers: Layer by layer.
-        pads: Pads or bumps, grounds included.
-        power_w: All heaters at the middle of their range.
+        layers: Sizes of the layers.
+        pads: Pads or bumps, including grounds.
+        power_w: Power with all heaters at the middle of their range.
         column_db: Loss of one MZI.
-        dies: Dies that area and pads ask for; 0 where a layer alone is too large.
-        fit: What that is called.
-        limits: Area, pads and power of the fullest die, or of the largest layer where that fits no die; loss.
-        light: The light budget; None where no light is enough, or the process card has no budget.
+        dies: Number of dies needed for area and pads; 0 where a single layer is too large for a die.
+        fit: The fit in words, such as "fits one die", "multi-die" or "not buildable".
+        limits: Area, pads and power of the fullest die, or of the largest layer where it fits no die; and loss.
+        light: The light budget; None where no light is enough or the process card has no budget.
     """
 
     name: str
@@ -82,48 +83,48 @@ class NetworkSize:
 
     @property
     def mzis(self) -> int:
-        """MZIs by the paper's count."""
+        """MZIs of all layers, by the paper's count."""
         return sum(layer.mzis for layer in self.layers)
 
     @property
     def heaters(self) -> int:
-        """All heaters."""
+        """Heaters of all layers."""
         return sum(layer.heaters for layer in self.layers)
 
     @property
     def area_mm2(self) -> float:
-        """Area of all layers."""
+        """Area of all layers in mm²."""
         return sum(layer.area_mm2 for layer in self.layers)
 
     @property
     def missed(self) -> tuple[str, ...]:
-        """Names of the limits that do not hold."""
+        """Names of the limits that are exceeded."""
         return tuple(name for name, limit in self.limits.items() if limit.holds is False)
 
 
 def column_loss_db(process: Process) -> float:
-    """Loss of one MZI: two couplers, two heaters, and a guide as long as the cell."""
+    """Loss of one MZI in dB: two couplers, two heaters, and a guide of the cell's length."""
     guide = mzi_frame(process).end * 1e-4 * float(process.guide.loss_db_per_cm)
     coupler, heater = process.device("mmi2x2"), process.device("phase_shifter")
     return 2 * coupler.parameter("loss_db") + 2 * heater.parameter("loss_db") + guide
 
 
 def mean_heater_w(process: Process) -> float:
-    """Power of a heater at the middle of its range."""
+    """Power of a heater at the middle of its phase range, in W."""
     heater = process.device("phase_shifter")
     return heater.parameter("power_pi_w") * float(heater.limits["phase_max_rad"]) / 2 / math.pi
 
 
 def onn_size(name: str, onn: Onn, process: Process) -> NetworkSize:
-    """The size of a network whose weights are known."""
+    """The size of a network with known weights, from which the tolerated field noise follows."""
     noise = 0.0 if process.budget is None else tolerated_field_noise(onn, float(process.budget.margin_sigmas))
     return network_size(name, onn.task, onn.structure, onn.factor, process, noise)
 
 
 def paper_sizes(task: Averaging, process: Process) -> list[NetworkSize]:
-    """The paper's network for a task, in full and approximated; none where the paper has none.
+    """The sizes of the paper's network for a task: with full SVD, and approximated; empty where the paper has none.
 
-    Its weights are not public, so the process card says what noise it is taken to bear.
+    Its weights are not public; the field noise that it tolerates is therefore taken from the process card's budget.
     """
     if (task.bits, task.servers) not in PAPER:
         return []
@@ -133,9 +134,9 @@ def paper_sizes(task: Averaging, process: Process) -> list[NetworkSize]:
     blocks: tuple[Factor, ...] = tuple(
         ("approx", min(shape)) if i in approximated else "svd" for i, shape in enumerate(shapes, start=1)
     )
-    how = {"paper, full SVD": full, "paper, approximated": blocks}
+    methods = {"paper, full SVD": full, "paper, approximated": blocks}
     noise = 0.0 if process.budget is None else float(process.budget.field_noise)
-    return [network_size(name, task, widths, factor, process, noise) for name, factor in how.items()]
+    return [network_size(name, task, widths, factor, process, noise) for name, factor in methods.items()]
 
 
 def network_size(
@@ -144,12 +145,12 @@ def network_size(
     """The size of a network from its structure alone.
 
     Args:
-        name: Whose network it is.
-        task: What it computes; gives fibres, and the trees before and after.
+        name: Name of the network.
+        task: Its task, which gives the fibres and the trees before and after the network.
         structure: Widths from inputs to outputs.
         factor: Per layer, "svd" or ("approx", block).
         process: Process card.
-        noise: Field noise that the network bears; 0 where no noise is borne.
+        noise: Field noise that the network tolerates, relative to full scale; 0 where it tolerates none.
     """
     last = len(factor) - 1
     layers = []
@@ -172,12 +173,12 @@ def network_size(
 
 
 def _columns(modes: int) -> int:
-    """Columns of a rectangular mesh, as `rectangular_slots` makes them."""
+    """Number of columns of a rectangular mesh, as in `rectangular_slots`."""
     return modes if modes > 2 else modes - 1
 
 
 def _mesh(out: int, into: int, method: Factor, process: Process) -> LayerSize:
-    """The linear block alone: one pair of meshes, or a mesh a block with the trees that join blocks."""
+    """The size of the linear block alone: two meshes, or one mesh for each block and the trees that join the blocks."""
     if isinstance(method, str):
         meshes, attenuators, mzis, trees_db = [into, out], min(out, into), svd_mzis(out, into), 0.0
         strips = 1
@@ -204,7 +205,7 @@ def _mesh(out: int, into: int, method: Factor, process: Process) -> LayerSize:
 
 
 def _ends(mesh: LayerSize, out: int, into: int, task: Averaging, end: tuple[bool, bool], process: Process) -> LayerSize:
-    """A linear block with what brings its light and takes it; ``end`` says whether it is the first and the last."""
+    """Add the optics that feed and read a linear block; ``end`` says whether it is the first and the last."""
     first, last = end
     outside = process.activation.realisation == "offchip"
     splitter_db, grating_db = (process.device(name).parameter("loss_db") for name in ("mmi1x2", "grating_coupler"))
@@ -212,7 +213,7 @@ def _ends(mesh: LayerSize, out: int, into: int, task: Averaging, end: tuple[bool
     heaters = fibres = 0
     loss = mesh.loss_db
     if first:
-        # the servers' fields add up: as many in phase as there are servers, through a tree of 2^levels leaves
+        # the fields of all servers add up in phase, through a tree of 2^levels leaves
         loss += grating_db + levels * splitter_db + 10 * math.log10(2**levels / task.servers**2)
         heaters, fibres = words, words + task.servers + 3
     elif outside:
@@ -225,60 +226,60 @@ def _ends(mesh: LayerSize, out: int, into: int, task: Averaging, end: tuple[bool
     heaters += mesh.heaters
     grating = process.device("grating_coupler")
     length = grating.size("taper_length_um") + grating.size("periods") * grating.size("period_um")
-    beside = fibres * float(process.floorplan.fibre_pitch_um) * length
+    beside_um2 = fibres * float(process.floorplan.fibre_pitch_um) * length
     if process.pads.wiring == "perimeter":
-        beside += heaters * float(process.pads.pitch_um) ** 2
-    # blocks of the first layer share P, those of the last T
+        beside_um2 += heaters * float(process.pads.pitch_um) ** 2
+    # the blocks of the first layer share the preprocessing unit P, those of the last layer the output tree T
     strips = 1 if first or last else mesh.strips
-    area = mesh.area_mm2 + beside / 1e6
+    area = mesh.area_mm2 + beside_um2 / 1e6
     return replace(mesh, strips=strips, heaters=heaters, fibres=fibres, loss_db=loss, area_mm2=area)
 
 
 def _dies(layers: Sequence[LayerSize], process: Process) -> tuple[list[list[LayerSize]], Size, str]:
-    """The layers of every die by area and pads, the dies' outline, and what that is called.
+    """Distribute the layers over dies by area and pads; returns the layers of each die, the outline and the fit.
 
-    Layers follow one another; none is cut. Where one is too large for any die, every layer is taken for itself.
+    Layers keep their order and are not divided. Where a layer is too large for any die, each layer gets its own.
     """
     for die in process.dies:
         size = (float(die.width_um), float(die.height_um))
-        if _holds(size, layers, process):
+        if _has_capacity(size, layers, process):
             return [list(layers)], size, die.fit
     size = largest_die(process)
-    if not all(_holds(size, [layer], process) for layer in layers):
+    if not all(_has_capacity(size, [layer], process) for layer in layers):
         return [[layer] for layer in layers], size, "not buildable"
     dies: list[list[LayerSize]] = [[]]
     for layer in layers:
-        if not _holds(size, [*dies[-1], layer], process):
+        if not _has_capacity(size, [*dies[-1], layer], process):
             dies.append([])
         dies[-1].append(layer)
     return dies, size, "multi-die"
 
 
-def _holds(size: Size, layers: Sequence[LayerSize], process: Process) -> bool:
-    room_mm2, pads = size[0] * size[1] / 1e6, pad_capacity(process, size)
-    return sum(layer.area_mm2 for layer in layers) <= room_mm2 and _pads(layers, process) <= pads
+def _has_capacity(size: Size, layers: Sequence[LayerSize], process: Process) -> bool:
+    capacity_mm2, pads = size[0] * size[1] / 1e6, pad_capacity(process, size)
+    return sum(layer.area_mm2 for layer in layers) <= capacity_mm2 and _pads(layers, process) <= pads
 
 
 def _pads(layers: Sequence[LayerSize], process: Process) -> int:
-    """Pads or bumps of a die: one a heater, and those of the common ground, or of every strip's where it has bumps."""
+    """Pads or bumps of a die: one for each heater, and those of the grounds; with bumps every strip has a ground."""
     grounds = LOCAL_PADS * sum(layer.strips for layer in layers) if process.pads.wiring == "flipchip" else PADS
     return grounds + sum(layer.heaters for layer in layers)
 
 
 def _limits(dies: list[list[LayerSize]], size: Size, fit: str, process: Process) -> dict[str, Limit]:
-    """Area, pads and power of the fullest die."""
-    room = size[0] * size[1] / 1e6
+    """Limits on area, pads and power of the fullest die."""
+    capacity = size[0] * size[1] / 1e6
     area = max(sum(layer.area_mm2 for layer in die) for die in dies)
     power = mean_heater_w(process) * max(sum(layer.heaters for layer in die) for die in dies)
     if fit == "not buildable":
-        whose = "the largest layer alone; "
+        scope = "the largest layer alone; "
     else:
-        whose = f"the fullest of {len(dies)} dies; " if len(dies) > 1 else ""
-    text = f"{whose}cells, gratings and pads without wires; limit: {size[0] / 1e3:g} × {size[1] / 1e3:g} mm"
+        scope = f"the fullest of {len(dies)} dies; " if len(dies) > 1 else ""
+    text = f"{scope}cells, gratings and pads without wires; limit: {size[0] / 1e3:g} × {size[1] / 1e3:g} mm"
     pads = pads_limit(process, max(_pads(die, process) for die in dies), [size])
     drive = "every heater at the middle of its range"
     return {
-        "area": Limit(area, room, "mm²", area <= room, text),
-        "pads": replace(pads, assumption=whose + pads.assumption),
-        "power": power_limit(process, power, room, whose + drive),
+        "area": Limit(area, capacity, "mm²", area <= capacity, text),
+        "pads": replace(pads, assumption=scope + pads.assumption),
+        "power": power_limit(process, power, capacity, scope + drive),
     }

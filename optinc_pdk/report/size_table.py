@@ -1,4 +1,4 @@
-"""Sizes of networks side by side, as Markdown and as plain data."""
+"""Sizes of networks in one table, as Markdown and as plain data."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from optinc_pdk.report.light import light_numbers
 from optinc_pdk.report.size import NetworkSize, mean_heater_w
 from optinc_pdk.report.text import short, si
 
-LONG = 8
-"""Widths up to which a structure is written out."""
+MAX_WIDTHS = 8
+"""Largest number of widths that a structure is written out with."""
 
 
 def size_rows(sizes: Sequence[NetworkSize]) -> list[dict[str, Any]]:
-    """Every network as plain data, its layers included."""
+    """The networks and their layers as plain data, for JSON."""
     return [
         {
             "name": size.name,
@@ -41,7 +41,7 @@ def size_rows(sizes: Sequence[NetworkSize]) -> list[dict[str, Any]]:
 
 
 def size_markdown(sizes: Sequence[NetworkSize], process: Process) -> str:
-    """The table with its limits and assumptions."""
+    """The networks as Markdown: a table of sizes, the assumptions, and a table of the limits."""
     numbers = ("MZIs", "heaters", "pads", "mm²", "W", "columns", "dB", "σ", "symbols/s")
     head = ("network", "structure", *numbers, "fit at best", "limits missed")
     lines = ["| " + " | ".join(head) + " |", "|---|---|" + "---:|" * 9 + "---|---|"]
@@ -64,7 +64,7 @@ def size_markdown(sizes: Sequence[NetworkSize], process: Process) -> str:
 
 def _cells(size: NetworkSize) -> tuple[str, ...]:
     structure = "-".join(map(str, size.structure))
-    if len(size.structure) > LONG:
+    if len(size.structure) > MAX_WIDTHS:
         structure = f"{len(size.layers)} layers of {min(size.structure)} to {max(size.structure)}"
     return (
         size.name,
@@ -89,7 +89,7 @@ def _rate(size: NetworkSize) -> str:
 
 
 def _assumptions(process: Process, column_db: float) -> list[str]:
-    """What the table's columns are, as a list."""
+    """The meaning of the table's columns, as a Markdown list."""
     lines = [
         "- MZIs by the paper's count, weights only; heaters and pads with trims and grounds. mm² are cells, gratings "
         "and pads alone: wires, channels and fans come on top, so `fit` is the best that a layout can reach.",

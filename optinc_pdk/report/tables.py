@@ -1,4 +1,4 @@
-"""Tables for the terminal."""
+"""Tables for the terminal: summary of a build, factorisation, and design rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def summary_table(report: Report) -> Table:
-    """What was built and checked, one line a stage."""
+    """The summary of a build, one line for each stage."""
     table = Table(title=report.name, title_justify="left", show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold")
     table.add_column()
@@ -50,14 +50,14 @@ def summary_table(report: Report) -> Table:
 
 
 def limit_line(name: str, limit: LimitNumbers) -> str:
-    """One limit in a few words; what is missed stands out."""
+    """A limit in a few words; an exceeded limit is marked ``MISSED``."""
     unit = "" if limit.unit == name else f" {limit.unit}"
     most = "no limit given" if limit.limit is None else f"{short(limit.limit)}{unit}"
     return f"{name} {short(limit.value)} of {most}" + (" MISSED" if limit.holds is False else "")
 
 
 def light_line(light: LightNumbers) -> str:
-    """The symbol rate and what sets it."""
+    """The symbol rate, and whether light or electronics limit it."""
     rate, energy = si(light.symbol_rate_bd, "Bd"), si(light.energy_j, "J")
     cause = "light" if light.symbol_rate_bd == light.light_bd else "electronics"
     worst = max(light.hop_loss_db)
@@ -85,23 +85,23 @@ def _function(report: Report) -> str:
 
 
 def factor_rows(onn: Onn, splitter_db: float = 0.0) -> list[dict[str, Any]]:
-    """What each layer costs and how exact it is.
+    """MZIs, phase shifters, losses and errors of the factorisation of each layer.
 
     Args:
         onn: Network.
-        splitter_db: Loss of a 1x2 splitter beyond its halving, in dB; from its card.
+        splitter_db: Excess loss of a 1x2 splitter in dB, from its card.
 
     Returns:
-        Per layer: shape and method; MZIs by the paper's count, on the chip (dummies and attenuators
-        included), that would be enough (``mzis_needed``), how many fewer these are than the paper's
-        (``mzis_saved``) and than a dense matrix of this shape needs (``mzis_saved_by_structure``); phase
-        shifters; splitters and combiners that join blocks, and their loss in dB. Errors are those of the factors of
-        :func:`optinc_pdk.onn.factorise` against its optical matrices: Frobenius norms over those of the matrix,
-        ``relative_error`` of the layer, ``block_errors`` of each block and ``worst_block_error``; ``error`` is the
-        largest error of an entry over the matrix's 2-norm.
+        One row for each layer: shape and method; MZIs by the paper's count (``mzis``) and on the chip, including
+        dummies and attenuators (``mzis_on_chip``); the smallest sufficient number (``mzis_needed``), and how many fewer
+        these are than the paper's (``mzis_saved``) and than for a dense matrix of this shape
+        (``mzis_saved_by_structure``); phase shifters; splitters and combiners that join blocks, and their loss in dB.
+        Errors are those of the factors of :func:`optinc_pdk.onn.factorise` relative to its optical matrices. They are
+        Frobenius norms over that of the matrix: ``relative_error`` of the layer, ``block_errors`` of the blocks and
+        ``worst_block_error``; ``error`` is the largest error of an entry over the matrix's 2-norm.
 
     Raises:
-        InputError: A matrix of zeros, or of entries that light cannot carry.
+        InputError: A matrix is zero, or an entry is outside the range that light can represent.
     """
     check_weights(onn)
     return [_factor_row(index, layer, splitter_db) for index, layer in enumerate(factorise(onn))]
@@ -120,7 +120,7 @@ def _factor_row(index: int, layer: LayerFactor, splitter_db: float) -> dict[str,
     else:
         size = factor.block
         method, meshes = f"approx {size}", (size,) * len(factor.unitary)
-        # Where a block is as large as the layer, the chip has one mesh; else one for each block.
+        # the chip has one mesh for each block
         attenuators = out * -(-into // size)
         blocks = factor.block_error
         needed, saved = int(factor.needed.sum()), factor.saved_by_structure
@@ -148,7 +148,7 @@ def _factor_row(index: int, layer: LayerFactor, splitter_db: float) -> dict[str,
 
 
 def factor_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """The layers of a network as a table with totals; errors are relative Frobenius norms."""
+    """The rows of ``factor_rows`` as a table with totals; errors are relative Frobenius norms."""
     counts = {
         "mzis": "MZIs, paper",
         "mzis_on_chip": "MZIs, chip",
@@ -171,7 +171,7 @@ def factor_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def drc_rows(results: Sequence[RuleResult]) -> list[dict[str, Any]]:
-    """Per rule: id, severity, violations and how many differ, text, first boxes in µm with notes, whether checked."""
+    """The design rules as rows of plain data; ``boxes_um`` and ``notes`` are those of the first 10 violations."""
     return [
         {
             "id": found.rule.id,
@@ -188,16 +188,16 @@ def drc_rows(results: Sequence[RuleResult]) -> list[dict[str, Any]]:
 
 
 def drc_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Rules that found something, with where, and rules that were not run; all rules where none found anything."""
-    broken = [row for row in rows if row["violations"]]
+    """Violated rules with the first position, and rules that were not run; all rules where none is violated."""
+    violated = [row for row in rows if row["violations"]]
     table = Table("rule", "severity", "violations", "distinct", "first at, µm", "text")
-    for row in broken:
+    for row in violated:
         box = row["boxes_um"][0]
         counts = str(row["violations"]), str(row["distinct"])
         table.add_row(row["id"], row["severity"], *counts, f"({box[0]:.3f}, {box[1]:.3f})", row["text"])
     for row in rows:
         if not row["run"]:
             table.add_row(row["id"], row["severity"], "not run", "", "", f"needs the bias (--bias): {row['text']}")
-        elif not broken:
+        elif not violated:
             table.add_row(row["id"], row["severity"], "0", "0", "", row["text"])
     return table

@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Numbers and errors as text."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ PREFIXES = {9: "G", 6: "M", 3: "k", 0: "", -3: "m", -6: "µ", -9: "n", -12: "p",
 
 
 def short(value: float) -> str:
-    """Three digits; all of them before the point where there are more."""
+    """Three significant digits; values of 1000 and more keep all digits before the decimal point."""
     rounded = float(f"{value:.3g}")
     return f"{value:,.0f}" if abs(rounded) >= 1e3 else f"{rounded:g}"
 
 
 def si(value: float, unit: str) -> str:
-    """Three digits with an SI prefix; powers of ten beyond the prefixes, and for what is not above 0."""
+    """Three significant digits with an SI prefix and the unit; without prefix for 0, negative and extreme values."""
     rounded = float(f"{value:.3g}")
     exponent = 3 * math.floor(math.log10(rounded) / 3 + 1e-9) if rounded > 0.0 else None
     if exponent not in PREFIXES:
@@ -24,9 +24,21 @@ def si(value: float, unit: str) -> str:
     return f"{rounded / 10.0**exponent:.3g} {PREFIXES[exponent]}{unit}"
 
 
+def error_numbers(errors: Mapping[int, int]) -> list[dict[str, Any]]:
+    """Errors of words as rows of value, count and share of all errors, the most frequent first."""
+    total = sum(errors.values())
+    ranked = sorted(errors.items(), key=lambda item: (-item[1], item[0]))
+    return [{"value": value, "count": count, "share": count / total} for value, count in ranked]
+
+
 def errors_text(errors: Sequence[Mapping[str, Any]], most: int = 8) -> str:
-    """Errors of words by value with their share of the errors, such as ``+1 (90 %), −64 (10 %)``."""
-    told = [f"{each['value']:+d} ({100.0 * each['share']:.3g} %)".replace("-", "−") for each in errors[:most]]
+    """Errors of words by value with their share of all errors, such as ``+1 (90 %), −64 (10 %)``.
+
+    Args:
+        errors: Rows with ``value`` and ``share``, the most frequent first.
+        most: Number of values that are written out; the others are counted.
+    """
+    parts = [f"{each['value']:+d} ({100.0 * each['share']:.3g} %)".replace("-", "−") for each in errors[:most]]
     if len(errors) > most:
-        told.append(f"{len(errors) - most} more")
-    return ", ".join(told)
+        parts.append(f"{len(errors) - most} more")
+    return ", ".join(parts)

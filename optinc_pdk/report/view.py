@@ -1,4 +1,4 @@
-"""A layout to look at: in KLayout where there is one, else as pictures."""
+"""Show a layout: in the KLayout application, or as pictures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import klayout.lay as lay
 from optinc_pdk.cards import Process
 from optinc_pdk.extract.gds import read_layout
 from optinc_pdk.files import InputError, saved_bytes, write_atomic
-from optinc_pdk.report.plots import COLORS, pictures
+from optinc_pdk.report.layout_pictures import COLORS, pictures
 from optinc_pdk.report.windows import find_windows, heater_boxes
 
 PICTURES = ("chip", "layer", "mesh", "mzi")
@@ -21,12 +21,16 @@ WITHOUT_DISPLAY = ("offscreen", "minimal")
 
 
 def klayout_application(environment: Mapping[str, str] | None = None) -> str | None:
-    """KLayout's executable, where it is on the path and there is a display to open it on."""
-    found = os.environ if environment is None else environment
-    display = found.get("DISPLAY") or found.get("WAYLAND_DISPLAY")
-    if not display or found.get("QT_QPA_PLATFORM") in WITHOUT_DISPLAY:
+    """The path of the KLayout application; None where it is not installed or there is no display.
+
+    Args:
+        environment: Environment variables; by default those of this process.
+    """
+    variables = os.environ if environment is None else environment
+    display = variables.get("DISPLAY") or variables.get("WAYLAND_DISPLAY")
+    if not display or variables.get("QT_QPA_PLATFORM") in WITHOUT_DISPLAY:
         return None
-    return shutil.which("klayout", path=found.get("PATH"))
+    return shutil.which("klayout", path=variables.get("PATH"))
 
 
 def layer_properties(process: Process) -> bytes:
@@ -42,19 +46,19 @@ def layer_properties(process: Process) -> bytes:
 
 
 def open_klayout(application: str, gds: Path, process: Process, directory: Path) -> Path:
-    """Open a layout in KLayout's application and wait until it is closed.
+    """Open a layout in the KLayout application and wait until it is closed.
 
     Args:
-        application: Its executable.
+        application: Path of the application.
         gds: Layout, GDS2 or OASIS.
-        process: Gives layers and colours.
-        directory: Where the layer properties are written.
+        process: Process card with layers and colours.
+        directory: Folder for the file of layer properties.
 
     Returns:
-        The file of layer properties.
+        The file of layer properties, .lyp.
 
     Raises:
-        InputError: The layout can't be read, or the application fails.
+        InputError: The layout cannot be read, or the application fails.
     """
     read_layout(gds)
     properties = directory / f"{gds.stem}.lyp"
@@ -68,19 +72,19 @@ def open_klayout(application: str, gds: Path, process: Process, directory: Path)
 def write_pictures(
     gds: Path, process: Process, directory: Path, watch: Callable[[str], None] | None = None
 ) -> tuple[Path, ...]:
-    """Write pictures of the chip, and of one layer, one mesh and one MZI where there are any.
+    """Write pictures of the chip and, where it has meshes, of one layer, one mesh and one MZI.
 
     Args:
         gds: Layout, GDS2 or OASIS.
-        process: Gives layers and colours.
-        directory: Where ``<stem>.chip.png`` and the others are written.
-        watch: Called with the name of every picture, one of ``PICTURES``, as it begins.
+        process: Process card with layers and colours.
+        directory: Folder for ``<stem>.chip.png`` and the other pictures.
+        watch: Called with the name of each picture, one of ``PICTURES``, when it begins.
 
     Returns:
-        The files; the chip alone where no heaters stand side by side.
+        The files; only that of the chip where no two heaters stand side by side.
 
     Raises:
-        InputError: The layout can't be read or is empty.
+        InputError: The layout cannot be read or is empty.
     """
     layout, top = read_layout(gds)
     if top.bbox().empty():
@@ -99,5 +103,5 @@ def write_pictures(
 
 
 def picture_colors(process: Process) -> dict[str, str]:
-    """The pictures' colours; layers that these do not know have the process's own, and lie below."""
+    """Colours by layer name; layers without an entry in ``COLORS`` get the colour of the process and lie below."""
     return {name: layer.color for name, layer in process.layers.items() if name not in COLORS} | dict(COLORS)

@@ -1,7 +1,8 @@
-"""Windows on a layout, found from where its heaters are: no name of a cell or label is looked at.
+"""Windows on a layer, a mesh and an MZI of a layout, found from the positions of its heaters alone.
 
-The heaters of a mesh stand in columns, and the columns repeat: φ, θ, φ, θ, with one period from MZI to MZI. The largest
-such run of columns is a mesh; what stands near it in the same rows is its layer.
+The heaters of a mesh stand in columns that alternate between φ and θ with one period from MZI to MZI. The run of such
+columns with the most heaters is taken as the mesh; heaters near to it in the same rows belong to its layer. Names of
+cells and labels are not used.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ Floats = NDArray[np.float64]
 Window = tuple[float, float, float, float]
 
 SAME_UM = 1.0
-"""Distances that differ by less are the same: cells are placed on a grid."""
+"""Distances that differ by less are taken as equal: cells are placed on a grid."""
 
 NEAR_ROWS = 2.5
-"""Rows that are no farther apart, in usual distances of two heaters of a column, belong together."""
+"""Largest distance of rows that belong together, in units of the usual distance of two heaters of a column."""
 
 
 @dataclass(frozen=True)
 class Windows:
-    """Left, bottom, right and top in µm: one layer, one mesh, one MZI."""
+    """Windows on one layer, one mesh and one MZI, each as left, bottom, right and top in µm."""
 
     layer: Window
     mesh: Window
@@ -33,7 +34,7 @@ class Windows:
 
 @dataclass(frozen=True, eq=False)
 class _Columns:
-    """Heaters above one another, C columns: centre x, lowest and highest y, and the heaters' indices."""
+    """C columns of heaters: (C,) centre x, lowest y and highest y, and the indices of the heaters of each."""
 
     x: Floats
     low: Floats
@@ -42,7 +43,7 @@ class _Columns:
 
 
 def heater_boxes(layout: kdb.Layout, layer: tuple[int, int]) -> Floats:
-    """Boxes of the shapes of a layer, merged, (heaters, 4) in µm, sorted by place."""
+    """Boxes of the merged shapes of a layer, (heaters, 4) in µm, sorted by position."""
     region = kdb.Region()
     for cell in layout.top_cells():
         region.insert(cell.begin_shapes_rec(layout.layer(*layer)))
@@ -51,7 +52,7 @@ def heater_boxes(layout: kdb.Layout, layer: tuple[int, int]) -> Floats:
 
 
 def find_windows(boxes: Floats) -> Windows | None:
-    """Windows on a layer, a mesh and an MZI; None where no two heaters stand side by side.
+    """Find windows on a layer, a mesh and an MZI; None where no two heaters stand side by side.
 
     Args:
         boxes: Heaters' boxes, (heaters, 4) in µm.
@@ -75,12 +76,12 @@ def find_windows(boxes: Floats) -> Windows | None:
 
 
 def _columns(centre: Floats, length: float) -> tuple[_Columns, float]:
-    """Heaters by column, and the usual distance of two in one; columns of different strips are apart."""
+    """Group heaters into columns, separate for each strip; also the usual distance of two heaters in a column."""
     order = np.lexsort((centre[:, 1], np.rint(centre[:, 0] / SAME_UM)))
     place = np.rint(centre[order, 0] / SAME_UM)
     gap = np.diff(centre[order, 1])
     same = np.diff(place) == 0
-    # a low quantile, because heaters of different strips may stand above one another; never far more than a heater
+    # a low quantile, because heaters of different strips may stand above one another; at most two heater lengths
     row = min(float(np.quantile(gap[same], 0.1)), 2.0 * length) if same.any() else length
     starts = np.flatnonzero(~same | (gap > NEAR_ROWS * row)) + 1
     members = tuple(np.split(order, starts))
@@ -91,7 +92,7 @@ def _columns(centre: Floats, length: float) -> tuple[_Columns, float]:
 
 
 def _longest_run(columns: _Columns, row: float) -> tuple[list[int], float]:
-    """The columns of the mesh of most heaters, from left to right, and the distance of two MZIs."""
+    """The columns of the mesh with the most heaters, from left to right, and the distance of two MZIs."""
     following = [_following(columns, i, row) for i in range(len(columns.x))]
     best: tuple[int, list[int], float] = (0, [], 0.0)
     for start in range(len(columns.x)):
@@ -106,12 +107,12 @@ def _following(columns: _Columns, index: int, row: float) -> int | None:
     """The next column to the right in the same rows."""
     right = columns.x > columns.x[index] + SAME_UM
     level = (columns.low <= columns.high[index] + 1.5 * row) & (columns.high >= columns.low[index] - 1.5 * row)
-    found = np.flatnonzero(right & level)
-    return int(found[np.argmin(columns.x[found])]) if found.size else None
+    candidates = np.flatnonzero(right & level)
+    return int(candidates[np.argmin(columns.x[candidates])]) if candidates.size else None
 
 
 def _run(columns: _Columns, following: list[int | None], start: int) -> tuple[list[int], float]:
-    """Columns from ``start`` on for as long as every second one comes at the same distance."""
+    """The run of columns from ``start`` in which every second column has the same distance, and that distance."""
     run, period = [start], 0.0
     while (after := following[run[-1]]) is not None:
         step = float(columns.x[after] - columns.x[run[-2]]) if len(run) > 1 else 0.0
@@ -124,10 +125,10 @@ def _run(columns: _Columns, following: list[int | None], start: int) -> tuple[li
 
 
 def _mzi(columns: _Columns, run: list[int], centre: Floats) -> tuple[int, int]:
-    """Two heaters of one MZI in the middle of a run: in neighbouring columns, as level and as near as can be."""
+    """Two heaters of one MZI in the middle of a run: in neighbouring columns, with the smallest offset in y, then x."""
     middle = len(run) // 2
-    own = columns.members[run[middle]]
-    heater = int(own[len(own) // 2])
+    column = columns.members[run[middle]]
+    heater = int(column[len(column) // 2])
     near = np.concatenate([columns.members[run[i]] for i in (middle - 1, middle + 1) if 0 <= i < len(run)])
     offset = np.abs(centre[near] - centre[heater])
     level = np.rint(offset[:, 1] / SAME_UM)
@@ -135,7 +136,7 @@ def _mzi(columns: _Columns, run: list[int], centre: Floats) -> tuple[int, int]:
 
 
 def _grown(box: Floats, boxes: Floats, reach: float, row: float) -> Floats:
-    """A box with the heaters near to its left and right, and near to those, until no more are found."""
+    """Grow a box by the heaters near to its left and right, until no more are found."""
     while True:
         side = (boxes[:, 0] <= box[2] + reach) & (boxes[:, 2] >= box[0] - reach)
         level = (boxes[:, 1] <= box[3] + row) & (boxes[:, 3] >= box[1] - row)

@@ -1,4 +1,4 @@
-"""Made-up numbers and a made-up layout: nothing here was measured."""
+"""Made-up numbers and a made-up layout; nothing here was measured."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ LAYERS = {"core": (3, 0), "heater": (39, 0), "metal": (41, 0), "label": (100, 0)
 
 @pytest.fixture
 def numbers() -> dict[str, Any]:
-    """A build that passes, invented for the tests."""
+    """The numbers of a build that passes."""
     return {
         "schema": 1,
         "name": "invented",

@@ -1,4 +1,4 @@
-"""What `optinc factor` says about layers of every kind."""
+"""The factorisation table for layers of every kind."""
 
 import numpy as np
 
@@ -15,14 +15,14 @@ def network() -> Onn:
     return Onn(layers, Averaging(8, 4, 4), ("svd", ("approx", 4), ("approx", 4)))
 
 
-def test_rows_say_what_is_built_joined_and_saved() -> None:
+def test_rows_count_mzis_trees_and_savings() -> None:
     whole, blocks, added = factor_rows(network(), splitter_db=0.3)
     assert (whole["mzis"], whole["mzis_on_chip"]) == (8 * 9 // 2 + 6, 36 + 14 - 8 - 2 + 4 + 6)
     assert whole["tree_splitters"] == 0 and whole["tree_loss_db"] == 0.0
     assert whole["mzis_saved"] == whole["mzis"] - (4 * (8 + 4 - 4) - 1)
     assert whole["mzis_needed"] == 4 * 8 - 1 and whole["mzis_saved_by_structure"] == 0
     assert whole["error"] < 1e-12 and whole["relative_error"] == whole["worst_block_error"] < 1e-12
-    # Two of four blocks are zero: nothing is shared or added, and none of their 10 MZIs is needed.
+    # two of four blocks are zero: they need no trees and none of their 10 MZIs
     assert blocks["mzis"] == 40 and blocks["mzis_saved"] >= 20
     assert blocks["mzis_saved_by_structure"] >= blocks["mzis_saved"] - 1
     assert blocks["tree_splitters"] == 0
@@ -33,7 +33,7 @@ def test_rows_say_what_is_built_joined_and_saved() -> None:
     assert added["mzis_saved_by_structure"] == 0 < added["mzis_saved"]
 
 
-def test_errors_are_those_of_layer_and_blocks() -> None:
+def test_errors_are_relative_to_layer_and_blocks() -> None:
     onn = network()
     row, layer = factor_rows(onn)[2], factorise(onn)[2]
     factor, matrix = layer.factor, layer.matrix
@@ -46,7 +46,7 @@ def test_errors_are_those_of_layer_and_blocks() -> None:
     assert shown["worst block"] == f"{row['worst_block_error']:.1e}"
 
 
-def test_trees_are_counted_and_priced() -> None:
+def test_trees_are_counted_with_their_loss() -> None:
     onn = network()
     layers = (onn.layers[0], Layer(np.random.default_rng(1).normal(size=(8, 8)), np.zeros(8)), onn.layers[2])
     row = factor_rows(Onn(layers, onn.task, onn.factor), splitter_db=0.3)[1]
@@ -54,7 +54,7 @@ def test_trees_are_counted_and_priced() -> None:
     np.testing.assert_allclose(row["tree_loss_db"], 2 * (10 * np.log10(2) + 0.3))
 
 
-def test_table_adds_up() -> None:
+def test_the_footers_are_sums() -> None:
     rows = factor_rows(network())
     table = factor_table(rows)
     footers = {column.header: column.footer for column in table.columns}

@@ -1,4 +1,4 @@
-"""Word-error rates against symbol rate as a table, a picture and a line; the numbers are made up."""
+"""Word-error rate against symbol rate as a table, a plot and text; the numbers are made up."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def test_table_and_picture_state_laser_rate_and_integration():
     assert curve_png(curve, "invented").startswith(b"\x89PNG")
 
 
-def test_a_line_says_what_was_counted_and_what_estimated():
-    told = point_line(SOME)
-    assert "1 GBd,    1 ns: 10 of 4,000 words wrong, 0.0025 (0.001 … 0.006); Gaussian estimate 1e-20;" in told
-    assert told.endswith("+1 (90 %), −64 (10 %)")
+def test_a_line_states_counted_and_estimated_rates():
+    line = point_line(SOME)
+    assert "1 GBd,    1 ns: 10 of 4,000 words wrong, 0.0025 (0.001 … 0.006); Gaussian estimate 1e-20;" in line
+    assert line.endswith("+1 (90 %), −64 (10 %)")
     assert point_line(NONE).endswith("Gaussian estimate 1e-20")

@@ -1,11 +1,11 @@
-"""Sizes without a layout, against the assembled circuit, the paper's counts and the notes' rule of thumb."""
+"""Sizes without a layout compared with the assembled circuit, the paper's counts and the design notes' estimates."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import optinc_pdk.onn as onn_room
+import optinc_pdk.onn as onn_package
 from optinc_pdk.assemble import assemble
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
@@ -14,7 +14,7 @@ from optinc_pdk.onn import Layer, Onn, bundled
 from optinc_pdk.report.size import NetworkSize, column_loss_db, network_size, onn_size, paper_sizes
 from optinc_pdk.report.size_table import size_markdown, size_rows
 
-NETWORKS = Path(onn_room.__file__).with_name("networks")
+NETWORKS = Path(onn_package.__file__).with_name("networks")
 DOCS = Path(__file__).parents[2] / "docs" / "size.md"
 EIGHT_BIT = ("average_8bit_4servers", "average_8bit_4servers_robust", "average_8bit_4servers_unary")
 
@@ -25,7 +25,7 @@ def paper(process: str = "soi220") -> tuple[NetworkSize, NetworkSize]:
 
 
 @pytest.mark.parametrize("file", [bundled(), NETWORKS / "average_8bit_4servers.npz"])
-def test_counts_are_those_of_the_assembled_chip(file: Path) -> None:
+def test_counts_equal_those_of_the_assembled_chip(file: Path) -> None:
     onn, process = Onn.load(file), load_process()
     size, flat = onn_size("x", onn, process), flatten(assemble(onn, process, "x"))
     assert size.heaters == len(flat.of_kind("phase_shifter"))
@@ -35,13 +35,13 @@ def test_counts_are_those_of_the_assembled_chip(file: Path) -> None:
 
 
 def test_losses_are_near_to_those_of_the_extracted_chip() -> None:
-    """The built 4-bit chip loses 13.3, 23.0 and 25.9 dB from modulators to detectors; guides between cells add some."""
-    found = [layer.loss_db for layer in onn_size("x", Onn.load(bundled()), load_process()).layers]
-    np.testing.assert_allclose(found, [13.3, 23.0, 25.9], atol=0.7)
+    """The extracted 4-bit chip has 13.3, 23.0 and 25.9 dB from modulators to detectors, with guides between cells."""
+    losses = [layer.loss_db for layer in onn_size("x", Onn.load(bundled()), load_process()).layers]
+    np.testing.assert_allclose(losses, [13.3, 23.0, 25.9], atol=0.7)
 
 
-def test_the_papers_networks_have_the_papers_counts_and_the_notes_area_and_power() -> None:
-    """41,664 MZIs at 25 mW a heater are 2 kW; at 0.04 mm² each they were 1,667 mm², our cells are longer."""
+def test_the_papers_networks_have_the_published_counts_and_the_expected_area_and_power() -> None:
+    """41,664 MZIs at 25 mW a heater are 2 kW; at 0.04 mm² each they need 1,667 mm², and our cells are longer."""
     full, approximated = paper()
     assert (full.mzis, approximated.mzis) == (106_512, 41_664)
     assert approximated.power_w == pytest.approx(2_083, rel=0.01)
@@ -49,7 +49,7 @@ def test_the_papers_networks_have_the_papers_counts_and_the_notes_area_and_power
     assert 0.7 < column_loss_db(load_process()) < 0.8
 
 
-def test_the_papers_networks_miss_the_limits_that_they_should() -> None:
+def test_the_papers_networks_exceed_the_expected_limits() -> None:
     full, approximated = paper()
     assert full.fit == approximated.fit == "not buildable" and full.dies == 0
     assert full.missed == approximated.missed == ("area", "pads", "power", "loss")
@@ -59,14 +59,14 @@ def test_the_papers_networks_miss_the_limits_that_they_should() -> None:
     assert approximated.light is not None and approximated.light.light_bd < 1.0
 
 
-def test_no_die_holds_more_than_its_area_and_no_layer_is_lost() -> None:
+def test_no_die_exceeds_its_area_and_no_layer_is_lost() -> None:
     size = paper("soi220_flipchip")[1]
     area = size.limits["area"]
     assert area.limit is not None and area.value <= area.limit and size.dies * area.limit >= size.area_mm2
     assert size.limits["pads"].value < size.pads
 
 
-def test_a_network_that_misses_words_has_no_light_and_says_so() -> None:
+def test_a_network_with_wrong_words_has_no_light_budget() -> None:
     good = Onn.load(bundled())
     wrong = Onn((*good.layers[:-1], Layer(0.5 * good.layers[-1].weight, good.layers[-1].bias)), good.task)
     size = onn_size("wrong", wrong, load_process())
@@ -74,14 +74,14 @@ def test_a_network_that_misses_words_has_no_light_and_says_so() -> None:
     assert "| wrong | 2-6-7-2 |" in size_markdown([size], load_process())
 
 
-def test_a_card_without_budget_still_has_sizes() -> None:
+def test_sizes_without_a_budget_leave_power_and_loss_open() -> None:
     bare = load_process().model_copy(update={"budget": None})
     for size in (*paper_sizes(Averaging(8, 4, 4), bare), onn_size("x", Onn.load(bundled()), bare)):
         assert size.light is None and size.limits["power"].holds is None and size.limits["loss"].holds is None
     assert "no budget" in size_markdown(paper_sizes(Averaging(8, 4, 4), bare), bare)
 
 
-def test_blocks_side_by_side_pay_for_their_trees() -> None:
+def test_joined_blocks_lose_light_in_their_trees() -> None:
     process, task = load_process(), Averaging(8, 4, 4)
     one = network_size("one", task, (4, 4, 4), ("svd", ("approx", 4)), process, 1e-3)
     two = network_size("two", task, (4, 8, 4), ("svd", ("approx", 4)), process, 1e-3)
@@ -90,7 +90,7 @@ def test_blocks_side_by_side_pay_for_their_trees() -> None:
 
 
 @pytest.mark.parametrize("process", ["soi220", "soi220_flipchip"])
-def test_the_documented_tables_are_what_the_command_prints(process: str) -> None:
+def test_the_documented_tables_are_up_to_date(process: str) -> None:
     card = load_process(process)
     sizes = paper_sizes(Averaging(8, 4, 4), card)
     sizes += [onn_size(name, Onn.load(NETWORKS / f"{name}.npz"), card) for name in EIGHT_BIT]

@@ -1,8 +1,8 @@
-"""What the terminal says of a build."""
+"""The summary of a build for the terminal."""
 
 from typing import Any
 
-from optinc_pdk.report import Report
+from optinc_pdk.report.numbers import Report
 from optinc_pdk.report.tables import summary_table
 
 

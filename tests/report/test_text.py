@@ -1,4 +1,4 @@
-"""Numbers as text, at the edges of their digits and prefixes."""
+"""Numbers as text, at the limits of digits and prefixes."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def test_large_numbers_keep_their_digits() -> None:
     ]
 
 
-def test_errors_are_told_by_value_with_the_rest_counted() -> None:
+def test_errors_are_listed_by_value_and_the_rest_counted() -> None:
     errors = [{"value": -1, "count": 9, "share": 0.9}, {"value": 64, "count": 1, "share": 0.1}]
     assert errors_text(errors) == "−1 (90 %), +64 (10 %)"
     assert errors_text(errors * 5) == "−1 (90 %), +64 (10 %), " * 4 + "2 more"

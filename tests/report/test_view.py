@@ -1,4 +1,4 @@
-"""Pictures and layer properties; the application itself is asked where it is installed."""
+"""Pictures and layer properties; the KLayout application is used where it is installed."""
 
 import os
 import shutil
@@ -45,7 +45,7 @@ def test_four_pictures_are_written_and_show_something(small_mesh: Path, tmp_path
         assert shown[0x0E1318] > 1000 and shown[0x63B3F5] > 200 and shown[0xFF5148] > 200, path.name
 
 
-def test_a_layout_without_heaters_is_drawn_whole(tmp_path: Path) -> None:
+def test_only_the_whole_of_a_layout_without_heaters_is_drawn(tmp_path: Path) -> None:
     layout = kdb.Layout()
     layout.create_cell("bare").shapes(layout.layer(3, 0)).insert(kdb.DBox(0, 0, 100, 100))
     layout.write(str(tmp_path / "bare.gds"))
@@ -96,12 +96,12 @@ def test_the_application_reads_layout_and_colours(small_mesh: Path, tmp_path: Pa
     done = subprocess.run([application, "-b", "-r", script], capture_output=True, text=True, env=offscreen, check=False)
     assert done.returncode == 0, done.stderr
     assert "warning" not in (done.stdout + done.stderr).lower()
-    wanted = {f"{layer.gds[0]}/{layer.gds[1]} {layer.color}" for layer in process.layers.values()}
-    assert set(done.stdout.split("\n")) - {""} == wanted
+    expected = {f"{layer.gds[0]}/{layer.gds[1]} {layer.color}" for layer in process.layers.values()}
+    assert set(done.stdout.split("\n")) - {""} == expected
 
 
 def fake(folder: Path, code: int) -> Path:
-    """An executable named klayout that notes what it is given."""
+    """An executable named klayout that writes down its arguments."""
     folder.mkdir()
     path = folder / "klayout"
     path.write_text(f'#!/bin/sh\necho "$@" > {folder}/arguments\nexit {code}\n')
@@ -119,7 +119,7 @@ def test_the_application_is_used_only_where_there_is_a_display(tmp_path: Path) -
         assert klayout_application({"PATH": str(tmp_path), display: ":0"}) is None
 
 
-def test_the_application_is_given_layout_and_colours(small_mesh: Path, tmp_path: Path) -> None:
+def test_the_application_gets_layout_and_colours(small_mesh: Path, tmp_path: Path) -> None:
     path = fake(tmp_path / "bin", 0)
     properties = open_klayout(str(path), small_mesh, load_process(), tmp_path / "out")
     assert properties == tmp_path / "out" / "mesh.lyp" and properties.is_file()
@@ -128,5 +128,5 @@ def test_the_application_is_given_layout_and_colours(small_mesh: Path, tmp_path:
 
 def test_an_application_that_fails_is_named(small_mesh: Path, tmp_path: Path) -> None:
     path = fake(tmp_path / "bin", 3)
-    with pytest.raises(InputError, match=r"ended with 3 .* give --png"):
+    with pytest.raises(InputError, match=r"3 .*--png"):
         open_klayout(str(path), small_mesh, load_process(), tmp_path)

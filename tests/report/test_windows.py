@@ -1,4 +1,4 @@
-"""Windows on meshes drawn here from nothing but rectangles, and on a chip whose circuit says where its devices are."""
+"""Windows on meshes that are drawn here from rectangles."""
 
 import klayout.db as kdb
 import numpy as np
@@ -28,7 +28,7 @@ def inside(window: tuple[float, float, float, float], boxes: np.ndarray) -> int:
 
 
 @pytest.mark.parametrize("modes", [3, 4, 7, 16])
-def test_mesh_layer_and_mzi_hold_what_belongs_to_them(modes: int) -> None:
+def test_mesh_layer_and_mzi_contain_their_heaters(modes: int) -> None:
     large, small = mesh(modes, 0.0, 0.0), mesh(modes - 1, modes * 500.0 + 250.0, 0.0)
     attenuators = [(modes * 500.0 + 60.0, -52.0 * row, modes * 500.0 + 160.0, 1 - 52.0 * row) for row in range(modes)]
     elsewhere = mesh(2, 0.0, 3000.0) + mesh(2, 0.0, -52.0 * modes - 900.0)
@@ -55,7 +55,7 @@ def test_too_few_heaters_have_no_windows() -> None:
     assert find_windows(np.array([[0.0, 0.0, 100.0, 1.0], [0.0, 5000.0, 100.0, 5001.0]])) is None
 
 
-def test_pieces_that_touch_are_one_heater_through_the_hierarchy() -> None:
+def test_touching_shapes_are_one_heater_across_the_hierarchy() -> None:
     layout = kdb.Layout()
     top, arm = layout.create_cell("top"), layout.create_cell("arm")
     for left, right in ((0, 60), (50, 100)):

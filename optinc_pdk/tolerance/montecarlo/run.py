@@ -17,7 +17,6 @@ from typing import Any
 from optinc_pdk.cards import Process
 from optinc_pdk.files import InputError, write_atomic
 from optinc_pdk.onn import Onn
-from optinc_pdk.tolerance.montecarlo.plots import errors_png, tolerance_png, waterfall_png, yield_png
 from optinc_pdk.tolerance.montecarlo.records import TOLERANCE, Job, Records, Result
 from optinc_pdk.tolerance.montecarlo.study import LEAST_OCTAVE, MOST_OCTAVE, Runner, Work, amounts_of, jobs_of, judged
 from optinc_pdk.tolerance.montecarlo.summary import GOAL, error_values, kind_numbers, outcome_numbers, tolerated
@@ -246,6 +245,9 @@ class Found:
 
     def files(self, numbers: Mapping[str, Any], target: float) -> dict[str, bytes]:
         """Return the contents of all result files by their endings."""
+        # matplotlib takes long to import, and a run that is refused draws nothing
+        from optinc_pdk.tolerance.montecarlo.plots import errors_png, tolerance_png, waterfall_png, yield_png
+
         stages, title = self.stages, caption(numbers, numbers["samples"])
         files = {
             "yield.json": (json.dumps(numbers, indent=2, allow_nan=False) + "\n").encode(),

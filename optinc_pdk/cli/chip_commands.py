@@ -1,4 +1,4 @@
-"""Commands from weights to a chip, and what shows it."""
+"""Commands from weights to a chip, and commands that show it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 from optinc_pdk.cli.app import FAILED, PASSED, app, print_table, progress
 from optinc_pdk.cli.options import DEFAULT, Bits, Gds, Groups, Json, ProcessName, Servers, Weights
-from optinc_pdk.files import InputError
+from optinc_pdk.cli.paths import errors_naming
 
 if TYPE_CHECKING:
     from optinc_pdk.flow import Build
@@ -19,30 +19,39 @@ if TYPE_CHECKING:
 
 @app.command()
 def build(
-    weights: Annotated[Path | None, typer.Argument(help="Weight file; the bundled 4-bit network if left out.")] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Argument(help="Weight file: .npz, .safetensors, .onnx. Default: the bundled 4-bit network."),
+    ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the chip's files.")] = Path("gds_out"),
-    name: Annotated[str | None, typer.Option(help="Chip name; the weight file's stem by default.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(help="Chip name: 1 to 32 letters, digits and underscores. Default: the weight file's stem."),
+    ] = None,
     process: ProcessName = DEFAULT,
     bits: Bits = None,
     servers: Servers = None,
     groups: Groups = None,
     as_json: Json = False,
 ) -> None:
-    """Build a chip from trained weights and check it: layout, rules, netlist, function."""
+    """Build a chip from trained weights and check it: design rules, netlist and function.
+
+    Writes the layout, netlist, bias and report into the output folder. Exit code 1 if a check fails.
+    """
     from optinc_pdk import flow
     from optinc_pdk.onn import Onn
 
-    with progress(flow.STAGES) as watch:
+    with progress(flow.STAGES) as report_stage:
         source: Path | Onn | None = weights
         if weights is not None and (bits, servers, groups) != (None, None, None):
             source = Onn.load(weights, bits, servers, groups)
             name = weights.stem if name is None else name
-        done = flow.build(source, output, name, process, watch)
+        result = flow.build(source, output, name, process, report_stage)
     if as_json:
-        print(done.report.to_json(), end="")
+        print(result.report.to_json(), end="")
     else:
-        _summary(done)
-    raise typer.Exit(PASSED if done.passed else FAILED)
+        _print_summary(result)
+    raise typer.Exit(PASSED if result.passed else FAILED)
 
 
 @app.command()
@@ -54,17 +63,17 @@ def factor(
     groups: Groups = None,
     as_json: Json = False,
 ) -> None:
-    """Factor the matrices of a network: errors, MZIs, phase shifters."""
+    """Factor the weight matrices of a network into meshes; prints MZIs, phase shifters and errors of each layer."""
     from optinc_pdk.cards import load_process
     from optinc_pdk.onn import Onn
-    from optinc_pdk.report.tables import factor_rows, factor_table
 
     splitter_db = load_process(process).device("mmi1x2").parameter("loss_db")
     onn = Onn.load(weights, bits, servers, groups)
-    try:
+
+    from optinc_pdk.report.tables import factor_rows, factor_table
+
+    with errors_naming(weights):
         rows = factor_rows(onn, splitter_db)
-    except InputError as fault:
-        raise InputError(f"{weights}: {fault}") from fault
     if as_json:
         print(json.dumps({"schema": 1, "layers": rows}, indent=2))
     else:
@@ -80,25 +89,30 @@ def size(
     groups: Groups = None,
     as_json: Json = False,
 ) -> None:
-    """Size of networks' chips against area, pads, power and light, beside the paper's; no layout is made."""
+    """Estimate the size of networks' chips without a layout: area, pads, power and light, beside the paper's.
+
+    Prints Markdown tables of the sizes and of the process's limits.
+    """
     from optinc_pdk.assemble import check_weights
     from optinc_pdk.cards import load_process
     from optinc_pdk.onn import Onn
+
+    card = load_process(process)
+    networks = [(path, Onn.load(path, bits, servers, groups)) for path in weights]
+    for path, onn in networks:
+        with errors_naming(path):
+            check_weights(onn)
+
     from optinc_pdk.report.size import onn_size, paper_sizes
     from optinc_pdk.report.size_table import size_markdown, size_rows
 
-    card = load_process(process)
-    given = [(path, Onn.load(path, bits, servers, groups)) for path in weights]
-    tasks = {(onn.task.bits, onn.task.servers): onn.task for _, onn in given}
+    tasks = {(onn.task.bits, onn.task.servers): onn.task for _, onn in networks}
     sizes = [one for task in tasks.values() for one in paper_sizes(task, card)]
-    with progress(tuple(str(path) for path in weights)) as watch:
-        for path, onn in given:
-            watch(str(path))
-            try:
-                check_weights(onn)
+    with progress(tuple(str(path) for path in weights)) as report_stage:
+        for path, onn in networks:
+            report_stage(str(path))
+            with errors_naming(path):
                 sizes.append(onn_size(path.stem, onn, card))
-            except InputError as fault:
-                raise InputError(f"{path}: {fault}") from fault
     if as_json:
         print(json.dumps({"schema": 1, "process": card.name, "networks": size_rows(sizes)}, indent=2))
     else:
@@ -109,26 +123,32 @@ def size(
 def view(
     gds: Gds,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Folder; that of the layout by default.")
+        Path | None,
+        typer.Option("-o", "--output", help="Folder for pictures and layer properties. Default: the layout's folder."),
     ] = None,
-    png: Annotated[bool, typer.Option("--png", help="Write pictures even where KLayout could be opened.")] = False,
+    png: Annotated[bool, typer.Option("--png", help="Write pictures even if KLayout could be opened.")] = False,
     process: ProcessName = DEFAULT,
 ) -> None:
-    """Open a layout in KLayout, or write pictures of chip, layer, mesh and MZI where there is no KLayout or display."""
+    """Open a layout in KLayout with the process's layer names and colours.
+
+    Without KLayout or a display, writes PNG pictures of the chip, a layer, a mesh and an MZI instead.
+    """
     from optinc_pdk.cards import load_process
-    from optinc_pdk.report.view import PICTURES, klayout_application, open_klayout, write_pictures
 
     card, directory = load_process(process), gds.parent if output is None else output
+
+    from optinc_pdk.report.view import PICTURES, klayout_application, open_klayout, write_pictures
+
     application = None if png else klayout_application()
     if application is not None:
         print(open_klayout(application, gds, card, directory))
         return
-    with progress(PICTURES) as watch:
-        written = write_pictures(gds, card, directory, watch)
+    with progress(PICTURES) as report_stage:
+        written = write_pictures(gds, card, directory, report_stage)
     for path in written:
         print(path)
     if len(written) < len(PICTURES):
-        print(f"optinc: {gds} has no heaters side by side, so the whole layout is drawn alone", file=sys.stderr)
+        print(f"optinc: {gds}: no two heaters stand side by side, so only the whole layout is drawn", file=sys.stderr)
 
 
 @app.command()
@@ -136,20 +156,19 @@ def cells(
     output: Annotated[Path, typer.Option("-o", "--output", help="Page to write, .md.")] = Path("docs/cells.md"),
     process: ProcessName = DEFAULT,
 ) -> None:
-    """Write the gallery of a process's cells: a page with a picture of each, its ports, its card and its model."""
-    from optinc_pdk.cards import load_process
-    from optinc_pdk.pdk import get_pdk
+    """Write a Markdown page of a process's cells: picture, ports, device card and model of each.
+
+    The pictures go into a folder of the same name beside the page.
+    """
     from optinc_pdk.report.gallery import write_gallery
 
-    card = load_process(process)
-    get_pdk(process).activate()
-    print(f"{output}: {write_gallery(card, output)} cells")
+    print(f"{output}: {write_gallery(process, output)} cells")
 
 
-def _summary(done: Build) -> None:
+def _print_summary(result: Build) -> None:
     from optinc_pdk.report.tables import summary_table
 
-    print_table(summary_table(done.report))
-    for line in done.findings:
+    print_table(summary_table(result.report))
+    for line in result.findings:
         print(line, file=sys.stderr)
-    print(f"verdict {done.report.verdict}: {done.directory / done.report.name}.report.html")
+    print(f"verdict {result.report.verdict}: {result.directory / result.report.name}.report.html")

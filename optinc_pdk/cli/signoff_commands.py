@@ -1,11 +1,9 @@
-"""Commands that check written files: rules, netlist, light and function."""
+"""Commands that check written files: design rules, netlist, S-matrices and function."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -15,6 +13,7 @@ import typer
 
 from optinc_pdk.cli.app import FAILED, PASSED, app, counter, print_table, progress
 from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName, Weights
+from optinc_pdk.cli.paths import errors_naming, output_path
 from optinc_pdk.files import InputError
 
 if TYPE_CHECKING:
@@ -26,24 +25,31 @@ NETLISTS = (".yml", ".yaml")
 @app.command()
 def drc(
     gds: Gds,
-    bias: Annotated[Path | None, typer.Option(help="Bias file, for rules on currents.")] = None,
+    bias: Annotated[
+        Path | None, typer.Option(help="Bias file, .bias.yml. Default: none, and the rules on currents are not run.")
+    ] = None,
     output: Out = None,
     process: ProcessName = DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Check design rules; writes a .drc.lyrdb marker database. Rules on currents are not run without a bias."""
+    """Check the design rules of a layout; writes a marker database, .drc.lyrdb, which KLayout opens.
+
+    Exit code 1 if a rule is violated.
+    """
     from optinc_pdk.cards import load_process
+    from optinc_pdk.simulate.heaters import read_drive
+
+    path = output_path(output or gds.with_suffix(".drc.lyrdb"), gds, bias)
+    card = load_process(process)
+    drive = None if bias is None else read_drive(bias, card)
+
     from optinc_pdk.report.collect import currents_lines, drc_numbers
     from optinc_pdk.report.tables import drc_rows, drc_table
     from optinc_pdk.signoff.drc import check_chip
     from optinc_pdk.signoff.electrical import check_electrical, full_currents
     from optinc_pdk.signoff.lyrdb import write_lyrdb
     from optinc_pdk.signoff.wiring import read_wiring
-    from optinc_pdk.simulate.heaters import read_drive
 
-    path = refuse_input(output or gds.with_suffix(".drc.lyrdb"), gds, bias)
-    card = load_process(process)
-    drive = None if bias is None else read_drive(bias, card)
     result = check_chip(gds, card)
     electrical = None if drive is None else check_electrical(card.rules, read_wiring(gds, card), drive)
     checked = electrical.rules if electrical else ()
@@ -67,22 +73,24 @@ def deck(
     output: Annotated[Path, typer.Option("-o", "--output", help="Script to write, .lydrc.")] = Path("optinc.lydrc"),
     process: ProcessName = DEFAULT,
 ) -> None:
-    """Write a process's design rules as a script for KLayout's application."""
+    """Write a process's design rules as a DRC script for the KLayout application."""
     from optinc_pdk.cards import load_process
+
+    if output.suffix != ".lydrc":
+        raise InputError(f"{output}: KLayout reads DRC scripts from .lydrc files; give the file this ending")
+    card = load_process(process)
+
     from optinc_pdk.files import write_atomic
     from optinc_pdk.signoff.deck import deck_script
     from optinc_pdk.signoff.drc import ELECTRICAL_KINDS
 
-    card = load_process(process)
-    if output.suffix != ".lydrc":
-        raise InputError(f"{output}: KLayout reads such scripts from .lydrc files; give the file this ending")
     write_atomic(output, deck_script(card.name, card.rules, card.gds_layers))
     left_out = [rule.id for rule in card.rules if rule.kind in ELECTRICAL_KINDS]
     print(f"{output}: {len(card.rules) - len(left_out)} rules of {card.name}")
     if left_out:
-        print(f"not in this deck: {', '.join(left_out)}, which need the bias; optinc drc --bias checks them")
+        print(f"not in this deck: {', '.join(left_out)}; these rules need the bias, and optinc drc --bias checks them")
     print(f"in a shell: QT_QPA_PLATFORM=offscreen klayout -b -r {output} -rd input=a.gds -rd report=a.lyrdb")
-    print("in KLayout: put it into the folder .klayout/drc, then Tools > DRC checks the layout that is shown")
+    print("in KLayout: copy it into the folder .klayout/drc; Tools > DRC then checks the layout on the screen")
 
 
 @app.command()
@@ -93,24 +101,29 @@ def lvs(
     process: ProcessName = DEFAULT,
     second_opinion: Annotated[
         bool,
-        typer.Option("--second-opinion", help="Also ask KLayout's netlist comparer, on small chips."),
+        typer.Option("--second-opinion", help="Also compare with KLayout's netlist comparer; slow on large chips."),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Compare the circuit extracted from a layout with the netlist; writes .lvs.json."""
+    """Compare the circuit extracted from a layout with the netlist; writes .lvs.json and .lvs.lyrdb.
+
+    Exit code 1 if they differ.
+    """
     from optinc_pdk.cards import load_process
     from optinc_pdk.circuit import read_netlist
+
+    path = output_path(output or gds.with_suffix(".lvs.json"), gds, netlist)
+    output_path(path.with_suffix(".lyrdb"), gds, netlist)
+    card, reference = load_process(process), read_netlist(netlist)
+
     from optinc_pdk.extract import extract
     from optinc_pdk.report.collect import difference_line
     from optinc_pdk.signoff import second_opinion as klayout
     from optinc_pdk.signoff.belonging import check_netlist, netlist_hint
     from optinc_pdk.signoff.lvs import compare, write_lvs, write_lvs_lyrdb
 
-    path = refuse_input(output or gds.with_suffix(".lvs.json"), gds, netlist)
-    refuse_input(path.with_suffix(".lyrdb"), gds, netlist)
-    card, reference = load_process(process), read_netlist(netlist)
     extraction = extract(gds, card)
-    with _named(netlist):
+    with errors_naming(netlist):
         check_netlist(reference, extraction, card)
     result = compare(reference, extraction, card)
     other = klayout.second_opinion(reference, extraction.circuit, card) if second_opinion else None
@@ -136,19 +149,29 @@ def lvs(
 
 @app.command()
 def simulate(
-    source: Annotated[Path, typer.Argument(help="Layout (extracted first) or netlist.")],
+    source: Annotated[
+        Path, typer.Argument(help="Layout file, GDS2 or OASIS, which is extracted first; or netlist file, .pic.yml.")
+    ],
     bias: BiasFile,
     wavelengths: Annotated[
-        str | None, typer.Option(help="Wavelengths in nm: one, a list 1549,1550 or a range 1540:1560:5.")
+        str | None,
+        typer.Option(
+            help="Wavelengths in nm: one, a list such as 1549,1550, or a range first:last:step such as 1540:1560:5. "
+            "Default: the process's wavelength."
+        ),
     ] = None,
     output: Out = None,
     process: ProcessName = DEFAULT,
     as_json: Json = False,
     ports: Annotated[
-        str | None, typer.Option(help="Only between these fibres, separated by commas, in this order.")
+        str | None,
+        typer.Option(
+            help="Labels of fibres, separated by commas: one S-matrix between these, in this order. "
+            "Default: one S-matrix for each linear block."
+        ),
     ] = None,
 ) -> None:
-    """S-matrices of the linear blocks as the bias drives them; writes .s.npz, or Touchstone to -o FILE.sNp."""
+    """Calculate the S-matrices of the linear blocks under a bias; writes .s.npz, or Touchstone with -o FILE.sNp."""
     from optinc_pdk.cards import load_process
     from optinc_pdk.circuit import read_netlist
     from optinc_pdk.simulate.files import (
@@ -161,31 +184,31 @@ def simulate(
     )
     from optinc_pdk.simulate.heaters import read_drive
 
-    path = refuse_input(output or source.with_name(f"{_stem(source)}.s.npz"), source, bias)
+    path = output_path(output or source.with_name(f"{_stem(source)}.s.npz"), source, bias)
     refuse_name(path)
     card = load_process(process)
-    wanted = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
-    named = None if ports is None else parse_ports(ports)
+    wavelengths_nm = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
+    chosen = None if ports is None else parse_ports(ports)
     drive = read_drive(bias, card)
-    with counter() as told:
+    with counter() as report:
         if source.suffix in NETLISTS:
             circuit, ground = read_netlist(source), None
         else:
             from optinc_pdk.signoff.built import read_layout_circuit
 
-            told("extract", 0, None)
+            report("extract", 0, None)
             circuit, ground = read_layout_circuit(source, card)
-        watch = partial(told, "wavelengths")
-        if named is None:
-            blocks = block_scattering(circuit, drive, wanted, card, ground, watch)
+        report_wavelengths = partial(report, "wavelengths")
+        if chosen is None:
+            blocks = block_scattering(circuit, drive, wavelengths_nm, card, ground, report_wavelengths)
         else:
-            blocks = [port_scattering(circuit, drive, wanted, card, named, ground, watch)]
-    write_scattering(wanted, blocks, path)
+            blocks = [port_scattering(circuit, drive, wavelengths_nm, card, chosen, ground, report_wavelengths)]
+    write_scattering(wavelengths_nm, blocks, path)
     shapes = [{"ports": len(block.labels), "shape": list(block.s.shape)} for block in blocks]
     if as_json:
-        print(json.dumps({"schema": 1, "file": str(path), "wavelengths_nm": wanted.tolist(), "blocks": shapes}))
+        print(json.dumps({"schema": 1, "file": str(path), "wavelengths_nm": wavelengths_nm.tolist(), "blocks": shapes}))
     else:
-        print(f"{path}: {len(wanted)} wavelengths, " + ", ".join(f"{shape['ports']} ports" for shape in shapes))
+        print(f"{path}: {len(wavelengths_nm)} wavelengths, " + ", ".join(f"{shape['ports']} ports" for shape in shapes))
 
 
 @app.command()
@@ -198,19 +221,24 @@ def check(
     process: ProcessName = DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Check the function of the extracted layout, every word; writes .function.npz."""
+    """Check that the extracted layout computes every word exactly; writes .function.npz.
+
+    Exit code 1 if a word is wrong.
+    """
     from optinc_pdk.cards import load_process
     from optinc_pdk.onn import Onn
+
+    path = output_path(output or gds.with_suffix(".function.npz"), weights, gds, netlist, bias)
+    card, task = load_process(process), Onn.load(weights).task
+
     from optinc_pdk.report.collect import function_findings, function_numbers
     from optinc_pdk.signoff.built import read_built
     from optinc_pdk.signoff.function import check_function, write_function
 
-    path = refuse_input(output or gds.with_suffix(".function.npz"), weights, gds, netlist, bias)
-    card, task = load_process(process), Onn.load(weights).task
-    with progress(("extract", "function")) as watch:
-        watch("extract")
+    with progress(("extract", "function")) as report_stage:
+        report_stage("extract")
         chip = read_built(gds, netlist, bias, card)
-        watch("function")
+        report_stage("function")
         result = check_function(chip.circuit, chip.board, chip.bias, task, card, chip.ground)
     write_function(result, path)
     if as_json:
@@ -223,28 +251,13 @@ def check(
     raise typer.Exit(PASSED if result.passed else FAILED)
 
 
-def refuse_input(path: Path, *inputs: Path | None) -> Path:
-    """Refuse to write over what a command reads."""
-    for one in inputs:
-        if one is not None and path.resolve() == one.resolve():
-            raise InputError(f"{path}: this file is read, so it is not written over; give another with -o")
-    return path
-
-
-@contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Name the file in what is said of its content."""
-    try:
-        yield
-    except InputError as fault:
-        raise InputError(f"{path}: {fault}") from fault
-
-
 def _process_hint(passed: bool, gds: Path, process: Process) -> None:
-    """Say where a layout with faults looks like one of another process."""
+    """Warn that a layout which fails looks like a layout of another process."""
+    if passed:
+        return
     from optinc_pdk.signoff.belonging import process_hint
 
-    if not passed and (hint := process_hint(gds, process)):
+    if hint := process_hint(gds, process):
         print(f"optinc: {gds}: {hint}", file=sys.stderr)
 
 

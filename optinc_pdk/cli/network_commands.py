@@ -1,0 +1,298 @@
+"""Commands that make networks: in closed form, by training, and by search."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+import typer
+
+from optinc_pdk.cli.app import FAILED, PASSED, app, counter
+from optinc_pdk.cli.options import FinerInput, Json, Remainder, Seed, TaskBits, TaskGroups, TaskServers, WeightsOut
+from optinc_pdk.files import InputError
+
+if TYPE_CHECKING:
+    from optinc_pdk.averaging import Averaging
+    from optinc_pdk.onn import Onn
+    from optinc_pdk.onn.training.schedule import Progress
+
+
+@app.command()
+def synth(
+    bits: TaskBits,
+    servers: TaskServers,
+    output: WeightsOut,
+    groups: TaskGroups = None,
+    remainder: Remainder = False,
+    finer_input: FinerInput = False,
+    copies: Annotated[
+        int | None,
+        typer.Option(
+            help="Regenerate signals; each signal that waits is carried by this many units, 1 or more. "
+            "Default with --amplifiers: 1."
+        ),
+    ] = None,
+    amplifiers: Annotated[
+        int | None,
+        typer.Option(
+            help="Regenerate signals; the gain of a staircase is spread over this many layers, 1 or more. "
+            "Default with --copies or --unary: 3."
+        ),
+    ] = None,
+    unary: Annotated[
+        bool, typer.Option(help="Carry every signal as single bits: the largest network, which tolerates most.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Write an exact network in closed form, and prove that it is exact on its whole lattice of inputs.
+
+    Without further options it is the smallest network. With --copies or --amplifiers it regenerates its signals, has
+    more layers and tolerates far larger errors of its matrices. With --unary it carries single bits only and tolerates
+    the largest errors.
+    """
+    from optinc_pdk.assemble import check_buildable
+    from optinc_pdk.onn import ProofError, carry_chain, prove, regenerating_chain, unary_chain
+
+    task = _task(bits, servers, groups, remainder, finer_input)
+    try:
+        if unary and copies is not None:
+            raise ValueError("--unary and --copies exclude each other: single bits need no copies; drop one")
+        if unary:
+            onn = unary_chain(task, 3 if amplifiers is None else amplifiers)
+        elif copies is None and amplifiers is None:
+            onn = carry_chain(task)
+        else:
+            onn = regenerating_chain(task, 1 if copies is None else copies, 3 if amplifiers is None else amplifiers)
+    except ValueError as fault:
+        raise InputError(str(fault)) from fault
+    try:
+        proof = prove(onn)
+    except ProofError as fault:
+        raise InputError(f"{output}: not written, because the network cannot be proved exact: {fault}") from fault
+    onn.save(output)
+    try:
+        check_buildable(onn)
+        no_chip = ""
+    except InputError as fault:
+        no_chip = str(fault)
+    if as_json:
+        facts: dict[str, Any] = {"structure": onn.structure, "mzis": onn.mzis, "lattice": onn.task.lattice_size}
+        if no_chip:
+            facts["no_chip"] = no_chip
+        print(json.dumps({"schema": 1, "file": str(output)} | facts | {"proof": asdict(proof)}))
+    else:
+        print(
+            f"{output}: {'-'.join(map(str, onn.structure))}, {onn.mzis:,} MZIs; proved exact over all "
+            f"{onn.task.lattice_size:,} lattice points: {proof.values:,} signal values in {proof.stages} stages, "
+            f"{proof.samples:,} points sampled"
+        )
+        if no_chip:
+            print(f"no chip can be built from it: {no_chip}")
+
+
+@app.command()
+def train(
+    bits: TaskBits,
+    servers: TaskServers,
+    output: WeightsOut,
+    groups: TaskGroups = None,
+    remainder: Remainder = False,
+    finer_input: FinerInput = False,
+    start: Annotated[
+        Path | None, typer.Option(help="Weight file to start from. Default: the smallest network in closed form.")
+    ] = None,
+    hidden: Annotated[
+        str | None,
+        typer.Option(help="Start from random weights, with hidden layers of these widths, such as 24-24-20."),
+    ] = None,
+    steps: Annotated[int, typer.Option(help="Optimizer steps.")] = 20_000,
+    noise: Annotated[
+        float, typer.Option(help="Matrix error ε during training, relative to the 2-norm of each matrix.")
+    ] = 3e-3,
+    input_noise: Annotated[
+        float, typer.Option(help="Largest error of an input during training, as a share of full scale.")
+    ] = 0.0,
+    amplitude_noise: Annotated[
+        float, typer.Option(help="RMS error of hidden signals during training, as a share of full scale.")
+    ] = 0.0,
+    drive_bits: Annotated[
+        int | None, typer.Option(help="Round weights as heater drives of this many bits would. Default: no rounding.")
+    ] = None,
+    loss: Annotated[
+        str, typer.Option(help="Loss function: margin, or paper for the two stages of arXiv 2603.28290.")
+    ] = "margin",
+    approximate: Annotated[
+        str | None,
+        typer.Option(
+            help="Layers to approximate by blocks of a diagonal times a unitary, counted from 0, such as 1,2,3. "
+            "Default: none."
+        ),
+    ] = None,
+    rate: Annotated[float, typer.Option(help="Initial learning rate.")] = 3e-3,
+    hard: Annotated[
+        float, typer.Option(help="Share of each batch taken from the lattice points with the largest errors.")
+    ] = 0.1,
+    ramp: Annotated[
+        float, typer.Option(help="Share of the steps during which the matrix error grows from 0 to --noise.")
+    ] = 0.2,
+    seed: Seed = 0,
+    stop: Annotated[
+        bool, typer.Option(help="End as soon as every word is exact, also under the errors of the training.")
+    ] = True,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="File that keeps the state of the training; if it exists, the training continues from it."),
+    ] = None,
+    device: Annotated[str, typer.Option(help="PyTorch device, such as cpu or cuda.")] = "cpu",
+) -> None:
+    """Train a network so that it tolerates errors of its matrices; needs the extra 'train' (PyTorch).
+
+    Exit code 1 if the trained network is not exact; it is written in any case.
+    """
+    from optinc_pdk.onn import lattice_score
+    from optinc_pdk.onn.training.train import Schedule
+    from optinc_pdk.onn.training.train import train as run
+
+    task = _task(bits, servers, groups, remainder, finer_input)
+    if output.suffix != ".npz":
+        raise InputError(f"{output}: weights are written as .npz; give the file this ending")
+    try:
+        schedule = Schedule(
+            steps=steps,
+            noise=noise,
+            input_noise=input_noise,
+            amplitude_noise=amplitude_noise,
+            drive_bits=drive_bits,
+            loss=cast(Literal["margin", "paper"], loss),
+            approximate=_numbers("--approximate", approximate, ","),
+            rate=rate,
+            hard=hard,
+            ramp=ramp,
+            stop=stop,
+        )
+        first = _initial_network(task, start, hidden, seed)
+    except ValueError as fault:
+        raise InputError(str(fault)) from fault
+    with counter(remaining=True) as report:
+        report("training", 0, steps)
+        onn = run(first, schedule, seed, lambda state: report(_state(state), state.step, steps), checkpoint, device)
+    score = lattice_score(onn)
+    onn.save(output)
+    words = f"{score.accuracy:.2%} exact" if task.enumerable else f"{score.exact:,} of {score.inputs:,} sampled exact"
+    print(f"{output}: {'-'.join(map(str, onn.structure))}, {words}, margin {score.margin:.3f} levels")
+    raise typer.Exit(PASSED if score.exact == score.inputs else FAILED)
+
+
+@app.command()
+def search(
+    bits: TaskBits,
+    servers: TaskServers,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the networks, front.csv and front.png.")],
+    groups: TaskGroups = None,
+    remainder: Remainder = False,
+    finer_input: FinerInput = False,
+    epsilon: Annotated[
+        float, typer.Option(help="Matrix error ε to tolerate, relative to the 2-norm: 1e-6 to 0.1.")
+    ] = 1e-3,
+    steps: Annotated[int, typer.Option(help="Optimizer steps of each training.")] = 60_000,
+    seed: Seed = 0,
+    also: Annotated[
+        list[Path] | None,
+        typer.Option(help="Weight file to compare with the networks found; may be given several times."),
+    ] = None,
+) -> None:
+    """Search for the network with the fewest MZIs that tolerates a matrix error; needs the extra 'train' (PyTorch).
+
+    An interrupted search continues from the networks in its folder. Exit code 1 if no network keeps 99.9 % of the words
+    exact.
+    """
+    from optinc_pdk.onn import Onn
+    from optinc_pdk.onn.training.search import Candidate, front, judge, write_candidates
+    from optinc_pdk.onn.training.search import search as run
+
+    task = _task(bits, servers, groups, remainder, finer_input)
+    others = [(path, Onn.load(path, bits, servers, groups)) for path in also or []]
+    for path, onn in others:
+        if onn.task != task:
+            raise InputError(f"{path}: the network computes {onn.task}, not {task}; leave it out")
+    with counter() as report:
+        report("search", 0, steps)
+
+        def report_training(name: str, state: Progress) -> None:
+            report(f"{name}: {_state(state)}", state.step, steps)
+
+        def print_candidate(one: Candidate) -> None:
+            structure = "-".join(map(str, one.onn.structure))
+            words = f"{one.share:.3%} exact, margin {one.margin:.3f}, 99.9 % to ε = {one.tolerated:.2g}"
+            print(f"{one.name}: {structure}, {one.mzis:,} MZIs, {words}", file=sys.stderr)
+
+        candidates = []
+        for path, onn in others:
+            candidates.append(judge(path.stem, onn, epsilon))
+            print_candidate(candidates[-1])
+        candidates += run(task, epsilon, steps, seed, output, print_candidate, report_training)
+
+    from optinc_pdk.files import write_atomic
+    from optinc_pdk.report.plots import front_png
+
+    best = {id(one) for one in front(candidates)}
+    write_candidates(candidates, output / "front.csv")
+    rows = [(one.name, one.mzis, one.tolerated, id(one) in best) for one in candidates]
+    write_atomic(output / "front.png", front_png(rows, epsilon))
+    passed = [one for one in candidates if one.passed]
+    if not passed:
+        print(f"{output / 'front.csv'}: {len(candidates)} networks, none exact for 99.9 % of words at ε = {epsilon:g}")
+        raise typer.Exit(FAILED)
+    one = min(passed, key=lambda one: one.mzis)
+    one.onn.save(output / "best.npz")
+    structure = "-".join(map(str, one.onn.structure))
+    print(f"{output / 'best.npz'}: {structure}, {one.mzis:,} MZIs, {one.share:.3%} exact at ε = {epsilon:g}")
+
+
+def _task(bits: int, servers: int, groups: int | None, remainder: bool, finer_input: bool) -> Averaging:
+    """The task; ``groups`` defaults to one network input for each symbol.
+
+    Raises:
+        InputError: A number is out of range.
+    """
+    from optinc_pdk.averaging import Averaging
+
+    try:
+        return Averaging(bits, servers, bits // 2 if groups is None else groups, remainder, finer_input)
+    except ValueError as fault:
+        raise InputError(str(fault)) from fault
+
+
+def _initial_network(task: Averaging, start: Path | None, hidden: str | None, seed: int) -> Onn:
+    """The network that training starts from: of a file, with random weights, or in closed form."""
+    from optinc_pdk.onn import Onn, carry_chain
+    from optinc_pdk.onn.training.starts import random_start
+
+    if start is not None and hidden is not None:
+        raise InputError("--start and --hidden exclude each other: start from a file, or from random weights")
+    if hidden is not None:
+        return random_start(task, _numbers("--hidden", hidden, "-"), seed)
+    if start is None:
+        return carry_chain(task)
+    if start.suffix != ".npz":
+        return replace(Onn.load(start, task.bits, task.servers, task.groups), task=task)
+    onn = Onn.load(start)
+    if onn.task != task:
+        raise InputError(f"{start}: the network computes {onn.task}, not {task}; give its bits, servers and groups")
+    return onn
+
+
+def _state(state: Progress) -> str:
+    """The state of a training in words."""
+    return f"{state.errors:,} errors, margin {state.margin:.3f}, {state.tolerance:.2%} exact under noise"
+
+
+def _numbers(name: str, text: str | None, separator: str) -> tuple[int, ...]:
+    """Parse the whole numbers of an option; empty where it is not given."""
+    try:
+        return () if text is None else tuple(int(part) for part in text.split(separator))
+    except ValueError as fault:
+        raise InputError(f"{name} {text}: give whole numbers separated by {separator!r}") from fault

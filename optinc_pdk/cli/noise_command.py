@@ -1,0 +1,88 @@
+"""The command on noise: word-error rate against symbol rate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from optinc_pdk.cli.app import PASSED, app, progress
+from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName, Seed
+from optinc_pdk.cli.paths import output_path
+from optinc_pdk.files import InputError
+
+
+@app.command()
+def noise(
+    gds: Gds,
+    netlist: Netlist,
+    bias: BiasFile,
+    weights: Annotated[Path, typer.Option("--weights", help="Weight file; it states what the chip computes.")],
+    laser_w: Annotated[
+        float | None,
+        typer.Option(help="Optical power launched into every guide, in W. Default: that of the process card."),
+    ] = None,
+    symbol_rates: Annotated[
+        str | None,
+        typer.Option(
+            help="Symbols per second: one, a list such as 1e6,1e7, or a logarithmic series first:last:number such as "
+            "1e5:1e9:17. Default: 13 rates over the range of the process card."
+        ),
+    ] = None,
+    passes: Annotated[int, typer.Option(min=1, help="Number of times that every input is sent.")] = 1,
+    seed: Seed = 0,
+    output: Out = None,
+    process: ProcessName = DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Measure the word-error rate of the extracted layout against the symbol rate; writes .noise.csv and .noise.png."""
+    from optinc_pdk.cards import load_process
+    from optinc_pdk.onn import Onn
+    from optinc_pdk.simulate import noise_of, scattering
+
+    table = output_path(output or gds.with_suffix(".noise.csv"), gds, netlist, bias, weights)
+    if table.suffix == ".png":
+        raise InputError(f"{table}: the picture gets this name; give the table the ending .csv")
+    picture = output_path(table.with_suffix(".png"), gds, netlist, bias, weights)
+    card, task = load_process(process), Onn.load(weights).task
+    # refuses an optical power that the card does not allow
+    noise_of(card, laser_w)
+
+    from optinc_pdk.report.text import si
+    from optinc_pdk.signoff.built import read_built
+    from optinc_pdk.tolerance.noise import parse_rates, word_error_curve
+
+    rates = parse_rates(symbol_rates, card)
+    with progress(("extract", "light", *(si(rate, "Bd") for rate in sorted(set(rates))))) as report_stage:
+        report_stage("extract")
+        chip = read_built(gds, netlist, bias, card)
+        report_stage("light")
+        s = scattering(chip.circuit, chip.bias, float(card.guide.wavelength_nm), card, ground=chip.ground)
+        curve = word_error_curve(
+            s,
+            chip.board,
+            chip.bias,
+            task,
+            card,
+            rates,
+            laser_w,
+            passes,
+            seed,
+            lambda bd: report_stage(si(bd, "Bd")),
+        )
+
+    from optinc_pdk.files import write_atomic
+    from optinc_pdk.report.noise import curve_csv, curve_png, point_line
+
+    write_atomic(table, curve_csv(curve))
+    write_atomic(picture, curve_png(curve, gds.stem))
+    if as_json:
+        print(json.dumps({"schema": 1, "files": [str(table), str(picture)]} | curve.to_json(), indent=2))
+    else:
+        print(f"{si(curve.laser_w, 'W')} into every guide; readings integrated over one symbol")
+        for point in curve.points:
+            print(point_line(point))
+        print(f"{table}, {picture}")
+    raise typer.Exit(PASSED)

@@ -1,0 +1,104 @@
+"""The command on the carrier's wavelength."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from optinc_pdk.cli.app import FAILED, PASSED, app, counter, print_table
+from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName, Weights
+from optinc_pdk.cli.paths import output_path
+from optinc_pdk.files import InputError
+
+if TYPE_CHECKING:
+    from optinc_pdk.tolerance.spectrum import Point, Spectrum
+
+
+@app.command()
+def spectrum(
+    weights: Weights,
+    gds: Gds,
+    netlist: Netlist,
+    bias: BiasFile,
+    wavelengths: Annotated[
+        str,
+        typer.Option(
+            help="Wavelengths of the table in nm: a list such as 1540,1550, or a range first:last:step such as "
+            "1510:1590:5."
+        ),
+    ] = "1500:1600:5",
+    resolution: Annotated[
+        float,
+        typer.Option(min=1e-6, help="Accuracy in pm of the ends of the wavelength window with the bias unchanged."),
+    ] = 0.001,
+    channels: Annotated[int, typer.Option(min=1, help="Number of channels of a wavelength-division link.")] = 8,
+    spacing: Annotated[
+        float, typer.Option(help="Distance of two channels in GHz, above 0; ITU-T G.694.1 uses 100.")
+    ] = 100.0,
+    output: Out = None,
+    process: ProcessName = DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Find the carrier wavelengths at which the extracted layout computes exactly; writes .spectrum.csv and .png.
+
+    At each wavelength every word is checked with the bias of the file, and with a bias programmed for this wavelength.
+    Exit code 1 if the bias of the file is not exact at the process's own wavelength.
+    """
+    from optinc_pdk.cards import load_process
+    from optinc_pdk.onn import Onn
+    from optinc_pdk.simulate.files import parse_wavelengths
+
+    path = output_path(output or gds.with_suffix(".spectrum.csv"), weights, gds, netlist, bias)
+    if path.suffix != ".csv":
+        raise InputError(f"{path}: the table is written as .csv, and a .png beside it; give the file this ending")
+    picture = output_path(path.with_suffix(".png"), weights, gds, netlist, bias)
+    card, onn = load_process(process), Onn.load(weights)
+    grid = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
+
+    from optinc_pdk.signoff.built import read_built
+    from optinc_pdk.tolerance.spectrum import Subject
+    from optinc_pdk.tolerance.spectrum import spectrum as run
+
+    with counter() as report:
+        report("extract", 0, None)
+        chip = read_built(gds, netlist, bias, card)
+        subject = Subject(chip.circuit, chip.board, chip.bias, onn, card, chip.ground)
+        result = run(
+            subject, grid, resolution_nm=resolution * 1e-3, channels=channels, spacing_ghz=spacing, progress=report
+        )
+        report("write", 0, None)
+
+        from optinc_pdk.files import write_atomic
+        from optinc_pdk.tolerance.spectrum.files import spectrum_csv, spectrum_json, spectrum_lines, spectrum_png
+
+        image = spectrum_png(result, f"{gds.name}: exactness against the carrier's wavelength")
+    write_atomic(path, spectrum_csv(result).encode())
+    write_atomic(picture, image)
+    if as_json:
+        print(json.dumps({"files": [str(path), str(picture)]} | spectrum_json(result), indent=2))
+    else:
+        _print_points(result, set(grid.tolist()))
+        for line in (*spectrum_lines(result), f"{path}, {picture}"):
+            print(line)
+    raise typer.Exit(FAILED if result.fixed_window is None else PASSED)
+
+
+def _print_points(result: Spectrum, grid: set[float]) -> None:
+    """Print a table of the wavelengths of the grid."""
+    from rich.table import Table
+
+    table = Table("nm", "bias fixed: exact", "margin", "rebiased: exact", "margin", "reason")
+    for column in table.columns[:-1]:
+        column.justify = "right"
+    rebiased = {point.wavelength_nm: point for point in result.rebiased}
+    for point in result.fixed:
+        if point.wavelength_nm in grid:
+            other = rebiased[point.wavelength_nm]
+            table.add_row(f"{point.wavelength_nm:g}", *_words(point), *_words(other), other.fault.partition(";")[0])
+    print_table(table)
+
+
+def _words(point: Point) -> tuple[str, str]:
+    return ("", "") if point.fault else (f"{point.exact:,}/{point.inputs:,}", f"{point.margin:.3f}")

@@ -1,0 +1,260 @@
+"""The command on yield under the imperfections of a process."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from optinc_pdk.cli.app import PASSED, app, counter, progress
+from optinc_pdk.cli.options import DEFAULT, Json, ProcessName
+from optinc_pdk.files import InputError
+
+if TYPE_CHECKING:
+    from optinc_pdk.averaging import Averaging
+    from optinc_pdk.cards import Process
+
+MAX_FACTOR = 1000.0
+"""Largest multiple of a card's imperfection; larger losses overflow."""
+
+
+@app.command("yield")
+def yield_(
+    chip: Annotated[
+        Path, typer.Argument(help="Layout file, GDS2 or OASIS; the chip's other files are looked for beside it.")
+    ],
+    netlist: Annotated[
+        Path | None, typer.Option(help="Netlist file with the board, .pic.yml. Default: beside the layout.")
+    ] = None,
+    bias: Annotated[Path | None, typer.Option(help="Bias file, .bias.yml. Default: beside the layout.")] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(help="Weight file, which states the task. Default: the task of the report beside the layout."),
+    ] = None,
+    samples: Annotated[int, typer.Option(help="Number of sampled chips, 1 or more.")] = 1000,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the random numbers, from 0; sample i depends on the seed and i only.")
+    ] = 0,
+    target: Annotated[
+        float, typer.Option(help="Share of the words that a chip has to compute exactly, above 0 and up to 1.")
+    ] = 1.0,
+    imperfection: Annotated[
+        list[str] | None,
+        typer.Option(help="Kind of imperfection to sample; may be given several times. Default: all kinds."),
+    ] = None,
+    scale: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="KIND=FACTOR, such as coupler=0.5: sample this multiple of the card's imperfection; may be given "
+            "several times."
+        ),
+    ] = None,
+    dac_bits: Annotated[
+        float | None, typer.Option(help="Effective bits of the heater drive. Default: those of the process card.")
+    ] = None,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Calibrate every sample on a virtual bench; needs --weights.")
+    ] = False,
+    noise: Annotated[
+        bool, typer.Option("--noise", help="Include the noise of lasers and detectors when words are read.")
+    ] = False,
+    laser_w: Annotated[
+        float | None,
+        typer.Option(help="Optical power launched into every guide, in W; with --noise. Default: the process card's."),
+    ] = None,
+    symbol_rate: Annotated[
+        float | None, typer.Option(help="Symbols per second; with --noise. Default: the process card's.")
+    ] = None,
+    contributions: Annotated[
+        bool,
+        typer.Option(
+            "--contributions/--no-contributions", help="Also measure the effect of each kind of imperfection alone."
+        ),
+    ] = True,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Folder for the results. Default: the layout's folder.")
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            help="local for the processes of a Dask cluster on this machine, or the address of a Dask scheduler, "
+            "tcp://HOST:PORT. Default: this process."
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Number of processes with --scheduler local. Default: one for each processor.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an earlier run with the same options.")] = False,
+    process: ProcessName = DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Sample the yield of the extracted chip under its process's imperfections; writes tables, numbers and plots.
+
+    Every sample is measured with all imperfections. The first 50 are also measured with each imperfection alone and
+    with all others; for the first 20, the largest amount of each imperfection alone that they tolerate is found.
+    """
+    _check_numbers(samples, seed, target)
+    if not noise and (laser_w, symbol_rate) != (None, None):
+        raise InputError("--laser-w and --symbol-rate have no effect without noise: add --noise, or leave them out")
+    if calibrate and weights is None:
+        raise InputError("--calibrate fits a chip to its network: give its weight file with --weights")
+
+    from optinc_pdk.cards import load_process
+    from optinc_pdk.onn import Onn
+    from optinc_pdk.simulate.noise import noise_of
+    from optinc_pdk.tolerance.montecarlo.run import chip_files, header_of, run_yield
+    from optinc_pdk.tolerance.montecarlo.schedule import check_scheduler, runner
+    from optinc_pdk.tolerance.montecarlo.study import Work
+    from optinc_pdk.tolerance.variation.chip import read_chip
+    from optinc_pdk.tolerance.variation.imperfections import imperfections
+
+    check_scheduler(scheduler, workers)
+    files, card = chip_files(chip, netlist, bias), load_process(process)
+    onn = None if weights is None else Onn.load(weights)
+    task = _task(chip) if onn is None else onn.task
+    physical = noise_of(card, laser_w, symbol_rate) if noise else None
+    amounts = _amounts(card, imperfection or [], scale or [], dac_bits, noise)
+    with progress(("extract",)) as report_stage:
+        report_stage("extract")
+        extracted = read_chip(files.gds, files.netlist, files.bias, card)
+    work = Work(
+        chip=extracted,
+        task=task,
+        imperfections=replace(imperfections(card), amount=amounts),
+        seed=seed,
+        target=target,
+        noise=physical,
+        onn=onn if calibrate else None,
+    )
+    directory = chip.parent if output is None else output
+    with _samples() as report_samples:
+        run, header = runner(work, scheduler, workers), header_of(files, card, work)
+        numbers = run_yield(work, header, samples, directory, run, resume, report_samples, contributions)
+    if as_json:
+        print(json.dumps(numbers, indent=2))
+    else:
+        _print_summary(numbers, directory / files.name)
+    raise typer.Exit(PASSED)
+
+
+def _check_numbers(samples: int, seed: int, target: float) -> None:
+    if samples < 1:
+        raise InputError(f"--samples {samples}: give 1 or more")
+    if seed < 0:
+        raise InputError(f"--seed {seed}: give a whole number from 0")
+    if not 0.0 < target <= 1.0:
+        raise InputError(f"--target {target}: give a share of the words, above 0 and up to 1")
+
+
+def _amounts(
+    process: Process, only: list[str], scales: list[str], dac_bits: float | None, noise: bool
+) -> dict[str, float]:
+    """The multiple of the card's amount to sample, by kind of imperfection.
+
+    Args:
+        process: Process card.
+        only: Kinds given with ``--imperfection``; empty for all.
+        scales: ``KIND=FACTOR``, as given with ``--scale``.
+        dac_bits: Effective bits of the drive; None for the card's.
+        noise: Whether the noise of lasers and detectors is sampled.
+
+    Raises:
+        InputError: An unknown kind, a kind that is not sampled, or a number out of range.
+    """
+    from optinc_pdk.cards import KINDS
+    from optinc_pdk.drive import MAX_DAC_BITS
+    from optinc_pdk.tolerance.montecarlo.study import NOISE_KINDS
+    from optinc_pdk.tolerance.variation.imperfections import imperfections
+    from optinc_pdk.tolerance.variation.truth import LEAST_BITS
+
+    amounts = dict.fromkeys(only or [kind for kind in KINDS if noise or kind not in NOISE_KINDS], 1.0)
+    factors = [(text, *text.partition("=")[::2]) for text in scales]
+    for kind in [*only, *(kind for _, kind, _ in factors)]:
+        if kind not in KINDS:
+            raise InputError(f"unknown imperfection {kind!r}; give one of {', '.join(KINDS)}")
+        if kind in NOISE_KINDS and not noise:
+            raise InputError(f"the imperfection {kind!r} is noise: add --noise, or leave it out")
+    if dac_bits is not None:
+        if not LEAST_BITS <= dac_bits <= MAX_DAC_BITS:
+            raise InputError(
+                f"--dac-bits {dac_bits}: give {LEAST_BITS:g} to {MAX_DAC_BITS} effective bits, such as 8.5"
+            )
+        if "dac" not in amounts:
+            raise InputError(f"--dac-bits {dac_bits}: 'dac' is not among the kinds given with --imperfection; add it")
+        amounts["dac"] = 2.0 ** (float(imperfections(process).card.dac.effective_bits) - dac_bits)
+    for text, kind, factor in factors:
+        if kind not in amounts:
+            raise InputError(f"--scale {text}: {kind!r} is not among the kinds given with --imperfection; add it")
+        amounts[kind] *= _factor(text, factor)
+    return amounts
+
+
+def _factor(text: str, number: str) -> float:
+    """Parse the factor of ``--scale text``."""
+    try:
+        factor = float(number)
+    except ValueError:
+        factor = math.nan
+    if not 0.0 <= factor <= MAX_FACTOR:
+        raise InputError(
+            f"--scale {text}: give KIND=FACTOR with a factor from 0 to {MAX_FACTOR:,.0f}, such as coupler=0.5"
+        )
+    return factor
+
+
+def _task(chip: Path) -> Averaging:
+    """The task of a chip, read from the report beside its layout.
+
+    Raises:
+        InputError: There is no report, or it cannot be used.
+    """
+    from pydantic import ValidationError
+
+    from optinc_pdk.averaging import Averaging
+    from optinc_pdk.report.numbers import Report
+
+    path = chip.with_name(f"{chip.stem}.report.json")
+    try:
+        return Averaging(**Report.model_validate_json(path.read_bytes()).task.model_dump())
+    except FileNotFoundError:
+        raise InputError(f"{path}: no report beside the layout; give the weight file with --weights") from None
+    except ValidationError as fault:
+        raise InputError(
+            f"{path}: not the report of a build ({fault.error_count()} faults, the first: {fault.errors()[0]['msg']}); "
+            "give the weight file with --weights"
+        ) from None
+    except ValueError as fault:
+        raise InputError(f"{path}: task: {fault}; give the weight file with --weights") from None
+
+
+@contextmanager
+def _samples() -> Iterator[Callable[[int, int], None]]:
+    """Show a progress bar over the samples; an interruption reports how many are kept."""
+    kept = 0
+    try:
+        with counter(remaining=True) as report:
+
+            def report_samples(done: int, total: int) -> None:
+                nonlocal kept
+                kept = done
+                report("samples", done, total)
+
+            yield report_samples
+    except KeyboardInterrupt:
+        print(f"optinc: {kept} samples are kept; give --resume as well to continue", file=sys.stderr)
+        raise
+
+
+def _print_summary(numbers: Mapping[str, Any], stem: Path) -> None:
+    from optinc_pdk.tolerance.montecarlo.text import summary_lines
+
+    for line in summary_lines(numbers):
+        print(line)
+    print(f"{stem}.yield.json, .yield.csv and plots beside them")

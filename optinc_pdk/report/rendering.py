@@ -1,0 +1,40 @@
+"""Render the Jinja2 templates in the folder ``templates``."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from optinc_pdk.report.text import short, si
+
+
+def render(template: str, **data: Any) -> str:
+    """Fill in a template.
+
+    Args:
+        template: File name, such as ``page.html.j2``. Strings are escaped in ``.html.j2`` and left as they are in
+            ``.md.j2``.
+        data: Names that the template uses.
+
+    Raises:
+        jinja2.UndefinedError: The template uses a name that ``data`` does not have.
+    """
+    return _environment().get_template(template).render(**data)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).with_name("templates")),
+        # included files such as page.css are part of an HTML page too
+        autoescape=lambda name: name is None or not name.endswith(".md.j2"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"short": short, "si": si}
+    return environment
