@@ -27,6 +27,7 @@ from rich.progress import Progress
 
 from optinc_pdk.averaging import score
 from optinc_pdk.cards import KINDS, Process, load_process
+from optinc_pdk.drive import compensate
 from optinc_pdk.files import InputError
 from optinc_pdk.onn import Layer, Onn, lattice_score
 from optinc_pdk.tolerance import Imperfections, imperfections
@@ -42,7 +43,7 @@ from optinc_pdk.tolerance.meshes.blocks import (
     fitted,
     ideal,
 )
-from optinc_pdk.tolerance.meshes.heat import Warmth, driven, own_phases, warmth
+from optinc_pdk.tolerance.meshes.mesh_heaters import MeshCrosstalk, mesh_crosstalk, rounded_phases
 
 Floats = NDArray[np.float64]
 
@@ -134,7 +135,7 @@ class Bench:
     blocks: tuple[tuple[Block, ...], ...]
     points: Floats
     levels: Floats
-    warm: dict[int, Warmth]
+    crosstalk: dict[int, MeshCrosstalk]
     nominal: tuple[Nominal, ...]
 
 
@@ -161,15 +162,15 @@ def bench(path: Path, process: Process, card: Imperfections) -> Bench:
     blocks = blocks_of(onn)
     points = np.concatenate(list(onn.task.pieces()))
     meshes = {block.mesh.modes: block.mesh for layer in blocks for block in layer}
-    distance = float(card.card.crosstalk.distance_um)
-    warm = {modes: warmth(mesh, process, distance) for modes, mesh in meshes.items()}
+    share, distance = float(card.card.crosstalk.share), float(card.card.crosstalk.distance_um)
+    crosstalk = {modes: mesh_crosstalk(mesh, process, share, distance) for modes, mesh in meshes.items()}
     nominal = []
     for layer in blocks:
         made = [draw_block(block, process, replace(card, amount={}), 0) for block in layer]
         phases, scale = biased(layer, made, [ideal(block, part) for block, part in zip(layer, made, strict=True)])
-        nominal.append(Nominal(made, phases, scale, heated(warm, layer, made, phases)))
+        nominal.append(Nominal(made, phases, scale, compensated(crosstalk, layer, made, phases)))
     levels = np.asarray(onn.task.targets(points), dtype=np.float64)
-    return Bench(onn, process, blocks, points, levels, warm, tuple(nominal))
+    return Bench(onn, process, blocks, points, levels, crosstalk, tuple(nominal))
 
 
 def weight(blocks: tuple[Block, ...], made: list[Made], phases: list[Phases], like: Layer) -> Floats:
@@ -180,10 +181,12 @@ def weight(blocks: tuple[Block, ...], made: list[Made], phases: list[Phases], li
     return whole
 
 
-def heated(warm: dict[int, Warmth], blocks: tuple[Block, ...], known: list[Made], phases: list[Phases]) -> list[Floats]:
-    """What the heaters of a layer's blocks make themselves, for crosstalk as it is known."""
+def compensated(
+    crosstalk: dict[int, MeshCrosstalk], blocks: tuple[Block, ...], known: list[Made], phases: list[Phases]
+) -> list[Floats]:
+    """Phases that the heaters of a layer's blocks produce in their own guides, for crosstalk as it is known."""
     return [
-        own_phases(warm[block.mesh.modes], wanted.all(), part.share)
+        compensate(replace(crosstalk[block.mesh.modes], share=part.share), wanted.all())
         for block, wanted, part in zip(blocks, phases, known, strict=True)
     ]
 
@@ -199,8 +202,8 @@ def realised(
     """Phases of a layer's guides at the nearest codes, with crosstalk as it is."""
     found = []
     for block, part, wanted, exact in zip(blocks, true, phases, own, strict=True):
-        rounded = driven(here.process, exact, bits)
-        found.append(wanted.like(rounded + part.share * here.warm[block.mesh.modes].others(rounded)))
+        operator = replace(here.crosstalk[block.mesh.modes], share=part.share)
+        found.append(wanted.like(operator.apply(rounded_phases(here.process, exact, bits))))
     return found
 
 
@@ -265,7 +268,7 @@ def calibrated(here: Bench, case: Case, true: list[list[Made]], seed: int) -> It
                 for one, found, amplitude in zip(each, programmed, weak, strict=True)
             ]
         phases, _ = biased(blocks, made, programmed)
-        own = heated(here.warm, blocks, made, phases)
+        own = compensated(here.crosstalk, blocks, made, phases)
         wished = wished @ layer.weight.T + layer.bias
         found = {}
         for bits, signal in drives.items():

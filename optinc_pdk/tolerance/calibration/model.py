@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.drive import RangeError
-from optinc_pdk.simulate.warmth import nominal_warmth
+from optinc_pdk.simulate.warmth import nominal_crosstalk
 from optinc_pdk.tolerance.calibration.measure import Laboratory, Layer, together_lit
 from optinc_pdk.tolerance.variation.chip import Chip
 
@@ -125,8 +125,8 @@ def heaters_of(chip: Chip, laboratory: Laboratory) -> Heaters:
 
 def _neighbours(chip: Chip) -> Floats:
     """Crosstalk as the card expects it; none where it says nothing."""
-    warmth, count = nominal_warmth(chip.structure, chip.process), chip.power_pi_w.size
-    return np.zeros((count, count)) if warmth is None else warmth.matrix - np.eye(count)
+    crosstalk, count = nominal_crosstalk(chip.structure, chip.process), chip.power_pi_w.size
+    return np.zeros((count, count)) if crosstalk is None else crosstalk.matrix - np.eye(count)
 
 
 def side_by_side(layers: Sequence[Layer]) -> list[Ints]:
