@@ -61,7 +61,7 @@ def parse(text: str, path: Path) -> tuple[Floats, Complexes, tuple[str, ...] | N
     width = 1 + 2 * ports**2
     if not numbers.size or numbers.size % width:
         raise TouchstoneError(
-            f"{path}: {numbers.size} numbers; {ports} ports need {width} per frequency: the frequency and {ports**2} pairs"
+            f"{path}: {numbers.size} numbers; {ports} ports need {width} per frequency: itself and {ports**2} pairs"
         )
     rows = numbers.reshape(-1, width)
     for number, place in np.argwhere(~np.isfinite(rows))[:1].tolist():

@@ -65,7 +65,7 @@ def test_samples_differ_where_their_parameters_do():
 
 
 def test_samples_of_unknown_parameters_are_refused():
-    with pytest.raises(CardError, match="'mmi2x2': model has no 'cross'; .* loss_db, imbalance"):
+    with pytest.raises(CardError, match=r"'mmi2x2': model has no 'cross'; .* loss_db, imbalance"):
         sampled_s(PROCESS, "mmi2x2", 1550.0, {"cross": np.zeros(2)})
     with pytest.raises(ModelError, match=r"1400 nm .*'mmi2x2'"):
         sampled_s(PROCESS, "mmi2x2", 1400.0, {"imbalance": np.zeros(2)})
