@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.circuit.netlist import NetlistError
+from optinc_pdk.circuit.errors import NetlistError
 from optinc_pdk.circuit.parse import parsed
 from optinc_pdk.files import dump_yaml
 

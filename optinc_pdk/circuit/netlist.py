@@ -16,15 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.circuit.board import Board
+from optinc_pdk.circuit.errors import NetlistError
 from optinc_pdk.circuit.nets import UNCONNECTED, joined, numbered
-from optinc_pdk.files import InputError
 
 Ints: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
-
-
-class NetlistError(InputError):
-    """A netlist, bias or board file that is unusable; the message names the file, the fault and the remedy."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from optinc_pdk.circuit.netlist import NetlistError
+from optinc_pdk.circuit.errors import NetlistError
 from optinc_pdk.files import load_yaml
 
 T = TypeVar("T")
