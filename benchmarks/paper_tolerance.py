@@ -27,6 +27,7 @@ from rich.progress import Progress
 
 from optinc_pdk.averaging import score
 from optinc_pdk.cards import KINDS, Process, load_process
+from optinc_pdk.drive import compensate
 from optinc_pdk.files import InputError
 from optinc_pdk.onn import Layer, Onn, lattice_score
 from optinc_pdk.tolerance import Imperfections, imperfections
@@ -42,7 +43,7 @@ from optinc_pdk.tolerance.meshes.blocks import (
     fitted,
     ideal,
 )
-from optinc_pdk.tolerance.meshes.heat import Warmth, driven, own_phases, warmth
+from optinc_pdk.tolerance.meshes.mesh_heaters import MeshCrosstalk, mesh_crosstalk, rounded_phases
 
 Floats = NDArray[np.float64]
 
@@ -134,7 +135,7 @@ class Setup:
     blocks: tuple[tuple[Block, ...], ...]
     points: Floats
     levels: Floats
-    crosstalk: dict[int, Warmth]
+    crosstalk: dict[int, MeshCrosstalk]
     nominal: tuple[Nominal, ...]
 
 
@@ -161,13 +162,13 @@ def load_setup(path: Path, process: Process, card: Imperfections) -> Setup:
     blocks = blocks_of(onn)
     points = np.concatenate(list(onn.task.pieces()))
     meshes = {block.mesh.modes: block.mesh for layer in blocks for block in layer}
-    distance = float(card.card.crosstalk.distance_um)
-    crosstalk = {modes: warmth(mesh, process, distance) for modes, mesh in meshes.items()}
+    share, distance = float(card.card.crosstalk.share), float(card.card.crosstalk.distance_um)
+    crosstalk = {modes: mesh_crosstalk(mesh, process, share, distance) for modes, mesh in meshes.items()}
     nominal = []
     for layer in blocks:
         devices = [draw_block(block, process, replace(card, amount={}), 0) for block in layer]
         phases, scale = biased(layer, devices, [ideal(block, part) for block, part in zip(layer, devices, strict=True)])
-        nominal.append(Nominal(devices, phases, scale, heated(crosstalk, layer, devices, phases)))
+        nominal.append(Nominal(devices, phases, scale, compensated(crosstalk, layer, devices, phases)))
     levels = np.asarray(onn.task.targets(points), dtype=np.float64)
     return Setup(onn, process, blocks, points, levels, crosstalk, tuple(nominal))
 
@@ -180,12 +181,12 @@ def weight(blocks: tuple[Block, ...], devices: list[Made], phases: list[Phases],
     return whole
 
 
-def heated(
-    crosstalk: dict[int, Warmth], blocks: tuple[Block, ...], known: list[Made], phases: list[Phases]
+def compensated(
+    crosstalk: dict[int, MeshCrosstalk], blocks: tuple[Block, ...], known: list[Made], phases: list[Phases]
 ) -> list[Floats]:
     """Return the heater phases of a layer's blocks that compensate for their thermal crosstalk."""
     return [
-        own_phases(crosstalk[block.mesh.modes], target.all(), part.share)
+        compensate(replace(crosstalk[block.mesh.modes], share=part.share), target.all())
         for block, target, part in zip(blocks, phases, known, strict=True)
     ]
 
@@ -201,8 +202,8 @@ def realised(
     """Return the phases of a layer's blocks at the nearest codes, with the crosstalk of the sampled devices."""
     realised_phases = []
     for block, part, target, requested in zip(blocks, sampled, phases, self_phases, strict=True):
-        rounded = driven(setup.process, requested, bits)
-        realised_phases.append(target.like(rounded + part.share * setup.crosstalk[block.mesh.modes].others(rounded)))
+        operator = replace(setup.crosstalk[block.mesh.modes], share=part.share)
+        realised_phases.append(target.like(operator.apply(rounded_phases(setup.process, requested, bits))))
     return realised_phases
 
 
@@ -275,7 +276,7 @@ def calibrated(
                 for one, by_bits, amplitude in zip(each, programmed, amplitudes, strict=True)
             ]
         phases, _ = biased(blocks, devices, programmed)
-        self_phases = heated(setup.crosstalk, blocks, devices, phases)
+        self_phases = compensated(setup.crosstalk, blocks, devices, phases)
         target = target @ layer.weight.T + layer.bias
         by_bits = {}
         for bits, signal in drives.items():

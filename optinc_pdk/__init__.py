@@ -1,7 +1,6 @@
 """From trained weights to a signed-off silicon-photonic chip that computes a quantized average.
 
-Names are resolved when they are first used, so that `import optinc_pdk` costs nothing and the mathematics
-starts without the layout tools.
+Names are imported on first use, so that `import optinc_pdk` is fast and the mathematics needs no layout tools.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PDK", "Averaging", "Circuit", "Onn", "build", "factor", "get_pdk", "interconnect", "simulate"]
 
-_ROOM_OF = {
+_PACKAGE_OF = {
     "Averaging": "averaging",
     "Circuit": "circuit",
     "Onn": "onn",
@@ -34,12 +33,12 @@ _ROOM_OF = {
 }
 
 _OPTIONAL = ("collective",)
-"""Rooms that need an extra: `from optinc_pdk import *` leaves them out."""
+"""Packages that need an extra, which `from optinc_pdk import *` leaves out."""
 
 
 def __getattr__(name: str) -> object:
-    if name in _ROOM_OF:
-        return getattr(import_module(f"{__name__}.{_ROOM_OF[name]}"), name)
+    if name in _PACKAGE_OF:
+        return getattr(import_module(f"{__name__}.{_PACKAGE_OF[name]}"), name)
     if name == "PDK":  # of the default process; get_pdk(process) gives another's
         return import_module(f"{__name__}.pdk").get_pdk()
     if name in __all__ or name in _OPTIONAL:
@@ -48,7 +47,7 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import version
 
         return version("optinc-pdk")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}: it has {', '.join((*__all__, *_OPTIONAL))}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join((*__all__, *_OPTIONAL))}")
 
 
 def __dir__() -> list[str]:

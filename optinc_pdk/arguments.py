@@ -1,4 +1,4 @@
-"""Public functions are held to their own annotations, so that a wrong type is told by the argument's name."""
+"""Validation of arguments and dataclass fields against their type annotations."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _WORDS = {
 
 
 def held_to_types(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Refuse arguments that are not what a function's annotations say; see `of_type`.
+    """Decorator that checks a function's arguments against its annotations, as `of_type` does.
 
     Raises:
-        InputError: Names function, argument, value and what it takes.
+        InputError: An argument has another type; names function, argument, value and accepted types.
     """
     signature = inspect.signature(function)
     name = function.__qualname__.removesuffix(".__init__")
 
     @functools.wraps(function)
-    def held(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+    def validated(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         bound = signature.bind(*args, **kwargs)
         hints = _hints(function)
         for argument, value in bound.arguments.items():
@@ -48,14 +48,14 @@ def held_to_types(function: Callable[_P, _R]) -> Callable[_P, _R]:
                 bound.arguments[argument] = of_type(f"{name}: {argument}", value, hints[argument])
         return function(*bound.args, **bound.kwargs)
 
-    return held
+    return validated
 
 
 def hold_fields_to_types(data: Any) -> None:
-    """The same for the fields of a dataclass, in its `__post_init__`.
+    """Check the fields of a dataclass against their annotations; call it in `__post_init__`.
 
     Raises:
-        InputError: Names class, field, value and what it takes.
+        InputError: A field has another type; names class, field, value and accepted types.
     """
     hints = _hints(data.__class__)
     for field in fields(data):
@@ -64,28 +64,30 @@ def hold_fields_to_types(data: Any) -> None:
 
 
 def of_type(name: str, value: Any, hint: Any) -> Any:
-    """A value of a type; refuses others, among them a bool where a number belongs and a float where a whole one does.
+    """Check a value against a type annotation.
+
+    A bool is not accepted as a number, nor a float as a whole number.
 
     Args:
-        name: What messages call it.
+        name: Name of the value in messages.
         value: The value.
-        hint: A class, an array (`NDArray[...]`), a tuple of any length (`tuple[int, ...]`, for which a list will do),
-            a `Literal`, or a union of such.
+        hint: A class, an array (`NDArray[...]`), a tuple of any length (`tuple[int, ...]`, which also accepts lists),
+            a `Literal`, or a union of these.
 
     Returns:
-        The value; whole numbers of numpy as int, whose arithmetic has no limits.
+        The value; NumPy integers become int, which cannot overflow.
 
     Raises:
-        InputError: Another type; names value and what it takes.
+        InputError: The value has another type; names value and accepted types.
     """
-    takes = list(_members(hint))
-    for member in takes:
+    accepted = list(_members(hint))
+    for member in accepted:
         if _is(value, member):
             if get_origin(member) is tuple:
                 return tuple(of_type(name, each, get_args(member)[0]) for each in value)
             return int(value) if member is int else value
-    told = " or ".join(dict.fromkeys(map(_word, takes)))
-    raise InputError(f"{name} = {reprlib.repr(value)}: give {told}")
+    words = " or ".join(dict.fromkeys(map(_word, accepted)))
+    raise InputError(f"{name} = {reprlib.repr(value)}: give {words}")
 
 
 @functools.cache
@@ -94,7 +96,7 @@ def _hints(annotated: Hashable) -> dict[str, Any]:
 
 
 def _members(hint: Any) -> Iterator[Any]:
-    """The types of a union, or a type alone."""
+    """Yield the types of a union, or a single type."""
     if get_origin(hint) in (Union, types.UnionType):
         for member in get_args(hint):
             yield from _members(member)

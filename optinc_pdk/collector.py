@@ -1,4 +1,4 @@
-"""Python's cycle collector, paused while a layout becomes millions of objects."""
+"""Control of Python's garbage collector while a layout creates millions of objects."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause the cycle collector, also as a decorator.
+    """Disable cyclic garbage collection in a ``with`` block or, as a decorator, in a function.
 
-    It goes through all objects again each time that their number has grown by a quarter, all of gdsfactory's among
-    them, and finds nothing: what placement, extraction and comparison pile up has no cycles, so it is freed as soon as
-    it is no longer used. It took up to half of a large mesh's time.
+    The collector traverses all objects each time that their number has grown by a quarter. The objects of placement,
+    extraction and comparison have no reference cycles, so that reference counting frees them. Collection took up to
+    half of the time of a large mesh.
     """
-    running = gc.isenabled()
+    enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if running:
+        if enabled:
             gc.enable()

@@ -1,4 +1,4 @@
-"""Functions and dataclasses held to their annotations."""
+"""Validation of arguments and fields by their annotations."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ class Numbers:
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda: average(8.0), "average: bits = 8.0: give a whole number"),
         (lambda: average(True), "average: bits = True: give a whole number"),
@@ -43,12 +43,12 @@ class Numbers:
         (lambda: of_type("table", [1], NDArray[np.int16]), r"table = \[1\]: give an array"),
     ],
 )
-def test_other_types_are_refused_by_the_arguments_name(call, said):
-    with pytest.raises(InputError, match=f"^{said}$"):
+def test_other_types_are_refused_with_the_arguments_name(call, message):
+    with pytest.raises(InputError, match=f"^{message}$"):
         call()
 
 
-def test_what_is_right_passes():
+def test_valid_values_pass():
     assert average(np.int64(8), 2, Path("a")) == (int, Path("a"))
     assert average(8, scale=np.float32(0.5)) == (int, None)
     assert Numbers([1, np.int8(2)]).values == (1, 2)
@@ -57,7 +57,7 @@ def test_what_is_right_passes():
     assert of_type("anything", "x", object) == "x"
 
 
-def test_missing_and_unknown_arguments_are_pythons_own():
+def test_missing_and_unknown_arguments_raise_pythons_errors():
     with pytest.raises(TypeError, match="missing a required argument"):
         average()
     with pytest.raises(TypeError, match="unexpected keyword"):

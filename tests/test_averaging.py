@@ -56,7 +56,7 @@ def test_targets_of_the_preprocessed_symbols_are_the_ideal_words(case: tuple[Ave
     np.testing.assert_array_equal(task.decode(task.targets(inputs)), task.ideal(values))
 
 
-def test_preprocess_weighs_groups_base_four() -> None:
+def test_preprocess_weights_groups_with_base_four() -> None:
     task = Averaging(8, 2, 2)
     symbols = np.array([[1, 2, 3, 0], [3, 0, 1, 1]])
     np.testing.assert_allclose(task.preprocess(symbols), [(6 + 12) / 2, (12 + 5) / 2])
@@ -77,7 +77,7 @@ def test_lattice_sizes_are_the_papers(task: Averaging, size: int) -> None:
 
 
 @pytest.mark.parametrize("task", [Averaging(4, 4, 2), Averaging(4, 3, 1), Averaging(6, 2, 3)])
-def test_lattice_is_what_the_servers_can_produce_in_lexicographic_order(task: Averaging) -> None:
+def test_lattice_contains_all_inputs_in_lexicographic_order(task: Averaging) -> None:
     values = range(task.servers * task.full_scale + 1)
     expected = list(itertools.product(values, repeat=task.groups))
     assert [tuple(point) for point in task.lattice_steps().tolist()] == expected
@@ -87,7 +87,7 @@ def test_lattice_is_what_the_servers_can_produce_in_lexicographic_order(task: Av
     np.testing.assert_array_equal(np.vstack(pieces), task.lattice())
 
 
-def test_every_combination_of_words_lands_on_the_lattice_and_reaches_all_of_it() -> None:
+def test_combinations_of_words_reach_every_lattice_point_and_no_other() -> None:
     task = Averaging(4, 2, 2)
     values = np.array(list(itertools.product(range(16), repeat=2)))
     inputs = task.preprocess(task.encode(values))
@@ -107,7 +107,7 @@ def test_every_combination_of_words_lands_on_the_lattice_and_reaches_all_of_it()
         ((8.0, 4, 4), "bits = 8.0 must be an integer"),
         ((8, True, 4), "servers = True must be an integer"),
         ((8, 4, 4, 1), "remainder = 1 must be true or false"),
-        ((32, 16, 1), "an input has 68719476720 steps, of which 4294967296 can be told apart"),
+        ((32, 16, 1), "68719476720 steps.* 4294967296"),
     ],
 )
 def test_impossible_tasks_are_refused(arguments: tuple[int, ...], message: str) -> None:
@@ -158,13 +158,13 @@ def test_two_levels_give_the_average_over_all_servers(case: tuple[Averaging, np.
     np.testing.assert_allclose(decide(between, first.output_resolution), between, atol=1e-12)
 
 
-def test_the_lattice_of_level_2_holds_all_that_the_units_of_level_1_can_produce() -> None:
+def test_the_lattice_of_level_2_contains_all_outputs_of_level_1() -> None:
     first, second = Averaging(4, 2, 2, remainder=True), Averaging(4, 2, 2, finer_input=True)
     units = np.unique(first.targets(first.lattice()), axis=0)
     reached = {tuple(np.mean(pair, axis=0)) for pair in itertools.product(units, repeat=2)}
     points = {tuple(point) for point in second.lattice()}
     assert len(points) == second.lattice_size == 7 * 15
-    # A unit whose word is the largest has no remainder: of the product's points, those above it are not reached.
+    # The largest word has no remainder, so that points of the product above it are not reached.
     assert points - reached == {(2.5, 3.5), (3.0, 3.25), (3.0, 3.5)}
     assert reached < points
     assert second.input_maxima.tolist() == [3.0, 3.5]
@@ -179,9 +179,9 @@ def test_a_remainder_is_scored_in_its_own_steps() -> None:
     assert decide([4.2, 3.8], 4).tolist() == [3.75, 3.75]
 
 
-def test_lattices_too_large_to_number_are_sampled() -> None:
+def test_lattices_too_large_for_indices_are_sampled() -> None:
     task = Averaging(32, 16, 16)
-    with pytest.raises(ValueError, match="too many to enumerate; use sample_steps"):
+    with pytest.raises(ValueError, match="too many"):
         task.lattice_steps()
     steps = task.sample_steps(1000, np.random.default_rng(0))
     assert steps.min() == 0
@@ -195,14 +195,14 @@ def test_lattices_too_large_to_number_are_sampled() -> None:
         task.sample(-1, np.random.default_rng(0))
 
 
-def test_level_2_of_a_cascade_has_no_servers_symbols() -> None:
+def test_level_2_of_a_cascade_has_no_server_symbols() -> None:
     task = Averaging(4, 4, 2, finer_input=True)
     with pytest.raises(ValueError, match="finer_input = true"):
         assign_random(task, [[0, 0]], 0)
 
 
 @given(words())
-def test_signed_numbers_average_as_their_words_do(case: tuple[Averaging, np.ndarray]) -> None:
+def test_signed_numbers_average_like_their_words(case: tuple[Averaging, np.ndarray]) -> None:
     task, values = case
     numbers = task.signed(values)
     assert numbers.min() >= -(2 ** (task.bits - 1))

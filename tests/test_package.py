@@ -1,4 +1,4 @@
-"""The package as a whole: what it exports, what it loads, what it ships, and that its walls hold."""
+"""The package as a whole: exports, imports at start, contents of wheels, and import contracts."""
 
 import subprocess
 import sys
@@ -46,50 +46,49 @@ def test_version_is_the_projects() -> None:
     assert optinc_pdk.__version__ == project["version"]
 
 
-def test_unknown_name_says_what_there_is() -> None:
+def test_an_unknown_name_is_reported_with_the_known_ones() -> None:
     with pytest.raises(AttributeError, match=r"'nonsense'.*Averaging"):
         getattr(optinc_pdk, "nonsense")  # noqa: B009 - a plain attribute would not pass the type checker
 
 
-def test_import_of_the_package_loads_no_room() -> None:
-    rooms = {name for name in modules_loaded_by("import optinc_pdk") if name.startswith("optinc_pdk.")}
-    assert rooms == set()
+def test_import_of_the_package_loads_no_module_of_it() -> None:
+    modules = {name for name in modules_loaded_by("import optinc_pdk") if name.startswith("optinc_pdk.")}
+    assert modules == set()
 
 
-@pytest.mark.parametrize("room", MATHEMATICS)
-def test_mathematics_starts_without_layout_tools(room: str) -> None:
-    loaded = {name.partition(".")[0] for name in modules_loaded_by(f"import optinc_pdk.{room}")}
+@pytest.mark.parametrize("package", MATHEMATICS)
+def test_mathematics_starts_without_layout_tools(package: str) -> None:
+    loaded = {name.partition(".")[0] for name in modules_loaded_by(f"import optinc_pdk.{package}")}
     assert not loaded & LAYOUT_TOOLS
 
 
-@pytest.mark.parametrize("room", ["extract", "signoff.lvs"])
-def test_judges_start_without_the_generator(room: str) -> None:
-    loaded = modules_loaded_by(f"import optinc_pdk.{room}")
+@pytest.mark.parametrize("package", ["extract", "signoff.lvs"])
+def test_extraction_and_lvs_start_without_the_generator(package: str) -> None:
+    loaded = modules_loaded_by(f"import optinc_pdk.{package}")
     generator = {f"optinc_pdk.{name}" for name in ("assemble", "cells", "layout", "pdk", "tech")}
     assert not loaded & (generator | {"gdsfactory", "kfactory"})
 
 
-def test_factor_starts_in_half_a_second() -> None:
-    timed = "import time, optinc_pdk.factor; print(time.process_time())"
-    assert min(float(python(timed)) for _ in range(3)) < 0.5
-    assert "scipy.linalg" not in modules_loaded_by("import optinc_pdk.factor")
+def test_factor_starts_without_slow_imports() -> None:
+    loaded = modules_loaded_by("import optinc_pdk.factor")
+    assert not loaded & {"numba", "pydantic", "scipy.linalg", "scipy.optimize", "scipy.sparse", "yaml"}
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Path:
-    """A copy of the package that a test may damage."""
+def checkout(tmp_path: Path) -> Path:
+    """A copy of the package for a test to modify."""
     copytree(ROOT / "optinc_pdk", tmp_path / "optinc_pdk", ignore=ignore_patterns("__pycache__", "*.npz"))
     copy(ROOT / "pyproject.toml", tmp_path)
     return tmp_path
 
 
-def lint_imports(house: Path) -> subprocess.CompletedProcess[str]:
+def lint_imports(checkout: Path) -> subprocess.CompletedProcess[str]:
     linter = Path(sys.executable).with_name("lint-imports")
-    return subprocess.run([linter, "--no-cache"], cwd=house, capture_output=True, text=True, check=False)
+    return subprocess.run([linter, "--no-cache"], cwd=checkout, capture_output=True, text=True, check=False)
 
 
-def test_walls_stand(house: Path) -> None:
-    done = lint_imports(house)
+def test_import_contracts_hold(checkout: Path) -> None:
+    done = lint_imports(checkout)
     assert done.returncode == 0, done.stdout
 
 
@@ -99,13 +98,13 @@ def test_walls_stand(house: Path) -> None:
         ("extract/mutant.py", "gdsfactory", "Extraction and LVS"),
         ("extract/mutant.py", "optinc_pdk.tech", "Extraction and LVS"),
         ("factor/mutant.py", "klayout.db", "The mathematics"),
-        ("cards/mutant.py", "optinc_pdk.circuit", "The rooms"),
-        ("attic.py", "numpy", "The rooms"),
+        ("cards/mutant.py", "optinc_pdk.circuit", "Packages"),
+        ("attic.py", "numpy", "Packages"),
     ],
 )
-def test_walls_catch(house: Path, module: str, imported: str, contract: str) -> None:
-    (house / "optinc_pdk" / module).write_text(f"import {imported}\n")
-    done = lint_imports(house)
+def test_import_contracts_detect_violations(checkout: Path, module: str, imported: str, contract: str) -> None:
+    (checkout / "optinc_pdk" / module).write_text(f"import {imported}\n")
+    done = lint_imports(checkout)
     assert done.returncode == 1, done.stdout
     broken = [line for line in done.stdout.splitlines() if line.rstrip().endswith("BROKEN")]
     assert any(line.startswith(contract) for line in broken), done.stdout

@@ -1,4 +1,4 @@
-"""The gdsfactory PDK: layers, cross sections, stack, views, cells; with other PDKs and without SAX."""
+"""The gdsfactory PDK: layers, cross sections, stack, views, cells; beside other PDKs and without SAX."""
 
 import subprocess
 import sys
@@ -26,12 +26,12 @@ def _pdk() -> None:
 
 
 def python(code: str) -> None:
-    """Run `code` in an interpreter of its own."""
+    """Run `code` in a separate interpreter."""
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
-def test_activating_makes_it_the_active_pdk() -> None:
+def test_activating_sets_the_active_pdk() -> None:
     assert gf.get_active_pdk() is optinc_pdk.PDK
     assert gf.get_active_pdk().name == PROCESS.name
     assert get_pdk() is get_pdk("soi220")
@@ -53,7 +53,7 @@ def test_layer_views_are_the_cards() -> None:
         assert view.fill_color.as_hex(format="long") == layer.color
 
 
-def test_layer_stack_has_what_has_a_thickness() -> None:
+def test_layer_stack_has_the_layers_with_a_thickness() -> None:
     stack = optinc_pdk.PDK.layer_stack
     assert stack is not None
     assert set(stack.layers) == {"core", "heater", "metal"}
@@ -74,7 +74,7 @@ def test_gdsfactorys_own_cells_take_the_cross_sections_by_name() -> None:
     assert bend.ports["o2"].center == pytest.approx((PROCESS.guide.radius_um, PROCESS.guide.radius_um))
 
 
-def test_a_cross_section_takes_other_values() -> None:
+def test_a_cross_sections_values_can_be_changed() -> None:
     assert gf.get_cross_section("strip", width=0.6).width == 0.6
     assert gf.get_cross_section("strip").radius == PROCESS.guide.radius_um
 
@@ -107,7 +107,7 @@ def test_gdsfactory_reads_a_written_netlist(tmp_path: Path) -> None:
     assert {p.name for p in component.ports} == set(circuit.ports)
 
 
-def test_without_an_active_pdk_of_ours_cells_refuse() -> None:
+def test_cells_refuse_without_an_active_pdk_of_this_package() -> None:
     python(
         """
 import gdsfactory as gf
@@ -119,15 +119,15 @@ PDK.activate()
 for name, cell in CELLS.items():
     try:
         cell()
-    except CardError as refusal:
-        assert "call optinc_pdk.PDK.activate()" in str(refusal), refusal
+    except CardError as error:
+        assert "optinc_pdk.PDK.activate()" in str(error), error
     else:
         raise SystemExit(f"{name} was drawn in {gf.get_active_pdk().name}")
 """
     )
 
 
-def test_the_pdk_needs_no_sax_and_leaves_it_unloaded() -> None:
+def test_the_pdk_neither_needs_nor_loads_sax() -> None:
     python(
         """
 import sys
@@ -136,12 +136,12 @@ import optinc_pdk
 
 optinc_pdk.PDK.activate()
 assert not {"sax", "jax"} & set(sys.modules)
-sys.modules["sax"] = sys.modules["jax"] = None  # an import now fails, as where they are not installed
+sys.modules["sax"] = sys.modules["jax"] = None  # an import now fails, as if they were not installed
 assert gf.get_component("mzi").ports["o3"].center[1] == 0
 """
     )
 
 
 def test_an_unknown_process_is_refused() -> None:
-    with pytest.raises(CardError, match="no process 'gold'"):
+    with pytest.raises(CardError, match="'gold'"):
         get_pdk("gold")

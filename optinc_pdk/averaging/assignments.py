@@ -1,4 +1,4 @@
-"""What the servers may have sent where a lattice point arrives: any, and the worst."""
+"""Assignments of symbols to servers that give a lattice point: random, and the worst for an unbalanced P."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from optinc_pdk.averaging.task import Averaging
 
 
 def assign_random(task: Averaging, steps: ArrayLike, seed: int) -> Integers:
-    """Symbols of the servers, drawn at random, whose average is the given lattice point.
+    """Draw server symbols at random whose average is the given lattice point.
 
-    The servers' shares are drawn one after another, each uniform over what is still possible, then shuffled.
+    The servers' shares are drawn one after another, each uniform over its possible values, then permuted.
 
     Args:
         task: The task.
@@ -25,28 +25,27 @@ def assign_random(task: Averaging, steps: ArrayLike, seed: int) -> Integers:
     Raises:
         ValueError: A step is out of range.
     """
-    left = _steps(task, steps).copy()
+    remaining = _steps(task, steps).copy()
     rng = np.random.default_rng(seed)
-    shares = np.empty((left.shape[0], task.servers, task.groups), dtype=np.int64)
+    shares = np.empty((remaining.shape[0], task.servers, task.groups), dtype=np.int64)
     for server in range(task.servers):
         others = (task.servers - 1 - server) * task.full_scale
-        shares[:, server] = rng.integers(np.maximum(left - others, 0), np.minimum(left, task.full_scale) + 1)
-        left -= shares[:, server]
+        shares[:, server] = rng.integers(np.maximum(remaining - others, 0), np.minimum(remaining, task.full_scale) + 1)
+        remaining -= shares[:, server]
     return _share_symbols(task, rng.permuted(shares, axis=1))
 
 
 def assign_worst(task: Averaging, steps: ArrayLike, errors: ArrayLike) -> Integers:
-    """Symbols of the servers that average to the given lattice point and suffer most from P's imbalance.
+    """Return the server symbols for a lattice point with the largest error from imbalance of P.
 
-    Maximizes |Σ_s e_s x_s| over the servers' integer shares x_s with the given sum. The sum is linear, so
-    filling the servers up in the order of their errors is optimal; of the two ends, the one further from zero
+    Maximizes |Σ_s e_s x_s| over the servers' integer shares x_s with the given sum. The sum is linear, so that filling
+    the servers in ascending or descending order of their errors is optimal; the order with the larger absolute error
     is taken.
 
     Args:
         task: The task.
         steps: Lattice points in steps of 1/N, shape (points, K).
-        errors: Error e_s of each server's weight, shape (servers,), or (servers, K) where each input has its
-            own.
+        errors: Error e_s of each server's weight, shape (servers,), or (servers, K) for separate errors of each input.
 
     Returns:
         Symbols 0 ... 3, shape (points, servers, M), for `Averaging.preprocess`.

@@ -1,4 +1,4 @@
-"""Arrays of the task, and the refusal of those that are none."""
+"""Checks of array arguments of the averaging task."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ Floats = NDArray[np.float64]
 
 
 def integers(name: str, values: ArrayLike, limit: int, least: int = 0) -> Integers:
-    """Values as 64-bit integers; refuses other numbers, and what is not within `least` ... `limit`."""
+    """Return values as 64-bit integers.
+
+    Raises:
+        ValueError: Values are not integers, or not within `least` ... `limit`.
+    """
     array = np.asarray(values)
     if array.dtype.kind not in "iu":
         raise ValueError(f"{name} of type {array.dtype} must be integers")
@@ -20,7 +24,11 @@ def integers(name: str, values: ArrayLike, limit: int, least: int = 0) -> Intege
 
 
 def last_axes(name: str, array: NDArray[np.generic], axes: tuple[int, ...]) -> None:
-    """Refuse an array whose last axes have another shape."""
+    """Check the shape of an array's last axes.
+
+    Raises:
+        ValueError: The shape differs from `axes`.
+    """
     if array.shape[-len(axes) :] != axes:
-        wanted = ", ".join(str(axis) for axis in axes)
-        raise ValueError(f"{name} of shape {array.shape} must end in ({wanted})")
+        expected = ", ".join(str(axis) for axis in axes)
+        raise ValueError(f"{name} of shape {array.shape} must end in ({expected})")

@@ -1,4 +1,4 @@
-"""What the receivers decide, and how that compares with the ideal levels."""
+"""Decisions of the receivers, and their comparison with the ideal levels."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from optinc_pdk.averaging.checks import Floats, Integers
 
 @dataclass(frozen=True)
 class Score:
-    """How outputs compare with the ideal levels.
+    """Result of comparing outputs with the ideal levels.
 
     Attributes:
-        inputs: Words compared.
-        exact: Words of which every symbol is decided right.
+        inputs: Number of words compared.
+        exact: Words whose symbols are all decided correctly.
         accuracy: exact / inputs, 0 ... 1.
         margin: min over words and outputs of 0.5 - |output - level|, in levels, or in steps for an output that
             carries a remainder; 0.5 is perfect, below 0 is wrong.
@@ -29,14 +29,14 @@ class Score:
 
 
 def decide(outputs: ArrayLike, resolution: ArrayLike = 1) -> Floats:
-    """The receivers' decision: the nearest level to |output|, for a detector sees |field|².
+    """Decide on the nearest level to |output|; a detector measures |field|².
 
     Args:
         outputs: Fields in levels, real, any shape.
         resolution: Steps per level, 1 for the four levels 0 ... 3; an array fits the outputs' last axes.
 
     Returns:
-        Multiples of 1/resolution, 0 ... 4 - 1/resolution, of the same shape; NaN stays NaN and so equals no
+        Multiples of 1/resolution, 0 ... 4 - 1/resolution, of the same shape; NaN stays NaN, which equals no
         level.
     """
     steps = np.asarray(resolution)
@@ -54,7 +54,7 @@ def score(outputs: ArrayLike, levels: ArrayLike, resolution: ArrayLike = 1) -> S
         resolution: Steps per level of every output, `Averaging.output_resolution`.
 
     Returns:
-        The score; of no words at all, accuracy and margin are NaN.
+        The score; accuracy and margin of an empty array are NaN.
 
     Raises:
         ValueError: The shapes differ.
@@ -63,23 +63,23 @@ def score(outputs: ArrayLike, levels: ArrayLike, resolution: ArrayLike = 1) -> S
     if fields.shape != ideal.shape or fields.ndim < 1:
         raise ValueError(f"outputs of shape {fields.shape} must have the shape of levels, {ideal.shape}")
     steps = np.asarray(resolution)
-    right = (np.rint(decide(fields, steps) * steps) == np.rint(ideal * steps)).all(axis=-1)
-    if right.size == 0:
+    correct = (np.rint(decide(fields, steps) * steps) == np.rint(ideal * steps)).all(axis=-1)
+    if correct.size == 0:
         return Score(0, 0, float("nan"), float("nan"))
-    exact = int(right.sum())
+    exact = int(correct.sum())
     margin = float(np.min(0.5 - np.abs(fields - ideal) * steps))
-    return Score(right.size, exact, exact / right.size, margin)
+    return Score(correct.size, exact, exact / correct.size, margin)
 
 
 def error_counts(words: Integers, ideal: Integers) -> dict[int, int]:
-    """How often words are wrong by how much, as Table II of arXiv 2603.28290 tells errors by value.
+    """Count word errors by their value, as in Table II of arXiv 2603.28290.
 
     Args:
         words: Words as read, any shape.
-        ideal: The ideal averages, broadcast to them.
+        ideal: The ideal averages, broadcast against the words.
 
     Returns:
-        Error, read minus ideal, to the number of words that have it; rising, without zero.
+        Error, read minus ideal, to the number of words with this error; ascending, without zero.
     """
     errors = words - ideal
     values, counts = np.unique(errors[errors != 0], return_counts=True)

@@ -1,17 +1,17 @@
-"""What the chip has to compute: words and PAM4 symbols, the ideal average, the lattice.
+"""The averaging task: words and PAM4 symbols, the ideal average, the lattice of inputs.
 
-B-bit words travel as M = B/2 PAM4 symbols, most significant first. The preprocessing unit P averages groups
+B-bit words are sent as M = B/2 PAM4 symbols, most significant first. The preprocessing unit P averages groups
 of g = M/K consecutive symbols over the N servers, so that input k of the network takes values 0 ... 4^g - 1
 in steps of 1/N. All (N (4^g - 1) + 1)^K inputs are the *lattice*: the complete truth table (arXiv
 2603.28290).
 
-Two levels of units serve N² servers. Truncating twice would lose fractions, so a unit of level 1 adds its
-*remainder* to its last output, which then comes in steps of 1/N, and the unit of level 2 takes the *finer
-input*: its last group in steps of 1/N².
+A cascade of two levels of units serves N² servers. Truncating twice would lose fractions, so a unit of level 1 adds
+its *remainder* to its last output, which is then in steps of 1/N, and the unit of level 2 takes the *finer input*: its
+last group in steps of 1/N².
 
-Gradients have signs, words have none. A signed number v becomes the word v + 2^(B-1), *offset binary*; the
+Words are unsigned. A signed number v becomes the word v + 2^(B-1), *offset binary*; the
 average of such words is the average of the numbers, rounded towards minus infinity. Two's complement is the same
-word with its first bit flipped: averaged as it is, -1 would count as the largest word.
+word with its first bit inverted; averaged without conversion, -1 would be the largest word.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from numpy.typing import ArrayLike, NDArray
 from optinc_pdk.averaging.checks import Floats, Integers, integers, last_axes
 
 MAX_BITS = 32
-"""Widest word: as wide as the gradients of any training, and sums over servers stay within 64-bit integers."""
+"""Largest word size: that of 32-bit gradients. Sums over servers fit 64-bit integers."""
 
 ENUMERABLE = 2**25
-"""Lattice points up to which every single one is looked at: more than the paper's largest lattice has."""
+"""Largest lattice that is enumerated completely, in points; the paper's largest is smaller."""
 
 SAMPLE = 2**20
-"""Points of a larger lattice that stand for all of it."""
+"""Number of sampled points of a larger lattice."""
 
 MAX_STEPS = 2**32
-"""Steps of an input up to which a double, times its resolution, lies within the tolerance of its lattice point."""
+"""Largest number of steps of an input; with more, rounding errors of a double exceed `STEP_TOLERANCE`."""
 
 STEP_TOLERANCE = 1e-6
-"""How far, in steps of 1/N, an input may lie from its lattice point: far above rounding, far below a step."""
+"""Tolerance of an input's distance from its lattice point, in steps of 1/N."""
 
 
 @dataclass(frozen=True)
 class Averaging:
-    """The task of one chip: average words of `bits` bits over `servers` servers, through `groups` inputs.
+    """The task of one chip: average words of `bits` bits over `servers` servers, with `groups` network inputs.
 
     Attributes:
         bits: Bits of a word, even.
         servers: Number of servers N, at least 1.
         groups: Number of network inputs K; divides the number of symbols M = bits/2.
         remainder: Level 1 of a cascade: the last output carries the fraction, in steps of 1/N.
-        finer_input: Level 2 of a cascade: the last group comes in steps of 1/N².
+        finer_input: Level 2 of a cascade: the last group is in steps of 1/N².
 
     Raises:
         ValueError: A number is out of its range.
@@ -62,7 +62,7 @@ class Averaging:
     finer_input: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be a task."""
+        """Check types and ranges."""
         for name in ("bits", "servers", "groups"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | np.integer):
@@ -89,7 +89,7 @@ class Averaging:
         steps = int(self.input_steps.max())
         if steps > MAX_STEPS:
             raise ValueError(
-                f"an input has {steps} steps, of which {MAX_STEPS} can be told apart in double precision: use more "
+                f"an input has {steps} steps, the limit in double precision is {MAX_STEPS}: use more "
                 "groups or fewer servers"
             )
 
@@ -143,8 +143,8 @@ class Averaging:
     def lattice_size(self) -> int:
         """Number of distinct network inputs, (N (4^g - 1) + 1)^K where no input is finer.
 
-        With a finer input, a few points near the top are counted that no units produce: the largest word has no
-        remainder.
+        With a finer input, the count includes a few points near the maximum that no units produce, since the largest
+        word has no remainder.
         """
         size = 1
         for steps in self.input_steps.tolist():
@@ -161,7 +161,7 @@ class Averaging:
             Symbols 0 ... 3, most significant first, shape (..., M).
 
         Raises:
-            ValueError: A word is no integer or out of range.
+            ValueError: A word is not an integer, or out of range.
         """
         values = integers("words", words, (1 << self.bits) - 1)
         return (values[..., None] >> (2 * np.arange(self.symbols - 1, -1, -1))) & 3
@@ -176,15 +176,14 @@ class Averaging:
             Words, shape (...).
 
         Raises:
-            ValueError: A symbol is no integer, out of range, or their number is not M.
+            ValueError: A symbol is not an integer, out of range, or their number is not M.
         """
         values = integers("symbols", symbols, 3)
         last_axes("symbols", values, (self.symbols,))
         return values @ (4 ** np.arange(self.symbols - 1, -1, -1, dtype=np.int64))
 
     def preprocess(self, symbols: ArrayLike) -> Floats:
-        """What the preprocessing unit P hands to the network: base-4 weighted groups, averaged over the
-        servers.
+        """Return the network inputs of the preprocessing unit P: base-4 weighted groups, averaged over the servers.
 
         Args:
             symbols: Fields in level units, shape (..., servers, M); integers 0 ... 3 without imperfections.
@@ -203,7 +202,7 @@ class Averaging:
         return mean
 
     def ideal(self, words: ArrayLike) -> Integers:
-        """The truncating average G* = Q((1/N) Σ G_n), Q dropping the fraction.
+        """Return the truncated average G* = Q((1/N) Σ G_n), where Q drops the fraction.
 
         Args:
             words: Integers 0 ... 2^bits - 1, shape (..., servers).
@@ -220,17 +219,17 @@ class Averaging:
         return average
 
     def lattice_steps(self, start: int = 0, stop: int | None = None) -> Integers:
-        """Lattice points in integer steps of 1/N, in lexicographic order: the last input varies fastest.
+        """Return lattice points in integer steps of 1/N, in lexicographic order: the last input varies fastest.
 
         Args:
             start: First point.
-            stop: One past the last point; all by default. Large lattices are read in such pieces.
+            stop: One past the last point; all by default.
 
         Returns:
             Steps, from 0 to `input_steps`, shape (points, K).
 
         Raises:
-            ValueError: The lattice has too many points to number them.
+            ValueError: The lattice has too many points for 64-bit indices.
         """
         size = self.lattice_size
         if start < 0:
@@ -246,7 +245,7 @@ class Averaging:
         return steps
 
     def lattice(self, start: int = 0, stop: int | None = None) -> Floats:
-        """Lattice points as network inputs, `lattice_steps` over `input_resolution`, in the same order.
+        """Return lattice points as network inputs, `lattice_steps` over `input_resolution`, in the same order.
 
         Args:
             start: First point.
@@ -256,32 +255,32 @@ class Averaging:
             Inputs, shape (points, K).
 
         Raises:
-            ValueError: The lattice has too many points to number them.
+            ValueError: The lattice has too many points for 64-bit indices.
         """
         points: Floats = self.lattice_steps(start, stop) / self.input_resolution
         return points
 
     def sample_steps(self, points: int, rng: np.random.Generator) -> Integers:
-        """Lattice points drawn at random, each as likely as any other, in steps, shape (points, K)."""
+        """Draw lattice points uniformly, in steps; shape (points, K)."""
         if points < 0:
             raise ValueError(f"points = {points} must be at least 0")
         return rng.integers(0, self.input_steps + 1, (points, self.groups))
 
     def sample(self, points: int, rng: np.random.Generator) -> Floats:
-        """Lattice points drawn at random as network inputs, shape (points, K)."""
+        """Draw lattice points uniformly, as network inputs; shape (points, K)."""
         inputs: Floats = self.sample_steps(points, rng) / self.input_resolution
         return inputs
 
     @property
     def enumerable(self) -> bool:
-        """Whether `pieces` gives every lattice point, or a sample: at most 2^25 points are enumerated."""
+        """Whether `pieces` yields every lattice point, at most 2^25, or a sample."""
         return self.lattice_size <= ENUMERABLE
 
     def pieces(self, points: int = 1 << 16) -> Iterator[Floats]:
-        """The lattice in pieces of at most `points` points, each of shape (points, K).
+        """Yield the lattice as network inputs in arrays of shape (at most `points`, K).
 
-        Where the lattice is not `enumerable`, these are 2^20 points, the same at every call: its corners in which
-        one input, all but one or all are at an end, and random ones. Whoever judges by them has to say so.
+        A lattice that is not `enumerable` is sampled by 2^20 points, the same at every call: the corners in which one
+        input, all but one or all are at their maximum, and random points. Reports must state that they are a sample.
         """
         if points < 1:
             raise ValueError(f"points = {points} must be at least 1")
@@ -297,7 +296,7 @@ class Averaging:
             yield self.sample(min(points, SAMPLE - start), rng)
 
     def targets(self, inputs: ArrayLike) -> NDArray[np.int64] | Floats:
-        """The levels that the network must put out.
+        """Return the ideal output levels of the network.
 
         Args:
             inputs: Lattice points, shape (..., K).
@@ -335,7 +334,7 @@ class Averaging:
         return levels
 
     def offset_binary(self, values: ArrayLike) -> Integers:
-        """Words of signed numbers, v + 2^(B-1).
+        """Return the words of signed numbers, v + 2^(B-1).
 
         Args:
             values: Integers -2^(B-1) ... 2^(B-1) - 1, any shape.
@@ -344,23 +343,23 @@ class Averaging:
             Words 0 ... 2^B - 1 of the same shape.
 
         Raises:
-            ValueError: A value is no integer or out of range.
+            ValueError: A value is not an integer, or out of range.
         """
         half = 1 << (self.bits - 1)
         return integers("values", values, half - 1, -half) + half
 
     def signed(self, words: ArrayLike) -> Integers:
-        """Signed numbers of words in offset binary, the inverse of `offset_binary`; same shape.
+        """Return the signed numbers of words in offset binary, the inverse of `offset_binary`; same shape.
 
         Raises:
-            ValueError: A word is no integer or out of range.
+            ValueError: A word is not an integer, or out of range.
         """
         return integers("words", words, (1 << self.bits) - 1) - (1 << (self.bits - 1))
 
     def twos_complement(self, words: ArrayLike) -> Integers:
-        """Two's complement to offset binary, or back: flips the first bit of words 0 ... 2^B - 1; same shape.
+        """Convert two's complement to offset binary or back: inverts the first bit of words 0 ... 2^B - 1; same shape.
 
         Raises:
-            ValueError: A word is no integer or out of range.
+            ValueError: A word is not an integer, or out of range.
         """
         return integers("words", words, (1 << self.bits) - 1) ^ (1 << (self.bits - 1))

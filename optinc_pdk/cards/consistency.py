@@ -1,4 +1,4 @@
-"""Whether a process's cards keep its own rules; asked when the process is loaded, before anything is drawn."""
+"""Consistency checks of a process's cards against its own design rules, run when the process is loaded."""
 
 from __future__ import annotations
 
@@ -14,27 +14,33 @@ from optinc_pdk.cards.values import Quantity
 if TYPE_CHECKING:
     from optinc_pdk.cards.process import Process
 
-# The database unit of everything that is drawn; golden polygons are integers of it.
+# Database unit of all layouts; golden polygons are integers in this unit.
 GRID_UM = 0.001
-# One metre; KLayout's 32 bits of nm end at 2.1 m, and wrap around without a word.
+# One metre; KLayout's 32-bit coordinates in nm end at 2.1 m and overflow silently.
 LIMIT_UM = 1e6
-# Numbers of a process card in µm that are no drawn lengths: heights of layers, a tolerance, and how things vary.
+# Numbers of a process card in µm that are not drawn: layer heights, a tolerance, and variations.
 NOT_DRAWN = ("layers.", "guide.length_match_um", "imperfections.")
 ROUNDING_UM = 1e-9
-# Chords of a 90° bend: fewer are farther from the arc than the grid at the radii of strip guides.
+# Least chords of a 90° bend: with fewer, the chords of strip guides deviate from the arc by more than the grid.
 SEGMENTS = 64
-# GDS2 holds layers and datatypes in 16 bits.
-GDS_MOST = 65535
-# Parameters of devices that are widths of their silicon, and gaps in it.
+# GDS2 stores layers and datatypes in 16 bits.
+GDS_MAX = 65535
+# Geometry parameters that are silicon widths, and gaps between silicon.
 WIDTHS = ("width_um", "taper_width_um", "tip_width_um", "waist_width_um")
 GAPS = ("gap_um",)
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A parameter, a rule's value, and the least value that it leaves the parameter.
+class Minimum:
+    """A parameter of a card and the least value that a design rule allows it.
 
-    ``file`` is relative to the process's folders.
+    Attributes:
+        file: Card, relative to the process's folders.
+        key: Parameter.
+        value: Its value in µm.
+        rule: Id of the rule.
+        limit: Value of the rule in µm.
+        least: Least value of the parameter in µm that satisfies the rule.
     """
 
     file: str
@@ -46,11 +52,11 @@ class Claim:
 
 
 def check_lengths(values: Iterable[tuple[str, Quantity]], path: Path) -> None:
-    """Refuse numbers that cannot be drawn.
+    """Check that the lengths of a card can be drawn.
 
     Args:
-        values: Keys and numbers of a card; what ends in ``_um`` is a length.
-        path: The card.
+        values: Keys and quantities of a card; keys ending in ``_um`` are lengths.
+        path: The card, for messages.
 
     Raises:
         CardError: A number below 0, or a length beyond 1 m or off the 1 nm grid.
@@ -69,18 +75,18 @@ def check_lengths(values: Iterable[tuple[str, Quantity]], path: Path) -> None:
 
 
 def check_rules(process: Process) -> None:
-    """Refuse cards that break their own rules; recommendations are none.
+    """Check a process's cards against its design rules of severity ``error``.
 
     Raises:
-        CardError: Names file, parameter, value, limit and rule of the first fault.
+        CardError: A parameter violates a rule; names file, parameter, value, limit and rule of the first fault.
     """
-    for claims in (_silicon, _heaters, _metals, _vias, _pads, _floorplan):
-        for claim in claims(process):
-            if claim.value < claim.least - ROUNDING_UM:
-                path = next(iter(process.files(claim.file)), process.folder / claim.file)
+    for requirements in (_silicon, _heaters, _metals, _vias, _pads, _floorplan):
+        for each in requirements(process):
+            if each.value < each.least - ROUNDING_UM:
+                path = next(iter(process.files(each.file)), process.folder / each.file)
                 raise CardError(
-                    f"{path}: {claim.key} is {claim.value:g} µm, rule {claim.rule!r} of {claim.limit:g} µm needs at "
-                    f"least {claim.least:g} µm; correct the value or the rule"
+                    f"{path}: {each.key} is {each.value:g} µm, rule {each.rule!r} of {each.limit:g} µm needs at "
+                    f"least {each.least:g} µm; correct the value or the rule"
                 )
     _check_counts(process)
     _check_contacts(process)
@@ -90,28 +96,28 @@ def check_rules(process: Process) -> None:
 
 
 def _limits(process: Process, kind: str, *layers: str) -> Iterator[tuple[str, float]]:
-    """Ids and values of the rules of a kind whose first layers are these."""
+    """Yield ids and values of the rules of a kind whose first layers are ``layers``."""
     for rule in process.rules:
-        named = rule.kind == kind and rule.layers[: len(layers)] == layers and rule.severity == "error"
-        if named and not (isinstance(rule, BendRadiusRule) and rule.inside_second):
+        matches = rule.kind == kind and rule.layers[: len(layers)] == layers and rule.severity == "error"
+        if matches and not (isinstance(rule, BendRadiusRule) and rule.inside_second):
             yield rule.id, float(getattr(rule, "value_um", 0.0))
 
 
-def _card(process: Process, key: str, value: float, kind: str, *layers: str, more: float = 0.0) -> Iterator[Claim]:
-    """Claims on a number of the process card, which a rule's value plus ``more`` limits."""
+def _card(process: Process, key: str, value: float, kind: str, *layers: str, more: float = 0.0) -> Iterator[Minimum]:
+    """Yield requirements on a number of the process card: at least a rule's value plus ``more``."""
     for rule, least in _limits(process, kind, *layers):
-        yield Claim("process.yml", key, float(value), rule, least, least + more)
+        yield Minimum("process.yml", key, float(value), rule, least, least + more)
 
 
-def _device(process: Process, name: str, key: str, kind: str, *layers: str, more: float = 0.0) -> Iterator[Claim]:
-    """Claims on a device's geometry, where the process has the device and the parameter."""
+def _device(process: Process, name: str, key: str, kind: str, *layers: str, more: float = 0.0) -> Iterator[Minimum]:
+    """Yield requirements on a device's geometry, if the process has the device and the parameter."""
     if name in process.devices and key in process.devices[name].geometry:
         for rule, least in _limits(process, kind, *layers):
             value = process.devices[name].size(key)
-            yield Claim(f"devices/{name}.yml", f"geometry.{key}", value, rule, least, least + more)
+            yield Minimum(f"devices/{name}.yml", f"geometry.{key}", value, rule, least, least + more)
 
 
-def _silicon(process: Process) -> Iterator[Claim]:
+def _silicon(process: Process) -> Iterator[Minimum]:
     yield from _card(process, "guide.width_um", process.guide.width_um, "width", "core")
     yield from _card(process, "guide.radius_um", process.guide.radius_um, "bend_radius", "core")
     for name, device in process.devices.items():
@@ -126,7 +132,7 @@ def _silicon(process: Process) -> Iterator[Claim]:
         yield from _device(process, "grating_coupler", "period_um", "space", etch, more=line)
 
 
-def _heaters(process: Process) -> Iterator[Claim]:
+def _heaters(process: Process) -> Iterator[Minimum]:
     name = "phase_shifter"
     yield from _device(process, name, "heater_width_um", "width", "heater")
     yield from _device(process, name, "contact_overlap_um", "contact_overlap", "heater", process.contact.metals[0])
@@ -134,13 +140,13 @@ def _heaters(process: Process) -> Iterator[Claim]:
         yield from _device(process, name, "contact_width_um", "width", metal)
 
 
-def _metals(process: Process) -> Iterator[Claim]:
+def _metals(process: Process) -> Iterator[Minimum]:
     metal = process.metal
     yield from _card(process, "metal.wire_width_um", metal.wire_width_um, "width", metal.layer)
     yield from _card(process, "metal.space_um", metal.space_um, "space", metal.layer)
 
 
-def _vias(process: Process) -> Iterator[Claim]:
+def _vias(process: Process) -> Iterator[Minimum]:
     via, stack = process.contact.via, process.contact.layers
     if via is None:
         return
@@ -149,12 +155,12 @@ def _vias(process: Process) -> Iterator[Claim]:
         yield from _card(process, "contact.via.space_um", via.space_um, "space", stack[i])
         for metal in (stack[i - 1], stack[i + 1]):
             yield from _card(process, "contact.via.enclosure_um", via.enclosure_um, "enclosure", stack[i], metal)
-            # a contact holds a via and what the metals go on beyond it
+            # a contact holds a via and the metal's enclosure of it
             around = float(via.size_um + via.enclosure_um)
             yield from _device(process, "phase_shifter", "contact_width_um", "enclosure", stack[i], metal, more=around)
 
 
-def _pads(process: Process) -> Iterator[Claim]:
+def _pads(process: Process) -> Iterator[Minimum]:
     pads, metal = process.pads, process.metal.layer
     size = float(pads.size_um)
     yield from _card(process, "pads.size_um", size, "pad_size", metal)
@@ -168,7 +174,7 @@ def _pads(process: Process) -> Iterator[Claim]:
         yield from _card(process, "pads.pitch_um", pads.pitch_um, "space", "bump", more=opening)
 
 
-def _floorplan(process: Process) -> Iterator[Claim]:
+def _floorplan(process: Process) -> Iterator[Minimum]:
     plan = process.floorplan
     yield from _card(process, "floorplan.fibre_pitch_um", plan.fibre_pitch_um, "fibre_pitch", process.grating.layer)
     yield from _card(process, "floorplan.keepout_um", plan.keepout_um, "edge")
@@ -180,9 +186,9 @@ def _floorplan(process: Process) -> Iterator[Claim]:
     heater, contact = shifter.size("heater_width_um"), shifter.size("contact_width_um")
     key, first = "floorplan.mode_pitch_um", process.contact.metals[0]
     for rule, least in _limits(process, "foreign_guide", "heater", first, "core"):
-        yield Claim("process.yml", key, float(mode), rule, least, 2 * least + heater + guide)
+        yield Minimum("process.yml", key, float(mode), rule, least, 2 * least + heater + guide)
     for rule, least in _limits(process, "guide_space", "core"):
-        yield Claim("process.yml", key, float(mode), rule, least, 2 * (least + guide))
+        yield Minimum("process.yml", key, float(mode), rule, least, 2 * (least + guide))
     yield from _card(process, key, mode, "space", "heater", more=heater)
     for metal in process.contact.metals:
         yield from _card(process, key, mode, "space", metal, more=contact)
@@ -192,7 +198,7 @@ def _floorplan(process: Process) -> Iterator[Claim]:
 
 
 def _check_currents(process: Process) -> None:
-    """Layouts size metal by the card, so it may not allow more current than the rules do."""
+    """Check that the card allows no more current than the rules, since layouts size metal by the card."""
     metal = process.metal
     for rule in process.rules:
         if not isinstance(rule, CurrentRule) or rule.severity != "error" or metal.layer not in rule.layers:
@@ -205,7 +211,7 @@ def _check_currents(process: Process) -> None:
 
 
 def _check_contacts(process: Process) -> None:
-    """A heater ends within its contact, or it would reach beyond the device."""
+    """Check that a heater ends within its contact and so within the device."""
     if "phase_shifter" not in process.devices:
         return
     shifter = process.device("phase_shifter")
@@ -219,7 +225,7 @@ def _check_contacts(process: Process) -> None:
 
 
 def _check_counts(process: Process) -> None:
-    """What is counted is whole, bends are round, halves of the mode pitch are on the grid, layers differ."""
+    """Check that counts are whole, bends are round, quarters of the mode pitch are on the grid, and layers differ."""
     path = process.folder / "process.yml"
     for key, value in (("guide.arc_segments", process.guide.arc_segments), ("pads.rows_max", process.pads.rows_max)):
         if not float(value).is_integer():
@@ -237,11 +243,11 @@ def _check_counts(process: Process) -> None:
         )
     used: dict[tuple[int, int], str] = {}
     for name, layer in process.layers.items():
-        if not all(0 <= number <= GDS_MOST for number in layer.gds):
-            raise CardError(f"{path}: layers.{name}.gds is {list(layer.gds)}; give two numbers from 0 to {GDS_MOST}")
+        if not all(0 <= number <= GDS_MAX for number in layer.gds):
+            raise CardError(f"{path}: layers.{name}.gds is {list(layer.gds)}; give two numbers from 0 to {GDS_MAX}")
         if layer.gds in used:
             raise CardError(
-                f"{path}: layers.{name}.gds is {list(layer.gds)}, as that of {used[layer.gds]!r}; make it another"
+                f"{path}: layers.{name}.gds is {list(layer.gds)}, like {used[layer.gds]!r}; change one of them"
             )
         used[layer.gds] = name
     if not process.dies:
@@ -249,12 +255,12 @@ def _check_counts(process: Process) -> None:
 
 
 def _check_bump(process: Process) -> None:
-    """Flip-chip wiring has a bump, whose opening lies on a landing as large as the process's pads."""
+    """Check that flip-chip wiring has a bump whose opening fits its landing, and a landing of the pads' size."""
     flipchip = process.pads.wiring == "flipchip"
     if "bump" not in process.devices:
         if flipchip:
             path = process.folder / "process.yml"
-            raise CardError(f"{path}: pads.wiring is flipchip and there is no devices/bump.yml; add the card")
+            raise CardError(f"{path}: pads.wiring is flipchip, but devices/bump.yml is missing; add the card")
         return
     (path,) = process.files("devices/bump.yml")
     size, opening, pad = (*map(process.device("bump").size, ("size_um", "opening_um")), float(process.pads.size_um))
@@ -265,7 +271,7 @@ def _check_bump(process: Process) -> None:
 
 
 def _check_dies(process: Process) -> None:
-    """Dies are outlines that the rules allow."""
+    """Check that the rules allow every die size."""
     for rule in process.rules:
         if not isinstance(rule, DieSizeRule):
             continue
@@ -276,7 +282,7 @@ def _check_dies(process: Process) -> None:
                 dies = " or ".join(f"{w:g} by {h:g}" for w, h in rule.dies_um)
                 raise CardError(
                     f"{process.folder / 'process.yml'}: dies.{i} is {size[0]:g} by {size[1]:g} µm, rule {rule.id!r} "
-                    f"allows {dies}, and of a size of its own at most {rule.reticle_um[0]:g} by "
+                    f"allows {dies}, and for own_size at most {rule.reticle_um[0]:g} by "
                     f"{rule.reticle_um[1]:g}; correct the die or the rule"
                 )
 

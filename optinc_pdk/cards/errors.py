@@ -1,7 +1,7 @@
-"""The one error of this room."""
+"""Error of the package ``cards``."""
 
 from optinc_pdk.files import InputError
 
 
 class CardError(InputError):
-    """A card that cannot be used; the message names the file, the key, the fault and the mend."""
+    """A card is unusable; the message names the file, the key, the fault and the remedy."""

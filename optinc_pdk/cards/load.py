@@ -1,4 +1,4 @@
-"""Loader of ``components/``: a process's cards, laid over those of the processes it is based on."""
+"""Loader of ``components/``: reads a process's cards and merges them with those of its base processes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,15 @@ from optinc_pdk.files import load_yaml
 
 DEFAULT_PROCESS = "soi220"
 Model = TypeVar("Model", bound=Strict)
-_MENDS = {"extra_forbidden": "remove the key or correct its spelling", "missing": "add the key"}
+_REMEDIES = {"extra_forbidden": "remove the key or correct its spelling", "missing": "add the key"}
 
 
 def components_folder() -> Path:
-    """The folder ``components/``: inside the installed package, or beside it in a checkout."""
+    """Return the path of ``components/``, which is inside an installed package and beside it in a checkout.
+
+    Raises:
+        CardError: There is no such folder.
+    """
     package = Path(__file__).resolve().parent.parent
     for folder in (package / "components", package.parent / "components"):
         if folder.is_dir():
@@ -31,20 +35,23 @@ def components_folder() -> Path:
 
 
 def process_names() -> tuple[str, ...]:
-    """Names of the processes that come with the package."""
+    """Return the names of the bundled processes, sorted."""
     return tuple(sorted(path.parent.name for path in components_folder().glob("*/process.yml")))
 
 
 def load_process(name: str = DEFAULT_PROCESS) -> Process:
-    """A process by name from ``components/``, or from a folder by its path.
+    """Load and check a process card with its rules and devices; the result is cached.
+
+    Args:
+        name: Name of a process in ``components/``, or the path of a folder with a ``process.yml``.
 
     Raises:
-        CardError: No such process, or one of its cards cannot be used.
+        CardError: There is no such process, or one of its cards is unusable.
     """
     return _loaded_process(name)
 
 
-# apart, because a cache takes the default and its name for two keys
+# a function of its own, because a cache would store the default and its name under two keys
 @cache
 def _loaded_process(name: str) -> Process:
     folders, data = _process_cards(_folder(name), ())
@@ -60,7 +67,7 @@ def _loaded_process(name: str) -> Process:
 
 
 def _folder(name: str) -> Path:
-    """Where a process's cards are; a bare name is one of the package's first, ``./name`` a folder."""
+    """Return the folder of a process's cards; a bare name refers to the package's first, ``./name`` to a folder."""
     folder = Path(name)
     if folder.name == name and (components_folder() / name / "process.yml").is_file():
         folder = components_folder() / name
@@ -71,38 +78,38 @@ def _folder(name: str) -> Path:
     return folder
 
 
-def _process_cards(folder: Path, above: tuple[Path, ...]) -> tuple[tuple[Path, ...], dict[str, Any]]:
-    """A process's folders, its own first, and its card laid over those it is based on."""
+def _process_cards(folder: Path, derived: tuple[Path, ...]) -> tuple[tuple[Path, ...], dict[str, Any]]:
+    """Return a process's folders, its own first, and its card merged with those of its base processes."""
     path = folder / "process.yml"
-    if folder in above:
-        raise CardError(f"{path}: a process cannot be based on itself; correct 'base'")
+    if folder in derived:
+        raise CardError(f"{path}: a process is based on itself; correct 'base'")
     data = _card(path, 1)
     base = data.pop("base", None)
     if base is None:
         return (folder,), data
     if not isinstance(base, str):
-        raise CardError(f"{path}: base: {base!r} is no name of a process; give the process to start from")
+        raise CardError(f"{path}: base: {base!r} is not the name of a process; give the name of the base process")
     try:
-        below = _folder(base)
+        base_folder = _folder(base)
     except CardError as fault:
         raise CardError(f"{path}: base: {fault}") from None
-    folders, inherited = _process_cards(below, (*above, folder))
-    return (folder, *folders), _laid_over(inherited, data)
+    folders, inherited = _process_cards(base_folder, (*derived, folder))
+    return (folder, *folders), _merged(inherited, data)
 
 
-def _laid_over(lower: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
-    """Mappings merged key by key; anything else, and every quantity, is replaced."""
-    merged = dict(lower)
-    for key, value in upper.items():
+def _merged(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
+    """Merge mappings key by key; ``override`` replaces anything else, and every quantity as a whole."""
+    merged = dict(base)
+    for key, value in override.items():
         old = merged.get(key)
         if isinstance(old, dict) and isinstance(value, dict) and "value" not in value:
-            value = _laid_over(old, value)
+            value = _merged(old, value)
         merged[key] = value
     return merged
 
 
 def _rules(folders: tuple[Path, ...], layers: Mapping[str, tuple[int, int]]) -> tuple[Rule, ...]:
-    """The rules of a process and of those it is based on; a rule of the same id replaces the inherited one."""
+    """Return the rules of a process and its base processes; a rule of the same id replaces the inherited one."""
     rules: dict[str, Rule] = {}
     for folder in folders[::-1]:
         path = folder / "rules.yml"
@@ -112,7 +119,7 @@ def _rules(folders: tuple[Path, ...], layers: Mapping[str, tuple[int, int]]) -> 
 
 
 class _Layers(Strict):
-    """The layers alone, which the rules are read against."""
+    """The layers alone; rules refer to them."""
 
     layers: Mapping[str, Layer]
 
@@ -120,14 +127,14 @@ class _Layers(Strict):
 def _device(path: Path) -> Device:
     device = _parse(Device, _card(path, 1), path)
     if device.name != path.stem:
-        raise CardError(f"{path}: name is {device.name!r}, the file's is {path.stem!r}; make them equal")
+        raise CardError(f"{path}: name is {device.name!r}, the file name is {path.stem!r}; make them equal")
     check_lengths(quantities(device.geometry, "geometry"), path)
     if device.model.file is None:
         return device
     file = path.parent / device.model.file
     if not file.is_file():
         raise CardError(
-            f"{path}: model.file: there is no file {file}; correct the name, it starts at the card's folder"
+            f"{path}: model.file: there is no file {file}; correct the path, which is relative to the card's folder"
         )
     return device.model_copy(update={"model": device.model.model_copy(update={"file": file})})
 
@@ -145,5 +152,5 @@ def _parse(model: type[Model], data: Mapping[str, Any], path: Path) -> Model:
     except ValidationError as fault:
         first = fault.errors()[0]
         key = ".".join(map(str, first["loc"])) or "card"
-        mend = _MENDS.get(first["type"], "correct the value")
-        raise CardError(f"{path}: {key}: {first['msg']}; {mend}") from fault
+        remedy = _REMEDIES.get(first["type"], "correct the value")
+        raise CardError(f"{path}: {key}: {first['msg']}; {remedy}") from fault

@@ -1,4 +1,4 @@
-"""Process cards: everything that changes when the foundry changes."""
+"""Schema of process and device cards: every number that depends on the foundry."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from optinc_pdk.cards.variation import Variation
 
 
 class Layer(Strict):
-    """A mask layer: GDS layer and datatype, colour of its view, thickness and height for the layer stack."""
+    """A mask layer: GDS layer and datatype, display colour, and thickness and bottom height for the layer stack."""
 
     gds: tuple[int, int]
     text: str
@@ -26,7 +26,7 @@ class Layer(Strict):
 
 
 class Guide(Strict):
-    """The strip guide. ``arc_segments`` counts the chords of a 90° bend."""
+    """The strip guide; ``arc_segments`` is the number of chords of a 90° bend."""
 
     width_um: Positive
     radius_um: Positive
@@ -39,13 +39,13 @@ class Guide(Strict):
 
 
 class Grating(Strict):
-    """The layer of the gratings' etched lines."""
+    """Gratings: the layer of their etched lines."""
 
     layer: str = "etch70"
 
 
 class Metal(Strict):
-    """Routing metal: the layer of wires and pads, wires, their spacing, and how much current they may carry."""
+    """Routing metal: layer of wires and pads, wire width and spacing, sheet resistance, and current limit."""
 
     layer: str = "metal"
     wire_width_um: Positive
@@ -55,9 +55,9 @@ class Metal(Strict):
 
 
 class Via(Strict):
-    """Square vias of a contact: their side, their space, and how far the metals go on beyond them.
+    """Square vias of a contact: side, spacing, and enclosure by the metals.
 
-    ``ohm_um2`` is the resistance of vias times their area; they have none where it is left out.
+    ``ohm_um2`` is the resistance of vias times their area; without it, vias have no resistance.
     """
 
     size_um: Positive
@@ -67,26 +67,26 @@ class Via(Strict):
 
 
 class Contact(Strict):
-    """What a contact is made of, from the heater up: a metal, or metals with a layer of vias between any two."""
+    """Layers of a contact from the heater up: a metal, or metals with a via layer between any two."""
 
     layers: tuple[str, ...] = ("metal",)
     via: Via | None = None
 
     @property
     def metals(self) -> tuple[str, ...]:
-        """The metals; the first lies on the heater."""
+        """Metal layers; the first is in contact with the heater."""
         return self.layers[::2]
 
     @property
     def vias(self) -> tuple[str, ...]:
-        """The layers of vias, the first between the first two metals."""
+        """Via layers; the first is between the first two metals."""
         return self.layers[1::2]
 
 
 class Pads(Strict):
-    """How heaters reach the electronics.
+    """Connection of heaters to the electronics.
 
-    ``perimeter``: wires on one metal to bond pads along two edges, staggered at most ``rows_max`` deep.
+    ``perimeter``: wires on one metal to bond pads along two edges, in at most ``rows_max`` staggered rows.
     ``flipchip``: a bump beside every heater, over the mesh.
     """
 
@@ -97,9 +97,10 @@ class Pads(Strict):
 
 
 class Die(Strict):
-    """Die sizes in order of preference; ``fit`` is what a chip in that outline is called.
+    """A die size; a process lists its sizes in order of preference.
 
-    A die of its ``own_size`` is cut to what it holds, up to the given size.
+    ``fit`` is the label of a chip of that size in reports. A die with ``own_size`` is cut to its content, up to the
+    given size.
     """
 
     width_um: Positive
@@ -109,7 +110,7 @@ class Die(Strict):
 
 
 class Floorplan(Strict):
-    """Pitches of the floorplan."""
+    """Pitches and clearances of the floorplan."""
 
     mode_pitch_um: Positive
     fibre_pitch_um: Positive
@@ -125,7 +126,7 @@ class Drive(Strict):
 
 
 class ActivationCard(Strict):
-    """How activations are realised, and the range of their electronics.
+    """Realisation of activations, and the range of their electronics.
 
     Fields are relative to a launched amplitude of 1, the full scale of every modulator.
     """
@@ -137,12 +138,12 @@ class ActivationCard(Strict):
 
 
 class Budget(Strict):
-    """What the verdict on a chip's size measures it against.
+    """Limits that decide whether a chip of a given size is feasible.
 
-    ``cooling_w_per_mm2`` is the heat that leaves a die; ``laser_w`` the light launched into every guide;
-    ``margin_sigmas`` how many standard deviations of noise a decision has to bear; ``field_noise`` the noise, relative
-    to full scale, that a network without known weights is taken to bear. Symbols slower than
-    ``symbol_rate_min_bd`` are of no use; those faster than ``symbol_rate_max_bd`` are beyond the electronics.
+    ``cooling_w_per_mm2`` is the heat that a die can dissipate; ``laser_w`` the power launched into every guide;
+    ``margin_sigmas`` the number of standard deviations of noise that a decision must tolerate; ``field_noise`` the
+    noise, relative to full scale, that a network without known weights is assumed to tolerate. Symbol rates below
+    ``symbol_rate_min_bd`` are of no use; the electronics cannot process those above ``symbol_rate_max_bd``.
     """
 
     cooling_w_per_mm2: Positive
@@ -156,12 +157,12 @@ class Budget(Strict):
 class NoiseCard(Strict):
     """Noise of the laser, of fibres and of receivers.
 
-    ``symbol_rate_bd`` is what noise is quoted at where no other is given, ``laser_max_w`` the most light that a guide
-    may be given. ``intensity_db_per_hz`` is the laser's relative intensity noise, ``linewidth_hz`` its full width at
-    half maximum. ``fibre_path_m`` and ``chip_path_m`` are how much longer the laser's light travels through a
-    modulator, off and on the chip, than straight to the detector that compares both; ``fibre_phase_rad`` is the error
-    of a phase-locked fibre. ``receiver_a_per_sqrt_hz`` is the noise current of a detector's amplifier that is made for
-    a bandwidth of ``receiver_hz``; one for less has less, in proportion, but ``receiver_floor_a_per_sqrt_hz``.
+    ``symbol_rate_bd`` is the default symbol rate for noise figures, ``laser_max_w`` the largest power in a guide.
+    ``intensity_db_per_hz`` is the laser's relative intensity noise, ``linewidth_hz`` its full width at half maximum.
+    ``fibre_path_m`` and ``chip_path_m`` are the path differences at a mixer between light through a modulator, off and
+    on the chip, and the local oscillator; ``fibre_phase_rad`` is the phase error of a phase-locked fibre.
+    ``receiver_a_per_sqrt_hz`` is the input noise current of a receiver with a bandwidth of ``receiver_hz``; it falls in
+    proportion to the bandwidth, down to ``receiver_floor_a_per_sqrt_hz``.
     """
 
     symbol_rate_bd: Positive
@@ -178,7 +179,10 @@ class NoiseCard(Strict):
 
 
 class Process(Strict):
-    """One process card with its rules and devices."""
+    """A process card with its rules and devices.
+
+    ``folders`` holds the process's own folder first, then those of the processes it is based on.
+    """
 
     name: str
     title: str
@@ -220,7 +224,7 @@ class Process(Strict):
         if len(stack) % 2 == 0 or stack[-1] != self.metal.layer:
             raise ValueError(
                 f"contact.layers: {', '.join(stack)} does not lead from a metal through vias to {self.metal.layer!r}, "
-                "the layer of wires"
+                "the layer of wires; correct the layers"
             )
         if bool(self.contact.vias) != (self.contact.via is not None):
             raise ValueError("contact.via: give the vias' size, space and enclosure where contact.layers has vias")
@@ -228,15 +232,15 @@ class Process(Strict):
 
     @property
     def folder(self) -> Path:
-        """The process's own folder; those of the processes it is based on follow in ``folders``."""
+        """The process's own folder."""
         return self.folders[0]
 
     def files(self, pattern: str) -> list[Path]:
-        """Files of the process by pattern, sorted by name; its own before those it inherits."""
+        """Return the process's files that match a glob pattern, sorted by name; its own replace inherited ones."""
         return inherited(self.folders, pattern)
 
     def pad_pitch_um(self, rows: int) -> float:
-        """Pitch of bond pads in so many rows: wires to an outer row pass between the pads of the inner ones."""
+        """Return the pitch of bond pads in µm for a number of rows; wires to outer rows pass between inner pads."""
         track = float(self.metal.wire_width_um + self.metal.space_um)
         between = float(self.pads.size_um + self.metal.space_um) + (rows - 1) * track
         return max(float(self.pads.pitch_um), between)
@@ -247,7 +251,7 @@ class Process(Strict):
         return {name: layer.gds for name, layer in self.layers.items()}
 
     def device(self, name: str) -> Device:
-        """One device card.
+        """Return a device card by name.
 
         Raises:
             CardError: The process has no such device.
@@ -261,7 +265,7 @@ class Process(Strict):
 class Ports(Strict):
     """Port names of a device, in the order of its S-matrix.
 
-    ``widths`` names the entry of the geometry that is a port's guide width; at other ports it is the strip guide's.
+    ``widths`` maps a port to the geometry key of its guide width; other ports have the strip guide's width.
     """
 
     optical: tuple[str, ...]
@@ -272,7 +276,7 @@ class Ports(Strict):
 class DeviceModel(Strict):
     """The compact model of a device and its parameters.
 
-    ``file`` names a file of S-parameters, ``.sNp`` or ``.npz``, that take the model's place; its path starts at the
+    ``file`` is a file of S-parameters, ``.sNp`` or ``.npz``, that replaces the model; its path is relative to the
     card's folder.
     """
 
@@ -282,7 +286,7 @@ class DeviceModel(Strict):
 
 
 class Device(Strict):
-    """One device card."""
+    """A device card: ports, geometry, compact model and its range of validity (``limits``)."""
 
     name: str
     title: str
@@ -307,7 +311,7 @@ class Device(Strict):
         return self
 
     def size(self, key: str) -> float:
-        """One geometry parameter.
+        """Return a geometry parameter.
 
         Raises:
             CardError: The card has no such parameter.
@@ -317,7 +321,7 @@ class Device(Strict):
         return float(self.geometry[key])
 
     def parameter(self, key: str) -> float:
-        """One model parameter.
+        """Return a model parameter.
 
         Raises:
             CardError: The card has no such parameter.
@@ -329,10 +333,10 @@ class Device(Strict):
 
 
 def check_sources(card: BaseModel, sources: Mapping[str, str], where: str) -> None:
-    """Refuse quantities whose source is not listed.
+    """Check that ``sources`` has the source of every quantity.
 
     Raises:
-        ValueError: Names the source and the quantity.
+        ValueError: A source is missing; names it and the quantity.
     """
     for path, quantity in quantities(card, ""):
         if quantity.source not in sources:
@@ -340,7 +344,7 @@ def check_sources(card: BaseModel, sources: Mapping[str, str], where: str) -> No
 
 
 def quantities(value: Any, path: str) -> Iterator[tuple[str, Quantity]]:
-    """Every quantity of a card with its path of keys; rules and devices within a process are cards of their own."""
+    """Yield every quantity of a card with its path of keys; rules and devices of a process are left out."""
     if isinstance(value, Quantity):
         yield path, value
     elif isinstance(value, Rule | Device) and path:
@@ -357,7 +361,7 @@ def quantities(value: Any, path: str) -> Iterator[tuple[str, Quantity]]:
 
 
 def inherited(folders: tuple[Path, ...], pattern: str) -> list[Path]:
-    """Files by pattern, sorted by name; those of earlier folders replace those of later ones."""
+    """Return files that match a glob pattern, sorted by name; earlier folders take precedence."""
     found = {path.name: path for folder in folders[::-1] for path in folder.glob(pattern)}
     return [found[name] for name in sorted(found)]
 

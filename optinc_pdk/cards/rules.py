@@ -1,4 +1,4 @@
-"""Design rules as data: one strict model per kind of rule, and the loader of a process's `rules.yml`."""
+"""Design rules as data: one pydantic model per kind of rule, and the loader of a process's `rules.yml`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ThreeLayers = tuple[Text, Text, Text]
 
 
 class _Rule(BaseModel):
-    """What every rule has; `source` is a key of the file's `sources`."""
+    """Fields common to all rules; `source` is a key of the file's `sources`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -46,8 +46,8 @@ class _Rule(BaseModel):
 class _Measured(_Rule):
     """A rule that measures between facing edges.
 
-    Edges that form an angle of `ignore_angle_deg` or more do not face each other. `angled_tolerance_um` is
-    what rounding to the grid may take from a distance in which an edge is not parallel to an axis.
+    Edges that form an angle of `ignore_angle_deg` or more do not face each other. `angled_tolerance_um` is the
+    rounding error allowed in a distance to an edge that is not parallel to an axis.
     """
 
     value_um: Positive
@@ -58,7 +58,7 @@ class _Measured(_Rule):
 class LineRule(_Measured):
     """Least width of a layer's shapes, or least space (notches included) between them.
 
-    `notch`: least space within one shape; what third shapes leave between it and another is none.
+    `notch`: least space between facing edges of one shape.
     """
 
     kind: Literal["width", "space", "notch"]
@@ -68,9 +68,9 @@ class LineRule(_Measured):
 class PairRule(_Measured):
     """Least distance between two layers' edges.
 
-    `overlap`: what the first shares with the second. `separation`: apart, never overlapping.
-    `enclosure`: how far the second goes on beyond the first, where it lies over it.
-    `contact_overlap`: how far the first reaches into the second, along the first.
+    `overlap`: width of the area that both share. `separation`: distance between shapes, which must not overlap.
+    `enclosure`: distance by which the second extends beyond the first where it covers it.
+    `contact_overlap`: distance by which the first extends into the second, measured along the first.
     """
 
     kind: Literal["overlap", "separation", "enclosure", "contact_overlap"]
@@ -78,7 +78,7 @@ class PairRule(_Measured):
 
 
 class BooleanRule(_Rule):
-    """`exclusion`: the two layers share nothing. `inside`: the first lies in the second."""
+    """`exclusion`: the two layers must not overlap. `inside`: the first must lie within the second."""
 
     kind: Literal["exclusion", "inside"]
     layers: TwoLayers
@@ -87,8 +87,8 @@ class BooleanRule(_Rule):
 class GuideSpaceRule(_Measured):
     """Least space between uncoupled guides.
 
-    Bodies of couplers survive a shrink and a growth by `body_um`; within `exempt_um` of one, guides may be
-    closer, and so they may under a second layer, if there is one.
+    Bodies of couplers are the shapes that remain after erosion and dilation by `body_um`. Within `exempt_um` of a
+    body, and under the second layer if one is given, guides may be closer.
     """
 
     kind: Literal["guide_space"]
@@ -98,12 +98,12 @@ class GuideSpaceRule(_Measured):
 
 
 class BendRadiusRule(_Rule):
-    """Least radius of a guide's center line, outside or inside the second layer.
+    """Least radius of a guide's centre line, outside or inside the second layer.
 
     The radius is that of the circle through three points of the guide's concave edge plus half of
-    `guide_width_um`. `arms_um` are pairs: how far apart the points are, and how much too small the radius may
-    then measure; short arms see short bends and kinks, long arms measure well. Edges within `exempt_um` of a
-    body (see `GuideSpaceRule`) belong to a device.
+    `guide_width_um`. `arms_um` are pairs: the distance between the points, and the tolerance of the radius
+    measured with it; short arms detect short bends and kinks, long arms measure precisely. Edges within `exempt_um`
+    of a body (see `GuideSpaceRule`) belong to a device.
     """
 
     kind: Literal["bend_radius"]
@@ -117,7 +117,7 @@ class BendRadiusRule(_Rule):
 
 
 class ContactsRule(_Rule):
-    """A shape of the first layer meets exactly two nets of the second and is in one piece between them."""
+    """A shape of the first layer touches exactly two nets of the second and is connected between them."""
 
     kind: Literal["contacts"]
     layers: TwoLayers
@@ -127,8 +127,8 @@ class ForeignGuideRule(_Rule):
     """Least distance from a heater to a guide (third layer) that is not its own.
 
     The heater is the first layer without the second, its contacts. Within the heater grown by the value plus
-    `exempt_um`, its own guide is what is joined to the guide under it. Where that enters a body (see
-    `GuideSpaceRule`), the body's other arms are exempt up to `exempt_um` from it, and foreign beyond.
+    `exempt_um`, its own guide is all silicon connected to the guide under it. Where that enters a body (see
+    `GuideSpaceRule`), the body's other arms are exempt up to `exempt_um` from the body.
     """
 
     kind: Literal["foreign_guide"]
@@ -157,8 +157,8 @@ class AngleRule(_Rule):
 class PadSizeRule(_Rule):
     """Least side of a pad.
 
-    A pad is where the first layer is wider than `recognize_um` both ways, or where a text of the second lies
-    on it.
+    A pad is where the first layer is wider than `recognize_um` in both directions, or where a text of the second
+    layer lies on it.
     """
 
     kind: Literal["pad_size"]
@@ -168,7 +168,7 @@ class PadSizeRule(_Rule):
 
 
 class PadPitchRule(_Rule):
-    """Least distance between centers of pads; a pad is wider than `recognize_um` both ways."""
+    """Least distance between centres of pads; a pad is wider than `recognize_um` in both directions."""
 
     kind: Literal["pad_pitch"]
     layers: OneLayer
@@ -177,7 +177,7 @@ class PadPitchRule(_Rule):
 
 
 class FibrePitchRule(_Rule):
-    """Least distance between centers of gratings; lines at most `merge_um` apart are one grating."""
+    """Least distance between centres of gratings; lines at most `merge_um` apart belong to one grating."""
 
     kind: Literal["fibre_pitch"]
     layers: OneLayer
@@ -186,7 +186,7 @@ class FibrePitchRule(_Rule):
 
 
 class EdgeRule(_Rule):
-    """Every shape of another layer lies inside an outline and keeps the value's distance from it."""
+    """Every shape of another layer lies inside an outline, at least the value away from its edge."""
 
     kind: Literal["edge"]
     layers: OneLayer
@@ -194,14 +194,14 @@ class EdgeRule(_Rule):
 
 
 class OutlineRule(_Rule):
-    """There are outlines, one for each die: rectangles that neither overlap nor touch each other."""
+    """Outlines, one per die, are rectangles that neither overlap nor touch each other."""
 
     kind: Literal["outline"]
     layers: OneLayer
 
 
 class DieSizeRule(_Rule):
-    """Every outline has a size in `dies_um`, or is too large for these and within `reticle_um`; either way round."""
+    """Every outline has a size in `dies_um`, or is larger than these and within `reticle_um`; in either orientation."""
 
     kind: Literal["die_size"]
     layers: OneLayer
@@ -218,10 +218,10 @@ class GridRule(_Rule):
 
 
 class DensityRule(_Rule):
-    """Share of every window that the first layer covers, `least` to `most`.
+    """Range of the share of every window that the first layer covers, `least` to `most`.
 
-    Windows are squares of `window_um` in every outline (second layer), `step_um` apart from its lower left corner on; a
-    last row and column end at its upper and right edge, and an outline smaller than a window is one window.
+    Windows are squares of `window_um` in every outline (second layer), at steps of `step_um` from its lower left
+    corner. The last row and column end at its upper and right edge; an outline smaller than a window is one window.
     """
 
     kind: Literal["density"]
@@ -241,12 +241,12 @@ class DensityRule(_Rule):
 
     @property
     def limit(self) -> str:
-        """Both shares and the window."""
+        """Both shares and the size of the window."""
         return f"{self.least:g} to {self.most:g} of {self.window_um:g} um windows"
 
 
 class CurrentRule(_Rule):
-    """Most current per width of metal, at the bias.
+    """Largest current per width of metal, at the bias.
 
     A wire's width is measured between edges that form an angle of less than `ignore_angle_deg`.
     """
@@ -258,7 +258,7 @@ class CurrentRule(_Rule):
 
 
 class IrDropRule(_Rule):
-    """Most voltage, at the bias, between the ground end of a heater and the ground pads, along shared metal."""
+    """Largest voltage, at the bias, between the ground end of a heater and the ground pads, along shared metal."""
 
     kind: Literal["ir_drop"]
     layers: OneLayer
@@ -266,7 +266,7 @@ class IrDropRule(_Rule):
 
 
 class FileRule(_Rule):
-    """`known_layers`: shapes lie on the process's layers only. `simple`: no polygon crosses itself."""
+    """`known_layers`: shapes lie on the process's layers only. `simple`: no polygon intersects itself."""
 
     kind: Literal["known_layers", "simple"]
     layers: tuple[()] = ()
@@ -306,24 +306,24 @@ class _RuleFile(BaseModel):
 
 
 def load_rules(path: Path, layers: Mapping[str, tuple[int, int]]) -> tuple[Rule, ...]:
-    """The rules of a process, in the file's order.
+    """Read the rules of a process, in the file's order.
 
     Args:
         path: A `rules.yml`.
         layers: The process's layers, name to GDS layer and datatype.
 
     Raises:
-        CardError: The file is no rule file: not readable, a key twice, unknown or missing, a value that is
-            NaN, infinite, not positive or of the wrong type, an id twice, an unknown layer or source.
+        CardError: The file is not a rule file: it is unreadable, a key is duplicate, unknown or missing, a value is
+            NaN, infinite, not positive or of the wrong type, an id is duplicate, or a layer or source is unknown.
     """
     data = load_yaml(path, CardError)
     try:
         file = _RuleFile.model_validate(data)
     except ValidationError as fault:
         raise CardError(f"{path}: {_first_fault(fault, data)}") from None
-    twice = [name for name, count in Counter(rule.id for rule in file.rules).items() if count > 1]
-    if twice:
-        raise CardError(f"{path}: rule id {twice[0]!r} is there more than once; rename or remove one")
+    duplicate = [name for name, count in Counter(rule.id for rule in file.rules).items() if count > 1]
+    if duplicate:
+        raise CardError(f"{path}: rule id {duplicate[0]!r} is defined more than once; rename or remove one")
     for rule in file.rules:
         for layer in rule.layers:
             if layer not in layers:
@@ -336,7 +336,7 @@ def load_rules(path: Path, layers: Mapping[str, tuple[int, int]]) -> tuple[Rule,
 
 
 def _first_fault(fault: ValidationError, data: Mapping[str, object]) -> str:
-    """Where the first fault is and how to mend it."""
+    """Describe the first fault: rule, key, fault and remedy."""
     first = fault.errors()[0]
     if first["type"] == "union_tag_invalid":
         return _unknown_kind(first["loc"], first["input"])
@@ -347,23 +347,23 @@ def _first_fault(fault: ValidationError, data: Mapping[str, object]) -> str:
         raw = rules[where[1]]
         rule_id = raw.get("id") if isinstance(raw, dict) else None
         name = f"rule {rule_id!r}, " if isinstance(rule_id, str) else f"rule number {where[1] + 1}, "
-        # the third place is the kind by which pydantic chose the model
+        # the third entry is the kind by which pydantic chose the model
         where = where[3:] if len(where) > 3 else ["kind" if first["type"].startswith("union_tag") else "rules"]
     key = ".".join(str(part) for part in where)
-    mends = {
+    remedies = {
         "extra_forbidden": "remove the key or correct its spelling",
         "missing": "add the key",
         "union_tag_not_found": "add the key",
     }
     value = "" if first["type"] == "missing" else f" (is {str(first['input'])[:60]!r})"
-    return f"{name}key {key}: {first['msg']}{value}; {mends.get(first['type'], 'correct the value')}"
+    return f"{name}key {key}: {first['msg']}{value}; {remedies.get(first['type'], 'correct the value')}"
 
 
 def _unknown_kind(where: tuple[int | str, ...], raw: Mapping[str, object]) -> str:
-    """A kind of rule that there is not, with those that are spelled nearly so."""
+    """Describe an unknown kind of rule, with the kinds of similar spelling."""
     kinds = sorted(kind for model in get_args(Rule) for kind in get_args(model.model_fields["kind"].annotation))
     kind, rule_id = str(raw["kind"]), raw.get("id")
     name = f"rule {rule_id!r}" if isinstance(rule_id, str) else f"rule number {int(where[1]) + 1}"
     near = difflib.get_close_matches(kind, kinds, n=3)
-    mend = f"did you mean {' or '.join(near)}?" if near else f"take one of {', '.join(kinds)}"
-    return f"{name}, key kind: there is no kind {kind[:60]!r}; {mend}"
+    remedy = f"did you mean {' or '.join(near)}?" if near else f"take one of {', '.join(kinds)}"
+    return f"{name}, key kind: unknown kind {kind[:60]!r}; {remedy}"

@@ -1,4 +1,4 @@
-"""Numbers that know where they come from."""
+"""Quantities of the cards: numbers with the key of their source."""
 
 from __future__ import annotations
 
@@ -9,24 +9,28 @@ from pydantic import BaseModel, ConfigDict, PlainValidator
 
 
 class Strict(BaseModel):
-    """Base of every card: unknown keys refused, immutable, every source key defined."""
+    """Base class of the cards: immutable, and unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
 
 class Quantity(float):
-    """A finite number with the key of its source; behaves as the number."""
+    """A finite float with the key of its source.
+
+    Attributes:
+        source: Key in the card's ``sources``.
+    """
 
     source: str
 
     def __new__(cls, value: float, source: str) -> Quantity:
-        """A quantity of ``value`` from ``source``."""
+        """Create a quantity of ``value`` from ``source``."""
         self = super().__new__(cls, value)
         self.source = source
         return self
 
     def __reduce__(self) -> tuple[type[Quantity], tuple[float, str]]:
-        """Number and source, for copies in other processes."""
+        """Pickle number and source, for worker processes."""
         return type(self), (float(self), self.source)
 
 
@@ -36,12 +40,12 @@ def _parse(data: Any) -> Quantity:
     if not isinstance(data, dict) or set(data) != {"value", "source"}:
         raise ValueError(f"expected {{value: number, source: key}}, got {data!r}")
     value, source = data["value"], data["source"]
-    # a comparison, because an integer may be too large for a float
+    # compared instead of converted: an integer may be too large for a float
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not abs(value) <= sys.float_info.max:
-        raise ValueError(f"value {value!r} is no finite number")
+        raise ValueError(f"value {value!r} is not a finite number")
     if not isinstance(source, str) or not source:
-        raise ValueError(f"source {source!r} is no key of 'sources'")
+        raise ValueError(f"source {source!r} is not a key of 'sources'")
     return Quantity(value, source)
 
 

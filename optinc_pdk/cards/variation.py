@@ -1,9 +1,9 @@
-"""What a process does not make twice alike: the distributions of its imperfections, with their sources.
+"""Process variation: the distributions of a process's imperfections, with their sources.
 
-Every section is a kind of imperfection; its name stands on the command line, in files and in plots. Numbers called
+Every section is a kind of imperfection; its name appears on the command line, in files and in plots. Numbers called
 ``rms`` are standard deviations of normal distributions. Numbers called ``spread`` are relative: the standard deviation
 of the quantity's logarithm, so that no resistance, power or loss changes its sign. ``chip`` is common to a chip,
-``local`` is every device's own. What each number means is its description, which the documentation prints.
+``local`` is independent for every device. The documentation prints the description of each number.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from optinc_pdk.cards.values import AnyQuantity, NonNegative, Positive, Share, S
 
 
 class CouplerVariation(Strict):
-    """2×2 couplers: the share of the power that crosses, 0.5 + error.
+    """Variation of 2×2 couplers: the share of the power that crosses is 0.5 + error.
 
-    The error is one of the coupling angle, share = sin²(angle), which is the same number at 50:50; other ratios
-    vary less, and no share leaves 0 … 1.
+    The error is applied to the coupling angle, share = sin²(angle), which is equivalent at 50:50; other ratios vary
+    less, and every share stays within 0 … 1.
     """
 
     power_rms: NonNegative = Field(description="error of the share of power across a 50:50 coupler, every one's own")
 
 
 class SplitterVariation(Strict):
-    """1×2 splitters: the share of the power in the upper branch, as for couplers."""
+    """Variation of 1×2 splitters: the share of the power in the upper branch, as for couplers."""
 
     power_rms: NonNegative = Field(description="error of the share of power in the upper branch, every one's own")
 
 
 class LossVariation(Strict):
-    """Losses in dB, of guides and devices; no device gets better than its reflections leave it passive."""
+    """Variation of losses in dB, of guides and devices; every device stays passive together with its reflections."""
 
     guide_chip_spread: NonNegative = Field(description="relative spread of the guides' dB/cm, common to a chip")
     guide_local_spread: NonNegative = Field(description="relative spread of the guides' dB/cm, every piece's own")
@@ -40,9 +40,9 @@ class LossVariation(Strict):
 
 
 class SizeVariation(Strict):
-    """Width or height of all guides, nets and those under heaters.
+    """Variation of the width or height of all guides, those of nets and those under heaters.
 
-    A guide's phase follows the wafer at its middle, and varies along it by itself.
+    A guide's phase follows the wafer's variation at its middle; a local variation along the guide is added.
     """
 
     rms_nm: NonNegative = Field(description="over the wafer, autocorrelation exp(-(distance / correlation)²)")
@@ -53,13 +53,13 @@ class SizeVariation(Strict):
 
 
 class PhaseVariation(Strict):
-    """Static phases beyond those of width and height."""
+    """Static phase errors beyond those of width and height."""
 
     rms_rad: NonNegative = Field(description="every guide between two devices and under a heater, at any length")
 
 
 class HeaterVariation(Strict):
-    """Resistance and power per π of heaters; and how far resistances drift in use."""
+    """Variation of heaters' resistance and power per π, and the drift of resistances in use."""
 
     resistance_chip_spread: NonNegative = Field(description="relative spread of resistances, common to a chip")
     resistance_local_spread: NonNegative = Field(description="relative spread of resistances, every heater's own")
@@ -71,7 +71,7 @@ class HeaterVariation(Strict):
 class CrosstalkVariation(Strict):
     """Thermal crosstalk: the share of a heater's phase in the guide under another, falling as 1 / distance.
 
-    It is there on every chip, and biases make it good; the spreads are how far a chip's is from the card's.
+    Biases compensate the nominal crosstalk; the spreads are the deviation of a chip from it.
     """
 
     share: Share = Field(description="share of a heater's phase at the distance")
@@ -81,7 +81,7 @@ class CrosstalkVariation(Strict):
 
 
 class DacVariation(Strict):
-    """Drive of the heaters: voltages are rounded to full scale / (2^bits - 1)."""
+    """Resolution of the heater drive: voltages are rounded to multiples of full scale / (2^bits - 1)."""
 
     effective_bits: Positive = Field(
         description="effective bits up to full scale; published: 7.2 to 8.5 (arXiv 2502.12869)"
@@ -89,13 +89,13 @@ class DacVariation(Strict):
 
 
 class WavelengthVariation(Strict):
-    """The laser's carrier against the wavelength that the bias is made for."""
+    """Offset of the laser's carrier from the wavelength that the bias is computed for."""
 
     rms_nm: NonNegative = Field(description="offset of the carrier")
 
 
 class Variation(Strict):
-    """The imperfections of a process, by kind."""
+    """The distributions of a process's imperfections, by kind."""
 
     coupler: CouplerVariation
     splitter: SplitterVariation
@@ -123,5 +123,5 @@ KINDS = (
     "detector",
     "wavelength",
 )
-"""Names of the kinds; the numbers of ``laser`` and ``detector`` are the card's noise. Their order is that of the
-streams of random numbers, so new ones go to the end."""
+"""Names of the kinds of imperfection; the numbers of ``laser`` and ``detector`` are in the card's ``noise``. The
+position of a kind seeds its random stream, so new kinds go to the end."""

@@ -1,4 +1,4 @@
-"""The netlist as integer arrays, its files, the bias and the board."""
+"""Circuits: the netlist as integer arrays, the board, the bias, and their files."""
 
 from optinc_pdk.circuit.bias import Activation, Bias, read_bias, write_bias
 from optinc_pdk.circuit.board import Board, Labels, Neuron, labels

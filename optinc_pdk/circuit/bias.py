@@ -1,4 +1,4 @@
-"""The ``.bias.yml`` file: what the electronics drive, by pad and activation label."""
+"""The ``.bias.yml`` file: heater drive by pad label, and electronics by activation label."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.circuit.netlist import NetlistError
+from optinc_pdk.circuit.errors import NetlistError
 from optinc_pdk.circuit.parse import parsed
 from optinc_pdk.files import dump_yaml
 
@@ -39,21 +39,21 @@ class Activation:
 
 @dataclass(frozen=True)
 class Bias:
-    """Drive of one chip; C channels.
+    """Drive of one chip with C channels.
 
     Attributes:
         process: Process name.
         circuit: Circuit name.
         dac_bits: Resolution of every channel.
         labels: Pad labels, C of them.
-        phase_rad: (C,) intended phases in the heaters' guides, in [0, 2π), whatever other heaters add to them.
-        power_w: (C,) heater powers that make them together with what heaters warm each other by: π times power over
-            the power per π is no more the phase.
+        phase_rad: (C,) target phases in the heaters' guides, in [0, 2π), crosstalk from other heaters included.
+        power_w: (C,) heater powers for these phases. They compensate thermal crosstalk, so that π times the power
+            over the power per π is not the phase.
         voltage_v: (C,) pad voltages for these powers.
-        code: (C,) DAC codes nearest to the voltages; these are what drives the chip.
+        code: (C,) DAC codes nearest to the voltages; the codes drive the chip.
         activations: Electronics by neuron label.
         outputs: Receiver scale by fibre label: level = scale · |field|.
-        inputs: Amplitude at the highest level by input fibre, where a server sends less than its full scale.
+        inputs: Amplitude at the highest level by input fibre, for servers that send less than full scale.
     """
 
     process: str
@@ -70,7 +70,7 @@ class Bias:
 
 
 def write_bias(bias: Bias, path: str | Path) -> None:
-    """Write a bias file, atomically."""
+    """Write a bias file atomically."""
     columns = zip(bias.labels, bias.phase_rad, bias.power_w, bias.voltage_v, bias.code, strict=True)
     data: dict[str, Any] = {
         "schema": SCHEMA,
@@ -78,7 +78,7 @@ def write_bias(bias: Bias, path: str | Path) -> None:
         "circuit": bias.circuit,
         "dac_bits": bias.dac_bits,
         "channels": {
-            label: {"phase_rad": _short(p), "power_w": _short(w), "voltage_v": _short(v), "code": int(c)}
+            label: {"phase_rad": _rounded(p), "power_w": _rounded(w), "voltage_v": _rounded(v), "code": int(c)}
             for label, p, w, v, c in columns
         },
         "activations": {
@@ -91,8 +91,8 @@ def write_bias(bias: Bias, path: str | Path) -> None:
     dump_yaml(Path(path), data)
 
 
-def _short(value: float) -> float:
-    """Nine digits: the codes drive the chip, the rest is for people and must not change with the last bit."""
+def _rounded(value: float) -> float:
+    """Round to nine digits, so that rounding errors do not change the file; the codes alone drive the chip."""
     return float(f"{value:.9g}")
 
 
@@ -101,15 +101,15 @@ def read_bias(path: str | Path, process: str | None = None) -> Bias:
 
     Args:
         path: The file.
-        process: Name of the process that it has to drive; any where left out.
+        process: Name of the process that it must be for; any if None.
 
     Raises:
-        NetlistError: The file cannot be used, or drives another process; the message names it and the fault.
+        NetlistError: The file is unusable, or for another process; the message names it and the fault.
     """
     bias = parsed(path, _bias, f"a bias file of schema {SCHEMA}")
     if process not in (None, bias.process):
         raise NetlistError(
-            f"{path}: it drives process {bias.process!r}, not {process!r}; give that process with --process"
+            f"{path}: it is for process {bias.process!r}, not {process!r}; give its process with --process"
         )
     return bias
 
@@ -124,12 +124,12 @@ def _bias(data: Mapping[str, Any]) -> Bias:
     for label, channel in channels.items():
         _check_keys(f"channel {label!r}", channel, _CHANNEL)
         if type(channel["code"]) is not int or not 0 <= channel["code"] < 2**bits:
-            raise NetlistError(f"channel {label!r}: code {channel['code']!r} is no integer in 0…{2**bits - 1}")
+            raise NetlistError(f"channel {label!r}: code {channel['code']!r} is not an integer in 0…{2**bits - 1}")
     for label, activation in data["activations"].items():
         _check_keys(f"activation {label!r}", activation, _ACTIVATION)
     for label, output in data["outputs"].items():
         _check_keys(f"output {label!r}", output, ("scale",))
-    inputs = {str(label): _amplitude(label, sent) for label, sent in data.get("inputs", {}).items()}
+    inputs = {str(label): _amplitude(label, entry) for label, entry in data.get("inputs", {}).items()}
     columns = {key: np.array([_number(k, c[key]) for k, c in channels.items()], dtype=float) for key in _CHANNEL[:3]}
     return Bias(
         process=str(data["process"]),
@@ -147,11 +147,11 @@ def _bias(data: Mapping[str, Any]) -> Bias:
     )
 
 
-def _amplitude(label: str, sent: Mapping[str, Any]) -> float:
-    _check_keys(f"input {label!r}", sent, ("amplitude",))
-    amplitude = _number(label, sent["amplitude"])
+def _amplitude(label: str, entry: Mapping[str, Any]) -> float:
+    _check_keys(f"input {label!r}", entry, ("amplitude",))
+    amplitude = _number(label, entry["amplitude"])
     if not 0.0 <= amplitude <= 1.0:
-        raise NetlistError(f"input {label!r}: amplitude {amplitude:g} is not within 0 … 1, what a modulator can send")
+        raise NetlistError(f"input {label!r}: amplitude {amplitude:g} is outside 0 … 1, the range of a modulator")
     return amplitude
 
 
@@ -162,5 +162,5 @@ def _check_keys(where: str, data: Mapping[str, Any], expected: tuple[str, ...]) 
 
 def _number(label: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise NetlistError(f"{label!r}: {value!r} is no finite number")
+        raise NetlistError(f"{label!r}: {value!r} is not a finite number")
     return float(value)

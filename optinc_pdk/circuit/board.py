@@ -1,4 +1,4 @@
-"""The board: what is joined outside the chip, by fibre label."""
+"""The board netlist: connections outside the chip, by fibre label."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
 OPTIONAL = ("oscillators", "carriers")
-"""Keys that a file has only where they are not empty."""
+"""Fields that a file contains only if they are not empty."""
 
 Labels: TypeAlias = str | tuple[str, ...]
-"""One label, or several; a file has a string or a list."""
+"""One label, or several: a string or a list in a file."""
 
 
 @dataclass(frozen=True)
 class Neuron:
-    """One activation: balanced detectors whose currents add, electronics, and modulators driven alike.
+    """One activation: balanced detectors whose currents add, electronics, and modulators with a common drive.
 
-    A label is a fibre's where detectors and modulators are off the chip, a pad's where they are on it. Of several
-    pairs of detectors the i-th of ``plus`` and the i-th of ``minus`` belong to one mixer.
+    Labels are those of fibres if detectors and modulators are off the chip, and of pads if they are on it. With several
+    pairs of detectors, the i-th of ``plus`` and the i-th of ``minus`` belong to one mixer.
 
     Attributes:
         label: Key of its gain and offset in the bias file.
         layer: Layer whose output it activates, from 0.
-        plus: Light to the detectors that count positive.
-        minus: Light to the detectors that count negative.
-        to: Light from its modulators into the next layer, one per block that needs it.
+        plus: Labels of the detectors that count positive.
+        minus: Labels of the detectors that count negative.
+        to: Labels of its modulators, one per block of the next layer that uses the signal.
 
     Raises:
-        ValueError: No label, or positive and negative detectors are not as many.
+        ValueError: A list of labels is empty, or the numbers of positive and negative detectors differ.
     """
 
     label: str
@@ -38,21 +38,21 @@ class Neuron:
     to: Labels
 
     def __post_init__(self) -> None:
-        """Keeps a single label as a plain string."""
+        """Check the labels, and store a single label as a string."""
         for key in ("plus", "minus", "to"):
             names = labels(getattr(self, key))
             if not names:
-                raise ValueError(f"neuron {self.label!r}: {key} names nothing; give a label")
+                raise ValueError(f"neuron {self.label!r}: {key} is empty; give a label")
             object.__setattr__(self, key, names[0] if len(names) == 1 else names)
         if len(labels(self.plus)) != len(labels(self.minus)):
             raise ValueError(
                 f"neuron {self.label!r} has {len(labels(self.plus))} positive and {len(labels(self.minus))} negative "
-                "detectors; balanced detectors come in pairs"
+                "detectors; give as many of one as of the other"
             )
 
 
 def labels(names: Labels) -> tuple[str, ...]:
-    """One label or several, as a tuple."""
+    """Return one label, or several, as a tuple."""
     return (names,) if isinstance(names, str) else tuple(names)
 
 
@@ -62,12 +62,12 @@ class Board:
 
     Attributes:
         carrier: Fibre from the laser.
-        supplies: Fibres that take the carrier to the servers and to the board's modulators.
+        supplies: Fibres that carry the carrier to the servers and to the board's modulators.
         monitors: Fibres to monitor detectors.
         inputs: ``inputs[server][symbol]``, fibres from the servers' modulators.
         neurons: Activations, layer by layer.
         outputs: ``outputs[server][symbol]``, fibres to the servers' receivers.
-        oscillators: Fibres that bring the carrier to local oscillators, where the laser is split off the chip.
+        oscillators: Fibres that bring the carrier to local oscillators, if the laser is split off the chip.
         carriers: Fibres that bring the carrier to modulators on the chip.
     """
 
@@ -82,12 +82,12 @@ class Board:
 
     @property
     def steady(self) -> tuple[str, ...]:
-        """Fibres into which the carrier runs all the time, with amplitude 1."""
+        """Fibres that receive the unmodulated carrier, with amplitude 1."""
         return (self.carrier, *self.oscillators, *self.carriers)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Every label on the board."""
+        """All labels on the board."""
         neurons = (label for n in self.neurons for names in (n.plus, n.minus, n.to) for label in labels(names))
         fibres = (label for row in (*self.inputs, *self.outputs) for label in row)
         return (*self.steady, *self.supplies, *self.monitors, *fibres, *neurons)
@@ -98,7 +98,7 @@ class Board:
         return max((neuron.layer for neuron in self.neurons), default=-1) + 2
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a file."""
+        """Return the board as plain data for a file; :meth:`from_dict` is the inverse."""
         return {
             "carrier": self.carrier,
             "supplies": list(self.supplies),
@@ -110,7 +110,7 @@ class Board:
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Board:
-        """Inverse of :meth:`to_dict`.
+        """Create a board from the data of :meth:`to_dict`.
 
         Raises:
             KeyError: A key is missing.

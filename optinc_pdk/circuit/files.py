@@ -1,4 +1,4 @@
-"""The ``.pic.yml`` file: gdsfactory's netlist schema, with ours under ``info``."""
+"""The ``.pic.yml`` file: gdsfactory's netlist schema, with our additions under ``info``."""
 
 from __future__ import annotations
 
@@ -22,12 +22,15 @@ SCHEMA = 1
 
 
 def write_netlist(circuit: Circuit, path: str | Path) -> None:
-    """Write a circuit as ``.pic.yml``, atomically."""
+    """Write a circuit as ``.pic.yml`` atomically."""
     write_atomic(Path(path), netlist_text(netlist_dict(circuit)).encode("utf-8"))
 
 
 def netlist_dict(circuit: Circuit) -> dict[str, Any]:
-    """A circuit as gdsfactory's netlist schema; what that schema has no word for sits under ``info``."""
+    """Return a circuit as plain data in gdsfactory's netlist schema.
+
+    Schema number, component ports, sub-circuits, grid and board, which that schema lacks, are under ``info``.
+    """
     info: dict[str, Any] = {
         "schema": SCHEMA,
         "components": {
@@ -69,7 +72,7 @@ def read_netlist(path: str | Path) -> Circuit:
     """Read a ``.pic.yml`` file.
 
     Raises:
-        NetlistError: The file cannot be used; the message names it and the fault.
+        NetlistError: The file is unusable; the message names it and the fault.
     """
     return parsed(path, _circuit, f"a netlist of schema {SCHEMA}")
 
@@ -88,7 +91,7 @@ def _circuit(data: Mapping[str, Any]) -> Circuit:
     }
     for name, cell in cells.items():
         if cell.name != name:
-            raise NetlistError(f"cell {name!r} is named {cell.name!r} inside; give it one name")
+            raise NetlistError(f"cell {name!r} is named {cell.name!r} in its own data; make the names equal")
         library[name] = composite_kind(cell)
     builder = Builder(str(data["name"]), library, cells)
     grid = {str(k): (str(at[0]), int(at[1]), int(at[2])) for k, at in info.get("grid", {}).items()}
@@ -116,12 +119,12 @@ def _check_board(circuit: Circuit, board: Board) -> None:
         if label not in circuit.ports:
             raise NetlistError(f"the board names fibre {label!r}, which the circuit does not have")
     if len(labels) != len(set(labels)):
-        twice = sorted(label for label, count in Counter(labels).items() if count > 1)
-        raise NetlistError(f"the board uses fibres twice: {', '.join(twice)}")
+        duplicates = sorted(label for label, count in Counter(labels).items() if count > 1)
+        raise NetlistError(f"the board uses fibres twice: {', '.join(duplicates)}; use each once")
 
 
 def composite_kind(cell: Circuit) -> Kind:
-    """The component that a sub-circuit looks like from outside: its ports, optical first."""
+    """Return the component type of a sub-circuit: its ports, optical first."""
     light = cell.optical_mask()
     optical = tuple(label for label, port in cell.ports.items() if light[port])
     return Kind(cell.name, optical, tuple(label for label in cell.ports if label not in optical))

@@ -1,4 +1,4 @@
-"""Sub-circuits replaced by what is in them, on whole arrays."""
+"""Flattening of hierarchical circuits, and the check that no optical port is open."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from optinc_pdk.circuit.nets import UNCONNECTED, joined, numbered
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-# A netlist of nested cells may name exponentially many instances in a few lines.
+# Nested cells can define exponentially many instances in a few lines of a netlist.
 MAX_INSTANCES = 5_000_000
 
 
@@ -31,24 +31,24 @@ def flatten(circuit: Circuit) -> Circuit:
     return _flatten(circuit)
 
 
-def _flat_size(circuit: Circuit, above: tuple[str, ...]) -> int:
-    """Instances of the flat circuit, counted without making it."""
-    if circuit.name in above:
-        raise NetlistError(f"{circuit.name}: cells contain each other: {' > '.join((*above, circuit.name))}")
-    inner = {name: _flat_size(cell, (*above, circuit.name)) for name, cell in circuit.cells.items()}
+def _flat_size(circuit: Circuit, parents: tuple[str, ...]) -> int:
+    """Return the number of instances of the flat circuit without building it."""
+    if circuit.name in parents:
+        raise NetlistError(f"{circuit.name}: cells contain each other: {' > '.join((*parents, circuit.name))}")
+    inner = {name: _flat_size(cell, (*parents, circuit.name)) for name, cell in circuit.cells.items()}
     counts = np.bincount(circuit.kind, minlength=len(circuit.kinds)).tolist()
     return sum(count * inner.get(kind.name, 1) for count, kind in zip(counts, circuit.kinds, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
-class _Places:
-    """Where the parts of a circuit lie in the flat one.
+class _FlatIndex:
+    """Index maps from a circuit to its flat version.
 
     Attributes:
         inner: The flat sub-circuits.
         parent: (flat instances,) instance that each one comes from.
         child: (flat instances,) its number within the sub-circuit.
-        port: (P,) flat port of each port.
+        port: (P,) flat port number of each port.
         shift: (I,) flat port number of each instance's first port.
     """
 
@@ -63,26 +63,26 @@ def _flatten(circuit: Circuit) -> Circuit:
     inner = {name: _flatten(cell) for name, cell in circuit.cells.items()}
     if not any(kind.name in inner for kind in circuit.kinds):
         return replace(circuit, cells={})
-    kinds, kind, places = _parts(circuit, inner)
+    kinds, kind, index = _parts(circuit, inner)
     ports = int(np.array([len(k.ports) for k in kinds], dtype=np.int64)[kind].sum())
     flat = Circuit(
         name=circuit.name,
         kinds=kinds,
         instances=_names(circuit, inner),
         kind=kind,
-        nets=_nets(circuit, places),
-        electrical=_electrical(circuit, places, ports),
-        ports={label: int(places.port[port]) for label, port in circuit.ports.items()},
-        settings=_settings(circuit, places),
+        nets=_nets(circuit, index),
+        electrical=_electrical(circuit, index, ports),
+        ports={label: int(index.port[port]) for label, port in circuit.ports.items()},
+        settings=_settings(circuit, index),
         board=circuit.board,
     )
     # two ports of a composite may be one port inside
     _refuse_double_use(flat, _uses(flat))
-    return _on_grid(flat, circuit, places.parent)
+    return _on_grid(flat, circuit, index.parent)
 
 
-def _parts(circuit: Circuit, inner: Mapping[str, Circuit]) -> tuple[tuple[Kind, ...], Ints, _Places]:
-    """The flat circuit's kinds, its instances' kinds, and where everything lies."""
+def _parts(circuit: Circuit, inner: Mapping[str, Circuit]) -> tuple[tuple[Kind, ...], Ints, _FlatIndex]:
+    """Return the flat circuit's component types, the type of each instance, and the index maps."""
     library: dict[str, Kind] = {k.name: k for k in circuit.kinds if k.name not in inner}
     for k in circuit.kinds:
         if k.name in inner:
@@ -95,29 +95,29 @@ def _parts(circuit: Circuit, inner: Mapping[str, Circuit]) -> tuple[tuple[Kind, 
     child = np.arange(parent.size) - start[parent]
     kind = np.zeros(parent.size, dtype=np.int64)
     for number, k in enumerate(circuit.kinds):
-        mine = circuit.kind[parent] == number
+        selected = circuit.kind[parent] == number
         if k.name in inner:
             cell = inner[k.name]
             renamed = np.array([names.index(each.name) for each in cell.kinds], dtype=np.int64)
-            kind[mine] = renamed[cell.kind[child[mine]]]
+            kind[selected] = renamed[cell.kind[child[selected]]]
         else:
-            kind[mine] = names.index(k.name)
+            kind[selected] = names.index(k.name)
     width = np.array([len(library[name].ports) for name in names], dtype=np.int64)
     offset = np.concatenate([[0], np.cumsum(width[kind])])
-    # an empty sub-circuit has no port either
+    # an empty sub-circuit has no ports, so its shift is not used
     shift = offset[np.minimum(start, parent.size)]
     port = np.zeros(int(circuit.offset[-1]), dtype=np.int64)
     for number, k in enumerate(circuit.kinds):
-        mine = np.flatnonzero(circuit.kind == number)
+        instances = np.flatnonzero(circuit.kind == number)
         inside = [inner[k.name].ports[name] for name in k.ports] if k.name in inner else range(len(k.ports))
-        at = circuit.offset[mine][:, np.newaxis] + np.arange(len(k.ports))
-        port[at] = shift[mine][:, np.newaxis] + np.array(list(inside), dtype=np.int64)
-    return _used(tuple(library[name] for name in names), kind, _Places(inner, parent, child, port, shift))
+        at = circuit.offset[instances][:, np.newaxis] + np.arange(len(k.ports))
+        port[at] = shift[instances][:, np.newaxis] + np.array(list(inside), dtype=np.int64)
+    return _used(tuple(library[name] for name in names), kind, _FlatIndex(inner, parent, child, port, shift))
 
 
-def _used(kinds: tuple[Kind, ...], kind: Ints, places: _Places) -> tuple[tuple[Kind, ...], Ints, _Places]:
+def _used(kinds: tuple[Kind, ...], kind: Ints, index: _FlatIndex) -> tuple[tuple[Kind, ...], Ints, _FlatIndex]:
     present, renumbered = np.unique(kind, return_inverse=True)
-    return tuple(kinds[i] for i in present), renumbered.reshape(-1).astype(np.int64), places
+    return tuple(kinds[i] for i in present), renumbered.reshape(-1).astype(np.int64), index
 
 
 def _names(circuit: Circuit, inner: Mapping[str, Circuit]) -> tuple[str, ...]:
@@ -127,34 +127,34 @@ def _names(circuit: Circuit, inner: Mapping[str, Circuit]) -> tuple[str, ...]:
     )
 
 
-def _composites(circuit: Circuit, places: _Places) -> list[tuple[Circuit, Ints]]:
-    """Every sub-circuit with the instances of it."""
+def _composites(circuit: Circuit, index: _FlatIndex) -> list[tuple[Circuit, Ints]]:
+    """Return every sub-circuit with the numbers of its instances."""
     return [
-        (places.inner[k.name], np.flatnonzero(circuit.kind == number))
+        (index.inner[k.name], np.flatnonzero(circuit.kind == number))
         for number, k in enumerate(circuit.kinds)
-        if k.name in places.inner
+        if k.name in index.inner
     ]
 
 
-def _nets(circuit: Circuit, places: _Places) -> Ints:
-    """Optical nets: the sub-circuits', in the order of their instances, then the circuit's own."""
-    found, owner = [np.zeros((0, 2), dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
-    for cell, mine in _composites(circuit, places):
-        found.append((places.shift[mine][:, np.newaxis, np.newaxis] + cell.nets).reshape(-1, 2))
-        owner.append(np.repeat(mine, len(cell.nets)))
-    inside = np.concatenate(found)[np.argsort(np.concatenate(owner), kind="stable")]
-    return np.concatenate([inside, places.port[circuit.nets].reshape(-1, 2)])
+def _nets(circuit: Circuit, index: _FlatIndex) -> Ints:
+    """Return the optical nets: those of sub-circuits in the order of their instances, then the circuit's own."""
+    nets, owner = [np.zeros((0, 2), dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    for cell, instances in _composites(circuit, index):
+        nets.append((index.shift[instances][:, np.newaxis, np.newaxis] + cell.nets).reshape(-1, 2))
+        owner.append(np.repeat(instances, len(cell.nets)))
+    inside = np.concatenate(nets)[np.argsort(np.concatenate(owner), kind="stable")]
+    return np.concatenate([inside, index.port[circuit.nets].reshape(-1, 2)])
 
 
-def _electrical(circuit: Circuit, places: _Places, size: int) -> Ints:
-    """Electrical nets: those of the sub-circuits, joined by the circuit's own."""
+def _electrical(circuit: Circuit, index: _FlatIndex, size: int) -> Ints:
+    """Return the electrical nets: those of sub-circuits, merged by the circuit's own."""
     used = np.zeros(size, dtype=bool)
-    pairs = [_to_first(circuit.electrical, places.port)]
-    used[places.port[circuit.electrical != UNCONNECTED]] = True
-    for cell, mine in _composites(circuit, places):
-        shift = places.shift[mine]
+    pairs = [_to_first(circuit.electrical, index.port)]
+    used[index.port[circuit.electrical != UNCONNECTED]] = True
+    for cell, instances in _composites(circuit, index):
+        shift = index.shift[instances]
         wired = np.flatnonzero(cell.electrical != UNCONNECTED)
-        # a net of one port is a label of the cell, which is none outside
+        # a net of one port is only a label of the cell, not a net of the flat circuit
         several = np.bincount(cell.electrical[wired], minlength=1)[cell.electrical[wired]] > 1
         used[(shift[:, np.newaxis] + wired[several]).reshape(-1)] = True
         one, other = _to_first(cell.electrical, np.arange(cell.electrical.size))
@@ -164,33 +164,33 @@ def _electrical(circuit: Circuit, places: _Places, size: int) -> Ints:
 
 
 def _to_first(electrical: Ints, port: Ints) -> tuple[Ints, ...]:
-    """Pairs of ports: each port of a net, and the net's first."""
+    """Return pairs of ports: the first port of a net, and each port of it."""
     wired = np.flatnonzero(electrical != UNCONNECTED)
     _, first, net = np.unique(electrical[wired], return_index=True, return_inverse=True)
     return port[wired[first][net.reshape(-1)]], port[wired]
 
 
-def _settings(circuit: Circuit, places: _Places) -> dict[str, Floats]:
+def _settings(circuit: Circuit, index: _FlatIndex) -> dict[str, Floats]:
     columns: dict[str, Floats] = {}
-    single = np.array([k.name not in places.inner for k in circuit.kinds], dtype=bool)[circuit.kind]
-    own = np.flatnonzero(single[places.parent])
+    single = np.array([k.name not in index.inner for k in circuit.kinds], dtype=bool)[circuit.kind]
+    plain = np.flatnonzero(single[index.parent])
 
     def fill(key: str, rows: Ints, values: Floats) -> None:
         if not np.all(np.isnan(values)):
-            columns.setdefault(key, np.full(places.parent.size, np.nan))[rows] = values
+            columns.setdefault(key, np.full(index.parent.size, np.nan))[rows] = values
 
     for key, column in circuit.settings.items():
-        fill(key, own, column[places.parent[own]])
+        fill(key, plain, column[index.parent[plain]])
     for number, k in enumerate(circuit.kinds):
-        if k.name in places.inner:
-            rows = np.flatnonzero(circuit.kind[places.parent] == number)
-            for key, column in places.inner[k.name].settings.items():
-                fill(key, rows, column[places.child[rows]])
+        if k.name in index.inner:
+            rows = np.flatnonzero(circuit.kind[index.parent] == number)
+            for key, column in index.inner[k.name].settings.items():
+                fill(key, rows, column[index.child[rows]])
     return {key: columns[key] for key in sorted(columns)}
 
 
 def _on_grid(flat: Circuit, circuit: Circuit, parent: Ints) -> Circuit:
-    """An instance lies where the outermost composite does; sections in the order in which they are met."""
+    """Give every instance the grid position of its outermost composite; sections are in order of appearance."""
     if not len(circuit.grid) or not (circuit.grid[:, 0] != UNCONNECTED).any():
         return flat
     grid = circuit.grid[parent]
@@ -204,14 +204,13 @@ def _on_grid(flat: Circuit, circuit: Circuit, parent: Ints) -> Circuit:
 
 
 def check_complete(circuit: Circuit) -> None:
-    """Refuse a circuit in which light has nowhere to go, in itself or in one of its sub-circuits.
+    """Check that every optical port of a circuit and its sub-circuits is used exactly once.
 
     Args:
         circuit: Flat or hierarchical.
 
     Raises:
-        NetlistError: An optical port is neither joined to another nor labelled, or is used twice; names instance and
-            port.
+        NetlistError: An optical port is neither connected nor labelled, or is used twice; names instance and port.
     """
     for cell in circuit.cells.values():
         check_complete(cell)
@@ -221,12 +220,12 @@ def check_complete(circuit: Circuit) -> None:
     if empty.size:
         raise NetlistError(
             f"{circuit.name}: optical port {circuit.port_name(int(empty[0]))} is open ({empty.size} are); "
-            "join it, label it as a fibre, or end it in a terminator"
+            "connect it, label it as a fibre, or end it in a terminator"
         )
 
 
 def _uses(circuit: Circuit) -> Ints:
-    """(P,) in how many nets and labels each optical port is."""
+    """Return the (P,) number of nets and labels that use each optical port."""
     light = circuit.optical_mask()
     labelled = np.array([port for port in circuit.ports.values() if light[port]], dtype=np.int64)
     return np.bincount(np.concatenate([circuit.nets.reshape(-1), labelled]), minlength=light.size)
@@ -240,7 +239,7 @@ def _refuse_double_use(circuit: Circuit, uses: Ints) -> None:
     for label, end in circuit.ports.items():
         if end == port and inside:
             raise NetlistError(
-                f"{circuit.name}: {circuit.port_name(port)} is joined inside and is fibre {label!r} at once; "
-                "free one of them"
+                f"{circuit.name}: {circuit.port_name(port)} is connected inside and is also fibre {label!r}; "
+                "remove one of them"
             )
-    raise NetlistError(f"{circuit.name}: optical port {circuit.port_name(port)} is used twice; free it of one use")
+    raise NetlistError(f"{circuit.name}: optical port {circuit.port_name(port)} is used twice; remove one use")

@@ -1,4 +1,4 @@
-"""The netlist as arrays: instances, ports and nets are integers, names appear only at the borders.
+"""The netlist as arrays: instances, ports and nets are integers; names appear only in files and messages.
 
 Every port of every instance has one global number; ports of one instance are consecutive, optical ports first. An
 optical net joins exactly two ports; an electrical net joins any number and is a number per port.
@@ -16,20 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.circuit.board import Board
+from optinc_pdk.circuit.errors import NetlistError
 from optinc_pdk.circuit.nets import UNCONNECTED, joined, numbered
-from optinc_pdk.files import InputError
 
 Ints: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
 
 
-class NetlistError(InputError):
-    """A netlist, bias or board file that cannot be used; the message names the file, the fault and the mend."""
-
-
 @dataclass(frozen=True)
 class Kind:
-    """A component with its port names.
+    """A component type with its port names.
 
     Attributes:
         name: Component name, for instance ``"mmi2x2"``.
@@ -42,9 +38,11 @@ class Kind:
     electrical: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuses two ports of one name."""
+        """Check that port names are unique."""
         if len(set(self.ports)) != len(self.ports):
-            raise NetlistError(f"component {self.name!r} has ports {', '.join(self.ports)}: one is there twice")
+            raise NetlistError(
+                f"component {self.name!r} has ports {', '.join(self.ports)}; give every port its own name"
+            )
 
     @property
     def ports(self) -> tuple[str, ...]:
@@ -62,19 +60,19 @@ class Circuit:
 
     Attributes:
         name: Circuit name.
-        kinds: The distinct components in use.
+        kinds: The distinct component types in use.
         instances: Instance names, I of them.
         kind: (I,) index into ``kinds``.
         nets: (n, 2) global port numbers joined by an optical net.
-        electrical: (P,) electrical net of each port, -1 where there is none.
+        electrical: (P,) electrical net of each port, -1 for ports in no net.
         ports: External port label to global port number; fibres and pads.
-        settings: Numeric columns over instances, NaN where a column does not apply; units are in the column's name.
-        net_length_um: (n,) guide length of each optical net, or empty where the circuit has no geometry.
-        position_um: (I, 2) positions, or empty where the circuit has no geometry.
+        settings: Column name with unit to (I,) values, NaN for instances to which the column does not apply.
+        net_length_um: (n,) guide length of each optical net, or empty for a circuit without geometry.
+        position_um: (I, 2) positions, or empty for a circuit without geometry.
         sections: Names of the floorplan's sections.
-        grid: (I, 3) section, column and row of each instance, -1 where it has none.
+        grid: (I, 3) section, column and row of each instance, -1 for instances without.
         cells: Sub-circuits of composite components, by component name.
-        board: What is joined outside the chip.
+        board: The board netlist, if any.
     """
 
     name: str
@@ -97,7 +95,7 @@ class Circuit:
         """Read a ``.pic.yml`` file.
 
         Raises:
-            NetlistError: The file cannot be used; the message names it and the fault.
+            NetlistError: The file is unusable; the message names it and the fault.
         """
         from optinc_pdk.circuit.files import read_netlist
 
@@ -105,29 +103,29 @@ class Circuit:
 
     @cached_property
     def offset(self) -> Ints:
-        """(I + 1,) first global port of each instance, and the number of ports."""
+        """(I + 1,) first global port number of each instance, then the number of ports P."""
         sizes = np.array([len(k.ports) for k in self.kinds], dtype=np.int64)
         return np.concatenate([[0], np.cumsum(sizes[self.kind])]).astype(np.int64)
 
     def port_name(self, port: int) -> str:
-        """``"instance,port"`` of a global port number."""
+        """Return the name ``"instance,port"`` of a global port number."""
         offset = self.offset
         instance = int(np.searchsorted(offset, port, side="right")) - 1
         return f"{self.instances[instance]},{self.kinds[self.kind[instance]].ports[port - offset[instance]]}"
 
     def of_kind(self, name: str) -> Ints:
-        """Instance numbers of one component, ascending."""
+        """Return the ascending instance numbers of the component type ``name``."""
         index = [i for i, kind in enumerate(self.kinds) if kind.name == name]
         return np.flatnonzero(np.isin(self.kind, index)).astype(np.int64)
 
     def optical_mask(self) -> NDArray[np.bool_]:
-        """(P,) true where a port is optical."""
+        """Return a (P,) mask of the optical ports."""
         optical = np.array([len(k.optical) for k in self.kinds], dtype=np.int64)[self.kind]
         local = np.arange(self.offset[-1]) - np.repeat(self.offset[:-1], np.diff(self.offset))
         return np.asarray(local < np.repeat(optical, np.diff(self.offset)))
 
     def electrical_labels(self) -> dict[int, tuple[str, ...]]:
-        """Electrical net number to the sorted pad labels on it."""
+        """Return the sorted pad labels on each electrical net, by net number."""
         optical = self.optical_mask()
         labels: dict[int, list[str]] = {}
         for label, port in self.ports.items():
@@ -136,7 +134,7 @@ class Circuit:
         return {net: tuple(sorted(names)) for net, names in labels.items()}
 
     def partners(self) -> Ints:
-        """(P,) the port at the other end of each port's optical net, -1 where there is none."""
+        """Return the (P,) port at the other end of each port's optical net, -1 for ports in none."""
         partner = np.full(int(self.offset[-1]), UNCONNECTED, dtype=np.int64)
         if len(self.nets):
             partner[self.nets[:, 0]] = self.nets[:, 1]
@@ -146,9 +144,17 @@ class Circuit:
 
 @dataclass
 class Builder:
-    """Collects instances and nets by name and turns them into a :class:`Circuit`.
+    """Collects instances, nets and ports by name and converts them to a :class:`Circuit`.
 
-    The one place where names become numbers; both the assembler and the file reader use it.
+    Attributes:
+        name: Circuit name.
+        library: Component types by name.
+        cells: Sub-circuits by component name.
+        instances: Instance name to component name.
+        settings: Instance name to its settings.
+        grid: Instance name to section, column and row.
+        nets: Pairs of port names ``"instance,port"``.
+        ports: External label to port name.
     """
 
     name: str
@@ -183,7 +189,7 @@ class Builder:
         self.nets.append((a, b))
 
     def build(self) -> Circuit:
-        """The finished circuit.
+        """Return the circuit.
 
         Raises:
             NetlistError: A net names an unknown port, joins optical to electrical, or uses an optical port twice.
@@ -271,7 +277,10 @@ def _electrical(size: int, pairs: list[tuple[int, int]], labelled: list[int]) ->
 
 
 def named_nets(circuit: Circuit) -> list[tuple[str, str]]:
-    """All nets by port names; an electrical net of n ports becomes n - 1 pairs with its first port."""
+    """Return all nets as pairs of port names.
+
+    An electrical net of n ports becomes n - 1 pairs with its first port.
+    """
     offset = circuit.offset
     names: list[str] = []
     for i, instance in enumerate(circuit.instances):

@@ -1,4 +1,4 @@
-"""Electrical nets: which ports hang together, counted in port order."""
+"""Electrical nets: connected components of ports, numbered in port order."""
 
 from __future__ import annotations
 
@@ -10,25 +10,41 @@ UNCONNECTED = -1
 
 
 def joined(size: int, a: Ints, b: Ints) -> Ints:
-    """(size,) the lowest of the numbers that each number hangs together with, through pairs a - b.
+    """Return the connected components of a graph.
 
-    Every round hooks roots to lower ones and shortens the ways to them, so that rounds grow with the logarithm of the
-    longest chain (Shiloach and Vishkin, J. Algorithms 3, 57 (1982)).
+    Every round hooks roots to lower roots and compresses the paths to them, so that the number of rounds grows with the
+    logarithm of the longest chain (Shiloach and Vishkin, J. Algorithms 3, 57 (1982)).
+
+    Args:
+        size: Number of nodes.
+        a: (edges,) one node of each edge.
+        b: (edges,) the other.
+
+    Returns:
+        (size,) the lowest node of each node's component.
     """
     root = np.arange(size, dtype=np.int64)
     while True:
-        one, other = root[a], root[b]
-        apart = one != other
-        if not apart.any():
+        first, second = root[a], root[b]
+        different = first != second
+        if not different.any():
             return root
-        a, b, one, other = a[apart], b[apart], one[apart], other[apart]
-        np.minimum.at(root, np.maximum(one, other), np.minimum(one, other))
+        a, b, first, second = a[different], b[different], first[different], second[different]
+        np.minimum.at(root, np.maximum(first, second), np.minimum(first, second))
         while (root[root] != root).any():
             root = root[root]
 
 
 def numbered(root: Ints, used: NDArray[np.bool_]) -> Ints:
-    """(size,) net numbers in the order of their first port; -1 for ports that are in no net."""
+    """Number nets in the order of their first port.
+
+    Args:
+        root: (size,) any port of each port's net, the same for all ports of a net.
+        used: (size,) true for ports that are in a net.
+
+    Returns:
+        (size,) net numbers from 0, -1 for ports that are in no net.
+    """
     result = np.full(root.size, UNCONNECTED, dtype=np.int64)
     _, first, net = np.unique(root[used], return_index=True, return_inverse=True)
     rank = np.empty(first.size, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Files of circuits: read as YAML, and refused by name where their data are not what they should be."""
+"""Reader of circuit files: YAML to objects, with errors that name the file."""
 
 from __future__ import annotations
 
@@ -6,22 +6,26 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from optinc_pdk.circuit.netlist import NetlistError
+from optinc_pdk.circuit.errors import NetlistError
 from optinc_pdk.files import load_yaml
 
 T = TypeVar("T")
 
 
 def parsed(path: str | Path, parse: Callable[[Mapping[str, Any]], T], expected: str) -> T:
-    """What a file's data make.
+    """Read a YAML file and convert its data.
 
     Args:
         path: The file.
-        parse: Makes it; its ``NetlistError`` tells the fault, its other errors that the data are no such file.
-        expected: What the file should be, as in "not a netlist".
+        parse: Converts the data. Its ``NetlistError`` gets the file's name; its ``LookupError``, ``TypeError``,
+            ``AttributeError`` and ``ValueError`` are reported as "not {expected}".
+        expected: What the file should be, "a netlist" for example.
+
+    Returns:
+        The result of ``parse``.
 
     Raises:
-        NetlistError: The file cannot be used; the message names it and the fault.
+        NetlistError: The file is unusable; the message names it and the fault.
     """
     path = Path(path)
     data = load_yaml(path, NetlistError)

@@ -1,7 +1,7 @@
-"""Compact models: device cards to S-matrices, numpy in and out; SAX wrappers made on demand.
+"""Compact models: device cards to S-matrices as NumPy arrays; SAX wrappers on demand.
 
 S is indexed [..., out, in] with ports in the card's order, and every model is reciprocal and passive. Fields
-go as exp(-i ω t), so a longer path has a larger phase.
+have the time dependence exp(-i ω t), so that a longer path has a larger phase.
 """
 
 from optinc_pdk.models.blackboxes import modulator, photodiode

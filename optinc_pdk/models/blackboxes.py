@@ -1,4 +1,4 @@
-"""Black boxes of a foundry: photodiode and modulator."""
+"""Models of foundry black boxes: photodiode and modulator."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ Complexes = NDArray[np.complex128]
 
 
 def photodiode(wavelengths_nm: ArrayLike, reflection_db: ArrayLike) -> Complexes:
-    """A photodiode absorbs what it does not reflect::
+    """S-matrix of a photodiode, which absorbs what it does not reflect::
 
         o1 ----->|     current = responsivity · |field|², in the electronics behind it
 
     Args:
-        wavelengths_nm: Wavelengths, shape (...); the model is flat over the card's range.
+        wavelengths_nm: Wavelengths, shape (...); the S-matrix does not depend on them.
         reflection_db: Power reflected, in dB, negative.
 
     Returns:
         S of port o1, shape (..., 1, 1).
 
     Raises:
-        ValueError: It reflects more light than it gets.
+        ValueError: The reflection exceeds 1.
 
     Source:
         The device card; a matched absorber.
@@ -36,22 +36,22 @@ def photodiode(wavelengths_nm: ArrayLike, reflection_db: ArrayLike) -> Complexes
 def modulator(
     wavelengths_nm: ArrayLike, loss_db: ArrayLike, reflection_db: ArrayLike, amplitude: ArrayLike = 1.0
 ) -> Complexes:
-    """An amplitude modulator; negative amplitudes turn the field by π::
+    """S-matrix of an amplitude modulator; a negative amplitude is a phase of π::
 
                e1 == drive == e2
         o1 ---------- t ---------- o2        t = 10^(-loss/20) · amplitude
 
     Args:
-        wavelengths_nm: Wavelengths, shape (...); the model is flat over the card's range.
-        loss_db: Insertion loss when fully open.
+        wavelengths_nm: Wavelengths, shape (...); the S-matrix does not depend on them.
+        loss_db: Insertion loss at the amplitude 1.
         reflection_db: Power reflected at each port, in dB, negative.
-        amplitude: What the drive sets, -1 … 1, broadcast against the wavelengths.
+        amplitude: Field amplitude set by the drive, -1 … 1, broadcast against the wavelengths.
 
     Returns:
         S of ports o1, o2, shape (..., 2, 2), reciprocal and passive.
 
     Raises:
-        ValueError: The amplitude lies outside -1 … 1, or the numbers give more light out than in.
+        ValueError: The amplitude lies outside -1 … 1, or the device would have gain.
 
     Source:
         The device card; a push-pull modulator changes the amplitude of its carrier without chirp.

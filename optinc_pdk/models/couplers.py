@@ -1,4 +1,4 @@
-"""Couplers, splitters, grating couplers and terminators."""
+"""Models of couplers, splitters, grating couplers and terminators."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _ROUNDING = 1e-12
 
 
 def coupler(wavelengths_nm: ArrayLike, loss_db: ArrayLike, imbalance: ArrayLike, reflection_db: ArrayLike) -> Complexes:
-    """A 2×2 coupler; bar is real, cross leads by 90°, whatever the imbalance, as unitarity asks::
+    """S-matrix of a 2×2 coupler; bar is real and cross leads by 90° at any imbalance, as unitarity requires::
 
         o2 ---\\   /--- o3        bar   o2-o3, o1-o4:   A sqrt((1 + imbalance) / 2)
                ===               cross o2-o4, o1-o3: i A sqrt((1 - imbalance) / 2)
         o1 ---/   \\--- o4        A = 10^(-loss/20)
 
     Args:
-        wavelengths_nm: Wavelengths, shape (...); the model is flat over the card's range.
+        wavelengths_nm: Wavelengths, shape (...); the S-matrix does not depend on them.
         loss_db: Excess loss.
         imbalance: (P_bar - P_cross) / (P_bar + P_cross), within -1 … 1.
         reflection_db: Power reflected at each port, in dB, negative.
@@ -27,7 +27,7 @@ def coupler(wavelengths_nm: ArrayLike, loss_db: ArrayLike, imbalance: ArrayLike,
         S of ports o1 … o4, shape (..., 4, 4), reciprocal and passive.
 
     Raises:
-        ValueError: The numbers give more light out than in.
+        ValueError: The device would have gain.
 
     Source:
         Soldano and Pennings, J. Lightwave Technol. 13, 615 (1995): a 2×2 MMI's outputs are in quadrature.
@@ -46,14 +46,14 @@ def coupler(wavelengths_nm: ArrayLike, loss_db: ArrayLike, imbalance: ArrayLike,
 def splitter(
     wavelengths_nm: ArrayLike, loss_db: ArrayLike, imbalance: ArrayLike, reflection_db: ArrayLike
 ) -> Complexes:
-    """A 1×2 splitter; backwards, light in one branch leaves half its power in o1 and radiates the rest::
+    """S-matrix of a 1×2 splitter; in reverse, half of a branch's power reaches o1 and the rest is radiated::
 
                  /--- o2        o1-o2: A sqrt((1 + imbalance) / 2)
         o1 -----<
                  \\--- o3        o1-o3: A sqrt((1 - imbalance) / 2)
 
     Args:
-        wavelengths_nm: Wavelengths, shape (...); the model is flat over the card's range.
+        wavelengths_nm: Wavelengths, shape (...); the S-matrix does not depend on them.
         loss_db: Excess loss.
         imbalance: (P_o2 - P_o3) / (P_o2 + P_o3), within -1 … 1.
         reflection_db: Power reflected at each port, in dB, negative.
@@ -62,7 +62,7 @@ def splitter(
         S of ports o1 … o3, shape (..., 3, 3), reciprocal and passive.
 
     Raises:
-        ValueError: The numbers give more light out than in.
+        ValueError: The device would have gain.
 
     Source:
         Soldano and Pennings, J. Lightwave Technol. 13, 615 (1995): a symmetrically fed MMI splits in phase.
@@ -83,23 +83,23 @@ def grating_coupler(
     center_nm: ArrayLike,
     reflection_db: ArrayLike,
 ) -> Complexes:
-    """A grating coupler with a Gaussian band; it reflects into the guide, not into its tilted fibre::
+    """S-matrix of a grating coupler with a Gaussian band; it reflects into the guide, not into the tilted fibre::
 
         guide o1 ---|||||||--- o2 fibre        power 10^(-loss/10) · 2^(-((wavelength - center) /
         (bandwidth/2))²)
 
     Args:
         wavelengths_nm: Wavelengths, shape (...).
-        loss_db: Insertion loss at the center.
+        loss_db: Insertion loss at the centre.
         bandwidth_3db_nm: Full width at half power.
-        center_nm: Center wavelength.
+        center_nm: Centre wavelength.
         reflection_db: Power reflected into the guide, in dB, negative.
 
     Returns:
         S of ports o1, o2, shape (..., 2, 2), reciprocal and passive.
 
     Raises:
-        ValueError: The numbers give more light out than in.
+        ValueError: The device would have gain.
 
     Source:
         Taillaert et al., Jpn. J. Appl. Phys. 45, 6071 (2006): the spectrum of a uniform grating is near
@@ -115,19 +115,19 @@ def grating_coupler(
 
 
 def terminator(wavelengths_nm: ArrayLike, reflection_db: ArrayLike) -> Complexes:
-    """The end of a guide::
+    """S-matrix of a terminated guide::
 
-        o1 ----->        what is not reflected is radiated
+        o1 ----->        light that is not reflected is radiated
 
     Args:
-        wavelengths_nm: Wavelengths, shape (...); the model is flat over the card's range.
+        wavelengths_nm: Wavelengths, shape (...); the S-matrix does not depend on them.
         reflection_db: Power reflected, in dB, negative.
 
     Returns:
         S of port o1, shape (..., 1, 1).
 
     Raises:
-        ValueError: It reflects more light than it gets.
+        ValueError: The reflection exceeds 1.
 
     Source:
         The device card; a taper to the minimum width radiates nearly all of its light.
@@ -140,7 +140,7 @@ def terminator(wavelengths_nm: ArrayLike, reflection_db: ArrayLike) -> Complexes
 
 
 def amplitude(loss_db: ArrayLike) -> NDArray[np.float64]:
-    """Field amplitude of a loss in dB."""
+    """Return the field amplitude transmitted at a loss in dB."""
     field: NDArray[np.float64] = 10.0 ** (-np.asarray(loss_db, dtype=np.float64) / 20.0)
     return field
 
@@ -161,10 +161,13 @@ def _shares(
 
 
 def refuse_gain(through: NDArray[np.float64], back: NDArray[np.float64]) -> None:
-    """Refuse gain: the largest singular value of these S-matrices is at most transmitted plus reflected amplitude."""
+    """Check passivity: the largest singular value is at most the transmitted plus the reflected amplitude.
+
+    Raises:
+        ValueError: The sum of the field amplitudes ``through`` and ``back`` exceeds 1.
+    """
     worst = float(np.max(np.add(through, back)))
     if not worst <= 1.0 + _ROUNDING:
         raise ValueError(
-            f"loss and reflection let {worst:.6g} of an amplitude of 1 leave the device; "
-            "raise loss_db or lower reflection_db"
+            f"transmitted plus reflected amplitude is {worst:.6g}, the limit is 1; raise loss_db or lower reflection_db"
         )

@@ -1,4 +1,4 @@
-"""Guides and what is a guide with something on top: phase shifters."""
+"""Models of guides and phase shifters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UM_PER_CM = 1e4
 def effective_index(
     wavelengths_nm: ArrayLike, index: ArrayLike, group_index: ArrayLike, reference_nm: ArrayLike
 ) -> Floats:
-    """Effective index of a guide's mode, to first order in the wavelength.
+    """Return the effective index of a guide's mode, to first order in the wavelength.
 
     Args:
         wavelengths_nm: Wavelengths, any shape.
@@ -23,12 +23,12 @@ def effective_index(
         reference_nm: Reference wavelength.
 
     Returns:
-        The index, in the shape that the arguments broadcast to.
+        The index, broadcast over the arguments.
     """
     reference = np.asarray(reference_nm, dtype=np.float64)
     slope = (np.asarray(index, dtype=np.float64) - np.asarray(group_index, dtype=np.float64)) / reference
-    grown: Floats = np.asarray(index, dtype=np.float64) + slope * (np.asarray(wavelengths_nm) - reference)
-    return grown
+    shifted: Floats = np.asarray(index, dtype=np.float64) + slope * (np.asarray(wavelengths_nm) - reference)
+    return shifted
 
 
 def guide_transmission(
@@ -40,7 +40,7 @@ def guide_transmission(
     reference_nm: float,
     loss_db_per_cm: float,
 ) -> Complexes:
-    """Field transmission of a guide, 10^(-loss/20) · exp(+i 2π n L / wavelength).
+    """Return the field transmission of a guide, 10^(-loss/20) · exp(+i 2π n L / wavelength).
 
     The sign is that of the time dependence exp(-i ω t): a longer path or a hotter guide has a larger phase.
 
@@ -53,7 +53,7 @@ def guide_transmission(
         loss_db_per_cm: Propagation loss.
 
     Returns:
-        Complex transmission, in the shape that lengths and wavelengths broadcast to.
+        Complex transmission, broadcast over lengths and wavelengths.
     """
     length = np.asarray(length_um, dtype=np.float64)
     wavelength_um = np.asarray(wavelengths_nm, dtype=np.float64) * 1e-3
@@ -63,7 +63,7 @@ def guide_transmission(
 
 
 def two_port(transmission: ArrayLike) -> Complexes:
-    """A matched, reciprocal two-port::
+    """S-matrix of a matched, reciprocal two-port::
 
         o1 ---- t ---- o2
 
@@ -88,7 +88,7 @@ def guide(
     reference_nm: float,
     loss_db_per_cm: float,
 ) -> Complexes:
-    """A strip guide, reflection-free; see :func:`guide_transmission`.
+    """S-matrix of a strip guide without reflection; see :func:`guide_transmission`.
 
     Returns:
         S of ports o1, o2, shape (..., 2, 2).
@@ -106,21 +106,21 @@ def guide(
 
 
 def phase_shifter(transmission: ArrayLike, phase_rad: ArrayLike, loss_db: ArrayLike = 0.0) -> Complexes:
-    """A guide under a heater; the heater adds its phase and leaves the loss as it is::
+    """S-matrix of a guide under a heater, which adds a phase and no loss::
 
                e1 ==heater== e2
         o1 ---------- t ---------- o2        t · 10^(-loss/20) · e^{i phase}
 
     Args:
-        transmission: Of the guide below the heater, shape (...).
-        phase_rad: Phase that the heater adds, broadcast against it.
-        loss_db: Excess loss, broadcast against it.
+        transmission: Field transmission of the guide, shape (...).
+        phase_rad: Phase of the heater, broadcast against the transmission.
+        loss_db: Excess loss, broadcast against the transmission.
 
     Returns:
         S of ports o1, o2, shape (..., 2, 2).
 
     Source:
-        Cards' thermo-optic phase, linear in the heater's power (:mod:`optinc_pdk.drive`).
+        The thermo-optic phase is linear in the heater's power, see :mod:`optinc_pdk.drive`.
     """
     excess = 10.0 ** (-np.asarray(loss_db, dtype=np.float64) / 20.0)
     heated = np.exp(1j * np.asarray(phase_rad, dtype=np.float64)) * excess

@@ -1,4 +1,4 @@
-"""S-matrices in files, measured or a foundry's, in place of a model."""
+"""S-parameters from files, measured or a foundry's, which replace a compact model."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
 
 PASSIVE = 1.0 + 1e-6
-"""Largest singular value of passive data; six decimals are what files commonly have."""
+"""Largest singular value accepted as passive; files commonly have six decimals."""
 
 
 class MeasuredError(InputError):
-    """Measured data that cannot be used; the message names the file, the port, the value, the limit and the mend."""
+    """Measured data are unusable; the message names the file, the port, the value, the limit and the remedy."""
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """S-parameters at some wavelengths.
+    """S-parameters of a file.
 
     Attributes:
         path: The file.
-        wavelengths_nm: (W,) ascending.
+        wavelengths_nm: (W,) ascending wavelengths.
         s: (W, ports, ports) field amplitudes [wavelength, out, in], passive, for fields exp(-i ω t).
-        ports: Names of the ports; None where the file does not say.
+        ports: Names of the ports; None if the file has none.
     """
 
     path: Path
@@ -41,14 +41,14 @@ class Measured:
     ports: tuple[str, ...] | None
 
     def at(self, wavelengths_nm: Floats) -> Complexes:
-        """(W, ports, ports) S-parameters by interpolation.
+        """Return (W, ports, ports) S-parameters by interpolation.
 
-        Between neighbours the phase that all S-parameters gain together is taken out and put back in proportion, what
-        is left is interpolated as complex numbers. So a guide's delay is exact, and what is passive and reciprocal at
-        the samples is so between them, for a mean of contractions is one.
+        The common phase between neighbouring samples is interpolated linearly, the rest as complex numbers. So the
+        delay of a guide is exact, and data that are passive and reciprocal at the samples are so between them, since a
+        mean of contractions is a contraction.
 
         Args:
-            wavelengths_nm: (W,) within the file's range.
+            wavelengths_nm: (W,) wavelengths within the file's range.
         """
         high = np.clip(np.searchsorted(self.wavelengths_nm, wavelengths_nm), 1, None)
         high = np.minimum(high, self.wavelengths_nm.size - 1)
@@ -57,18 +57,18 @@ class Measured:
         share = np.divide(wavelengths_nm - self.wavelengths_nm[low], step, out=np.zeros_like(step), where=step > 0.0)
         share = share[:, np.newaxis, np.newaxis]
         turn = np.angle((self.s[low].conj() * self.s[high]).sum(axis=(1, 2)))[:, np.newaxis, np.newaxis]
-        found: Complexes = np.exp(1j * share * turn) * (
+        interpolated: Complexes = np.exp(1j * share * turn) * (
             (1.0 - share) * self.s[low] + share * np.exp(-1j * turn) * self.s[high]
         )
-        return found
+        return interpolated
 
 
 def read_measured(path: Path) -> Measured:
-    """The S-parameters in a Touchstone ``.sNp`` or an ``.npz`` file with one block, as ``optinc simulate`` writes it.
+    """Read S-parameters from a Touchstone ``.sNp`` file or an ``.npz`` file of ``optinc simulate`` with one block.
 
     Raises:
-        MeasuredError: Not such a file, or data that are not passive.
-        TouchstoneError: A Touchstone file that cannot be used.
+        MeasuredError: The file is unreadable or of another kind, or its data are not passive.
+        TouchstoneError: The Touchstone file is unusable.
     """
     try:
         state = path.stat()
@@ -88,7 +88,7 @@ def _read(path: Path, changed_ns: int, size: int) -> Measured:
     elif path.suffix == ".npz":
         wavelengths, s, ports = _read_npz(path)
     else:
-        raise MeasuredError(f"{path}: no S-parameters known by that ending; give .sNp (Touchstone) or .npz")
+        raise MeasuredError(f"{path}: unknown file type for S-parameters; give .sNp (Touchstone) or .npz")
     measured = Measured(path, wavelengths, s, ports)
     _refuse_gain(measured)
     return measured
@@ -109,9 +109,9 @@ def _read_npz(path: Path) -> tuple[Floats, Complexes, tuple[str, ...] | None]:
     except (OSError, ValueError, zipfile.BadZipFile, TypeError) as fault:
         if isinstance(fault, MeasuredError):
             raise
-        raise MeasuredError(f"{path}: no readable .npz ({fault}); write it anew") from fault
+        raise MeasuredError(f"{path}: not a readable .npz file ({fault}); write it again") from fault
     if wavelengths.ndim != 1:
-        raise MeasuredError(f"{path}: wavelengths_nm has shape {wavelengths.shape}; give a list of them")
+        raise MeasuredError(f"{path}: wavelengths_nm has shape {wavelengths.shape}; give a 1-D array")
     if s.shape != (wavelengths.size, len(ports), len(ports)) or not s.size:
         raise MeasuredError(
             f"{path}: S-parameters have shape {s.shape}; {wavelengths.size} wavelengths and {len(ports)} ports need "
@@ -119,7 +119,7 @@ def _read_npz(path: Path) -> tuple[Floats, Complexes, tuple[str, ...] | None]:
         )
     for number, out, into in np.argwhere(~np.isfinite(s))[:1].tolist():
         raise MeasuredError(
-            f"{path}: what port {ports[out]} gets from port {ports[into]} at {wavelengths[number]:g} nm is "
+            f"{path}: S from port {ports[into]} to port {ports[out]} at {wavelengths[number]:g} nm is "
             f"{s[number, out, into]}; correct it"
         )
     if not np.all(np.isfinite(wavelengths) & (wavelengths > 0.0)) or not np.all(np.diff(wavelengths) > 0.0):
@@ -131,10 +131,10 @@ def _refuse_gain(measured: Measured) -> None:
     _, value, into = np.linalg.svd(measured.s)
     worst = int(np.argmax(value[:, 0]))
     if not value[worst, 0] <= PASSIVE:
-        place = int(np.argmax(np.abs(into[worst, 0])))
-        port = measured.ports[place] if measured.ports else f"{place + 1}"
+        number = int(np.argmax(np.abs(into[worst, 0])))
+        port = measured.ports[number] if measured.ports else f"{number + 1}"
         raise MeasuredError(
-            f"{measured.path}: not passive: at {measured.wavelengths_nm[worst]:g} nm {value[worst, 0]:.6g} of an "
-            f"amplitude of 1 comes out, most of it sent into port {port}; the limit is {PASSIVE:.6f}, "
-            "so calibrate the measurement again or scale it down"
+            f"{measured.path}: not passive: the largest singular value at {measured.wavelengths_nm[worst]:g} nm is "
+            f"{value[worst, 0]:.6g}, mostly for light into port {port}; the limit is {PASSIVE:.6f}: "
+            "calibrate the measurement again or scale it down"
         )

@@ -1,4 +1,4 @@
-"""Directional couplers, crossings and tapers."""
+"""Models of directional couplers, crossings, tapers and edge couplers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def directional_coupler(
     slope_per_nm: ArrayLike,
     reflection_db: ArrayLike,
 ) -> Complexes:
-    """Two guides side by side; the coupling angle grows with the wavelength, as fields reach further out::
+    """S-matrix of a directional coupler, whose coupling angle grows with the wavelength::
 
         o2 ---\\_______/--- o3      bar   o2-o3, o1-o4:   A cos angle
                _______             cross o2-o4, o1-o3: i A sin angle
@@ -29,8 +29,8 @@ def directional_coupler(
     Args:
         wavelengths_nm: Wavelengths, shape (...).
         loss_db: Excess loss.
-        cross: Share of the power that crosses at the center, 0 … 1.
-        center_nm: Center wavelength.
+        cross: Share of the power that crosses at the centre wavelength, 0 … 1.
+        center_nm: Centre wavelength.
         slope_per_nm: Relative change of the coupling angle per nm.
         reflection_db: Power reflected at each port, in dB, negative.
 
@@ -38,7 +38,7 @@ def directional_coupler(
         S of ports o1 … o4, shape (..., 4, 4), reciprocal and passive.
 
     Raises:
-        ValueError: ``cross`` lies outside 0 … 1, or the numbers give more light out than in.
+        ValueError: ``cross`` lies outside 0 … 1, or the device would have gain.
 
     Source:
         Yariv, IEEE J. Quantum Electron. 9, 919 (1973): coupled modes of two equal guides.
@@ -63,7 +63,7 @@ def directional_coupler(
 def crossing(
     wavelengths_nm: ArrayLike, loss_db: ArrayLike, crosstalk_db: ArrayLike, reflection_db: ArrayLike
 ) -> Complexes:
-    """Two guides that cross; a little light turns into each crossed arm, in quadrature::
+    """S-matrix of a crossing; a little light couples into each crossed arm, in quadrature::
 
                   o2
                   |            o1-o3, o2-o4: 10^(-loss/20)
@@ -72,8 +72,8 @@ def crossing(
                   o4
 
     Args:
-        wavelengths_nm: Wavelengths, shape (...); the model is flat over the card's range.
-        loss_db: Loss straight on.
+        wavelengths_nm: Wavelengths, shape (...); the S-matrix does not depend on them.
+        loss_db: Insertion loss of the straight path.
         crosstalk_db: Power into each crossed arm, in dB, negative.
         reflection_db: Power reflected at each port, in dB, negative.
 
@@ -81,13 +81,13 @@ def crossing(
         S of ports o1 … o4, shape (..., 4, 4), reciprocal and passive.
 
     Raises:
-        ValueError: The numbers give more light out than in.
+        ValueError: The device would have gain.
 
     Source:
         The device card; the symmetry of four equal arms leaves these three amplitudes.
     """
     through, leak, back = amplitude(loss_db), *(amplitude(-np.asarray(db)) for db in (crosstalk_db, reflection_db))
-    # largest singular value of this matrix
+    # the largest singular value of this matrix
     refuse_gain(np.hypot(through + back, 2.0 * leak), np.zeros(1))
     shape = np.broadcast_shapes(np.shape(wavelengths_nm), through.shape, leak.shape, back.shape)
     s = np.zeros((*shape, 4, 4), dtype=np.complex128)
@@ -98,12 +98,12 @@ def crossing(
 
 
 def taper(wavelengths_nm: ArrayLike, loss_db: ArrayLike) -> Complexes:
-    """A slow change of a guide's width::
+    """S-matrix of an adiabatic taper between guide widths::
 
         o1 ----==== o2        10^(-loss/20)
 
     Args:
-        wavelengths_nm: Wavelengths, shape (...); the model is flat over the card's range.
+        wavelengths_nm: Wavelengths, shape (...); the S-matrix does not depend on them.
         loss_db: Insertion loss.
 
     Returns:
@@ -121,12 +121,12 @@ def taper(wavelengths_nm: ArrayLike, loss_db: ArrayLike) -> Complexes:
 
 
 def edge_coupler(wavelengths_nm: ArrayLike, loss_db: ArrayLike, reflection_db: ArrayLike) -> Complexes:
-    """An inverse taper to a fibre; it reflects into the guide::
+    """S-matrix of an edge coupler, an inverse taper to a fibre; it reflects into the guide::
 
-        guide o1 ====---- o2 fibre        10^(-loss/20), broad beside any grating
+        guide o1 ====---- o2 fibre        10^(-loss/20), at all wavelengths
 
     Args:
-        wavelengths_nm: Wavelengths, shape (...); the model is flat over the card's range.
+        wavelengths_nm: Wavelengths, shape (...); the S-matrix does not depend on them.
         loss_db: Insertion loss.
         reflection_db: Power reflected into the guide, in dB, negative.
 
@@ -134,7 +134,7 @@ def edge_coupler(wavelengths_nm: ArrayLike, loss_db: ArrayLike, reflection_db: A
         S of ports o1, o2, shape (..., 2, 2), reciprocal and passive.
 
     Raises:
-        ValueError: The numbers give more light out than in.
+        ValueError: The device would have gain.
 
     Source:
         Almeida, Panepucci and Lipson, Opt. Lett. 28, 1302 (2003): the inverse taper.

@@ -1,4 +1,4 @@
-"""From a device card to its S-matrix: model names, their parameters, the wavelengths they hold for."""
+"""S-matrices of devices by their cards: registry of models, parameters, and wavelength ranges."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ _ROUNDING = 1e-12
 
 
 class ModelError(InputError):
-    """A device that cannot be simulated; the message names the instance, the device and the mend."""
+    """A device cannot be simulated; the message names the instance, the device and the remedy."""
 
 
 class Parameters(Protocol):
-    """What a model asks of a card: a number each, or of samples one for each."""
+    """Parameters of a device that a model uses: scalars, or (I,) arrays for I instances."""
 
     def parameter(self, key: str) -> ArrayLike:
-        """A parameter of the model."""
+        """Return a model parameter."""
 
     def size(self, key: str) -> float:
-        """A parameter of the geometry."""
+        """Return a geometry parameter."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Sampled:
-    """A card with (I,) values in place of some of its model's parameters."""
+    """A card with (I,) values for some of its model parameters."""
 
     card: Device
     values: Mapping[str, Floats]
@@ -60,23 +60,23 @@ def device_s(
     instance: str = "",
     amplitude: ArrayLike = 1.0,
 ) -> Complexes:
-    """The S-matrix of a device by its card, ports in the card's order.
+    """Return the S-matrix of a device by its card, ports in the card's order.
 
     Args:
         process: Process that holds the card.
         device: Device name.
         wavelengths_nm: (W,) wavelengths.
         phase_rad: Heater phase, for devices that have a heater: a number or (W,).
-        instance: An instance of it, for messages.
+        instance: Name of the instance, for messages.
         amplitude: Field amplitude, for modulators: -1 … 1, a number or (W,).
 
     Returns:
         S, shape (W, ports, ports).
 
     Raises:
-        ModelError: No such device, no such model, a wavelength outside the card's range or the file's, or a file with
-            other ports.
-        InputError: A file of S-parameters that cannot be used.
+        ModelError: The device or its model does not exist, a wavelength is outside the card's or the file's range, or
+            the file has other ports.
+        InputError: A file of S-parameters is unusable.
     """
     where = f"instance {instance!r}: " if instance else ""
     if device not in process.devices:
@@ -92,7 +92,7 @@ def device_s(
     if model is None:
         raise ModelError(
             f"{where}device {device!r} names the model {card.model.name!r}, which does not exist; "
-            f"models are {', '.join(sorted(MODELS))}, or name a file of S-parameters by 'file'"
+            f"models are {', '.join(sorted(MODELS))}, or give a file of S-parameters by 'file'"
         )
     _check_range(card, wavelengths, where)
     return model(process, card, wavelengths, setting)
@@ -105,22 +105,22 @@ def sampled_s(
     parameters: Mapping[str, Floats],
     phase_rad: ArrayLike = 0.0,
 ) -> Complexes:
-    """S-matrices of I instances of a device, whose model's parameters differ; modulators are open.
+    """Return S-matrices of I instances of a device with different model parameters; modulators have amplitude 1.
 
     Args:
         process: Process that holds the card.
         device: Device name.
         wavelengths_nm: (W,) wavelengths.
-        parameters: Parameter of the card's model to its (I,) values; the others are the card's.
-        phase_rad: Phase of what passes a device with a heater, broadcast to (W, I).
+        parameters: Model parameter to (I,) values; other parameters are the card's.
+        phase_rad: Heater phase, for devices that have a heater, broadcast to (W, I).
 
     Returns:
-        S, shape (W, I, ports, ports); I is 1 where nothing differs.
+        S, shape (W, I, ports, ports); I is 1 without parameters.
 
     Raises:
-        CardError: No such device, or its model lacks a parameter.
+        CardError: The device does not exist, or its model lacks a parameter.
         ModelError: Its S-parameters come from a file, or a wavelength is outside its range.
-        ValueError: Parameters with which the model gives more light out than in.
+        ValueError: The device would have gain.
     """
     card = process.device(device)
     if card.model.file is not None:
@@ -138,7 +138,7 @@ def sampled_s(
 
 
 def net_transmission(process: Process, length_um: ArrayLike, wavelengths_nm: ArrayLike) -> Complexes:
-    """Field transmission of the process's strip guide; lengths and wavelengths broadcast."""
+    """Return the field transmission of the process's strip guide; lengths and wavelengths broadcast."""
     strip = process.guide
     return guide_transmission(
         length_um,
@@ -162,20 +162,20 @@ def _check_range(card: Device, wavelengths: Floats, where: str) -> None:
 
 
 def _measured(card: Device, path: Path, wavelengths: Floats, setting: Floats, where: str) -> Complexes:
-    """S-parameters of a file; what passes takes the heater's phase or the drive's amplitude, as in the models."""
+    """Return a file's S-parameters; transmissions are multiplied by the heater's phase or the drive's amplitude."""
     try:
         measured = read_measured(path)
     except InputError as fault:
         raise type(fault)(f"{where}device {card.name!r}: {fault}") from fault
-    wanted = card.ports.optical
-    ports = wanted if measured.ports is None else measured.ports
-    if sorted(ports) != sorted(wanted) or measured.s.shape[1] != len(wanted):
+    expected = card.ports.optical
+    ports = expected if measured.ports is None else measured.ports
+    if sorted(ports) != sorted(expected) or measured.s.shape[1] != len(expected):
         names = ", ".join(measured.ports) if measured.ports else f"{measured.s.shape[1]} without names"
         raise ModelError(
-            f"{where}{path} has the ports {names}, device {card.name!r} {', '.join(wanted)}; make them the same"
+            f"{where}{path} has the ports {names}, device {card.name!r} {', '.join(expected)}; make them equal"
         )
     low, high = measured.wavelengths_nm[[0, -1]].tolist()
-    # a frequency there and back may end a rounding error outside
+    # converting a wavelength to a frequency and back may leave the range by a rounding error
     inside = np.clip(wavelengths, low, high)
     wrong = wavelengths[~(np.abs(wavelengths - inside) <= _ROUNDING * high)]
     if wrong.size:
@@ -183,11 +183,11 @@ def _measured(card: Device, path: Path, wavelengths: Floats, setting: Floats, wh
             f"{where}wavelength {wrong[0]:g} nm is outside the data of device {card.name!r} in {path}, "
             f"{low:g} … {high:g} nm; simulate within them"
         )
-    order = [ports.index(port) for port in wanted]
+    order = [ports.index(port) for port in expected]
     s = measured.at(inside)[:, order][:, :, order]
-    passed = setting if card.model.name in MODULATORS else np.exp(1j * setting)
-    through = ~np.eye(len(wanted), dtype=bool)
-    s[:, through] *= np.broadcast_to(passed, inside.shape)[:, np.newaxis]
+    factor = setting if card.model.name in MODULATORS else np.exp(1j * setting)
+    through = ~np.eye(len(expected), dtype=bool)
+    s[:, through] *= np.broadcast_to(factor, inside.shape)[:, np.newaxis]
     return s
 
 
@@ -239,7 +239,7 @@ def _edge_coupler(process: Process, card: Parameters, wavelengths: Floats, phase
 
 
 MODULATORS = frozenset({"modulator"})
-"""Models whose setting is an amplitude; that of the others is a phase."""
+"""Models whose setting is an amplitude; for the others it is a phase."""
 
 MODELS: dict[str, Callable[[Process, Parameters, Floats, Floats], Complexes]] = {
     "coupler": _coupler,
@@ -254,4 +254,4 @@ MODELS: dict[str, Callable[[Process, Parameters, Floats, Floats], Complexes]] = 
     "taper": _taper,
     "terminator": _terminator,
 }
-"""Model name of a card to its function; a new device adds a line here."""
+"""Function of each model by the name that cards use."""

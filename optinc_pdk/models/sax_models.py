@@ -1,4 +1,4 @@
-"""Our models as SAX models, made on demand. SAX speaks µm where we speak nm."""
+"""SAX models of the devices, created on demand. SAX takes wavelengths in µm, this package in nm."""
 
 from __future__ import annotations
 
@@ -14,60 +14,60 @@ from optinc_pdk.models.registry import MODULATORS, device_s
 
 
 def sax_models(process: Process, electrical: bool = False) -> dict[str, Callable[..., dict[tuple[str, str], Any]]]:
-    """A SAX model for every device of a process that carries light.
+    """Return a SAX model for every device of a process that has optical ports.
 
-    Each takes ``wl`` in µm, a number or an array, where the device has a heater ``phase`` in rad, and where it
-    modulates ``amplitude``; it returns an S-dictionary of JAX arrays. The models are numpy inside: call circuits
-    eagerly, they cannot be traced by jit.
+    A model takes ``wl`` in µm, a number or an array, ``phase`` in rad if the device has a heater, and ``amplitude`` if
+    it is a modulator; it returns an S-dictionary of JAX arrays. Models use NumPy: call circuits eagerly, JAX cannot
+    trace them with jit.
 
     Args:
         process: Process whose cards hold the parameters.
-        electrical: Whether electrical ports are there too, dark, and pads: a ``.pic.yml`` has wires, which SAX looks
-            for in the models.
+        electrical: Whether to include pads and electrical ports, which transmit no light: SAX looks up the ends of a
+            ``.pic.yml``'s wires in the models.
 
     Returns:
-        Device name to model, for ``sax.circuit(netlist, models=...)``. JAX is imported when one is called.
+        Device name to model, for ``sax.circuit(netlist, models=...)``. Calling a model imports JAX.
     """
     models = {name: _sax_model(process, card) for name, card in process.devices.items() if card.ports.optical}
     if not electrical:
         return models
     return {
-        name: _with_dark(name, card.ports.electrical, models.get(name)) if card.ports.electrical else models[name]
+        name: _with_electrical(name, card.ports.electrical, models.get(name)) if card.ports.electrical else models[name]
         for name, card in process.devices.items()
         if card.ports.electrical or card.ports.optical
     }
 
 
 def sax_cells(circuit: Circuit, process: Process) -> dict[str, Callable[..., dict[tuple[str, str], Any]]]:
-    """A SAX model for every cell of a hierarchical circuit, its electrical ports dark.
+    """Return a SAX model for every cell of a hierarchical circuit; electrical ports transmit no light.
 
-    With these, and ``sax_models(process, electrical=True)``, a ``.pic.yml`` runs as it is: SAX's own hierarchy joins
-    two heaters of a cell to one ground, and its klu refuses the entries that meet there.
+    With these and ``sax_models(process, electrical=True)``, SAX simulates a ``.pic.yml`` unchanged. Its own hierarchy
+    would connect two heaters of a cell to one ground, and its KLU backend refuses duplicate entries.
 
     Args:
-        circuit: As read from the file.
+        circuit: Hierarchical circuit, as read from a file.
         process: Process whose cards hold the parameters.
     """
     import sax
 
     models = sax_models(process)
-    found = {}
+    cells = {}
     for name, cell in circuit.cells.items():
         light = cell.optical_mask()
-        dark = [label for label, port in cell.ports.items() if not light[port]]
+        electrical = [label for label, port in cell.ports.items() if not light[port]]
         model, _ = sax.circuit(netlist=sax_netlist(cell), models=models, backend="klu")
-        found[name] = _with_dark(name, dark, model)
-    return found
+        cells[name] = _with_electrical(name, electrical, model)
+    return cells
 
 
 def sax_netlist(circuit: Circuit) -> dict[str, Any]:
-    """The optical part of a circuit as a flat SAX netlist; heaters and pads are settings and wires to SAX.
+    """Return the optical part of a circuit as a flat SAX netlist, without pads and wires.
 
     Args:
-        circuit: Flat or hierarchical; guides between devices are taken as joints without length.
+        circuit: Flat or hierarchical; guides between devices become connections without length.
 
     Returns:
-        ``{"instances": ..., "nets": ..., "ports": ...}``; an instance ``a.b`` of the flat circuit is called ``a_b``,
+        ``{"instances": ..., "nets": ..., "ports": ...}``; an instance ``a.b`` of the flat circuit becomes ``a_b``,
         ports are fibre labels.
     """
     flat = flatten(circuit)
@@ -88,27 +88,27 @@ def sax_netlist(circuit: Circuit) -> dict[str, Any]:
     }
 
 
-def _with_dark(
+def _with_electrical(
     name: str, ports: Sequence[str], model: Callable[..., Any] | None
 ) -> Callable[..., dict[tuple[str, str], Any]]:
-    """A model with electrical ports, at which no light comes out; a pad has no others."""
+    """Add electrical ports without transmission to a model; None is a device with electrical ports only, a pad."""
 
-    def dark() -> dict[tuple[str, str], Any]:
+    def electrical() -> dict[tuple[str, str], Any]:
         import jax.numpy as jnp
 
         return {(port, port): jnp.asarray(0.0) for port in ports}
 
     if model is None:
-        dark.__name__ = name
-        return dark
+        electrical.__name__ = name
+        return electrical
 
     @wraps(model)
-    def lit(**settings: Any) -> dict[tuple[str, str], Any]:
+    def with_electrical(**settings: Any) -> dict[tuple[str, str], Any]:
         import sax
 
-        return dict(sax.sdict(model(**settings))) | dark()
+        return dict(sax.sdict(model(**settings))) | electrical()
 
-    return lit
+    return with_electrical
 
 
 def _sax_model(process: Process, card: Device) -> Callable[..., dict[tuple[str, str], Any]]:

@@ -1,7 +1,6 @@
 """Touchstone files of version 1, ``.sNp``: S-parameters of N ports by frequency.
 
-They are written for fields that go as exp(+j ω t), as network analysers have it, ours go as exp(-i ω t): the
-S-parameters are each other's complex conjugates.
+Touchstone files assume fields exp(+j ω t), this package exp(-i ω t): the S-parameters are complex conjugates.
 
 Source:
     Touchstone File Format Specification, version 1.1, EIA/IBIS Open Forum (2002).
@@ -30,59 +29,60 @@ _TWO_PORTS = 2
 
 
 class TouchstoneError(InputError):
-    """A Touchstone file that cannot be used; the message names it, the fault and the mend."""
+    """A Touchstone file is unusable; the message names it, the fault and the remedy."""
 
 
 def port_count(path: Path) -> int | None:
-    """N of a file called ``.sNp``, None of any other."""
+    """Return N of a file name ending in ``.sNp``, None for any other."""
     found = _SUFFIX.fullmatch(path.suffix)
     return int(found[1]) if found else None
 
 
 def parse(text: str, path: Path) -> tuple[Floats, Complexes, tuple[str, ...] | None]:
-    """What a Touchstone file says.
+    """Parse a Touchstone file.
 
     Args:
         text: The file's text.
-        path: Its name, which tells the number of ports.
+        path: Its name, which gives the number of ports.
 
     Returns:
-        (W,) ascending wavelengths in nm; (W, N, N) S-parameters for fields exp(-i ω t); names of the ports, where
-        comments ``! Port[i] = name`` give them.
+        (W,) ascending wavelengths in nm; (W, N, N) S-parameters for fields exp(-i ω t); names of the ports if
+        comments ``! Port[i] = name`` give them, else None.
 
     Raises:
-        TouchstoneError: Not version 1, other parameters than S, or numbers that are no frequencies with N² values.
+        TouchstoneError: The file is not of version 1, has parameters other than S, or does not hold N² values for each
+            of its ascending frequencies.
     """
     ports = port_count(path)
     if not ports:
-        raise TouchstoneError(f"{path}: a Touchstone file of N ports is called .sNp; rename it")
+        raise TouchstoneError(f"{path}: the name of a Touchstone file of N ports ends in .sNp; rename it")
     unit, form = _options(text, path)
     numbers = _numbers(text, path)
     width = 1 + 2 * ports**2
     if not numbers.size or numbers.size % width:
         raise TouchstoneError(
-            f"{path}: {numbers.size} numbers; {ports} ports need {width} a frequency: itself and {ports**2} pairs"
+            f"{path}: {numbers.size} numbers; {ports} ports need {width} per frequency: itself and {ports**2} pairs"
         )
     rows = numbers.reshape(-1, width)
     for number, place in np.argwhere(~np.isfinite(rows))[:1].tolist():
         at = f"S of ports {_pair((place - 1) // 2, ports)} at {rows[number, 0]:g}" if place else "a frequency"
         raise TouchstoneError(f"{path}: {at} is {rows[number, place]}; correct it")
     if np.any(rows[:, 0] <= 0.0) or np.any(np.diff(rows[:, 0]) <= 0.0):
-        raise TouchstoneError(f"{path}: frequencies must be positive and ascend; correct them")
-    one, other = rows[:, 1::2], rows[:, 2::2]
+        raise TouchstoneError(f"{path}: frequencies must be positive and ascending; correct them")
+    first, second = rows[:, 1::2], rows[:, 2::2]
     if form == "RI":
-        s = one + 1j * other
+        s = first + 1j * second
     else:
-        s = (10.0 ** (one / 20.0) if form == "DB" else one) * np.exp(1j * np.deg2rad(other))
+        s = (10.0 ** (first / 20.0) if form == "DB" else first) * np.exp(1j * np.deg2rad(second))
     s = s.reshape(-1, ports, ports)
     if ports == _TWO_PORTS:
-        # the one exception of the format: S11 S21 S12 S22
+        # for two ports the format has the order S11 S21 S12 S22
         s = s.swapaxes(1, 2)
     return LIGHT_NM_PER_S / (rows[::-1, 0] * unit), s[::-1].conj(), _port_names(text, ports, path)
 
 
 def _options(text: str, path: Path) -> tuple[float, str]:
-    """Unit of the frequency in Hz, and the format."""
+    """Return the unit of the frequency in Hz and the number format from the option line."""
     lines = [line for line in text.splitlines() if line.strip().startswith(("#", "["))]
     if any(line.strip().startswith("[") for line in lines):
         raise TouchstoneError(f"{path}: {lines[0].strip()} is of Touchstone version 2; save it as version 1")
@@ -105,7 +105,7 @@ def _options(text: str, path: Path) -> tuple[float, str]:
 
 
 def _pair(number: int, ports: int) -> str:
-    """Ports out and in of a file's pair of numbers."""
+    """Return the output and input port of a pair of numbers."""
     out, into = divmod(number, ports)
     return f"{into + 1}, {out + 1}" if ports == _TWO_PORTS else f"{out + 1}, {into + 1}"
 
@@ -115,23 +115,23 @@ def _numbers(text: str, path: Path) -> Floats:
     try:
         return np.array([float(word) for line in words for word in line], dtype=np.float64)
     except ValueError as fault:
-        raise TouchstoneError(f"{path}: {fault}; give numbers, and comments behind '!'") from None
+        raise TouchstoneError(f"{path}: {fault}; give numbers, and comments after '!'") from None
 
 
 def _port_names(text: str, ports: int, path: Path) -> tuple[str, ...] | None:
-    found = {int(number): name for number, name in _PORT.findall(text)}
-    if not found:
+    names = {int(number): name for number, name in _PORT.findall(text)}
+    if not names:
         return None
-    if sorted(found) != list(range(1, ports + 1)):
-        raise TouchstoneError(f"{path}: comments name the ports {sorted(found)}; name 1 to {ports}, or none")
-    return tuple(found[number] for number in range(1, ports + 1))
+    if sorted(names) != list(range(1, ports + 1)):
+        raise TouchstoneError(f"{path}: comments name the ports {sorted(names)}; name 1 to {ports}, or none")
+    return tuple(names[number] for number in range(1, ports + 1))
 
 
 def touchstone_text(wavelengths_nm: Floats, s: Complexes, ports: Sequence[str]) -> str:
-    """S-parameters as a Touchstone file.
+    """Return S-parameters as the text of a Touchstone file.
 
     Args:
-        wavelengths_nm: (W,) wavelengths, all different.
+        wavelengths_nm: (W,) distinct wavelengths.
         s: (W, N, N) S-parameters for fields exp(-i ω t).
         ports: Names of the N ports.
     """

@@ -12,7 +12,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Circuit, NetlistError, read_bias
 from optinc_pdk.drive import Ground, Heater, readback
 from optinc_pdk.simulate.structure import Structure
-from optinc_pdk.simulate.warmth import nominal_warmth
+from optinc_pdk.simulate.warmth import nominal_crosstalk
 
 Floats = NDArray[np.float64]
 
@@ -130,8 +130,8 @@ def _from_codes(structure: Structure, bias: Bias, process: Process, ground: Grou
         side = heaters(structure.circuit, structure.heater[mine], name, process, rise)
         codes = np.array([code[structure.channel[i]] for i in mine], dtype=np.int64)
         phases[mine] = readback(side, codes).phase_rad
-    warmth = nominal_warmth(structure, process)
-    return phases if warmth is None else np.where(driven, warmth.made(np.where(driven, phases, 0.0)), np.nan)
+    crosstalk = nominal_crosstalk(structure, process)
+    return phases if crosstalk is None else np.where(driven, crosstalk.apply(np.where(driven, phases, 0.0)), np.nan)
 
 
 def _by_heater(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit, NetlistError
-from optinc_pdk.drive import Ground, drive, own_phases, readback
+from optinc_pdk.drive import DenseCrosstalk, Ground, compensate, drive, readback
 from optinc_pdk.factor.mesh import wrap
 from optinc_pdk.onn import LayerFactor, Onn
 from optinc_pdk.simulate.align import align, shares
@@ -22,7 +22,7 @@ from optinc_pdk.simulate.start import start_layer
 from optinc_pdk.simulate.structure import Structure, analyse
 from optinc_pdk.simulate.target import targets
 from optinc_pdk.simulate.walk import Walker
-from optinc_pdk.simulate.warmth import nominal_warmth
+from optinc_pdk.simulate.warmth import nominal_crosstalk
 
 Floats = NDArray[np.float64]
 
@@ -70,9 +70,10 @@ def program(
         wavelength_nm: Carrier wavelength in nm; the process's where left out.
         progress: Called after every iteration with its number and the worst layer's rms error.
         ground: Rise of the heaters' grounds by their currents, which the voltages compensate; none where left out.
-        crosstalk: (H, H) thermal crosstalk, which the powers compensate, as :func:`optinc_pdk.drive.crosstalk` returns
-            it, in the order of the structure's heaters. Where left out it is that of the card between heaters as
-            placed, see :func:`optinc_pdk.simulate.warmth.nominal_warmth`. Give the identity for none.
+        crosstalk: (H, H) matrix of crosstalk shares, measured or modelled, in the order of the structure's heaters, see
+            :class:`optinc_pdk.drive.DenseCrosstalk`; the powers compensate for it. Where left out it is that of the
+            card between heaters as placed, see :func:`optinc_pdk.simulate.warmth.nominal_crosstalk`. Give the identity
+            for none.
         factors: The network's factorisation; :func:`optinc_pdk.onn.factorise` makes it where left out.
 
     Raises:
@@ -150,11 +151,8 @@ def _drive(
     power, voltage = np.zeros_like(phases), np.zeros_like(phases)
     code, driven = np.zeros(phases.size, dtype=np.int64), phases.copy()
     if "resistance_ohm" in circuit.settings:
-        warmth = nominal_warmth(structure, process)
-        if crosstalk is not None:
-            own = own_phases(crosstalk, phases)
-        else:
-            own = phases if warmth is None else warmth.own(phases)
+        operator = nominal_crosstalk(structure, process) if crosstalk is None else DenseCrosstalk(crosstalk)
+        own = phases if operator is None else compensate(operator, phases)
         kind = circuit.kind[structure.heater]
         for number in np.unique(kind).tolist():
             mine = np.flatnonzero(kind == number)
@@ -163,10 +161,8 @@ def _drive(
             made = drive(side, own[mine])
             power[mine], voltage[mine], code[mine] = made.power_w, made.voltage_v, made.code
             driven[mine] = readback(side, made.code).phase_rad
-        if crosstalk is not None:
-            driven = crosstalk @ driven
-        elif warmth is not None:
-            driven = warmth.made(driven)
+        if operator is not None:
+            driven = operator.apply(driven)
     order = np.argsort(np.array(structure.channel))
     bias = Bias(
         process=process.name,

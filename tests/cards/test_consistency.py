@@ -1,4 +1,4 @@
-"""Cards that break their own rules, or that cannot be drawn: refused with file, key, value, limit and rule."""
+"""Cards that violate their own rules, or cannot be drawn: errors name file, key, value, limit and rule."""
 
 import re
 from pathlib import Path
@@ -15,13 +15,13 @@ BASES = {"one": "soi220", "two": "soi220_two_metal", "flip": "soi220_flipchip"}
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A copy of the default process that a test may damage."""
+    """A copy of the default process for a test to modify."""
     copytree(components_folder() / "soi220", tmp_path / "process")
     return tmp_path / "process"
 
 
-def spoiled(base: str, folder: Path, file: str, key: str, value: object) -> str:
-    """The refusal of a copy of a process in which one number is another."""
+def load_error(base: str, folder: Path, file: str, key: str, value: object) -> str:
+    """Error message for a copy of a process with one number changed."""
     copytree(components_folder() / BASES[base], folder / "process")
     path = folder / "process" / file
     if not path.exists():
@@ -79,12 +79,12 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("base", "file", "key", "value", "rule", "limit", "least"), BROKEN)
-def test_a_card_that_breaks_a_rule_is_refused(
+def test_a_card_that_violates_a_rule_is_refused(
     base: str, file: str, key: str, value: float, rule: str, limit: str, least: str, tmp_path: Path
 ) -> None:
-    message = spoiled(base, tmp_path, file, key, value)
+    message = load_error(base, tmp_path, file, key, value)
     assert f"rule {rule!r} of {limit} µm needs at least {least} µm; correct" in message
-    # a landing too large for its pitch is told at the pitch
+    # a landing too large for its pitch is reported as a fault of the pitch
     told = (key, f"{value:g}") if (key, rule) != ("pads.size_um", "metal.space") else ("pads.pitch_um", "100")
     assert f"{told[0]} is {told[1]} µm" in message
 
@@ -106,13 +106,11 @@ def test_rules_of_bumps_limit_landings_and_their_pitch(rule: str, value: float, 
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("size_um", 36.002, "pads.size_um 36 µm; make them equal"),
-        ("size_um", 23.998, "is 24 µm, its landing"),
+        ("size_um", 36.002, "pads.size_um 36 µm"),
+        ("size_um", 23.998, "is 24 µm.* 23.998 µm"),
     ],
 )
-def test_a_bump_is_as_large_as_the_pads_and_its_opening_lies_on_it(
-    key: str, value: float, message: str, tmp_path: Path
-) -> None:
+def test_a_bump_has_the_pads_size_and_its_opening_fits(key: str, value: float, message: str, tmp_path: Path) -> None:
     copytree(components_folder() / "soi220_flipchip", tmp_path / "process")
     path = tmp_path / "process" / "devices" / "bump.yml"
     data = yaml.safe_load(path.read_text())
@@ -125,13 +123,15 @@ def test_a_bump_is_as_large_as_the_pads_and_its_opening_lies_on_it(
 @pytest.mark.parametrize(
     ("section", "key", "value", "message"),
     [
-        ("guide", "arc_segments", 63, "guide.arc_segments is 63, a 90° bend takes at least 64 chords"),
-        ("guide", "arc_segments", 64.5, "guide.arc_segments is 64.5; give a whole number"),
-        ("pads", "rows_max", 2.5, "pads.rows_max is 2.5; give a whole number"),
-        ("floorplan", "mode_pitch_um", 52.002, "floorplan.mode_pitch_um is 52.002 µm; .* multiple of 4 nm"),
+        ("guide", "arc_segments", 63, "guide.arc_segments is 63.* 64 "),
+        ("guide", "arc_segments", 64.5, "guide.arc_segments is 64.5"),
+        ("pads", "rows_max", 2.5, "pads.rows_max is 2.5"),
+        ("floorplan", "mode_pitch_um", 52.002, "floorplan.mode_pitch_um is 52.002 µm.* 4 nm"),
     ],
 )
-def test_counts_and_halves_are_whole(section: str, key: str, value: float, message: str, folder: Path) -> None:
+def test_counts_and_quarters_of_the_pitch_are_whole(
+    section: str, key: str, value: float, message: str, folder: Path
+) -> None:
     data = yaml.safe_load((folder / "process.yml").read_text())
     data[section][key]["value"] = value
     (folder / "process.yml").write_text(yaml.safe_dump(data))
@@ -141,9 +141,9 @@ def test_counts_and_halves_are_whole(section: str, key: str, value: float, messa
 
 @pytest.mark.parametrize(
     ("gds", "message"),
-    [([-3, 0], "layers.label.gds is .*from 0 to 65535"), ([3, 0], "layers.label.gds is .* as that of 'core'")],
+    [([-3, 0], "layers.label.gds is .*from 0 to 65535"), ([3, 0], "layers.label.gds is .*'core'")],
 )
-def test_layers_are_numbers_of_gds_and_differ(gds: list[int], message: str, folder: Path) -> None:
+def test_layers_are_different_gds_numbers(gds: list[int], message: str, folder: Path) -> None:
     data = yaml.safe_load((folder / "process.yml").read_text())
     data["layers"]["label"]["gds"] = gds
     (folder / "process.yml").write_text(yaml.safe_dump(data))
@@ -155,18 +155,18 @@ def test_a_process_without_dies_is_refused(folder: Path) -> None:
     data = yaml.safe_load((folder / "process.yml").read_text())
     data["dies"] = []
     (folder / "process.yml").write_text(yaml.safe_dump(data))
-    with pytest.raises(CardError, match="dies is empty"):
+    with pytest.raises(CardError, match="dies"):
         load_process(str(folder))
 
 
 def test_flip_chip_wiring_without_a_bump_is_refused(tmp_path: Path) -> None:
     copytree(components_folder() / "soi220_flipchip", tmp_path / "process")
     (tmp_path / "process" / "devices" / "bump.yml").unlink()
-    with pytest.raises(CardError, match=r"no devices/bump\.yml; add the card"):
+    with pytest.raises(CardError, match=r"devices/bump\.yml"):
         load_process(str(tmp_path / "process"))
 
 
-def test_a_path_is_no_name_of_the_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_is_not_the_name_of_a_bundled_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copytree(components_folder() / "soi220", tmp_path / "soi220")
     monkeypatch.chdir(tmp_path)
     for name in ("./soi220", f"{tmp_path}/soi220"):
@@ -174,8 +174,8 @@ def test_a_path_is_no_name_of_the_packages(tmp_path: Path, monkeypatch: pytest.M
     assert load_process("soi220").folders == (components_folder() / "soi220",)
 
 
-def test_limits_themselves_are_kept(tmp_path: Path) -> None:
-    """Numbers at the limit, of which the cards have many, load; so do recommendations that are not followed."""
+def test_values_at_their_limits_are_accepted(tmp_path: Path) -> None:
+    """The cards have many values at their limits; rules of severity ``warning`` may be violated."""
     for name in process_names():
         load_process(name)
     copytree(components_folder() / "soi220", tmp_path / "process")
@@ -185,13 +185,13 @@ def test_limits_themselves_are_kept(tmp_path: Path) -> None:
 
 
 def test_a_heater_longer_than_its_contacts_is_refused(tmp_path: Path) -> None:
-    message = spoiled("one", tmp_path, SHIFTER, "geometry.contact_overlap_um", 12.001)
-    assert "contact_overlap_um is 12.001 µm, the contact is 12 µm wide" in message
+    message = load_error("one", tmp_path, SHIFTER, "geometry.contact_overlap_um", 12.001)
+    assert "contact_overlap_um is 12.001 µm, the contact is 12 µm" in message
 
 
 @pytest.mark.parametrize(("die", "key"), [(0, "width_um"), (0, "height_um"), (1, "width_um"), (1, "height_um")])
-def test_dies_that_are_no_outlines_are_refused(die: int, key: str, tmp_path: Path) -> None:
-    message = spoiled("one", tmp_path, "process.yml", f"dies.{die}.{key}", 33001)
+def test_dies_of_illegal_sizes_are_refused(die: int, key: str, tmp_path: Path) -> None:
+    message = load_error("one", tmp_path, "process.yml", f"dies.{die}.{key}", 33001)
     assert f"dies.{die} is " in message
     assert "rule 'chip.size' allows 11470 by 4900 or 5500 by 4900" in message
 
@@ -208,32 +208,32 @@ def test_dies_that_are_no_outlines_are_refused(die: int, key: str, tmp_path: Pat
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (float("nan"), "no finite number"),
-        (float("inf"), "no finite number"),
+        (float("nan"), "not a finite number"),
+        (float("inf"), "not a finite number"),
         (-1.0, "must (not be below|be above) 0"),
-        (12.0005, "off the 1 nm grid; round it"),
-        (1e6, "is not below 1000000 µm"),
+        (12.0005, "1 nm grid"),
+        (1e6, "1000000 µm"),
     ],
 )
 def test_lengths_that_cannot_be_drawn_are_refused(
     file: str, key: str, value: float, reason: str, tmp_path: Path
 ) -> None:
-    message = spoiled("one", tmp_path, file, key, value)
+    message = load_error("one", tmp_path, file, key, value)
     assert re.search(reason, message)
     assert key in message.replace("[", ".").replace("]", "")
 
 
 STACKS = [
-    ("contact", {"layers": ["metal1", "via"]}, "contact.layers: metal1, via does not lead"),
-    ("contact", {"layers": ["metal1"]}, "contact.layers: metal1 does not lead"),
-    ("contact", {"layers": ["metal1", "glass", "metal2"]}, "contact.layers: no layer 'glass'; take one of blackbox"),
-    ("contact", {"layers": ["metal1", "via", "metal2"]}, "contact.via: give the vias' size"),
+    ("contact", {"layers": ["metal1", "via"]}, "contact.layers: metal1, via "),
+    ("contact", {"layers": ["metal1"]}, "contact.layers: metal1 "),
+    ("contact", {"layers": ["metal1", "glass", "metal2"]}, "contact.layers: no layer 'glass'"),
+    ("contact", {"layers": ["metal1", "via", "metal2"]}, "contact.via: "),
     ("grating", {"layer": "etch70"}, "grating.layer: no layer 'etch70'"),
 ]
 
 
 @pytest.mark.parametrize(("section", "value", "reason"), STACKS)
-def test_layers_that_make_no_contact_are_refused(
+def test_layers_that_form_no_contact_are_refused(
     section: str, value: dict[str, object], reason: str, tmp_path: Path
 ) -> None:
     copytree(components_folder() / "soi220_two_metal", tmp_path / "process")
@@ -245,5 +245,5 @@ def test_layers_that_make_no_contact_are_refused(
 
 
 def test_a_card_may_not_allow_more_current_than_its_rules(tmp_path: Path) -> None:
-    message = spoiled("one", tmp_path, "process.yml", "metal.current_ma_per_um", 2.001)
+    message = load_error("one", tmp_path, "process.yml", "metal.current_ma_per_um", 2.001)
     assert "metal.current_ma_per_um is 2.001 mA/µm, rule 'metal.current' allows 2; correct" in message

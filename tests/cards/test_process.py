@@ -1,4 +1,4 @@
-"""Process and device cards: what is read, and that every kind of damage is refused with file, key and mend."""
+"""Process and device cards: what is read, and errors with file, key and remedy for every kind of invalid card."""
 
 import pickle
 import re
@@ -20,19 +20,19 @@ CARDS = sorted(components_folder().glob("*/devices/*.yml"))
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A copy of the default process that a test may damage."""
+    """A copy of the default process for a test to modify."""
     copytree(components_folder() / "soi220", tmp_path / "process")
     return tmp_path / "process"
 
 
-def damage(folder: Path, file: str, old: str, new: str) -> None:
+def edit(folder: Path, file: str, old: str, new: str) -> None:
     path = folder / file
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new, 1))
 
 
-def refusal(folder: Path) -> str:
+def load_error(folder: Path) -> str:
     with pytest.raises(CardError) as caught:
         load_process(str(folder))
     return str(caught.value)
@@ -53,7 +53,7 @@ def quantities(value: Any) -> Iterator[Quantity]:
 
 
 @pytest.mark.parametrize("name", PROCESSES)
-def test_every_process_loads_and_its_name_is_its_folders(name: str) -> None:
+def test_every_process_loads_under_its_folders_name(name: str) -> None:
     process = load_process(name)
     assert process.name == name
     assert process is load_process(name)
@@ -76,7 +76,7 @@ def test_every_device_card_loads_under_its_files_name(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", PROCESSES)
-def test_every_number_has_a_source_that_says_something(name: str) -> None:
+def test_every_number_has_a_source_with_a_text(name: str) -> None:
     process = load_process(name)
     for card in (process, *process.devices.values()):
         own = [getattr(card, key) for key in type(card).model_fields if key not in ("devices", "rules")]
@@ -86,7 +86,7 @@ def test_every_number_has_a_source_that_says_something(name: str) -> None:
 
 
 @pytest.mark.parametrize("path", CARDS, ids=lambda path: path.stem)
-def test_no_number_stands_bare(path: Path) -> None:
+def test_every_number_is_a_quantity(path: Path) -> None:
     data = yaml.safe_load(path.read_text())
     for section in ("geometry", "limits"):
         for value in data.get(section, {}).values():
@@ -95,14 +95,14 @@ def test_no_number_stands_bare(path: Path) -> None:
         assert set(value) == {"value", "source"}
 
 
-def test_a_quantity_is_its_number() -> None:
+def test_a_quantity_behaves_as_its_number() -> None:
     width = load_process().guide.width_um
     assert width == 0.45
     assert width * 2 == 0.9
     assert width.source == "cornerstone"
 
 
-def test_cards_are_values() -> None:
+def test_cards_are_immutable() -> None:
     process = load_process()
     with pytest.raises(ValueError, match="frozen"):
         process.name = "other"
@@ -118,9 +118,9 @@ MMI = "devices/mmi2x2.yml"
 @pytest.mark.parametrize(
     ("file", "old", "new", "key", "reason"),
     [
-        ("process.yml", WIDTH, WIDTH.replace("0.45", ".nan"), "guide.width_um", "nan is no finite number"),
-        ("process.yml", WIDTH, WIDTH.replace("0.45", ".inf"), "guide.width_um", "inf is no finite number"),
-        ("process.yml", WIDTH, WIDTH.replace("0.45", "1" + "0" * 400), "guide.width_um", "no finite number"),
+        ("process.yml", WIDTH, WIDTH.replace("0.45", ".nan"), "guide.width_um", "nan is not a finite number"),
+        ("process.yml", WIDTH, WIDTH.replace("0.45", ".inf"), "guide.width_um", "inf is not a finite number"),
+        ("process.yml", WIDTH, WIDTH.replace("0.45", "1" + "0" * 400), "guide.width_um", "not a finite number"),
         ("process.yml", WIDTH, WIDTH.replace("0.45", "0"), "guide.width_um", "must be above 0"),
         ("process.yml", WIDTH, WIDTH.replace("0.45", "-1"), "guide.width_um", "must be above 0"),
         (
@@ -128,9 +128,9 @@ MMI = "devices/mmi2x2.yml"
             WIDTH,
             WIDTH.replace("0.45", "'0.45'"),
             "guide.width_um",
-            "'0.45' is no finite number",
+            "'0.45' is not a finite number",
         ),
-        ("process.yml", WIDTH, WIDTH.replace("0.45", "true"), "guide.width_um", "True is no finite number"),
+        ("process.yml", WIDTH, WIDTH.replace("0.45", "true"), "guide.width_um", "True is not a finite number"),
         (
             "process.yml",
             WIDTH,
@@ -138,7 +138,7 @@ MMI = "devices/mmi2x2.yml"
             "guide.width_um",
             "'rumour' is not under",
         ),
-        ("process.yml", WIDTH, WIDTH.replace("cornerstone", "''"), "guide.width_um", "'' is no key of"),
+        ("process.yml", WIDTH, WIDTH.replace("cornerstone", "''"), "guide.width_um", "'' is not a key of"),
         ("process.yml", WIDTH, "width_um: 0.45", "guide.width_um", "expected {value: number, source: key}"),
         ("process.yml", WIDTH, "width_um: {value: 0.45}", "guide.width_um", "expected {value: number"),
         ("process.yml", WIDTH, f"{WIDTH}\n  colour: red", "guide.colour", "Extra inputs"),
@@ -159,7 +159,7 @@ MMI = "devices/mmi2x2.yml"
             "below 0",
         ),
         ("process.yml", "guide:", "guides:", "guide", "Field required"),
-        (MMI, LOSS, LOSS.replace("0.3", ".nan"), "model.parameters.loss_db", "nan is no finite number"),
+        (MMI, LOSS, LOSS.replace("0.3", ".nan"), "model.parameters.loss_db", "nan is not a finite number"),
         (
             MMI,
             LOSS,
@@ -183,46 +183,46 @@ MMI = "devices/mmi2x2.yml"
         (MMI, "sources:", "sources: [\nold:", "mmi2x2.yml", "not valid YAML"),
     ],
 )
-def test_damage_is_refused_with_file_key_and_fault(
+def test_invalid_cards_are_refused_with_file_key_and_fault(
     file: str, old: str, new: str, key: str, reason: str, folder: Path
 ) -> None:
-    damage(folder, file, old, new)
-    message = refusal(folder)
+    edit(folder, file, old, new)
+    message = load_error(folder)
     assert file in message
     assert key in message
     assert reason in message
-    assert re.search(r"; \S+|must be|is not under|not valid YAML", message), "no mend"
+    assert re.search(r"; \S+|must be|is not under|not valid YAML", message), "no remedy"
 
 
 @pytest.mark.parametrize("layers", ["", " 7", " [1]", " {core: 3}", " {core: {gds: [3, 0]}}"])
-def test_layers_that_are_none_are_refused(layers: str, folder: Path) -> None:
+def test_invalid_layers_are_refused(layers: str, folder: Path) -> None:
     head, _, tail = (folder / "process.yml").read_text().partition("layers:\n")
     (folder / "process.yml").write_text(f"{head}layers:{layers}\n{tail[tail.index('guide:') :]}")
-    assert re.search(r"process\.yml: layers", refusal(folder))
+    assert re.search(r"process\.yml: layers", load_error(folder))
 
 
 def test_a_missing_card_is_refused(folder: Path) -> None:
     (folder / "rules.yml").unlink()
-    assert "rules.yml: cannot be read" in refusal(folder)
+    assert "rules.yml: cannot be read" in load_error(folder)
 
 
 def test_a_card_under_another_devices_name_is_refused(folder: Path) -> None:
     (folder / "devices" / "other.yml").write_bytes((folder / "devices" / "pad.yml").read_bytes())
-    assert "other.yml: name is 'pad', the file's is 'other'; make them equal" in refusal(folder)
+    assert "other.yml: name is 'pad'" in load_error(folder)
 
 
-def test_an_unknown_process_says_what_there_is() -> None:
-    with pytest.raises(CardError, match=r"no process 'gold': give one of .*soi220.* or a folder"):
+def test_an_unknown_process_is_reported_with_the_known_ones() -> None:
+    with pytest.raises(CardError, match=r"'gold'.*soi220"):
         load_process("gold")
 
 
-def test_unknown_devices_and_parameters_say_what_there_is() -> None:
+def test_unknown_devices_and_parameters_are_reported_with_the_known_ones() -> None:
     process = load_process()
-    with pytest.raises(CardError, match=r"has no device 'laser'; it has .*mmi2x2"):
+    with pytest.raises(CardError, match=r"'laser'.*mmi2x2"):
         process.device("laser")
-    with pytest.raises(CardError, match="'mmi2x2': geometry has no 'color'; it has width_um"):
+    with pytest.raises(CardError, match=r"'mmi2x2': geometry .*'color'.*width_um"):
         process.device("mmi2x2").size("color")
-    with pytest.raises(CardError, match="'mmi2x2': model has no 'color'; it has loss_db"):
+    with pytest.raises(CardError, match=r"'mmi2x2': model .*'color'.*loss_db"):
         process.device("mmi2x2").parameter("color")
 
 
@@ -232,8 +232,8 @@ def test_a_process_may_be_a_folder(folder: Path) -> None:
     assert process.guide == load_process().guide
 
 
-@pytest.mark.parametrize(("base", "fault"), [("nowhere", "base: no process 'nowhere'"), ("3", "base: 3 is no name")])
-def test_a_base_that_is_none_is_refused_with_its_file(base: str, fault: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("base", "fault"), [("nowhere", "base: no process 'nowhere'"), ("3", "base: 3")])
+def test_an_invalid_base_is_refused_with_its_file(base: str, fault: str, tmp_path: Path) -> None:
     path = tmp_path / "process.yml"
     path.write_text(f"schema: 1\nname: own\nbase: {base}\n")
     with pytest.raises(CardError, match=re.escape(f"{path}: {fault}")):
@@ -248,7 +248,7 @@ SHARE = "share: {value: 0.029, source: heat}"
     ("old", "new", "key", "reason"),
     [
         (COUPLER, COUPLER.replace("0.02", "-0.02"), "imperfections.coupler.power_rms", "must not be below 0"),
-        (COUPLER, COUPLER.replace("0.02", ".inf"), "imperfections.coupler.power_rms", "no finite number"),
+        (COUPLER, COUPLER.replace("0.02", ".inf"), "imperfections.coupler.power_rms", "not a finite number"),
         (COUPLER, COUPLER.replace("couplers", "hearsay"), "imperfections.coupler.power_rms", "'hearsay' is not under"),
         (COUPLER, "power: {value: 0.02, source: couplers}", "imperfections.coupler.power_rms", "add the key"),
         (SHARE, SHARE.replace("0.029", "1.0"), "imperfections.crosstalk.share", "must be 0 to less than 1"),
@@ -256,13 +256,13 @@ SHARE = "share: {value: 0.029, source: heat}"
         ("\n  dac:\n", "\n  dacs:\n", "imperfections.dac", "add the key"),
     ],
 )
-def test_imperfections_that_mean_nothing_are_refused(folder: Path, old: str, new: str, key: str, reason: str) -> None:
-    damage(folder, "process.yml", old, new)
-    message = refusal(folder)
+def test_invalid_imperfections_are_refused(folder: Path, old: str, new: str, key: str, reason: str) -> None:
+    edit(folder, "process.yml", old, new)
+    message = load_error(folder)
     assert key in message and reason in message
 
 
-def test_other_processes_have_the_same_imperfections_unless_they_say_otherwise() -> None:
+def test_derived_processes_inherit_the_imperfections() -> None:
     ours = load_process().imperfections
     for name in ("soi220_flipchip", "soi220_onchip", "soi220_flipchip_onchip"):
         assert load_process(name).imperfections == ours

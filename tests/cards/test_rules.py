@@ -1,4 +1,4 @@
-"""Rule files: what is read, and that every kind of damage is refused with its place and mend."""
+"""Rule files: what is read, and errors with place and remedy for every kind of invalid file."""
 
 from pathlib import Path
 
@@ -45,21 +45,21 @@ def test_a_rule_is_read(tmp_path: Path) -> None:
         (
             "kind: width",
             "kind: breadth",
-            "'core.width', key kind: there is no kind 'breadth'; take one of angle, area, .*, width$",
+            "'core.width', key kind: .*'breadth'; .* angle, area, .*, width$",
         ),
-        ("kind: width", "kind: widths", "'core.width', key kind: there is no kind 'widths'; did you mean width\\?$"),
+        ("kind: width", "kind: widths", "'core.width', key kind: .*'widths'; .* width\\?$"),
         ("kind: width, ", "", "'core.width', key kind: .*add the key"),
-        ("[core]", "[glass]", "'core.width', key layers: no layer 'glass'; take one of core, metal"),
+        ("[core]", "[glass]", "'core.width', key layers: no layer 'glass'; .* core, metal"),
         ("[core]", "[core, metal]", "'core.width', key layers"),
         ("[core]", "[]", "'core.width', key layers"),
-        ("source: book", "source: rumour", "'core.width', key source: no source 'rumour'; take one of book"),
+        ("source: book", "source: rumour", "'core.width', key source: no source 'rumour'; .* book"),
         ("severity: error", "severity: fatal", "'core.width', key severity"),
         ("text: t", "text: ''", "'core.width', key text"),
         ("id: core.width", "id: Core Width", "key id"),
         ("id: core.width, ", "", "rule number 1, key id: .*add the key"),
         ("schema: 1", "schema: 2", "key schema"),
         ("process: p\n", "", "key process: .*add the key"),
-        (f"  - {RULE}", f"  - {RULE}\n  - {RULE}", "rule id 'core.width' is there more than once"),
+        (f"  - {RULE}", f"  - {RULE}\n  - {RULE}", "rule id 'core.width'"),
         (f"\n  - {RULE}", " []", "key rules"),
         (f"\n  - {RULE}", "\n  - 7", "rule number 1"),
         ("rules:", "rulez:", "key rules: .*add the key"),
@@ -67,7 +67,7 @@ def test_a_rule_is_read(tmp_path: Path) -> None:
         ("schema: 1", "schema: [", "not valid YAML"),
     ],
 )
-def test_damage_is_refused_with_its_place(old: str, new: str, reason: str, tmp_path: Path) -> None:
+def test_invalid_rules_are_refused_with_their_place(old: str, new: str, reason: str, tmp_path: Path) -> None:
     assert old in FILE
     with pytest.raises(CardError, match=reason) as caught:
         load(tmp_path, FILE.replace(old, new, 1))
@@ -79,7 +79,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
         load_rules(tmp_path / "nothing.yml", LAYERS)
 
 
-def test_rules_are_values() -> None:
+def test_rules_are_immutable() -> None:
     first = load_process().rules[0]
     with pytest.raises(ValueError, match="frozen"):
         first.text = "other"  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Damage to the data of files."""
+"""Modifications of the data of files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def put(*keys: Any) -> Callable[[dict[str, Any]], None]:
 
 
 def drop(*keys: Any) -> Callable[[dict[str, Any]], None]:
-    """Delete what is at a path."""
+    """Delete the value at a path of keys."""
 
     def change(data: Any) -> None:
         for key in keys[:-1]:

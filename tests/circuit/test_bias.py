@@ -1,4 +1,4 @@
-"""The ``.bias.yml`` file: what is written comes back, and what cannot drive a chip is refused."""
+"""The ``.bias.yml`` file: round trip, and errors for invalid files."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -42,7 +42,7 @@ def biases(draw: st.DrawFn) -> Bias:
 
 @given(bias=biases())
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_bias_comes_back(bias: Bias, tmp_path: Path) -> None:
+def test_a_bias_is_read_as_written(bias: Bias, tmp_path: Path) -> None:
     path = tmp_path / "c.bias.yml"
     write_bias(bias, path)
     back = read_bias(path)
@@ -60,7 +60,7 @@ def test_a_bias_comes_back(bias: Bias, tmp_path: Path) -> None:
     assert path.read_bytes() == first
 
 
-def test_the_last_bits_of_a_phase_do_not_show_in_the_file(tmp_path: Path) -> None:
+def test_rounding_errors_of_a_phase_do_not_change_the_file(tmp_path: Path) -> None:
     def text(phase: float) -> bytes:
         one = np.array([phase])
         bias = Bias("p", "c", 8, ("a",), one, one, one, np.array([3]))
@@ -91,15 +91,15 @@ def written(folder: Path) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (put("channels", "a", "code", 256), "channel 'a': code 256 is no integer in 0…255"),
-        (put("channels", "a", "code", -1), "code -1 is no integer in 0…255"),
-        (put("channels", "a", "code", 1.0), r"code 1\.0 is no integer"),
-        (put("channels", "a", "code", True), "code True is no integer"),
-        (put("channels", "a", "code", "7"), "code '7' is no integer"),
-        (put("channels", "a", "phase_rad", float("nan")), "'a': nan is no finite number"),
-        (put("channels", "b", "power_w", float("inf")), "'b': inf is no finite number"),
-        (put("channels", "b", "voltage_v", "1"), "'b': '1' is no finite number"),
-        (put("channels", "b", "voltage_v", True), "'b': True is no finite number"),
+        (put("channels", "a", "code", 256), "channel 'a': code 256 .* 0…255"),
+        (put("channels", "a", "code", -1), "code -1 .* 0…255"),
+        (put("channels", "a", "code", 1.0), r"code 1\.0 is not an integer"),
+        (put("channels", "a", "code", True), "code True is not an integer"),
+        (put("channels", "a", "code", "7"), "code '7' is not an integer"),
+        (put("channels", "a", "phase_rad", float("nan")), "'a': nan is not a finite number"),
+        (put("channels", "b", "power_w", float("inf")), "'b': inf is not a finite number"),
+        (put("channels", "b", "voltage_v", "1"), "'b': '1' is not a finite number"),
+        (put("channels", "b", "voltage_v", True), "'b': True is not a finite number"),
         (put("channels", "b", "voltage_v", 10**400), "not a bias file.*OverflowError"),
         (put("channels", "a", "colour", 1), r"channel 'a': keys \['code', 'colour'"),
         (drop("channels", "a", "code"), "channel 'a': keys .*, expected"),
@@ -114,15 +114,15 @@ def written(folder: Path) -> dict[str, Any]:
         (drop("schema"), "not a bias file of schema 1: KeyError 'schema'"),
         (put("extra", 1), "file: keys .*'extra'"),
         (drop("outputs"), "file: keys .*, expected .*'outputs'"),
-        (put("activations", "n", "gain", float("nan")), "'n': nan is no finite number"),
+        (put("activations", "n", "gain", float("nan")), "'n': nan is not a finite number"),
         (put("activations", "n", "colour", 1.0), "activation 'n': keys .*'colour'"),
         (drop("activations", "n", "balance"), "activation 'n': keys .*, expected .*'balance'"),
-        (put("outputs", "out", "scale", float("inf")), "'out': inf is no finite number"),
+        (put("outputs", "out", "scale", float("inf")), "'out': inf is not a finite number"),
         (put("outputs", "out", "colour", 1.0), "output 'out': keys .*'colour'"),
         (put("outputs", "out", 3.0), "not a bias file"),
     ],
 )
-def test_damage_is_refused_with_file_and_fault(
+def test_invalid_files_are_refused_with_file_and_fault(
     change: Callable[[dict[str, Any]], None], reason: str, tmp_path: Path
 ) -> None:
     data = written(tmp_path)
@@ -134,17 +134,17 @@ def test_damage_is_refused_with_file_and_fault(
     assert str(caught.value).startswith(str(path))
 
 
-def test_text_that_is_no_bias_is_refused(tmp_path: Path) -> None:
+def test_text_other_than_a_bias_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "c.bias.yml"
     for text in ("schema: 1\nschema: 1\n", "a: &x []\nb: *x\n", "- 1\n", "a: [", "\x00"):
         path.write_text(text)
         with pytest.raises(NetlistError, match=r"c\.bias\.yml"):
             read_bias(path)
-    with pytest.raises(NetlistError, match="cannot be read"):
+    with pytest.raises(NetlistError, match=r"missing\.bias\.yml"):
         read_bias(tmp_path / "missing.bias.yml")
 
 
-def test_servers_levels_survive_the_file(tmp_path):
+def test_server_amplitudes_are_read_as_written(tmp_path):
     none = np.zeros(0)
     bias = Bias("p", "c", 16, (), none, none, none, none.astype(np.int64), {}, {}, {"in_s0_m0": 0.97})
     write_bias(bias, tmp_path / "a.bias.yml")

@@ -1,4 +1,4 @@
-"""Circuits in which light has nowhere to go."""
+"""Circuits with open or doubly used optical ports."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def ring() -> Builder:
     return b
 
 
-def test_what_is_complete_passes() -> None:
+def test_a_complete_circuit_passes() -> None:
     check_complete(ring().build())
 
 
@@ -32,7 +32,7 @@ def test_an_open_port_is_named() -> None:
     b = ring()
     b.add("loose", "heater")
     b.nets[1] = ("h,o2", "loose,o2")
-    with pytest.raises(NetlistError, match=r"^ring: optical port c,o1 is open \(2 are\); join it"):
+    with pytest.raises(NetlistError, match=r"^ring: optical port c,o1 .*\(2 "):
         check_complete(b.build())
 
 
@@ -43,15 +43,15 @@ def test_an_open_port_within_a_cell_is_named() -> None:
     outer = Builder("outer", {"ring": composite_kind(cell)}, {"ring": cell})
     outer.add("r", "ring")
     outer.ports = {"in": "r,in"}
-    with pytest.raises(NetlistError, match=r"^ring: optical port c,o4 is open"):
+    with pytest.raises(NetlistError, match=r"^ring: optical port c,o4 "):
         check_complete(outer.build())
 
 
 def test_a_port_used_twice_is_named() -> None:
     circuit = ring().build()
     twice = replace(circuit, ports={**circuit.ports, "again": circuit.ports["in"]})
-    with pytest.raises(NetlistError, match=r"^ring: optical port c,o2 is used twice"):
+    with pytest.raises(NetlistError, match=r"^ring: optical port c,o2 .* twice"):
         check_complete(twice)
     both = replace(circuit, ports={**circuit.ports, "middle": int(circuit.nets[0, 0])})
-    with pytest.raises(NetlistError, match=r"^ring: c,o3 is joined inside and is fibre 'middle'"):
+    with pytest.raises(NetlistError, match=r"^ring: c,o3 .*'middle'"):
         check_complete(both)

@@ -1,4 +1,4 @@
-"""The ``.pic.yml`` file: what is written comes back, and what cannot be used is refused by name."""
+"""The ``.pic.yml`` file: round trip, and errors for invalid files."""
 
 import random
 from collections.abc import Callable
@@ -95,7 +95,7 @@ def assert_same(a: Circuit, b: Circuit) -> None:
 
 @given(circuit=circuits(depth=2))
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
-def test_a_circuit_comes_back_as_it_was(circuit: Circuit, tmp_path: Path) -> None:
+def test_a_circuit_is_read_as_written(circuit: Circuit, tmp_path: Path) -> None:
     path = tmp_path / "c.pic.yml"
     write_netlist(circuit, path)
     first = path.read_bytes()
@@ -131,7 +131,7 @@ def small() -> Circuit:
     return replace(b.build(), board=board([f"l{i}" for i in range(8)]))
 
 
-def test_the_board_comes_back(tmp_path: Path) -> None:
+def test_the_board_is_read_as_written(tmp_path: Path) -> None:
     write_netlist(small(), tmp_path / "c.pic.yml")
     back = read_netlist(tmp_path / "c.pic.yml")
     assert back.board == small().board
@@ -155,19 +155,19 @@ def written(tmp_path: Path) -> dict[str, Any]:
         (drop("info"), "not a netlist of schema 1: KeyError 'info'"),
         (drop("name"), "KeyError 'name'"),
         (put("instances", [1]), "not a netlist"),
-        (put("instances", "f0", "component", "laser"), "'f0': unknown component 'laser'; known: cell, fibre"),
+        (put("instances", "f0", "component", "laser"), "'f0': unknown component 'laser'.* cell, fibre"),
         (
             put("instances", "f0", "settings", {"a": float("nan")}),
-            "'f0': setting a is nan, expected a finite",
+            "'f0': setting a is nan, .* finite",
         ),
         (
             put("instances", "f0", "settings", {"a": float("inf")}),
-            "'f0': setting a is inf, expected a finite",
+            "'f0': setting a is inf, .* finite",
         ),
-        (put("instances", "f0", "settings", {"a": "1"}), "'f0': setting a is '1', expected a finite number"),
+        (put("instances", "f0", "settings", {"a": "1"}), "'f0': setting a is '1', .* finite"),
         (
             put("instances", "f0", "settings", {"a": True}),
-            "'f0': setting a is True, expected a finite number",
+            "'f0': setting a is True, .* finite",
         ),
         (put("instances", "f0", "settings", {"a": 10**400}), "not a netlist.*OverflowError"),
         (put("nets", 0, "p1", "f9,o1"), "no port 'f9,o1'"),
@@ -176,10 +176,10 @@ def written(tmp_path: Path) -> dict[str, Any]:
         (drop("nets", 0, "p1"), "KeyError 'p1'"),
         (put("ports", "l0", "f1,o1"), "optical port f1,o1 used twice"),
         (put("ports", "l0", "f0,o9"), "no port 'f0,o9'"),
-        (put("info", "components", "fibre", "optical", ["o1", "o1"]), "ports o1, o1: one is there twice"),
+        (put("info", "components", "fibre", "optical", ["o1", "o1"]), "ports o1, o1"),
         (
             put("info", "cells", "cell", "name", "other"),
-            "cell 'cell' is named 'other' inside; give it one name",
+            "cell 'cell' .*'other'",
         ),
         (
             put("info", "cells", "cell", "instances", "x", "component", "nothing"),
@@ -189,7 +189,7 @@ def written(tmp_path: Path) -> dict[str, Any]:
         (put("info", "grid", "f0", ["s", 10**30, 0]), "not a netlist.*OverflowError"),
         (
             put("info", "board", "carrier", "l9"),
-            "the board names fibre 'l9', which the circuit does not have",
+            "the board names fibre 'l9'",
         ),
         (put("info", "board", "carrier", "l1"), "the board uses fibres twice: l1"),
         (put("info", "board", "neurons", 0, "to", "l8"), "the board names fibre 'l8'"),
@@ -198,7 +198,7 @@ def written(tmp_path: Path) -> dict[str, Any]:
         (drop("info", "board", "carrier"), "KeyError 'carrier'"),
     ],
 )
-def test_damage_is_refused_with_file_and_fault(
+def test_invalid_files_are_refused_with_file_and_fault(
     change: Callable[[dict[str, Any]], None], reason: str, tmp_path: Path
 ) -> None:
     data = written(tmp_path)
@@ -210,45 +210,45 @@ def test_damage_is_refused_with_file_and_fault(
     assert str(caught.value).startswith(str(path))
 
 
-def test_text_that_is_no_netlist_is_refused(tmp_path: Path) -> None:
+def test_text_other_than_a_netlist_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "c.pic.yml"
     for text in ("name: a\nname: b\n", "a: &x []\nb: *x\n", "- 1\n", "name: [", "name: a\n"):
         path.write_text(text)
         with pytest.raises(NetlistError, match=r"c\.pic\.yml"):
             read_netlist(path)
-    with pytest.raises(NetlistError, match="cannot be read"):
+    with pytest.raises(NetlistError, match=r"missing\.pic\.yml"):
         read_netlist(tmp_path / "missing.pic.yml")
 
 
-def places(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Paths to everything inside plain data."""
+def paths(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Paths of keys to every value of plain data."""
     items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
-    found = [path] if path else []
+    result = [path] if path else []
     for key, value in items:
-        found += places(value, (*path, key))
-    return found
+        result += paths(value, (*path, key))
+    return result
 
 
 @given(seed=st.integers(0, 10**9))
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_one_value_replaced_gives_a_circuit_or_a_refusal(seed: int, tmp_path: Path) -> None:
+def test_any_value_replaced_gives_a_circuit_or_a_netlist_error(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     data = written(tmp_path)
-    where = rng.choice(places(data))
+    where = rng.choice(paths(data))
     junk = rng.choice([None, 1, -1, 1.5, "", "x", [], {}, [[]], {"a": None}, True, 10**400, float("nan")])
     put(*where, junk)(data)
     path = tmp_path / "damaged.pic.yml"
     path.write_text(yaml.dump(data, sort_keys=False))
     try:
         circuit = read_netlist(path)
-    except NetlistError as refusal:
-        assert str(refusal).startswith(str(path))
+    except NetlistError as error:
+        assert str(error).startswith(str(path))
     else:
         write_netlist(circuit, tmp_path / "again.pic.yml")
         assert_same(read_netlist(tmp_path / "again.pic.yml"), circuit)
 
 
-def test_text_is_what_pyyaml_makes_of_it() -> None:
+def test_text_is_the_same_as_pyyamls() -> None:
     process = load_process()
     plain = mesh_chip(12, process, "mesh")
     odd = replace(plain, instances=("no", *plain.instances[1:]))
@@ -257,7 +257,7 @@ def test_text_is_what_pyyaml_makes_of_it() -> None:
         assert netlist_text(data) == yaml_text(data)
 
 
-def test_neurons_of_several_detectors_and_modulators_come_back(tmp_path: Path) -> None:
+def test_neurons_of_several_detectors_and_modulators_are_read_as_written(tmp_path: Path) -> None:
     board = Board(
         carrier="c",
         supplies=(),
@@ -275,7 +275,7 @@ def test_neurons_of_several_detectors_and_modulators_come_back(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("plus", "minus", "reason"), [((), (), "plus names nothing"), (("p", "q"), "m", "has 2 positive and 1 negative")]
+    ("plus", "minus", "reason"), [((), (), "plus"), (("p", "q"), "m", "has 2 positive and 1 negative")]
 )
 def test_neurons_without_pairs_are_refused(plus: Any, minus: Any, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):

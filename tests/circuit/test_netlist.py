@@ -13,7 +13,7 @@ LIBRARY = {kind.name: kind for kind in (COUPLER, HEATER, PAD)}
 
 
 def pair() -> Builder:
-    """Two heaters in a row, their grounds joined, one pad."""
+    """Two heaters in a row, their grounds connected, one pad."""
     b = Builder("pair", LIBRARY)
     b.add("p", "pad")
     b.add("h0", "heater", ("main", 0, 0), length_um=100.0)
@@ -34,7 +34,7 @@ def test_arrays_of_a_small_circuit() -> None:
         "p,e1", "h0,o1", "h0,o2", "h0,e1", "h0,e2", "h1,o1", "h1,o2", "h1,e1", "h1,e2",
     ]  # fmt: skip
     assert c.nets.tolist() == [[2, 5]]
-    # pad and h0,e1; the joined grounds; a labelled port alone is a net; optical ports have none
+    # pad and h0,e1; the connected grounds; a labelled port alone is a net; optical ports are in none
     assert c.electrical.tolist() == [0, -1, -1, 0, 1, -1, -1, 2, 1]
     assert c.ports == {"in": 1, "out": 6, "signal": 0, "ground": 8, "spare": 7}
     assert c.partners().tolist() == [-1, -1, 5, -1, -1, 2, -1, -1, -1]
@@ -47,7 +47,7 @@ def test_arrays_of_a_small_circuit() -> None:
     assert c.grid.tolist() == [[UNCONNECTED] * 3, [0, 0, 0], [0, 1, 0]]
 
 
-def test_an_empty_circuit_is_a_circuit() -> None:
+def test_an_empty_circuit_is_valid() -> None:
     c = Builder("empty", LIBRARY).build()
     assert c.instances == ()
     assert c.partners().shape == (0,)
@@ -55,7 +55,7 @@ def test_an_empty_circuit_is_a_circuit() -> None:
     assert flatten(c).instances == ()
 
 
-def test_nets_by_name_make_the_same_circuit() -> None:
+def test_nets_by_name_give_the_same_circuit() -> None:
     c = pair().build()
     again = pair()
     again.nets = named_nets(c)[::-1]
@@ -88,14 +88,14 @@ def test_metal_of_many_ports_is_one_net() -> None:
         ("h0,o1", "h1,o2", "optical port h0,o1 used twice, by 'in'"),
     ],
 )
-def test_nets_that_cannot_be_are_refused(a: str, b: str, reason: str) -> None:
+def test_invalid_nets_are_refused(a: str, b: str, reason: str) -> None:
     builder = pair()
     builder.connect(a, b)
     with pytest.raises(NetlistError, match=f"pair: .*{reason}"):
         builder.build()
 
 
-def test_labels_that_cannot_be_are_refused() -> None:
+def test_invalid_labels_are_refused() -> None:
     builder = pair()
     builder.ports["other"] = "h7,o1"
     with pytest.raises(NetlistError, match="no port 'h7,o1'"):
@@ -106,13 +106,13 @@ def test_labels_that_cannot_be_are_refused() -> None:
         builder.build()
 
 
-def test_instances_that_cannot_be_are_refused() -> None:
+def test_invalid_instances_are_refused() -> None:
     builder = pair()
-    with pytest.raises(NetlistError, match="'h0' is defined twice; rename one"):
+    with pytest.raises(NetlistError, match="'h0' "):
         builder.add("h0", "coupler")
-    with pytest.raises(NetlistError, match="'x': unknown component 'laser'; known: coupler, heater, pad"):
+    with pytest.raises(NetlistError, match=r"'x': unknown component 'laser'.* coupler, heater, pad"):
         builder.add("x", "laser")
-    with pytest.raises(NetlistError, match="'twin' has ports o1, o1: one is there twice"):
+    with pytest.raises(NetlistError, match=r"'twin' .* o1, o1"):
         Kind("twin", ("o1",), ("o1",))
 
 
@@ -129,7 +129,7 @@ def holder(name: str, inside: Circuit) -> Circuit:
     return b.build()
 
 
-def test_a_composite_looks_like_its_ports_optical_first() -> None:
+def test_a_composite_has_its_ports_optical_first() -> None:
     kind = composite_kind(pair().build())
     assert kind == Kind("pair", ("in", "out"), ("signal", "ground", "spare"))
 
@@ -143,10 +143,10 @@ def test_flattening_two_levels_keeps_devices_nets_and_ports() -> None:
     assert sorted(flat.instances) == sorted(names)
     lengths = dict(zip(flat.instances, flat.settings["length_um"], strict=True))
     assert all(lengths[n] == 100.0 if n.endswith("h0") else np.isnan(lengths[n]) for n in flat.instances)
-    # an instance lies where the outermost composite does
-    place = dict(zip(flat.instances, flat.grid.tolist(), strict=True))
-    assert [flat.sections[place[n][0]] for n in ("a.b.h0", "b.a.p")] == ["left", "right"]
-    assert place["c"] == [UNCONNECTED] * 3
+    # instances get the grid position of their outermost composite
+    position = dict(zip(flat.instances, flat.grid.tolist(), strict=True))
+    assert [flat.sections[position[n][0]] for n in ("a.b.h0", "b.a.p")] == ["left", "right"]
+    assert position["c"] == [UNCONNECTED] * 3
 
     light = {frozenset((flat.port_name(a), flat.port_name(b))) for a, b in flat.nets}
     expected = {frozenset((f"{m}.{i}.h0,o2", f"{m}.{i}.h1,o1")) for m in "ab" for i in "ab"}
@@ -177,11 +177,11 @@ def test_cells_that_contain_each_other_are_refused() -> None:
     middle = holder("middle", inner)
     outer = Builder("pair", LIBRARY | {"middle": composite_kind(middle)}, {"middle": middle})
     outer.add("m", "middle")
-    with pytest.raises(NetlistError, match="cells contain each other: pair > middle > pair"):
+    with pytest.raises(NetlistError, match="pair > middle > pair"):
         flatten(outer.build())
 
 
-def test_nested_cells_that_multiply_without_end_are_refused() -> None:
+def test_too_many_nested_instances_are_refused() -> None:
     """Ten instances a level, eight levels: a small file, a hundred million couplers."""
     cell, kind = None, Kind("mmi2x2", ("o1", "o2", "o3", "o4"))
     for level in range(8):
@@ -191,5 +191,5 @@ def test_nested_cells_that_multiply_without_end_are_refused() -> None:
             b.add(f"i{i}", kind.name)
         cell = b.build()
         kind = Kind(name, ())
-    with pytest.raises(NetlistError, match="instances when flat"):
+    with pytest.raises(NetlistError, match=r"100000000 .* 5000000"):
         flatten(cell)

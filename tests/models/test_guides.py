@@ -1,4 +1,4 @@
-"""Guides and phase shifters: index, dispersion, loss, heat."""
+"""Guides and phase shifters: index, dispersion, loss, heater phase."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_guides_in_series_add(a, b):
     assert whole == pytest.approx(parts, abs=1e-8)
 
 
-def test_guide_is_reciprocal_passive_and_lossless_when_told():
+def test_guide_is_reciprocal_passive_and_lossless_at_zero_loss():
     s = guide(123.0, WAVELENGTHS, **GUIDE)
     assert s.shape == (3, 2, 2)
     assert np.array_equal(s, np.swapaxes(s, -1, -2))
@@ -45,7 +45,7 @@ def test_guide_is_reciprocal_passive_and_lossless_when_told():
 
 
 @given(st.floats(0.0, 7.0))
-def test_heat_adds_its_phase_and_no_loss(phase):
+def test_a_heater_adds_its_phase_and_no_loss(phase):
     bare = guide_transmission(100.0, 1550.0, **GUIDE)
     s = phase_shifter(bare, phase)
     assert s[1, 0] == s[0, 1] == pytest.approx(bare * np.exp(1j * phase))

@@ -1,4 +1,4 @@
-"""Directional couplers, crossings and tapers: reciprocal, passive, and what their cards' numbers mean."""
+"""Directional couplers, crossings and tapers: reciprocity, passivity, and the meaning of the cards' numbers."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ def test_tapers(loss_db, reflection_db):
         (edge_coupler, (0.0, -30.0)),
     ],
 )
-def test_more_light_out_than_in_is_refused(model, arguments):
-    with pytest.raises(ValueError, match="raise loss_db or lower reflection_db"):
+def test_gain_is_refused(model, arguments):
+    with pytest.raises(ValueError, match="loss_db"):
         model(1550.0, *arguments)
 
 
 @pytest.mark.parametrize("cross", [-0.01, 1.01, np.nan])
 def test_cross_power_beyond_one_is_refused(cross):
-    with pytest.raises(ValueError, match=r"cross is .*within 0 … 1"):
+    with pytest.raises(ValueError, match=r"cross is .* 0 … 1"):
         directional_coupler(1550.0, 0.14, cross, 1550.0, 0.004, -40.0)

@@ -1,4 +1,4 @@
-"""From cards to S-matrices, and what is refused."""
+"""S-matrices of devices by their cards, and errors."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ def test_samples_differ_where_their_parameters_do():
     assert share == pytest.approx([0.5 * 10**-0.03, 0.6 * 10**-0.1])
 
 
-def test_samples_of_what_a_device_lacks_are_refused():
-    with pytest.raises(CardError, match="'mmi2x2': model has no 'cross'; it has loss_db, imbalance"):
+def test_samples_of_unknown_parameters_are_refused():
+    with pytest.raises(CardError, match=r"'mmi2x2': model has no 'cross'; .* loss_db, imbalance"):
         sampled_s(PROCESS, "mmi2x2", 1550.0, {"cross": np.zeros(2)})
-    with pytest.raises(ModelError, match="1400 nm is outside the range of device 'mmi2x2'"):
+    with pytest.raises(ModelError, match=r"1400 nm .*'mmi2x2'"):
         sampled_s(PROCESS, "mmi2x2", 1400.0, {"imbalance": np.zeros(2)})
-    with pytest.raises(ValueError, match="raise loss_db"):
+    with pytest.raises(ValueError, match="loss_db"):
         sampled_s(PROCESS, "mmi2x2", 1550.0, {"loss_db": np.zeros(2)})

@@ -1,4 +1,4 @@
-"""Our models as SAX sees them."""
+"""The models as SAX models."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def test_only_devices_with_light_have_models():
     assert complex(sax_models(PROCESS)["mmi2x2"]()["o2", "o4"]).real == 0.0
 
 
-def test_a_netlist_file_runs_in_sax_as_it_is(tmp_path):
+def test_sax_simulates_a_netlist_file_unchanged(tmp_path):
     """Wires, pads and cells included; a heater is set through the cell that it is in."""
     circuit = mesh_chip(3, PROCESS, "mesh")
     write_netlist(circuit, tmp_path / "mesh.pic.yml")
     netlist = yaml.safe_load((tmp_path / "mesh.pic.yml").read_text())
     models = sax_models(PROCESS, electrical=True) | sax_cells(read_netlist(tmp_path / "mesh.pic.yml"), PROCESS)
-    # pads are ports and joined to heaters
+    # pads are ports and connected to heaters
     model, _ = sax.circuit(netlist=netlist, models=models, backend="klu", on_internal_port="ignore")
     theirs = sax.sdict(model(l0_v_c1_r1={"theta": {"phase": 0.7}}))
     ours = scattering(circuit, {"l0_v_c1_r1_theta": 0.7}, 1550.0, PROCESS, unbiased=0.0)

@@ -11,7 +11,7 @@ import pytest
 from optinc_pdk.assemble import assemble
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.circuit import NetlistError
-from optinc_pdk.drive import crosstalk
+from optinc_pdk.drive import DistanceCrosstalk
 from optinc_pdk.factor import SvdFactor, svd_generic
 from optinc_pdk.files import InputError
 from optinc_pdk.onn import Layer, Onn, bundled, factorise
@@ -174,7 +174,7 @@ def test_known_crosstalk_is_compensated(process):
     circuit, board = chip(onn, process)
     structure = analyse(circuit)
     count = structure.heater.size
-    matrix = crosstalk(np.stack([50.0 * np.arange(count), np.zeros(count)], axis=1), 0.03, 25.0)
+    matrix = DistanceCrosstalk(np.stack([50.0 * np.arange(count), np.zeros(count)], axis=1), 0.03, 25.0).matrix
     blind, knowing = program(circuit, board, onn, process), program(circuit, board, onn, process, crosstalk=matrix)
     intended = dict(zip(knowing.bias.labels, knowing.bias.phase_rad, strict=True))
     target = np.array([intended[label] for label in structure.channel])

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.drive import RangeError
-from optinc_pdk.simulate.warmth import nominal_warmth
+from optinc_pdk.simulate.warmth import nominal_crosstalk
 from optinc_pdk.tolerance.calibration.measure import Laboratory, Layer, together_lit
 from optinc_pdk.tolerance.variation.chip import Chip
 
@@ -130,7 +130,7 @@ def heaters_of(chip: Chip, laboratory: Laboratory) -> Heaters:
 
 def _card_crosstalk(chip: Chip) -> Floats:
     """Return the (H, H) thermal crosstalk of the card without its diagonal; zero if the card has none."""
-    crosstalk, count = nominal_warmth(chip.structure, chip.process), chip.power_pi_w.size
+    crosstalk, count = nominal_crosstalk(chip.structure, chip.process), chip.power_pi_w.size
     return np.zeros((count, count)) if crosstalk is None else crosstalk.matrix - np.eye(count)
 
 

@@ -86,7 +86,7 @@ class Phases:
     attenuator: Floats
 
     def all(self) -> Floats:
-        """Return (heaters,) phases in the order of :func:`optinc_pdk.tolerance.meshes.heat.sites`."""
+        """Return (heaters,) phases in the order of :func:`optinc_pdk.tolerance.meshes.mesh_heaters.heater_sites`."""
         return np.concatenate([self.theta, self.phi, self.output, self.attenuator])
 
     def like(self, values: Floats) -> Phases:

@@ -16,7 +16,7 @@ from optinc_pdk.cards import KINDS, Device
 from optinc_pdk.cards.variation import SizeVariation
 from optinc_pdk.files import InputError
 from optinc_pdk.models.guides import UM_PER_CM
-from optinc_pdk.simulate.warmth import nominal_warmth
+from optinc_pdk.simulate.warmth import nominal_crosstalk
 from optinc_pdk.tolerance.variation.chip import Chip
 from optinc_pdk.tolerance.variation.field import path_length_um, wafer_field
 from optinc_pdk.tolerance.variation.imperfections import Imperfections
@@ -83,7 +83,7 @@ def draw(chip: Chip, imperfections: Imperfections, seed: int) -> Sample:
 def nominal(chip: Chip, seed: int = 0) -> Sample:
     """Return the sample without imperfections: all parameters nominal, thermal crosstalk as on the card."""
     nets, heaters = len(chip.net_um), chip.structure.heater.size
-    warmth = nominal_warmth(chip.structure, chip.process)
+    crosstalk = nominal_crosstalk(chip.structure, chip.process)
     return Sample(
         seed=seed,
         wavelength_nm=float(chip.process.guide.wavelength_nm),
@@ -93,7 +93,7 @@ def nominal(chip: Chip, seed: int = 0) -> Sample:
         power_scale=np.ones(heaters),
         resistance_scale=np.ones(heaters),
         drift=np.ones(heaters),
-        crosstalk=np.eye(heaters) if warmth is None else warmth.matrix,
+        crosstalk=np.eye(heaters) if crosstalk is None else crosstalk.matrix,
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from optinc_pdk.cards import KINDS, Quantity
 from optinc_pdk.cards.variation import Variation
-from optinc_pdk.drive import crosstalk
+from optinc_pdk.drive import DistanceCrosstalk
 from optinc_pdk.files import InputError
 from optinc_pdk.simulate.structure import Devices
 from optinc_pdk.tolerance import aged, draw, fields, imperfections, light, lights
@@ -213,8 +213,8 @@ def test_crosstalk_of_three_heaters_by_hand(chip, every):
     card = every.card.crosstalk
     place = np.array([[0.0, 0.0], [25.0, 0.0], [75.0, 0.0]])
     by_hand = np.array([[1, 0.029, 0.029 / 3], [0.029, 1, 0.029 / 2], [0.029 / 3, 0.029 / 2, 1]])
-    assert np.allclose(crosstalk(place, float(card.share), float(card.distance_um)), by_hand)
-    expected = crosstalk(chip.heater_um, float(card.share), float(card.distance_um))
+    assert np.allclose(DistanceCrosstalk(place, float(card.share), float(card.distance_um)).matrix, by_hand)
+    expected = DistanceCrosstalk(chip.heater_um, float(card.share), float(card.distance_um)).matrix
     others = ~np.eye(len(expected), dtype=bool)
     ratio = []
     for seed in SEEDS:

@@ -1,26 +1,23 @@
-"""YAML in and out: C speed, safe, duplicate keys refused, written atomically."""
+"""Reading and writing of YAML with libyaml: plain data alone, duplicate keys and aliases refused."""
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-
-class InputError(ValueError):
-    """Something that a user gave cannot be used; the message names it, the fault and the mend."""
-
+from optinc_pdk.file_writing import write_atomic
 
 MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 100
+WIDTH = 120
+"""Characters after which PyYAML folds a line."""
 
 
 class _Loader(yaml.CSafeLoader):
-    """Refuses duplicate keys."""
+    """Safe loader that refuses duplicate keys."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[Hashable] = set()
@@ -35,7 +32,7 @@ class _Loader(yaml.CSafeLoader):
 
 
 def _check_events(text: str) -> None:
-    """Refuse what the C composer does not survive or what a small file becomes huge by; our files have neither."""
+    """Refuse deep nesting, which crashes the C composer, and aliases, which let a small file expand without limit."""
     depth = 0
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
         if isinstance(event, yaml.AliasEvent):
@@ -50,21 +47,28 @@ def _fault(message: str, mark: Any) -> yaml.constructor.ConstructorError:
 
 
 def load_yaml(path: Path, error: type[ValueError]) -> dict[str, Any]:
-    """The mapping in a YAML file.
+    """Read a YAML file that holds a mapping.
+
+    Args:
+        path: The file.
+        error: Class of the errors to raise.
+
+    Returns:
+        The mapping.
 
     Raises:
-        error: Not readable, too large, not YAML, or not a mapping; the message names the file and the fault.
+        error: The file is unreadable, too large, not YAML, or not a mapping; the message names it and the fault.
     """
     text = _read_text(path, error)
     try:
         _check_events(text)
         data = yaml.load(text, Loader=_Loader)
-    # the last two: what PyYAML's constructors raise at a scalar that only looks like a number or a date
+    # PyYAML's constructors raise the last two for scalars that are nearly a number or a date
     except (yaml.YAMLError, ValueError, AttributeError) as fault:
         raise error(f"{path}: not valid YAML: {' '.join(str(fault).split())}") from fault
     if not isinstance(data, dict):
-        found = "nothing" if data is None else f"a {type(data).__name__}"
-        raise error(f"{path}: holds {found}, expected a mapping")
+        content = "nothing" if data is None else f"a {type(data).__name__}"
+        raise error(f"{path}: holds {content}, expected a mapping")
     return data
 
 
@@ -72,7 +76,7 @@ def _read_text(path: Path, error: type[ValueError]) -> str:
     try:
         size = path.stat().st_size
         if size > MAX_BYTES:
-            raise error(f"{path}: {size} bytes, the limit is {MAX_BYTES}; this is not one of our files")
+            raise error(f"{path}: {size} bytes, the limit is {MAX_BYTES}; give a smaller file")
         return path.read_text(encoding="utf-8")
     except OSError as fault:
         raise error(f"{path}: cannot be read ({fault.strerror}); check the path") from fault
@@ -80,38 +84,11 @@ def _read_text(path: Path, error: type[ValueError]) -> str:
         raise error(f"{path}: not UTF-8 text at byte {fault.start}; is it a YAML file?") from fault
 
 
-def write_atomic(path: Path, data: bytes) -> None:
-    """Write a file so that a reader sees the old content or the new one, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def saved_bytes(save: Callable[[str], object]) -> bytes:
-    """What is written by something that writes files by their names alone, as KLayout does."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "saved")
-        save(str(path))
-        return path.read_bytes()
-
-
-WIDTH = 120
-
-
 def yaml_text(data: dict[str, Any]) -> str:
-    """Plain data as YAML, keys in their order, innermost collections on one line."""
+    """Return plain data as YAML text: keys in their order, innermost collections on one line."""
     return str(yaml.dump(data, Dumper=yaml.CSafeDumper, sort_keys=False, default_flow_style=None, width=WIDTH))
 
 
 def dump_yaml(path: Path, data: dict[str, Any]) -> None:
-    """Write plain data as YAML, keys in their order, innermost collections on one line."""
+    """Write plain data as a YAML file atomically, as of :func:`yaml_text`."""
     write_atomic(path, yaml_text(data).encode("utf-8"))

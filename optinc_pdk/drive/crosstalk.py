@@ -1,0 +1,226 @@
+"""Thermal crosstalk between heaters, and the heater phases that compensate it.
+
+Of the phase that heater j produces in its own guide, the share X[i, j] appears in guide i (X[i, i] = 1), so that guides
+get the phases X @ own. An operator applies X; :func:`compensate` solves for own phases, which cannot be negative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optinc_pdk.drive.heaters import RangeError, as_real
+
+Floats = NDArray[np.float64]
+
+BLOCK = 1 << 14
+"""Pairs of heaters whose shares are calculated at a time: 128 kB, which fits the caches."""
+STORED = 1 << 23
+"""Pairs of heaters up to which shares are calculated once and kept, in 32 MB; above, once for every product."""
+ROUNDS = 200
+"""Corrections of the solution. Chips of 16,000 heaters take 20."""
+REDUCTION = 1e-3
+"""Residual that a correction leaves, relative to the residual before it."""
+NEGLIGIBLE_RAD = 1e-9
+"""Error of the solution; a heater phase that is negative by less is zero."""
+_ROUNDING = 1e-12
+
+
+class CrosstalkOperator(Protocol):
+    """The linear map X from the phases of H heaters to the phases of their guides."""
+
+    @property
+    def heaters(self) -> int:
+        """Their number H."""
+
+    @property
+    def strength(self) -> str:
+        """How strong the crosstalk is, for messages."""
+
+    def apply(self, own_rad: Floats) -> Floats:
+        """(H,) phases in the guides for phases (H,) that heaters produce in their own guides, in rad."""
+
+
+@dataclass(frozen=True, eq=False)
+class DenseCrosstalk:
+    """Crosstalk given as a matrix, measured or modelled; it need not be symmetric.
+
+    Attributes:
+        matrix: (H, H) shares X, 0 or more, with 1 on the diagonal.
+
+    Raises:
+        ValueError: The matrix is not square, not real, or has a value out of range.
+    """
+
+    matrix: Floats
+
+    def __post_init__(self) -> None:
+        """Check shape and values."""
+        matrix = np.asarray(self.matrix)
+        if matrix.dtype.kind not in "iuf":
+            raise ValueError(f"crosstalk has dtype {matrix.dtype}; give real numbers")
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+            raise ValueError(f"crosstalk has shape {matrix.shape}; give (H, H), one row per heater")
+        bad = np.argwhere(~((matrix >= 0.0) & (matrix < np.inf)))
+        if bad.size:
+            row, column = bad[0]
+            raise ValueError(f"crosstalk[{row}, {column}] is {matrix[row, column]}; give a share of 0 or more")
+        if not np.all(np.abs(np.diagonal(matrix) - 1.0) <= _ROUNDING):
+            raise ValueError("the diagonal of crosstalk is not 1; shares are relative to each heater's own phase")
+        object.__setattr__(self, "matrix", matrix.astype(np.float64))
+
+    @property
+    def heaters(self) -> int:
+        """Number of heaters."""
+        return len(self.matrix)
+
+    @property
+    def strength(self) -> str:
+        """Largest share, for messages."""
+        largest = np.max(self.matrix - np.eye(self.heaters), initial=0.0)
+        return f"a share of up to {largest:.3g} in neighbouring guides"
+
+    def apply(self, own_rad: Floats) -> Floats:
+        """(H,) phases in the guides for phases (H,) that heaters produce in their own guides, in rad."""
+        return np.asarray(self.matrix @ own_rad)
+
+
+@dataclass(frozen=True, eq=False)
+class DistanceCrosstalk:
+    """Crosstalk that falls as 1 / distance: X[i, j] = min(share · distance_um / |r_i − r_j|, 1).
+
+    Chips may have tens of thousands of heaters, so that only :attr:`matrix` holds all of X.
+
+    Attributes:
+        position_um: (H, 2) centres of the heaters.
+        share: Share of a heater's own phase that appears in a guide at the distance, in [0, 1).
+        distance_um: That distance.
+
+    Raises:
+        ValueError: Positions have a wrong shape, are not finite or coincide, or a number is out of range.
+    """
+
+    position_um: Floats
+    share: float
+    distance_um: float
+
+    def __post_init__(self) -> None:
+        """Check shape and values."""
+        position = as_real("position_um", self.position_um)
+        if position.ndim != 2 or position.shape[1] != 2:
+            raise ValueError(f"position_um has shape {position.shape}; give (H, 2)")
+        if not np.all(np.isfinite(position)):
+            raise ValueError(f"position_um holds {position[~np.isfinite(position)][0]}; give finite numbers")
+        if not 0.0 <= self.share < 1.0:
+            raise ValueError(f"share is {self.share}; give a share of a heater's phase, 0 to less than 1")
+        if not 0.0 < self.distance_um < np.inf:
+            raise ValueError(f"distance_um is {self.distance_um}; give a positive, finite distance")
+        order = np.lexsort(position.T)
+        equal = np.flatnonzero(np.all(position[order[1:]] == position[order[:-1]], axis=1))
+        if equal.size:
+            first, second = sorted(order[equal[0] : equal[0] + 2].tolist())
+            raise ValueError(f"position_um of heaters {first} and {second} are equal; move one of them")
+        object.__setattr__(self, "position_um", position)
+
+    @property
+    def heaters(self) -> int:
+        """Number of heaters."""
+        return len(self.position_um)
+
+    @property
+    def strength(self) -> str:
+        """Share and distance, for messages."""
+        return f"a share of {self.share:.3g} at {self.distance_um:g} µm"
+
+    @property
+    def matrix(self) -> Floats:
+        """(H, H) the whole X, 1 on the diagonal; for chips of no more than some thousands of heaters."""
+        distance = np.hypot(*(self.position_um[:, np.newaxis] - self.position_um).transpose(2, 0, 1))
+        np.fill_diagonal(distance, np.inf)
+        matrix = np.minimum(self.share * self.distance_um / distance, 1.0)
+        np.fill_diagonal(matrix, 1.0)
+        return np.asarray(matrix)
+
+    def apply(self, own_rad: Floats) -> Floats:
+        """(H,) phases in the guides for phases (H,) that heaters produce in their own guides, in rad."""
+        guide = own_rad.copy()
+        blocks = self._stored if self.heaters**2 <= STORED else self._blocks()
+        for rows, shares in blocks:
+            after = slice(rows.start + shares.shape[0], None)
+            guide[rows] += shares @ own_rad[rows.start :]
+            # X is symmetric: the columns right of the block's square are rows below it
+            guide[after] += own_rad[rows] @ shares[:, shares.shape[0] :]
+        return guide
+
+    @cached_property
+    def _stored(self) -> list[tuple[slice, Floats]]:
+        return list(self._blocks())
+
+    def _blocks(self) -> Iterator[tuple[slice, Floats]]:
+        """Rows of the upper triangle of X - 1, some at a time: their numbers, and (rows, H - first row) shares."""
+        from scipy.spatial.distance import cdist
+
+        heaters, start = self.heaters, 0
+        while start < heaters:
+            rows = slice(start, min(start + max(1, BLOCK // (heaters - start)), heaters))
+            distance = cdist(self.position_um[rows], self.position_um[start:])
+            np.fill_diagonal(distance, np.inf)
+            shares = np.divide(self.share * self.distance_um, distance, out=distance)
+            yield rows, np.minimum(shares, 1.0, out=shares)
+            start = rows.stop
+
+
+def compensate(operator: CrosstalkOperator, target_rad: ArrayLike) -> Floats:
+    """Heater phases with which guides get target phases despite crosstalk: X own = target mod 2π, own >= 0.
+
+    Heaters cannot cool: where neighbours heat a guide by more than its target, a whole turn is added to the target. If
+    the off-diagonal entries of X⁻¹ are not positive, as they are where shares fall with the distance, another heater's
+    turn only lowers a negative phase, so the turns added here are the fewest possible. X is solved by GMRES in
+    corrections of the solution, which need products with X alone and no symmetry.
+
+    Args:
+        operator: The crosstalk.
+        target_rad: (H,) target phases in the guides in rad, up to whole turns.
+
+    Returns:
+        (H,) phases in rad, 0 or more, that heaters produce in their own guides.
+
+    Raises:
+        ValueError: The target has a wrong shape, or holds values that are not finite, real numbers.
+        RangeError: There is no solution: crosstalk is too strong, or the operator is singular.
+    """
+    from scipy.sparse.linalg import LinearOperator, gmres
+
+    turn = 2.0 * np.pi
+    target = as_real("target_rad", target_rad)
+    if target.shape != (operator.heaters,):
+        raise ValueError(f"target_rad has shape {target.shape}; give {(operator.heaters,)}, one for each heater")
+    if not np.all(np.isfinite(target)):
+        raise ValueError(f"target_rad holds {target[~np.isfinite(target)][0]}; give finite phases")
+    if target.size == 0:
+        return target
+    target -= turn * np.floor((target + NEGLIGIBLE_RAD) / turn)
+    matvec: Any = LinearOperator((target.size,) * 2, matvec=operator.apply, dtype=np.float64)
+    own = target.copy()
+    residual = target - operator.apply(own)
+    for _ in range(ROUNDS):
+        step, _ = gmres(matvec, residual, rtol=REDUCTION, atol=0.0, restart=min(40, target.size), maxiter=1)
+        own += step
+        residual = target - operator.apply(own)
+        # rows of |X⁻¹| sum up to about 2
+        error = max(2.0 * float(np.max(np.abs(residual))), NEGLIGIBLE_RAD)
+        negative = own < -error
+        if np.any(negative):
+            target[negative] += turn
+            residual[negative] += turn
+        elif error <= NEGLIGIBLE_RAD:
+            return np.asarray(np.maximum(own, 0.0))
+    raise RangeError(
+        f"no powers of {target.size} heaters give the target phases after {ROUNDS} corrections: thermal crosstalk with "
+        f"{operator.strength} is too strong; place heaters further apart, or lower the share"
+    )

@@ -1,0 +1,215 @@
+"""Heaters and the electronics that drive them: phase, power, pad voltage, DAC code.
+
+A heater of resistance R_h is in series with wires of resistance R_w, out and back::
+
+    DAC --- R_w --- R_h --- ground        phi = pi P / P_pi,  P = I^2 R_h,  V = I (R_h + R_w)
+
+Heaters share ground metal, so that their currents raise the ground potential of each by a voltage G(I), linear in the
+currents; where G is given, V = I (R_h + R_w) + G(I).
+
+Phases here are those that heaters produce in their own guides; :mod:`optinc_pdk.drive.crosstalk` adds their neighbours.
+All numbers come from the process and device cards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optinc_pdk.files import InputError
+
+MAX_DAC_BITS = 32
+# A voltage that exceeds full scale by rounding alone is accepted.
+_ROUNDING = 1e-12
+# Grounds take a tenth of a voltage or less, so each round of their solution gains a digit.
+_GROUND_ROUNDS = 200
+
+
+class RangeError(InputError):
+    """The drive or the electronics lack the range that a chip needs; the message names value and limit."""
+
+
+@dataclass(frozen=True, eq=False)
+class Heater:
+    """The heaters of a chip that share one device, and their DAC; one entry per channel.
+
+    Attributes:
+        power_pi_w: Power in the heater for a phase of pi, in W.
+        resistance_ohm: (channels,) heater resistances in ohm.
+        wire_ohm: (channels,) resistance in series with each heater, out and back, in ohm.
+        dac_bits: Resolution of the DAC; codes run from 0 to 2^bits - 1.
+        full_scale_v: Voltage of the highest code, in V.
+        rise_v: Maps currents (channels,) in A to ground potentials (channels,) in V; None for an ideal ground.
+
+    Raises:
+        ValueError: A number is not finite or not positive (wires: negative), or shapes disagree.
+    """
+
+    power_pi_w: float
+    resistance_ohm: NDArray[np.float64]
+    wire_ohm: NDArray[np.float64]
+    dac_bits: int
+    full_scale_v: float
+    rise_v: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
+
+    def __post_init__(self) -> None:
+        """Check shapes and values."""
+        for name, value in (("power_pi_w", self.power_pi_w), ("full_scale_v", self.full_scale_v)):
+            if not isinstance(value, int | float | np.integer | np.floating) or not 0.0 < value < np.inf:
+                raise ValueError(f"{name} is {value!r}; give a positive, finite number")
+        bits = self.dac_bits
+        if isinstance(bits, bool) or not isinstance(bits, int | np.integer) or not 1 <= bits <= MAX_DAC_BITS:
+            raise ValueError(f"dac_bits is {bits!r}; give a whole number, 1 to {MAX_DAC_BITS}")
+        if self.resistance_ohm.ndim != 1 or self.wire_ohm.shape != self.resistance_ohm.shape:
+            raise ValueError(
+                f"resistance_ohm has shape {self.resistance_ohm.shape} and wire_ohm {self.wire_ohm.shape}; "
+                "give one of each per channel"
+            )
+        resistance, wire = self.resistance_ohm, self.wire_ohm
+        _refuse_channels("resistance_ohm", resistance, (resistance > 0) & (resistance < np.inf), "positive")
+        _refuse_channels("wire_ohm", wire, (wire >= 0) & (wire < np.inf), "zero or positive")
+
+    @property
+    def max_code(self) -> int:
+        """The highest DAC code."""
+        return int(2**self.dac_bits) - 1
+
+    @property
+    def step_v(self) -> float:
+        """Voltage between neighbouring codes, in V."""
+        return self.full_scale_v / self.max_code
+
+
+@dataclass(frozen=True, eq=False)
+class Drive:
+    """Phase, power, voltage and DAC code of every channel.
+
+    Attributes:
+        phase_rad: (channels,) phase in the heater's own guide in rad, without neighbours.
+        power_w: (channels,) power in the heater alone, in W.
+        voltage_v: (channels,) voltage at the pads, in V.
+        code: (channels,) DAC code.
+    """
+
+    phase_rad: NDArray[np.float64]
+    power_w: NDArray[np.float64]
+    voltage_v: NDArray[np.float64]
+    code: NDArray[np.int64]
+
+
+def drive(heater: Heater, own_rad: ArrayLike) -> Drive:
+    """Return power, voltage and the nearest DAC code of heaters for the phases in their own guides.
+
+    Args:
+        heater: The heaters and their DAC.
+        own_rad: (channels,) phases in rad, 0 or more, see :func:`optinc_pdk.drive.compensate`.
+
+    Returns:
+        The given phases, their power and voltage before rounding, and the nearest codes. The phases after rounding
+        are those of :func:`readback`.
+
+    Raises:
+        ValueError: A wrong shape, a value that is not a real number, or a phase below 0.
+        RangeError: A voltage is above full scale.
+    """
+    own = as_real("own_rad", own_rad)
+    _refuse_wrong_shape(heater, "own_rad", own)
+    _refuse_channels("own_rad", own, (own >= 0) & (own < np.inf), "0 or more; add a turn")
+    power = heater.power_pi_w * own / np.pi
+    current = np.sqrt(power / heater.resistance_ohm)
+    voltage = current * (heater.resistance_ohm + heater.wire_ohm)
+    if heater.rise_v is not None:
+        voltage = voltage + heater.rise_v(current)
+        # a heater that is off draws no current: its code is 0 whatever its ground potential
+        voltage[current == 0] = 0.0
+    over = np.flatnonzero(voltage > heater.full_scale_v * (1 + _ROUNDING))
+    if over.size:
+        channel = over[np.argmax(voltage[over])]
+        raise RangeError(
+            f"channel {channel} needs {voltage[channel]:.4g} V, above the full scale of "
+            f"{heater.full_scale_v:.4g} V ({over.size} of {own.size} channels are): raise full_scale_v, "
+            "widen or shorten the wires, or lower the heater's resistance or power_pi_w"
+        )
+    code = np.minimum(np.rint(voltage / heater.step_v), heater.max_code).astype(np.int64)
+    return Drive(phase_rad=own, power_w=power, voltage_v=voltage, code=code)
+
+
+def readback(heater: Heater, code: ArrayLike) -> Drive:
+    """Return voltage, power and phase that DAC codes produce.
+
+    Args:
+        heater: The heaters and their DAC.
+        code: (channels,) whole numbers, 0 to 2^bits - 1.
+
+    Returns:
+        Voltage, power and phase of these codes. The phase is that of the heater's own guide, without neighbours, and
+        is not wrapped.
+
+    Raises:
+        ValueError: A wrong shape, codes that are not integers, or one out of range.
+        RangeError: The grounds are as resistive as the heaters.
+    """
+    given = np.asarray(code)
+    _refuse_wrong_shape(heater, "code", given)
+    if given.dtype.kind not in "iu":
+        raise ValueError(f"code has dtype {given.dtype}; give integers")
+    _refuse_channels("code", given, (given >= 0) & (given <= heater.max_code), f"0 to {heater.max_code}")
+    codes = given.astype(np.int64)
+    voltage = codes.astype(np.float64) * heater.step_v
+    power = currents(heater, voltage) ** 2 * heater.resistance_ohm
+    return Drive(phase_rad=np.pi * power / heater.power_pi_w, power_w=power, voltage_v=voltage, code=codes)
+
+
+def currents(heater: Heater, voltage_v: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the (channels,) heater currents in A for voltages (channels,) at the pads, in V.
+
+    The DAC sources current but sinks none: where the ground potential is above the pad's, no current flows.
+
+    Raises:
+        RangeError: The grounds are as resistive as the heaters, so that the currents do not converge.
+    """
+    total = heater.resistance_ohm + heater.wire_ohm
+    current = voltage_v / total
+    if heater.rise_v is None:
+        return np.asarray(current)
+    for _ in range(_GROUND_ROUNDS):
+        updated = np.maximum(voltage_v - heater.rise_v(current), 0.0) / total
+        change = float(np.max(np.abs(updated - current), initial=0.0))
+        current = updated
+        if change <= _ROUNDING * float(np.max(current, initial=0.0)):
+            return np.asarray(current)
+    raise RangeError(
+        f"currents do not converge in {_GROUND_ROUNDS} rounds: the grounds are as resistive as the heaters; "
+        "widen the grounds"
+    )
+
+
+def as_real(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """Return a copy of an argument as float64.
+
+    Raises:
+        ValueError: Rows of different lengths, or values that are not real numbers.
+    """
+    try:
+        given = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} has rows of different lengths; make them equal") from None
+    if given.dtype.kind not in "iuf":
+        raise ValueError(f"{name} has dtype {given.dtype}; give real numbers")
+    return given.astype(np.float64)
+
+
+def _refuse_wrong_shape(heater: Heater, name: str, values: NDArray[np.generic]) -> None:
+    if values.shape != heater.resistance_ohm.shape:
+        raise ValueError(
+            f"{name} has shape {values.shape}; give one for each of the {heater.resistance_ohm.size} heaters"
+        )
+
+
+def _refuse_channels(name: str, values: NDArray[np.generic], good: NDArray[np.bool_], allowed: str) -> None:
+    wrong = np.flatnonzero(~good)
+    if wrong.size:
+        raise ValueError(f"{name} of channel {wrong[0]} is {values[wrong[0]]}; it must be {allowed}")

@@ -1,0 +1,119 @@
+"""Heaters of a block's mesh: their crosstalk as a convolution, and their phases at the drive's steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.cards import Process
+from optinc_pdk.cells.interferometers import mzi_frame
+from optinc_pdk.drive import RangeError
+from optinc_pdk.factor import Mesh
+
+Complexes = NDArray[np.complex128]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def heater_sites(mesh: Mesh) -> tuple[Ints, Ints, Ints]:
+    """Return the grid positions of a block's heaters, in the order theta, phi, outputs, attenuators.
+
+    Returns:
+        Three arrays (heaters,): 0 for a heater at the place of phi or 1 at that of theta; column; mode.
+    """
+    size = np.arange(mesh.modes)
+    end = np.full(mesh.modes, int(mesh.column.max()) + 1)
+    site = np.concatenate([np.ones_like(mesh.row), np.zeros_like(mesh.row), np.zeros_like(size), np.ones_like(size)])
+    return site, np.concatenate([mesh.column, mesh.column, end, end]), np.concatenate([mesh.row, mesh.row, size, size])
+
+
+@dataclass(frozen=True, eq=False)
+class MeshCrosstalk:
+    """Crosstalk between the heaters of one block, which lie on a grid: a convolution by FFT.
+
+    An operator for :func:`optinc_pdk.drive.compensate`; the order of the heaters is that of :func:`heater_sites`.
+
+    Attributes:
+        mesh: The block's mesh; all its columns are taken to lie in one row, although a layout may fold them.
+        kernel: (2, 2, columns, modes) spectra of distance_um / distance, to and from the sites of phi or theta.
+        shape: Shape of the padded grid.
+        share: Share of a heater's phase in a guide at the distance.
+        distance_um: That distance.
+    """
+
+    mesh: Mesh
+    kernel: Complexes
+    shape: tuple[int, int]
+    share: float
+    distance_um: float
+
+    @property
+    def heaters(self) -> int:
+        """Number of heaters."""
+        return 2 * self.mesh.row.size + 2 * self.mesh.modes
+
+    @property
+    def strength(self) -> str:
+        """Share, distance and mesh, for messages."""
+        return f"a share of {self.share:.3g} at {self.distance_um:g} µm in a mesh of {self.mesh.modes} modes"
+
+    def apply(self, own_rad: Floats) -> Floats:
+        """(heaters,) phases in the guides for phases (heaters,) that heaters produce in their own guides, in rad."""
+        site, column, row = heater_sites(self.mesh)
+        grid = np.zeros((2, *self.shape))
+        grid[site, column, row] = own_rad
+        spectra = np.einsum("tfcr,fcr->tcr", self.kernel, np.fft.rfft2(grid))
+        neighbours = np.fft.irfft2(spectra, s=self.shape)[site, column, row]
+        return np.asarray(own_rad + self.share * neighbours)
+
+
+def mesh_crosstalk(mesh: Mesh, process: Process, share: float, distance_um: float) -> MeshCrosstalk:
+    """Return the crosstalk of a mesh's heaters, which falls as 1 / distance, at the pitches of the cards.
+
+    Args:
+        mesh: The block's mesh.
+        process: MZI and pitch between modes.
+        share: Share of a heater's phase in a guide at the distance; not limited for nearer guides.
+        distance_um: That distance.
+    """
+    frame, pitch = mzi_frame(process), float(process.floorplan.mode_pitch_um)
+    columns = int(mesh.column.max()) + 2
+    shape = 2 * columns, 2 * mesh.modes
+    along = np.fft.fftfreq(shape[0], 1.0 / shape[0])[:, np.newaxis] * frame.end
+    across = np.fft.fftfreq(shape[1], 1.0 / shape[1]) * pitch
+    site = 0.0, frame.theta - frame.phi
+    kernel = []
+    for target in site:
+        distances = [np.hypot(along + target - source, across) for source in site]
+        kernel.append([np.fft.rfft2(distance_um / np.where(d > 0.0, d, np.inf)) for d in distances])
+    return MeshCrosstalk(mesh, np.array(kernel), shape, share, distance_um)
+
+
+def rounded_phases(process: Process, own_rad: Floats, bits: float | None) -> Floats:
+    """Return heater phases at the nearest DAC codes, for heaters without wire resistance.
+
+    Args:
+        process: Heater and full scale.
+        own_rad: (heaters,) phases in rad, 0 or more.
+        bits: Effective bits, 8.5 for instance: voltage steps of full scale / (2^bits - 1). None for no rounding.
+
+    Returns:
+        (heaters,) phases in rad.
+
+    Raises:
+        RangeError: A phase above that of full scale.
+    """
+    heater, full_v = process.device("phase_shifter"), float(process.drive.full_scale_v)
+    squares = heater.size("length_um") / heater.size("heater_width_um")
+    resistance = heater.parameter("sheet_ohm") * squares
+    full = np.pi * full_v**2 / resistance / heater.parameter("power_pi_w")
+    if np.max(own_rad) > full:
+        raise RangeError(
+            f"a heater needs {np.max(own_rad):.4g} rad; {full_v:.4g} V produce {full:.4g} rad: raise full_scale_v"
+        )
+    if bits is None:
+        return own_rad
+    steps = 2.0**bits - 1.0
+    return np.asarray(full * (np.rint(np.sqrt(own_rad / full) * steps) / steps) ** 2)
