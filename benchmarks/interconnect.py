@@ -18,8 +18,9 @@ import numpy as np
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import read_bias, read_netlist
+from optinc_pdk.errors import InputError
 from optinc_pdk.extract import extract
-from optinc_pdk.files import InputError, write_atomic
+from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.flow import build
 from optinc_pdk.interconnect import (
     System,

@@ -27,8 +27,9 @@ from optinc_pdk.assemble import mesh_chip
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.circuit import Circuit
+from optinc_pdk.errors import InputError
 from optinc_pdk.extract import extract
-from optinc_pdk.files import InputError, write_atomic
+from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.layout import Chip, chip_of, floorplan, to_layout, write_gds
 from optinc_pdk.onn import Layer, Onn
 from optinc_pdk.pdk import get_pdk

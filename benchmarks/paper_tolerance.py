@@ -28,7 +28,7 @@ from rich.progress import Progress
 from optinc_pdk.averaging import score
 from optinc_pdk.cards import KINDS, Process, load_process
 from optinc_pdk.drive import compensate
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Layer, Onn, lattice_score
 from optinc_pdk.tolerance import Imperfections, imperfections
 from optinc_pdk.tolerance.meshes.blocks import (

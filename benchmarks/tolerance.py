@@ -25,7 +25,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from optinc_pdk.cards import load_process
-from optinc_pdk.files import write_atomic
+from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.flow import build
 from optinc_pdk.onn import Onn
 from optinc_pdk.simulate.noise import noise_of

@@ -14,7 +14,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
 import numpy as np
 
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

@@ -21,7 +21,7 @@ from optinc_pdk.assemble import check_buildable, draft_circuit
 from optinc_pdk.cards import DEFAULT_PROCESS, Process, load_process
 from optinc_pdk.circuit import Circuit, write_bias, write_netlist
 from optinc_pdk.drive import RangeError
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.onn import LayerFactor, Onn, bundled, factorise, gauge, lattice_score
 
 if TYPE_CHECKING:

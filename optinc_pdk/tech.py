@@ -29,9 +29,7 @@ def active_process() -> Process:
 
     name = gf.get_active_pdk().name
     if name not in _processes:
-        raise CardError(
-            f"the active PDK is {name!r}, which has no process card; call optinc_pdk.PDK.activate() first"
-        )
+        raise CardError(f"the active PDK is {name!r}, which has no process card; call optinc_pdk.PDK.activate() first")
     return _processes[name]
 
 

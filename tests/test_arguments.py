@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from optinc_pdk.arguments import held_to_types, hold_fields_to_types, of_type
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 
 @held_to_types

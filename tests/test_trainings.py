@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.interconnect.workloads import llama, resnet50
 
 TRAINING = Path(__file__).parent.parent / "examples" / "training"

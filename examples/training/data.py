@@ -14,7 +14,7 @@ from pydoc_data.topics import topics
 import numpy as np
 import torch
 
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 PIXELS = 32
 IMAGE_BYTES = 3 * PIXELS * PIXELS

@@ -11,7 +11,7 @@ import numpy as np
 import schemes
 from numpy.typing import NDArray
 
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt

@@ -9,7 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optinc_pdk.files import InputError, write_atomic
+from optinc_pdk.errors import InputError
+from optinc_pdk.file_writing import write_atomic
 
 if TYPE_CHECKING:
     from data import Data

@@ -15,7 +15,7 @@ import optinc_pdk as op
 import optinc_pdk.collective as collective
 from optinc_pdk.collective.optinc import Rounding
 from optinc_pdk.collective.scheme import ring_bytes
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.interconnect import daso_step_time, load_system, step_time
 from optinc_pdk.interconnect.training import compute_time
 from optinc_pdk.onn.files import NETWORKS

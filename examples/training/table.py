@@ -20,7 +20,8 @@ import schemes
 from results import read_result
 from train import INTERRUPTED, OUT
 
-from optinc_pdk.files import InputError, write_atomic
+from optinc_pdk.errors import InputError
+from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.report.text import si
 
 DOCS = Path(__file__).parent.parent.parent / "docs"

@@ -29,7 +29,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from optinc_pdk.collective import CommunicationError
 from optinc_pdk.collective.scheme import communicating
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 OUT = Path("training_out")
 CONTEXTS = {"small": 64, "full": 512}

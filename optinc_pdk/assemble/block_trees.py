@@ -14,7 +14,7 @@ from optinc_pdk.assemble.mesh import add_pad
 from optinc_pdk.assemble.shuffle import shuffle, swap_columns
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Builder
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 
 def check_crossings(process: Process, layers: Sequence[Sequence[Block]]) -> None:

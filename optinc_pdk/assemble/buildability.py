@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Onn
 
 MAX_LATTICE = 2**25

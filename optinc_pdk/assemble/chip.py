@@ -17,7 +17,7 @@ from optinc_pdk.assemble.trees import tree
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Board, Builder, Circuit, Neuron
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Onn
 
 

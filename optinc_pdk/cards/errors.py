@@ -1,6 +1,6 @@
 """Error of the package ``cards``."""
 
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 
 class CardError(InputError):

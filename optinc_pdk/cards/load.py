@@ -14,7 +14,7 @@ from optinc_pdk.cards.errors import CardError
 from optinc_pdk.cards.process import Device, Layer, Process, inherited, quantities
 from optinc_pdk.cards.rules import Rule, load_rules
 from optinc_pdk.cards.values import Strict
-from optinc_pdk.files import load_yaml
+from optinc_pdk.yaml_io import load_yaml
 
 DEFAULT_PROCESS = "soi220"
 Model = TypeVar("Model", bound=Strict)

@@ -13,7 +13,7 @@ import klayout.db as kdb
 
 from optinc_pdk.cards import Process
 from optinc_pdk.cells import CELLS
-from optinc_pdk.files import write_atomic
+from optinc_pdk.file_writing import write_atomic
 
 SCHEMA = 1
 GOLDEN_DEVICES = (

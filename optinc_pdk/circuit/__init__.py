@@ -2,9 +2,10 @@
 
 from optinc_pdk.circuit.bias import Activation, Bias, read_bias, write_bias
 from optinc_pdk.circuit.board import Board, Labels, Neuron, labels
+from optinc_pdk.circuit.errors import NetlistError
 from optinc_pdk.circuit.files import read_netlist, write_netlist
 from optinc_pdk.circuit.hierarchy import check_complete, flatten
-from optinc_pdk.circuit.netlist import Builder, Circuit, Kind, NetlistError, named_nets
+from optinc_pdk.circuit.netlist import Builder, Circuit, Kind, named_nets
 from optinc_pdk.circuit.nets import UNCONNECTED
 
 __all__ = [

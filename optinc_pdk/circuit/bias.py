@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.circuit.errors import NetlistError
 from optinc_pdk.circuit.parse import parsed
-from optinc_pdk.files import dump_yaml
+from optinc_pdk.yaml_io import dump_yaml
 
 SCHEMA = 1
 _CHANNEL = ("phase_rad", "power_w", "voltage_v", "code")

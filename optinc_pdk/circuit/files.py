@@ -13,10 +13,11 @@ import numpy as np
 
 from optinc_pdk.circuit.board import Board
 from optinc_pdk.circuit.emit import netlist_text
-from optinc_pdk.circuit.netlist import Builder, Circuit, Kind, NetlistError, named_nets
+from optinc_pdk.circuit.errors import NetlistError
+from optinc_pdk.circuit.netlist import Builder, Circuit, Kind, named_nets
 from optinc_pdk.circuit.nets import UNCONNECTED
 from optinc_pdk.circuit.parse import parsed
-from optinc_pdk.files import write_atomic
+from optinc_pdk.file_writing import write_atomic
 
 SCHEMA = 1
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.circuit.netlist import Circuit, Kind, NetlistError
+from optinc_pdk.circuit.errors import NetlistError
+from optinc_pdk.circuit.netlist import Circuit, Kind
 from optinc_pdk.circuit.nets import UNCONNECTED, joined, numbered
 
 Ints = NDArray[np.int64]

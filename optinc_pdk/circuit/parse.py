@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from optinc_pdk.circuit.errors import NetlistError
-from optinc_pdk.files import load_yaml
+from optinc_pdk.yaml_io import load_yaml
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 Counter = Callable[[str, int, int | None], None]
 """Called with the name of the task, how many of its steps are done, and their total; None where it is unknown."""

@@ -12,7 +12,7 @@ import typer
 
 from optinc_pdk.cli.app import FAILED, PASSED, app, counter
 from optinc_pdk.cli.options import FinerInput, Json, Remainder, Seed, TaskBits, TaskGroups, TaskServers, WeightsOut
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
     from optinc_pdk.averaging import Averaging
@@ -235,7 +235,7 @@ def search(
             print_candidate(candidates[-1])
         candidates += run(task, epsilon, steps, seed, output, print_candidate, report_training)
 
-    from optinc_pdk.files import write_atomic
+    from optinc_pdk.file_writing import write_atomic
     from optinc_pdk.report.plots import front_png
 
     best = {id(one) for one in front(candidates)}

@@ -11,7 +11,7 @@ import typer
 from optinc_pdk.cli.app import PASSED, app, progress
 from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName, Seed
 from optinc_pdk.cli.paths import output_path
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 
 @app.command()
@@ -73,7 +73,7 @@ def noise(
             lambda bd: report_stage(si(bd, "Bd")),
         )
 
-    from optinc_pdk.files import write_atomic
+    from optinc_pdk.file_writing import write_atomic
     from optinc_pdk.report.noise import curve_csv, curve_png, point_line
 
     write_atomic(table, curve_csv(curve))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 
 def output_path(path: Path, *inputs: Path | None) -> Path:

@@ -14,7 +14,7 @@ import typer
 from optinc_pdk.cli.app import FAILED, PASSED, app, counter, print_table, progress
 from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName, Weights
 from optinc_pdk.cli.paths import errors_naming, output_path
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
     from optinc_pdk.cards import Process
@@ -80,7 +80,7 @@ def deck(
         raise InputError(f"{output}: KLayout reads DRC scripts from .lydrc files; give the file this ending")
     card = load_process(process)
 
-    from optinc_pdk.files import write_atomic
+    from optinc_pdk.file_writing import write_atomic
     from optinc_pdk.signoff.deck import deck_script
     from optinc_pdk.signoff.drc import ELECTRICAL_KINDS
 

@@ -10,7 +10,7 @@ import typer
 from optinc_pdk.cli.app import FAILED, PASSED, app, counter, print_table
 from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName, Weights
 from optinc_pdk.cli.paths import output_path
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
     from optinc_pdk.tolerance.spectrum import Point, Spectrum
@@ -70,7 +70,7 @@ def spectrum(
         )
         report("write", 0, None)
 
-        from optinc_pdk.files import write_atomic
+        from optinc_pdk.file_writing import write_atomic
         from optinc_pdk.tolerance.spectrum.files import spectrum_csv, spectrum_json, spectrum_lines, spectrum_png
 
         image = spectrum_png(result, f"{gds.name}: exactness against the carrier's wavelength")

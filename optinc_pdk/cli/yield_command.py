@@ -15,7 +15,7 @@ import typer
 
 from optinc_pdk.cli.app import PASSED, app, counter, progress
 from optinc_pdk.cli.options import DEFAULT, Json, ProcessName
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
     from optinc_pdk.averaging import Averaging

@@ -12,7 +12,7 @@ from torch.distributed import GradBucket  # type: ignore[attr-defined] # public,
 from torch.nn.parallel import DistributedDataParallel
 
 from optinc_pdk.collective.scheme import gather_text, same_parameters
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 _NO_STEP = "no rank takes this step: lower the learning rate, scale the loss, or mend the data"
 

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 WHOLE = 0.05
 """By how much a gradient may differ from the layer's own ΔᵀA: above half precision's rounding, below any other use."""

@@ -27,7 +27,7 @@ from optinc_pdk.arguments import held_to_types, hold_fields_to_types
 from optinc_pdk.averaging import Averaging, decide
 from optinc_pdk.averaging.checks import integers, last_axes
 from optinc_pdk.collective.errors import ErrorHistogram
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Onn
 from optinc_pdk.onn.cascade import Cascade, cascade_tasks
 

@@ -14,7 +14,7 @@ from torch import nn
 from optinc_pdk.collective.capture import LinearRows, fault, split, watch
 from optinc_pdk.collective.gather import average_exactly, gather_rows
 from optinc_pdk.collective.scheme import Scheme, communicating, same_parameters, together
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 
 class Dad(Scheme):

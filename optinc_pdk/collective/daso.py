@@ -22,7 +22,7 @@ from optinc_pdk.collective.scheme import (
     same_parameters,
     together,
 )
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 LOSS_BYTES = 8
 """A reading of the loss is one 64-bit float."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from optinc_pdk.arguments import hold_fields_to_types
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 
 class Phase(Enum):

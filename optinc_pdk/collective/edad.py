@@ -9,7 +9,7 @@ from torch import nn
 
 from optinc_pdk.collective.capture import WHOLE
 from optinc_pdk.collective.dad import Dad
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 Slope = Callable[[torch.Tensor], torch.Tensor]
 """An activation function's derivative, from its output."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.arguments import hold_fields_to_types
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch import nn
 
 from optinc_pdk.collective.scheme import Traffic, communicating, gather_text, ring_bytes
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 FLAG_BYTES = 8
 """A length or a flag is one 64-bit integer."""

@@ -38,7 +38,7 @@ from optinc_pdk.collective.scheme import (
     together,
 )
 from optinc_pdk.collective.table import table_chip
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Onn
 
 BLOCK = 256

@@ -8,7 +8,7 @@ from torch import nn
 from optinc_pdk.arguments import held_to_types
 from optinc_pdk.collective.dad import Dad
 from optinc_pdk.collective.power_iteration import ITERATIONS, TOLERANCE, leading_directions
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 
 class RankDad(Dad):

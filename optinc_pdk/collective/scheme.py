@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from optinc_pdk.arguments import of_type
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 
 class CommunicationError(RuntimeError):

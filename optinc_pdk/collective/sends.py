@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 
 from optinc_pdk.collective.scheme import Traffic, communicating
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.interconnect.schedule import Schedule, Step, bounds, conflicts, turns
 
 

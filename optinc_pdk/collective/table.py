@@ -15,7 +15,7 @@ from optinc_pdk.arguments import held_to_types
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.collective.chips import Chip, Level, lattice_places, mean_truncation
 from optinc_pdk.collective.errors import ErrorHistogram
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 SCHEMA = 1
 MAX_BYTES = 2**31

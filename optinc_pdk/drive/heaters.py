@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 MAX_DAC_BITS = 32
 # A voltage that exceeds full scale by rounding alone is accepted.

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 Ints = NDArray[np.int64]
 # Limits of this program, not of a process. The largest network laid out so far, 41,664 MZIs on six dies, has 1,199

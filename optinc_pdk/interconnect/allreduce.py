@@ -10,7 +10,7 @@ from math import isqrt
 import numpy as np
 
 from optinc_pdk.arguments import held_to_types
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.interconnect.schedule import Integers, Schedule, Step, transfers
 
 

@@ -8,7 +8,7 @@ from optinc_pdk.arguments import held_to_types
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.signoff.function import inputs_of
 from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.noise import noise_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.interconnect.schedule import Integers, Schedule, Step, conflicts, hops
 from optinc_pdk.interconnect.systems import FatTree, InNetwork, System, WdmRing
 

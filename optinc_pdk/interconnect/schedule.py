@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.arguments import held_to_types, hold_fields_to_types
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 Integers = NDArray[np.int64]
 

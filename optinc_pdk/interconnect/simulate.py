@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.arguments import held_to_types
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.interconnect.fabric import check_fits, routes
 from optinc_pdk.interconnect.schedule import Integers, Schedule, Step
 from optinc_pdk.interconnect.systems import System, WdmRing

@@ -19,7 +19,8 @@ from optinc_pdk.cards import CardError
 from optinc_pdk.cards.load import components_folder
 from optinc_pdk.cards.process import quantities
 from optinc_pdk.cards.values import NonNegative, Positive, Quantity, Strict
-from optinc_pdk.files import InputError, load_yaml
+from optinc_pdk.errors import InputError
+from optinc_pdk.yaml_io import load_yaml
 
 _MENDS = {"extra_forbidden": "remove the key or correct its spelling", "missing": "add the key"}
 LIGHT_SPEED_M_S = 299_792_458.0

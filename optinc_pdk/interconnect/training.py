@@ -23,7 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from optinc_pdk.arguments import held_to_types
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.interconnect import allreduce
 from optinc_pdk.interconnect.schedule import Schedule
 from optinc_pdk.interconnect.simulate import simulate

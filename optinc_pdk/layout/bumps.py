@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from optinc_pdk.cards import Process
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.layout.canvas import Canvas, snap
 from optinc_pdk.layout.frames import Box
 from optinc_pdk.layout.netlist import Netlist

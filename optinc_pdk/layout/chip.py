@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from optinc_pdk.assemble import strip_names
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import NetlistError
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.layout.canvas import Canvas
 from optinc_pdk.layout.frames import Box
 from optinc_pdk.layout.netlist import Netlist

@@ -10,7 +10,7 @@ import numpy as np
 
 from optinc_pdk.cards import Process, Quantity
 from optinc_pdk.cards.process import Die as DieSize
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.layout.canvas import Canvas, snap
 from optinc_pdk.layout.carrier import carrier_block
 from optinc_pdk.layout.chip import GAP_UM, LIMITLESS_UM, NOT_BUILDABLE, strips_of

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from optinc_pdk.cards import Process
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.layout.canvas import Canvas, guide_track, snap
 from optinc_pdk.layout.frames import Point
 from optinc_pdk.layout.meander import least_gain, length_gains, path_length, teeth, tooth_heights

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from optinc_pdk.cards import Process
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.layout.canvas import Canvas, guide_track, snap
 from optinc_pdk.layout.fan import between_bends
 from optinc_pdk.layout.frames import Port

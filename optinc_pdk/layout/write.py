@@ -13,7 +13,8 @@ import numpy as np
 
 from optinc_pdk.cards import Process
 from optinc_pdk.cells.curves import GRID_PER_UM, Points, ribbon, s_bend
-from optinc_pdk.files import InputError, write_atomic
+from optinc_pdk.errors import InputError
+from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.layout.arrays import Array, regular_arrays
 from optinc_pdk.layout.canvas import Wire
 from optinc_pdk.layout.chip import Chip

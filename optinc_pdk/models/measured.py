@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.models.touchstone import parse, port_count
 
 Complexes = NDArray[np.complex128]

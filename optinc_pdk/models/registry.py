@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.cards import Device, Process
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.models.blackboxes import modulator, photodiode
 from optinc_pdk.models.couplers import coupler, grating_coupler, splitter, terminator
 from optinc_pdk.models.guides import guide_transmission, phase_shifter

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.averaging import Averaging
+from optinc_pdk.errors import InputError
 from optinc_pdk.factor import svd_mzis, unitary_diagonal_mzis
-from optinc_pdk.files import InputError
 
 Floats = NDArray[np.float64]
 Factor = Literal["svd"] | tuple[Literal["approx"], int]

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.files import write_atomic
+from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.onn.network import Factor, Layer, Onn, WeightsError
 
 MAX_BYTES = 256 * 2**20

@@ -11,7 +11,8 @@ from typing import Any
 import klayout.db as kdb
 
 from optinc_pdk.cards import Device, Process, Quantity, load_process
-from optinc_pdk.files import InputError, write_atomic
+from optinc_pdk.errors import InputError
+from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.report.layout_pictures import COLORS, layout_png
 from optinc_pdk.report.rendering import render
 

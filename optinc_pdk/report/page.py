@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from optinc_pdk.files import write_atomic
+from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.report.layout_pictures import COLORS
 from optinc_pdk.report.numbers import FunctionNumbers, Report
 from optinc_pdk.report.rendering import render

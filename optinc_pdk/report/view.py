@@ -11,8 +11,9 @@ from pathlib import Path
 import klayout.lay as lay
 
 from optinc_pdk.cards import Process
+from optinc_pdk.errors import InputError
 from optinc_pdk.extract.gds import read_layout
-from optinc_pdk.files import InputError, saved_bytes, write_atomic
+from optinc_pdk.file_writing import saved_bytes, write_atomic
 from optinc_pdk.report.layout_pictures import COLORS, pictures
 from optinc_pdk.report.windows import find_windows, heater_boxes
 

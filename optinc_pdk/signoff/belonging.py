@@ -10,10 +10,10 @@ from pathlib import Path
 
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, flatten
+from optinc_pdk.errors import InputError
 from optinc_pdk.extract import Extraction
 from optinc_pdk.extract.gds import read_layout
 from optinc_pdk.extract.reading import drawn_layers, processes_with
-from optinc_pdk.files import InputError
 from optinc_pdk.signoff.lvs_checks import GROUND_PREFIX
 
 # Number of labels or layers that a message names.

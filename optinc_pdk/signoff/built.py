@@ -8,8 +8,8 @@ from pathlib import Path
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit, read_netlist
 from optinc_pdk.drive import Ground
+from optinc_pdk.errors import InputError
 from optinc_pdk.extract import extract
-from optinc_pdk.files import InputError
 from optinc_pdk.signoff.wiring import wiring_of
 from optinc_pdk.simulate.heaters import read_drive
 

@@ -20,9 +20,9 @@ from optinc_pdk.cards.rules import CurrentRule, IrDropRule, Rule
 from optinc_pdk.circuit import Bias
 from optinc_pdk.drive import Heater
 from optinc_pdk.drive import currents as heater_currents
+from optinc_pdk.errors import InputError
 from optinc_pdk.extract.gds import NM_PER_UM
 from optinc_pdk.extract.lookup import Finder, plain
-from optinc_pdk.files import InputError
 from optinc_pdk.signoff.drc import ELECTRICAL_KINDS, RuleResult
 from optinc_pdk.signoff.wiring import Floats, Wiring
 

@@ -15,7 +15,8 @@ from optinc_pdk.averaging.word_score import accuracy, score_words
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit, labels
 from optinc_pdk.drive import Ground
-from optinc_pdk.files import InputError, write_atomic
+from optinc_pdk.errors import InputError
+from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.simulate import Scattering, scattering, transmit
 
 SCHEMA = 1

@@ -16,7 +16,7 @@ from optinc_pdk.circuit import UNCONNECTED, Circuit, flatten
 from optinc_pdk.collector import collector_paused
 from optinc_pdk.extract import Extraction
 from optinc_pdk.extract.golden import symmetries
-from optinc_pdk.files import saved_bytes, write_atomic
+from optinc_pdk.file_writing import saved_bytes, write_atomic
 from optinc_pdk.signoff import lvs_checks as checks
 from optinc_pdk.signoff import lvs_lengths as lengths
 from optinc_pdk.signoff import lvs_metal as metal

@@ -9,7 +9,7 @@ from pathlib import Path
 import klayout.rdb as rdb
 
 from optinc_pdk.cards.rules import Rule
-from optinc_pdk.files import saved_bytes, write_atomic
+from optinc_pdk.file_writing import saved_bytes, write_atomic
 from optinc_pdk.signoff.drc import DrcResult, RuleResult
 
 

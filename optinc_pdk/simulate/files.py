@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Circuit
 from optinc_pdk.drive import Ground
-from optinc_pdk.files import InputError, write_atomic
+from optinc_pdk.errors import InputError
+from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.models.touchstone import port_count, touchstone_text
 from optinc_pdk.simulate.scatter import Progress, Scattering, scattering
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.circuit import Bias, Board
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.simulate.layers import Network, network_of
 from optinc_pdk.simulate.noise import Draw, Noise, draw
 from optinc_pdk.simulate.scatter import Scattering

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]

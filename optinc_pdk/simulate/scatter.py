@@ -13,7 +13,7 @@ from optinc_pdk.arguments import of_type
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Circuit, NetlistError
 from optinc_pdk.drive import Ground
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.simulate.cells import SingularError
 from optinc_pdk.simulate.heaters import heater_phases
 from optinc_pdk.simulate.plan import Plan, evaluate, plan_circuit

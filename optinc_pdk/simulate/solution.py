@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.models import device_s, net_transmission
 from optinc_pdk.simulate.structure import MODULATOR, Ints, Structure
 from optinc_pdk.simulate.values import check_ports, singular

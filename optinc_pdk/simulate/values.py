@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import NetlistError
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.models import device_s, net_transmission
 from optinc_pdk.simulate.blocks import Bools, Ints, device_ports
 from optinc_pdk.simulate.cells import Entries

@@ -16,7 +16,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.averaging.word_score import word_error_rate
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.signoff.function import Inputs, assignments, inputs_of, refuse_other_board
 from optinc_pdk.simulate import Scattering, transmit
 from optinc_pdk.simulate.network import TOP_LEVEL

@@ -14,7 +14,7 @@ from optinc_pdk.assemble import assemble
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Circuit, flatten, read_netlist, write_netlist
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Layer, Onn
 
 PROCESS = load_process()

@@ -15,7 +15,7 @@ from optinc_pdk.assemble import LOCAL_STRIPS, DiePlan, assemble, layer_blocks, m
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Circuit, check_complete, flatten, labels
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Layer, Onn
 
 PROCESS = load_process()

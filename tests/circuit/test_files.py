@@ -27,7 +27,7 @@ from optinc_pdk.circuit import (
 )
 from optinc_pdk.circuit.emit import netlist_text
 from optinc_pdk.circuit.files import composite_kind, netlist_dict
-from optinc_pdk.files import yaml_text
+from optinc_pdk.yaml_io import yaml_text
 
 from .conftest import drop, put
 

@@ -10,7 +10,7 @@ from optinc_pdk.collective.capture import split
 from optinc_pdk.collective.dad import Dad
 from optinc_pdk.collective.edad import Edad, chain
 from optinc_pdk.collective.rank_dad import RankDad
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 WORLD = 4
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from optinc_pdk.collective.daso import Daso
 from optinc_pdk.collective.daso_plan import Cycle, Phase, Plan, after_reading
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 WORLD = 4
 RATE = 0.05

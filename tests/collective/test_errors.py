@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from optinc_pdk.collective import TABLE_II, ErrorHistogram
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 
 def test_rate_and_shares_are_those_stated():

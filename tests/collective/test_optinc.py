@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import optinc_pdk as op
 from optinc_pdk.collective import Chip, ErrorHistogram, ideal_cascade, ideal_chip, network_cascade, table_chip
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Onn, regenerating_chain
 from optinc_pdk.onn.cascade import Cascade, cascade_tasks
 

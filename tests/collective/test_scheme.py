@@ -28,7 +28,7 @@ from optinc_pdk.collective import (
 )
 from optinc_pdk.collective.average import average_by
 from optinc_pdk.collective.scheme import gather_text, same_parameters, together
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 
 def texts() -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.collective import ideal_chip, table_chip
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 TASKS = {"combinations": Averaging(4, 4, 2), "lattice": Averaging(8, 4, 4)}
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent / "examples" / "training"))
 

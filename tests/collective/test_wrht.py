@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 from optinc_pdk.collective.scheme import Traffic
 from optinc_pdk.collective.sends import average_by_sends, check
 from optinc_pdk.collective.wrht import Wrht, WrhtState, wrht_hook
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.interconnect import allreduce
 from optinc_pdk.interconnect.schedule import Schedule, turns
 

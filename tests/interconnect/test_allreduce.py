@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.interconnect import (
     all_gather,
     binary_tree,

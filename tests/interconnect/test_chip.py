@@ -8,7 +8,7 @@ import pytest
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Bias, Board
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.interconnect.chip import PRECISION, symbol_rate
 from optinc_pdk.signoff.function import inputs_of
 from optinc_pdk.simulate import Scattering

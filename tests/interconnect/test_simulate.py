@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optinc_pdk.cards.values import Quantity
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.interconnect import (
     Schedule,
     binary_tree,

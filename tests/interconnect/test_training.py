@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.interconnect import (
     SCHEMES,
     all_gather,

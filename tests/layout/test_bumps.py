@@ -10,7 +10,7 @@ import klayout.db as kdb
 import numpy as np
 import pytest
 
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.layout.bumps import bump_wiring
 from optinc_pdk.layout.canvas import Canvas
 from optinc_pdk.layout.frames import Frames

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from optinc_pdk.cards import Quantity, load_process
 from optinc_pdk.cells.curves import length_um, rounded
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.layout.canvas import Canvas, guide_track
 from optinc_pdk.layout.frames import Frames, Port
 from optinc_pdk.layout.turns import draw_turn, turn_width

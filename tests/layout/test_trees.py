@@ -9,8 +9,8 @@ from optinc_pdk.assemble.library import device_kinds
 from optinc_pdk.assemble.trees import tree
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.circuit import Builder, Circuit
+from optinc_pdk.errors import InputError
 from optinc_pdk.extract import extract
-from optinc_pdk.files import InputError
 from optinc_pdk.layout import Chip, to_layout, write_gds
 from optinc_pdk.layout.canvas import Canvas
 from optinc_pdk.layout.frames import Frames, Point

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from optinc_pdk.assemble import mesh_chip
 from optinc_pdk.cards import CardError, load_process
 from optinc_pdk.cards.load import components_folder
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.models import (
     MeasuredError,
     ModelError,

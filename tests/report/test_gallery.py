@@ -8,7 +8,7 @@ import pytest
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.cells import CELLS, cells_of
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.models import MODELS
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.report.gallery import gallery_text, model_text, picture, write_gallery

@@ -13,7 +13,7 @@ import pytest
 from matplotlib.image import imread
 
 from optinc_pdk.cards import load_process
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.report.view import klayout_application, layer_properties, open_klayout, write_pictures
 
 

@@ -11,8 +11,8 @@ import pytest
 from optinc_pdk.assemble import mesh_chip
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Circuit
+from optinc_pdk.errors import InputError
 from optinc_pdk.extract import Extraction
-from optinc_pdk.files import InputError
 from optinc_pdk.signoff.belonging import check_netlist, netlist_hint, process_hint
 
 PROCESS = load_process()

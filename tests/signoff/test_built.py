@@ -12,8 +12,8 @@ import pytest
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.circuit import read_netlist, write_bias, write_netlist
+from optinc_pdk.errors import InputError
 from optinc_pdk.extract import extract, gds
-from optinc_pdk.files import InputError
 from optinc_pdk.layout import chip_of, to_layout, write_gds
 from optinc_pdk.onn import carry_chain
 from optinc_pdk.pdk import get_pdk

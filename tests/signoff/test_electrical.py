@@ -14,7 +14,7 @@ import pytest
 from optinc_pdk.cards import load_process
 from optinc_pdk.cards.rules import CurrentRule, IrDropRule, Rule
 from optinc_pdk.circuit import Bias
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.signoff.drc import ELECTRICAL_KINDS, run_drc
 from optinc_pdk.signoff.electrical import ElectricalResult, bias_currents, check_electrical, full_currents
 from optinc_pdk.signoff.lyrdb import write_lyrdb

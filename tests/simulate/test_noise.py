@@ -10,7 +10,7 @@ import pytest
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Bias, Board, Neuron
 from optinc_pdk.circuit.bias import Activation
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.simulate import Scattering, noise_of, transmit
 from optinc_pdk.simulate.noise import BLOCK, KINDS, path_phase_variance
 

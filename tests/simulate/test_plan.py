@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from optinc_pdk.assemble import LOCAL_STRIPS, assemble, mesh_chip
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.circuit import NetlistError, flatten
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.models import device_s, net_transmission
 from optinc_pdk.simulate import analyse, heater_phases, prepare, s_matrices, scattering, solve
 from optinc_pdk.simulate.dissection import halves

@@ -12,8 +12,8 @@ from optinc_pdk.assemble import assemble
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.circuit import NetlistError
 from optinc_pdk.drive import DistanceCrosstalk
+from optinc_pdk.errors import InputError
 from optinc_pdk.factor import SvdFactor, svd_generic
-from optinc_pdk.files import InputError
 from optinc_pdk.onn import Layer, Onn, bundled, factorise
 from optinc_pdk.onn.gauge import lattice_score
 from optinc_pdk.simulate import analyse, heater_phases, program, scattering, transmit

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from optinc_pdk.assemble import assemble, mesh_chip
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.circuit import NetlistError, flatten, named_nets
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.models import ModelError, sax_models, sax_netlist
 from optinc_pdk.simulate import analyse, heater_phases, scattering, solve
 

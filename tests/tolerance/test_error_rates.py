@@ -11,7 +11,7 @@ from scipy.special import ndtr
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Bias, Board
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.simulate import Scattering
 from optinc_pdk.tolerance.noise import parse_rates, word_error_curve
 

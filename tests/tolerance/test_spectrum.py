@@ -12,7 +12,7 @@ from optinc_pdk.assemble import assemble
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Quantity, load_process
 from optinc_pdk.circuit import flatten
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.onn import carry_chain
 from optinc_pdk.signoff.function import check_function, check_light
 from optinc_pdk.simulate import UnsettledError, analyse, program

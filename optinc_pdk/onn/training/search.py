@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.files import InputError, write_atomic
+from optinc_pdk.errors import InputError
+from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.onn.closed_form.chain import carry_chain, regenerating_chain
 from optinc_pdk.onn.closed_form.unary import unary_chain
 from optinc_pdk.onn.gauge import lattice_score, matrix_error_accuracy

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optinc_pdk.averaging import Score
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.onn.gauge import lattice_score, matrix_error_accuracy
 from optinc_pdk.onn.network import Onn, WeightsError
 from optinc_pdk.onn.training.checkpoint import load_checkpoint, save_checkpoint

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.arguments import of_type
 from optinc_pdk.circuit import labels
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.simulate import prepare
 from optinc_pdk.tolerance.variation.chip import Chip
 from optinc_pdk.tolerance.variation.draw import Sample

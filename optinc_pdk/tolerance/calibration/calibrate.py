@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias
 from optinc_pdk.drive import RangeError
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Onn
 from optinc_pdk.simulate.electronics import neurons, significant
 from optinc_pdk.simulate.fit import Problem

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from optinc_pdk.cards import KINDS, Process
 from optinc_pdk.cells.interferometers import mzi_frame
+from optinc_pdk.errors import InputError
 from optinc_pdk.factor import Devices, Mesh, devices, unitary_diagonal
 from optinc_pdk.factor.correction.adjoint import transmit
 from optinc_pdk.factor.mesh import wrap
-from optinc_pdk.files import InputError
 from optinc_pdk.onn import Onn
 from optinc_pdk.tolerance.variation.imperfections import Imperfections
 

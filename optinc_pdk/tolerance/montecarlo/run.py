@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from optinc_pdk.cards import Process
-from optinc_pdk.files import InputError, write_atomic
+from optinc_pdk.errors import InputError
+from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.onn import Onn
 from optinc_pdk.tolerance.montecarlo.records import TOLERANCE, Job, Records, Result
 from optinc_pdk.tolerance.montecarlo.study import LEAST_OCTAVE, MOST_OCTAVE, Runner, Work, amounts_of, jobs_of, judged

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.tolerance.montecarlo.records import Job, Result
 from optinc_pdk.tolerance.montecarlo.study import Runner, Work, evaluate, serial
 

@@ -19,7 +19,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import KINDS
 from optinc_pdk.circuit import Bias
 from optinc_pdk.drive import RangeError
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Onn
 from optinc_pdk.signoff.function import Inputs, inputs_of, refuse_other_board
 from optinc_pdk.simulate import UnsettledError

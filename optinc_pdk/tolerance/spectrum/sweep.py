@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit, labels
 from optinc_pdk.drive import Ground, RangeError
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.models import read_measured
 from optinc_pdk.onn import Onn, factorise
 from optinc_pdk.signoff.function import check_light, refuse_other_board

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 from optinc_pdk.cards import Process, load_process
-from optinc_pdk.files import InputError, write_atomic
+from optinc_pdk.errors import InputError
+from optinc_pdk.file_writing import write_atomic
 
 HEAD = """# Process variation and noise
 

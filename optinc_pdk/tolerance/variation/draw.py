@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.cards import KINDS, Device
 from optinc_pdk.cards.variation import SizeVariation
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.models.guides import UM_PER_CM
 from optinc_pdk.simulate.warmth import nominal_crosstalk
 from optinc_pdk.tolerance.variation.chip import Chip

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from optinc_pdk.cards import KINDS, Process, Variation
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.cards import Process
 from optinc_pdk.drive import RangeError
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.models import device_s, net_transmission, sampled_s
 from optinc_pdk.simulate import Scattering, s_matrices
 from optinc_pdk.tolerance.variation.chip import Chip

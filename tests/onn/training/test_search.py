@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Layer, carry_chain, matrix_error_accuracy
 from optinc_pdk.onn.training.search import (
     CLOSED,

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from optinc_pdk.averaging import Averaging
+from optinc_pdk.errors import InputError
 from optinc_pdk.factor import unitary_diagonal
-from optinc_pdk.files import InputError
 from optinc_pdk.onn import Layer, Onn, carry_chain, gauge, lattice_score, matrix_error_accuracy
 from optinc_pdk.onn.training.starts import balance_weights, random_start, without_small_units
 from optinc_pdk.onn.training.train import Progress, Schedule, train

@@ -14,8 +14,8 @@ from mutants.chips import Base, merged, texts
 from mutants.draft import Draft
 from mutants.equivalent import reason
 from mutants.kinds import KINDS
+from optinc_pdk.errors import InputError
 from optinc_pdk.extract import extract
-from optinc_pdk.files import InputError
 from optinc_pdk.signoff.drc import run_drc
 from optinc_pdk.signoff.electrical import check_electrical
 from optinc_pdk.signoff.function import FunctionResult, check_function

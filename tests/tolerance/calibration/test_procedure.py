@@ -7,7 +7,7 @@ import pytest
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.drive import RangeError
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.onn import carry_chain
 from optinc_pdk.signoff.function import inputs_of
 from optinc_pdk.tolerance import draw, light

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.tolerance import draw, light
 from optinc_pdk.tolerance.calibration.bench import Bench
 

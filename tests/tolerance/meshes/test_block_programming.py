@@ -7,8 +7,8 @@ import pytest
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
+from optinc_pdk.errors import InputError
 from optinc_pdk.factor import unitary_diagonal
-from optinc_pdk.files import InputError
 from optinc_pdk.onn import Layer, Onn
 from optinc_pdk.tolerance import Imperfections, imperfections
 from optinc_pdk.tolerance.meshes.blocks import (

@@ -12,7 +12,7 @@ from typing import Any
 import distributed
 import pytest
 
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.tolerance.montecarlo import schedule
 from optinc_pdk.tolerance.montecarlo.records import Job
 from optinc_pdk.tolerance.montecarlo.schedule import check_scheduler, runner

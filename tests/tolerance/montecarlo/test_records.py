@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.tolerance.montecarlo.records import TOLERANCE, Job, Records, Result
 from optinc_pdk.tolerance.montecarlo.words import Outcome
 

@@ -9,7 +9,7 @@ import pytest
 
 from optinc_pdk.cards import KINDS
 from optinc_pdk.drive import RangeError
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Onn
 from optinc_pdk.simulate.noise import noise_of
 from optinc_pdk.tolerance.montecarlo import study

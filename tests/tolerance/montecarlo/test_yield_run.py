@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.tolerance.montecarlo.records import Job
 from optinc_pdk.tolerance.montecarlo.run import Found, chip_files, header_of, run_yield
 from optinc_pdk.tolerance.montecarlo.schedule import runner

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.tolerance.variation.document import document
 
 PAGE = Path(__file__).parents[3] / "docs" / "imperfections.md"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.models import guide_transmission
 from optinc_pdk.simulate import scattering
 from optinc_pdk.tolerance import chip_of, draw, light, lights, phases

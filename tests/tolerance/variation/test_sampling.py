@@ -11,7 +11,7 @@ import pytest
 from optinc_pdk.cards import KINDS, Quantity
 from optinc_pdk.cards.variation import Variation
 from optinc_pdk.drive import DistanceCrosstalk
-from optinc_pdk.files import InputError
+from optinc_pdk.errors import InputError
 from optinc_pdk.simulate.structure import Devices
 from optinc_pdk.tolerance import aged, draw, fields, imperfections, light, lights
 from optinc_pdk.tolerance.variation.draw import nominal
