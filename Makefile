@@ -43,7 +43,7 @@ mutants: $(VENV)/.dev
 # Rewrites every process's golden polygons of devices after a cell or card changed on purpose.
 golden: $(VENV)/.chip
 	$(BIN)/python -c "from optinc_pdk import get_pdk; from optinc_pdk.cards import load_process, process_names; \
-	    from optinc_pdk.cells.golden import write_golden; \
+	    from optinc_pdk.cells.golden_files import write_golden; \
 	    [(get_pdk(name).activate(), write_golden(load_process(name))) for name in process_names()]"
 
 # Tests every design rule on generated layouts and writes the table of what they found.
@@ -54,7 +54,7 @@ trainings: $(VENV)/.dev
 	$(BIN)/python examples/training/table.py
 
 imperfections: $(VENV)/.chip
-	$(BIN)/python -m optinc_pdk.tolerance.variation.document docs/imperfections.md
+	$(BIN)/python -m optinc_pdk.tolerance.variation.docs_page docs/imperfections.md
 
 interconnect: $(VENV)/.chip
 	$(BIN)/python benchmarks/interconnect.py

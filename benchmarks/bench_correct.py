@@ -23,11 +23,11 @@ from optinc_pdk.factor import (
     correct,
     correct_homodyne,
     correct_layer,
-    drawn_devices,
-    heater_phase,
+    random_mesh_devices,
     rectangular,
     svd,
     svd_search,
+    total_heater_phase,
 )
 
 
@@ -67,7 +67,7 @@ def draw(case: Case, modes: int, seed: int, steps: int) -> tuple[Correction, flo
     """One corrected mesh, and the seconds of the correction."""
     rng = np.random.default_rng(seed)
     target = haar(modes, rng, case.real_target)
-    devices = drawn_devices(rectangular(target), rng, case.splitter_rms, case.redundant)
+    devices = random_mesh_devices(rectangular(target), rng, case.splitter_rms, case.redundant)
     start = time.perf_counter()
     if case.amplitude is None:
         result = correct(target, devices, steps=steps)
@@ -100,7 +100,7 @@ def layer_line(modes: int, draws: int, steps: int) -> str:
     for seed in range(draws):
         rng = np.random.default_rng(seed)
         weights, mesh = rng.standard_normal((modes, modes)), rectangular(np.eye(modes))
-        left, right = drawn_devices(mesh, rng, 0.02), drawn_devices(mesh, rng, 0.02)
+        left, right = random_mesh_devices(mesh, rng, 0.02), random_mesh_devices(mesh, rng, 0.02)
         start = time.perf_counter()
         result = correct_layer(weights, left, right, steps=steps, seed=seed + draws)
         seconds.append(time.perf_counter() - start)
@@ -122,7 +122,7 @@ def heater_line(modes: int, draws: int) -> str:
         start = time.perf_counter()
         best = svd_search(weights)
         seconds.append(time.perf_counter() - start)
-        shares.append(heater_phase(best) / heater_phase(svd(weights)))
+        shares.append(total_heater_phase(best) / total_heater_phase(svd(weights)))
     return f"{modes:3d}  {np.median(shares):6.3f} {max(shares):6.3f}  {np.median(seconds):6.2f} s"
 
 

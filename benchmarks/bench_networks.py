@@ -22,13 +22,13 @@ from pathlib import Path
 import numpy as np
 
 from optinc_pdk.averaging import Averaging, decide
-from optinc_pdk.factor import structure_mzis
+from optinc_pdk.factor import network_mzis
 from optinc_pdk.onn import Onn, carry_chain, lattice_score, matrix_error_accuracy, prove
 from optinc_pdk.onn.cascade import Cascade, cascade_tasks
-from optinc_pdk.onn.files import NETWORKS
-from optinc_pdk.onn.training.schedule import Progress, Schedule
+from optinc_pdk.onn.training.initialisation import random_network
+from optinc_pdk.onn.training.schedule import TrainingProgress, TrainingSchedule
 from optinc_pdk.onn.training.search import largest_tolerated_error
-from optinc_pdk.onn.training.starts import random_start
+from optinc_pdk.onn.weight_files import NETWORKS
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Scenario:
 
     def paper(self) -> int:
         """Number of MZIs of the paper's network with approximated layers."""
-        return structure_mzis(self.widths, self.approximated).mzis
+        return network_mzis(self.widths, self.approximated).mzis
 
 
 SCENARIOS = (
@@ -90,9 +90,9 @@ def trained(out: Path, names: list[str], steps: int) -> None:
     for scenario in SCENARIOS:
         if scenario.name not in names:
             continue
-        start = random_start(scenario.task, scenario.widths[1:-1], seed=1)
+        start = random_network(scenario.task, scenario.widths[1:-1], seed=1)
         onn, last = run(start, scenario.approximated, steps, out / f"paper_{scenario.name.replace('/', '_')}.npz")
-        count = structure_mzis(scenario.widths, scenario.approximated)
+        count = network_mzis(scenario.widths, scenario.approximated)
         score = lattice_score(onn)
         numbers = f"{count.mzis:,} | {count.ratio:.1%} | {score.inputs:,} | {score.accuracy:.5%} | {score.margin:.3f}"
         layers = ", ".join(map(str, scenario.approximated))
@@ -103,14 +103,14 @@ def trained(out: Path, names: list[str], steps: int) -> None:
 def approximations(out: Path, steps: int) -> None:
     """Prints the effect of approximating other layers, at 8 bits and 4 servers."""
     scenario = SCENARIOS[0]
-    start = random_start(scenario.task, scenario.widths[1:-1], seed=1)
+    start = random_network(scenario.task, scenario.widths[1:-1], seed=1)
     print("| approximated | MZIs of full SVD | exact words | errors of the word (share of the errors) | margin | s |")
     print("|---|---|---|---|---|---|")
     for layers in CHOICES:
         name = "approximated_" + "".join(map(str, layers))
         onn, last = run(start, layers, steps, out / f"{name}.npz")
         score = lattice_score(onn)
-        area = structure_mzis(scenario.widths, layers).ratio
+        area = network_mzis(scenario.widths, layers).ratio
         names = ", ".join(map(str, layers))
         print(
             f"| {names} | {area:.1%} | {score.accuracy:.5%} | {histogram(onn)} | {score.margin:.3f} | "
@@ -119,9 +119,9 @@ def approximations(out: Path, steps: int) -> None:
         )
 
 
-def run(start: Onn, layers: tuple[int, ...], steps: int, path: Path) -> tuple[Onn, Progress]:
+def run(start: Onn, layers: tuple[int, ...], steps: int, path: Path) -> tuple[Onn, TrainingProgress]:
     """Network of one training, stored in a file, and its last progress; approximated layers are numbered from 1."""
-    schedule = Schedule(
+    schedule = TrainingSchedule(
         steps,
         noise=0.0,
         rate=2e-3,
@@ -136,9 +136,9 @@ def run(start: Onn, layers: tuple[int, ...], steps: int, path: Path) -> tuple[On
     )
     from optinc_pdk.onn.training.train import train
 
-    last: list[Progress] = []
+    last: list[TrainingProgress] = []
 
-    def report(state: Progress) -> None:
+    def report(state: TrainingProgress) -> None:
         last[:] = [state]
         print(
             f"{path.stem}: {state.step}/{steps} steps, {state.errors:,} errors, margin {state.margin:.3f}, "
@@ -155,7 +155,7 @@ def run(start: Onn, layers: tuple[int, ...], steps: int, path: Path) -> tuple[On
 def histogram(onn: Onn) -> str:
     """Most frequent errors of wrong words, as in Table II."""
     errors: Counter[int] = Counter()
-    for points in onn.task.pieces():
+    for points in onn.task.batches():
         levels = np.asarray(onn.task.targets(points))
         wrong = onn.task.decode(decide(onn.forward(points)).astype(np.int64)) - onn.task.decode(levels)
         errors.update(wrong[wrong != 0].tolist())

@@ -45,9 +45,9 @@ from optinc_pdk.extract import extract
 from optinc_pdk.factor import unitary_mzis
 from optinc_pdk.layout import floorplan, to_layout, write_gds
 from optinc_pdk.pdk import get_pdk
-from optinc_pdk.signoff.drc import CHECKS, ELECTRICAL_KINDS, run_drc
-from optinc_pdk.signoff.gds import Design, read_design
-from optinc_pdk.signoff.lvs import compare
+from optinc_pdk.signoff.drc.design import Design, read_design
+from optinc_pdk.signoff.drc.design_rule_check import CHECKS, ELECTRICAL_KINDS, run_drc
+from optinc_pdk.signoff.lvs.comparison import compare
 
 PROCESS = "soi220_flipchip"
 WARM_MODES = 4

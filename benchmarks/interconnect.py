@@ -40,9 +40,9 @@ from optinc_pdk.interconnect.chip import symbol_rate
 from optinc_pdk.interconnect.training import compute_time
 from optinc_pdk.interconnect.workloads import Workload, llama, resnet50
 from optinc_pdk.onn import Onn
-from optinc_pdk.onn.files import NETWORKS
-from optinc_pdk.report.text import si
-from optinc_pdk.signoff.wiring import read_wiring
+from optinc_pdk.onn.weight_files import NETWORKS
+from optinc_pdk.report.formatting import format_si
+from optinc_pdk.signoff.electrical.wiring import read_wiring
 from optinc_pdk.simulate import scattering
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -80,7 +80,7 @@ def percent(share: float) -> str:
 
 def rate_text(bit_per_s: float) -> str:
     """Rates of whole servers go beyond giga."""
-    return f"{bit_per_s / 1e12:.3g} Tb/s" if bit_per_s >= 1e12 else si(bit_per_s, "b/s")
+    return f"{bit_per_s / 1e12:.3g} Tb/s" if bit_per_s >= 1e12 else format_si(bit_per_s, "b/s")
 
 
 def systems() -> list[str]:
@@ -89,7 +89,9 @@ def systems() -> list[str]:
     for name in system_names():
         system = load_system(name)
         per = {"wdm_ring": "a wavelength", "fat_tree": "a link", "in_network": "a server"}[system.kind]
-        rows.append((name, system.kind, f"{rate_text(float(system.bit_per_s))} {per}", si(system.overhead_s, "s")))
+        rows.append(
+            (name, system.kind, f"{rate_text(float(system.bit_per_s))} {per}", format_si(system.overhead_s, "s"))
+        )
     return ["## Systems", "", *table(("card", "kind", "rate", "overhead of a step"), rows)]
 
 
@@ -189,7 +191,7 @@ def latencies() -> list[str]:
     for workload, what, batches in cases:
         for batch in batches:
             compute = compute_time(star.server, batch * workload.flop)
-            row = [workload.name, f"{batch} {what}", f"{workload.parameters / 1e6:.1f} M", si(compute, "s")]
+            row = [workload.name, f"{batch} {what}", f"{workload.parameters / 1e6:.1f} M", format_si(compute, "s")]
             for rate in (6.4e12, 800e9):
                 both = [
                     step_time(scheme, with_rate(system, rate), 4 * workload.parameters, 4, compute).total_s
@@ -228,7 +230,7 @@ def chip_rate(bits: int, folder: Path) -> float:
         build(weights, folder)
     card = load_process()
     bias, board = read_bias(folder / f"{name}.bias.yml"), read_netlist(folder / f"{name}.pic.yml").board
-    circuit, ground = extract(gds, card).circuit, read_wiring(gds, card).common
+    circuit, ground = extract(gds, card).circuit, read_wiring(gds, card).common_ground
     s = scattering(circuit, bias, float(card.guide.wavelength_nm), card, ground=ground)
     return symbol_rate(s, board, bias, Onn.load(weights).task, card, WORD_ERROR_RATE)
 
@@ -245,13 +247,13 @@ def chips(folder: Path) -> list[str]:
         rows.append(
             (
                 f"{bits} bits, 4 servers",
-                si(rate, "Bd"),
-                si(float(system.chip.symbol_rate_bd), "Bd"),
-                si(bits * rate, "b/s"),
+                format_si(rate, "Bd"),
+                format_si(float(system.chip.symbol_rate_bd), "Bd"),
+                format_si(bits * rate, "b/s"),
                 f"{line.bit_per_s / (bits * rate):.2g}",
-                si(step_time("ring", load_system("server_switch"), size, 4).communication_s, "s"),
-                si(times[0], "s"),
-                si(times[1], "s"),
+                format_si(step_time("ring", load_system("server_switch"), size, 4).communication_s, "s"),
+                format_si(times[0], "s"),
+                format_si(times[1], "s"),
             )
         )
     head = (
@@ -286,7 +288,7 @@ def fastest(nodes: Sequence[int]) -> list[str]:
                 schedule_of(scheme, load_system(name), _servers(name, count), GROUP), load_system(name), SIZE
             )
             spent = time.process_time() - begun
-            row.append(si(timing.seconds, "s"))
+            row.append(format_si(timing.seconds, "s"))
         rows.append([*row, f"{timing.steps:,}", f"{spent:.1f} s"])
     head = ("all-reduce", *(f"{count:,} nodes" for count in nodes), "steps at the most", "one core simulates that in")
     squares = ", ".join(f"{_servers('optinc_cascade', count):,}" for count in nodes)

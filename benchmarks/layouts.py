@@ -30,12 +30,12 @@ from optinc_pdk.circuit import Circuit
 from optinc_pdk.errors import InputError
 from optinc_pdk.extract import extract
 from optinc_pdk.file_writing import write_atomic
-from optinc_pdk.layout import Chip, chip_of, floorplan, to_layout, write_gds
+from optinc_pdk.layout import ChipLayout, floorplan, lay_out_network, to_layout, write_gds
 from optinc_pdk.onn import Layer, Onn
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.report.layout_pictures import layout_png
-from optinc_pdk.signoff.drc import run_drc
-from optinc_pdk.signoff.lvs import compare
+from optinc_pdk.signoff.drc.design_rule_check import run_drc
+from optinc_pdk.signoff.lvs.comparison import compare
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "layouts"
@@ -66,7 +66,7 @@ HEADS = (
     "LVS",
     "DRC, LVS, s",
 )
-CircuitAndChip = tuple[Circuit, Chip]
+CircuitAndChip = tuple[Circuit, ChipLayout]
 
 
 @dataclass(frozen=True)
@@ -108,13 +108,13 @@ def hidden(modes: int) -> Callable[[Process, str], CircuitAndChip]:
     """
     layers = tuple(Layer(np.ones((b, a)), np.zeros(b)) for a, b in pairwise((1, modes, 1)))
     onn = Onn(layers, Averaging(2, 2, 1))
-    return lambda process, name: chip_of(onn, process, name)
+    return lambda process, name: lay_out_network(onn, process, name)
 
 
 def shipped(network: str) -> Callable[[Process, str], CircuitAndChip]:
     """Return the layout function of a network that comes with the package."""
     onn = Onn.load(NETWORKS / f"{network}.npz")
-    return lambda process, name: chip_of(onn, process, name)
+    return lambda process, name: lay_out_network(onn, process, name)
 
 
 def chips() -> Iterator[tuple[str, str, Callable[[Process, str], CircuitAndChip]]]:
@@ -151,8 +151,8 @@ def signed_off(name: str, process_name: str, make: Callable[[Process, str], Circ
     return Row(
         name=name,
         process=process_name,
-        mzis=sum(len(circuit.of_kind(kind)) for kind in ("mzi", "mzi_dummy", "attenuator")),
-        pads=len(circuit.of_kind("pad")),
+        mzis=sum(len(circuit.instances_of(kind)) for kind in ("mzi", "mzi_dummy", "attenuator")),
+        pads=len(circuit.instances_of("pad")),
         dies=len(chip.dies),
         width_mm=round(chip.width_um / 1e3, 2),
         height_mm=round(chip.height_um / 1e3, 2),

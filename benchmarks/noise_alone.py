@@ -16,13 +16,13 @@ import typer
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.onn import Onn
-from optinc_pdk.signoff.built import read_built
-from optinc_pdk.signoff.function import inputs_of
+from optinc_pdk.signoff.extracted_chip import read_extracted_chip
+from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import noise_of, scattering
-from optinc_pdk.simulate.noise import KINDS, Noise
-from optinc_pdk.tolerance.montecarlo.run import chip_files
-from optinc_pdk.tolerance.montecarlo.words import read_words
-from optinc_pdk.tolerance.noise import gaussian_error_rate
+from optinc_pdk.simulate.transmission.noise import KINDS, Noise
+from optinc_pdk.tolerance.error_rates import gaussian_error_rate
+from optinc_pdk.tolerance.montecarlo.word_statistics import read_words
+from optinc_pdk.tolerance.montecarlo.yield_run import chip_files
 
 LOCKS_RAD = (3e-3, 10e-3, 30e-3)
 """Residual phase errors of the fibres' phase lock, in addition to the card's value."""
@@ -42,9 +42,9 @@ def main(
 ) -> None:
     """Print a row of the table for every kind."""
     process, task, files = load_process(), Onn.load(weights).task, chip_files(gds)
-    chip = read_built(files.gds, files.netlist, files.bias, process)
+    chip = read_extracted_chip(files.gds, files.netlist, files.bias, process)
     s = scattering(chip.circuit, chip.bias, float(process.guide.wavelength_nm), process, ground=chip.ground)
-    tried = inputs_of(task)
+    tried = function_inputs(task)
     for name, noise in noises(noise_of(process, symbol_rate_bd=symbol_rate)).items():
         read = read_words(s, tried, chip.board, chip.bias, noise, 0)
         estimate = gaussian_error_rate(s, tried, chip.board, chip.bias, noise)

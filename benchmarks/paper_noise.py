@@ -27,10 +27,10 @@ from rich.console import Console
 from rich.progress import Progress
 
 from optinc_pdk.cards import load_process
-from optinc_pdk.report.text import si
-from optinc_pdk.simulate.noise import Noise, noise_of
+from optinc_pdk.report.formatting import format_si
+from optinc_pdk.simulate.transmission.noise import Noise, noise_of
 from optinc_pdk.tolerance import Imperfections, imperfections
-from optinc_pdk.tolerance.meshes.blocks import Block, transmission
+from optinc_pdk.tolerance.meshes.block_programming import MeshBlock, transmission
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
@@ -56,7 +56,7 @@ class Row:
 class Layer:
     """A calibrated layer: every block with its field transmission, and the calibration result."""
 
-    blocks: list[tuple[Block, Complexes]]
+    blocks: list[tuple[MeshBlock, Complexes]]
     calibrated: Calibrated
 
 
@@ -152,7 +152,7 @@ def table(results: Annotated[Path, typer.Option(help="File of finished chips.")]
         mean.append(1.0 - float(np.mean(exact)) / matching[0].words)
         worst.append(1.0 - min(exact) / matching[0].words)
         print(
-            f"| {si(rate, 'Bd')} | {np.mean(exact):,.2f} | {min(exact):,} | {perfect} of {len(matching)} | "
+            f"| {format_si(rate, 'Bd')} | {np.mean(exact):,.2f} | {min(exact):,} | {perfect} of {len(matching)} | "
             f"{mean[-1]:.2g} |"
         )
     figure = Figure(figsize=(7.0, 4.2), layout="constrained", facecolor="white")

@@ -31,17 +31,17 @@ from optinc_pdk.drive import compensate
 from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Layer, Onn, lattice_score
 from optinc_pdk.tolerance import Imperfections, imperfections
-from optinc_pdk.tolerance.meshes.blocks import (
-    Block,
-    Made,
-    Phases,
-    biased,
+from optinc_pdk.tolerance.meshes.block_programming import (
+    BlockPhases,
+    FabricatedBlock,
+    MeshBlock,
+    block_phases,
     blocks_of,
-    computed,
-    dimmed,
+    computed_matrix,
     draw_block,
-    fitted,
-    ideal,
+    fit_block,
+    ideal_programming,
+    reduced_amplitudes,
 )
 from optinc_pdk.tolerance.meshes.mesh_heaters import MeshCrosstalk, mesh_crosstalk, rounded_phases
 
@@ -120,8 +120,8 @@ class Nominal:
         self_phases: Phases of every block's heaters after compensation of crosstalk.
     """
 
-    devices: list[Made]
-    phases: list[Phases]
+    devices: list[FabricatedBlock]
+    phases: list[BlockPhases]
     scale: Floats
     self_phases: list[Floats]
 
@@ -132,7 +132,7 @@ class Setup:
 
     onn: Onn
     process: Process
-    blocks: tuple[tuple[Block, ...], ...]
+    blocks: tuple[tuple[MeshBlock, ...], ...]
     points: Floats
     levels: Floats
     crosstalk: dict[int, MeshCrosstalk]
@@ -150,7 +150,7 @@ class Calibrated:
         signal: (points, out) outputs of the layer.
     """
 
-    phases: list[Phases]
+    phases: list[BlockPhases]
     gain: Floats
     offset: Floats
     signal: Floats
@@ -160,50 +160,57 @@ def load_setup(path: Path, process: Process, card: Imperfections) -> Setup:
     """Load the network and program it for nominal devices."""
     onn = Onn.load(path)
     blocks = blocks_of(onn)
-    points = np.concatenate(list(onn.task.pieces()))
+    points = np.concatenate(list(onn.task.batches()))
     meshes = {block.mesh.modes: block.mesh for layer in blocks for block in layer}
     share, distance = float(card.card.crosstalk.share), float(card.card.crosstalk.distance_um)
     crosstalk = {modes: mesh_crosstalk(mesh, process, share, distance) for modes, mesh in meshes.items()}
     nominal = []
     for layer in blocks:
         devices = [draw_block(block, process, replace(card, amount={}), 0) for block in layer]
-        phases, scale = biased(layer, devices, [ideal(block, part) for block, part in zip(layer, devices, strict=True)])
+        phases, scale = block_phases(
+            layer, devices, [ideal_programming(block, part) for block, part in zip(layer, devices, strict=True)]
+        )
         nominal.append(Nominal(devices, phases, scale, compensated(crosstalk, layer, devices, phases)))
     levels = np.asarray(onn.task.targets(points), dtype=np.float64)
     return Setup(onn, process, blocks, points, levels, crosstalk, tuple(nominal))
 
 
-def weight(blocks: tuple[Block, ...], devices: list[Made], phases: list[Phases], like: Layer) -> Floats:
+def weight(
+    blocks: tuple[MeshBlock, ...], devices: list[FabricatedBlock], phases: list[BlockPhases], like: Layer
+) -> Floats:
     """Return the (out, in) matrix of fields that a layer's blocks compute."""
     whole = np.zeros(like.weight.shape)
     for block, part, heaters in zip(blocks, devices, phases, strict=True):
-        whole[block.rows, block.columns] += computed(part, heaters)
+        whole[block.rows, block.columns] += computed_matrix(part, heaters)
     return whole
 
 
 def compensated(
-    crosstalk: dict[int, MeshCrosstalk], blocks: tuple[Block, ...], known: list[Made], phases: list[Phases]
+    crosstalk: dict[int, MeshCrosstalk],
+    blocks: tuple[MeshBlock, ...],
+    known: list[FabricatedBlock],
+    phases: list[BlockPhases],
 ) -> list[Floats]:
     """Return the heater phases of a layer's blocks that compensate for their thermal crosstalk."""
     return [
-        compensate(replace(crosstalk[block.mesh.modes], share=part.share), target.all())
+        compensate(replace(crosstalk[block.mesh.modes], share=part.share), target.concatenated())
         for block, target, part in zip(blocks, phases, known, strict=True)
     ]
 
 
 def realised(
     setup: Setup,
-    blocks: tuple[Block, ...],
-    sampled: list[Made],
-    phases: list[Phases],
+    blocks: tuple[MeshBlock, ...],
+    sampled: list[FabricatedBlock],
+    phases: list[BlockPhases],
     self_phases: list[Floats],
     bits: float | None,
-) -> list[Phases]:
+) -> list[BlockPhases]:
     """Return the phases of a layer's blocks at the nearest codes, with the crosstalk of the sampled devices."""
     realised_phases = []
     for block, part, target, requested in zip(blocks, sampled, phases, self_phases, strict=True):
         operator = replace(setup.crosstalk[block.mesh.modes], share=part.share)
-        realised_phases.append(target.like(operator.apply(rounded_phases(setup.process, requested, bits))))
+        realised_phases.append(target.from_concatenated(operator.apply(rounded_phases(setup.process, requested, bits))))
     return realised_phases
 
 
@@ -222,7 +229,7 @@ def words(setup: Setup, signal: Floats) -> tuple[int, float]:
     return result.exact, result.margin
 
 
-def before(setup: Setup, case: Case, sampled: list[list[Made]], seed: int) -> Iterator[Row]:
+def before(setup: Setup, case: Case, sampled: list[list[FabricatedBlock]], seed: int) -> Iterator[Row]:
     """Yield the results before calibration, with heaters programmed for nominal devices."""
     start = time.monotonic()
     for bits in case.bits:
@@ -230,9 +237,10 @@ def before(setup: Setup, case: Case, sampled: list[list[Made]], seed: int) -> It
         rng = np.random.default_rng([seed, KINDS.index("phase"), RESIDUAL])
         for blocks, devices, layer, nominal in zip(setup.blocks, sampled, setup.onn.layers, setup.nominal, strict=True):
             realised_phases = realised(setup, blocks, devices, nominal.phases, nominal.self_phases, bits)
-            residual = [case.residual_rad * rng.standard_normal(one.all().size) for one in realised_phases]
+            residual = [case.residual_rad * rng.standard_normal(one.concatenated().size) for one in realised_phases]
             realised_phases = [
-                one.like(one.all() + error) for one, error in zip(realised_phases, residual, strict=True)
+                one.from_concatenated(one.concatenated() + error)
+                for one, error in zip(realised_phases, residual, strict=True)
             ]
             signal = nominal.scale * (signal @ weight(blocks, devices, realised_phases, layer).T) + layer.bias
             if layer is not setup.onn.layers[-1]:
@@ -240,7 +248,7 @@ def before(setup: Setup, case: Case, sampled: list[list[Made]], seed: int) -> It
         yield row(case, seed, bits, False, words(setup, signal), len(setup.points), start)
 
 
-def after(setup: Setup, case: Case, sampled: list[list[Made]], seed: int) -> Iterator[Row]:
+def after(setup: Setup, case: Case, sampled: list[list[FabricatedBlock]], seed: int) -> Iterator[Row]:
     """Yield the results after calibration with known devices."""
     start = time.monotonic()
     *_, last = calibrated(setup, case, sampled, seed)
@@ -249,7 +257,7 @@ def after(setup: Setup, case: Case, sampled: list[list[Made]], seed: int) -> Ite
 
 
 def calibrated(
-    setup: Setup, case: Case, sampled: list[list[Made]], seed: int
+    setup: Setup, case: Case, sampled: list[list[FabricatedBlock]], seed: int
 ) -> Iterator[dict[float | None, Calibrated]]:
     """Calibrate layer by layer for the signals that reach each layer; yield the layers by bits of the drive."""
     drives: dict[float | None, Floats] = dict.fromkeys(case.bits, setup.points)
@@ -268,14 +276,14 @@ def calibrated(
                 (centred[:, block.columns], target_centred[:, block.columns] @ block.unitary.T) for block in blocks
             ]
         each = list(zip(blocks, devices, fit_signals, strict=True))
-        programmed = [fitted(*one, case.steps, seed) for one in each]
+        programmed = [fit_block(*one, case.steps, seed) for one in each]
         if case.dim:
-            amplitudes = dimmed(blocks, devices, programmed)
+            amplitudes = reduced_amplitudes(blocks, devices, programmed)
             programmed = [
-                by_bits if amplitude is None else fitted(*one, case.steps, seed, amplitude)
+                by_bits if amplitude is None else fit_block(*one, case.steps, seed, amplitude)
                 for one, by_bits, amplitude in zip(each, programmed, amplitudes, strict=True)
             ]
-        phases, _ = biased(blocks, devices, programmed)
+        phases, _ = block_phases(blocks, devices, programmed)
         self_phases = compensated(setup.crosstalk, blocks, devices, phases)
         target = target @ layer.weight.T + layer.bias
         by_bits = {}
@@ -299,7 +307,7 @@ def row(
     )
 
 
-def drawn(setup: Setup, case: Case, card: Imperfections, seed: int) -> list[list[Made]]:
+def drawn(setup: Setup, case: Case, card: Imperfections, seed: int) -> list[list[FabricatedBlock]]:
     """Sample the devices of all blocks of a chip."""
     scaled = replace(card, amount=dict(case.amount))
     return [[draw_block(block, setup.process, scaled, seed) for block in layer] for layer in setup.blocks]
@@ -321,10 +329,10 @@ def train(folder: Annotated[Path, typer.Option(help="For checkpoints.")] = ROOT 
     """Train the network as bench_networks.py does."""
     from bench_networks import SCENARIOS, run
 
-    from optinc_pdk.onn.training.starts import random_start
+    from optinc_pdk.onn.training.initialisation import random_network
 
     scenario = SCENARIOS[0]
-    start = random_start(scenario.task, scenario.widths[1:-1], seed=1)
+    start = random_network(scenario.task, scenario.widths[1:-1], seed=1)
     onn, _ = run(start, scenario.approximated, 25_000, folder / WEIGHTS.name)
     onn.save(WEIGHTS)
     print(f"{WEIGHTS.name}: {lattice_score(onn)}")

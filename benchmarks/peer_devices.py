@@ -15,7 +15,7 @@ from bench_layout import placed, slots
 
 from optinc_pdk.cards import Process
 from optinc_pdk.cells import grating_coupler
-from optinc_pdk.cells.draw import add_optical
+from optinc_pdk.cells.drawing import add_optical
 from optinc_pdk.tech import active_process
 
 

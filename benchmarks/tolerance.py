@@ -28,15 +28,15 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.flow import build
 from optinc_pdk.onn import Onn
-from optinc_pdk.simulate.noise import noise_of
+from optinc_pdk.simulate.transmission.noise import noise_of
 from optinc_pdk.tolerance import imperfections, read_chip
+from optinc_pdk.tolerance.montecarlo.executors import LOCAL, open_executor
 from optinc_pdk.tolerance.montecarlo.plots import waterfall_png, yield_png
-from optinc_pdk.tolerance.montecarlo.records import Job, Records
-from optinc_pdk.tolerance.montecarlo.run import ChipFiles, Found, chip_files, header_of, measure
-from optinc_pdk.tolerance.montecarlo.schedule import LOCAL, runner
-from optinc_pdk.tolerance.montecarlo.study import AFTER, Work, amounts_of
+from optinc_pdk.tolerance.montecarlo.records import Records, SampleJob
+from optinc_pdk.tolerance.montecarlo.study import AFTER, YieldStudy, amounts_of
 from optinc_pdk.tolerance.montecarlo.summary import outcome_numbers
-from optinc_pdk.tolerance.montecarlo.text import caption, percent
+from optinc_pdk.tolerance.montecarlo.summary_text import caption, percent
+from optinc_pdk.tolerance.montecarlo.yield_run import ChipFiles, YieldResults, chip_files, header_of, run_jobs
 
 ROOT = Path(__file__).resolve().parent.parent
 NETWORKS = ROOT / "optinc_pdk" / "onn" / "networks"
@@ -123,7 +123,7 @@ def _read(files: ChipFiles) -> Any:
     return read_chip(files.gds, files.netlist, files.bias, load_process())
 
 
-def work_of(row: Row, files: ChipFiles) -> Work:
+def work_of(row: Row, files: ChipFiles) -> YieldStudy:
     """Return what is evaluated for every sample of a row."""
     process, onn = load_process(), Onn.load(NETWORKS / f"{row.network}.npz")
     scaled_imperfections = imperfections(process)
@@ -134,15 +134,15 @@ def work_of(row: Row, files: ChipFiles) -> Work:
         scaled_imperfections = scaled_imperfections.scaled(kind, factor)
     rates = NOISE_RATES_BD if row.noise else RATES_BD if row.plain else ()
     noise = noise_of(process, symbol_rate_bd=BENCH_RATE_BD) if row.noise else None
-    return Work(_read(files), onn.task, scaled_imperfections, SEED, 1.0, noise, onn, rates)
+    return YieldStudy(_read(files), onn.task, scaled_imperfections, SEED, 1.0, noise, onn, rates)
 
 
-def jobs_of(work: Work, samples: int, waterfall: int) -> list[Job]:
+def jobs_of(work: YieldStudy, samples: int, waterfall: int) -> list[SampleJob]:
     """Return the jobs of a row: all samples, and the first ``waterfall`` samples with part of the imperfections."""
-    jobs = [Job("all", "", sample) for sample in range(samples)]
+    jobs = [SampleJob("all", "", sample) for sample in range(samples)]
     kinds = tuple(amounts_of(work))
     for study, some in zip(STUDIES, (kinds, kinds, kinds[1:-1]), strict=True):
-        jobs += [Job(study, kind, sample) for kind in some for sample in range(waterfall)]
+        jobs += [SampleJob(study, kind, sample) for kind in some for sample in range(waterfall)]
     return jobs
 
 
@@ -160,7 +160,7 @@ def lines_of(row: Row, numbers: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def part_statistics(found: Found, target: float) -> dict[str, Any]:
+def part_statistics(found: YieldResults, target: float) -> dict[str, Any]:
     """Return statistics of the samples with part of the imperfections, by stage; empty if there are none."""
     parts = [
         one for (study, _, stage), some in found.outcomes.items() if study != "all" for one in some if stage == AFTER
@@ -276,15 +276,15 @@ def main(
         files = chip_of_network(row.network, output)
         work = work_of(row, files)
         jobs = jobs_of(work, samples, min(waterfall, samples) if row.plain else 0)
-        with console.status(row.name) as status, runner(work, LOCAL if workers else None, workers) as run:
+        with console.status(row.name) as status, open_executor(work, LOCAL if workers else None, workers) as run:
 
             def report(done: int, total: int, status: Any = status, row: Row = row) -> None:
                 status.update(f"{row.name}: {done} of {total}")
 
             header = header_of(files, load_process(), work)
             with Records(output / f"{row.name}.jsonl", header, resume=True) as records:
-                measure(jobs, records, run, report)
-                found = Found.of(work, jobs, records.done)
+                run_jobs(jobs, records, run, report)
+                found = YieldResults.of(work, jobs, records.done)
         numbers = found.numbers(header, work.target)
         numbers["stages"] |= part_statistics(found, work.target)
         if row.plain:

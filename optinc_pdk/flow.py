@@ -22,18 +22,18 @@ from optinc_pdk.cards import DEFAULT_PROCESS, Process, load_process
 from optinc_pdk.circuit import Circuit, write_bias, write_netlist
 from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn import LayerFactor, Onn, bundled, factorise, gauge, lattice_score
+from optinc_pdk.onn import LayerFactor, Onn, bundled_weights, factorise, lattice_score, normalise
 
 if TYPE_CHECKING:
-    from optinc_pdk.report.numbers import Report
-    from optinc_pdk.signoff.drc import DrcResult
-    from optinc_pdk.signoff.electrical import ElectricalResult
+    from optinc_pdk.report.schema import Report
+    from optinc_pdk.signoff.drc.design_rule_check import DrcResult
+    from optinc_pdk.signoff.electrical.electrical_check import ElectricalResult
     from optinc_pdk.signoff.function import FunctionResult
-    from optinc_pdk.signoff.lvs import LvsResult
+    from optinc_pdk.signoff.lvs.comparison import LvsResult
     from optinc_pdk.simulate import Programming
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]{0,31}")
-ENDINGS = (".gds", ".pic.yml", ".bias.yml", ".drc.lyrdb", ".lvs.json", ".lvs.lyrdb", ".function.npz")
+CHIP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]{0,31}")
+FILE_ENDINGS = (".gds", ".pic.yml", ".bias.yml", ".drc.lyrdb", ".lvs.json", ".lvs.lyrdb", ".function.npz")
 STAGES = ("read", "factor", "assemble", "layout", "drc", "extract", "lvs", "program", "currents", "function", "report")
 
 
@@ -88,7 +88,7 @@ class _Files:
         return path
 
     def digests(self) -> dict[str, str]:
-        for ending in ENDINGS:
+        for ending in FILE_ENDINGS:
             stale = self.directory / f"{self.name}{ending}"
             if stale not in self.written:
                 stale.unlink(missing_ok=True)
@@ -127,7 +127,7 @@ def build(
         score = lattice_score(onn)
     from optinc_pdk.layout import lay_out, to_layout, write_gds
     from optinc_pdk.pdk import get_pdk
-    from optinc_pdk.report.collect import (
+    from optinc_pdk.report.build_numbers import (
         chip_numbers,
         drc_numbers,
         factor_numbers,
@@ -185,12 +185,12 @@ def _sign_off(
 ) -> _SignOff:
     """Check the written layout: design rules, netlist, and the function of the extracted circuit."""
     from optinc_pdk.extract import extract
-    from optinc_pdk.signoff.drc import run_drc
-    from optinc_pdk.signoff.electrical import check_electrical
+    from optinc_pdk.signoff.drc.design_rule_check import run_drc
+    from optinc_pdk.signoff.drc.marker_database import write_lyrdb
+    from optinc_pdk.signoff.electrical.electrical_check import check_electrical
+    from optinc_pdk.signoff.electrical.wiring import wiring_of
     from optinc_pdk.signoff.function import check_function, write_function
-    from optinc_pdk.signoff.lvs import compare, write_lvs, write_lvs_lyrdb
-    from optinc_pdk.signoff.lyrdb import write_lyrdb
-    from optinc_pdk.signoff.wiring import wiring_of
+    from optinc_pdk.signoff.lvs.comparison import compare, write_lvs, write_lvs_lyrdb
     from optinc_pdk.simulate import UnsettledError, program
 
     gds = out.path(".gds")
@@ -212,14 +212,14 @@ def _sign_off(
             with clock.stage("program"):
                 wiring = wiring_of(extraction, card)
                 programming = program(
-                    extraction.circuit, circuit.board, onn, card, ground=wiring.common, factors=factors
+                    extraction.circuit, circuit.board, onn, card, ground=wiring.common_ground, factors=factors
                 )
             write_bias(programming.bias, out.path(".bias.yml"))
             with clock.stage("currents"):
                 electrical = check_electrical(card.rules, wiring, programming.bias)
             with clock.stage("function"):
                 function = check_function(
-                    extraction.circuit, circuit.board, programming.bias, onn.task, card, wiring.common
+                    extraction.circuit, circuit.board, programming.bias, onn.task, card, wiring.common_ground
                 )
             write_function(function, out.path(".function.npz"))
         except RangeError as fault:
@@ -235,16 +235,16 @@ def _read(weights: str | Path | Onn | None, name: str | None) -> tuple[Onn, str]
     if isinstance(weights, Onn):
         onn, stem, prefix = weights, "chip", ""
     else:
-        path = bundled() if weights is None else Path(weights)
+        path = bundled_weights() if weights is None else Path(weights)
         onn, stem, prefix = Onn.load(path), path.stem, f"{path}: "
     try:
         check_buildable(onn)
         # refuses a hidden layer that is zero for every input
-        gauge(onn)
+        normalise(onn)
     except InputError as fault:
         raise InputError(f"{prefix}{fault}") from fault
     chosen = re.sub(r"[^A-Za-z0-9_]", "_", stem)[:32] if name is None else name
-    if not NAME.fullmatch(chosen):
+    if not CHIP_NAME.fullmatch(chosen):
         raise InputError(
             f"name {chosen!r}: it becomes the name of a GDS cell and of files; use 1 to 32 letters, digits and "
             "underscores, a letter or digit first"
@@ -255,7 +255,7 @@ def _read(weights: str | Path | Onn | None, name: str | None) -> tuple[Onn, str]
 def _pictures(gds: Path, process: Process, onn: Onn, function: FunctionResult | None) -> dict[str, bytes]:
     """The page's pictures as PNG."""
     from optinc_pdk.report.layout_pictures import detail_window, layout_png
-    from optinc_pdk.report.plots import outputs_plot
+    from optinc_pdk.report.plots import outputs_png
 
     # pictures name layers by their purpose
     parts = {"metal": process.metal.layer, "etch70": process.grating.layer}
@@ -268,7 +268,7 @@ def _pictures(gds: Path, process: Process, onn: Onn, function: FunctionResult | 
         ideal = onn.task.encode(function.ideal)
         levels = np.broadcast_to(ideal[np.newaxis, :, np.newaxis], function.outputs.shape)
         symbols = function.outputs.shape[-1]
-        pictures["outputs"] = outputs_plot(
+        pictures["outputs"] = outputs_png(
             function.outputs.reshape(-1, symbols), levels.reshape(-1, symbols).astype(float)
         )
     return pictures
@@ -282,8 +282,8 @@ def _write(
     seconds: dict[str, float],
 ) -> Report:
     """Write the report's page and, last, its numbers with the verdict."""
-    from optinc_pdk.report.numbers import Report
     from optinc_pdk.report.page import write_report
+    from optinc_pdk.report.schema import Report
 
     numbers["seconds"] = seconds
     numbers["files"] = out.digests()

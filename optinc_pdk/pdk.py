@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from optinc_pdk.cards import DEFAULT_PROCESS, load_process
 from optinc_pdk.models import sax_models
-from optinc_pdk.tech import layer_enum, layer_stack, layer_views, register, strip, wire
+from optinc_pdk.tech import layer_enum, layer_stack, layer_views, register_process, strip, wire
 
 if TYPE_CHECKING:
     from gdsfactory import Pdk
@@ -36,7 +36,7 @@ def _build_pdk(process: str) -> Pdk:
     from optinc_pdk.cells import cells_of
 
     card = load_process(process)
-    register(card)
+    register_process(card)
     return gf.Pdk(
         name=card.name,
         cells=cells_of(card),

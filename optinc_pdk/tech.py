@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _processes: dict[str, Process] = {}
 
 
-def register(process: Process) -> None:
+def register_process(process: Process) -> None:
     """Register a process under its name, so that :func:`active_process` finds it while its PDK is active."""
     _processes[process.name] = process
 

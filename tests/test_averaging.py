@@ -82,7 +82,7 @@ def test_lattice_contains_all_inputs_in_lexicographic_order(task: Averaging) -> 
     expected = list(itertools.product(values, repeat=task.groups))
     assert [tuple(point) for point in task.lattice_steps().tolist()] == expected
     np.testing.assert_array_equal(task.lattice() * task.servers, task.lattice_steps())
-    pieces = list(task.pieces(50))
+    pieces = list(task.batches(50))
     assert max(len(piece) for piece in pieces) <= 50
     np.testing.assert_array_equal(np.vstack(pieces), task.lattice())
 
@@ -190,7 +190,7 @@ def test_lattices_too_large_for_indices_are_sampled() -> None:
     with pytest.raises(ValueError, match="start = -3"):
         Averaging(4, 4, 2).lattice_steps(-3)
     with pytest.raises(ValueError, match="points = 0 must be at least 1"):
-        next(Averaging(4, 4, 2).pieces(0))
+        next(Averaging(4, 4, 2).batches(0))
     with pytest.raises(ValueError, match="points = -1"):
         task.sample(-1, np.random.default_rng(0))
 

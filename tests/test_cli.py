@@ -23,8 +23,8 @@ from safetensors.torch import save_file
 
 from optinc_pdk.circuit import read_bias
 from optinc_pdk.cli import main
-from optinc_pdk.cli.app import app, counter, progress
-from optinc_pdk.onn import Onn, bundled
+from optinc_pdk.cli.app import app, progress_counter, stage_progress
+from optinc_pdk.onn import Onn, bundled_weights
 
 COMMANDS = (
     "build",
@@ -174,7 +174,7 @@ def test_unusable_input_is_refused_before_slow_packages_are_imported(tmp_path: P
         ("yield", none),
         ("cells", "-o", none),
         ("cells", "--process", "nowhere"),
-        ("check", bundled(), none, none, "--bias", none),
+        ("check", bundled_weights(), none, none, "--bias", none),
     ]
     codes, packages = loaded(geometric)
     assert codes == [2] * len(geometric)
@@ -204,9 +204,9 @@ def test_a_progress_bar_is_shown_on_a_terminal_only(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def shown(remaining: bool = False) -> str:
-        with counter(remaining) as watch:
+        with progress_counter(remaining) as watch:
             watch("samples", 3, 12)
-        with progress(("read", "extract")) as stage:
+        with stage_progress(("read", "extract")) as stage:
             stage("extract")
         printed = capsys.readouterr()
         assert printed.out == ""
@@ -321,7 +321,7 @@ def test_no_check_writes_over_what_it_reads(chip: Path, tmp_path: Path) -> None:
         (("lvs", gds, netlist), netlist),
         (("lvs", gds, netlist), gds),
         (("simulate", gds, "--bias", bias), gds),
-        (("check", bundled(), gds, netlist, "--bias", bias), netlist),
+        (("check", bundled_weights(), gds, netlist, "--bias", bias), netlist),
     ):
         result = run(*command, "-o", out)
         assert (result.returncode, result.stderr.count("\n")) == (2, 1)
@@ -346,7 +346,7 @@ def test_separate_checks_agree_with_the_build(chip: Path, tmp_path: Path) -> Non
     result = run("lvs", gds, netlist, "-o", tmp_path / "a.lvs.json", "--second-opinion")
     assert result.returncode == 0 and result.stdout.startswith("match")
     assert result.stdout.endswith("KLayout's netlist comparer: match\n")
-    result = run("check", bundled(), gds, netlist, "--bias", bias, "-o", tmp_path / "a.function.npz", "--json")
+    result = run("check", bundled_weights(), gds, netlist, "--bias", bias, "-o", tmp_path / "a.function.npz", "--json")
     numbers = json.loads(result.stdout)
     assert result.returncode == 0 and numbers["exact"] == 65_536
     assert (numbers["words"], numbers["errors"], min(numbers["margins"])) == (4 * 65_536, [], numbers["margin"])
@@ -356,7 +356,7 @@ def test_separate_checks_agree_with_the_build(chip: Path, tmp_path: Path) -> Non
 
 def test_noise_counts_words_and_refuses_powers_beyond_the_card(chip: Path, tmp_path: Path) -> None:
     gds, netlist, bias = (chip.with_suffix(ending) for ending in (".gds", ".pic.yml", ".bias.yml"))
-    command = ("noise", gds, netlist, "--bias", bias, "--weights", bundled(), "-o", tmp_path / "n.csv")
+    command = ("noise", gds, netlist, "--bias", bias, "--weights", bundled_weights(), "-o", tmp_path / "n.csv")
     result = run(*command, "--laser-w", "-1")
     assert result.returncode == 2 and "-1 W" in result.stderr and "0.1 W" in result.stderr
     assert not list(tmp_path.iterdir())
@@ -388,7 +388,7 @@ def test_simulate_reads_layouts_and_netlists_and_results_are_passive(chip: Path,
 
 def test_the_spectrum_is_narrow_with_a_fixed_bias_and_wide_when_reprogrammed(chip: Path, tmp_path: Path) -> None:
     gds, netlist, bias = (chip.with_suffix(ending) for ending in (".gds", ".pic.yml", ".bias.yml"))
-    files, out = (bundled(), gds, netlist, "--bias", bias), tmp_path / "a.csv"
+    files, out = (bundled_weights(), gds, netlist, "--bias", bias), tmp_path / "a.csv"
     some = ("--wavelengths", "1545,1550", "--resolution", "0.2", "--channels", "1")
     result = run("spectrum", *files, *some, "-o", out, "--json")
     assert result.returncode == 0, result.stderr
@@ -434,10 +434,10 @@ def test_unusable_files_exit_2(chip: Path, tmp_path: Path) -> None:
         ("lvs", broken, netlist),
         ("lvs", gds, text_file),
         ("lvs", gds, bias),
-        ("check", bundled(), gds, netlist, "--bias", text_file),
-        ("check", bundled(8, 4), gds, netlist, "--bias", bias),
+        ("check", bundled_weights(), gds, netlist, "--bias", text_file),
+        ("check", bundled_weights(8, 4), gds, netlist, "--bias", bias),
         ("check", tmp_path / "none.npz", gds, netlist, "--bias", bias),
-        ("check", bundled(), gds, netlist, "--bias", other),
+        ("check", bundled_weights(), gds, netlist, "--bias", other),
         ("simulate", gds, "--bias", netlist),
     ):
         result = run(*arguments)
@@ -452,9 +452,9 @@ def test_a_bias_of_another_circuit_is_refused_by_all_commands_alike(chip: Path, 
     other.write_text(bias.read_text().replace("circuit: chip", "circuit: other"))
     messages = set()
     for command in (
-        ("check", bundled(), gds, netlist),
-        ("spectrum", bundled(), gds, netlist),
-        ("noise", gds, netlist, "--weights", bundled()),
+        ("check", bundled_weights(), gds, netlist),
+        ("spectrum", bundled_weights(), gds, netlist),
+        ("noise", gds, netlist, "--weights", bundled_weights()),
         ("yield", gds),
     ):
         output = out.with_suffix(".csv" if command[0] == "spectrum" else "")
@@ -486,8 +486,8 @@ def test_view_writes_pictures_without_a_display_and_refuses_a_missing_layout(
 
 
 def test_size_compares_with_the_paper_and_refuses_a_missing_network(tmp_path: Path) -> None:
-    weights = bundled().with_name("average_8bit_4servers.npz")
-    result = run("size", bundled(), weights, bundled(), "--json")
+    weights = bundled_weights().with_name("average_8bit_4servers.npz")
+    result = run("size", bundled_weights(), weights, bundled_weights(), "--json")
     assert result.returncode == 0, result.stderr
     networks = json.loads(result.stdout)["networks"]
     assert [network["mzis"] for network in networks] == [106_512, 41_664, 89, 361, 89]
@@ -497,7 +497,7 @@ def test_size_compares_with_the_paper_and_refuses_a_missing_network(tmp_path: Pa
 
 
 def test_factor_prints_the_papers_count() -> None:
-    result = run("factor", bundled(), "--json")
+    result = run("factor", bundled_weights(), "--json")
     assert result.returncode == 0
     layers = json.loads(result.stdout)["layers"]
     assert sum(layer["mzis"] for layer in layers) == 89
@@ -507,10 +507,10 @@ def test_factor_prints_the_papers_count() -> None:
 def test_search_writes_networks_front_and_picture(tmp_path: Path) -> None:
     out = tmp_path / "found"
     result = run(
-        "search", "--bits", 2, "--servers", 4, "--steps", 60, "--epsilon", 1e-4, "-o", out, "--also", bundled()
+        "search", "--bits", 2, "--servers", 4, "--steps", 60, "--epsilon", 1e-4, "-o", out, "--also", bundled_weights()
     )
     assert result.returncode == 2
-    assert bundled().name in result.stderr and "bits = 4" in result.stderr and "2" in result.stderr
+    assert bundled_weights().name in result.stderr and "bits = 4" in result.stderr and "2" in result.stderr
     result = run("search", "--bits", 2, "--servers", 4, "--steps", 60, "--epsilon", 1e-4, "-o", out)
     assert result.returncode == 0, result.stderr
     assert "MZIs" in result.stdout
@@ -523,9 +523,9 @@ def test_search_writes_networks_front_and_picture(tmp_path: Path) -> None:
 def test_train_takes_starts_and_refuses_contradictions(tmp_path: Path) -> None:
     out = tmp_path / "w.npz"
     common = ("train", "--bits", 4, "--servers", 4, "--steps", 2, "-o", out)
-    assert run(*common, "--start", bundled(), "--checkpoint", tmp_path / "state.npz").returncode == 0
+    assert run(*common, "--start", bundled_weights(), "--checkpoint", tmp_path / "state.npz").returncode == 0
     for wrong in (
-        ("--start", bundled(), "--hidden", "4-4"),
+        ("--start", bundled_weights(), "--hidden", "4-4"),
         ("--hidden", "4-x"),
         ("--hidden", ""),
         ("--seed", -1),
@@ -534,7 +534,7 @@ def test_train_takes_starts_and_refuses_contradictions(tmp_path: Path) -> None:
         ("--loss", "mse"),
         ("--approximate", "9"),
         ("--device", "nowhere"),
-        ("--groups", 1, "--start", bundled()),
+        ("--groups", 1, "--start", bundled_weights()),
         ("--checkpoint", tmp_path / "state.npz"),
     ):
         assert run(*common, *wrong).returncode == 2, wrong

@@ -19,7 +19,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import KINDS
 from optinc_pdk.cli import main
 from optinc_pdk.flow import build
-from optinc_pdk.onn import Layer, Onn, bundled, carry_chain
+from optinc_pdk.onn import Layer, Onn, bundled_weights, carry_chain
 from optinc_pdk.tolerance.montecarlo import study
 
 CODE = "import sys; from optinc_pdk.cli import main; sys.argv[0] = 'optinc'; main()"
@@ -140,7 +140,7 @@ def test_samples_are_calibrated_to_the_weights(
         (("--bias", "none.yml"), "none.yml: "),
         (("--netlist", "none.yml"), "none.yml: "),
         (("--weights", "none.npz"), "none.npz"),
-        (("--weights", bundled()), "4 servers of 1 symbols"),
+        (("--weights", bundled_weights()), "4 servers of 1 symbols"),
     ],
 )
 def test_invalid_options_exit_2_with_one_line_and_write_nothing(

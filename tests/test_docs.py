@@ -61,6 +61,6 @@ def test_a_missing_name_is_reported() -> None:
     assert list(missing("`optinc_pdk.tolerance.chip` and optinc_pdk.tolerance.read_chip.")) == [
         "optinc_pdk.tolerance.chip"
     ]
-    module = "optinc_pdk.tolerance.meshes.blocks"
+    module = "optinc_pdk.tolerance.meshes.block_programming"
     assert list(missing(":func:`fitted`, :meth:`like`, :func:`sites`, :mod:`made`", module)) == ["sites"]
     assert list(missing(":func:`optinc_pdk.nowhere.lost`", module)) == ["optinc_pdk.nowhere.lost"]

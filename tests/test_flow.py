@@ -20,15 +20,15 @@ from optinc_pdk.circuit import read_bias, read_netlist
 from optinc_pdk.extract import extract
 from optinc_pdk.factor import SvdFactor
 from optinc_pdk.flow import Build, build
-from optinc_pdk.onn import LayerFactor, Onn, bundled, carry_chain, factorise
-from optinc_pdk.signoff.drc import ELECTRICAL_KINDS, run_drc
-from optinc_pdk.signoff.electrical import Currents, bias_currents, check_electrical, ground_densities
+from optinc_pdk.onn import LayerFactor, Onn, bundled_weights, carry_chain, factorise
+from optinc_pdk.signoff.drc.design_rule_check import ELECTRICAL_KINDS, run_drc
+from optinc_pdk.signoff.electrical.electrical_check import Currents, bias_currents, check_electrical, ground_densities
+from optinc_pdk.signoff.electrical.wiring import read_wiring, wiring_of
 from optinc_pdk.signoff.function import check_function
-from optinc_pdk.signoff.lvs import LvsResult, compare
-from optinc_pdk.signoff.wiring import read_wiring, wiring_of
+from optinc_pdk.signoff.lvs.comparison import LvsResult, compare
 from optinc_pdk.simulate import UnsettledError, program, transmit
-from optinc_pdk.tolerance import draw, imperfections, read_chip
-from optinc_pdk.tolerance.variation import truth
+from optinc_pdk.tolerance import draw_sample, imperfections, read_chip
+from optinc_pdk.tolerance.variation import sampled_response as truth
 
 NAME = "average_4bit_4servers"
 CORE, HEATER, METAL, LABEL = (3, 0), (39, 0), (41, 0), (100, 0)
@@ -80,21 +80,26 @@ def test_the_reference_circuit_is_what_a_build_writes(chip: Build) -> None:
     process, bias = load_process(), read_bias(reference / f"{NAME}.bias.yml")
     board = read_netlist(reference / f"{NAME}.pic.yml").board
     assert board is not None
-    circuit, ground = extract(file(chip, ".gds"), process).circuit, read_wiring(file(chip, ".gds"), process).common
-    assert check_function(circuit, board, bias, Onn.load(bundled()).task, process, ground).passed
+    circuit, ground = (
+        extract(file(chip, ".gds"), process).circuit,
+        read_wiring(file(chip, ".gds"), process).common_ground,
+    )
+    assert check_function(circuit, board, bias, Onn.load(bundled_weights()).task, process, ground).passed
 
 
 def test_without_imperfections_the_chip_is_that_of_the_function_check(chip: Build) -> None:
-    process, task = load_process(), Onn.load(bundled()).task
+    process, task = load_process(), Onn.load(bundled_weights()).task
     extracted = read_chip(file(chip, ".gds"), file(chip, ".pic.yml"), file(chip, ".bias.yml"), process)
-    light = truth.light(extracted, draw(extracted, imperfections(process).only(), 0), extracted.voltage_v, 16.0)
+    light = truth.sample_scattering(
+        extracted, draw_sample(extracted, imperfections(process).only(), 0), extracted.voltage_v, 16.0
+    )
     with np.load(file(chip, ".function.npz")) as table:
         symbols, words, outputs = table["symbols"][0], table["words"][0], table["outputs"][0]
     received = transmit(symbols, light, extracted.board, extracted.bias)
     assert np.array_equal(task.decode(received.levels), words)
     # the table is rounded to 6 digits and single precision
     assert np.abs(received.outputs - outputs).max() < 1e-6
-    ground = read_wiring(file(chip, ".gds"), process).common
+    ground = read_wiring(file(chip, ".gds"), process).common_ground
     checked = check_function(extracted.structure.circuit, extracted.board, extracted.bias, task, process, ground)
     # ground voltages are found by iteration, in both cases to 1e-12 of the currents
     assert np.abs(received.outputs - checked.outputs[0]).max() < 1e-9
@@ -253,8 +258,8 @@ def words(chip: Build, gds: Path) -> int:
     process = load_process()
     board = read_netlist(file(chip, ".pic.yml")).board
     assert board is not None
-    task = Onn.load(bundled()).task
-    bias, ground = read_bias(file(chip, ".bias.yml")), read_wiring(gds, process).common
+    task = Onn.load(bundled_weights()).task
+    bias, ground = read_bias(file(chip, ".bias.yml")), read_wiring(gds, process).common_ground
     return check_function(extract(gds, process).circuit, board, bias, task, process, ground).exact
 
 
@@ -269,7 +274,7 @@ def test_a_heater_moved_to_the_other_arm_loses_words(chip: Build, tmp_path: Path
     net = circuit.electrical[circuit.ports[label]]
     shifter = next(
         int(i)
-        for i in circuit.of_kind("phase_shifter")
+        for i in circuit.instances_of("phase_shifter")
         if net in circuit.electrical[circuit.offset[i] : circuit.offset[i + 1]]
     )
     x, y = (round(value * 1000) for value in circuit.position_um[shifter])
@@ -289,8 +294,8 @@ def test_a_heater_moved_to_the_other_arm_loses_words(chip: Build, tmp_path: Path
 def test_a_bias_without_crosstalk_compensation_loses_words(chip: Build) -> None:
     """The bias is programmed for a process without thermal crosstalk and applied to a chip with it."""
     process, reference = load_process(), read_netlist(file(chip, ".pic.yml"))
-    extraction, onn = extract(file(chip, ".gds"), process), Onn.load(bundled())
-    ground = wiring_of(extraction, process).common
+    extraction, onn = extract(file(chip, ".gds"), process), Onn.load(bundled_weights())
+    ground = wiring_of(extraction, process).common_ground
     without = process.model_copy(update={"imperfections": None})
     assert reference.board is not None
     bias = program(extraction.circuit, reference.board, onn, without, ground=ground).bias

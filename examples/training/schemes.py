@@ -18,7 +18,7 @@ from optinc_pdk.collective.scheme import ring_bytes
 from optinc_pdk.errors import InputError
 from optinc_pdk.interconnect import daso_step_time, load_system, step_time
 from optinc_pdk.interconnect.training import compute_time
-from optinc_pdk.onn.files import NETWORKS
+from optinc_pdk.onn.weight_files import NETWORKS
 
 SERVERS = 4
 NETWORK = NETWORKS / "average_8bit_4servers.npz"
@@ -88,8 +88,8 @@ def build_chip(kind: str, folder: Path) -> Path:
     """
     # ranks only look chips up: they start sooner without what builds them
     from optinc_pdk.cards import load_process
-    from optinc_pdk.signoff.function import check_light, write_function
-    from optinc_pdk.tolerance import draw, imperfections, light, read_chip
+    from optinc_pdk.signoff.function import check_scattering, write_function
+    from optinc_pdk.tolerance import draw_sample, imperfections, read_chip, sample_scattering
 
     path = chip_file(kind, folder)
     if path.is_file():
@@ -102,9 +102,9 @@ def build_chip(kind: str, folder: Path) -> Path:
         process = load_process("soi220")
         chip = read_chip(*files, process)
         drawn = imperfections(process).only("coupler").scaled("coupler", COUPLERS_OFF)
-        s = light(chip, draw(chip, drawn, seed=0), chip.voltage_v)
+        s = sample_scattering(chip, draw_sample(chip, drawn, seed=0), chip.voltage_v)
         temporary = path.with_suffix(f".{os.getpid()}")
-        write_function(check_light(s, chip.board, chip.bias, op.Onn.load(NETWORK).task), temporary)
+        write_function(check_scattering(s, chip.board, chip.bias, op.Onn.load(NETWORK).task), temporary)
         temporary.replace(path)
     return path
 

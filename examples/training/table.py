@@ -22,7 +22,7 @@ from train import INTERRUPTED, OUT
 
 from optinc_pdk.errors import InputError
 from optinc_pdk.file_writing import write_atomic
-from optinc_pdk.report.text import si
+from optinc_pdk.report.formatting import format_si
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 BEGIN, END = "<!-- table.py writes from here -->", "<!-- to here -->"
@@ -173,12 +173,14 @@ def other_systems(results: Mapping[str, Result]) -> list[str]:
         seconds = schemes.step_by_own_light_s(results["optinc-extracted"])
         lines += [
             "Over the extracted chip at the symbol rate that its light allows (`optinc_star_8bit_chip`) a step takes "
-            f"{si(seconds, 's')}."
+            f"{format_si(seconds, 's')}."
         ]
     if "wrht" in results:
         seconds = schemes.step_on_same_ring_s(results["wrht"])
         ratio = schemes.step_s(results["wrht"]) / seconds
-        lines += [f"A ring all-reduce on WRHT's fibre takes {si(seconds, 's')}, of which WRHT takes {ratio:.3f}."]
+        lines += [
+            f"A ring all-reduce on WRHT's fibre takes {format_si(seconds, 's')}, of which WRHT takes {ratio:.3f}."
+        ]
     return [*lines, ""] if lines else []
 
 
@@ -207,7 +209,7 @@ def costs(result: Result, ring: Result) -> tuple[str, ...]:
     """Bytes and simulated time of a step, each with its ratio to the ring's."""
     sent, sent_by_ring = (each["payload"] + each["side"] for each in (result, ring))
     seconds, seconds_of_ring = schemes.step_s(result), schemes.step_s(ring)
-    return f"{sent:,.0f}", f"{sent / sent_by_ring:.3f}", si(seconds, "s"), f"{seconds / seconds_of_ring:.3f}"
+    return f"{sent:,.0f}", f"{sent / sent_by_ring:.3f}", format_si(seconds, "s"), f"{seconds / seconds_of_ring:.3f}"
 
 
 def full_section(results: Sequence[Result]) -> list[str]:

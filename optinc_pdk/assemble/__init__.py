@@ -1,24 +1,24 @@
 """Assembly of networks into circuits, with the label of every pad and fibre."""
 
-from optinc_pdk.assemble.blocks import Block, layer_blocks
 from optinc_pdk.assemble.buildability import check_buildable, check_weights
-from optinc_pdk.assemble.chip import (
+from optinc_pdk.assemble.die_plan import CARRIER_TREE, LOCAL_STRIPS, DiePlan
+from optinc_pdk.assemble.grounds import strip_names
+from optinc_pdk.assemble.mesh_circuit import rectangular_slots
+from optinc_pdk.assemble.network_circuit import (
     CircuitDraft,
     assemble,
     complete,
     draft_circuit,
     mesh_chip,
 )
-from optinc_pdk.assemble.die_plan import CARRIER_TREE, LOCAL_STRIPS, DiePlan
-from optinc_pdk.assemble.grounds import strip_names
-from optinc_pdk.assemble.mesh import rectangular_slots
+from optinc_pdk.assemble.weight_blocks import WeightBlock, layer_blocks
 
 __all__ = [
     "CARRIER_TREE",
     "LOCAL_STRIPS",
-    "Block",
     "CircuitDraft",
     "DiePlan",
+    "WeightBlock",
     "assemble",
     "check_buildable",
     "check_weights",

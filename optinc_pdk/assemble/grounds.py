@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from optinc_pdk.circuit import Builder
+from optinc_pdk.circuit import CircuitBuilder
 
 HUB = "pad_GND0,e1"
 """The port that every ground end is joined to: the first pad of a common ground, or of none until it is divided."""
@@ -19,7 +19,7 @@ LOCAL_PADS = 2
 _SECTION = re.compile(r"(l(\d+))(b\d+)?(_mix|_split|_sum)?")
 
 
-def add_common_grounds(b: Builder) -> None:
+def add_common_grounds(b: CircuitBuilder) -> None:
     """Add the ground pads of a chip whose heaters are all on one ground."""
     for i in range(PADS):
         b.add(f"pad_GND{i}", "pad")
@@ -43,7 +43,7 @@ def strip_names(sections: Iterable[str]) -> dict[str, str]:
     return names | {"p": "l0", "t": f"l{last}"}
 
 
-def add_divided_grounds(b: Builder, groups: Mapping[str, str]) -> None:
+def add_divided_grounds(b: CircuitBuilder, groups: Mapping[str, str]) -> None:
     """Add ground pads for every group of strips, and move each ground end from ``HUB`` to its group's pads.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optinc_pdk.averaging.checks import Integers, integers
+from optinc_pdk.averaging.array_checks import Integers, as_integers
 from optinc_pdk.averaging.task import Averaging
 
 
@@ -80,7 +80,7 @@ def _share_symbols(task: Averaging, shares: Integers) -> Integers:
 def _steps(task: Averaging, steps: ArrayLike) -> Integers:
     if task.finer_input:
         raise ValueError("finer_input = true: level 2 of a cascade takes units' outputs, not servers' symbols")
-    values = integers("steps", steps, task.servers * task.full_scale)
+    values = as_integers("steps", steps, task.servers * task.full_scale)
     if values.ndim != 2 or values.shape[1] != task.groups:
         raise ValueError(f"steps of shape {values.shape} must be (points, {task.groups})")
     return values

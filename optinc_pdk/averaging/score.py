@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optinc_pdk.averaging.checks import Floats, Integers
+from optinc_pdk.averaging.array_checks import Floats, Integers
 
 
 @dataclass(frozen=True)

@@ -22,15 +22,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optinc_pdk.averaging.checks import Floats, Integers, integers, last_axes
+from optinc_pdk.averaging.array_checks import Floats, Integers, as_integers, check_last_axes
 
 MAX_BITS = 32
 """Largest word size: that of 32-bit gradients. Sums over servers fit 64-bit integers."""
 
-ENUMERABLE = 2**25
+MAX_ENUMERATED = 2**25
 """Largest lattice that is enumerated completely, in points; the paper's largest is smaller."""
 
-SAMPLE = 2**20
+SAMPLE_POINTS = 2**20
 """Number of sampled points of a larger lattice."""
 
 MAX_STEPS = 2**32
@@ -163,7 +163,7 @@ class Averaging:
         Raises:
             ValueError: A word is not an integer, or out of range.
         """
-        values = integers("words", words, (1 << self.bits) - 1)
+        values = as_integers("words", words, (1 << self.bits) - 1)
         return (values[..., None] >> (2 * np.arange(self.symbols - 1, -1, -1))) & 3
 
     def decode(self, symbols: ArrayLike) -> Integers:
@@ -178,8 +178,8 @@ class Averaging:
         Raises:
             ValueError: A symbol is not an integer, out of range, or their number is not M.
         """
-        values = integers("symbols", symbols, 3)
-        last_axes("symbols", values, (self.symbols,))
+        values = as_integers("symbols", symbols, 3)
+        check_last_axes("symbols", values, (self.symbols,))
         return values @ (4 ** np.arange(self.symbols - 1, -1, -1, dtype=np.int64))
 
     def preprocess(self, symbols: ArrayLike) -> Floats:
@@ -195,7 +195,7 @@ class Averaging:
             ValueError: The shape is wrong.
         """
         fields = np.asarray(symbols, dtype=np.float64)
-        last_axes("symbols", fields, (self.servers, self.symbols))
+        check_last_axes("symbols", fields, (self.servers, self.symbols))
         groups = fields.reshape(*fields.shape[:-1], self.groups, self.group_symbols)
         weights = 4.0 ** np.arange(self.group_symbols - 1, -1, -1)
         mean: Floats = (groups @ weights).sum(axis=-2) / self.servers
@@ -213,8 +213,8 @@ class Averaging:
         Raises:
             ValueError: A word is out of range, or the last axis is not the servers.
         """
-        values = integers("words", words, (1 << self.bits) - 1)
-        last_axes("words", values, (self.servers,))
+        values = as_integers("words", words, (1 << self.bits) - 1)
+        check_last_axes("words", values, (self.servers,))
         average: Integers = values.sum(axis=-1) // self.servers
         return average
 
@@ -274,9 +274,9 @@ class Averaging:
     @property
     def enumerable(self) -> bool:
         """Whether `pieces` yields every lattice point, at most 2^25, or a sample."""
-        return self.lattice_size <= ENUMERABLE
+        return self.lattice_size <= MAX_ENUMERATED
 
-    def pieces(self, points: int = 1 << 16) -> Iterator[Floats]:
+    def batches(self, points: int = 1 << 16) -> Iterator[Floats]:
         """Yield the lattice as network inputs in arrays of shape (at most `points`, K).
 
         A lattice that is not `enumerable` is sampled by 2^20 points, the same at every call: the corners in which one
@@ -292,8 +292,8 @@ class Averaging:
         corners = np.vstack([np.zeros((1, self.groups), dtype=np.int64), one, 1 - one, np.ones_like(one[:1])])
         yield corners * self.input_maxima
         rng = np.random.default_rng(0)
-        for start in range(len(corners), SAMPLE, points):
-            yield self.sample(min(points, SAMPLE - start), rng)
+        for start in range(len(corners), SAMPLE_POINTS, points):
+            yield self.sample(min(points, SAMPLE_POINTS - start), rng)
 
     def targets(self, inputs: ArrayLike) -> NDArray[np.int64] | Floats:
         """Return the ideal output levels of the network.
@@ -309,7 +309,7 @@ class Averaging:
             ValueError: An input is not on the lattice.
         """
         points = np.asarray(inputs, dtype=np.float64)
-        last_axes("inputs", points, (self.groups,))
+        check_last_axes("inputs", points, (self.groups,))
         scaled = points * self.input_resolution
         steps = np.rint(scaled)
         if not np.all(np.abs(scaled - steps) <= STEP_TOLERANCE):
@@ -346,7 +346,7 @@ class Averaging:
             ValueError: A value is not an integer, or out of range.
         """
         half = 1 << (self.bits - 1)
-        return integers("values", values, half - 1, -half) + half
+        return as_integers("values", values, half - 1, -half) + half
 
     def signed(self, words: ArrayLike) -> Integers:
         """Return the signed numbers of words in offset binary, the inverse of `offset_binary`; same shape.
@@ -354,7 +354,7 @@ class Averaging:
         Raises:
             ValueError: A word is not an integer, or out of range.
         """
-        return integers("words", words, (1 << self.bits) - 1) - (1 << (self.bits - 1))
+        return as_integers("words", words, (1 << self.bits) - 1) - (1 << (self.bits - 1))
 
     def twos_complement(self, words: ArrayLike) -> Integers:
         """Convert two's complement to offset binary or back: inverts the first bit of words 0 ... 2^B - 1; same shape.
@@ -362,4 +362,4 @@ class Averaging:
         Raises:
             ValueError: A word is not an integer, or out of range.
         """
-        return integers("words", words, (1 << self.bits) - 1) ^ (1 << (self.bits - 1))
+        return as_integers("words", words, (1 << self.bits) - 1) ^ (1 << (self.bits - 1))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optinc_pdk.averaging.checks import Floats, Integers
+from optinc_pdk.averaging.array_checks import Floats, Integers
 from optinc_pdk.averaging.score import error_counts
 
 

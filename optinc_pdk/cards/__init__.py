@@ -1,17 +1,17 @@
 """Process and device cards: schema and loader of ``components/``."""
 
 from optinc_pdk.cards.errors import CardError
-from optinc_pdk.cards.load import DEFAULT_PROCESS, load_process, process_names
-from optinc_pdk.cards.process import Device, Process
+from optinc_pdk.cards.loader import DEFAULT_PROCESS, load_process, process_names
+from optinc_pdk.cards.process import DeviceCard, Process
+from optinc_pdk.cards.quantity import Quantity
 from optinc_pdk.cards.rules import Rule, load_rules
-from optinc_pdk.cards.values import Quantity
 from optinc_pdk.cards.variation import KINDS, Variation
 
 __all__ = [
     "DEFAULT_PROCESS",
     "KINDS",
     "CardError",
-    "Device",
+    "DeviceCard",
     "Process",
     "Quantity",
     "Rule",

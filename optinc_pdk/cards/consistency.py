@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optinc_pdk.cards.errors import CardError
+from optinc_pdk.cards.quantity import Quantity
 from optinc_pdk.cards.rules import BendRadiusRule, CurrentRule, DieSizeRule
-from optinc_pdk.cards.values import Quantity
 
 if TYPE_CHECKING:
     from optinc_pdk.cards.process import Process

@@ -9,12 +9,12 @@ from typing import Any, Literal
 from pydantic import BaseModel, model_validator
 
 from optinc_pdk.cards.errors import CardError
+from optinc_pdk.cards.quantity import AnyQuantity, NonNegative, Positive, Quantity, StrictModel
 from optinc_pdk.cards.rules import Rule
-from optinc_pdk.cards.values import AnyQuantity, NonNegative, Positive, Quantity, Strict
 from optinc_pdk.cards.variation import Variation
 
 
-class Layer(Strict):
+class LayerCard(StrictModel):
     """A mask layer: GDS layer and datatype, display colour, and thickness and bottom height for the layer stack."""
 
     gds: tuple[int, int]
@@ -25,7 +25,7 @@ class Layer(Strict):
     material: str | None = None
 
 
-class Guide(Strict):
+class GuideCard(StrictModel):
     """The strip guide; ``arc_segments`` is the number of chords of a 90° bend."""
 
     width_um: Positive
@@ -38,13 +38,13 @@ class Guide(Strict):
     length_match_um: Positive
 
 
-class Grating(Strict):
+class GratingCard(StrictModel):
     """Gratings: the layer of their etched lines."""
 
     layer: str = "etch70"
 
 
-class Metal(Strict):
+class MetalCard(StrictModel):
     """Routing metal: layer of wires and pads, wire width and spacing, sheet resistance, and current limit."""
 
     layer: str = "metal"
@@ -54,7 +54,7 @@ class Metal(Strict):
     current_ma_per_um: Positive
 
 
-class Via(Strict):
+class ViaCard(StrictModel):
     """Square vias of a contact: side, spacing, and enclosure by the metals.
 
     ``ohm_um2`` is the resistance of vias times their area; without it, vias have no resistance.
@@ -66,11 +66,11 @@ class Via(Strict):
     ohm_um2: NonNegative | None = None
 
 
-class Contact(Strict):
+class ContactCard(StrictModel):
     """Layers of a contact from the heater up: a metal, or metals with a via layer between any two."""
 
     layers: tuple[str, ...] = ("metal",)
-    via: Via | None = None
+    via: ViaCard | None = None
 
     @property
     def metals(self) -> tuple[str, ...]:
@@ -83,7 +83,7 @@ class Contact(Strict):
         return self.layers[1::2]
 
 
-class Pads(Strict):
+class PadsCard(StrictModel):
     """Connection of heaters to the electronics.
 
     ``perimeter``: wires on one metal to bond pads along two edges, in at most ``rows_max`` staggered rows.
@@ -96,7 +96,7 @@ class Pads(Strict):
     rows_max: Positive
 
 
-class Die(Strict):
+class DieCard(StrictModel):
     """A die size; a process lists its sizes in order of preference.
 
     ``fit`` is the label of a chip of that size in reports. A die with ``own_size`` is cut to its content, up to the
@@ -109,7 +109,7 @@ class Die(Strict):
     own_size: bool
 
 
-class Floorplan(Strict):
+class FloorplanCard(StrictModel):
     """Pitches and clearances of the floorplan."""
 
     mode_pitch_um: Positive
@@ -118,14 +118,14 @@ class Floorplan(Strict):
     guide_space_um: Positive
 
 
-class Drive(Strict):
+class DriveCard(StrictModel):
     """Heater drive: one unipolar voltage DAC per channel."""
 
     dac_bits: Positive
     full_scale_v: Positive
 
 
-class ActivationCard(Strict):
+class ActivationCard(StrictModel):
     """Realisation of activations, and the range of their electronics.
 
     Fields are relative to a launched amplitude of 1, the full scale of every modulator.
@@ -137,7 +137,7 @@ class ActivationCard(Strict):
     resolution_bits: Positive
 
 
-class Budget(Strict):
+class BudgetCard(StrictModel):
     """Limits that decide whether a chip of a given size is feasible.
 
     ``cooling_w_per_mm2`` is the heat that a die can dissipate; ``laser_w`` the power launched into every guide;
@@ -154,7 +154,7 @@ class Budget(Strict):
     symbol_rate_max_bd: Positive | None = None
 
 
-class NoiseCard(Strict):
+class NoiseCard(StrictModel):
     """Noise of the laser, of fibres and of receivers.
 
     ``symbol_rate_bd`` is the default symbol rate for noise figures, ``laser_max_w`` the largest power in a guide.
@@ -178,7 +178,7 @@ class NoiseCard(Strict):
     receiver_floor_a_per_sqrt_hz: NonNegative
 
 
-class Process(Strict):
+class Process(StrictModel):
     """A process card with its rules and devices.
 
     ``folders`` holds the process's own folder first, then those of the processes it is based on.
@@ -188,21 +188,21 @@ class Process(Strict):
     title: str
     folders: tuple[Path, ...]
     sources: Mapping[str, str]
-    layers: Mapping[str, Layer]
-    guide: Guide
-    grating: Grating = Grating()
-    metal: Metal
-    contact: Contact = Contact()
-    pads: Pads
-    dies: tuple[Die, ...]
-    floorplan: Floorplan
-    drive: Drive
+    layers: Mapping[str, LayerCard]
+    guide: GuideCard
+    grating: GratingCard = GratingCard()
+    metal: MetalCard
+    contact: ContactCard = ContactCard()
+    pads: PadsCard
+    dies: tuple[DieCard, ...]
+    floorplan: FloorplanCard
+    drive: DriveCard
     activation: ActivationCard
-    budget: Budget | None = None
+    budget: BudgetCard | None = None
     imperfections: Variation | None = None
     noise: NoiseCard | None = None
     rules: tuple[Rule, ...]
-    devices: Mapping[str, Device]
+    devices: Mapping[str, DeviceCard]
 
     @model_validator(mode="after")
     def _sources_exist(self) -> Process:
@@ -237,7 +237,7 @@ class Process(Strict):
 
     def files(self, pattern: str) -> list[Path]:
         """Return the process's files that match a glob pattern, sorted by name; its own replace inherited ones."""
-        return inherited(self.folders, pattern)
+        return inherited_files(self.folders, pattern)
 
     def pad_pitch_um(self, rows: int) -> float:
         """Return the pitch of bond pads in µm for a number of rows; wires to outer rows pass between inner pads."""
@@ -250,7 +250,7 @@ class Process(Strict):
         """Layer name to (layer, datatype)."""
         return {name: layer.gds for name, layer in self.layers.items()}
 
-    def device(self, name: str) -> Device:
+    def device(self, name: str) -> DeviceCard:
         """Return a device card by name.
 
         Raises:
@@ -262,7 +262,7 @@ class Process(Strict):
         return self.devices[name]
 
 
-class Ports(Strict):
+class PortsCard(StrictModel):
     """Port names of a device, in the order of its S-matrix.
 
     ``widths`` maps a port to the geometry key of its guide width; other ports have the strip guide's width.
@@ -273,7 +273,7 @@ class Ports(Strict):
     widths: Mapping[str, str] = {}
 
 
-class DeviceModel(Strict):
+class DeviceModelCard(StrictModel):
     """The compact model of a device and its parameters.
 
     ``file`` is a file of S-parameters, ``.sNp`` or ``.npz``, that replaces the model; its path is relative to the
@@ -285,24 +285,24 @@ class DeviceModel(Strict):
     file: Path | None = None
 
 
-class Device(Strict):
+class DeviceCard(StrictModel):
     """A device card: ports, geometry, compact model and its range of validity (``limits``)."""
 
     name: str
     title: str
-    ports: Ports
+    ports: PortsCard
     geometry: Mapping[str, AnyQuantity] = {}
-    model: DeviceModel
+    model: DeviceModelCard
     limits: Mapping[str, AnyQuantity] = {}
     sources: Mapping[str, str]
 
     @model_validator(mode="after")
-    def _sources_exist(self) -> Device:
+    def _sources_exist(self) -> DeviceCard:
         check_sources(self, self.sources, f"device {self.name}")
         return self
 
     @model_validator(mode="after")
-    def _widths_exist(self) -> Device:
+    def _widths_exist(self) -> DeviceCard:
         for port, key in self.ports.widths.items():
             if port not in self.ports.optical:
                 raise ValueError(f"ports.widths: no optical port {port!r}; take one of {', '.join(self.ports.optical)}")
@@ -347,7 +347,7 @@ def quantities(value: Any, path: str) -> Iterator[tuple[str, Quantity]]:
     """Yield every quantity of a card with its path of keys; rules and devices of a process are left out."""
     if isinstance(value, Quantity):
         yield path, value
-    elif isinstance(value, Rule | Device) and path:
+    elif isinstance(value, Rule | DeviceCard) and path:
         return
     elif isinstance(value, BaseModel):
         for key in type(value).model_fields:
@@ -360,7 +360,7 @@ def quantities(value: Any, path: str) -> Iterator[tuple[str, Quantity]]:
             yield from quantities(item, f"{path}[{i}]")
 
 
-def inherited(folders: tuple[Path, ...], pattern: str) -> list[Path]:
+def inherited_files(folders: tuple[Path, ...], pattern: str) -> list[Path]:
     """Return files that match a glob pattern, sorted by name; earlier folders take precedence."""
     found = {path.name: path for folder in folders[::-1] for path in folder.glob(pattern)}
     return [found[name] for name in sorted(found)]

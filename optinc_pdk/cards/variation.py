@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from optinc_pdk.cards.values import AnyQuantity, NonNegative, Positive, Share, Strict
+from optinc_pdk.cards.quantity import AnyQuantity, NonNegative, Positive, Share, StrictModel
 
 
-class CouplerVariation(Strict):
+class CouplerVariation(StrictModel):
     """Variation of 2×2 couplers: the share of the power that crosses is 0.5 + error.
 
     The error is applied to the coupling angle, share = sin²(angle), which is equivalent at 50:50; other ratios vary
@@ -23,13 +23,13 @@ class CouplerVariation(Strict):
     power_rms: NonNegative = Field(description="error of the share of power across a 50:50 coupler, every one's own")
 
 
-class SplitterVariation(Strict):
+class SplitterVariation(StrictModel):
     """Variation of 1×2 splitters: the share of the power in the upper branch, as for couplers."""
 
     power_rms: NonNegative = Field(description="error of the share of power in the upper branch, every one's own")
 
 
-class LossVariation(Strict):
+class LossVariation(StrictModel):
     """Variation of losses in dB, of guides and devices; every device stays passive together with its reflections."""
 
     guide_chip_spread: NonNegative = Field(description="relative spread of the guides' dB/cm, common to a chip")
@@ -39,7 +39,7 @@ class LossVariation(Strict):
     crossing_crosstalk_rms_db: NonNegative = Field(description="error of a crossing's crosstalk in dB, every one's own")
 
 
-class SizeVariation(Strict):
+class SizeVariation(StrictModel):
     """Variation of the width or height of all guides, those of nets and those under heaters.
 
     A guide's phase follows the wafer's variation at its middle; a local variation along the guide is added.
@@ -52,13 +52,13 @@ class SizeVariation(Strict):
     rad_per_nm: AnyQuantity = Field(description="phase per nm and per 100 µm of guide")
 
 
-class PhaseVariation(Strict):
+class PhaseVariation(StrictModel):
     """Static phase errors beyond those of width and height."""
 
     rms_rad: NonNegative = Field(description="every guide between two devices and under a heater, at any length")
 
 
-class HeaterVariation(Strict):
+class HeaterVariation(StrictModel):
     """Variation of heaters' resistance and power per π, and the drift of resistances in use."""
 
     resistance_chip_spread: NonNegative = Field(description="relative spread of resistances, common to a chip")
@@ -68,7 +68,7 @@ class HeaterVariation(Strict):
     drift_spread: NonNegative = Field(description="relative change of a resistance after calibration")
 
 
-class CrosstalkVariation(Strict):
+class CrosstalkVariation(StrictModel):
     """Thermal crosstalk: the share of a heater's phase in the guide under another, falling as 1 / distance.
 
     Biases compensate the nominal crosstalk; the spreads are the deviation of a chip from it.
@@ -80,7 +80,7 @@ class CrosstalkVariation(Strict):
     pair_spread: NonNegative = Field(description="relative spread of a share, every pair of heaters' own")
 
 
-class DacVariation(Strict):
+class DacVariation(StrictModel):
     """Resolution of the heater drive: voltages are rounded to multiples of full scale / (2^bits - 1)."""
 
     effective_bits: Positive = Field(
@@ -88,13 +88,13 @@ class DacVariation(Strict):
     )
 
 
-class WavelengthVariation(Strict):
+class WavelengthVariation(StrictModel):
     """Offset of the laser's carrier from the wavelength that the bias is computed for."""
 
     rms_nm: NonNegative = Field(description="offset of the carrier")
 
 
-class Variation(Strict):
+class Variation(StrictModel):
     """The distributions of a process's imperfections, by kind."""
 
     coupler: CouplerVariation

@@ -7,11 +7,11 @@ from typing import Any
 import gdsfactory as gf
 
 from optinc_pdk.cells.blackboxes import modulator, photodiode
-from optinc_pdk.cells.cached import cell
+from optinc_pdk.cells.cell_cache import cell
 from optinc_pdk.cells.devices import grating_coupler, mmi1x2, mmi2x2, phase_shifter
-from optinc_pdk.cells.draw import LIMIT_UM, add_optical, check_count, place
-from optinc_pdk.cells.interferometers import half_pitch, mzi_frame
-from optinc_pdk.cells.routes import add_bent_guide, add_s_guide, add_straight_guide
+from optinc_pdk.cells.drawing import LIMIT_UM, add_optical, check_count, place_cell
+from optinc_pdk.cells.guide_routes import add_bent_guide, add_s_guide, add_straight_guide
+from optinc_pdk.cells.interferometers import half_pitches_um, mzi_positions
 from optinc_pdk.tech import active_process
 
 
@@ -44,7 +44,7 @@ def splitter_tree(leaves: int = 4) -> gf.Component:
         # half the distance between the nodes of the next level
         half = pitch * leaves / len(nodes) / 4
         for y in nodes:
-            place(c, splitter, (x, y))
+            place_cell(c, splitter, (x, y))
             for side in (1, -1):
                 add_s_guide(c, (x + length, y + side * port), (x + length + 2 * radius, y + side * half))
         x += length + 2 * radius
@@ -63,14 +63,14 @@ def homodyne_mixer() -> gf.Component:
     """
     c = gf.Component()
     process = active_process()
-    f = mzi_frame(process)
-    half, port = half_pitch(process)
+    f = mzi_positions(process)
+    half, port = half_pitches_um(process)
     upper, lower, high, low = 0.0, -2 * half, -half + port, -half - port
-    trim = place(c, phase_shifter(), (f.shifter, lower), rotation=180, mirror=True)
+    trim = place_cell(c, phase_shifter(), (f.shifter, lower), rotation=180, mirror=True)
     add_straight_guide(c, 0.0, f.shifter, upper)
     add_s_guide(c, (f.shifter, upper), (f.first, high))
     add_s_guide(c, (f.shifter, lower), (f.first, low))
-    place(c, mmi2x2(), (f.first, -half))
+    place_cell(c, mmi2x2(), (f.first, -half))
     # a straight behind these bends: directly after them, the bend of another cell would be too tight
     end = f.theta + float(process.floorplan.guide_space_um)
     add_s_guide(c, (f.first + f.coupler, high), (end, upper))
@@ -89,7 +89,7 @@ def homodyne_mixer() -> gf.Component:
 
 def _mixer(c: gf.Component) -> Any:
     """Place the homodyne mixer, and export its inputs and the contacts of its trim heater as ports."""
-    mixer = place(c, homodyne_mixer(), (0.0, 0.0))
+    mixer = place_cell(c, homodyne_mixer(), (0.0, 0.0))
     for name in ("o1", "o2", "e1", "e2"):
         c.add_port(name=name, port=mixer[name])
     return mixer
@@ -111,7 +111,7 @@ def activation_offchip() -> gf.Component:
         x, y = mixer[name].center
         end = (x + length, y + side * spread)
         add_s_guide(c, (x, y), end)
-        grating = place(c, grating_coupler(), end)
+        grating = place_cell(c, grating_coupler(), end)
         c.add_port(name=name, port=grating["o2"])
     return c
 
@@ -127,7 +127,7 @@ def activation_onchip() -> gf.Component:
     process = active_process()
     mixer = _mixer(c)
     for name, first in (("o3", 3), ("o4", 5)):
-        diode = place(c, photodiode(), mixer[name].center)
+        diode = place_cell(c, photodiode(), mixer[name].center)
         c.add_port(name=f"e{first}", port=diode["e1"])
         c.add_port(name=f"e{first + 1}", port=diode["e2"])
     pitch, radius = float(process.floorplan.mode_pitch_um), float(process.guide.radius_um)
@@ -137,7 +137,7 @@ def activation_onchip() -> gf.Component:
     bottom = -1.5 * pitch
     add_bent_guide(c, (carrier, bottom), (carrier, 0.0), (carrier + radius + space, 0.0))
     add_optical(c, "o3", (carrier, bottom), 270)
-    driven = place(c, modulator(), (carrier + radius + space, 0.0))
+    driven = place_cell(c, modulator(), (carrier + radius + space, 0.0))
     c.add_port(name="o4", port=driven["o2"])
     c.add_port(name="e7", port=driven["e1"])
     c.add_port(name="e8", port=driven["e2"])

@@ -5,14 +5,14 @@ from __future__ import annotations
 import gdsfactory as gf
 import numpy as np
 
-from optinc_pdk.cards import Device
-from optinc_pdk.cells.cached import cell
+from optinc_pdk.cards import DeviceCard
+from optinc_pdk.cells.cell_cache import cell
 from optinc_pdk.cells.curves import GRID_PER_UM
-from optinc_pdk.cells.draw import add_contact, add_electrical, add_optical, add_polygon, add_rectangle
+from optinc_pdk.cells.drawing import add_contact, add_electrical, add_optical, add_polygon, add_rectangle
 from optinc_pdk.tech import active_process
 
 
-def _box(c: gf.Component, card: Device, length: float, pins_at: float) -> None:
+def _box(c: gf.Component, card: DeviceCard, length: float, pins_at: float) -> None:
     """Add the outline from x = 0 to ``length``, and pin e1 above and e2 below the guide at x = ``pins_at`` (µm)."""
     height, side = card.size("box_height_um"), card.size("contact_width_um")
     add_rectangle(c, (0.0, -height / 2, length, height / 2), "blackbox")

@@ -14,7 +14,7 @@ Points = NDArray[np.float64]
 GRID_PER_UM = 1000
 
 
-def rounded(corners: Points, radius_um: float, segments: int) -> Points:
+def round_corners(corners: Points, radius_um: float, segments: int) -> Points:
     """Replace the corners of a polyline by circular arcs.
 
     Args:
@@ -135,7 +135,7 @@ def ribbon(centreline: Points, width_um: float) -> NDArray[np.int64]:
     return np.asarray(np.rint(sides * GRID_PER_UM), dtype=np.int64)
 
 
-def length_um(centreline: Points) -> float:
+def polyline_length_um(centreline: Points) -> float:
     """Return the length of a centreline (n, 2) in µm."""
     legs = np.diff(centreline, axis=0)
     return float(np.sum(np.hypot(legs[:, 0], legs[:, 1])))

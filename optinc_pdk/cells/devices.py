@@ -7,9 +7,9 @@ import math
 import gdsfactory as gf
 import numpy as np
 
-from optinc_pdk.cells.cached import cell
-from optinc_pdk.cells.curves import GRID_PER_UM, euler_bend, rounded, s_bend
-from optinc_pdk.cells.draw import (
+from optinc_pdk.cells.cell_cache import cell
+from optinc_pdk.cells.curves import GRID_PER_UM, euler_bend, round_corners, s_bend
+from optinc_pdk.cells.drawing import (
     LIMIT_UM,
     add_contact,
     add_electrical,
@@ -46,7 +46,7 @@ def bend() -> gf.Component:
     c = gf.Component()
     strip = active_process().guide
     r = float(strip.radius_um)
-    add_guide(c, rounded(np.array([[0.0, 0.0], [r, 0.0], [r, r]]), r, int(strip.arc_segments)))
+    add_guide(c, round_corners(np.array([[0.0, 0.0], [r, 0.0], [r, r]]), r, int(strip.arc_segments)))
     add_optical(c, "o1", (0, 0), 180)
     add_optical(c, "o2", (r, r), 90)
     return c

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 import gdsfactory as gf
 
 from optinc_pdk.cards import Process
-from optinc_pdk.cells.cached import cell
+from optinc_pdk.cells.cell_cache import cell
 from optinc_pdk.cells.devices import mmi2x2, phase_shifter, terminator
-from optinc_pdk.cells.draw import add_optical, check_length, place
-from optinc_pdk.cells.routes import add_bent_guide, add_s_guide, add_s_guide_reversed, add_straight_guide
+from optinc_pdk.cells.drawing import add_optical, check_length, place_cell
+from optinc_pdk.cells.guide_routes import add_bent_guide, add_s_guide, add_s_guide_reversed, add_straight_guide
 from optinc_pdk.tech import active_process
 
 
 @dataclass(frozen=True)
-class MziFrame:
+class MziPositions:
     """Positions of the parts of an MZI along x, and their lengths, in µm.
 
     Attributes:
@@ -39,7 +39,7 @@ class MziFrame:
     coupler: float
 
 
-def mzi_frame(process: Process, stretch_um: float = 0.0) -> MziFrame:
+def mzi_positions(process: Process, stretch_um: float = 0.0) -> MziPositions:
     """Return the positions in an MZI: phi, stretch, S-bend, coupler, S-bend, theta, S-bend, coupler, S-bend.
 
     Args:
@@ -53,10 +53,10 @@ def mzi_frame(process: Process, stretch_um: float = 0.0) -> MziFrame:
     first = shifter + stretch_um + bend
     theta = first + coupler + bend
     second = theta + shifter + bend
-    return MziFrame(0.0, first, theta, second, second + coupler + bend, shifter, bend, coupler)
+    return MziPositions(0.0, first, theta, second, second + coupler + bend, shifter, bend, coupler)
 
 
-def half_pitch(process: Process) -> tuple[float, float]:
+def half_pitches_um(process: Process) -> tuple[float, float]:
     """Return half the distance between two modes, and half that between two coupler ports, in µm."""
     mmi = process.device("mmi2x2")
     return float(process.floorplan.mode_pitch_um) / 2, (mmi.size("gap_um") + mmi.size("taper_width_um")) / 2
@@ -75,25 +75,25 @@ def mzi(stretch_um: float = 0.0) -> gf.Component:
     """
     c = gf.Component()
     process = active_process()
-    f = mzi_frame(process, check_length("stretch_um", stretch_um, 0.0, "mzi"))
-    half, port = half_pitch(process)
+    f = mzi_positions(process, check_length("stretch_um", stretch_um, 0.0, "mzi"))
+    half, port = half_pitches_um(process)
     heater, coupler = phase_shifter(), mmi2x2()
     upper, lower, high, low = 0.0, -2 * half, -half + port, -half - port
-    phi = place(c, heater, (0.0, upper))
+    phi = place_cell(c, heater, (0.0, upper))
     before = f.first - f.bend
     add_straight_guide(c, 0.0, before, lower)
     if stretch_um:
         add_straight_guide(c, f.shifter, before, upper)
     add_s_guide(c, (before, upper), (f.first, high))
     add_s_guide(c, (before, lower), (f.first, low))
-    place(c, coupler, (f.first, -half))
+    place_cell(c, coupler, (f.first, -half))
     add_s_guide(c, (f.first + f.coupler, high), (f.theta, upper))
     add_s_guide(c, (f.first + f.coupler, low), (f.theta, lower))
-    theta = place(c, heater, (f.theta + f.shifter, upper), rotation=180, mirror=True)
+    theta = place_cell(c, heater, (f.theta + f.shifter, upper), rotation=180, mirror=True)
     add_straight_guide(c, f.theta, f.theta + f.shifter, lower)
     add_s_guide(c, (f.theta + f.shifter, upper), (f.second, high))
     add_s_guide(c, (f.theta + f.shifter, lower), (f.second, low))
-    place(c, coupler, (f.second, -half))
+    place_cell(c, coupler, (f.second, -half))
     add_s_guide(c, (f.second + f.coupler, high), (f.end, upper))
     add_s_guide(c, (f.second + f.coupler, low), (f.end, lower))
     for name, at, side in (
@@ -120,8 +120,8 @@ def mzi_dummy(stretch_um: float = 0.0) -> gf.Component:
     """
     c = gf.Component()
     process = active_process()
-    f = mzi_frame(process, check_length("stretch_um", stretch_um, 0.0, "mzi_dummy"))
-    half, port = half_pitch(process)
+    f = mzi_positions(process, check_length("stretch_um", stretch_um, 0.0, "mzi_dummy"))
+    half, port = half_pitches_um(process)
     # one port pitch lower than in an MZI: the S-bends up and down are then together as long as an MZI's two S-bends
     middle = half - port
     high, low, top, bottom = middle + port, middle - port, middle + half, middle - half
@@ -131,14 +131,14 @@ def mzi_dummy(stretch_um: float = 0.0) -> gf.Component:
     add_straight_guide(c, 0.0, turn, 0.0)
     add_s_guide(c, (turn, 0.0), (f.first, high))
     add_bent_guide(c, (f.first, low), (f.first - r, low), (f.first - r, low - r))
-    place(c, absorber, (f.first - r, low - r), rotation=270)
-    place(c, coupler, (f.first, middle))
+    place_cell(c, absorber, (f.first - r, low - r), rotation=270)
+    place_cell(c, coupler, (f.first, middle))
     for y, arm in ((high, top), (low, bottom)):
         add_s_guide(c, (f.first + f.coupler, y), (f.theta, arm))
         add_straight_guide(c, f.theta, f.theta + f.shifter, arm)
         add_s_guide(c, (f.theta + f.shifter, arm), (f.second, y))
-    place(c, coupler, (f.second, middle))
-    place(c, absorber, (f.second + f.coupler, high))
+    place_cell(c, coupler, (f.second, middle))
+    place_cell(c, absorber, (f.second + f.coupler, high))
     add_s_guide(c, (f.second + f.coupler, low), (f.end, 0.0))
     add_optical(c, "o1", (0.0, 0.0), 180)
     add_optical(c, "o2", (f.end, 0.0), 0)
@@ -154,21 +154,21 @@ def attenuator() -> gf.Component:
     """
     c = gf.Component()
     process = active_process()
-    f = attenuator_frame(process)
-    half, port = float(process.floorplan.mode_pitch_um) / 4, half_pitch(process)[1]
+    f = attenuator_positions(process)
+    half, port = float(process.floorplan.mode_pitch_um) / 4, half_pitches_um(process)[1]
     high, low, lower = -half + port, -half - port, -2 * half
     coupler, absorber = mmi2x2(), terminator()
     add_s_guide_reversed(c, (0.0, 0.0), (f.first, high))
-    place(c, absorber, (f.first, low), rotation=180)
-    place(c, coupler, (f.first, -half))
+    place_cell(c, absorber, (f.first, low), rotation=180)
+    place_cell(c, coupler, (f.first, -half))
     add_s_guide(c, (f.first + f.coupler, high), (f.theta, 0.0))
     add_s_guide(c, (f.first + f.coupler, low), (f.theta, lower))
-    theta = place(c, phase_shifter(), (f.theta, 0.0))
+    theta = place_cell(c, phase_shifter(), (f.theta, 0.0))
     add_straight_guide(c, f.theta, f.theta + f.shifter, lower)
     add_s_guide_reversed(c, (f.theta + f.shifter, 0.0), (f.second, high))
     add_s_guide_reversed(c, (f.theta + f.shifter, lower), (f.second, low))
-    place(c, coupler, (f.second, -half))
-    place(c, absorber, (f.second + f.coupler, low))
+    place_cell(c, coupler, (f.second, -half))
+    place_cell(c, absorber, (f.second + f.coupler, low))
     add_s_guide(c, (f.second + f.coupler, high), (f.end, 0.0))
     add_optical(c, "o1", (0.0, 0.0), 180)
     add_optical(c, "o2", (f.end, 0.0), 0)
@@ -177,10 +177,10 @@ def attenuator() -> gf.Component:
     return c
 
 
-def attenuator_frame(process: Process) -> MziFrame:
+def attenuator_positions(process: Process) -> MziPositions:
     """Return the positions in an attenuator: terminator, coupler, S-bend, theta heater, S-bend, coupler, terminator."""
-    f = mzi_frame(process)
+    f = mzi_positions(process)
     margin = process.device("terminator").size("length_um") + 3 * float(process.floorplan.guide_space_um)
     theta = margin + f.coupler + f.bend
     second = theta + f.shifter + f.bend
-    return MziFrame(0.0, margin, theta, second, second + f.coupler + margin, f.shifter, f.bend, f.coupler)
+    return MziPositions(0.0, margin, theta, second, second + f.coupler + margin, f.shifter, f.bend, f.coupler)

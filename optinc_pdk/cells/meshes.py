@@ -5,20 +5,20 @@ from __future__ import annotations
 import gdsfactory as gf
 
 from optinc_pdk.cards import Process
-from optinc_pdk.cells.cached import cell
-from optinc_pdk.cells.draw import LIMIT_UM, add_electrical, add_optical, check_count, place
-from optinc_pdk.cells.interferometers import mzi, mzi_dummy, mzi_frame
+from optinc_pdk.cells.cell_cache import cell
+from optinc_pdk.cells.drawing import LIMIT_UM, add_electrical, add_optical, check_count, place_cell
+from optinc_pdk.cells.interferometers import mzi, mzi_dummy, mzi_positions
 from optinc_pdk.tech import active_process
 
 
-def columns_of(modes: int) -> int:
+def column_count(modes: int) -> int:
     """Return the number of columns of a rectangular mesh (Clements et al., Optica 3, 1460 (2016)); 1 for two modes."""
     return modes if modes > 2 else 1
 
 
 def _check_modes(modes: int, process: Process, cell: str) -> int:
     """Check that a mesh has 2 modes or more and is smaller than 1 m."""
-    longest = max(mzi_frame(process).end, float(process.floorplan.mode_pitch_um))
+    longest = max(mzi_positions(process).end, float(process.floorplan.mode_pitch_um))
     return check_count("modes", modes, 2, int(LIMIT_UM / longest), cell)
 
 
@@ -38,19 +38,19 @@ def mesh_column(modes: int = 4, column: int = 0) -> gf.Component:
     """
     process = active_process()
     _check_modes(modes, process, "mesh_column")
-    check_count("column", column, 0, columns_of(modes) - 1, "mesh_column")
+    check_count("column", column, 0, column_count(modes) - 1, "mesh_column")
     c = gf.Component()
-    pitch, end = float(process.floorplan.mode_pitch_um), mzi_frame(process).end
+    pitch, end = float(process.floorplan.mode_pitch_um), mzi_positions(process).end
     first = column % 2
     count = (modes - first) // 2
     inside = mzi()
     array = c.add_ref(inside, rows=count, row_pitch=2 * pitch)
     array.dmove((0.0, -(first + 2 * count - 2) * pitch))
     if first:
-        place(c, mzi_dummy(), (0.0, 0.0))
+        place_cell(c, mzi_dummy(), (0.0, 0.0))
     if (modes - first) % 2:
         # the last dummy extends away from the mesh
-        place(c, mzi_dummy(), (0.0, -(modes - 1) * pitch), mirror=True)
+        place_cell(c, mzi_dummy(), (0.0, -(modes - 1) * pitch), mirror=True)
     _mode_ports(c, modes, pitch, end)
     for i in range(count):
         for k in range(1, 5):
@@ -76,7 +76,7 @@ def mesh(modes: int = 4) -> gf.Component:
     process = active_process()
     _check_modes(modes, process, "mesh")
     c = gf.Component()
-    pitch, end, columns = float(process.floorplan.mode_pitch_um), mzi_frame(process).end, columns_of(modes)
+    pitch, end, columns = float(process.floorplan.mode_pitch_um), mzi_positions(process).end, column_count(modes)
     for parity in range(min(columns, 2)):
         half = c.add_ref(mesh_column(modes, parity), columns=(columns - parity + 1) // 2, column_pitch=2 * end)
         half.dmove((parity * end, 0.0))

@@ -8,10 +8,10 @@ import gdsfactory as gf
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.cards import Device
-from optinc_pdk.cells.cached import cell
+from optinc_pdk.cards import DeviceCard
+from optinc_pdk.cells.cell_cache import cell
 from optinc_pdk.cells.curves import GRID_PER_UM, ribbon, s_bend
-from optinc_pdk.cells.draw import add_optical, add_polygon, add_rectangle
+from optinc_pdk.cells.drawing import add_optical, add_polygon, add_rectangle
 from optinc_pdk.tech import active_process
 
 
@@ -37,7 +37,7 @@ def _coupled(name: str) -> gf.Component:
     return c
 
 
-def _coupled_guide(card: Device) -> tuple[NDArray[np.int64], float]:
+def _coupled_guide(card: DeviceCard) -> tuple[NDArray[np.int64], float]:
     """Return the lower guide of a coupler as (n, 2) vertices in nm, symmetric left to right, and its length in µm."""
     strip = active_process().guide
     radius, width = float(strip.radius_um), float(strip.width_um)

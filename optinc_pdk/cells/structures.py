@@ -10,11 +10,11 @@ import gdsfactory as gf
 import klayout.db as kdb
 import numpy as np
 
-from optinc_pdk.cells.cached import cell
-from optinc_pdk.cells.curves import GRID_PER_UM, Points, rounded
-from optinc_pdk.cells.curves import length_um as guide_length
+from optinc_pdk.cells.cell_cache import cell
+from optinc_pdk.cells.curves import GRID_PER_UM, Points, round_corners
+from optinc_pdk.cells.curves import polyline_length_um as guide_length
 from optinc_pdk.cells.devices import grating_coupler, pad, phase_shifter, terminator
-from optinc_pdk.cells.draw import (
+from optinc_pdk.cells.drawing import (
     LIMIT_UM,
     add_electrical,
     add_guide,
@@ -22,9 +22,9 @@ from optinc_pdk.cells.draw import (
     add_rectangle,
     check_count,
     check_length,
-    place,
+    place_cell,
 )
-from optinc_pdk.cells.routes import add_bent_guide
+from optinc_pdk.cells.guide_routes import add_bent_guide
 from optinc_pdk.tech import active_process
 
 
@@ -62,7 +62,7 @@ def fibre_array(count: int = 4) -> gf.Component:
     pitch = float(process.floorplan.fibre_pitch_um)
     check_count("count", count, 3, int(LIMIT_UM / pitch), "fibre_array")
     c = gf.Component()
-    gratings = [place(c, grating_coupler(), (0.0, i * pitch), rotation=180) for i in range(count)]
+    gratings = [place_cell(c, grating_coupler(), (0.0, i * pitch), rotation=180) for i in range(count)]
     box = gratings[0].dbbox()
     space = float(process.floorplan.guide_space_um) + float(process.guide.width_um) / 2
     # twice the radius: space for two bends in opposite directions
@@ -98,14 +98,14 @@ def heater_test(length_um: float | None = None) -> gf.Component:
     length = card.size("length_um") if length_um is None else length_um
     length = check_length("length_um", length, pitch - side, "heater_test")
     c = gf.Component()
-    place(c, phase_shifter(length), (0.0, 0.0))
-    place(c, terminator(), (0.0, 0.0), rotation=180)
-    place(c, terminator(), (length + 2 * side, 0.0))
+    place_cell(c, phase_shifter(length), (0.0, 0.0))
+    place_cell(c, terminator(), (0.0, 0.0), rotation=180)
+    place_cell(c, terminator(), (length + 2 * side, 0.0))
     wire = float(process.metal.wire_width_um) / 2
     height = side / 2 + space + half
     left, right = side / 2, length + 3 * side / 2
     for name, x, y in (("e1", left, -height), ("e2", left, height), ("e3", right, height), ("e4", right, -height)):
-        place(c, pad(), (x, y))
+        place_cell(c, pad(), (x, y))
         low, high = sorted((0.0, y))
         add_rectangle(c, (x - wire, low, x + wire, high), process.metal.layer)
         add_electrical(c, name, (x, y), 270, 2 * half)
@@ -145,7 +145,7 @@ def cutback(lengths: tuple[float, ...] = (2000.0, 4000.0, 8000.0)) -> gf.Compone
         for fold in range(folds):
             add_guide(c, line + np.array([2 * fold * step, y]))
         for port, at, turn in ((2 * i + 1, (0.0, y), 180), (2 * i + 2, (end, y), 0)):
-            grating = place(c, grating_coupler(), at, rotation=turn)
+            grating = place_cell(c, grating_coupler(), at, rotation=turn)
             c.add_port(name=f"o{port}", port=grating["o2"])
         y += max(pitch, math.ceil(line[:, 1].max() + space + 1.0))
     return c
@@ -168,7 +168,7 @@ def _fold(length: float, folds: int, step: float) -> Points:
     def line(height: float) -> Points:
         left, right = step / 2, 3 * step / 2
         corners = [(0.0, 0.0), (left, 0.0), (left, height), (right, height), (right, 0.0), (2 * step, 0.0)]
-        return rounded(np.array(corners), radius, segments)
+        return round_corners(np.array(corners), radius, segments)
 
     shortest = folds * guide_length(line(2 * radius))
     height = round(2 * radius + (length - shortest) / (2 * folds), 3)

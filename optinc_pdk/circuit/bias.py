@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.circuit.errors import NetlistError
-from optinc_pdk.circuit.parse import parsed
+from optinc_pdk.circuit.yaml_reader import read_object
 from optinc_pdk.yaml_io import dump_yaml
 
 SCHEMA = 1
@@ -106,7 +106,7 @@ def read_bias(path: str | Path, process: str | None = None) -> Bias:
     Raises:
         NetlistError: The file is unusable, or for another process; the message names it and the fault.
     """
-    bias = parsed(path, _bias, f"a bias file of schema {SCHEMA}")
+    bias = read_object(path, _bias, f"a bias file of schema {SCHEMA}")
     if process not in (None, bias.process):
         raise NetlistError(
             f"{path}: it is for process {bias.process!r}, not {process!r}; give its process with --process"

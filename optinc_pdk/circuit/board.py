@@ -40,18 +40,18 @@ class Neuron:
     def __post_init__(self) -> None:
         """Check the labels, and store a single label as a string."""
         for key in ("plus", "minus", "to"):
-            names = labels(getattr(self, key))
+            names = label_tuple(getattr(self, key))
             if not names:
                 raise ValueError(f"neuron {self.label!r}: {key} is empty; give a label")
             object.__setattr__(self, key, names[0] if len(names) == 1 else names)
-        if len(labels(self.plus)) != len(labels(self.minus)):
+        if len(label_tuple(self.plus)) != len(label_tuple(self.minus)):
             raise ValueError(
-                f"neuron {self.label!r} has {len(labels(self.plus))} positive and {len(labels(self.minus))} negative "
-                "detectors; give as many of one as of the other"
+                f"neuron {self.label!r} has {len(label_tuple(self.plus))} positive and "
+                f"{len(label_tuple(self.minus))} negative detectors; give as many of one as of the other"
             )
 
 
-def labels(names: Labels) -> tuple[str, ...]:
+def label_tuple(names: Labels) -> tuple[str, ...]:
     """Return one label, or several, as a tuple."""
     return (names,) if isinstance(names, str) else tuple(names)
 
@@ -81,16 +81,16 @@ class Board:
     carriers: tuple[str, ...] = ()
 
     @property
-    def steady(self) -> tuple[str, ...]:
+    def unmodulated(self) -> tuple[str, ...]:
         """Fibres that receive the unmodulated carrier, with amplitude 1."""
         return (self.carrier, *self.oscillators, *self.carriers)
 
     @property
     def labels(self) -> tuple[str, ...]:
         """All labels on the board."""
-        neurons = (label for n in self.neurons for names in (n.plus, n.minus, n.to) for label in labels(names))
+        neurons = (label for n in self.neurons for names in (n.plus, n.minus, n.to) for label in label_tuple(names))
         fibres = (label for row in (*self.inputs, *self.outputs) for label in row)
-        return (*self.steady, *self.supplies, *self.monitors, *fibres, *neurons)
+        return (*self.unmodulated, *self.supplies, *self.monitors, *fibres, *neurons)
 
     @property
     def layers(self) -> int:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from optinc_pdk.circuit.connectivity import UNCONNECTED, component_labels, number_nets
 from optinc_pdk.circuit.errors import NetlistError
-from optinc_pdk.circuit.netlist import Circuit, Kind
-from optinc_pdk.circuit.nets import UNCONNECTED, joined, numbered
+from optinc_pdk.circuit.netlist import Circuit, ComponentType
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -82,9 +82,9 @@ def _flatten(circuit: Circuit) -> Circuit:
     return _on_grid(flat, circuit, index.parent)
 
 
-def _parts(circuit: Circuit, inner: Mapping[str, Circuit]) -> tuple[tuple[Kind, ...], Ints, _FlatIndex]:
+def _parts(circuit: Circuit, inner: Mapping[str, Circuit]) -> tuple[tuple[ComponentType, ...], Ints, _FlatIndex]:
     """Return the flat circuit's component types, the type of each instance, and the index maps."""
-    library: dict[str, Kind] = {k.name: k for k in circuit.kinds if k.name not in inner}
+    library: dict[str, ComponentType] = {k.name: k for k in circuit.kinds if k.name not in inner}
     for k in circuit.kinds:
         if k.name in inner:
             library.update({each.name: each for each in inner[k.name].kinds})
@@ -116,7 +116,9 @@ def _parts(circuit: Circuit, inner: Mapping[str, Circuit]) -> tuple[tuple[Kind, 
     return _used(tuple(library[name] for name in names), kind, _FlatIndex(inner, parent, child, port, shift))
 
 
-def _used(kinds: tuple[Kind, ...], kind: Ints, index: _FlatIndex) -> tuple[tuple[Kind, ...], Ints, _FlatIndex]:
+def _used(
+    kinds: tuple[ComponentType, ...], kind: Ints, index: _FlatIndex
+) -> tuple[tuple[ComponentType, ...], Ints, _FlatIndex]:
     present, renumbered = np.unique(kind, return_inverse=True)
     return tuple(kinds[i] for i in present), renumbered.reshape(-1).astype(np.int64), index
 
@@ -161,7 +163,7 @@ def _electrical(circuit: Circuit, index: _FlatIndex, size: int) -> Ints:
         one, other = _to_first(cell.electrical, np.arange(cell.electrical.size))
         pairs.append(tuple((shift[:, np.newaxis] + end).reshape(-1) for end in (one, other)))
     one, other = (np.concatenate([pair[end] for pair in pairs]) for end in (0, 1))
-    return numbered(joined(size, one, other), used)
+    return number_nets(component_labels(size, one, other), used)
 
 
 def _to_first(electrical: Ints, port: Ints) -> tuple[Ints, ...]:

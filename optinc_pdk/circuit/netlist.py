@@ -16,15 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.circuit.board import Board
+from optinc_pdk.circuit.connectivity import UNCONNECTED, component_labels, number_nets
 from optinc_pdk.circuit.errors import NetlistError
-from optinc_pdk.circuit.nets import UNCONNECTED, joined, numbered
 
 Ints: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Kind:
+class ComponentType:
     """A component type with its port names.
 
     Attributes:
@@ -76,7 +76,7 @@ class Circuit:
     """
 
     name: str
-    kinds: tuple[Kind, ...]
+    kinds: tuple[ComponentType, ...]
     instances: tuple[str, ...]
     kind: Ints
     nets: Ints
@@ -97,7 +97,7 @@ class Circuit:
         Raises:
             NetlistError: The file is unusable; the message names it and the fault.
         """
-        from optinc_pdk.circuit.files import read_netlist
+        from optinc_pdk.circuit.netlist_files import read_netlist
 
         return read_netlist(path)
 
@@ -113,7 +113,7 @@ class Circuit:
         instance = int(np.searchsorted(offset, port, side="right")) - 1
         return f"{self.instances[instance]},{self.kinds[self.kind[instance]].ports[port - offset[instance]]}"
 
-    def of_kind(self, name: str) -> Ints:
+    def instances_of(self, name: str) -> Ints:
         """Return the ascending instance numbers of the component type ``name``."""
         index = [i for i, kind in enumerate(self.kinds) if kind.name == name]
         return np.flatnonzero(np.isin(self.kind, index)).astype(np.int64)
@@ -143,7 +143,7 @@ class Circuit:
 
 
 @dataclass
-class Builder:
+class CircuitBuilder:
     """Collects instances, nets and ports by name and converts them to a :class:`Circuit`.
 
     Attributes:
@@ -158,7 +158,7 @@ class Builder:
     """
 
     name: str
-    library: Mapping[str, Kind]
+    library: Mapping[str, ComponentType]
     cells: Mapping[str, Circuit] = field(default_factory=dict)
     instances: dict[str, str] = field(default_factory=dict)
     settings: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -273,7 +273,7 @@ def _electrical(size: int, pairs: list[tuple[int, int]], labelled: list[int]) ->
     used = np.zeros(size, dtype=bool)
     used[ends.reshape(-1)] = True
     used[labelled] = True
-    return numbered(joined(size, ends[:, 0], ends[:, 1]), used)
+    return number_nets(component_labels(size, ends[:, 0], ends[:, 1]), used)
 
 
 def named_nets(circuit: Circuit) -> list[tuple[str, str]]:

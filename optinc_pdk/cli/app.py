@@ -61,7 +61,7 @@ def print_table(table: Any) -> None:
 
 
 @contextmanager
-def counter(remaining: bool = False) -> Iterator[Counter]:
+def progress_counter(remaining: bool = False) -> Iterator[Counter]:
     """Show a progress bar on stderr; nothing is shown where stderr is not a terminal.
 
     Args:
@@ -96,7 +96,7 @@ def counter(remaining: bool = False) -> Iterator[Counter]:
 
 
 @contextmanager
-def progress(stages: tuple[str, ...]) -> Iterator[Callable[[str], None]]:
+def stage_progress(stages: tuple[str, ...]) -> Iterator[Callable[[str], None]]:
     """Show a progress bar over named stages on stderr; yields the function to call when a stage begins."""
-    with counter() as report:
+    with progress_counter() as report:
         yield lambda stage: report(stage, stages.index(stage), len(stages))

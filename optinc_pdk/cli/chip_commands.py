@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optinc_pdk.cli.app import FAILED, PASSED, app, print_table, progress
+from optinc_pdk.cli.app import FAILED, PASSED, app, print_table, stage_progress
 from optinc_pdk.cli.options import DEFAULT, Bits, Gds, Groups, Json, ProcessName, Servers, Weights
 from optinc_pdk.cli.paths import errors_naming
 
@@ -41,7 +41,7 @@ def build(
     from optinc_pdk import flow
     from optinc_pdk.onn import Onn
 
-    with progress(flow.STAGES) as report_stage:
+    with stage_progress(flow.STAGES) as report_stage:
         source: Path | Onn | None = weights
         if weights is not None and (bits, servers, groups) != (None, None, None):
             source = Onn.load(weights, bits, servers, groups)
@@ -70,7 +70,7 @@ def factor(
     splitter_db = load_process(process).device("mmi1x2").parameter("loss_db")
     onn = Onn.load(weights, bits, servers, groups)
 
-    from optinc_pdk.report.tables import factor_rows, factor_table
+    from optinc_pdk.report.terminal_tables import factor_rows, factor_table
 
     with errors_naming(weights):
         rows = factor_rows(onn, splitter_db)
@@ -103,12 +103,12 @@ def size(
         with errors_naming(path):
             check_weights(onn)
 
-    from optinc_pdk.report.size import onn_size, paper_sizes
-    from optinc_pdk.report.size_table import size_markdown, size_rows
+    from optinc_pdk.report.chip_size import onn_size, paper_sizes
+    from optinc_pdk.report.chip_size_table import size_markdown, size_rows
 
     tasks = {(onn.task.bits, onn.task.servers): onn.task for _, onn in networks}
     sizes = [one for task in tasks.values() for one in paper_sizes(task, card)]
-    with progress(tuple(str(path) for path in weights)) as report_stage:
+    with stage_progress(tuple(str(path) for path in weights)) as report_stage:
         for path, onn in networks:
             report_stage(str(path))
             with errors_naming(path):
@@ -137,13 +137,13 @@ def view(
 
     card, directory = load_process(process), gds.parent if output is None else output
 
-    from optinc_pdk.report.view import PICTURES, klayout_application, open_klayout, write_pictures
+    from optinc_pdk.report.layout_viewer import PICTURES, klayout_application, open_klayout, write_pictures
 
     application = None if png else klayout_application()
     if application is not None:
         print(open_klayout(application, gds, card, directory))
         return
-    with progress(PICTURES) as report_stage:
+    with stage_progress(PICTURES) as report_stage:
         written = write_pictures(gds, card, directory, report_stage)
     for path in written:
         print(path)
@@ -160,13 +160,13 @@ def cells(
 
     The pictures go into a folder of the same name beside the page.
     """
-    from optinc_pdk.report.gallery import write_gallery
+    from optinc_pdk.report.cell_gallery import write_gallery
 
     print(f"{output}: {write_gallery(process, output)} cells")
 
 
 def _print_summary(result: Build) -> None:
-    from optinc_pdk.report.tables import summary_table
+    from optinc_pdk.report.terminal_tables import summary_table
 
     print_table(summary_table(result.report))
     for line in result.findings:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
-from optinc_pdk.cli.app import FAILED, PASSED, app, counter
+from optinc_pdk.cli.app import FAILED, PASSED, app, progress_counter
 from optinc_pdk.cli.options import FinerInput, Json, Remainder, Seed, TaskBits, TaskGroups, TaskServers, WeightsOut
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
     from optinc_pdk.averaging import Averaging
     from optinc_pdk.onn import Onn
-    from optinc_pdk.onn.training.schedule import Progress
+    from optinc_pdk.onn.training.schedule import TrainingProgress
 
 
 @app.command()
@@ -153,14 +153,14 @@ def train(
     Exit code 1 if the trained network is not exact; it is written in any case.
     """
     from optinc_pdk.onn import lattice_score
-    from optinc_pdk.onn.training.train import Schedule
+    from optinc_pdk.onn.training.train import TrainingSchedule
     from optinc_pdk.onn.training.train import train as run
 
     task = _task(bits, servers, groups, remainder, finer_input)
     if output.suffix != ".npz":
         raise InputError(f"{output}: weights are written as .npz; give the file this ending")
     try:
-        schedule = Schedule(
+        schedule = TrainingSchedule(
             steps=steps,
             noise=noise,
             input_noise=input_noise,
@@ -176,7 +176,7 @@ def train(
         first = _initial_network(task, start, hidden, seed)
     except ValueError as fault:
         raise InputError(str(fault)) from fault
-    with counter(remaining=True) as report:
+    with progress_counter(remaining=True) as report:
         report("training", 0, steps)
         onn = run(first, schedule, seed, lambda state: report(_state(state), state.step, steps), checkpoint, device)
     score = lattice_score(onn)
@@ -210,7 +210,7 @@ def search(
     exact.
     """
     from optinc_pdk.onn import Onn
-    from optinc_pdk.onn.training.search import Candidate, front, judge, write_candidates
+    from optinc_pdk.onn.training.search import SearchCandidate, evaluate_candidate, pareto_front, write_candidates
     from optinc_pdk.onn.training.search import search as run
 
     task = _task(bits, servers, groups, remainder, finer_input)
@@ -218,30 +218,30 @@ def search(
     for path, onn in others:
         if onn.task != task:
             raise InputError(f"{path}: the network computes {onn.task}, not {task}; leave it out")
-    with counter() as report:
+    with progress_counter() as report:
         report("search", 0, steps)
 
-        def report_training(name: str, state: Progress) -> None:
+        def report_training(name: str, state: TrainingProgress) -> None:
             report(f"{name}: {_state(state)}", state.step, steps)
 
-        def print_candidate(one: Candidate) -> None:
+        def print_candidate(one: SearchCandidate) -> None:
             structure = "-".join(map(str, one.onn.structure))
             words = f"{one.share:.3%} exact, margin {one.margin:.3f}, 99.9 % to ε = {one.tolerated:.2g}"
             print(f"{one.name}: {structure}, {one.mzis:,} MZIs, {words}", file=sys.stderr)
 
         candidates = []
         for path, onn in others:
-            candidates.append(judge(path.stem, onn, epsilon))
+            candidates.append(evaluate_candidate(path.stem, onn, epsilon))
             print_candidate(candidates[-1])
         candidates += run(task, epsilon, steps, seed, output, print_candidate, report_training)
 
     from optinc_pdk.file_writing import write_atomic
-    from optinc_pdk.report.plots import front_png
+    from optinc_pdk.report.plots import pareto_front_png
 
-    best = {id(one) for one in front(candidates)}
+    best = {id(one) for one in pareto_front(candidates)}
     write_candidates(candidates, output / "front.csv")
     rows = [(one.name, one.mzis, one.tolerated, id(one) in best) for one in candidates]
-    write_atomic(output / "front.png", front_png(rows, epsilon))
+    write_atomic(output / "front.png", pareto_front_png(rows, epsilon))
     passed = [one for one in candidates if one.passed]
     if not passed:
         print(f"{output / 'front.csv'}: {len(candidates)} networks, none exact for 99.9 % of words at ε = {epsilon:g}")
@@ -269,12 +269,12 @@ def _task(bits: int, servers: int, groups: int | None, remainder: bool, finer_in
 def _initial_network(task: Averaging, start: Path | None, hidden: str | None, seed: int) -> Onn:
     """The network that training starts from: of a file, with random weights, or in closed form."""
     from optinc_pdk.onn import Onn, carry_chain
-    from optinc_pdk.onn.training.starts import random_start
+    from optinc_pdk.onn.training.initialisation import random_network
 
     if start is not None and hidden is not None:
         raise InputError("--start and --hidden exclude each other: start from a file, or from random weights")
     if hidden is not None:
-        return random_start(task, _numbers("--hidden", hidden, "-"), seed)
+        return random_network(task, _numbers("--hidden", hidden, "-"), seed)
     if start is None:
         return carry_chain(task)
     if start.suffix != ".npz":
@@ -285,7 +285,7 @@ def _initial_network(task: Averaging, start: Path | None, hidden: str | None, se
     return onn
 
 
-def _state(state: Progress) -> str:
+def _state(state: TrainingProgress) -> str:
     """The state of a training in words."""
     return f"{state.errors:,} errors, margin {state.margin:.3f}, {state.tolerance:.2%} exact under noise"
 

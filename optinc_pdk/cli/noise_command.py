@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from optinc_pdk.cli.app import PASSED, app, progress
+from optinc_pdk.cli.app import PASSED, app, stage_progress
 from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName, Seed
 from optinc_pdk.cli.paths import output_path
 from optinc_pdk.errors import InputError
@@ -50,14 +50,14 @@ def noise(
     # refuses an optical power that the card does not allow
     noise_of(card, laser_w)
 
-    from optinc_pdk.report.text import si
-    from optinc_pdk.signoff.built import read_built
-    from optinc_pdk.tolerance.noise import parse_rates, word_error_curve
+    from optinc_pdk.report.formatting import format_si
+    from optinc_pdk.signoff.extracted_chip import read_extracted_chip
+    from optinc_pdk.tolerance.error_rates import parse_rates, word_error_curve
 
     rates = parse_rates(symbol_rates, card)
-    with progress(("extract", "light", *(si(rate, "Bd") for rate in sorted(set(rates))))) as report_stage:
+    with stage_progress(("extract", "light", *(format_si(rate, "Bd") for rate in sorted(set(rates))))) as report_stage:
         report_stage("extract")
-        chip = read_built(gds, netlist, bias, card)
+        chip = read_extracted_chip(gds, netlist, bias, card)
         report_stage("light")
         s = scattering(chip.circuit, chip.bias, float(card.guide.wavelength_nm), card, ground=chip.ground)
         curve = word_error_curve(
@@ -70,18 +70,18 @@ def noise(
             laser_w,
             passes,
             seed,
-            lambda bd: report_stage(si(bd, "Bd")),
+            lambda bd: report_stage(format_si(bd, "Bd")),
         )
 
     from optinc_pdk.file_writing import write_atomic
-    from optinc_pdk.report.noise import curve_csv, curve_png, point_line
+    from optinc_pdk.report.noise_curve import curve_csv, curve_png, point_line
 
     write_atomic(table, curve_csv(curve))
     write_atomic(picture, curve_png(curve, gds.stem))
     if as_json:
         print(json.dumps({"schema": 1, "files": [str(table), str(picture)]} | curve.to_json(), indent=2))
     else:
-        print(f"{si(curve.laser_w, 'W')} into every guide; readings integrated over one symbol")
+        print(f"{format_si(curve.laser_w, 'W')} into every guide; readings integrated over one symbol")
         for point in curve.points:
             print(point_line(point))
         print(f"{table}, {picture}")

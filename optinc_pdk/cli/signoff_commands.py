@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optinc_pdk.cli.app import FAILED, PASSED, app, counter, print_table, progress
+from optinc_pdk.cli.app import FAILED, PASSED, app, print_table, progress_counter, stage_progress
 from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName, Weights
 from optinc_pdk.cli.paths import errors_naming, output_path
 from optinc_pdk.errors import InputError
@@ -37,18 +37,18 @@ def drc(
     Exit code 1 if a rule is violated.
     """
     from optinc_pdk.cards import load_process
-    from optinc_pdk.simulate.heaters import read_drive
+    from optinc_pdk.simulate.heater_drive.phases import read_drive
 
     path = output_path(output or gds.with_suffix(".drc.lyrdb"), gds, bias)
     card = load_process(process)
     drive = None if bias is None else read_drive(bias, card)
 
-    from optinc_pdk.report.collect import currents_lines, drc_numbers
-    from optinc_pdk.report.tables import drc_rows, drc_table
-    from optinc_pdk.signoff.drc import check_chip
-    from optinc_pdk.signoff.electrical import check_electrical, full_currents
-    from optinc_pdk.signoff.lyrdb import write_lyrdb
-    from optinc_pdk.signoff.wiring import read_wiring
+    from optinc_pdk.report.build_numbers import currents_lines, drc_numbers
+    from optinc_pdk.report.terminal_tables import drc_rows, drc_table
+    from optinc_pdk.signoff.drc.design_rule_check import check_chip
+    from optinc_pdk.signoff.drc.marker_database import write_lyrdb
+    from optinc_pdk.signoff.electrical.electrical_check import check_electrical, full_currents
+    from optinc_pdk.signoff.electrical.wiring import read_wiring
 
     result = check_chip(gds, card)
     electrical = None if drive is None else check_electrical(card.rules, read_wiring(gds, card), drive)
@@ -81,8 +81,8 @@ def deck(
     card = load_process(process)
 
     from optinc_pdk.file_writing import write_atomic
-    from optinc_pdk.signoff.deck import deck_script
-    from optinc_pdk.signoff.drc import ELECTRICAL_KINDS
+    from optinc_pdk.signoff.drc.design_rule_check import ELECTRICAL_KINDS
+    from optinc_pdk.signoff.drc.klayout_deck import deck_script
 
     write_atomic(output, deck_script(card.name, card.rules, card.gds_layers))
     left_out = [rule.id for rule in card.rules if rule.kind in ELECTRICAL_KINDS]
@@ -117,16 +117,16 @@ def lvs(
     card, reference = load_process(process), read_netlist(netlist)
 
     from optinc_pdk.extract import extract
-    from optinc_pdk.report.collect import difference_line
-    from optinc_pdk.signoff import second_opinion as klayout
-    from optinc_pdk.signoff.belonging import check_netlist, netlist_hint
-    from optinc_pdk.signoff.lvs import compare, write_lvs, write_lvs_lyrdb
+    from optinc_pdk.report.build_numbers import difference_line
+    from optinc_pdk.signoff.lvs import klayout_comparer as klayout
+    from optinc_pdk.signoff.lvs.comparison import compare, write_lvs, write_lvs_lyrdb
+    from optinc_pdk.signoff.lvs.input_consistency import check_netlist, netlist_hint
 
     extraction = extract(gds, card)
     with errors_naming(netlist):
         check_netlist(reference, extraction, card)
     result = compare(reference, extraction, card)
-    other = klayout.second_opinion(reference, extraction.circuit, card) if second_opinion else None
+    other = klayout.compare_with_klayout(reference, extraction.circuit, card) if second_opinion else None
     write_lvs(result, path)
     write_lvs_lyrdb(result, gds, path.with_suffix(".lyrdb"))
     if as_json:
@@ -174,30 +174,30 @@ def simulate(
     """Calculate the S-matrices of the linear blocks under a bias; writes .s.npz, or Touchstone with -o FILE.sNp."""
     from optinc_pdk.cards import load_process
     from optinc_pdk.circuit import read_netlist
-    from optinc_pdk.simulate.files import (
+    from optinc_pdk.simulate.heater_drive.phases import read_drive
+    from optinc_pdk.simulate.s_parameters.files import (
         block_scattering,
         parse_ports,
         parse_wavelengths,
         port_scattering,
-        refuse_name,
+        refuse_unknown_ending,
         write_scattering,
     )
-    from optinc_pdk.simulate.heaters import read_drive
 
     path = output_path(output or source.with_name(f"{_stem(source)}.s.npz"), source, bias)
-    refuse_name(path)
+    refuse_unknown_ending(path)
     card = load_process(process)
     wavelengths_nm = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
     chosen = None if ports is None else parse_ports(ports)
     drive = read_drive(bias, card)
-    with counter() as report:
+    with progress_counter() as report:
         if source.suffix in NETLISTS:
             circuit, ground = read_netlist(source), None
         else:
-            from optinc_pdk.signoff.built import read_layout_circuit
+            from optinc_pdk.signoff.extracted_chip import extract_circuit_and_ground
 
             report("extract", 0, None)
-            circuit, ground = read_layout_circuit(source, card)
+            circuit, ground = extract_circuit_and_ground(source, card)
         report_wavelengths = partial(report, "wavelengths")
         if chosen is None:
             blocks = block_scattering(circuit, drive, wavelengths_nm, card, ground, report_wavelengths)
@@ -231,13 +231,13 @@ def check(
     path = output_path(output or gds.with_suffix(".function.npz"), weights, gds, netlist, bias)
     card, task = load_process(process), Onn.load(weights).task
 
-    from optinc_pdk.report.collect import function_findings, function_numbers
-    from optinc_pdk.signoff.built import read_built
+    from optinc_pdk.report.build_numbers import function_findings, function_numbers
+    from optinc_pdk.signoff.extracted_chip import read_extracted_chip
     from optinc_pdk.signoff.function import check_function, write_function
 
-    with progress(("extract", "function")) as report_stage:
+    with stage_progress(("extract", "function")) as report_stage:
         report_stage("extract")
-        chip = read_built(gds, netlist, bias, card)
+        chip = read_extracted_chip(gds, netlist, bias, card)
         report_stage("function")
         result = check_function(chip.circuit, chip.board, chip.bias, task, card, chip.ground)
     write_function(result, path)
@@ -255,7 +255,7 @@ def _process_hint(passed: bool, gds: Path, process: Process) -> None:
     """Warn that a layout which fails looks like a layout of another process."""
     if passed:
         return
-    from optinc_pdk.signoff.belonging import process_hint
+    from optinc_pdk.signoff.lvs.input_consistency import process_hint
 
     if hint := process_hint(gds, process):
         print(f"optinc: {gds}: {hint}", file=sys.stderr)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optinc_pdk.cli.app import FAILED, PASSED, app, counter, print_table
+from optinc_pdk.cli.app import FAILED, PASSED, app, print_table, progress_counter
 from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName, Weights
 from optinc_pdk.cli.paths import output_path
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
-    from optinc_pdk.tolerance.spectrum import Point, Spectrum
+    from optinc_pdk.tolerance.spectrum import WavelengthPoint, WavelengthSweep
 
 
 @app.command()
@@ -48,7 +48,7 @@ def spectrum(
     """
     from optinc_pdk.cards import load_process
     from optinc_pdk.onn import Onn
-    from optinc_pdk.simulate.files import parse_wavelengths
+    from optinc_pdk.simulate.s_parameters.files import parse_wavelengths
 
     path = output_path(output or gds.with_suffix(".spectrum.csv"), weights, gds, netlist, bias)
     if path.suffix != ".csv":
@@ -57,21 +57,21 @@ def spectrum(
     card, onn = load_process(process), Onn.load(weights)
     grid = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
 
-    from optinc_pdk.signoff.built import read_built
-    from optinc_pdk.tolerance.spectrum import Subject
-    from optinc_pdk.tolerance.spectrum import spectrum as run
+    from optinc_pdk.signoff.extracted_chip import read_extracted_chip
+    from optinc_pdk.tolerance.spectrum import SweptChip
+    from optinc_pdk.tolerance.spectrum import sweep_wavelength as run
 
-    with counter() as report:
+    with progress_counter() as report:
         report("extract", 0, None)
-        chip = read_built(gds, netlist, bias, card)
-        subject = Subject(chip.circuit, chip.board, chip.bias, onn, card, chip.ground)
+        chip = read_extracted_chip(gds, netlist, bias, card)
+        subject = SweptChip(chip.circuit, chip.board, chip.bias, onn, card, chip.ground)
         result = run(
             subject, grid, resolution_nm=resolution * 1e-3, channels=channels, spacing_ghz=spacing, progress=report
         )
         report("write", 0, None)
 
         from optinc_pdk.file_writing import write_atomic
-        from optinc_pdk.tolerance.spectrum.files import spectrum_csv, spectrum_json, spectrum_lines, spectrum_png
+        from optinc_pdk.tolerance.spectrum.sweep_report import spectrum_csv, spectrum_json, spectrum_lines, spectrum_png
 
         image = spectrum_png(result, f"{gds.name}: exactness against the carrier's wavelength")
     write_atomic(path, spectrum_csv(result).encode())
@@ -85,7 +85,7 @@ def spectrum(
     raise typer.Exit(FAILED if result.fixed_window is None else PASSED)
 
 
-def _print_points(result: Spectrum, grid: set[float]) -> None:
+def _print_points(result: WavelengthSweep, grid: set[float]) -> None:
     """Print a table of the wavelengths of the grid."""
     from rich.table import Table
 
@@ -100,5 +100,5 @@ def _print_points(result: Spectrum, grid: set[float]) -> None:
     print_table(table)
 
 
-def _words(point: Point) -> tuple[str, str]:
+def _words(point: WavelengthPoint) -> tuple[str, str]:
     return ("", "") if point.fault else (f"{point.exact:,}/{point.inputs:,}", f"{point.margin:.3f}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from optinc_pdk.cli.app import PASSED, app, counter, progress
+from optinc_pdk.cli.app import PASSED, app, progress_counter, stage_progress
 from optinc_pdk.cli.options import DEFAULT, Json, ProcessName
 from optinc_pdk.errors import InputError
 
@@ -108,12 +108,12 @@ def yield_(
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.onn import Onn
-    from optinc_pdk.simulate.noise import noise_of
-    from optinc_pdk.tolerance.montecarlo.run import chip_files, header_of, run_yield
-    from optinc_pdk.tolerance.montecarlo.schedule import check_scheduler, runner
-    from optinc_pdk.tolerance.montecarlo.study import Work
-    from optinc_pdk.tolerance.variation.chip import read_chip
+    from optinc_pdk.simulate.transmission.noise import noise_of
+    from optinc_pdk.tolerance.montecarlo.executors import check_scheduler, open_executor
+    from optinc_pdk.tolerance.montecarlo.study import YieldStudy
+    from optinc_pdk.tolerance.montecarlo.yield_run import chip_files, header_of, run_yield
     from optinc_pdk.tolerance.variation.imperfections import imperfections
+    from optinc_pdk.tolerance.variation.nominal_chip import read_chip
 
     check_scheduler(scheduler, workers)
     files, card = chip_files(chip, netlist, bias), load_process(process)
@@ -121,10 +121,10 @@ def yield_(
     task = _task(chip) if onn is None else onn.task
     physical = noise_of(card, laser_w, symbol_rate) if noise else None
     amounts = _amounts(card, imperfection or [], scale or [], dac_bits, noise)
-    with progress(("extract",)) as report_stage:
+    with stage_progress(("extract",)) as report_stage:
         report_stage("extract")
         extracted = read_chip(files.gds, files.netlist, files.bias, card)
-    work = Work(
+    work = YieldStudy(
         chip=extracted,
         task=task,
         imperfections=replace(imperfections(card), amount=amounts),
@@ -135,7 +135,7 @@ def yield_(
     )
     directory = chip.parent if output is None else output
     with _samples() as report_samples:
-        run, header = runner(work, scheduler, workers), header_of(files, card, work)
+        run, header = open_executor(work, scheduler, workers), header_of(files, card, work)
         numbers = run_yield(work, header, samples, directory, run, resume, report_samples, contributions)
     if as_json:
         print(json.dumps(numbers, indent=2))
@@ -172,7 +172,7 @@ def _amounts(
     from optinc_pdk.drive import MAX_DAC_BITS
     from optinc_pdk.tolerance.montecarlo.study import NOISE_KINDS
     from optinc_pdk.tolerance.variation.imperfections import imperfections
-    from optinc_pdk.tolerance.variation.truth import LEAST_BITS
+    from optinc_pdk.tolerance.variation.sampled_response import MIN_EFFECTIVE_BITS
 
     amounts = dict.fromkeys(only or [kind for kind in KINDS if noise or kind not in NOISE_KINDS], 1.0)
     factors = [(text, *text.partition("=")[::2]) for text in scales]
@@ -182,9 +182,9 @@ def _amounts(
         if kind in NOISE_KINDS and not noise:
             raise InputError(f"the imperfection {kind!r} is noise: add --noise, or leave it out")
     if dac_bits is not None:
-        if not LEAST_BITS <= dac_bits <= MAX_DAC_BITS:
+        if not MIN_EFFECTIVE_BITS <= dac_bits <= MAX_DAC_BITS:
             raise InputError(
-                f"--dac-bits {dac_bits}: give {LEAST_BITS:g} to {MAX_DAC_BITS} effective bits, such as 8.5"
+                f"--dac-bits {dac_bits}: give {MIN_EFFECTIVE_BITS:g} to {MAX_DAC_BITS} effective bits, such as 8.5"
             )
         if "dac" not in amounts:
             raise InputError(f"--dac-bits {dac_bits}: 'dac' is not among the kinds given with --imperfection; add it")
@@ -218,7 +218,7 @@ def _task(chip: Path) -> Averaging:
     from pydantic import ValidationError
 
     from optinc_pdk.averaging import Averaging
-    from optinc_pdk.report.numbers import Report
+    from optinc_pdk.report.schema import Report
 
     path = chip.with_name(f"{chip.stem}.report.json")
     try:
@@ -239,7 +239,7 @@ def _samples() -> Iterator[Callable[[int, int], None]]:
     """Show a progress bar over the samples; an interruption reports how many are kept."""
     kept = 0
     try:
-        with counter(remaining=True) as report:
+        with progress_counter(remaining=True) as report:
 
             def report_samples(done: int, total: int) -> None:
                 nonlocal kept
@@ -253,7 +253,7 @@ def _samples() -> Iterator[Callable[[int, int], None]]:
 
 
 def _print_summary(numbers: Mapping[str, Any], stem: Path) -> None:
-    from optinc_pdk.tolerance.montecarlo.text import summary_lines
+    from optinc_pdk.tolerance.montecarlo.summary_text import summary_lines
 
     for line in summary_lines(numbers):
         print(line)

@@ -23,13 +23,13 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optinc_pdk.arguments import held_to_types, hold_fields_to_types
 from optinc_pdk.averaging import Averaging, decide
-from optinc_pdk.averaging.checks import integers, last_axes
+from optinc_pdk.averaging.array_checks import as_integers, check_last_axes
 from optinc_pdk.collective.errors import ErrorHistogram
 from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Onn
 from optinc_pdk.onn.cascade import Cascade, cascade_tasks
+from optinc_pdk.validation import validate_arguments, validate_fields
 
 _Code = TypeVar("_Code", np.int16, np.int32)
 
@@ -62,7 +62,7 @@ class Level:
     truncation: float = 0.0
 
     def __post_init__(self) -> None:
-        hold_fields_to_types(self)
+        validate_fields(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +89,7 @@ class Chip:
 
     def __post_init__(self) -> None:
         """Refuse what codes and tables have no room for."""
-        hold_fields_to_types(self)
+        validate_fields(self)
         if self.bits > MAX_BITS:
             raise InputError(f"{self.source}: words of {self.bits} bits; the widest are {MAX_BITS} bits: use fewer")
         for level in self.levels:
@@ -139,8 +139,8 @@ class Chip:
             InputError: These are no words, or not those of so many servers.
         """
         try:
-            values = integers("words", words, (1 << self.bits) - 1)
-            last_axes("words", values, (self.servers,))
+            values = as_integers("words", words, (1 << self.bits) - 1)
+            check_last_axes("words", values, (self.servers,))
         except ValueError as fault:
             raise InputError(f"{self.source}: {fault}") from fault
         counts = values.reshape(*values.shape[:-1], -1, self.levels[0].units)
@@ -176,7 +176,7 @@ def mean_truncation(task: Averaging) -> float:
     return 0.5 * float(1 / task.output_resolution[-1] - 1 / task.input_resolution[-1])
 
 
-@held_to_types
+@validate_arguments
 def ideal_chip(bits: int, servers: int, errors: ErrorHistogram | None = None) -> Chip:
     """The ideal average G* = Q((1/N) Σ G_n), without its fraction.
 
@@ -201,7 +201,7 @@ def ideal_chip(bits: int, servers: int, errors: ErrorHistogram | None = None) ->
     return Chip(bits, identity, (Level(servers, size, table, truncation=mean_truncation(task)),), errors, source)
 
 
-@held_to_types
+@validate_arguments
 def ideal_cascade(bits: int, servers: int, errors: ErrorHistogram | None = None) -> Chip:
     """N units of N servers each, whose remainders go on to level 2, for N² servers.
 
@@ -225,7 +225,7 @@ def ideal_cascade(bits: int, servers: int, errors: ErrorHistogram | None = None)
     return Chip(bits, np.ones((1, 1), dtype=np.int32), levels, errors, f"ideal cascade of {servers}² servers")
 
 
-@held_to_types
+@validate_arguments
 def network_chip(onn: Onn, errors: ErrorHistogram | None = None) -> Chip:
     """A network's float forward, decided by the receivers, at every lattice point.
 
@@ -243,7 +243,7 @@ def network_chip(onn: Onn, errors: ErrorHistogram | None = None) -> Chip:
     return Chip(task.bits, lattice_places(task)[None], (level,), errors, f"network of {task.servers} servers")
 
 
-@held_to_types
+@validate_arguments
 def network_cascade(cascade: Cascade, errors: ErrorHistogram | None = None) -> Chip:
     """Two levels of networks. What level 1 puts out counts at its nearest step of 1/N.
 
@@ -297,7 +297,7 @@ def _over_lattice(onn: Onn, seen: Callable[[NDArray[np.float64]], NDArray[_Code]
     """What is made of the levels (points, M) that the receivers decide on, over the lattice, (points,)."""
     lattice_places(onn.task)
     pieces = []
-    for inputs in onn.task.pieces():
+    for inputs in onn.task.batches():
         fields = onn.forward(inputs)
         if not np.isfinite(fields).all():
             raise InputError("the network puts out NaN or infinity at some lattice points: train it again")

@@ -11,7 +11,6 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from optinc_pdk.arguments import held_to_types, of_type
 from optinc_pdk.collective.average import average_by
 from optinc_pdk.collective.daso_plan import Cycle, Phase, Plan, after_reading
 from optinc_pdk.collective.scheme import (
@@ -23,6 +22,7 @@ from optinc_pdk.collective.scheme import (
     together,
 )
 from optinc_pdk.errors import InputError
+from optinc_pdk.validation import validate_arguments, validate_type
 
 LOSS_BYTES = 8
 """A reading of the loss is one 64-bit float."""
@@ -65,7 +65,7 @@ class Daso(Scheme):
 
     name = "DASO"
 
-    @held_to_types
+    @validate_arguments
     def __init__(self, plan: Plan) -> None:
         super().__init__()
         self._plan = plan
@@ -124,7 +124,7 @@ class Daso(Scheme):
                 number.
             CommunicationError: A rank was lost.
         """
-        of_type("Daso.step: loss", loss, float | torch.Tensor)
+        validate_type("Daso.step: loss", loss, float | torch.Tensor)
         super().step(optimizer, loss)
         batch = self.traffic.steps - 1
         if self._plan.phase(batch) is Phase.CYCLING:

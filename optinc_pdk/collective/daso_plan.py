@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from optinc_pdk.arguments import hold_fields_to_types
 from optinc_pdk.errors import InputError
+from optinc_pdk.validation import validate_fields
 
 
 class Phase(Enum):
@@ -45,7 +45,7 @@ class Plan:
     threshold: float = 0.05
 
     def __post_init__(self) -> None:
-        hold_fields_to_types(self)
+        validate_fields(self)
         counts = {"nodes": 1, "members": 1, "warm_up": 0, "cycling": 0, "window": 1, "skip": 1, "patience": 0}
         for name, least in counts.items():
             if getattr(self, name) < least:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.arguments import hold_fields_to_types
 from optinc_pdk.errors import InputError
+from optinc_pdk.validation import validate_fields
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class ErrorHistogram:
 
     def __post_init__(self) -> None:
         """Refuse what is no histogram."""
-        hold_fields_to_types(self)
+        validate_fields(self)
         if not 0.0 <= self.rate <= 1.0:
             raise InputError(f"rate = {self.rate} of errors must lie within 0 ... 1")
         if len(self.values) != len(self.shares) or not self.values:

@@ -24,7 +24,6 @@ from torch import nn
 from torch.distributed import GradBucket  # type: ignore[attr-defined] # public, but its stub does not say so
 from torch.nn.parallel import DistributedDataParallel
 
-from optinc_pdk.arguments import of_type
 from optinc_pdk.collective import codec
 from optinc_pdk.collective.average import names_of, refuse_gradients, refuse_sparse, unusable
 from optinc_pdk.collective.chips import Chip, network_chip
@@ -40,6 +39,7 @@ from optinc_pdk.collective.scheme import (
 from optinc_pdk.collective.table import table_chip
 from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Onn
+from optinc_pdk.validation import validate_type
 
 BLOCK = 256
 """Gradients that share an exponent (default): the exponents then add 1/128 to the bytes of 8-bit words at most."""
@@ -77,12 +77,12 @@ class OptincState:
         with together(model.process_group if wrapped else None):
             if not wrapped:
                 raise InputError(f"the model is a {type(model).__name__}: wrap it in DistributedDataParallel first")
-            of_type("chip", chip, Chip | str | Path)
+            validate_type("chip", chip, Chip | str | Path)
             self.chip = chip if isinstance(chip, Chip) else read_chip(chip)
             if isinstance(block, bool) or not isinstance(block, int) or block < 1:
                 raise InputError(f"block = {block!r} gradients that share an exponent: give a whole number from 1")
-            of_type("traffic", traffic, Traffic | None)
-            of_type("rounding", rounding, Rounding)
+            validate_type("traffic", traffic, Traffic | None)
+            validate_type("rounding", rounding, Rounding)
         self.group: dist.ProcessGroup = model.process_group
         text = f"{self.chip.source} {self.chip.bits} bits, blocks of {block}, {rounding} rounding, {self.chip.digest}"
         same_everywhere("chip", text, "give every rank the same chip, block and rounding", self.group)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from optinc_pdk.arguments import held_to_types
 from optinc_pdk.collective.dad import Dad
 from optinc_pdk.collective.power_iteration import ITERATIONS, TOLERANCE, leading_directions
 from optinc_pdk.errors import InputError
+from optinc_pdk.validation import validate_arguments
 
 
 class RankDad(Dad):
@@ -25,7 +25,7 @@ class RankDad(Dad):
 
     name = "rank-dAD"
 
-    @held_to_types
+    @validate_arguments
     def __init__(self, rank: int, iterations: int = ITERATIONS, tolerance: float = TOLERANCE) -> None:
         """Choose the accuracy.
 

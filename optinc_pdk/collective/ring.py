@@ -8,12 +8,12 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from optinc_pdk.arguments import held_to_types
 from optinc_pdk.collective.average import average_by
 from optinc_pdk.collective.scheme import Scheme, communicating, ring_bytes
+from optinc_pdk.validation import validate_arguments
 
 
-@held_to_types
+@validate_arguments
 def ring_all_reduce(values: torch.Tensor, group: dist.ProcessGroup | None = None) -> int:
     """Add up a tensor over the ranks, in place; every rank gets the same bits.
 

@@ -12,8 +12,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from optinc_pdk.arguments import of_type
 from optinc_pdk.errors import InputError
+from optinc_pdk.validation import validate_type
 
 
 class CommunicationError(RuntimeError):
@@ -132,7 +132,7 @@ def gather_text(text: str, group: dist.ProcessGroup | None = None) -> list[str]:
     Raises:
         CommunicationError: A rank was lost.
     """
-    of_type("group", group, dist.ProcessGroup | None)
+    validate_type("group", group, dist.ProcessGroup | None)
     device = _device(group)
     own = torch.tensor(list(text.encode()), dtype=torch.uint8)
     world = dist.get_world_size(group)
@@ -197,7 +197,7 @@ def same_parameters(model: nn.Module, group: dist.ProcessGroup | None = None) ->
         InputError: On every rank; also for a model that torch's own data parallelism averages already.
     """
     with together(group):
-        of_type("model", model, nn.Module)
+        validate_type("model", model, nn.Module)
         if any(isinstance(module, DistributedDataParallel) for module in model.modules()):
             raise InputError(
                 "the model is in DistributedDataParallel already, which averages the gradients by itself: give the "

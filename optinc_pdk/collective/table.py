@@ -11,11 +11,11 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
-from optinc_pdk.arguments import held_to_types
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.collective.chips import Chip, Level, lattice_places, mean_truncation
 from optinc_pdk.collective.errors import ErrorHistogram
 from optinc_pdk.errors import InputError
+from optinc_pdk.validation import validate_arguments
 
 SCHEMA = 1
 MAX_BYTES = 2**31
@@ -25,7 +25,7 @@ _ARRAYS = {"symbols": ("u", 4), "ideal": ("i", 1), "words": ("i", 3)}
 """Kind and dimensions of the arrays that are read."""
 
 
-@held_to_types
+@validate_arguments
 def table_chip(
     path: str | Path, assignment: Literal["random", "worst"] = "random", errors: ErrorHistogram | None = None
 ) -> Chip:

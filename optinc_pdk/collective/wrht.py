@@ -5,12 +5,12 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed import GradBucket  # type: ignore[attr-defined] # public, but its stub does not say so
 
-from optinc_pdk.arguments import of_type
 from optinc_pdk.collective.average import average_by, average_finite
 from optinc_pdk.collective.scheme import Scheme, Traffic, same_everywhere, together
 from optinc_pdk.collective.sends import average_by_sends, check
 from optinc_pdk.interconnect.allreduce import wrht
 from optinc_pdk.interconnect.schedule import Schedule
+from optinc_pdk.validation import validate_type
 
 
 class WrhtState:
@@ -34,7 +34,7 @@ class WrhtState:
         """
         world = dist.get_world_size()
         with together():
-            of_type("traffic", traffic, Traffic | None)
+            validate_type("traffic", traffic, Traffic | None)
             self.schedule: Schedule = wrht(world, wavelengths)
             check(self.schedule, world)
         # ranks with schedules of their own would wait for each other, or add up what is not meant for them

@@ -1,8 +1,8 @@
 """Heater drive: phase, power, pad voltage and DAC code; thermal crosstalk; shared grounds."""
 
 from optinc_pdk.drive.crosstalk import CrosstalkOperator, DenseCrosstalk, DistanceCrosstalk, compensate
-from optinc_pdk.drive.ground import Ground
-from optinc_pdk.drive.heaters import MAX_DAC_BITS, Drive, Heater, RangeError, currents, drive, readback
+from optinc_pdk.drive.ground import SharedGround
+from optinc_pdk.drive.heaters import MAX_DAC_BITS, Drive, HeaterArray, RangeError, currents, drive_heaters, readback
 
 __all__ = [
     "MAX_DAC_BITS",
@@ -10,11 +10,11 @@ __all__ = [
     "DenseCrosstalk",
     "DistanceCrosstalk",
     "Drive",
-    "Ground",
-    "Heater",
+    "HeaterArray",
     "RangeError",
+    "SharedGround",
     "compensate",
     "currents",
-    "drive",
+    "drive_heaters",
     "readback",
 ]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, eq=False)
-class Ground:
+class SharedGround:
     """Ground potentials of a chip's channels as a linear function of the heater currents.
 
     Attributes:
@@ -21,7 +21,7 @@ class Ground:
     labels: tuple[str, ...]
     rise_v: Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
-    def of(self, labels: Sequence[str]) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+    def for_channels(self, labels: Sequence[str]) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
         """Return ``rise_v`` for other channels in another order.
 
         Channels that ``labels`` leaves out carry no current; channels that this ground lacks have an ideal ground.

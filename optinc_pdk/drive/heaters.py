@@ -33,7 +33,7 @@ class RangeError(InputError):
 
 
 @dataclass(frozen=True, eq=False)
-class Heater:
+class HeaterArray:
     """The heaters of a chip that share one device, and their DAC; one entry per channel.
 
     Attributes:
@@ -100,7 +100,7 @@ class Drive:
     code: NDArray[np.int64]
 
 
-def drive(heater: Heater, own_rad: ArrayLike) -> Drive:
+def drive_heaters(heater: HeaterArray, own_rad: ArrayLike) -> Drive:
     """Return power, voltage and the nearest DAC code of heaters for the phases in their own guides.
 
     Args:
@@ -137,7 +137,7 @@ def drive(heater: Heater, own_rad: ArrayLike) -> Drive:
     return Drive(phase_rad=own, power_w=power, voltage_v=voltage, code=code)
 
 
-def readback(heater: Heater, code: ArrayLike) -> Drive:
+def readback(heater: HeaterArray, code: ArrayLike) -> Drive:
     """Return voltage, power and phase that DAC codes produce.
 
     Args:
@@ -163,7 +163,7 @@ def readback(heater: Heater, code: ArrayLike) -> Drive:
     return Drive(phase_rad=np.pi * power / heater.power_pi_w, power_w=power, voltage_v=voltage, code=codes)
 
 
-def currents(heater: Heater, voltage_v: NDArray[np.float64]) -> NDArray[np.float64]:
+def currents(heater: HeaterArray, voltage_v: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the (channels,) heater currents in A for voltages (channels,) at the pads, in V.
 
     The DAC sources current but sinks none: where the ground potential is above the pad's, no current flows.
@@ -202,7 +202,7 @@ def as_real(name: str, values: ArrayLike) -> NDArray[np.float64]:
     return given.astype(np.float64)
 
 
-def _refuse_wrong_shape(heater: Heater, name: str, values: NDArray[np.generic]) -> None:
+def _refuse_wrong_shape(heater: HeaterArray, name: str, values: NDArray[np.generic]) -> None:
     if values.shape != heater.resistance_ohm.shape:
         raise ValueError(
             f"{name} has shape {values.shape}; give one for each of the {heater.resistance_ohm.size} heaters"

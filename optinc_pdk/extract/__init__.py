@@ -2,6 +2,6 @@
 
 from optinc_pdk.extract.extractor import Extraction, extract
 from optinc_pdk.extract.faults import Fault
-from optinc_pdk.extract.gds import GdsError
+from optinc_pdk.extract.mask_layout import GdsError
 
 __all__ = ["Extraction", "Fault", "GdsError", "extract"]

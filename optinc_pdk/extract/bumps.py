@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from optinc_pdk.cards import Process
 from optinc_pdk.extract.contours import Contours, contours
 from optinc_pdk.extract.faults import Fault, center_um
-from optinc_pdk.extract.gds import NM_PER_UM, Mask
-from optinc_pdk.extract.lookup import NOWHERE, Finder, box_array, plain
-from optinc_pdk.extract.metal import Pad
+from optinc_pdk.extract.mask_layout import NM_PER_UM, MaskLayout
+from optinc_pdk.extract.metal_nets import LabelledPad
+from optinc_pdk.extract.spatial_index import NOT_FOUND, PolygonIndex, box_array, merged_polygons
 
 BUMP = "bump"
 # Rounding the corners of an octagon to the grid moves each of its sides by less than 1 nm.
 _ROUNDING_NM = 1
 
 
-def check_bumps(mask: Mask, pads: Sequence[Pad], process: Process) -> list[Fault]:
+def check_bumps(mask: MaskLayout, pads: Sequence[LabelledPad], process: Process) -> list[Fault]:
     """Check the openings of bumps and the labelled landings.
 
     Args:
@@ -36,7 +36,7 @@ def check_bumps(mask: Mask, pads: Sequence[Pad], process: Process) -> list[Fault
     if process.pads.wiring != "flipchip":
         return []
     size = round(process.device(BUMP).size("opening_um") * NM_PER_UM)
-    openings = plain(mask.region(BUMP).merged())
+    openings = merged_polygons(mask.region(BUMP).merged())
     text = f"an opening is no octagon {size / NM_PER_UM:g} µm wide, as a bump's is"
     # equal openings are checked once
     corners = box_array(opening.bbox() for opening in openings)[:, :2].tolist()
@@ -46,10 +46,10 @@ def check_bumps(mask: Mask, pads: Sequence[Pad], process: Process) -> list[Fault
     faults = [
         Fault("bump", text, center_um(o.bbox())) for o, shape in zip(openings, at_origin, strict=True) if shape in wrong
     ]
-    index = Finder(openings)
+    index = PolygonIndex(openings)
     middles = np.array([(round(x), round(y)) for x, y in (pad.center for pad in pads)], dtype=np.int64).reshape(-1, 2)
     for pad, number in zip(pads, index.at(middles).tolist(), strict=True):
-        if number == NOWHERE:
+        if number == NOT_FOUND:
             text = f"no opening on the landing of {pad.label!r}"
             faults.append(Fault("bump", text, pad.device.position_um))
     return faults

@@ -73,7 +73,7 @@ def contours(polygons: Iterable[kdb.Polygon]) -> Contours:
     )
 
 
-def pack(points: Ints) -> Ints:
+def pack_points(points: Ints) -> Ints:
     """Encode points (..., 2) as one integer each (...), exactly: coordinates in the database have 32 bits."""
     return np.asarray((points[..., 0] << 32) + points[..., 1], dtype=np.int64)
 
@@ -83,19 +83,19 @@ class EdgeIndex:
 
     def __init__(self, points: Ints, ends: Ints) -> None:
         """Index edges from ``points`` (E, 2) to ``ends`` (E, 2)."""
-        start, end = pack(points), pack(ends)
+        start, end = pack_points(points), pack_points(ends)
         self._order = np.lexsort((end, start))
         self._start, self._end = start[self._order], end[self._order]
 
     def leaving(self, point: Ints) -> Ints:
         """Return the numbers of the indexed edges that start at a point (2,)."""
-        start = pack(point)
+        start = pack_points(point)
         first, last = (int(np.searchsorted(self._start, start, side)) for side in ("left", "right"))
         return np.asarray(self._order[first:last], dtype=np.int64)
 
     def find(self, points: Ints, ends: Ints) -> Ints:
         """Return the numbers (...) of the indexed edges from ``points`` (..., 2) to ``ends`` (..., 2), -1 if none."""
-        start, end = pack(points), pack(ends)
+        start, end = pack_points(points), pack_points(ends)
         numbers = np.full(start.shape, -1, dtype=np.int64)
         if not len(self._start):
             return numbers

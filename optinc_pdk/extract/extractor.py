@@ -17,24 +17,24 @@ import numpy as np
 from optinc_pdk.cards import CardError, Process
 from optinc_pdk.cards.rules import GuideSpaceRule, LineRule
 from optinc_pdk.circuit import Circuit
-from optinc_pdk.collector import collector_paused
+from optinc_pdk.extract.block_detection import find_blocks
 from optinc_pdk.extract.bumps import check_bumps
+from optinc_pdk.extract.circuit_builder import build_circuit
 from optinc_pdk.extract.contours import Contours, contours
+from optinc_pdk.extract.device_matching import DevicePlacement, ExtractedDevice, devices_at, match_devices
+from optinc_pdk.extract.electrical_pins import connect_pins
 from optinc_pdk.extract.faults import Fault
-from optinc_pdk.extract.finding import place_blocks
-from optinc_pdk.extract.gds import NM_PER_UM, Label, Mask, label_points, read_mask
-from optinc_pdk.extract.golden import Variant, read_golden
-from optinc_pdk.extract.guides import Nets, trace
-from optinc_pdk.extract.heaters import Heater, Wired, find_heaters, wire
-from optinc_pdk.extract.lookup import NOWHERE, Finder, plain
-from optinc_pdk.extract.metal import Metal, find_pads
-from optinc_pdk.extract.near_misses import near_misses
-from optinc_pdk.extract.numbering import number
-from optinc_pdk.extract.pins import tie_pins
-from optinc_pdk.extract.placed import NO_BLOCKS, Placed
-from optinc_pdk.extract.silicon import Device, Placement, place_devices, placed_devices
+from optinc_pdk.extract.golden_devices import GoldenVariant, read_golden
+from optinc_pdk.extract.guide_strips import StripRule
+from optinc_pdk.extract.guide_tracing import OpticalNets, trace_guides
+from optinc_pdk.extract.mask_layout import NM_PER_UM, Label, MaskLayout, label_positions, read_mask_layout
+from optinc_pdk.extract.metal_nets import MetalNets, find_pads
+from optinc_pdk.extract.near_misses import find_near_misses
+from optinc_pdk.extract.phase_shifters import ExtractedHeater, HeaterWiring, connect_heaters, find_heaters
+from optinc_pdk.extract.placed_blocks import NO_BLOCKS, PlacedBlocks
 from optinc_pdk.extract.silicon_checks import check_foreign, check_inside, check_layers
-from optinc_pdk.extract.strips import StripRule
+from optinc_pdk.extract.spatial_index import NOT_FOUND, PolygonIndex, merged_polygons
+from optinc_pdk.gc_control import gc_paused
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,10 @@ class Extraction:
     circuit: Circuit
     faults: tuple[Fault, ...]
     silicon: Mapping[str, float]
-    wired: Wired | None = field(default=None, compare=False, repr=False)
+    heater_wiring: HeaterWiring | None = field(default=None, compare=False, repr=False)
 
 
-@collector_paused()
+@gc_paused()
 def extract(gds_path: str | Path, process: Process) -> Extraction:
     """Extract the circuit of a layout file from its polygons and labels alone.
 
@@ -72,9 +72,9 @@ def extract(gds_path: str | Path, process: Process) -> Extraction:
         CardError: A golden file is not valid, or ``rules.yml`` lacks the rules for the width and spacing of guides.
     """
     path = Path(gds_path)
-    mask = read_mask(path, process.gds_layers)
+    mask = read_mask_layout(path, process.gds_layers)
     variants, rule = read_golden(process), _strip_rule(process)
-    metal = Metal(mask, process)
+    metal = MetalNets(mask, process)
     heaters, faults = find_heaters(mask, metal.contacts, rule.width)
     # the port numbers of a phase shifter depend on which contact is ground, so pads are found first
     labels = mask.labels("label")
@@ -82,20 +82,20 @@ def extract(gds_path: str | Path, process: Process) -> Extraction:
     placements = silicon.placements
     fibres, others, label_faults = _fibres(labels, placements)
     pads, pad_faults = find_pads(metal, others, round(float(process.pads.size_um) * NM_PER_UM))
-    shifters, wired, wire_faults = wire(heaters, metal, pads, process)
-    devices = placed_devices(placements, process) + shifters
+    shifters, wired, wire_faults = connect_heaters(heaters, metal, pads, process)
+    devices = devices_at(placements, process) + shifters
     nets, silicon_faults = _trace(silicon, devices, rule, variants)
     all_devices = [*devices, *(pad.device for pad in pads)]
     # a label that is used twice is a fault; it stays with the first device
     names = {pad.label: len(devices) + i for i, pad in reversed(list(enumerate(pads)))} | fibres
-    pin_nets, pin_faults = tie_pins(placements, metal, process)
+    pin_nets, pin_faults = connect_pins(placements, metal, process)
     metal_nets = [*pin_nets, *wired, *((pad.net,) for pad in pads)]
-    circuit = number(path.stem, process, all_devices, nets, metal_nets, dict(sorted(names.items())))
+    circuit = build_circuit(path.stem, process, all_devices, nets, metal_nets, dict(sorted(names.items())))
     faults = [*nets.faults, *silicon_faults, *faults, *check_layers(mask, silicon.core, placements, process)]
     faults += [*label_faults, *pad_faults, *metal.faults, *wire_faults, *pin_faults]
     faults += check_bumps(mask, pads, process)
-    faults += near_misses(mask, [*nets.faults, *silicon_faults], placements, variants, process)
-    electrical = Wired(mask, metal, pads, heaters, shifters, wired)
+    faults += find_near_misses(mask, [*nets.faults, *silicon_faults], placements, variants, process)
+    electrical = HeaterWiring(mask, metal, pads, heaters, shifters, wired)
     return Extraction(circuit, tuple(faults), _counts(devices, nets), electrical)
 
 
@@ -128,22 +128,24 @@ class _Silicon:
 
     core: kdb.Region
     outline: Contours
-    loose: Sequence[Placement]
+    loose: Sequence[DevicePlacement]
     taken: kdb.Region
-    placements: Sequence[Placement]
-    placed: Placed
+    placements: Sequence[DevicePlacement]
+    placed: PlacedBlocks
 
 
-def _silicon(mask: Mask, heaters: Sequence[Heater], variants: Sequence[Variant], rule: StripRule) -> _Silicon:
+def _silicon(
+    mask: MaskLayout, heaters: Sequence[ExtractedHeater], variants: Sequence[GoldenVariant], rule: StripRule
+) -> _Silicon:
     """Find blocks and devices."""
-    placed, heated, core = place_blocks(mask, heaters, variants, rule)
-    outline = contours(plain(core))
-    loose = place_devices(outline, variants)
+    placed, heated, core = find_blocks(mask, heaters, variants, rule)
+    outline = contours(merged_polygons(core))
+    loose = match_devices(outline, variants)
     if placed.overlap_devices(loose):
         # silicon of a block within a device's bounding box is a fault, which only extraction without blocks reports
         heated, core = list(range(len(heaters))), mask.silicon()
-        placed, outline = NO_BLOCKS, contours(plain(core))
-        loose = place_devices(outline, variants)
+        placed, outline = NO_BLOCKS, contours(merged_polygons(core))
+        loose = match_devices(outline, variants)
     bodies = [polygon for p in loose for polygon in p.core]
     taken = kdb.Region(bodies + [kdb.Polygon(heaters[i].guide) for i in heated]).merged()
     placements = sorted([*loose, *placed.placements()], key=lambda p: (p.shift.x, p.shift.y, p.variant.name))
@@ -151,34 +153,34 @@ def _silicon(mask: Mask, heaters: Sequence[Heater], variants: Sequence[Variant],
 
 
 def _trace(
-    silicon: _Silicon, devices: Sequence[Device], rule: StripRule, variants: Sequence[Variant]
-) -> tuple[Nets, list[Fault]]:
+    silicon: _Silicon, devices: Sequence[ExtractedDevice], rule: StripRule, variants: Sequence[GoldenVariant]
+) -> tuple[OpticalNets, list[Fault]]:
     """Return the nets in the silicon outside devices, and the faults around devices."""
     rest = silicon.core - silicon.taken
     rest.min_coherence = True
     # sorted, because KLayout's order of polygons depends on other shapes
-    pieces = sorted(plain(rest))
+    pieces = sorted(merged_polygons(rest))
     outline = contours(pieces)
     faults = check_foreign(silicon.loose, pieces)
     # devices lie completely in silicon exactly if the areas of the rest and of the devices add up to the whole area
-    if silicon.outline.double_area != outline.double_area + contours(plain(silicon.taken)).double_area:
+    if silicon.outline.double_area != outline.double_area + contours(merged_polygons(silicon.taken)).double_area:
         faults += check_inside(silicon.taken, silicon.core)
-    nets = trace(pieces, outline, silicon.placed.outgoing_guides(), devices, rule, variants)
+    nets = trace_guides(pieces, outline, silicon.placed.outgoing_guides(), devices, rule, variants)
     return nets.joined_by(devices, *silicon.placed.inner_guides()), faults
 
 
 def _fibres(
-    labels: Sequence[Label], placements: Sequence[Placement]
+    labels: Sequence[Label], placements: Sequence[DevicePlacement]
 ) -> tuple[dict[str, int], list[Label], list[Fault]]:
     """Return the number of the device of each fibre label, the labels on no fibre coupler, and faults."""
     couplers = [(i, polygon) for i, p in enumerate(placements) if p.variant.meets_fibre for polygon in p.core]
-    index = Finder(polygon for _, polygon in couplers)
+    index = PolygonIndex(polygon for _, polygon in couplers)
     others: list[Label] = []
     fibres: dict[str, int] = {}
     faults: list[Fault] = []
     owner: dict[int, str] = {}
-    for label, coupler in zip(labels, index.at(label_points(labels)).tolist(), strict=True):
-        if coupler == NOWHERE:
+    for label, coupler in zip(labels, index.at(label_positions(labels)).tolist(), strict=True):
+        if coupler == NOT_FOUND:
             others.append(label)
             continue
         device = couplers[coupler][0]
@@ -193,7 +195,7 @@ def _fibres(
     return fibres, others, faults
 
 
-def _counts(devices: Sequence[Device], nets: Nets) -> dict[str, float]:
+def _counts(devices: Sequence[ExtractedDevice], nets: OpticalNets) -> dict[str, float]:
     """Count devices by type, guides and joints, and sum the lengths of guides in µm."""
     joints = int(np.sum(nets.length_um == 0))
     return {

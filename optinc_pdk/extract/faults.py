@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import klayout.db as kdb
 
 from optinc_pdk.extract.contours import Ints
-from optinc_pdk.extract.gds import NM_PER_UM
+from optinc_pdk.extract.mask_layout import NM_PER_UM
 
 
 @dataclass(frozen=True)

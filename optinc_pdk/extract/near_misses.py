@@ -14,12 +14,12 @@ import klayout.db as kdb
 import numpy as np
 
 from optinc_pdk.cards import Process
-from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints, contours, pack
+from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints, contours, pack_points
+from optinc_pdk.extract.device_matching import DevicePlacement
 from optinc_pdk.extract.faults import Fault
-from optinc_pdk.extract.gds import NM_PER_UM, Mask
-from optinc_pdk.extract.golden import Variant, around
-from optinc_pdk.extract.lookup import plain
-from optinc_pdk.extract.silicon import Placement
+from optinc_pdk.extract.golden_devices import GoldenVariant, bounding_box
+from optinc_pdk.extract.mask_layout import NM_PER_UM, MaskLayout
+from optinc_pdk.extract.spatial_index import merged_polygons
 
 # Least share of a device's edges that must vote for a position. Each half of a stretched device has nearly half.
 MIN_SHARE = 0.3
@@ -42,7 +42,7 @@ class _Miss:
         second: (m,) numbers of the edges of the other part.
     """
 
-    variant: Variant
+    variant: GoldenVariant
     shift: Ints
     off: Ints
     first: Ints
@@ -56,11 +56,15 @@ class _Miss:
     @property
     def box(self) -> kdb.Box:
         """Bounding box of the golden device at its position."""
-        return around(self.variant.core).moved(*self.shift.tolist())
+        return bounding_box(self.variant.core).moved(*self.shift.tolist())
 
 
-def near_misses(
-    mask: Mask, faults: Iterable[Fault], placements: Sequence[Placement], variants: Sequence[Variant], process: Process
+def find_near_misses(
+    mask: MaskLayout,
+    faults: Iterable[Fault],
+    placements: Sequence[DevicePlacement],
+    variants: Sequence[GoldenVariant],
+    process: Process,
 ) -> list[Fault]:
     """Find the golden devices that faulty silicon resembles.
 
@@ -77,11 +81,11 @@ def near_misses(
     places = [fault.position_um for fault in faults][:MAX_FAULTS]
     if not places:
         return []
-    reach = max(max(box.width(), box.height()) for box in (around(variant.core) for variant in variants))
+    reach = max(max(box.width(), box.height()) for box in (bounding_box(variant.core) for variant in variants))
     around_faults = kdb.Region(
         [kdb.Polygon(kdb.Box(2 * reach).moved(round(x * NM_PER_UM), round(y * NM_PER_UM))) for x, y in places]
     )
-    outline = contours(plain(mask.silicon(near=around_faults.merged())))
+    outline = contours(merged_polygons(mask.silicon(near=around_faults.merged())))
     taken = {placement.box for placement in placements}
     misses = [miss for variant in variants for miss in _misses(outline, variant) if miss.box not in taken]
     chosen: list[_Miss] = []
@@ -91,7 +95,7 @@ def near_misses(
     return sorted((_fault(miss, process) for miss in chosen), key=lambda fault: fault.position_um)
 
 
-def _misses(outline: Contours, variant: Variant) -> list[_Miss]:
+def _misses(outline: Contours, variant: GoldenVariant) -> list[_Miss]:
     """Return the positions at which enough of a variant's edges lie on the outline, but not all."""
     least = max(MIN_EDGES, round(MIN_SHARE * len(variant.sides)))
     votes = _votes(outline, variant)
@@ -122,11 +126,11 @@ def _misses(outline: Contours, variant: Variant) -> list[_Miss]:
     return misses
 
 
-def _votes(outline: Contours, variant: Variant) -> Ints:
+def _votes(outline: Contours, variant: GoldenVariant) -> Ints:
     """Return the shifts (n, 2) that move a side of a variant onto an edge of the outline, one per side and edge."""
-    legs = pack(outline.ends - outline.points)
+    legs = pack_points(outline.ends - outline.points)
     order = np.argsort(legs, kind="stable")
-    sides = pack(variant.ends - variant.points)[variant.sides]
+    sides = pack_points(variant.ends - variant.points)[variant.sides]
     low, high = (np.searchsorted(legs[order], sides, side).tolist() for side in ("left", "right"))
     shifts = [
         outline.points[order[first:last]] - variant.points[side]

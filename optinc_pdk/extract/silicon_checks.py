@@ -7,30 +7,32 @@ from collections.abc import Iterable, Sequence
 import klayout.db as kdb
 
 from optinc_pdk.cards import Process
+from optinc_pdk.extract.device_matching import DevicePlacement
 from optinc_pdk.extract.faults import Fault, center_um
-from optinc_pdk.extract.gds import NM_PER_UM, Mask
-from optinc_pdk.extract.golden import Variant
-from optinc_pdk.extract.lookup import Finder, box_array, plain
-from optinc_pdk.extract.silicon import Placement
+from optinc_pdk.extract.golden_devices import GoldenVariant
+from optinc_pdk.extract.mask_layout import NM_PER_UM, MaskLayout
+from optinc_pdk.extract.spatial_index import PolygonIndex, box_array, merged_polygons
 
 
-def check_etch(placements: Iterable[Placement], etch: kdb.Region) -> list[Fault]:
+def check_etch(placements: Iterable[DevicePlacement], etch: kdb.Region) -> list[Fault]:
     """Return a fault for every place where the grating etch differs from that of the golden devices."""
     golden = [polygon for placement in placements for polygon in placement.etch]
     # usually all polygons are equal, and the boolean operation is not needed
-    if set(golden) == set(plain(etch)):
+    if set(golden) == set(merged_polygons(etch)):
         return []
     wrong = kdb.Region(golden) ^ etch
     faults: list[Fault] = []
     # one fault per place: differences less than 1 µm apart have the same cause
-    for place in plain(wrong.sized(NM_PER_UM // 2).merged()):
+    for place in merged_polygons(wrong.sized(NM_PER_UM // 2).merged()):
         area = (wrong & kdb.Region(place)).area()
         text = f"grating etch differs from the golden devices by {area} nm²"
         faults.append(Fault("etch", text, center_um(place.bbox())))
     return faults
 
 
-def check_layers(mask: Mask, core: kdb.Region, placements: Sequence[Placement], process: Process) -> list[Fault]:
+def check_layers(
+    mask: MaskLayout, core: kdb.Region, placements: Sequence[DevicePlacement], process: Process
+) -> list[Fault]:
     """Return faults of the grating etch, of slab over silicon, and of marks of coupled guides.
 
     Args:
@@ -43,17 +45,19 @@ def check_layers(mask: Mask, core: kdb.Region, placements: Sequence[Placement], 
     slab = mask.region("slab") if "slab" in mask.layers else kdb.Region()
     if not slab.is_empty():
         text = "slab over silicon: the process has no rib devices"
-        faults += [Fault("slab", text, center_um(shape.bbox())) for shape in plain(slab & core)]
+        faults += [Fault("slab", text, center_um(shape.bbox())) for shape in merged_polygons(slab & core)]
     return faults + check_coupled(mask, placements)
 
 
-def check_coupled(mask: Mask, placements: Sequence[Placement]) -> list[Fault]:
+def check_coupled(mask: MaskLayout, placements: Sequence[DevicePlacement]) -> list[Fault]:
     """Return faults for marks of coupled guides outside devices of several guides, where they would hide DRC errors."""
     if "coupled" not in mask.layers:
         return []
     coupled = kdb.Region([kdb.Polygon(placement.box) for placement in placements if len(placement.core) > 1])
     text = "marked as coupled guides, but no such device is here"
-    return [Fault("coupled", text, center_um(shape.bbox())) for shape in plain(mask.region("coupled") - coupled)]
+    return [
+        Fault("coupled", text, center_um(shape.bbox())) for shape in merged_polygons(mask.region("coupled") - coupled)
+    ]
 
 
 def check_inside(taken: kdb.Region, core: kdb.Region) -> list[Fault]:
@@ -65,18 +69,18 @@ def check_inside(taken: kdb.Region, core: kdb.Region) -> list[Fault]:
     """
     return [
         Fault("body", f"{shape.area()} nm² of silicon is missing inside a device", center_um(shape.bbox()))
-        for shape in sorted(plain(taken - core))
+        for shape in sorted(merged_polygons(taken - core))
     ]
 
 
-def check_foreign(placements: Sequence[Placement], guides: Sequence[kdb.Polygon]) -> list[Fault]:
+def check_foreign(placements: Sequence[DevicePlacement], guides: Sequence[kdb.Polygon]) -> list[Fault]:
     """Return faults for other silicon within the bounding box of a device.
 
     Args:
         placements: Recognised devices.
         guides: All silicon outside devices.
     """
-    index = Finder(guides)
+    index = PolygonIndex(guides)
     faults: list[Fault] = []
     boxes = [placement.box for placement in placements]
     for placement, box, near in zip(placements, boxes, index.overlapping(box_array(boxes)), strict=True):
@@ -87,7 +91,7 @@ def check_foreign(placements: Sequence[Placement], guides: Sequence[kdb.Polygon]
 
 
 def describe_bodies(
-    silicon: kdb.Region, variants: Sequence[Variant], body_nm: int
+    silicon: kdb.Region, variants: Sequence[GoldenVariant], body_nm: int
 ) -> tuple[list[Fault], list[kdb.Polygon]]:
     """Find silicon that is wider than any guide but not a golden device.
 
@@ -99,7 +103,7 @@ def describe_bodies(
     Returns:
         A fault per body, which names the most similar golden device, and the bodies.
     """
-    bodies = sorted(plain(opened(silicon, body_nm)))
+    bodies = sorted(merged_polygons(opened(silicon, body_nm)))
     faults: list[Fault] = []
     for body in bodies:
         name, area = min(
@@ -118,7 +122,7 @@ def opened(region: kdb.Region, size: int) -> kdb.Region:
     return region.sized(-size).sized(size).merged()
 
 
-def _difference(silicon: kdb.Region, body: kdb.Polygon, variant: Variant, body_nm: int) -> int:
+def _difference(silicon: kdb.Region, body: kdb.Polygon, variant: GoldenVariant, body_nm: int) -> int:
     """Return the area in nm² in which silicon around a body differs from a variant with its body at the same centre."""
     drawn = kdb.Region(list(variant.core))
     variant_body = opened(drawn, body_nm)

@@ -11,29 +11,29 @@ from optinc_pdk.factor.counts import (
     TreeCount,
     block_trees,
     dense_mzis,
-    structure_mzis,
+    network_mzis,
     svd_mzis,
     unitary_diagonal_mzis,
     unitary_mzis,
 )
-from optinc_pdk.factor.devices import Devices, devices, drawn_devices
-from optinc_pdk.factor.matrix_structure import Part, Structure, structure
+from optinc_pdk.factor.devices import MeshDevices, mesh_devices, random_mesh_devices
+from optinc_pdk.factor.matrix_structure import MatrixPart, MatrixStructure, find_structure
 from optinc_pdk.factor.mesh import Mesh, mzi_transfer
-from optinc_pdk.factor.part_factors import PartFactor, StructuredFactor, structured
+from optinc_pdk.factor.part_factors import PartFactor, StructuredFactor, factor_by_parts
 from optinc_pdk.factor.rectangular import rectangular
-from optinc_pdk.factor.svd import SvdFactor, heater_phase, svd, svd_generic, svd_search
+from optinc_pdk.factor.svd import SvdFactor, svd, svd_generic, svd_search, total_heater_phase
 from optinc_pdk.factor.triangular import triangular
 
 __all__ = [
     "BlockFactor",
     "Correction",
-    "Devices",
     "LayerCorrection",
+    "MatrixPart",
+    "MatrixStructure",
     "Mesh",
+    "MeshDevices",
     "MziCount",
-    "Part",
     "PartFactor",
-    "Structure",
     "StructuredFactor",
     "SvdFactor",
     "TreeCount",
@@ -42,18 +42,18 @@ __all__ = [
     "correct_homodyne",
     "correct_layer",
     "dense_mzis",
-    "devices",
-    "drawn_devices",
-    "heater_phase",
+    "factor_by_parts",
+    "find_structure",
+    "mesh_devices",
     "mzi_transfer",
+    "network_mzis",
+    "random_mesh_devices",
     "rectangular",
-    "structure",
-    "structure_mzis",
-    "structured",
     "svd",
     "svd_generic",
     "svd_mzis",
     "svd_search",
+    "total_heater_phase",
     "triangular",
     "unitary_diagonal",
     "unitary_diagonal_mzis",

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.factor.checks import as_matrix, check_passive
 from optinc_pdk.factor.counts import TreeCount, block_trees, unitary_diagonal_mzis, unitary_mzis
-from optinc_pdk.factor.matrix_structure import structure
+from optinc_pdk.factor.matrix_structure import find_structure
 from optinc_pdk.factor.mesh import Mesh
 from optinc_pdk.factor.rectangular import rectangular
 
@@ -51,7 +51,7 @@ class BlockFactor:
     scale: float
     block_error: NDArray[np.float64]
     error: float
-    needed: NDArray[np.int64]
+    needed_mzis: NDArray[np.int64]
 
     def __post_init__(self) -> None:
         """Checks that attenuators can realise the diagonals."""
@@ -63,12 +63,12 @@ class BlockFactor:
         return unitary_diagonal_mzis(*self.shape, self.block)
 
     @property
-    def saved(self) -> int:
+    def saved_mzis(self) -> int:
         """Number of these MZIs that are not needed, including those of modes beyond W's edges."""
-        return self.mzis - int(self.needed.sum())
+        return self.mzis - int(self.needed_mzis.sum())
 
     @property
-    def saved_by_structure(self) -> int:
+    def mzis_saved_by_structure(self) -> int:
         """MZIs saved relative to dense blocks of the same shape, by zeros, permutations and orthogonality.
 
         A dense block of (m, n) entries needs a mesh of max(m, n) modes and m attenuators; one attenuator of all blocks
@@ -79,7 +79,7 @@ class BlockFactor:
             for length, index in zip(self.shape, (self.block_row, self.block_column), strict=True)
         )
         modes = np.maximum(rows, columns)
-        return int(np.sum(modes * (modes - 1) // 2 + rows)) - 1 - int(self.needed.sum())
+        return int(np.sum(modes * (modes - 1) // 2 + rows)) - 1 - int(self.needed_mzis.sum())
 
     def trees(self, excess_db: float = 0.0) -> TreeCount:
         """Counts the splitter and combiner trees that join the blocks, without zero blocks.
@@ -145,7 +145,7 @@ def unitary_diagonal(W: ArrayLike, block: int | None = None) -> BlockFactor:
         scale=largest * peak,
         block_error=np.divide(errors, norms, out=np.zeros_like(errors), where=norms > 0.0),
         error=float(np.linalg.norm(errors) / np.linalg.norm(norms)),
-        needed=np.array(
+        needed_mzis=np.array(
             [_needed_mzis(factor[0], row) for factor, row in zip(factors, attenuation, strict=True)], dtype=np.int64
         ),
     )
@@ -177,7 +177,7 @@ def _needed_mzis(unitary: NDArray[np.float64], attenuation: NDArray[np.float64])
     """Number of MZIs of one block: a mesh per independent part of its unitary, and the attenuators."""
     if not np.any(attenuation):
         return 0
-    meshes = sum(unitary_mzis(part.rows.size) for part in structure(unitary).parts)
+    meshes = sum(unitary_mzis(part.rows.size) for part in find_structure(unitary).parts)
     return meshes + int(np.count_nonzero((attenuation > 0.0) & (attenuation < 1.0 - 1e-12)))
 
 
@@ -212,7 +212,7 @@ def _square_parts(whole: NDArray[np.float64], used_columns: int) -> list[tuple[I
     first with unused ones, from ``used_columns`` on. Parts that cannot be completed are joined, as no unitary can
     separate them. Remaining zero rows and columns form parts of one entry.
     """
-    block = structure(whole)
+    block = find_structure(whole)
     spare_rows = block.zero_rows.tolist()
     spare_columns = sorted(block.zero_columns.tolist(), key=lambda column: (column < used_columns, column))
     square, joined_rows, joined_columns = [], [], []

@@ -150,7 +150,7 @@ def block_trees(
     )
 
 
-def structure_mzis(widths: Sequence[int], approximated: Collection[int] = ()) -> MziCount:
+def network_mzis(widths: Sequence[int], approximated: Collection[int] = ()) -> MziCount:
     """Counts the MZIs of a multilayer perceptron.
 
     Args:

@@ -29,7 +29,7 @@ _DB = np.log(10.0) / 20.0
 
 
 @dataclass(frozen=True, eq=False)
-class Devices:
+class MeshDevices:
     """Positions and imperfections of all MZIs of a mesh; columns behind the rectangle or triangle are redundant.
 
     Attributes:
@@ -113,7 +113,7 @@ class Devices:
         return tuple(parts)
 
 
-def devices(
+def mesh_devices(
     mesh: Mesh,
     *,
     first_ratio: ArrayLike = 0.5,
@@ -124,7 +124,7 @@ def devices(
     outer_loss_db: ArrayLike = 0.0,
     idle_loss_db: float = 0.0,
     redundant_columns: int = 0,
-) -> Devices:
+) -> MeshDevices:
     """Creates the devices of a mesh from measurable parameters: power ratios, dB and rad. Ideal by default.
 
     Args:
@@ -144,7 +144,7 @@ def devices(
     """
     row, column = _positions(mesh, redundant_columns)
     count = row.size
-    return Devices(
+    return MeshDevices(
         modes=mesh.modes,
         row=row,
         column=column,
@@ -158,7 +158,9 @@ def devices(
     )
 
 
-def drawn_devices(mesh: Mesh, rng: np.random.Generator, splitter_rms: float, redundant_columns: int = 0) -> Devices:
+def random_mesh_devices(
+    mesh: Mesh, rng: np.random.Generator, splitter_rms: float, redundant_columns: int = 0
+) -> MeshDevices:
     """Draws lossless MZIs whose couplers have independent power ratios from N(1/2, splitter_rms^2).
 
     Args:
@@ -174,7 +176,7 @@ def drawn_devices(mesh: Mesh, rng: np.random.Generator, splitter_rms: float, red
         raise ValueError(f"splitter_rms is {splitter_rms}; give 0 to 0.1, it is a share of the power")
     count = _positions(mesh, redundant_columns)[0].size
     ratio = 0.5 + splitter_rms * rng.standard_normal((2, count))
-    return devices(mesh, first_ratio=ratio[0], second_ratio=ratio[1], redundant_columns=redundant_columns)
+    return mesh_devices(mesh, first_ratio=ratio[0], second_ratio=ratio[1], redundant_columns=redundant_columns)
 
 
 def _positions(mesh: Mesh, redundant: int) -> tuple[Ints, Ints]:

@@ -25,7 +25,7 @@ RELATIVE_ZERO = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class MatrixPart:
     """Independent part of a matrix: rows and columns that share non-zero entries with each other only.
 
     Attributes:
@@ -45,7 +45,7 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Structure:
+class MatrixStructure:
     """Independent parts and zero rows and columns of a matrix.
 
     Attributes:
@@ -56,7 +56,7 @@ class Structure:
     """
 
     shape: tuple[int, int]
-    parts: tuple[Part, ...]
+    parts: tuple[MatrixPart, ...]
     zero_rows: Ints
     zero_columns: Ints
 
@@ -71,7 +71,7 @@ class Structure:
         return all(part.is_guide for part in self.parts)
 
 
-def structure(W: ArrayLike) -> Structure:
+def find_structure(W: ArrayLike) -> MatrixStructure:
     """Finds the independent parts of a matrix, their ranks, and zero rows and columns.
 
     Args:
@@ -84,7 +84,7 @@ def structure(W: ArrayLike) -> Structure:
     peak = float(np.max(np.abs(matrix)))
     scaled = matrix / peak if peak > 0.0 else matrix
     nonzero = np.abs(scaled) > RELATIVE_ZERO * (np.linalg.norm(scaled, 2) if peak > 0.0 else 1.0)
-    return Structure(
+    return MatrixStructure(
         shape=(matrix.shape[0], matrix.shape[1]),
         parts=tuple(_part(scaled, rows, columns) for rows, columns in _connected(nonzero)),
         zero_rows=np.flatnonzero(~nonzero.any(axis=1)),
@@ -92,9 +92,9 @@ def structure(W: ArrayLike) -> Structure:
     )
 
 
-def _part(matrix: NDArray[Any], rows: Ints, columns: Ints) -> Part:
+def _part(matrix: NDArray[Any], rows: Ints, columns: Ints) -> MatrixPart:
     singular = np.linalg.svd(matrix[np.ix_(rows, columns)], compute_uv=False)
-    return Part(rows, columns, int(np.count_nonzero(singular > RELATIVE_ZERO * singular[0])))
+    return MatrixPart(rows, columns, int(np.count_nonzero(singular > RELATIVE_ZERO * singular[0])))
 
 
 def _connected(nonzero: NDArray[np.bool_]) -> list[tuple[Ints, Ints]]:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from optinc_pdk.factor.checks import as_matrix
 from optinc_pdk.factor.counts import dense_mzis, svd_mzis
 from optinc_pdk.factor.isometry_mesh import mesh_of_columns, mesh_of_rows
-from optinc_pdk.factor.matrix_structure import RELATIVE_ZERO, Part, structure
+from optinc_pdk.factor.matrix_structure import RELATIVE_ZERO, MatrixPart, find_structure
 from optinc_pdk.factor.mesh import Mesh
 from optinc_pdk.factor.rectangular import rectangular
 
@@ -31,7 +31,7 @@ class PartFactor:
             (they are part of ``u``).
     """
 
-    part: Part
+    part: MatrixPart
     u: Mesh
     s: NDArray[np.float64]
     v: Mesh
@@ -62,12 +62,12 @@ class StructuredFactor:
         return sum(part.mzis for part in self.parts)
 
     @property
-    def saved(self) -> int:
+    def saved_mzis(self) -> int:
         """MZIs saved relative to the convention of arXiv 2603.28290 for W, which counts unused modes."""
         return svd_mzis(*self.shape) - self.mzis
 
     @property
-    def saved_by_structure(self) -> int:
+    def mzis_saved_by_structure(self) -> int:
         """MZIs saved relative to a dense matrix of the same shape, by zeros, rank and orthogonality."""
         return dense_mzis(*self.shape) - self.mzis
 
@@ -81,7 +81,7 @@ class StructuredFactor:
         return whole
 
 
-def structured(W: ArrayLike) -> StructuredFactor:
+def factor_by_parts(W: ArrayLike) -> StructuredFactor:
     """Factors a matrix part by part, each with the number of MZIs that its rank needs.
 
     A permutation with weights 0, 1 and -1 needs none, a part of shape (m, n) and rank r at most r(m + n - r). A part
@@ -96,7 +96,7 @@ def structured(W: ArrayLike) -> StructuredFactor:
     matrix = as_matrix("W", W)
     if not np.any(matrix):
         raise ValueError(f"W, shape {matrix.shape}, is all zero; drop the layer, it has no scale")
-    parts = structure(matrix).parts
+    parts = find_structure(matrix).parts
     peak = float(np.max(np.abs(matrix)))
     thin = [_thin_svd(matrix / peak, part) for part in parts]
     largest = max(float(singular.max()) for _, singular, _ in thin)
@@ -112,7 +112,7 @@ def structured(W: ArrayLike) -> StructuredFactor:
 _Thin = tuple[NDArray[np.complex128], NDArray[np.float64], NDArray[np.complex128]]
 
 
-def _thin_svd(matrix: NDArray[Any], part: Part) -> _Thin:
+def _thin_svd(matrix: NDArray[Any], part: MatrixPart) -> _Thin:
     """(m, r) left vectors, (r,) singular values and (r, n) right vectors of a part."""
     entries, rank = matrix[np.ix_(part.rows, part.columns)].astype(np.complex128), part.rank
     # Normalised orthogonal columns, or rows, are singular vectors already; the mesh of the other side is not needed.
@@ -134,7 +134,7 @@ def _has_orthogonal_columns(entries: NDArray[np.complex128]) -> bool:
 
 
 def _meshes(
-    part: Part,
+    part: MatrixPart,
     left: NDArray[np.complex128],
     singular: NDArray[np.float64],
     right: NDArray[np.complex128],

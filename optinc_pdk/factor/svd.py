@@ -81,13 +81,13 @@ def svd(W: ArrayLike, order: ArrayLike | None = None, signs: ArrayLike | None = 
     return _meshes(*_vectors(W), order, signs)
 
 
-def heater_phase(factor: SvdFactor) -> float:
+def total_heater_phase(factor: SvdFactor) -> float:
     """Sum of theta and phi of all MZIs in rad; multiplied by P_pi / pi it is the heater power of the meshes."""
     return float(sum(mesh.theta.sum() + mesh.phi.sum() for mesh in (factor.u, factor.v)))
 
 
 def svd_search(
-    W: ArrayLike, cost: Callable[[SvdFactor], float] = heater_phase, tries: int = 300, seed: int = 0
+    W: ArrayLike, cost: Callable[[SvdFactor], float] = total_heater_phase, tries: int = 300, seed: int = 0
 ) -> SvdFactor:
     """Searches orders of singular values and signs of singular vectors for the factors of lowest cost.
 

@@ -9,19 +9,19 @@ from math import isqrt
 
 import numpy as np
 
-from optinc_pdk.arguments import held_to_types
 from optinc_pdk.errors import InputError
 from optinc_pdk.interconnect.schedule import Integers, Schedule, Step, transfers
+from optinc_pdk.validation import validate_arguments
 
 
-@held_to_types
+@validate_arguments
 def ring(nodes: int) -> Schedule:
     """Ring all-reduce: reduce-scatter and all-gather of as many pieces as nodes, 2 (nodes − 1) steps."""
     _check_nodes("ring", nodes)
     return Schedule("ring", nodes, _rings([np.arange(nodes)[None, :]], closing=1))
 
 
-@held_to_types
+@validate_arguments
 def hierarchical_ring(nodes: int, group: int) -> Schedule:
     """Ring all-reduces within groups of neighbours, one over the groups' middles, then one step that spreads it.
 
@@ -42,7 +42,7 @@ def hierarchical_ring(nodes: int, group: int) -> Schedule:
     return Schedule("hierarchical ring", nodes, steps)
 
 
-@held_to_types
+@validate_arguments
 def recursive_doubling(nodes: int) -> Schedule:
     """Whole buffers exchanged at distances 1, 2, 4, …; beyond a power of two, pairs of neighbours count as one."""
     _check_nodes("recursive doubling", nodes)
@@ -65,7 +65,7 @@ def recursive_doubling(nodes: int) -> Schedule:
     return Schedule("recursive doubling", nodes, fold + exchanges + tuple(map(_back, fold)))
 
 
-@held_to_types
+@validate_arguments
 def binary_tree(nodes: int) -> Schedule:
     """Whole buffers up a binary tree to node 0 and back down, 2 ⌈log₂ nodes⌉ steps."""
     _check_nodes("binary tree", nodes)
@@ -82,7 +82,7 @@ def binary_tree(nodes: int) -> Schedule:
     return Schedule("binary tree", nodes, up + tuple(map(_back, up[::-1])))
 
 
-@held_to_types
+@validate_arguments
 def wrht(nodes: int, wavelengths: int) -> Schedule:
     """Wavelength-reused hierarchical tree (arXiv 2207.10982).
 
@@ -101,7 +101,7 @@ def wrht(nodes: int, wavelengths: int) -> Schedule:
     return Schedule("WRHT", nodes, (*up, *top, *map(_back, reversed(up))))
 
 
-@held_to_types
+@validate_arguments
 def all_gather(nodes: int) -> Schedule:
     """Every node's own piece to all others around the ring, nodes − 1 steps: what dAD (arXiv 2102.09631) takes.
 
@@ -122,7 +122,7 @@ def all_gather(nodes: int) -> Schedule:
     return Schedule("all-gather", nodes, (step,))
 
 
-@held_to_types
+@validate_arguments
 def optinc_star(servers: int) -> Schedule:
     """OptINC (arXiv 2603.28290): all send to one chip, which sends the result to all in the same flight: one step."""
     _check_nodes("OptINC", servers)
@@ -132,7 +132,7 @@ def optinc_star(servers: int) -> Schedule:
     return Schedule("OptINC", servers, (up, down), units=1)
 
 
-@held_to_types
+@validate_arguments
 def optinc_cascade(servers: int) -> Schedule:
     """OptINC in two levels: √servers chips for as many servers each, one chip over them, all in one flight.
 
@@ -155,7 +155,7 @@ def optinc_cascade(servers: int) -> Schedule:
     return Schedule("OptINC cascade", servers, steps, units=side + 1)
 
 
-@held_to_types
+@validate_arguments
 def all_to_all_wavelengths(nodes: int) -> int:
     """Wavelengths for all-to-all exchange on a bidirectional ring: ⌈nodes² / 8⌉ (arXiv 2207.10982)."""
     return -(-nodes * nodes // 8)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 
-from optinc_pdk.arguments import held_to_types
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.errors import InputError
-from optinc_pdk.signoff.function import inputs_of
+from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import Scattering
-from optinc_pdk.simulate.noise import noise_of
-from optinc_pdk.tolerance.noise import gaussian_error_rate
+from optinc_pdk.simulate.transmission.noise import noise_of
+from optinc_pdk.tolerance.error_rates import gaussian_error_rate
+from optinc_pdk.validation import validate_arguments
 
 PRECISION = 1.02
 """Ratio of two rates that are not told apart."""
 
 
-@held_to_types
+@validate_arguments
 def symbol_rate(
     s: Scattering,
     board: Board,
@@ -42,7 +42,7 @@ def symbol_rate(
     Raises:
         InputError: No rate between 1 Bd and 1 TBd, or the card's largest, has so few errors.
     """
-    tried = inputs_of(task)
+    tried = function_inputs(task)
     budget = process.budget
     most = 1e12 if budget is None or budget.symbol_rate_max_bd is None else float(budget.symbol_rate_max_bd)
     low, high = 1.0, most

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.arguments import held_to_types, hold_fields_to_types
 from optinc_pdk.errors import InputError
+from optinc_pdk.validation import validate_arguments, validate_fields
 
 Integers = NDArray[np.int64]
 
@@ -58,7 +58,7 @@ class Step:
     streamed: bool = False
 
     def __post_init__(self) -> None:
-        hold_fields_to_types(self)
+        validate_fields(self)
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Schedule:
     units: int = 0
 
     def __post_init__(self) -> None:
-        hold_fields_to_types(self)
+        validate_fields(self)
 
     @property
     def count(self) -> int:
@@ -139,7 +139,7 @@ def turns(schedule: Schedule) -> Iterator[tuple[Step, int]]:
             yield step, turn
 
 
-@held_to_types
+@validate_arguments
 def execute(schedule: Schedule, values: NDArray[Any]) -> NDArray[Any]:
     """Run a schedule on buffers.
 

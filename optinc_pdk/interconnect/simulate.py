@@ -21,11 +21,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.arguments import held_to_types
 from optinc_pdk.errors import InputError
 from optinc_pdk.interconnect.fabric import check_fits, routes
 from optinc_pdk.interconnect.schedule import Integers, Schedule, Step
 from optinc_pdk.interconnect.systems import System, WdmRing
+from optinc_pdk.validation import validate_arguments
 
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
@@ -76,7 +76,7 @@ class _Work:
     bit_per_s: float
 
 
-@held_to_types
+@validate_arguments
 def simulate(schedule: Schedule, system: System, size_bytes: float) -> Timing:
     """Run a schedule on a system.
 

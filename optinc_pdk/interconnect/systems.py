@@ -14,12 +14,12 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from optinc_pdk.arguments import held_to_types
 from optinc_pdk.cards import CardError
-from optinc_pdk.cards.load import components_folder
+from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.cards.process import quantities
-from optinc_pdk.cards.values import NonNegative, Positive, Quantity, Strict
+from optinc_pdk.cards.quantity import NonNegative, Positive, Quantity, StrictModel
 from optinc_pdk.errors import InputError
+from optinc_pdk.validation import validate_arguments
 from optinc_pdk.yaml_io import load_yaml
 
 _MENDS = {"extra_forbidden": "remove the key or correct its spelling", "missing": "add the key"}
@@ -44,21 +44,21 @@ Count = Annotated[Positive, AfterValidator(_whole)]
 Utilisation = Annotated[Positive, AfterValidator(_at_most_one)]
 
 
-class Server(Strict):
+class Server(StrictModel):
     """What computes the gradients."""
 
     flop_per_s: Positive = Field(description="peak operations per second")
     utilisation: Utilisation = Field(description="share of the peak that trainings reach")
 
 
-class Chip(Strict):
+class Chip(StrictModel):
     """An in-network chip: a word of ``bits`` per symbol, its symbols side by side."""
 
     bits: Count = Field(description="bits of a word")
     symbol_rate_bd: Positive = Field(description="symbols per second at an acceptable word-error rate")
 
 
-class _System(Strict):
+class _System(StrictModel):
     """What all systems have."""
 
     name: str
@@ -154,7 +154,7 @@ def system_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in (components_folder() / "systems").glob("*.yml")))
 
 
-@held_to_types
+@validate_arguments
 def load_system(name: str) -> System:
     """A system by name from ``components/systems/``, or from a file by its path.
 
@@ -187,7 +187,7 @@ def load_system(name: str) -> System:
     return system
 
 
-@held_to_types
+@validate_arguments
 def with_rate(system: System, bit_per_s: float) -> System:
     """The same system at another rate: of a wavelength, of a link, or of all a server's transceivers together.
 

@@ -22,12 +22,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from optinc_pdk.arguments import held_to_types
 from optinc_pdk.errors import InputError
 from optinc_pdk.interconnect import allreduce
 from optinc_pdk.interconnect.schedule import Schedule
 from optinc_pdk.interconnect.simulate import simulate
 from optinc_pdk.interconnect.systems import InNetwork, Server, System, WdmRing
+from optinc_pdk.validation import validate_arguments
 
 SCHEMES = (
     "ring",
@@ -62,7 +62,7 @@ class StepTime:
         return self.compute_s + self.communication_s
 
 
-@held_to_types
+@validate_arguments
 def schedule_of(scheme: str, system: System, nodes: int, group: int | None = None) -> Schedule:
     """The schedule of a scheme as a system takes it: WRHT with its wavelengths, OptINC with its levels.
 
@@ -97,7 +97,7 @@ def schedule_of(scheme: str, system: System, nodes: int, group: int | None = Non
     return builders[scheme](nodes)
 
 
-@held_to_types
+@validate_arguments
 def step_time(
     scheme: str,
     system: System,
@@ -127,7 +127,7 @@ def step_time(
     return StepTime(compute_s, timing.seconds, timing.steps, timing.sent_bytes)
 
 
-@held_to_types
+@validate_arguments
 def daso_step_time(
     local: System,
     system: System,
@@ -172,7 +172,7 @@ def daso_step_time(
     )
 
 
-@held_to_types
+@validate_arguments
 def compute_time(server: Server, flop: float) -> float:
     """Seconds that a server takes for so many operations."""
     return flop / float(server.flop_per_s * server.utilisation)

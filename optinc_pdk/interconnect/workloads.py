@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from optinc_pdk.arguments import held_to_types
+from optinc_pdk.validation import validate_arguments
 
 FORWARD_AND_BACKWARD = 3
 
@@ -33,7 +33,7 @@ class Workload:
         return 2.0 * FORWARD_AND_BACKWARD * self.multiplications
 
 
-@held_to_types
+@validate_arguments
 def resnet50(pixels: int, classes: int, small_stem: bool) -> Workload:
     """ResNet-50 (arXiv 1512.03385).
 
@@ -69,7 +69,7 @@ def resnet50(pixels: int, classes: int, small_stem: bool) -> Workload:
     return Workload(f"ResNet-50, {pixels} × {pixels}", parameters, multiplications)
 
 
-@held_to_types
+@validate_arguments
 def llama(layers: int, hidden: int, feed_forward: int, vocabulary: int, context: int) -> Workload:
     """A decoder as LLaMA (arXiv 2302.13971), input and output embeddings apart; a sample is a token.
 

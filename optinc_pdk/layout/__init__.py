@@ -1,7 +1,7 @@
 """From circuits to masks: placement, guides, heater wiring, pads, fibres and dies."""
 
-from optinc_pdk.layout.chip import Chip
-from optinc_pdk.layout.floorplan import chip_of, floorplan, lay_out
-from optinc_pdk.layout.write import to_layout, write_gds
+from optinc_pdk.layout.chip_layout import ChipLayout
+from optinc_pdk.layout.floorplan import floorplan, lay_out, lay_out_network
+from optinc_pdk.layout.gds_writer import to_layout, write_gds
 
-__all__ = ["Chip", "chip_of", "floorplan", "lay_out", "to_layout", "write_gds"]
+__all__ = ["ChipLayout", "floorplan", "lay_out", "lay_out_network", "to_layout", "write_gds"]

@@ -12,7 +12,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Array:
+class RegularArray:
     """Positions ``x + i * dx`` and ``y + j * dy`` for i < columns, j < rows, in nm."""
 
     x: int
@@ -28,7 +28,7 @@ class Array:
         return self.columns * self.rows
 
 
-def regular_arrays(points: Ints) -> list[Array]:
+def regular_arrays(points: Ints) -> list[RegularArray]:
     """Partition positions into regular arrays.
 
     Positions of one x are cut into runs of equal pitch, then equal runs are grouped into runs along x. This takes
@@ -49,7 +49,9 @@ def regular_arrays(points: Ints) -> list[Array]:
         for start, pitch, count in _runs(column[:, 1].tolist()):
             runs[start, pitch, count].append(x)
     arrays = [
-        Array(x, y, dx, dy, columns, rows) for (y, dy, rows), xs in runs.items() for x, dx, columns in _runs(sorted(xs))
+        RegularArray(x, y, dx, dy, columns, rows)
+        for (y, dy, rows), xs in runs.items()
+        for x, dx, columns in _runs(sorted(xs))
     ]
     return sorted(arrays, key=lambda a: (a.x, a.y, a.columns, a.rows))
 

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from optinc_pdk.cards import Process
 from optinc_pdk.errors import InputError
 from optinc_pdk.layout.canvas import Canvas, snap
-from optinc_pdk.layout.frames import Box
-from optinc_pdk.layout.netlist import Netlist
-from optinc_pdk.layout.strips import Strip
-from optinc_pdk.layout.wiring import Heater, driven_devices, facing_columns
+from optinc_pdk.layout.cell_frames import Box
+from optinc_pdk.layout.heater_wiring import DrivenDevice, driven_devices, facing_columns
+from optinc_pdk.layout.placement_view import PlacementView
+from optinc_pdk.layout.strips import PlacedStrip
 
 
-def bump_wiring(strip: Strip, netlist: Netlist, process: Process, grounds: Sequence[str]) -> None:
+def bump_wiring(strip: PlacedStrip, netlist: PlacementView, process: Process, grounds: Sequence[str]) -> None:
     """Wire every heater of a strip to bumps.
 
     Args:
@@ -63,7 +63,7 @@ def bump_wiring(strip: Strip, netlist: Netlist, process: Process, grounds: Seque
     _ground_bumps(canvas, process, bar, grounds)
 
 
-def _row(canvas: Canvas, process: Process, group: list[Heater]) -> Box:
+def _row(canvas: Canvas, process: Process, group: list[DrivenDevice]) -> Box:
     """Draw the ground plates of one row of a mesh; return the outline of the bus above them."""
     landing, space = float(process.pads.size_um), float(process.metal.space_um)
     bottom = snap(max(h.landing[1] for h in group) + landing / 2 + space)
@@ -72,7 +72,7 @@ def _row(canvas: Canvas, process: Process, group: list[Heater]) -> Box:
     return min(p[0] for p in plates), bottom, max(p[2] for p in plates), top
 
 
-def _plate(canvas: Canvas, process: Process, column: list[Heater], top: float) -> Box:
+def _plate(canvas: Canvas, process: Process, column: list[DrivenDevice], top: float) -> Box:
     """Draw a plate over the ground contacts of a column, or of two that face each other, up to ``top``."""
     contact, landing = process.device("phase_shifter").size("contact_width_um"), float(process.pads.size_um)
     # a port lies at the outer edge of its contact

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from optinc_pdk.cards import Process
-from optinc_pdk.layout.frames import Box, Frames, Point, Port
+from optinc_pdk.layout.cell_frames import Box, CellFrames, Point, Port
 
 
-class Placed(NamedTuple):
+class InstancePlacement(NamedTuple):
     """An instance's component, origin and orientation; ``mirror`` flips at the x axis before the rotation."""
 
     component: str
@@ -20,7 +20,7 @@ class Placed(NamedTuple):
     mirror: bool = False
 
 
-class Wire(NamedTuple):
+class MetalWire(NamedTuple):
     """Metal wire through corner points, parallel to the axes; it ends half a width beyond its end points."""
 
     points: tuple[Point, ...]
@@ -42,18 +42,18 @@ class Canvas:
         texts: Label, x and y of each text.
     """
 
-    frames: Frames
-    placed: dict[str, Placed] = field(default_factory=dict)
+    frames: CellFrames
+    placed: dict[str, InstancePlacement] = field(default_factory=dict)
     guides: list[list[Point]] = field(default_factory=list)
     bends: list[tuple[Point, Point]] = field(default_factory=list)
     metal: list[Box] = field(default_factory=list)
-    wires: list[Wire] = field(default_factory=list)
+    wires: list[MetalWire] = field(default_factory=list)
     bumps: list[Point] = field(default_factory=list)
     texts: list[tuple[str, float, float]] = field(default_factory=list)
 
     def place(self, name: str, component: str, x: float, y: float, rotation: int = 0, mirror: bool = False) -> None:
         """Place an instance; the position is rounded to the 1 nm grid."""
-        self.placed[name] = Placed(component, snap(x), snap(y), rotation, mirror)
+        self.placed[name] = InstancePlacement(component, snap(x), snap(y), rotation, mirror)
 
     def port(self, name: str) -> Port:
         """Return position and direction of ``"instance,port"``."""
@@ -70,7 +70,7 @@ class Canvas:
 
     def wire(self, width: float, *corners: Point) -> None:
         """Add a wire through corner points."""
-        self.wires.append(Wire(tuple(simplified(corners)), width))
+        self.wires.append(MetalWire(tuple(simplified(corners)), width))
 
     def s_bend(self, start: Point, end: Point) -> None:
         """Add an S-bend from start to end, horizontal at both."""
@@ -107,14 +107,14 @@ class Canvas:
 
         for name, (component, x, y, rotation, mirror) in other.placed.items():
             turned = (rotation + (180 if half_turn else 0)) % 360
-            self.placed[name] = Placed(component, sign * x + dx, sign * y + dy, turned, mirror)
+            self.placed[name] = InstancePlacement(component, sign * x + dx, sign * y + dy, turned, mirror)
         self.guides += [moved(path) for path in other.guides]
         # S-bends run to the right
         bends = [moved(bend) for bend in other.bends]
         self.bends += [(b, a) if half_turn else (a, b) for a, b in bends]
         corners = [moved(((a, b), (c, d))) for a, b, c, d in other.metal]
         self.metal += [(min(a, c), min(b, d), max(a, c), max(b, d)) for (a, b), (c, d) in corners]
-        self.wires += [Wire(tuple(moved(wire.points)), wire.width) for wire in other.wires]
+        self.wires += [MetalWire(tuple(moved(wire.points)), wire.width) for wire in other.wires]
         self.bumps += moved(other.bumps)
         self.texts += [(text, sign * x + dx, sign * y + dy) for text, x, y in other.texts]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from optinc_pdk.cards import Process
 from optinc_pdk.layout.canvas import Canvas, snap
-from optinc_pdk.layout.frames import Point
-from optinc_pdk.layout.netlist import Netlist
+from optinc_pdk.layout.cell_frames import Point
+from optinc_pdk.layout.placement_view import PlacementView
 from optinc_pdk.layout.trees import TreePlacer
 
 
-def carrier_block(canvas: Canvas, netlist: Netlist, process: Process) -> Point | None:
+def carrier_block(canvas: Canvas, netlist: PlacementView, process: Process) -> Point | None:
     """Place the carrier's fibres, the first splitter and the supply tree; fibres are at x = 0, the first at y = 0.
 
     Returns:
@@ -40,7 +40,7 @@ def carrier_block(canvas: Canvas, netlist: Netlist, process: Process) -> Point |
 
 
 def oscillator_tree(
-    canvas: Canvas, netlist: Netlist, process: Process, feed: Point, middle: float, roots: dict[int, str]
+    canvas: Canvas, netlist: PlacementView, process: Process, feed: Point, middle: float, roots: dict[int, str]
 ) -> None:
     """Draw the oscillators' tree around ``middle`` and connect it to the strips' trees above and below.
 

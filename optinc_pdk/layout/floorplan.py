@@ -13,21 +13,21 @@ from optinc_pdk.assemble import (
 )
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, NetlistError, check_complete
-from optinc_pdk.collector import collector_paused
-from optinc_pdk.layout.chip import NOT_BUILDABLE, Chip, side_by_side
-from optinc_pdk.layout.frames import Frames
-from optinc_pdk.layout.netlist import Netlist
-from optinc_pdk.layout.perimeter import draw_die
+from optinc_pdk.gc_control import gc_paused
+from optinc_pdk.layout.cell_frames import CellFrames
+from optinc_pdk.layout.chip_layout import NOT_BUILDABLE, ChipLayout, side_by_side
+from optinc_pdk.layout.flipchip_floorplan import flipchip_dies
+from optinc_pdk.layout.heater_wiring import stretch_um
+from optinc_pdk.layout.perimeter_drawing import draw_die
 from optinc_pdk.layout.perimeter_planning import PlannedDie, plan_dies
-from optinc_pdk.layout.shelves import flipchip_dies
-from optinc_pdk.layout.wiring import stretch_um
+from optinc_pdk.layout.placement_view import PlacementView
 from optinc_pdk.onn import Onn
 
 CARRIER = ("carrier", "lo")
 """Sections that belong to no strip: the carrier's fibres and supply, and the oscillators' tree across a die."""
 
 
-def chip_of(onn: Onn, process: Process, name: str) -> tuple[Circuit, Chip]:
+def lay_out_network(onn: Onn, process: Process, name: str) -> tuple[Circuit, ChipLayout]:
     """Assemble the circuit of a network and lay it out.
 
     Args:
@@ -38,7 +38,7 @@ def chip_of(onn: Onn, process: Process, name: str) -> tuple[Circuit, Chip]:
     return lay_out(draft_circuit(onn, process, name), process)
 
 
-def lay_out(draft: CircuitDraft, process: Process) -> tuple[Circuit, Chip]:
+def lay_out(draft: CircuitDraft, process: Process) -> tuple[Circuit, ChipLayout]:
     """Plan a network's dies, complete its circuit for them and draw the chip.
 
     With flip-chip wiring a strip's bumps are its own on every die, so the circuit does not depend on the dies. With
@@ -51,7 +51,7 @@ def lay_out(draft: CircuitDraft, process: Process) -> tuple[Circuit, Chip]:
     if process.pads.wiring == "flipchip":
         circuit = complete(draft, LOCAL_STRIPS)
         return circuit, floorplan(circuit, process)
-    with collector_paused():
+    with gc_paused():
         plan, dies = _planned(draft, process)
         circuit = complete(draft, plan)
         netlist = _placeable(circuit)
@@ -75,11 +75,11 @@ def _planned(draft: CircuitDraft, process: Process) -> tuple[DiePlan, list[Plann
 
 
 def _plan_dies(circuit: Circuit, process: Process) -> list[PlannedDie]:
-    netlist = Netlist(circuit)
-    return plan_dies(netlist, process, Frames(stretch_um(netlist, process)))
+    netlist = PlacementView(circuit)
+    return plan_dies(netlist, process, CellFrames(stretch_um(netlist, process)))
 
 
-def floorplan(circuit: Circuit, process: Process) -> Chip:
+def floorplan(circuit: Circuit, process: Process) -> ChipLayout:
     """Place and route a complete circuit on the first die size that holds it, or on several dies.
 
     What no die holds is drawn at its own size and called not buildable.
@@ -94,9 +94,9 @@ def floorplan(circuit: Circuit, process: Process) -> Chip:
     Raises:
         NetlistError: A port is open or used twice, an instance has no place, or a heater no ground pad; names it.
     """
-    with collector_paused():
+    with gc_paused():
         netlist = _placeable(circuit)
-        frames = Frames(stretch_um(netlist, process))
+        frames = CellFrames(stretch_um(netlist, process))
         if process.pads.wiring == "flipchip":
             dies = flipchip_dies(netlist, process, frames)
         else:
@@ -104,14 +104,14 @@ def floorplan(circuit: Circuit, process: Process) -> Chip:
         return side_by_side(dies, netlist, process)
 
 
-def _placeable(circuit: Circuit) -> Netlist:
+def _placeable(circuit: Circuit) -> PlacementView:
     """Index a circuit; refuse one that has open ports, or instances without a place or a ground.
 
     Raises:
         NetlistError: Names the port or instance.
     """
     check_complete(circuit)
-    netlist = Netlist(circuit)
+    netlist = PlacementView(circuit)
     known = {*strip_names(circuit.sections), *CARRIER}
     for name, component in netlist.component.items():
         if component != "pad" and (name not in netlist.grid or netlist.grid[name][0] not in known):

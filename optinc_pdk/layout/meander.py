@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from optinc_pdk.layout.canvas import simplified, snap
-from optinc_pdk.layout.frames import Point
+from optinc_pdk.layout.cell_frames import Point
 
 Key = TypeVar("Key", bound=Hashable)
 

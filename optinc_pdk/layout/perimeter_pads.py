@@ -10,8 +10,8 @@ import numpy as np
 
 from optinc_pdk.cards import Process
 from optinc_pdk.layout.canvas import Canvas, snap
-from optinc_pdk.layout.river import river_levels, spread
-from optinc_pdk.layout.wiring import Signal, straight_metal
+from optinc_pdk.layout.heater_wiring import SignalWire, straight_metal
+from optinc_pdk.layout.river_routing import river_levels, spread
 
 
 @dataclass(frozen=True)
@@ -30,14 +30,14 @@ def pad_rows(process: Process, count: int, width: float) -> Iterator[PadRows]:
             yield PadRows(rows, pitch)
 
 
-def channel_height(process: Process, wires: Sequence[Signal], targets: Sequence[float]) -> float:
+def channel_height(process: Process, wires: Sequence[SignalWire], targets: Sequence[float]) -> float:
     """Return the height in µm of the channel in which wires are routed to their targets."""
     track = float(process.metal.wire_width_um + process.metal.space_um)
     levels = river_levels(np.array([w.x for w in wires]), np.array(targets), track)
     return (float(levels.max(initial=0)) + 2) * track
 
 
-def pad_targets(process: Process, wires: Sequence[Signal], rows: PadRows, left: float, right: float) -> list[float]:
+def pad_targets(process: Process, wires: Sequence[SignalWire], rows: PadRows, left: float, right: float) -> list[float]:
     """Return the x at which each wire enters the pads between ``left`` and ``right``, nearest to its own x."""
     groups = [wires[i : i + rows.rows] for i in range(0, len(wires), rows.rows)]
     offsets = [_offset(process, row) for row in range(rows.rows)]
@@ -59,7 +59,7 @@ def _offset(process: Process, row: int) -> float:
 def fan_to_pads(
     canvas: Canvas,
     process: Process,
-    wires: Sequence[Signal],
+    wires: Sequence[SignalWire],
     targets: Sequence[float],
     rows: PadRows,
     outward: int,

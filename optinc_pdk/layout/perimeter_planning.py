@@ -9,23 +9,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from optinc_pdk.cards import Process, Quantity
-from optinc_pdk.cards.process import Die as DieSize
+from optinc_pdk.cards.process import DieCard as DieSize
 from optinc_pdk.errors import InputError
 from optinc_pdk.layout.canvas import Canvas, snap
 from optinc_pdk.layout.carrier import carrier_block
-from optinc_pdk.layout.chip import GAP_UM, LIMITLESS_UM, NOT_BUILDABLE, strips_of
-from optinc_pdk.layout.frames import Frames, Point
-from optinc_pdk.layout.netlist import Netlist
-from optinc_pdk.layout.perimeter_pads import PadRows, channel_height, pad_rows, pad_targets
-from optinc_pdk.layout.strips import Strip, StripBuilder
-from optinc_pdk.layout.wiring import (
-    Heater,
-    Signal,
+from optinc_pdk.layout.cell_frames import CellFrames, Point
+from optinc_pdk.layout.chip_layout import GAP_UM, LIMITLESS_UM, NOT_BUILDABLE, strips_of
+from optinc_pdk.layout.heater_wiring import (
+    DrivenDevice,
+    SignalWire,
     driven_devices,
     full_current_a,
     signal_wires,
     width_for,
 )
+from optinc_pdk.layout.perimeter_pads import PadRows, channel_height, pad_rows, pad_targets
+from optinc_pdk.layout.placement_view import PlacementView
+from optinc_pdk.layout.strips import PlacedStrip, StripBuilder
 
 
 @dataclass
@@ -104,7 +104,7 @@ class PlannedDie:
     bus: float
 
 
-def plan_dies(netlist: Netlist, process: Process, frames: Frames) -> list[PlannedDie]:
+def plan_dies(netlist: PlacementView, process: Process, frames: CellFrames) -> list[PlannedDie]:
     """Place the strips of a circuit and decide which die each is on.
 
     A circuit with a carrier tree gets one die, whatever its size. Otherwise strips fill dies in the order of the light,
@@ -134,7 +134,9 @@ def plan_dies(netlist: Netlist, process: Process, frames: Frames) -> list[Planne
     return dies
 
 
-def _one_die(netlist: Netlist, process: Process, strips: list[Strip], block: Canvas, feed: Point) -> PlannedDie:
+def _one_die(
+    netlist: PlacementView, process: Process, strips: list[PlacedStrip], block: Canvas, feed: Point
+) -> PlannedDie:
     """Plan one die of any size for all strips, with the oscillators' tree in its middle."""
     halves = _halves(process, block.frames)
     dx, dy = halves[+1].append(block)
@@ -149,7 +151,7 @@ def _one_die(netlist: Netlist, process: Process, strips: list[Strip], block: Can
     return die or _own_size(netlist, process, names, halves, oscillators)
 
 
-def _filled(netlist: Netlist, process: Process, strips: list[Strip], block: Canvas | None) -> PlannedDie:
+def _filled(netlist: PlacementView, process: Process, strips: list[PlacedStrip], block: Canvas | None) -> PlannedDie:
     """Plan one die with as many of the strips, in order, as its halves hold."""
     parts = ([] if block is None else [("", block)]) + [(strip.name, strip.canvas) for strip in strips]
 
@@ -180,14 +182,14 @@ def _balanced(process: Process, canvases: Sequence[Canvas]) -> dict[int, HalfDie
     return halves
 
 
-def _halves(process: Process, frames: Frames) -> dict[int, HalfDie]:
+def _halves(process: Process, frames: CellFrames) -> dict[int, HalfDie]:
     # gratings of neighbouring strips keep their pitch
     gap = max(GAP_UM, float(process.floorplan.fibre_pitch_um))
     return {side: HalfDie(Canvas(frames), side, gap) for side in (+1, -1)}
 
 
 def _own_size(
-    netlist: Netlist,
+    netlist: PlacementView,
     process: Process,
     strips: tuple[str, ...],
     halves: dict[int, HalfDie],
@@ -206,7 +208,7 @@ def _own_size(
 
 
 def _first_fit(
-    netlist: Netlist,
+    netlist: PlacementView,
     process: Process,
     strips: tuple[str, ...],
     halves: dict[int, HalfDie],
@@ -239,7 +241,7 @@ def _first_fit(
     return None
 
 
-def _bus_width(process: Process, groups: dict[int, list[Heater]], left: float, width: float) -> float:
+def _bus_width(process: Process, groups: dict[int, list[DrivenDevice]], left: float, width: float) -> float:
     """Return the width of the bus in µm for all heaters at 2π.
 
     Ground pads are at both ends of the bus. A heater's current divides between them by its distances to the ends.
@@ -250,17 +252,19 @@ def _bus_width(process: Process, groups: dict[int, list[Heater]], left: float, w
     return width_for(process, full_current_a(process) * max(right, len(places) - right))
 
 
-def _pads_width(process: Process, groups: dict[int, list[Heater]]) -> float:
+def _pads_width(process: Process, groups: dict[int, list[DrivenDevice]]) -> float:
     """Return the width in µm of the pads of the longer side, in as many rows as the process allows."""
     rows = int(process.pads.rows_max)
     return (math.ceil(max(map(len, groups.values())) / rows) + 1) * process.pad_pitch_um(rows)
 
 
-def _pad_depth(process: Process, group: list[Heater], side: int, rows: PadRows, left: float, width: float) -> float:
+def _pad_depth(
+    process: Process, group: list[DrivenDevice], side: int, rows: PadRows, left: float, width: float
+) -> float:
     """Return the depth in µm of one side's pads and their channel, for content that starts at ``left``."""
     keepout = float(process.floorplan.keepout_um)
     drawn = signal_wires(process, group, side, 0.0)
-    wires = [Signal(wire.label, ((snap(wire.x + left), 0.0),)) for wire in drawn]
+    wires = [SignalWire(wire.label, ((snap(wire.x + left), 0.0),)) for wire in drawn]
     targets = pad_targets(process, wires, rows, keepout, width - keepout)
     pads = float(process.pads.size_um) + (rows.rows - 1) * float(process.pads.pitch_um)
     return channel_height(process, wires, targets) + pads

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 
 from optinc_pdk.cards import Process
 from optinc_pdk.layout.canvas import Canvas, guide_track, snap
-from optinc_pdk.layout.fan import draw_fanout
-from optinc_pdk.layout.frames import Frames, Point
-from optinc_pdk.layout.mesh import MeshPlacer
-from optinc_pdk.layout.netlist import Netlist
-from optinc_pdk.layout.shuffle import place_shuffle
+from optinc_pdk.layout.cell_frames import CellFrames, Point
+from optinc_pdk.layout.copies_and_sums import place_copies_or_sums
+from optinc_pdk.layout.fanout import draw_fanout
+from optinc_pdk.layout.heater_wiring import facing_space, ground_width, pin_width, signals_width
+from optinc_pdk.layout.mesh_placement import MeshPlacer
+from optinc_pdk.layout.placement_view import PlacementView
 from optinc_pdk.layout.trees import TreePlacer
-from optinc_pdk.layout.wiring import facing_space, ground_width, pin_width, signals_width
 
 
 @dataclass(frozen=True)
-class Strip:
+class PlacedStrip:
     """One or several blocks with all that belongs to them, in their own coordinates.
 
     Attributes:
@@ -39,7 +39,9 @@ class Strip:
 class StripBuilder:
     """Builds one strip; the first mode of the first block is at y = 0, and the others follow below."""
 
-    def __init__(self, netlist: Netlist, process: Process, name: str, sections: Sequence[str], frames: Frames) -> None:
+    def __init__(
+        self, netlist: PlacementView, process: Process, name: str, sections: Sequence[str], frames: CellFrames
+    ) -> None:
         """Prepare a strip; ``sections`` are those of its blocks."""
         self.netlist, self.process, self.name, self.sections = netlist, process, name, sections
         self.canvas = Canvas(frames)
@@ -52,7 +54,7 @@ class StripBuilder:
         """Return the length of the longest row of a mesh folded into ``fold`` rows, without the wires between."""
         return self.placer.longest(fold)
 
-    def build(self, fold: int = 1) -> Strip:
+    def build(self, fold: int = 1) -> PlacedStrip:
         """Place the strip, with its mesh in ``fold`` rows."""
         self.mesh = self.placer.place(self.canvas, fold)
         left, _, right, _ = self.canvas.box()
@@ -72,7 +74,7 @@ class StripBuilder:
             root = self._mixers()
         else:
             self._outputs(self.mesh.ends)
-        return Strip(self.name, self.canvas, root, self.mesh.rows)
+        return PlacedStrip(self.name, self.canvas, root, self.mesh.rows)
 
     def _source(self, port: str) -> str:
         """Return the instance to which a port is connected."""
@@ -180,7 +182,7 @@ class StripBuilder:
         guides = [(root.port, (root.x, root.y)) for root in placed]
         if self.netlist.section(f"{self.name}_split"):
             split = f"{self.name}_split"
-            guides = place_shuffle(trees, self.netlist, self.process, split, guides, self.mesh.middle)
+            guides = place_copies_or_sums(trees, self.netlist, self.process, split, guides, self.mesh.middle)
         right = max(point[0] for _, point in guides)
         wires = self._wires_width(trims) + self._wires_width(self.mesh.first.signals_left) + facing_space(self.process)
         shift = snap(self.left - max(right + self.fan_width(len(starts)) + self.clear, wires))
@@ -288,7 +290,7 @@ class StripBuilder:
                 self.canvas.guide(point, (start, point[1]))
             guides = [(port, (start, y)) for port, (_, y) in guides]
             total = f"{self.name}_sum"
-            guides = place_shuffle(self.canvas, self.netlist, self.process, total, guides, self.mesh.middle)
+            guides = place_copies_or_sums(self.canvas, self.netlist, self.process, total, guides, self.mesh.middle)
             right = max(point[0] for _, point in guides)
         fibres = [n for n in self.netlist.section("t") if self.netlist.component[n] == "grating_coupler"]
         first = self._centre(len(fibres))

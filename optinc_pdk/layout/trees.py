@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from optinc_pdk.cards import Process
 from optinc_pdk.errors import InputError
 from optinc_pdk.layout.canvas import Canvas, guide_track, snap
-from optinc_pdk.layout.frames import Point
+from optinc_pdk.layout.cell_frames import Point
 from optinc_pdk.layout.meander import least_gain, length_gains, path_length, teeth, tooth_heights
-from optinc_pdk.layout.netlist import Netlist
+from optinc_pdk.layout.placement_view import PlacementView
 
 
 @dataclass(frozen=True)
-class Tree:
+class PlacedTree:
     """Root of a placed tree.
 
     Attributes:
@@ -35,7 +35,7 @@ class Tree:
 class TreePlacer:
     """Places the nodes of one tree between leaves at ``x`` and a root on the side ``root_side`` (+1 right, -1 left)."""
 
-    def __init__(self, canvas: Canvas, netlist: Netlist, process: Process, x: float, root_side: int) -> None:
+    def __init__(self, canvas: Canvas, netlist: PlacementView, process: Process, x: float, root_side: int) -> None:
         """Prepare a tree whose leaves' guides start at ``x``."""
         self.canvas = canvas
         self.netlist = netlist
@@ -47,7 +47,7 @@ class TreePlacer:
         self.turn = self.r + 0.5
         self.pitch = self.length + 2 * self.turn + float(process.floorplan.guide_space_um)
 
-    def place(self, port: str, leaves: dict[str, list[Point]]) -> Tree:
+    def place(self, port: str, leaves: dict[str, list[Point]]) -> PlacedTree:
         """Place the branch whose root is ``port`` and draw its guides.
 
         Args:
@@ -107,10 +107,10 @@ class TreePlacer:
             )
         return snap(apart - track)
 
-    def _branch(self, port: str, leaves: dict[str, list[Point]]) -> tuple[Tree, int, list[Point]]:
+    def _branch(self, port: str, leaves: dict[str, list[Point]]) -> tuple[PlacedTree, int, list[Point]]:
         if port in leaves:
             path = leaves[port]
-            return Tree(port, *path[-1], {port: 0.0}), 0, path
+            return PlacedTree(port, *path[-1], {port: 0.0}), 0, path
         node = port.rpartition(",")[0]
         upper = self._branch(self.netlist.partner[f"{node},o2"], leaves)
         lower = self._branch(self.netlist.partner[f"{node},o3"], leaves)
@@ -130,4 +130,4 @@ class TreePlacer:
             further = path_length(corners, self.r) + self.length
             lengths |= {leaf: length + further for leaf, length in branch[0].lengths.items()}
         root = self.canvas.port(f"{node},o1")
-        return Tree(f"{node},o1", root.x, root.y, lengths), height, [(root.x, root.y)]
+        return PlacedTree(f"{node},o1", root.x, root.y, lengths), height, [(root.x, root.y)]

@@ -7,7 +7,7 @@ have the time dependence exp(-i ω t), so that a longer path has a larger phase.
 from optinc_pdk.models.blackboxes import modulator, photodiode
 from optinc_pdk.models.couplers import coupler, grating_coupler, splitter, terminator
 from optinc_pdk.models.guides import effective_index, guide, guide_transmission, phase_shifter
-from optinc_pdk.models.measured import Measured, MeasuredError, read_measured
+from optinc_pdk.models.measured_data import MeasuredError, MeasuredSParameters, read_measured
 from optinc_pdk.models.passives import crossing, directional_coupler, edge_coupler, taper
 from optinc_pdk.models.registry import MODELS, ModelError, device_s, net_transmission, sampled_s
 from optinc_pdk.models.sax_models import sax_cells, sax_models, sax_netlist
@@ -15,8 +15,8 @@ from optinc_pdk.models.touchstone import TouchstoneError, touchstone_text
 
 __all__ = [
     "MODELS",
-    "Measured",
     "MeasuredError",
+    "MeasuredSParameters",
     "ModelError",
     "TouchstoneError",
     "coupler",

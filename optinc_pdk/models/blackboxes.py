@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.models.couplers import amplitude as amplitude_of
-from optinc_pdk.models.couplers import refuse_gain, terminator
+from optinc_pdk.models.couplers import check_passive, terminator
 from optinc_pdk.models.guides import two_port
 
 Complexes = NDArray[np.complex128]
@@ -60,7 +60,7 @@ def modulator(
     if np.any(~(np.abs(drive) <= 1.0)):
         raise ValueError(f"amplitude is {amplitude!r}; it must lie within -1 … 1")
     best, back = amplitude_of(loss_db), amplitude_of(-np.asarray(reflection_db))
-    refuse_gain(best, back)
+    check_passive(best, back)
     shape = np.broadcast_shapes(np.shape(wavelengths_nm), drive.shape, best.shape, back.shape)
     s = two_port(np.broadcast_to(best * drive, shape))
     for port in range(2):

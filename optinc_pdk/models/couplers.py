@@ -107,7 +107,7 @@ def grating_coupler(
     """
     detuning = (np.asarray(wavelengths_nm) - np.asarray(center_nm)) / (np.asarray(bandwidth_3db_nm) / 2.0)
     best, back = amplitude(loss_db), amplitude(-np.asarray(reflection_db))
-    refuse_gain(best, back)
+    check_passive(best, back)
     s = np.zeros((*np.broadcast_shapes(detuning.shape, best.shape, back.shape), 2, 2), dtype=np.complex128)
     s[..., 0, 1] = s[..., 1, 0] = best * 2.0 ** (-(detuning**2) / 2.0)
     s[..., 0, 0] = back
@@ -133,7 +133,7 @@ def terminator(wavelengths_nm: ArrayLike, reflection_db: ArrayLike) -> Complexes
         The device card; a taper to the minimum width radiates nearly all of its light.
     """
     back = amplitude(-np.asarray(reflection_db))
-    refuse_gain(np.zeros(1), back)
+    check_passive(np.zeros(1), back)
     s = np.zeros((*_shape(wavelengths_nm, back), 1, 1), dtype=np.complex128)
     s[..., 0, 0] = back
     return s
@@ -156,11 +156,11 @@ def _shares(
     uneven = np.asarray(imbalance, dtype=np.float64)
     if np.any(~(np.abs(uneven) <= 1.0)):
         raise ValueError(f"imbalance is {imbalance!r}; it must lie within -1 … 1")
-    refuse_gain(through, back)
+    check_passive(through, back)
     return through * np.sqrt((1.0 + uneven) / 2.0), through * np.sqrt((1.0 - uneven) / 2.0), back
 
 
-def refuse_gain(through: NDArray[np.float64], back: NDArray[np.float64]) -> None:
+def check_passive(through: NDArray[np.float64], back: NDArray[np.float64]) -> None:
     """Check passivity: the largest singular value is at most the transmitted plus the reflected amplitude.
 
     Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optinc_pdk.models.couplers import amplitude, refuse_gain
+from optinc_pdk.models.couplers import amplitude, check_passive
 from optinc_pdk.models.guides import two_port
 
 Complexes = NDArray[np.complex128]
@@ -47,7 +47,7 @@ def directional_coupler(
     if np.any(~((share >= 0.0) & (share <= 1.0))):
         raise ValueError(f"cross is {cross!r}; it must lie within 0 … 1")
     through, back = amplitude(loss_db), amplitude(-np.asarray(reflection_db))
-    refuse_gain(through, back)
+    check_passive(through, back)
     detuning = np.asarray(wavelengths_nm, dtype=np.float64) - np.asarray(center_nm)
     angle = np.arcsin(np.sqrt(share)) * (1.0 + np.asarray(slope_per_nm) * detuning)
     s = np.zeros((*np.broadcast_shapes(angle.shape, through.shape, back.shape), 4, 4), dtype=np.complex128)
@@ -88,7 +88,7 @@ def crossing(
     """
     through, leak, back = amplitude(loss_db), *(amplitude(-np.asarray(db)) for db in (crosstalk_db, reflection_db))
     # the largest singular value of this matrix
-    refuse_gain(np.hypot(through + back, 2.0 * leak), np.zeros(1))
+    check_passive(np.hypot(through + back, 2.0 * leak), np.zeros(1))
     shape = np.broadcast_shapes(np.shape(wavelengths_nm), through.shape, leak.shape, back.shape)
     s = np.zeros((*shape, 4, 4), dtype=np.complex128)
     for a in range(4):
@@ -116,7 +116,7 @@ def taper(wavelengths_nm: ArrayLike, loss_db: ArrayLike) -> Complexes:
         The device card.
     """
     through = amplitude(loss_db)
-    refuse_gain(through, np.zeros(1))
+    check_passive(through, np.zeros(1))
     return two_port(np.broadcast_to(through, np.broadcast_shapes(np.shape(wavelengths_nm), through.shape)))
 
 
@@ -140,7 +140,7 @@ def edge_coupler(wavelengths_nm: ArrayLike, loss_db: ArrayLike, reflection_db: A
         Almeida, Panepucci and Lipson, Opt. Lett. 28, 1302 (2003): the inverse taper.
     """
     through, back = amplitude(loss_db), amplitude(-np.asarray(reflection_db))
-    refuse_gain(through, back)
+    check_passive(through, back)
     shape = np.broadcast_shapes(np.shape(wavelengths_nm), through.shape, back.shape)
     s = two_port(np.broadcast_to(through, shape))
     s[..., 0, 0] = back

@@ -10,12 +10,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optinc_pdk.cards import Device, Process
+from optinc_pdk.cards import DeviceCard, Process
 from optinc_pdk.errors import InputError
 from optinc_pdk.models.blackboxes import modulator, photodiode
 from optinc_pdk.models.couplers import coupler, grating_coupler, splitter, terminator
 from optinc_pdk.models.guides import guide_transmission, phase_shifter
-from optinc_pdk.models.measured import read_measured
+from optinc_pdk.models.measured_data import read_measured
 from optinc_pdk.models.passives import crossing, directional_coupler, edge_coupler, taper
 
 Complexes = NDArray[np.complex128]
@@ -28,7 +28,7 @@ class ModelError(InputError):
     """A device cannot be simulated; the message names the instance, the device and the remedy."""
 
 
-class Parameters(Protocol):
+class DeviceParameters(Protocol):
     """Parameters of a device that a model uses: scalars, or (I,) arrays for I instances."""
 
     def parameter(self, key: str) -> ArrayLike:
@@ -42,7 +42,7 @@ class Parameters(Protocol):
 class _Sampled:
     """A card with (I,) values for some of its model parameters."""
 
-    card: Device
+    card: DeviceCard
     values: Mapping[str, Floats]
 
     def parameter(self, key: str) -> ArrayLike:
@@ -150,7 +150,7 @@ def net_transmission(process: Process, length_um: ArrayLike, wavelengths_nm: Arr
     )
 
 
-def _check_range(card: Device, wavelengths: Floats, where: str) -> None:
+def _check_range(card: DeviceCard, wavelengths: Floats, where: str) -> None:
     low = card.limits.get("wavelength_min_nm", -np.inf)
     high = card.limits.get("wavelength_max_nm", np.inf)
     wrong = wavelengths[~((wavelengths >= low) & (wavelengths <= high))]
@@ -161,7 +161,7 @@ def _check_range(card: Device, wavelengths: Floats, where: str) -> None:
         )
 
 
-def _measured(card: Device, path: Path, wavelengths: Floats, setting: Floats, where: str) -> Complexes:
+def _measured(card: DeviceCard, path: Path, wavelengths: Floats, setting: Floats, where: str) -> Complexes:
     """Return a file's S-parameters; transmissions are multiplied by the heater's phase or the drive's amplitude."""
     try:
         measured = read_measured(path)
@@ -184,64 +184,64 @@ def _measured(card: Device, path: Path, wavelengths: Floats, setting: Floats, wh
             f"{low:g} … {high:g} nm; simulate within them"
         )
     order = [ports.index(port) for port in expected]
-    s = measured.at(inside)[:, order][:, :, order]
+    s = measured.interpolate(inside)[:, order][:, :, order]
     factor = setting if card.model.name in MODULATORS else np.exp(1j * setting)
     through = ~np.eye(len(expected), dtype=bool)
     s[:, through] *= np.broadcast_to(factor, inside.shape)[:, np.newaxis]
     return s
 
 
-def _coupler(process: Process, card: Parameters, wavelengths: Floats, phase: Floats) -> Complexes:
+def _coupler(process: Process, card: DeviceParameters, wavelengths: Floats, phase: Floats) -> Complexes:
     return coupler(wavelengths, *(card.parameter(k) for k in ("loss_db", "imbalance", "reflection_db")))
 
 
-def _splitter(process: Process, card: Parameters, wavelengths: Floats, phase: Floats) -> Complexes:
+def _splitter(process: Process, card: DeviceParameters, wavelengths: Floats, phase: Floats) -> Complexes:
     return splitter(wavelengths, *(card.parameter(k) for k in ("loss_db", "imbalance", "reflection_db")))
 
 
-def _grating_coupler(process: Process, card: Parameters, wavelengths: Floats, phase: Floats) -> Complexes:
+def _grating_coupler(process: Process, card: DeviceParameters, wavelengths: Floats, phase: Floats) -> Complexes:
     keys = ("loss_db", "bandwidth_3db_nm", "center_nm", "reflection_db")
     return grating_coupler(wavelengths, *(card.parameter(k) for k in keys))
 
 
-def _terminator(process: Process, card: Parameters, wavelengths: Floats, phase: Floats) -> Complexes:
+def _terminator(process: Process, card: DeviceParameters, wavelengths: Floats, phase: Floats) -> Complexes:
     return terminator(wavelengths, card.parameter("reflection_db"))
 
 
-def _phase_shifter(process: Process, card: Parameters, wavelengths: Floats, phase: Floats) -> Complexes:
+def _phase_shifter(process: Process, card: DeviceParameters, wavelengths: Floats, phase: Floats) -> Complexes:
     bare = net_transmission(process, card.size("length_um"), wavelengths)
     return phase_shifter(bare, phase, card.parameter("loss_db"))
 
 
-def _photodiode(process: Process, card: Parameters, wavelengths: Floats, phase: Floats) -> Complexes:
+def _photodiode(process: Process, card: DeviceParameters, wavelengths: Floats, phase: Floats) -> Complexes:
     return photodiode(wavelengths, card.parameter("reflection_db"))
 
 
-def _modulator(process: Process, card: Parameters, wavelengths: Floats, amplitude: Floats) -> Complexes:
+def _modulator(process: Process, card: DeviceParameters, wavelengths: Floats, amplitude: Floats) -> Complexes:
     return modulator(wavelengths, card.parameter("loss_db"), card.parameter("reflection_db"), amplitude)
 
 
-def _directional_coupler(process: Process, card: Parameters, wavelengths: Floats, phase: Floats) -> Complexes:
+def _directional_coupler(process: Process, card: DeviceParameters, wavelengths: Floats, phase: Floats) -> Complexes:
     keys = ("loss_db", "cross", "center_nm", "slope_per_nm", "reflection_db")
     return directional_coupler(wavelengths, *(card.parameter(k) for k in keys))
 
 
-def _crossing(process: Process, card: Parameters, wavelengths: Floats, phase: Floats) -> Complexes:
+def _crossing(process: Process, card: DeviceParameters, wavelengths: Floats, phase: Floats) -> Complexes:
     return crossing(wavelengths, *(card.parameter(k) for k in ("loss_db", "crosstalk_db", "reflection_db")))
 
 
-def _taper(process: Process, card: Parameters, wavelengths: Floats, phase: Floats) -> Complexes:
+def _taper(process: Process, card: DeviceParameters, wavelengths: Floats, phase: Floats) -> Complexes:
     return taper(wavelengths, card.parameter("loss_db"))
 
 
-def _edge_coupler(process: Process, card: Parameters, wavelengths: Floats, phase: Floats) -> Complexes:
+def _edge_coupler(process: Process, card: DeviceParameters, wavelengths: Floats, phase: Floats) -> Complexes:
     return edge_coupler(wavelengths, card.parameter("loss_db"), card.parameter("reflection_db"))
 
 
 MODULATORS = frozenset({"modulator"})
 """Models whose setting is an amplitude; for the others it is a phase."""
 
-MODELS: dict[str, Callable[[Process, Parameters, Floats, Floats], Complexes]] = {
+MODELS: dict[str, Callable[[Process, DeviceParameters, Floats, Floats], Complexes]] = {
     "coupler": _coupler,
     "crossing": _crossing,
     "directional_coupler": _directional_coupler,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from optinc_pdk.cards import Device, Process
+from optinc_pdk.cards import DeviceCard, Process
 from optinc_pdk.circuit import Circuit, flatten
 from optinc_pdk.models.registry import MODULATORS, device_s
 
@@ -111,7 +111,7 @@ def _with_electrical(
     return with_electrical
 
 
-def _sax_model(process: Process, card: Device) -> Callable[..., dict[tuple[str, str], Any]]:
+def _sax_model(process: Process, card: DeviceCard) -> Callable[..., dict[tuple[str, str], Any]]:
     def s_dictionary(wl: Any, phase: Any = 0.0, amplitude: Any = 1.0) -> dict[tuple[str, str], Any]:
         import jax.numpy as jnp
 

@@ -38,7 +38,7 @@ def port_count(path: Path) -> int | None:
     return int(found[1]) if found else None
 
 
-def parse(text: str, path: Path) -> tuple[Floats, Complexes, tuple[str, ...] | None]:
+def parse_touchstone(text: str, path: Path) -> tuple[Floats, Complexes, tuple[str, ...] | None]:
     """Parse a Touchstone file.
 
     Args:

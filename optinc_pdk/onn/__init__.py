@@ -7,26 +7,32 @@ from optinc_pdk.onn.closed_form.chain import carry_chain, regenerating_chain
 from optinc_pdk.onn.closed_form.proof import ExactnessProof, ProofError, prove
 from optinc_pdk.onn.closed_form.unary import unary_chain
 from optinc_pdk.onn.factorisation import LayerFactor, factorise
-from optinc_pdk.onn.files import bundled
-from optinc_pdk.onn.gauge import Gauge, gauge, input_error_accuracy, lattice_score, matrix_error_accuracy
-from optinc_pdk.onn.network import Factor, Layer, Onn, WeightsError
+from optinc_pdk.onn.network import FactorMethod, Layer, Onn, WeightsError
+from optinc_pdk.onn.normalisation import (
+    NormalisedOnn,
+    input_error_accuracy,
+    lattice_score,
+    matrix_error_accuracy,
+    normalise,
+)
+from optinc_pdk.onn.weight_files import bundled_weights
 
 __all__ = [
     "ExactnessProof",
-    "Factor",
-    "Gauge",
+    "FactorMethod",
     "Layer",
     "LayerFactor",
+    "NormalisedOnn",
     "Onn",
     "ProofError",
     "WeightsError",
-    "bundled",
+    "bundled_weights",
     "carry_chain",
     "factorise",
-    "gauge",
     "input_error_accuracy",
     "lattice_score",
     "matrix_error_accuracy",
+    "normalise",
     "prove",
     "regenerating_chain",
     "unary_chain",

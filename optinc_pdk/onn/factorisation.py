@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.factor import BlockFactor, SvdFactor, svd_generic, unitary_diagonal
-from optinc_pdk.onn.gauge import DEAD, hidden_maxima
 from optinc_pdk.onn.network import Onn, WeightsError
+from optinc_pdk.onn.normalisation import DEAD_FRACTION, hidden_maxima
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -107,7 +107,7 @@ def _hidden_scales(onn: Onn) -> list[Floats]:
     """Maxima of the hidden signals, per hidden layer; infinite for dead units."""
     scales = []
     for index, top in enumerate(hidden_maxima(onn)):
-        alive = top > DEAD * top.max()
+        alive = top > DEAD_FRACTION * top.max()
         shared = np.full_like(top, top.max()) if onn.factor[index + 1] != "svd" else top
         scales.append(np.where(alive, shared, np.inf))
     return scales

@@ -15,7 +15,7 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.factor import svd_mzis, unitary_diagonal_mzis
 
 Floats = NDArray[np.float64]
-Factor = Literal["svd"] | tuple[Literal["approx"], int]
+FactorMethod = Literal["svd"] | tuple[Literal["approx"], int]
 
 
 class WeightsError(InputError):
@@ -85,7 +85,7 @@ class Onn:
 
     layers: tuple[Layer, ...]
     task: Averaging
-    factor: tuple[Factor, ...] = ()
+    factor: tuple[FactorMethod, ...] = ()
     card: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -172,7 +172,7 @@ class Onn:
         Raises:
             WeightsError: The file is missing, damaged or unusable, or its task contradicts the arguments.
         """
-        from optinc_pdk.onn.files import load
+        from optinc_pdk.onn.weight_files import load
 
         return load(Path(path), bits, servers, groups)
 
@@ -185,7 +185,7 @@ class Onn:
         Raises:
             WeightsError: The name does not end in .npz, or the card is not JSON.
         """
-        from optinc_pdk.onn.npz import save
+        from optinc_pdk.onn.npz_format import save
 
         save(self, Path(path))
 

@@ -75,10 +75,10 @@ def layout_png(
     Raises:
         ValueError: The file can't be read, is empty, or the window has no area.
     """
-    return next(pictures(_read(gds_path), layers, colors, [window_um], width_px))
+    return next(draw_windows(_read(gds_path), layers, colors, [window_um], width_px))
 
 
-def pictures(
+def draw_windows(
     layout: kdb.Layout,
     layers: Mapping[str, tuple[int, int]],
     colors: Mapping[str, str],

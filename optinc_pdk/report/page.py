@@ -10,15 +10,15 @@ from typing import Any
 
 from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.report.layout_pictures import COLORS
-from optinc_pdk.report.numbers import FunctionNumbers, Report
 from optinc_pdk.report.rendering import render
+from optinc_pdk.report.schema import FunctionNumbers, Report
 
 MAX_ERRORS = 16
 """Values of wrong words with a row of their own; the others share one row."""
 _LEGEND = {"core": "silicon guide", "etch70": "grating etch", "heater": "heater", "metal": "metal"}
 
 
-def page(
+def render_page(
     report: Report,
     layout: bytes | None = None,
     detail: bytes | None = None,
@@ -78,7 +78,7 @@ def write_report(
     report = Report.model_validate(numbers)
     if report.name != name:
         raise ValueError(f"name: {name!r}, but the numbers are of {report.name!r}; give the numbers of one build")
-    html = page(report, layout, detail, outputs, notes).encode()
+    html = render_page(report, layout, detail, outputs, notes).encode()
     write_atomic(Path(directory, f"{name}.report.html"), html)
     files = {**report.files, f"{name}.report.html": hashlib.sha256(html).hexdigest()}
     report = report.model_copy(update={"files": files})

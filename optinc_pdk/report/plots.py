@@ -14,7 +14,7 @@ from optinc_pdk.averaging import decide
 _RIGHT, _WRONG, _INK = "#2f6fb0", "#d3302f", "#444c54"
 
 
-def front_png(rows: list[tuple[str, int, float, bool]], epsilon: float) -> bytes:
+def pareto_front_png(rows: list[tuple[str, int, float, bool]], epsilon: float) -> bytes:
     """Plot MZIs against the tolerated ε: a point for each network, and the Pareto front as a line.
 
     Args:
@@ -65,7 +65,7 @@ def _draw_output(axes: Axes, output: NDArray[np.float64], level: NDArray[np.floa
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def outputs_plot(outputs: NDArray[np.float64], levels: NDArray[np.float64]) -> bytes:
+def outputs_png(outputs: NDArray[np.float64], levels: NDArray[np.float64]) -> bytes:
     """Plot every output against its ideal level, with the thresholds and the worst point, as PNG.
 
     The margin is 0.5 − |output − level| in levels. A symbol that a receiver decides wrong is red.

@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from optinc_pdk.report.text import short, si
+from optinc_pdk.report.formatting import format_short, format_si
 
 
 def render(template: str, **data: Any) -> str:
@@ -36,5 +36,5 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"short": short, "si": si}
+    environment.filters |= {"short": format_short, "si": format_si}
     return environment

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from optinc_pdk.averaging import Averaging, assign_random, assign_worst, error_counts
 from optinc_pdk.averaging.word_score import accuracy, score_words
 from optinc_pdk.cards import Process
-from optinc_pdk.circuit import Bias, Board, Circuit, labels
-from optinc_pdk.drive import Ground
+from optinc_pdk.circuit import Bias, Board, Circuit, label_tuple
+from optinc_pdk.drive import SharedGround
 from optinc_pdk.errors import InputError
 from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.simulate import Scattering, scattering, transmit
@@ -27,7 +27,7 @@ SEED = 2603
 
 
 @dataclass(frozen=True, eq=False)
-class Inputs:
+class FunctionInputs:
     """The I inputs of a function check.
 
     The inputs are all combinations of symbols at the fibres if these are at most `EXHAUSTIVE`; otherwise they are the
@@ -100,7 +100,7 @@ class FunctionResult:
 
 
 def check_function(
-    circuit: Circuit, board: Board, bias: Bias, task: Averaging, process: Process, ground: Ground | None = None
+    circuit: Circuit, board: Board, bias: Bias, task: Averaging, process: Process, ground: SharedGround | None = None
 ) -> FunctionResult:
     """Compute the words of every input with a circuit that a bias file's DAC codes drive.
 
@@ -120,12 +120,12 @@ def check_function(
         InputError: Circuit, board, bias and task do not belong together.
         ValueError: The circuit cannot be solved.
     """
-    refuse_other_board(board, task)
+    check_board(board, task)
     s = scattering(circuit, bias, float(process.guide.wavelength_nm), process, ground=ground)
-    return check_light(s, board, bias, task)
+    return check_scattering(s, board, bias, task)
 
 
-def refuse_other_board(board: Board, task: Averaging) -> None:
+def check_board(board: Board, task: Averaging) -> None:
     """Refuse a board whose servers or symbols are not those of a task.
 
     Raises:
@@ -139,7 +139,7 @@ def refuse_other_board(board: Board, task: Averaging) -> None:
         )
 
 
-def check_light(s: Scattering, board: Board, bias: Bias, task: Averaging) -> FunctionResult:
+def check_scattering(s: Scattering, board: Board, bias: Bias, task: Averaging) -> FunctionResult:
     """Compute the words of every input, as :func:`check_function`, for a chip with known S-parameters.
 
     Args:
@@ -148,8 +148,8 @@ def check_light(s: Scattering, board: Board, bias: Bias, task: Averaging) -> Fun
         bias: Settings of electronics and receivers.
         task: Average that the chip computes.
     """
-    inputs = inputs_of(task)
-    symbols = assignments(inputs, s, board, bias)
+    inputs = function_inputs(task)
+    symbols = symbol_assignments(inputs, s, board, bias)
     received = [transmit(assignment, s, board, bias) for assignment in symbols]
     outputs = np.stack([reception.outputs for reception in received])
     words = np.stack([task.decode(reception.levels) for reception in received])
@@ -170,15 +170,15 @@ def check_light(s: Scattering, board: Board, bias: Bias, task: Averaging) -> Fun
     )
 
 
-def inputs_of(task: Averaging) -> Inputs:
+def function_inputs(task: Averaging) -> FunctionInputs:
     """Inputs of the function check for a task: all combinations of symbols, or the points of the lattice."""
     exhaustive = (4**task.symbols) ** task.servers <= EXHAUSTIVE
     symbols = _all_symbols(task) if exhaustive else assign_random(task, _steps(task), SEED)
     ideal = task.ideal(task.decode(symbols))
-    return Inputs(task, symbols, ideal, task.encode(ideal), exhaustive)
+    return FunctionInputs(task, symbols, ideal, task.encode(ideal), exhaustive)
 
 
-def assignments(inputs: Inputs, s: Scattering, board: Board, bias: Bias) -> NDArray[np.int64]:
+def symbol_assignments(inputs: FunctionInputs, s: Scattering, board: Board, bias: Bias) -> NDArray[np.int64]:
     """(A, I, servers, M) symbols at the fibres for every assignment of symbols to servers.
 
     All combinations of symbols need one assignment. Points of the lattice have two: the given one, and the one that the
@@ -216,10 +216,10 @@ def server_errors(s: Scattering, board: Board, bias: Bias) -> NDArray[np.float64
     first = [neuron for neuron in board.neurons if neuron.layer == 0]
     inputs = [label for row in board.inputs for label in row]
     flat = np.zeros((len(first), len(inputs)))
-    for sign, detectors in ((1.0, [labels(n.plus) for n in first]), (-1.0, [labels(n.minus) for n in first])):
+    for sign, detectors in ((1.0, [label_tuple(n.plus) for n in first]), (-1.0, [label_tuple(n.minus) for n in first])):
         weight = np.array([1.0 if sign > 0 else bias.activations[n.label].balance for n in first])
         names = [label for pairs in detectors for label in pairs]
-        oscillator = s.between(names, board.steady)[0].sum(axis=1, keepdims=True).conj()
+        oscillator = s.between(names, board.unmodulated)[0].sum(axis=1, keepdims=True).conj()
         signal = 2 * (oscillator * s.between(names, inputs)[0]).real
         starts = np.cumsum([0, *(len(pairs) for pairs in detectors[:-1])])
         flat += sign * weight[:, np.newaxis] * np.add.reduceat(signal, starts, axis=0)
@@ -238,15 +238,15 @@ def path_loss_db(s: Scattering, board: Board) -> float:
     For a modulator on the chip, the source is its carrier's fibre. Fibres that only feed modulators are not sources,
     because their light reaches no detector directly.
     """
-    detectors = [label for n in board.neurons for names in (n.plus, n.minus) for label in labels(names)]
+    detectors = [label for n in board.neurons for names in (n.plus, n.minus) for label in label_tuple(names)]
     detectors += [label for row in board.outputs for label in row]
     sources = [
         *(board.oscillators or (board.carrier,)),
         *(label for row in board.inputs for label in row),
-        *(label for n in board.neurons for label in labels(n.to)),
+        *(label for n in board.neurons for label in label_tuple(n.to)),
     ]
     best = np.max(
-        np.abs(s.between(detectors, sources) * s.strength(sources, board.steady)[:, np.newaxis])[0] ** 2, axis=0
+        np.abs(s.between(detectors, sources) * s.strength(sources, board.unmodulated)[:, np.newaxis])[0] ** 2, axis=0
     )
     with np.errstate(divide="ignore"):
         return float(np.max(-10 * np.log10(best)))
@@ -263,8 +263,8 @@ def hop_losses_db(s: Scattering, board: Board) -> tuple[float, ...]:
     losses = []
     for layer in range(board.layers):
         neurons = [neuron for neuron in board.neurons if neuron.layer == layer]
-        detectors = [[label for n in neurons for names in (n.plus, n.minus) for label in labels(names)]]
-        sources = [[labels(n.to) for n in board.neurons if n.layer == layer - 1]]
+        detectors = [[label for n in neurons for names in (n.plus, n.minus) for label in label_tuple(names)]]
+        sources = [[label_tuple(n.to) for n in board.neurons if n.layer == layer - 1]]
         if not layer:
             sources = [[(label,) for label in row] for row in board.inputs]
         transmission = min(
@@ -280,7 +280,7 @@ def _together(
 ) -> NDArray[np.complex128]:
     """(outs, fields) field at each output from groups of sources that send equal signals: the sum over the group."""
     sources = [label for names in fields for label in names]
-    light = s.between(outs, sources)[0] * s.strength(sources, board.steady)[0]
+    light = s.between(outs, sources)[0] * s.strength(sources, board.unmodulated)[0]
     starts = np.cumsum([0, *(len(names) for names in fields[:-1])])
     return np.asarray(np.add.reduceat(light, starts, axis=1))
 

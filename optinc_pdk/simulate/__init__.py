@@ -1,22 +1,22 @@
 """Simulation: S-parameters of circuits, light through the network, programming of imperfect chips."""
 
-from optinc_pdk.simulate.heaters import heater_phases
-from optinc_pdk.simulate.network import Reception, UnsettledError, transmit
-from optinc_pdk.simulate.noise import Noise, noise_of
-from optinc_pdk.simulate.plan import Plan
-from optinc_pdk.simulate.program import Programming, program
-from optinc_pdk.simulate.scatter import Scattering, prepare, s_matrices, scattering
-from optinc_pdk.simulate.solution import Solution, solve
-from optinc_pdk.simulate.structure import Structure, analyse
+from optinc_pdk.simulate.circuit_optics import CircuitOptics, analyse
+from optinc_pdk.simulate.heater_drive.phases import heater_phases
+from optinc_pdk.simulate.programming.program import Programming, program
+from optinc_pdk.simulate.s_parameters.plan import ScatteringPlan
+from optinc_pdk.simulate.s_parameters.scattering import Scattering, prepare, s_matrices, scattering
+from optinc_pdk.simulate.s_parameters.sparse_solver import FieldSolution, solve
+from optinc_pdk.simulate.transmission.noise import Noise, noise_of
+from optinc_pdk.simulate.transmission.reception import Reception, UnsettledError, transmit
 
 __all__ = [
+    "CircuitOptics",
+    "FieldSolution",
     "Noise",
-    "Plan",
     "Programming",
     "Reception",
     "Scattering",
-    "Solution",
-    "Structure",
+    "ScatteringPlan",
     "UnsettledError",
     "analyse",
     "heater_phases",

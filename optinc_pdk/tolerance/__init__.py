@@ -1,21 +1,26 @@
 """Tolerance analysis: process variation, sampled chips, calibration, and the resulting word errors."""
 
-from optinc_pdk.tolerance.variation.chip import Chip, chip_of, read_chip
-from optinc_pdk.tolerance.variation.draw import Sample, aged, draw
 from optinc_pdk.tolerance.variation.imperfections import Imperfections, imperfections
-from optinc_pdk.tolerance.variation.truth import fields, light, lights, phases
+from optinc_pdk.tolerance.variation.nominal_chip import NominalChip, chip_of, read_chip
+from optinc_pdk.tolerance.variation.sampled_response import (
+    sample_phases,
+    sample_s_matrices,
+    sample_scattering,
+    sample_scatterings,
+)
+from optinc_pdk.tolerance.variation.sampling import ChipSample, aged_sample, draw_sample
 
 __all__ = [
-    "Chip",
+    "ChipSample",
     "Imperfections",
-    "Sample",
-    "aged",
+    "NominalChip",
+    "aged_sample",
     "chip_of",
-    "draw",
-    "fields",
+    "draw_sample",
     "imperfections",
-    "light",
-    "lights",
-    "phases",
     "read_chip",
+    "sample_phases",
+    "sample_s_matrices",
+    "sample_scattering",
+    "sample_scatterings",
 ]

@@ -20,7 +20,7 @@ from optinc_pdk.assemble import (
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Circuit
-from optinc_pdk.circuit.files import netlist_dict
+from optinc_pdk.circuit.netlist_files import netlist_dict
 from optinc_pdk.onn import Layer, Onn
 
 PROCESS = load_process()

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optinc_pdk.assemble import rectangular_slots
-from optinc_pdk.assemble.trees import tree
-from optinc_pdk.circuit import Builder, Kind
+from optinc_pdk.assemble.splitter_trees import add_tree
+from optinc_pdk.circuit import CircuitBuilder, ComponentType
 
 
 @pytest.mark.parametrize("modes", range(1, 12))
@@ -30,13 +30,13 @@ def test_dummies_lie_on_edge_modes_only(modes: int) -> None:
 
 @given(leaves=st.integers(1, 40))
 def test_tree_reaches_every_leaf_once_and_is_balanced(leaves: int) -> None:
-    library = {"mmi1x2": Kind("mmi1x2", ("o1", "o2", "o3")), "end": Kind("end", ("o1",))}
-    b = Builder("tree", library)
+    library = {"mmi1x2": ComponentType("mmi1x2", ("o1", "o2", "o3")), "end": ComponentType("end", ("o1",))}
+    b = CircuitBuilder("tree", library)
     ends = [b.add(f"end{i}", "end") + ",o1" for i in range(leaves)]
-    root = tree(b, "t", "s", None, ends)
+    root = add_tree(b, "t", "s", None, ends)
     circuit = b.build()
     partner = dict([(x, y) for x, y in b.nets] + [(y, x) for x, y in b.nets])
-    assert len(circuit.of_kind("mmi1x2")) == leaves - 1
+    assert len(circuit.instances_of("mmi1x2")) == leaves - 1
 
     def below(port: str) -> list[tuple[str, int]]:
         node, _, name = port.rpartition(",")
@@ -56,8 +56,8 @@ def test_tree_reaches_every_leaf_once_and_is_balanced(leaves: int) -> None:
 
 
 def test_tree_of_one_leaf_is_the_leaf() -> None:
-    b = Builder("tree", {"end": Kind("end", ("o1",))})
+    b = CircuitBuilder("tree", {"end": ComponentType("end", ("o1",))})
     for name in ("root", "leaf"):
         b.add(name, "end")
-    assert tree(b, "t", "s", "root,o1", ["leaf,o1"]) == "leaf,o1"
+    assert add_tree(b, "t", "s", "root,o1", ["leaf,o1"]) == "leaf,o1"
     assert b.nets == [("root,o1", "leaf,o1")]

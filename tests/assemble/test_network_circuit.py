@@ -42,7 +42,7 @@ def networks(draw: st.DrawFn) -> Onn:
 def count(circuit: Circuit, component: str, section: str) -> int:
     """Instances of a component in a section of the floorplan."""
     number = circuit.sections.index(section) if section in circuit.sections else -2
-    return int(np.sum(circuit.grid[circuit.of_kind(component), 0] == number))
+    return int(np.sum(circuit.grid[circuit.instances_of(component), 0] == number))
 
 
 def mzis(modes: int) -> int:
@@ -95,7 +95,7 @@ def test_every_optical_port_has_one_partner_or_is_a_fibre(onn: Onn) -> None:
     flat = flatten(assemble(onn, PROCESS, "chip"))
     light, partner = flat.optical_mask(), flat.partners()
     fibres = {port for port in flat.ports.values() if light[port]}
-    couplers = flat.of_kind("grating_coupler")
+    couplers = flat.instances_of("grating_coupler")
     assert fibres == {int(flat.offset[i]) + 1 for i in couplers}
     assert set(np.flatnonzero(light & (partner < 0)).tolist()) == fibres
     assert np.bincount(flat.nets.ravel(), minlength=1).max() == 1
@@ -109,7 +109,7 @@ def test_every_heater_has_a_pad_label_of_its_own(onn: Onn) -> None:
     grounds = [net for net, names in labels.items() if names[0].startswith("GND")]
     assert len(grounds) == 1
     assert len(labels[grounds[0]]) == 8
-    heaters = flat.of_kind("phase_shifter")
+    heaters = flat.instances_of("phase_shifter")
     ends = flat.offset[heaters][:, None] + [2, 3]
     nets = flat.electrical[ends]
     assert np.all(np.sum(nets == grounds[0], axis=1) == 1)
@@ -118,7 +118,7 @@ def test_every_heater_has_a_pad_label_of_its_own(onn: Onn) -> None:
     assert all(len(labels[net]) == 1 for net in signal)
     # and every pad drives a heater
     assert set(labels) == {*signal, grounds[0]}
-    pads = flat.offset[flat.of_kind("pad")].tolist()
+    pads = flat.offset[flat.instances_of("pad")].tolist()
     assert sorted(port for port in flat.ports.values() if not flat.optical_mask()[port]) == pads
 
 
@@ -226,8 +226,8 @@ def test_unitary_times_diagonal_in_one_block_is_one_mesh_and_attenuators() -> No
 def test_sub_circuits_are_in_the_circuit_once() -> None:
     circuit = assemble(network(4, (2, 6, 7, 2)), PROCESS, "chip")
     assert set(circuit.cells) == {"mzi", "mzi_dummy", "attenuator"}
-    assert len(flatten(circuit).of_kind("mmi2x2")) == (
-        2 * sum(len(circuit.of_kind(name)) for name in circuit.cells) + len(circuit.of_kind("mmi2x2"))
+    assert len(flatten(circuit).instances_of("mmi2x2")) == (
+        2 * sum(len(circuit.instances_of(name)) for name in circuit.cells) + len(circuit.instances_of("mmi2x2"))
     )
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optinc_pdk.assemble.shuffle import shuffle, swap_columns
-from optinc_pdk.circuit import Builder, Kind
+from optinc_pdk.assemble.permutation import permute, swap_columns
+from optinc_pdk.circuit import CircuitBuilder, ComponentType
 
 ORDERS = st.integers(0, 9).flatmap(lambda n: st.permutations(range(n)))
 
@@ -33,10 +33,10 @@ def test_order_that_is_no_permutation_is_refused(order: list[int]) -> None:
 
 @given(order=ORDERS)
 def test_crossings_connect_every_guide_to_its_place(order: list[int]) -> None:
-    library = {"crossing": Kind("crossing", ("o1", "o2", "o3", "o4")), "end": Kind("end", ("o1",))}
-    b = Builder("shuffle", library)
+    library = {"crossing": ComponentType("crossing", ("o1", "o2", "o3", "o4")), "end": ComponentType("end", ("o1",))}
+    b = CircuitBuilder("shuffle", library)
     ends = [b.add(f"end{i}", "end") + ",o1" for i in range(len(order))]
-    moved = shuffle(b, "s", ends, order, column=3, row=5)
+    moved = permute(b, "s", ends, order, column=3, row=5)
     partner = dict(b.nets) | {y: x for x, y in b.nets}
 
     def start(port: str) -> str:
@@ -56,4 +56,4 @@ def test_crossings_connect_every_guide_to_its_place(order: list[int]) -> None:
 
 def test_another_number_of_guides_is_refused() -> None:
     with pytest.raises(ValueError, match=r"\b2\b.*\b1\b"):
-        shuffle(Builder("x", {}), "s", ["a,o1"], [0, 1])
+        permute(CircuitBuilder("x", {}), "s", ["a,o1"], [0, 1])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from optinc_pdk.assemble import LOCAL_STRIPS, DiePlan, assemble, layer_blocks, mesh_chip
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
-from optinc_pdk.circuit import Circuit, check_complete, flatten, labels
+from optinc_pdk.circuit import Circuit, check_complete, flatten, label_tuple
 from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Layer, Onn
 
@@ -43,7 +43,7 @@ def networks(draw: st.DrawFn) -> Onn:
 
 def count(circuit: Circuit, component: str, section: str) -> int:
     number = circuit.sections.index(section) if section in circuit.sections else -2
-    return int(np.sum(circuit.grid[circuit.of_kind(component), 0] == number))
+    return int(np.sum(circuit.grid[circuit.instances_of(component), 0] == number))
 
 
 many = settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow], deadline=None)
@@ -61,15 +61,15 @@ def test_circuits_are_complete_and_boards_use_every_label_once(onn: Onn, local: 
     assert max(Counter(board.labels).values()) == 1
     light = circuit.optical_mask()
     fibres = {label for label, port in circuit.ports.items() if light[port]}
-    pads = {label for n in board.neurons for names in (n.plus, n.minus, n.to) for label in labels(names)} - fibres
+    pads = {label for n in board.neurons for names in (n.plus, n.minus, n.to) for label in label_tuple(names)} - fibres
     assert fibres <= set(board.labels)
     assert set(board.labels) - fibres == pads
     offchip = process is PROCESS
-    assert (not pads, not board.carriers, not len(flat.of_kind("photodiode"))) == (offchip,) * 3
+    assert (not pads, not board.carriers, not len(flat.instances_of("photodiode"))) == (offchip,) * 3
     assert bool(board.oscillators) == local
     # every pad drives or reads one device, and every device's other end is at ground
     on_net = flat.electrical_labels()
-    devices = np.concatenate([flat.of_kind(name) for name in ("phase_shifter", "photodiode", "modulator")])
+    devices = np.concatenate([flat.instances_of(name) for name in ("phase_shifter", "photodiode", "modulator")])
     signals = []
     for device in devices.tolist():
         names = [on_net[int(net)] for net in flat.electrical[flat.offset[device] : flat.offset[device + 1]] if net >= 0]
@@ -99,13 +99,13 @@ def test_every_block_is_a_mesh_of_its_size_and_shares_inputs_and_outputs(onn: On
             assert count(circuit, "crossing", "l0_split") == pairs * (down - 1)
         else:
             above = [n for n in circuit.board.neurons if n.layer == index - 1]
-            assert {len(labels(n.to)) for n in above} == {down}
+            assert {len(label_tuple(n.to)) for n in above} == {down}
         if index == len(onn.layers) - 1:
             trims = layer.outputs * across if across > 1 else 0
             assert count(circuit, "phase_shifter", f"l{index}_sum") == trims
             assert count(circuit, "mmi1x2", f"l{index}_sum") == layer.outputs * (across - 1)
         else:
-            assert {len(labels(n.plus)) for n in circuit.board.neurons if n.layer == index} == {across}
+            assert {len(label_tuple(n.plus)) for n in circuit.board.neurons if n.layer == index} == {across}
 
 
 def test_a_single_block_keeps_the_names_of_a_layer() -> None:
@@ -135,8 +135,8 @@ def test_the_papers_8_bit_network_is_assembled() -> None:
     onn = network(widths, tuple(min(pair) for pair in pairwise(widths)), servers=4)
     circuit = assemble(onn, PROCESS, "paper")
     # arXiv 2603.28290, the 8-bit network of four servers after its approximation
-    assert len(circuit.of_kind("mzi")) + len(circuit.of_kind("attenuator")) == onn.mzis == 41_664
-    assert len(circuit.of_kind("crossing")) == 2 * 6 * 15
+    assert len(circuit.instances_of("mzi")) + len(circuit.instances_of("attenuator")) == onn.mzis == 41_664
+    assert len(circuit.instances_of("crossing")) == 2 * 6 * 15
     check_complete(circuit)
 
 
@@ -170,4 +170,4 @@ def test_missing_crossing_is_refused_with_the_file_to_add(widths: tuple[int, ...
 def test_networks_without_crossings_need_no_crossing_device(shape: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
     circuit = assemble(network(*shape), UNCROSSED, "chip")
     check_complete(circuit)
-    assert len(circuit.of_kind("crossing")) == 0
+    assert len(circuit.instances_of("crossing")) == 0

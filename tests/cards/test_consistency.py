@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from optinc_pdk.cards import CardError, load_process, process_names
-from optinc_pdk.cards.load import components_folder
+from optinc_pdk.cards.loader import components_folder
 
 BASES = {"one": "soi220", "two": "soi220_two_metal", "flip": "soi220_flipchip"}
 

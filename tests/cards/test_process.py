@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel
 
 from optinc_pdk.cards import DEFAULT_PROCESS, CardError, Process, Quantity, load_process
-from optinc_pdk.cards.load import components_folder
+from optinc_pdk.cards.loader import components_folder
 
 PROCESSES = sorted(path.parent.name for path in components_folder().glob("*/process.yml"))
 CARDS = sorted(components_folder().glob("*/devices/*.yml"))

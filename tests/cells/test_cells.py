@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from pytest_regressions.data_regression import DataRegressionFixture
 
-from optinc_pdk.assemble.library import composites
+from optinc_pdk.assemble.component_library import composite_circuits
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.cells import cells_of
-from optinc_pdk.cells.golden import GOLDEN_DEVICES, golden, write_golden
+from optinc_pdk.cells.golden_files import GOLDEN_DEVICES, golden_data, write_golden
 from optinc_pdk.circuit import Circuit, flatten, named_nets
 from optinc_pdk.layout import write_gds
 from optinc_pdk.models import MODELS, device_s, guide
@@ -25,7 +25,7 @@ from optinc_pdk.pdk import get_pdk
 
 PROCESS = load_process()
 CELLS = cells_of(PROCESS)
-COMPOSITES = composites(PROCESS)
+COMPOSITES = composite_circuits(PROCESS)
 REFERENCE = Path(__file__).parent / "reference"
 MARKER_NM = 2
 
@@ -231,7 +231,7 @@ def circuit_names(component: gf.Component, circuit: Circuit) -> dict[str, str]:
     for kind in circuit.kinds:
         # a mirrored or rotated instance is placed by its origin, so compare boxes
         drawn = sorted((i for i in component.insts if i.cell.name.startswith(kind.name)), key=lambda i: i.dbbox().left)
-        expected = [circuit.instances[i] for i in circuit.of_kind(kind.name)]
+        expected = [circuit.instances[i] for i in circuit.instances_of(kind.name)]
         assert len(drawn) == len(expected), f"{len(drawn)} {kind.name} drawn, {len(expected)} in the circuit"
         renamed.update({inst.name: name for inst, name in zip(drawn, expected, strict=True)})
     assert len(renamed) == len(list(component.insts))
@@ -386,7 +386,7 @@ def test_a_model_without_loss_is_unitary(name: str) -> None:
 @pytest.mark.parametrize("name", GOLDEN_DEVICES)
 def test_committed_golden_polygons_equal_the_cells(name: str) -> None:
     committed = json.loads((PROCESS.folder / "golden" / f"{name}.json").read_text())
-    assert committed == golden(PROCESS, name), "the cell has changed: python -m optinc_pdk.cells.golden"
+    assert committed == golden_data(PROCESS, name), "the cell has changed: python -m optinc_pdk.cells.golden_files"
 
 
 def test_write_golden_writes_the_committed_files(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from optinc_pdk.cards import load_process, process_names
 from optinc_pdk.cells import CELLS, cells_of
-from optinc_pdk.cells.draw import add_contact
-from optinc_pdk.cells.golden import GOLDEN_DEVICES, golden
+from optinc_pdk.cells.drawing import add_contact
+from optinc_pdk.cells.golden_files import GOLDEN_DEVICES, golden_data
 from optinc_pdk.pdk import get_pdk
 
 TWO = load_process("soi220_two_metal")
@@ -47,7 +47,7 @@ def test_committed_golden_polygons_equal_the_cells_of_every_process(process: str
     get_pdk(process).activate()
     card = load_process(process)
     (path,) = card.files(f"golden/{name}.json")
-    assert json.loads(path.read_text()) == golden(card, name), "the cell has changed: make golden"
+    assert json.loads(path.read_text()) == golden_data(card, name), "the cell has changed: make golden"
 
 
 def vias(width_um: float, height_um: float) -> list[kdb.DBox]:

@@ -10,7 +10,7 @@ from optinc_pdk.cards import Process, load_process
 from optinc_pdk.cells import CELLS, cells_of
 from optinc_pdk.extract import extract
 from optinc_pdk.pdk import get_pdk
-from optinc_pdk.signoff.drc import run_drc
+from optinc_pdk.signoff.drc.design_rule_check import run_drc
 
 PROCESS = load_process()
 # Rules of whole chips.

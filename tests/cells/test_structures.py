@@ -14,7 +14,7 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.cells import CELLS
 from optinc_pdk.extract import Extraction, extract
 from optinc_pdk.pdk import get_pdk
-from optinc_pdk.signoff.drc import run_drc
+from optinc_pdk.signoff.drc.design_rule_check import run_drc
 
 PROCESS = load_process()
 
@@ -67,7 +67,7 @@ def cross_state_lengths(extraction: Extraction, modes: int) -> list[float]:
     partner = circuit.partners()
     lengths = {int(p): float(x) for pair, x in zip(circuit.nets, circuit.net_length_um, strict=True) for p in pair}
     offset, kinds = circuit.offset, [circuit.kinds[k].name for k in circuit.kind]
-    ends = circuit.of_kind("terminator")
+    ends = circuit.instances_of("terminator")
     left = sorted(ends[np.isclose(circuit.position_um[ends, 0], circuit.position_um[ends, 0].min())].tolist())
     assert len(left) == modes
     last, total = [], []
@@ -110,9 +110,9 @@ def test_all_paths_of_a_tree_have_the_same_length(leaves: int, tmp_path: Path) -
     partner, offset = circuit.partners(), circuit.offset
     length = np.zeros(int(offset[-1]))
     length[circuit.nets] = circuit.net_length_um[:, None]
-    splitters = set(circuit.of_kind("mmi1x2").tolist())
+    splitters = set(circuit.instances_of("mmi1x2").tolist())
     paths = []
-    for end in circuit.of_kind("terminator").tolist():
+    for end in circuit.instances_of("terminator").tolist():
         port, total, splits = int(offset[end]), 0.0, 0
         while True:
             total += length[port]
@@ -133,7 +133,7 @@ def test_the_arms_of_a_mixer_have_the_same_length(tmp_path: Path) -> None:
     assert extraction.faults == ()
     assert dict(extraction.silicon)["phase_shifter"] == 1
     nets = net_lengths(extraction)
-    shifter = float(extraction.circuit.settings["length_um"][extraction.circuit.of_kind("phase_shifter")[0]])
+    shifter = float(extraction.circuit.settings["length_um"][extraction.circuit.instances_of("phase_shifter")[0]])
     trimmed = sum(length for pair, length in nets.items() if "phase_shifter_0" in "".join(pair)) + shifter
     others = [length for pair, length in nets.items() if "phase_shifter_0" not in "".join(pair)]
     assert max(others) == pytest.approx(trimmed, abs=0.01)
@@ -179,7 +179,7 @@ def test_the_first_and_last_grating_of_an_array_are_joined(count: int, tmp_path:
     assert len(nets) == count - 1
     assert nets.pop(loop) > (count - 1) * float(PROCESS.floorplan.fibre_pitch_um)
     assert set(nets.values()) == {0.0}
-    positions = extraction.circuit.position_um[extraction.circuit.of_kind("grating_coupler")]
+    positions = extraction.circuit.position_um[extraction.circuit.instances_of("grating_coupler")]
     assert positions[:, 1].tolist() == pytest.approx([i * 127.0 for i in range(count)], abs=1e-3)
 
 
@@ -197,7 +197,7 @@ def test_a_heater_test_has_two_pads_on_each_contact(tmp_path: Path) -> None:
     assert extraction.faults == ()
     assert dict(extraction.silicon)["phase_shifter"] == 1
     circuit = extraction.circuit
-    assert circuit.settings["length_um"][circuit.of_kind("phase_shifter")].tolist() == [120.0]
+    assert circuit.settings["length_um"][circuit.instances_of("phase_shifter")].tolist() == [120.0]
     metal = kdb.Region(cell.begin_shapes_rec(cell.kcl.layer(*PROCESS.gds_layers["metal"]))).merged()
     nets = [[p.name for p in cell.ports if shape.inside(p.to_itype().trans.disp.to_p())] for shape in metal.each()]
     assert sorted(nets) == [["e1", "e2"], ["e3", "e4"]]

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from optinc_pdk.circuit import Builder, Kind, NetlistError, check_complete
-from optinc_pdk.circuit.files import composite_kind
+from optinc_pdk.circuit import CircuitBuilder, ComponentType, NetlistError, check_complete
+from optinc_pdk.circuit.netlist_files import composite_type
 
-COUPLER = Kind("coupler", ("o1", "o2", "o3", "o4"))
-LIBRARY = {kind.name: kind for kind in (COUPLER, Kind("heater", ("o1", "o2"), ("e1", "e2")))}
+COUPLER = ComponentType("coupler", ("o1", "o2", "o3", "o4"))
+LIBRARY = {kind.name: kind for kind in (COUPLER, ComponentType("heater", ("o1", "o2"), ("e1", "e2")))}
 
 
-def ring() -> Builder:
+def ring() -> CircuitBuilder:
     """A coupler, a heater from one of its ports to another, two labels; electrical ports may stay open."""
-    b = Builder("ring", LIBRARY)
+    b = CircuitBuilder("ring", LIBRARY)
     b.add("c", "coupler")
     b.add("h", "heater")
     b.connect("c,o3", "h,o1")
@@ -40,7 +40,7 @@ def test_an_open_port_within_a_cell_is_named() -> None:
     b = ring()
     del b.ports["out"]
     cell = b.build()
-    outer = Builder("outer", {"ring": composite_kind(cell)}, {"ring": cell})
+    outer = CircuitBuilder("outer", {"ring": composite_type(cell)}, {"ring": cell})
     outer.add("r", "ring")
     outer.ports = {"in": "r,in"}
     with pytest.raises(NetlistError, match=r"^ring: optical port c,o4 "):

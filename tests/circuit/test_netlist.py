@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
-from optinc_pdk.circuit import UNCONNECTED, Builder, Circuit, Kind, NetlistError, flatten, named_nets
-from optinc_pdk.circuit.files import composite_kind
+from optinc_pdk.circuit import UNCONNECTED, Circuit, CircuitBuilder, ComponentType, NetlistError, flatten, named_nets
+from optinc_pdk.circuit.netlist_files import composite_type
 
-COUPLER = Kind("coupler", ("o1", "o2", "o3", "o4"))
-HEATER = Kind("heater", ("o1", "o2"), ("e1", "e2"))
-PAD = Kind("pad", (), ("e1",))
+COUPLER = ComponentType("coupler", ("o1", "o2", "o3", "o4"))
+HEATER = ComponentType("heater", ("o1", "o2"), ("e1", "e2"))
+PAD = ComponentType("pad", (), ("e1",))
 LIBRARY = {kind.name: kind for kind in (COUPLER, HEATER, PAD)}
 
 
-def pair() -> Builder:
+def pair() -> CircuitBuilder:
     """Two heaters in a row, their grounds connected, one pad."""
-    b = Builder("pair", LIBRARY)
+    b = CircuitBuilder("pair", LIBRARY)
     b.add("p", "pad")
     b.add("h0", "heater", ("main", 0, 0), length_um=100.0)
     b.add("h1", "heater", ("main", 1, 0))
@@ -40,15 +40,15 @@ def test_arrays_of_a_small_circuit() -> None:
     assert c.partners().tolist() == [-1, -1, 5, -1, -1, 2, -1, -1, -1]
     assert c.optical_mask().tolist() == [False, True, True, False, False, True, True, False, False]
     assert c.electrical_labels() == {0: ("signal",), 1: ("ground",), 2: ("spare",)}
-    assert c.of_kind("heater").tolist() == [1, 2]
-    assert c.of_kind("laser").tolist() == []
+    assert c.instances_of("heater").tolist() == [1, 2]
+    assert c.instances_of("laser").tolist() == []
     np.testing.assert_array_equal(c.settings["length_um"], [np.nan, 100.0, np.nan])
     assert c.sections == ("main",)
     assert c.grid.tolist() == [[UNCONNECTED] * 3, [0, 0, 0], [0, 1, 0]]
 
 
 def test_an_empty_circuit_is_valid() -> None:
-    c = Builder("empty", LIBRARY).build()
+    c = CircuitBuilder("empty", LIBRARY).build()
     assert c.instances == ()
     assert c.partners().shape == (0,)
     assert named_nets(c) == []
@@ -65,7 +65,7 @@ def test_nets_by_name_give_the_same_circuit() -> None:
 
 
 def test_metal_of_many_ports_is_one_net() -> None:
-    b = Builder("star", LIBRARY)
+    b = CircuitBuilder("star", LIBRARY)
     for i in range(5):
         b.add(f"p{i}", "pad")
     for a, c in ((3, 4), (0, 1), (1, 3)):
@@ -113,12 +113,12 @@ def test_invalid_instances_are_refused() -> None:
     with pytest.raises(NetlistError, match=r"'x': unknown component 'laser'.* coupler, heater, pad"):
         builder.add("x", "laser")
     with pytest.raises(NetlistError, match=r"'twin' .* o1, o1"):
-        Kind("twin", ("o1",), ("o1",))
+        ComponentType("twin", ("o1",), ("o1",))
 
 
 def holder(name: str, inside: Circuit) -> Circuit:
     """Two of a circuit in a row, with its ports."""
-    b = Builder(name, LIBRARY | {inside.name: composite_kind(inside)}, {inside.name: inside})
+    b = CircuitBuilder(name, LIBRARY | {inside.name: composite_type(inside)}, {inside.name: inside})
     b.add("a", inside.name, ("left", 0, 0))
     b.add("b", inside.name, ("right", 0, 1))
     b.add("c", "coupler")
@@ -130,8 +130,8 @@ def holder(name: str, inside: Circuit) -> Circuit:
 
 
 def test_a_composite_has_its_ports_optical_first() -> None:
-    kind = composite_kind(pair().build())
-    assert kind == Kind("pair", ("in", "out"), ("signal", "ground", "spare"))
+    kind = composite_type(pair().build())
+    assert kind == ComponentType("pair", ("in", "out"), ("signal", "ground", "spare"))
 
 
 def test_flattening_two_levels_keeps_devices_nets_and_ports() -> None:
@@ -175,7 +175,7 @@ def test_flattening_a_flat_circuit_changes_nothing() -> None:
 def test_cells_that_contain_each_other_are_refused() -> None:
     inner = pair().build()
     middle = holder("middle", inner)
-    outer = Builder("pair", LIBRARY | {"middle": composite_kind(middle)}, {"middle": middle})
+    outer = CircuitBuilder("pair", LIBRARY | {"middle": composite_type(middle)}, {"middle": middle})
     outer.add("m", "middle")
     with pytest.raises(NetlistError, match="pair > middle > pair"):
         flatten(outer.build())
@@ -183,13 +183,13 @@ def test_cells_that_contain_each_other_are_refused() -> None:
 
 def test_too_many_nested_instances_are_refused() -> None:
     """Ten instances a level, eight levels: a small file, a hundred million couplers."""
-    cell, kind = None, Kind("mmi2x2", ("o1", "o2", "o3", "o4"))
+    cell, kind = None, ComponentType("mmi2x2", ("o1", "o2", "o3", "o4"))
     for level in range(8):
         name = f"level{level}"
-        b = Builder(name, {kind.name: kind}, {} if cell is None else {cell.name: cell})
+        b = CircuitBuilder(name, {kind.name: kind}, {} if cell is None else {cell.name: cell})
         for i in range(10):
             b.add(f"i{i}", kind.name)
         cell = b.build()
-        kind = Kind(name, ())
+        kind = ComponentType(name, ())
     with pytest.raises(NetlistError, match=r"100000000 .* 5000000"):
         flatten(cell)

@@ -35,7 +35,7 @@ import pytest
 import optinc_pdk.onn
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn import Onn
-from optinc_pdk.signoff.function import FunctionResult, inputs_of, write_function
+from optinc_pdk.signoff.function import FunctionResult, function_inputs, write_function
 
 WORLD = 4
 ENGINE_SECONDS = 60.0
@@ -192,7 +192,7 @@ def onn_4bit() -> Onn:
 
 def _write_table(path: Path, task: Averaging, errors: dict[tuple[int, int, int], int]) -> None:
     """A table whose words are ideal but for errors, by assignment, input and server."""
-    tried = inputs_of(task)
+    tried = function_inputs(task)
     assignments = 1 if tried.exhaustive else 2
     words = np.tile(tried.ideal[:, None], (assignments, 1, task.servers))
     for place, error in errors.items():

@@ -12,11 +12,11 @@ from optinc_pdk.drive import (
     CrosstalkOperator,
     DenseCrosstalk,
     DistanceCrosstalk,
-    Heater,
+    HeaterArray,
     RangeError,
     compensate,
     crosstalk,
-    drive,
+    drive_heaters,
     readback,
 )
 
@@ -103,8 +103,8 @@ def test_a_measured_matrix_need_not_be_symmetric(heaters: int, seed: int) -> Non
 def test_codes_for_compensated_phases_give_the_targets() -> None:
     """Forward by hand: every heater's power shifts every guide; codes are fine enough not to matter."""
     heaters, operator, target = 12, grid(12, 0.05), targets(12)
-    heater = Heater(0.02, np.full(heaters, 500.0), np.full(heaters, 25.0), 32, 12.0)
-    driven = drive(heater, compensate(operator, target))
+    heater = HeaterArray(0.02, np.full(heaters, 500.0), np.full(heaters, 25.0), 32, 12.0)
+    driven = drive_heaters(heater, compensate(operator, target))
     own = [np.pi * power / 0.02 for power in driven.power_w]
     guide = np.array([sum(operator.matrix[i, j] * own[j] for j in range(heaters)) for i in range(heaters)])
     assert largest_error(guide, target) < 1e-8

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optinc_pdk.drive import Heater, RangeError, currents, drive, readback
+from optinc_pdk.drive import HeaterArray, RangeError, currents, drive_heaters, readback
 
 
-def heater(channels: int = 3, **change: object) -> Heater:
+def heater(channels: int = 3, **change: object) -> HeaterArray:
     given_numbers: dict[str, object] = {
         "power_pi_w": 0.02,
         "resistance_ohm": np.full(channels, 500.0),
@@ -18,11 +18,11 @@ def heater(channels: int = 3, **change: object) -> Heater:
         "dac_bits": 16,
         "full_scale_v": 5.0,
     }
-    return Heater(**{**given_numbers, **change})  # type: ignore[arg-type]
+    return HeaterArray(**{**given_numbers, **change})  # type: ignore[arg-type]
 
 
 @st.composite
-def heaters_and_phases(draw: st.DrawFn) -> tuple[Heater, np.ndarray]:
+def heaters_and_phases(draw: st.DrawFn) -> tuple[HeaterArray, np.ndarray]:
     """Heaters whose DAC reaches a full turn, and phases for them."""
     channels = draw(st.integers(0, 8))
 
@@ -34,7 +34,7 @@ def heaters_and_phases(draw: st.DrawFn) -> tuple[Heater, np.ndarray]:
     power_pi = draw(st.floats(1e-3, 0.1))
     needed = np.max(np.sqrt(2 * power_pi / resistance) * (resistance + wire), initial=0.1)
     full_scale = needed * draw(st.floats(1.0, 3.0))
-    return Heater(power_pi, resistance, wire, draw(st.integers(1, 24)), full_scale), array(0.0, 2 * np.pi)
+    return HeaterArray(power_pi, resistance, wire, draw(st.integers(1, 24)), full_scale), array(0.0, 2 * np.pi)
 
 
 @pytest.mark.parametrize("bits", [12.5, True, "8", None])
@@ -51,13 +51,13 @@ def test_a_power_is_a_number() -> None:
 @pytest.mark.parametrize("phases", [["1", "2", "3"], [True, False, True], [1, 2, 1j], [1, 2, None], [[1], [2, 3]]])
 def test_phases_are_real_numbers(phases: list[object]) -> None:
     with pytest.raises(ValueError, match="own_rad has"):
-        drive(heater(), phases)  # type: ignore[arg-type]
+        drive_heaters(heater(), phases)  # type: ignore[arg-type]
 
 
 @given(heaters_and_phases())
-def test_round_trip_is_within_half_a_step(case: tuple[Heater, np.ndarray]) -> None:
+def test_round_trip_is_within_half_a_step(case: tuple[HeaterArray, np.ndarray]) -> None:
     heaters, phases = case
-    exact = drive(heaters, phases)
+    exact = drive_heaters(heaters, phases)
     rounded = readback(heaters, exact.code)
     half = heaters.step_v / 2
     assert np.all(np.abs(rounded.voltage_v - exact.voltage_v) <= half * (1 + 1e-6))
@@ -68,17 +68,17 @@ def test_round_trip_is_within_half_a_step(case: tuple[Heater, np.ndarray]) -> No
 
 
 @given(heaters_and_phases())
-def test_phases_of_codes_give_the_same_codes(case: tuple[Heater, np.ndarray]) -> None:
+def test_phases_of_codes_give_the_same_codes(case: tuple[HeaterArray, np.ndarray]) -> None:
     heaters, phases = case
-    rounded = readback(heaters, drive(heaters, phases).code)
+    rounded = readback(heaters, drive_heaters(heaters, phases).code)
     reachable = rounded.phase_rad < 2 * np.pi
-    again = drive(heaters, np.where(reachable, rounded.phase_rad, 0.0))
+    again = drive_heaters(heaters, np.where(reachable, rounded.phase_rad, 0.0))
     np.testing.assert_array_equal(again.code[reachable], rounded.code[reachable])
 
 
 def test_numbers_by_hand() -> None:
     """pi in a 500 ohm heater behind 25 ohm: 20 mW, sqrt(0.02 / 500) A = 6.325 mA, times 525 ohm."""
-    driven = drive(heater(2), [np.pi, 0.0])
+    driven = drive_heaters(heater(2), [np.pi, 0.0])
     np.testing.assert_allclose(driven.power_w, [0.02, 0.0])
     np.testing.assert_allclose(driven.voltage_v, [np.sqrt(0.02 / 500) * 525, 0.0])
     assert driven.code.tolist() == [round(3.3203915431767985 / 5 * 65535), 0]
@@ -100,13 +100,13 @@ def test_phase_rises_with_code(bits: int) -> None:
 
 def test_full_scale_itself_is_reached() -> None:
     heaters = heater(1, full_scale_v=float(np.sqrt(0.02 / 500) * 525))
-    assert drive(heaters, [np.pi]).code.tolist() == [heaters.max_code]
+    assert drive_heaters(heaters, [np.pi]).code.tolist() == [heaters.max_code]
 
 
 def test_overdrive_names_channel_value_limit_and_remedy() -> None:
     wires = np.array([25.0, 400.0, 200.0])
     with pytest.raises(ValueError, match=r"channel 1 .*5\.692 V.* 5 V .*1 of 3 .*full_scale_v"):
-        drive(heater(3, wire_ohm=wires), np.full(3, np.pi))
+        drive_heaters(heater(3, wire_ohm=wires), np.full(3, np.pi))
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_impossible_heaters_are_refused(change: dict[str, object], message: str)
 )
 def test_bad_phases_are_refused(phase: list[float], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
-        drive(heater(), phase)
+        drive_heaters(heater(), phase)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ GROUND = np.array([[20.0, 10.0, 5.0], [10.0, 30.0, 15.0], [5.0, 15.0, 40.0]])
 def test_voltages_compensate_ground_rise() -> None:
     alone, shared = heater(full_scale_v=8.0), heater(full_scale_v=8.0, rise_v=GROUND.dot)
     phases = np.array([1.0, 0.0, 6.0])
-    ideal, driven = drive(alone, phases), drive(shared, phases)
+    ideal, driven = drive_heaters(alone, phases), drive_heaters(shared, phases)
     current = np.sqrt(driven.power_w / 500)
     np.testing.assert_array_equal(driven.power_w, ideal.power_w)
     # a heater that is off has no voltage, whatever its ground potential

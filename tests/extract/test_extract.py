@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optinc_pdk.cards import CardError, load_process
-from optinc_pdk.cells.curves import euler_bend, length_um, ribbon, rounded, s_bend
+from optinc_pdk.cells.curves import euler_bend, polyline_length_um, ribbon, round_corners, s_bend
 from optinc_pdk.extract import Extraction, GdsError, extract
 from optinc_pdk.extract.contours import EdgeIndex, contours
-from optinc_pdk.extract.golden import read_golden, symmetries
-from optinc_pdk.extract.lookup import plain
-from optinc_pdk.extract.silicon import place_devices, placed_devices
-from optinc_pdk.extract.strips import StripRule, sides_of, strip_length_um
+from optinc_pdk.extract.device_matching import devices_at, match_devices
+from optinc_pdk.extract.golden_devices import read_golden, symmetries
+from optinc_pdk.extract.guide_strips import StripRule, sides_of, strip_length_um
+from optinc_pdk.extract.spatial_index import merged_polygons
 
 PROCESS = load_process()
 LAYERS = PROCESS.gds_layers
@@ -130,9 +130,9 @@ def test_every_device_is_recognised_once_in_every_orientation(
     name: str, turn: kdb.Trans, shift: tuple[int, int]
 ) -> None:
     move = kdb.Trans(kdb.Vector(*shift)) * turn
-    found = place_devices(contours(polygons(name, "core", move)), read_golden(PROCESS))
+    found = match_devices(contours(polygons(name, "core", move)), read_golden(PROCESS))
     assert [placement.variant.name for placement in found] == [name]
-    device = placed_devices(found, PROCESS)[0]
+    device = devices_at(found, PROCESS)[0]
     middles = {tuple((edge.sum(axis=0) / 2).tolist()) for edge in device.edges[list(device.guided)]}
     optical, electrical = PROCESS.device(name).ports.optical, PROCESS.device(name).ports.electrical
     guided = [label for label in optical if (name, label) not in FIBRE_PORTS]
@@ -149,7 +149,7 @@ def test_device_with_a_corner_moved_by_1_nm_is_not_recognised(name: str, tmp_pat
     for corner in range(shape.num_points_hull()):
         points = list(shape.each_point_hull())
         points[corner] += kdb.Vector(0, 1)
-        found = place_devices(contours([kdb.Polygon(points), *others]), variants)
+        found = match_devices(contours([kdb.Polygon(points), *others]), variants)
         assert not found
 
 
@@ -224,7 +224,7 @@ def test_guides_with_bends_are_strips_with_the_length_of_their_centreline(
         direction = direction + side if abs(direction + side) < 2 else direction - side
         step = np.array([math.cos(direction * math.pi / 2), math.sin(direction * math.pi / 2)])
         corners.append(corners[-1] + np.rint(step) * leg / 1000)
-    line = rounded(np.array(corners), 10.0, 64)
+    line = round_corners(np.array(corners), 10.0, 64)
     ring = contours([strip(line)]).ring(0)
     edges = np.roll(ring, -1, axis=0) - ring
     ends = [
@@ -237,7 +237,7 @@ def test_guides_with_bends_are_strips_with_the_length_of_their_centreline(
     sides = sides_of(ring, *ends)
     length, fault = strip_length_um(sides.fine_length), sides.fault(RULE)
     assert fault is None
-    assert length == pytest.approx(length_um(line), abs=1e-3)
+    assert length == pytest.approx(polyline_length_um(line), abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_guides_with_bends_are_strips_with_the_length_of_their_centreline(
 def test_dents_and_protrusions_are_faults(dent: int, kind: str) -> None:
     defect = kdb.Region(kdb.Box(30_000, 225 - max(dent, 0), 30_010, 225 + max(-dent, 0)))
     guide = kdb.Region(kdb.Box(0, -225, 60_000, 225))
-    shape = plain((guide - defect if dent > 0 else guide + defect).merged())[0]
+    shape = merged_polygons((guide - defect if dent > 0 else guide + defect).merged())[0]
     ring = contours([shape]).ring(0)
     ends = [i for i in range(len(ring)) if np.abs(np.roll(ring, -1, axis=0) - ring)[i].tolist() == [0, 450]]
     fault = sides_of(ring, *ends).fault(RULE)
@@ -275,10 +275,12 @@ def test_loop_between_two_ports_has_the_length_of_its_centreline(turn: kdb.Trans
     right, high, far = 91.0, 40.0, 131.0
     upper = np.array([[71.0, 1.57], [right, 1.57], [right, high], [far, high]])
     line = np.concatenate([upper, upper[::-1] * [1, -1]])
-    drawing.add("core", strip(rounded(line, 10.0, 64)).transformed(turn))
+    drawing.add("core", strip(round_corners(line, 10.0, 64)).transformed(turn))
     extraction = drawing.extract(tmp_path)
     assert extraction.faults == ()
-    assert extraction.circuit.net_length_um[0] == pytest.approx(length_um(rounded(line, 10.0, 64)), abs=1e-3)
+    assert extraction.circuit.net_length_um[0] == pytest.approx(
+        polyline_length_um(round_corners(line, 10.0, 64)), abs=1e-3
+    )
 
 
 def test_s_bends_of_small_angle_are_guides(tmp_path: Path) -> None:
@@ -289,7 +291,7 @@ def test_s_bends_of_small_angle_are_guides(tmp_path: Path) -> None:
     drawing.add("core", strip(line))
     extraction = drawing.extract(tmp_path)
     assert extraction.faults == ()
-    assert extraction.circuit.net_length_um[0] == pytest.approx(length_um(line), abs=1e-3)
+    assert extraction.circuit.net_length_um[0] == pytest.approx(polyline_length_um(line), abs=1e-3)
 
 
 def test_euler_bends_have_the_length_and_the_smallest_radius_of_two_clothoids(tmp_path: Path) -> None:
@@ -298,7 +300,7 @@ def test_euler_bends_have_the_length_and_the_smallest_radius_of_two_clothoids(tm
     end = line[-1]
     assert end[0] == end[1] == pytest.approx(18.7, abs=0.05)
     # length of two clothoids that turn by 90° in total and have this smallest radius
-    assert length_um(line) == pytest.approx(math.pi * radius, abs=0.01)
+    assert polyline_length_um(line) == pytest.approx(math.pi * radius, abs=0.01)
     legs = np.diff(line, axis=0)
     turns = np.diff(np.unwrap(np.arctan2(legs[:, 1], legs[:, 0])))
     curvature = turns / np.hypot(*legs[1:].T)
@@ -309,7 +311,7 @@ def test_euler_bends_have_the_length_and_the_smallest_radius_of_two_clothoids(tm
     drawing.add("core", strip(line))
     extraction = drawing.extract(tmp_path)
     assert extraction.faults == ()
-    assert extraction.circuit.net_length_um[0] == pytest.approx(length_um(line), abs=1e-3)
+    assert extraction.circuit.net_length_um[0] == pytest.approx(polyline_length_um(line), abs=1e-3)
 
 
 # Heaters and metal.
@@ -332,7 +334,7 @@ def test_phase_shifter_has_a_resistance_and_guides_at_both_ends(tmp_path: Path) 
     assert extraction.faults == ()
     circuit = extraction.circuit
     assert circuit.net_length_um.tolist() == [12.0, 12.0]
-    settings = {key: column[circuit.of_kind("phase_shifter")].tolist() for key, column in circuit.settings.items()}
+    settings = {key: column[circuit.instances_of("phase_shifter")].tolist() for key, column in circuit.settings.items()}
     assert settings["length_um"] == [100.0]
     assert settings["resistance_ohm"] == pytest.approx([1111.1], abs=0.1)
     assert np.isnan(settings["wire_ohm"]).all()
@@ -386,7 +388,7 @@ def test_pads_label_nets_and_wires_have_resistance(tmp_path: Path) -> None:
     circuit = extraction.circuit
     assert extraction.faults == ()
     assert set(circuit.ports) == {"a", "GND0"}
-    i = int(circuit.of_kind("phase_shifter")[0])
+    i = int(circuit.instances_of("phase_shifter")[0])
     e1, e2 = circuit.electrical[circuit.offset[i] + 2 : circuit.offset[i] + 4].tolist()
     assert circuit.electrical_labels() == {e1: ("a",), e2: ("GND0",)}
     assert circuit.settings["wire_ohm"][i] == pytest.approx(float(PROCESS.metal.sheet_ohm) * 200 / 4)
@@ -434,7 +436,7 @@ def test_pins_are_connected_to_the_nets_of_their_pads(name: str, turn: kdb.Trans
     extraction = drawing.extract(tmp_path)
     assert [fault for fault in extraction.faults if fault.kind != "dangling"] == []
     circuit = extraction.circuit
-    i = int(circuit.of_kind(name)[0])
+    i = int(circuit.instances_of(name)[0])
     labels = circuit.electrical_labels()
     nets = circuit.electrical[circuit.offset[i] : circuit.offset[i + 1]][-2:].tolist()
     assert [labels[net] for net in nets] == [("a",), ("b",)]

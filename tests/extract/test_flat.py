@@ -15,33 +15,35 @@ from optinc_pdk.assemble import DiePlan, assemble, mesh_chip
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.extract import Extraction, extract
-from optinc_pdk.layout import Chip, chip_of, floorplan, shelves, to_layout
-from optinc_pdk.onn import Layer, Onn, bundled
+from optinc_pdk.layout import ChipLayout, floorplan, lay_out_network, to_layout
+from optinc_pdk.layout import flipchip_floorplan as shelves
+from optinc_pdk.onn import Layer, Onn, bundled_weights
 from optinc_pdk.pdk import get_pdk
 
 
-def network(process: Process) -> Chip:
-    return chip_of(Onn.load(bundled()), process, "chip")[1]
+def network(process: Process) -> ChipLayout:
+    return lay_out_network(Onn.load(bundled_weights()), process, "chip")[1]
 
 
-def mesh(process: Process, modes: int) -> Chip:
+def mesh(process: Process, modes: int) -> ChipLayout:
     return floorplan(mesh_chip(modes, process, "chip"), process)
 
 
-def hidden(process: Process, units: int) -> Chip:
+def hidden(process: Process, units: int) -> ChipLayout:
     layers = tuple(Layer(np.ones((b, a)), np.zeros(b)) for a, b in pairwise((1, units, 1)))
-    return chip_of(Onn(layers, Averaging(2, 2, 1)), process, "chip")[1]
+    return lay_out_network(Onn(layers, Averaging(2, 2, 1)), process, "chip")[1]
 
 
-def dies(process: Process) -> Chip:
+def dies(process: Process) -> ChipLayout:
     """A network on two dies."""
     sections = {"l0": "first", "l1": "first", "l2": "second"}
     return floorplan(
-        assemble(Onn.load(bundled()), process, "chip", DiePlan(carrier_tree=False, ground_groups=sections)), process
+        assemble(Onn.load(bundled_weights()), process, "chip", DiePlan(carrier_tree=False, ground_groups=sections)),
+        process,
     )
 
 
-CHIPS: dict[str, tuple[str, Callable[[Process], Chip], int]] = {
+CHIPS: dict[str, tuple[str, Callable[[Process], ChipLayout], int]] = {
     **{f"network, {name}": (name, network, 0) for name in ("soi220", "soi220_onchip", "soi220_two_metal")},
     **{f"network, {name}": (name, network, 0) for name in ("soi220_flipchip", "soi220_flipchip_onchip")},
     **{

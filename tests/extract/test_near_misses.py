@@ -10,14 +10,14 @@ import pytest
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.extract import extract
-from optinc_pdk.extract.golden import Variant, read_golden
+from optinc_pdk.extract.golden_devices import GoldenVariant, read_golden
 
 PROCESS = load_process()
 GOLDEN = read_golden(PROCESS)
 FAR = 400_000
 
 
-def golden(name: str, turn: int) -> Variant:
+def golden(name: str, turn: int) -> GoldenVariant:
     return [variant for variant in GOLDEN if variant.name == name][turn]
 
 

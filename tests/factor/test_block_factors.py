@@ -108,7 +108,7 @@ def mzis_of_blocks(factor: BlockFactor) -> list[int]:
 )
 def test_needed_counts_the_mesh_that_is_returned(matrix: np.ndarray) -> None:
     factor = unitary_diagonal(matrix)
-    assert factor.needed.tolist() == mzis_of_blocks(factor)
+    assert factor.needed_mzis.tolist() == mzis_of_blocks(factor)
 
 
 def test_zeros_between_independent_parts_stay_zero() -> None:
@@ -116,7 +116,7 @@ def test_zeros_between_independent_parts_stay_zero() -> None:
     matrix = np.kron(np.ones((2, 2)), np.eye(3))
     factor = unitary_diagonal(matrix)
     np.testing.assert_allclose(factor.matrix()[matrix == 0.0], 0.0, atol=1e-15)
-    assert factor.needed[0] <= 3
+    assert factor.needed_mzis[0] <= 3
 
 
 @settings(max_examples=40, deadline=None)
@@ -127,8 +127,8 @@ def test_needed_counts_the_mesh_of_any_sparse_matrix(rows: int, columns: int, fi
     if not np.any(matrix):
         return
     factor = unitary_diagonal(matrix, int(rng.integers(1, max(rows, columns) + 1)))
-    assert factor.needed.tolist() == mzis_of_blocks(factor)
-    assert np.all(factor.needed <= factor.block * (factor.block + 1) // 2)
+    assert factor.needed_mzis.tolist() == mzis_of_blocks(factor)
+    assert np.all(factor.needed_mzis <= factor.block * (factor.block + 1) // 2)
 
 
 @pytest.mark.parametrize("size", [5e-324, 1e-300, 1e300])

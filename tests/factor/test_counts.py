@@ -5,8 +5,8 @@ import pytest
 
 from optinc_pdk.factor import (
     block_trees,
+    network_mzis,
     rectangular,
-    structure_mzis,
     svd,
     svd_mzis,
     unitary_diagonal,
@@ -27,7 +27,7 @@ WIDE = {
     [("8/4", 1, 6, 39.3), ("8/8", 2, 7, 40.9), ("8/16", 2, 9, 40.4), ("16/4", 4, 6, 49.3)],
 )
 def test_table_1(case: str, first: int, last: int, percent: float) -> None:
-    count = structure_mzis(WIDE[case], range(first, last + 1))
+    count = network_mzis(WIDE[case], range(first, last + 1))
     assert abs(100 * count.ratio - percent) <= 0.2
 
 
@@ -35,13 +35,13 @@ def test_table_1(case: str, first: int, last: int, percent: float) -> None:
     ("first", "last", "percent"), [(4, 6, 49.3), (4, 7, 47.9), (4, 8, 47.4), (3, 6, 43.7), (3, 7, 42.2)]
 )
 def test_table_2(first: int, last: int, percent: float) -> None:
-    count = structure_mzis(WIDE["16/4"], range(first, last + 1))
+    count = network_mzis(WIDE["16/4"], range(first, last + 1))
     assert abs(100 * count.ratio - percent) <= 0.2
 
 
 @pytest.mark.parametrize(("case", "total"), [("8/4", 106_512), ("8/16", 1_744_912), ("16/4", 434_218)])
 def test_full_svd_totals(case: str, total: int) -> None:
-    count = structure_mzis(WIDE[case])
+    count = network_mzis(WIDE[case])
     assert count.mzis == count.mzis_full_svd == total
     assert count.ratio == 1.0
 
@@ -56,11 +56,11 @@ def test_counts_are_those_of_the_meshes() -> None:
 
 def test_bad_structures_are_refused() -> None:
     with pytest.raises(ValueError, match=r"widths.*\(4,\)"):
-        structure_mzis((4,))
+        network_mzis((4,))
     with pytest.raises(ValueError, match=r"layer 3.*1 to 2"):
-        structure_mzis((4, 8, 4), {2, 3})
+        network_mzis((4, 8, 4), {2, 3})
     with pytest.raises(ValueError, match=r"out.*0"):
-        structure_mzis((4, 0, 4))
+        network_mzis((4, 0, 4))
     with pytest.raises(ValueError, match=r"block.*0"):
         unitary_diagonal_mzis(4, 4, 0)
     with pytest.raises(ValueError, match=r"out.*2\.5"):

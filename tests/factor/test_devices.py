@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from optinc_pdk.factor import (
-    devices,
+    mesh_devices,
     rectangular,
 )
 
@@ -32,7 +32,7 @@ MESH = rectangular(np.eye(3))
 )
 def test_impossible_devices_are_refused(change: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        devices(MESH, **change)  # type: ignore[arg-type]
+        mesh_devices(MESH, **change)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -50,4 +50,4 @@ def test_impossible_devices_are_refused(change: dict[str, object], message: str)
 )
 def test_devices_that_form_no_mesh_are_refused(change: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        replace(devices(MESH), **change)  # type: ignore[arg-type]
+        replace(mesh_devices(MESH), **change)  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optinc_pdk.factor import structure, structured, svd_mzis, unitary_diagonal
+from optinc_pdk.factor import factor_by_parts, find_structure, svd_mzis, unitary_diagonal
 from optinc_pdk.factor.isometry_mesh import mesh_of_columns, mesh_of_rows
 
 
@@ -16,14 +16,14 @@ def test_any_shape_and_rank(rows: int, columns: int, rank: int, is_complex: bool
     matrix = rng.normal(size=(rows, rank)) @ rng.normal(size=(rank, columns))
     if is_complex:
         matrix = matrix * np.exp(1j * rng.uniform(0, 6, (rows, 1)))
-    factor = structured(matrix)
+    factor = factor_by_parts(matrix)
     assert np.max(np.abs(factor.matrix() - matrix)) <= 1e-12 * factor.scale
     expected = min(rows, columns, rank)
-    assert structure(matrix).rank == expected
+    assert find_structure(matrix).rank == expected
     # One MZI per parameter; the largest singular value needs no attenuator.
     assert factor.mzis == expected * (rows + columns - expected) - 1
-    assert factor.saved == svd_mzis(rows, columns) - factor.mzis >= 0
-    assert factor.saved_by_structure == (rows - expected) * (columns - expected)
+    assert factor.saved_mzis == svd_mzis(rows, columns) - factor.mzis >= 0
+    assert factor.mzis_saved_by_structure == (rows - expected) * (columns - expected)
 
 
 @settings(max_examples=40, deadline=None)
@@ -44,13 +44,13 @@ def test_permutations_need_no_mzis(order: list[int], weights: list[float]) -> No
     matrix = np.diag(weights)[:, order]
     if not np.any(matrix):
         return
-    matrix_parts = structure(matrix)
+    matrix_parts = find_structure(matrix)
     assert matrix_parts.is_permutation
     assert matrix_parts.zero_rows.tolist() == [i for i, weight in enumerate(weights) if weight == 0.0]
     assert matrix_parts.zero_columns.size == matrix_parts.zero_rows.size
-    factor = structured(matrix)
+    factor = factor_by_parts(matrix)
     assert factor.mzis == 0
-    assert factor.saved == 49
+    assert factor.saved_mzis == 49
     np.testing.assert_allclose(factor.matrix(), matrix, atol=1e-15)
 
 
@@ -63,21 +63,21 @@ def test_orthogonal_vectors_need_one_mesh(rows: int, columns: int, scaled: bool,
     tall = tall * rng.uniform(0.5, 1.0, short) if scaled else 3.0 * tall
     mesh = short * (2 * long - short - 1) // 2
     for matrix in (tall, tall.T):
-        factor = structured(matrix)
+        factor = factor_by_parts(matrix)
         assert factor.mzis == mesh + (short - 1 if scaled else 0)
         np.testing.assert_allclose(factor.matrix(), matrix, atol=1e-13)
     if rows == columns and not scaled:
         blocks = unitary_diagonal(tall)
-        assert blocks.needed.tolist() == [mesh]
-        assert blocks.saved_by_structure == short - 1
+        assert blocks.needed_mzis.tolist() == [mesh]
+        assert blocks.mzis_saved_by_structure == short - 1
 
 
 @pytest.mark.parametrize("shape", [(6, 2), (2, 6), (5, 5), (7, 3)])
 def test_dense_matrices_save_nothing_by_structure(shape: tuple[int, int]) -> None:
     matrix = np.random.default_rng(0).normal(size=shape)
-    assert structured(matrix).saved_by_structure == 0
-    assert unitary_diagonal(matrix).saved_by_structure == 0
-    assert unitary_diagonal(matrix, max(shape)).saved_by_structure == 0
+    assert factor_by_parts(matrix).mzis_saved_by_structure == 0
+    assert unitary_diagonal(matrix).mzis_saved_by_structure == 0
+    assert unitary_diagonal(matrix, max(shape)).mzis_saved_by_structure == 0
 
 
 def test_permuted_blocks_are_found_as_parts() -> None:
@@ -86,7 +86,7 @@ def test_permuted_blocks_are_found_as_parts() -> None:
     whole[:3, :2], whole[3:5, 2:6] = rng.normal(size=(3, 2)), rng.normal(size=(2, 4))
     whole[6:, 7:] = 1.0
     down, across = rng.permutation(8), rng.permutation(9)
-    matrix_parts = structure(whole[down][:, across])
+    matrix_parts = find_structure(whole[down][:, across])
     assert sorted((part.rows.size, part.columns.size, part.rank) for part in matrix_parts.parts) == [
         (2, 2, 1),
         (2, 4, 2),
@@ -94,29 +94,29 @@ def test_permuted_blocks_are_found_as_parts() -> None:
     ]
     assert down[matrix_parts.zero_rows].tolist() == [5]
     assert across[matrix_parts.zero_columns].tolist() == [6]
-    factor = structured(whole[down][:, across])
+    factor = factor_by_parts(whole[down][:, across])
     np.testing.assert_allclose(factor.matrix(), whole[down][:, across], atol=1e-13)
     assert factor.mzis == 2 * 4 + 2 * 3 + 1 * 3 - 1
 
 
 def test_rounding_errors_are_not_entries() -> None:
     matrix = np.diag([1.0, 0.5, 0.25]) + 1e-17
-    assert structure(matrix).is_permutation
-    assert structured(matrix).mzis == 2
+    assert find_structure(matrix).is_permutation
+    assert factor_by_parts(matrix).mzis == 2
 
 
 @pytest.mark.parametrize("size", [5e-324, 1e-300, 1e300])
 def test_extreme_weights(size: float) -> None:
     matrix = size * np.array([[1.0, 1.0], [1.0, -1.0]])
-    np.testing.assert_allclose(structured(matrix).matrix(), matrix, rtol=1e-12)
+    np.testing.assert_allclose(factor_by_parts(matrix).matrix(), matrix, rtol=1e-12)
 
 
 def test_an_all_zero_matrix_has_no_parts_and_no_factors() -> None:
-    matrix_parts = structure(np.zeros((2, 3)))
+    matrix_parts = find_structure(np.zeros((2, 3)))
     assert matrix_parts.parts == ()
     assert matrix_parts.rank == 0
     with pytest.raises(ValueError, match=r"W.*\(2, 3\).*zero"):
-        structured(np.zeros((2, 3)))
+        factor_by_parts(np.zeros((2, 3)))
 
 
 def test_blocks_report_the_mzis_they_need() -> None:
@@ -125,10 +125,10 @@ def test_blocks_report_the_mzis_they_need() -> None:
     whole[:2, :2], whole[2:4, 2:4], whole[4:, :2] = np.eye(2)[::-1], -np.eye(2), rng.normal(size=(2, 2))
     factor = unitary_diagonal(whole, 2)
     assert factor.mzis == 27
-    needed = factor.needed.reshape(3, 3)
+    needed = factor.needed_mzis.reshape(3, 3)
     assert np.count_nonzero(needed[:2, 2]) == np.count_nonzero(needed[2, 1:]) == 0
     assert needed[2, 0] == 3 or factor.attenuation[6].max() == 1.0
-    assert factor.saved == 27 - needed.sum()
+    assert factor.saved_mzis == 27 - needed.sum()
 
 
 @pytest.mark.parametrize(
@@ -143,4 +143,4 @@ def test_blocks_report_the_mzis_they_need() -> None:
 )
 def test_bad_weights_are_refused(matrix: np.ndarray, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        structured(matrix)
+        factor_by_parts(matrix)

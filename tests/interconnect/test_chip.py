@@ -10,10 +10,10 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.errors import InputError
 from optinc_pdk.interconnect.chip import PRECISION, symbol_rate
-from optinc_pdk.signoff.function import inputs_of
+from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import Scattering
-from optinc_pdk.simulate.noise import noise_of
-from optinc_pdk.tolerance.noise import gaussian_error_rate
+from optinc_pdk.simulate.transmission.noise import noise_of
+from optinc_pdk.tolerance.error_rates import gaussian_error_rate
 
 PROCESS = load_process()
 TASK = Averaging(4, 1, 2)
@@ -33,7 +33,7 @@ def wires(field):
 def test_the_rate_is_the_last_before_there_are_too_many_errors():
     chip = wires(0.003)
     rate = symbol_rate(*chip, TASK, PROCESS, 1e-5)
-    tried = inputs_of(TASK)
+    tried = function_inputs(TASK)
     below, above = (
         gaussian_error_rate(chip[0], tried, *chip[1:], noise_of(PROCESS, None, at)) for at in (rate, PRECISION * rate)
     )

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optinc_pdk.cards.values import Quantity
+from optinc_pdk.cards.quantity import Quantity
 from optinc_pdk.errors import InputError
 from optinc_pdk.interconnect import (
     Schedule,

@@ -15,11 +15,11 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, Quantity, load_process
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.extract import Extraction, extract
-from optinc_pdk.layout import Chip, chip_of, to_layout, write_gds
+from optinc_pdk.layout import ChipLayout, lay_out_network, to_layout, write_gds
 from optinc_pdk.onn import Layer, Onn
 from optinc_pdk.pdk import get_pdk
-from optinc_pdk.signoff.drc import run_drc
-from optinc_pdk.signoff.lvs import compare
+from optinc_pdk.signoff.drc.design_rule_check import run_drc
+from optinc_pdk.signoff.lvs.comparison import compare
 
 
 class WrittenChip(NamedTuple):
@@ -27,7 +27,7 @@ class WrittenChip(NamedTuple):
 
     process: Process
     circuit: Circuit
-    chip: Chip
+    chip: ChipLayout
     path: Path
 
     def rules_broken(self, rules: Iterable[str] = ("",)) -> dict[str, list[list[float]]]:
@@ -79,7 +79,7 @@ def process_of() -> Callable[..., Process]:
 def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., WrittenChip]:
     """A circuit and its chip, written."""
 
-    def write(process: Process, circuit: Circuit, chip: Chip) -> WrittenChip:
+    def write(process: Process, circuit: Circuit, chip: ChipLayout) -> WrittenChip:
         path = tmp_path_factory.mktemp("chip") / f"{circuit.name}.gds"
         write_gds(to_layout(chip, process, circuit.name), path)
         return WrittenChip(process, circuit, chip, path)
@@ -100,6 +100,6 @@ def built(written: Callable[..., WrittenChip]) -> Callable[..., WrittenChip]:
         die: tuple[float, float] | None = None,
     ) -> WrittenChip:
         process = _process(name, die)
-        return written(process, *chip_of(_network(widths, blocks, servers), process, "chip"))
+        return written(process, *lay_out_network(_network(widths, blocks, servers), process, "chip"))
 
     return build

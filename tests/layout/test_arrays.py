@@ -7,16 +7,16 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optinc_pdk.layout.arrays import Array, regular_arrays
+from optinc_pdk.layout.arrays import RegularArray, regular_arrays
 
 GridPoint = tuple[int, int]
 
 
-def arrays_of(points: list[GridPoint]) -> list[Array]:
+def arrays_of(points: list[GridPoint]) -> list[RegularArray]:
     return regular_arrays(np.array(points, dtype=np.int64).reshape(-1, 2))
 
 
-def covered(arrays: list[Array]) -> Counter[GridPoint]:
+def covered(arrays: list[RegularArray]) -> Counter[GridPoint]:
     return Counter(
         (a.x + i * a.dx, a.y + j * a.dy) for a in arrays for i, j in product(range(a.columns), range(a.rows))
     )
@@ -53,7 +53,7 @@ def test_a_grid_with_holes_takes_few_arrays(columns: int, rows: int, holes: list
 def test_a_mesh_is_two_arrays() -> None:
     """MZIs are in every second row, shifted by one from column to column."""
     points = [(900 * column, -52 * row) for column in range(16) for row in range(column % 2, 15, 2)]
-    assert arrays_of(points) == [Array(0, -728, 1800, 104, 8, 8), Array(900, -676, 1800, 104, 8, 7)]
+    assert arrays_of(points) == [RegularArray(0, -728, 1800, 104, 8, 8), RegularArray(900, -676, 1800, 104, 8, 7)]
 
 
 def test_single_value_before_a_run_is_not_part_of_a_pair() -> None:

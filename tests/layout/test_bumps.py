@@ -13,8 +13,8 @@ import pytest
 from optinc_pdk.errors import InputError
 from optinc_pdk.layout.bumps import bump_wiring
 from optinc_pdk.layout.canvas import Canvas
-from optinc_pdk.layout.frames import Frames
-from optinc_pdk.layout.netlist import Netlist
+from optinc_pdk.layout.cell_frames import CellFrames
+from optinc_pdk.layout.placement_view import PlacementView
 from optinc_pdk.layout.strips import StripBuilder
 
 Point = tuple[float, float]
@@ -54,7 +54,7 @@ def test_every_pad_is_one_bump_at_its_label_and_bumps_keep_their_pitch(
 def test_landing_of_a_signal_touches_only_its_contact(built: Callable[..., Any]) -> None:
     chip = built(*NETWORK)
     canvas, at, process = chip.chip.canvas, positions(chip), chip.process
-    netlist = Netlist(chip.circuit)
+    netlist = PlacementView(chip.circuit)
     metal = drawn_metal(canvas, float(process.pads.size_um))
     size, space = float(process.pads.size_um), float(process.metal.space_um)
     contact = process.device("phase_shifter").size("contact_width_um")
@@ -84,11 +84,15 @@ def test_grounds_of_a_strip_are_one_piece_of_metal(built: Callable[..., Any]) ->
     ]
     assert sorted(labels) == [["GND_l0_0", "GND_l0_1"], ["GND_l1_0", "GND_l1_1"]]
     # a bump next to every heater's ground takes its current
-    grounds = [Netlist(chip.circuit).heaters[name] for name in canvas.placed if name in Netlist(chip.circuit).heaters]
+    grounds = [
+        PlacementView(chip.circuit).heaters[name]
+        for name in canvas.placed
+        if name in PlacementView(chip.circuit).heaters
+    ]
     rows = {y for x, y in canvas.bumps if any(p.inside(kdb.Point(round(x * 1000), round(y * 1000))) for p in pieces)}
     heights = {
         canvas.port(f"{name},{ground}").y
-        for name, heaters in Netlist(chip.circuit).heaters.items()
+        for name, heaters in PlacementView(chip.circuit).heaters.items()
         for _, _, ground in heaters
     }
     assert grounds and heights <= rows
@@ -155,7 +159,7 @@ def test_lvs_reports_mutants(
 
 def test_strip_without_a_ground_pad_is_refused(built: Callable[..., Any], process_of: Callable[..., Any]) -> None:
     process = process_of("soi220_flipchip")
-    netlist = Netlist(built(*NETWORK).circuit)
-    strip = StripBuilder(netlist, process, "l0", ["l0"], Frames()).build()
+    netlist = PlacementView(built(*NETWORK).circuit)
+    strip = StripBuilder(netlist, process, "l0", ["l0"], CellFrames()).build()
     with pytest.raises(InputError, match="'l0'"):
         bump_wiring(strip, netlist, process, [])

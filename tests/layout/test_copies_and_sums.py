@@ -9,21 +9,21 @@ import numpy as np
 import pytest
 
 from optinc_pdk.assemble import LOCAL_STRIPS, assemble
-from optinc_pdk.assemble.library import device_kinds
+from optinc_pdk.assemble.component_library import device_types
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
-from optinc_pdk.circuit import Builder, Circuit
+from optinc_pdk.circuit import Circuit, CircuitBuilder
 from optinc_pdk.extract import extract
 from optinc_pdk.extract.extractor import Extraction
-from optinc_pdk.layout import Chip, to_layout, write_gds
+from optinc_pdk.layout import ChipLayout, to_layout, write_gds
 from optinc_pdk.layout.canvas import Canvas
-from optinc_pdk.layout.frames import Frames
-from optinc_pdk.layout.netlist import Netlist
-from optinc_pdk.layout.shuffle import place_shuffle
+from optinc_pdk.layout.cell_frames import CellFrames
+from optinc_pdk.layout.copies_and_sums import place_copies_or_sums
+from optinc_pdk.layout.placement_view import PlacementView
 from optinc_pdk.onn import Layer, Onn
 from optinc_pdk.pdk import get_pdk
-from optinc_pdk.signoff.drc import run_drc
-from optinc_pdk.signoff.lvs import compare
+from optinc_pdk.signoff.drc.design_rule_check import run_drc
+from optinc_pdk.signoff.lvs.comparison import compare
 
 Shape = tuple[tuple[int, ...], tuple[int, ...]]
 
@@ -50,17 +50,17 @@ class IsolatedSection:
     """One section of a network between labelled gratings, as a circuit of its own and as a layout."""
 
     def __init__(self, process: Process, whole: Circuit, section: str) -> None:
-        netlist = Netlist(whole)
+        netlist = PlacementView(whole)
         names = netlist.section(section)
         begins = [n for n in names if netlist.grid[n][1] == 0]
         guides = [netlist.partner[f"{name},o1"] for name in begins]
-        self.canvas, mode = Canvas(Frames()), float(process.floorplan.mode_pitch_um)
+        self.canvas, mode = Canvas(CellFrames()), float(process.floorplan.mode_pitch_um)
         # neither at the section's pitch nor all at one x
         starts = [(float(i % 3), -mode * i) for i in range(len(guides))]
-        self.ends = place_shuffle(
+        self.ends = place_copies_or_sums(
             self.canvas, netlist, process, section, list(zip(guides, starts, strict=True)), -mode * len(guides) / 2
         )
-        b = Builder(section, device_kinds(process))
+        b = CircuitBuilder(section, device_types(process))
         for name in names:
             b.add(name, netlist.component[name], netlist.grid[name])
         self.labels: list[str] = []
@@ -75,7 +75,7 @@ class IsolatedSection:
                 b.connect(p, q)
         self.reference = b.build()
 
-    def _grating(self, b: Builder, label: str, port: str, at: tuple[float, float], rotation: int) -> None:
+    def _grating(self, b: CircuitBuilder, label: str, port: str, at: tuple[float, float], rotation: int) -> None:
         b.add(label, "grating_coupler")
         b.ports[label] = f"{label},o2"
         b.connect(f"{label},o1", port)
@@ -92,7 +92,7 @@ class IsolatedSection:
             at = whole.port(f"{label},o2")
             whole.texts.append((label, at.x, at.y))
         die = (0.0, 0.0, right - left + 2 * margin, top - bottom + 2 * margin)
-        write_gds(to_layout(Chip(whole, (die,), ((),), ""), process, "isolated"), path)
+        write_gds(to_layout(ChipLayout(whole, (die,), ((),), ""), process, "isolated"), path)
         return path
 
 
@@ -129,7 +129,7 @@ def paths_to(extracted: Extraction, label: str) -> dict[str, tuple[float, int]]:
 
 def _through() -> dict[str, float]:
     """Length of the devices on a path."""
-    frames = Frames()
+    frames = CellFrames()
     ends = {"crossing": ("o1", "o3"), "mmi1x2": ("o1", "o2")}
     return {name: frames[name].ports[b].x - frames[name].ports[a].x for name, (a, b) in ends.items()}
 
@@ -168,7 +168,7 @@ def test_copies_and_sums_match_after_extraction(shape: Shape, process: Process, 
         isolated = IsolatedSection(process, circuit, section)
         extracted = extract(isolated.write(process, tmp_path / "isolated.gds"), process)
         assert compare(isolated.reference, extracted, process).differences == ()
-        assert len(extracted.circuit.of_kind("crossing")) == len(isolated.reference.of_kind("crossing"))
+        assert len(extracted.circuit.instances_of("crossing")) == len(isolated.reference.instances_of("crossing"))
         reached = [paths_to(extracted, f"out{i}") for i in range(len(isolated.ends))]
         if section == "l0_split":
             # every row of blocks receives all inputs, in order
@@ -184,9 +184,9 @@ def test_copies_and_sums_match_after_extraction(shape: Shape, process: Process, 
 
 def test_missing_section_leaves_guides_unchanged() -> None:
     get_pdk().activate()
-    canvas, guides = Canvas(Frames()), [("p_m0_0_1,o1", (3.0, 4.0))]
+    canvas, guides = Canvas(CellFrames()), [("p_m0_0_1,o1", (3.0, 4.0))]
     circuit = whole(load_process(), ((1, 1, 1), (1, 1)))
-    assert place_shuffle(canvas, Netlist(circuit), load_process(), "l1_sum", guides, 0.0) == guides
+    assert place_copies_or_sums(canvas, PlacementView(circuit), load_process(), "l1_sum", guides, 0.0) == guides
     assert not canvas.placed
 
 
@@ -195,4 +195,4 @@ def test_guides_in_another_order_are_refused() -> None:
     circuit = whole(load_process(), NETWORKS["two blocks and back"])
     guides = [("l1b0_v_c0_r0,o3", (0.0, 0.0)), ("l1b1_v_c0_r0,o3", (0.0, -80.0))]
     with pytest.raises(ValueError, match=r"l1_sum: .*'l1b0_sum_r0'"):
-        place_shuffle(Canvas(Frames()), Netlist(circuit), load_process(), "l1_sum", guides, 0.0)
+        place_copies_or_sums(Canvas(CellFrames()), PlacementView(circuit), load_process(), "l1_sum", guides, 0.0)

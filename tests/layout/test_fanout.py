@@ -7,12 +7,12 @@ import pytest
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.extract import extract
-from optinc_pdk.layout import Chip, to_layout, write_gds
+from optinc_pdk.layout import ChipLayout, to_layout, write_gds
 from optinc_pdk.layout.canvas import Canvas
-from optinc_pdk.layout.fan import draw_fanout, fan_end, fan_length
-from optinc_pdk.layout.frames import Frames
+from optinc_pdk.layout.cell_frames import CellFrames
+from optinc_pdk.layout.fanout import draw_fanout, fan_end, fan_length
 from optinc_pdk.pdk import get_pdk
-from optinc_pdk.signoff.drc import run_drc
+from optinc_pdk.signoff.drc.design_rule_check import run_drc
 
 # around 2R the leg of an S-bend is so short that its concave sides are close to each other
 RISES = (0.0, 0.01, 3.0, 12.0, 19.9, 20.0, 20.5, 21.0, 22.6, 23.0, 40.0, 60.0)
@@ -24,7 +24,7 @@ PITCH, START, STUB = 127.0, 100.0, 40.0
 def test_guides_of_every_rise_keep_their_space_and_have_the_predicted_length(name: str, tmp_path: Path) -> None:
     process = load_process(name)
     get_pdk(name).activate()
-    canvas, x = Canvas(Frames()), START + STUB
+    canvas, x = Canvas(CellFrames()), START + STUB
     rows = [START + PITCH * (i + 1) for i in range(len(RISES))]
     target = [row + rise for row, rise in zip(rows, RISES, strict=True)]
     end = fan_end(process, rows, target, x)
@@ -37,7 +37,7 @@ def test_guides_of_every_rise_keep_their_space_and_have_the_predicted_length(nam
             fibre = canvas.port(f"{label}{i},o2")
             canvas.texts.append((f"{label}{i}", fibre.x, fibre.y))
     die = (0.0, 0.0, end + 2 * START, target[-1] + 2 * START)
-    write_gds(to_layout(Chip(canvas, (die,), ((),), ""), process, "fan"), tmp_path / "fan.gds")
+    write_gds(to_layout(ChipLayout(canvas, (die,), ((),), ""), process, "fan"), tmp_path / "fan.gds")
     extracted = extract(tmp_path / "fan.gds", process)
     assert extracted.faults == ()
     circuit, partner = extracted.circuit, extracted.circuit.partners()

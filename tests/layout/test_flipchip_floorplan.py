@@ -10,13 +10,13 @@ import pytest
 
 from optinc_pdk.assemble import mesh_chip, strip_names
 from optinc_pdk.circuit import Circuit
-from optinc_pdk.layout import Chip, chip_of, floorplan
-from optinc_pdk.layout.frames import Box
+from optinc_pdk.layout import ChipLayout, floorplan, lay_out_network
+from optinc_pdk.layout.cell_frames import Box
 
 FLIPCHIP = "soi220_flipchip"
 
 
-def strip_boxes(circuit: Circuit, chip: Chip) -> dict[str, Box]:
+def strip_boxes(circuit: Circuit, chip: ChipLayout) -> dict[str, Box]:
     """Bounding box of the instances of each strip, and of the carrier."""
     names = strip_names(circuit.sections)
     boxes: dict[str, Box] = {}
@@ -35,7 +35,7 @@ def test_strips_keep_the_fibre_pitch_and_their_order(
     width: float, height: float, process_of: Callable[..., Any], network: Callable[..., Any]
 ) -> None:
     process = process_of(FLIPCHIP, (width, height))
-    circuit, chip = chip_of(network((2, 3, 4, 2), (2, 2, 2)), process, "chip")
+    circuit, chip = lay_out_network(network((2, 3, 4, 2), (2, 2, 2)), process, "chip")
     boxes = strip_boxes(circuit, chip)
     assert chip.fit == ("multi-die" if len(chip.dies) > 1 else process.dies[-1].fit)
     assert [name for strips in chip.strips for name in strips] == [n for n in boxes if n != "carrier"]
@@ -51,7 +51,7 @@ def test_strips_keep_the_fibre_pitch_and_their_order(
 
 
 def test_a_mesh_is_folded_where_it_is_wider_than_the_largest_die(process_of: Callable[..., Any]) -> None:
-    def chip(width: float, height: float = 20_000.0) -> Chip:
+    def chip(width: float, height: float = 20_000.0) -> ChipLayout:
         process = process_of(FLIPCHIP, (width, height))
         return floorplan(mesh_chip(8, process, "mesh"), process)
 

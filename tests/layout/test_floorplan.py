@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from optinc_pdk.assemble import mesh_chip
-from optinc_pdk.assemble.layers import add_linear_block
+from optinc_pdk.assemble.layer_parts import add_linear_block
 from optinc_pdk.circuit import Circuit, NetlistError
-from optinc_pdk.layout import Chip, chip_of, floorplan
+from optinc_pdk.layout import ChipLayout, floorplan, lay_out_network
 
 BLOCKS = ((2, 3, 2), (2, 2))
 NETWORKS = {
@@ -48,13 +48,13 @@ def component_of(circuit: Circuit) -> dict[str, str]:
     return {n: circuit.kinds[k].name for n, k in zip(circuit.instances, circuit.kind.tolist(), strict=True)}
 
 
-def label_of_die(chip: Chip, at: tuple[float, float]) -> int:
+def label_of_die(chip: ChipLayout, at: tuple[float, float]) -> int:
     """The die on which a point lies."""
     (number,) = [i for i, (left, low, right, top) in enumerate(chip.dies) if left < at[0] < right and low < at[1] < top]
     return number
 
 
-def assert_dies_hold_all(chip: Chip, circuit: Circuit, name: str) -> None:
+def assert_dies_hold_all(chip: ChipLayout, circuit: Circuit, name: str) -> None:
     """Check that dies are next to each other, hold each strip and label once, and cut no instance."""
     assert all(a[2] < b[0] for a, b in pairwise(chip.dies))
     placed = [strip for strips in chip.strips for strip in strips]
@@ -75,7 +75,7 @@ def test_every_die_with_wires_has_a_ground_of_its_own(
     height: int, process_of: Callable[..., Any], network: Callable[..., Any]
 ) -> None:
     process = process_of("soi220", (4200, height))
-    circuit, chip = chip_of(network((2, 3, 4, 2), (2, 2, 2)), process, "chip")
+    circuit, chip = lay_out_network(network((2, 3, 4, 2), (2, 2, 2)), process, "chip")
     assert_dies_hold_all(chip, circuit, "chip")
     groups: dict[int, set[str]] = {}
     for text, x, y in chip.canvas.texts:
@@ -114,10 +114,10 @@ def test_network_of_one_block_a_layer_has_a_carrier_tree_if_one_die_holds_it(
     network: Callable[..., Any], process_of: Callable[..., Any]
 ) -> None:
     onn = network((1, 2, 1))
-    whole, one = chip_of(onn, process_of("soi220"), "chip")
+    whole, one = lay_out_network(onn, process_of("soi220"), "chip")
     assert one.fit == "fits one die"
     assert whole.board is not None and whole.board.oscillators == ()
-    apart, several = chip_of(onn, process_of("soi220", (2500, 1300)), "chip")
+    apart, several = lay_out_network(onn, process_of("soi220", (2500, 1300)), "chip")
     assert several.fit == "multi-die"
     assert apart.board is not None and apart.board.oscillators == ("lo_l0",)
 
@@ -135,10 +135,10 @@ def test_circuit_is_assembled_once(
 ) -> None:
     assembled = []
     monkeypatch.setattr(
-        "optinc_pdk.assemble.chip.add_linear_block",
+        "optinc_pdk.assemble.network_circuit.add_linear_block",
         lambda b, block, light: assembled.append(block.name) or add_linear_block(b, block, light),
     )
-    _, chip = chip_of(network((1, 2, 1)), process_of(process, die), "chip")
+    _, chip = lay_out_network(network((1, 2, 1)), process_of(process, die), "chip")
     assert len(chip.dies) == dies
     assert assembled == ["l0", "l1"]
 

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optinc_pdk.cards import Quantity, load_process
-from optinc_pdk.cells.curves import length_um, rounded
+from optinc_pdk.cells.curves import polyline_length_um, round_corners
 from optinc_pdk.errors import InputError
 from optinc_pdk.layout.canvas import Canvas, guide_track
-from optinc_pdk.layout.frames import Frames, Port
-from optinc_pdk.layout.turns import draw_turn, turn_width
+from optinc_pdk.layout.cell_frames import CellFrames, Port
+from optinc_pdk.layout.fold_turns import draw_turn, turn_width
 
 PROCESS = load_process()
 PITCH = float(PROCESS.floorplan.mode_pitch_um)
@@ -28,14 +28,14 @@ def turned(starts: list[float], side: int, gap: float = 200.0) -> tuple[Canvas, 
         (Port(side * x, PITCH * i + gap / 2, angle), Port(side * x, -PITCH * i - gap / 2, angle))
         for i, x in enumerate(starts)
     ]
-    canvas = Canvas(Frames())
+    canvas = Canvas(CellFrames())
     draw_turn(canvas, PROCESS, pairs, side)
     return canvas, pairs, max(side * x for path in canvas.guides for x, _ in path)
 
 
 def lengths(canvas: Canvas) -> list[float]:
     radius = float(PROCESS.guide.radius_um)
-    return [length_um(rounded(np.array(path), radius, 400)) for path in canvas.guides]
+    return [polyline_length_um(round_corners(np.array(path), radius, 400)) for path in canvas.guides]
 
 
 @given(
@@ -75,4 +75,4 @@ def test_pitch_too_small_for_teeth_is_refused_with_the_required_pitch() -> None:
     narrow = PROCESS.model_copy(update={"floorplan": PROCESS.floorplan.model_copy(update=update)})
     needed = 20 + guide_track(PROCESS)
     with pytest.raises(InputError, match=rf"mode_pitch_um.*\b24\b.*\b10 µm.*\b{needed:g} µm"):
-        draw_turn(Canvas(Frames()), narrow, [(Port(0, 20, 0), Port(0, -20, 0))], 1)
+        draw_turn(Canvas(CellFrames()), narrow, [(Port(0, 20, 0), Port(0, -20, 0))], 1)

@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optinc_pdk.cards import load_process
-from optinc_pdk.cells.curves import ribbon, rounded
-from optinc_pdk.layout import Chip, to_layout
-from optinc_pdk.layout.canvas import Canvas, Wire
-from optinc_pdk.layout.frames import Box, Frames
+from optinc_pdk.cells.curves import ribbon, round_corners
+from optinc_pdk.layout import ChipLayout, to_layout
+from optinc_pdk.layout.canvas import Canvas, MetalWire
+from optinc_pdk.layout.cell_frames import Box, CellFrames
 from optinc_pdk.pdk import get_pdk
 
 ROOT = Path(__file__).parent.parent.parent
@@ -35,7 +35,7 @@ def _pdk() -> None:
 
 
 def layout_of(**drawn: Any) -> kdb.Layout:
-    return to_layout(Chip(Canvas(Frames(), **drawn), (DIE,), (), ""), PROCESS, "chip")
+    return to_layout(ChipLayout(Canvas(CellFrames(), **drawn), (DIE,), (), ""), PROCESS, "chip")
 
 
 def region(layout: kdb.Layout, layer: str) -> kdb.Region:
@@ -62,11 +62,11 @@ def staircases(draw: st.DrawFn) -> Path2:
 
 @given(path=staircases())
 def test_a_guide_of_boxes_and_bends_is_the_ribbon_along_it(path: Path2) -> None:
-    canvas = Canvas(Frames())
+    canvas = Canvas(CellFrames())
     canvas.guide(*path)
-    drawn = region(to_layout(Chip(canvas, (DIE,), (), ""), PROCESS, "chip"), "core")
+    drawn = region(to_layout(ChipLayout(canvas, (DIE,), (), ""), PROCESS, "chip"), "core")
     assert drawn.count() == 1
-    line = rounded(np.array(canvas.guides[0]), RADIUS, int(PROCESS.guide.arc_segments))
+    line = round_corners(np.array(canvas.guides[0]), RADIUS, int(PROCESS.guide.arc_segments))
     expected = kdb.Region(
         kdb.Polygon([kdb.Point(x, y) for x, y in ribbon(line, float(PROCESS.guide.width_um)).tolist()])
     )
@@ -105,7 +105,7 @@ def test_equal_boxes_in_an_array_are_one_cell(count: int) -> None:
 
 
 def test_wires_end_half_a_width_beyond_their_last_points() -> None:
-    drawn = region(layout_of(wires=[Wire(((0.0, 0.0), (50.0, 0.0), (50.0, 30.0)), 4.0)]), "metal")
+    drawn = region(layout_of(wires=[MetalWire(((0.0, 0.0), (50.0, 0.0), (50.0, 30.0)), 4.0)]), "metal")
     expected = kdb.Region([kdb.Box(-2000, -2000, 52000, 2000), kdb.Box(48000, -2000, 52000, 32000)])
     assert (drawn ^ expected).is_empty()
 
@@ -113,9 +113,9 @@ def test_wires_end_half_a_width_beyond_their_last_points() -> None:
 @pytest.mark.parametrize("mirror", [False, True])
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
 def test_a_port_is_where_the_drawn_cell_has_it(rotation: int, mirror: bool) -> None:
-    canvas = Canvas(Frames())
+    canvas = Canvas(CellFrames())
     canvas.place("m", "mzi", 10.0, 20.0, rotation, mirror)
-    layout = to_layout(Chip(canvas, (DIE,), (), ""), PROCESS, "chip")
+    layout = to_layout(ChipLayout(canvas, (DIE,), (), ""), PROCESS, "chip")
     drawn = region(layout, "core")
     for port in ("o1", "o2", "o3", "o4"):
         at = canvas.port(f"m,{port}")

@@ -14,12 +14,12 @@ from optinc_pdk.cards import Process, Quantity, load_process
 from optinc_pdk.cards.rules import PadSizeRule
 from optinc_pdk.circuit import NetlistError
 from optinc_pdk.extract import extract
-from optinc_pdk.layout import Chip, chip_of, floorplan, to_layout, write_gds
+from optinc_pdk.layout import ChipLayout, floorplan, lay_out_network, to_layout, write_gds
 from optinc_pdk.layout.canvas import Canvas
-from optinc_pdk.layout.frames import Frames
-from optinc_pdk.layout.netlist import Netlist
+from optinc_pdk.layout.cell_frames import CellFrames
+from optinc_pdk.layout.heater_wiring import SignalWire, full_current_a, stretch_um, trunk_width
 from optinc_pdk.layout.perimeter_pads import PadRows, pad_rows, pad_targets
-from optinc_pdk.layout.wiring import Signal, full_current_a, stretch_um, trunk_width
+from optinc_pdk.layout.placement_view import PlacementView
 
 STRETCH = 78.0
 
@@ -47,12 +47,12 @@ def test_trunk_carries_all_its_heaters_and_is_not_mistaken_for_a_pad(name: str) 
 
 def test_mzis_are_stretched_for_wide_grounds_only(process_of: Callable[..., Any]) -> None:
     process = process_of("soi220")
-    stretch = [stretch_um(Netlist(mesh_chip(modes, process, "mesh")), process) for modes in (2, 24, 48)]
+    stretch = [stretch_um(PlacementView(mesh_chip(modes, process, "mesh")), process) for modes in (2, 24, 48)]
     assert stretch[:2] == [0.0, 0.0]
     assert stretch[2] > 0
     # half the current per micrometre has the effect of twice as many heaters in a column
     half = limited(process, float(process.metal.current_ma_per_um) / 2)
-    assert stretch_um(Netlist(mesh_chip(24, half, "mesh")), half) == pytest.approx(stretch[2], abs=1)
+    assert stretch_um(PlacementView(mesh_chip(24, half, "mesh")), half) == pytest.approx(stretch[2], abs=1)
 
 
 def test_a_stretched_mesh_is_the_circuit_its_trunks_between_the_heaters(
@@ -60,7 +60,7 @@ def test_a_stretched_mesh_is_the_circuit_its_trunks_between_the_heaters(
 ) -> None:
     process = limited(process_of("soi220"), 0.12)
     circuit = mesh_chip(4, process, "mesh")
-    netlist = Netlist(circuit)
+    netlist = PlacementView(circuit)
     assert stretch_um(netlist, process) == STRETCH
     chip = floorplan(circuit, process)
     assert chip.canvas.frames.stretch_um == STRETCH
@@ -86,7 +86,7 @@ def test_lvs_reports_a_mesh_that_is_not_stretched(
     process = limited(process_of("soi220"), 0.12)
     circuit = mesh_chip(3, process, "mesh")
     # the width for a column of two
-    monkeypatch.setattr("optinc_pdk.layout.wiring.trunk_width", lambda *_: 224.0)
+    monkeypatch.setattr("optinc_pdk.layout.heater_wiring.trunk_width", lambda *_: 224.0)
     monkeypatch.setitem(floorplan.__globals__, "stretch_um", lambda *_: 0.0)
     differences = written(process, circuit, floorplan(circuit, process)).differences()
     assert any(all(part in m for part in ("length_um", "61.250", "100.000")) for m in differences)
@@ -98,7 +98,7 @@ def test_arms_of_stretched_mzis_and_dummies_have_equal_length(process_of: Callab
     heated = process.device("phase_shifter").size("length_um")
     first: dict[str, float] = {}
     for stretch in (0.0, STRETCH):
-        canvas = Canvas(Frames(stretch))
+        canvas = Canvas(CellFrames(stretch))
         canvas.place("m", "mzi", 500.0, 500.0)
         canvas.place("d", "mzi_dummy", 500.0, 1000.0)
         for port in ("m,o1", "m,o2", "m,o3", "m,o4", "d,o1", "d,o2"):
@@ -109,7 +109,9 @@ def test_arms_of_stretched_mzis_and_dummies_have_equal_length(process_of: Callab
             canvas.guide((at.x, at.y), (at.x + away, at.y))
             fibre = canvas.port(f"{port.replace(',', '_')},o2")
             canvas.texts.append((port.replace(",", "_"), fibre.x, fibre.y))
-        write_gds(to_layout(Chip(canvas, ((0.0, 0.0, 2000.0, 2000.0),), (), ""), process, "arms"), tmp_path / "a.gds")
+        write_gds(
+            to_layout(ChipLayout(canvas, ((0.0, 0.0, 2000.0, 2000.0),), (), ""), process, "arms"), tmp_path / "a.gds"
+        )
         circuit = extract(tmp_path / "a.gds", process).circuit
         length, partner = np.zeros(int(circuit.offset[-1])), circuit.partners()
         length[circuit.nets] = circuit.net_length_um[:, None]
@@ -160,7 +162,7 @@ def test_pads_of_a_row_keep_their_pitch_to_the_nanometre() -> None:
     rng = np.random.default_rng(0)
     for _ in range(200):
         places = np.sort(rng.uniform(200.0, 2000.0, 40))
-        wires = [Signal(f"w{i}", ((x, 0.0),)) for i, x in enumerate(places.tolist())]
+        wires = [SignalWire(f"w{i}", ((x, 0.0),)) for i, x in enumerate(places.tolist())]
         targets = pad_targets(process, wires, PadRows(2, process.pad_pitch_um(2)), 100.0, 2900.0)
         for row in (0, 1):
             assert np.diff([round(x * 1e3) for x in targets[row::2]]).min() >= pitch
@@ -170,9 +172,9 @@ def test_blocks_of_a_strip_share_a_trunk_and_stretch_for_it(
     process_of: Callable[..., Any], network: Callable[..., Any], written: Callable[..., Any]
 ) -> None:
     process = limited(process_of("soi220"), 0.16)
-    circuit, chip = chip_of(network((2, 8, 2), (2, 2)), process, "chip")
+    circuit, chip = lay_out_network(network((2, 8, 2), (2, 2)), process, "chip")
     # four blocks of one MZI each are below each other in the first strip
-    assert chip.canvas.frames.stretch_um > stretch_um(Netlist(mesh_chip(2, process, "mesh")), process)
+    assert chip.canvas.frames.stretch_um > stretch_um(PlacementView(mesh_chip(2, process, "mesh")), process)
     assert written(process, circuit, chip).differences() == []
 
 

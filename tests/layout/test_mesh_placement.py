@@ -13,10 +13,10 @@ import pytest
 from optinc_pdk.assemble import mesh_chip
 from optinc_pdk.circuit import flatten
 from optinc_pdk.layout import floorplan
-from optinc_pdk.layout.frames import Frames
-from optinc_pdk.layout.netlist import Netlist
-from optinc_pdk.layout.strips import Strip, StripBuilder
-from optinc_pdk.signoff.lvs import compare
+from optinc_pdk.layout.cell_frames import CellFrames
+from optinc_pdk.layout.placement_view import PlacementView
+from optinc_pdk.layout.strips import PlacedStrip, StripBuilder
+from optinc_pdk.signoff.lvs.comparison import compare
 
 FLIPCHIP = "soi220_flipchip"
 
@@ -30,15 +30,15 @@ def folded(process_of: Callable[..., Any], written: Callable[..., Any]) -> Calla
         process = process_of(FLIPCHIP)
         circuit = mesh_chip(modes, process, "mesh")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("optinc_pdk.layout.shelves.FOLDS", (rows,))
+            patch.setattr("optinc_pdk.layout.flipchip_floorplan.FOLDS", (rows,))
             return written(process, circuit, floorplan(circuit, process))
 
     return fold
 
 
-def strip_of(modes: int, rows: int, process: Any) -> Strip:
-    netlist = Netlist(mesh_chip(modes, process, "mesh"))
-    return StripBuilder(netlist, process, "l0", ["l0"], Frames()).build(rows)
+def strip_of(modes: int, rows: int, process: Any) -> PlacedStrip:
+    netlist = PlacementView(mesh_chip(modes, process, "mesh"))
+    return StripBuilder(netlist, process, "l0", ["l0"], CellFrames()).build(rows)
 
 
 def net_lengths(chip: Any) -> dict[tuple[str, ...], float]:
@@ -85,8 +85,8 @@ def test_rows_are_odd_none_is_empty_and_columns_keep_their_order(
     modes: int, rows: int, process_of: Callable[..., Any]
 ) -> None:
     process = process_of(FLIPCHIP)
-    netlist = Netlist(mesh_chip(modes, process, "mesh"))
-    placed = StripBuilder(netlist, process, "l0", ["l0"], Frames()).build(rows).rows
+    netlist = PlacementView(mesh_chip(modes, process, "mesh"))
+    placed = StripBuilder(netlist, process, "l0", ["l0"], CellFrames()).build(rows).rows
     columns = 1 if modes == 2 else modes
     assert len(placed) == min(rows, columns if columns % 2 else columns - 1)
     seen = [sorted({netlist.grid[n][1] for n in row if netlist.component[n] != "terminator"}) for row in placed]
@@ -108,7 +108,9 @@ def test_first_and_last_rows_lie_next_to_the_turns(modes: int, rows: int, proces
     assert ends[0][0] < min(box[0] for box in middle)
     assert ends[1][2] > max(box[2] for box in middle)
     # by no more than the turns and the rest of whole columns
-    column = StripBuilder(Netlist(mesh_chip(2, process, "mesh")), process, "l0", ["l0"], Frames()).columns_length(1)
+    column = StripBuilder(
+        PlacementView(mesh_chip(2, process, "mesh")), process, "l0", ["l0"], CellFrames()
+    ).columns_length(1)
     turns = [path for path in strip.canvas.guides if len(path) > 4]
     reach = [x for path in turns for x, _ in path]
     assert ends[0][0] > min(reach) - 1.5 * column

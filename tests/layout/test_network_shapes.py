@@ -22,11 +22,11 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.cells import CELLS, cells_of
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.extract import extract
-from optinc_pdk.layout import Chip, floorplan, to_layout, write_gds
+from optinc_pdk.layout import ChipLayout, floorplan, to_layout, write_gds
 from optinc_pdk.onn import Layer, Onn
 from optinc_pdk.pdk import get_pdk
-from optinc_pdk.signoff.drc import run_drc
-from optinc_pdk.signoff.lvs import compare
+from optinc_pdk.signoff.drc.design_rule_check import run_drc
+from optinc_pdk.signoff.lvs.comparison import compare
 
 ROOT = Path(__file__).parent.parent.parent
 PROCESS = load_process()
@@ -159,7 +159,7 @@ def shapes(draw: st.DrawFn) -> Shape:
     return draw(st.integers(2, 5)), (symbols, *hidden, symbols), False
 
 
-def metal(chip: Chip) -> kdb.Region:
+def metal(chip: ChipLayout) -> kdb.Region:
     """The metal that the floorplan draws."""
     region = kdb.Region([kdb.Box(*(round(v * 1000) for v in box)) for box in chip.canvas.metal])
     for wire in chip.canvas.wires:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from optinc_pdk.assemble.library import composites, library
+from optinc_pdk.assemble.component_library import component_types, composite_circuits
 from optinc_pdk.cards import Process
-from optinc_pdk.circuit import Builder, Circuit
-from optinc_pdk.layout.netlist import Netlist
+from optinc_pdk.circuit import Circuit, CircuitBuilder
+from optinc_pdk.layout.placement_view import PlacementView
 
 
 @pytest.fixture
@@ -20,8 +20,8 @@ def process(process_of: Callable[..., Any]) -> Any:
 
 def circuit_of(process: Process) -> Circuit:
     """An MZI with its pads, a photodiode, twelve ground pads; the photodiode's ground is a net of its own."""
-    cells = composites(process)
-    b = Builder("chip", library(process, cells), cells)
+    cells = composite_circuits(process)
+    b = CircuitBuilder("chip", component_types(process, cells), cells)
     for name, kind, at in (("m", "mzi", ("l0", 0, 1)), ("d", "photodiode", ("l0", 1, 0)), ("b", "mzi", ("l0", 0, 0))):
         b.add(name, kind, at)
     for label in ("phi", "theta", "diode", "other", *(f"GND{i}" for i in range(12)), "GND_d"):
@@ -38,7 +38,7 @@ def circuit_of(process: Process) -> Circuit:
 
 
 def test_every_heater_has_a_signal_end_and_a_ground_end(process: Process) -> None:
-    netlist = Netlist(circuit_of(process))
+    netlist = PlacementView(circuit_of(process))
     assert {name: set(heaters) for name, heaters in netlist.heaters.items()} == {
         "m": {("phi", "e1", "e2"), ("theta", "e4", "e3")},
         "d": {("diode", "e1", "e2")},
@@ -47,7 +47,7 @@ def test_every_heater_has_a_signal_end_and_a_ground_end(process: Process) -> Non
 
 
 def test_ground_pads_of_instances_are_in_order_of_number(process: Process) -> None:
-    netlist = Netlist(circuit_of(process))
+    netlist = PlacementView(circuit_of(process))
     numbered = tuple(f"GND{i}" for i in range(12))
     assert netlist.grounds(["m"]) == netlist.grounds(["b", "m"]) == numbered
     assert netlist.grounds(["d"]) == ("GND_d",)
@@ -56,7 +56,7 @@ def test_ground_pads_of_instances_are_in_order_of_number(process: Process) -> No
 
 
 def test_partners_are_mutual_and_sections_are_ordered_by_column_and_row(process: Process) -> None:
-    netlist = Netlist(circuit_of(process))
+    netlist = PlacementView(circuit_of(process))
     assert netlist.partner == {"m,o3": "d,o1", "d,o1": "m,o3", "m,o4": "b,o2", "b,o2": "m,o4"}
     assert netlist.section("l0") == ["b", "m", "d"]
     assert netlist.section("l7") == []

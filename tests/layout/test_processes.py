@@ -13,11 +13,11 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import DEFAULT_PROCESS, load_process
 from optinc_pdk.extract import extract
 from optinc_pdk.layout import floorplan, to_layout, write_gds
-from optinc_pdk.onn import Layer, Onn, bundled
+from optinc_pdk.onn import Layer, Onn, bundled_weights
 from optinc_pdk.pdk import get_pdk
-from optinc_pdk.signoff.drc import run_drc
+from optinc_pdk.signoff.drc.design_rule_check import run_drc
 from optinc_pdk.signoff.function import check_function
-from optinc_pdk.signoff.lvs import compare
+from optinc_pdk.signoff.lvs.comparison import compare
 from optinc_pdk.simulate import program
 
 TWO = "soi220_two_metal"
@@ -55,7 +55,7 @@ def test_chip_keeps_every_rule_and_matches_the_circuit(onn: Onn, tmp_path: Path)
 
 
 def test_the_bundled_network_computes_the_average_on_two_metals(tmp_path: Path) -> None:
-    card, onn = load_process(TWO), Onn.load(bundled())
+    card, onn = load_process(TWO), Onn.load(bundled_weights())
     path = written(TWO, onn, tmp_path / "chip.gds")
     circuit, extraction = assemble(onn, card, "a_chip"), extract(path, card)
     assert compare(circuit, extraction, card).differences == ()

@@ -5,20 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from optinc_pdk.assemble.library import device_kinds
-from optinc_pdk.assemble.trees import tree
+from optinc_pdk.assemble.component_library import device_types
+from optinc_pdk.assemble.splitter_trees import add_tree
 from optinc_pdk.cards import Process, load_process
-from optinc_pdk.circuit import Builder, Circuit
+from optinc_pdk.circuit import Circuit, CircuitBuilder
 from optinc_pdk.errors import InputError
 from optinc_pdk.extract import extract
-from optinc_pdk.layout import Chip, to_layout, write_gds
+from optinc_pdk.layout import ChipLayout, to_layout, write_gds
 from optinc_pdk.layout.canvas import Canvas
-from optinc_pdk.layout.frames import Frames, Point
-from optinc_pdk.layout.netlist import Netlist
+from optinc_pdk.layout.cell_frames import CellFrames, Point
+from optinc_pdk.layout.placement_view import PlacementView
 from optinc_pdk.layout.trees import TreePlacer
 from optinc_pdk.pdk import get_pdk
-from optinc_pdk.signoff.drc import run_drc
-from optinc_pdk.signoff.lvs import compare
+from optinc_pdk.signoff.drc.design_rule_check import run_drc
+from optinc_pdk.signoff.lvs.comparison import compare
 
 LEAVES = range(1, 13)
 UNBALANCED = [n for n in LEAVES if n & (n - 1)]
@@ -27,18 +27,18 @@ LEAD = 20.0
 
 def circuit(process: Process, counts: Iterable[int] = LEAVES) -> Circuit:
     """A tree for each number of leaves, with fibres at leaves and root, in a section where fields interfere."""
-    b = Builder("trees", device_kinds(process))
+    b = CircuitBuilder("trees", device_types(process))
     for n in counts:
         for name in (f"t{n}_root", *(f"t{n}_r{i}" for i in range(n))):
             b.add(name, "grating_coupler", (f"t{n}_mix", 0, 0))
             b.ports[name] = f"{name},o2"
-        tree(b, f"t{n}", f"t{n}_mix", f"t{n}_root,o1", [f"t{n}_r{i},o1" for i in range(n)])
+        add_tree(b, f"t{n}", f"t{n}_mix", f"t{n}_root,o1", [f"t{n}_r{i},o1" for i in range(n)])
     return b.build()
 
 
-def placed(process: Process, netlist: Netlist, matched: bool, counts: Iterable[int] = LEAVES) -> Canvas:
+def placed(process: Process, netlist: PlacementView, matched: bool, counts: Iterable[int] = LEAVES) -> Canvas:
     """The trees above each other, leaves on the left."""
-    canvas, pitch = Canvas(Frames()), float(process.floorplan.fibre_pitch_um)
+    canvas, pitch = Canvas(CellFrames()), float(process.floorplan.fibre_pitch_um)
     y = 0.0
     for n in counts:
         y -= pitch
@@ -55,7 +55,7 @@ def placed(process: Process, netlist: Netlist, matched: bool, counts: Iterable[i
     return canvas
 
 
-def write(canvas: Canvas, netlist: Netlist, process: Process, path: Path) -> Path:
+def write(canvas: Canvas, netlist: PlacementView, process: Process, path: Path) -> Path:
     left, bottom, right, top = canvas.box()
     whole, margin = Canvas(canvas.frames), 2 * float(process.floorplan.keepout_um)
     whole.add(canvas, margin - left, margin - bottom)
@@ -65,7 +65,7 @@ def write(canvas: Canvas, netlist: Netlist, process: Process, path: Path) -> Pat
     # as large as the smallest die, or larger
     width = max(right - left + 2 * margin, float(process.dies[0].width_um))
     die = (0.0, 0.0, width, max(top - bottom + 2 * margin, float(process.dies[0].height_um)))
-    write_gds(to_layout(Chip(whole, (die,), ((),), ""), process, "trees"), path)
+    write_gds(to_layout(ChipLayout(whole, (die,), ((),), ""), process, "trees"), path)
     return path
 
 
@@ -74,7 +74,7 @@ def test_paths_of_every_tree_have_equal_length(name: str, tmp_path: Path) -> Non
     process = load_process(name)
     get_pdk(name).activate()
     reference = circuit(process)
-    netlist = Netlist(reference)
+    netlist = PlacementView(reference)
     path = write(placed(process, netlist, True), netlist, process, tmp_path / "trees.gds")
     assert compare(reference, extract(path, process), process).differences == ()
 
@@ -83,7 +83,7 @@ def test_paths_of_every_tree_have_equal_length(name: str, tmp_path: Path) -> Non
 def test_meanders_keep_every_rule(name: str, tmp_path: Path) -> None:
     process, counts = load_process(name), (3, 5)
     get_pdk(name).activate()
-    netlist = Netlist(circuit(process, counts))
+    netlist = PlacementView(circuit(process, counts))
     path = write(placed(process, netlist, True, counts), netlist, process, tmp_path / "trees.gds")
     result = run_drc(path, process.rules, process.gds_layers)
     assert {rule.id: rule.boxes_um.tolist() for rule in result.rules if rule.violations} == {}
@@ -93,7 +93,7 @@ def test_lvs_reports_unbalanced_trees_without_meanders(tmp_path: Path) -> None:
     process = load_process()
     get_pdk().activate()
     reference = circuit(process)
-    netlist = Netlist(reference)
+    netlist = PlacementView(reference)
     path = write(placed(process, netlist, False), netlist, process, tmp_path / "trees.gds")
     differences = compare(reference, extract(path, process), process).differences
     assert {d.kind for d in differences} == {"lengths"}
@@ -103,9 +103,9 @@ def test_lvs_reports_unbalanced_trees_without_meanders(tmp_path: Path) -> None:
 def test_reported_lengths_are_those_drawn_and_balanced_trees_are_unchanged() -> None:
     process = load_process()
     get_pdk().activate()
-    netlist = Netlist(circuit(process))
+    netlist = PlacementView(circuit(process))
     for n in LEAVES:
-        canvas, top = Canvas(Frames()), netlist.partner[f"t{n}_root,o1"]
+        canvas, top = Canvas(CellFrames()), netlist.partner[f"t{n}_root,o1"]
         leaves = {f"t{n}_r{i},o1": [(0.0, -127.0 * i), (LEAD, -127.0 * i)] for i in range(n)}
         placer = TreePlacer(canvas, netlist, process, LEAD, +1)
         matched = placer.match_lengths([top], leaves)
@@ -118,8 +118,8 @@ def test_reported_lengths_are_those_drawn_and_balanced_trees_are_unchanged() -> 
 def test_leaves_too_close_for_meanders_are_refused() -> None:
     process = load_process()
     get_pdk().activate()
-    netlist = Netlist(circuit(process))
+    netlist = PlacementView(circuit(process))
     close = {f"t5_r{i},o1": [(0.0, -35.0 * i)] for i in range(5)}
-    placer = TreePlacer(Canvas(Frames()), netlist, process, 0.0, +1)
+    placer = TreePlacer(Canvas(CellFrames()), netlist, process, 0.0, +1)
     with pytest.raises(InputError, match=r"\b35 µm.*µm"):
         placer.match_lengths([netlist.partner["t5_root,o1"]], close)

@@ -5,7 +5,7 @@ import pytest
 
 from optinc_pdk.assemble import mesh_chip
 from optinc_pdk.cards import load_process
-from optinc_pdk.layout import Chip, floorplan, to_layout
+from optinc_pdk.layout import ChipLayout, floorplan, to_layout
 from optinc_pdk.pdk import get_pdk
 
 PROCESS = load_process("soi220")
@@ -14,12 +14,12 @@ METAL = PROCESS.layers[PROCESS.metal.layer].gds
 
 
 @pytest.fixture(scope="module")
-def chip() -> Chip:
+def chip() -> ChipLayout:
     get_pdk("soi220").activate()
     return floorplan(mesh_chip(MODES, PROCESS, "a_mesh"), PROCESS)
 
 
-def test_wires_that_columns_repeat_are_in_arrays(chip: Chip) -> None:
+def test_wires_that_columns_repeat_are_in_arrays(chip: ChipLayout) -> None:
     layout = to_layout(chip, PROCESS, "a_mesh")
     arrays = [i for i in layout.top_cell().each_inst() if i.cell.name.startswith("metal_wires")]
     inside = sum(i.na * i.cell.shapes(layout.layer(*METAL)).size() for i in arrays)
@@ -28,7 +28,7 @@ def test_wires_that_columns_repeat_are_in_arrays(chip: Chip) -> None:
     assert all(i.na >= 4 for i in arrays)
 
 
-def test_arrays_of_wires_are_the_wires_that_were_drawn(chip: Chip) -> None:
+def test_arrays_of_wires_are_the_wires_that_were_drawn(chip: ChipLayout) -> None:
     get_pdk("soi220").activate()
     layout = to_layout(chip, PROCESS, "a_mesh")
     top, index = layout.top_cell(), layout.layer(*METAL)

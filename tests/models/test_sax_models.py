@@ -65,7 +65,7 @@ def test_sax_simulates_the_reference_chip_as_we_do():
     rng = np.random.default_rng(0)
     labels = circuit.electrical_labels()
     phases, settings = {}, {}
-    for i in circuit.of_kind("phase_shifter"):
+    for i in circuit.instances_of("phase_shifter"):
         nets = circuit.electrical[circuit.offset[i] : circuit.offset[i + 1]]
         (label,) = [name for net in nets if net >= 0 for name in labels[int(net)] if not name.startswith("GND")]
         phases[label] = rng.uniform(0, 2 * np.pi)

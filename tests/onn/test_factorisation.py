@@ -10,13 +10,13 @@ import pytest
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.factor import BlockFactor, SvdFactor
-from optinc_pdk.onn import Factor, Layer, Onn, WeightsError, factorise
+from optinc_pdk.onn import FactorMethod, Layer, Onn, WeightsError, factorise
 from optinc_pdk.onn.factorisation import HEADROOM
 
 TASK = Averaging(4, 4, 2)
 
 
-def random_network(widths: tuple[int, ...] = (2, 5, 4, 2), factor: tuple[Factor, ...] = (), seed: int = 0) -> Onn:
+def random_network(widths: tuple[int, ...] = (2, 5, 4, 2), factor: tuple[FactorMethod, ...] = (), seed: int = 0) -> Onn:
     rng = np.random.default_rng(seed)
     layers = [Layer(rng.normal(size=(m, n)), rng.uniform(1.0, 9.0, m)) for n, m in pairwise(widths)]
     return Onn(tuple(layers), TASK, factor)

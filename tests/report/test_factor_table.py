@@ -4,7 +4,7 @@ import numpy as np
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn import Layer, Onn, factorise
-from optinc_pdk.report.tables import factor_rows, factor_table
+from optinc_pdk.report.terminal_tables import factor_rows, factor_table
 
 
 def network() -> Onn:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from optinc_pdk.report.numbers import Report
-from optinc_pdk.report.page import page, write_report
+from optinc_pdk.report.page import render_page, write_report
+from optinc_pdk.report.schema import Report
 
 PNG = b"\x89PNG made up for the tests"
 VOID = {"meta", "img", "br"}
@@ -45,7 +45,7 @@ def text_of(html: str) -> str:
 
 
 def test_page_states_the_numbers(numbers: dict[str, Any]) -> None:
-    html = page(Report.model_validate(numbers), notes=["metal: 1.9 of 2.0 mA/µm"])
+    html = render_page(Report.model_validate(numbers), notes=["metal: 1.9 of 2.0 mA/µm"])
     text = text_of(html)
     for fact in (
         "65,536 of 65,536 words exact, margin 0.210 levels",
@@ -69,25 +69,25 @@ def test_page_states_the_numbers(numbers: dict[str, Any]) -> None:
 
 def test_page_states_margins_by_symbol_and_errors_by_value(numbers: dict[str, Any]) -> None:
     done = {"words": 8000, "margins": [0.31, 0.21], "errors": []}
-    right = text_of(page(Report.model_validate(numbers | {"function": numbers["function"] | done})))
+    right = text_of(render_page(Report.model_validate(numbers | {"function": numbers["function"] | done})))
     assert "Symbol 0 Symbol 1 Margin, levels 0.310 0.210" in right
     assert "8,000 words" in right and "Share of the errors" not in right
     done["errors"] = [{"value": 1, "count": 9, "share": 0.9}, {"value": -64, "count": 1, "share": 0.1}]
-    wrong = text_of(page(Report.model_validate(numbers | {"function": numbers["function"] | done})))
+    wrong = text_of(render_page(Report.model_validate(numbers | {"function": numbers["function"] | done})))
     assert "Of 8,000 words Share of the errors +1 9 90.000% -64 1 10.000%" in wrong
 
 
 def test_page_states_the_thermal_crosstalk(numbers: dict[str, Any]) -> None:
-    crosstalk = text_of(page(Report.model_validate(numbers)))
+    crosstalk = text_of(render_page(Report.model_validate(numbers)))
     assert "Thermal crosstalk" in crosstalk and " 0.029 " in crosstalk and " 25 µm" in crosstalk
     assert "No thermal crosstalk" not in crosstalk
     numbers["chip"]["crosstalk"] = None
-    without = text_of(page(Report.model_validate(numbers)))
+    without = text_of(render_page(Report.model_validate(numbers)))
     assert "No thermal crosstalk" in without
 
 
 def test_page_needs_no_other_file(numbers: dict[str, Any]) -> None:
-    html = page(Report.model_validate(numbers), layout=PNG, detail=PNG, outputs=PNG)
+    html = render_page(Report.model_validate(numbers), layout=PNG, detail=PNG, outputs=PNG)
     found = Page(html)
     assert found.tags.count("img") == 3
     assert not {"script", "link", "iframe"} & set(found.tags)
@@ -97,7 +97,7 @@ def test_page_needs_no_other_file(numbers: dict[str, Any]) -> None:
 
 def test_page_of_a_failed_build_states_the_failures(numbers: dict[str, Any]) -> None:
     numbers |= {"verdict": "fail", "drc": {"rules": 24, "violations": 3}, "lvs": None, "function": None}
-    html = page(Report.model_validate(numbers), notes=["metal.space at (120.0, 40.5) µm"])
+    html = render_page(Report.model_validate(numbers), notes=["metal.space at (120.0, 40.5) µm"])
     text = text_of(html)
     assert "banner fail" in html
     assert "drc: 3 violations of 24 rules" in text
@@ -107,7 +107,7 @@ def test_page_of_a_failed_build_states_the_failures(numbers: dict[str, Any]) -> 
 
 def test_page_of_a_build_that_stopped_early(numbers: dict[str, Any]) -> None:
     early = {key: numbers[key] for key in ("schema", "name", "task")} | {"verdict": "fail"}
-    assert "chip: not run" in text_of(page(Report.model_validate(early)))
+    assert "chip: not run" in text_of(render_page(Report.model_validate(early)))
 
 
 def test_every_string_is_escaped(numbers: dict[str, Any]) -> None:
@@ -115,7 +115,7 @@ def test_every_string_is_escaped(numbers: dict[str, Any]) -> None:
     numbers["chip"]["fit"] = evil
     numbers["chip"]["offchip"] = {evil: 1}
     numbers |= {"name": evil, "files": {evil: "a" * 64}, "seconds": {evil: 1.0}}
-    html = page(Report.model_validate(numbers), layout=PNG, notes=[evil])
+    html = render_page(Report.model_validate(numbers), layout=PNG, notes=[evil])
     found = Page(html)
     assert "script" not in found.tags
     assert text_of(html).count(evil) >= 7
@@ -124,7 +124,7 @@ def test_every_string_is_escaped(numbers: dict[str, Any]) -> None:
 
 def test_many_error_values_share_the_last_row(numbers: dict[str, Any]) -> None:
     errors = [{"value": value, "count": 1, "share": 0.05} for value in range(1, 21)]
-    text = text_of(page(Report.model_validate(numbers | {"function": numbers["function"] | {"errors": errors}})))
+    text = text_of(render_page(Report.model_validate(numbers | {"function": numbers["function"] | {"errors": errors}})))
     assert "+16 1 5.000%" in text and "+17" not in text and "4 more values 4 20.000%" in text
 
 

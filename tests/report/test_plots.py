@@ -7,7 +7,7 @@ import pytest
 from matplotlib.image import imread
 from numpy.typing import NDArray
 
-from optinc_pdk.report.plots import outputs_plot
+from optinc_pdk.report.plots import outputs_png
 
 
 def pixels(png: bytes) -> NDArray[np.uint8]:
@@ -28,29 +28,29 @@ def levels_and_outputs() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 def test_wrong_outputs_are_red() -> None:
     levels, outputs = levels_and_outputs()
-    clean = outputs_plot(outputs, levels)
+    clean = outputs_png(outputs, levels)
     assert count(clean, "#d3302f") == 0
     outputs[15, 1] += 0.9  # above the top level: far from it, but decided correctly
-    assert count(outputs_plot(outputs, levels), "#d3302f") == 0
+    assert count(outputs_png(outputs, levels), "#d3302f") == 0
     outputs[0, 1] += 0.9
-    missed = outputs_plot(outputs, levels)
+    missed = outputs_png(outputs, levels)
     assert count(missed, "#d3302f") > 0
 
 
 def test_outputs_plot_is_reproducible_for_any_number_of_outputs() -> None:
     levels, outputs = levels_and_outputs()
-    assert outputs_plot(outputs, levels) == outputs_plot(outputs, levels)
+    assert outputs_png(outputs, levels) == outputs_png(outputs, levels)
     for repeats in (1, 2, 4):
-        wide = outputs_plot(np.tile(outputs, repeats)[:, 1:], np.tile(levels, repeats)[:, 1:])
+        wide = outputs_png(np.tile(outputs, repeats)[:, 1:], np.tile(levels, repeats)[:, 1:])
         assert pixels(wide).shape[1] > 900
 
 
 def test_faulty_outputs_are_refused() -> None:
     levels, outputs = levels_and_outputs()
     with pytest.raises(ValueError, match=r"\(16, 2\), \(15, 2\)"):
-        outputs_plot(outputs, levels[1:])
+        outputs_png(outputs, levels[1:])
     with pytest.raises(ValueError, match=r"\(16,\)"):
-        outputs_plot(outputs[:, 0], levels[:, 0])
+        outputs_png(outputs[:, 0], levels[:, 0])
     outputs[0, 0] = np.nan
     with pytest.raises(ValueError, match="finite"):
-        outputs_plot(outputs, levels)
+        outputs_png(outputs, levels)

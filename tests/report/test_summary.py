@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from optinc_pdk.report.numbers import Report
-from optinc_pdk.report.tables import summary_table
+from optinc_pdk.report.schema import Report
+from optinc_pdk.report.terminal_tables import summary_table
 
 
 def test_limits_and_light_have_a_line_each(numbers: dict[str, Any]) -> None:

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from optinc_pdk.assemble import assemble
-from optinc_pdk.assemble.library import device_kinds
+from optinc_pdk.assemble.component_library import device_types
 from optinc_pdk.cards import Quantity, load_process
-from optinc_pdk.circuit import Builder, flatten
+from optinc_pdk.circuit import CircuitBuilder, flatten
 from optinc_pdk.models import device_s, net_transmission
 from optinc_pdk.onn import Layer, carry_chain
 from optinc_pdk.simulate import Scattering
-from optinc_pdk.simulate.files import write_scattering
+from optinc_pdk.simulate.s_parameters.files import write_scattering
 
 PROCESS = load_process()
 _IDEAL = {"loss_db": 0.0, "imbalance": 0.0, "reflection_db": -400.0}
@@ -43,7 +43,7 @@ def ideal_process():
 
 
 def builder(name="small"):
-    return Builder(name, device_kinds(PROCESS))
+    return CircuitBuilder(name, device_types(PROCESS))
 
 
 def add_heater(b, instance, label):
@@ -170,7 +170,7 @@ def with_geometry(circuit, seed, wire_ohm=80.0):
     owner = np.repeat(np.arange(len(flat.instances)), np.diff(flat.offset))[flat.nets]
     parent = np.array([name.rpartition(".")[0] for name in flat.instances])[owner]
     inside = (parent[:, 0] == parent[:, 1]) & (parent[:, 0] != "")
-    heated = flat.of_kind("phase_shifter")
+    heated = flat.instances_of("phase_shifter")
     columns = {"resistance_ohm": 1100.0, "wire_ohm": wire_ohm}
     settings = {key: np.full(len(flat.instances), np.nan) for key in columns}
     for key, value in columns.items():

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from optinc_pdk.assemble import mesh_chip
-from optinc_pdk.cards.load import components_folder
+from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.circuit import Bias, flatten, write_bias, write_netlist
 from optinc_pdk.cli import main
 from optinc_pdk.models import read_measured
 from optinc_pdk.simulate import Scattering, analyse, scattering
-from optinc_pdk.simulate.files import parse_wavelengths, write_scattering
+from optinc_pdk.simulate.s_parameters.files import parse_wavelengths, write_scattering
 
 from .conftest import PROCESS, add_fibre, add_heater, builder, ring
 

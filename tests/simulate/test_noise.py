@@ -12,7 +12,7 @@ from optinc_pdk.circuit import Bias, Board, Neuron
 from optinc_pdk.circuit.bias import Activation
 from optinc_pdk.errors import InputError
 from optinc_pdk.simulate import Scattering, noise_of, transmit
-from optinc_pdk.simulate.noise import BLOCK, KINDS, path_phase_variance
+from optinc_pdk.simulate.transmission.noise import BLOCK, KINDS, path_phase_variance
 
 ELECTRON_C = 1.602176634e-19
 ZEROS = np.zeros(0)

@@ -15,8 +15,8 @@ from optinc_pdk.circuit import NetlistError, flatten
 from optinc_pdk.errors import InputError
 from optinc_pdk.models import device_s, net_transmission
 from optinc_pdk.simulate import analyse, heater_phases, prepare, s_matrices, scattering, solve
-from optinc_pdk.simulate.dissection import halves
-from optinc_pdk.simulate.plan import plan_circuit
+from optinc_pdk.simulate.s_parameters.nested_dissection import nested_halves
+from optinc_pdk.simulate.s_parameters.plan import plan_circuit
 
 from .conftest import (
     PROCESS,
@@ -169,7 +169,7 @@ def test_small_chunks_give_the_same_result(monkeypatch):
     phases = np.random.default_rng(0).uniform(0.0, 6.0, (5, structure.heater.size))
     plan = prepare(structure, 1550.0, PROCESS)
     whole = s_matrices(plan, phases, 1550.0, PROCESS)
-    monkeypatch.setattr("optinc_pdk.simulate.scatter.CHUNK_NUMBERS", 2 * plan.numbers)
+    monkeypatch.setattr("optinc_pdk.simulate.s_parameters.scattering.CHUNK_NUMBERS", 2 * plan.numbers)
     seen = []
     chunks = s_matrices(plan, phases, 1550.0, PROCESS, progress=lambda *done: seen.append(done))
     assert seen == [(2, 5), (4, 5), (5, 5)]
@@ -353,7 +353,7 @@ def test_halves_are_compact():
     number = np.arange(size * size).reshape(size, size)
     a = np.concatenate([number[:, :-1].ravel(), number[:-1].ravel()])
     b = np.concatenate([number[:, 1:].ravel(), number[1:].ravel()])
-    levels = halves(number.size, a, b, np.zeros(number.size, dtype=np.int64))
+    levels = nested_halves(number.size, a, b, np.zeros(number.size, dtype=np.int64))
     assert len(levels) == 11
     assert np.array_equal(levels[-1] // 2, levels[-2])
     assert np.bincount(levels[1]).tolist() == [512, 512]

@@ -14,14 +14,21 @@ from optinc_pdk.circuit import NetlistError
 from optinc_pdk.drive import DistanceCrosstalk
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import SvdFactor, svd_generic
-from optinc_pdk.onn import Layer, Onn, bundled, factorise
-from optinc_pdk.onn.gauge import lattice_score
+from optinc_pdk.onn import Layer, Onn, bundled_weights, factorise
+from optinc_pdk.onn.normalisation import lattice_score
 from optinc_pdk.simulate import analyse, heater_phases, program, scattering, transmit
-from optinc_pdk.simulate.align import align
-from optinc_pdk.simulate.fit import Problem, errors, fit_phases, illuminate
-from optinc_pdk.simulate.program import aligned_phases, starting_phases
-from optinc_pdk.simulate.response import jacobian, linear, quadrature, quadrature_jacobian, residual, row_scales
-from optinc_pdk.simulate.target import targets
+from optinc_pdk.simulate.programming.detection_jacobian import (
+    jacobian,
+    linear_response,
+    quadrature,
+    quadrature_jacobian,
+    residual,
+    row_scales,
+)
+from optinc_pdk.simulate.programming.phase_alignment import align_phases
+from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, fit_phases, illuminate, matrix_errors
+from optinc_pdk.simulate.programming.program import aligned_initial_phases, initial_phases
+from optinc_pdk.simulate.programming.targets import layer_targets
 
 from .conftest import all_words, chain, chip, without_output_bias
 
@@ -42,7 +49,7 @@ def random_onn(hidden, factor=(), seed=0, least_bias=1.0):
 
 def problem_of(onn, process, seed=1, factors=None):
     circuit, board = chip(onn, process, seed)
-    return Problem(analyse(circuit), board, targets(onn, board, factors), 1550.0, process)
+    return ProgrammingProblem(analyse(circuit), board, layer_targets(onn, board, factors), 1550.0, process)
 
 
 def other_null_space(layer):
@@ -64,7 +71,7 @@ def test_the_chip_is_programmed_from_the_factors_that_are_given(process, change,
     changed = (change(factors[0]), *factors[1:])
     assert isinstance(changed[0].factor, SvdFactor)
     assert np.allclose(changed[0].realised, factors[0].realised, atol=1e-9) == exact
-    before, after = (starting_phases(problem_of(onn, process, factors=given)) for given in (factors, changed))
+    before, after = (initial_phases(problem_of(onn, process, factors=given)) for given in (factors, changed))
     moved = np.abs(np.angle(np.exp(1j * (after - before)))) > 1e-6
     labels = np.array(analyse(circuit).channel)
     assert all(label.startswith("l0_u") for label in labels[moved]) and moved.sum() > 4
@@ -90,15 +97,15 @@ def test_factors_of_another_network_are_refused(process):
 )
 def test_initial_phases_are_exact_on_an_ideal_chip(ideal_process, hidden, factor):
     problem = problem_of(random_onn(hidden, factor), ideal_process)
-    phases = starting_phases(problem)
-    phases = align(problem, illuminate(problem, phases), phases)
-    assert errors(problem, illuminate(problem, phases)).max() < 1e-9
+    phases = initial_phases(problem)
+    phases = align_phases(problem, illuminate(problem, phases), phases)
+    assert matrix_errors(problem, illuminate(problem, phases)).max() < 1e-9
 
 
 def test_jacobian_agrees_with_finite_differences(process):
     problem = problem_of(random_onn((3, 4)), process)
-    phases = starting_phases(problem)
-    phases = align(problem, illuminate(problem, phases), phases)
+    phases = initial_phases(problem)
+    phases = align_phases(problem, illuminate(problem, phases), phases)
     rng = np.random.default_rng(0)
     # away from the solution, where residuals are not small
     phases += 0.1 * rng.standard_normal(phases.size)
@@ -106,13 +113,13 @@ def test_jacobian_agrees_with_finite_differences(process):
     for target in problem.targets:
         heaters = problem.heaters(target.index)
         exact = jacobian(light, target, heaters)
-        scale, balance = 1e-4, linear(light, target).balance
+        scale, balance = 1e-4, linear_response(light, target).balance
         for column in rng.choice(heaters.size, 8, replace=False):
             sides = []
             for sign in (1.0, -1.0):
                 moved = phases.copy()
                 moved[heaters[column]] += sign * scale
-                seen = linear(illuminate(problem, moved), target, None if target.last else balance)
+                seen = linear_response(illuminate(problem, moved), target, None if target.last else balance)
                 sides.append(residual(seen.coefficient, target).reshape(-1))
             slope = (sides[0] - sides[1]) / (2 * scale)
             assert exact[:, column] == pytest.approx(slope, abs=1e-6 * np.abs(slope).max() + 1e-8)
@@ -121,19 +128,19 @@ def test_jacobian_agrees_with_finite_differences(process):
 def test_quadrature_jacobian_agrees_with_finite_differences(process):
     problem = problem_of(random_onn((3, 4)), process)
     rng = np.random.default_rng(0)
-    phases = aligned_phases(problem) + 0.1 * rng.standard_normal(problem.structure.heater.size)
+    phases = aligned_initial_phases(problem) + 0.1 * rng.standard_normal(problem.structure.heater.size)
     light = illuminate(problem, phases)
     for target in problem.targets[:-1]:
         heaters = problem.heaters(target.index)
         exact = quadrature_jacobian(light, target, heaters)
-        at = row_scales(linear(light, target).coefficient, target)[:, np.newaxis]
+        at = row_scales(linear_response(light, target).coefficient, target)[:, np.newaxis]
         for column in rng.choice(heaters.size, 8, replace=False):
             sides = []
             for step in (1e-4, -1e-4):
                 moved = phases.copy()
                 moved[heaters[column]] += step
                 there = illuminate(problem, moved)
-                scale = row_scales(linear(there, target).coefficient, target)[:, np.newaxis]
+                scale = row_scales(linear_response(there, target).coefficient, target)[:, np.newaxis]
                 sides.append((quadrature(there, target) * scale / at).reshape(-1))
             slope = (sides[0] - sides[1]) / 2e-4
             # the Jacobian neglects the change of the balance
@@ -142,20 +149,20 @@ def test_quadrature_jacobian_agrees_with_finite_differences(process):
 
 def test_a_quadrature_weight_keeps_oscillators_in_phase(process):
     plain = problem_of(random_onn((3, 4)), process)
-    start = aligned_phases(plain)
+    start = aligned_initial_phases(plain)
     for target in plain.targets[:-1]:
         start[[plain.channel[piece.label("lo")] for piece in target.pieces]] += 1.2
     quadratures = {}
     for weight in (0.0, 0.01):
-        problem = replace(plain, upright=weight)
+        problem = replace(plain, quadrature_weight=weight)
         fitted = fit_phases(problem, start, illuminate(problem, start))
-        assert errors(problem, fitted.light).max() < 1e-3
+        assert matrix_errors(problem, fitted.light).max() < 1e-3
         quadratures[weight] = max(np.abs(quadrature(fitted.light, target)).max() for target in problem.targets[:-1])
     assert quadratures[0.01] < 0.2 * quadratures[0.0]
 
 
 def test_every_word_of_the_default_network(process):
-    onn = without_output_bias(Onn.load(bundled()))
+    onn = without_output_bias(Onn.load(bundled_weights()))
     circuit, board = chip(onn, process)
     programmed = program(circuit, board, onn, process)
     assert programmed.error.max() < 2e-4

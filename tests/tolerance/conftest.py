@@ -12,16 +12,16 @@ from optinc_pdk.assemble import assemble
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import flatten, write_bias, write_netlist
-from optinc_pdk.drive import Ground
+from optinc_pdk.drive import SharedGround
 from optinc_pdk.extract import extract
-from optinc_pdk.layout import chip_of as layout_chip
+from optinc_pdk.layout import lay_out_network as layout_chip
 from optinc_pdk.layout import to_layout, write_gds
 from optinc_pdk.onn import Layer, Onn, carry_chain
 from optinc_pdk.pdk import get_pdk
-from optinc_pdk.signoff.wiring import read_wiring
+from optinc_pdk.signoff.electrical.wiring import read_wiring
 from optinc_pdk.simulate import analyse, program
 from optinc_pdk.tolerance import chip_of, imperfections, read_chip
-from optinc_pdk.tolerance.montecarlo.study import Work
+from optinc_pdk.tolerance.montecarlo.study import YieldStudy
 
 TASK = Averaging(4, 4, 2)
 
@@ -47,7 +47,7 @@ def with_geometry(circuit, seed, die_um=(8000.0, 4000.0)):
     owner = np.searchsorted(flat.offset, flat.nets, side="right") - 1
     parent = np.array([name.rpartition(".")[0] for name in flat.instances])[owner]
     inside = (parent[:, 0] == parent[:, 1]) & (parent[:, 0] != "")
-    heated = flat.of_kind("phase_shifter")
+    heated = flat.instances_of("phase_shifter")
     settings = {}
     for key, value in (("resistance_ohm", 1100.0), ("wire_ohm", 80.0)):
         settings[key] = np.full(count, np.nan)
@@ -80,7 +80,7 @@ def circuit(onn, process):
 def ground(circuit):
     """A ground network of 0.5 Ω common resistance plus 0.1 Ω per preceding heater; real networks are symmetric."""
     labels = analyse(circuit).channel
-    return Ground(labels, lambda current: 0.5 * current.sum() + 0.1 * np.cumsum(current))
+    return SharedGround(labels, lambda current: 0.5 * current.sum() + 0.1 * np.cumsum(current))
 
 
 @pytest.fixture(scope="session")
@@ -106,7 +106,7 @@ def tiny(process, tmp_path_factory):
     write_gds(to_layout(chip, process, "tiny"), folder / "tiny.gds")
     write_netlist(circuit, folder / "tiny.pic.yml")
     extracted, wiring = extract(folder / "tiny.gds", process).circuit, read_wiring(folder / "tiny.gds", process)
-    bias = program(extracted, circuit.board, network, process, ground=wiring.common).bias
+    bias = program(extracted, circuit.board, network, process, ground=wiring.common_ground).bias
     write_bias(bias, folder / "tiny.bias.yml")
     return folder
 
@@ -119,4 +119,4 @@ def work(tiny, process, every):
     for kind, amount in kinds.items():
         selected = selected.scaled(kind, amount)
     chip = read_chip(*(tiny / f"tiny{ending}" for ending in (".gds", ".pic.yml", ".bias.yml")), process)
-    return Work(chip, Averaging(2, 4, 1), selected, 7, 1.0)
+    return YieldStudy(chip, Averaging(2, 4, 1), selected, 7, 1.0)

@@ -14,20 +14,26 @@ from optinc_pdk.cards import Quantity, load_process
 from optinc_pdk.circuit import flatten
 from optinc_pdk.errors import InputError
 from optinc_pdk.onn import carry_chain
-from optinc_pdk.signoff.function import check_function, check_light
+from optinc_pdk.signoff.function import check_function, check_scattering
 from optinc_pdk.simulate import UnsettledError, analyse, program
 from optinc_pdk.tolerance.spectrum import (
     LIGHT_NM_GHZ,
-    Point,
-    Range,
-    Subject,
-    Window,
+    SweptChip,
+    WavelengthPoint,
+    WavelengthRange,
+    WavelengthWindow,
     find_window,
     model_range,
-    spectrum,
     sweep,
+    sweep_wavelength,
 )
-from optinc_pdk.tolerance.spectrum.files import drift_ghz, spectrum_csv, spectrum_json, spectrum_lines, spectrum_png
+from optinc_pdk.tolerance.spectrum.sweep_report import (
+    drift_ghz,
+    spectrum_csv,
+    spectrum_json,
+    spectrum_lines,
+    spectrum_png,
+)
 
 PROCESS = load_process()
 GRID = np.array([1549.0, 1550.0, 1551.0])
@@ -43,13 +49,13 @@ def subject_of(scale_um=300.0, process=PROCESS, task=None):
     owner = np.repeat(np.arange(len(flat.instances)), np.diff(flat.offset))[flat.nets]
     parent = np.array([name.rpartition(".")[0] for name in flat.instances])[owner]
     inside = (parent[:, 0] == parent[:, 1]) & (parent[:, 0] != "")
-    heated = flat.of_kind("phase_shifter")
+    heated = flat.instances_of("phase_shifter")
     settings = {key: np.full(len(flat.instances), np.nan) for key in ("resistance_ohm", "wire_ohm")}
     settings["resistance_ohm"][heated], settings["wire_ohm"][heated] = 1100.0, 80.0
     lengths = np.where(inside, 30.0, rng.uniform(30.0, 30.0 + scale_um, len(flat.nets)))
     flat = replace(flat, settings=settings, net_length_um=lengths)
     bias = program(flat, circuit.board, onn, process).bias
-    return Subject(flat, circuit.board, bias, onn, process)
+    return SweptChip(flat, circuit.board, bias, onn, process)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +64,9 @@ def subject():
 
 
 def found_of(subject, grid=GRID, channels=3, progress=None):
-    return spectrum(subject, grid, resolution_nm=RESOLUTION_NM, channels=channels, spacing_ghz=100.0, progress=progress)
+    return sweep_wavelength(
+        subject, grid, resolution_nm=RESOLUTION_NM, channels=channels, spacing_ghz=100.0, progress=progress
+    )
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +166,7 @@ def test_wavelengths_beyond_the_range_of_electronics_or_models_are_reported():
     narrow = {**card.model.parameters, "bandwidth_3db_nm": Quantity(5.0, "test")}
     card = card.model_copy(update={"model": card.model.model_copy(update={"parameters": narrow})})
     process = PROCESS.model_copy(update={"devices": {**PROCESS.devices, "grating_coupler": card}})
-    found = spectrum(
+    found = sweep_wavelength(
         subject_of(process=process), np.array([1550.0, 1570.0]), resolution_nm=0.1, channels=3, spacing_ghz=10_000.0
     )
     assert found.rebiased[0].passed
@@ -200,7 +208,7 @@ def test_a_wrong_bias_has_no_window(subject):
 
 
 def test_a_window_narrower_than_the_resolution_asks_for_a_finer_one(found):
-    narrow = replace(found, fixed_window=Window(1550.0, 1550.0, 1.0, (False, False)))
+    narrow = replace(found, fixed_window=WavelengthWindow(1550.0, 1550.0, 1.0, (False, False)))
     line = spectrum_lines(narrow)[1]
     assert "1550 nm" in line and "1000 pm" in line and "--resolution" in line
 
@@ -209,9 +217,9 @@ def test_light_that_does_not_settle_is_reported_and_the_sweep_continues(subject,
     def unsettled(light, *more):
         if light.wavelengths_nm[0] == 1549.0:
             raise UnsettledError("light does not settle")
-        return check_light(light, *more)
+        return check_scattering(light, *more)
 
-    monkeypatch.setattr(sweep, "check_light", unsettled)
+    monkeypatch.setattr(sweep, "check_scattering", unsettled)
     found = found_of(subject, channels=1)
     assert [point.fault for point in found.rebiased] == ["light does not settle", "", ""]
     assert found.fixed_window is not None
@@ -226,16 +234,16 @@ def test_on_chip_modulators_have_no_fibres_to_match():
 
 
 def test_windows_end_at_the_models_limits_or_at_the_first_wrong_word():
-    models = Range(1500.0, 1600.0, "a", "b")
+    models = WavelengthRange(1500.0, 1600.0, "a", "b")
 
     def everywhere(wavelength_nm):
-        return Point(wavelength_nm, 1, 1, 0.1)
+        return WavelengthPoint(wavelength_nm, 1, 1, 0.1)
 
     window = find_window(everywhere, 1550.0, 0.3, models)
     assert (window.low_nm, window.high_nm, window.to_limit) == (1500.0, 1600.0, (True, True))
 
     def up_to(wavelength_nm):
-        return Point(wavelength_nm, 1, int(wavelength_nm < 1553.21), 0.1)
+        return WavelengthPoint(wavelength_nm, 1, int(wavelength_nm < 1553.21), 0.1)
 
     window = find_window(up_to, 1550.0, 1e-3, models)
     assert window.to_limit == (True, False)

@@ -11,13 +11,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.factor.devices import Devices
+from optinc_pdk.factor.devices import MeshDevices
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
 
 
-def transmit(devices: Devices, theta: Floats, phi: Floats, fields: Complexes) -> Complexes:
+def transmit(devices: MeshDevices, theta: Floats, phi: Floats, fields: Complexes) -> Complexes:
     """Sends fields through an imperfect mesh.
 
     Args:
@@ -39,7 +39,7 @@ def transmit(devices: Devices, theta: Floats, phi: Floats, fields: Complexes) ->
 
 
 def phase_gradients(
-    devices: Devices, theta: Floats, phi: Floats, light: Complexes, rows: Complexes
+    devices: MeshDevices, theta: Floats, phi: Floats, light: Complexes, rows: Complexes
 ) -> tuple[Floats, Floats]:
     """Gradients of Re sum(rows * light) by the phases of all MZIs.
 
@@ -67,7 +67,7 @@ def phase_gradients(
     return by_theta, by_phi
 
 
-def _transfers(devices: Devices, theta: Floats, phi: Floats) -> tuple[Complexes, Complexes]:
+def _transfers(devices: MeshDevices, theta: Floats, phi: Floats) -> tuple[Complexes, Complexes]:
     """(M, 2, 2) transfers of the MZIs, in the order of light, and their derivatives by theta.
 
     Both are relative to the transmission of an idle mode, which becomes one factor of the whole mesh.

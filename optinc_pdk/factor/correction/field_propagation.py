@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.factor.devices import Devices
+from optinc_pdk.factor.devices import MeshDevices
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
@@ -28,7 +28,7 @@ class _Arms:
     outer: tuple[Complexes, Complexes]
 
 
-def _arms(devices: Devices, theta: Floats, phi: Floats) -> _Arms:
+def _arms(devices: MeshDevices, theta: Floats, phi: Floats) -> _Arms:
     def coupler(angle: Floats) -> tuple[Complexes, Complexes]:
         cosine: Complexes = np.cos(angle).astype(np.complex128)
         sine: Complexes = 1j * np.sin(angle)
@@ -47,7 +47,9 @@ def _arms(devices: Devices, theta: Floats, phi: Floats) -> _Arms:
     )
 
 
-def forward(devices: Devices, theta: Floats, phi: Floats, fields: Complexes) -> tuple[Complexes, Complexes, Complexes]:
+def forward(
+    devices: MeshDevices, theta: Floats, phi: Floats, fields: Complexes
+) -> tuple[Complexes, Complexes, Complexes]:
     """Sends fields through the columns of a mesh and records them at every heater.
 
     Args:
@@ -76,7 +78,9 @@ def forward(devices: Devices, theta: Floats, phi: Floats, fields: Complexes) -> 
     return light, at_theta, at_phi
 
 
-def backward(devices: Devices, theta: Floats, phi: Floats, rows: Complexes) -> tuple[Complexes, Complexes, Complexes]:
+def backward(
+    devices: MeshDevices, theta: Floats, phi: Floats, rows: Complexes
+) -> tuple[Complexes, Complexes, Complexes]:
     """Sends rows that multiply the output fields back through the columns of a mesh.
 
     Args:

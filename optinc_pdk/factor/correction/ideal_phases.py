@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optinc_pdk.factor.devices import Devices
+from optinc_pdk.factor.devices import MeshDevices
 from optinc_pdk.factor.mesh import TWO_PI, Mesh, mzi_transfer, wrap
 from optinc_pdk.factor.rectangular import rectangular
 from optinc_pdk.factor.triangular import triangular
@@ -16,7 +16,7 @@ Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
 
 
-def ideal_phases(target: Complexes, devices: Devices, rng: np.random.Generator) -> Floats:
+def ideal_phases(target: Complexes, devices: MeshDevices, rng: np.random.Generator) -> Floats:
     """Phases with which a mesh of ideal devices realises a unitary.
 
     Redundant columns get random phases, theta around pi/2, where the splitting depends least on the couplers. The
@@ -62,7 +62,7 @@ def ideal_phases(target: Complexes, devices: Devices, rng: np.random.Generator) 
     return np.concatenate([wrap(theta), wrap(phi), wrap(output)])
 
 
-def _decomposition(devices: Devices) -> Callable[[ArrayLike], Mesh]:
+def _decomposition(devices: MeshDevices) -> Callable[[ArrayLike], Mesh]:
     """The decomposition, rectangular or triangular, whose MZIs are the first columns of the devices."""
     slots = set(zip(devices.row.tolist(), devices.column.tolist(), strict=True))
     for decompose in (rectangular, triangular):
@@ -77,14 +77,14 @@ def _decomposition(devices: Devices) -> Callable[[ArrayLike], Mesh]:
     )
 
 
-def _device_indices(mesh: Mesh, devices: Devices) -> NDArray[np.int64]:
+def _device_indices(mesh: Mesh, devices: MeshDevices) -> NDArray[np.int64]:
     """(MZIs of the mesh,) index of each MZI among the devices."""
     index_of = {slot: i for i, slot in enumerate(zip(devices.row.tolist(), devices.column.tolist(), strict=True))}
     slots = zip(mesh.row.tolist(), mesh.column.tolist(), strict=True)
     return np.array([index_of[slot] for slot in slots], dtype=np.int64)
 
 
-def completed(W: Floats, amplitude: float, rng: np.random.Generator) -> Complexes:
+def unitary_completion(W: Floats, amplitude: float, rng: np.random.Generator) -> Complexes:
     """A unitary whose real part is an orthogonal matrix times an amplitude.
 
     Args:

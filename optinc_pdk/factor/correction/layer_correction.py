@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.factor.checks import as_matrix
 from optinc_pdk.factor.correction.ideal_phases import ideal_phases
-from optinc_pdk.factor.correction.least_squares import Problem
+from optinc_pdk.factor.correction.least_squares import CorrectionProblem
 from optinc_pdk.factor.correction.mesh_correction import (
     STEPS,
     Correction,
@@ -27,7 +27,7 @@ from optinc_pdk.factor.correction.mesh_correction import (
     fit,
     local_error,
 )
-from optinc_pdk.factor.devices import Devices
+from optinc_pdk.factor.devices import MeshDevices
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
@@ -68,7 +68,7 @@ class LayerCorrection:
 
 
 def correct_layer(
-    W: ArrayLike, left: Devices, right: Devices, *, amplitude: float = 0.95, steps: int = STEPS, seed: int = 0
+    W: ArrayLike, left: MeshDevices, right: MeshDevices, *, amplitude: float = 0.95, steps: int = STEPS, seed: int = 0
 ) -> LayerCorrection:
     """Finds the phases with which two imperfect meshes and attenuators best compute a real matrix.
 
@@ -115,10 +115,10 @@ def correct_layer(
 class _Start:
     """One W + iY as fits of V's mesh (inner) and U's (outer), with the phases of ideal meshes."""
 
-    inner: Problem
+    inner: CorrectionProblem
     inner_phases: Floats
     attenuation: Floats
-    outer: Problem
+    outer: CorrectionProblem
     outer_phases: Floats
 
     @cached_property
@@ -127,14 +127,14 @@ class _Start:
         return float(np.hypot(local_error(self.inner, self.inner_phases), local_error(self.outer, self.outer_phases)))
 
 
-def _start(W: Floats, left: Devices, right: Devices, amplitude: float, rng: np.random.Generator) -> _Start:
+def _start(W: Floats, left: MeshDevices, right: MeshDevices, amplitude: float, rng: np.random.Generator) -> _Start:
     unitary, singular, inner = np.linalg.svd(_with_imaginary(W, amplitude, rng))
     attenuation = singular / singular[0]
     return _Start(
-        inner=Problem(right, inner[: singular.size], homodyne=False),
+        inner=CorrectionProblem(right, inner[: singular.size], homodyne=False),
         inner_phases=ideal_phases(inner, right, rng),
         attenuation=attenuation,
-        outer=Problem(left, W, homodyne=True, inputs=_fields(attenuation, inner, left.modes)),
+        outer=CorrectionProblem(left, W, homodyne=True, inputs=_fields(attenuation, inner, left.modes)),
         outer_phases=ideal_phases(unitary, left, rng),
     )
 

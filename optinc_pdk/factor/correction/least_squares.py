@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.factor.correction.adjoint import phase_gradients, transmit
 from optinc_pdk.factor.correction.field_propagation import backward, forward
-from optinc_pdk.factor.devices import Devices
+from optinc_pdk.factor.devices import MeshDevices
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
@@ -25,7 +25,7 @@ HISTORY = 30
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class CorrectionProblem:
     """A mesh and the matrix that its phases are fitted to.
 
     Attributes:
@@ -35,7 +35,7 @@ class Problem:
         inputs: (N, n) complex input fields X, for which the target is M X; the unit matrix, n = N, by default.
     """
 
-    devices: Devices
+    devices: MeshDevices
     target: Complexes | Floats
     homodyne: bool
     inputs: Complexes | None = None
@@ -95,7 +95,7 @@ class Problem:
 
 
 @dataclass(frozen=True, eq=False)
-class Light:
+class MeshEvaluation:
     """Matrix, residual and heater fields of a mesh at one set of phases.
 
     Attributes:
@@ -113,7 +113,7 @@ class Light:
     cost: float
 
 
-def evaluate(problem: Problem, x: Floats) -> Light:
+def evaluate(problem: CorrectionProblem, x: Floats) -> MeshEvaluation:
     """Matrix, residual, heater fields and cost of the mesh at phases x, (unknowns,) in rad."""
     theta, phi, output = problem.split(x)
     fields = np.eye(problem.devices.modes, dtype=np.complex128)
@@ -121,10 +121,10 @@ def evaluate(problem: Problem, x: Floats) -> Light:
     matrix *= np.exp(1j * output)[:, np.newaxis]
     residual = _residual(problem, matrix)
     cost = float(np.linalg.norm(residual) ** 2)
-    return Light(x, matrix, residual, np.concatenate([at_theta, at_phi, matrix]), cost)
+    return MeshEvaluation(x, matrix, residual, np.concatenate([at_theta, at_phi, matrix]), cost)
 
 
-def transfer(problem: Problem, light: Light) -> Complexes:
+def transfer(problem: CorrectionProblem, light: MeshEvaluation) -> Complexes:
     """(unknowns, m) transfer b from each heater to the outputs: dM/dx = i b f^T."""
     theta, phi, output = problem.split(light.x)
     selected = np.eye(problem.devices.modes, len(problem.target))
@@ -132,7 +132,7 @@ def transfer(problem: Problem, light: Light) -> Complexes:
     return np.concatenate([at_theta, at_phi, selected])
 
 
-def gradient(problem: Problem, light: Light) -> Floats:
+def gradient(problem: CorrectionProblem, light: MeshEvaluation) -> Floats:
     """(unknowns,) gradient of half the cost, by one backward pass with the residual: N^3 work."""
     theta, phi, output = problem.split(light.x)
     rows = _adjoint_rows(problem, light.residual)
@@ -142,7 +142,7 @@ def gradient(problem: Problem, light: Light) -> Floats:
     return slope
 
 
-def cost_and_gradient(problem: Problem, x: Floats) -> tuple[float, Floats]:
+def cost_and_gradient(problem: CorrectionProblem, x: Floats) -> tuple[float, Floats]:
     """Half the cost at phases x, (unknowns,) in rad, and its gradient; compiled, stores no fields inside the mesh."""
     devices, (theta, phi, output) = problem.devices, problem.split(x)
     output_phasors = np.exp(1j * output)[:, np.newaxis]
@@ -155,7 +155,7 @@ def cost_and_gradient(problem: Problem, x: Floats) -> tuple[float, Floats]:
     return 0.5 * float(np.linalg.norm(residual) ** 2), np.concatenate([by_theta, by_phi, by_output])
 
 
-def _residual(problem: Problem, matrix: Complexes) -> Complexes | Floats:
+def _residual(problem: CorrectionProblem, matrix: Complexes) -> Complexes | Floats:
     """(m, n) output fields minus the scaled target; real with homodyne."""
     fields = problem.output_fields(matrix)
     detected = fields.real if problem.homodyne else fields
@@ -163,7 +163,7 @@ def _residual(problem: Problem, matrix: Complexes) -> Complexes | Floats:
     return residual
 
 
-def _adjoint_rows(problem: Problem, residual: Complexes | Floats) -> Complexes:
+def _adjoint_rows(problem: CorrectionProblem, residual: Complexes | Floats) -> Complexes:
     """(N, N) derivative of half the cost by the matrix: the change of the cost is Re sum(rows * dM)."""
     conjugate = residual.conj()
     rows = np.zeros((problem.devices.modes,) * 2, dtype=np.complex128)
@@ -171,7 +171,7 @@ def _adjoint_rows(problem: Problem, residual: Complexes | Floats) -> Complexes:
     return rows
 
 
-def fit_lbfgs(problem: Problem, x: Floats, steps: int) -> tuple[Floats, int]:
+def fit_lbfgs(problem: CorrectionProblem, x: Floats, steps: int) -> tuple[Floats, int]:
     """Fits the phases by L-BFGS, for meshes too large for :mod:`optinc_pdk.factor.correction.newton`.
 
     It needs little memory and converges slowly at the end.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.factor.devices import Devices
+from optinc_pdk.factor.devices import MeshDevices
 from optinc_pdk.factor.mesh import mzi_transfer, wrap
 
 Complexes = NDArray[np.complex128]
@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 
 def correct_locally(
-    devices: Devices, theta: Floats, phi: Floats, output_phase: Floats
+    devices: MeshDevices, theta: Floats, phi: Floats, output_phase: Floats
 ) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
     """Phases that bring every MZI of an imperfect mesh as close as possible to the ideal one.
 
@@ -52,7 +52,7 @@ def correct_locally(
     return wrap(new_theta - devices.theta_offset), wrap(new_phi), wrap(output_phase - error), clipped
 
 
-def _splitting(devices: Devices, theta: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+def _splitting(devices: MeshDevices, theta: Floats) -> tuple[Floats, NDArray[np.bool_]]:
     """(MZIs,) arms' phase difference in [0, pi] with the bar power sin^2(theta/2), clipped, and which were clipped."""
     cos1, sin1, cos2, sin2 = (f(x) for x in (devices.first, devices.second) for f in (np.cos, np.sin))
     hot, cold = devices.inner[:, 0], devices.inner[:, 1]
@@ -66,7 +66,7 @@ def _splitting(devices: Devices, theta: Floats) -> tuple[Floats, NDArray[np.bool
     return np.arccos(np.clip(cosine, -1.0, 1.0)), np.abs(cosine) > 1.0 + 1e-12
 
 
-def _bare(devices: Devices, inner_phase: Floats) -> Complexes:
+def _bare(devices: MeshDevices, inner_phase: Floats) -> Complexes:
     """(MZIs, 2, 2) transfer of the imperfect MZIs with phi + phi_offset = 0."""
     cos1, sin1, cos2, sin2 = (f(x) for x in (devices.first, devices.second) for f in (np.cos, np.sin))
     hot, cold = devices.inner[:, 0] * np.exp(1j * inner_phase), devices.inner[:, 1]

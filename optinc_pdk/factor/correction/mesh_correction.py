@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.factor.checks import as_matrix, is_real
-from optinc_pdk.factor.correction.ideal_phases import completed, ideal_phases
-from optinc_pdk.factor.correction.least_squares import Light, Problem, evaluate, fit_lbfgs
+from optinc_pdk.factor.correction.ideal_phases import ideal_phases, unitary_completion
+from optinc_pdk.factor.correction.least_squares import CorrectionProblem, MeshEvaluation, evaluate, fit_lbfgs
 from optinc_pdk.factor.correction.local_correction import correct_locally
 from optinc_pdk.factor.correction.newton import fit_newton
-from optinc_pdk.factor.devices import Devices
+from optinc_pdk.factor.devices import MeshDevices
 from optinc_pdk.factor.mesh import wrap
 from optinc_pdk.factor.nulling import UNITARITY_LIMIT
 
@@ -73,7 +73,7 @@ class Correction:
     shape_error: float
 
 
-def correct(U: ArrayLike, devices: Devices, *, steps: int = STEPS, seed: int = 0) -> Correction:
+def correct(U: ArrayLike, devices: MeshDevices, *, steps: int = STEPS, seed: int = 0) -> Correction:
     """Finds the phases with which an imperfect mesh best realises a unitary.
 
     Identity, diagonal, permutation and block-diagonal targets need many MZIs in the full bar or cross state. Local
@@ -100,11 +100,11 @@ def correct(U: ArrayLike, devices: Devices, *, steps: int = STEPS, seed: int = 0
     _check_size("U", target, devices)
     rng = np.random.default_rng(seed)
     start = ideal_phases(target, devices, rng)
-    return fit(Problem(devices, target, homodyne=False), start, steps, rng)
+    return fit(CorrectionProblem(devices, target, homodyne=False), start, steps, rng)
 
 
 def correct_homodyne(
-    W: ArrayLike, devices: Devices, *, amplitude: float = 0.9, steps: int = STEPS, seed: int = 0
+    W: ArrayLike, devices: MeshDevices, *, amplitude: float = 0.9, steps: int = STEPS, seed: int = 0
 ) -> Correction:
     """Finds the phases with which the real part of an imperfect mesh best realises an orthogonal matrix.
 
@@ -138,11 +138,11 @@ def correct_homodyne(
             "correct_layer for a general matrix"
         )
     rng = np.random.default_rng(seed)
-    start = ideal_phases(completed(target, amplitude, rng), devices, rng)
-    return fit(Problem(devices, target, homodyne=True), start, steps, rng)
+    start = ideal_phases(unitary_completion(target, amplitude, rng), devices, rng)
+    return fit(CorrectionProblem(devices, target, homodyne=True), start, steps, rng)
 
 
-def fit(problem: Problem, ideal: Floats, steps: int, rng: np.random.Generator) -> Correction:
+def fit(problem: CorrectionProblem, ideal: Floats, steps: int, rng: np.random.Generator) -> Correction:
     """Corrects the phases of ideal devices for imperfect ones: local correction, then least squares.
 
     Args:
@@ -180,7 +180,7 @@ def fit(problem: Problem, ideal: Floats, steps: int, rng: np.random.Generator) -
     )
 
 
-def _attenuated_target(problem: Problem, local: Light) -> Problem:
+def _attenuated_target(problem: CorrectionProblem, local: MeshEvaluation) -> CorrectionProblem:
     """The problem with the target scaled to the transmission of local correction; homodyne has its row scales."""
     if problem.homodyne:
         return problem
@@ -189,18 +189,18 @@ def _attenuated_target(problem: Problem, local: Light) -> Problem:
     return replace(problem, target=round(float(transmission), 12) * problem.target)
 
 
-def local_error(problem: Problem, ideal: Floats) -> float:
+def local_error(problem: CorrectionProblem, ideal: Floats) -> float:
     """Relative error after local correction of the phases of ideal devices, (unknowns,) in rad."""
     return problem.error(_local(problem, ideal)[0].matrix)
 
 
-def _local(problem: Problem, ideal: Floats) -> tuple[Light, NDArray[np.bool_]]:
+def _local(problem: CorrectionProblem, ideal: Floats) -> tuple[MeshEvaluation, NDArray[np.bool_]]:
     """The mesh after local correction, and which MZIs are clipped."""
     theta, phi, output, clipped = correct_locally(problem.devices, *problem.split(ideal))
     return evaluate(problem, np.concatenate([theta, phi, output])), clipped
 
 
-def _least_squares(problem: Problem, x: Floats, steps: int, patience: int) -> tuple[Floats, int]:
+def _least_squares(problem: CorrectionProblem, x: Floats, steps: int, patience: int) -> tuple[Floats, int]:
     if x.size <= NEWTON_UNTIL:
         return fit_newton(problem, x, steps, patience)
     return fit_lbfgs(problem, x, LBFGS_STEPS_PER_NEWTON * steps)
@@ -218,6 +218,6 @@ def check_amplitude(amplitude: float) -> None:
         raise ValueError(f"amplitude is {amplitude!r}; give a share of the field above 0 and at most 1")
 
 
-def _check_size(name: str, target: NDArray[np.generic], devices: Devices) -> None:
+def _check_size(name: str, target: NDArray[np.generic], devices: MeshDevices) -> None:
     if target.shape != (devices.modes, devices.modes):
         raise ValueError(f"{name} has shape {target.shape}; these devices realise {(devices.modes,) * 2}")

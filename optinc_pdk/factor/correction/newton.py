@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.factor.correction.least_squares import Light, Problem, evaluate, gradient, transfer
+from optinc_pdk.factor.correction.least_squares import CorrectionProblem, MeshEvaluation, evaluate, gradient, transfer
 
 Floats = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ EXACT = 1e-24
 """Cost relative to that of the target below which only rounding is left."""
 
 
-def fit_newton(problem: Problem, x: Floats, steps: int, patience: int = 1) -> tuple[Floats, int]:
+def fit_newton(problem: CorrectionProblem, x: Floats, steps: int, patience: int = 1) -> tuple[Floats, int]:
     """Fits the phases by damped Newton steps with a line search.
 
     Args:
@@ -81,7 +81,7 @@ def _next_damping(length: float, refused: bool, refused_before: bool) -> float:
     return 0.7 if refused_before else 0.2
 
 
-def curvature(problem: Problem, light: Light) -> NDArray[Any]:
+def curvature(problem: CorrectionProblem, light: MeshEvaluation) -> NDArray[Any]:
     """Second derivatives of half the cost.
 
     Args:
@@ -126,7 +126,7 @@ def _real_product(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
     return product
 
 
-def _solve(problem: Problem, second: NDArray[Any], slope: Floats, damping: float) -> Floats | None:
+def _solve(problem: CorrectionProblem, second: NDArray[Any], slope: Floats, damping: float) -> Floats | None:
     """(unknowns,) the damped Newton step, or None where the damped matrix is not positive definite."""
     from scipy.linalg import lapack
 
@@ -145,7 +145,9 @@ def _solve(problem: Problem, second: NDArray[Any], slope: Floats, damping: float
     return step
 
 
-def _line_search(problem: Problem, light: Light, step: Floats) -> tuple[Light, float] | None:
+def _line_search(
+    problem: CorrectionProblem, light: MeshEvaluation, step: Floats
+) -> tuple[MeshEvaluation, float] | None:
     """The mesh after the step, doubled while the cost falls or shortened until it falls, and the step's length.
 
     None where no length lowers the cost.

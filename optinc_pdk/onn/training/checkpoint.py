@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from optinc_pdk.errors import InputError
 from optinc_pdk.file_writing import write_atomic
-from optinc_pdk.onn.network import Factor, Layer, Onn
-from optinc_pdk.onn.training.schedule import Schedule
+from optinc_pdk.onn.network import FactorMethod, Layer, Onn
+from optinc_pdk.onn.training.schedule import TrainingSchedule
 
 if TYPE_CHECKING:
     from optinc_pdk.onn.training.trainer import Trainer
@@ -32,7 +32,7 @@ MAX_BYTES = 2**31
 
 
 def save_checkpoint(
-    path: Path, trainer: Trainer, start: Onn, schedule: Schedule, seed: int, state: TrainingState
+    path: Path, trainer: Trainer, start: Onn, schedule: TrainingSchedule, seed: int, state: TrainingState
 ) -> None:
     """Writes the state of a training to a file, atomically.
 
@@ -66,7 +66,7 @@ def save_checkpoint(
     write_atomic(path, buffer.getvalue())
 
 
-def load_checkpoint(path: Path, trainer: Trainer, start: Onn, schedule: Schedule, seed: int) -> TrainingState:
+def load_checkpoint(path: Path, trainer: Trainer, start: Onn, schedule: TrainingSchedule, seed: int) -> TrainingState:
     """Restores the state of a training from a file.
 
     Args:
@@ -124,7 +124,7 @@ def load_checkpoint(path: Path, trainer: Trainer, start: Onn, schedule: Schedule
                 torch.as_tensor(arrays[f"extreme.{i}"], device=trainer.device) for i in range(count - 1)
             ]
         layers = tuple(Layer(arrays[f"best.{i}.weight"], arrays[f"best.{i}.bias"]) for i in range(count))
-        factor: list[Factor] = ["svd" if how == "svd" else ("approx", int(how[1])) for how in state["factor"]]
+        factor: list[FactorMethod] = ["svd" if how == "svd" else ("approx", int(how[1])) for how in state["factor"]]
         best = replace(start, layers=layers, factor=tuple(factor))
         exact, share, margin = state["rank"]
         return best, (bool(exact), float(share), float(margin)), step, float(state["seconds"])
@@ -132,7 +132,7 @@ def load_checkpoint(path: Path, trainer: Trainer, start: Onn, schedule: Schedule
         raise InputError(f"{path}: is not a valid checkpoint ({fault}); remove it and start again") from fault
 
 
-def _identity(start: Onn, schedule: Schedule, seed: int) -> str:
+def _identity(start: Onn, schedule: TrainingSchedule, seed: int) -> str:
     """Task, structure, schedule, seed and digest of the start that identify a training, as JSON."""
     digest = hashlib.sha256()
     for layer in start.layers:

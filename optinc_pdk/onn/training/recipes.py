@@ -18,10 +18,10 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn.cascade import cascade_tasks
 from optinc_pdk.onn.closed_form.chain import carry_chain, regenerating_chain
 from optinc_pdk.onn.closed_form.unary import unary_chain
-from optinc_pdk.onn.files import NETWORKS
-from optinc_pdk.onn.gauge import input_error_accuracy, lattice_score, matrix_error_accuracy
 from optinc_pdk.onn.network import Onn
-from optinc_pdk.onn.training.train import Progress, Schedule, train
+from optinc_pdk.onn.normalisation import input_error_accuracy, lattice_score, matrix_error_accuracy
+from optinc_pdk.onn.training.train import TrainingProgress, TrainingSchedule, train
+from optinc_pdk.onn.weight_files import NETWORKS
 
 EPSILONS = (1e-4, 3e-4, 1e-3, 3e-3)
 """Matrix errors ε of the tolerance table."""
@@ -47,7 +47,7 @@ class Recipe:
 
     name: str
     task: Averaging
-    schedule: Schedule
+    schedule: TrainingSchedule
     seed: int
     closed: Callable[[Averaging], Onn] = carry_chain
 
@@ -55,19 +55,19 @@ class Recipe:
 def recipes() -> tuple[Recipe, ...]:
     """Recipes of all networks of the package."""
     level_1, level_2 = cascade_tasks(8, 4, 4)
-    gently = Schedule(20_000, noise=1e-3, rate=1e-4, hard=0.1, ramp=0.1)
+    gently = TrainingSchedule(20_000, noise=1e-3, rate=1e-4, hard=0.1, ramp=0.1)
     robust = partial(regenerating_chain, copies=1, amplifiers=2)
     return (
         Recipe(
             "average_4bit_4servers",
             Averaging(4, 4, 2),
-            Schedule(12_000, noise=8e-4, input_noise=5e-3, rate=1e-2, allowance=0.25, batch=64, copies=32),
+            TrainingSchedule(12_000, noise=8e-4, input_noise=5e-3, rate=1e-2, allowance=0.25, batch=64, copies=32),
             seed=1,
         ),
         Recipe(
             "average_8bit_4servers",
             Averaging(8, 4, 4),
-            Schedule(60_000, noise=5e-4, input_noise=6e-3, rate=1e-2, allowance=0.2, batch=128, copies=16),
+            TrainingSchedule(60_000, noise=5e-4, input_noise=6e-3, rate=1e-2, allowance=0.2, batch=128, copies=16),
             seed=1,
         ),
         Recipe(
@@ -93,7 +93,7 @@ def recipes() -> tuple[Recipe, ...]:
     )
 
 
-def train_recipe(recipe: Recipe, progress: Callable[[Progress], None] | None = None) -> Onn:
+def train_recipe(recipe: Recipe, progress: Callable[[TrainingProgress], None] | None = None) -> Onn:
     """Trains a network by its recipe; needs PyTorch (the extra `train`).
 
     Args:
@@ -153,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(name, onn.card)
 
 
-def _report(state: Progress) -> None:
+def _report(state: TrainingProgress) -> None:
     print(
         f"{state.step}/{state.steps} loss {state.loss:.2e} accuracy {state.accuracy:.6f} "
         f"margin {state.margin:.3f} tolerance {state.tolerance:.5f}{' *' if state.best else ''}",

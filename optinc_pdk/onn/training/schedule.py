@@ -7,7 +7,7 @@ from typing import Literal
 
 
 @dataclass(frozen=True)
-class Progress:
+class TrainingProgress:
     """State of a training, passed to the callback at every evaluation.
 
     Attributes:
@@ -34,7 +34,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Schedule:
+class TrainingSchedule:
     """Parameters of a training.
 
     Attributes:

@@ -22,10 +22,10 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.onn.closed_form.chain import carry_chain, regenerating_chain
 from optinc_pdk.onn.closed_form.unary import unary_chain
-from optinc_pdk.onn.gauge import lattice_score, matrix_error_accuracy
 from optinc_pdk.onn.network import Onn
-from optinc_pdk.onn.training.schedule import Progress, Schedule
-from optinc_pdk.onn.training.starts import prune_units
+from optinc_pdk.onn.normalisation import lattice_score, matrix_error_accuracy
+from optinc_pdk.onn.training.initialisation import prune_units
+from optinc_pdk.onn.training.schedule import TrainingProgress, TrainingSchedule
 from optinc_pdk.onn.training.train import EXACT_MARGIN, train
 
 SHARE = 0.999
@@ -54,7 +54,7 @@ FINEST, COARSEST, HALVINGS = 1e-6, 1e-1, 14
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
+class SearchCandidate:
     """A network of the search, with its size and tolerance.
 
     Attributes:
@@ -76,7 +76,7 @@ class Candidate:
     passed: bool
 
 
-def judge(name: str, onn: Onn, epsilon: float) -> Candidate:
+def evaluate_candidate(name: str, onn: Onn, epsilon: float) -> SearchCandidate:
     """Evaluates size, margin and tolerance of a network.
 
     Args:
@@ -86,7 +86,7 @@ def judge(name: str, onn: Onn, epsilon: float) -> Candidate:
     """
     margin = lattice_score(onn).margin
     share = _share(onn, epsilon)
-    return Candidate(
+    return SearchCandidate(
         name, onn, onn.mzis, margin, share, largest_tolerated_error(onn), share >= SHARE and margin >= EXACT_MARGIN
     )
 
@@ -112,9 +112,9 @@ def search(
     steps: int,
     seed: int,
     folder: Path,
-    found: Callable[[Candidate], None] | None = None,
-    progress: Callable[[str, Progress], None] | None = None,
-) -> list[Candidate]:
+    found: Callable[[SearchCandidate], None] | None = None,
+    progress: Callable[[str, TrainingProgress], None] | None = None,
+) -> list[SearchCandidate]:
     """Searches for compact networks; needs PyTorch (the extra `train`).
 
     Args:
@@ -148,20 +148,20 @@ def _candidates(
     steps: int,
     seed: int,
     folder: Path,
-    progress: Callable[[str, Progress], None] | None,
-) -> Iterator[Candidate]:
+    progress: Callable[[str, TrainingProgress], None] | None,
+) -> Iterator[SearchCandidate]:
     try:
-        schedule = Schedule(steps=steps, noise=epsilon, rate=RATE, hard=0.1, ramp=0.1)
+        schedule = TrainingSchedule(steps=steps, noise=epsilon, rate=RATE, hard=0.1, ramp=0.1)
     except ValueError as fault:
         raise InputError(str(fault)) from fault
-    yield judge("closed carry chain", carry_chain(task), epsilon)
+    yield evaluate_candidate("closed carry chain", carry_chain(task), epsilon)
     starts = [(f"{copies} copies {gain} amplifiers", regenerating_chain(task, copies, gain)) for copies, gain in CLOSED]
     starts += [(f"{gain} amplifiers, bits only", unary_chain(task, gain)) for gain in UNARY]
     starts = sorted((start for start in starts if start[1].mzis <= LARGEST), key=lambda start: start[1].mzis)
     for name, onn in starts:
-        yield judge(f"closed {name}", onn, epsilon)
+        yield evaluate_candidate(f"closed {name}", onn, epsilon)
 
-    def report(name: str) -> Callable[[Progress], None]:
+    def report(name: str) -> Callable[[TrainingProgress], None]:
         return lambda state: progress(name, state) if progress is not None else None
 
     for name, onn in starts:
@@ -169,7 +169,7 @@ def _candidates(
         while True:
             full = f"{kind} {name}" + (f" less {number}" if number else "")
             onn = _trained(onn, schedule, seed, folder / f"{full.replace(' ', '_')}.npz", report(full))
-            candidate = judge(full, onn, epsilon)
+            candidate = evaluate_candidate(full, onn, epsilon)
             yield candidate
             if not candidate.passed:
                 break
@@ -179,7 +179,9 @@ def _candidates(
             return
 
 
-def _trained(start: Onn, schedule: Schedule, seed: int, path: Path, progress: Callable[[Progress], None]) -> Onn:
+def _trained(
+    start: Onn, schedule: TrainingSchedule, seed: int, path: Path, progress: Callable[[TrainingProgress], None]
+) -> Onn:
     """Network from a file, or a newly trained one that is then stored there."""
     digest = hashlib.sha256(b"".join(layer.weight.tobytes() + layer.bias.tobytes() for layer in start.layers))
     origin = {"schedule": json.loads(json.dumps(asdict(schedule))), "seed": seed, "start": digest.hexdigest()[:16]}
@@ -196,18 +198,18 @@ def _trained(start: Onn, schedule: Schedule, seed: int, path: Path, progress: Ca
     return Onn.load(path)
 
 
-def front(candidates: list[Candidate]) -> list[Candidate]:
+def pareto_front(candidates: list[SearchCandidate]) -> list[SearchCandidate]:
     """Pareto front of the candidates in MZIs and tolerated ε, sorted by MZIs."""
-    best: list[Candidate] = []
+    best: list[SearchCandidate] = []
     for candidate in sorted(candidates, key=lambda one: (one.mzis, -one.tolerated)):
         if candidate.tolerated > (best[-1].tolerated if best else 0.0):
             best.append(candidate)
     return best
 
 
-def write_candidates(candidates: list[Candidate], path: Path) -> None:
+def write_candidates(candidates: list[SearchCandidate], path: Path) -> None:
     """Writes all candidates as CSV, atomically, with a mark for those on the Pareto front."""
-    on_front = {id(candidate) for candidate in front(candidates)}
+    on_front = {id(candidate) for candidate in pareto_front(candidates)}
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(["name", "structure", "mzis", "margin", "exact_share", "tolerated_epsilon", "passed", "on_front"])

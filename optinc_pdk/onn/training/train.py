@@ -19,16 +19,16 @@ import numpy as np
 
 from optinc_pdk.averaging import Score
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn.gauge import lattice_score, matrix_error_accuracy
 from optinc_pdk.onn.network import Onn, WeightsError
+from optinc_pdk.onn.normalisation import lattice_score, matrix_error_accuracy
 from optinc_pdk.onn.training.checkpoint import load_checkpoint, save_checkpoint
-from optinc_pdk.onn.training.schedule import Progress, Schedule
-from optinc_pdk.onn.training.starts import normalise_signals
+from optinc_pdk.onn.training.initialisation import normalise_signals
+from optinc_pdk.onn.training.schedule import TrainingProgress, TrainingSchedule
 
 if TYPE_CHECKING:
     from optinc_pdk.onn.training.trainer import Trainer
 
-__all__ = ["Progress", "Schedule", "train"]
+__all__ = ["TrainingProgress", "TrainingSchedule", "train"]
 
 DRAWS, WORDS = 50, 4000
 """Networks with random errors per evaluation of a tolerance, and words for each: draws vary more than words."""
@@ -39,9 +39,9 @@ EXACT_MARGIN = 0.15
 
 def train(
     start: Onn,
-    schedule: Schedule,
+    schedule: TrainingSchedule,
     seed: int,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[TrainingProgress], None] | None = None,
     checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> Onn:
@@ -104,12 +104,12 @@ def train(
     return _described(best, start, schedule, seed)
 
 
-def _finished(schedule: Schedule, rank: tuple[bool, float, float]) -> bool:
+def _finished(schedule: TrainingSchedule, rank: tuple[bool, float, float]) -> bool:
     """Whether a training that stops early has ended."""
     return schedule.stop and rank[0] and rank[1] == 1.0
 
 
-def _described(best: Onn, start: Onn, schedule: Schedule, seed: int) -> Onn:
+def _described(best: Onn, start: Onn, schedule: TrainingSchedule, seed: int) -> Onn:
     """The best network, normalised, with a card of its training."""
     import torch
 
@@ -124,12 +124,14 @@ def _described(best: Onn, start: Onn, schedule: Schedule, seed: int) -> Onn:
     return replace(best, layers=normalise_signals(best).layers, factor=(), card=card)
 
 
-def _report(step: int, steps: int, loss: float, result: Score, share: float, better: bool, seconds: float) -> Progress:
+def _report(
+    step: int, steps: int, loss: float, result: Score, share: float, better: bool, seconds: float
+) -> TrainingProgress:
     errors = result.inputs - result.exact
-    return Progress(step, steps, loss, result.accuracy, errors, result.margin, share, better, seconds)
+    return TrainingProgress(step, steps, loss, result.accuracy, errors, result.margin, share, better, seconds)
 
 
-def _scaled(start: Onn, schedule: Schedule, seed: int) -> Onn:
+def _scaled(start: Onn, schedule: TrainingSchedule, seed: int) -> Onn:
     """The start, normalised; raises InputError where it cannot be trained."""
     if not 0 <= seed < 2**63:
         raise InputError(f"seed is {seed}; give a whole number from 0 to 2^63 - 1")
@@ -150,7 +152,7 @@ def _scaled(start: Onn, schedule: Schedule, seed: int) -> Onn:
         ) from fault
 
 
-def _trainer(start: Onn, schedule: Schedule, seed: int, device: str) -> Trainer:
+def _trainer(start: Onn, schedule: TrainingSchedule, seed: int, device: str) -> Trainer:
     try:
         import torch
     except ImportError as fault:

@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 
 from optinc_pdk.factor import unitary_diagonal
-from optinc_pdk.onn.network import Factor, Layer, Onn
-from optinc_pdk.onn.training.schedule import Schedule
-from optinc_pdk.onn.training.starts import balance_weights, without_small_units
+from optinc_pdk.onn.network import FactorMethod, Layer, Onn
+from optinc_pdk.onn.training.initialisation import balance_weights, without_small_units
+from optinc_pdk.onn.training.schedule import TrainingSchedule
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,14 +43,14 @@ class Trainer:
         device: PyTorch device.
     """
 
-    def __init__(self, start: Onn, schedule: Schedule, seed: int, device: str) -> None:
+    def __init__(self, start: Onn, schedule: TrainingSchedule, seed: int, device: str) -> None:
         """Copy the parameters and create the lattice, or a sample of a lattice that cannot be enumerated."""
         self.start, self.schedule, self.device = start, schedule, device
         task = start.task
         self.random = torch.Generator(device).manual_seed(seed)
         # Piece by piece: in double precision a large lattice would take three times the memory.
         inputs, levels = [], []
-        for points in task.pieces():
+        for points in task.batches():
             inputs.append(self._tensor(points / task.input_maxima))
             levels.append(self._tensor(task.targets(points)))
         self.inputs, self.levels = torch.cat(inputs), torch.cat(levels)
@@ -79,7 +79,7 @@ class Trainer:
         """
         values = [value.cpu().numpy().astype(np.float64) for value in self.averages]
         weights, biases = values[: len(self.weights)], values[len(self.weights) :]
-        factor: list[Factor] = ["svd"] * len(weights)
+        factor: list[FactorMethod] = ["svd"] * len(weights)
         for i in self.schedule.approximate:
             factor[i] = ("approx", min(weights[i].shape))
             weights[i] = _projected(weights[i])

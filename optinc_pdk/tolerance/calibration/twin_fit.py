@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.simulate.fit import Damping
-from optinc_pdk.tolerance.calibration.measure import Laboratory, Layer, Seen, seen_of
-from optinc_pdk.tolerance.calibration.twin import Twin
-from optinc_pdk.tolerance.calibration.twin_light import guess, readings, slopes
+from optinc_pdk.simulate.programming.phase_fit import Damping
+from optinc_pdk.tolerance.calibration.digital_twin import DigitalTwin
+from optinc_pdk.tolerance.calibration.measurement import BenchLayer, BenchProtocol, LayerResponse, layer_response
+from optinc_pdk.tolerance.calibration.twin_readings import evaluate_twin, predicted_derivatives, predicted_readings
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -28,7 +28,7 @@ MIN_DECREASE = 0.02
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class TwinReadings:
     """Readings of all layers at S settings.
 
     Attributes:
@@ -39,22 +39,22 @@ class Evidence:
     design_phase: Floats
     read: tuple[Floats, ...]
 
-    def responses(self, layers: tuple[Layer, ...], index: int) -> list[Seen]:
+    def responses(self, layers: tuple[BenchLayer, ...], index: int) -> list[LayerResponse]:
         """Return the (S,) measured responses of a layer."""
-        return [seen_of(layers[index], one) for one in self.read[index]]
+        return [layer_response(layers[index], one) for one in self.read[index]]
 
-    def extended_by(self, more: Evidence) -> Evidence:
+    def extended_by(self, more: TwinReadings) -> TwinReadings:
         """Return these readings together with others."""
         read = tuple(np.concatenate(pair) for pair in zip(self.read, more.read, strict=True))
-        return Evidence(np.concatenate([self.design_phase, more.design_phase]), read)
+        return TwinReadings(np.concatenate([self.design_phase, more.design_phase]), read)
 
-    def first_settings(self, count: int) -> Evidence:
+    def first_settings(self, count: int) -> TwinReadings:
         """Return the readings at the first settings only."""
-        return Evidence(self.design_phase[:count], tuple(each[:count] for each in self.read))
+        return TwinReadings(self.design_phase[:count], tuple(each[:count] for each in self.read))
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class ParameterKnowledge:
     """Gaussian knowledge of a layer's n unknowns: prior from the card, or posterior after a fit.
 
     Attributes:
@@ -73,7 +73,7 @@ class Known:
 
 
 @dataclass(frozen=True, eq=False)
-class Normal:
+class LayerNormalEquations:
     """Cost of one layer's unknowns at some values, with half its gradient and half its curvature."""
 
     cost: float
@@ -81,7 +81,7 @@ class Normal:
     normal: Floats
 
 
-def gather(laboratory: Laboratory, twin: Twin, voltage_v: Floats) -> Evidence:
+def take_readings(laboratory: BenchProtocol, twin: DigitalTwin, voltage_v: Floats) -> TwinReadings:
     """Read all layers at (S, H) voltages; the sources of one layer at a time are on."""
     layers = twin.layers
     patterns = [layer.patterns for layer in layers]
@@ -92,10 +92,10 @@ def gather(laboratory: Laboratory, twin: Twin, voltage_v: Floats) -> Evidence:
     read = np.split(laboratory.read(voltage_v, amplitude), ends[:-1], axis=1)
     detectors = [np.concatenate([layer.plus, layer.minus]) for layer in layers]
     design_phase = np.array([twin.heaters.phases(one) for one in voltage_v])
-    return Evidence(design_phase, tuple(each[:, :, pattern] for each, pattern in zip(read, detectors, strict=True)))
+    return TwinReadings(design_phase, tuple(each[:, :, pattern] for each, pattern in zip(read, detectors, strict=True)))
 
 
-def designed(twin: Twin, voltage_v: Floats) -> list[Known]:
+def card_priors(twin: DigitalTwin, voltage_v: Floats) -> list[ParameterKnowledge]:
     """Assign unknowns to layers and return, for each layer, their prior by the card.
 
     An unknown that affects several layers, in the carrier's splitter tree for instance, is assigned to the layer that
@@ -106,34 +106,39 @@ def designed(twin: Twin, voltage_v: Floats) -> list[Known]:
         voltage_v: (S, H) voltages at which the effect of each unknown on the readings is evaluated.
     """
     indices = np.arange(twin.spread.size)
-    estimate = guess(twin, np.zeros(indices.size))
+    estimate = evaluate_twin(twin, np.zeros(indices.size))
     effect = np.zeros((len(twin.layers), indices.size))
     for one in voltage_v:
         design_phase = twin.heaters.phases(one)
         light = estimate.light(design_phase)
         for i, layer in enumerate(twin.layers):
-            effect[i] += (slopes(estimate, design_phase, light, layer, indices)[1] ** 2).sum(axis=0)
+            effect[i] += (predicted_derivatives(estimate, design_phase, light, layer, indices)[1] ** 2).sum(axis=0)
     effect = np.sqrt(effect)
     effect /= effect.max(axis=1, keepdims=True)
     by_layer = [
         np.flatnonzero((effect[i] > MIN_EFFECT) & (effect.argmax(axis=0) == i)) for i in range(len(twin.layers))
     ]
-    return [Known(each, np.zeros(each.size), np.eye(each.size)) for each in by_layer]
+    return [ParameterKnowledge(each, np.zeros(each.size), np.eye(each.size)) for each in by_layer]
 
 
-def misfits(twin: Twin, unknown: Floats, evidence: Evidence) -> Floats:
+def relative_misfits(twin: DigitalTwin, unknown: Floats, evidence: TwinReadings) -> Floats:
     """Return, for each layer, the rms of predicted minus measured readings over the rms of the readings."""
-    estimate = guess(twin, unknown)
+    estimate = evaluate_twin(twin, unknown)
     lights = [estimate.light(one) for one in evidence.design_phase]
     misfit = []
     for layer, read in zip(twin.layers, evidence.read, strict=True):
-        residual = np.stack([readings(light, layer) for light in lights]) - read
+        residual = np.stack([predicted_readings(light, layer) for light in lights]) - read
         misfit.append(np.sqrt(np.mean(residual**2) / np.mean(read**2)))
     return np.array(misfit)
 
 
-def adjust(
-    twin: Twin, unknown: Floats, known: list[Known], evidence: Evidence, trust: Floats, active: Ints | None = None
+def fit_unknowns(
+    twin: DigitalTwin,
+    unknown: Floats,
+    known: list[ParameterKnowledge],
+    evidence: TwinReadings,
+    trust: Floats,
+    active: Ints | None = None,
 ) -> Floats:
     """Fit the unknowns to readings and prior with the Levenberg–Marquardt algorithm.
 
@@ -176,9 +181,14 @@ def adjust(
     return unknown
 
 
-def learnt(
-    twin: Twin, unknown: Floats, known: list[Known], evidence: Evidence, trust: Floats, active: Ints
-) -> list[Known]:
+def posteriors(
+    twin: DigitalTwin,
+    unknown: Floats,
+    known: list[ParameterKnowledge],
+    evidence: TwinReadings,
+    trust: Floats,
+    active: Ints,
+) -> list[ParameterKnowledge]:
     """Return, for each layer, the posterior after a fit at its values; layers that were not fitted keep their prior."""
     after = _normals(twin, unknown, known, evidence, trust, active)
     return [
@@ -188,10 +198,15 @@ def learnt(
 
 
 def _normals(
-    twin: Twin, unknown: Floats, known: list[Known], evidence: Evidence, trust: Floats, active: Ints
-) -> dict[int, Normal]:
+    twin: DigitalTwin,
+    unknown: Floats,
+    known: list[ParameterKnowledge],
+    evidence: TwinReadings,
+    trust: Floats,
+    active: Ints,
+) -> dict[int, LayerNormalEquations]:
     """Return, by index of each active layer, the cost and its derivatives at some values."""
-    estimate = guess(twin, unknown)
+    estimate = evaluate_twin(twin, unknown)
     indices = active.tolist()
     scale = {i: 1.0 / (trust[i] * np.sqrt(np.mean(evidence.read[i] ** 2))) for i in indices}
     cost = {i: known[i].cost(unknown[known[i].chosen]) for i in indices}
@@ -200,10 +215,10 @@ def _normals(
     for number, design_phase in enumerate(evidence.design_phase):
         light = estimate.light(design_phase, active)
         for i in indices:
-            predicted, slope = slopes(estimate, design_phase, light, twin.layers[i], known[i].chosen)
+            predicted, slope = predicted_derivatives(estimate, design_phase, light, twin.layers[i], known[i].chosen)
             slope *= scale[i]
             residual = scale[i] * (predicted - evidence.read[i][number].reshape(-1))
             cost[i] += float(residual @ residual)
             gradient[i] += slope.T @ residual
             normal[i] += slope.T @ slope
-    return {i: Normal(cost[i], gradient[i], normal[i]) for i in indices}
+    return {i: LayerNormalEquations(cost[i], gradient[i], normal[i]) for i in indices}

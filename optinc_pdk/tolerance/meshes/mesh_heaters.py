@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
-from optinc_pdk.cells.interferometers import mzi_frame
+from optinc_pdk.cells.interferometers import mzi_positions
 from optinc_pdk.drive import RangeError
 from optinc_pdk.factor import Mesh
 
@@ -78,7 +78,7 @@ def mesh_crosstalk(mesh: Mesh, process: Process, share: float, distance_um: floa
         share: Share of a heater's phase in a guide at the distance; not limited for nearer guides.
         distance_um: That distance.
     """
-    frame, pitch = mzi_frame(process), float(process.floorplan.mode_pitch_um)
+    frame, pitch = mzi_positions(process), float(process.floorplan.mode_pitch_um)
     columns = int(mesh.column.max()) + 2
     shape = 2 * columns, 2 * mesh.modes
     along = np.fft.fftfreq(shape[0], 1.0 / shape[0])[:, np.newaxis] * frame.end

@@ -11,8 +11,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from optinc_pdk.tolerance.montecarlo.study import LEAST_OCTAVE, MOST_OCTAVE
-from optinc_pdk.tolerance.montecarlo.words import Outcome
+from optinc_pdk.tolerance.montecarlo.study import MAX_OCTAVE, MIN_OCTAVE
+from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome
 
 _COLORS = ("#2f6fb0", "#d98c21", "#3a9a5f", "#8c6bb1")
 _LOST, _GAINED, _INK = "#d3302f", "#3a9a5f", "#444c54"
@@ -20,7 +20,7 @@ ERRORS_SHOWN = 16
 """Largest number of bars in the error histogram."""
 
 
-def yield_png(stages: Mapping[str, Sequence[Outcome]], target: float, caption: str) -> bytes:
+def yield_png(stages: Mapping[str, Sequence[WordOutcome]], target: float, caption: str) -> bytes:
     """Plot cumulative shares of the samples against the number of inexact inputs and against the margin.
 
     Args:
@@ -123,7 +123,7 @@ def tolerance_png(factors: Mapping[str, Sequence[float | None]], goal: float, ca
     """
     figure = Figure(figsize=(8.0, 4.6), layout="constrained", facecolor="white")
     axes = figure.subplots()
-    least, most = 2.0**LEAST_OCTAVE, 2.0**MOST_OCTAVE
+    least, most = 2.0**MIN_OCTAVE, 2.0**MAX_OCTAVE
     for index, (kind, sample_factors) in enumerate(factors.items()):
         # samples that tolerate every factor tried stay above the curve's right end
         ordered = np.sort([max(factor, least) for factor in sample_factors if factor is not None])

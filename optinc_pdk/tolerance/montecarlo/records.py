@@ -13,14 +13,14 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from optinc_pdk.errors import InputError
-from optinc_pdk.tolerance.montecarlo.words import Outcome
+from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome
 
 SCHEMA = 1
 TOLERANCE = "tolerance"
 """The study whose results are factors."""
 
 
-class Job(NamedTuple):
+class SampleJob(NamedTuple):
     """One sample in one study.
 
     Attributes:
@@ -41,7 +41,7 @@ Result = Mapping[str, Any]
 @dataclass(frozen=True)
 class _Content:
     header: Any
-    done: dict[Job, Result]
+    done: dict[SampleJob, Result]
     whole: int
     """Number of bytes up to the end of the last complete line."""
 
@@ -63,7 +63,7 @@ class Records:
 
     def __init__(self, path: Path, header: Mapping[str, Any], resume: bool) -> None:
         self.path = path
-        self.done: dict[Job, Result] = {}
+        self.done: dict[SampleJob, Result] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
         try:
@@ -88,7 +88,7 @@ class Records:
         self.done = content.done
         os.ftruncate(self._file, content.whole)
 
-    def add(self, job: Job, result: Result) -> None:
+    def add(self, job: SampleJob, result: Result) -> None:
         """Append a finished sample to the file.
 
         Raises:
@@ -127,12 +127,12 @@ def _read(path: Path) -> _Content | None:
     header = _parse(path, 1, lines[0])
     if header.get("schema") != SCHEMA or "header" not in header:
         raise InputError(f"{path}: line 1 is not a header of schema {SCHEMA}; give another folder with -o")
-    done: dict[Job, Result] = {}
+    done: dict[SampleJob, Result] = {}
     first = None
     for number, text in enumerate(lines[1:], start=2):
         row = _parse(path, number, text)
         try:
-            job = Job(str(row["study"]), str(row["imperfection"]), _sample_index(row["sample"]))
+            job = SampleJob(str(row["study"]), str(row["imperfection"]), _sample_index(row["sample"]))
             if job in done:
                 raise ValueError("duplicate sample")
             done[job] = _factor(row["result"]) if job.study == TOLERANCE else _outcomes(row["result"])
@@ -167,7 +167,7 @@ def _outcomes(data: Any) -> Result:
     if not result:
         raise ValueError("no stages")
     for outcome in result.values():
-        Outcome.from_json(outcome)
+        WordOutcome.from_json(outcome)
     return result
 
 

@@ -21,20 +21,20 @@ from optinc_pdk.circuit import Bias
 from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Onn
-from optinc_pdk.signoff.function import Inputs, inputs_of, refuse_other_board
+from optinc_pdk.signoff.function import FunctionInputs, check_board, function_inputs
 from optinc_pdk.simulate import UnsettledError
-from optinc_pdk.simulate.noise import Noise, noise_of
-from optinc_pdk.tolerance.calibration.bench import Bench
-from optinc_pdk.tolerance.calibration.calibrate import calibrate
-from optinc_pdk.tolerance.montecarlo.records import TOLERANCE, Job, Result
-from optinc_pdk.tolerance.montecarlo.words import Outcome, no_words, read_words
-from optinc_pdk.tolerance.variation.chip import Chip
-from optinc_pdk.tolerance.variation.draw import Sample, aged, draw
+from optinc_pdk.simulate.transmission.noise import Noise, noise_of
+from optinc_pdk.tolerance.calibration.procedure import calibrate
+from optinc_pdk.tolerance.calibration.virtual_bench import VirtualBench
+from optinc_pdk.tolerance.montecarlo.records import TOLERANCE, Result, SampleJob
+from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome, read_words, unusable_outcome
 from optinc_pdk.tolerance.variation.imperfections import Imperfections
-from optinc_pdk.tolerance.variation.truth import light
+from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
+from optinc_pdk.tolerance.variation.sampled_response import sample_scattering
+from optinc_pdk.tolerance.variation.sampling import ChipSample, aged_sample, draw_sample
 
 Floats = NDArray[np.float64]
-Runner = Callable[[Iterable[Job]], Iterator[tuple[Job, Result]]]
+Runner = Callable[[Iterable[SampleJob]], Iterator[tuple[SampleJob, Result]]]
 
 CONTRIBUTION_SAMPLES, CONTRIBUTION_SAMPLES_CALIBRATED = 50, 3
 """Largest numbers of samples with each kind alone, all but it, and up to it; fewer with calibration, which is slow."""
@@ -47,12 +47,12 @@ BEFORE, BETWEEN, AFTER, DRIFTED = "before", "between", "after", "drifted"
 NOISE_KINDS = ("laser", "detector")
 """Kinds that are part of the noise and not of a sample's parameters."""
 STEPS_PER_OCTAVE = 8
-LEAST_OCTAVE, MOST_OCTAVE = -16, 8
+MIN_OCTAVE, MAX_OCTAVE = -16, 8
 """Factors tried in tolerance searches: 2^-16 … 2^8 in steps of 9 %."""
 
 
 @dataclass(frozen=True, eq=False)
-class Work:
+class YieldStudy:
     """Everything that the evaluation of samples needs; sent once to workers in other processes.
 
     Attributes:
@@ -69,7 +69,7 @@ class Work:
         InputError: The board of the chip is for another task.
     """
 
-    chip: Chip
+    chip: NominalChip
     task: Averaging
     imperfections: Imperfections
     seed: int
@@ -80,10 +80,10 @@ class Work:
 
     def __post_init__(self) -> None:
         """Validate the task."""
-        refuse_other_board(self.chip.board, self.task)
+        check_board(self.chip.board, self.task)
 
 
-class Drive(NamedTuple):
+class SampleBias(NamedTuple):
     """Bias of a sample: (H,) heater voltages, and the electronics."""
 
     voltage_v: Floats
@@ -91,8 +91,8 @@ class Drive(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def _inputs_of_task(task: Averaging) -> Inputs:
-    return inputs_of(task)
+def _inputs_of_task(task: Averaging) -> FunctionInputs:
+    return function_inputs(task)
 
 
 def sample_seed(seed: int, sample: int) -> int:
@@ -100,13 +100,13 @@ def sample_seed(seed: int, sample: int) -> int:
     return int(np.random.SeedSequence((seed, sample)).generate_state(1, np.uint64)[0])
 
 
-def amounts_of(work: Work) -> dict[str, float]:
+def amounts_of(work: YieldStudy) -> dict[str, float]:
     """Return the factor on the card's spread by kind, without kinds of factor 0, and noise kinds only with noise."""
     kinds = [kind for kind in KINDS if work.noise is not None or kind not in NOISE_KINDS]
     return {kind: work.imperfections.of(kind) for kind in kinds if work.imperfections.of(kind) > 0.0}
 
 
-def jobs_of(samples: int, kinds: Sequence[str], calibrated: bool = False) -> list[Job]:
+def jobs_of(samples: int, kinds: Sequence[str], calibrated: bool = False) -> list[SampleJob]:
     """Return all jobs of a run, most important first.
 
     Args:
@@ -116,17 +116,17 @@ def jobs_of(samples: int, kinds: Sequence[str], calibrated: bool = False) -> lis
     """
     contributions = CONTRIBUTION_SAMPLES_CALIBRATED if calibrated else CONTRIBUTION_SAMPLES
     tolerances = TOLERANCE_SAMPLES_CALIBRATED if calibrated else TOLERANCE_SAMPLES
-    jobs = [Job("all", "", sample) for sample in range(samples)]
+    jobs = [SampleJob("all", "", sample) for sample in range(samples)]
     first = range(min(samples, contributions))
     if len(kinds) > 1:
-        jobs += [Job(study, kind, sample) for study in ("alone", "without") for kind in kinds for sample in first]
+        jobs += [SampleJob(study, kind, sample) for study in ("alone", "without") for kind in kinds for sample in first]
         # up to the first kind equals that kind alone, up to the last kind equals all
-        jobs += [Job("upto", kind, sample) for kind in kinds[1:-1] for sample in first]
-    jobs += [Job(TOLERANCE, kind, sample) for kind in kinds for sample in range(min(samples, tolerances))]
+        jobs += [SampleJob("upto", kind, sample) for kind in kinds[1:-1] for sample in first]
+    jobs += [SampleJob(TOLERANCE, kind, sample) for kind in kinds for sample in range(min(samples, tolerances))]
     return jobs
 
 
-def evaluate(work: Work, job: Job) -> Result:
+def evaluate(work: YieldStudy, job: SampleJob) -> Result:
     """Evaluate one job.
 
     Returns:
@@ -138,14 +138,14 @@ def evaluate(work: Work, job: Job) -> Result:
     part = work.imperfections.only(*_kinds_in(job, tuple(amounts_of(work))))
     try:
         if job.study == TOLERANCE:
-            return {"factor": bearable(lambda factor: _reaches(work, part, job, factor))}
+            return {"factor": largest_tolerated(lambda factor: _reaches(work, part, job, factor))}
         return {stage: outcome.to_json() for stage, outcome in stages(work, part, job.sample).items()}
     except ValueError as fault:
         about = f" ({job.study} {job.imperfection!r})" if job.imperfection else ""
         raise InputError(f"sample {job.sample}{about} of {work.chip.name!r} cannot be computed: {fault}") from fault
 
 
-def _kinds_in(job: Job, kinds: Sequence[str]) -> Sequence[str]:
+def _kinds_in(job: SampleJob, kinds: Sequence[str]) -> Sequence[str]:
     """Return the kinds of imperfections in a job."""
     if job.study == "all":
         return kinds
@@ -156,66 +156,66 @@ def _kinds_in(job: Job, kinds: Sequence[str]) -> Sequence[str]:
     return [job.imperfection]
 
 
-def stages(work: Work, imperfections: Imperfections, sample: int) -> dict[str, Outcome]:
+def stages(work: YieldStudy, imperfections: Imperfections, sample: int) -> dict[str, WordOutcome]:
     """Return the outcomes of one sample by name of the stage."""
     seed = sample_seed(work.seed, sample)
-    sample_parameters = draw(work.chip, imperfections, seed)
-    outcomes: dict[str, Outcome] = {}
-    noise = noise_in(work.noise, imperfections)
+    sample_parameters = draw_sample(work.chip, imperfections, seed)
+    outcomes: dict[str, WordOutcome] = {}
+    noise = scaled_noise(work.noise, imperfections)
     for stage, parameters, drive in _biased_stages(work, sample_parameters, imperfections.effective_bits, noise, seed):
         noises = {stage: noise}
-        if stage == judged(work):
+        if stage == judged_stage(work):
             for rate in work.rates_bd:
                 at_rate = noise_of(work.chip.process, symbol_rate_bd=rate)
-                noises[f"{stage} at {rate:.3g} Bd"] = noise_in(at_rate, work.imperfections)
+                noises[f"{stage} at {rate:.3g} Bd"] = scaled_noise(at_rate, work.imperfections)
         outcomes |= _read(work, parameters, drive, imperfections.effective_bits, noises, seed)
     return outcomes
 
 
 def _read(
-    work: Work,
-    sample: Sample,
-    drive: Drive | RangeError,
+    work: YieldStudy,
+    sample: ChipSample,
+    drive: SampleBias | RangeError,
     bits: float | None,
     noises: Mapping[str, Noise | None],
     seed: int,
-) -> dict[str, Outcome]:
+) -> dict[str, WordOutcome]:
     """Return the outcomes of a biased sample by name of the noise."""
     board, inputs = work.chip.board, _inputs_of_task(work.task)
     if isinstance(drive, RangeError):
-        return {name: no_words(inputs, board, str(drive)) for name in noises}
+        return {name: unusable_outcome(inputs, board, str(drive)) for name in noises}
     try:
-        s = light(work.chip, sample, drive.voltage_v, bits)
+        s = sample_scattering(work.chip, sample, drive.voltage_v, bits)
     except RangeError as fault:
-        return {name: no_words(inputs, board, str(fault)) for name in noises}
+        return {name: unusable_outcome(inputs, board, str(fault)) for name in noises}
     outcomes = {}
     for name, noise in noises.items():
         try:
             outcomes[name] = read_words(s, inputs, board, drive.bias, noise, seed)
         except UnsettledError as fault:
-            outcomes[name] = no_words(inputs, board, str(fault))
+            outcomes[name] = unusable_outcome(inputs, board, str(fault))
     return outcomes
 
 
-def judged(work: Work) -> str:
+def judged_stage(work: YieldStudy) -> str:
     """Return the stage that contributions and tolerances refer to."""
     return BEFORE if work.onn is None else AFTER
 
 
 def _biased_stages(
-    work: Work, sample: Sample, bits: float | None, noise: Noise | None, seed: int
-) -> Iterator[tuple[str, Sample, Drive | RangeError]]:
+    work: YieldStudy, sample: ChipSample, bits: float | None, noise: Noise | None, seed: int
+) -> Iterator[tuple[str, ChipSample, SampleBias | RangeError]]:
     """Yield stage, sample and bias of each stage; instead of the bias, the error if there is none."""
     chip = work.chip
-    yield BEFORE, sample, Drive(chip.voltage_v, chip.bias)
+    yield BEFORE, sample, SampleBias(chip.voltage_v, chip.bias)
     if work.onn is None:
         return
-    bench = Bench(chip, sample, bits, noise, seed, BENCH_AVERAGES)
-    fitted: Drive | RangeError
-    tuned: Drive | RangeError
+    bench = VirtualBench(chip, sample, bits, noise, seed, BENCH_AVERAGES)
+    fitted: SampleBias | RangeError
+    tuned: SampleBias | RangeError
     try:
         calibration = calibrate(bench, chip, work.onn, chip.process)
-        fitted, tuned = (Drive(one.voltage_v, one.bias) for one in (calibration.fitted, calibration.tuned))
+        fitted, tuned = (SampleBias(one.voltage_v, one.bias) for one in (calibration.fitted, calibration.tuned))
     except RangeError as fault:
         fitted = tuned = fault
     except np.linalg.LinAlgError as fault:
@@ -223,10 +223,10 @@ def _biased_stages(
         fitted = tuned = RangeError(f"calibration failed: {fault}")
     yield BETWEEN, sample, fitted
     yield AFTER, sample, tuned
-    yield DRIFTED, aged(sample), tuned
+    yield DRIFTED, aged_sample(sample), tuned
 
 
-def noise_in(noise: Noise | None, imperfections: Imperfections) -> Noise | None:
+def scaled_noise(noise: Noise | None, imperfections: Imperfections) -> Noise | None:
     """Scale the noise by the amounts of the kinds laser and detector (standard deviations); None if both are 0."""
     laser, detector = (imperfections.of(kind) for kind in NOISE_KINDS)
     if noise is None or laser == detector == 0.0:
@@ -241,13 +241,13 @@ def noise_in(noise: Noise | None, imperfections: Imperfections) -> Noise | None:
     )
 
 
-def _reaches(work: Work, imperfections: Imperfections, job: Job, factor: float) -> bool:
+def _reaches(work: YieldStudy, imperfections: Imperfections, job: SampleJob, factor: float) -> bool:
     """Return whether a sample with a multiple of one imperfection reaches its target."""
     scaled = imperfections.scaled(job.imperfection, factor)
     try:
         # overflowing losses raise an error below
         with np.errstate(over="ignore", invalid="ignore"):
-            return stages(work, scaled, job.sample)[judged(work)].accuracy >= work.target
+            return stages(work, scaled, job.sample)[judged_stage(work)].accuracy >= work.target
     except InputError:
         if factor <= 1.0:
             raise
@@ -255,7 +255,7 @@ def _reaches(work: Work, imperfections: Imperfections, job: Job, factor: float) 
         return False
 
 
-def bearable(reaches: Callable[[float], bool]) -> float | None:
+def largest_tolerated(reaches: Callable[[float], bool]) -> float | None:
     """Search by bisection for the largest factor with which a sample reaches its target.
 
     The search assumes that a larger factor is never better.
@@ -266,16 +266,16 @@ def bearable(reaches: Callable[[float], bool]) -> float | None:
     Returns:
         The largest tolerated factor of those tried; 0 if none is tolerated, None if all are.
     """
-    low, high = LEAST_OCTAVE * STEPS_PER_OCTAVE - 1, MOST_OCTAVE * STEPS_PER_OCTAVE + 1
+    low, high = MIN_OCTAVE * STEPS_PER_OCTAVE - 1, MAX_OCTAVE * STEPS_PER_OCTAVE + 1
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if reaches(2.0 ** (middle / STEPS_PER_OCTAVE)) else (low, middle)
-    if low == MOST_OCTAVE * STEPS_PER_OCTAVE:
+    if low == MAX_OCTAVE * STEPS_PER_OCTAVE:
         return None
-    return 0.0 if low < LEAST_OCTAVE * STEPS_PER_OCTAVE else 2.0 ** (low / STEPS_PER_OCTAVE)
+    return 0.0 if low < MIN_OCTAVE * STEPS_PER_OCTAVE else 2.0 ** (low / STEPS_PER_OCTAVE)
 
 
-def serial(work: Work, jobs: Iterable[Job]) -> Iterator[tuple[Job, Result]]:
+def run_serially(work: YieldStudy, jobs: Iterable[SampleJob]) -> Iterator[tuple[SampleJob, Result]]:
     """Evaluate jobs one after another in this process."""
     for job in jobs:
         yield job, evaluate(work, job)

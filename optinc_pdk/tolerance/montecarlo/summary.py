@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from optinc_pdk.tolerance.montecarlo.words import Outcome
+from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome
 
 SIGMAS = 1.959963984540054
 """Half-width of the central 95 % of a normal distribution, in standard deviations."""
@@ -19,7 +19,7 @@ GOAL = 0.9
 
 
 @dataclass(frozen=True)
-class Share:
+class SampleShare:
     """A share of samples with its 95 % confidence interval.
 
     Attributes:
@@ -55,7 +55,7 @@ def interval(share: float, trials: int) -> tuple[float, float]:
     return 0.0 if share == 0.0 else max(middle - half, 0.0), 1.0 if share == 1.0 else min(middle + half, 1.0)
 
 
-def wilson(passed: int, samples: int) -> Share:
+def wilson(passed: int, samples: int) -> SampleShare:
     """Return the share of passed samples with Wilson's interval.
 
     Args:
@@ -67,20 +67,20 @@ def wilson(passed: int, samples: int) -> Share:
     """
     if not 0 <= passed <= samples or samples < 1:
         raise ValueError(f"{passed} of {samples} samples passed; give at least one sample and no more than all")
-    return Share(passed, samples, *interval(passed / samples, samples))
+    return SampleShare(passed, samples, *interval(passed / samples, samples))
 
 
-def yield_of(outcomes: Sequence[Outcome], target: float) -> Share:
+def yield_of(outcomes: Sequence[WordOutcome], target: float) -> SampleShare:
     """Return the share of samples whose accuracy is at least the target."""
     return wilson(sum(outcome.accuracy >= target for outcome in outcomes), len(outcomes))
 
 
-def words_lost(outcomes: Iterable[Outcome]) -> float:
+def words_lost(outcomes: Iterable[WordOutcome]) -> float:
     """Return the mean share of inexact inputs."""
     return float(np.mean([1.0 - outcome.accuracy for outcome in outcomes]))
 
 
-def error_values(outcomes: Iterable[Outcome]) -> dict[int, int]:
+def error_values(outcomes: Iterable[WordOutcome]) -> dict[int, int]:
     """Return the number of words by their error, most frequent first."""
     total: Counter[int] = Counter()
     for outcome in outcomes:
@@ -88,7 +88,7 @@ def error_values(outcomes: Iterable[Outcome]) -> dict[int, int]:
     return dict(sorted(total.items(), key=lambda item: (-item[1], abs(item[0]), item[0])))
 
 
-def outcome_numbers(outcomes: Sequence[Outcome], target: float) -> dict[str, Any]:
+def outcome_numbers(outcomes: Sequence[WordOutcome], target: float) -> dict[str, Any]:
     """Return statistics as JSON-compatible data: yield, accuracy, word-error rate, margin, errors and faults."""
     yield_share = yield_of(outcomes, target)
     accuracy = [outcome.accuracy for outcome in outcomes]
@@ -107,7 +107,7 @@ def outcome_numbers(outcomes: Sequence[Outcome], target: float) -> dict[str, Any
     }
 
 
-def share_numbers(share: Share) -> dict[str, Any]:
+def share_numbers(share: SampleShare) -> dict[str, Any]:
     """Return a share as JSON-compatible data."""
     return {
         "share": share.share,
@@ -118,7 +118,7 @@ def share_numbers(share: Share) -> dict[str, Any]:
     }
 
 
-def tolerated(factors: Sequence[float], goal: float = GOAL) -> float:
+def largest_tolerated_by_goal(factors: Sequence[float], goal: float = GOAL) -> float:
     """Return the largest factor that at least the goal share of the samples tolerates.
 
     Args:
@@ -135,9 +135,9 @@ def tolerated(factors: Sequence[float], goal: float = GOAL) -> float:
 
 
 def kind_numbers(
-    alone: Mapping[str, Sequence[Outcome]],
-    without: Mapping[str, Sequence[Outcome]],
-    upto: Mapping[str, Sequence[Outcome]],
+    alone: Mapping[str, Sequence[WordOutcome]],
+    without: Mapping[str, Sequence[WordOutcome]],
+    upto: Mapping[str, Sequence[WordOutcome]],
     target: float,
 ) -> list[dict[str, Any]]:
     """Return, for each imperfection, words lost and yield with it alone, without it, and with all kinds up to it."""

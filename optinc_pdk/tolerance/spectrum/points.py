@@ -11,7 +11,7 @@ LIGHT_NM_GHZ = 299_792_458.0
 
 
 @dataclass(frozen=True)
-class Point:
+class WavelengthPoint:
     """Result of all inputs at one carrier wavelength.
 
     Attributes:
@@ -40,7 +40,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Window:
+class WavelengthWindow:
     """Range of wavelengths around the carrier in which every word is exact.
 
     Attributes:
@@ -66,7 +66,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Range:
+class WavelengthRange:
     """Range of wavelengths in which all models of a circuit are valid, with the devices that limit it."""
 
     low_nm: float
@@ -81,7 +81,7 @@ class Range:
 
 
 @dataclass(frozen=True, eq=False)
-class Spectrum:
+class WavelengthSweep:
     """Exactness of a chip against the carrier wavelength.
 
     Attributes:
@@ -101,16 +101,16 @@ class Spectrum:
     """
 
     carrier_nm: float
-    models: Range
-    fixed: tuple[Point, ...]
-    rebiased: tuple[Point, ...]
-    fixed_window: Window | None
-    rebiased_window: Window | None
+    models: WavelengthRange
+    fixed: tuple[WavelengthPoint, ...]
+    rebiased: tuple[WavelengthPoint, ...]
+    fixed_window: WavelengthWindow | None
+    rebiased_window: WavelengthWindow | None
     delays_ps: tuple[float, ...]
     by_fibre: tuple[bool, ...]
-    matched: tuple[Point, ...]
-    matched_window: Window | None
-    channels: tuple[Point, ...]
+    matched: tuple[WavelengthPoint, ...]
+    matched_window: WavelengthWindow | None
+    channels: tuple[WavelengthPoint, ...]
     spacing_ghz: float
 
     @property

@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
-from optinc_pdk.circuit import Bias, Board, Circuit, labels
-from optinc_pdk.drive import Ground, RangeError
+from optinc_pdk.circuit import Bias, Board, Circuit, label_tuple
+from optinc_pdk.drive import RangeError, SharedGround
 from optinc_pdk.errors import InputError
 from optinc_pdk.models import read_measured
 from optinc_pdk.onn import Onn, factorise
-from optinc_pdk.signoff.function import check_light, refuse_other_board
+from optinc_pdk.signoff.function import check_board, check_scattering
 from optinc_pdk.simulate import (
+    CircuitOptics,
     Scattering,
-    Structure,
     UnsettledError,
     analyse,
     heater_phases,
@@ -32,8 +32,14 @@ from optinc_pdk.simulate import (
     s_matrices,
     scattering,
 )
-from optinc_pdk.tolerance.spectrum.points import LIGHT_NM_GHZ, Point, Range, Spectrum, Window
-from optinc_pdk.tolerance.spectrum.windows import find_window, narrowed, window_between
+from optinc_pdk.tolerance.spectrum.points import (
+    LIGHT_NM_GHZ,
+    WavelengthPoint,
+    WavelengthRange,
+    WavelengthSweep,
+    WavelengthWindow,
+)
+from optinc_pdk.tolerance.spectrum.windows import find_window, narrow_window, window_between
 
 Floats = NDArray[np.float64]
 Progress = Callable[[str, int, int | None], None]
@@ -48,7 +54,7 @@ _SLOPE_NM = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
-class Subject:
+class SweptChip:
     """A chip to be swept.
 
     Attributes:
@@ -65,10 +71,10 @@ class Subject:
     bias: Bias
     onn: Onn
     process: Process
-    ground: Ground | None = None
+    ground: SharedGround | None = None
 
 
-def model_range(structure: Structure, process: Process) -> Range:
+def model_range(structure: CircuitOptics, process: Process) -> WavelengthRange:
     """Return the range of wavelengths in which the models of all devices of a circuit are valid."""
     low, high = (-np.inf, ""), (np.inf, "")
     for group in structure.devices:
@@ -78,21 +84,21 @@ def model_range(structure: Structure, process: Process) -> Range:
             ends.append(tuple(read_measured(card.model.file).wavelengths_nm[[0, -1]].tolist()))
         for least, most in ends:
             low, high = max(low, (least, group.name)), min(high, (most, group.name))
-    return Range(low[0], high[0], low[1], high[1])
+    return WavelengthRange(low[0], high[0], low[1], high[1])
 
 
 _ENDS = (("min", -np.inf), ("max", np.inf))
 
 
-def spectrum(
-    subject: Subject,
+def sweep_wavelength(
+    subject: SweptChip,
     grid_nm: Floats,
     *,
     resolution_nm: float,
     channels: int,
     spacing_ghz: float,
     progress: Progress | None = None,
-) -> Spectrum:
+) -> WavelengthSweep:
     """Sweep the carrier wavelength of a chip and find the windows in which every word is exact.
 
     The window of the fixed bias is found from the carrier with doubled steps until a word is wrong, then by bisection;
@@ -111,7 +117,7 @@ def spectrum(
         InputError: A wavelength is outside the models' range, the board is for another network, or an option is out of
             range.
     """
-    refuse_other_board(subject.board, subject.onn.task)
+    check_board(subject.board, subject.onn.task)
     structure, carrier = analyse(subject.circuit), float(subject.process.guide.wavelength_nm)
     models = model_range(structure, subject.process)
     grid = np.union1d(grid_nm, [carrier])
@@ -136,7 +142,7 @@ def spectrum(
     )
     rebiased = _all(new_bias, grid, "rebiased", report)
     rebiased_window = window_between(new_bias, rebiased, carrier)
-    return Spectrum(
+    return WavelengthSweep(
         carrier,
         models,
         fixed_points,
@@ -152,14 +158,14 @@ def spectrum(
 
 
 def _around(
-    judge: Callable[[float], Point],
+    judge: Callable[[float], WavelengthPoint],
     carrier_nm: float,
     grid: Floats,
     resolution_nm: float,
-    models: Range,
+    models: WavelengthRange,
     what: str,
     report: Progress,
-) -> tuple[tuple[Point, ...], Window | None]:
+) -> tuple[tuple[WavelengthPoint, ...], WavelengthWindow | None]:
     """Return the points of a grid and close to the window, and the window."""
     window = find_window(judge, carrier_nm, resolution_nm, models, lambda n: report(what, n, None))
     near = np.array([carrier_nm])
@@ -168,7 +174,7 @@ def _around(
         near = middle + _BEYOND * half * np.linspace(-1.0, 1.0, NEAR)
         near = near[(near >= models.low_nm) & (near <= models.high_nm)]
     points = _all(judge, np.union1d(grid, near), what, report)
-    return points, narrowed(judge, points, window, carrier_nm)
+    return points, narrow_window(judge, points, window, carrier_nm)
 
 
 def oscillator_delays(
@@ -192,14 +198,18 @@ def oscillator_delays(
     delay_by_label: dict[str, float] = {}
     for layer in range(board.layers - 1):
         detectors = [
-            label for n in board.neurons if n.layer == layer for ends in (n.plus, n.minus) for label in labels(ends)
+            label
+            for n in board.neurons
+            if n.layer == layer
+            for ends in (n.plus, n.minus)
+            for label in label_tuple(ends)
         ]
-        sources = [label for n in board.neurons if n.layer == layer - 1 for label in labels(n.to)]
+        sources = [label for n in board.neurons if n.layer == layer - 1 for label in label_tuple(n.to)]
         sources = sources or [label for row in board.inputs for label in row]
         below, above = (
-            each.between(detectors, board.steady)[0].sum(axis=1).conj()[:, np.newaxis]
+            each.between(detectors, board.unmodulated)[0].sum(axis=1).conj()[:, np.newaxis]
             * each.between(detectors, sources)[0]
-            * each.strength(sources, board.steady)[0]
+            * each.strength(sources, board.unmodulated)[0]
             for each in near
         )
         beat = np.abs(above) ** 2
@@ -210,7 +220,7 @@ def oscillator_delays(
     return tuple(layers), tuple(by_fibre), delay_by_label
 
 
-def _light(subject: Subject, structure: Structure, models: Range) -> Callable[[float], Scattering]:
+def _light(subject: SweptChip, structure: CircuitOptics, models: WavelengthRange) -> Callable[[float], Scattering]:
     """Return a function that computes the S-parameters at a wavelength with the fixed bias."""
     process = subject.process
     phases = heater_phases(structure, subject.bias, process, ground=subject.ground)
@@ -225,15 +235,15 @@ def _light(subject: Subject, structure: Structure, models: Range) -> Callable[[f
 
 
 def _fixed_bias(
-    subject: Subject, light: Callable[[float], Scattering], late_ps: Mapping[str, float]
-) -> Callable[[float], Point]:
+    subject: SweptChip, light: Callable[[float], Scattering], late_ps: Mapping[str, float]
+) -> Callable[[float], WavelengthPoint]:
     """Return a function that evaluates the fixed bias; it was programmed with the fibre delays ``late_ps``.
 
     The delays therefore cause no phase at the carrier.
     """
     carrier = float(subject.process.guide.wavelength_nm)
 
-    def at(wavelength_nm: float) -> Point:
+    def at(wavelength_nm: float) -> WavelengthPoint:
         scattering = light(wavelength_nm)
         ps = np.array([late_ps.get(label, 0.0) for label in scattering.labels])
         phase = 2e-3 * np.pi * LIGHT_NM_GHZ * (1.0 / wavelength_nm - 1.0 / carrier) * ps
@@ -242,10 +252,10 @@ def _fixed_bias(
     return at
 
 
-def _new_bias(subject: Subject) -> Callable[[float], Point]:
+def _new_bias(subject: SweptChip) -> Callable[[float], WavelengthPoint]:
     factors = factorise(subject.onn)
 
-    def at(wavelength_nm: float) -> Point:
+    def at(wavelength_nm: float) -> WavelengthPoint:
         circuit, process, ground = subject.circuit, subject.process, subject.ground
         try:
             bias = program(
@@ -258,20 +268,22 @@ def _new_bias(subject: Subject) -> Callable[[float], Point]:
     return at
 
 
-def _evaluated(light: Scattering, subject: Subject, bias: Bias) -> Point:
+def _evaluated(light: Scattering, subject: SweptChip, bias: Bias) -> WavelengthPoint:
     wavelength_nm = float(light.wavelengths_nm[0])
     try:
-        result = check_light(light, subject.board, bias, subject.onn.task)
+        result = check_scattering(light, subject.board, bias, subject.onn.task)
     except UnsettledError as fault:
         return _unusable(wavelength_nm, str(fault))
-    return Point(wavelength_nm, result.inputs, result.exact, result.margin)
+    return WavelengthPoint(wavelength_nm, result.inputs, result.exact, result.margin)
 
 
-def _unusable(wavelength_nm: float, fault: str) -> Point:
-    return Point(wavelength_nm, 0, 0, float("nan"), fault)
+def _unusable(wavelength_nm: float, fault: str) -> WavelengthPoint:
+    return WavelengthPoint(wavelength_nm, 0, 0, float("nan"), fault)
 
 
-def _all(judge: Callable[[float], Point], wavelengths: Floats, what: str, report: Progress) -> tuple[Point, ...]:
+def _all(
+    judge: Callable[[float], WavelengthPoint], wavelengths: Floats, what: str, report: Progress
+) -> tuple[WavelengthPoint, ...]:
     points = []
     for done, wavelength in enumerate(wavelengths.tolist(), start=1):
         points.append(judge(wavelength))
@@ -280,13 +292,13 @@ def _all(judge: Callable[[float], Point], wavelengths: Floats, what: str, report
 
 
 def _channels(
-    judge: Callable[[float], Point],
-    models: Range,
+    judge: Callable[[float], WavelengthPoint],
+    models: WavelengthRange,
     carrier_nm: float,
     channels: int,
     spacing_ghz: float,
     report: Progress,
-) -> tuple[Point, ...]:
+) -> tuple[WavelengthPoint, ...]:
     frequency = LIGHT_NM_GHZ / carrier_nm + spacing_ghz * (np.arange(channels) - channels // 2)
     points = []
     for done, wavelength in enumerate((LIGHT_NM_GHZ / frequency[::-1]).tolist(), start=1):

@@ -7,18 +7,18 @@ from typing import cast
 
 import numpy as np
 
-from optinc_pdk.tolerance.spectrum.points import Point, Range, Window
+from optinc_pdk.tolerance.spectrum.points import WavelengthPoint, WavelengthRange, WavelengthWindow
 
 _HALVED = 32.0
 
 
 def find_window(
-    judge: Callable[[float], Point],
+    judge: Callable[[float], WavelengthPoint],
     carrier_nm: float,
     resolution_nm: float,
-    models: Range,
+    models: WavelengthRange,
     counted: Callable[[int], None] | None = None,
-) -> Window | None:
+) -> WavelengthWindow | None:
     """Find the window around a carrier by doubling steps outwards, then bisection.
 
     Args:
@@ -50,12 +50,12 @@ def find_window(
             next_nm = limit if beyond_limit else carrier_nm + float(np.sign(limit - carrier_nm)) * step
             good, bad = (next_nm, bad) if exact(next_nm) else (good, next_nm)
             step *= 2.0
-        ends.append(bisected(exact, good, bad, resolution_nm))
+        ends.append(bisect_window(exact, good, bad, resolution_nm))
         to_limit.append(bool(np.isnan(bad)))
-    return Window(ends[0], ends[1], resolution_nm, cast(tuple[bool, bool], tuple(to_limit)))
+    return WavelengthWindow(ends[0], ends[1], resolution_nm, cast(tuple[bool, bool], tuple(to_limit)))
 
 
-def bisected(exact: Callable[[float], bool], good: float, bad: float, resolution_nm: float) -> float:
+def bisect_window(exact: Callable[[float], bool], good: float, bad: float, resolution_nm: float) -> float:
     """Bisect between an exact and an inexact wavelength and return the last exact one; ``good`` if ``bad`` is NaN."""
     while abs(bad - good) > resolution_nm:
         middle = (good + bad) / 2.0
@@ -65,7 +65,9 @@ def bisected(exact: Callable[[float], bool], good: float, bad: float, resolution
     return good
 
 
-def window_between(judge: Callable[[float], Point], points: tuple[Point, ...], carrier_nm: float) -> Window | None:
+def window_between(
+    judge: Callable[[float], WavelengthPoint], points: tuple[WavelengthPoint, ...], carrier_nm: float
+) -> WavelengthWindow | None:
     """Find the window of a grid around the carrier, with its ends refined by bisection between grid points."""
     start = next(place for place, point in enumerate(points) if point.wavelength_nm == carrier_nm)
     if not points[start].passed:
@@ -77,14 +79,17 @@ def window_between(judge: Callable[[float], Point], points: tuple[Point, ...], c
         if first_wrong < len(outward):
             bad = outward[first_wrong].wavelength_nm
             resolution = max(resolution, abs(bad - good) / _HALVED)
-        ends.append(bisected(lambda at: judge(at).passed, good, bad, abs(bad - good) / _HALVED))
+        ends.append(bisect_window(lambda at: judge(at).passed, good, bad, abs(bad - good) / _HALVED))
         to_limit.append(first_wrong == len(outward))
-    return Window(ends[0], ends[1], resolution, cast(tuple[bool, bool], tuple(to_limit)))
+    return WavelengthWindow(ends[0], ends[1], resolution, cast(tuple[bool, bool], tuple(to_limit)))
 
 
-def narrowed(
-    judge: Callable[[float], Point], points: tuple[Point, ...], window: Window | None, carrier_nm: float
-) -> Window | None:
+def narrow_window(
+    judge: Callable[[float], WavelengthPoint],
+    points: tuple[WavelengthPoint, ...],
+    window: WavelengthWindow | None,
+    carrier_nm: float,
+) -> WavelengthWindow | None:
     """Narrow a window to the nearest inexact points within it, which the doubled steps of the search skipped."""
     if window is None:
         return None
@@ -97,6 +102,6 @@ def narrowed(
         ]
         if inexact:
             bad = min(inexact, key=lambda wavelength: abs(wavelength - carrier_nm))
-            ends[side] = bisected(lambda at: judge(at).passed, carrier_nm, bad, window.resolution_nm)
+            ends[side] = bisect_window(lambda at: judge(at).passed, carrier_nm, bad, window.resolution_nm)
             to_limit[side] = False
-    return Window(ends[0], ends[1], window.resolution_nm, cast(tuple[bool, bool], tuple(to_limit)))
+    return WavelengthWindow(ends[0], ends[1], window.resolution_nm, cast(tuple[bool, bool], tuple(to_limit)))

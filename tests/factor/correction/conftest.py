@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from optinc_pdk.factor import Devices, devices, drawn_devices, rectangular
+from optinc_pdk.factor import MeshDevices, mesh_devices, random_mesh_devices, rectangular
 
 
 @pytest.fixture(scope="session")
@@ -21,13 +21,13 @@ def random_unitary() -> Callable[..., np.ndarray]:
 
 
 @pytest.fixture(scope="session")
-def varied_devices() -> Callable[..., Devices]:
+def varied_devices() -> Callable[..., MeshDevices]:
     """A mesh in which every parameter differs from MZI to MZI."""
 
-    def draw(modes: int, rng: np.random.Generator, redundant: int = 0, lossy: bool = True) -> Devices:
+    def draw(modes: int, rng: np.random.Generator, redundant: int = 0, lossy: bool = True) -> MeshDevices:
         mesh = rectangular(np.eye(modes))
-        count = drawn_devices(mesh, rng, 0.0, redundant).row.size
-        return devices(
+        count = random_mesh_devices(mesh, rng, 0.0, redundant).row.size
+        return mesh_devices(
             mesh,
             first_ratio=0.5 + 0.03 * rng.normal(size=count),
             second_ratio=0.5 + 0.03 * rng.normal(size=count),
@@ -43,13 +43,13 @@ def varied_devices() -> Callable[..., Devices]:
 
 
 @pytest.fixture(scope="session")
-def dense_matrix() -> Callable[[Devices, np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
+def dense_matrix() -> Callable[[MeshDevices, np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
     """The transfer of a mesh as a product of whole matrices: couplers, arms, idle modes."""
 
     def coupler(angle: float) -> np.ndarray:
         return np.array([[np.cos(angle), 1j * np.sin(angle)], [1j * np.sin(angle), np.cos(angle)]])
 
-    def multiply(imperfect: Devices, theta: np.ndarray, phi: np.ndarray, output: np.ndarray) -> np.ndarray:
+    def multiply(imperfect: MeshDevices, theta: np.ndarray, phi: np.ndarray, output: np.ndarray) -> np.ndarray:
         product = np.eye(imperfect.modes, dtype=complex)
         for column in range(imperfect.columns):
             stage = imperfect.idle * np.eye(imperfect.modes, dtype=complex)

@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optinc_pdk.factor import (
-    Devices,
+    MeshDevices,
     correct_layer,
-    devices,
-    drawn_devices,
+    mesh_devices,
+    random_mesh_devices,
     rectangular,
 )
 
-DenseMatrix = Callable[[Devices, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
-VariedDevices = Callable[..., Devices]
+DenseMatrix = Callable[[MeshDevices, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+VariedDevices = Callable[..., MeshDevices]
 
 
 @settings(max_examples=15, deadline=None)
@@ -46,7 +46,7 @@ def test_layer_correction_reduces_the_error_a_hundred_times() -> None:
     rng = np.random.default_rng(11)
     weights = rng.normal(size=(16, 16))
     mesh = rectangular(np.eye(16))
-    left, right = drawn_devices(mesh, rng, 0.02), drawn_devices(mesh, rng, 0.02)
+    left, right = random_mesh_devices(mesh, rng, 0.02), random_mesh_devices(mesh, rng, 0.02)
     result = correct_layer(weights, left, right)
     assert result.u.error_before > 0.03
     assert result.error < result.u.error_before / 100
@@ -57,7 +57,7 @@ def test_dumped_modes_do_not_count(shape: tuple[int, int]) -> None:
     """Only min(m, n) rows of V and columns of U count; a fit of the whole V leaves an error of 1e-4 and more."""
     rng = np.random.default_rng(0)
     weights = rng.normal(size=shape)
-    left, right = (drawn_devices(rectangular(np.eye(modes)), rng, 0.02) for modes in shape)
+    left, right = (random_mesh_devices(rectangular(np.eye(modes)), rng, 0.02) for modes in shape)
     result = correct_layer(weights, left, right)
     assert result.error < 1e-9
     np.testing.assert_allclose(result.matrix(), weights, atol=1e-8)
@@ -67,7 +67,7 @@ def test_zero_row_of_a_layer_is_not_read() -> None:
     rng = np.random.default_rng(0)
     weights = rng.normal(size=(4, 5))
     weights[2] = 0.0
-    left, right = (drawn_devices(rectangular(np.eye(modes)), rng, 0.02) for modes in (4, 5))
+    left, right = (random_mesh_devices(rectangular(np.eye(modes)), rng, 0.02) for modes in (4, 5))
     result = correct_layer(weights, left, right)
     np.testing.assert_array_equal(result.matrix()[2], 0.0)
     deviation = np.linalg.norm(result.matrix() - weights) / np.linalg.norm(weights)
@@ -79,7 +79,7 @@ def test_zero_row_of_a_layer_is_not_read() -> None:
 def test_layers_with_weights_of_any_magnitude(size: float) -> None:
     rng = np.random.default_rng(0)
     weights, mesh = rng.normal(size=(3, 3)), rectangular(np.eye(3))
-    imperfect = drawn_devices(mesh, rng, 0.02)
+    imperfect = random_mesh_devices(mesh, rng, 0.02)
     result = correct_layer(size * weights, imperfect, imperfect)
     assert result.error < 1e-12
     np.testing.assert_allclose(result.matrix() / size, weights, atol=1e-11)
@@ -89,7 +89,7 @@ MESH = rectangular(np.eye(3))
 
 
 def test_bad_layers_are_refused() -> None:
-    imperfect = devices(MESH)
+    imperfect = mesh_devices(MESH)
     with pytest.raises(ValueError, match=r"W.*\(3, 2\).*\(3, 3\)"):
         correct_layer(np.ones((3, 2)), imperfect, imperfect)
     with pytest.raises(ValueError, match=r"W.*complex"):

@@ -10,17 +10,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optinc_pdk.factor import (
-    Devices,
-    devices,
-    drawn_devices,
+    MeshDevices,
+    mesh_devices,
+    random_mesh_devices,
     rectangular,
 )
-from optinc_pdk.factor.correction.least_squares import Problem, cost_and_gradient, evaluate, fit_lbfgs, gradient
+from optinc_pdk.factor.correction.least_squares import (
+    CorrectionProblem,
+    cost_and_gradient,
+    evaluate,
+    fit_lbfgs,
+    gradient,
+)
 from optinc_pdk.factor.correction.newton import curvature, fit_newton
 
-DenseMatrix = Callable[[Devices, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+DenseMatrix = Callable[[MeshDevices, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 RandomUnitary = Callable[..., np.ndarray]
-VariedDevices = Callable[..., Devices]
+VariedDevices = Callable[..., MeshDevices]
 
 
 @settings(max_examples=30, deadline=None)
@@ -31,14 +37,14 @@ def test_matrix_is_the_product_of_the_devices(
     rng = np.random.default_rng(seed)
     imperfect = varied_devices(modes, rng, redundant)
     x = rng.uniform(0, 2 * np.pi, 2 * imperfect.row.size + modes)
-    problem = Problem(imperfect, np.eye(modes), homodyne=False)
+    problem = CorrectionProblem(imperfect, np.eye(modes), homodyne=False)
     np.testing.assert_allclose(evaluate(problem, x).matrix, dense_matrix(imperfect, *problem.split(x)), atol=1e-13)
 
 
 def test_ideal_devices_are_the_ideal_mesh(random_unitary: RandomUnitary) -> None:
     unitary = random_unitary(8, np.random.default_rng(0))
     mesh = rectangular(unitary)
-    problem = Problem(devices(mesh), unitary, homodyne=False)
+    problem = CorrectionProblem(mesh_devices(mesh), unitary, homodyne=False)
     light = evaluate(problem, np.concatenate([mesh.theta, mesh.phi, mesh.output_phase]))
     np.testing.assert_allclose(light.matrix, mesh.matrix(), atol=1e-13)
 
@@ -50,7 +56,7 @@ def test_gradient_is_the_difference_quotient(
 ) -> None:
     rng = np.random.default_rng(seed)
     imperfect = varied_devices(modes, rng, redundant)
-    problem = Problem(imperfect, random_unitary(modes, rng, homodyne), homodyne)
+    problem = CorrectionProblem(imperfect, random_unitary(modes, rng, homodyne), homodyne)
     x = rng.uniform(0, 2 * np.pi, 2 * imperfect.row.size + modes)
     step = 1e-5
     expected = [
@@ -78,7 +84,7 @@ def test_compiled_cost_and_gradient_agree_with_numpy(
     if partial:
         target = target[: (modes + 1) // 2]
         inputs = rng.normal(size=(modes, modes)) + 1j * rng.normal(size=(modes, modes))
-    problem = Problem(imperfect, target, homodyne, inputs)
+    problem = CorrectionProblem(imperfect, target, homodyne, inputs)
     x = rng.uniform(0, 2 * np.pi, 2 * imperfect.row.size + modes)
     light = evaluate(problem, x)
     half, slope = cost_and_gradient(problem, x)
@@ -91,7 +97,7 @@ def test_compiled_gradient_of_more_vectors_than_one_tile(
 ) -> None:
     rng = np.random.default_rng(5)
     imperfect = varied_devices(70, rng)
-    problem = Problem(imperfect, random_unitary(70, rng, real=True), homodyne=True)
+    problem = CorrectionProblem(imperfect, random_unitary(70, rng, real=True), homodyne=True)
     x = rng.uniform(0, 2 * np.pi, 2 * imperfect.row.size + 70)
     light = evaluate(problem, x)
     half, slope = cost_and_gradient(problem, x)
@@ -103,8 +109,8 @@ def test_lbfgs_and_newton_converge_to_the_same_cost(random_unitary: RandomUnitar
     rng = np.random.default_rng(7)
     unitary = random_unitary(12, rng)
     mesh = rectangular(unitary)
-    imperfect = drawn_devices(mesh, rng, 0.04)
-    problem = Problem(imperfect, unitary, homodyne=False)
+    imperfect = random_mesh_devices(mesh, rng, 0.04)
+    problem = CorrectionProblem(imperfect, unitary, homodyne=False)
     start = np.concatenate([mesh.theta, mesh.phi, mesh.output_phase])
     before = evaluate(problem, start).cost
     lbfgs, steps = fit_lbfgs(problem, start, 3000)
@@ -130,7 +136,7 @@ def test_derivatives_with_input_fields_and_dumped_outputs(
     fields = rng.normal(size=(modes, vectors)) + 1j * rng.normal(size=(modes, vectors))
     read = modes - dumped
     target = np.zeros((read, vectors)) if homodyne else rng.normal(size=(read, vectors)) + 0j
-    problem = Problem(imperfect, target, homodyne, fields)
+    problem = CorrectionProblem(imperfect, target, homodyne, fields)
     x = rng.uniform(0, 2 * np.pi, 2 * imperfect.row.size + modes)
     fields_out = (dense_matrix(imperfect, *problem.split(x)) @ fields)[:read]
     deviation = (fields_out.real if homodyne else fields_out) - target

@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optinc_pdk.factor import (
-    Devices,
+    MeshDevices,
     correct,
-    devices,
+    mesh_devices,
     rectangular,
 )
 from optinc_pdk.factor.correction.local_correction import correct_locally
 
-DenseMatrix = Callable[[Devices, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+DenseMatrix = Callable[[MeshDevices, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 RandomUnitary = Callable[..., np.ndarray]
-VariedDevices = Callable[..., Devices]
+VariedDevices = Callable[..., MeshDevices]
 
 
 @settings(max_examples=40, deadline=None)
@@ -31,7 +31,7 @@ def test_local_correction_is_exact_within_the_range_of_the_couplers(
     mzis = imperfect.row.size
     theta, phi = rng.uniform(0.5, np.pi - 0.5, mzis), rng.uniform(0, 2 * np.pi, mzis)
     output = rng.uniform(0, 2 * np.pi, modes)
-    ideal = devices(rectangular(np.eye(modes)))
+    ideal = mesh_devices(rectangular(np.eye(modes)))
     new_theta, new_phi, new_output, clipped = correct_locally(imperfect, theta, phi, output)
     assert not np.any(clipped)
     for phases in (new_theta, new_phi, new_output):
@@ -46,7 +46,7 @@ def test_local_correction_compensates_unequal_losses_of_the_arms(
 ) -> None:
     """Unequal losses between the couplers still allow the target splitting."""
     mesh = rectangular(random_unitary(2, np.random.default_rng(5)))
-    imperfect = devices(mesh, first_ratio=0.52, inner_loss_db=[[0.3, 0.6]])
+    imperfect = mesh_devices(mesh, first_ratio=0.52, inner_loss_db=[[0.3, 0.6]])
     phases = correct_locally(imperfect, mesh.theta, mesh.phi, mesh.output_phase)[:3]
     result = dense_matrix(imperfect, *phases)[:, 0]
     np.testing.assert_allclose(np.abs(result) / np.linalg.norm(result), np.abs(mesh.matrix()[:, 0]), atol=1e-12)
@@ -54,7 +54,7 @@ def test_local_correction_compensates_unequal_losses_of_the_arms(
 
 def test_splitting_outside_the_range_is_clipped() -> None:
     mesh = rectangular(np.eye(2)[::-1])  # cross
-    imperfect = devices(mesh, first_ratio=0.54, second_ratio=0.53)
+    imperfect = mesh_devices(mesh, first_ratio=0.54, second_ratio=0.53)
     theta, _, _, clipped = correct_locally(imperfect, mesh.theta, mesh.phi, mesh.output_phase)
     assert clipped.tolist() == [True]
     np.testing.assert_allclose(theta, 0.0, atol=1e-12)

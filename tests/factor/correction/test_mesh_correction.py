@@ -12,18 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optinc_pdk.factor import (
-    Devices,
+    MeshDevices,
     correct,
     correct_homodyne,
-    devices,
-    drawn_devices,
+    mesh_devices,
+    random_mesh_devices,
     rectangular,
     triangular,
 )
 
-DenseMatrix = Callable[[Devices, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+DenseMatrix = Callable[[MeshDevices, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 RandomUnitary = Callable[..., np.ndarray]
-VariedDevices = Callable[..., Devices]
+VariedDevices = Callable[..., MeshDevices]
 
 
 @settings(max_examples=15, deadline=None)
@@ -33,7 +33,7 @@ def test_initial_phases_are_exact_on_ideal_devices(
 ) -> None:
     rng = np.random.default_rng(seed)
     unitary = random_unitary(modes, rng)
-    imperfect = drawn_devices(rectangular(unitary), rng, 0.0, redundant)
+    imperfect = random_mesh_devices(rectangular(unitary), rng, 0.0, redundant)
     result = correct(unitary, imperfect, steps=0, seed=seed)
     assert result.error_before <= 1e-12
     assert result.error <= 1e-12
@@ -76,7 +76,7 @@ def test_homodyne_never_increases_the_error_where_rows_lose_all_light(
     """The cost of the fit weights rows by their light, the reported error divides by their scales."""
     for seed in range(6):
         target = random_unitary(9, np.random.default_rng(seed), real=True)
-        result = correct_homodyne(target, devices(rectangular(target), **parameters))
+        result = correct_homodyne(target, mesh_devices(rectangular(target), **parameters))
         assert result.error <= result.error_local
 
 
@@ -85,7 +85,7 @@ def test_common_loss_only_changes_the_scale(random_unitary: RandomUnitary, modes
     """1 dB a column on every path: the same shape error as without loss, and the loss in the error."""
     rng = np.random.default_rng(0)
     target = random_unitary(modes, rng)
-    clear = drawn_devices(rectangular(target), rng, rms)
+    clear = random_mesh_devices(rectangular(target), rng, rms)
     field = 10 ** (-1 / 20)
     lossy = replace(clear, inner=np.full_like(clear.inner, field), idle=field)
     lossless, attenuated = correct(target, clear), correct(target, lossy)
@@ -101,7 +101,7 @@ def test_least_squares_reduces_the_initial_error_a_hundred_times(random_unitary:
     for seed in range(5):
         rng = np.random.default_rng(seed)
         unitary = random_unitary(24, rng)
-        result = correct(unitary, drawn_devices(rectangular(unitary), rng, 0.02))
+        result = correct(unitary, random_mesh_devices(rectangular(unitary), rng, 0.02))
         assert result.error < result.error_local < result.error_before
         gains.append(result.error_before / result.error)
     assert np.median(gains) > 100
@@ -133,14 +133,14 @@ def test_fit_leaves_the_saddle_of_bar_and_cross_states(
 ) -> None:
     """After local correction these targets are at a saddle, where the gradient vanishes."""
     target = BAR_AND_CROSS_TARGETS[name](modes, random_unitary)
-    result = correct(target, drawn_devices(rectangular(np.eye(modes)), np.random.default_rng(3), 0.02))
+    result = correct(target, random_mesh_devices(rectangular(np.eye(modes)), np.random.default_rng(3), 0.02))
     assert result.clipped > 0.5 * modes * (modes - 1) / 2
     assert result.error < result.error_before / gain
 
 
 def test_second_fit_never_increases_the_error() -> None:
     """The reversal needs every MZI at cross, so a second fit cannot improve it."""
-    result = correct(np.eye(8)[::-1], drawn_devices(rectangular(np.eye(8)), np.random.default_rng(3), 0.02))
+    result = correct(np.eye(8)[::-1], random_mesh_devices(rectangular(np.eye(8)), np.random.default_rng(3), 0.02))
     assert result.error <= result.error_local
 
 
@@ -148,11 +148,11 @@ def test_homodyne_and_redundant_columns_remove_the_error_floor(random_unitary: R
     rng = np.random.default_rng(1)
     orthogonal, unitary = random_unitary(16, rng, real=True), random_unitary(16, rng)
     mesh = rectangular(unitary)
-    real = correct_homodyne(orthogonal, drawn_devices(mesh, rng, 0.02), amplitude=0.95)
+    real = correct_homodyne(orthogonal, random_mesh_devices(mesh, rng, 0.02), amplitude=0.95)
     assert real.error < 1e-9
     assert real.row_scale.min() > 0.9
-    assert correct(orthogonal, drawn_devices(mesh, rng, 0.02)).error > 1e-4
-    assert correct(unitary, drawn_devices(mesh, rng, 0.02, redundant_columns=1)).error < 1e-3
+    assert correct(orthogonal, random_mesh_devices(mesh, rng, 0.02)).error > 1e-4
+    assert correct(unitary, random_mesh_devices(mesh, rng, 0.02, redundant_columns=1)).error < 1e-3
 
 
 @settings(max_examples=15, deadline=None)
@@ -162,21 +162,21 @@ def test_initial_phases_of_triangles_are_exact(
 ) -> None:
     rng = np.random.default_rng(seed)
     unitary = random_unitary(modes, rng)
-    imperfect = drawn_devices(triangular(unitary), rng, 0.0, redundant)
+    imperfect = random_mesh_devices(triangular(unitary), rng, 0.0, redundant)
     assert correct(unitary, imperfect, steps=0).error_before <= 1e-12
 
 
 def test_triangles_are_corrected(random_unitary: RandomUnitary) -> None:
     rng = np.random.default_rng(0)
     unitary = random_unitary(12, rng)
-    result = correct(unitary, drawn_devices(triangular(unitary), rng, 0.03))
+    result = correct(unitary, random_mesh_devices(triangular(unitary), rng, 0.03))
     assert result.error < result.error_local < result.error_before / 2
 
 
 def test_same_input_same_phases(random_unitary: RandomUnitary) -> None:
     rng = np.random.default_rng(2)
     unitary = random_unitary(8, rng)
-    imperfect = drawn_devices(rectangular(unitary), rng, 0.03, 1)
+    imperfect = random_mesh_devices(rectangular(unitary), rng, 0.03, 1)
     one, other = correct(unitary, imperfect), correct(unitary, imperfect)
     np.testing.assert_array_equal(one.theta, other.theta)
     np.testing.assert_array_equal(one.phi, other.phi)
@@ -186,7 +186,7 @@ MESH = rectangular(np.eye(3))
 
 
 def test_bad_targets_and_numbers_are_refused() -> None:
-    imperfect = devices(MESH)
+    imperfect = mesh_devices(MESH)
     with pytest.raises(ValueError, match=r"U.*\(2, 2\).*\(3, 3\)"):
         correct(np.eye(2), imperfect)
     with pytest.raises(ValueError, match=r"U.*unitary.* 3,"):
@@ -206,7 +206,7 @@ def test_bad_targets_and_numbers_are_refused() -> None:
     with pytest.raises(ValueError, match=r"steps.*-1"):
         correct(np.eye(3), imperfect, steps=-1)
     with pytest.raises(ValueError, match=r"splitter_rms.*0\.5"):
-        drawn_devices(MESH, np.random.default_rng(0), 0.5)
+        random_mesh_devices(MESH, np.random.default_rng(0), 0.5)
     arrays = ("row", "column", "first", "second", "theta_offset", "phi_offset", "inner", "outer")
     incomplete = replace(imperfect, **{name: getattr(imperfect, name)[1:] for name in arrays})
     with pytest.raises(ValueError, match=r"devices.*2 MZIs.*3 modes"):

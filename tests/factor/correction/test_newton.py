@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optinc_pdk.factor import (
-    Devices,
+    MeshDevices,
     correct,
-    drawn_devices,
+    random_mesh_devices,
     rectangular,
 )
-from optinc_pdk.factor.correction.least_squares import Problem, evaluate, gradient
+from optinc_pdk.factor.correction.least_squares import CorrectionProblem, evaluate, gradient
 from optinc_pdk.factor.correction.newton import curvature
 
 RandomUnitary = Callable[..., np.ndarray]
-VariedDevices = Callable[..., Devices]
+VariedDevices = Callable[..., MeshDevices]
 
 
 @settings(max_examples=20, deadline=None)
@@ -32,7 +32,7 @@ def test_curvature_agrees_with_differences_of_gradients(
     rng = np.random.default_rng(seed)
     imperfect = varied_devices(modes, rng, redundant, lossy=False)
     target = np.zeros((modes, modes)) if homodyne else random_unitary(modes, rng)
-    problem = Problem(imperfect, target, homodyne)
+    problem = CorrectionProblem(imperfect, target, homodyne)
     x = rng.uniform(0, 2 * np.pi, 2 * imperfect.row.size + modes)
     step = 1e-5
     slopes = [
@@ -47,8 +47,8 @@ def test_curvature_agrees_with_differences_of_gradients(
 def test_curvature_with_equal_loss_is_exact(random_unitary: RandomUnitary) -> None:
     """With the same loss on every path the columns are unitary up to a factor."""
     rng = np.random.default_rng(3)
-    imperfect = replace(drawn_devices(rectangular(np.eye(4)), rng, 0.02), idle=0.9, inner=np.full((6, 2), 0.9))
-    problem = Problem(imperfect, random_unitary(4, rng), homodyne=False)
+    imperfect = replace(random_mesh_devices(rectangular(np.eye(4)), rng, 0.02), idle=0.9, inner=np.full((6, 2), 0.9))
+    problem = CorrectionProblem(imperfect, random_unitary(4, rng), homodyne=False)
     x = rng.uniform(0, 2 * np.pi, 16)
     slopes = [
         gradient(problem, evaluate(problem, x + 1e-5 * e)) - gradient(problem, evaluate(problem, x - 1e-5 * e))
@@ -62,7 +62,7 @@ def test_curvature_with_equal_loss_is_exact(random_unitary: RandomUnitary) -> No
 def test_single_precision_converges_like_double(random_unitary: RandomUnitary, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(8)
     unitary = random_unitary(10, rng)
-    imperfect = drawn_devices(rectangular(unitary), rng, 0.01)
+    imperfect = random_mesh_devices(rectangular(unitary), rng, 0.01)
     double = correct(unitary, imperfect)
     monkeypatch.setattr("optinc_pdk.factor.correction.newton.DOUBLE_UNTIL", 0)
     single = correct(unitary, imperfect)

@@ -9,21 +9,21 @@ import numpy as np
 import pytest
 
 from optinc_pdk.averaging import Averaging, score
-from optinc_pdk.onn import Onn, bundled, gauge, lattice_score, matrix_error_accuracy
+from optinc_pdk.onn import Onn, bundled_weights, lattice_score, matrix_error_accuracy, normalise
 from optinc_pdk.onn.cascade import Cascade
-from optinc_pdk.onn.files import NETWORKS
 from optinc_pdk.onn.training import recipes
-from optinc_pdk.onn.training.schedule import Schedule
+from optinc_pdk.onn.training.schedule import TrainingSchedule
+from optinc_pdk.onn.weight_files import NETWORKS
 
 NAMES = sorted(path.stem for path in NETWORKS.glob("*.npz"))
 
 
 def test_every_network_of_the_package_has_a_recipe() -> None:
     assert sorted(recipe.name for recipe in recipes.recipes()) == NAMES
-    assert [bundled().stem, bundled(8, 4).stem] == NAMES[:2]
-    assert bundled(8, 8).stem == "average_8bit_8servers"
+    assert [bundled_weights().stem, bundled_weights(8, 4).stem] == NAMES[:2]
+    assert bundled_weights(8, 8).stem == "average_8bit_8servers"
     with pytest.raises(ValueError, match=r"bits = 6, servers = 4.*average_4bit"):
-        bundled(6, 4)
+        bundled_weights(6, 4)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -35,14 +35,14 @@ def test_exact_over_the_lattice_with_margin_also_when_normalised(name: str) -> N
     assert result.exact == result.inputs
     assert result.margin >= 0.15
     points = onn.task.lattice()
-    normalised = score(gauge(onn).forward(points), onn.task.targets(points), onn.task.output_resolution)
+    normalised = score(normalise(onn).forward(points), onn.task.targets(points), onn.task.output_resolution)
     assert normalised.exact == result.inputs
     assert normalised.margin == pytest.approx(result.margin, abs=1e-9)
 
 
 @pytest.mark.parametrize(("bits", "widths"), [(4, (6, 7)), (8, (32,) * 4)])
 def test_structures_are_within_their_limits(bits: int, widths: tuple[int, ...]) -> None:
-    onn = Onn.load(bundled(bits))
+    onn = Onn.load(bundled_weights(bits))
     assert onn.task == Averaging(bits, 4, bits // 2)
     hidden = onn.structure[1:-1]
     assert len(hidden) == len(widths)
@@ -55,7 +55,7 @@ def test_cards_contain_the_recipe_and_the_measured_values(name: str) -> None:
     (recipe,) = (recipe for recipe in recipes.recipes() if recipe.name == name)
     assert onn.card["recipe"] == name
     assert onn.card["seed"] == recipe.seed
-    assert Schedule(**onn.card["schedule"]) == recipe.schedule
+    assert TrainingSchedule(**onn.card["schedule"]) == recipe.schedule
     measured = recipes.measure(onn)
     assert onn.card["structure"] == measured["structure"] == list(onn.structure)
     assert onn.card["accuracy"] == measured["accuracy"] == 1.0

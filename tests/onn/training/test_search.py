@@ -13,23 +13,23 @@ import pytest
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Layer, carry_chain, matrix_error_accuracy
+from optinc_pdk.onn.training.initialisation import prune_units
 from optinc_pdk.onn.training.search import (
     CLOSED,
     UNARY,
-    Candidate,
-    front,
-    judge,
+    SearchCandidate,
+    evaluate_candidate,
     largest_tolerated_error,
+    pareto_front,
     search,
     write_candidates,
 )
-from optinc_pdk.onn.training.starts import prune_units
 
 TASK = Averaging(2, 4, 1)
 
 
 def test_a_search_trains_from_the_smallest_on_prunes_and_continues_after_an_interruption(tmp_path: Path) -> None:
-    seen: list[Candidate] = []
+    seen: list[SearchCandidate] = []
     candidates = search(TASK, 3e-3, 50, 0, tmp_path, seen.append)
     assert [one.name for one in seen] == [one.name for one in candidates]
     assert candidates[0].name == "closed carry chain"
@@ -68,10 +68,10 @@ def test_tolerated_error_is_where_the_share_falls_below_the_limit() -> None:
 def test_the_front_has_the_candidates_that_no_other_dominates(tmp_path: Path) -> None:
     onn = carry_chain(TASK)
     candidates = [
-        Candidate(name, onn, size, 0.2, 1.0, limit, True)
+        SearchCandidate(name, onn, size, 0.2, 1.0, limit, True)
         for name, size, limit in (("a", 10, 1e-4), ("b", 20, 1e-4), ("c", 30, 5e-4), ("d", 30, 4e-4), ("e", 5, 0.0))
     ]
-    assert [one.name for one in front(candidates)] == ["a", "c"]
+    assert [one.name for one in pareto_front(candidates)] == ["a", "c"]
     write_candidates(candidates, tmp_path / "front.csv")
     with (tmp_path / "front.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -82,7 +82,7 @@ def test_the_front_has_the_candidates_that_no_other_dominates(tmp_path: Path) ->
 def test_mzis_follow_the_papers_convention() -> None:
     onn = carry_chain(Averaging(8, 4, 4))
     assert onn.mzis == 361
-    assert judge("x", onn, 1e-4).mzis == 361
+    assert evaluate_candidate("x", onn, 1e-4).mzis == 361
     assert replace(onn, factor=("svd", "svd", ("approx", 9), "svd", "svd")).mzis < 361
 
 

@@ -12,17 +12,17 @@ import pytest
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import unitary_diagonal
-from optinc_pdk.onn import Layer, Onn, carry_chain, gauge, lattice_score, matrix_error_accuracy
-from optinc_pdk.onn.training.starts import balance_weights, random_start, without_small_units
-from optinc_pdk.onn.training.train import Progress, Schedule, train
+from optinc_pdk.onn import Layer, Onn, carry_chain, lattice_score, matrix_error_accuracy, normalise
+from optinc_pdk.onn.training.initialisation import balance_weights, random_network, without_small_units
+from optinc_pdk.onn.training.train import TrainingProgress, TrainingSchedule, train
 
 TASK = Averaging(4, 4, 2)
-SHORT = Schedule(steps=300, noise=1e-3, rate=1e-2, copies=16, batch=64, evaluations=3)
+SHORT = TrainingSchedule(steps=300, noise=1e-3, rate=1e-2, copies=16, batch=64, evaluations=3)
 
 
 def test_training_raises_the_tolerance_keeps_the_function_and_is_reproducible() -> None:
     start = carry_chain(TASK)
-    seen: list[Progress] = []
+    seen: list[TrainingProgress] = []
     trained = train(start, SHORT, seed=1, progress=seen.append)
     assert lattice_score(trained).accuracy == 1.0
     assert lattice_score(trained).margin >= 0.15
@@ -39,22 +39,22 @@ def test_training_raises_the_tolerance_keeps_the_function_and_is_reproducible() 
 
 
 def test_the_result_is_normalised() -> None:
-    trained = train(carry_chain(TASK), Schedule(steps=20, noise=1e-3, evaluations=1), seed=0)
-    for scale in gauge(trained).scales[1:]:
+    trained = train(carry_chain(TASK), TrainingSchedule(steps=20, noise=1e-3, evaluations=1), seed=0)
+    for scale in normalise(trained).scales[1:]:
         np.testing.assert_allclose(scale, 1.0)
 
 
 def test_training_from_a_random_start_learns() -> None:
-    start = random_start(Averaging(2, 4, 1), (16,), seed=3)
+    start = random_network(Averaging(2, 4, 1), (16,), seed=3)
     assert start.structure == (1, 16, 1)
     assert lattice_score(start).accuracy < 0.5
-    trained = train(start, Schedule(steps=3000, noise=0.0, rate=3e-2, batch=64, copies=1), seed=3)
+    trained = train(start, TrainingSchedule(steps=3000, noise=0.0, rate=3e-2, batch=64, copies=1), seed=3)
     assert lattice_score(trained).accuracy == 1.0
 
 
 def test_a_start_that_is_best_is_kept() -> None:
     start = carry_chain(TASK)
-    kept = train(start, Schedule(steps=10, noise=0.0, rate=0.5, evaluations=1), seed=0)
+    kept = train(start, TrainingSchedule(steps=10, noise=0.0, rate=0.5, evaluations=1), seed=0)
     assert lattice_score(kept).margin == pytest.approx(0.5, abs=1e-9)
 
 
@@ -80,13 +80,13 @@ def test_a_resumed_training_has_the_same_result(tmp_path: Path) -> None:
     whole = train(carry_chain(TASK), schedule, seed=2)
     path = tmp_path / "state.npz"
 
-    def interrupt(state: Progress) -> None:
+    def interrupt(state: TrainingProgress) -> None:
         if state.step == 200:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         train(carry_chain(TASK), schedule, 2, interrupt, path)
-    seen: list[Progress] = []
+    seen: list[TrainingProgress] = []
     resumed = train(carry_chain(TASK), schedule, 2, seen.append, path)
     assert [report.step for report in seen] == [200, 300]
     for layer, same in zip(whole.layers, resumed.layers, strict=True):
@@ -102,7 +102,7 @@ def test_checkpoints_of_other_trainings_and_damaged_ones_are_refused(tmp_path: P
         (carry_chain(Averaging(4, 3, 2)), short, 1, "servers.*4.*3"),
         (carry_chain(TASK), replace(short, noise=2e-3), 1, r"noise.*0\.001.*0\.002"),
         (carry_chain(TASK), short, 2, "seed.*1.*2"),
-        (random_start(TASK, (6, 7), 0), short, 1, "start "),
+        (random_network(TASK, (6, 7), 0), short, 1, "start "),
     ):
         with pytest.raises(InputError, match=message):
             train(other, schedule, seed, checkpoint=path)
@@ -125,19 +125,19 @@ def test_checkpoints_of_other_trainings_and_damaged_ones_are_refused(tmp_path: P
 
 def test_approximated_layers_come_out_as_blocks_of_a_diagonal_and_a_unitary() -> None:
     task = Averaging(2, 4, 1)
-    schedule = Schedule(steps=3000, noise=0.0, rate=1e-2, copies=1, batch=64, loss="paper", approximate=(1, 2))
-    trained = train(random_start(task, (8, 8), seed=1), schedule, seed=0)
+    schedule = TrainingSchedule(steps=3000, noise=0.0, rate=1e-2, copies=1, batch=64, loss="paper", approximate=(1, 2))
+    trained = train(random_network(task, (8, 8), seed=1), schedule, seed=0)
     assert trained.factor == ("svd", ("approx", 8), ("approx", 1))
     for place in (1, 2):
         np.testing.assert_allclose(
             unitary_diagonal(trained.layers[place].weight).matrix(), trained.layers[place].weight, atol=1e-6
         )
-    assert lattice_score(random_start(task, (8, 8), seed=1)).accuracy < 0.4
+    assert lattice_score(random_network(task, (8, 8), seed=1)).accuracy < 0.4
     assert lattice_score(trained).accuracy > 0.8
 
 
 def test_a_training_stops_once_every_word_is_exact() -> None:
-    seen: list[Progress] = []
+    seen: list[TrainingProgress] = []
     train(carry_chain(TASK), replace(SHORT, noise=1e-5, stop=True), 0, seen.append)
     assert [report.step for report in seen] == [0]
     assert seen[0].errors == 0
@@ -146,10 +146,10 @@ def test_a_training_stops_once_every_word_is_exact() -> None:
 
 def test_a_training_that_stopped_early_is_not_continued(tmp_path: Path) -> None:
     task, path = Averaging(2, 2, 1), tmp_path / "state.npz"
-    schedule = Schedule(steps=1500, noise=0.0, rate=2e-2, stop=True, evaluations=30)
-    start = random_start(task, (16,), 0)
+    schedule = TrainingSchedule(steps=1500, noise=0.0, rate=2e-2, stop=True, evaluations=30)
+    start = random_network(task, (16,), 0)
     stopped = train(start, schedule, 0, checkpoint=path)
-    seen: list[Progress] = []
+    seen: list[TrainingProgress] = []
     again = train(start, schedule, 0, seen.append, path)
     assert not seen
     for layer, same in zip(stopped.layers, again.layers, strict=True):
@@ -157,9 +157,9 @@ def test_a_training_that_stopped_early_is_not_continued(tmp_path: Path) -> None:
 
 
 def test_the_card_contains_the_parameters_of_the_training() -> None:
-    schedule = Schedule(steps=2, noise=1e-3)
+    schedule = TrainingSchedule(steps=2, noise=1e-3)
     card = train(carry_chain(TASK), schedule, seed=7).card
-    assert Schedule(**card["trained"]) == schedule
+    assert TrainingSchedule(**card["trained"]) == schedule
     assert (card["seed"], card["start"]) == (7, {"recipe": "carry_chain"})
 
 
@@ -218,6 +218,6 @@ def test_unusable_starts_and_devices_are_refused() -> None:
 )
 def test_invalid_schedules_are_refused(changes: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Schedule(**({"steps": 1, "noise": 0.1} | changes))  # type: ignore[arg-type]
+        TrainingSchedule(**({"steps": 1, "noise": 0.1} | changes))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="hidden = "):
-        random_start(TASK, (0,), seed=0)
+        random_network(TASK, (0,), seed=0)

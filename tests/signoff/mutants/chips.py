@@ -12,14 +12,14 @@ import numpy as np
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
-from optinc_pdk.cards.values import Quantity
+from optinc_pdk.cards.quantity import Quantity
 from optinc_pdk.circuit import Bias, Circuit
 from optinc_pdk.extract import Extraction, extract
-from optinc_pdk.layout import chip_of, to_layout, write_gds
+from optinc_pdk.layout import lay_out_network, to_layout, write_gds
 from optinc_pdk.onn import Layer, Onn
 from optinc_pdk.pdk import get_pdk
+from optinc_pdk.signoff.electrical.wiring import read_wiring
 from optinc_pdk.signoff.function import FunctionResult, check_function
-from optinc_pdk.signoff.wiring import read_wiring
 from optinc_pdk.simulate import program
 
 Texts = tuple[tuple[str, str, int, int], ...]
@@ -139,13 +139,13 @@ def build(name: str, folder: Path) -> Base:
     if die_um is not None:
         process = narrowed(process, die_um)
     onn = network()
-    circuit, chip = chip_of(onn, process, name)
+    circuit, chip = lay_out_network(onn, process, name)
     gds = folder / f"{name}.gds"
     write_gds(to_layout(chip, process, name), gds)
     extraction = extract(gds, process)
     if circuit.board is None:
         raise RuntimeError(f"{name}: no board")
-    ground = read_wiring(gds, process).common
+    ground = read_wiring(gds, process).common_ground
     bias = program(extraction.circuit, circuit.board, onn, process, ground=ground).bias
     function = check_function(extraction.circuit, circuit.board, bias, onn.task, process, ground)
     if not function.passed:

@@ -13,11 +13,11 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.extract import extract
-from optinc_pdk.layout import Chip, chip_of, floorplan, to_layout
+from optinc_pdk.layout import ChipLayout, floorplan, lay_out_network, to_layout
 from optinc_pdk.onn import Layer, Onn
 from optinc_pdk.pdk import get_pdk
-from optinc_pdk.signoff.drc import run_drc
-from optinc_pdk.signoff.lvs import compare
+from optinc_pdk.signoff.drc.design_rule_check import run_drc
+from optinc_pdk.signoff.lvs.comparison import compare
 
 Rng = np.random.Generator
 PROCESSES = ("soi220", "soi220_flipchip", "soi220_onchip", "soi220_flipchip_onchip", "soi220_two_metal")
@@ -44,7 +44,7 @@ class Clean:
     lvs: tuple[str, ...]
 
 
-def chip(rng: Rng, process: Process) -> tuple[Circuit, Chip, str]:
+def chip(rng: Rng, process: Process) -> tuple[Circuit, ChipLayout, str]:
     """A mesh between fibres, or a network with a hidden layer, in blocks or not."""
     modes = int(rng.integers(*MODES))
     what = int(rng.integers(3))
@@ -60,7 +60,7 @@ def chip(rng: Rng, process: Process) -> tuple[Circuit, Chip, str]:
     blocks = (("approx", symbols),) * 2 if what == 2 else ("svd", "svd")
     onn = Onn(layers, Averaging(2 * symbols, servers, symbols), blocks)
     name = f"{symbols}-{hidden}-{symbols}, {servers} servers{', blocks' if what == 2 else ''}"
-    return *chip_of(onn, process, "chip"), name
+    return *lay_out_network(onn, process, "chip"), name
 
 
 def redrawn(layout: kdb.Layout, process: Process, rng: Rng) -> str:

@@ -166,7 +166,7 @@ class Draft:
         placed = self.places(kind)
         if placed:
             return placed[0].cell
-        from optinc_pdk.extract.golden import read_golden
+        from optinc_pdk.extract.golden_devices import read_golden
 
         variant = next(v for v in read_golden(self.process) if v.name == kind)
         cell = self.layout.create_cell(f"{kind}_drawn")

@@ -12,7 +12,7 @@ from mutants.chips import Base, merged
 from optinc_pdk.circuit import flatten
 from optinc_pdk.extract import Extraction
 from optinc_pdk.signoff.function import FunctionResult
-from optinc_pdk.signoff.lvs import LvsResult, compare
+from optinc_pdk.signoff.lvs.comparison import LvsResult, compare
 
 # Largest change of the margin in levels that lengths and resistances may cause; a wrong word needs a hundred times it.
 MARGIN_LEVELS = 0.005

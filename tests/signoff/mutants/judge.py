@@ -16,11 +16,11 @@ from mutants.equivalent import reason
 from mutants.kinds import KINDS
 from optinc_pdk.errors import InputError
 from optinc_pdk.extract import extract
-from optinc_pdk.signoff.drc import run_drc
-from optinc_pdk.signoff.electrical import check_electrical
+from optinc_pdk.signoff.drc.design_rule_check import run_drc
+from optinc_pdk.signoff.electrical.electrical_check import check_electrical
+from optinc_pdk.signoff.electrical.wiring import read_wiring
 from optinc_pdk.signoff.function import FunctionResult, check_function
-from optinc_pdk.signoff.lvs import compare
-from optinc_pdk.signoff.wiring import read_wiring
+from optinc_pdk.signoff.lvs.comparison import compare
 
 SAME, CAUGHT, EQUIVALENT, HOLE = "same geometry", "caught", "equivalent", "hole"
 
@@ -123,7 +123,7 @@ def same_geometry(base: Base, path: Path) -> bool:
 def computed(base: Base, path: Path, circuit: object) -> FunctionResult | str:
     """Result of the function check with the original's bias and the file's own ground rise, or the failure."""
     try:
-        ground = read_wiring(path, base.process).common
+        ground = read_wiring(path, base.process).common_ground
         found = check_function(circuit, base.circuit.board, base.bias, base.onn.task, base.process, ground)
     except (InputError, ValueError) as fault:
         return str(fault)

@@ -10,7 +10,7 @@ import numpy as np
 from optinc_pdk.cards.process import Process
 from optinc_pdk.cards.rules import CurrentRule, IrDropRule
 from optinc_pdk.circuit import Bias
-from optinc_pdk.signoff.wiring import Wiring
+from optinc_pdk.signoff.electrical.wiring import Wiring
 from rule_cases.case import LIMIT, Case, Scene
 from rule_cases.drawing import Shape, box
 from rule_cases.lines import nm

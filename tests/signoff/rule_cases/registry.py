@@ -9,7 +9,7 @@ from typing import Any
 from optinc_pdk.cards import load_process, process_names
 from optinc_pdk.cards.process import Process
 from optinc_pdk.cards.rules import Rule
-from optinc_pdk.signoff.drc import ELECTRICAL_KINDS
+from optinc_pdk.signoff.drc.design_rule_check import ELECTRICAL_KINDS
 from rule_cases.case import Case, LayerMap, Scene, drawn
 
 Draft = Callable[[Any, Process], Iterator[Scene]]

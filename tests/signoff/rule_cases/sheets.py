@@ -12,9 +12,9 @@ import klayout.db as kdb
 
 from optinc_pdk.cards.process import Process
 from optinc_pdk.cards.rules import Rule
-from optinc_pdk.signoff.drc import ELECTRICAL_KINDS, run_drc
-from optinc_pdk.signoff.electrical import check_electrical
-from optinc_pdk.signoff.wiring import read_wiring
+from optinc_pdk.signoff.drc.design_rule_check import ELECTRICAL_KINDS, run_drc
+from optinc_pdk.signoff.electrical.electrical_check import check_electrical
+from optinc_pdk.signoff.electrical.wiring import read_wiring
 from rule_cases.case import TILTS, Case
 from rule_cases.currents import bias_of
 

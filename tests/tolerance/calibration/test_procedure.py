@@ -9,23 +9,23 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
 from optinc_pdk.onn import carry_chain
-from optinc_pdk.signoff.function import inputs_of
-from optinc_pdk.tolerance import draw, light
-from optinc_pdk.tolerance.calibration.bench import Bench
-from optinc_pdk.tolerance.calibration.calibrate import calibrate
-from optinc_pdk.tolerance.montecarlo.words import read_words
+from optinc_pdk.signoff.function import function_inputs
+from optinc_pdk.tolerance import draw_sample, sample_scattering
+from optinc_pdk.tolerance.calibration.procedure import calibrate
+from optinc_pdk.tolerance.calibration.virtual_bench import VirtualBench
+from optinc_pdk.tolerance.montecarlo.word_statistics import read_words
 
 BITS = 16.0
 
 
-class ConstantReadings(Bench):
+class ConstantReadings(VirtualBench):
     """Returns the same reading for every setting."""
 
     def read(self, voltage_v, amplitude):
         return np.full_like(super().read(voltage_v, amplitude), 0.25)
 
 
-class OpenHeater(Bench):
+class OpenHeater(VirtualBench):
     """The wire of one heater is open."""
 
     cut = 3
@@ -43,20 +43,22 @@ def network(work):
 
 @pytest.fixture(scope="module")
 def sample(work, every):
-    return draw(work.chip, every, 5)
+    return draw_sample(work.chip, every, 5)
 
 
 def words(work, sample, voltage_v, bias):
-    return read_words(light(work.chip, sample, voltage_v, BITS), inputs_of(work.task), work.chip.board, bias)
+    return read_words(
+        sample_scattering(work.chip, sample, voltage_v, BITS), function_inputs(work.task), work.chip.board, bias
+    )
 
 
 def test_cards_of_another_process_are_refused(work, network, sample):
     with pytest.raises(InputError, match=r"'soi220'.*'soi220_two_metal'"):
-        calibrate(Bench(work.chip, sample, BITS), work.chip, network, load_process("soi220_two_metal"))
+        calibrate(VirtualBench(work.chip, sample, BITS), work.chip, network, load_process("soi220_two_metal"))
 
 
 def test_all_words_are_exact_after_calibration_and_not_before(work, network, sample, process):
-    result = calibrate(Bench(work.chip, sample, BITS), work.chip, network, process)
+    result = calibrate(VirtualBench(work.chip, sample, BITS), work.chip, network, process)
     assert result.broken == ()
     before = words(work, sample, work.chip.voltage_v, work.chip.bias)
     after = words(work, sample, result.tuned.voltage_v, result.tuned.bias)
@@ -69,8 +71,8 @@ def test_all_words_are_exact_after_calibration_and_not_before(work, network, sam
 
 
 def test_fitted_efficiencies_are_those_of_the_sample(work, network, every, process):
-    sample = draw(work.chip, every.only("heater"), 2)
-    result = calibrate(Bench(work.chip, sample, BITS), work.chip, network, process)
+    sample = draw_sample(work.chip, every.only("heater"), 2)
+    result = calibrate(VirtualBench(work.chip, sample, BITS), work.chip, network, process)
     chip = work.chip
     resistance = chip.resistance_ohm * sample.resistance_scale
     nominal = (chip.resistance_ohm + chip.wire_ohm) ** 2 / chip.resistance_ohm
@@ -86,7 +88,7 @@ def test_constant_readings_are_refused(work, network, sample, process):
 
 
 def test_a_heater_without_effect_is_named(work, network, every, process):
-    sample = draw(work.chip, every.only("coupler", "phase"), 1)
+    sample = draw_sample(work.chip, every.only("coupler", "phase"), 1)
     result = calibrate(OpenHeater(work.chip, sample, BITS), work.chip, network, process)
     assert result.broken == (work.chip.structure.channel[OpenHeater.cut],)
     assert np.isnan(result.efficiency[OpenHeater.cut])

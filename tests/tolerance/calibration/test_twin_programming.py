@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 from optinc_pdk.onn import carry_chain
-from optinc_pdk.simulate.fit import Problem
-from optinc_pdk.simulate.noise import noise_of
-from optinc_pdk.simulate.target import targets
-from optinc_pdk.tolerance import draw
-from optinc_pdk.tolerance.calibration.bench import Bench
-from optinc_pdk.tolerance.calibration.measure import layers_of
-from optinc_pdk.tolerance.calibration.model import heaters_of
-from optinc_pdk.tolerance.calibration.rebias import fitted, rebias
-from optinc_pdk.tolerance.calibration.steps import look
-from optinc_pdk.tolerance.calibration.twin import twin_of
-from optinc_pdk.tolerance.calibration.twin_fit import gather, misfits
-from optinc_pdk.tolerance.calibration.twin_light import guess, readings, slopes
+from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem
+from optinc_pdk.simulate.programming.targets import layer_targets
+from optinc_pdk.simulate.transmission.noise import noise_of
+from optinc_pdk.tolerance import draw_sample
+from optinc_pdk.tolerance.calibration.digital_twin import build_twin
+from optinc_pdk.tolerance.calibration.heater_model import design_heater_model
+from optinc_pdk.tolerance.calibration.in_loop_steps import measure_setting
+from optinc_pdk.tolerance.calibration.measurement import bench_layers
+from optinc_pdk.tolerance.calibration.twin_fit import relative_misfits, take_readings
+from optinc_pdk.tolerance.calibration.twin_programming import fit_twin, program_by_twin
+from optinc_pdk.tolerance.calibration.twin_readings import evaluate_twin, predicted_derivatives, predicted_readings
+from optinc_pdk.tolerance.calibration.virtual_bench import VirtualBench
 
 BITS = 16.0
 
@@ -27,11 +27,13 @@ class TwinSetup:
 
     def __init__(self, work, sample, process, **noise):
         self.chip = chip = work.chip
-        matrices = targets(carry_chain(work.task), chip.board)
-        self.problem = Problem(chip.structure, chip.board, matrices, float(process.guide.wavelength_nm), process)
-        self.bench = Bench(chip, sample, BITS, **noise)
-        self.heaters = heaters_of(chip, self.bench)
-        self.layers = layers_of(self.problem, self.bench)
+        matrices = layer_targets(carry_chain(work.task), chip.board)
+        self.problem = ProgrammingProblem(
+            chip.structure, chip.board, matrices, float(process.guide.wavelength_nm), process
+        )
+        self.bench = VirtualBench(chip, sample, BITS, **noise)
+        self.heaters = design_heater_model(chip, self.bench)
+        self.layers = bench_layers(self.problem, self.bench)
         resistance = chip.resistance_ohm * sample.resistance_scale
         nominal = (chip.resistance_ohm + chip.wire_ohm) ** 2 / chip.resistance_ohm
         real = resistance / (resistance + chip.wire_ohm) ** 2 * nominal / sample.power_scale
@@ -39,19 +41,19 @@ class TwinSetup:
 
     @property
     def twin(self):
-        return twin_of(self.problem, self.layers, self.heaters, self.efficiency)
+        return build_twin(self.problem, self.layers, self.heaters, self.efficiency)
 
     def settings(self, count, seed):
         phases = np.random.default_rng(seed).uniform(0.0, 2.0 * np.pi, (count, self.efficiency.size))
         return np.array([self.heaters.voltages(one) for one in phases])
 
     def programmed(self):
-        return rebias(self.bench, self.problem, self.layers, self.heaters, self.efficiency)[0]
+        return program_by_twin(self.bench, self.problem, self.layers, self.heaters, self.efficiency)[0]
 
 
 @pytest.fixture(scope="module")
 def sample(work, every):
-    return draw(work.chip, every, 5)
+    return draw_sample(work.chip, every, 5)
 
 
 def test_derivatives_of_readings_agree_with_difference_quotients(work, sample, process):
@@ -59,10 +61,10 @@ def test_derivatives_of_readings_agree_with_difference_quotients(work, sample, p
     twin, random = setup.twin, np.random.default_rng(0)
     unknown, direction = 0.5 * random.standard_normal((2, twin.spread.size))
     design_phase, step, every = setup.heaters.phases(setup.settings(1, 1)[0]), 1e-6, np.arange(twin.spread.size)
-    estimate, up, down = (guess(twin, unknown + change * direction) for change in (0.0, step, -step))
+    estimate, up, down = (evaluate_twin(twin, unknown + change * direction) for change in (0.0, step, -step))
     for layer in setup.layers:
-        _, slope = slopes(estimate, design_phase, estimate.light(design_phase), layer, every)
-        raised, lowered = (readings(each.light(design_phase), layer).reshape(-1) for each in (up, down))
+        _, slope = predicted_derivatives(estimate, design_phase, estimate.light(design_phase), layer, every)
+        raised, lowered = (predicted_readings(each.light(design_phase), layer).reshape(-1) for each in (up, down))
         quotient = (raised - lowered) / (2.0 * step)
         assert np.abs(slope @ direction - quotient).max() < 1e-6 * np.abs(quotient).max()
 
@@ -70,15 +72,15 @@ def test_derivatives_of_readings_agree_with_difference_quotients(work, sample, p
 def test_a_fitted_twin_predicts_readings_that_it_was_not_fitted_to(work, sample, process):
     setup = TwinSetup(work, sample, process)
     twin = setup.twin
-    unseen = gather(setup.bench, twin, setup.settings(6, 7))
-    unknown, *_ = fitted(setup.bench, twin, np.random.default_rng(1))
-    assert misfits(twin, np.zeros(twin.spread.size), unseen).max() > 0.3
-    assert misfits(twin, unknown, unseen).max() < 0.03
+    unseen = take_readings(setup.bench, twin, setup.settings(6, 7))
+    unknown, *_ = fit_twin(setup.bench, twin, np.random.default_rng(1))
+    assert relative_misfits(twin, np.zeros(twin.spread.size), unseen).max() > 0.3
+    assert relative_misfits(twin, unknown, unseen).max() < 0.03
 
 
 def test_programming_by_the_twin_reduces_the_error_fiftyfold(work, sample, process):
     setup = TwinSetup(work, sample, process)
-    before = look(setup.bench, setup.layers, setup.heaters, setup.heaters.quantise(work.chip.voltage_v))
+    before = measure_setting(setup.bench, setup.layers, setup.heaters, setup.heaters.quantise(work.chip.voltage_v))
     after = setup.programmed()
     assert before.sizes.max() > 0.1
     assert after.sizes.max() < before.sizes.max() / 50.0
@@ -94,7 +96,7 @@ def test_the_twin_handles_a_heater_without_effect(work, sample, process):
     setup = TwinSetup(work, sample, process)
     broken = int(setup.layers[0].heaters[0])
 
-    class OpenHeater(Bench):
+    class OpenHeater(VirtualBench):
         def read(self, voltage_v, amplitude):
             voltage = np.array(voltage_v, dtype=float)
             voltage[:, broken] = 0.0
@@ -103,7 +105,7 @@ def test_the_twin_handles_a_heater_without_effect(work, sample, process):
     setup.bench = OpenHeater(work.chip, sample, BITS)
     setup.efficiency[broken] = np.nan
     twin = setup.twin
-    unknown, *_ = fitted(setup.bench, twin, np.random.default_rng(1))
-    assert misfits(twin, unknown, gather(setup.bench, twin, setup.settings(6, 7))).max() < 0.03
+    unknown, *_ = fit_twin(setup.bench, twin, np.random.default_rng(1))
+    assert relative_misfits(twin, unknown, take_readings(setup.bench, twin, setup.settings(6, 7))).max() < 0.03
     # programming must not use it
     assert broken not in twin.problem_at(unknown).heaters(0)

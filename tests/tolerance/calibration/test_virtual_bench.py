@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from optinc_pdk.errors import InputError
-from optinc_pdk.tolerance import draw, light
-from optinc_pdk.tolerance.calibration.bench import Bench
+from optinc_pdk.tolerance import draw_sample, sample_scattering
+from optinc_pdk.tolerance.calibration.virtual_bench import VirtualBench
 
 
 class Fixed:
@@ -17,23 +17,23 @@ class Fixed:
 
 @pytest.fixture(scope="module")
 def sample(chip, every):
-    return draw(chip, every, 3)
+    return draw_sample(chip, every, 3)
 
 
 def test_readings_are_the_light_on_each_photodiode(chip, sample):
-    bench = Bench(chip, sample, 16.0)
+    bench = VirtualBench(chip, sample, 16.0)
     amplitude = np.linspace(0.0, 1.0, len(bench.sources))
     read = bench.read(chip.voltage_v, amplitude[np.newaxis])
-    s = light(chip, sample, chip.voltage_v, 16.0)
+    s = sample_scattering(chip, sample, chip.voltage_v, 16.0)
     labels = [label for group in bench.sources for label in group]
-    field = s.between(bench.detectors, chip.board.steady)[0].sum(axis=1)
+    field = s.between(bench.detectors, chip.board.unmodulated)[0].sum(axis=1)
     field = field + s.between(bench.detectors, labels)[0] @ amplitude
     assert np.allclose(read[0, 0], np.abs(field) ** 2, rtol=1e-12, atol=1e-15)
     assert (bench.settings, bench.readings) == (1, len(bench.detectors))
 
 
 def test_voltages_are_rounded_to_the_drives_steps(chip, sample):
-    bench = Bench(chip, sample, 8.5)
+    bench = VirtualBench(chip, sample, 8.5)
     dark = np.zeros((1, len(bench.sources)))
     on = np.rint(chip.voltage_v / bench.step_v) * bench.step_v
     near = bench.read(np.stack([on, on + 0.4 * bench.step_v, on + 0.6 * bench.step_v]), dark)
@@ -42,10 +42,10 @@ def test_voltages_are_rounded_to_the_drives_steps(chip, sample):
 
 
 def test_noise_has_its_seed_and_falls_with_averages(chip, sample):
-    pattern = np.zeros((400, len(Bench(chip, sample, 16.0).sources)))
+    pattern = np.zeros((400, len(VirtualBench(chip, sample, 16.0).sources)))
 
     def scatter(seed, averages):
-        return Bench(chip, sample, 16.0, Fixed(), seed, averages).read(chip.voltage_v, pattern)[0]
+        return VirtualBench(chip, sample, 16.0, Fixed(), seed, averages).read(chip.voltage_v, pattern)[0]
 
     assert np.array_equal(scatter(1, 1), scatter(1, 1))
     assert not np.array_equal(scatter(1, 1), scatter(2, 1))
@@ -54,15 +54,15 @@ def test_noise_has_its_seed_and_falls_with_averages(chip, sample):
 
 
 def test_invalid_amplitudes_averages_bits_and_seeds_are_refused(chip, sample):
-    bench = Bench(chip, sample, 16.0)
+    bench = VirtualBench(chip, sample, 16.0)
     with pytest.raises(InputError, match=r"0 … 1"):
         bench.read(chip.voltage_v, np.full((1, len(bench.sources)), 1.1))
     with pytest.raises(InputError, match="averages is 0"):
-        Bench(chip, sample, 16.0, averages=0)
+        VirtualBench(chip, sample, 16.0, averages=0)
     with pytest.raises(InputError, match=r"Bench: averages.*1\.5"):
-        Bench(chip, sample, 16.0, averages=1.5)
+        VirtualBench(chip, sample, 16.0, averages=1.5)
     for bits in (0.5, np.nan, 2000.0):
         with pytest.raises(InputError, match=f"effective_bits is {bits}"):
-            Bench(chip, sample, bits)
+            VirtualBench(chip, sample, bits)
     with pytest.raises(InputError, match="seed is -1"):
-        Bench(chip, sample, 16.0, seed=-1)
+        VirtualBench(chip, sample, 16.0, seed=-1)

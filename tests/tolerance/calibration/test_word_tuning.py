@@ -9,21 +9,21 @@ import pytest
 
 from optinc_pdk.onn import carry_chain
 from optinc_pdk.simulate import transmit
-from optinc_pdk.simulate.fit import Problem
-from optinc_pdk.simulate.target import targets
-from optinc_pdk.tolerance import draw, light
-from optinc_pdk.tolerance.calibration.bench import Bench
-from optinc_pdk.tolerance.calibration.calibrate import calibrate
-from optinc_pdk.tolerance.calibration.effects import linearised, measured
-from optinc_pdk.tolerance.calibration.measure import layers_of
-from optinc_pdk.tolerance.calibration.model import heaters_of
-from optinc_pdk.tolerance.calibration.through import electronics_of, play, sample_words, with_electronics
-from optinc_pdk.tolerance.calibration.words import Place, finish
+from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem
+from optinc_pdk.simulate.programming.targets import layer_targets
+from optinc_pdk.tolerance import draw_sample, sample_scattering
+from optinc_pdk.tolerance.calibration.end_to_end import electronics_of, sample_words, transmit_words, with_electronics
+from optinc_pdk.tolerance.calibration.heater_model import design_heater_model
+from optinc_pdk.tolerance.calibration.measurement import bench_layers
+from optinc_pdk.tolerance.calibration.procedure import calibrate
+from optinc_pdk.tolerance.calibration.sensitivities import linearise, measure_sensitivities
+from optinc_pdk.tolerance.calibration.virtual_bench import VirtualBench
+from optinc_pdk.tolerance.calibration.word_tuning import TuningContext, tune_to_words
 
 BITS = 16.0
 
 
-class WrongBatches(Bench):
+class WrongBatches(VirtualBench):
     """Reads single settings correctly but returns random numbers for batches, so sensitivities are wrong."""
 
     def read(self, voltage_v, amplitude):
@@ -33,36 +33,38 @@ class WrongBatches(Bench):
 
 @pytest.fixture(scope="module")
 def sample(work, every):
-    return draw(work.chip, every, 5)
+    return draw_sample(work.chip, every, 5)
 
 
 @pytest.fixture(scope="module")
 def tuned(work, sample, process):
-    return calibrate(Bench(work.chip, sample, BITS), work.chip, carry_chain(work.task), process).tuned
+    return calibrate(VirtualBench(work.chip, sample, BITS), work.chip, carry_chain(work.task), process).tuned
 
 
 @pytest.fixture(scope="module")
 def context(work, sample, process):
-    return context_of(work, Bench(work.chip, sample, BITS), process)
+    return context_of(work, VirtualBench(work.chip, sample, BITS), process)
 
 
 def context_of(work, bench, process):
-    matrices = targets(carry_chain(work.task), work.chip.board)
+    matrices = layer_targets(carry_chain(work.task), work.chip.board)
     wavelength = float(process.guide.wavelength_nm)
-    layers = layers_of(Problem(work.chip.structure, work.chip.board, matrices, wavelength, process), bench)
-    return Place(bench, heaters_of(work.chip, bench), layers, process, sample_words(work.task, layers))
+    layers = bench_layers(
+        ProgrammingProblem(work.chip.structure, work.chip.board, matrices, wavelength, process), bench
+    )
+    return TuningContext(bench, design_heater_model(work.chip, bench), layers, process, sample_words(work.task, layers))
 
 
 def test_words_on_the_bench_agree_with_the_simulator(work, sample, tuned, context):
     electronics = electronics_of(tuned.bias, work.chip.board, context.layers)
-    seen = play(context.laboratory, context.layers, electronics, tuned.voltage_v, context.words)
+    seen = transmit_words(context.laboratory, context.layers, electronics, tuned.voltage_v, context.words)
     symbols = (
         np.rint(3.0 * context.words.amplitude)
         .astype(np.int64)
         .reshape(len(context.words.amplitude), *np.shape(work.chip.board.inputs))
     )
     bias = with_electronics(tuned.bias, work.chip.board, context.layers, electronics)
-    received = transmit(symbols, light(work.chip, sample, tuned.voltage_v, BITS), work.chip.board, bias)
+    received = transmit(symbols, sample_scattering(work.chip, sample, tuned.voltage_v, BITS), work.chip.board, bias)
     assert np.allclose(seen.output, received.outputs, rtol=0.0, atol=1e-6)
     assert np.array_equal(context.words.ideal_level, work.task.encode(work.task.ideal(work.task.decode(symbols))))
 
@@ -70,8 +72,8 @@ def test_words_on_the_bench_agree_with_the_simulator(work, sample, tuned, contex
 def test_sensitivities_predict_the_effect_of_changes(work, tuned, context):
     electronics = electronics_of(tuned.bias, work.chip.board, context.layers)
     now = context.evaluate(tuned.voltage_v, electronics)
-    effects = measured(context.laboratory, context.layers, context.heaters, tuned.voltage_v, electronics)
-    error, jacobian = linearised(now.passage, electronics, effects)
+    effects = measure_sensitivities(context.laboratory, context.layers, context.heaters, tuned.voltage_v, electronics)
+    error, jacobian = linearise(now.passage, electronics, effects)
 
     def relative_misfit(voltage_v, changed, predicted):
         """Relative error of the prediction, for words that move no neuron across its threshold."""
@@ -79,7 +81,7 @@ def test_sensitivities_predict_the_effect_of_changes(work, tuned, context):
         pairs = zip(now.passage.source, passage.source, strict=True)
         same_neurons = np.all([np.all((one > 0.0) == (other > 0.0), axis=1) for one, other in pairs], axis=0)
         assert same_neurons.mean() > 0.2
-        change = linearised(passage, changed, effects)[0] - error
+        change = linearise(passage, changed, effects)[0] - error
         return np.linalg.norm((change - predicted)[same_neurons]) / np.linalg.norm(predicted[same_neurons])
 
     strongest = np.argsort(np.linalg.norm(jacobian[:, : tuned.voltage_v.size], axis=0))[-4:]
@@ -98,7 +100,7 @@ def test_wrong_gains_and_scales_are_corrected(work, tuned, context):
     gain = tuple(one * rng.uniform(0.85, 1.15, one.size) for one in correct.gain)
     wrong = replace(correct, gain=gain, scale=1.1 * correct.scale)
     before = context.evaluate(tuned.voltage_v, wrong).passage
-    after = finish(context, tuned.voltage_v, wrong).passage
+    after = tune_to_words(context, tuned.voltage_v, wrong).passage
     assert before.wrong_symbols > 0
     assert after.wrong_symbols == 0
     assert after.margin > before.margin + 0.2
@@ -109,4 +111,4 @@ def test_steps_that_do_not_help_are_rejected(work, sample, process, tuned):
     electronics = electronics_of(tuned.bias, work.chip.board, context.layers)
     detuned = replace(electronics, scale=1.05 * electronics.scale)
     before = context.evaluate(tuned.voltage_v, detuned)
-    assert finish(context, tuned.voltage_v, detuned).rank <= before.rank
+    assert tune_to_words(context, tuned.voltage_v, detuned).rank <= before.rank

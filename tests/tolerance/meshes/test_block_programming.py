@@ -11,18 +11,18 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.factor import unitary_diagonal
 from optinc_pdk.onn import Layer, Onn
 from optinc_pdk.tolerance import Imperfections, imperfections
-from optinc_pdk.tolerance.meshes.blocks import (
-    Block,
-    Made,
+from optinc_pdk.tolerance.meshes.block_programming import (
+    FabricatedBlock,
+    MeshBlock,
     attenuation,
     attenuator_phase,
-    biased,
+    block_phases,
     blocks_of,
-    computed,
-    dimmed,
+    computed_matrix,
     draw_block,
-    fitted,
-    ideal,
+    fit_block,
+    ideal_programming,
+    reduced_amplitudes,
 )
 
 PROCESS = load_process("soi220")
@@ -41,20 +41,22 @@ def network(seed: int = 0) -> Onn:
     return Onn(tuple(layers), Averaging(8, 4, 4), (("approx", 4), ("approx", 4)))
 
 
-def blocks(seed: int = 0) -> list[Block]:
+def blocks(seed: int = 0) -> list[MeshBlock]:
     return [block for layer in blocks_of(network(seed)) for block in layer]
 
 
-def weight(layer: tuple[Block, ...], made: list[Made], shape: tuple[int, int], steps: int | None) -> np.ndarray:
+def weight(
+    layer: tuple[MeshBlock, ...], made: list[FabricatedBlock], shape: tuple[int, int], steps: int | None
+) -> np.ndarray:
     """Return the matrix that a layer computes with nominal phases (``steps`` None) or with fitted ones."""
     programmed = [
-        ideal(block, part) if steps is None else fitted(block, part, None, steps, 0)
+        ideal_programming(block, part) if steps is None else fit_block(block, part, None, steps, 0)
         for block, part in zip(layer, made, strict=True)
     ]
-    phases, scale = biased(layer, made, programmed)
+    phases, scale = block_phases(layer, made, programmed)
     whole = np.zeros(shape)
     for block, part, heaters in zip(layer, made, phases, strict=True):
-        whole[block.rows, block.columns] = computed(part, heaters)
+        whole[block.rows, block.columns] = computed_matrix(part, heaters)
     return scale[:, np.newaxis] * whole
 
 
@@ -79,14 +81,14 @@ def test_a_fit_for_few_signal_directions_is_exact_despite_losses() -> None:
     rng = np.random.default_rng(1)
     factor = unitary_diagonal(rng.normal(size=(12, 12)))
     mesh = factor.unitary[0]
-    block = Block(0, slice(0, 12), slice(0, 12), mesh.matrix().real, np.ones(12), mesh)
+    block = MeshBlock(0, slice(0, 12), slice(0, 12), mesh.matrix().real, np.ones(12), mesh)
     made = draw_block(block, PROCESS, SOME.scaled("loss", 3.0), 0)
     signals_in = rng.normal(size=(200, 3)) @ rng.normal(size=(3, 12))
     targets = signals_in @ block.unitary.T
 
     def misfit(signals: tuple[np.ndarray, np.ndarray] | None) -> float:
-        phases, scale = biased((block,), [made], [fitted(block, made, signals, 400, 0)])
-        field = scale * (signals_in @ computed(made, phases[0]).T)
+        phases, scale = block_phases((block,), [made], [fit_block(block, made, signals, 400, 0)])
+        field = scale * (signals_in @ computed_matrix(made, phases[0]).T)
         return float(np.linalg.norm(field - targets) / np.linalg.norm(targets))
 
     assert misfit(None) > 1e-3
@@ -97,7 +99,7 @@ def test_zero_signals_give_the_fit_without_signals() -> None:
     block = blocks()[0]
     made = draw_block(block, PROCESS, SOME, 0)
     dark = np.zeros((5, 4))
-    expected, found = fitted(block, made, None, 50, 0), fitted(block, made, (dark, dark), 50, 0)
+    expected, found = fit_block(block, made, None, 50, 0), fit_block(block, made, (dark, dark), 50, 0)
     np.testing.assert_array_equal(found.theta, expected.theta)
 
 
@@ -143,22 +145,22 @@ def test_the_mesh_weakens_rows_beyond_the_range_of_the_attenuators() -> None:
     rng = np.random.default_rng(2)
     mesh = unitary_diagonal(rng.normal(size=(6, 6))).unitary[0]
     diagonal = np.array([1.0, 0.6, 0.004, 0.8, 0.01, 0.5])
-    open_block = Block(0, slice(0, 6), slice(0, 6), mesh.matrix().real, np.ones(6), mesh)
+    open_block = MeshBlock(0, slice(0, 6), slice(0, 6), mesh.matrix().real, np.ones(6), mesh)
     block = replace(open_block, number=1, columns=slice(6, 12), diagonal=diagonal)
     layer = (open_block, block)
     made = [draw_block(one, PROCESS, SOME.only("coupler", "phase"), 0) for one in layer]
-    programmed = [fitted(one, part, None, 400, 0) for one, part in zip(layer, made, strict=True)]
+    programmed = [fit_block(one, part, None, 400, 0) for one, part in zip(layer, made, strict=True)]
 
     def misfit() -> float:
-        phases, scale = biased(layer, made, programmed)
-        found = scale[:, np.newaxis] * computed(made[1], phases[1])
+        phases, scale = block_phases(layer, made, programmed)
+        found = scale[:, np.newaxis] * computed_matrix(made[1], phases[1])
         return float(np.linalg.norm(found - diagonal[:, np.newaxis] * block.unitary))
 
     assert misfit() > 0.005
-    amplitude = dimmed(layer, made, programmed)
+    amplitude = reduced_amplitudes(layer, made, programmed)
     assert amplitude[0] is None and amplitude[1] is not None
     assert set(np.flatnonzero(amplitude[1] < 0.9)) <= {2, 4}
-    programmed[1] = fitted(block, made[1], None, 400, 0, amplitude[1])
+    programmed[1] = fit_block(block, made[1], None, 400, 0, amplitude[1])
     assert misfit() < 0.001
 
 
@@ -168,9 +170,9 @@ def test_rows_keep_their_light_and_sign_if_one_is_weakened(seed: int) -> None:
     block = blocks()[0]
     made = draw_block(block, PROCESS, SOME, seed)
     amplitude = np.array([0.38, 0.9, 0.9, 0.9])
-    found = fitted(block, made, None, 100, seed, amplitude)
+    found = fit_block(block, made, None, 100, seed, amplitude)
     requested = amplitude * made.devices.idle**made.devices.columns
     assert np.all(found.scale > 0.3 * requested)
-    phases, scale = biased((block,), [made], [found])
-    misfit = scale[:, np.newaxis] * computed(made, phases[0]) - block.diagonal[:, np.newaxis] * block.unitary
+    phases, scale = block_phases((block,), [made], [found])
+    misfit = scale[:, np.newaxis] * computed_matrix(made, phases[0]) - block.diagonal[:, np.newaxis] * block.unitary
     assert np.linalg.norm(misfit) < 0.01 * np.linalg.norm(block.diagonal)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from optinc_pdk.cards import load_process
-from optinc_pdk.cells.interferometers import mzi_frame
+from optinc_pdk.cells.interferometers import mzi_positions
 from optinc_pdk.drive import DistanceCrosstalk, RangeError, compensate
 from optinc_pdk.factor import Mesh, rectangular
 from optinc_pdk.tolerance.meshes.mesh_heaters import MeshCrosstalk, heater_sites, mesh_crosstalk, rounded_phases
@@ -22,7 +22,7 @@ def mesh_operator(modes: int) -> MeshCrosstalk:
 def matrix(modes: int) -> np.ndarray:
     """Crosstalk by every heater's position in um."""
     site, column, row = heater_sites(rectangular(np.eye(modes)))
-    frame, pitch = mzi_frame(PROCESS), float(PROCESS.floorplan.mode_pitch_um)
+    frame, pitch = mzi_positions(PROCESS), float(PROCESS.floorplan.mode_pitch_um)
     position = np.stack([column * frame.end + site * (frame.theta - frame.phi), -row * pitch], axis=1)
     return DistanceCrosstalk(position, SHARE, DISTANCE).matrix
 

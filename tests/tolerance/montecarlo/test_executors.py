@@ -13,18 +13,18 @@ import distributed
 import pytest
 
 from optinc_pdk.errors import InputError
-from optinc_pdk.tolerance.montecarlo import schedule
-from optinc_pdk.tolerance.montecarlo.records import Job
-from optinc_pdk.tolerance.montecarlo.schedule import check_scheduler, runner
-from optinc_pdk.tolerance.montecarlo.study import serial
+from optinc_pdk.tolerance.montecarlo import executors as schedule
+from optinc_pdk.tolerance.montecarlo.executors import check_scheduler, open_executor
+from optinc_pdk.tolerance.montecarlo.records import SampleJob
+from optinc_pdk.tolerance.montecarlo.study import run_serially
 
-JOBS = [Job("all", "", sample) for sample in range(16)]
+JOBS = [SampleJob("all", "", sample) for sample in range(16)]
 
 
 def test_results_are_complete_if_a_worker_is_killed(work) -> None:
-    expected = dict(serial(work, JOBS))
-    found: dict[Job, Any] = {}
-    with runner(work, "local", 2) as run:
+    expected = dict(run_serially(work, JOBS))
+    found: dict[SampleJob, Any] = {}
+    with open_executor(work, "local", 2) as run:
         pids = list(distributed.Client.current().run(os.getpid).values())
         assert len(set(pids)) == 2 and os.getpid() not in pids
         for job, result in run(JOBS):
@@ -42,9 +42,9 @@ def test_errors_of_samples_are_reported_by_a_cluster(work) -> None:
             n_workers=1, processes=False, protocol="tcp", dashboard_address=":0", silence_logs=50
         ) as cluster,
         pytest.raises(InputError, match=r"sample 4 of 'tiny'.*effective_bits is -4"),
-        runner(impossible, cluster.scheduler_address) as run,
+        open_executor(impossible, cluster.scheduler_address) as run,
     ):
-        list(run([Job("all", "", 4)]))
+        list(run([SampleJob("all", "", 4)]))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_scheduler_that_does_not_answer_is_refused(work, monkeypatch: pytest.M
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{closed.getsockname()[1]}"
-        with pytest.raises(InputError, match=f"--scheduler {address}: "), runner(work, address):
+        with pytest.raises(InputError, match=f"--scheduler {address}: "), open_executor(work, address):
             pass
 
 
@@ -77,12 +77,12 @@ def test_a_cluster_without_workers_is_refused(work) -> None:
     with (
         distributed.LocalCluster(n_workers=0, dashboard_address=":0", silence_logs=50) as empty,
         pytest.raises(InputError, match=r"--scheduler tcp://.*: dask worker tcp://"),
-        runner(work, empty.scheduler_address),
+        open_executor(work, empty.scheduler_address),
     ):
         pass
 
 
 def test_without_dask_the_error_names_the_package(work, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(InputError, match=r"pip install 'optinc-pdk\[scale\]'"), runner(work, "local"):
+    with pytest.raises(InputError, match=r"pip install 'optinc-pdk\[scale\]'"), open_executor(work, "local"):
         pass

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from optinc_pdk.errors import InputError
-from optinc_pdk.tolerance.montecarlo.records import TOLERANCE, Job, Records, Result
-from optinc_pdk.tolerance.montecarlo.words import Outcome
+from optinc_pdk.tolerance.montecarlo.records import TOLERANCE, Records, Result, SampleJob
+from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome
 
 HEADER = {"chip": {"name": "a", "gds": "12"}, "seed": 1, "target": 0.99}
-JOBS = [Job("all", "", 0), Job("alone", "coupler", 3), Job("tolerance", "dac", 0)]
+JOBS = [SampleJob("all", "", 0), SampleJob("alone", "coupler", 3), SampleJob("tolerance", "dac", 0)]
 
 
-def result(job: Job) -> Result:
+def result(job: SampleJob) -> Result:
     if job.study == TOLERANCE:
         return {"factor": 0.1 + job.sample}
-    return {"before": Outcome(16, 9, 32, 8, -0.2, {1: 8}, job.sample).to_json()}
+    return {"before": WordOutcome(16, 9, 32, 8, -0.2, {1: 8}, job.sample).to_json()}
 
 
 def write(path: Path, count: int = 3) -> bytes:
@@ -119,7 +119,7 @@ def test_invalid_results_are_reported_and_unchanged(old: bytes, new: bytes, tmp_
     head = write(path)
     path.write_bytes(head + row)
     with Records(path, HEADER, resume=True) as records:
-        assert records.done[Job("all", "", 1)]["before"]["exact"] == 9
+        assert records.done[SampleJob("all", "", 1)]["before"]["exact"] == 9
     path.write_bytes(head + row + row)
     with pytest.raises(InputError, match=r"a\.jsonl: line 6 "):
         Records(path, HEADER, resume=True)

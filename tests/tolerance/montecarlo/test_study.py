@@ -11,27 +11,27 @@ from optinc_pdk.cards import KINDS
 from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Onn
-from optinc_pdk.simulate.noise import noise_of
+from optinc_pdk.simulate.transmission.noise import noise_of
 from optinc_pdk.tolerance.montecarlo import study
-from optinc_pdk.tolerance.montecarlo.records import Job
+from optinc_pdk.tolerance.montecarlo.records import SampleJob
 from optinc_pdk.tolerance.montecarlo.study import (
-    LEAST_OCTAVE,
-    MOST_OCTAVE,
+    MAX_OCTAVE,
+    MIN_OCTAVE,
     amounts_of,
-    bearable,
     evaluate,
     jobs_of,
-    judged,
-    noise_in,
+    judged_stage,
+    largest_tolerated,
+    run_serially,
     sample_seed,
-    serial,
+    scaled_noise,
 )
 
 
 def test_a_sample_depends_on_seed_and_index_only(work) -> None:
-    jobs = [Job("all", "", sample) for sample in range(6)]
-    there = dict(serial(work, jobs))
-    back = dict(serial(work, reversed(jobs)))
+    jobs = [SampleJob("all", "", sample) for sample in range(6)]
+    there = dict(run_serially(work, jobs))
+    back = dict(run_serially(work, reversed(jobs)))
     assert there == back
     words = [result["before"]["exact"] for result in there.values()]
     assert len({str(result) for result in there.values()}) == 6 and min(words) < 256
@@ -42,16 +42,16 @@ def test_a_sample_depends_on_seed_and_index_only(work) -> None:
 def test_studies_of_the_same_kinds_are_equal(work) -> None:
     """With two kinds, one alone equals all without the other; up to the last kind equals all."""
     pair = replace(work, imperfections=work.imperfections.only("coupler", "phase"))
-    alone, other = (evaluate(pair, Job("alone", kind, 2)) for kind in ("coupler", "phase"))
-    assert alone == evaluate(pair, Job("without", "phase", 2)) == evaluate(pair, Job("upto", "coupler", 2))
-    assert other == evaluate(pair, Job("without", "coupler", 2)) != alone
-    assert evaluate(pair, Job("upto", "phase", 2)) == evaluate(pair, Job("all", "", 2))
-    assert evaluate(work, Job("upto", "wavelength", 2)) == evaluate(work, Job("all", "", 2))
+    alone, other = (evaluate(pair, SampleJob("alone", kind, 2)) for kind in ("coupler", "phase"))
+    assert alone == evaluate(pair, SampleJob("without", "phase", 2)) == evaluate(pair, SampleJob("upto", "coupler", 2))
+    assert other == evaluate(pair, SampleJob("without", "coupler", 2)) != alone
+    assert evaluate(pair, SampleJob("upto", "phase", 2)) == evaluate(pair, SampleJob("all", "", 2))
+    assert evaluate(work, SampleJob("upto", "wavelength", 2)) == evaluate(work, SampleJob("all", "", 2))
 
 
 def test_without_imperfections_every_word_is_exact(work) -> None:
     perfect = replace(work, imperfections=work.imperfections.only())
-    assert evaluate(perfect, Job("all", "", 0))["before"]["exact"] == 256
+    assert evaluate(perfect, SampleJob("all", "", 0))["before"]["exact"] == 256
 
 
 def test_jobs_are_unique_and_jobs_of_few_samples_are_a_subset_of_those_of_many(work) -> None:
@@ -70,18 +70,18 @@ def test_noise_scales_with_the_amounts_of_laser_and_detector(work, every, proces
     noisy = replace(work, imperfections=every, noise=noise)
     assert tuple(amounts_of(noisy)) == KINDS
     assert set(KINDS) - set(amounts_of(replace(noisy, noise=None))) == {"laser", "detector"}
-    assert noise_in(noise, every) == noise
-    found = noise_in(noise, every.scaled("laser", 0.5).scaled("detector", 2.0))
+    assert scaled_noise(noise, every) == noise
+    found = scaled_noise(noise, every.scaled("laser", 0.5).scaled("detector", 2.0))
     assert found.intensity == pytest.approx(0.5 * noise.intensity)
     assert found.phase(fibre=True) == pytest.approx(0.5 * noise.phase(fibre=True))
     assert found.receiver_a_per_sqrt_hz == pytest.approx(2.0 * noise.receiver_a_per_sqrt_hz) and found.shot
-    laser = noise_in(noise, every.only("laser"))
+    laser = scaled_noise(noise, every.only("laser"))
     assert laser.intensity == noise.intensity and laser.variance(np.ones(1))[0] == 0.0
-    assert noise_in(noise, every.only("coupler")) is None and noise_in(None, every) is None
+    assert scaled_noise(noise, every.only("coupler")) is None and scaled_noise(None, every) is None
 
 
 def test_further_symbol_rates_are_read_with_noise(work, every) -> None:
-    found = evaluate(replace(work, imperfections=every.only("detector"), rates_bd=(1e6, 1e9)), Job("all", "", 0))
+    found = evaluate(replace(work, imperfections=every.only("detector"), rates_bd=(1e6, 1e9)), SampleJob("all", "", 0))
     assert list(found) == ["before", "before at 1e+06 Bd", "before at 1e+09 Bd"]
     assert found["before"]["margin"] > found["before at 1e+06 Bd"]["margin"] > found["before at 1e+09 Bd"]["margin"]
 
@@ -93,9 +93,9 @@ def calibrated(work, every, tiny):
 
 
 def test_calibration_makes_words_exact_and_drift_makes_some_wrong(calibrated) -> None:
-    found = evaluate(calibrated, Job("all", "", 2))
-    assert list(found) == ["before", "between", "after", "drifted"] and judged(calibrated) == "after"
-    assert found["before"] == evaluate(replace(calibrated, onn=None), Job("all", "", 2))["before"]
+    found = evaluate(calibrated, SampleJob("all", "", 2))
+    assert list(found) == ["before", "between", "after", "drifted"] and judged_stage(calibrated) == "after"
+    assert found["before"] == evaluate(replace(calibrated, onn=None), SampleJob("all", "", 2))["before"]
     assert found["before"]["exact"] < 256 == found["after"]["exact"]
     assert found["after"]["margin"] > found["drifted"]["margin"]
 
@@ -105,7 +105,7 @@ def test_a_chip_that_cannot_be_calibrated_is_unusable(calibrated, monkeypatch: p
         raise RangeError("neuron 'n0' needs a gain of 1e+09")
 
     monkeypatch.setattr(study, "calibrate", no_gain)
-    found = evaluate(calibrated, Job("all", "", 0))
+    found = evaluate(calibrated, SampleJob("all", "", 0))
     assert found["before"]["fault"] == "" and found["before"]["exact"] != 35
     for stage in ("between", "after", "drifted"):
         assert found[stage]["fault"] == "neuron 'n0' needs a gain of 1e+09" and found[stage]["exact"] == 35
@@ -116,7 +116,7 @@ def test_a_singular_calibration_makes_the_chip_unusable_but_not_the_run(calibrat
         np.linalg.inv(np.zeros((2, 2)))
 
     monkeypatch.setattr(study, "calibrate", singular)
-    found = evaluate(calibrated, Job("all", "", 0))
+    found = evaluate(calibrated, SampleJob("all", "", 0))
     assert "Singular matrix" in found["after"]["fault"] and found["after"]["exact"] == 35
 
 
@@ -124,7 +124,7 @@ def test_a_drive_of_less_than_one_bit_is_not_tolerated(work, every) -> None:
     """The search tries DAC steps up to 2⁸ times those of 3 bits, so less than one bit."""
     few = replace(work, imperfections=every.only("dac").scaled("dac", 2.0**13), target=1e-9)
     assert few.imperfections.effective_bits == 3.0
-    factor = evaluate(few, Job("tolerance", "dac", 0))["factor"]
+    factor = evaluate(few, SampleJob("tolerance", "dac", 0))["factor"]
     assert factor is not None and 0.0 < factor <= 4.0
 
 
@@ -132,20 +132,20 @@ def test_amounts_outside_the_models_range_are_not_tolerated(work, every) -> None
     def with_carriers(scale: float):
         return replace(work, imperfections=every.only("wavelength").scaled("wavelength", scale), target=1e-9)
 
-    factor = evaluate(with_carriers(100.0), Job("tolerance", "wavelength", 0))["factor"]
-    assert factor is not None and 0.0 < factor < 2.0**MOST_OCTAVE
+    factor = evaluate(with_carriers(100.0), SampleJob("tolerance", "wavelength", 0))["factor"]
+    assert factor is not None and 0.0 < factor < 2.0**MAX_OCTAVE
     # the run's own amount outside the range is an error
     with pytest.raises(InputError, match=r"sample 0 .*'wavelength'"):
-        evaluate(with_carriers(1e6), Job("tolerance", "wavelength", 0))
+        evaluate(with_carriers(1e6), SampleJob("tolerance", "wavelength", 0))
 
 
 def test_a_chip_with_excessive_ground_resistance_is_unusable(work, every) -> None:
     poor = replace(work.chip, rise_ohm=np.full_like(work.chip.rise_ohm, 1e4))
     some = replace(work, chip=poor, imperfections=every.only("heater"))
-    found = evaluate(some, Job("all", "", 0))["before"]
+    found = evaluate(some, SampleJob("all", "", 0))["before"]
     assert "ground" in found["fault"] and found["exact"] == 35
     # the tolerance search continues, too
-    assert evaluate(some, Job("tolerance", "heater", 0)) == {"factor": 0.0}
+    assert evaluate(some, SampleJob("tolerance", "heater", 0)) == {"factor": 0.0}
 
 
 def test_the_bench_has_the_noise_of_the_samples_detectors(calibrated, process, monkeypatch) -> None:
@@ -155,12 +155,12 @@ def test_the_bench_has_the_noise_of_the_samples_detectors(calibrated, process, m
         seen.append(noise)
         raise RangeError("enough")
 
-    monkeypatch.setattr(study, "Bench", lambda *given: given)
+    monkeypatch.setattr(study, "VirtualBench", lambda *given: given)
     monkeypatch.setattr(study, "calibrate", lambda given, *more: bench(*given))
     noise = noise_of(process)
     for kinds, factor in ((("detector",), 3.0), (("coupler",), 1.0)):
         some = calibrated.imperfections.only(*kinds).scaled(kinds[0], factor)
-        evaluate(replace(calibrated, noise=noise, imperfections=some), Job("all", "", 0))
+        evaluate(replace(calibrated, noise=noise, imperfections=some), SampleJob("all", "", 0))
     assert seen[0].receiver_a_per_sqrt_hz == pytest.approx(3.0 * noise.receiver_a_per_sqrt_hz) and seen[1] is None
 
 
@@ -172,25 +172,25 @@ def test_the_largest_tolerated_factor_is_found_to_one_step(threshold: float) -> 
         tried.append(factor)
         return factor <= threshold
 
-    found = bearable(reaches)
+    found = largest_tolerated(reaches)
     assert found is not None and found <= threshold < found * 2 ** (1 / 8) and len(tried) <= 8
 
 
 def test_factors_outside_the_search_range_are_none_and_zero() -> None:
-    assert bearable(lambda factor: True) is None
-    assert bearable(lambda factor: False) == 0.0
-    assert bearable(lambda factor: factor < 2.0**LEAST_OCTAVE * 1.01) == 2.0**LEAST_OCTAVE
-    assert bearable(lambda factor: factor < 2.0**MOST_OCTAVE * 0.99) == 2.0 ** (MOST_OCTAVE - 1 / 8)
+    assert largest_tolerated(lambda factor: True) is None
+    assert largest_tolerated(lambda factor: False) == 0.0
+    assert largest_tolerated(lambda factor: factor < 2.0**MIN_OCTAVE * 1.01) == 2.0**MIN_OCTAVE
+    assert largest_tolerated(lambda factor: factor < 2.0**MAX_OCTAVE * 0.99) == 2.0 ** (MAX_OCTAVE - 1 / 8)
 
 
 def test_the_found_factor_is_tolerated_and_the_next_one_is_not(work) -> None:
-    factor = evaluate(work, Job("tolerance", "coupler", 1))["factor"]
+    factor = evaluate(work, SampleJob("tolerance", "coupler", 1))["factor"]
     for scale, exact in ((factor, True), (factor * 2 ** (1 / 8), False)):
         scaled = replace(work, imperfections=work.imperfections.only("coupler").scaled("coupler", scale))
-        assert (evaluate(scaled, Job("all", "", 1))["before"]["exact"] == 256) is exact
+        assert (evaluate(scaled, SampleJob("all", "", 1))["before"]["exact"] == 256) is exact
 
 
 def test_samples_that_cannot_be_computed_are_reported(work) -> None:
     impossible = replace(work, imperfections=work.imperfections.scaled("dac", 2.0**20))
     with pytest.raises(InputError, match=r"sample 4 of 'tiny'.*effective_bits is -4"):
-        evaluate(impossible, Job("all", "", 4))
+        evaluate(impossible, SampleJob("all", "", 4))

@@ -6,13 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from optinc_pdk.tolerance.montecarlo.summary import error_values, outcome_numbers, tolerated, wilson, yield_of
-from optinc_pdk.tolerance.montecarlo.text import percent
-from optinc_pdk.tolerance.montecarlo.words import Outcome
+from optinc_pdk.tolerance.montecarlo.summary import (
+    error_values,
+    largest_tolerated_by_goal,
+    outcome_numbers,
+    wilson,
+    yield_of,
+)
+from optinc_pdk.tolerance.montecarlo.summary_text import percent
+from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome
 
 
-def outcome(exact: int, errors: dict[int, int], margin: float = 0.1) -> Outcome:
-    return Outcome(100, exact, 400, sum(errors.values()), margin, errors, 0)
+def outcome(exact: int, errors: dict[int, int], margin: float = 0.1) -> WordOutcome:
+    return WordOutcome(100, exact, 400, sum(errors.values()), margin, errors, 0)
 
 
 @pytest.mark.parametrize(
@@ -56,11 +62,11 @@ def test_statistics_of_three_samples() -> None:
 def test_the_goal_share_of_samples_tolerates_the_factor() -> None:
     factors = [float(i) for i in range(1, 21)]
     # 18 of 20 samples tolerate 3 or more
-    assert tolerated(factors, 0.9) == 3.0
-    assert tolerated(factors, 1.0) == 1.0
-    assert tolerated([2.0], 0.9) == 2.0
+    assert largest_tolerated_by_goal(factors, 0.9) == 3.0
+    assert largest_tolerated_by_goal(factors, 1.0) == 1.0
+    assert largest_tolerated_by_goal([2.0], 0.9) == 2.0
     with pytest.raises(ValueError, match=r"0 factors .*0\.9"):
-        tolerated([], 0.9)
+        largest_tolerated_by_goal([], 0.9)
 
 
 @pytest.mark.parametrize(

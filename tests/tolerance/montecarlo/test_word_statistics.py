@@ -7,20 +7,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from optinc_pdk.signoff.function import inputs_of
+from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import transmit
-from optinc_pdk.simulate.noise import noise_of
-from optinc_pdk.tolerance import draw, light
-from optinc_pdk.tolerance.montecarlo.words import Outcome, no_words, read_words
+from optinc_pdk.simulate.transmission.noise import noise_of
+from optinc_pdk.tolerance import draw_sample, sample_scattering
+from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome, read_words, unusable_outcome
 
 
 @pytest.fixture(scope="module")
 def s(work):
-    return light(work.chip, draw(work.chip, work.imperfections.only(), 0), work.chip.voltage_v)
+    return sample_scattering(work.chip, draw_sample(work.chip, work.imperfections.only(), 0), work.chip.voltage_v)
 
 
 def test_the_nominal_chip_reads_every_word(work, s):
-    tried = inputs_of(work.task)
+    tried = function_inputs(work.task)
     outcome = read_words(s, tried, work.chip.board, work.chip.bias)
     assert (outcome.inputs, outcome.exact, outcome.words, outcome.wrong) == (256, 256, 4 * 256, 0)
     assert outcome.margin > 0.49 and outcome.errors == {}
@@ -33,7 +33,7 @@ def test_wrong_words_are_counted_as_servers_read_them(work, s):
     outputs = dict(bias.outputs)
     outputs[work.chip.board.outputs[2][0]] *= 2.0
     damaged = replace(bias, outputs=outputs)
-    tried = inputs_of(work.task)
+    tried = function_inputs(work.task)
     outcome = read_words(s, tried, work.chip.board, damaged)
     levels = transmit(tried.symbols, s, work.chip.board, damaged).levels
     wrong: dict[int, int] = {}
@@ -49,11 +49,11 @@ def test_wrong_words_are_counted_as_servers_read_them(work, s):
     assert outcome.exact == 256 - lost
     # levels 1 and 2 are read as 2 and 3; 3 is the highest level
     assert set(wrong) == {1} and outcome.margin == pytest.approx(0.5 - 3.0, abs=0.01)
-    assert Outcome.from_json(outcome.to_json()) == outcome
+    assert WordOutcome.from_json(outcome.to_json()) == outcome
 
 
 def test_noise_depends_on_the_seed_only(work, s, process):
-    tried = inputs_of(work.task)
+    tried = function_inputs(work.task)
     noise = noise_of(process, laser_w=1e-6, symbol_rate_bd=1e9)
     one, same, other = (read_words(s, tried, work.chip.board, work.chip.bias, noise, seed) for seed in (1, 1, 2))
     assert one == same != other
@@ -61,9 +61,9 @@ def test_noise_depends_on_the_seed_only(work, s, process):
 
 
 def test_an_unusable_chip_reads_zeros(work):
-    tried = inputs_of(work.task)
-    outcome = no_words(tried, work.chip.board, "no gain")
+    tried = function_inputs(work.task)
+    outcome = unusable_outcome(tried, work.chip.board, "no gain")
     # 35 combinations of four symbols have a sum below 4, so an ideal average of 0
     assert outcome.exact == 35 and outcome.words == 4 * 256 and outcome.wrong == 4 * (256 - 35)
     assert set(outcome.errors) == {-1, -2, -3} and sum(outcome.errors.values()) == outcome.wrong
-    assert outcome.margin == -2.5 and Outcome.from_json(outcome.to_json()).fault == "no gain"
+    assert outcome.margin == -2.5 and WordOutcome.from_json(outcome.to_json()).fault == "no gain"

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from optinc_pdk.errors import InputError
-from optinc_pdk.tolerance.montecarlo.records import Job
-from optinc_pdk.tolerance.montecarlo.run import Found, chip_files, header_of, run_yield
-from optinc_pdk.tolerance.montecarlo.schedule import runner
-from optinc_pdk.tolerance.montecarlo.study import Runner, serial
-from optinc_pdk.tolerance.montecarlo.text import assumption, caption, summary_lines
-from optinc_pdk.tolerance.montecarlo.words import Outcome
+from optinc_pdk.tolerance.montecarlo.executors import open_executor
+from optinc_pdk.tolerance.montecarlo.records import SampleJob
+from optinc_pdk.tolerance.montecarlo.study import Runner, run_serially
+from optinc_pdk.tolerance.montecarlo.summary_text import caption, noise_text, summary_lines
+from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome
+from optinc_pdk.tolerance.montecarlo.yield_run import YieldResults, chip_files, header_of, run_yield
 
 ENDINGS = ("yield.csv", "yield.json", "yield.png", "errors.png", "waterfall.png", "tolerance.csv", "tolerance.png")
 
@@ -32,7 +32,7 @@ def header(tiny, process, work) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def whole(work, header, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("whole")
-    run_yield(work, header, 6, folder, runner(work))
+    run_yield(work, header, 6, folder, open_executor(work))
     return folder
 
 
@@ -69,7 +69,7 @@ def test_tolerances_refer_to_the_card_for_any_amount_of_the_run(work, header, pr
     found = []
     for name, one in (("one", coupler), ("two", double)):
         numbers = run_yield(
-            one, header_of(chip_files(tiny / "tiny.gds"), process, one), 4, tmp_path / name, runner(one)
+            one, header_of(chip_files(tiny / "tiny.gds"), process, one), 4, tmp_path / name, open_executor(one)
         )
         assert numbers["contributions"] == [] and not (tmp_path / name / "tiny.waterfall.png").exists()
         found.append(numbers["tolerances"][0]["factor"])
@@ -80,11 +80,11 @@ def test_tolerances_refer_to_the_card_for_any_amount_of_the_run(work, header, pr
 def interrupted(work, after: int) -> Iterator[Runner]:
     """An executor that is interrupted after a number of jobs."""
 
-    def run(jobs: Iterable[Job]) -> Iterator[Any]:
+    def run(jobs: Iterable[SampleJob]) -> Iterator[Any]:
         for number, job in enumerate(jobs):
             if number == after:
                 raise KeyboardInterrupt
-            yield from serial(work, [job])
+            yield from run_serially(work, [job])
 
     yield run
 
@@ -99,7 +99,7 @@ def test_an_interrupted_run_resumes_to_identical_files(work, header, whole, tmp_
     # an incomplete last line
     records.write_bytes(records.read_bytes()[:-7])
     calls = []
-    run_yield(work, header, 6, tmp_path, runner(work), True, lambda done, total: calls.append((done, total)))
+    run_yield(work, header, 6, tmp_path, open_executor(work), True, lambda done, total: calls.append((done, total)))
     assert calls[0] == (22, 6 * (1 + 4 + 4 + 2 + 4)) and calls[-1] == (90, 90) and len(calls) == 90 - 22 + 1
     for ending in ENDINGS:
         assert (tmp_path / f"tiny.{ending}").read_bytes() == (whole / f"tiny.{ending}").read_bytes(), ending
@@ -107,28 +107,28 @@ def test_an_interrupted_run_resumes_to_identical_files(work, header, whole, tmp_
 
 def test_more_samples_resume_a_run_with_fewer(work, header, tmp_path, whole) -> None:
     coupler = replace(work, imperfections=work.imperfections.only("coupler"))
-    run_yield(coupler, header, 2, tmp_path, runner(coupler))
+    run_yield(coupler, header, 2, tmp_path, open_executor(coupler))
     done = []
 
-    def count(jobs: Iterable[Job]) -> Iterator[Any]:
+    def count(jobs: Iterable[SampleJob]) -> Iterator[Any]:
         for job in jobs:
             done.append(job)
-            yield from serial(coupler, [job])
+            yield from run_serially(coupler, [job])
 
     run_yield(coupler, header, 3, tmp_path, nullcontext(count), resume=True)
-    assert done == [Job("all", "", 2), Job("tolerance", "coupler", 2)]
+    assert done == [SampleJob("all", "", 2), SampleJob("tolerance", "coupler", 2)]
 
 
 def test_samples_without_a_stage_are_refused(work, header, tmp_path) -> None:
-    both = {stage: Outcome(16, 9, 32, 8, -0.2, {1: 8}, 0).to_json() for stage in ("before", "after")}
-    jobs = [Job("all", "", sample) for sample in range(2)]
+    both = {stage: WordOutcome(16, 9, 32, 8, -0.2, {1: 8}, 0).to_json() for stage in ("before", "after")}
+    jobs = [SampleJob("all", "", sample) for sample in range(2)]
     with pytest.raises(InputError, match="'after'"):
-        Found.of(work, jobs, {jobs[0]: {"before": both["before"]}, jobs[1]: both})
+        YieldResults.of(work, jobs, {jobs[0]: {"before": both["before"]}, jobs[1]: both})
 
 
 def test_without_contributions_only_samples_are_evaluated(work, header, tmp_path, whole) -> None:
     calls = []
-    run = partial(run_yield, work, header, 6, tmp_path, runner(work), progress=lambda *call: calls.append(call))
+    run = partial(run_yield, work, header, 6, tmp_path, open_executor(work), progress=lambda *call: calls.append(call))
     numbers = run(contributions=False)
     assert calls[-1] == (6, 6) and numbers["contributions"] == numbers["tolerances"] == []
     assert {path.suffixes[0] for path in tmp_path.iterdir()} == {".yield", ".errors"}
@@ -137,7 +137,7 @@ def test_without_contributions_only_samples_are_evaluated(work, header, tmp_path
     )
     # contributions can be added later
     calls.clear()
-    run_yield(work, header, 6, tmp_path, runner(work), True, lambda *call: calls.append(call))
+    run_yield(work, header, 6, tmp_path, open_executor(work), True, lambda *call: calls.append(call))
     assert calls[0] == (6, 90)
     for ending in ENDINGS:
         assert (tmp_path / f"tiny.{ending}").read_bytes() == (whole / f"tiny.{ending}").read_bytes(), ending
@@ -149,10 +149,10 @@ def test_a_folder_of_another_run_is_refused_and_unchanged(work, header, tmp_path
         run(header=header, runner=interrupted(work, 1))
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     with pytest.raises(InputError, match=r"target .*1\.0 .*0\.9 "):
-        run(header={**header, "target": 0.9}, runner=runner(work))
+        run(header={**header, "target": 0.9}, runner=open_executor(work))
     # an invalid scheduler is refused before anything is written
     with pytest.raises(InputError, match="'nowhere'"):
-        run_yield(work, header, 1, tmp_path, runner(work, "nowhere"))
+        run_yield(work, header, 1, tmp_path, open_executor(work, "nowhere"))
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
@@ -160,7 +160,7 @@ def test_optional_files_of_an_earlier_run_are_removed(work, header, tmp_path) ->
     bare = replace(work, imperfections=work.imperfections.only())
     for ending in ENDINGS:
         (tmp_path / f"tiny.{ending}").write_bytes(b"an earlier run's")
-    run_yield(bare, {**header, "imperfections": {}}, 1, tmp_path, runner(bare))
+    run_yield(bare, {**header, "imperfections": {}}, 1, tmp_path, open_executor(bare))
     assert {path.name for path in tmp_path.iterdir()} == {
         f"tiny.{ending}" for ending in ("yield.csv", "yield.json", "yield.jsonl", "yield.png", "errors.png")
     }
@@ -168,8 +168,8 @@ def test_optional_files_of_an_earlier_run_are_removed(work, header, tmp_path) ->
 
 def test_the_summary_states_noise_only_if_an_imperfection_includes_it(header) -> None:
     noisy = {**header, "noise": {"laser_w": 0.01, "symbol_rate_bd": 1e6}, "calibrated_to": None}
-    assert "noise at 10 mW" in assumption({**noisy, "imperfections": {"coupler": 1.0, "detector": 1.0}})
-    assert assumption({**noisy, "imperfections": {"coupler": 1.0}}).startswith("without noise")
+    assert "noise at 10 mW" in noise_text({**noisy, "imperfections": {"coupler": 1.0, "detector": 1.0}})
+    assert noise_text({**noisy, "imperfections": {"coupler": 1.0}}).startswith("without noise")
 
 
 def test_other_s_parameters_in_a_file_of_a_card_are_another_run(work, process, tiny, tmp_path) -> None:

@@ -10,25 +10,25 @@ import pytest
 
 from optinc_pdk.circuit import NetlistError
 from optinc_pdk.simulate import heater_phases, scattering
-from optinc_pdk.tolerance import chip_of, draw, light, phases
-from optinc_pdk.tolerance.variation.draw import nominal
+from optinc_pdk.tolerance import chip_of, draw_sample, sample_phases, sample_scattering
+from optinc_pdk.tolerance.variation.sampling import nominal_sample
 
 
 def test_without_imperfections_s_parameters_agree_with_the_simulation(chip, every, circuit, ground, process):
-    none = draw(chip, every.only(), 7)
+    none = draw_sample(chip, every.only(), 7)
     expected = scattering(circuit, chip.bias, 1550.0, process, ground=ground)
-    found = light(chip, none, chip.voltage_v)
+    found = sample_scattering(chip, none, chip.voltage_v)
     assert found.labels == expected.labels
     # both solve for the ground currents by iteration to a relative 1e-12
     assert np.abs(found.s - expected.s).max() < 1e-11
     wanted = heater_phases(chip.structure, chip.bias, process, ground=ground)
-    assert np.abs(phases(chip, none, chip.voltage_v) - wanted).max() < 1e-11
+    assert np.abs(sample_phases(chip, none, chip.voltage_v) - wanted).max() < 1e-11
 
 
 def test_with_ideal_grounds_s_parameters_agree_to_rounding(chip, circuit, process):
     ideal = chip_of(circuit, chip.board, chip.bias, process)
     expected = scattering(circuit, chip.bias, 1550.0, process)
-    assert np.abs(light(ideal, nominal(ideal), ideal.voltage_v).s - expected.s).max() < 1e-13
+    assert np.abs(sample_scattering(ideal, nominal_sample(ideal), ideal.voltage_v).s - expected.s).max() < 1e-13
 
 
 def test_positions_are_those_of_the_circuit(chip, circuit):
@@ -36,13 +36,15 @@ def test_positions_are_those_of_the_circuit(chip, circuit):
         names = [circuit.port_name(port).split(",")[0] for port in circuit.nets[net].tolist()]
         owners = [circuit.instances.index(name) for name in names]
         assert np.allclose(chip.net_um[net], circuit.position_um[owners].mean(axis=0))
-    assert np.array_equal(chip.heater_um, circuit.position_um[circuit.of_kind("phase_shifter")])
+    assert np.array_equal(chip.heater_um, circuit.position_um[circuit.instances_of("phase_shifter")])
 
 
 def test_a_chip_can_be_pickled(chip, every):
     copy = pickle.loads(pickle.dumps(chip))
-    sample = draw(chip, every, 3)
-    assert np.array_equal(light(copy, sample, chip.voltage_v).s, light(chip, sample, chip.voltage_v).s)
+    sample = draw_sample(chip, every, 3)
+    assert np.array_equal(
+        sample_scattering(copy, sample, chip.voltage_v).s, sample_scattering(chip, sample, chip.voltage_v).s
+    )
 
 
 def test_a_circuit_without_layout_is_refused(chip, circuit, process):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from optinc_pdk.tolerance.variation.field import path_length_um, wafer_field
+from optinc_pdk.tolerance.variation.random_field import effective_length_um, wafer_field
 
 LENGTH_UM = 9000.0
 
@@ -46,4 +46,4 @@ def test_the_effective_length_is_the_integral_of_the_correlation(length):
     steps = np.linspace(0.0, length, 3001)
     weight = (length - steps) * np.exp(-((steps / 10.0) ** 2))
     expected = np.sqrt(2.0 * np.trapezoid(weight, steps))
-    assert path_length_um(np.array([length]), 10.0)[0] == pytest.approx(expected, rel=1e-4, abs=1e-6)
+    assert effective_length_um(np.array([length]), 10.0)[0] == pytest.approx(expected, rel=1e-4, abs=1e-6)

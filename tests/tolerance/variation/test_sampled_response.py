@@ -10,9 +10,9 @@ import pytest
 from optinc_pdk.errors import InputError
 from optinc_pdk.models import guide_transmission
 from optinc_pdk.simulate import scattering
-from optinc_pdk.tolerance import chip_of, draw, light, lights, phases
-from optinc_pdk.tolerance.variation.draw import nominal
-from optinc_pdk.tolerance.variation.truth import device
+from optinc_pdk.tolerance import chip_of, draw_sample, sample_phases, sample_scattering, sample_scatterings
+from optinc_pdk.tolerance.variation.sampled_response import sample_device_s
+from optinc_pdk.tolerance.variation.sampling import nominal_sample
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def by_hand(chip, voltage):
 def test_the_drive_rounds_to_its_steps(floating, bits):
     step = 12.0 / (2.0**bits - 1.0)
     voltage = np.random.default_rng(0).uniform(0.0, 11.0, floating.structure.heater.size)
-    found = phases(floating, nominal(floating), voltage, bits)
+    found = sample_phases(floating, nominal_sample(floating), voltage, bits)
     assert np.allclose(found, by_hand(floating, step * np.floor(voltage / step + 0.5)), rtol=1e-12)
     assert np.abs(found - by_hand(floating, voltage)).max() > 0.1 * step
 
@@ -38,31 +38,35 @@ def test_the_drive_rounds_to_its_steps(floating, bits):
 def test_8_5_effective_bits_have_361_steps(floating):
     """A step is 12 V / (2^8.5 - 1) = 33.237 mV, so 5.00 V are rounded to 150 steps, 4.98562 V."""
     full = np.full(floating.structure.heater.size, 5.0)
-    found = phases(floating, nominal(floating), full, 8.5)
+    found = sample_phases(floating, nominal_sample(floating), full, 8.5)
     assert np.allclose(found, by_hand(floating, 4.98562), rtol=1e-5)
     assert not np.allclose(found, by_hand(floating, 5.0), rtol=1e-3)
 
 
 def test_the_shipped_codes_are_steps_of_16_bits(chip):
     assert np.allclose(
-        phases(chip, nominal(chip), chip.voltage_v, 16.0), phases(chip, nominal(chip), chip.voltage_v), rtol=1e-12
+        sample_phases(chip, nominal_sample(chip), chip.voltage_v, 16.0),
+        sample_phases(chip, nominal_sample(chip), chip.voltage_v),
+        rtol=1e-12,
     )
 
 
 def test_the_drive_clips_at_0_and_at_full_scale(floating):
     heaters = floating.structure.heater.size
-    found = phases(floating, nominal(floating), np.stack([np.full(heaters, -1.0), np.full(heaters, 20.0)]))
+    found = sample_phases(
+        floating, nominal_sample(floating), np.stack([np.full(heaters, -1.0), np.full(heaters, 20.0)])
+    )
     assert np.all(found[0] == 0.0)
     assert np.allclose(found[1], by_hand(floating, 12.0))
 
 
 def test_phases_agree_with_a_calculation_by_hand(floating):
     heaters = floating.structure.heater.size
-    nominal_sample = nominal(floating)
+    unchanged = nominal_sample(floating)
     matrix = np.eye(heaters)
     matrix[0, 1], matrix[2, 0] = 0.1, 0.05
     sample = replace(
-        nominal_sample, resistance_scale=np.full(heaters, 1.1), power_scale=np.full(heaters, 0.8), crosstalk=matrix
+        unchanged, resistance_scale=np.full(heaters, 1.1), power_scale=np.full(heaters, 0.8), crosstalk=matrix
     )
     voltage = np.zeros(heaters)
     voltage[:3] = 3.0, 4.0, 5.0
@@ -71,7 +75,7 @@ def test_phases_agree_with_a_calculation_by_hand(floating):
     expected = self_phase.copy()
     expected[0] += 0.1 * self_phase[1]
     expected[2] += 0.05 * self_phase[0]
-    assert np.allclose(phases(floating, sample, voltage), expected, rtol=1e-12)
+    assert np.allclose(sample_phases(floating, sample, voltage), expected, rtol=1e-12)
 
 
 def test_nominal_thermal_crosstalk_is_that_of_the_card(circuit, chip, floating, process):
@@ -86,14 +90,14 @@ def test_nominal_thermal_crosstalk_is_that_of_the_card(circuit, chip, floating, 
                 expected[i] += 0.029 * 25.0 / np.hypot(*(position[i] - position[j])) * self_phase[j]
     with_crosstalk = chip_of(circuit, chip.board, chip.bias, process)
     assert np.abs(expected - self_phase).max() > 0.1
-    assert np.allclose(phases(with_crosstalk, nominal(with_crosstalk), voltage), expected, rtol=1e-12)
+    assert np.allclose(sample_phases(with_crosstalk, nominal_sample(with_crosstalk), voltage), expected, rtol=1e-12)
 
 
 def test_all_currents_raise_the_grounds_and_a_heater_below_its_ground_is_off(chip):
     voltage = np.full(chip.structure.heater.size, 6.0)
     voltage[0] = 1e-3
-    alone = replace(nominal(chip), crosstalk=np.eye(voltage.size))
-    found = phases(chip, alone, voltage)
+    alone = replace(nominal_sample(chip), crosstalk=np.eye(voltage.size))
+    found = sample_phases(chip, alone, voltage)
     assert found[0] == 0.0
     current = np.sqrt(found / np.pi * 0.025 / chip.resistance_ohm)
     left = voltage - 0.5 * current.sum() - 0.1 * np.cumsum(current)
@@ -102,17 +106,17 @@ def test_all_currents_raise_the_grounds_and_a_heater_below_its_ground_is_off(chi
 
 
 def test_a_batch_of_settings_equals_single_settings(chip, every):
-    sample = draw(chip, every, 2)
+    sample = draw_sample(chip, every, 2)
     voltage = np.stack([chip.voltage_v, 0.5 * chip.voltage_v])
-    together = phases(chip, sample, voltage, 8.5)
+    together = sample_phases(chip, sample, voltage, 8.5)
     for row, one in zip(voltage, together, strict=True):
-        assert np.allclose(phases(chip, sample, row, 8.5), one, rtol=1e-12, atol=1e-14)
+        assert np.allclose(sample_phases(chip, sample, row, 8.5), one, rtol=1e-12, atol=1e-14)
 
 
 def test_phase_errors_scale_with_the_frequency(chip, every):
     """An index error causes a phase error proportional to 1 / wavelength."""
-    sample = draw(chip, every.only("phase"), 4)
-    found = device(chip, sample, "phase_shifter", np.array([1540.0, 1550.0]))[..., 1, 0]
+    sample = draw_sample(chip, every.only("phase"), 4)
+    found = sample_device_s(chip, sample, "phase_shifter", np.array([1540.0, 1550.0]))[..., 1, 0]
     strip = chip.process.guide
     bare = guide_transmission(
         100.0,
@@ -132,35 +136,35 @@ def test_phase_and_loss_errors_are_equivalent_to_another_length(chip, circuit, p
     strip = process.guide
     longer = np.random.default_rng(3).uniform(10.0, 40.0, len(circuit.nets)) * (circuit.net_length_um > 0)
     sample = replace(
-        nominal(chip),
+        nominal_sample(chip),
         guide_phase_rad=2 * np.pi * float(strip.index) * longer / 1.55,
         guide_loss_db=float(strip.loss_db_per_cm) * longer * 1e-4,
     )
     grown = replace(circuit, net_length_um=circuit.net_length_um + longer)
-    turned = phases(chip, sample, chip.voltage_v)
+    turned = sample_phases(chip, sample, chip.voltage_v)
     drive = dict(zip(chip.structure.channel, turned.tolist(), strict=True))
     expected = scattering(grown, drive, 1550.0, process)
-    assert np.abs(light(chip, sample, chip.voltage_v).s - expected.s).max() < 1e-12
+    assert np.abs(sample_scattering(chip, sample, chip.voltage_v).s - expected.s).max() < 1e-12
 
 
 def test_each_sample_of_a_batch_has_its_own_wavelength(chip, every):
     """This includes devices without variation: waveguides under heaters and gratings depend on wavelength."""
-    samples = [draw(chip, every.scaled("wavelength", 50.0).only("wavelength"), seed) for seed in (1, 2)]
+    samples = [draw_sample(chip, every.scaled("wavelength", 50.0).only("wavelength"), seed) for seed in (1, 2)]
     assert not samples[0].parameters
-    for sample, one in zip(samples, lights(chip, samples, chip.voltage_v), strict=True):
-        assert np.abs(one.s - light(chip, sample, chip.voltage_v).s).max() < 1e-14
+    for sample, one in zip(samples, sample_scatterings(chip, samples, chip.voltage_v), strict=True):
+        assert np.abs(one.s - sample_scattering(chip, sample, chip.voltage_v).s).max() < 1e-14
     with pytest.raises(InputError, match=r"shape \(3, .*2 samples"):
-        lights(chip, samples, np.tile(chip.voltage_v, (3, 1)))
+        sample_scatterings(chip, samples, np.tile(chip.voltage_v, (3, 1)))
     with pytest.raises(InputError, match=r"shape \(\d+,\)"):
-        lights(chip, samples, chip.voltage_v[1:])
+        sample_scatterings(chip, samples, chip.voltage_v[1:])
 
 
 def test_the_default_wavelength_is_that_of_the_samples_laser(chip, every):
-    sample = draw(chip, every.only("wavelength"), 4)
-    default = light(chip, sample, chip.voltage_v)
+    sample = draw_sample(chip, every.only("wavelength"), 4)
+    default = sample_scattering(chip, sample, chip.voltage_v)
     assert default.wavelengths_nm == pytest.approx([sample.wavelength_nm])
     assert sample.wavelength_nm != 1550.0
-    several = light(chip, sample, chip.voltage_v, wavelengths_nm=[1550.0, sample.wavelength_nm])
+    several = sample_scattering(chip, sample, chip.voltage_v, wavelengths_nm=[1550.0, sample.wavelength_nm])
     assert np.abs(several.s[1] - default.s[0]).max() < 1e-14
     assert np.abs(several.s[0] - default.s[0]).max() > 1e-6
 
@@ -176,14 +180,14 @@ def test_the_default_wavelength_is_that_of_the_samples_laser(chip, every):
 def test_invalid_voltages_and_bits_are_refused(chip, voltage, bits, message):
     given = chip.voltage_v if voltage is None else voltage
     with pytest.raises(InputError, match=message):
-        phases(chip, nominal(chip), given, bits)
+        sample_phases(chip, nominal_sample(chip), given, bits)
     with pytest.raises(InputError, match=r"'\w+' is nan"):
-        phases(chip, nominal(chip), np.where(np.arange(chip.voltage_v.size) == 1, np.nan, chip.voltage_v))
+        sample_phases(chip, nominal_sample(chip), np.where(np.arange(chip.voltage_v.size) == 1, np.nan, chip.voltage_v))
 
 
 def test_currents_of_a_batch_equal_those_of_single_settings(chip, every):
-    sample = draw(chip, every, 4)
+    sample = draw_sample(chip, every, 4)
     # some heaters are off while the others' currents raise their grounds
     rows = np.stack([chip.voltage_v, np.where(np.arange(chip.voltage_v.size) % 3, chip.voltage_v, 0.0)])
-    together = phases(chip, sample, rows)
-    assert np.allclose(together, [phases(chip, sample, row) for row in rows], rtol=1e-11, atol=1e-12)
+    together = sample_phases(chip, sample, rows)
+    assert np.allclose(together, [sample_phases(chip, sample, row) for row in rows], rtol=1e-11, atol=1e-12)

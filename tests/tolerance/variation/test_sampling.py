@@ -12,11 +12,18 @@ from optinc_pdk.cards import KINDS, Quantity
 from optinc_pdk.cards.variation import Variation
 from optinc_pdk.drive import DistanceCrosstalk
 from optinc_pdk.errors import InputError
-from optinc_pdk.simulate.structure import Devices
-from optinc_pdk.tolerance import aged, draw, fields, imperfections, light, lights
-from optinc_pdk.tolerance.variation.draw import nominal
-from optinc_pdk.tolerance.variation.field import path_length_um
-from optinc_pdk.tolerance.variation.truth import device
+from optinc_pdk.simulate.circuit_optics import ComponentGroup
+from optinc_pdk.tolerance import (
+    aged_sample,
+    draw_sample,
+    imperfections,
+    sample_s_matrices,
+    sample_scattering,
+    sample_scatterings,
+)
+from optinc_pdk.tolerance.variation.random_field import effective_length_um
+from optinc_pdk.tolerance.variation.sampled_response import sample_device_s
+from optinc_pdk.tolerance.variation.sampling import nominal_sample
 
 SEEDS = range(200)
 DRAWN = [kind for kind in KINDS if kind not in ("dac", "laser", "detector")]
@@ -42,7 +49,7 @@ def of_devices(chip, count):
         heated = card.model.name == "phase_shifter"
         if card.ports.optical:
             groups.append(
-                Devices(name, chip.structure.heater if heated else np.arange(count), np.zeros((0, 0)), heated)
+                ComponentGroup(name, chip.structure.heater if heated else np.arange(count), np.zeros((0, 0)), heated)
             )
     return replace(chip, structure=replace(chip.structure, devices=tuple(groups)))
 
@@ -52,7 +59,7 @@ def test_kinds_are_the_sections_of_the_card_and_noise():
 
 
 def test_coupler_errors_have_the_cards_rms(chip, every):
-    samples = [draw(chip, every.only("coupler"), seed) for seed in SEEDS]
+    samples = [draw_sample(chip, every.only("coupler"), seed) for seed in SEEDS]
     imbalance = np.concatenate([sample.parameters["mmi2x2"]["imbalance"] for sample in samples])
     nominal_share = (1 + float(chip.process.device("mmi2x2").parameter("imbalance"))) / 2
     share = (1 + imbalance) / 2
@@ -63,7 +70,7 @@ def test_coupler_errors_have_the_cards_rms(chip, every):
 
 
 def test_splitter_errors_have_the_cards_rms(chip, every):
-    samples = [draw(chip, every.only("splitter"), seed) for seed in SEEDS]
+    samples = [draw_sample(chip, every.only("splitter"), seed) for seed in SEEDS]
     share = (1 + np.concatenate([sample.parameters["mmi1x2"]["imbalance"] for sample in samples])) / 2
     assert np.std(share) == pytest.approx(float(every.card.splitter.power_rms), rel=0.05)
     assert np.mean(share) == pytest.approx(0.5025, abs=5 * 0.01 / np.sqrt(share.size))
@@ -71,7 +78,7 @@ def test_splitter_errors_have_the_cards_rms(chip, every):
 
 def test_directional_couplers_have_the_same_angle_error(chip, every):
     """The power error of a 5 % tap is sin(2 angle) = 0.436 times that of a 50:50 coupler."""
-    sample = draw(of_devices(chip, 4000), every.only("coupler"), 1)
+    sample = draw_sample(of_devices(chip, 4000), every.only("coupler"), 1)
     rms = float(every.card.coupler.power_rms)
     for name, share in (("directional_coupler", 0.5), ("monitor_tap", 0.05)):
         cross = sample.parameters[name]["cross"]
@@ -86,7 +93,7 @@ def test_kinds_do_not_share_their_random_numbers(chip, every):
     """Errors of couplers, splitters and static phases are the first numbers of independent streams."""
     found = []
     for seed in SEEDS:
-        sample = draw(chip, every.only("coupler", "splitter", "phase"), seed)
+        sample = draw_sample(chip, every.only("coupler", "splitter", "phase"), seed)
         splitting = [sample.parameters[name]["imbalance"] for name in ("mmi2x2", "mmi1x2")]
         found.append([drawn[:10] for drawn in (*splitting, sample.guide_phase_rad[:10])])
     drawn = [np.array(each) - np.mean(each, axis=0) for each in zip(*found, strict=True)]
@@ -96,14 +103,16 @@ def test_kinds_do_not_share_their_random_numbers(chip, every):
 
 
 def test_errors_of_couplers_are_uncorrelated(chip, every):
-    drawn = np.array([draw(chip, every.only("coupler"), seed).parameters["mmi2x2"]["imbalance"] for seed in SEEDS])
+    drawn = np.array(
+        [draw_sample(chip, every.only("coupler"), seed).parameters["mmi2x2"]["imbalance"] for seed in SEEDS]
+    )
     together = np.corrcoef(drawn[:, :20].T) - np.eye(20)
     assert np.abs(together).max() < 5 / np.sqrt(len(drawn))
 
 
 def test_losses_have_the_spreads_of_the_card(chip, every):
     card = every.card.loss
-    samples = [draw(chip, every.only("loss"), seed) for seed in SEEDS]
+    samples = [draw_sample(chip, every.only("loss"), seed) for seed in SEEDS]
     for name, spread in (("mmi2x2", card.device_spread), ("grating_coupler", card.grating_spread)):
         loss = np.concatenate([sample.parameters[name]["loss_db"] for sample in samples])
         ratio = np.log(loss / float(chip.process.device(name).parameter("loss_db")))
@@ -118,7 +127,7 @@ def test_losses_have_the_spreads_of_the_card(chip, every):
 
 
 def test_static_phases_have_the_cards_rms_and_nets_without_length_none(chip, every):
-    samples = [draw(chip, every.only("phase"), seed) for seed in SEEDS]
+    samples = [draw_sample(chip, every.only("phase"), seed) for seed in SEEDS]
     phase = np.array([sample.guide_phase_rad for sample in samples])
     long = chip.net_length_um > 0
     assert (~long).any() and not phase[:, ~long].any()
@@ -147,7 +156,7 @@ def test_waveguide_phases_follow_the_wafer_field_at_their_centres(chip, every, k
     """The correlation length is below the die size, so every pair of waveguides has its own correlation."""
     card = getattr(every.card, kind)
     selected = with_sizes(every, kind, correlation_um=2000.0, local_rms_nm=0.0)
-    phase = all_phases([draw(chip, selected, seed) for seed in range(1000)])
+    phase = all_phases([draw_sample(chip, selected, seed) for seed in range(1000)])
     length = np.append(chip.net_length_um, np.full(len(chip.heater_um), 100.0))
     place = np.concatenate([chip.net_um, chip.heater_um])
     rms = float(card.rad_per_nm) / 100.0 * float(card.rms_nm) * length
@@ -165,9 +174,9 @@ def test_waveguide_phases_follow_the_wafer_field_at_their_centres(chip, every, k
 @pytest.mark.parametrize("kind", ["width", "height"])
 def test_local_variation_along_waveguides_is_independent(chip, every, kind):
     card = getattr(every.card, kind)
-    phase = all_phases([draw(chip, with_sizes(every, kind, rms_nm=0.0), seed) for seed in SEEDS])
+    phase = all_phases([draw_sample(chip, with_sizes(every, kind, rms_nm=0.0), seed) for seed in SEEDS])
     length = np.append(chip.net_length_um, np.full(len(chip.heater_um), 100.0))
-    counted = path_length_um(length, float(card.local_correlation_um))
+    counted = effective_length_um(length, float(card.local_correlation_um))
     rms = float(card.rad_per_nm) / 100.0 * float(card.local_rms_nm) * counted
     for some in ((length > 0) & (length < 50), length > 200, length == 100):
         assert np.std(phase[:, some] / rms[some]) == pytest.approx(1.0, abs=0.03)
@@ -179,7 +188,8 @@ def test_local_variation_gives_the_measured_coherence_length(every):
     """Phase variance 2 L / length, 4.17 ± 0.42 mm (Yang et al., Opt. Express 23, 16890)."""
     long = np.array([1000.0])
     variance = sum(
-        (float(card.rad_per_nm) / 100 * float(card.local_rms_nm) * path_length_um(long, card.local_correlation_um)) ** 2
+        (float(card.rad_per_nm) / 100 * float(card.local_rms_nm) * effective_length_um(long, card.local_correlation_um))
+        ** 2
         for card in (every.card.width, every.card.height)
     )
     assert 2.0 / variance[0] == pytest.approx(4.17, abs=0.42)
@@ -187,7 +197,7 @@ def test_local_variation_gives_the_measured_coherence_length(every):
 
 def test_heaters_vary_by_chip_and_by_heater(chip, every):
     card = every.card.heater
-    samples = [draw(chip, every.only("heater"), seed) for seed in SEEDS]
+    samples = [draw_sample(chip, every.only("heater"), seed) for seed in SEEDS]
     for key, common, local in (
         ("resistance_scale", card.resistance_chip_spread, card.resistance_local_spread),
         ("power_scale", card.power_pi_chip_spread, card.power_pi_local_spread),
@@ -201,8 +211,8 @@ def test_heaters_vary_by_chip_and_by_heater(chip, every):
 
 
 def test_drift_applies_only_to_aged_samples(chip, every):
-    sample = draw(chip, every.only("heater"), 1)
-    old = aged(sample)
+    sample = draw_sample(chip, every.only("heater"), 1)
+    old = aged_sample(sample)
     assert np.array_equal(old.resistance_scale, sample.resistance_scale * sample.drift)
     assert np.array_equal(old.power_scale, sample.power_scale)
     assert not np.array_equal(old.resistance_scale, sample.resistance_scale)
@@ -218,7 +228,7 @@ def test_crosstalk_of_three_heaters_by_hand(chip, every):
     others = ~np.eye(len(expected), dtype=bool)
     ratio = []
     for seed in SEEDS:
-        matrix = draw(chip, every.only("crosstalk"), seed).crosstalk
+        matrix = draw_sample(chip, every.only("crosstalk"), seed).crosstalk
         assert np.array_equal(matrix, matrix.T) and np.all(np.diagonal(matrix) == 1.0)
         ratio.append(np.log(matrix[others] / expected[others]))
     mean = np.mean(ratio, axis=1, keepdims=True)
@@ -227,20 +237,20 @@ def test_crosstalk_of_three_heaters_by_hand(chip, every):
 
 
 def test_the_laser_wavelength_has_the_cards_rms(chip, every):
-    offset = [draw(chip, every.only("wavelength"), seed).wavelength_nm - 1550.0 for seed in SEEDS]
+    offset = [draw_sample(chip, every.only("wavelength"), seed).wavelength_nm - 1550.0 for seed in SEEDS]
     assert np.std(offset) == pytest.approx(float(every.card.wavelength.rms_nm), rel=0.2)
 
 
 def test_a_sample_depends_on_the_seed(chip, every):
-    assert equal(draw(chip, every, 11), draw(chip, every, 11))
-    one, other = numbers(draw(chip, every, 11)), numbers(draw(chip, every, 12))
+    assert equal(draw_sample(chip, every, 11), draw_sample(chip, every, 11))
+    one, other = numbers(draw_sample(chip, every, 11)), numbers(draw_sample(chip, every, 12))
     assert all(not np.array_equal(one[key], other[key]) for key in one)
 
 
 @pytest.mark.parametrize("kind", DRAWN)
 def test_a_kind_does_not_change_the_others(chip, every, kind):
-    alone, rest, all_ = (draw(chip, each, 5) for each in (every.only(kind), every.without(kind), every))
-    plain, one, others, every_one = (numbers(sample) for sample in (nominal(chip), alone, rest, all_))
+    alone, rest, all_ = (draw_sample(chip, each, 5) for each in (every.only(kind), every.without(kind), every))
+    plain, one, others, every_one = (numbers(sample) for sample in (nominal_sample(chip), alone, rest, all_))
     changed = [key for key in one if key not in plain or not np.array_equal(one[key], plain[key])]
     assert changed, "this kind changes no value"
     for key in every_one:
@@ -255,9 +265,9 @@ def test_a_kind_does_not_change_the_others(chip, every, kind):
 
 @pytest.mark.parametrize("kind", DRAWN)
 def test_amount_0_is_nominal_and_errors_are_proportional_to_the_amount(chip, every, kind):
-    assert equal(draw(chip, every.scaled(kind, 0.0), 5), draw(chip, every.without(kind), 5))
-    assert equal(draw(chip, every.only(kind).scaled(kind, 0.0), 5), nominal(chip, 5))
-    once, small, plain = (numbers(draw(chip, every.only(kind).scaled(kind, f), 5)) for f in (0.002, 0.001, 0.0))
+    assert equal(draw_sample(chip, every.scaled(kind, 0.0), 5), draw_sample(chip, every.without(kind), 5))
+    assert equal(draw_sample(chip, every.only(kind).scaled(kind, 0.0), 5), nominal_sample(chip, 5))
+    once, small, plain = (numbers(draw_sample(chip, every.only(kind).scaled(kind, f), 5)) for f in (0.002, 0.001, 0.0))
     for key, value in once.items():
         device, _, parameter = key.partition(".")
         start = plain.get(
@@ -270,8 +280,8 @@ _MODEL_PARAMETERS = ("imbalance", "loss_db", "crosstalk_db")
 
 
 def test_without_amounts_s_parameters_are_bitwise_nominal(chip, every):
-    found = light(chip, draw(chip, every.only(), 9), chip.voltage_v)
-    assert np.array_equal(found.s, light(chip, nominal(chip), chip.voltage_v).s)
+    found = sample_scattering(chip, draw_sample(chip, every.only(), 9), chip.voltage_v)
+    assert np.array_equal(found.s, sample_scattering(chip, nominal_sample(chip), chip.voltage_v).s)
 
 
 @pytest.mark.parametrize("factor", [1.0, 20.0])
@@ -282,30 +292,34 @@ def test_every_sampled_device_is_passive_and_reciprocal(chip, every, factor):
     selected = imperfections(chip.process)
     for kind in ("coupler", "splitter", "loss"):
         selected = selected.scaled(kind, factor)
-    sample = draw(many, selected, 1)
+    sample = draw_sample(many, selected, 1)
     assert {"crossing", "directional_coupler", "edge_coupler", "modulator", "taper"} <= set(sample.parameters)
     for name in sample.parameters:
-        s = device(many, sample, name, np.array([1530.0, 1550.0]))
+        s = sample_device_s(many, sample, name, np.array([1530.0, 1550.0]))
         assert s.shape[:2] == (2, count if name != "phase_shifter" else chip.structure.heater.size)
         assert np.linalg.norm(s, 2, axis=(2, 3)).max() <= 1.0 + 1e-12
         assert np.array_equal(s, s.swapaxes(2, 3))
 
 
 def test_a_sampled_chip_is_passive_and_reciprocal(chip, every):
-    for one in lights(chip, [draw(chip, every, seed) for seed in range(8)], chip.voltage_v):
+    for one in sample_scatterings(chip, [draw_sample(chip, every, seed) for seed in range(8)], chip.voltage_v):
         assert np.linalg.norm(one.s[0], 2) <= 1.0
         assert np.abs(one.s[0] - one.s[0].T).max() < 1e-14
 
 
 def test_a_batch_of_samples_equals_single_samples(chip, every):
-    samples = [draw(chip, every, 1), draw(chip, every.only("coupler"), 2), draw(chip, every.only(), 3)]
-    for sample, one in zip(samples, lights(chip, samples, chip.voltage_v, 12.0), strict=True):
-        alone = light(chip, sample, chip.voltage_v, 12.0)
+    samples = [
+        draw_sample(chip, every, 1),
+        draw_sample(chip, every.only("coupler"), 2),
+        draw_sample(chip, every.only(), 3),
+    ]
+    for sample, one in zip(samples, sample_scatterings(chip, samples, chip.voltage_v, 12.0), strict=True):
+        alone = sample_scattering(chip, sample, chip.voltage_v, 12.0)
         assert np.array_equal(one.wavelengths_nm, alone.wavelengths_nm)
         assert np.abs(one.s - alone.s).max() < 1e-14
     biases = np.stack([chip.voltage_v, 0.9 * chip.voltage_v])
-    several = fields(chip, samples[0], biases)
-    assert np.abs(several[1] - light(chip, samples[0], biases[1]).s).max() < 1e-14
+    several = sample_s_matrices(chip, samples[0], biases)
+    assert np.abs(several[1] - sample_scattering(chip, samples[0], biases[1]).s).max() < 1e-14
 
 
 def test_a_device_with_s_parameters_from_a_file_cannot_be_sampled(chip, every):
@@ -314,8 +328,8 @@ def test_a_device_with_s_parameters_from_a_file_cannot_be_sampled(chip, every):
     measured = card.model_copy(update={"model": card.model.model_copy(update={"file": process.folder / "mmi.s4p"})})
     replaced = replace(chip, process=process.model_copy(update={"devices": {**process.devices, "mmi2x2": measured}}))
     with pytest.raises(InputError, match=r"'mmi2x2' .*mmi\.s4p.*'coupler'"):
-        draw(replaced, every, 1)
-    assert "mmi2x2" not in draw(replaced, every.without("coupler", "loss"), 1).parameters
+        draw_sample(replaced, every, 1)
+    assert "mmi2x2" not in draw_sample(replaced, every.without("coupler", "loss"), 1).parameters
 
 
 def test_invalid_kinds_amounts_and_seeds_are_refused(chip, every):
@@ -324,6 +338,6 @@ def test_invalid_kinds_amounts_and_seeds_are_refused(chip, every):
     with pytest.raises(InputError, match="amount of 'loss' is -1"):
         every.scaled("loss", -1.0)
     with pytest.raises(InputError, match="seed is -1"):
-        draw(chip, every, -1)
+        draw_sample(chip, every, -1)
     with pytest.raises(InputError, match="'imperfections'"):
         imperfections(chip.process.model_copy(update={"imperfections": None}))

@@ -1,0 +1,84 @@
+"""Component types of a chip: the process's devices, and MZI, dummy and attenuator as sub-circuits."""
+
+from __future__ import annotations
+
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import Circuit, CircuitBuilder, ComponentType
+from optinc_pdk.circuit.netlist_files import composite_type
+
+
+def device_types(process: Process) -> dict[str, ComponentType]:
+    """Return every device of the process as a component type, by name."""
+    return {
+        name: ComponentType(name, device.ports.optical, device.ports.electrical)
+        for name, device in process.devices.items()
+    }
+
+
+def composite_circuits(process: Process) -> dict[str, Circuit]:
+    """Build the sub-circuits of MZI, dummy and attenuator, by name."""
+    devices = device_types(process)
+    return {cell.name: cell for cell in (_mzi(devices), _dummy(devices), _attenuator(devices))}
+
+
+def component_types(process: Process, cells: dict[str, Circuit]) -> dict[str, ComponentType]:
+    """Return the component types of all devices and sub-circuits, by name."""
+    return device_types(process) | {name: composite_type(cell) for name, cell in cells.items()}
+
+
+def _mzi(devices: dict[str, ComponentType]) -> Circuit:
+    b = CircuitBuilder("mzi", devices)
+    for name, component in (
+        ("phi", "phase_shifter"),
+        ("first", "mmi2x2"),
+        ("theta", "phase_shifter"),
+        ("second", "mmi2x2"),
+    ):
+        b.add(name, component)
+    b.connect("phi,o2", "first,o2")
+    b.connect("first,o3", "theta,o2")
+    b.connect("theta,o1", "second,o2")
+    b.connect("first,o4", "second,o1")
+    b.ports = {
+        "o1": "first,o1",
+        "o2": "phi,o1",
+        "o3": "second,o3",
+        "o4": "second,o4",
+        "e1": "phi,e1",
+        "e2": "phi,e2",
+        "e3": "theta,e1",
+        "e4": "theta,e2",
+    }
+    return b.build()
+
+
+def _dummy(devices: dict[str, ComponentType]) -> Circuit:
+    b = CircuitBuilder("mzi_dummy", devices)
+    for name in ("first", "second"):
+        b.add(name, "mmi2x2")
+        b.add(f"{name}_dark", "terminator")
+    b.connect("first,o1", "first_dark,o1")
+    b.connect("first,o3", "second,o2")
+    b.connect("first,o4", "second,o1")
+    b.connect("second,o3", "second_dark,o1")
+    b.ports = {"o1": "first,o2", "o2": "second,o4"}
+    return b.build()
+
+
+def _attenuator(devices: dict[str, ComponentType]) -> Circuit:
+    b = CircuitBuilder("attenuator", devices)
+    for name, component in (
+        ("first", "mmi2x2"),
+        ("dark", "terminator"),
+        ("theta", "phase_shifter"),
+        ("second", "mmi2x2"),
+        ("dump", "terminator"),
+    ):
+        b.add(name, component)
+    b.connect("first,o1", "dark,o1")
+    b.connect("first,o3", "theta,o1")
+    b.connect("theta,o2", "second,o2")
+    b.connect("first,o4", "second,o1")
+    b.connect("second,o4", "dump,o1")
+    b.ports = {"o1": "first,o2", "o2": "second,o3", "e1": "theta,e1", "e2": "theta,e2"}
+    return b.build()

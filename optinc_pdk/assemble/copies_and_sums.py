@@ -1,0 +1,143 @@
+"""Splitter trees that copy the inputs to several blocks, and combiner trees that sum the blocks' outputs.
+
+Trees of 1×2 splitters are built level by level. Each level splits (or joins) all guides of a group and then permutes
+them half by half, which takes n (n - 1) / 2 crossings for n guides. Complete trees followed by one permutation would
+take B / 2 times as many crossings for B blocks, and every crossing adds loss and crosstalk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from optinc_pdk.assemble.mesh_circuit import add_pad
+from optinc_pdk.assemble.permutation import permute, swap_columns
+from optinc_pdk.assemble.weight_blocks import WeightBlock
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import CircuitBuilder
+from optinc_pdk.errors import InputError
+
+
+def check_crossings(process: Process, layers: Sequence[Sequence[WeightBlock]]) -> None:
+    """Check that the process has a crossing if the blocks need one.
+
+    Raises:
+        InputError: The device is missing; the message names process and file.
+    """
+    shares = any(block.place[0] for block in layers[0]) and any(block.columns.stop > 1 for block in layers[0])
+    sums = any(block.place[1] and len(block.rows) > 1 for block in layers[-1])
+    if (shares or sums) and "crossing" not in process.devices:
+        raise InputError(
+            f"process {process.name!r} has no device 'crossing', which the first layer's inputs and the "
+            f"last layer's outputs need for several blocks; add components/{process.name}/devices/crossing.yml, or "
+            "choose blocks as large as these layers"
+        )
+
+
+def copy_inputs(b: CircuitBuilder, layer: str, blocks: Sequence[WeightBlock], light: Sequence[str]) -> list[list[str]]:
+    """Add splitters and crossings that copy every input to the blocks that use it.
+
+    In the section ``<layer>_split`` a level is one column of splitters followed by the columns of its crossings. Rows
+    number the guides after the last level, from the top.
+
+    Args:
+        b: Circuit under construction.
+        layer: Name of the layer.
+        blocks: Its blocks.
+        light: Ports of the inputs, uppermost first.
+
+    Returns:
+        Per block, the ports of its columns.
+    """
+    copies = 1 + max(block.place[0] for block in blocks)
+    moved = _split(b, f"{layer}_split", list(light), range(copies), 0)
+    # a row of blocks takes every input once
+    return [[moved[block.place[0] * len(light) + column] for column in block.columns] for block in blocks]
+
+
+def _split(b: CircuitBuilder, section: str, guides: list[str], copies: range, column: int) -> list[str]:
+    """Add one level and the levels after it; return the ports copy by copy."""
+    if len(copies) == 1:
+        return guides
+    first = len(guides) * copies[0]
+    ends: list[str] = []
+    for i, guide in enumerate(guides):
+        node = b.add(f"{section}_m{i}_{copies[0]}_{copies[-1]}", "mmi1x2", (section, column, first + i))
+        b.connect(guide, f"{node},o1")
+        ends += [f"{node},o2", f"{node},o3"]
+    order = _halves(len(guides))
+    ends = permute(b, section, ends, order, column + 1, first)
+    following, half = column + 1 + len(swap_columns(order)), (len(copies) + 1) // 2
+    upper = _split(b, section, ends[: len(guides)], copies[:half], following)
+    return upper + _split(b, section, ends[len(guides) :], copies[half:], following)
+
+
+def sum_outputs(
+    b: CircuitBuilder, layer: str, blocks: Sequence[WeightBlock], rows: Sequence[Sequence[str]]
+) -> list[str]:
+    """Add crossings and combiners that sum the fields of several blocks for each output.
+
+    In the section ``<layer>_sum`` column 0 holds a phase trim per block and row, because the summed fields interfere. A
+    level is the columns of its crossings followed by one column of combiners. Rows number the guides before the first
+    level, from the top.
+
+    Args:
+        b: Circuit under construction.
+        layer: Name of the layer.
+        blocks: Its blocks.
+        rows: Per block, the ports of its rows.
+
+    Returns:
+        The ports of all outputs; without several blocks to sum, the ports in ``rows``.
+    """
+    parts = 1 + max(block.place[1] for block in blocks)
+    if parts == 1:
+        return [port for ports in rows for port in ports]
+    section = f"{layer}_sum"
+    outputs: list[str] = []
+    for top in range(0, len(blocks), parts):
+        trimmed = [
+            _trims(b, section, block, ports, len(outputs) * parts + len(block.rows) * i)
+            for i, (block, ports) in enumerate(zip(blocks[top : top + parts], rows[top : top + parts], strict=True))
+        ]
+        outputs += _sum(b, section, trimmed, range(parts), len(outputs))[0]
+    return outputs
+
+
+def _trims(b: CircuitBuilder, section: str, block: WeightBlock, ports: Sequence[str], first: int) -> list[str]:
+    ends: list[str] = []
+    for row, port in enumerate(ports):
+        trim = b.add(f"{block.name}_sum_r{row}", "phase_shifter", (section, 0, first + row))
+        b.connect(port, f"{trim},o1")
+        add_pad(b, trim, f"{trim},e1", f"{trim},e2")
+        ends.append(f"{trim},o2")
+    return ends
+
+
+def _sum(b: CircuitBuilder, section: str, parts: list[list[str]], chosen: range, output: int) -> tuple[list[str], int]:
+    """Sum the parts of a range; ``output`` is the number of the first output.
+
+    Returns:
+        The ports of the sums, and the column after them.
+    """
+    if len(chosen) == 1:
+        return parts[chosen[0]], 1
+    half = (len(chosen) + 1) // 2
+    upper, above = _sum(b, section, parts, chosen[:half], output)
+    lower, below = _sum(b, section, parts, chosen[half:], output)
+    count, column = len(upper), max(above, below)
+    first = output * len(parts) + count * chosen[0]
+    order = [guide for i in range(count) for guide in (i, count + i)]
+    ends = permute(b, section, upper + lower, order, column, first)
+    column += len(swap_columns(order))
+    sums: list[str] = []
+    for i in range(count):
+        node = b.add(f"{section}_m{output + i}_{chosen[0]}_{chosen[-1]}", "mmi1x2", (section, column, first + i))
+        b.connect(ends[2 * i], f"{node},o2")
+        b.connect(ends[2 * i + 1], f"{node},o3")
+        sums.append(f"{node},o1")
+    return sums, column + 1
+
+
+def _halves(guides: int) -> list[int]:
+    """Order of guides that puts the upper branches of all splitters before the lower ones."""
+    return [*range(0, 2 * guides, 2), *range(1, 2 * guides, 2)]

@@ -1,0 +1,100 @@
+"""Parts of one layer: fibres, the linear block, homodyne mixers and modulators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from optinc_pdk.assemble.mesh_circuit import BlockBuilder, add_pad
+from optinc_pdk.assemble.splitter_trees import add_tree
+from optinc_pdk.assemble.weight_blocks import WeightBlock
+from optinc_pdk.circuit import CircuitBuilder
+
+
+def add_fibre(b: CircuitBuilder, label: str, section: str, row: int) -> tuple[str, str]:
+    """Add a labelled grating coupler; return its guide port and its label."""
+    coupler = b.add(f"fibre_{label}", "grating_coupler", (section, 0, row))
+    b.ports[label] = f"{coupler},o2"
+    return f"{coupler},o1", label
+
+
+def add_linear_block(b: CircuitBuilder, block: WeightBlock, light: Sequence[str]) -> list[str]:
+    """Add a block's meshes and attenuators between the ports of its columns and those of its rows.
+
+    Args:
+        b: Circuit under construction.
+        block: The block.
+        light: Ports of the inputs, one for each column.
+
+    Returns:
+        Ports of the outputs, one for each row.
+    """
+    rows, columns, name = len(block.rows), len(block.columns), block.name
+    modes = BlockBuilder(b, name, dict(enumerate(light)))
+    if block.modes is None:
+        modes.mesh(f"{name}_v", columns)
+        modes.attenuators(f"{name}_att", min(rows, columns))
+        modes.mesh(f"{name}_u", rows)
+    else:
+        modes.mesh(f"{name}_v", block.modes)
+        modes.attenuators(f"{name}_att", rows)
+    return [modes.ends[row] for row in range(rows)]
+
+
+def add_mixers(b: CircuitBuilder, name: str, rows: Sequence[str], onchip: bool) -> tuple[str, list[str], list[str]]:
+    """Add a homodyne mixer with a trimmed local oscillator for each row of a block.
+
+    Args:
+        b: Circuit under construction.
+        name: Name of the block.
+        rows: Ports of the block's rows.
+        onchip: Whether detectors are photodiodes with a pad each; otherwise they are on the board, behind a fibre each.
+
+    Returns:
+        The port at the root of the oscillators' tree, and the labels of the positive and of the negative detectors.
+    """
+    leaves: list[str] = []
+    plus: list[str] = []
+    minus: list[str] = []
+    for row, light in enumerate(rows):
+        mixer = b.add(f"{name}_mix_r{row}", "mmi2x2", (f"{name}_mix", 0, row))
+        trim = b.add(f"{name}_lo_r{row}", "phase_shifter", (f"{name}_mix", 0, row))
+        add_pad(b, trim, f"{trim},e1", f"{trim},e2")
+        b.connect(light, f"{mixer},o2")
+        b.connect(f"{trim},o1", f"{mixer},o1")
+        leaves.append(f"{trim},o2")
+        for side, port, labels in (("p", "o3", plus), ("n", "o4", minus)):
+            label = f"{name}_{side}_r{row}"
+            guide = _photodiode(b, label, f"{name}_mix", row) if onchip else add_fibre(b, label, f"{name}_mix", row)[0]
+            b.connect(f"{mixer},{port}", guide)
+            labels.append(label)
+    return add_tree(b, f"{name}_lo", f"{name}_mix", None, leaves), plus, minus
+
+
+def _photodiode(b: CircuitBuilder, label: str, section: str, row: int) -> str:
+    """Add a photodiode with a labelled pad; return its guide port."""
+    photodiode = b.add(f"photodiode_{label}", "photodiode", (section, 0, row))
+    add_pad(b, label, f"{photodiode},e1", f"{photodiode},e2")
+    return f"{photodiode},o1"
+
+
+def add_modulators(b: CircuitBuilder, block: WeightBlock) -> list[tuple[str, str]]:
+    """Add a modulator with a labelled pad for each column of a block, all fed by the carrier of one fibre.
+
+    Returns:
+        The guide port and label of each.
+    """
+    ends: list[tuple[str, str]] = []
+    leaves: list[str] = []
+    for row in range(len(block.columns)):
+        label = f"{block.name}_in_r{row}"
+        modulator = b.add(f"modulator_{label}", "modulator", (block.name, 0, row))
+        add_pad(b, label, f"{modulator},e1", f"{modulator},e2")
+        leaves.append(f"{modulator},o1")
+        ends.append((f"{modulator},o2", label))
+    # a tree whose number of leaves is no power of two would feed the modulators unequally
+    for row in range(len(leaves), 1 << (len(leaves) - 1).bit_length()):
+        dark = b.add(f"{block.name}_carrier_dark_r{row}", "terminator", (block.name, 0, row))
+        leaves.append(f"{dark},o1")
+    carrier, _ = add_fibre(b, f"carrier_{block.name}", block.name, len(leaves))
+    add_tree(b, f"{block.name}_carrier", block.name, carrier, leaves)
+    return ends

@@ -1,0 +1,112 @@
+"""Meshes and attenuators of one linear block, with dummies on unused slots and terminators on unused modes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from optinc_pdk.assemble.grounds import HUB
+from optinc_pdk.circuit import CircuitBuilder
+
+
+@dataclass(frozen=True)
+class MeshSlot:
+    """Position of one MZI or dummy of a rectangular mesh.
+
+    Attributes:
+        row: Upper mode of the MZI, or the dummy's mode.
+        column: Column, from the inputs.
+        dummy: Whether it is a dummy.
+    """
+
+    row: int
+    column: int
+    dummy: bool
+
+
+def rectangular_slots(modes: int) -> list[MeshSlot]:
+    """Return every slot of the rectangular arrangement (Clements, Optica 3, 1460 (2016)), column by column.
+
+    A mode without a partner at an edge has a dummy, so that all paths have the same insertion loss.
+
+    Args:
+        modes: N; N columns for N ≥ 3, one for N = 2, none for N = 1.
+    """
+    slots: list[MeshSlot] = []
+    for column in range(modes if modes > 2 else modes - 1):
+        uppers = range(column % 2, modes - 1, 2)
+        covered = {row for upper in uppers for row in (upper, upper + 1)}
+        slots += [MeshSlot(row, column, False) for row in uppers]
+        slots += [MeshSlot(row, column, True) for row in range(modes) if row not in covered]
+    return slots
+
+
+class BlockBuilder:
+    """Builds a block from left to right and keeps the last port on each mode.
+
+    Attributes:
+        builder: Circuit under construction.
+        section: Section of the floorplan.
+        ends: Mode to the last port on it.
+        column: Column of the next component.
+    """
+
+    def __init__(self, builder: CircuitBuilder, section: str, ends: dict[int, str]) -> None:
+        """Start with the ports at which light enters; modes without a port have no light."""
+        self.builder = builder
+        self.section = section
+        self.ends = dict(ends)
+        self.column = 0
+
+    def mesh(self, name: str, modes: int) -> None:
+        """Add a rectangular mesh on modes 0 to ``modes`` - 1; inputs without light are terminated."""
+        b = self.builder
+        for row in range(modes):
+            if row not in self.ends:
+                dark = b.add(f"{name}_dark_r{row}", "terminator", (self.section, self.column, row))
+                self.ends[row] = f"{dark},o1"
+        slots = rectangular_slots(modes)
+        for slot in slots:
+            at = (self.section, self.column + slot.column, slot.row)
+            if slot.dummy:
+                dummy = b.add(f"{name}_c{slot.column}_r{slot.row}_dummy", "mzi_dummy", at)
+                b.connect(self.ends[slot.row], f"{dummy},o1")
+                self.ends[slot.row] = f"{dummy},o2"
+                continue
+            mzi = b.add(f"{name}_c{slot.column}_r{slot.row}", "mzi", at)
+            b.connect(self.ends[slot.row], f"{mzi},o2")
+            b.connect(self.ends[slot.row + 1], f"{mzi},o1")
+            self.ends[slot.row], self.ends[slot.row + 1] = f"{mzi},o3", f"{mzi},o4"
+            add_pad(b, f"{mzi}_phi", f"{mzi},e1", f"{mzi},e2")
+            add_pad(b, f"{mzi}_theta", f"{mzi},e3", f"{mzi},e4")
+        self.column += 1 + max((slot.column for slot in slots), default=-1)
+
+    def attenuators(self, name: str, modes: int) -> None:
+        """Add an attenuator on modes 0 to ``modes`` - 1; the other modes end in terminators."""
+        b = self.builder
+        for row, end in sorted(self.ends.items()):
+            at = (self.section, self.column, row)
+            if row >= modes:
+                dump = b.add(f"{name}_dump_r{row}", "terminator", at)
+                b.connect(end, f"{dump},o1")
+                del self.ends[row]
+                continue
+            attenuator = b.add(f"{name}_r{row}", "attenuator", at)
+            b.connect(end, f"{attenuator},o1")
+            self.ends[row] = f"{attenuator},o2"
+            add_pad(b, attenuator, f"{attenuator},e1", f"{attenuator},e2")
+        self.column += 1
+
+
+def add_pad(b: CircuitBuilder, label: str, signal: str, ground: str) -> None:
+    """Add a labelled pad for a heater, photodiode or modulator, and connect its other end to ground.
+
+    Args:
+        b: Circuit under construction.
+        label: Label of the pad.
+        signal: Port that the pad drives or reads.
+        ground: Port that is connected to ground.
+    """
+    b.add(f"pad_{label}", "pad")
+    b.ports[label] = f"pad_{label},e1"
+    b.connect(f"pad_{label},e1", signal)
+    b.connect(HUB, ground)

@@ -1,0 +1,277 @@
+"""Assembly of a trained network's circuit: every optical and electrical connection of the chip, and its board."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from optinc_pdk.assemble.buildability import check_buildable
+from optinc_pdk.assemble.component_library import component_types, composite_circuits
+from optinc_pdk.assemble.copies_and_sums import check_crossings, copy_inputs, sum_outputs
+from optinc_pdk.assemble.die_plan import CARRIER_TREE, DiePlan
+from optinc_pdk.assemble.grounds import add_common_grounds, add_divided_grounds
+from optinc_pdk.assemble.layer_parts import add_fibre, add_linear_block, add_mixers, add_modulators
+from optinc_pdk.assemble.mesh_circuit import BlockBuilder, add_pad
+from optinc_pdk.assemble.splitter_trees import add_tree
+from optinc_pdk.assemble.weight_blocks import WeightBlock, layer_blocks
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import Board, Circuit, CircuitBuilder, Neuron
+from optinc_pdk.errors import InputError
+from optinc_pdk.onn import Onn
+
+
+@dataclass(frozen=True)
+class CircuitDraft:
+    """A network's circuit without the parts that follow the dies: carrier, oscillators' feeds and ground pads.
+
+    Attributes:
+        builder: Everything within the strips. Every ground end is joined to ``grounds.HUB``, whose pad is missing.
+        task: What the network computes.
+        blocks: The blocks of each layer.
+        oscillators: Block name to the port at the root of its local oscillators' tree.
+        neurons: Activations between the layers.
+        carriers: Labels of the fibres that feed the modulators; none without modulators.
+    """
+
+    builder: CircuitBuilder
+    task: Averaging
+    blocks: tuple[tuple[WeightBlock, ...], ...]
+    oscillators: Mapping[str, str]
+    neurons: tuple[Neuron, ...]
+    carriers: tuple[str, ...]
+
+
+def assemble(onn: Onn, process: Process, name: str, plan: DiePlan = CARRIER_TREE) -> Circuit:
+    """Assemble the complete circuit of a network, from the shapes and factorisations of its matrices.
+
+    Args:
+        onn: Network; its matrices' shapes and factorisations decide the circuit, their values the bias.
+        process: Process; gives the devices and says where activations are realised.
+        name: Chip name.
+        plan: How local oscillators are fed and which strips share grounds.
+
+    Returns:
+        A hierarchical circuit with its board and floorplan grid.
+
+    Raises:
+        InputError: The network has no circuit yet, or none in this process.
+    """
+    return complete(draft_circuit(onn, process, name), plan)
+
+
+def draft_circuit(onn: Onn, process: Process, name: str) -> CircuitDraft:
+    """Assemble everything within the strips of a network's chip, on which the dies are planned.
+
+    Args:
+        onn: Network; its matrices' shapes and factorisations decide the circuit, their values the bias.
+        process: Process; gives the devices and says where activations are realised.
+        name: Chip name.
+
+    Raises:
+        InputError: The network has no circuit yet, or none in this process.
+    """
+    check_buildable(onn)
+    blocks = tuple(layer_blocks(onn, index) for index in range(len(onn.layers)))
+    check_crossings(process, blocks)
+    cells = composite_circuits(process)
+    b = CircuitBuilder(name, component_types(process, cells), cells)
+    light = _preprocess(b, onn.task)
+    feeds = copy_inputs(b, "l0", blocks[0], light)
+    roots: dict[str, str] = {}
+    neurons: list[Neuron] = []
+    onchip = process.activation.realisation == "onchip"
+    for index in range(len(blocks) - 1):
+        activated, feeds = _hidden(b, index, blocks, feeds, roots, onchip)
+        neurons += activated
+    last = [add_linear_block(b, block, feed) for block, feed in zip(blocks[-1], feeds, strict=True)]
+    _outputs(b, onn.task, sum_outputs(b, f"l{len(blocks) - 1}", blocks[-1], last))
+    carriers = tuple(f"carrier_{block.name}" for layer in blocks[1:] for block in layer) if onchip else ()
+    return CircuitDraft(b, onn.task, blocks, roots, tuple(neurons), carriers)
+
+
+def complete(draft: CircuitDraft, plan: DiePlan) -> Circuit:
+    """Add carrier, oscillators' feeds and grounds to a draft, which stays as it is.
+
+    Args:
+        draft: Everything within the strips.
+        plan: How local oscillators are fed and which strips share grounds.
+
+    Returns:
+        A hierarchical circuit with its board and floorplan grid.
+    """
+    within = draft.builder
+    b = CircuitBuilder(within.name, within.library, within.cells)
+    if plan.carrier_tree:
+        add_common_grounds(b)
+    b.instances |= within.instances
+    b.settings |= within.settings
+    b.grid |= within.grid
+    b.nets += within.nets
+    b.ports |= within.ports
+    fibres = () if plan.carrier_tree else _oscillators(b, draft.oscillators)
+    supplies, monitors = _carrier(b, draft.task, list(draft.oscillators.values()) if plan.carrier_tree else [])
+    if not plan.carrier_tree:
+        add_divided_grounds(b, plan.ground_groups)
+    board = Board(
+        carrier="carrier",
+        supplies=supplies,
+        monitors=monitors,
+        inputs=input_labels(draft.task),
+        neurons=draft.neurons,
+        outputs=output_labels(draft.task),
+        oscillators=fibres,
+        carriers=draft.carriers,
+    )
+    return replace(b.build(), board=board)
+
+
+def _hidden(
+    b: CircuitBuilder,
+    index: int,
+    blocks: Sequence[Sequence[WeightBlock]],
+    feeds: list[list[str]],
+    roots: dict[str, str],
+    onchip: bool,
+) -> tuple[list[Neuron], list[list[str]]]:
+    """Add one hidden layer up to the inputs of the next; its oscillators' roots are added to ``roots``.
+
+    Returns:
+        The layer's neurons, and the input ports of each block of the next layer.
+    """
+    plus, minus, to = _LabelsByRow(), _LabelsByRow(), _LabelsByRow()
+    for block, feed in zip(blocks[index], feeds, strict=True):
+        roots[block.name], *detectors = add_mixers(b, block.name, add_linear_block(b, block, feed), onchip)
+        plus.append(block.rows, detectors[0])
+        minus.append(block.rows, detectors[1])
+    following: list[list[str]] = []
+    for block in blocks[index + 1]:
+        sources = add_modulators(b, block) if onchip else _fibres(b, block)
+        following.append([port for port, _ in sources])
+        to.append(block.columns, [label for _, label in sources])
+    neurons = [Neuron(f"l{index}_r{row}", index, plus[row], minus[row], to[row]) for row in sorted(to)]
+    return neurons, following
+
+
+class _LabelsByRow(dict[int, tuple[str, ...]]):
+    """Labels by row of a weight matrix; a row that several blocks compute has several labels."""
+
+    def append(self, rows: range, labels: list[str]) -> None:
+        for row, label in zip(rows, labels, strict=True):
+            self[row] = (*self.get(row, ()), label)
+
+
+def input_labels(task: Averaging) -> tuple[tuple[str, ...], ...]:
+    """Return the labels of the servers' input fibres, by server and symbol."""
+    return tuple(tuple(f"in_s{s}_m{m}" for m in range(task.symbols)) for s in range(task.servers))
+
+
+def output_labels(task: Averaging) -> tuple[tuple[str, ...], ...]:
+    """Return the labels of the servers' output fibres, by server and symbol."""
+    return tuple(tuple(f"out_s{s}_m{m}" for m in range(task.symbols)) for s in range(task.servers))
+
+
+def _preprocess(b: CircuitBuilder, task: Averaging) -> list[str]:
+    """Add P, the preprocessing: per symbol, the servers' fields pass trims into a balanced combiner tree.
+
+    Returns:
+        The port of each symbol's sum.
+    """
+    light: list[str] = []
+    size = 1 << (task.servers - 1).bit_length()
+    for symbol in range(task.symbols):
+        leaves: list[str] = []
+        for server in range(size):
+            at = ("p", 0, symbol * size + server)
+            if server >= task.servers:
+                # a tree of fewer servers than leaves would weight them unequally
+                leaves.append(b.add(f"p_dark_s{server}_m{symbol}", "terminator", at) + ",o1")
+                continue
+            port, _ = add_fibre(b, f"in_s{server}_m{symbol}", "p", symbol * size + server)
+            trim = b.add(f"trim_s{server}_m{symbol}", "phase_shifter", at)
+            b.connect(port, f"{trim},o1")
+            add_pad(b, trim, f"{trim},e2", f"{trim},e1")
+            leaves.append(f"{trim},o2")
+        light.append(add_tree(b, f"p_m{symbol}", "p", None, leaves))
+    return light
+
+
+def _fibres(b: CircuitBuilder, block: WeightBlock) -> list[tuple[str, str]]:
+    """Add a fibre per column of a block; return the guide port and label of each."""
+    return [add_fibre(b, f"{block.name}_in_r{row}", block.name, row) for row in range(len(block.columns))]
+
+
+def _outputs(b: CircuitBuilder, task: Averaging, rows: list[str]) -> None:
+    """Add T, the distribution: a splitter tree from every output symbol to every server."""
+    for symbol in range(task.symbols):
+        leaves = [
+            add_fibre(b, f"out_s{server}_m{symbol}", "t", symbol * task.servers + server)[0]
+            for server in range(task.servers)
+        ]
+        add_tree(b, f"t_m{symbol}", "t", rows[symbol], leaves)
+
+
+def _oscillators(b: CircuitBuilder, roots: Mapping[str, str]) -> tuple[str, ...]:
+    """Add a fibre for the local oscillators of each block; return the fibres' labels."""
+    labels = []
+    for name, root in roots.items():
+        port, label = add_fibre(b, f"lo_{name}", f"{name}_mix", 0)
+        b.connect(port, root)
+        labels.append(label)
+    return tuple(labels)
+
+
+def _carrier(b: CircuitBuilder, task: Averaging, oscillators: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Add the carrier from the laser to servers, board, monitor and, where given, local oscillators.
+
+    Returns:
+        Labels of the supplies and of the monitors.
+    """
+    laser, _ = add_fibre(b, "carrier", "carrier", task.servers + 2)
+    labels = [f"carrier_s{server}" for server in range(task.servers)] + ["carrier_board", "carrier_monitor"]
+    leaves = [add_fibre(b, label, "carrier", row)[0] for row, label in enumerate(labels)]
+    if oscillators:
+        first = b.add("carrier_split", "mmi1x2", ("carrier", 0, 0))
+        b.connect(laser, f"{first},o1")
+        add_tree(b, "carrier_supply", "carrier", f"{first},o2", leaves)
+        _oscillator_trees(b, f"{first},o3", oscillators)
+    else:
+        add_tree(b, "carrier_supply", "carrier", laser, leaves)
+    return tuple(labels[:-1]), (labels[-1],)
+
+
+def _oscillator_trees(b: CircuitBuilder, root: str, oscillators: list[str]) -> None:
+    """Add the carrier's trees to the oscillators of both halves of the die.
+
+    Strips alternate below and above the middle of the die. Each half has a tree of its own, so that no guides cross.
+    """
+    above, below = oscillators[1::2], oscillators[0::2][::-1]
+    if above:
+        halves = b.add("lo_split", "mmi1x2", ("lo", 0, 0))
+        b.connect(root, f"{halves},o1")
+        add_tree(b, "lo_above", "lo", f"{halves},o2", above)
+        root = f"{halves},o3"
+    add_tree(b, "lo_below", "lo", root, below)
+
+
+def mesh_chip(modes: int, process: Process, name: str) -> Circuit:
+    """Assemble one rectangular mesh between fibres ``in_r<i>`` and ``out_r<i>``, without a board.
+
+    Args:
+        modes: N ≥ 2.
+        process: Process that gives the devices.
+        name: Chip name.
+
+    Raises:
+        InputError: Fewer than two modes.
+    """
+    if modes < 2:
+        raise InputError(f"modes is {modes}; a mesh has at least 2")
+    cells = composite_circuits(process)
+    b = CircuitBuilder(name, component_types(process, cells), cells)
+    add_common_grounds(b)
+    mesh = BlockBuilder(b, "l0", {row: add_fibre(b, f"in_r{row}", "l0", row)[0] for row in range(modes)})
+    mesh.mesh("l0_v", modes)
+    for row in range(modes):
+        b.connect(mesh.ends[row], add_fibre(b, f"out_r{row}", "t", row)[0])
+    return b.build()

@@ -1,0 +1,156 @@
+"""Loader of ``components/``: reads a process's cards and merges them with those of its base processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from optinc_pdk.cards.consistency import check_lengths, check_rules
+from optinc_pdk.cards.errors import CardError
+from optinc_pdk.cards.process import DeviceCard, LayerCard, Process, inherited_files, quantities
+from optinc_pdk.cards.quantity import StrictModel
+from optinc_pdk.cards.rules import Rule, load_rules
+from optinc_pdk.yaml_io import load_yaml
+
+DEFAULT_PROCESS = "soi220"
+Model = TypeVar("Model", bound=StrictModel)
+_REMEDIES = {"extra_forbidden": "remove the key or correct its spelling", "missing": "add the key"}
+
+
+def components_folder() -> Path:
+    """Return the path of ``components/``, which is inside an installed package and beside it in a checkout.
+
+    Raises:
+        CardError: There is no such folder.
+    """
+    package = Path(__file__).resolve().parent.parent
+    for folder in (package / "components", package.parent / "components"):
+        if folder.is_dir():
+            return folder
+    raise CardError(f"no folder 'components' in or beside {package}; reinstall optinc-pdk")
+
+
+def process_names() -> tuple[str, ...]:
+    """Return the names of the bundled processes, sorted."""
+    return tuple(sorted(path.parent.name for path in components_folder().glob("*/process.yml")))
+
+
+def load_process(name: str = DEFAULT_PROCESS) -> Process:
+    """Load and check a process card with its rules and devices; the result is cached.
+
+    Args:
+        name: Name of a process in ``components/``, or the path of a folder with a ``process.yml``.
+
+    Raises:
+        CardError: There is no such process, or one of its cards is unusable.
+    """
+    return _loaded_process(name)
+
+
+# a function of its own, because a cache would store the default and its name under two keys
+@cache
+def _loaded_process(name: str) -> Process:
+    folders, data = _process_cards(_folder(name), ())
+    path = folders[0] / "process.yml"
+    layers = _parse(_Layers, {"layers": data.get("layers")}, path).layers
+    data["folders"] = folders
+    data["rules"] = _rules(folders, {key: layer.gds for key, layer in layers.items()})
+    data["devices"] = {path.stem: _device(path) for path in inherited_files(folders, "devices/*.yml")}
+    process = _parse(Process, data, path)
+    check_lengths(((key, value) for key, value in quantities(process, "") if key.endswith("_um")), path)
+    check_rules(process)
+    return process
+
+
+def _folder(name: str) -> Path:
+    """Return the folder of a process's cards; a bare name refers to the package's first, ``./name`` to a folder."""
+    folder = Path(name)
+    if folder.name == name and (components_folder() / name / "process.yml").is_file():
+        folder = components_folder() / name
+    if not (folder / "process.yml").is_file():
+        raise CardError(
+            f"no process {name!r}: give one of {', '.join(process_names())}, or a folder with a process.yml"
+        )
+    return folder
+
+
+def _process_cards(folder: Path, derived: tuple[Path, ...]) -> tuple[tuple[Path, ...], dict[str, Any]]:
+    """Return a process's folders, its own first, and its card merged with those of its base processes."""
+    path = folder / "process.yml"
+    if folder in derived:
+        raise CardError(f"{path}: a process is based on itself; correct 'base'")
+    data = _card(path, 1)
+    base = data.pop("base", None)
+    if base is None:
+        return (folder,), data
+    if not isinstance(base, str):
+        raise CardError(f"{path}: base: {base!r} is not the name of a process; give the name of the base process")
+    try:
+        base_folder = _folder(base)
+    except CardError as fault:
+        raise CardError(f"{path}: base: {fault}") from None
+    folders, inherited = _process_cards(base_folder, (*derived, folder))
+    return (folder, *folders), _merged(inherited, data)
+
+
+def _merged(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
+    """Merge mappings key by key; ``override`` replaces anything else, and every quantity as a whole."""
+    merged = dict(base)
+    for key, value in override.items():
+        old = merged.get(key)
+        if isinstance(old, dict) and isinstance(value, dict) and "value" not in value:
+            value = _merged(old, value)
+        merged[key] = value
+    return merged
+
+
+def _rules(folders: tuple[Path, ...], layers: Mapping[str, tuple[int, int]]) -> tuple[Rule, ...]:
+    """Return the rules of a process and its base processes; a rule of the same id replaces the inherited one."""
+    rules: dict[str, Rule] = {}
+    for folder in folders[::-1]:
+        path = folder / "rules.yml"
+        if folder == folders[-1] or path.is_file():
+            rules |= {rule.id: rule for rule in load_rules(path, layers)}
+    return tuple(rules.values())
+
+
+class _Layers(StrictModel):
+    """The layers alone; rules refer to them."""
+
+    layers: Mapping[str, LayerCard]
+
+
+def _device(path: Path) -> DeviceCard:
+    device = _parse(DeviceCard, _card(path, 1), path)
+    if device.name != path.stem:
+        raise CardError(f"{path}: name is {device.name!r}, the file name is {path.stem!r}; make them equal")
+    check_lengths(quantities(device.geometry, "geometry"), path)
+    if device.model.file is None:
+        return device
+    file = path.parent / device.model.file
+    if not file.is_file():
+        raise CardError(
+            f"{path}: model.file: there is no file {file}; correct the path, which is relative to the card's folder"
+        )
+    return device.model_copy(update={"model": device.model.model_copy(update={"file": file})})
+
+
+def _card(path: Path, schema: int) -> dict[str, Any]:
+    data = load_yaml(path, CardError)
+    if data.pop("schema", None) != schema:
+        raise CardError(f"{path}: schema must be {schema}")
+    return data
+
+
+def _parse(model: type[Model], data: Mapping[str, Any], path: Path) -> Model:
+    try:
+        return model.model_validate(data)
+    except ValidationError as fault:
+        first = fault.errors()[0]
+        key = ".".join(map(str, first["loc"])) or "card"
+        remedy = _REMEDIES.get(first["type"], "correct the value")
+        raise CardError(f"{path}: {key}: {first['msg']}; {remedy}") from fault

@@ -1,0 +1,174 @@
+"""Functions that add shapes, ports and cells to a component, and checks of cell parameters."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import gdsfactory as gf
+import klayout.db as kdb
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.cards.process import ViaCard
+from optinc_pdk.cells.curves import GRID_PER_UM, Points, ribbon
+from optinc_pdk.tech import active_process
+
+# Coordinates are 32-bit integers in nm; 1 m is safely within that range.
+LIMIT_UM = 1e6
+
+
+def add_polygon(component: gf.Component, points_nm: NDArray[np.int64], layer: str) -> None:
+    """Add a polygon to a layer.
+
+    Args:
+        component: Component to draw in.
+        points_nm: (n, 2) vertices in nm.
+        layer: Layer name of the active process.
+    """
+    shape = kdb.Polygon([kdb.Point(int(x), int(y)) for x, y in points_nm.tolist()])
+    component.shapes(component.kcl.layer(*active_process().layers[layer].gds)).insert(shape)
+
+
+def add_rectangle(component: gf.Component, box_um: tuple[float, float, float, float], layer: str) -> None:
+    """Add a rectangle (left, bottom, right, top), in µm, to a layer of the active process."""
+    left, bottom, right, top = box_um
+    corners = np.array([[left, bottom], [left, top], [right, top], [right, bottom]])
+    add_polygon(component, np.rint(corners * GRID_PER_UM).astype(np.int64), layer)
+
+
+def add_contact(component: gf.Component, box_um: tuple[float, float, float, float]) -> None:
+    """Add a contact: all metals of the contact stack over a box (left, bottom, right, top) in µm, with vias."""
+    stack = active_process().contact
+    for metal in stack.metals:
+        add_rectangle(component, box_um, metal)
+    if stack.via is None:
+        return
+    left, bottom, right, top = box_um
+    size = float(stack.via.size_um)
+    for x in _via_positions(stack.via, left, right):
+        for y in _via_positions(stack.via, bottom, top):
+            for layer in stack.vias:
+                add_rectangle(component, (x, y, x + size, y + size), layer)
+
+
+def _via_positions(via: ViaCard, low: float, high: float) -> list[float]:
+    """Return the lower edges (µm) of a row of vias, centred between two edges of a contact, on the 1 nm grid."""
+    size, pitch = float(via.size_um), float(via.size_um + via.space_um)
+    count = math.floor((high - low - 2 * via.enclosure_um - size) / pitch + 1 + 1e-9)
+    first = (low + high - (count - 1) * pitch - size) / 2
+    # rounded down: edge and enclosure are on the grid, so the enclosure is kept on both sides
+    first = math.floor(first * GRID_PER_UM + 1e-6) / GRID_PER_UM
+    return [first + i * pitch for i in range(count)]
+
+
+def add_guide(component: gf.Component, centreline: Points) -> None:
+    """Add a strip guide along a centreline (n, 2) in µm."""
+    add_polygon(component, ribbon(centreline, float(active_process().guide.width_um)), "core")
+
+
+def add_optical(component: gf.Component, name: str, at: tuple[float, float], orientation: float) -> None:
+    """Add an optical port of a strip guide.
+
+    Args:
+        component: Component to add it to.
+        name: Port name.
+        at: Position in µm.
+        orientation: Outward direction in degrees.
+    """
+    component.add_port(name=name, center=at, orientation=orientation, cross_section="strip")
+
+
+def add_electrical(
+    component: gf.Component, name: str, at: tuple[float, float], orientation: float, width: float
+) -> None:
+    """Add an electrical port on the wiring metal.
+
+    Args:
+        component: Component to add it to.
+        name: Port name.
+        at: Position in µm.
+        orientation: Outward direction in degrees.
+        width: Width in µm.
+    """
+    component.add_port(
+        name=name,
+        center=at,
+        orientation=orientation,
+        width=width,
+        layer=active_process().metal.layer,
+        port_type="electrical",
+    )
+
+
+def place_cell(
+    component: gf.Component,
+    cell: gf.Component,
+    at: tuple[float, float],
+    rotation: float = 0,
+    mirror: bool = False,
+) -> Any:
+    """Add an instance of a cell.
+
+    Args:
+        component: Component to add it to.
+        cell: Cell to place.
+        at: Position of the cell's origin in µm.
+        rotation: Rotation in degrees.
+        mirror: Whether to mirror the cell about the x axis before the rotation.
+
+    Returns:
+        The instance.
+    """
+    instance = component.add_ref(cell)
+    instance.dcplx_trans = kdb.DCplxTrans(1.0, rotation, mirror, *at)
+    return instance
+
+
+def check_length(name: str, value: Any, lowest: float = 0.0, cell: str = "") -> float:
+    """Check a length, which the layout database would otherwise silently round or wrap around.
+
+    Args:
+        name: Name of the parameter, for the message.
+        value: Length in µm.
+        lowest: Smallest length allowed in µm.
+        cell: Name of the cell, for the message.
+
+    Returns:
+        The length as a float.
+
+    Raises:
+        ValueError: The value is not a number, not finite, below ``lowest``, 1 m or more, or not on the 1 nm grid.
+    """
+    where = f"{cell}: {name}" if cell else name
+    if isinstance(value, bool | np.bool) or not isinstance(value, int | float | np.number):
+        raise ValueError(f"{where} is {value!r}, not a length in µm; give a number from {lowest} to {LIMIT_UM:.0f}")
+    # no math.isfinite, which fails for integers too large for a float; NaN fails this comparison
+    if not lowest <= value < LIMIT_UM:
+        raise ValueError(f"{where} is {value} µm, outside {lowest} to {LIMIT_UM:.0f} µm; give a length in this range")
+    if abs(value * GRID_PER_UM - round(value * GRID_PER_UM)) > 1e-6:
+        raise ValueError(f"{where} is {value} µm, off the 1 nm grid; round it")
+    return float(value)
+
+
+def check_count(name: str, value: Any, lowest: int, highest: int, cell: str) -> int:
+    """Check a whole number.
+
+    Args:
+        name: Name of the parameter, for the message.
+        value: Number.
+        lowest: Smallest number allowed.
+        highest: Largest number allowed.
+        cell: Name of the cell, for the message.
+
+    Returns:
+        The number as an int.
+
+    Raises:
+        ValueError: The value is not a whole number, or outside ``lowest`` to ``highest``.
+    """
+    if isinstance(value, bool | np.bool) or not isinstance(value, int | np.integer):
+        raise ValueError(f"{cell}: {name} is {value!r}, not a whole number; give one from {lowest} to {highest}")
+    if not lowest <= value <= highest:
+        raise ValueError(f"{cell}: {name} is {value}, outside {lowest} to {highest}; give a number in this range")
+    return int(value)

@@ -1,0 +1,140 @@
+"""Cell placements of a layout, and the shapes outside these cells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import klayout.db as kdb
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.extract.contours import Ints
+from optinc_pdk.extract.spatial_index import box_array
+
+# Cells up to this size are placed as a whole, larger ones are resolved into their contents. An MZI is half as long.
+MAX_CELL_SIZE_UM = 1000.0
+
+
+@dataclass(frozen=True)
+class CellPlacements:
+    """The cells placed in a top cell, and the shapes outside them, of some layers.
+
+    Attributes:
+        cells: (n, 4) cell index, KLayout's orientation code, x and y of every placement, in database units.
+        boxes: (n, 4) left, bottom, right, top of the placements.
+        loose: Flat shapes outside these cells, by layer index.
+    """
+
+    cells: Ints
+    boxes: Ints
+    loose: Mapping[int, kdb.Region]
+
+    @cached_property
+    def _index(self) -> tuple[kdb.Shapes, dict[kdb.Box, list[int]]]:
+        shapes = kdb.Shapes()
+        numbers: dict[kdb.Box, list[int]] = {}
+        for number, edges in enumerate(self.boxes.tolist()):
+            box = kdb.Box(*edges)
+            if box not in numbers:
+                shapes.insert(box)
+            numbers.setdefault(box, []).append(number)
+        return shapes, numbers
+
+    @cached_property
+    def _loose(self) -> dict[int, kdb.Shapes]:
+        shapes = {}
+        for layer, region in self.loose.items():
+            shapes[layer] = kdb.Shapes()
+            shapes[layer].insert(region)
+        return shapes
+
+    def box(self, number: int) -> kdb.Box:
+        """Return the bounding box of a placement."""
+        return kdb.Box(*self.boxes[number].tolist())
+
+    def near(self, box: kdb.Box) -> list[int]:
+        """Return the numbers of the placements whose bounding boxes touch a box, in ascending order."""
+        shapes, numbers = self._index
+        return sorted(number for shape in shapes.each_touching(box) for number in numbers[shape.box])
+
+    def loose_near(self, layer: int, box: kdb.Box) -> kdb.Region:
+        """Return the shapes of a layer outside the cells within a box, not merged."""
+        polygons = [shape.polygon for shape in self._loose[layer].each_touching(box)]
+        return kdb.Region(polygons) & kdb.Region(box) if polygons else kdb.Region()
+
+    def loose_boxes(self, layer: int) -> Ints:
+        """Return the bounding boxes (n, 4) of the shapes of a layer outside the cells."""
+        return box_array(shape.bbox() for shape in self._loose[layer].each())
+
+    def loose_are_boxes(self, layer: int) -> NDArray[np.bool_]:
+        """Return (n,) whether these shapes are boxes."""
+        return np.array([shape.is_box() or shape.polygon.is_box() for shape in self._loose[layer].each()], dtype=bool)
+
+
+def find_cell_placements(layout: kdb.Layout, top: kdb.Cell, layers: Sequence[int]) -> CellPlacements | None:
+    """Resolve a top cell into placed cells of at most ``MAX_CELL_SIZE_UM`` and the shapes outside them.
+
+    Args:
+        layout: Layout.
+        top: Its top cell.
+        layers: Indexes of the layers to read.
+
+    Returns:
+        The placements, or None where a cell is magnified or rotated by other than a multiple of 90°.
+    """
+    size = round(MAX_CELL_SIZE_UM / layout.dbu)
+    placements: list[Ints] = []
+    loose = {layer: kdb.Region() for layer in layers}
+    stack = [(top, kdb.Trans())]
+    while stack:
+        cell, trans = stack.pop()
+        for layer in layers:
+            if not cell.shapes(layer).is_empty():
+                loose[layer] += kdb.Region(cell.shapes(layer)).transformed(trans)
+        for instance in cell.each_inst():
+            box = _box(instance.cell, layers)
+            if box.empty():
+                continue
+            if instance.is_complex():
+                return None
+            placed = _members(instance, trans)
+            if max(box.width(), box.height()) <= size:
+                placements.append(placed)
+            else:
+                stack += [(instance.cell, transformation(code, x, y)) for _, code, x, y in placed.tolist()]
+    for region in loose.values():
+        region.remove_properties()
+    cells = np.concatenate([np.zeros((0, 4), dtype=np.int64), *placements])
+    return CellPlacements(cells, _boxes(layout, cells, layers), loose)
+
+
+def transformation(code: int, x: int = 0, y: int = 0) -> kdb.Trans:
+    """Return the transformation of a KLayout orientation code (rotation by code % 4 right angles, mirrored from 4)."""
+    return kdb.Trans(code % 4, code >= 4, x, y)
+
+
+def _members(instance: kdb.Instance, trans: kdb.Trans) -> Ints:
+    """Return cell index, orientation code, x and y (n, 4) of the members of an array."""
+    whole, a, b = trans * instance.trans, trans * instance.a, trans * instance.b
+    i, j = np.indices((max(instance.na, 1), max(instance.nb, 1))).reshape(2, -1)
+    x, y = whole.disp.x + i * a.x + j * b.x, whole.disp.y + i * a.y + j * b.y
+    return np.stack([np.full_like(x, instance.cell_index), np.full_like(x, whole.rot), x, y], axis=1)
+
+
+def _box(cell: kdb.Cell, layers: Sequence[int]) -> kdb.Box:
+    """Return the bounding box of a cell on some layers."""
+    box = kdb.Box()
+    for layer in layers:
+        box += cell.bbox(layer)
+    return box
+
+
+def _boxes(layout: kdb.Layout, cells: Ints, layers: Sequence[int]) -> Ints:
+    """Return the bounding boxes (n, 4) of placements."""
+    kinds, kind = np.unique(cells[:, 0] * 8 + cells[:, 1], return_inverse=True)
+    boxes = box_array(
+        _box(layout.cell(key // 8), layers).transformed(transformation(key % 8)) for key in kinds.tolist()
+    )
+    return np.tile(cells[:, 2:], 2) + boxes[kind]

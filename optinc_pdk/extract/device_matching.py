@@ -1,0 +1,191 @@
+"""Recognition of devices: golden polygons all of whose sides lie exactly on the outline of the silicon."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import klayout.db as kdb
+import numpy as np
+
+from optinc_pdk.cards import Process
+from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints, pack_points
+from optinc_pdk.extract.faults import box_center
+from optinc_pdk.extract.golden_devices import GoldenVariant, bounding_box
+from optinc_pdk.extract.mask_layout import NM_PER_UM
+
+# Sides per device by which candidate positions are found.
+ANCHORS = 4
+# Rounding to the grid moves a corner by at most 0.5 nm in x and in y.
+ROUNDING_NM = 0.71
+
+
+@dataclass(frozen=True)
+class ExtractedDevice:
+    """A recognised device.
+
+    Attributes:
+        kind: Name of its card.
+        center: Centre of its bounding box in nm.
+        edges: (p, 2, 2) first and second point of each optical port's edge in nm, silicon to the right.
+        guided: Whether each optical port is a guide port; a port to a fibre is not.
+        settings: Values measured in the layout.
+    """
+
+    kind: str
+    center: tuple[float, float]
+    edges: Ints
+    guided: tuple[bool, ...]
+    settings: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def position_um(self) -> tuple[float, float]:
+        """Centre of its bounding box in µm."""
+        return self.center[0] / NM_PER_UM, self.center[1] / NM_PER_UM
+
+
+@dataclass(frozen=True)
+class DevicePlacement:
+    """A golden device recognised at a position.
+
+    Attributes:
+        variant: Golden device in its orientation.
+        shift: Position of its origin in nm.
+        core: Its silicon as drawn. Within rounding, it may have more corners than the golden polygons.
+    """
+
+    variant: GoldenVariant
+    shift: kdb.Vector
+    core: tuple[kdb.Polygon, ...]
+
+    @property
+    def etch(self) -> list[kdb.Polygon]:
+        """Etched polygons of the device at its position."""
+        return [polygon.moved(self.shift) for polygon in self.variant.etch]
+
+    @property
+    def box(self) -> kdb.Box:
+        """Bounding box of its silicon."""
+        return bounding_box(self.core)
+
+    @property
+    def pins(self) -> list[kdb.Point]:
+        """Position of each electrical port, where metal is required."""
+        return [pin + self.shift for pin in self.variant.pins]
+
+
+def devices_at(placements: Sequence[DevicePlacement], process: Process) -> list[ExtractedDevice]:
+    """Convert placements to devices, whose optical ports have the order of the card."""
+    devices: dict[int, ExtractedDevice] = {}
+    variants = {id(placement.variant): placement.variant for placement in placements}
+    kind = np.array([list(variants).index(id(placement.variant)) for placement in placements], dtype=np.int64)
+    shifts = np.array([(placement.shift.x, placement.shift.y) for placement in placements], dtype=np.int64)
+    for number, variant in enumerate(variants.values()):
+        optical = process.device(variant.name).ports.optical
+        guided = tuple(name in variant.port_edges for name in optical)
+        members = np.flatnonzero(kind == number)
+        edges = np.zeros((len(members), len(optical), 2, 2), dtype=np.int64)
+        ends = list(variant.port_edges.values())
+        local = np.stack([variant.points[ends], variant.ends[ends]], axis=1)
+        edges[:, np.array(guided, dtype=bool)] = local + shifts[members, None, None]
+        for i, at in zip(members.tolist(), edges, strict=True):
+            devices[i] = ExtractedDevice(variant.name, box_center(placements[i].box), at, guided)
+    return [devices[i] for i in range(len(placements))]
+
+
+def match_devices(outline: Contours, variants: Sequence[GoldenVariant]) -> list[DevicePlacement]:
+    """Find every golden device in the silicon.
+
+    A device is recognised where each side of a golden polygon is an edge of the silicon's outline with silicon on the
+    same side. Further silicon may adjoin at its ports only. The interior of a device is checked elsewhere, by area.
+    Slanted sides may have additional corners within the rounding error, as they remain where a polygon was cut.
+
+    Args:
+        outline: Contours of the merged silicon.
+        variants: Golden devices in their orientations.
+
+    Returns:
+        Recognised devices, sorted by position.
+    """
+    index = EdgeIndex(outline.points, outline.ends)
+    delta = pack_points(outline.ends - outline.points)
+    order = np.argsort(delta, kind="stable")
+    delta = delta[order]
+    placements: list[DevicePlacement] = []
+    if not len(delta):
+        return placements
+    for variant in variants:
+        straight = variant.straight
+        if not np.array_equal(delta[np.searchsorted(delta, straight).clip(max=len(delta) - 1)], straight):
+            continue
+        # several anchors, because a side may be cut by rounding
+        anchors = [_anchored(outline, order, delta, variant, side) for side in variant.sides[:ANCHORS].tolist()]
+        if not any(map(len, anchors)):
+            continue
+        shifts = np.unique(np.concatenate(anchors), axis=0)
+        # side by side: each removes most of the chance matches that are left
+        along_axis = np.any(variant.points == variant.ends, axis=1)
+        for side in (s for s in variant.sides.tolist() if along_axis[s]):
+            shifts = shifts[index.find(shifts + variant.points[side], shifts + variant.ends[side]) >= 0]
+        for shift in shifts:
+            core = _drawn(outline, index, variant, shift)
+            if core is not None:
+                placements.append(DevicePlacement(variant, kdb.Vector(int(shift[0]), int(shift[1])), core))
+    return sorted(placements, key=lambda p: (p.shift.x, p.shift.y, p.variant.name))
+
+
+def _anchored(outline: Contours, order: Ints, delta: Ints, variant: GoldenVariant, side: int) -> Ints:
+    """Return the shifts (n, 2) of a variant that move one of its sides onto an edge of the outline.
+
+    Args:
+        outline: Contours.
+        order: (E,) numbers of its edges in the order of ``delta``.
+        delta: (E,) their packed vectors, ascending.
+        variant: Golden device.
+        side: Number of one of its edges.
+    """
+    vector = pack_points(variant.ends[side] - variant.points[side])
+    first, last = (int(np.searchsorted(delta, vector, end)) for end in ("left", "right"))
+    edges = order[first:last]
+    return np.asarray(outline.points[edges] - variant.points[side], dtype=np.int64)
+
+
+def _drawn(outline: Contours, index: EdgeIndex, variant: GoldenVariant, shift: Ints) -> tuple[kdb.Polygon, ...] | None:
+    """Return the polygons of a device as drawn in the outline, or None if a side is missing."""
+    points, ends = variant.points + shift, variant.ends + shift
+    exact = index.find(points, ends) >= 0
+    ports = set(variant.port_edges.values())
+    if all(flag or edge in ports for edge, flag in enumerate(exact.tolist())):
+        return tuple(polygon.moved(int(shift[0]), int(shift[1])) for polygon in variant.core)
+    polygons: list[kdb.Polygon] = []
+    first = 0
+    for polygon in variant.core:
+        corners: list[Ints] = []
+        for edge in range(first, first + polygon.num_points_hull()):
+            kept = exact[edge] or edge in ports
+            chain = [points[edge]] if kept else _chain(outline, index, points[edge], ends[edge])
+            if chain is None:
+                return None
+            corners += chain
+        polygons.append(kdb.Polygon([kdb.Point(int(x), int(y)) for x, y in corners]))
+        first += polygon.num_points_hull()
+    return tuple(polygons)
+
+
+def _chain(outline: Contours, index: EdgeIndex, start: Ints, end: Ints) -> list[Ints] | None:
+    """Return the outline's corners from ``start`` up to ``end``, or None if one is off the line beyond rounding."""
+    leg = (end - start).astype(float)
+    square = float(leg @ leg)
+    for edge in index.leaving(start).tolist():
+        corners = [start]
+        while True:
+            at = outline.ends[edge]
+            if np.array_equal(at, end):
+                return corners
+            away = (at - start).astype(float)
+            aside = abs(leg[0] * away[1] - leg[1] * away[0]) / square**0.5
+            if aside > ROUNDING_NM or not 0 < away @ leg < square:
+                break
+            corners.append(at)
+            edge = int(outline.follows[edge])
+    return None

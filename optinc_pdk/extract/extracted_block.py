@@ -1,0 +1,150 @@
+"""A block: a cell extracted by itself, with its devices, the guides between them and the guides that leave it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import klayout.db as kdb
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints, contours
+from optinc_pdk.extract.device_matching import DevicePlacement, match_devices
+from optinc_pdk.extract.golden_devices import GoldenVariant
+from optinc_pdk.extract.guide_chains import GuideStrip, read_strip
+from optinc_pdk.extract.guide_strips import StripRule, strip_length_um
+from optinc_pdk.extract.silicon_checks import check_foreign
+from optinc_pdk.extract.spatial_index import merged_polygons
+
+
+@dataclass(frozen=True)
+class ExtractedBlock:
+    """An extracted cell in one orientation with its heaters; coordinates are in nm from its origin.
+
+    Attributes:
+        silicon: Merged silicon.
+        placements: Devices, without phase shifters.
+        ports: (p, 2, 2) edges of the ports of all devices.
+        joined: (n, 2, 2, 2) edges of the ports that each inner guide joins.
+        length_um: (n,) lengths of the inner guides in µm.
+        strips: Guides from a port to a free end, or from one free end to another.
+        free: (f, 2, 2) edges at the free ends.
+    """
+
+    silicon: kdb.Region
+    placements: tuple[DevicePlacement, ...]
+    ports: Ints
+    joined: Ints
+    length_um: NDArray[np.float64]
+    strips: tuple[GuideStrip, ...]
+    free: Ints
+
+    @cached_property
+    def edges(self) -> kdb.Edges:
+        """Edges of the silicon."""
+        return self.silicon.edges()
+
+    @cached_property
+    def keepout(self) -> kdb.Region:
+        """Where no other silicon is allowed: the silicon, and the bounding boxes of the devices."""
+        return self.silicon + kdb.Region([kdb.Polygon(p.box) for p in self.placements])
+
+    @cached_property
+    def openings(self) -> frozenset[tuple[tuple[int, int], ...]]:
+        """Edges at which other silicon may touch the block, without direction."""
+        return frozenset(undirected(edge) for edge in [*self.free, *self.ports])
+
+
+def undirected(edge: Ints) -> tuple[tuple[int, int], ...]:
+    """Return the end points of an edge (2, 2) in order of position."""
+    return tuple(sorted((int(x), int(y)) for x, y in edge))
+
+
+def extract_block(
+    silicon: kdb.Region, heaters: Sequence[tuple[kdb.Box, Ints]], variants: Sequence[GoldenVariant], rule: StripRule
+) -> ExtractedBlock | None:
+    """Extract a cell by itself.
+
+    Args:
+        silicon: Merged silicon of the cell.
+        heaters: Guides under its heaters, with their end edges.
+        variants: Golden devices.
+        rule: Dimensions of a guide.
+
+    Returns:
+        The block, or None if the cell has any fault.
+    """
+    whole = contours(merged_polygons(silicon))
+    placements = match_devices(whole, variants)
+    bodies = [polygon for p in placements for polygon in p.core]
+    taken = kdb.Region(bodies + [kdb.Polygon(box) for box, _ in heaters]).merged()
+    left = silicon - taken
+    left.min_coherence = True
+    pieces = merged_polygons(left)
+    outline = contours(pieces)
+    if whole.double_area != outline.double_area + contours(merged_polygons(taken)).double_area:
+        return None
+    if check_foreign(placements, pieces):
+        return None
+    ports = np.concatenate([np.zeros((0, 2, 2), dtype=np.int64), *map(_ports, placements), *(e for _, e in heaters)])
+    strips = _strips(pieces, outline, ports, rule)
+    if strips is None:
+        return None
+    joined = [strip for strip, inner in strips if inner == 2]
+    free = [end for strip, inner in strips for end in strip.ends[inner:]]
+    return ExtractedBlock(
+        silicon,
+        tuple(placements),
+        ports,
+        # the edge of a device's port has the opposite direction
+        np.array([strip.ends[:, ::-1] for strip in joined], dtype=np.int64).reshape(-1, 2, 2, 2),
+        np.array([strip_length_um(strip.fine_length) for strip in joined], dtype=np.float64),
+        tuple(strip for strip, inner in strips if inner < 2),
+        np.array(free, dtype=np.int64).reshape(-1, 2, 2),
+    )
+
+
+def _ports(placement: DevicePlacement) -> Ints:
+    """Return the edges (p, 2, 2) of a device's guide ports."""
+    edges = list(placement.variant.port_edges.values())
+    shift = np.array([placement.shift.x, placement.shift.y])
+    return np.asarray(np.stack([placement.variant.points[edges], placement.variant.ends[edges]], axis=1) + shift)
+
+
+def _strips(
+    pieces: Sequence[kdb.Polygon], outline: Contours, ports: Ints, rule: StripRule
+) -> list[tuple[GuideStrip, int]] | None:
+    """Return each guide with the number of its ends at devices, which come first; None if a piece is not a guide."""
+    index = EdgeIndex(ports[:, 0], ports[:, 1])
+    meets = index.find(outline.ends, outline.points) >= 0
+    free = _across(outline, rule.width) & ~meets
+    strips: list[tuple[GuideStrip, int]] = []
+    for number, piece in enumerate(pieces):
+        first = int(outline.first[number])
+        edges = slice(first, int(outline.first[number + 1]))
+        inner, outer = np.flatnonzero(meets[edges]), np.flatnonzero(free[edges])
+        ends = np.concatenate([inner, outer])
+        if len(ends) != 2 or outline.holes[number]:
+            return None
+        strip, fault = read_strip(piece, outline.ring(number), ends.tolist(), rule)
+        if fault is not None:
+            return None
+        strips.append((strip, len(inner)))
+    return strips
+
+
+def _across(outline: Contours, width: int) -> NDArray[np.bool_]:
+    """Return (E,) whether an edge could be a free end of a guide: along an axis and as long as a guide is wide."""
+    away = np.abs(outline.ends - outline.points)
+    return np.asarray((np.min(away, axis=1) == 0) & (np.max(away, axis=1) == width))
+
+
+def touches_openings_only(silicon: kdb.Region, block: ExtractedBlock) -> bool:
+    """Whether other silicon, in the block's coordinates, touches the block at its openings only."""
+    if not (silicon & block.keepout).is_empty():
+        return False
+    shared = block.edges & silicon.edges()
+    edges = ((edge.p1, edge.p2) for edge in shared.each())
+    return all(undirected(np.array([(p.x, p.y), (q.x, q.y)])) in block.openings for p, q in edges)

@@ -1,0 +1,191 @@
+"""Golden devices: reference polygons and ports from a process's golden files, in all distinct orientations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import klayout.db as kdb
+import numpy as np
+
+from optinc_pdk.cards import CardError, Process
+from optinc_pdk.extract.contours import Ints, pack_points
+
+SCHEMA = 1
+# Golden files whose content is cached; a process has about a dozen.
+CACHED_FILES = 128
+# Rotations come before reflections, so a symmetric device that is placed mirrored is reported as rotated.
+ORIENTATIONS = tuple((turns, mirrored) for mirrored in (False, True) for turns in range(4))
+
+
+@dataclass(frozen=True)
+class GoldenVariant:
+    """A golden device in one orientation, at the origin.
+
+    Attributes:
+        name: Device name.
+        core: Silicon polygons.
+        etch: Etched polygons.
+        points: (n, 2) first points of the silicon's edges, polygon by polygon, with silicon to the right, in nm.
+        ends: (n, 2) second points of the edges.
+        port_edges: Number of the edge of each guide port by port name, in the order of the card.
+        pins: Position of each electrical port, where metal is required, in the order of the card.
+        meets_fibre: Whether a port is not a guide port but faces a fibre.
+    """
+
+    name: str
+    core: tuple[kdb.Polygon, ...]
+    etch: tuple[kdb.Polygon, ...]
+    points: Ints
+    ends: Ints
+    port_edges: Mapping[str, int]
+    pins: tuple[kdb.Point, ...]
+    meets_fibre: bool
+
+    @cached_property
+    def sides(self) -> Ints:
+        """Numbers of the edges that are not ports, longest first."""
+        ports = set(self.port_edges.values())
+        length = np.sum((self.ends - self.points) ** 2, axis=1)
+        order = np.argsort(-length, kind="stable")
+        return np.array([i for i in order.tolist() if i not in ports], dtype=np.int64)
+
+    @cached_property
+    def straight(self) -> Ints:
+        """Packed vectors of the sides along an axis. The silicon's outline must have each of them unchanged."""
+        sides = self.sides[np.any(self.points[self.sides] == self.ends[self.sides], axis=1)]
+        return np.unique(pack_points(self.ends[sides] - self.points[sides]))
+
+
+def read_golden(process: Process) -> tuple[GoldenVariant, ...]:
+    """Read the golden devices of a process, each in all orientations in which its polygons differ.
+
+    Raises:
+        CardError: A golden file is not valid.
+    """
+    return tuple(variant for golden in _read(process) for variant in golden.variants)
+
+
+@dataclass(frozen=True)
+class _Golden:
+    """A golden device with its distinct orientations and its symmetries (permutations of optical ports)."""
+
+    name: str
+    variants: tuple[GoldenVariant, ...]
+    symmetries: tuple[tuple[int, ...], ...]
+
+
+def _read(process: Process) -> Iterator[_Golden]:
+    """Read the golden files of a process."""
+    for path in process.files("golden/*.json"):
+        try:
+            text = path.read_text(encoding="utf-8")
+            ports = process.device(_parsed(text)["name"]).ports
+            yield _golden(text, ports.optical, ports.electrical, process.grating.layer)
+        except (OSError, KeyError, TypeError, ValueError) as fault:
+            reason = f"{type(fault).__name__} {fault}"
+            raise CardError(
+                f"{path}: not a valid golden device: {reason}; write it again with 'make golden'"
+            ) from fault
+
+
+@lru_cache(CACHED_FILES)
+def _parsed(text: str) -> dict[str, Any]:
+    """Parse a golden file and check its schema number."""
+    data: dict[str, Any] = json.loads(text)
+    if data["schema"] != SCHEMA:
+        raise ValueError(f"schema {data['schema']}, this version reads {SCHEMA}")
+    return data
+
+
+@lru_cache(CACHED_FILES)
+def _golden(text: str, optical: tuple[str, ...], electrical: tuple[str, ...], etched: str) -> _Golden:
+    """Build the golden device of a file; cached, because every extraction and comparison needs it again."""
+    data = _parsed(text)
+    variants = tuple(_variants(data, optical, electrical, etched))
+    return _Golden(data["name"], variants, _symmetries(data, optical, etched))
+
+
+def _variants(
+    data: Mapping[str, Any], optical: tuple[str, ...], electrical: tuple[str, ...], etched: str
+) -> list[GoldenVariant]:
+    """Return a golden device in its distinct orientations."""
+    layers = {name: [_polygon(points) for points in shapes] for name, shapes in data["layers"].items()}
+    if not layers["core"]:
+        raise ValueError("no polygon of silicon, a device has one or more")
+    variants: list[GoldenVariant] = []
+    seen: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()
+    for turns, mirrored in ORIENTATIONS:
+        turn = kdb.Trans(turns, mirrored, 0, 0)
+        core = sorted((p.transformed(turn) for p in layers["core"]), key=str)
+        etch = sorted((p.transformed(turn) for p in layers.get(etched, [])), key=str)
+        # orientations whose polygons are equal up to a shift count as one
+        box = bounding_box(core)
+        to_origin = kdb.Trans(-box.left, -box.bottom)
+        key = (
+            tuple(sorted(str(p.transformed(to_origin)) for p in core)),
+            tuple(str(p.transformed(to_origin)) for p in etch),
+        )
+        if key in seen:
+            continue
+        seen.add(key)
+        rings = [np.array([(p.x, p.y) for p in polygon.each_point_hull()], dtype=np.int64) for polygon in core]
+        points, ends = np.concatenate(rings), np.concatenate([np.roll(ring, -1, axis=0) for ring in rings])
+        ports = {name: _port_edge(points, ends, data["ports"][name], turn) for name in optical}
+        guides = {name: edge for name, edge in ports.items() if edge is not None}
+        pins = tuple(turn * kdb.Point(*data["ports"][name]["at"]) for name in electrical)
+        meets_fibre = len(guides) < len(ports)
+        variants.append(GoldenVariant(data["name"], tuple(core), tuple(etch), points, ends, guides, pins, meets_fibre))
+    return variants
+
+
+def _polygon(points: list[list[int]]) -> kdb.Polygon:
+    """Return a polygon of points in nm."""
+    return kdb.Polygon([kdb.Point(int(x), int(y)) for x, y in points])
+
+
+def bounding_box(polygons: Iterable[kdb.Polygon]) -> kdb.Box:
+    """Return the common bounding box of polygons."""
+    box = kdb.Box()
+    for polygon in polygons:
+        box += polygon.bbox()
+    return box
+
+
+def _port_edge(points: Ints, ends: Ints, port: Mapping[str, Any], turn: kdb.Trans) -> int | None:
+    """Return the number of the edge with the port at its middle, or None for a port to a fibre."""
+    if port.get("fibre", False):
+        return None
+    place = turn * kdb.Point(*port["at"])
+    middle = np.flatnonzero(np.all(points + ends == 2 * np.array([place.x, place.y]), axis=1))
+    return int(middle[0]) if len(middle) else None
+
+
+def symmetries(process: Process) -> dict[str, tuple[tuple[int, ...], ...]]:
+    """Return the symmetries of every golden device as permutations of its optical ports.
+
+    Returns:
+        Permutations p by device name. The device does not change if every port i is renamed to p[i].
+
+    Raises:
+        CardError: A golden file is not valid.
+    """
+    return {golden.name: golden.symmetries for golden in _read(process)}
+
+
+def _symmetries(data: Mapping[str, Any], order: tuple[str, ...], etched: str) -> tuple[tuple[int, ...], ...]:
+    """Return the symmetries of the device of a golden file."""
+    shapes = [_polygon(points) for layer in ("core", etched) for points in data["layers"].get(layer, [])]
+    corner = bounding_box(shapes).p1
+    original = sorted(str(shape) for shape in shapes)
+    at = [kdb.Point(*data["ports"][name]["at"]) for name in order]
+    permutations: set[tuple[int, ...]] = set()
+    for turns, mirrored in ORIENTATIONS:
+        turn = kdb.Trans(turns, mirrored, 0, 0)
+        move = kdb.Trans(corner - bounding_box(shape.transformed(turn) for shape in shapes).p1) * turn
+        if sorted(str(shape.transformed(move)) for shape in shapes) == original:
+            permutations.add(tuple(at.index(move * point) for point in at))
+    return tuple(sorted(permutations))

@@ -1,0 +1,303 @@
+"""Reading of layout files, and checks: file format, damage, size, database unit, layers of the process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import klayout.db as kdb
+import numpy as np
+
+from optinc_pdk.cards import load_process, process_names
+from optinc_pdk.extract.gds2_records import read_cell_sizes
+from optinc_pdk.extract.size_limits import MAX_BYTES, CellSizes, GdsError, check_sizes
+
+# The first record of a GDS2 stream (HEADER, six bytes, integers) and the magic of OASIS: KLayout would also
+# read DXF, CIF, LEF and other formats, which are not mask data.
+GDS, OASIS = b"\x00\x06\x00\x02", b"%SEMI-OASIS"
+GZIP = b"\x1f\x8b"
+# Compressed blocks of an OASIS file can expand by a factor of 1,000. Reading the largest network takes 20 MB.
+MAX_MEMORY = 2**30
+MAX_LAYERS = 1_000
+# 1 m: beyond 2.1 m, coordinates in nm exceed 32 bits and wrap around silently.
+MAX_UM = 1e6
+UNITS_UM = 1e-6, 1.0
+# Names listed in a message.
+MAX_LISTED = 5
+
+
+def read_layout(path: str | Path) -> tuple[kdb.Layout, kdb.Cell]:
+    """Read a GDS2 or OASIS file with one top cell.
+
+    Args:
+        path: Layout file.
+
+    Returns:
+        The layout and its top cell.
+
+    Raises:
+        GdsError: The file is missing, empty, compressed, damaged, or neither GDS2 nor OASIS; it has no or several top
+            cells; a cell contains itself or places a cell that is missing; names or labels are not valid text; the
+            database unit, the number of layers, cells, shapes or points, or a coordinate is out of range.
+    """
+    path = Path(path)
+    data = _read_bytes(path)
+    layout = kdb.Layout()
+    if data.startswith(GDS):
+        try:
+            census = read_cell_sizes(data)
+        except GdsError as fault:
+            raise GdsError(f"{path}: {fault}") from fault
+        check_sizes(census, path)
+        _load(layout, path)
+    else:
+        with _memory_limit():
+            _load(layout, path)
+        check_sizes(_census(layout, path), path)
+    if layout.layers() > MAX_LAYERS:
+        raise GdsError(f"{path}: has {layout.layers():,} layers, the limit is {MAX_LAYERS:,}; give a mask layout")
+    names = _names(layout, path)
+    _check_texts(layout, names, path)
+    tops = [names[index] for index in layout.each_top_cell()]
+    if len(tops) != 1:
+        listed = f": {', '.join(tops[:MAX_LISTED])}" if tops else ""
+        raise GdsError(f"{path}: has {len(tops)} top cells{listed}; write it with exactly one")
+    _check_cells(layout, names, path)
+    _check_reach(layout, names, path)
+    return layout, layout.top_cell()
+
+
+def check_unit(layout: kdb.Layout, unit_um: float, path: str | Path) -> None:
+    """Check the database unit of a layout.
+
+    Args:
+        layout: Layout.
+        unit_um: Required database unit in µm.
+        path: Layout file, for the message.
+
+    Raises:
+        GdsError: The layout has another unit.
+    """
+    if abs(layout.dbu / unit_um - 1) > 1e-9:
+        text = f"the database unit is {layout.dbu:g} µm, needed is {unit_um:g}"
+        raise GdsError(f"{path}: {text}; write it with {unit_um * 1e3:g} nm")
+
+
+def check_layers(layout: kdb.Layout, layers: Mapping[str, tuple[int, int]], path: str | Path) -> None:
+    """Check that a layout was drawn for a process.
+
+    It was drawn for another one if more than half of its layers are unknown, and either all are unknown or another
+    process of this package has all of them. A few shapes on unknown layers are left to the design rules.
+
+    Args:
+        layout: Layout.
+        layers: GDS layer and datatype of the process by layer name.
+        path: Layout file, for the message.
+
+    Raises:
+        GdsError: The layout was drawn for another process.
+    """
+    drawn = drawn_layers(layout)
+    known = drawn & set(layers.values())
+    if 2 * len(known) >= len(drawn):
+        return
+    others = processes_with(drawn)
+    if not known or others:
+        text = f"of its layers {_layers_text(drawn)} the process has {_layers_text(known) if known else 'none'}"
+        remedy = f"give the right one with --process{': ' + ' or '.join(others) if others else ''}"
+        raise GdsError(f"{path}: drawn for another process: {text}; {remedy}")
+
+
+def processes_with(drawn: set[tuple[int, int]]) -> list[str]:
+    """Return the names of the packaged processes that have all of the given GDS layers."""
+    return [name for name in process_names() if drawn <= set(load_process(name).gds_layers.values())]
+
+
+def _layers_text(layers: set[tuple[int, int]]) -> str:
+    """List some GDS layers."""
+    listed = [f"{layer}/{datatype}" for layer, datatype in sorted(layers)]
+    return ", ".join(listed if len(listed) <= MAX_LISTED else [*listed[:MAX_LISTED], "..."])
+
+
+def drawn_layers(layout: kdb.Layout) -> set[tuple[int, int]]:
+    """Return GDS layer and datatype of every layer that has shapes."""
+    infos = ((layout.get_info(index), index) for index in layout.layer_indexes())
+    cells = list(layout.each_cell())
+    return {
+        (info.layer, info.datatype) for info, index in infos if any(not cell.shapes(index).is_empty() for cell in cells)
+    }
+
+
+def _read_bytes(path: Path) -> bytes:
+    """Return the content of a GDS2 file, or the first 16 bytes of an OASIS file."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as stream:
+            head = stream.read(16)
+            if size > MAX_BYTES:
+                raise GdsError(f"{path}: has {size:,} bytes, the limit is {MAX_BYTES:,}; draw equal cells once")
+            data = head + stream.read() if head.startswith(GDS) else head
+    except (OSError, ValueError) as fault:
+        if isinstance(fault, GdsError):
+            raise
+        raise GdsError(f"{path}: cannot be read ({fault}); check the path") from fault
+    if not data:
+        raise GdsError(f"{path}: the file is empty; write it again")
+    if data.startswith(GZIP):
+        raise GdsError(f"{path}: compressed with gzip; unpack it first")
+    if not data.startswith((GDS, OASIS)):
+        raise GdsError(f"{path}: neither GDS2 nor OASIS; give a layout file")
+    return data
+
+
+def _load(layout: kdb.Layout, path: Path) -> None:
+    """Read a file into a layout."""
+    options = kdb.LoadLayoutOptions()
+    # KLayout prints warnings, of long records for instance, to stdout, which is reserved for results
+    options.warn_level = 0
+    # properties are not part of a mask, and KLayout does not merge shapes with different properties
+    options.properties_enabled = False
+    try:
+        with _quiet():
+            layout.read(str(path), options)
+    # UnicodeDecodeError: KLayout's own message contains a damaged name
+    except (RuntimeError, UnicodeDecodeError) as fault:
+        raise GdsError(f"{path}: {_reason(' '.join(str(fault).split()))}") from fault
+
+
+def _reason(fault: str) -> str:
+    """Translate KLayout's message into reason and remedy."""
+    if "topological_sort" in fault:
+        return "cells contain each other; remove one of these references"
+    if "mag > 0" in fault:
+        return "a cell is placed with a magnification of 0 or less; draw it at its final size"
+    if "bad_alloc" in fault:
+        return f"takes more than {MAX_MEMORY // 2**30} GiB of memory to read; check the counts of its arrays"
+    return f"damaged ({fault.removesuffix(' in Layout.read')}); write it again"
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Suppress KLayout's message on stderr; the same message is raised as an exception."""
+    saved = os.dup(2)
+    null = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(null, 2)
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(null)
+
+
+@contextmanager
+def _memory_limit() -> Iterator[None]:
+    """Limit the growth of this operating-system process to ``MAX_MEMORY``, where ``/proc`` states its size."""
+    status = Path("/proc/self/statm")
+    if not status.exists():
+        yield
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limit = int(status.read_text().split()[0]) * resource.getpagesize() + MAX_MEMORY
+    if soft != resource.RLIM_INFINITY:
+        limit = min(limit, soft)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def _census(layout: kdb.Layout, path: Path) -> CellSizes:
+    """Count shapes, points and references of the cells in a layout."""
+    names, cells = _names(layout, path), list(layout.each_cell())
+    number = {cell.cell_index(): i for i, cell in enumerate(cells)}
+    shapes, points = np.zeros((2, len(cells)), dtype=np.int64)
+    parent: list[int] = []
+    child: list[int] = []
+    copies: list[int] = []
+    for i, cell in enumerate(cells):
+        for index in layout.layer_indexes():
+            shapes[i] += cell.shapes(index).size()
+            points[i] += sum(
+                shape.polygon.num_points()
+                for shape in cell.shapes(index).each(kdb.Shapes.SPolygons | kdb.Shapes.SPaths)
+            )
+        for instance in cell.each_inst():
+            parent.append(i)
+            child.append(number[instance.cell_index])
+            copies.append(max(instance.na, 1) * max(instance.nb, 1))
+    references = (np.array(ints, dtype=np.int64) for ints in (parent, child, copies))
+    return CellSizes(tuple(names[cell.cell_index()] for cell in cells), shapes, points, *references)
+
+
+def _names(layout: kdb.Layout, path: Path) -> dict[int, str]:
+    """Return the names of the cells by cell index."""
+    names: dict[int, str] = {}
+    for index in layout.each_cell_top_down():
+        try:
+            names[index] = layout.cell(index).name
+        except RuntimeError as fault:
+            raise GdsError(
+                f"{path}: a cell name is not valid text ({_decoding(fault)}); use letters and digits"
+            ) from fault
+    return names
+
+
+def _check_texts(layout: kdb.Layout, names: Mapping[int, str], path: Path) -> None:
+    """Check that every label can be decoded."""
+    for index in layout.layer_indexes():
+        for cell in layout.each_cell():
+            for shape in cell.shapes(index).each(kdb.Shapes.STexts):
+                try:
+                    shape.text_string  # noqa: B018 - decoding it is the check
+                except RuntimeError as fault:
+                    where = f"the label at ({shape.text_dpos}) in cell {names[cell.cell_index()]!r}"
+                    raise GdsError(
+                        f"{path}: {where} is not valid text ({_decoding(fault)}); use letters and digits"
+                    ) from fault
+
+
+def _decoding(fault: RuntimeError) -> str:
+    """Extract Python's reason from KLayout's message."""
+    return str(fault).removeprefix("UnicodeDecodeError: ").rpartition(" in ")[0]
+
+
+def _check_cells(layout: kdb.Layout, names: Mapping[int, str], path: Path) -> None:
+    """Check that every placed cell is defined, and that the database unit is in range."""
+    missing = [names[cell.cell_index()] for cell in layout.each_cell() if cell.is_ghost_cell() and not cell.is_top()]
+    if missing:
+        listed = ", ".join(repr(name) for name in missing[:MAX_LISTED])
+        raise GdsError(
+            f"{path}: places {len(missing)} cells that it does not define ({listed}); write it with all cells"
+        )
+    low, high = UNITS_UM
+    # NaN fails every comparison
+    if not low <= layout.dbu <= high:
+        text = f"the database unit is {layout.dbu:g} µm, outside {low:g} to {high:g}"
+        raise GdsError(f"{path}: {text}; write it with 0.001, 1 nm")
+
+
+def _check_reach(layout: kdb.Layout, names: Mapping[int, str], path: Path) -> None:
+    """Check that no coordinate exceeds ``MAX_UM``, in floating point, where nothing wraps around."""
+    boxes: dict[int, kdb.DBox] = {}
+    layers = layout.layer_indexes()
+    for index in layout.each_cell_bottom_up():
+        cell = layout.cell(index)
+        box = cell.bbox().to_dtype(layout.dbu) if cell.is_leaf() else kdb.DBox()
+        for shape in () if cell.is_leaf() else (shape for layer in layers for shape in cell.each_shape(layer)):
+            box += shape.dbbox()
+        for instance in cell.each_inst():
+            placed = boxes[instance.cell_index].transformed(instance.dcplx_trans)
+            along = instance.da * max(instance.na - 1, 0), instance.db * max(instance.nb - 1, 0)
+            for move in (kdb.DVector(), *along, along[0] + along[1]):
+                box += placed.moved(move)
+        boxes[index] = box
+        far = 0.0 if box.empty() else max(abs(edge) for edge in (box.left, box.bottom, box.right, box.top))
+        if far > MAX_UM:
+            text = f"cell {names[index]!r} reaches to {far:,.0f} µm, the limit is {MAX_UM:,.0f}"
+            raise GdsError(f"{path}: {text}; check unit and positions")

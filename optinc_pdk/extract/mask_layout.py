@@ -1,0 +1,115 @@
+"""Access to the flat shapes of a layout file: polygons and texts by layer, in nm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import klayout.db as kdb
+import numpy as np
+
+from optinc_pdk.extract.cell_placements import CellPlacements, find_cell_placements
+from optinc_pdk.extract.contours import Ints
+from optinc_pdk.extract.layout_reader import check_layers, check_unit, read_layout
+from optinc_pdk.extract.size_limits import GdsError
+
+__all__ = ["NM_PER_UM", "GdsError", "Label", "MaskLayout", "read_layout", "read_mask_layout"]
+
+# The database unit of a layout must be 1 nm, because golden polygons have integer coordinates in nm.
+NM_PER_UM = 1000
+
+
+@dataclass(frozen=True)
+class Label:
+    """A text of a layout and its position in nm."""
+
+    text: str
+    x: int
+    y: int
+
+    @property
+    def position_um(self) -> tuple[float, float]:
+        """Position (x, y) in µm."""
+        return self.x / NM_PER_UM, self.y / NM_PER_UM
+
+
+def label_positions(labels: Sequence[Label]) -> Ints:
+    """Return the positions of labels (n, 2) in nm."""
+    return np.array([(label.x, label.y) for label in labels], dtype=np.int64).reshape(-1, 2)
+
+
+@dataclass(frozen=True)
+class MaskLayout:
+    """The shapes of a layout, independent of the cells in which they are drawn.
+
+    Attributes:
+        layout: Layout. Regions refer to it, so it must not be released before them.
+        top: Its only top cell.
+        layers: GDS layer and datatype by layer name.
+    """
+
+    layout: kdb.Layout
+    top: kdb.Cell
+    layers: Mapping[str, tuple[int, int]]
+
+    def region(self, layer: str, near: kdb.Region | None = None) -> kdb.Region:
+        """Return the flat shapes of a layer, not merged.
+
+        Args:
+            layer: Layer name.
+            near: If given, only the shapes that overlap this region.
+        """
+        index = self.layout.layer(*self.layers[layer])
+        if near is None:
+            shapes = self.top.begin_shapes_rec(index)
+        else:
+            shapes = kdb.RecursiveShapeIterator(self.layout, self.top, index, near, True)
+        region = kdb.Region(shapes)
+        # KLayout does not merge shapes with different properties
+        region.remove_properties()
+        return region
+
+    def silicon(self, near: kdb.Region | None = None) -> kdb.Region:
+        """Return the merged silicon: the layer ``core`` minus the layer ``holes``, if the process has one.
+
+        Args:
+            near: If given, only the shapes that overlap this region.
+        """
+        core = self.region("core", near).merged()
+        holes = self.region("holes", near) if "holes" in self.layers else kdb.Region()
+        return core if holes.is_empty() else core - holes
+
+    @cached_property
+    def places(self) -> CellPlacements | None:
+        """The placed cells that contain silicon, or None where silicon cannot be read cell by cell.
+
+        This is so if the layout has holes or slabs, which are rare and may extend across cells, or cells that are
+        magnified or rotated by other than right angles.
+        """
+        if any(not self.region(name).is_empty() for name in ("holes", "slab") if name in self.layers):
+            return None
+        return find_cell_placements(self.layout, self.top, [self.layout.layer(*self.layers["core"])])
+
+    def labels(self, layer: str) -> list[Label]:
+        """Return the texts of a layer, sorted by text and position."""
+        texts = kdb.Texts(self.top.begin_shapes_rec(self.layout.layer(*self.layers[layer])))
+        labels = [Label(text.string, text.x, text.y) for text in texts.each()]
+        return sorted(labels, key=lambda label: (label.text, label.x, label.y))
+
+
+def read_mask_layout(path: str | Path, layers: Mapping[str, tuple[int, int]]) -> MaskLayout:
+    """Read a GDS2 or OASIS file for extraction.
+
+    Args:
+        path: Layout file.
+        layers: GDS layer and datatype of the process by layer name.
+
+    Raises:
+        GdsError: :func:`read_layout` raises it, the database unit is not 1 nm, or the layers are another process's.
+    """
+    layout, top = read_layout(path)
+    check_unit(layout, 1 / NM_PER_UM, path)
+    check_layers(layout, layers, path)
+    return MaskLayout(layout, top, dict(layers))

@@ -1,0 +1,235 @@
+"""Electrical nets: connected metal, labelled pads, and resistances of wires and vias."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import klayout.db as kdb
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit.connectivity import component_labels
+from optinc_pdk.extract.contours import Ints
+from optinc_pdk.extract.device_matching import ExtractedDevice
+from optinc_pdk.extract.faults import Fault, center_um
+from optinc_pdk.extract.mask_layout import NM_PER_UM, Label, MaskLayout, label_positions
+from optinc_pdk.extract.spatial_index import NOT_FOUND, PolygonIndex, box_array, merged_polygons
+
+GROUND_PREFIX = "GND"
+PAD = "pad"
+
+
+@dataclass(frozen=True)
+class LabelledPad:
+    """A labelled pad: label, number of its metal net, and centre in nm."""
+
+    label: str
+    net: int
+    center: tuple[float, float]
+
+    @property
+    def device(self) -> ExtractedDevice:
+        """The pad as a device without optical ports."""
+        return ExtractedDevice(PAD, self.center, np.zeros((0, 2, 2), dtype=np.int64), ())
+
+
+class MetalNets:
+    """Connected metal of a layout: shapes that touch on a layer, and shapes that vias join. Nets are numbered.
+
+    Attributes:
+        contacts: Merged shapes of the metal that contacts heaters.
+        wires: Merged shapes of the metal of wires and pads; the same layer in a process with one metal.
+        faults: Faults of vias that do not lie completely on both of their metals.
+    """
+
+    def __init__(self, mask: MaskLayout, process: Process) -> None:
+        """Merge the metals of a layout and find its nets."""
+        stack = process.contact
+        regions = [mask.region(layer).merged() for layer in stack.metals]
+        pieces = [(layer, polygon) for layer, region in enumerate(regions) for polygon in merged_polygons(region)]
+        corners = box_array(polygon.bbox() for _, polygon in pieces)[:, :2]
+        pieces = [pieces[n] for n in _by_corner(corners, [(polygon, layer) for layer, polygon in pieces])]
+        self.contacts, self.wires = regions[0], regions[-1]
+        self.faults: list[Fault] = []
+        self._numbers = [
+            [n for n, (number, _) in enumerate(pieces) if number == layer] for layer in range(len(regions))
+        ]
+        self._indexes = [PolygonIndex(pieces[n][1] for n in numbers) for numbers in self._numbers]
+        pairs: list[tuple[int, int]] = []
+        for layer, name in enumerate(stack.vias):
+            pairs += self._join(layer, mask.region(name), regions, stack.layers[2 * layer : 2 * layer + 3])
+        self._net = component_labels(len(pieces), *np.array(pairs, dtype=np.int64).reshape(-1, 2).T)
+        self._pieces = [polygon for _, polygon in pieces]
+        self._via_siemens = self._via_conductance(mask, process) if stack.vias else np.zeros(len(pieces))
+        self._wire_area = np.zeros(len(pieces))
+        for n in self._numbers[-1]:
+            self._wire_area[self._net[n]] += pieces[n][1].area() / NM_PER_UM**2
+
+    def _join(
+        self, layer: int, vias: kdb.Region, regions: Sequence[kdb.Region], names: Sequence[str]
+    ) -> list[tuple[int, int]]:
+        """Return pairs of metal pieces that vias join; add a fault for every via that is not all on both."""
+        below, above = regions[layer : layer + 2]
+        for metal, name in ((below, names[0]), (above, names[2])):
+            text = f"a shape on layer {names[1]} is not all on layer {name}"
+            # comparing with whole wires around corners is slow, so only their parts near vias are used
+            near = (metal & vias.sized(1)).merged()
+            self.faults += [
+                Fault("via", text, center_um(via.bbox())) for via in merged_polygons(vias.merged().not_inside(near))
+            ]
+        overlaps = merged_polygons((below & above).overlapping(vias))
+        at = np.array([_inner_point(overlap) for overlap in overlaps], dtype=np.int64).reshape(-1, 2)
+        both = zip(self._pieces_at(layer, at).tolist(), self._pieces_at(layer + 1, at).tolist(), strict=True)
+        return [pair for pair in both if NOT_FOUND not in pair]
+
+    def _pieces_at(self, layer: int, points: Ints) -> Ints:
+        """Return the number (n,) of the metal piece at each point (n, 2), -1 where there is none."""
+        local = self._indexes[layer].at(points)
+        numbers = np.array([*self._numbers[layer], NOT_FOUND], dtype=np.int64)
+        return numbers[local]
+
+    def _nets_at(self, layer: int, points: Ints) -> Ints:
+        """Return the net (n,) at each point (n, 2) on one of the metals, -1 where there is none."""
+        return np.append(self._net, NOT_FOUND)[self._pieces_at(layer, points)]
+
+    def nets_at(self, points: Ints) -> Ints:
+        """Return the net (n,) of the wire or pad at each point (n, 2) in nm, -1 where there is none."""
+        return self._nets_at(-1, points)
+
+    def contacts_at(self, points: Ints) -> Ints:
+        """Return the net (n,) of the contact at each point (n, 2) in nm, -1 where there is none."""
+        return self._nets_at(0, points)
+
+    def _via_conductance(self, mask: MaskLayout, process: Process) -> NDArray[np.float64]:
+        """Return the conductance in S of the vias on each piece of the lowest metal, infinite if none is stated."""
+        conductance = np.zeros(len(self._pieces))
+        vias = merged_polygons(mask.region(process.contact.vias[0]).merged())
+        middles = np.array([_inner_point(via) for via in vias], dtype=np.int64).reshape(-1, 2)
+        piece = self._pieces_at(0, middles)
+        ohm = None if process.contact.via is None else process.contact.via.ohm_um2
+        area = np.array([via.area() for via in vias], dtype=np.float64) / NM_PER_UM**2
+        np.add.at(conductance, piece[piece >= 0], (area / float(ohm) if ohm else area * np.inf)[piece >= 0])
+        return conductance
+
+    def via_ohm(self, points: Ints) -> NDArray[np.float64]:
+        """Return the resistance (n,) in Ω of the vias on the contacts at points (n, 2), between the lowest two metals.
+
+        It is zero in a process with one metal, if the card states no resistance of vias, and where there is no via.
+        """
+        if not np.any(self._via_siemens):
+            return np.zeros(len(points))
+        piece = self._pieces_at(0, points)
+        conductance = np.append(self._via_siemens, 0.0)[piece]
+        with np.errstate(divide="ignore"):
+            return np.where(conductance > 0, 1.0 / conductance, 0.0)
+
+    def pieces(self, layer: int) -> list[tuple[int, kdb.Polygon]]:
+        """Return net and polygon of every merged shape of a metal.
+
+        Args:
+            layer: Number of the metal from the bottom: 0 for contacts, -1 for wires.
+        """
+        return [(int(self._net[n]), self._pieces[n]) for n in self._numbers[layer]]
+
+    def wire_area_um2(self, nets: Ints) -> NDArray[np.float64]:
+        """Return the area (n,) in µm² of the wires and pads of nets (n,)."""
+        return self._wire_area[nets]
+
+
+def _by_corner(corners: Ints, pieces: Sequence[tuple[kdb.Polygon, int]]) -> list[int]:
+    """Return the order of metal pieces by the lower left corners (n, 2) of their boxes, then by points and layer."""
+    _, place, shared = np.unique(corners, axis=0, return_inverse=True, return_counts=True)
+    order: list[int] = np.argsort(place, kind="stable").tolist()
+    if np.all(shared == 1):
+        return order
+    at: list[int] = place.tolist()
+    return sorted(order, key=lambda n: (at[n], str(pieces[n][0]), pieces[n][1]))
+
+
+def _inner_point(polygon: kdb.Polygon) -> tuple[int, int]:
+    """Return a point inside a polygon: the centre of a box, or of the largest convex part of another polygon."""
+    box = polygon.bbox()
+    if not polygon.is_box():
+        largest = max(polygon.decompose_convex(), key=lambda part: part.area())
+        corners = np.array([(p.x, p.y) for p in largest.each_point()])
+        x, y = np.rint(corners.mean(axis=0)).astype(int).tolist()
+        return x, y
+    return box.center().x, box.center().y
+
+
+def find_pads(metal: MetalNets, labels: Sequence[Label], size_nm: int) -> tuple[list[LabelledPad], list[Fault]]:
+    """Find the pads: labels on metal that is at least as wide and as high as a pad.
+
+    Args:
+        metal: Metal of the layout.
+        labels: Labels that are not on fibre couplers.
+        size_nm: Size of a pad in nm.
+
+    Returns:
+        Pads, sorted by label, and faults. Labels that are not on metal, such as the chip's name, are ignored.
+    """
+    # 1 nm less, so that metal exactly as wide as a pad is not removed
+    shrink = size_nm // 2 - 1
+    squares = merged_polygons(metal.wires.sized(-shrink).sized(shrink).merged())
+    index = PolygonIndex(squares)
+    pads: list[LabelledPad] = []
+    faults: list[Fault] = []
+    by_net: dict[int, LabelledPad] = {}
+    points = label_positions(labels)
+    nets, under = metal.nets_at(points).tolist(), index.at(points).tolist()
+    boxes = box_array(square.bbox() for square in squares)
+    middles = ((boxes[:, :2] + boxes[:, 2:]) / 2).tolist()
+    full = np.all(boxes[:, 2:] - boxes[:, :2] == size_nm, axis=1)
+    alone = [whole and square.is_box() for whole, square in zip(full.tolist(), squares, strict=True)]
+    for label, net, square in zip(labels, nets, under, strict=True):
+        if net == NOT_FOUND:
+            continue
+        if square == NOT_FOUND:
+            text = f"label {label.text!r} lies on metal narrower than a pad, {size_nm / NM_PER_UM:g} µm"
+            faults.append(Fault("label", text, label.position_um))
+            continue
+        x, y = middles[square]
+        pad = LabelledPad(label.text, net, (x, y) if alone[square] else (label.x, label.y))
+        faults += _conflicts(pad, by_net.get(net), pads)
+        by_net[net] = pad
+        pads.append(pad)
+    return pads, faults
+
+
+def _conflicts(pad: LabelledPad, other: LabelledPad | None, pads: Sequence[LabelledPad]) -> list[Fault]:
+    """Return faults for a label that is used twice and for a short circuit with another pad of the net."""
+    at = pad.device.position_um
+    faults = []
+    if pads and pads[-1].label == pad.label:
+        faults.append(Fault("label", f"pad label {pad.label!r} is used twice", at))
+    if other is not None and not (is_ground(pad.label) and is_ground(other.label)):
+        faults.append(Fault("short", f"pads {other.label!r} and {pad.label!r} are joined in metal", at))
+    return faults
+
+
+def is_ground(label: str) -> bool:
+    """Whether a pad's label marks it as ground."""
+    return label.startswith(GROUND_PREFIX)
+
+
+def estimate_wires_ohm(metal: MetalNets, nets: Ints, alone: NDArray[np.bool_], process: Process) -> NDArray[np.float64]:
+    """Estimate the resistances of wires from one pad to one contact.
+
+    The length of a wire is taken as its area outside pad and contact divided by its width. So a corner counts as a full
+    square, about half a square too much, and a wider part increases the resistance instead of reducing it.
+
+    Args:
+        metal: Metal of the layout.
+        nets: (n,) nets of the wires.
+        alone: (n,) whether a net joins exactly one pad and one heater.
+        process: Process; states sheet resistance and width of wires, and the sizes of pads and contacts.
+
+    Returns:
+        (n,) resistance in Ω, NaN for a net that joins more.
+    """
+    contact = process.device("phase_shifter").size("contact_width_um")
+    area_um2 = metal.wire_area_um2(nets) - float(process.pads.size_um) ** 2 - contact**2
+    ohm = float(process.metal.sheet_ohm) * np.maximum(area_um2, 0.0) / float(process.metal.wire_width_um) ** 2
+    return np.where(alone, ohm, np.nan)

@@ -1,0 +1,292 @@
+"""Recognition of phase shifters: a straight guide under a heater with a contact at each end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import klayout.db as kdb
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.cards import Process
+from optinc_pdk.extract.contours import Ints
+from optinc_pdk.extract.device_matching import ExtractedDevice
+from optinc_pdk.extract.faults import Fault, box_center, center_um
+from optinc_pdk.extract.mask_layout import NM_PER_UM, MaskLayout
+from optinc_pdk.extract.metal_nets import LabelledPad, MetalNets, estimate_wires_ohm, is_ground
+from optinc_pdk.extract.silicon_under_heaters import find_guides_under
+from optinc_pdk.extract.spatial_index import NOT_FOUND, PolygonIndex, box_array, merged_polygons
+
+PHASE_SHIFTER = "phase_shifter"
+# Columns of (left, bottom, right, top) with the points of a guide's end edges, for guides along x and along y.
+_ENDS = np.array([[[[0, 1], [0, 3]], [[2, 3], [2, 1]]], [[[2, 1], [0, 1]], [[0, 3], [2, 3]]]])
+
+
+@dataclass(frozen=True, eq=False)
+class HeaterWiring:
+    """Heaters and pads of a layout with their metal nets.
+
+    Attributes:
+        mask: Layout.
+        metal: Metal of the layout.
+        pads: Labelled pads.
+        heaters: The n heaters.
+        devices: Phase shifter of each heater.
+        ends: Metal nets of the signal and the ground end of each heater.
+    """
+
+    mask: MaskLayout
+    metal: MetalNets
+    pads: Sequence[LabelledPad]
+    heaters: Sequence[ExtractedHeater]
+    devices: Sequence[ExtractedDevice]
+    ends: Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class ExtractedHeater:
+    """A heater with the guide under it; its two ends are in order of position. Coordinates are in nm.
+
+    Attributes:
+        active: Part of the heater between the contacts.
+        guide: The guide under this part.
+        contacts: Centres of the contacts.
+        edges: (2, 2, 2) end edges of the guide, silicon to the right.
+    """
+
+    active: kdb.Box
+    guide: kdb.Box
+    contacts: tuple[kdb.Point, kdb.Point]
+    edges: Ints
+
+    @property
+    def vertical(self) -> bool:
+        """Whether the guide runs along y."""
+        return _vertical(self.contacts)
+
+    @property
+    def length_um(self) -> float:
+        """Length between the contacts in µm."""
+        return (self.active.height() if self.vertical else self.active.width()) / NM_PER_UM
+
+    @property
+    def width_um(self) -> float:
+        """Width of the heater in µm."""
+        return (self.active.width() if self.vertical else self.active.height()) / NM_PER_UM
+
+    @property
+    def center(self) -> tuple[float, float]:
+        """Centre of the active part in nm."""
+        return box_center(self.active)
+
+
+def find_heaters(mask: MaskLayout, metal: kdb.Region, width_nm: int) -> tuple[list[ExtractedHeater], list[Fault]]:
+    """Find the heaters of phase shifters.
+
+    Args:
+        mask: Layout.
+        metal: Merged shapes of the metal that contacts heaters.
+        width_nm: Width of a guide in nm.
+
+    Returns:
+        Heaters, sorted by position, and a fault for every heater shape that is not part of a phase shifter.
+    """
+    heater = mask.region("heater").merged()
+    if heater.is_empty():
+        return [], []
+    shapes = merged_polygons(heater)
+    boxes = box_array(shape.bbox() for shape in shapes)
+    metal_index = PolygonIndex(merged_polygons(metal))
+    # the bounding box of a heater that is not a rectangle may contain another heater
+    heaters = _regular_heaters(mask, boxes, metal_index, width_nm) if all(shape.is_box() for shape in shapes) else {}
+    others = [number for number in range(len(shapes)) if number not in heaters]
+    faults: list[Fault] = []
+    for number, result in zip(
+        others, _one_by_one(mask, [shapes[n] for n in others], metal_index, width_nm), strict=True
+    ):
+        if isinstance(result, ExtractedHeater):
+            heaters[number] = result
+        else:
+            faults.append(Fault("heater", result, center_um(shapes[number].bbox())))
+    return sorted(heaters.values(), key=lambda h: h.center), faults
+
+
+def _regular_heaters(mask: MaskLayout, heaters: Ints, metal: PolygonIndex, width: int) -> dict[int, ExtractedHeater]:
+    """Return those of n rectangular heaters (n, 4) that have the regular form, by number.
+
+    A regular heater has one box of metal over its whole width at each end and one box of silicon between them. The
+    others are checked one by one.
+    """
+    owner, cut, slanted = metal.cut(heaters)
+    twice = np.bincount(owner, minlength=len(heaters)) == 2
+    twice[slanted[:, 0]] = False
+    numbers, pairs = np.flatnonzero(twice), cut[twice[owner]].reshape(-1, 2, 4)
+    regular_heaters: dict[int, ExtractedHeater] = {}
+    for along, corners in enumerate(_ENDS):
+        ends = np.take_along_axis(pairs, np.argsort(pairs[:, :, along], axis=1)[:, :, None], axis=1)
+        free, regular = _between(heaters[numbers], ends, along)
+        selected, active, ends = numbers[regular], free[regular], ends[regular]
+        guides, straight = find_guides_under(mask, active, along, width)
+        contacts = [[kdb.Box(*box).center() for box in pair] for pair in ends[straight].tolist()]
+        guides = guides[straight]
+        rows = zip(
+            selected[straight].tolist(),
+            active[straight].tolist(),
+            guides.tolist(),
+            contacts,
+            guides[:, corners],
+            strict=True,
+        )
+        for number, box, guide, (first, second), edges in rows:
+            regular_heaters[number] = ExtractedHeater(kdb.Box(*box), kdb.Box(*guide), (first, second), edges)
+    return regular_heaters
+
+
+def _between(heaters: Ints, ends: Ints, along: int) -> tuple[Ints, NDArray[np.bool_]]:
+    """Find the part of each heater between two boxes of metal.
+
+    Args:
+        heaters: (n, 4) heaters.
+        ends: (n, 2, 4) metal on them, the lower or left box first.
+        along: Axis of the current, 0 for x and 1 for y.
+
+    Returns:
+        (n, 4) the part between the boxes, and (n,) whether the boxes cover the ends of the heater over its whole width.
+    """
+    low, high, across = along, along + 2, [1 - along, 3 - along]
+    free = heaters.copy()
+    free[:, low], free[:, high] = ends[:, 0, high], ends[:, 1, low]
+    whole = np.all(ends[:, :, across] == heaters[:, None, across], axis=(1, 2))
+    outer = (ends[:, 0, low] == heaters[:, low]) & (ends[:, 1, high] == heaters[:, high])
+    return free, np.asarray(whole & outer & (free[:, low] < free[:, high]))
+
+
+def _one_by_one(
+    mask: MaskLayout, heaters: Sequence[kdb.Polygon], metal: PolygonIndex, width: int
+) -> list[ExtractedHeater | str]:
+    """Return, for each heater shape, the heater or the reason why it is not part of a phase shifter."""
+    if not heaters:
+        return []
+    region = kdb.Region(list(heaters))
+    boxes = box_array(shape.bbox() for shape in heaters)
+    # intersect metal with the boxes of heaters only: boolean operations with all wires would be slow
+    on = metal.within(boxes)
+    active = region - on
+    under = mask.silicon(near=active)
+    parts = [PolygonIndex(merged_polygons(part.merged())) for part in (active, region & on, under & active)]
+    near = zip(heaters, *(part.overlapping(boxes) for part in parts), strict=True)
+    return [_recognise(shape, free, contacts, guides, width) for shape, free, contacts, guides in near]
+
+
+def _recognise(
+    heater: kdb.Polygon,
+    active: list[kdb.Polygon],
+    contacts: list[kdb.Polygon],
+    under: list[kdb.Polygon],
+    width: int,
+) -> ExtractedHeater | str:
+    """Return the heater, or the reason why it is not part of a phase shifter.
+
+    Args:
+        heater: Shape on the heater layer.
+        active: Its parts without metal.
+        contacts: Its parts under metal.
+        under: Silicon under ``active``.
+        width: Width of a guide in nm.
+    """
+    if not all(shape.is_box() for shape in (heater, *active, *contacts)):
+        return "heater is not rectangular where it lies free or under metal"
+    if len(active) != 1 or len(contacts) != 2:
+        return f"heater has {len(contacts)} contacts and {len(active)} free lengths; needed are 2 and 1"
+    box = active[0].bbox()
+    first, second = sorted((contact.bbox().center() for contact in contacts), key=lambda p: (p.x, p.y))
+    vertical = _vertical((first, second))
+    across = (box.width(), heater.bbox().width()) if vertical else (box.height(), heater.bbox().height())
+    if across[0] != across[1]:
+        return "metal covers a part of the heater's side"
+    if len(under) != 1:
+        return f"heater lies over {len(under)} guides, needed is one"
+    guide = under[0].bbox()
+    along = (guide.height(), box.height()) if vertical else (guide.width(), box.width())
+    wide = guide.width() if vertical else guide.height()
+    if not under[0].is_box() or along[0] != along[1] or wide != width:
+        return f"silicon under the heater is no straight guide {width} nm wide along its whole length"
+    off = guide.center().x - box.center().x if vertical else guide.center().y - box.center().y
+    # the centre of a heater of odd width is between two grid points
+    if abs(off) > 1:
+        return f"heater lies {abs(off)} nm beside the middle of its guide"
+    return ExtractedHeater(box, guide, (first, second), _end_edges(guide, vertical))
+
+
+def _vertical(contacts: tuple[kdb.Point, kdb.Point]) -> bool:
+    """Whether two contacts are further apart along y than along x."""
+    return abs(contacts[1].y - contacts[0].y) > abs(contacts[1].x - contacts[0].x)
+
+
+def _end_edges(guide: kdb.Box, vertical: bool) -> Ints:
+    """Return the end edges (2, 2, 2) of a guide, the lower or left one first, clockwise around it."""
+    return np.asarray(box_array([guide])[0, _ENDS[int(vertical)]])
+
+
+def connect_heaters(
+    heaters: Sequence[ExtractedHeater], metal: MetalNets, pads: Sequence[LabelledPad], process: Process
+) -> tuple[list[ExtractedDevice], list[tuple[int, int]], list[Fault]]:
+    """Connect heaters to metal nets.
+
+    The signal end e1 is the one that is not on ground; o1 is under it, as in the card. If neither end or both are on
+    ground, the first end is e1: the direction of the current does not affect the heat.
+
+    Args:
+        heaters: Heaters.
+        metal: Metal of the layout.
+        pads: Labelled pads.
+        process: Process; states the sheet resistances.
+
+    Returns:
+        Phase shifters, the metal nets of their signal and ground ends, and faults.
+    """
+    at = _contact_nets(heaters, metal)
+    signals = Counter(pad.net for pad in pads if not is_ground(pad.label))
+    grounds = {pad.net for pad in pads if is_ground(pad.label)}
+    contacts = Counter(net for pair in at for net in pair)
+    sheet = process.device(PHASE_SHIFTER).parameter("sheet_ohm")
+    swapped = [first in grounds and second not in grounds for first, second in at]
+    wired = [(second, first) if swap else (first, second) for (first, second), swap in zip(at, swapped, strict=True)]
+    alone = np.array([signals[signal] == 1 and contacts[signal] == 1 for signal, _ in wired], dtype=bool)
+    wires = estimate_wires_ohm(metal, np.array(wired, dtype=np.int64).reshape(-1, 2)[:, 0], alone, process)
+    devices: list[ExtractedDevice] = []
+    faults: list[Fault] = []
+    ends = np.array([(end.x, end.y) for heater in heaters for end in heater.contacts], dtype=np.int64)
+    vias = metal.via_ohm(ends.reshape(-1, 2)).reshape(-1, 2).sum(axis=1)
+    for heater, (signal, ground), swap, ohm in zip(heaters, wired, swapped, (wires + vias).tolist(), strict=True):
+        length, width = heater.length_um, heater.width_um
+        settings = {
+            "length_um": length,
+            "heater_width_um": width,
+            "resistance_ohm": sheet * length / width,
+            "wire_ohm": ohm,
+        }
+        edges = heater.edges[::-1] if swap else heater.edges
+        device = ExtractedDevice(PHASE_SHIFTER, heater.center, edges, (True, True), settings)
+        if signal == ground:
+            text = "both contacts of a heater are joined in metal"
+            faults.append(Fault("short", text, device.position_um))
+        devices.append(device)
+    return devices, wired, faults
+
+
+def _contact_nets(heaters: Sequence[ExtractedHeater], metal: MetalNets) -> list[tuple[int, int]]:
+    """Return the metal nets of each heater's contacts.
+
+    Raises:
+        RuntimeError: A contact has no metal, which is an error of this program.
+    """
+    points = np.array([(contact.x, contact.y) for heater in heaters for contact in heater.contacts], dtype=np.int64)
+    nets = metal.contacts_at(points.reshape(-1, 2)).reshape(-1, 2)
+    missing = np.flatnonzero(np.any(nets == NOT_FOUND, axis=1)).tolist()
+    if missing:
+        center = heaters[missing[0]].center
+        raise RuntimeError(f"a contact of the heater at {center} nm is not on the metal it was cut from")
+    return [(first, second) for first, second in nets.tolist()]

@@ -1,0 +1,129 @@
+"""A spatial index of polygons: which of them contain a point or overlap a box."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+import klayout.db as kdb
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.extract.box_pairs import touching_pairs
+from optinc_pdk.extract.contours import Ints
+
+NOT_FOUND = -1
+
+
+def merged_polygons(region: kdb.Region) -> list[kdb.Polygon]:
+    """Return the polygons of a region, merged, without the properties that KLayout attaches to shapes."""
+    shapes = kdb.Shapes()
+    shapes.insert(region)
+    return [shape.polygon for shape in shapes.each()]
+
+
+def box_array(boxes: Iterable[kdb.Box]) -> Ints:
+    """Return left, bottom, right and top of boxes as an array (n, 4)."""
+    edges = [(box.left, box.bottom, box.right, box.top) for box in boxes]
+    return np.array(edges, dtype=np.int64).reshape(-1, 4)
+
+
+class PolygonIndex:
+    """Spatial index of polygons, which are numbered in their order."""
+
+    def __init__(self, polygons: Iterable[kdb.Polygon]) -> None:
+        """Index polygons; the index itself is built with the first query."""
+        self._polygons = list(polygons)
+
+    @cached_property
+    def _boxes(self) -> Ints:
+        return box_array(polygon.bbox() for polygon in self._polygons)
+
+    @cached_property
+    def _parts(self) -> tuple[Ints, Ints]:
+        """(k, 4) boxes that cover the polygons, and (k,) the number of each box's polygon.
+
+        The bounding box of a wire with a corner can be as large as a chip and contain thousands of other polygons; the
+        boxes of its parts are small.
+        """
+        if all(_is_covered(polygon) for polygon in self._polygons):
+            return self._boxes, np.arange(len(self._polygons))
+        parts = [_covering(polygon) for polygon in self._polygons]
+        owner = np.repeat(np.arange(len(parts)), [len(boxes) for boxes in parts])
+        return box_array(box for boxes in parts for box in boxes), owner
+
+    @cached_property
+    def _slanted(self) -> NDArray[np.bool_]:
+        """(n,) whether a polygon has edges that are not parallel to an axis."""
+        return np.array([not polygon.is_rectilinear() for polygon in self._polygons], dtype=bool)
+
+    def at(self, points: Ints) -> Ints:
+        """Find the polygon at each point.
+
+        Args:
+            points: (n, 2) points.
+
+        Returns:
+            (n,) number of the polygon that contains the point inside or on its outline: the lowest of several, -1 if
+            there is none.
+        """
+        boxes, owner = self._parts
+        query, part = touching_pairs(np.tile(points, 2), boxes).T
+        number = owner[part]
+        # the parts of Manhattan polygons are exact, others are checked point by point
+        kept = np.ones(len(query), dtype=bool)
+        for k in np.flatnonzero(self._slanted[number]).tolist():
+            x, y = points[query[k]].tolist()
+            kept[k] = self._polygons[number[k]].inside(kdb.Point(x, y))
+        lowest = np.full(len(points), len(self._polygons), dtype=np.int64)
+        np.minimum.at(lowest, query[kept], number[kept])
+        return np.where(lowest < len(self._polygons), lowest, NOT_FOUND)
+
+    def cut(self, boxes: Ints) -> tuple[Ints, Ints, Ints]:
+        """Intersect the polygons with boxes, each box separately.
+
+        Args:
+            boxes: (n, 4) left, bottom, right, top.
+
+        Returns:
+            (k,) numbers of boxes and (k, 4) their intersections with Manhattan polygons, as boxes that do not overlap;
+            and (m, 2) numbers of boxes and of other polygons that may intersect them.
+        """
+        parts, owner = self._parts
+        query, part = touching_pairs(boxes, parts).T
+        low, high = np.maximum(boxes[query, :2], parts[part, :2]), np.minimum(boxes[query, 2:], parts[part, 2:])
+        inner, exact = np.all(low < high, axis=1), ~self._slanted[owner[part]]
+        rest = np.unique(np.stack([query, owner[part]], axis=1)[inner & ~exact], axis=0)
+        return query[inner & exact], np.hstack([low, high])[inner & exact], rest
+
+    def within(self, boxes: Ints) -> kdb.Region:
+        """Return the intersections of the polygons with boxes (n, 4), not merged."""
+        _, cut, rest = self.cut(boxes)
+        region = kdb.Region([kdb.Polygon(kdb.Box(*edges)) for edges in cut.tolist()])
+        for box, number in rest.tolist():
+            region += kdb.Region(self._polygons[number]) & kdb.Region(kdb.Box(*boxes[box].tolist()))
+        return region
+
+    def overlapping(self, boxes: Ints) -> list[list[kdb.Polygon]]:
+        """Return, for each box (n, 4), the polygons whose bounding boxes overlap it by more than an edge."""
+        query, number = touching_pairs(boxes, self._boxes).T
+        one, other = boxes[query], self._boxes[number]
+        inner = np.maximum(one[:, :2], other[:, :2]) < np.minimum(one[:, 2:], other[:, 2:])
+        overlap = np.all(inner, axis=1)
+        split = np.searchsorted(query[overlap], np.arange(1, len(boxes)))
+        numbers: Sequence[Ints] = np.split(number[overlap], split) if len(boxes) else ()
+        return [[self._polygons[k] for k in group.tolist()] for group in numbers]
+
+
+def _is_covered(polygon: kdb.Polygon) -> bool:
+    """Whether a polygon is indexed by its bounding box alone."""
+    return polygon.is_box() or (polygon.is_convex() and not polygon.is_rectilinear())
+
+
+def _covering(polygon: kdb.Polygon) -> list[kdb.Box]:
+    """Return boxes that cover a polygon, and exactly it if it is a Manhattan polygon."""
+    if _is_covered(polygon):
+        return [polygon.bbox()]
+    parts = [part.bbox() for part in polygon.decompose_trapezoids()]
+    # KLayout rounds where it cuts slanted edges
+    return parts if polygon.is_rectilinear() else [part.enlarged(1) for part in parts]

@@ -1,0 +1,77 @@
+"""Cells as placement uses them: ports and bounding boxes, looked up when a cell is first used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import gdsfactory as gf
+
+from optinc_pdk.cells import CELLS
+
+Point = tuple[float, float]
+Box = tuple[float, float, float, float]
+
+STRETCHED = ("mzi", "mzi_dummy")
+
+
+class Port(NamedTuple):
+    """Position of a port in µm and the direction that it faces in degrees."""
+
+    x: float
+    y: float
+    angle: int
+
+
+@dataclass(frozen=True)
+class CellFrame:
+    """Ports and bounding box of a component, in its own coordinates."""
+
+    ports: dict[str, Port]
+    box: Box
+
+
+class CellFrames(dict[str, CellFrame]):
+    """Cells of the active PDK by component name; MZIs and their dummies are lengthened by the same amount."""
+
+    def __init__(self, stretch_um: float = 0.0) -> None:
+        """Prepare cells whose MZIs have ``stretch_um`` more length between their heaters."""
+        super().__init__()
+        self.stretch_um = stretch_um
+        self._turned: dict[tuple[str, int, bool], CellFrame] = {}
+
+    def component(self, name: str) -> gf.Component:
+        """Return the gdsfactory cell of a component."""
+        settings = {"stretch_um": self.stretch_um} if name in STRETCHED else {}
+        return CELLS[name](**settings)
+
+    def __missing__(self, name: str) -> CellFrame:
+        component = self.component(name)
+        box = component.dbbox()
+        ports = {
+            str(p.name): Port(float(p.center[0]), float(p.center[1]), round(p.orientation or 0) % 360)
+            for p in component.ports
+        }
+        self[name] = CellFrame(ports, (box.left, box.bottom, box.right, box.top))
+        return self[name]
+
+    def turned(self, name: str, rotation: int, mirror: bool) -> CellFrame:
+        """Return a cell as it is placed: mirrored at the x axis if ``mirror``, then rotated by a multiple of 90°."""
+        key = (name, rotation, mirror)
+        if key not in self._turned:
+            cell = self[name]
+            ports = {
+                port: Port(*_turn(at.x, at.y, rotation, mirror), ((-at.angle if mirror else at.angle) + rotation) % 360)
+                for port, at in cell.ports.items()
+            }
+            left, bottom, right, top = cell.box
+            corners = [_turn(x, y, rotation, mirror) for x in (left, right) for y in (bottom, top)]
+            (x0, x1), (y0, y1) = ((min(values), max(values)) for values in zip(*corners, strict=True))
+            self._turned[key] = CellFrame(ports, (x0, y0, x1, y1))
+        return self._turned[key]
+
+
+def _turn(x: float, y: float, rotation: int, mirror: bool) -> Point:
+    if mirror:
+        y = -y
+    return ((x, y), (-y, x), (-x, -y), (y, -x))[rotation // 90 % 4]

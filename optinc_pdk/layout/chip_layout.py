@@ -1,0 +1,130 @@
+"""Layout of a chip: finished dies, side by side in one file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from optinc_pdk.assemble import strip_names
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import NetlistError
+from optinc_pdk.errors import InputError
+from optinc_pdk.layout.canvas import Canvas
+from optinc_pdk.layout.cell_frames import Box
+from optinc_pdk.layout.placement_view import PlacementView
+
+BLOCK = re.compile(r"l\d+(b\d+)?")
+"""Names of the sections of blocks."""
+GAP_UM = 60.0
+"""Distance between strips, channels and the ground bus, in µm."""
+SCRIBE_UM = 200.0
+"""Distance between dies of one file, in µm."""
+LIMITLESS_UM = 1e6
+"""Limit of a die's width and height in µm where the process sets none: the largest file that is read back."""
+
+
+@dataclass(frozen=True)
+class ChipLayout:
+    """Layout of all dies of a chip.
+
+    Attributes:
+        canvas: Everything drawn, in µm, with the lower left corner of the first die at the origin.
+        dies: Outline of every die.
+        strips: Names of the strips on each die.
+        fit: ``fits one die``, ``fits one reticle``, ``multi-die`` or ``not buildable``.
+    """
+
+    canvas: Canvas
+    dies: tuple[Box, ...]
+    strips: tuple[tuple[str, ...], ...]
+    fit: str
+
+    @property
+    def width_um(self) -> float:
+        """Width of all dies side by side."""
+        return max(die[2] for die in self.dies) - min(die[0] for die in self.dies)
+
+    @property
+    def height_um(self) -> float:
+        """Height of the highest die."""
+        return max(die[3] for die in self.dies) - min(die[1] for die in self.dies)
+
+    @property
+    def area_mm2(self) -> float:
+        """Area of all dies."""
+        return sum((right - left) * (top - bottom) for left, bottom, right, top in self.dies) / 1e6
+
+
+@dataclass(frozen=True)
+class DieLayout:
+    """One finished die, its lower left corner at the origin.
+
+    Attributes:
+        canvas: Everything drawn, in µm.
+        strips: Names of its strips.
+        width: Width in µm.
+        height: Height in µm.
+        fit: The card's name for its size, or ``not buildable``.
+    """
+
+    canvas: Canvas
+    strips: tuple[str, ...]
+    width: float
+    height: float
+    fit: str
+
+
+def strips_of(netlist: PlacementView) -> list[tuple[str, list[str]]]:
+    """Return the strips in the order of the light: their names, and the sections of their blocks."""
+    names = strip_names(netlist.circuit.sections)
+    strips: dict[str, list[str]] = {}
+    for section in netlist.circuit.sections:
+        if BLOCK.fullmatch(section):
+            strips.setdefault(names[section], []).append(section)
+    return list(strips.items())
+
+
+def side_by_side(dies: Sequence[DieLayout], netlist: PlacementView, process: Process) -> ChipLayout:
+    """Put dies side by side; label their fibres and add their names.
+
+    Raises:
+        NetlistError: An instance is on no die.
+        InputError: The dies together are wider than the largest file that is read back.
+    """
+    canvas = Canvas(dies[0].canvas.frames)
+    boxes: list[Box] = []
+    x = 0.0
+    for number, die in enumerate(dies):
+        canvas.add(die.canvas, x, 0.0)
+        boxes.append((x, 0.0, x + die.width, die.height))
+        name = netlist.circuit.name if len(dies) == 1 else f"{netlist.circuit.name} die {number + 1} of {len(dies)}"
+        canvas.texts.append((name, x + die.width / 2, float(process.floorplan.keepout_um) / 2))
+        x += die.width + SCRIBE_UM
+    if x - SCRIBE_UM > LIMITLESS_UM:
+        raise InputError(
+            f"{netlist.circuit.name}: the chip would be {(x - SCRIBE_UM) / 1e3:,.0f} mm wide, and files are read up to "
+            f"{LIMITLESS_UM / 1e3:,g} mm; use narrower or fewer layers, or a process with bumps"
+        )
+    missing = [name for name, kind in netlist.component.items() if kind != "pad" and name not in canvas.placed]
+    if missing:
+        raise NetlistError(
+            f"{netlist.circuit.name}: instance {missing[0]!r} has no place ({len(missing)} have none); give it a "
+            "section, column and row of the floorplan, as assemble does"
+        )
+    for port, label in netlist.label.items():
+        instance = port.rpartition(",")[0]
+        if netlist.component[instance] == "grating_coupler":
+            at = canvas.port(port)
+            canvas.texts.append((label, at.x, at.y))
+    return ChipLayout(canvas, tuple(boxes), tuple(die.strips for die in dies), _fit(dies))
+
+
+def _fit(dies: Sequence[DieLayout]) -> str:
+    if any(die.fit == NOT_BUILDABLE for die in dies):
+        return NOT_BUILDABLE
+    return dies[0].fit if len(dies) == 1 else MULTI_DIE
+
+
+MULTI_DIE = "multi-die"
+NOT_BUILDABLE = "not buildable"

@@ -1,0 +1,233 @@
+"""GDS file of a chip layout: cells in arrays, guides as boxes and bends, with identical bytes for identical layouts."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import klayout.db as kdb
+import numpy as np
+
+from optinc_pdk.cards import Process
+from optinc_pdk.cells.curves import GRID_PER_UM, Points, ribbon, s_bend
+from optinc_pdk.errors import InputError
+from optinc_pdk.file_writing import write_atomic
+from optinc_pdk.layout.arrays import RegularArray, regular_arrays
+from optinc_pdk.layout.canvas import MetalWire
+from optinc_pdk.layout.cell_frames import Box, Point
+from optinc_pdk.layout.chip_layout import ChipLayout
+
+GridPoint = tuple[int, int]
+Rotation = tuple[int, bool]
+
+QUARTERS = {(1, 0): 0, (0, 1): 1, (-1, 0): 2, (0, -1): 3}
+"""Direction along an axis to its number of quarter turns."""
+ARRAY_MIN = 4
+"""Smallest number of equal shapes that an array of a cell stores in fewer bytes than the shapes themselves."""
+
+
+def to_layout(chip: ChipLayout, process: Process, name: str) -> kdb.Layout:
+    """Convert a chip to a KLayout layout with one top cell.
+
+    Args:
+        chip: The chip.
+        process: Process; its PDK must be active.
+        name: Name of the top cell.
+
+    Returns:
+        The layout, in a database of its own; every cell of the PDK appears once, however often it is placed.
+    """
+    layout = kdb.Layout()
+    layout.dbu = 1 / GRID_PER_UM
+    top = layout.create_cell(name)
+    index = {key: layout.layer(*layer.gds) for key, layer in process.layers.items()}
+    canvas = chip.canvas
+    placed: dict[tuple[str, Rotation], list[GridPoint]] = defaultdict(list)
+    for p in canvas.placed.values():
+        placed[p.component, (p.rotation // 90 % 4, p.mirror)].append(_grid_point((p.x, p.y)))
+    placed["bump", (0, False)] += [_grid_point(point) for point in canvas.bumps]
+    metal = process.metal.layer
+    boxes = {"core": [], metal: [_nm(box) for box in canvas.metal]}
+    for path in canvas.guides:
+        _guide(path, process, boxes["core"], placed)
+    for (component, turned), spots in sorted((key, spots) for key, spots in placed.items() if spots):
+        source = canvas.frames.component(component)
+        cell = _copy(layout, source.kdb_cell)
+        for array in regular_arrays(np.array(spots, dtype=np.int64)):
+            top.insert(_instances(cell, turned, array))
+    for layer, shapes in boxes.items():
+        _boxes(layout, top, index[layer], layer, shapes)
+    for polygon in _bends(canvas.bends, process):
+        top.shapes(index["core"]).insert(polygon)
+    _wires(layout, top, index[metal], metal, canvas.wires)
+    for die in chip.dies:
+        top.shapes(index["outline"]).insert(kdb.Box(*_nm(die)))
+    for text, x, y in canvas.texts:
+        top.shapes(index["label"]).insert(kdb.Text(text, kdb.Trans(*_grid_point((x, y)))))
+    return layout
+
+
+def write_gds(layout: kdb.Layout, path: str | Path) -> None:
+    """Write a layout to a GDS file, atomically and without dates, so that the same layout gives the same bytes."""
+    options = kdb.SaveLayoutOptions()
+    options.format = "GDS2"
+    options.gds2_write_timestamps = False
+    options.write_context_info = False
+    write_atomic(Path(path), layout.write_bytes(options))
+
+
+def _copy(layout: kdb.Layout, source: kdb.Cell) -> int:
+    """Copy a cell with its sub-cells, unless the layout already has it; return the index of the copy."""
+    if layout.has_cell(source.name):
+        return int(layout.cell_by_name(source.name))
+    cell = layout.create_cell(source.name)
+    for index in source.layout().layer_indexes():
+        if not source.shapes(index).is_empty():
+            cell.shapes(layout.layer(source.layout().get_info(index))).insert(source.shapes(index))
+    for instance in source.each_inst():
+        array = instance.cell_inst.dup()
+        array.cell_index = _copy(layout, instance.cell)
+        cell.insert(array)
+    return int(cell.cell_index())
+
+
+def _instances(cell: int, turned: Rotation, array: RegularArray) -> kdb.CellInstArray:
+    at = kdb.Trans(turned[0], turned[1], array.x, array.y)
+    if array.count == 1:
+        return kdb.CellInstArray(cell, at)
+    return kdb.CellInstArray(cell, at, kdb.Vector(array.dx, 0), kdb.Vector(0, array.dy), array.columns, array.rows)
+
+
+def _boxes(
+    layout: kdb.Layout, top: kdb.Cell, index: int, layer: str, boxes: Iterable[tuple[int, int, int, int]]
+) -> None:
+    """Draw boxes; regular arrays of equal boxes become arrays of a cell."""
+    sizes: dict[GridPoint, list[GridPoint]] = defaultdict(list)
+    # repeated boxes are drawn once
+    for left, bottom, right, top_edge in sorted(set(boxes)):
+        sizes[right - left, top_edge - bottom].append((left, bottom))
+    for (width, height), spots in sorted(sizes.items()):
+        cell: kdb.Cell | None = None
+        for array in regular_arrays(np.array(spots, dtype=np.int64)):
+            if array.count < ARRAY_MIN:
+                for x, y in _members(array):
+                    top.shapes(index).insert(kdb.Box(x, y, x + width, y + height))
+                continue
+            if cell is None:
+                cell = layout.create_cell(f"{layer}_{width}x{height}")
+                cell.shapes(index).insert(kdb.Box(0, 0, width, height))
+            top.insert(_instances(cell.cell_index(), (0, False), array))
+
+
+def _wires(layout: kdb.Layout, top: kdb.Cell, index: int, layer: str, wires: Iterable[MetalWire]) -> None:
+    """Draw wires; wires that repeat from column to column of a mesh become arrays of one cell per column."""
+    shapes: dict[tuple[int, tuple[GridPoint, ...]], list[GridPoint]] = defaultdict(list)
+    for wire in wires:
+        points = [_grid_point(point) for point in wire.points]
+        x, y = points[0]
+        half = round(wire.width * GRID_PER_UM / 2)
+        shapes[half, tuple((u - x, v - y) for u, v in points)].append((x, y))
+    repeated: dict[tuple[int, int, int, int], list[tuple[RegularArray, kdb.Path]]] = defaultdict(list)
+    for (half, way), spots in shapes.items():
+        # square ends: half a width beyond the last points
+        path = kdb.Path([kdb.Point(*point) for point in way], 2 * half, half, half)
+        if len(spots) < ARRAY_MIN:
+            for x, y in spots:
+                top.shapes(index).insert(path.moved(x, y))
+            continue
+        for array in regular_arrays(np.array(spots, dtype=np.int64)):
+            if array.count < ARRAY_MIN:
+                for x, y in _members(array):
+                    top.shapes(index).insert(path.moved(x, y))
+            else:
+                repeated[array.dx, array.dy, array.columns, array.rows].append((array, path))
+    number = itertools.count()
+    for _, arrays in sorted(repeated.items()):
+        for first, paths in _columns(arrays):
+            cell = layout.create_cell(f"{layer}_wires_{next(number)}")
+            for x, y, path in paths:
+                cell.shapes(index).insert(path.moved(x - first.x, y - first.y))
+            top.insert(_instances(cell.cell_index(), (0, False), first))
+
+
+def _columns(
+    arrays: Iterable[tuple[RegularArray, kdb.Path]],
+) -> Iterator[tuple[RegularArray, list[tuple[int, int, kdb.Path]]]]:
+    """Group arrays of equal pitch and counts that start within one pitch; yield the first one and the wires of all."""
+    first: RegularArray | None = None
+    paths: list[tuple[int, int, kdb.Path]] = []
+    for array, path in sorted(arrays, key=lambda pair: (pair[0].x, pair[0].y)):
+        if first is not None and array.x - first.x >= max(first.dx, 1):
+            yield first, paths
+            first, paths = None, []
+        first = first or array
+        paths.append((array.x, array.y, path))
+    if first is not None:
+        yield first, paths
+
+
+def _members(array: RegularArray) -> Iterator[GridPoint]:
+    for i in range(array.columns):
+        for j in range(array.rows):
+            yield array.x + i * array.dx, array.y + j * array.dy
+
+
+def _guide(
+    path: list[Point],
+    process: Process,
+    boxes: list[tuple[int, int, int, int]],
+    placed: dict[tuple[str, Rotation], list[GridPoint]],
+) -> None:
+    """Decompose a Manhattan guide into boxes and 90° bends.
+
+    Raises:
+        InputError: Two corners are too close for the radius, or a leg is not parallel to an axis.
+    """
+    radius, half = round(float(process.guide.radius_um) * GRID_PER_UM), round(float(process.guide.width_um) * 500)
+    points = [_grid_point(point) for point in path]
+    directions = [(_sign(b[0] - a[0]), _sign(b[1] - a[1])) for a, b in itertools.pairwise(points)]
+    for i, (a, b, (u, v)) in enumerate(zip(points, points[1:], directions, strict=False)):
+        length = abs(b[0] - a[0]) + abs(b[1] - a[1])
+        start, end = (radius if i else 0), (radius if i < len(directions) - 1 else 0)
+        if (u and v) or length < start + end:
+            raise InputError(
+                f"guide from {a} to {b} nm is {length} nm long and bends of {radius} nm need {start + end}; raise "
+                "floorplan.mode_pitch_um and fibre_pitch_um, or lower guide.radius_um"
+            )
+        if length > start + end:
+            (x0, y0), (x1, y1) = (a[0] + u * start, a[1] + v * start), (b[0] - u * end, b[1] - v * end)
+            wide, high = (0, half) if u else (half, 0)
+            boxes.append((min(x0, x1) - wide, min(y0, y1) - high, max(x0, x1) + wide, max(y0, y1) + high))
+        if end:
+            left = u * directions[i + 1][1] - v * directions[i + 1][0] > 0
+            placed["bend", (QUARTERS[u, v], not left)].append((b[0] - u * radius, b[1] - v * radius))
+
+
+def _bends(bends: Iterable[tuple[Point, Point]], process: Process) -> Iterator[kdb.Polygon]:
+    guide = process.guide
+    for start, end in bends:
+        line = _s(start, end, float(guide.radius_um), int(guide.arc_segments))
+        yield kdb.Polygon([kdb.Point(x, y) for x, y in ribbon(line, float(guide.width_um)).tolist()])
+
+
+def _s(start: Point, end: Point, radius: float, segments: int) -> Points:
+    """Return an S-bend with the largest radius that its length allows, and chords as fine as at the smallest radius."""
+    length, height = end[0] - start[0], end[1] - start[1]
+    widest = (length**2 + height**2) / (4 * abs(height))
+    chords = math.ceil(segments * math.sqrt(widest / radius))
+    return np.asarray(s_bend(length, height, widest, chords) + np.array(start))
+
+
+def _sign(value: int) -> int:
+    return (value > 0) - (value < 0)
+
+
+def _grid_point(point: Point) -> GridPoint:
+    return round(point[0] * GRID_PER_UM), round(point[1] * GRID_PER_UM)
+
+
+def _nm(box: Box) -> tuple[int, int, int, int]:
+    return (*_grid_point((box[0], box[1])), *_grid_point((box[2], box[3])))

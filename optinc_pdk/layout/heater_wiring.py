@@ -1,0 +1,227 @@
+"""Devices that pads drive, widths of their metal for both wirings, and wires of perimeter wiring.
+
+Perimeter wires are on one metal: every signal runs outwards next to its column, every ground inwards to a bus.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from optinc_pdk.assemble import strip_names
+from optinc_pdk.cards import Process
+from optinc_pdk.cards.rules import PadSizeRule
+from optinc_pdk.layout.canvas import Canvas, snap
+from optinc_pdk.layout.cell_frames import Box, CellFrames, Point, Port
+from optinc_pdk.layout.placement_view import PlacementView
+
+BLACK_BOXES = ("modulator", "photodiode")
+"""Devices of the foundry with two pins, one above the other."""
+
+
+@dataclass(frozen=True)
+class SignalWire:
+    """Signal wire that leaves the strips vertically: label, and corners from the contact to the strips' edge."""
+
+    label: str
+    corners: tuple[Point, ...]
+
+    @property
+    def x(self) -> float:
+        """x at which the wire leaves the strips."""
+        return self.corners[-1][0]
+
+
+class DrivenDevice(NamedTuple):
+    """Device that a pad drives or reads: a heater between its contacts, or a photodiode or modulator between its pins.
+
+    Attributes:
+        label: Label of its pad.
+        instance: Instance that it belongs to.
+        signal: Outer edge of the signal contact, facing left or right.
+        ground: Outer edge of the ground contact.
+        landing: Centre of a bump's landing that covers the signal contact and no other.
+        stub: Metal from a ground pin to the trunk, which keeps its distance from the signal pin; None for a heater.
+        heats: Whether it takes a heater's current.
+    """
+
+    label: str
+    instance: str
+    signal: Port
+    ground: Port
+    landing: Point
+    stub: Box | None
+    heats: bool
+
+
+def driven_devices(canvas: Canvas, netlist: PlacementView, process: Process) -> list[DrivenDevice]:
+    """Return the devices on a canvas that pads drive or read, in the order of placement."""
+    devices: list[DrivenDevice] = []
+    # a heater's landing covers the signal contact and extends away from the heater
+    inward = process.device("phase_shifter").size("contact_width_um") - float(process.pads.size_um) / 2
+    for name in canvas.placed:
+        for label, end, other in netlist.heaters.get(name, ()):
+            signal, ground = canvas.port(f"{name},{end}"), canvas.port(f"{name},{other}")
+            if netlist.component[name] in BLACK_BOXES:
+                pin = process.device(netlist.component[name]).size("contact_width_um")
+                devices.append(_pinned(process, label, name, signal, ground, pin))
+                continue
+            landing = snap(signal.x + (inward if signal.angle == 180 else -inward)), signal.y
+            devices.append(DrivenDevice(label, name, signal, ground, landing, None, True))
+    return devices
+
+
+def _pinned(process: Process, label: str, instance: str, signal: Port, ground: Port, pin: float) -> DrivenDevice:
+    """Describe a black box with one pin above the other: the signal leaves to the left, the ground to the right."""
+    contact = process.device("phase_shifter").size("contact_width_um")
+    half, away = pin / 2, 1 if signal.angle == 90 else -1
+    clear = snap(ground.x + pin_width(process) - ground_width(process, 0) - contact)
+    return DrivenDevice(
+        label,
+        instance,
+        Port(snap(signal.x - half), signal.y, 180),
+        Port(snap(clear + contact), ground.y, 0),
+        (signal.x, snap(signal.y + away * (float(process.pads.size_um) / 2 - half))),
+        (snap(ground.x - half), snap(ground.y - half), snap(clear + contact), snap(ground.y + half)),
+        False,
+    )
+
+
+def pin_width(process: Process) -> float:
+    """Return the width in µm right of the centres of a column of pins for their ground trunk, spaces included."""
+    contact, space = process.device("phase_shifter").size("contact_width_um"), float(process.metal.space_um)
+    pins = [process.device(name).size("contact_width_um") for name in BLACK_BOXES if name in process.devices]
+    reach = float(process.pads.size_um) if process.pads.wiring == "flipchip" else max(pins, default=0.0)
+    return reach / 2 + space + contact + ground_width(process, 0)
+
+
+def signals_width(process: Process, signals: int) -> float:
+    """Return the width in µm next to a column of contacts for ``signals`` signal wires, without the last space."""
+    if process.pads.wiring == "flipchip":
+        return (float(process.pads.size_um) - process.device("phase_shifter").size("contact_width_um")) * bool(signals)
+    return signals * float(process.metal.wire_width_um + process.metal.space_um)
+
+
+def facing_space(process: Process) -> float:
+    """Return the space in µm between the signals of two columns that face each other; bumps also keep their pitch."""
+    space, pads = float(process.metal.space_um), process.pads
+    return max(space, float(pads.pitch_um - pads.size_um)) if pads.wiring == "flipchip" else space
+
+
+def ground_width(process: Process, heaters: int) -> float:
+    """Return the width in µm next to a column of contacts for the ground trunk of ``heaters`` heaters, with spaces."""
+    contact, space = process.device("phase_shifter").size("contact_width_um"), float(process.metal.space_um)
+    return trunk_width(process, heaters) - contact + 2 * space
+
+
+def trunk_width(process: Process, heaters: int) -> float:
+    """Return the width in µm of the ground trunk of a number of heaters, all at 2π.
+
+    With flip-chip wiring a bump at every heater takes the current, so the trunk is as wide as a bump's landing.
+    """
+    if process.pads.wiring == "flipchip":
+        return float(process.pads.size_um)
+    contact = process.device("phase_shifter").size("contact_width_um")
+    width = max(contact, width_for(process, full_current_a(process) * heaters))
+    pads = [rule for rule in process.rules if isinstance(rule, PadSizeRule)]
+    # metal that the rules recognise as a pad has to be as wide as a pad
+    recognised = any(rule.recognize_um < width < rule.value_um for rule in pads)
+    return max([width, *(rule.value_um for rule in pads)]) if recognised else width
+
+
+def stretch_um(netlist: PlacementView, process: Process) -> float:
+    """Return by how much MZIs are lengthened, in µm, so that a column's ground trunk fits between its heaters."""
+    strips = strip_names(netlist.circuit.sections)
+    # the blocks of a strip are below each other, so their columns share a trunk
+    places = (netlist.grid[name] for name, kind in netlist.component.items() if kind == "mzi")
+    columns = Counter((strips[section], column) for section, column, _ in places)
+    ports = CellFrames()["mzi"].ports
+    contact = process.device("phase_shifter").size("contact_width_um")
+    between = ports["e4"].x - ports["e2"].x + 2 * contact
+    return float(max(0, math.ceil(trunk_width(process, 2 * max(columns.values(), default=0)) - between)))
+
+
+def full_current_a(process: Process) -> float:
+    """Return the current in A of one heater at a phase of 2π."""
+    card = process.device("phase_shifter")
+    squares = card.size("length_um") / card.size("heater_width_um")
+    resistance = card.parameter("sheet_ohm") * squares
+    return math.sqrt(2 * card.parameter("power_pi_w") / resistance)
+
+
+def width_for(process: Process, current_a: float) -> float:
+    """Return the metal width in µm that carries a current; at least the width of a wire."""
+    width = 1e3 * current_a / float(process.metal.current_ma_per_um)
+    return max(float(process.metal.wire_width_um), float(math.ceil(width)))
+
+
+def signal_wires(process: Process, group: Sequence[DrivenDevice], outward: int, edge: float) -> list[SignalWire]:
+    """Route every signal from its contact to ``edge``; the heaters of a column take tracks in order, outermost first.
+
+    Args:
+        process: Gives width and space of wires.
+        group: Heaters on one side of the middle.
+        outward: +1 if wires run up, -1 if down.
+        edge: y at which the wires leave the strips.
+
+    Returns:
+        Wires by ascending x.
+    """
+    width, space = float(process.metal.wire_width_um), float(process.metal.space_um)
+    wires: list[SignalWire] = []
+    columns: dict[tuple[float, int], list[DrivenDevice]] = {}
+    for heater in group:
+        columns.setdefault((heater.signal.x, heater.signal.angle), []).append(heater)
+    for (x, angle), column in columns.items():
+        side = -1 if angle == 180 else 1
+        for i, heater in enumerate(sorted(column, key=lambda h: -outward * h.signal.y)):
+            track = snap(x + side * (space + width / 2 + i * (width + space)))
+            y = heater.signal.y
+            wires.append(SignalWire(heater.label, ((x, y), (track, y), (track, edge))))
+    return sorted(wires, key=lambda wire: wire.x)
+
+
+def facing_columns(group: Sequence[DrivenDevice]) -> list[list[DrivenDevice]]:
+    """Group heaters by ground trunk: grounds in one column, or in the two facing columns of the same MZIs."""
+    columns: dict[tuple[float, int], list[DrivenDevice]] = {}
+    for heater in group:
+        columns.setdefault((heater.ground.x, heater.ground.angle), []).append(heater)
+    shared: list[list[DrivenDevice]] = []
+    for place in sorted(columns):
+        column = columns[place]
+        before = {heater.instance for heater in shared[-1]} if shared else set()
+        if column[0].instance in before:
+            shared[-1] = shared[-1] + column
+        else:
+            shared.append(column)
+    return shared
+
+
+def ground_trunks(canvas: Canvas, process: Process, group: Sequence[DrivenDevice], outward: int, bus: float) -> None:
+    """Draw ground trunks from every column to y = ``bus``; facing columns share a trunk between them."""
+    contact = process.device("phase_shifter").size("contact_width_um")
+    for column in facing_columns(group):
+        grounds = [heater.ground for heater in column]
+        canvas.metal += [heater.stub for heater in column if heater.stub is not None]
+        width = trunk_width(process, sum(heater.heats for heater in column))
+        far = max((ground.y for ground in grounds), key=lambda y: outward * y) + outward * contact / 2
+        ends = sorted({ground.x for ground in grounds})
+        if len(ends) == 2:
+            middle = (ends[0] + ends[1]) / 2
+            canvas.metal += [straight_metal(ground.x, ground.y, middle, ground.y, contact) for ground in grounds]
+        else:
+            # the trunk covers the contacts and extends away from the heater
+            middle = ends[0] + (width / 2 - contact) * (1 if grounds[0].angle == 0 else -1)
+        canvas.metal.append(straight_metal(middle, far, middle, bus, width))
+
+
+def straight_metal(x0: float, y0: float, x1: float, y1: float, width: float) -> Box:
+    """Return a straight piece of metal between two points, parallel to an axis."""
+    half = width / 2
+    (left, right), (bottom, top) = sorted((x0, x1)), sorted((y0, y1))
+    if y0 == y1:
+        return snap(left), snap(y0 - half), snap(right), snap(y0 + half)
+    return snap(x0 - half), snap(bottom), snap(x0 + half), snap(top)

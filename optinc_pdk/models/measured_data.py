@@ -1,0 +1,140 @@
+"""S-parameters from files, measured or a foundry's, which replace a compact model."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.errors import InputError
+from optinc_pdk.models.touchstone import parse_touchstone, port_count
+
+Complexes = NDArray[np.complex128]
+Floats = NDArray[np.float64]
+
+PASSIVE = 1.0 + 1e-6
+"""Largest singular value accepted as passive; files commonly have six decimals."""
+
+
+class MeasuredError(InputError):
+    """Measured data are unusable; the message names the file, the port, the value, the limit and the remedy."""
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredSParameters:
+    """S-parameters of a file.
+
+    Attributes:
+        path: The file.
+        wavelengths_nm: (W,) ascending wavelengths.
+        s: (W, ports, ports) field amplitudes [wavelength, out, in], passive, for fields exp(-i ω t).
+        ports: Names of the ports; None if the file has none.
+    """
+
+    path: Path
+    wavelengths_nm: Floats
+    s: Complexes
+    ports: tuple[str, ...] | None
+
+    def interpolate(self, wavelengths_nm: Floats) -> Complexes:
+        """Return (W, ports, ports) S-parameters by interpolation.
+
+        The common phase between neighbouring samples is interpolated linearly, the rest as complex numbers. So the
+        delay of a guide is exact, and data that are passive and reciprocal at the samples are so between them, since a
+        mean of contractions is a contraction.
+
+        Args:
+            wavelengths_nm: (W,) wavelengths within the file's range.
+        """
+        high = np.clip(np.searchsorted(self.wavelengths_nm, wavelengths_nm), 1, None)
+        high = np.minimum(high, self.wavelengths_nm.size - 1)
+        low = np.maximum(high - 1, 0)
+        step = self.wavelengths_nm[high] - self.wavelengths_nm[low]
+        share = np.divide(wavelengths_nm - self.wavelengths_nm[low], step, out=np.zeros_like(step), where=step > 0.0)
+        share = share[:, np.newaxis, np.newaxis]
+        turn = np.angle((self.s[low].conj() * self.s[high]).sum(axis=(1, 2)))[:, np.newaxis, np.newaxis]
+        interpolated: Complexes = np.exp(1j * share * turn) * (
+            (1.0 - share) * self.s[low] + share * np.exp(-1j * turn) * self.s[high]
+        )
+        return interpolated
+
+
+def read_measured(path: Path) -> MeasuredSParameters:
+    """Read S-parameters from a Touchstone ``.sNp`` file or an ``.npz`` file of ``optinc simulate`` with one block.
+
+    Raises:
+        MeasuredError: The file is unreadable or of another kind, or its data are not passive.
+        TouchstoneError: The Touchstone file is unusable.
+    """
+    try:
+        state = path.stat()
+    except OSError as fault:
+        raise MeasuredError(f"{path}: cannot be read ({fault.strerror}); check the path") from fault
+    return _read(path, state.st_mtime_ns, state.st_size)
+
+
+@lru_cache(maxsize=64)
+def _read(path: Path, changed_ns: int, size: int) -> MeasuredSParameters:
+    if port_count(path) is not None:
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace")
+        except OSError as fault:
+            raise MeasuredError(f"{path}: cannot be read ({fault.strerror}); check the path") from fault
+        wavelengths, s, ports = parse_touchstone(text, path)
+    elif path.suffix == ".npz":
+        wavelengths, s, ports = _read_npz(path)
+    else:
+        raise MeasuredError(f"{path}: unknown file type for S-parameters; give .sNp (Touchstone) or .npz")
+    measured = MeasuredSParameters(path, wavelengths, s, ports)
+    _refuse_gain(measured)
+    return measured
+
+
+def _read_npz(path: Path) -> tuple[Floats, Complexes, tuple[str, ...] | None]:
+    try:
+        with np.load(path, allow_pickle=False) as data:
+            missing = {"wavelengths_nm", "blocks.0.s", "blocks.0.ports"} - set(data.files)
+            if missing or "blocks.1.s" in data.files:
+                raise MeasuredError(
+                    f"{path}: needs wavelengths_nm, blocks.0.s and blocks.0.ports, and no second block; "
+                    f"it has {', '.join(sorted(data.files))}"
+                )
+            wavelengths = np.atleast_1d(np.asarray(data["wavelengths_nm"], dtype=np.float64))
+            s = np.asarray(data["blocks.0.s"], dtype=np.complex128)
+            ports = tuple(str(name) for name in data["blocks.0.ports"].reshape(-1))
+    except (OSError, ValueError, zipfile.BadZipFile, TypeError) as fault:
+        if isinstance(fault, MeasuredError):
+            raise
+        raise MeasuredError(f"{path}: not a readable .npz file ({fault}); write it again") from fault
+    if wavelengths.ndim != 1:
+        raise MeasuredError(f"{path}: wavelengths_nm has shape {wavelengths.shape}; give a 1-D array")
+    if s.shape != (wavelengths.size, len(ports), len(ports)) or not s.size:
+        raise MeasuredError(
+            f"{path}: S-parameters have shape {s.shape}; {wavelengths.size} wavelengths and {len(ports)} ports need "
+            f"({wavelengths.size}, {len(ports)}, {len(ports)})"
+        )
+    for number, out, into in np.argwhere(~np.isfinite(s))[:1].tolist():
+        raise MeasuredError(
+            f"{path}: S from port {ports[into]} to port {ports[out]} at {wavelengths[number]:g} nm is "
+            f"{s[number, out, into]}; correct it"
+        )
+    if not np.all(np.isfinite(wavelengths) & (wavelengths > 0.0)) or not np.all(np.diff(wavelengths) > 0.0):
+        raise MeasuredError(f"{path}: wavelengths must be finite, positive and ascend; correct them")
+    return wavelengths, s, ports
+
+
+def _refuse_gain(measured: MeasuredSParameters) -> None:
+    _, value, into = np.linalg.svd(measured.s)
+    worst = int(np.argmax(value[:, 0]))
+    if not value[worst, 0] <= PASSIVE:
+        number = int(np.argmax(np.abs(into[worst, 0])))
+        port = measured.ports[number] if measured.ports else f"{number + 1}"
+        raise MeasuredError(
+            f"{measured.path}: not passive: the largest singular value at {measured.wavelengths_nm[worst]:g} nm is "
+            f"{value[worst, 0]:.6g}, mostly for light into port {port}; the limit is {PASSIVE:.6f}: "
+            "calibrate the measurement again or scale it down"
+        )

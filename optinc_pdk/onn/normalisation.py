@@ -1,0 +1,165 @@
+"""Normalisation of a network's signals, and its accuracy under matrix and input errors.
+
+With ReLU every hidden signal may be scaled by a positive factor that the next layer divides out again, so a statement
+about matrix errors needs a convention: inputs and hidden signals have the maximum 1 over the lattice, dead units are
+removed, biases are electronic and exact. A matrix error ε is W + ε ‖W‖₂ G/√n with G standard normal and n columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.averaging import Averaging, Score, score
+from optinc_pdk.onn.network import Layer, Onn, WeightsError, propagate
+
+Floats = NDArray[np.float64]
+
+DEAD_FRACTION = 1e-9
+"""Hidden units whose maximum is below this fraction of their layer's largest are dead: only rounding errors."""
+
+
+@dataclass(frozen=True, eq=False)
+class NormalisedOnn:
+    """Network equivalent to an `Onn`, with inputs and hidden signals of maximum 1 over the lattice.
+
+    Attributes:
+        layers: Layers from inputs / scales[0] to outputs in levels.
+        scales: Maxima over the lattice: (K,) of the inputs, then of the remaining units of each hidden layer.
+        kept: Per hidden layer, the indices of the remaining units in the original network.
+        task: The task, unchanged.
+    """
+
+    layers: tuple[Layer, ...]
+    scales: tuple[Floats, ...]
+    kept: tuple[NDArray[np.int64], ...]
+    task: Averaging
+
+    def forward(self, inputs: Floats) -> Floats:
+        """Computes outputs in levels, shape (..., M), from raw inputs 0 ... 4^g - 1 of shape (..., K)."""
+        return propagate(self.layers, np.asarray(inputs, dtype=np.float64) / self.scales[0])
+
+
+def normalise(onn: Onn) -> NormalisedOnn:
+    """Scales inputs and hidden signals to at most 1 over the lattice and removes dead units.
+
+    Args:
+        onn: The network; it is not changed.
+
+    Returns:
+        The network with the same function and normalised signals, and the scales that were divided out.
+
+    Raises:
+        WeightsError: All units of a hidden layer are dead, so that the output is constant.
+    """
+    maxima = hidden_maxima(onn)
+    kept = tuple(np.flatnonzero(maximum > DEAD_FRACTION * maximum.max()) for maximum in maxima)
+    for i, alive in enumerate(kept):
+        if alive.size == 0:
+            raise WeightsError(f"layers.{i}: no unit is positive anywhere on the lattice; train the network again")
+    scales = (
+        onn.task.input_maxima,
+        *(maximum[alive] for maximum, alive in zip(maxima, kept, strict=True)),
+    )
+    rows = (*kept, np.arange(onn.task.symbols))
+    columns = (np.arange(onn.task.groups), *kept)
+    divisors = (*scales[1:], np.ones(onn.task.symbols))
+    layers = tuple(
+        Layer(layer.weight[np.ix_(row, column)] * scale / divisor[:, None], layer.bias[row] / divisor)
+        for layer, row, column, scale, divisor in zip(onn.layers, rows, columns, scales, divisors, strict=True)
+    )
+    return NormalisedOnn(layers, scales, kept, onn.task)
+
+
+def hidden_maxima(onn: Onn) -> list[Floats]:
+    """Maximum over the lattice of every hidden unit: one (units,) array per hidden layer."""
+    maxima = [np.zeros(layer.outputs) for layer in onn.layers[:-1]]
+    for signal in onn.task.batches():
+        for layer, maximum in zip(onn.layers[:-1], maxima, strict=True):
+            signal = np.maximum(signal @ layer.weight.T + layer.bias, 0.0)
+            np.maximum(maximum, signal.max(axis=0), out=maximum)
+    return maxima
+
+
+def lattice_score(onn: Onn) -> Score:
+    """Accuracy and margin of the network without errors, in float64, over the lattice or a sample of a huge one."""
+    inputs = exact = 0
+    margin = 0.5
+    for points in onn.task.batches():
+        piece = score(onn.forward(points), onn.task.targets(points), onn.task.output_resolution)
+        inputs, exact, margin = inputs + piece.inputs, exact + piece.exact, min(margin, piece.margin)
+    return Score(inputs, exact, exact / inputs, margin)
+
+
+def matrix_error_accuracy(onn: Onn, epsilon: float, draws: int = 10, seed: int = 0, sample: int | None = None) -> float:
+    """Share of exact words under random matrix errors of the normalised network.
+
+    Args:
+        onn: The network.
+        epsilon: Relative matrix error ε, in every layer W + ε ‖W‖₂ G/√n.
+        draws: Number of networks with random errors.
+        seed: Seed of the generator.
+        sample: Number of lattice points drawn for each of these networks; the whole lattice by default.
+
+    Returns:
+        Exact words over lattice points and draws, 0 ... 1.
+
+    Raises:
+        ValueError: `epsilon` is negative or `draws` below 1.
+    """
+    _check("epsilon", epsilon, draws)
+    normalised = normalise(onn)
+    rng = np.random.default_rng(seed)
+    shares = []
+    for _ in range(draws):
+        layers = tuple(Layer(_with_error(layer.weight, epsilon, rng), layer.bias) for layer in normalised.layers)
+        exact = inputs = 0
+        for points in onn.task.batches() if sample is None else [onn.task.sample(sample, rng)]:
+            outputs = propagate(layers, points / normalised.scales[0])
+            exact += score(outputs, onn.task.targets(points), onn.task.output_resolution).exact
+            inputs += len(points)
+        shares.append(exact / inputs)
+    return float(np.mean(shares))
+
+
+def input_error_accuracy(onn: Onn, error: float, draws: int = 10, seed: int = 0) -> float:
+    """Share of exact words under uniform random errors of the inputs.
+
+    Args:
+        onn: The network.
+        error: Largest error, as a fraction of the largest value of each input.
+        draws: Number of errors per lattice point.
+        seed: Seed of the generator.
+
+    Returns:
+        Exact words over all lattice points and draws, 0 ... 1.
+
+    Raises:
+        ValueError: `error` is negative or `draws` below 1.
+    """
+    _check("error", error, draws)
+    rng = np.random.default_rng(seed)
+    exact = inputs = 0
+    for points in onn.task.batches():
+        inputs += draws * len(points)
+        levels = onn.task.targets(points)
+        for _ in range(draws):
+            shift = error * onn.task.input_maxima * rng.uniform(-1.0, 1.0, points.shape)
+            exact += score(onn.forward(points + shift), levels, onn.task.output_resolution).exact
+    return exact / inputs
+
+
+def _with_error(weight: Floats, epsilon: float, rng: np.random.Generator) -> Floats:
+    """W + ε ‖W‖₂ G/√n."""
+    size = epsilon * float(np.linalg.norm(weight, 2)) / np.sqrt(weight.shape[1])
+    perturbed: Floats = weight + size * rng.standard_normal(weight.shape)
+    return perturbed
+
+
+def _check(name: str, value: float, draws: int) -> None:
+    if not 0.0 <= value < np.inf:
+        raise ValueError(f"{name} = {value} must be a finite number of at least 0")
+    if draws < 1:
+        raise ValueError(f"draws = {draws} must be at least 1")

@@ -1,0 +1,286 @@
+"""The project's weight file format, a .npz: validated when read, written reproducibly.
+
+A .npz is a zip of .npy members. Names, sizes and headers are checked before any array is created, and nothing is
+unpickled.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.file_writing import write_atomic
+from optinc_pdk.onn.network import FactorMethod, Layer, Onn, WeightsError
+
+MAX_BYTES = 256 * 2**20
+"""Largest unpacked size: eight times the largest network of arXiv 2603.28290 in float64."""
+
+TASK_KEYS = ("bits", "servers", "groups", "remainder", "finer_input")
+LAYER_KEY = re.compile(r"layers\.(0|[1-9][0-9]{0,3})\.(weight|bias)")
+TEXT_KEYS = ("task", "factor", "card")
+
+
+def read(path: Path) -> Onn:
+    """Reads a .npz weight file.
+
+    Args:
+        path: The .npz file.
+
+    Raises:
+        WeightsError: The file is missing, damaged, malicious or does not follow the format.
+    """
+    arrays = _read_arrays(path)
+    for key in arrays:
+        if key not in TEXT_KEYS and not LAYER_KEY.fullmatch(key):
+            raise WeightsError(
+                f"{path}: unknown key {key!r}; allowed are layers.<i>.weight, layers.<i>.bias and "
+                f"{', '.join(TEXT_KEYS)}"
+            )
+    if "task" not in arrays:
+        raise WeightsError(f"{path}: no task; store it as a 0-d string array of JSON with the keys {list(TASK_KEYS)}")
+    texts = {key: _json(path, key, arrays.pop(key)) for key in TEXT_KEYS if key in arrays}
+    _add_last_bias(arrays)
+    layers = build_layers(path, arrays, "layers.{}.{}")
+    task = _task(path, texts["task"])
+    factor = _factor(path, texts.get("factor"), layers)
+    card = texts.get("card", {})
+    if not isinstance(card, dict):
+        raise WeightsError(f"{path}: card is a JSON {type(card).__name__}; make it an object")
+    try:
+        return Onn(layers, task, factor, card)
+    except ValueError as fault:
+        raise WeightsError(f"{path}: {fault}") from fault
+
+
+def save(onn: Onn, path: Path) -> None:
+    """Writes a .npz weight file atomically; equal networks give equal bytes.
+
+    Args:
+        onn: The network.
+        path: The file, ending in .npz.
+
+    Raises:
+        WeightsError: The name does not end in .npz, or the card is not JSON.
+    """
+    if path.suffix != ".npz":
+        raise WeightsError(f"{path}: weights are written as .npz; use this file name extension")
+    task = {key: getattr(onn.task, key) for key in TASK_KEYS}
+    factor = [how if how == "svd" else {"method": how[0], "block": how[1]} for how in onn.factor]
+    try:
+        texts = {
+            "task": json.dumps(task),
+            "factor": json.dumps(factor),
+            "card": json.dumps(onn.card, allow_nan=False),
+        }
+    except (TypeError, ValueError) as fault:
+        raise WeightsError(
+            f"{path}: the card is not JSON ({fault}); use text, finite numbers, lists and objects only"
+        ) from fault
+    arrays: dict[str, NDArray[Any]] = {}
+    for i, layer in enumerate(onn.layers):
+        arrays[f"layers.{i}.weight"], arrays[f"layers.{i}.bias"] = layer.weight, layer.bias
+    arrays |= {key: np.array(text) for key, text in texts.items()}
+    size = sum(array.nbytes for array in arrays.values())
+    if size > MAX_BYTES:
+        raise WeightsError(
+            f"{path}: the network has {size} bytes, more than the limit of {MAX_BYTES}; use a smaller one"
+        )
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for key, array in arrays.items():
+            member = io.BytesIO()
+            np.lib.format.write_array(member, array, version=(1, 0), allow_pickle=False)
+            # The default time stamp of ZipInfo is constant; the system that creates the file is not.
+            info = zipfile.ZipInfo(f"{key}.npy")
+            info.create_system = 3
+            info.external_attr = 0o644 << 16
+            archive.writestr(info, member.getvalue())
+    write_atomic(path, buffer.getvalue())
+
+
+def build_layers(path: Path, arrays: dict[str, NDArray[Any]], pattern: str, stride: int = 1) -> tuple[Layer, ...]:
+    """Layers from arrays named by `pattern` (index, "weight" or "bias"), with indices 0, stride, 2 stride ...
+
+    Args:
+        path: The file, for messages.
+        arrays: Arrays by name, without others than those of layers.
+        pattern: Format of the names, such as "layers.{}.{}".
+        stride: Difference of the indices of consecutive layers.
+
+    Raises:
+        WeightsError: A layer is incomplete or missing, or an array is unusable.
+    """
+    layers: list[Layer] = []
+    remaining = dict(arrays)
+    while remaining:
+        index = stride * len(layers)
+        names = [pattern.format(index, part) for part in ("weight", "bias")]
+        missing = [name for name in names if name not in remaining]
+        if missing:
+            raise WeightsError(
+                f"{path}: {missing[0]} is missing, but {min(remaining)} exists; "
+                f"number the layers from 0 in steps of {stride} without gaps, each with weight and bias"
+            )
+        try:
+            layers.append(Layer(remaining.pop(names[0]), remaining.pop(names[1])))
+        except ValueError as fault:
+            raise WeightsError(f"{path}: layer {pattern.format(index, '*')}: {fault}") from fault
+    if not layers:
+        raise WeightsError(f"{path}: no layers; store {pattern.format(0, 'weight')} and {pattern.format(0, 'bias')}")
+    return tuple(layers)
+
+
+def _add_last_bias(arrays: dict[str, NDArray[Any]]) -> None:
+    """Adds a bias of zeros to the last layer where the file has none: light at the outputs allows no bias."""
+    last = max((int(key.split(".")[1]) for key in arrays if key.endswith(".weight")), default=None)
+    weight = arrays.get(f"layers.{last}.weight")
+    if weight is not None and weight.ndim == 2:
+        arrays.setdefault(f"layers.{last}.bias", np.zeros(weight.shape[0]))
+
+
+def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """All members of the archive, by name without .npy."""
+    try:
+        data = _bounded_bytes(path)
+        if data[:1] == b"\x80":
+            raise WeightsError(f"{path}: is a pickle, which can run code; save the arrays with numpy.savez")
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = archive.infolist()
+            _check_members(path, members)
+            return {info.filename.removesuffix(".npy"): _array(path, archive, info) for info in members}
+    except WeightsError:
+        raise
+    except OSError as fault:
+        raise WeightsError(f"{path}: cannot be read ({fault.strerror or fault}); check the path") from fault
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as fault:
+        raise WeightsError(f"{path}: is not a valid .npz archive ({fault}); save it again with numpy.savez") from fault
+
+
+def _bounded_bytes(path: Path) -> bytes:
+    with path.open("rb") as file:
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise WeightsError(f"{path}: is larger than the limit of {MAX_BYTES} bytes; give a file of weights only")
+    return data
+
+
+def _check_members(path: Path, members: list[zipfile.ZipInfo]) -> None:
+    """Raises WeightsError for members that must not be unpacked, from the archive's directory alone."""
+    seen: set[str] = set()
+    for info in members:
+        name = info.filename
+        if "/" in name or "\\" in name or name.startswith("."):
+            raise WeightsError(f"{path}: member {name!r} is in a folder; use names such as 'task.npy'")
+        if not name.endswith(".npy"):
+            raise WeightsError(f"{path}: member {name!r} is not a .npy array; save the file with numpy.savez")
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise WeightsError(
+                f"{path}: member {name!r} has compression type {info.compress_type}; save the file with numpy.savez"
+            )
+        if name in seen:
+            raise WeightsError(f"{path}: member {name!r} occurs twice; remove one")
+        seen.add(name)
+    size = sum(info.file_size for info in members)
+    if size > MAX_BYTES:
+        raise WeightsError(f"{path}: unpacks to {size} bytes, the limit is {MAX_BYTES}; give a file of weights only")
+
+
+def _array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
+    """Array of one member; its header is checked against its size before the array is created."""
+    # zipfile reads at most the size that the directory declares, which has been checked.
+    data = archive.read(info)
+    stream = io.BytesIO(data)
+    try:
+        version = np.lib.format.read_magic(stream)
+        if version == (1, 0):
+            shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+        elif version == (2, 0):
+            shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
+        else:
+            raise ValueError(f"format version {version} is not (1, 0) or (2, 0)")
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as fault:
+        message = " ".join(str(fault).split())
+        raise WeightsError(f"{path}: member {info.filename!r} is not a valid .npy array ({message})") from fault
+    if dtype.hasobject:
+        raise WeightsError(
+            f"{path}: member {info.filename!r} holds Python objects (a pickle), which can run code; "
+            "store floats, and text as a string array"
+        )
+    body = data[stream.tell() :]
+    expected = dtype.itemsize
+    for length in shape:
+        expected *= length
+    if expected != len(body) or dtype.itemsize == 0 or any(length < 0 for length in shape):
+        raise WeightsError(
+            f"{path}: member {info.filename!r} declares {shape} of {dtype}, {expected} bytes, but has "
+            f"{len(body)}; save it again"
+        )
+    return np.frombuffer(body, dtype).reshape(shape, order="F" if fortran else "C")
+
+
+def _json(path: Path, key: str, array: NDArray[Any]) -> Any:
+    """Value of the JSON text in a 0-d string array; duplicate keys and NaN raise WeightsError."""
+    if array.dtype.kind != "U" or array.ndim != 0:
+        raise WeightsError(
+            f"{path}: {key} is an array of {array.dtype} and shape {array.shape}; make it a 0-d string array of JSON"
+        )
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        keys = [name for name, _ in pairs]
+        if len(set(keys)) < len(keys):
+            raise ValueError("a key occurs twice")
+        return dict(pairs)
+
+    def no_constant(name: str) -> Any:
+        raise ValueError(f"{name} is not allowed")
+
+    try:
+        return json.loads(str(array), object_pairs_hook=unique, parse_constant=no_constant)
+    except (ValueError, RecursionError) as fault:
+        raise WeightsError(f"{path}: {key} is not valid JSON ({fault}); correct it") from fault
+
+
+def _task(path: Path, value: Any) -> Averaging:
+    if not isinstance(value, dict) or set(value) != set(TASK_KEYS):
+        found = sorted(value) if isinstance(value, dict) else value
+        raise WeightsError(f"{path}: task has {found}; it must be an object with exactly the keys {list(TASK_KEYS)}")
+    try:
+        return Averaging(**value)
+    except ValueError as fault:
+        raise WeightsError(f"{path}: task: {fault}") from fault
+
+
+def _factor(path: Path, value: Any, layers: tuple[Layer, ...]) -> tuple[FactorMethod, ...]:
+    """Factorisation method of each layer; empty, for "svd", where the key is absent."""
+    if value is None:
+        return ()
+    if not isinstance(value, list) or len(value) != len(layers):
+        raise WeightsError(f"{path}: factor must be a list with one entry for each of the {len(layers)} layers")
+    factor: list[FactorMethod] = []
+    for i, (how, layer) in enumerate(zip(value, layers, strict=True)):
+        if how == "svd":
+            factor.append("svd")
+        elif how == "approx":
+            factor.append(("approx", min(layer.outputs, layer.inputs)))
+        elif (
+            isinstance(how, dict)
+            and set(how) == {"method", "block"}
+            and how["method"] == "approx"
+            and isinstance(how["block"], int)
+            and not isinstance(how["block"], bool)
+        ):
+            factor.append(("approx", how["block"]))
+        else:
+            raise WeightsError(
+                f'{path}: factor.{i} is {how!r}; allowed are "svd", "approx" and {{"method": "approx", "block": 64}}'
+            )
+    return tuple(factor)

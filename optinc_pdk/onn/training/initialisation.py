@@ -1,0 +1,130 @@
+"""Initial networks of a training, and operations that scale or prune a network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.onn.network import Layer, Onn
+from optinc_pdk.onn.normalisation import hidden_maxima, normalise
+
+
+def random_network(task: Averaging, hidden: Sequence[int], seed: int) -> Onn:
+    """Network with random weights by He's initialisation for normalised inputs.
+
+    Args:
+        task: The averaging task.
+        hidden: Widths of the hidden layers.
+        seed: Seed of the generator.
+
+    Raises:
+        ValueError: A width is below 1.
+    """
+    if any(width < 1 for width in hidden):
+        raise ValueError(f"hidden = {tuple(hidden)} must be widths of at least 1")
+    rng = np.random.default_rng(seed)
+    widths = [task.groups, *hidden, task.symbols]
+    layers = []
+    for columns, rows in pairwise(widths):
+        weight = rng.standard_normal((rows, columns)) * np.sqrt(2.0 / columns)
+        layers.append(Layer(weight, rng.uniform(-0.5, 0.5, rows)))
+    # Receivers detect |field|², so the last layer has no bias.
+    layers[-1] = Layer(layers[-1].weight, np.zeros(task.symbols))
+    layers[0] = Layer(layers[0].weight / task.input_maxima, layers[0].bias)
+    return Onn(tuple(layers), task)
+
+
+def normalise_signals(onn: Onn) -> Onn:
+    """Network of the same function with hidden signals of maximum 1 over the lattice, raw inputs, no dead units."""
+    normalised = normalise(onn)
+    first, *others = normalised.layers
+    layers = (Layer(first.weight / normalised.scales[0], first.bias), *others)
+    return replace(onn, layers=layers, factor=())
+
+
+def balance_weights(onn: Onn, sweeps: int = 20) -> Onn:
+    """Network of the same function in which every hidden unit's incoming and outgoing weights have equal norms.
+
+    Adam changes all weights at the same rate, so they should be of similar size.
+
+    Args:
+        onn: The network.
+        sweeps: Number of passes over all layers.
+    """
+    weights = [layer.weight.copy() for layer in onn.layers]
+    biases = [layer.bias.copy() for layer in onn.layers]
+    for _ in range(sweeps):
+        for i in range(len(weights) - 1):
+            incoming = np.sqrt((weights[i] ** 2).sum(axis=1) + biases[i] ** 2)
+            outgoing = np.sqrt((weights[i + 1] ** 2).sum(axis=0))
+            scale = np.sqrt(np.maximum(outgoing, 1e-3) / np.maximum(incoming, 1e-3))
+            weights[i] *= scale[:, None]
+            biases[i] *= scale
+            weights[i + 1] /= scale
+    layers = tuple(Layer(weight, bias) for weight, bias in zip(weights, biases, strict=True))
+    return replace(onn, layers=layers)
+
+
+def prune_units(onn: Onn, units: int) -> Onn:
+    """Removes the least important hidden units; the bias of the next layer takes over the mean of their signals.
+
+    The importance of a unit is the standard deviation of its signal over the lattice times the norm of the weights
+    that read it. The last layer has no bias for the mean of a unit of the last hidden layer, so there the rms signal
+    counts.
+
+    Args:
+        onn: The network.
+        units: Number of units to remove; every layer keeps at least two.
+    """
+    total, square, count = None, None, 0
+    for points in onn.task.batches():
+        signals, signal = [], points
+        for layer in onn.layers[:-1]:
+            signal = np.maximum(signal @ layer.weight.T + layer.bias, 0.0)
+            signals.append(signal)
+        sums, squares = [part.sum(axis=0) for part in signals], [(part**2).sum(axis=0) for part in signals]
+        total = sums if total is None else [one + other for one, other in zip(total, sums, strict=True)]
+        square = squares if square is None else [one + other for one, other in zip(square, squares, strict=True)]
+        count += len(points)
+    means = [part / count for part in total or []]
+    spread = [np.sqrt(np.maximum(part / count - mean**2, 0.0)) for part, mean in zip(square or [], means, strict=True)]
+    last = len(means) - 1
+    spread[last] = np.sqrt(spread[last] ** 2 + means[last] ** 2)
+    importance = [
+        part * np.linalg.norm(above.weight, axis=0) / np.linalg.norm(above.weight)
+        for part, above in zip(spread, onn.layers[1:], strict=True)
+    ]
+    kept = [np.arange(part.size) for part in importance]
+    order = sorted((value, i, unit) for i, part in enumerate(importance) for unit, value in enumerate(part))
+    for _, i, unit in order:
+        if units and kept[i].size > 2:
+            kept[i], units = kept[i][kept[i] != unit], units - 1
+    layers = list(onn.layers)
+    for i in range(1, last + 1):
+        removed = np.setdiff1d(np.arange(layers[i].inputs), kept[i - 1])
+        layers[i] = Layer(layers[i].weight, layers[i].bias + layers[i].weight[:, removed] @ means[i - 1][removed])
+    return replace(_with_units(replace(onn, layers=tuple(layers)), kept), factor=(), card={})
+
+
+def without_small_units(onn: Onn, limit: float) -> Onn:
+    """Removes the hidden units whose maximum over the lattice is below `limit`.
+
+    Normalisation would scale such a unit up, and with it the errors of its layer, for almost no effect.
+    """
+    alive = [np.flatnonzero(maximum >= limit) for maximum in hidden_maxima(onn)]
+    return onn if any(units.size == 0 for units in alive) else _with_units(onn, alive)
+
+
+def _with_units(onn: Onn, kept: Sequence[NDArray[np.int64]]) -> Onn:
+    """Network with only the given units of every hidden layer."""
+    rows, columns = [*kept, np.arange(onn.task.symbols)], [np.arange(onn.task.groups), *kept]
+    layers = tuple(
+        Layer(layer.weight[np.ix_(row, column)], layer.bias[row])
+        for layer, row, column in zip(onn.layers, rows, columns, strict=True)
+    )
+    return replace(onn, layers=layers)

@@ -1,0 +1,233 @@
+"""The numbers of a build's report, from the results of its stages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import Circuit, flatten, label_tuple
+from optinc_pdk.factor.counts import svd_mzis
+from optinc_pdk.onn import LayerFactor, Onn
+from optinc_pdk.onn.noise_tolerance import tolerated_field_noise
+from optinc_pdk.report.formatting import error_numbers, format_errors
+from optinc_pdk.report.light_budget import light_budget, light_numbers
+from optinc_pdk.report.size_limits import DieSize, area_limit, loss_limit, pads_limit, power_limit
+from optinc_pdk.signoff.drc.design_rule_check import DrcResult
+from optinc_pdk.signoff.electrical.electrical_check import Currents, ElectricalResult, densest_ma_per_um
+from optinc_pdk.signoff.function import FunctionResult
+from optinc_pdk.signoff.lvs.comparison import LvsResult
+from optinc_pdk.signoff.lvs.differences import Difference
+from optinc_pdk.simulate import Programming
+
+if TYPE_CHECKING:
+    from optinc_pdk.layout import ChipLayout
+
+
+def task_numbers(task: Averaging) -> dict[str, Any]:
+    """The task of the network, as in the report."""
+    return {key: getattr(task, key) for key in ("bits", "servers", "groups", "remainder", "finer_input")}
+
+
+def factor_numbers(onn: Onn, factors: Sequence[LayerFactor]) -> dict[str, Any]:
+    """MZIs by the paper's convention (arXiv 2603.28290), and the largest error of a factored matrix over its 2-norm."""
+    mzis = sum(factor.factor.mzis for factor in factors)
+    full = sum(svd_mzis(layer.outputs, layer.inputs) for layer in onn.layers)
+    worst = max(factor.max_error for factor in factors)
+    return {"mzis": mzis, "mzis_full_svd": full, "ratio": mzis / full, "max_error": worst}
+
+
+def chip_numbers(
+    circuit: Circuit,
+    chip: ChipLayout,
+    onn: Onn,
+    process: Process,
+    programming: Programming | None,
+    function: FunctionResult | None,
+) -> dict[str, Any] | None:
+    """Parts on the dies and off-chip, power, loss and size limits.
+
+    Returns:
+        The numbers; None where power and loss are unknown because an earlier check failed.
+    """
+    if programming is None or function is None or circuit.board is None:
+        return None
+    flat = flatten(circuit)
+    neurons = len(circuit.board.neurons)
+    # photodiodes and modulators on the chip have pads and count as devices
+    offchip = not len(flat.instances_of("photodiode"))
+    pairs, modulators = (
+        sum(len(label_tuple(names)) for names in sides) if offchip else 0
+        for sides in ([n.plus for n in circuit.board.neurons], [n.to for n in circuit.board.neurons])
+    )
+    servers = sum(len(row) for row in circuit.board.inputs)
+    pads, power = len(flat.instances_of("pad")), float(programming.bias.power_w.sum())
+    dies = [(right - left, top - bottom) for left, bottom, right, top in chip.dies]
+    return {
+        "mzis": sum(len(circuit.instances_of(kind)) for kind in ("mzi", "mzi_dummy", "attenuator")),
+        "phase_shifters": len(flat.instances_of("phase_shifter")),
+        "pads": pads,
+        "fibres": len(flat.instances_of("grating_coupler")),
+        "width_um": chip.width_um,
+        "height_um": chip.height_um,
+        "area_mm2": sum(width * height for width, height in dies) / 1e6,
+        "power_w": power,
+        "loss_db": function.loss_db,
+        "fit": chip.fit,
+        "offchip": {
+            "laser": 1,
+            "balanced detector pairs": pairs,
+            "neuron electronics": neurons,
+            "neuron modulators": modulators,
+            "server modulators": servers,
+            "server receivers": servers,
+            "heater DAC channels": len(programming.bias.labels),
+        },
+        **size_numbers(onn, process, dies, pads, power, function.hop_loss_db),
+        "crosstalk": crosstalk_numbers(process),
+    }
+
+
+def crosstalk_numbers(process: Process) -> dict[str, float] | None:
+    """Thermal crosstalk of the process card, which bias and function check include; None where the card has none."""
+    if process.imperfections is None:
+        return None
+    card = process.imperfections.crosstalk
+    return {"share": float(card.share), "distance_um": float(card.distance_um)}
+
+
+def size_numbers(
+    onn: Onn, process: Process, dies: Sequence[DieSize], pads: int, power_w: float, hop_loss_db: tuple[float, ...]
+) -> dict[str, Any]:
+    """The limits on the chip's size, and its light budget.
+
+    Args:
+        onn: Network; its margins give the field noise that it tolerates.
+        process: Process card.
+        dies: Width and height of each die in µm.
+        pads: Pads or bumps of all dies.
+        power_w: Power of all heaters.
+        hop_loss_db: Loss from modulator to detector, by layer.
+
+    Returns:
+        ``limits`` by name, and ``light``, which is None where no light is enough or the card has no budget.
+    """
+    noise = 0.0 if process.budget is None else tolerated_field_noise(onn, float(process.budget.margin_sigmas))
+    area = sum(width * height for width, height in dies) / 1e6
+    limits = {
+        "area": area_limit(process, dies),
+        "pads": pads_limit(process, pads, dies),
+        "power": power_limit(process, power_w, area, "all heaters at this bias"),
+        "loss": loss_limit(process, hop_loss_db, noise),
+    }
+    budget = light_budget(process, noise, hop_loss_db) if noise > 0.0 else None
+    return {
+        "limits": {name: asdict(limit) for name, limit in limits.items()},
+        "light": None if budget is None else light_numbers(budget),
+    }
+
+
+def function_numbers(function: FunctionResult | None) -> dict[str, Any] | None:
+    """Checked and exact words, margins and errors; None where the check did not run."""
+    if function is None:
+        return None
+    return {
+        "inputs": function.inputs,
+        "exact": function.exact,
+        "accuracy": function.accuracy,
+        "margin": function.margin,
+        "words": function.words.size,
+        "margins": function.margins.min(axis=0).tolist(),
+        "errors": error_numbers(function.errors),
+    }
+
+
+def drc_numbers(drc: DrcResult, electrical: ElectricalResult | None) -> dict[str, Any]:
+    """Design rules and violations; with a bias also the highest current density and the highest ground rise."""
+    checked = drc.all_rules(electrical.rules if electrical else ())
+    numbers: dict[str, Any] = {
+        "rules": len(checked),
+        "violations": drc.violations + (electrical.violations if electrical else 0),
+        "not_run": sum(not result.run for result in checked),
+    }
+    if electrical is not None:
+        numbers["current_ma_per_um"] = round(electrical.current_ma_per_um, 6)
+        numbers["ground_rise_mv"] = round(electrical.ground_rise_mv, 6)
+    return numbers
+
+
+def currents_lines(currents: Currents, full: Currents) -> list[str]:
+    """Total current, highest current density and ground rise in words.
+
+    Args:
+        currents: Currents at the bias.
+        full: Currents with every heater at 2π.
+
+    Returns:
+        One line for each.
+    """
+    lines = []
+    for name, one in (("at the bias", currents), ("every heater at 2π", full)):
+        line = f"{name}: {one.current_a.sum():.3f} A, at most {densest_ma_per_um(one):.3f} mA/µm"
+        if len(one.rise_v):
+            worst = int(np.argmax(one.rise_v))
+            line += (
+                f"; grounds rise by up to {1e3 * one.rise_v[worst]:.1f} mV ({one.wiring.labels[worst]}), "
+                f"{1e3 * one.others_v(worst):.1f} of it by other channels"
+            )
+        lines.append(line)
+    return lines
+
+
+def findings(
+    drc: DrcResult,
+    electrical: ElectricalResult | None,
+    match: LvsResult,
+    function: FunctionResult | None,
+    programming: Programming | None,
+) -> list[str]:
+    """Findings of the checks, one line each: rule violations, LVS differences, wrong words, matrix error."""
+    lines: list[str] = []
+    for result in drc.all_rules(electrical.rules if electrical else ()):
+        if result.violations:
+            places = ", ".join(f"({box[0]:.1f}, {box[1]:.1f})" for box in result.boxes_um[:3].tolist())
+            lines.append(f"{result.rule.severity} {result.id}: {result.violations} at {places} µm. {result.rule.text}")
+        if not result.run:
+            lines.append(f"{result.id}: not run, because there is no bias. {result.rule.text}")
+    lines += [f"lvs {difference_line(difference)}" for difference in match.differences[:5]]
+    if match.total_differences > 5:
+        lines.append(f"lvs: {match.total_differences - 5} more differences in the .lvs.json file")
+    if function is not None:
+        lines += function_findings(function)
+    if programming is not None:
+        errors = ", ".join(f"{error:.1e}" for error in programming.driven_error)
+        lines.append(f"matrix error as driven, rms over the 2-norm, by layer: {errors}")
+    return lines
+
+
+def difference_line(difference: Difference) -> str:
+    """One difference between layout and netlist in words, with its position."""
+    where = "" if difference.position_um is None else " at ({:.3f}, {:.3f}) µm".format(*difference.position_um)
+    sides = " / ".join(side for side in (difference.reference, difference.extracted) if side)
+    return f"{difference.kind}{where}: {difference.message}" + (f" [{sides}]" if sides else "")
+
+
+def function_findings(function: FunctionResult) -> list[str]:
+    """Wrong words, with the first of them, and clipped amplitudes; one line each."""
+    lines: list[str] = []
+    if not function.passed:
+        wrong = np.flatnonzero(np.any(function.words != function.ideal[:, np.newaxis], axis=(0, 2)))
+        first = int(wrong[0])
+        read = sorted(set(function.words[:, first].ravel().tolist()))
+        lines.append(
+            f"function: {len(wrong):,} inputs give a wrong word; the first has symbols "
+            f"{function.symbols[0, first].tolist()}, ideal word {function.ideal[first]}, read {read}"
+        )
+        lines.append(f"function: errors of words by value: {format_errors(error_numbers(function.errors))}")
+    if function.saturated:
+        lines.append(f"function: {function.saturated} modulator amplitudes were clipped to full scale")
+    return lines

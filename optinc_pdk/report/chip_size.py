@@ -1,0 +1,285 @@
+"""Estimates of a chip's size before any layout: area, pads, power and light.
+
+The size follows from the shapes of the layers and the method that factors each; the weights only give the noise that
+the network tolerates. Areas count cells, pads and gratings alone: wires, channels and fan-outs add to them, so a real
+chip is larger.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from optinc_pdk.assemble.grounds import LOCAL_PADS, PADS
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.cards import Process
+from optinc_pdk.cells.interferometers import attenuator_positions, mzi_positions
+from optinc_pdk.factor.counts import block_trees, svd_mzis, unitary_diagonal_mzis, unitary_mzis
+from optinc_pdk.onn import FactorMethod, Onn
+from optinc_pdk.onn.noise_tolerance import tolerated_field_noise
+from optinc_pdk.report.light_budget import LightBudget, light_budget
+from optinc_pdk.report.size_limits import DieSize, Limit, largest_die, loss_limit, pad_capacity, pads_limit, power_limit
+
+PAPER_NETWORKS = {
+    (8, 4): ((4, 64, 128, 256, 128, 64, 4), (1, 2, 3, 4, 5, 6)),
+    (8, 8): ((4, 64, 128, 256, 512, 256, 128, 64, 4), (2, 3, 4, 5, 6, 7)),
+    (8, 16): ((4, 64, 128, 256, 512, 1024, 512, 256, 128, 64, 4), (2, 3, 4, 5, 6, 7, 8, 9)),
+    (16, 4): ((4, 64, 128, 256, 512, 256, 128, 64, 8), (4, 5, 6)),
+}
+"""The networks of arXiv 2603.28290, Table I: by (bits, servers), the widths and the approximated layers, from 1."""
+
+
+@dataclass(frozen=True)
+class LayerSize:
+    """The size of one layer, including the optics between its meshes and the modulators and detectors.
+
+    Attributes:
+        strips: Number of strips, the parts of a layer that the floorplan can place separately.
+        mzis: MZIs by the paper's count.
+        heaters: Two for each MZI, one for each attenuator, and the trims.
+        fibres: Grating couplers.
+        columns: MZIs and attenuators in series on a light path.
+        loss_db: Loss of a full-scale signal from modulator to detector.
+        area_mm2: Area of meshes and gratings, and of pads where these lie beside the meshes.
+    """
+
+    strips: int
+    mzis: int
+    heaters: int
+    fibres: int
+    columns: int
+    loss_db: float
+    area_mm2: float
+
+
+@dataclass(frozen=True)
+class NetworkSize:
+    """The size of a network's chip, compared with the limits of a process.
+
+    Attributes:
+        name: Name of the network.
+        structure: Widths from inputs to outputs.
+        layers: Sizes of the layers.
+        pads: Pads or bumps, including grounds.
+        power_w: Power with all heaters at the middle of their range.
+        column_db: Loss of one MZI.
+        dies: Number of dies needed for area and pads; 0 where a single layer is too large for a die.
+        fit: The fit in words, such as "fits one die", "multi-die" or "not buildable".
+        limits: Area, pads and power of the fullest die, or of the largest layer where it fits no die; and loss.
+        light: The light budget; None where no light is enough or the process card has no budget.
+    """
+
+    name: str
+    structure: tuple[int, ...]
+    layers: tuple[LayerSize, ...]
+    pads: int
+    power_w: float
+    mzi_loss_db: float
+    dies: int
+    fit: str
+    limits: dict[str, Limit]
+    light: LightBudget | None
+
+    @property
+    def mzis(self) -> int:
+        """MZIs of all layers, by the paper's count."""
+        return sum(layer.mzis for layer in self.layers)
+
+    @property
+    def heaters(self) -> int:
+        """Heaters of all layers."""
+        return sum(layer.heaters for layer in self.layers)
+
+    @property
+    def area_mm2(self) -> float:
+        """Area of all layers in mm²."""
+        return sum(layer.area_mm2 for layer in self.layers)
+
+    @property
+    def exceeded_limits(self) -> tuple[str, ...]:
+        """Names of the limits that are exceeded."""
+        return tuple(name for name, limit in self.limits.items() if limit.holds is False)
+
+
+def column_loss_db(process: Process) -> float:
+    """Loss of one MZI in dB: two couplers, two heaters, and a guide of the cell's length."""
+    guide = mzi_positions(process).end * 1e-4 * float(process.guide.loss_db_per_cm)
+    coupler, heater = process.device("mmi2x2"), process.device("phase_shifter")
+    return 2 * coupler.parameter("loss_db") + 2 * heater.parameter("loss_db") + guide
+
+
+def mean_heater_w(process: Process) -> float:
+    """Power of a heater at the middle of its phase range, in W."""
+    heater = process.device("phase_shifter")
+    return heater.parameter("power_pi_w") * float(heater.limits["phase_max_rad"]) / 2 / math.pi
+
+
+def onn_size(name: str, onn: Onn, process: Process) -> NetworkSize:
+    """The size of a network with known weights, from which the tolerated field noise follows."""
+    noise = 0.0 if process.budget is None else tolerated_field_noise(onn, float(process.budget.margin_sigmas))
+    return network_size(name, onn.task, onn.structure, onn.factor, process, noise)
+
+
+def paper_sizes(task: Averaging, process: Process) -> list[NetworkSize]:
+    """The sizes of the paper's network for a task: with full SVD, and approximated; empty where the paper has none.
+
+    Its weights are not public; the field noise that it tolerates is therefore taken from the process card's budget.
+    """
+    if (task.bits, task.servers) not in PAPER_NETWORKS:
+        return []
+    widths, approximated = PAPER_NETWORKS[task.bits, task.servers]
+    shapes = list(zip(widths[1:], widths, strict=False))
+    full: tuple[FactorMethod, ...] = tuple("svd" for _ in shapes)
+    blocks: tuple[FactorMethod, ...] = tuple(
+        ("approx", min(shape)) if i in approximated else "svd" for i, shape in enumerate(shapes, start=1)
+    )
+    methods = {"paper, full SVD": full, "paper, approximated": blocks}
+    noise = 0.0 if process.budget is None else float(process.budget.field_noise)
+    return [network_size(name, task, widths, factor, process, noise) for name, factor in methods.items()]
+
+
+def network_size(
+    name: str, task: Averaging, structure: Sequence[int], factor: Sequence[FactorMethod], process: Process, noise: float
+) -> NetworkSize:
+    """The size of a network from its structure alone.
+
+    Args:
+        name: Name of the network.
+        task: Its task, which gives the fibres and the trees before and after the network.
+        structure: Widths from inputs to outputs.
+        factor: Per layer, "svd" or ("approx", block).
+        process: Process card.
+        noise: Field noise that the network tolerates, relative to full scale; 0 where it tolerates none.
+    """
+    last = len(factor) - 1
+    layers = []
+    for i, (into, out, method) in enumerate(zip(structure, structure[1:], factor, strict=False)):
+        layers.append(_ends(_mesh(out, into, method, process), out, into, task, (i == 0, i == last), process))
+    dies, outline, fit = _dies(layers, process)
+    loss = tuple(layer.loss_db for layer in layers)
+    return NetworkSize(
+        name=name,
+        structure=tuple(structure),
+        layers=tuple(layers),
+        pads=_pads(layers, process),
+        power_w=mean_heater_w(process) * sum(layer.heaters for layer in layers),
+        mzi_loss_db=column_loss_db(process),
+        dies=0 if fit == "not buildable" else len(dies),
+        fit=fit,
+        limits=_limits(dies, outline, fit, process) | {"loss": loss_limit(process, loss, noise)},
+        light=light_budget(process, noise, loss) if noise > 0.0 else None,
+    )
+
+
+def _columns(modes: int) -> int:
+    """Number of columns of a rectangular mesh, as in `rectangular_slots`."""
+    return modes if modes > 2 else modes - 1
+
+
+def _mesh(out: int, into: int, method: FactorMethod, process: Process) -> LayerSize:
+    """The size of the linear block alone: two meshes, or one mesh for each block and the trees that join the blocks."""
+    if isinstance(method, str):
+        meshes, attenuators, mzis, trees_db = [into, out], min(out, into), svd_mzis(out, into), 0.0
+        strips = 1
+        columns = _columns(into) + 1 + _columns(out)
+    else:
+        block = method[1]
+        count = -(-out // block) * -(-into // block)
+        meshes, attenuators, strips = [block] * count, block * count, count
+        mzis = unitary_diagonal_mzis(out, into, block)
+        trees_db = block_trees(out, into, block, process.device("mmi1x2").parameter("loss_db")).loss_db
+        columns = _columns(block) + 1
+    pitch = float(process.floorplan.mode_pitch_um)
+    length = mzi_positions(process).end * sum(modes * _columns(modes) for modes in meshes)
+    length += attenuator_positions(process).end * attenuators
+    return LayerSize(
+        strips=strips,
+        mzis=mzis,
+        heaters=2 * sum(unitary_mzis(modes) for modes in meshes) + attenuators,
+        fibres=0,
+        columns=columns,
+        loss_db=columns * column_loss_db(process) + trees_db,
+        area_mm2=length * pitch / 1e6,
+    )
+
+
+def _ends(mesh: LayerSize, out: int, into: int, task: Averaging, end: tuple[bool, bool], process: Process) -> LayerSize:
+    """Add the optics that feed and read a linear block; ``end`` says whether it is the first and the last."""
+    first, last = end
+    outside = process.activation.realisation == "offchip"
+    splitter_db, grating_db = (process.device(name).parameter("loss_db") for name in ("mmi1x2", "grating_coupler"))
+    levels, words = (task.servers - 1).bit_length(), task.servers * task.symbols
+    heaters = fibres = 0
+    loss = mesh.loss_db
+    if first:
+        # the fields of all servers add up in phase, through a tree of 2^levels leaves
+        loss += grating_db + levels * splitter_db + 10 * math.log10(2**levels / task.servers**2)
+        heaters, fibres = words, words + task.servers + 3
+    elif outside:
+        loss, fibres = loss + grating_db, into
+    if last:
+        loss, fibres = loss + grating_db + levels * splitter_db + 10 * math.log10(2**levels), fibres + words
+    else:
+        loss += process.device("mmi2x2").parameter("loss_db") + (grating_db if outside else 0.0)
+        heaters, fibres = heaters + out, fibres + (2 * out if outside else 0)
+    heaters += mesh.heaters
+    grating = process.device("grating_coupler")
+    length = grating.size("taper_length_um") + grating.size("periods") * grating.size("period_um")
+    beside_um2 = fibres * float(process.floorplan.fibre_pitch_um) * length
+    if process.pads.wiring == "perimeter":
+        beside_um2 += heaters * float(process.pads.pitch_um) ** 2
+    # the blocks of the first layer share the preprocessing unit P, those of the last layer the output tree T
+    strips = 1 if first or last else mesh.strips
+    area = mesh.area_mm2 + beside_um2 / 1e6
+    return replace(mesh, strips=strips, heaters=heaters, fibres=fibres, loss_db=loss, area_mm2=area)
+
+
+def _dies(layers: Sequence[LayerSize], process: Process) -> tuple[list[list[LayerSize]], DieSize, str]:
+    """Distribute the layers over dies by area and pads; returns the layers of each die, the outline and the fit.
+
+    Layers keep their order and are not divided. Where a layer is too large for any die, each layer gets its own.
+    """
+    for die in process.dies:
+        size = (float(die.width_um), float(die.height_um))
+        if _has_capacity(size, layers, process):
+            return [list(layers)], size, die.fit
+    size = largest_die(process)
+    if not all(_has_capacity(size, [layer], process) for layer in layers):
+        return [[layer] for layer in layers], size, "not buildable"
+    dies: list[list[LayerSize]] = [[]]
+    for layer in layers:
+        if not _has_capacity(size, [*dies[-1], layer], process):
+            dies.append([])
+        dies[-1].append(layer)
+    return dies, size, "multi-die"
+
+
+def _has_capacity(size: DieSize, layers: Sequence[LayerSize], process: Process) -> bool:
+    capacity_mm2, pads = size[0] * size[1] / 1e6, pad_capacity(process, size)
+    return sum(layer.area_mm2 for layer in layers) <= capacity_mm2 and _pads(layers, process) <= pads
+
+
+def _pads(layers: Sequence[LayerSize], process: Process) -> int:
+    """Pads or bumps of a die: one for each heater, and those of the grounds; with bumps every strip has a ground."""
+    grounds = LOCAL_PADS * sum(layer.strips for layer in layers) if process.pads.wiring == "flipchip" else PADS
+    return grounds + sum(layer.heaters for layer in layers)
+
+
+def _limits(dies: list[list[LayerSize]], size: DieSize, fit: str, process: Process) -> dict[str, Limit]:
+    """Limits on area, pads and power of the fullest die."""
+    capacity = size[0] * size[1] / 1e6
+    area = max(sum(layer.area_mm2 for layer in die) for die in dies)
+    power = mean_heater_w(process) * max(sum(layer.heaters for layer in die) for die in dies)
+    if fit == "not buildable":
+        scope = "the largest layer alone; "
+    else:
+        scope = f"the fullest of {len(dies)} dies; " if len(dies) > 1 else ""
+    text = f"{scope}cells, gratings and pads without wires; limit: {size[0] / 1e3:g} × {size[1] / 1e3:g} mm"
+    pads = pads_limit(process, max(_pads(die, process) for die in dies), [size])
+    drive = "every heater at the middle of its range"
+    return {
+        "area": Limit(area, capacity, "mm²", area <= capacity, text),
+        "pads": replace(pads, assumption=scope + pads.assumption),
+        "power": power_limit(process, power, capacity, scope + drive),
+    }

@@ -1,0 +1,111 @@
+"""Sizes of networks in one table, as Markdown and as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from optinc_pdk.cards import Process
+from optinc_pdk.report.chip_size import NetworkSize, mean_heater_w
+from optinc_pdk.report.formatting import format_short, format_si
+from optinc_pdk.report.light_budget import light_numbers
+
+MAX_WIDTHS = 8
+"""Largest number of widths that a structure is written out with."""
+
+
+def size_rows(sizes: Sequence[NetworkSize]) -> list[dict[str, Any]]:
+    """The networks and their layers as plain data, for JSON."""
+    return [
+        {
+            "name": size.name,
+            "structure": list(size.structure),
+            "mzis": size.mzis,
+            "heaters": size.heaters,
+            "pads": size.pads,
+            "fibres": sum(layer.fibres for layer in size.layers),
+            "area_mm2": size.area_mm2,
+            "power_w": size.power_w,
+            "column_db": size.mzi_loss_db,
+            "columns": max(layer.columns for layer in size.layers),
+            "dies": size.dies,
+            "fit": size.fit,
+            "missed": list(size.exceeded_limits),
+            "limits": {name: asdict(limit) for name, limit in size.limits.items()},
+            "light": None if size.light is None else light_numbers(size.light),
+            "layers": [asdict(layer) for layer in size.layers],
+        }
+        for size in sizes
+    ]
+
+
+def size_markdown(sizes: Sequence[NetworkSize], process: Process) -> str:
+    """The networks as Markdown: a table of sizes, the assumptions, and a table of the limits."""
+    numbers = ("MZIs", "heaters", "pads", "mm²", "W", "columns", "dB", "σ", "symbols/s")
+    head = ("network", "structure", *numbers, "fit at best", "limits missed")
+    lines = ["| " + " | ".join(head) + " |", "|---|---|" + "---:|" * 9 + "---|---|"]
+    lines += ["| " + " | ".join(_cells(size)) + " |" for size in sizes]
+    lines += ["", *_assumptions(process, sizes[0].mzi_loss_db)]
+    lines += ["", "| network | limit | needs | has | counted or assumed |", "|---|---|---:|---:|---|"]
+    for size in sizes:
+        for name, limit in size.limits.items():
+            most = "none" if limit.limit is None else format_short(limit.limit)
+            row = (
+                size.name,
+                name,
+                f"{format_short(limit.value)} {limit.unit}",
+                most,
+                limit.assumption.partition("; limit: ")[0],
+            )
+            lines.append("| " + " | ".join(row) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _cells(size: NetworkSize) -> tuple[str, ...]:
+    structure = "-".join(map(str, size.structure))
+    if len(size.structure) > MAX_WIDTHS:
+        structure = f"{len(size.layers)} layers of {min(size.structure)} to {max(size.structure)}"
+    return (
+        size.name,
+        structure,
+        f"{size.mzis:,}",
+        f"{size.heaters:,}",
+        f"{size.pads:,}",
+        format_short(size.area_mm2),
+        format_short(size.power_w),
+        str(max(layer.columns for layer in size.layers)),
+        f"{max(layer.loss_db for layer in size.layers):.1f}",
+        "none" if size.light is None else f"{size.light.field_noise:.1e}",
+        _rate(size),
+        size.fit + (f", {size.dies} dies" if size.dies > 1 else ""),
+        ", ".join(size.exceeded_limits) or "none",
+    )
+
+
+def _rate(size: NetworkSize) -> str:
+    rate = 0.0 if size.light is None else size.light.symbol_rate_bd
+    return format_si(rate, "").strip() if rate >= 1.0 else f"{rate:.2g}"
+
+
+def _assumptions(process: Process, column_db: float) -> list[str]:
+    """The meaning of the table's columns, as a Markdown list."""
+    lines = [
+        "- MZIs by the paper's count, weights only; heaters and pads with trims and grounds. mm² are cells, gratings "
+        "and pads alone: wires, channels and fans come on top, so `fit` is the best that a layout can reach.",
+        f"- W with every heater at the middle of its range, {format_si(mean_heater_w(process), 'W')}.",
+        f"- columns and dB are those of the worst layer, modulator to detector: {column_db:.2f} dB a column from the "
+        "device cards, couplers, gratings and splitters; not the matrix itself.",
+    ]
+    if process.budget is None:
+        return [*lines, "- The process card has no budget: power and loss are not judged."]
+    budget = process.budget
+    return [
+        *lines,
+        f"- σ is the field noise, relative to full scale, that leaves every decision "
+        f"{float(budget.margin_sigmas):g} standard deviations; for networks without known weights "
+        f"{float(budget.field_noise):.0e}. Symbols/s at h ν / (4 σ² T) a symbol and guide, shot noise alone, "
+        f"{format_si(budget.laser_w, 'W')} a guide.",
+        f"- Limits: {process.sources[budget.cooling_w_per_mm2.source]} ({float(budget.cooling_w_per_mm2):g} W/mm²); "
+        f"{format_si(budget.symbol_rate_min_bd, 'Bd')} at least.",
+    ]

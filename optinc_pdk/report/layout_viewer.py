@@ -1,0 +1,108 @@
+"""Show a layout: in the KLayout application, or as pictures."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import klayout.lay as lay
+
+from optinc_pdk.cards import Process
+from optinc_pdk.errors import InputError
+from optinc_pdk.extract.mask_layout import read_layout
+from optinc_pdk.file_writing import saved_bytes, write_atomic
+from optinc_pdk.report.layout_pictures import COLORS, draw_windows
+from optinc_pdk.report.picture_windows import find_windows, heater_boxes
+
+PICTURES = ("chip", "layer", "mesh", "mzi")
+HEADLESS_PLATFORMS = ("offscreen", "minimal")
+
+
+def klayout_application(environment: Mapping[str, str] | None = None) -> str | None:
+    """The path of the KLayout application; None where it is not installed or there is no display.
+
+    Args:
+        environment: Environment variables; by default those of this process.
+    """
+    variables = os.environ if environment is None else environment
+    display = variables.get("DISPLAY") or variables.get("WAYLAND_DISPLAY")
+    if not display or variables.get("QT_QPA_PLATFORM") in HEADLESS_PLATFORMS:
+        return None
+    return shutil.which("klayout", path=variables.get("PATH"))
+
+
+def layer_properties(process: Process) -> bytes:
+    """The process's layers with their names and colours, as KLayout's layer properties (.lyp)."""
+    view = lay.LayoutView()
+    for name, layer in process.layers.items():
+        node = lay.LayerPropertiesNode()
+        node.source = f"{layer.gds[0]}/{layer.gds[1]}@1"
+        node.name = f"{name}: {layer.text}"
+        node.fill_color = node.frame_color = int(layer.color.removeprefix("#"), 16)
+        view.insert_layer(view.end_layers(), node)
+    return saved_bytes(view.save_layer_props)
+
+
+def open_klayout(application: str, gds: Path, process: Process, directory: Path) -> Path:
+    """Open a layout in the KLayout application and wait until it is closed.
+
+    Args:
+        application: Path of the application.
+        gds: Layout, GDS2 or OASIS.
+        process: Process card with layers and colours.
+        directory: Folder for the file of layer properties.
+
+    Returns:
+        The file of layer properties, .lyp.
+
+    Raises:
+        InputError: The layout cannot be read, or the application fails.
+    """
+    read_layout(gds)
+    properties = directory / f"{gds.stem}.lyp"
+    write_atomic(properties, layer_properties(process))
+    done = subprocess.run([application, "-l", str(properties), str(gds)], check=False)
+    if done.returncode:
+        raise InputError(f"{application} ended with {done.returncode} on {gds}; give --png to write pictures instead")
+    return properties
+
+
+def write_pictures(
+    gds: Path, process: Process, directory: Path, watch: Callable[[str], None] | None = None
+) -> tuple[Path, ...]:
+    """Write pictures of the chip and, where it has meshes, of one layer, one mesh and one MZI.
+
+    Args:
+        gds: Layout, GDS2 or OASIS.
+        process: Process card with layers and colours.
+        directory: Folder for ``<stem>.chip.png`` and the other pictures.
+        watch: Called with the name of each picture, one of ``PICTURES``, when it begins.
+
+    Returns:
+        The files; only that of the chip where no two heaters stand side by side.
+
+    Raises:
+        InputError: The layout cannot be read or is empty.
+    """
+    layout, top = read_layout(gds)
+    if top.bbox().empty():
+        raise InputError(f"{gds}: the layout is empty, there is nothing to draw; was it written to its end?")
+    windows = find_windows(heater_boxes(layout, process.gds_layers["heater"]))
+    views = (None,) if windows is None else (None, windows.layer, windows.mesh, windows.mzi)
+    drawn = draw_windows(layout, process.gds_layers, picture_colors(process), views)
+    written = []
+    for name in PICTURES[: len(views)]:
+        if watch is not None:
+            watch(name)
+        path = directory / f"{gds.stem}.{name}.png"
+        write_atomic(path, next(drawn))
+        written.append(path)
+    return tuple(written)
+
+
+def picture_colors(process: Process) -> dict[str, str]:
+    """Colours by layer name; layers without an entry in ``COLORS`` get the colour of the process and lie below."""
+    return {name: layer.color for name, layer in process.layers.items() if name not in COLORS} | dict(COLORS)

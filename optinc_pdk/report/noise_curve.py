@@ -1,0 +1,84 @@
+"""A curve of word-error rate against symbol rate: as a table, as a plot, and as text."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from matplotlib.figure import Figure
+
+from optinc_pdk.report.formatting import error_numbers, format_errors, format_si
+from optinc_pdk.tolerance.error_rates import NoiseCurve, RatePoint
+
+COLUMNS = (
+    "symbol_rate_bd",
+    "integration_s",
+    "laser_w",
+    "sent",
+    "words",
+    "wrong",
+    "word_error_rate",
+    "low_95",
+    "high_95",
+    "gaussian_estimate",
+)
+_COUNTED, _ESTIMATED, _INK = "#2f6fb0", "#d98c21", "#444c54"
+LOWEST_RATE = 1e-15
+"""The lowest word-error rate on the plot's axis."""
+
+
+def curve_csv(curve: NoiseCurve) -> bytes:
+    """The curve as CSV, one row for each symbol rate, with ``COLUMNS`` as header."""
+    stream = io.StringIO()
+    table = csv.writer(stream, lineterminator="\n")
+    table.writerow(COLUMNS)
+    for point in curve.points:
+        counted = (point.sent, point.words, point.wrong)
+        shares = (point.word_error_rate, point.low, point.high, point.gaussian_estimate)
+        row = (point.symbol_rate_bd, point.integration_s, curve.laser_w, *counted, *shares)
+        table.writerow(f"{value:.6g}" if isinstance(value, float) else value for value in row)
+    return stream.getvalue().encode()
+
+
+def curve_png(curve: NoiseCurve, name: str) -> bytes:
+    """The curve as PNG: counted word-error rates with 95 % intervals, and the Gaussian estimate.
+
+    Args:
+        curve: The curve.
+        name: Name of the chip, for the title.
+    """
+    figure = Figure(figsize=(7.5, 4.5), layout="constrained", facecolor="white")
+    axes = figure.add_subplot()
+    rates = [point.symbol_rate_bd for point in curve.points]
+    axes.plot(rates, [point.gaussian_estimate for point in curve.points], color=_ESTIMATED, linestyle="--")
+    axes.lines[-1].set_label("estimate: margins and Gaussian noise, first order")
+    wrong = [point for point in curve.points if point.wrong]
+    if wrong:
+        interval = [[p.word_error_rate - p.low for p in wrong], [p.high - p.word_error_rate for p in wrong]]
+        counted = [point.word_error_rate for point in wrong]
+        counted_bd = [point.symbol_rate_bd for point in wrong]
+        label = "counted, 95 % interval"
+        axes.errorbar(counted_bd, counted, interval, fmt="o", color=_COUNTED, ms=4, capsize=2, label=label)
+    if none := [point for point in curve.points if not point.wrong]:
+        limits = [point.high for point in none]
+        axes.plot([p.symbol_rate_bd for p in none], limits, "v", color=_COUNTED, markersize=5, fillstyle="none")
+        axes.lines[-1].set_label("none counted: upper end of the interval")
+    axes.set(xscale="log", yscale="log", ylim=(LOWEST_RATE, 2.0), xlabel="symbols per second", ylabel="word-error rate")
+    axes.set_title(f"{name}: {format_si(curve.laser_w, 'W')} into every guide, integrated over one symbol", fontsize=10)
+    axes.grid(which="major", linewidth=0.3, color=_INK)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=8)
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=120, metadata={"Software": None})
+    return picture.getvalue()
+
+
+def point_line(point: RatePoint) -> str:
+    """The result at one symbol rate as a line of text."""
+    errors = error_numbers(point.errors)
+    return (
+        f"{format_si(point.symbol_rate_bd, 'Bd'):>9}, {format_si(point.integration_s, 's'):>7}: "
+        f"{point.wrong:,} of {point.words:,} words wrong, {point.word_error_rate:.2g} "
+        f"({point.low:.2g} … {point.high:.2g}); "
+        f"Gaussian estimate {point.gaussian_estimate:.2g}" + (f"; {format_errors(errors, 4)}" if errors else "")
+    )

@@ -1,0 +1,120 @@
+"""The limits on a chip's size: area, pads or bumps, power, and loss; each with its assumptions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from optinc_pdk.cards import Process
+from optinc_pdk.report.formatting import format_short, format_si
+from optinc_pdk.report.light_budget import loss_limit_db
+
+DieSize = tuple[float, float]
+"""Width and height in µm."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A quantity and its limit.
+
+    Attributes:
+        value: Amount that the chip needs.
+        limit: Amount available; None where the process card states none, or no amount is enough.
+        unit: Unit of both.
+        holds: Whether the value is within the limit; None where this is unknown.
+        assumption: Assumptions behind value and limit.
+    """
+
+    value: float
+    limit: float | None
+    unit: str
+    holds: bool | None
+    assumption: str
+
+
+def largest_die(process: Process) -> DieSize:
+    """The die outline of a process with the largest area, in µm."""
+    sizes = [(float(die.width_um), float(die.height_um)) for die in process.dies]
+    return max(sizes, key=lambda size: size[0] * size[1])
+
+
+def fitting_outline(process: Process, die: DieSize) -> DieSize:
+    """The first outline of a process that contains a die, as it is or turned by 90°; the largest where none does."""
+    for one in process.dies:
+        size = float(one.width_um), float(one.height_um)
+        if _contains(size, die):
+            return size
+    return largest_die(process)
+
+
+def _contains(outline: DieSize, die: DieSize) -> bool:
+    """Whether a die lies within an outline, as it is or turned by 90°."""
+    return min(die) <= min(outline) and max(die) <= max(outline)
+
+
+def pad_capacity(process: Process, die: DieSize) -> int:
+    """The largest number of pads or bumps on a die.
+
+    Pads stand in rows along both long edges, as deep as the card allows; wires to an outer row pass between the
+    pads of the inner ones, which sets their pitch. Bumps lie on a grid all over the die.
+    """
+    pads, keepout = process.pads, float(process.floorplan.keepout_um)
+    width, height = max(die) - 2 * keepout, min(die) - 2 * keepout
+    if pads.wiring == "flipchip":
+        return math.floor(width / pads.pitch_um) * math.floor(height / pads.pitch_um)
+    rows = range(1, int(pads.rows_max) + 1)
+    return 2 * max(count * math.floor(width / process.pad_pitch_um(count)) for count in rows)
+
+
+def area_limit(process: Process, dies: Sequence[DieSize]) -> Limit:
+    """Area of the largest die against the process's largest outline; holds if the outline contains every die."""
+    wide, high = largest_die(process)
+    holds = all(_contains((wide, high), die) for die in dies)
+    largest = max(width * height for width, height in dies) / 1e6
+    total = sum(width * height for width, height in dies) / 1e6
+    several = f"; the largest of {len(dies)} dies of {total:.1f} mm² together" if len(dies) > 1 else ""
+    text = f"limit: the largest outline of the process, {wide / 1e3:g} × {high / 1e3:g} mm{several}"
+    return Limit(largest, wide * high / 1e6, "mm²", holds, text)
+
+
+def pads_limit(process: Process, pads: int, dies: Sequence[DieSize]) -> Limit:
+    """Number of all pads or bumps against the capacity of the dies' outlines."""
+    capacity = sum(pad_capacity(process, fitting_outline(process, die)) for die in dies)
+    pitch = float(process.pads.pitch_um)
+    if process.pads.wiring == "flipchip":
+        text = f"bumps at {pitch:g} µm all over the die"
+    else:
+        text = f"pads along both long edges, up to {int(process.pads.rows_max)} rows, at least {pitch:g} µm apart"
+    unit = "bumps" if process.pads.wiring == "flipchip" else "pads"
+    return Limit(float(pads), float(capacity), unit, pads <= capacity, text)
+
+
+def power_limit(process: Process, power_w: float, area_mm2: float, drive: str) -> Limit:
+    """Power per area against the process's cooling; ``drive`` says in words at which bias the power is counted."""
+    value = power_w / area_mm2
+    if process.budget is None:
+        return Limit(
+            value, None, "W/mm²", None, f"{format_short(power_w)} W, {drive}; the process card gives no cooling"
+        )
+    cooling = process.budget.cooling_w_per_mm2
+    spread = f"{format_short(power_w)} W, {drive}, spread evenly over {format_short(area_mm2)} mm²"
+    text = f"{spread}; limit: {process.sources[cooling.source]}"
+    return Limit(value, float(cooling), "W/mm²", bool(value <= cooling), text)
+
+
+def loss_limit(process: Process, hop_loss_db: Sequence[float], field_noise: float) -> Limit:
+    """Loss of the worst layer against the loss that the light budget allows at the lowest useful symbol rate."""
+    value, budget = max(hop_loss_db), process.budget
+    hop = "from modulator to detector of the worst layer, of what full scale loses"
+    if budget is None:
+        return Limit(value, None, "dB", None, f"{hop}; the process card gives no light budget")
+    if field_noise <= 0.0:
+        return Limit(value, None, "dB", False, f"{hop}; a symbol is wrong without noise, so no light is enough")
+    limit = loss_limit_db(process, field_noise)
+    text = (
+        f"{hop}; limit: {format_si(budget.symbol_rate_min_bd, 'Bd')} at {format_si(budget.laser_w, 'W')} a guide, shot "
+        f"noise of {field_noise:.2g} of full scale, which leaves decisions {float(budget.margin_sigmas):g} standard "
+        "deviations"
+    )
+    return Limit(value, limit, "dB", limit is not None and value <= limit, text)

@@ -1,0 +1,203 @@
+"""Tables for the terminal: summary of a build, factorisation, and design rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.table import Table
+
+from optinc_pdk.assemble import check_weights, rectangular_slots
+from optinc_pdk.factor import SvdFactor, factor_by_parts
+from optinc_pdk.onn import LayerFactor, Onn, factorise
+from optinc_pdk.report.formatting import format_short, format_si
+from optinc_pdk.report.schema import LightNumbers, LimitNumbers, Report
+
+if TYPE_CHECKING:
+    from optinc_pdk.signoff.drc.design_rule_check import RuleResult
+
+
+def summary_table(report: Report) -> Table:
+    """The summary of a build, one line for each stage."""
+    table = Table(title=report.name, title_justify="left", show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column(style="bold")
+    table.add_column()
+    task, onn, chip = report.task, report.onn, report.chip
+    table.add_row("task", f"average of {task.servers} words of {task.bits} bits")
+    if onn is not None:
+        structure = "-".join(map(str, onn.structure))
+        table.add_row("network", f"{structure}, {onn.accuracy:.2%} exact, margin {onn.margin:.3f} levels")
+    if report.factor is not None:
+        f = report.factor
+        table.add_row("factor", f"{f.mzis} MZIs (weights only, {f.ratio:.1%} of full SVD), error {f.max_error:.1e}")
+    if chip is not None:
+        size = f"{chip.width_um / 1e3:.2f} × {chip.height_um / 1e3:.2f} mm"
+        table.add_row(
+            "chip", f"{chip.mzis} MZIs, {chip.phase_shifters} heaters, {chip.pads} pads, {chip.fibres} fibres"
+        )
+        table.add_row("die", f"{size}, {chip.fit}, {chip.power_w:.2f} W, {chip.loss_db:.1f} dB")
+        if chip.limits is not None:
+            table.add_row("limits", ", ".join(limit_line(name, limit) for name, limit in chip.limits.items()))
+        if chip.light is not None:
+            table.add_row("light", light_line(chip.light))
+    table.add_row("drc", _drc(report))
+    table.add_row("lvs", _lvs(report))
+    table.add_row("function", _function(report))
+    table.add_row("seconds", f"{sum(report.seconds.values()):.1f}")
+    table.add_row("verdict", f"[{'green' if report.verdict == 'pass' else 'red'} bold]{report.verdict}[/]")
+    return table
+
+
+def limit_line(name: str, limit: LimitNumbers) -> str:
+    """A limit in a few words; an exceeded limit is marked ``MISSED``."""
+    unit = "" if limit.unit == name else f" {limit.unit}"
+    most = "no limit given" if limit.limit is None else f"{format_short(limit.limit)}{unit}"
+    return f"{name} {format_short(limit.value)} of {most}" + (" MISSED" if limit.holds is False else "")
+
+
+def light_line(light: LightNumbers) -> str:
+    """The symbol rate, and whether light or electronics limit it."""
+    rate, energy = format_si(light.symbol_rate_bd, "Bd"), format_si(light.energy_j, "J")
+    cause = "light" if light.symbol_rate_bd == light.light_bd else "electronics"
+    worst = max(light.hop_loss_db)
+    return f"{rate} set by {cause}: {energy} a symbol and guide at {format_si(light.laser_w, 'W')}, {worst:.1f} dB"
+
+
+def _drc(report: Report) -> str:
+    if (drc := report.drc) is None:
+        return "not run"
+    return f"{drc.violations} violations of {drc.rules} rules" + (f", {drc.not_run} not run" if drc.not_run else "")
+
+
+def _lvs(report: Report) -> str:
+    if report.lvs is None:
+        return "not run"
+    word = "match" if report.lvs.match else "NO match"
+    return f"{word}: {report.lvs.devices} devices, {report.lvs.nets} nets"
+
+
+def _function(report: Report) -> str:
+    if report.function is None:
+        return "not run"
+    f = report.function
+    return f"{f.exact:,}/{f.inputs:,} words exact, margin {f.margin:.3f} levels"
+
+
+def factor_rows(onn: Onn, splitter_db: float = 0.0) -> list[dict[str, Any]]:
+    """MZIs, phase shifters, losses and errors of the factorisation of each layer.
+
+    Args:
+        onn: Network.
+        splitter_db: Excess loss of a 1x2 splitter in dB, from its card.
+
+    Returns:
+        One row for each layer: shape and method; MZIs by the paper's count (``mzis``) and on the chip, including
+        dummies and attenuators (``mzis_on_chip``); the smallest sufficient number (``mzis_needed``), and how many fewer
+        these are than the paper's (``mzis_saved``) and than for a dense matrix of this shape
+        (``mzis_saved_by_structure``); phase shifters; splitters and combiners that join blocks, and their loss in dB.
+        Errors are those of the factors of :func:`optinc_pdk.onn.factorise` relative to its optical matrices. They are
+        Frobenius norms over that of the matrix: ``relative_error`` of the layer, ``block_errors`` of the blocks and
+        ``worst_block_error``; ``error`` is the largest error of an entry over the matrix's 2-norm.
+
+    Raises:
+        InputError: A matrix is zero, or an entry is outside the range that light can represent.
+    """
+    check_weights(onn)
+    return [_factor_row(index, layer, splitter_db) for index, layer in enumerate(factorise(onn))]
+
+
+def _factor_row(index: int, layer: LayerFactor, splitter_db: float) -> dict[str, Any]:
+    out, into = layer.matrix.shape
+    factor = layer.factor
+    meshes: tuple[int, ...] = (into, out)
+    joined, loss = 0, 0.0
+    if isinstance(factor, SvdFactor):
+        method, attenuators = "svd", min(out, into)
+        thrifty = factor_by_parts(layer.matrix)
+        needed, saved = thrifty.mzis, thrifty.mzis_saved_by_structure
+        blocks = np.array([layer.relative_error])
+    else:
+        size = factor.block
+        method, meshes = f"approx {size}", (size,) * len(factor.unitary)
+        # the chip has one mesh for each block
+        attenuators = out * -(-into // size)
+        blocks = factor.block_error
+        needed, saved = int(factor.needed_mzis.sum()), factor.mzis_saved_by_structure
+        trees = factor.trees(splitter_db)
+        joined, loss = trees.splitters + trees.combiners, trees.loss_db
+    slots = [slot for modes in meshes for slot in rectangular_slots(modes)]
+    active = sum(not slot.dummy for slot in slots)
+    return {
+        "layer": index,
+        "shape": [out, into],
+        "method": method,
+        "mzis": factor.mzis,
+        "mzis_on_chip": len(slots) + attenuators,
+        "mzis_needed": needed,
+        "mzis_saved": factor.mzis - needed,
+        "mzis_saved_by_structure": saved,
+        "phase_shifters": 2 * active + attenuators,
+        "tree_splitters": joined,
+        "tree_loss_db": loss,
+        "error": layer.max_error,
+        "relative_error": layer.relative_error,
+        "block_errors": blocks.tolist(),
+        "worst_block_error": float(blocks.max()),
+    }
+
+
+def factor_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """The rows of ``factor_rows`` as a table with totals; errors are relative Frobenius norms."""
+    counts = {
+        "mzis": "MZIs, paper",
+        "mzis_on_chip": "MZIs, chip",
+        "phase_shifters": "phase shifters",
+        "tree_splitters": "trees",
+        "mzis_saved_by_structure": "saved by structure",
+    }
+    table = Table("layer", "shape", "method", *counts.values(), "error", "worst block", show_footer=True)
+    for row in rows:
+        shape = f"{row['shape'][0]}×{row['shape'][1]}"
+        numbers = [str(row[key]) for key in counts]
+        if row["tree_splitters"]:
+            numbers[list(counts).index("tree_splitters")] += f", {row['tree_loss_db']:.1f} dB"
+        errors = [f"{row[key]:.1e}" for key in ("relative_error", "worst_block_error")]
+        table.add_row(str(row["layer"]), shape, row["method"], *numbers, *errors)
+    for column, key in enumerate(counts, start=3):
+        table.columns[column].footer = str(sum(row[key] for row in rows))
+    table.columns[0].footer = "all"
+    return table
+
+
+def drc_rows(results: Sequence[RuleResult]) -> list[dict[str, Any]]:
+    """The design rules as rows of plain data; ``boxes_um`` and ``notes`` are those of the first 10 violations."""
+    return [
+        {
+            "id": found.rule.id,
+            "severity": found.rule.severity,
+            "violations": found.violations,
+            "distinct": found.distinct,
+            "text": found.rule.text,
+            "boxes_um": np.round(found.boxes_um[:10], 3).tolist(),
+            "notes": list(found.notes[:10]),
+            "run": found.run,
+        }
+        for found in results
+    ]
+
+
+def drc_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Violated rules with the first position, and rules that were not run; all rules where none is violated."""
+    violated = [row for row in rows if row["violations"]]
+    table = Table("rule", "severity", "violations", "distinct", "first at, µm", "text")
+    for row in violated:
+        box = row["boxes_um"][0]
+        counts = str(row["violations"]), str(row["distinct"])
+        table.add_row(row["id"], row["severity"], *counts, f"({box[0]:.3f}, {box[1]:.3f})", row["text"])
+    for row in rows:
+        if not row["run"]:
+            table.add_row(row["id"], row["severity"], "not run", "", "", f"needs the bias (--bias): {row['text']}")
+        elif not violated:
+            table.add_row(row["id"], row["severity"], "0", "0", "", row["text"])
+    return table

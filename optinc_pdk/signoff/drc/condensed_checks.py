@@ -1,0 +1,140 @@
+"""Checks of local rules on condensed layouts first: if a condensed layout is clean, so is the whole layout.
+
+Local rules compare shapes near each other. Where the condensed layout has violations, the whole layout is checked in
+the places that they may stand for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import klayout.db as kdb
+
+from optinc_pdk.cards.rules import AngleRule, BendRadiusRule, BooleanRule, GuideSpaceRule, PairRule, Rule
+from optinc_pdk.signoff.drc.coarse_spacing import guide_space_coarse
+from optinc_pdk.signoff.drc.condensed_layout import CheckDistances, CondensedLayout, condense
+from optinc_pdk.signoff.drc.design import Design
+from optinc_pdk.signoff.drc.shape_checks import flat, line_edges
+
+Check = Callable[[Design, Any], kdb.Region]
+# Kinds of local rules: they measure between edges near each other, or exempt shapes near a body.
+LOCAL = (
+    "width",
+    "space",
+    "overlap",
+    "separation",
+    "enclosure",
+    "contact_overlap",
+    "exclusion",
+    "inside",
+    "area",
+    "angle",
+    "guide_space",
+    "bend_radius",
+)
+# Faster checks that report every violation of the rule, and may report more.
+STRICTER: Mapping[str, Check] = {
+    "width": line_edges,
+    "space": line_edges,
+    "guide_space": guide_space_coarse,
+}
+# Distances and cuts are rounded to the grid, and some checks measure slightly farther than the rule's value.
+MARGIN_UM = 0.1
+
+
+@dataclass(frozen=True)
+class CondensedChecks:
+    """Condensed layouts for local rules: one for rules of guides, and one for rules whose shapes are farther apart.
+
+    Attributes:
+        guide: Name of the guides' layer.
+        guides: Layout for rules of that layer; None if there are none, or if no cell is placed twice.
+        others: Layout for the other local rules; None as above.
+    """
+
+    guide: str
+    guides: CondensedLayout | None
+    others: CondensedLayout | None
+
+    def condensed(self, rule: Rule) -> CondensedLayout | None:
+        """The condensed layout for a rule; None for a rule that is checked on the whole layout only."""
+        if rule.kind not in LOCAL:
+            return None
+        condensed = self.guides if self.guide in rule.layers else self.others
+        return condensed if condensed is not None and set(rule.layers) <= set(condensed.layers) else None
+
+    def violations(self, design: Design, rule: Rule, check: Check) -> kdb.Region:
+        """Violations of a rule in the whole layout, which is checked only where the condensed one has violations."""
+        if isinstance(rule, AngleRule) and len(rule.layers) > 1:
+            result = kdb.Region()
+            for name in rule.layers:
+                result += self.violations(design, rule.model_copy(update={"layers": (name,)}), check)
+            return result
+        condensed = self.condensed(rule)
+        if condensed is None:
+            return flat(check(design, rule))
+        suspects = _suspects(condensed, rule, check)
+        if suspects.is_empty():
+            return kdb.Region()
+        # keep a reference to the layout, because its regions refer to it
+        part = condensed.near(suspects)
+        return flat(check(part, rule)).interacting(suspects)
+
+    def suspects(self, rule: Rule, check: Check) -> kdb.Region:
+        """Places where a rule may be violated according to its condensed layout; empty for a rule without one."""
+        condensed = self.condensed(rule)
+        return kdb.Region() if condensed is None else _suspects(condensed, rule, check)
+
+
+def _suspects(condensed: CondensedLayout, rule: Rule, check: Check) -> kdb.Region:
+    violations = STRICTER.get(rule.kind, check)(condensed.design, rule)
+    return kdb.Region() if violations.is_empty() else condensed.suspects(flat(violations))
+
+
+def prepare_condensed(design: Design, rules: Sequence[Rule]) -> CondensedChecks | None:
+    """Condense a layout for the local ones among some rules.
+
+    Returns:
+        The condensed layouts; None if no rule of guide space defines what a guide is.
+    """
+    guides = [rule for rule in rules if isinstance(rule, GuideSpaceRule)]
+    if not guides:
+        return None
+    guide = guides[0].layers[0]
+    local = [rule for rule in rules if rule.kind in LOCAL]
+    return CondensedChecks(
+        guide,
+        _condensed(design, [rule for rule in local if guide in rule.layers], guide, guides[0].body_um),
+        _condensed(design, [rule for rule in local if guide not in rule.layers], guide, guides[0].body_um),
+    )
+
+
+def _condensed(design: Design, rules: Sequence[Rule], guide: str, body_um: float) -> CondensedLayout | None:
+    """Condensed layout for some rules; a rule of angles of several layers is checked layer by layer."""
+    layers = dict.fromkeys(name for rule in rules if not isinstance(rule, AngleRule) for name in rule.layers)
+    if not layers:
+        return None
+    exempting = [rule for rule in rules if isinstance(rule, GuideSpaceRule | BendRadiusRule)]
+    apart = max(map(_reach_um, rules))
+    # rules of two layers never compare two shapes of one layer
+    single = [rule for rule in rules if not isinstance(rule, PairRule | BooleanRule)]
+    reach = CheckDistances(
+        apart=design.dbu(apart),
+        alone={
+            name: design.dbu(max((_reach_um(rule) for rule in single if name in rule.layers), default=0))
+            for name in layers
+        },
+        near=design.dbu(apart + MARGIN_UM),
+        body=design.dbu(body_um),
+        exempt=design.dbu(max((rule.exempt_um + _reach_um(rule) for rule in exempting), default=0)),
+    )
+    return condense(design, list(layers), guide, reach)
+
+
+def _reach_um(rule: Rule) -> float:
+    """Largest distance of two shapes that a rule compares."""
+    if isinstance(rule, BendRadiusRule):
+        return max(arm for arm, _ in rule.arms_um)
+    return float(getattr(rule, "value_um", 0.0))

@@ -1,0 +1,225 @@
+"""Density rules: the share of each window of a raster that a layer covers, from exact areas of polygons.
+
+Windows of a die start at its lower left corner and are `step_um` apart. A last column and a last row end at its right
+and upper edge. A die smaller than a window is one window. Shapes outside the dies are not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import klayout.db as kdb
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.cards.rules import DensityRule
+from optinc_pdk.extract.cell_placements import CellPlacements
+from optinc_pdk.extract.contours import contours
+from optinc_pdk.extract.spatial_index import merged_polygons
+from optinc_pdk.signoff.drc.design import Design
+from optinc_pdk.signoff.drc.layer_connectivity import disjoint_boxes, is_rectilinear, layer_pieces
+from optinc_pdk.signoff.drc.shape_checks import dies
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Lines = Ints | Floats
+# Relative error allowed for areas: they are exact for edges parallel to the axes, and rounded otherwise.
+ROUNDING = 1e-12
+
+
+def density(design: Design, rule: DensityRule) -> kdb.Region:
+    """Windows in which the share of a layer is above or below the rule's limits."""
+    violations = kdb.Region()
+    for die in dies(design, rule.layers[1]):
+        raster = Raster.of(die.bbox(), design.dbu(rule.window_um), design.dbu(rule.step_um))
+        violations += _violations(design, rule, raster)
+    return violations
+
+
+@dataclass(frozen=True)
+class Raster:
+    """The windows of a die, in database units.
+
+    Attributes:
+        x, y: Edges of windows, ascending; two neighbouring edges enclose a bin.
+        columns, rows: (n, 2) indices into ``x`` and ``y`` of the two edges of each column or row of windows.
+    """
+
+    x: Ints
+    y: Ints
+    columns: Ints
+    rows: Ints
+
+    @classmethod
+    def of(cls, die: kdb.Box, window: int, step: int) -> Raster:
+        """The raster of a die for square windows of a size, a step apart, all in database units."""
+        x, columns = _lines(die.left, die.right, window, step)
+        y, rows = _lines(die.bottom, die.top, window, step)
+        return cls(x, y, columns, rows)
+
+    @property
+    def window_area(self) -> Floats:
+        """(columns, rows) area of the windows."""
+        return np.outer(np.diff(self.x[self.columns])[:, 0], np.diff(self.y[self.rows])[:, 0]).astype(np.float64)
+
+    def windows(self, bins: Floats) -> Floats:
+        """(columns, rows) sum of the bins in each window."""
+        total = np.zeros((len(self.x), len(self.y)))
+        total[1:, 1:] = bins.cumsum(axis=0).cumsum(axis=1)
+        return self.differences(total)
+
+    def differences(self, total: Floats) -> Floats:
+        """(columns, rows) sum over each window, from the sums (m, n) left of and below each pair of lines."""
+        across = total[self.columns[:, 1]] - total[self.columns[:, 0]]
+        return np.asarray(across[:, self.rows[:, 1]] - across[:, self.rows[:, 0]])
+
+    def boxes(self, chosen: NDArray[np.bool_]) -> kdb.Region:
+        """The chosen windows as a region."""
+        region = kdb.Region()
+        for column, row in np.argwhere(chosen).tolist():
+            (left, right), (bottom, top) = self.x[self.columns[column]].tolist(), self.y[self.rows[row]].tolist()
+            region.insert(kdb.Box(left, bottom, right, top))
+        return region
+
+
+def _lines(low: int, high: int, window: int, step: int) -> tuple[Ints, Ints]:
+    """Edges of windows along one axis, and (n, 2) the indices of each window's two edges."""
+    size = min(window, high - low)
+    starts = np.arange(low, high - size + 1, step, dtype=np.int64)
+    starts = np.unique(np.append(starts, high - size))
+    lines = np.unique(np.concatenate([starts, starts + size]))
+    return lines, np.stack([np.searchsorted(lines, starts), np.searchsorted(lines, starts + size)], axis=1)
+
+
+def _violations(design: Design, rule: DensityRule, raster: Raster) -> kdb.Region:
+    """Windows of one die that violate a rule; areas are bounded first, and measured where the bound is not enough."""
+    least, most = (share * raster.window_area for share in (rule.least, rule.most))
+    # relative to the window, because rounding may make the area of an empty one negative
+    tolerance = ROUNDING * raster.window_area
+    suspects = np.full(most.shape, rule.least > 0)
+    if is_rectilinear(design, rule.layers[0]):
+        # this counts overlaps twice
+        area = _covered(layer_pieces(design, rule.layers[0]).boxes, raster)
+        if rule.least > 0 or (area > most).any():
+            area = _covered(disjoint_boxes(design, rule.layers[0]), raster)
+        return raster.boxes((area < least - tolerance) | (area > most + tolerance))
+    places = design.places((rule.layers[0],))
+    if places is None:
+        suspects[:] = True
+    else:
+        suspects |= raster.windows(_bound(design, rule.layers[0], places, raster)) > most + tolerance
+    if not suspects.any():
+        return kdb.Region()
+    shapes = _merged(design, rule.layers[0], raster.boxes(suspects).merged())
+    area = raster.windows(coverage(shapes, raster.x, raster.y))
+    return raster.boxes(suspects & ((area < least - tolerance) | (area > most + tolerance)))
+
+
+def _merged(design: Design, layer: str, area: kdb.Region) -> list[kdb.Polygon]:
+    """A layer's shapes within an area, without overlaps."""
+    shapes = kdb.RecursiveShapeIterator(design.layout, design.top, design.index(layer), area, True)
+    return merged_polygons((kdb.Region(shapes) & area).merged())
+
+
+def _bound(design: Design, layer: str, places: CellPlacements, raster: Raster) -> Floats:
+    """(columns, rows) upper bound of the area that a layer covers in each bin.
+
+    Overlaps count twice, and the whole area of a cell counts in every bin that it touches.
+    """
+    index = design.index(layer)
+    bins = coverage(merged_polygons(places.loose[index]), raster.x, raster.y)
+    kinds, kind = np.unique(places.cells[:, 0], return_inverse=True)
+    areas = np.array(
+        [kdb.Region(design.layout.cell(int(k)).begin_shapes_rec(index)).area() for k in kinds], dtype=float
+    )
+    left, bottom, right, top = places.boxes.T
+    spread = np.zeros((len(raster.x), len(raster.y)))
+    x0, x1 = np.searchsorted(raster.x, left, "right") - 1, np.searchsorted(raster.x, right, "left")
+    y0, y1 = np.searchsorted(raster.y, bottom, "right") - 1, np.searchsorted(raster.y, top, "left")
+    x0, y0 = np.maximum(x0, 0), np.maximum(y0, 0)
+    x1, y1 = np.maximum(np.minimum(x1, len(raster.x) - 1), x0), np.maximum(np.minimum(y1, len(raster.y) - 1), y0)
+    for i, j, sign in ((x0, y0, 1), (x1, y1, 1), (x0, y1, -1), (x1, y0, -1)):
+        np.add.at(spread, (i, j), sign * areas[kind])
+    return np.asarray(bins + spread.cumsum(axis=0).cumsum(axis=1)[:-1, :-1])
+
+
+def _covered(boxes: Ints, raster: Raster) -> Floats:
+    return raster.differences(box_area(boxes, raster.x, raster.y).astype(np.float64))
+
+
+def box_area(boxes: Ints, x: Ints, y: Ints) -> Ints:
+    """Exact area of boxes left of and below each pair of lines of a raster.
+
+    A box is a sum of four quarter planes at its corners; one that starts at (a, b) has the area (x - a)(y - b) left of
+    and below lines x > a, y > b. Partial sums that overflow wrap around and cancel, as the total area fits.
+
+    Args:
+        boxes: (k, 4) boxes; overlaps count twice.
+        x, y: (m,), (n,) the raster's lines, ascending.
+
+    Returns:
+        (m, n) areas.
+    """
+    x, y, start = x - x[0], y - y[0], np.array([x[0], y[0]])
+    low = np.clip(boxes[:, :2] - start, 0, [x[-1], y[-1]])
+    high = np.clip(boxes[:, 2:] - start, 0, [x[-1], y[-1]])
+    count, left, bottom, both = np.zeros((4, len(x), len(y)), dtype=np.int64)
+    for a, b, sign in ((low, low, 1), (high, high, 1), (low, high, -1), (high, low, -1)):
+        at = np.searchsorted(x, a[:, 0]), np.searchsorted(y, b[:, 1])
+        for sums, value in ((count, 1), (left, a[:, 0]), (bottom, b[:, 1]), (both, a[:, 0] * b[:, 1])):
+            np.add.at(sums, at, sign * value)
+    count, left, bottom, both = (sums.cumsum(axis=0).cumsum(axis=1) for sums in (count, left, bottom, both))
+    return np.asarray(np.outer(x, y) * count - y * left - x[:, np.newaxis] * bottom + both)
+
+
+def coverage(polygons: Iterable[kdb.Polygon], x: Lines, y: Lines) -> Floats:
+    """Area of polygons in every bin of a raster.
+
+    Green's theorem for each bin: edges are cut at the raster's lines, and each contributes the area between it and the
+    right side of its bin, and the area of its height in all bins to the right.
+
+    Args:
+        polygons: Polygons; overlaps count twice.
+        x, y: (m,), (n,) the raster's lines, ascending.
+
+    Returns:
+        (m - 1, n - 1) areas.
+    """
+    outline = contours(polygons)
+    bins = np.zeros((len(x) - 1, len(y) - 1))
+    start, end = _cut(outline.points.astype(np.float64), outline.ends.astype(np.float64), x, y)
+    middle = (start + end) / 2
+    rise = end[:, 1] - start[:, 1]
+    row = np.searchsorted(y, middle[:, 1], "right") - 1
+    column = np.searchsorted(x, middle[:, 0], "right") - 1
+    # edges left of the raster count in all bins of their row, edges right of it in none
+    kept = (rise != 0) & (row >= 0) & (row < len(y) - 1) & (column < len(x) - 1)
+    rise, row, column, across = rise[kept], row[kept], column[kept], middle[kept, 0]
+    inside = column >= 0
+    within = np.where(inside, x[column + 1] - across, 0.0)
+    # the polygon lies to the right of upward edges
+    np.add.at(bins, (column[inside], row[inside]), (rise * within)[inside])
+    height = np.zeros((len(x), len(y) - 1))
+    np.add.at(height, (column + 1, row), rise)
+    return np.asarray(bins + np.diff(x)[:, np.newaxis] * height.cumsum(axis=0)[:-1])
+
+
+def _cut(start: Floats, end: Floats, x: Lines, y: Lines) -> tuple[Floats, Floats]:
+    """Start and end points of edges cut where they cross the lines of a raster."""
+    number = [np.arange(len(start)), np.arange(len(start))]
+    along = [np.zeros(len(start)), np.ones(len(start))]
+    for axis, lines in ((0, x), (1, y)):
+        low, high = np.minimum(start[:, axis], end[:, axis]), np.maximum(start[:, axis], end[:, axis])
+        first, last = np.searchsorted(lines, low, "right"), np.searchsorted(lines, high, "left")
+        count = np.maximum(last - first, 0)
+        edge = np.repeat(np.arange(len(start)), count)
+        line = lines[np.arange(len(edge)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(first, count)]
+        number.append(edge)
+        along.append((line - start[edge, axis]) / (end[edge, axis] - start[edge, axis]))
+    edge, place = np.concatenate(number), np.concatenate(along)
+    order = np.lexsort((place, edge))
+    edge, place = edge[order], place[order]
+    points = start[edge] + place[:, np.newaxis] * (end - start)[edge]
+    same = edge[1:] == edge[:-1]
+    return points[:-1][same], points[1:][same]

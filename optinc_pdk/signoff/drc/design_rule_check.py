@@ -1,0 +1,215 @@
+"""Design-rule check (DRC) of a written layout against the geometric rules of its process card.
+
+Electrical rules need the currents of a bias; :mod:`optinc_pdk.signoff.electrical` checks them and has its own result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import klayout.db as kdb
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.cards import Process
+from optinc_pdk.cards.rules import GridRule, OutlineRule, Rule
+from optinc_pdk.extract.layout_reader import check_layers, check_unit
+from optinc_pdk.signoff.drc import density, photonic_checks
+from optinc_pdk.signoff.drc import shape_checks as checks
+from optinc_pdk.signoff.drc.condensed_checks import CondensedChecks, prepare_condensed
+from optinc_pdk.signoff.drc.design import Design, read_design
+from optinc_pdk.signoff.drc.violation_grouping import Hierarchy, ViolationGroup, group_violations
+
+__all__ = ["CHECKS", "ELECTRICAL_KINDS", "DrcResult", "RuleResult", "check_chip", "run_drc"]
+
+# One function per kind of geometric rule; a kind without a function raises KeyError instead of passing silently.
+CHECKS: Mapping[str, Callable[[Design, Any], kdb.Region]] = {
+    "width": checks.line,
+    "space": checks.line,
+    "notch": checks.line,
+    "overlap": checks.pair,
+    "separation": checks.pair,
+    "enclosure": checks.pair,
+    "contact_overlap": checks.pair,
+    "exclusion": checks.boolean,
+    "inside": checks.boolean,
+    "area": checks.area,
+    "angle": checks.angle,
+    "outline": checks.outline,
+    "die_size": checks.die_size,
+    "edge": checks.edge,
+    "density": density.density,
+    "grid": checks.grid,
+    "known_layers": checks.file,
+    "simple": checks.file,
+    "guide_space": photonic_checks.guide_space,
+    "bend_radius": photonic_checks.bend_radius,
+    "contacts": photonic_checks.contacts,
+    "foreign_guide": photonic_checks.foreign_guide,
+    "pad_size": photonic_checks.pad_size,
+    "pad_pitch": photonic_checks.pad_pitch,
+    "fibre_pitch": photonic_checks.fibre_pitch,
+}
+
+# Kinds of rules that need the currents of a bias; `electrical.check_electrical` checks them.
+ELECTRICAL_KINDS = ("current", "ir_drop")
+
+
+@dataclass(frozen=True)
+class RuleResult:
+    """Violations of one rule. Violations that touch are merged into one marker.
+
+    Attributes:
+        rule: The rule.
+        markers: A polygon in µm around each violation, in coordinates of the top cell.
+        notes: One text per marker with what was measured there; empty for rules that measure nothing.
+        run: Whether the rule was checked; False for an electrical rule without a bias.
+        groups: The violations grouped by cell; None where all of them are reported in the top cell.
+    """
+
+    rule: Rule
+    markers: tuple[kdb.DPolygon, ...]
+    notes: tuple[str, ...] = ()
+    run: bool = True
+    groups: tuple[ViolationGroup, ...] | None = None
+
+    @property
+    def id(self) -> str:
+        """The rule's id."""
+        return self.rule.id
+
+    @property
+    def violations(self) -> int:
+        """Number of violations, of either severity."""
+        return len(self.markers)
+
+    @property
+    def distinct(self) -> int:
+        """Number of distinct violations: one that every instance of a cell has counts once."""
+        return len(self.markers if self.groups is None else self.groups)
+
+    @cached_property
+    def boxes_um(self) -> NDArray[np.float64]:
+        """(n, 4) left, bottom, right, top of the markers in µm."""
+        boxes = [marker.bbox() for marker in self.markers]
+        return np.array([(b.left, b.bottom, b.right, b.top) for b in boxes]).reshape(-1, 4)
+
+
+@dataclass(frozen=True)
+class DrcResult:
+    """Results of the geometric rules of one layout.
+
+    Attributes:
+        file: Name of the layout file.
+        top_cell: Name of its top cell.
+        rules: One result per geometric rule.
+        requested: All rules that the check was given, in their order, electrical rules included.
+    """
+
+    file: str
+    top_cell: str
+    rules: tuple[RuleResult, ...]
+    requested: tuple[Rule, ...]
+
+    @property
+    def violations(self) -> int:
+        """Number of violations of rules of severity error."""
+        return sum(result.violations for result in self.rules if result.rule.severity == "error")
+
+    @property
+    def warnings(self) -> int:
+        """Number of violations of rules of severity warning, which fail no build."""
+        return sum(result.violations for result in self.rules if result.rule.severity == "warning")
+
+    @property
+    def clean(self) -> bool:
+        """Whether no geometric rule of severity error is violated."""
+        return self.violations == 0
+
+    def all_rules(self, electrical: Sequence[RuleResult] = ()) -> tuple[RuleResult, ...]:
+        """Results of all requested rules in their order, as files and tables show them.
+
+        Args:
+            electrical: Results of the electrical rules; those that are missing here are marked as not run.
+        """
+        results = {result.id: result for result in (*self.rules, *electrical)}
+        return tuple(results.get(rule.id, RuleResult(rule, (), run=False)) for rule in self.requested)
+
+
+def run_drc(
+    gds_path: Path, rules: Sequence[Rule], layers: Mapping[str, tuple[int, int]], threads: int = 2
+) -> DrcResult:
+    """Check a layout file against geometric design rules.
+
+    Args:
+        gds_path: GDS2 or OASIS file with one top cell.
+        rules: Rules of the process; the electrical ones among them are not checked here.
+        layers: Layers of the process, name to GDS layer and datatype.
+        threads: Number of threads for hierarchical operations.
+
+    Returns:
+        One result per geometric rule, in the rules' order. Equal files give equal results.
+
+    Raises:
+        GdsError: The file cannot be used, as for :func:`optinc_pdk.extract.layout_reader.read_layout`.
+    """
+    return _check(gds_path, read_design(gds_path, layers, threads), rules)
+
+
+def check_chip(gds_path: Path, process: Process, threads: int = 2) -> DrcResult:
+    """Check a layout file against the geometric rules of its process, and refuse a layout of another process.
+
+    Unlike :func:`run_drc`, this raises an error if the database unit or the layers are not those of the process.
+
+    Raises:
+        GdsError: The file cannot be used, has another database unit, or has the layers of another process.
+    """
+    design = read_design(gds_path, process.gds_layers, threads)
+    for rule in process.rules:
+        if isinstance(rule, GridRule):
+            check_unit(design.layout, rule.value_um, gds_path)
+    check_layers(design.layout, process.gds_layers, gds_path)
+    return _check(gds_path, design, process.rules)
+
+
+def _check(gds_path: Path, design: Design, rules: Sequence[Rule]) -> DrcResult:
+    condensed = prepare_condensed(design, rules)
+    hierarchy = Hierarchy(design.layout, design.top)
+    results = tuple(
+        _result(design, hierarchy, rule, _violations(design, rule, condensed))
+        for rule in rules
+        if rule.kind not in ELECTRICAL_KINDS
+    )
+    return DrcResult(gds_path.name, design.top.name, results, tuple(rules))
+
+
+def _violations(design: Design, rule: Rule, condensed: CondensedChecks | None) -> kdb.Region:
+    check = CHECKS[rule.kind]
+    return check(design, rule) if condensed is None else condensed.violations(design, rule, check)
+
+
+def _result(design: Design, hierarchy: Hierarchy, rule: Rule, violations: kdb.Region) -> RuleResult:
+    merged = _merged(violations)
+    markers = tuple(polygon.to_dtype(design.layout.dbu) for polygon in merged)
+    if isinstance(rule, OutlineRule) and not checks.dies(design, rule.layers[0]):
+        return RuleResult(rule, markers, notes=(_missing_outline(design, rule),))
+    return RuleResult(rule, markers, groups=group_violations(hierarchy, merged))
+
+
+def _missing_outline(design: Design, rule: OutlineRule) -> str:
+    """The note for a layout without an outline, which says whether the other layers are empty too."""
+    name = rule.layers[0]
+    empty = [layer for layer in design.layers if design.shapes(layer).at_end()]
+    if len(empty) < len(design.layers):
+        return f"nothing on layer {name}: draw an outline for each die"
+    return f"the chip is empty: nothing on any layer of the process ({', '.join(empty)})"
+
+
+def _merged(violations: kdb.Region) -> list[kdb.Polygon]:
+    """Violations merged and sorted, so that the result depends on neither the hierarchy nor the number of threads."""
+    violations.flatten()
+    return sorted(kdb.Region(list(violations.each())).merged().each())

@@ -1,0 +1,60 @@
+"""Marker database of a design-rule check, a `.lyrdb` file for KLayout's marker browser."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+from pathlib import Path
+
+import klayout.rdb as rdb
+
+from optinc_pdk.cards.rules import Rule
+from optinc_pdk.file_writing import saved_bytes, write_atomic
+from optinc_pdk.signoff.drc.design_rule_check import DrcResult, RuleResult
+
+
+def write_lyrdb(result: DrcResult, path: Path, electrical: Sequence[RuleResult] = ()) -> None:
+    """Write the violations of all rules as `.lyrdb`, atomically. Equal results give equal bytes.
+
+    Every rule is a category, also without violations. A violation that every instance of a cell has is one item of
+    that cell, with the number of instances; the cell has a reference to one of its placements.
+
+    Args:
+        result: Results of the geometric rules.
+        path: File to write.
+        electrical: Results of the electrical rules; rules without one are marked as not run.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    report = rdb.ReportDatabase("DRC")
+    report.generator = "optinc drc"
+    report.original_file = result.file
+    report.top_cell_name = result.top_cell
+    top = report.create_cell(result.top_cell)
+    cells = {result.top_cell: top}
+    for checked in result.all_rules(electrical):
+        rule = checked.rule
+        # a dot separates the parts of a category's path; create_category quotes names that contain one
+        category = report.create_category(rule.id)
+        category.description = description(rule) + ("" if checked.run else "; NOT RUN: give the bias")
+        for marker, note in zip_longest(checked.markers, checked.notes) if checked.groups is None else ():
+            item = report.create_item(top, category)
+            item.add_value(marker)
+            if note is not None:
+                item.add_value(note)
+        for group in checked.groups or ():
+            if group.cell not in cells:
+                cells[group.cell] = report.create_cell(group.cell)
+                cells[group.cell].add_reference(rdb.RdbReference(group.example, top.rdb_id()))
+            item = report.create_item(cells[group.cell], category)
+            item.add_value(group.marker)
+            if group.instances > 1:
+                item.add_value(f"{group.instances} instances")
+    write_atomic(path, saved_bytes(report.save))
+
+
+def description(rule: Rule) -> str:
+    """Severity, text, limit and source of a rule in one line, as the marker browser shows them."""
+    limit = f"limit {rule.limit}" if rule.limit else ""
+    return "; ".join(part for part in (rule.severity, rule.text, limit, f"source: {rule.source}") if part)

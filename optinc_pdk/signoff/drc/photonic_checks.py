@@ -1,0 +1,312 @@
+"""Checks of guides, heaters, pads and gratings; each returns its violations as a region.
+
+A body is silicon that is wider than a guide: couplers, splitters, gratings. Guides near a body are exempt from some
+rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import klayout.db as kdb
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from optinc_pdk.cards.rules import (
+    BendRadiusRule,
+    ContactsRule,
+    FibrePitchRule,
+    ForeignGuideRule,
+    GuideSpaceRule,
+    PadPitchRule,
+    PadSizeRule,
+)
+from optinc_pdk.extract.box_pairs import touching_pairs
+from optinc_pdk.extract.contours import Ints
+from optinc_pdk.extract.spatial_index import box_array
+from optinc_pdk.signoff.drc.design import Design
+from optinc_pdk.signoff.drc.layer_connectivity import holding_squares, layer_pieces
+from optinc_pdk.signoff.drc.placed_shapes import OUTWARDS
+from optinc_pdk.signoff.drc.repeated_regions import (
+    RepeatedRegion,
+    check_repeated,
+    repeated_box_groups,
+    repeated_regions,
+)
+from optinc_pdk.signoff.drc.shape_checks import MARKER_UM, measured
+
+# Sides of a pad that form a larger angle are not opposite: sides of an octagon, or edges where rounding cuts a corner.
+OPPOSITE_DEG = 40.0
+
+
+def guide_space(design: Design, rule: GuideSpaceRule) -> kdb.Region:
+    """Gaps between guides that are too narrow, except near bodies and under marker layers."""
+    guides, metric = _uncoupled(design, rule), (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
+    pairs = measured(design, rule, lambda value: guides.space_check(value, *metric))
+    gaps = _not_exempt(design, rule, pairs)
+    return gaps if gaps.is_empty() else _not_exempt(design, rule, _open(design, rule, pairs))
+
+
+def _not_exempt(design: Design, rule: GuideSpaceRule, pairs: kdb.EdgePairs) -> kdb.Region:
+    gaps = pairs.polygons(0)
+    for marker in rule.layers[1:]:
+        gaps -= design.region(marker)
+    if gaps.is_empty():
+        return gaps
+    return gaps - design.bodies(rule.layers[0], rule.body_um).sized(design.dbu(rule.exempt_um))
+
+
+def _open(design: Design, rule: GuideSpaceRule, pairs: kdb.EdgePairs) -> kdb.EdgePairs:
+    """Pairs of edges with a path between them that crosses no guide.
+
+    The two sides of a guide that bends left, then right, face each other through the guide's own silicon.
+    """
+    result = kdb.EdgePairs()
+    for pair in pairs.each():
+        gap = pair.polygon(0)
+        free = kdb.Region(gap) - design.near(rule.layers[0], gap.bbox())
+        ends = [kdb.Edges([edge]) for edge in (pair.first, pair.second)]
+        if gap.area() == 0 or not free.interacting(ends[0]).interacting(ends[1]).is_empty():
+            result.insert(pair)
+    return result
+
+
+def _uncoupled(design: Design, rule: GuideSpaceRule) -> kdb.Region:
+    """Guides without their parts deep in the exempt region.
+
+    Arms there face each other in thousands of pairs of chords. Cutting them off changes no gap outside the exempt
+    region: an edge made by the cut faces only edges within the rule's value, which are inside it.
+    """
+    name = rule.layers[0]
+    deep = design.dbu(rule.exempt_um) - design.dbu(rule.value_um)
+    return design.region(name) - design.bodies(name, rule.body_um).sized(deep)
+
+
+def bend_radius(design: Design, rule: BendRadiusRule) -> kdb.Region:
+    """Places where the radius of a guide's concave edge is too small."""
+    core, second = rule.layers
+    slab = design.region(second)
+    if rule.inside_second and slab.is_empty():
+        return kdb.Region()
+    edge_um, dbu = rule.value_um - rule.guide_width_um / 2, design.layout.dbu
+    violations = kdb.Region()
+    for contour in contours(design.region(core).merged()):
+        sharp = np.zeros(len(contour), dtype=bool)
+        for arm, tolerance in rule.arms_um:
+            sharp |= concave_radius(contour, arm / dbu) < (edge_um - tolerance) / dbu
+        for x, y in contour[sharp].astype(np.int64).tolist():
+            # as small as possible, because its extent decides whether it is near a body
+            violations.insert(kdb.Box(x - 1, y - 1, x + 1, y + 1))
+    if violations.is_empty():
+        return violations
+    violations = violations.inside(slab) if rule.inside_second else violations.not_inside(slab)
+    violations = violations.outside(design.bodies(core, rule.body_um).sized(design.dbu(rule.exempt_um)))
+    # one marker per bend, whose vertices are less than an arm apart; shrinking it again would split slanted markers
+    return violations.sized(design.dbu(max(arm for arm, _ in rule.arms_um)) // 2).merged()
+
+
+def contours(region: kdb.Region) -> list[NDArray[np.float64]]:
+    """Closed contours of a region's polygons as (n, 2) arrays in database units, with the material to the right."""
+    result = []
+    for polygon in region.each():
+        rings = [polygon.each_point_hull(), *(polygon.each_point_hole(i) for i in range(polygon.holes()))]
+        result += [np.array([(p.x, p.y) for p in ring], dtype=float) for ring in rings]
+    return result
+
+
+def concave_radius(contour: NDArray[np.float64], arm: float) -> NDArray[np.float64]:
+    """Radius of curvature at each vertex of a closed contour, where the contour is concave.
+
+    It is the radius of the circle through the vertex and the points `arm` before and after it. Three points far apart
+    average out the rounding of vertices: with an arm of 2.5 µm, 1 nm of rounding changes a radius of 10 µm by less than
+    0.05 µm. At a sharp corner the circle passes through the ends of the two arms.
+
+    Args:
+        contour: (n, 2) vertices with the material to the right.
+        arm: Distance along the contour in the contour's unit.
+
+    Returns:
+        (n,) radii in the contour's unit, infinite where the contour is straight or convex.
+    """
+    closed = np.concatenate([contour, contour[:1]])
+    along = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(closed, axis=0).T))])
+    length = along[-1]
+
+    def at(place: NDArray[np.float64]) -> NDArray[np.float64]:
+        place = np.mod(place, length)
+        return np.stack([np.interp(place, along, closed[:, k]) for k in (0, 1)], axis=1)
+
+    before, after = at(along[:-1] - arm) - contour, at(along[:-1] + arm) - contour
+    turn = before[:, 1] * after[:, 0] - before[:, 0] * after[:, 1]
+    sides = np.hypot(*before.T) * np.hypot(*after.T) * np.hypot(*(after - before).T)
+    # twice the triangle's area, negative at a right turn, which is convex
+    with np.errstate(divide="ignore", invalid="ignore"):
+        radius = sides / (2 * turn)
+    return np.where(turn > 0, radius, np.inf)
+
+
+def contacts(design: Design, rule: ContactsRule) -> kdb.Region:
+    """Heaters without exactly two contacts on two nets, or with metal across them."""
+    heater, metal = rule.layers
+    regions = repeated_regions(design, heater, 1, (metal,))
+    violations = check_repeated(regions, lambda box: _without_two_contacts(design, heater, metal, box))
+    others = _not_between_two_nets(design, heater, metal)
+    return violations if others.is_empty() else violations + design.region(heater).interacting(others)
+
+
+def _without_two_contacts(design: Design, heater: str, metal: str, box: kdb.Box) -> kdb.Region:
+    """Heaters in a box that do not have exactly two contacts, or that are in several pieces between them."""
+    heaters, wires = design.touching(heater, box), design.touching(metal, box)
+    contacted = heaters.interacting(heaters & wires, 2, 2)
+    return heaters - contacted.interacting(heaters - wires, 1, 1)
+
+
+def _not_between_two_nets(design: Design, heater: str, metal: str) -> kdb.Region:
+    """Pieces of heaters that do not touch exactly two nets, of those nets that overlap a heater."""
+    heaters, wires = layer_pieces(design, heater), layer_pieces(design, metal)
+    shape, net = heaters.nets(), wires.nets()
+    pairs = heaters.meeting(wires)
+    contacting = np.isin(net[pairs[:, 1]], net[pairs[heaters.sharing(wires, pairs), 1]])
+    touched = np.unique(np.stack([shape[pairs[contacting, 0]], net[pairs[contacting, 1]]], axis=1), axis=0)
+    counts = np.bincount(touched[:, 0], minlength=int(shape.max(initial=-1)) + 1)
+    return kdb.Region([heaters.shape(number) for number in np.flatnonzero(counts[shape] != 2).tolist()])
+
+
+def foreign_guide(design: Design, rule: ForeignGuideRule) -> kdb.Region:
+    """Guides too close to a heater other than the heater of their own phase shifter.
+
+    Heaters with equal surroundings, as most heaters of a mesh have, are checked once.
+    """
+    heater, metal, core = rule.layers
+    # a body cut at the window's edge must still be recognised
+    reach = design.dbu(rule.value_um + rule.exempt_um) + 2 * design.dbu(rule.body_um)
+
+    def check(box: kdb.Box) -> kdb.Region:
+        violations = kdb.Region()
+        for hot in (design.touching(heater, box) - design.touching(metal, box)).merged().each():
+            silicon = design.near(core, hot.bbox().enlarged(reach)).merged()
+            violations += _foreign(design, rule, kdb.Region(hot), silicon)
+        return violations
+
+    return check_repeated(repeated_regions(design, heater, 1, (metal, core), reach), check)
+
+
+def _foreign(design: Design, rule: ForeignGuideRule, hot: kdb.Region, silicon: kdb.Region) -> kdb.Region:
+    """Violations of one heater and the silicon around it."""
+    value, exempt, body = (design.dbu(um) for um in (rule.value_um, rule.exempt_um, rule.body_um))
+    around = silicon & hot.sized(value + exempt)
+    heated = around.overlapping(hot)
+    entered = silicon.sized(-body).sized(body).interacting(heated)
+    guides = heated - entered.sized(exempt)
+    # guides that the exempt region separates from the guide under the heater are other arms
+    foreign = (around - heated) + (guides - guides.overlapping(hot))
+    return hot.separation_check(foreign, value).polygons(1)
+
+
+@dataclass(frozen=True)
+class PadShapes:
+    """Pads in one part of the metal, and the positions of all equal parts.
+
+    Attributes:
+        cores: Metal shrunk on every side by half of the width above which metal is a pad.
+        pads: The cores grown again by the same distance.
+        where: The part, and the positions of equal parts.
+    """
+
+    cores: kdb.Region
+    pads: kdb.Region
+    where: RepeatedRegion
+
+
+def pads(design: Design, layer: str, recognize_um: float) -> list[PadShapes]:
+    """Pads of a layer: metal that is wider than a limit in both directions."""
+    size = design.dbu(recognize_um) // 2
+    return design.derived(f"{layer}, pads wider than {recognize_um} um", lambda: list(_pads(design, layer, size)))
+
+
+def _pads(design: Design, layer: str, size: int) -> Iterator[PadShapes]:
+    wide = holding_squares(design, layer, 2 * size)
+    parts = (
+        [(design.touching(layer, one.box), one) for one in repeated_regions(design, layer, 1)]
+        if wide is None
+        else repeated_box_groups(*wide)
+    )
+    for metal, where in parts:
+        cores = metal.sized(-size).merged()
+        if not cores.is_empty():
+            yield PadShapes(cores, cores.sized(size).merged(), where)
+
+
+def pad_size(design: Design, rule: PadSizeRule) -> kdb.Region:
+    """Pads that are too small, and labels on metal that are not on a pad."""
+    metal = rule.layers[0]
+    value = design.dbu(rule.value_um)
+    narrow = kdb.Region()
+    wide = [np.zeros((0, 4), dtype=np.int64)]
+    odd: list[kdb.Polygon] = []
+    for part in pads(design, metal, rule.recognize_um):
+        pairs = part.pads.width_check(value, False, kdb.Metrics.Euclidian, OPPOSITE_DEG)
+        narrow += kdb.Region(list(part.where.copies(pairs.polygons(1))))
+        # shrink by half a database unit less on each side, so that metal exactly as wide as a pad remains
+        whole = part.pads.sized(1 - value // 2).sized(value // 2 - 1).merged()
+        if all(pad.is_box() for pad in whole.each()):
+            wide.append(part.where.boxes(whole))
+        else:
+            odd += part.where.copies(whole)
+    return narrow + _labels_off_pads(design, rule, np.concatenate(wide), kdb.Region(odd))
+
+
+def _labels_off_pads(design: Design, rule: PadSizeRule, wide: Ints, odd: kdb.Region) -> kdb.Region:
+    """Texts on metal that are on no pad of full size; such pads are given as boxes (n, 4) and as other shapes."""
+    metal, label = rule.layers
+    # as boxes, because KLayout reports no text as outside an empty region
+    texts = [text.dup() for text in kdb.Texts(design.shapes(label)).polygons(design.dbu(MARKER_UM)).merged().each()]
+    on_pads = touching_pairs(box_array([text.bbox() for text in texts]), wide)[:, 0]
+    rectangular = np.array([text.is_box() for text in texts], dtype=np.bool_)
+    settled = set(on_pads[rectangular[on_pads]].tolist())
+    rest = kdb.Region([text for number, text in enumerate(texts) if number not in settled])
+    if rest.is_empty():
+        return rest
+    odd += kdb.Region([kdb.Polygon(kdb.Box(*box)) for box in np.unique(wide, axis=0).tolist()])
+    rest = rest.not_interacting(odd)
+    return rest if rest.is_empty() else rest.interacting(design.region(metal))
+
+
+def pad_pitch(design: Design, rule: PadPitchRule) -> kdb.Region:
+    """Pairs of pads whose centres are too close.
+
+    Centres are those of the cores, which rounding moves less than those of the pads.
+    """
+    size = design.dbu(rule.recognize_um) // 2
+    boxes = [part.where.boxes(part.cores) for part in pads(design, rule.layers[0], rule.recognize_um)]
+    return too_close(boxes, size, design.dbu(rule.value_um))
+
+
+def fibre_pitch(design: Design, rule: FibrePitchRule) -> kdb.Region:
+    """Pairs of gratings whose centres are too close; a grating is a cluster of etched lines."""
+    layer, grown = rule.layers[0], design.dbu(rule.merge_um) // 2
+    # growing moves corners by up to √2 times as much as edges
+    parts = repeated_regions(design, layer, 3 * grown + 2)
+    # merged, so that a grating drawn twice counts once
+    boxes = [one.boxes(design.touching(layer, one.box).sized(grown).merged()) for one in parts]
+    return too_close(boxes, 0, design.dbu(rule.value_um))
+
+
+def too_close(groups: Sequence[Ints], margin: int, least: int) -> kdb.Region:
+    """A marker around each pair of boxes whose centres are less than `least` database units apart.
+
+    Args:
+        groups: Arrays (n, 4) of boxes.
+        margin: Distance by which markers extend beyond the boxes, in database units.
+        least: Least allowed distance in database units.
+    """
+    boxes = np.concatenate([np.zeros((0, 4), dtype=np.int64), *groups])
+    if len(boxes) < 2:
+        return kdb.Region()
+    # query_pairs includes pairs at exactly this distance; centres lie on half units, so 1e-3 only covers rounding
+    near = cKDTree((boxes[:, :2] + boxes[:, 2:]) / 2).query_pairs(least - 1e-3, output_type="ndarray")
+    one, two = boxes[near[:, 0]], boxes[near[:, 1]]
+    both = np.concatenate([np.minimum(one, two)[:, :2], np.maximum(one, two)[:, 2:]], axis=1) + margin * OUTWARDS
+    return kdb.Region([kdb.Polygon(kdb.Box(*box)) for box in both.tolist()])

@@ -1,0 +1,117 @@
+"""The shapes of some layers as arrays of placed cells and boxes, plus shapes with slanted edges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import klayout.db as kdb
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.extract.box_pairs import touching_pairs
+from optinc_pdk.extract.cell_placements import CellPlacements, transformation
+from optinc_pdk.extract.contours import Ints
+from optinc_pdk.extract.spatial_index import box_array
+from optinc_pdk.signoff.drc.design import Design
+from optinc_pdk.signoff.drc.layer_connectivity import STRIP
+
+OUTWARDS = np.array([-1, -1, 1, 1])
+
+
+@dataclass(frozen=True)
+class PlacedShapes:
+    """Placed cells and boxes of some layers, sorted by kind and then by position. An item is one of either.
+
+    Attributes:
+        what: (n, 4) cell index, orientation, x and y of a placed cell; -1 - layer index and zeros for a box.
+        boxes: (n, 4) left, bottom, right, top of each item.
+        loose: Shapes with slanted edges that are drawn in no cell, by layer index, flat.
+    """
+
+    what: Ints
+    boxes: Ints
+    loose: Mapping[int, kdb.Region]
+
+    @property
+    def is_box(self) -> NDArray[np.bool_]:
+        """(n,) whether an item is a box."""
+        return np.less(self.what[:, 0], 0)
+
+    def in_windows(self, windows: Ints, margin: int) -> tuple[Ints, Ints]:
+        """Items in windows and in a margin around them.
+
+        Args:
+            windows: (m, 4) boxes.
+            margin: Width of the margin in database units.
+
+        Returns:
+            (k,) number of a window, and (k, 5) kind and position of an item in it, relative to the window's lower left
+            corner. Boxes are cut off at the margin, so windows with equal rows have equal shapes.
+        """
+        shown, corner = windows + margin * OUTWARDS, np.tile(windows[:, :2], 2)
+        window, item = touching_pairs(shown - OUTWARDS, self.boxes, max(STRIP, 4 * margin)).T
+        low = np.maximum(self.boxes[item, :2], shown[window, :2])
+        high = np.minimum(self.boxes[item, 2:], shown[window, 2:])
+        at = np.where(self.is_box[item, None], np.concatenate([low, high], axis=1), np.tile(self.what[item, 2:], 2))
+        return window, np.concatenate([kinds(self.what)[item, None], at - corner[window]], axis=1)
+
+
+def placed_shapes(design: Design, layers: Sequence[str]) -> PlacedShapes | None:
+    """Split some layers of a design into placed cells, boxes and slanted shapes.
+
+    A cell whose only shape on these layers is one box becomes a box. Shapes drawn in no cell become boxes where their
+    edges are parallel to the axes.
+
+    Returns:
+        The items; None if no cell is placed twice, or if a cell is magnified or rotated by another angle than a
+        multiple of 90°.
+    """
+    return design.derived(f"placed shapes of {', '.join(layers)}", lambda: _placed_shapes(design, layers))
+
+
+def _placed_shapes(design: Design, layers: Sequence[str]) -> PlacedShapes | None:
+    places = design.places(tuple(layers))
+    if places is None or len(np.unique(kinds(places.cells))) == len(places.cells):
+        return None
+    what, boxes = _plain_cells(design, places, [design.index(name) for name in layers])
+    loose, parts = {}, [(what, boxes)]
+    for index, region in places.loose.items():
+        raw = region.dup()
+        raw.merged_semantics = False
+        loose[index] = raw.non_rectilinear()
+        straight = raw.rectilinear()
+        straight.merged_semantics = False
+        edges = box_array([part.bbox() for part in straight.decompose_trapezoids_to_region().each()])
+        parts.append((_box_kind(index, len(edges)), edges))
+    what, boxes = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    order = np.lexsort(np.concatenate([what, boxes], axis=1).T[::-1])
+    return PlacedShapes(what[order], boxes[order], loose)
+
+
+def kinds(what: Ints) -> Ints:
+    """(n,) kind of each item: a number for every cell in one orientation, and for the boxes of every layer."""
+    return what[..., 0] * 8 + what[..., 1]
+
+
+def _box_kind(index: int, count: int) -> Ints:
+    return np.tile(np.array([-1 - index, 0, 0, 0]), (count, 1))
+
+
+def _plain_cells(design: Design, places: CellPlacements, indexes: Sequence[int]) -> tuple[Ints, Ints]:
+    """The placed cells, with those that are a single box on one layer marked as boxes, and their bounding boxes."""
+    what = places.cells.copy()
+    for number in np.unique(what[:, 0]).tolist():
+        shown = {index: kdb.Region(design.layout.cell(number).begin_shapes_rec(index)) for index in indexes}
+        drawn = {index: shapes for index, shapes in shown.items() if not shapes.is_empty()}
+        for index, shapes in drawn.items():
+            if len(drawn) == 1 and shapes.is_box():
+                here = np.flatnonzero(places.cells[:, 0] == number)
+                what[here] = _box_kind(index, len(here))
+    return what, places.boxes
+
+
+def shapes_of(design: Design, number: int, code: int, indexes: Sequence[int]) -> dict[int, kdb.Region]:
+    """Shapes of a cell on some layers in an orientation, by layer index; empty layers are left out."""
+    drawn = {index: kdb.Region(design.layout.cell(number).begin_shapes_rec(index)) for index in indexes}
+    return {index: shapes.transformed(transformation(code)) for index, shapes in drawn.items() if not shapes.is_empty()}

@@ -1,0 +1,234 @@
+"""Checks of edges and shapes, one function per kind of rule; each returns its violations as a region."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import klayout.db as kdb
+
+from optinc_pdk.cards.rules import (
+    AngleRule,
+    AreaRule,
+    BooleanRule,
+    DieSizeRule,
+    EdgeRule,
+    FileRule,
+    GridRule,
+    GuideSpaceRule,
+    LineRule,
+    OutlineRule,
+    PairRule,
+)
+from optinc_pdk.signoff.drc.design import Design, simple
+
+# Half the size of markers of points.
+MARKER_UM = 0.1
+
+
+def measured(
+    design: Design, rule: LineRule | PairRule | GuideSpaceRule, check: Callable[[int], kdb.EdgePairs]
+) -> kdb.EdgePairs:
+    """The edge pairs that violate a rule, with its tolerance for edges that are not parallel to an axis.
+
+    Pairs with such an edge are measured again at the rule's value minus its tolerance: the distance of a pair is that
+    of its parts that are too close, and the ends of these parts are rounded to the grid.
+
+    Args:
+        design: Layout.
+        rule: Rule with a value and a tolerance.
+        check: Function from a distance in database units to the pairs of edges that are closer.
+    """
+    pairs = check(design.dbu(rule.value_um))
+    if rule.angled_tolerance_um == 0 or pairs.is_empty():
+        return pairs
+    violations = pairs.with_angle_both(kdb.Edges.OrthoEdges, False)
+    if violations.count() == pairs.count():
+        return violations
+    closer = check(design.dbu(rule.value_um - rule.angled_tolerance_um))
+    return violations + closer.with_angle(kdb.Edges.OrthoEdges, True)
+
+
+def line(design: Design, rule: LineRule) -> kdb.Region:
+    """Width, space or notch of one layer."""
+    shapes = design.region(rule.layers[0])
+    if rule.kind == "notch":
+        return _line(design, rule, shapes.notch_check)
+    return _line(design, rule, shapes.width_check if rule.kind == "width" else shapes.space_check)
+
+
+def line_edges(design: Design, rule: LineRule) -> kdb.Region:
+    """As `line`, edge by edge: faster for long shapes, but it also reports pairs with a third shape between them."""
+    contour = edges(design, rule.layers[0])
+    return _line(design, rule, contour.width_check if rule.kind == "width" else contour.space_check)
+
+
+def _line(design: Design, rule: LineRule, check: Callable[..., kdb.EdgePairs]) -> kdb.Region:
+    metric = (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
+    return measured(design, rule, lambda value: check(value, *metric)).polygons(1)
+
+
+def pair(design: Design, rule: PairRule) -> kdb.Region:
+    """Distance between the edges of two layers."""
+    first, second = (design.region(name) for name in rule.layers)
+    if first.is_empty() or second.is_empty():
+        return first.dup() if rule.kind == "overlap" else kdb.Region()
+    metric = (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
+    violations = kdb.Region()
+    if rule.kind == "overlap":
+        violations += first.outside(second)
+    elif rule.kind == "separation":
+        violations += first & second
+
+    def check(value: int) -> kdb.EdgePairs:
+        if rule.kind == "overlap":
+            return first.overlap_check(second, value, *metric)
+        if rule.kind == "separation":
+            return first.separation_check(second, value, *metric)
+        ends = flat_edges(second).inside_part(first)
+        if rule.kind == "enclosure":
+            # the enclosure check misses ends of the second shape that lie inside the first and parallel to its edge
+            along = ends.overlap_check(flat_edges(first), value, *metric)
+            return first.enclosed_check(second, value, *metric) + along
+        return ends.overlap_check(flat_edges(first & second), value, *metric)
+
+    return violations + measured(design, rule, check).polygons(1)
+
+
+def flat(region: kdb.Region) -> kdb.Region:
+    """A flat copy of a region's merged shapes; the hierarchical region may have them cut into pieces."""
+    copy = region.dup()
+    copy.flatten()
+    return kdb.Region(list(copy.each())).merged()
+
+
+def merged(design: Design, layer: str) -> kdb.Region:
+    """A layer's merged shapes, flat."""
+    return design.derived(f"merged {layer}", lambda: flat(design.region(layer)))
+
+
+def edges(design: Design, layer: str) -> kdb.Edges:
+    """The edges of a layer's merged shapes, flat."""
+    return design.derived(f"edges of {layer}", lambda: merged(design, layer).edges())
+
+
+def flat_edges(region: kdb.Region) -> kdb.Edges:
+    """The edges of a region's merged shapes, flat."""
+    edges = region.merged().edges()
+    edges.flatten()
+    return edges
+
+
+def boolean(design: Design, rule: BooleanRule) -> kdb.Region:
+    """Overlap of two layers that exclude each other, or the part of one layer outside the other."""
+    first, second = (design.region(name) for name in rule.layers)
+    return first & second if rule.kind == "exclusion" else first - second
+
+
+def area(design: Design, rule: AreaRule) -> kdb.Region:
+    """Shapes whose area is too small."""
+    least = rule.value_um2 / design.layout.dbu**2
+    return design.region(rule.layers[0]).with_area(0, round(least), False)
+
+
+def angle(design: Design, rule: AngleRule) -> kdb.Region:
+    """Corners that are too sharp; a convex corner turns right by 180° minus its inner angle."""
+    violations = kdb.Region()
+    for layer in rule.layers:
+        violations += design.region(layer).corners(
+            -180.0, rule.value_deg - 180.0, design.dbu(MARKER_UM), True, False, False, False
+        )
+    return violations
+
+
+def outline(design: Design, rule: OutlineRule) -> kdb.Region:
+    """The whole layout if it has no outline; else outlines that are not rectangles, overlap or touch."""
+    drawn = kdb.Region(design.shapes(rule.layers[0]))
+    if drawn.is_empty():
+        return whole_layout(design)
+    drawn.merged_semantics = False
+    boxes = [shape.bbox() for shape in drawn.each()]
+
+    def alone(die: kdb.Polygon) -> bool:
+        return sum(box.inside(die.bbox()) for box in boxes) == 1
+
+    # an outline that touches no other is one box before and after merging
+    return kdb.Region([die for die in dies(design, rule.layers[0]) if not die.is_box() or not alone(die)])
+
+
+def die_size(design: Design, rule: DieSizeRule) -> kdb.Region:
+    """Outlines whose size is not offered; a die rotated by 90° is the same die."""
+    sizes = [sorted(map(design.dbu, die)) for die in rule.dies_um]
+    reticle = sorted(map(design.dbu, rule.reticle_um))
+    violations = kdb.Region()
+    for die in dies(design, rule.layers[0]):
+        size = sorted((die.bbox().width(), die.bbox().height()))
+        larger = any(size[i] > max(offered[i] for offered in sizes) for i in (0, 1))
+        in_reticle = all(size[i] <= reticle[i] for i in (0, 1))
+        if size not in sizes and not (larger and in_reticle):
+            violations.insert(die)
+    return violations
+
+
+def dies(design: Design, layer: str) -> list[kdb.Polygon]:
+    """The merged outlines."""
+    return list(kdb.Region(design.shapes(layer)).merged().each())
+
+
+def edge(design: Design, rule: EdgeRule) -> kdb.Region:
+    """Shapes beyond the keep-out distance inside the outlines.
+
+    They are computed as a difference, because `outside` misses shapes that cross the border.
+    """
+    name = rule.layers[0]
+    inner = kdb.Region(dies(design, name)).sized(-design.dbu(rule.value_um)).merged()
+    violations = kdb.Region()
+    for info in design.layout.layer_infos():
+        if (info.layer, info.datatype) == design.layers[name]:
+            continue
+        index = design.layout.find_layer(info)
+        outer = kdb.Region(design.top.bbox(index)) - inner
+        # a layer whose bounding box is inside has no violation
+        if not outer.is_empty():
+            # look up only the shapes that reach out
+            violations += kdb.Region(kdb.RecursiveShapeIterator(design.layout, design.top, index, outer, False)) - inner
+    return violations
+
+
+def grid(design: Design, rule: GridRule) -> kdb.Region:
+    """The whole layout if its database unit is not the grid."""
+    return kdb.Region() if abs(design.layout.dbu / rule.value_um - 1) < 1e-9 else whole_layout(design)
+
+
+def whole_layout(design: Design) -> kdb.Region:
+    """A marker over the whole layout; 1 database unit wide if the layout is empty."""
+    box = design.top.bbox()
+    return kdb.Region(kdb.Box(0, 0, 1, 1) if box.empty() or box.area() == 0 else box)
+
+
+def file(design: Design, rule: FileRule) -> kdb.Region:
+    """Shapes and texts on layers that the process does not have, or polygons that cross themselves as drawn."""
+    known = set(design.layers.values())
+    violations = kdb.Region()
+    for info in design.layout.layer_infos():
+        index = design.layout.find_layer(info)
+        if rule.kind == "simple" and all(simple(cell.shapes(index)) for cell in design.layout.each_cell()):
+            continue
+        if rule.kind == "simple":
+            shapes = kdb.Region(design.top.begin_shapes_rec(index))
+            shapes.merged_semantics = False
+            violations += shapes.strange_polygon_check()
+        elif (info.layer, info.datatype) not in known:
+            violations += kdb.Region(design.top.begin_shapes_rec(index)) + _without_area(design, index)
+    return violations
+
+
+def _without_area(design: Design, index: int) -> kdb.Region:
+    """Markers around a layer's texts and around shapes that have no area, such as paths without width."""
+    markers, reach = kdb.Region(), design.dbu(MARKER_UM)
+    place = design.top.begin_shapes_rec(index)
+    while not place.at_end():
+        shape = place.shape()
+        if shape.is_text() or shape.area() == 0:
+            markers.insert(shape.bbox().transformed(place.trans()).enlarged(reach))
+        place.next()
+    return markers

@@ -1,0 +1,175 @@
+"""Wiring of a written layout: its heaters, the pads that drive them, and the metal of their grounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import klayout.db as kdb
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.cards import Process
+from optinc_pdk.drive import SharedGround
+from optinc_pdk.extract import Extraction
+from optinc_pdk.extract.bumps import BUMP
+from optinc_pdk.extract.mask_layout import NM_PER_UM, MaskLayout, read_mask_layout
+from optinc_pdk.extract.metal_nets import LabelledPad, MetalNets, find_pads, is_ground
+from optinc_pdk.extract.phase_shifters import ExtractedHeater, HeaterWiring, connect_heaters, find_heaters
+from optinc_pdk.extract.spatial_index import PolygonIndex, merged_polygons
+from optinc_pdk.signoff.electrical.resistive_sheet import ResistiveSheet
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Wiring:
+    """Wiring of a layout with n heaters.
+
+    Attributes:
+        mask: The layout.
+        process: Its process.
+        metal: Its metal.
+        pads: Labelled pads.
+        heaters: The n heaters.
+        labels: Label of the first pad that drives each heater; empty for a heater without pad.
+        signal: (n,) nets of their signal ends.
+        ground: (n,) nets of their ground ends.
+        resistance_ohm: (n,) resistances of the heaters.
+        wire_ohm: (n,) resistance of each heater's wire; 0 unless the wire leads from one pad to this heater only.
+    """
+
+    mask: MaskLayout
+    process: Process
+    metal: MetalNets
+    pads: Sequence[LabelledPad]
+    heaters: Sequence[ExtractedHeater]
+    labels: tuple[str, ...]
+    signal: Ints
+    ground: Ints
+    resistance_ohm: Floats
+    wire_ohm: Floats
+
+    @cached_property
+    def ends_nm(self) -> Ints:
+        """(n, 2, 2) centres of the contacts at each heater's signal end and ground end, in nm."""
+        ends = np.array([(end.x, end.y) for heater in self.heaters for end in heater.contacts], dtype=np.int64)
+        ends = ends.reshape(-1, 2, 2)
+        swapped = self.metal.contacts_at(ends[:, 0]) != self.signal
+        return np.where(swapped[:, np.newaxis, np.newaxis], ends[:, ::-1], ends)
+
+    @cached_property
+    def entries(self) -> tuple[Ints, Ints]:
+        """(k, 2) points in nm where current enters the metal of the grounds, and (k,) the heater that it comes from."""
+        heaters = np.arange(len(self.heaters))
+        stack = self.process.contact
+        if not stack.vias:
+            return self.ends_nm[:, 1], heaters
+        # current enters through the topmost vias that lie over a contact
+        vias = [via.bbox().center() for via in merged_polygons(self.mask.region(stack.vias[-1]).merged())]
+        middles = np.array([(via.x, via.y) for via in vias], dtype=np.int64).reshape(-1, 2)
+        finder = PolygonIndex(polygon for _, polygon in self.metal.pieces(-2))
+        over, contact = finder.at(middles), finder.at(self.ends_nm[:, 1])
+        order = np.argsort(over, kind="stable")
+        first, last = (np.searchsorted(over[order], contact, side) for side in ("left", "right"))
+        count = last - first
+        via = np.repeat(first, count) + np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        return middles[order[via]], np.repeat(heaters, count)
+
+    @cached_property
+    def sheets(self) -> Mapping[int, ResistiveSheet]:
+        """Resistive sheet of each ground by net; it is 0 V at its labelled pads and, on a flip chip, at every bump."""
+        grounds = sorted({pad.net for pad in self.pads if is_ground(pad.label)})
+        sinks: dict[int, list[kdb.Box]] = {net: [] for net in grounds}
+        half = round(float(self.process.pads.size_um) * NM_PER_UM / 2)
+        for pad in self.pads:
+            x, y = (round(place) for place in pad.center)
+            sinks.get(pad.net, []).append(kdb.Box(x - half, y - half, x + half, y + half))
+        if self.process.pads.wiring == "flipchip":
+            bumps = [bump.bbox() for bump in merged_polygons(self.mask.region(BUMP).merged())]
+            middles = np.array([(b.center().x, b.center().y) for b in bumps], dtype=np.int64).reshape(-1, 2)
+            for bump, net in zip(bumps, self.metal.nets_at(middles).tolist(), strict=True):
+                sinks.get(net, []).append(bump)
+        shapes: dict[int, list[kdb.Polygon]] = {net: [] for net in grounds}
+        for net, polygon in self.metal.pieces(-1):
+            shapes.get(net, []).append(polygon)
+        ohm = float(self.process.metal.sheet_ohm)
+        return {net: ResistiveSheet.of(shapes[net], sinks[net], ohm) for net in grounds}
+
+    def voltages(self, net: int, current_a: Floats) -> Floats:
+        """(columns, rows) voltages in V on the sheet of ground net ``net`` for heater currents (n,)."""
+        points, heater = self.entries
+        here = self.ground[heater] == net
+        share = 1.0 / np.bincount(heater, minlength=len(self.heaters))[heater]
+        sheet = self.sheets[net]
+        return sheet.voltages(sheet.cells(points[here]), (current_a[heater] * share)[here])
+
+    def rise_v(self, current_a: Floats) -> Floats:
+        """(n,) voltage of every heater's ground end above the ground pads for heater currents (n,)."""
+        points, heater = self.entries
+        total, count = np.zeros(len(self.heaters)), np.bincount(heater, minlength=len(self.heaters))
+        for net, sheet in self.sheets.items():
+            here = self.ground[heater] == net
+            voltage = self.voltages(net, current_a)
+            np.add.at(total, heater[here], voltage[*sheet.cells(points[here]).T])
+        return total / np.maximum(count, 1)
+
+    @property
+    def common_ground(self) -> SharedGround:
+        """Ground rise from currents, by the channels of the bias instead of by heaters."""
+        first = {label: i for i, label in reversed(list(enumerate(self.labels))) if label}
+        labels, place = tuple(first), np.array(list(first.values()), dtype=np.int64)
+
+        def rise(current_a: Floats) -> Floats:
+            of_heaters = np.zeros(len(self.heaters))
+            of_heaters[place] = current_a
+            return self.rise_v(of_heaters)[place]
+
+        return SharedGround(labels, rise)
+
+
+def read_wiring(gds_path: str | Path, process: Process) -> Wiring:
+    """Read the wiring of a written layout from its polygons and labels only.
+
+    Raises:
+        GdsError: The file cannot be used.
+    """
+    mask = read_mask_layout(gds_path, process.gds_layers)
+    metal = MetalNets(mask, process)
+    heaters, _ = find_heaters(mask, metal.contacts, round(float(process.guide.width_um) * NM_PER_UM))
+    pads, _ = find_pads(metal, mask.labels("label"), round(float(process.pads.size_um) * NM_PER_UM))
+    devices, ends, _ = connect_heaters(heaters, metal, pads, process)
+    return _wiring(HeaterWiring(mask, metal, pads, heaters, devices, ends), process)
+
+
+def wiring_of(extraction: Extraction, process: Process) -> Wiring:
+    """Wiring of an extracted layout; the layout is not read again.
+
+    Raises:
+        ValueError: The extraction has no metal, because it is not of a layout.
+    """
+    if extraction.heater_wiring is None:
+        raise ValueError(f"{extraction.circuit.name}: this extraction has no metal; extract the layout with extract()")
+    return _wiring(extraction.heater_wiring, process)
+
+
+def _wiring(wired: HeaterWiring, process: Process) -> Wiring:
+    driven = {pad.net: pad.label for pad in reversed(wired.pads) if not is_ground(pad.label)}
+    nets = np.array(wired.ends, dtype=np.int64).reshape(-1, 2)
+    columns = [[device.settings[key] for device in wired.devices] for key in ("resistance_ohm", "wire_ohm")]
+    resistance, wires = (np.array(column, dtype=np.float64) for column in columns)
+    return Wiring(
+        mask=wired.mask,
+        process=process,
+        metal=wired.metal,
+        pads=wired.pads,
+        heaters=wired.heaters,
+        labels=tuple(driven.get(net, "") for net in nets[:, 0].tolist()),
+        signal=nets[:, 0],
+        ground=nets[:, 1],
+        resistance_ohm=resistance,
+        wire_ohm=np.nan_to_num(wires, nan=0.0),
+    )

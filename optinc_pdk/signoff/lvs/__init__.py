@@ -1,0 +1,1 @@
+"""Layout versus schematic (LVS): comparison of an extracted circuit with its netlist."""

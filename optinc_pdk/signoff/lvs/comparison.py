@@ -1,0 +1,141 @@
+"""Layout versus schematic (LVS): comparison of the circuit extracted from a layout with its reference netlist."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import klayout.db as kdb
+import klayout.rdb as rdb
+import numpy as np
+
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import UNCONNECTED, Circuit, flatten
+from optinc_pdk.extract import Extraction
+from optinc_pdk.extract.golden_devices import symmetries
+from optinc_pdk.file_writing import saved_bytes, write_atomic
+from optinc_pdk.gc_control import gc_paused
+from optinc_pdk.signoff.lvs import differences as checks
+from optinc_pdk.signoff.lvs import padless_nets as metal
+from optinc_pdk.signoff.lvs import path_lengths as lengths
+from optinc_pdk.signoff.lvs.device_matching import Ints
+from optinc_pdk.signoff.lvs.differences import Difference
+
+__all__ = ["Difference", "LvsResult", "compare", "write_lvs", "write_lvs_lyrdb"]
+
+SCHEMA = 1
+# Number of differences that are reported in full; more of them have few causes, which show among the first.
+MAX_DIFFERENCES = 200
+# Half the size of a marker.
+MARKER_UM = 2.0
+
+
+@dataclass(frozen=True)
+class LvsResult:
+    """Result of a comparison of layout and reference.
+
+    Attributes:
+        match: Whether layout and reference are the same circuit.
+        devices: Number of matched devices, pads included.
+        nets: Number of matched nets, optical and electrical.
+        differences: The first differences, at most 200.
+        total_differences: Number of all differences.
+        device_map: (I,) extracted instance of each instance of the flat reference, -1 if there is none.
+        port_map: (P,) extracted port of each optical port and pad of the flat reference, -1 for other ports and if
+            there is none.
+    """
+
+    match: bool
+    devices: int
+    nets: int
+    differences: tuple[Difference, ...]
+    total_differences: int
+    device_map: Ints
+    port_map: Ints
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as plain data, as written to ``.lvs.json``."""
+        return {
+            "schema": SCHEMA,
+            "match": self.match,
+            "devices": self.devices,
+            "nets": self.nets,
+            "total_differences": self.total_differences,
+            "differences": [asdict(difference) for difference in self.differences],
+        }
+
+
+@gc_paused()
+def compare(reference: Circuit, extraction: Extraction, process: Process) -> LvsResult:
+    """Compare a reference circuit with an extracted one.
+
+    Args:
+        reference: Reference circuit, with or without hierarchy.
+        extraction: Extracted circuit, and the faults of its layout, which count as differences.
+        process: Process with the devices' symmetries, parameters and tolerances.
+
+    Raises:
+        NetlistError: The reference's cells contain each other.
+        CardError: A golden device cannot be used.
+    """
+    pair = checks.match_circuits(flatten(reference), extraction.circuit, process, symmetries(process))
+    differences = list(checks.extraction_faults(pair, extraction.faults))
+    for check in (
+        checks.labels,
+        checks.wires,
+        checks.heaters,
+        checks.pins,
+        metal.nets_without_pad,
+        checks.devices,
+        checks.nets,
+        checks.parameters,
+        lengths.arms,
+        lengths.trees,
+    ):
+        differences += check(pair)
+    return LvsResult(
+        match=not differences,
+        devices=int(np.sum(pair.map.device != UNCONNECTED)),
+        nets=checks.matched_nets(pair),
+        differences=tuple(differences[:MAX_DIFFERENCES]),
+        total_differences=len(differences),
+        device_map=pair.map.device,
+        port_map=pair.map.port,
+    )
+
+
+def write_lvs(result: LvsResult, path: Path) -> None:
+    """Write ``.lvs.json``, atomically.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    write_atomic(path, (json.dumps(result.to_json(), indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def write_lvs_lyrdb(result: LvsResult, gds_path: str | Path, path: Path) -> None:
+    """Write the differences as a marker database for KLayout's browser, atomically.
+
+    A difference without a position has texts and no marker.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    report = rdb.ReportDatabase("LVS")
+    report.generator = "optinc lvs"
+    report.original_file = str(gds_path)
+    report.top_cell_name = Path(gds_path).stem
+    cell = report.create_cell(report.top_cell_name)
+    categories: dict[str, rdb.RdbCategory] = {}
+    for difference in result.differences:
+        if difference.kind not in categories:
+            categories[difference.kind] = report.create_category(difference.kind)
+        item = report.create_item(cell, categories[difference.kind])
+        item.add_value(difference.message)
+        item.add_value(f"reference: {difference.reference or 'nothing'}; layout: {difference.extracted or 'nothing'}")
+        if difference.position_um is not None:
+            x, y = difference.position_um
+            item.add_value(kdb.DBox(x - MARKER_UM, y - MARKER_UM, x + MARKER_UM, y + MARKER_UM))
+    write_atomic(path, saved_bytes(report.save))

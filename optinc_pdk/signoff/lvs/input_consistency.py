@@ -1,0 +1,78 @@
+"""Consistency of the inputs of LVS: whether a layout, a netlist and a process can be of one chip.
+
+Inputs are refused only if damage of one chip cannot explain them: most labels of the layout are missing in the netlist,
+and most labels of the netlist are missing in the layout. A layout without labels or without silicon is compared.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import Circuit, flatten
+from optinc_pdk.errors import InputError
+from optinc_pdk.extract import Extraction
+from optinc_pdk.extract.layout_reader import drawn_layers, processes_with
+from optinc_pdk.extract.mask_layout import read_layout
+from optinc_pdk.signoff.lvs.differences import GROUND_PREFIX
+
+# Number of labels or layers that a message names.
+NAMES = 3
+
+
+def check_netlist(reference: Circuit, extraction: Extraction, process: Process) -> None:
+    """Refuse a netlist of another chip or another process.
+
+    Raises:
+        InputError: The process has no card of a device in the netlist; or more than half of the layout's labels are not
+            in the netlist, and more than half of the netlist's are not in the layout. Labels of grounds do not count,
+            because all chips have them.
+    """
+    unknown = sorted({kind.name for kind in flatten(reference).kinds} - set(process.devices))
+    if unknown:
+        text = f"has devices that process {process.name!r} does not have: {', '.join(unknown)}"
+        raise InputError(f"{text}; give its own process with --process")
+    expected, extracted = _labels(reference), _labels(extraction.circuit)
+    extra, missing = extracted - expected, expected - extracted
+    if 2 * len(extra) > len(extracted) and 2 * len(missing) > len(expected):
+        text = (
+            f"is of another chip: {len(missing)} of its {len(expected)} labels are not in the layout "
+            f"({_some(missing)}), and {len(extra)} of the layout's {len(extracted)} labels not in it ({_some(extra)})"
+        )
+        raise InputError(f"{text}; give the netlist that was written with this layout")
+
+
+def netlist_hint(reference: Circuit, extraction: Extraction) -> str:
+    """A hint that the netlist may be of another chip, or an empty text.
+
+    The hint is given if most labels of one side are missing on the other. A badly damaged layout causes this too, so it
+    is no reason to refuse the netlist.
+    """
+    expected, extracted = _labels(reference), _labels(extraction.circuit)
+    extra, missing = extracted - expected, expected - extracted
+    if 2 * len(missing) > len(expected):
+        count = f"{len(missing)} of its {len(expected)} labels"
+        return f"{count} are not in the layout ({_some(missing)}): is it the netlist of this layout?"
+    if 2 * len(extra) > len(extracted):
+        count = f"{len(extra)} of the layout's {len(extracted)} labels"
+        return f"{count} are not in it ({_some(extra)}): is it the netlist of this layout?"
+    return ""
+
+
+def process_hint(gds_path: Path, process: Process) -> str:
+    """A hint that a layout with violations may be of another process, or an empty text."""
+    drawn = drawn_layers(read_layout(gds_path)[0])
+    unknown = sorted(drawn - set(process.gds_layers.values()))
+    others = processes_with(drawn) if unknown else []
+    if not others:
+        return ""
+    names = ", ".join(f"{layer}/{datatype}" for layer, datatype in unknown[:NAMES])
+    return f"{process.name} does not have layers {names}; was the layout drawn for {' or '.join(others)} (--process)?"
+
+
+def _labels(circuit: Circuit) -> set[str]:
+    return {label for label in circuit.ports if not label.startswith(GROUND_PREFIX)}
+
+
+def _some(labels: set[str]) -> str:
+    return ", ".join(sorted(labels)[:NAMES])

@@ -1,0 +1,174 @@
+"""Lengths that must match because fields interfere: arms of interferometers, and paths of splitter trees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import UNCONNECTED, Circuit
+from optinc_pdk.extract.golden_devices import read_golden
+from optinc_pdk.extract.mask_layout import NM_PER_UM
+from optinc_pdk.signoff.lvs.device_matching import IndexedCircuit
+from optinc_pdk.signoff.lvs.differences import PHASE_SHIFTER, Difference, MatchedCircuits
+
+SPLITTER = "mmi1x2"
+CROSSING = "crossing"
+TERMINATOR = "terminator"
+# Name of the section of combiner trees, and endings of the sections of local-oscillator trees and of sums over blocks.
+PREPROCESSING, MIXERS, SUMS = "p", "_mix", "_sum"
+
+
+def arms(pair: MatchedCircuits) -> Iterator[Difference]:
+    """Arms of interferometers whose lengths differ by more than ``guide.length_match_um`` of the process card."""
+    limit = float(pair.process.guide.length_match_um)
+    ext, back = pair.ext, pair.map.back
+    length = _net_lengths(ext.circuit)
+    for j, ports in enumerate(ext.optical):
+        # ports of a 2×2 coupler are in the order left pair, right pair
+        for a, b in ((0, 1), (2, 3)) if ports == 4 else ():
+            paths = [_follow(ext, length, int(ext.offset[j]) + port) for port in (a, b)]
+            if paths[0] is None or paths[1] is None:
+                continue
+            (k, first), (m, second) = ext.local(paths[0][0]), ext.local(paths[1][0])
+            delta = abs(paths[0][1] - paths[1][1])
+            if k != m or k < j or ext.optical[k] != 4 or first // 2 != second // 2 or delta <= limit:
+                continue
+            names = " - ".join(ext.circuit.instances[n] for n in (j, k))
+            origin = " - ".join(pair.ref.circuit.instances[back[n]] for n in (j, k) if back[n] != UNCONNECTED)
+            text = f"arms differ by {delta:.4f} µm, allowed are {limit:g}"
+            x, y = np.mean(ext.circuit.position_um[[j, k]], axis=0).tolist()
+            yield Difference("arms", text, origin, names, (x, y))
+
+
+def trees(pair: MatchedCircuits) -> Iterator[Difference]:
+    """Trees whose fields interfere and whose paths differ by more than ``guide.length_match_um``.
+
+    A path leads from the tree's root through splitters, crossings and phase shifters to the first other device; in sums
+    over several blocks it ends at the phase shifter before that device. Paths to a terminator carry no light and do not
+    count.
+    """
+    limit, ext, back = float(pair.process.guide.length_match_um), pair.ext, pair.map.back
+    ref = pair.ref.circuit.instances
+    roots = [(i, int(pair.map.device[i])) for i in _roots(pair.ref)]
+    roots = [(i, j) for i, j in roots if j != UNCONNECTED]
+    if not roots:
+        return
+    length, sizes = _net_lengths(ext.circuit), _lengths(pair.process)
+    for i, j in roots:
+        summed = _section(pair.ref, i).endswith(SUMS)
+        paths = sorted((way, k) for way, k in _paths(ext, length, sizes, j, summed) if ext.kind[k] != TERMINATOR)
+        if not paths or paths[-1][0] - paths[0][0] <= limit:
+            continue
+        ends = paths[0], paths[-1]
+        names = [f"{ext.circuit.instances[j]} - {ext.circuit.instances[k]}" for _, k in ends]
+        origin = [f"{ref[i]} - {ref[back[k]]}" if back[k] != UNCONNECTED else ref[i] for _, k in ends]
+        described = " and ".join(f"{name} ({way:.4f} µm)" for (way, _), name in zip(ends, origin, strict=True))
+        text = f"paths {described} differ by {ends[1][0] - ends[0][0]:.4f} µm, allowed are {limit:g}"
+        median = paths[len(paths) // 2][0]
+        odd = max(ends, key=lambda end: abs(end[0] - median))[1]
+        yield Difference("lengths", text, ", ".join(origin), ", ".join(names), pair.position(odd))
+
+
+def _roots(side: IndexedCircuit) -> list[int]:
+    """The first splitter of every tree whose fields interfere."""
+    circuit = side.circuit
+    if not len(circuit.grid):
+        return []
+    sections = [n for n, name in enumerate(circuit.sections) if name == PREPROCESSING or name.endswith((MIXERS, SUMS))]
+    nodes = set(
+        np.intersect1d(circuit.instances_of(SPLITTER), np.flatnonzero(np.isin(circuit.grid[:, 0], sections))).tolist()
+    )
+
+    def parent(node: int) -> int:
+        """The splitter whose branch leads to this one, or -1."""
+        beyond = int(side.partner[side.offset[node]])
+        while beyond != UNCONNECTED and side.kind[side.local(beyond)[0]] == CROSSING:
+            beyond = int(side.partner[_across(side, beyond)])
+        owner, port = side.local(beyond) if beyond != UNCONNECTED else (UNCONNECTED, 0)
+        return owner if port and owner in nodes else UNCONNECTED
+
+    return [node for node in sorted(nodes) if parent(node) == UNCONNECTED]
+
+
+def _section(side: IndexedCircuit, instance: int) -> str:
+    return side.circuit.sections[int(side.circuit.grid[instance, 0])]
+
+
+def _across(side: IndexedCircuit, port: int) -> int:
+    """The opposite port of a crossing, by which light that enters at ``port`` leaves it."""
+    instance, number = side.local(port)
+    return int(side.offset[instance]) + (number + 2) % 4
+
+
+def _paths(
+    side: IndexedCircuit, length: NDArray[np.float64], sizes: Mapping[str, float], root: int, summed: bool
+) -> Iterator[tuple[float, int]]:
+    """Length in µm of each path from a tree's root to a leaf, with the device at the leaf."""
+    splitter, crossing = sizes[SPLITTER], sizes.get(CROSSING)
+    pending, visited = [(root, 0.0)], {root}
+    while pending:
+        node, before = pending.pop()
+        for branch in (1, 2):
+            end = _follow(side, length, int(side.offset[node]) + branch, crossing, summed)
+            if end is None:
+                continue
+            (leaf, entered), way = side.local(end[0]), before + splitter + end[1]
+            if side.kind[leaf] == SPLITTER and entered == 0 and leaf not in visited:
+                visited.add(leaf)
+                pending.append((leaf, way))
+            else:
+                yield way, leaf
+
+
+def _lengths(process: Process) -> dict[str, float]:
+    """Lengths in µm of the golden splitter and crossing, between ports on opposite sides."""
+    lengths: dict[str, float] = {}
+    for variant in read_golden(process):
+        if variant.name in (SPLITTER, CROSSING) and variant.name not in lengths:
+            points = [variant.points[edge] for edge in variant.port_edges.values()]
+            away = points[2 if variant.name == CROSSING else 1]
+            lengths[variant.name] = float(abs(away[0] - points[0][0])) / NM_PER_UM
+    return lengths
+
+
+def _net_lengths(circuit: Circuit) -> NDArray[np.float64]:
+    """(P,) length in µm of the optical net at each port."""
+    length = np.zeros(int(circuit.offset[-1]))
+    length[circuit.nets] = circuit.net_length_um[:, None]
+    return length
+
+
+def _follow(
+    side: IndexedCircuit, length: NDArray[np.float64], port: int, crossing: float | None = None, to_heater: bool = False
+) -> tuple[int, float] | None:
+    """Follow light from a port through phase shifters to the next other device.
+
+    Args:
+        side: Circuit.
+        length: (P,) length of the net at each port.
+        port: Port to start from.
+        crossing: Length of a crossing, to follow light through crossings too.
+        to_heater: Whether to stop at phase shifters.
+
+    Returns:
+        The port where light enters the device, and the path length in µm; None if light leads nowhere or in a circle.
+    """
+    way = 0.0
+    for _ in range(len(side.kind)):
+        beyond = side.partners[port]
+        if beyond == UNCONNECTED:
+            return None
+        way += float(length[port])
+        instance, entered = side.local(beyond)
+        if side.kind[instance] == PHASE_SHIFTER and not to_heater:
+            way += float(side.circuit.settings["length_um"][instance])
+            port = side.starts[instance] + 1 - entered
+        elif side.kind[instance] == CROSSING and crossing is not None:
+            way += crossing
+            port = _across(side, beyond)
+        else:
+            return beyond, way
+    return None

@@ -1,0 +1,221 @@
+"""A circuit's optics as index arrays, made once per circuit.
+
+Ports are the optical ports only, numbered in the order of the circuit's ports. Wave a_p runs into the device at
+port p, b_p out of it::
+
+    b = S a,   a = C b + e        so        (1 - C S) a = e
+
+S holds the devices' S-matrices, C the guides between them (their transmission at both joined ports), e the
+light that enters at fibres or from modulators.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.circuit import UNCONNECTED, Circuit, NetlistError, check_complete, flatten
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+GROUND = "GND"
+PHOTODIODE, MODULATOR, CROSSING = "photodiode", "modulator", "crossing"
+"""Components that are treated specially: detectors, sources of light, and crossing guides."""
+_SUGGESTIONS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class ComponentGroup:
+    """All instances of one component; I of them with p optical ports.
+
+    Attributes:
+        name: Component name, which is the device card's.
+        instance: (I,) instance numbers in the circuit.
+        port: (I, p) optical port numbers.
+        heated: Whether the component is a heated guide.
+    """
+
+    name: str
+    instance: Ints
+    port: Ints
+    heated: bool
+
+
+@dataclass(frozen=True, eq=False)
+class CircuitOptics:
+    """The optics of a flat circuit with n optical ports and H heaters.
+
+    Attributes:
+        circuit: The flat circuit.
+        devices: Instances by component; components without optical ports are left out.
+        partner: (n,) optical port at the other end of each port's guide, -1 at fibres.
+        length_um: (n,) length of that guide; 0 at fibres and in circuits without geometry.
+        labels: Sorted labels of fibres and of the pads of photodiodes and modulators; S-parameters are between these.
+        label_port: (labels,) optical port of each: a fibre's, a photodiode's, a modulator's output.
+        supply: (labels,) carrier ports of modulators, -1 for other labels.
+        heater: (H,) instance numbers of the heated guides, ascending.
+        heater_port: (H, 2) their optical ports.
+        channel: (H,) label of the pad that drives each heater; empty where there is none.
+    """
+
+    circuit: Circuit
+    devices: tuple[ComponentGroup, ...]
+    partner: Ints
+    length_um: Floats
+    labels: tuple[str, ...]
+    label_port: Ints
+    carrier_port: Ints
+    heater: Ints
+    heater_port: Ints
+    channel: tuple[str, ...]
+
+    @property
+    def ports(self) -> int:
+        """Number of optical ports."""
+        return int(self.partner.size)
+
+    @property
+    def modulators(self) -> tuple[str, ...]:
+        """Labels of modulators, sorted."""
+        return tuple(self.labels[i] for i in np.flatnonzero(self.carrier_port != UNCONNECTED))
+
+    def label_positions(self, labels: Sequence[str]) -> Ints:
+        """Positions of given labels within ``labels``.
+
+        Raises:
+            NetlistError: The circuit has no such fibre, photodiode or modulator.
+        """
+        place = {label: i for i, label in enumerate(self.labels)}
+        for label in labels:
+            if label not in place:
+                raise NetlistError(
+                    f"circuit {self.circuit.name!r} has no fibre {label!r}; {label_suggestion(label, self.labels)}"
+                )
+        return np.array([place[label] for label in labels], dtype=np.int64)
+
+
+def label_suggestion(label: str, labels: Sequence[str]) -> str:
+    """Suggestion for an error message: labels similar to an unknown one, or else the first ones there are."""
+    near = difflib.get_close_matches(label, labels, n=_SUGGESTIONS)
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    return f"its labels are {', '.join(labels[:_SUGGESTIONS])}{', …' * (len(labels) > _SUGGESTIONS)} ({len(labels)})"
+
+
+def analyse(circuit: Circuit) -> CircuitOptics:
+    """Find the optical structure of a circuit.
+
+    Args:
+        circuit: Flat or hierarchical; every optical port must be joined to another or be a labelled fibre.
+
+    Raises:
+        NetlistError: An optical port is open, or a heater has no ground or several channels.
+    """
+    flat = flatten(circuit)
+    check_complete(flat)
+    light = flat.optical_mask()
+    number = np.cumsum(light) - 1
+    joined = number[flat.nets]
+    partner = np.full(int(light.sum()), UNCONNECTED, dtype=np.int64)
+    length = np.zeros(partner.size)
+    for near, far in ((0, 1), (1, 0)):
+        partner[joined[:, near]] = joined[:, far]
+        if flat.net_length_um.size:
+            length[joined[:, near]] = flat.net_length_um
+    outside = {label: int(number[port]) for label, port in flat.ports.items() if light[port]}
+    devices = _devices(flat, number)
+    detectors, modulators = _pads(flat, devices, PHOTODIODE), _pads(flat, devices, MODULATOR)
+    port = outside | {label: ports[-1] for label, ports in (detectors | modulators).items()}
+    labels = tuple(sorted(port))
+    heated = [group for group in devices if group.heated]
+    heater = np.concatenate([np.zeros(0, dtype=np.int64), *(group.instance for group in heated)])
+    order = np.argsort(heater)
+    heater_port = np.concatenate([np.zeros((0, 2), dtype=np.int64), *(group.port for group in heated)])
+    return CircuitOptics(
+        circuit=flat,
+        devices=devices,
+        partner=partner,
+        length_um=length,
+        labels=labels,
+        label_port=np.array([port[label] for label in labels], dtype=np.int64),
+        carrier_port=np.array([modulators.get(label, (UNCONNECTED,))[0] for label in labels], dtype=np.int64),
+        heater=heater[order],
+        heater_port=heater_port[order],
+        channel=_channels(flat, heater[order]),
+    )
+
+
+def _devices(flat: Circuit, number: Ints) -> tuple[ComponentGroup, ...]:
+    offset = flat.offset
+    groups = []
+    for i, kind in enumerate(flat.kinds):
+        if not kind.optical:
+            continue
+        heated = bool(kind.electrical) and kind.name not in (PHOTODIODE, MODULATOR)
+        if heated and len(kind.optical) != 2:
+            raise NetlistError(
+                f"component {kind.name!r} has a heater and {len(kind.optical)} optical ports; "
+                "a heater sits on a guide with two"
+            )
+        instance = np.flatnonzero(flat.kind == i).astype(np.int64)
+        port = number[offset[instance][:, np.newaxis] + np.arange(len(kind.optical))]
+        groups.append(ComponentGroup(kind.name, instance, port, heated))
+    return tuple(groups)
+
+
+def _pads(flat: Circuit, devices: tuple[ComponentGroup, ...], name: str) -> dict[str, tuple[int, ...]]:
+    """Pad labels of photodiodes or modulators, with their optical ports.
+
+    Raises:
+        NetlistError: One has no labelled pad and ground of its own.
+    """
+    found: dict[str, tuple[int, ...]] = {}
+    for group in devices:
+        if group.name != name:
+            continue
+        for label, instance, ports in zip(
+            _channels(flat, group.instance), group.instance.tolist(), group.port.tolist(), strict=True
+        ):
+            if not label or label in found:
+                raise NetlistError(
+                    f"{flat.name}: {name} {flat.instances[instance]!r} has no labelled pad and ground of its own; "
+                    "give it one"
+                )
+            found[label] = tuple(ports)
+    return found
+
+
+def _channels(flat: Circuit, heater: Ints) -> tuple[str, ...]:
+    """Signal label of each heater, photodiode or modulator: the label on its nets that is not a ground."""
+    light = flat.optical_mask()
+    labels = [label for label, port in flat.ports.items() if not light[port] and flat.electrical[port] != UNCONNECTED]
+    net = flat.electrical[np.array([flat.ports[label] for label in labels], dtype=np.int64)]
+    ground = np.array([label.startswith(GROUND) for label in labels], dtype=bool)
+    nets = int(flat.electrical.max(initial=UNCONNECTED)) + 1
+    # one entry more for ports without a net
+    signals, grounds = (np.bincount(net[which], minlength=nets + 1) for which in (~ground, ground))
+    signal = np.full(nets + 1, UNCONNECTED, dtype=np.int64)
+    signal[net[~ground]] = np.flatnonzero(~ground)
+    channels = np.full(heater.size, UNCONNECTED, dtype=np.int64)
+    for number in np.unique(flat.kind[heater]).tolist():
+        kind, members = flat.kinds[number], np.flatnonzero(flat.kind[heater] == number)
+        first = flat.offset[heater[members]] + len(kind.optical)
+        on = np.sort(flat.electrical[first[:, np.newaxis] + np.arange(len(kind.electrical))], axis=1)
+        several = (on != on[:, :1]).any(axis=1)
+        on[:, 1:][on[:, 1:] == on[:, :-1]] = nets
+        if (signals[on].sum(axis=1) > 1).any():
+            worst = int(np.argmax(signals[on].sum(axis=1) > 1))
+            names = sorted(
+                label for label, at, earth in zip(labels, net, ground, strict=True) if at in on[worst] and not earth
+            )
+            raise NetlistError(
+                f"{flat.name}: {kind.name} {flat.instances[heater[members[worst]]]!r} lies on the channels "
+                f"{', '.join(names)}; it has one, so these wires are shorted or lack their ground"
+            )
+        driven = several & (grounds[on].sum(axis=1) > 0)
+        channels[members[driven]] = signal[on[driven]].max(axis=1)
+    return tuple(labels[label] if label != UNCONNECTED else "" for label in channels.tolist())

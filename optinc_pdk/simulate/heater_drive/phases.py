@@ -1,0 +1,152 @@
+"""Heater phases from a bias file's DAC codes, or from phases by pad label."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import Bias, Circuit, NetlistError, read_bias
+from optinc_pdk.drive import HeaterArray, SharedGround, readback
+from optinc_pdk.simulate.circuit_optics import CircuitOptics
+from optinc_pdk.simulate.heater_drive.crosstalk import nominal_crosstalk
+
+Floats = NDArray[np.float64]
+
+
+def heater_phases(
+    structure: CircuitOptics,
+    drive: Bias | Mapping[str, float],
+    process: Process,
+    *,
+    unbiased: float | None = None,
+    ground: SharedGround | None = None,
+) -> Floats:
+    """Phases of all heated guides for a drive.
+
+    With DAC codes, a guide's phase is that of its own heater plus the thermal crosstalk of the process's card, if the
+    circuit has the heaters' positions. Phases in a drive are phases of the guides, crosstalk included.
+
+    Args:
+        structure: The circuit.
+        drive: A bias, or phases in rad by pad label. Of a bias the codes are used if the circuit has resistances
+            (columns ``resistance_ohm`` and ``wire_ohm``, as extracted from a layout), else its phases.
+        process: Process of the cards.
+        unbiased: Phase in rad of heaters without a channel in the drive; where left out they are an error. They cause
+            no crosstalk.
+        ground: Rise of the heaters' grounds by their currents; none where left out.
+
+    Returns:
+        (heaters,) phases in rad.
+
+    Raises:
+        NetlistError: A heater has no drive, or the drive names a channel that the circuit lacks.
+    """
+    if isinstance(drive, Bias) and drive.process != process.name:
+        raise NetlistError(f"the bias is of process {drive.process!r}, not {process.name!r}; give its cards")
+    codes = isinstance(drive, Bias) and "resistance_ohm" in structure.circuit.settings
+    called = f"the bias of {drive.circuit!r}" if isinstance(drive, Bias) else "the drive"
+    if isinstance(drive, Bias) and codes:
+        wanted = _from_codes(structure, drive, process, ground)
+        return _by_heater(structure, wanted, drive.labels, unbiased, called)
+    by_label = dict(zip(drive.labels, drive.phase_rad, strict=True)) if isinstance(drive, Bias) else drive
+    for label, phase in by_label.items():
+        if not np.isfinite(phase):
+            raise NetlistError(f"{called}: the phase of channel {label!r} is {phase}; give a number")
+    wanted = np.array([by_label.get(label, np.nan) for label in structure.channel], dtype=np.float64)
+    return _by_heater(structure, wanted, tuple(by_label), unbiased, called)
+
+
+def read_drive(path: str | Path, process: Process) -> Bias:
+    """Read a bias file and check it against a process's drive.
+
+    Only codes are used later, therefore voltages have to agree with them.
+
+    Raises:
+        NetlistError: The file cannot be used, is for another process or number of DAC bits, or has a voltage that
+            differs from its code by a step or more.
+    """
+    bias = read_bias(path, process.name)
+    bits = int(process.drive.dac_bits)
+    if bias.dac_bits != bits:
+        raise NetlistError(
+            f"{path}: its codes have {bias.dac_bits} bits, the drive of process {process.name!r} has {bits}; give the "
+            "process, or the version of its card, that the bias was built for"
+        )
+    step = float(process.drive.full_scale_v) / (2**bits - 1)
+    for i in np.flatnonzero(np.abs(bias.voltage_v - bias.code * step) >= step)[:1].tolist():
+        raise NetlistError(
+            f"{path}: channel {bias.labels[i]!r}: voltage_v is {bias.voltage_v[i]:.6g}, but code {bias.code[i]} is "
+            f"{bias.code[i] * step:.6g} V; make them agree within a step of {step:.3g} V"
+        )
+    return bias
+
+
+def heater_parameters(
+    circuit: Circuit,
+    instances: NDArray[np.int64],
+    device: str,
+    process: Process,
+    rise_v: Callable[[Floats], Floats] | None = None,
+) -> HeaterArray:
+    """Electrical parameters of heaters: some instances of one device, with resistances from the circuit's columns.
+
+    Args:
+        circuit: The circuit.
+        instances: (channels,) numbers of the instances.
+        device: Their device.
+        process: Process of the cards.
+        rise_v: Function from the heaters' currents in A to the rise of their grounds in V.
+
+    Raises:
+        ValueError: The circuit lacks the columns, or a value is not a valid resistance.
+    """
+    for column in ("resistance_ohm", "wire_ohm"):
+        if column not in circuit.settings:
+            raise ValueError(f"circuit {circuit.name!r} has no column {column!r}; extract it from a layout first")
+    return HeaterArray(
+        power_pi_w=process.device(device).parameter("power_pi_w"),
+        resistance_ohm=circuit.settings["resistance_ohm"][instances],
+        wire_ohm=circuit.settings["wire_ohm"][instances],
+        dac_bits=int(process.drive.dac_bits),
+        full_scale_v=float(process.drive.full_scale_v),
+        rise_v=rise_v,
+    )
+
+
+def _from_codes(structure: CircuitOptics, bias: Bias, process: Process, ground: SharedGround | None) -> Floats:
+    """(heaters,) phases of the guides at the bias's codes, NaN for channels without a code."""
+    code = dict(zip(bias.labels, bias.code.tolist(), strict=True))
+    phases = np.full(structure.heater.size, np.nan)
+    kind = structure.circuit.kind[structure.heater]
+    driven = np.array([label in code for label in structure.channel], dtype=bool)
+    for number in np.unique(kind[driven]):
+        mine = np.flatnonzero(driven & (kind == number))
+        name = structure.circuit.kinds[int(number)].name
+        rise = None if ground is None else ground.for_channels([structure.channel[i] for i in mine])
+        side = heater_parameters(structure.circuit, structure.heater[mine], name, process, rise)
+        codes = np.array([code[structure.channel[i]] for i in mine], dtype=np.int64)
+        phases[mine] = readback(side, codes).phase_rad
+    crosstalk = nominal_crosstalk(structure, process)
+    return phases if crosstalk is None else np.where(driven, crosstalk.apply(np.where(driven, phases, 0.0)), np.nan)
+
+
+def _by_heater(
+    structure: CircuitOptics, wanted: Floats, labels: tuple[str, ...], unbiased: float | None, called: str
+) -> Floats:
+    unknown = sorted(set(labels) - set(structure.channel))
+    if unknown:
+        raise NetlistError(
+            f"{called} names channel {unknown[0]!r}, which drives no heater of circuit {structure.circuit.name!r} "
+            f"({len(unknown)} such channels); give the drive of this circuit"
+        )
+    missing = np.flatnonzero(np.isnan(wanted))
+    if missing.size and unbiased is None:
+        name = structure.circuit.instances[structure.heater[missing[0]]]
+        channel = structure.channel[missing[0]]
+        why = f"its channel {channel!r} is not in {called}" if channel else "no labelled pad drives it"
+        raise NetlistError(f"heater of {name!r} has no drive: {why} ({missing.size} such heaters)")
+    return np.where(np.isnan(wanted), 0.0 if unbiased is None else unbiased, wanted)

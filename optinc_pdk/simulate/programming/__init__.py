@@ -1,0 +1,1 @@
+"""Programming of imperfect chips: initial phases, least-squares fit, DAC codes, electronics."""

@@ -1,0 +1,102 @@
+"""Gains, offsets and balances of the neurons, and scales of the receivers, fitted to the driven chip."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import Board
+from optinc_pdk.circuit.bias import Activation
+from optinc_pdk.drive import RangeError
+from optinc_pdk.simulate.programming.detection_jacobian import LinearResponse, SourceFields, linear_response
+from optinc_pdk.simulate.programming.targets import LayerTarget
+
+Floats = NDArray[np.float64]
+
+
+def activations(
+    light: SourceFields, found: tuple[LayerTarget, ...], board: Board, process: Process
+) -> dict[str, Activation]:
+    """Electronics of every neuron for a solved chip, by neuron label.
+
+    Raises:
+        RangeError: A neuron needs a gain or offset beyond the card's range.
+    """
+    return neuron_electronics(lambda target, balance: linear_response(light, target, balance), found, board, process)
+
+
+def neuron_electronics(
+    detect: Callable[[LayerTarget, Floats | None], LinearResponse],
+    found: tuple[LayerTarget, ...],
+    board: Board,
+    process: Process,
+) -> dict[str, Activation]:
+    """Electronics of every neuron from its layer's detection coefficients.
+
+    The gain is a least-squares fit of the detected row to its target; the offset removes the detected constant and adds
+    the target's bias.
+
+    Args:
+        detect: Returns a layer's detection coefficients, calculated or measured, at a given balance or, for None, at
+            the best one.
+        found: Targets of all layers.
+        board: Their neurons.
+        process: Process of the cards.
+
+    Returns:
+        Electronics by neuron label.
+
+    Raises:
+        RangeError: A neuron needs a gain or offset beyond the card's range.
+    """
+    card = process.activation
+    bits = int(card.resolution_bits)
+    result: dict[str, Activation] = {}
+    for target in found[:-1]:
+        labels = [neuron.label for neuron in board.neurons if neuron.layer == target.index]
+        balance = round_significant(detect(target, None).balance, bits)
+        seen = detect(target, balance)
+        power = (np.asarray(seen.coefficient.real)[:, target.illuminated] ** 2).sum(axis=1)
+        gain = (seen.coefficient.real * target.weight)[:, target.illuminated].sum(axis=1) / power
+        flat = ~np.any(target.weight, axis=1)
+        # A unit without weights is a constant: a large offset at a small gain dominates the detected light.
+        gain[flat] = np.maximum(target.bias[flat], 0.0) / float(card.offset_max)
+        gain = round_significant(gain, bits)
+        offset = np.divide(target.bias, gain, out=np.zeros_like(gain), where=gain > 0.0) - seen.constant
+        offset[flat] = float(card.offset_max)
+        offset = round_significant(offset, bits)
+        _check(labels, "gain", gain, 0.0, float(card.gain_max))
+        _check(labels, "offset", offset, -float(card.offset_max), float(card.offset_max))
+        columns = (gain.tolist(), offset.tolist(), balance.tolist())
+        result |= {label: Activation(*row) for label, *row in zip(labels, *columns, strict=True)}
+    return result
+
+
+def output_scales(light: SourceFields, target: LayerTarget, process: Process) -> dict[str, float]:
+    """Scale of every receiver by label, by least squares: level = scale · |field|."""
+    field = np.asarray(linear_response(light, target).coefficient)[:, target.illuminated]
+    weight = np.tile(target.weight, (field.shape[0] // target.weight.shape[0], 1))[:, target.illuminated]
+    scale = np.abs((field * weight).sum(axis=1)) / (np.abs(field) ** 2).sum(axis=1)
+    rounded = round_significant(scale, int(process.activation.resolution_bits))
+    return dict(zip(target.plus, rounded.tolist(), strict=True))
+
+
+def round_significant(values: Floats, bits: int) -> Floats:
+    """Round values to a number of significant bits; range switching keeps converters in their upper half."""
+    mantissa, exponent = np.frexp(values)
+    return np.ldexp(np.rint(mantissa * 2.0**bits) / 2.0**bits, exponent)
+
+
+def _check(labels: list[str], what: str, values: Floats, low: float, high: float) -> None:
+    wrong = np.flatnonzero(~((values >= low) & (values <= high)))
+    if wrong.size:
+        remedy = "lower the chip's loss or widen the electronics' range"
+        if what == "gain" and values[wrong[0]] < 0.0:
+            remedy = "the chip realises its row with the opposite sign: use more DAC bits, or program it again"
+        raise RangeError(
+            f"neuron {labels[wrong[0]]!r} needs {what} {values[wrong[0]]:.4g}, "
+            f"the card allows {low:g} … {high:g}; {remedy}"
+        )

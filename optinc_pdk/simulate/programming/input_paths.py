@@ -1,0 +1,88 @@
+"""Paths of a layer's inputs to its blocks, and trims of the preprocessing unit."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.assemble import WeightBlock, rectangular_slots
+from optinc_pdk.circuit import Board, label_tuple
+from optinc_pdk.simulate.programming.light_paths import LightPath, PathTracer
+from optinc_pdk.simulate.programming.mode_tracking import first_coupler, heater_number, static_phase
+from optinc_pdk.simulate.programming.targets import LayerTarget
+
+Floats = NDArray[np.float64]
+
+
+def input_paths(
+    walk: PathTracer, channel: dict[str, int], board: Board, target: LayerTarget, phases: Floats
+) -> list[list[LightPath]]:
+    """Paths of the inputs' light to the first coupler of each block; sets the preprocessing's trims.
+
+    Args:
+        walk: The circuit.
+        channel: Pad label to heater number.
+        board: Labels of the sources.
+        target: The layer; for the first one the trims are set.
+        phases: (H,) phases in rad, written in place.
+
+    Returns:
+        Per block and column, the path.
+
+    Raises:
+        ValueError: The circuit does not belong to this network.
+    """
+    if target.index > 0:
+        sources = [label_tuple(neuron.to) for neuron in board.neurons if neuron.layer == target.index - 1]
+        return [[walk.source(sources[column][block.place[0]]) for column in block.columns] for block in target.blocks]
+    averages = [_average(walk, channel, board, symbol, phases) for symbol in range(len(board.inputs[0]))]
+    copies = [walk.branches(path) for path in averages]
+    return [_copies(walk, channel, block, copies) for block in target.blocks]
+
+
+def _average(walk: PathTracer, channel: dict[str, int], board: Board, symbol: int, phases: Floats) -> LightPath:
+    """Path of one symbol's light behind the combiner tree; sets the trims of all servers."""
+    paths = [walk.source(server[symbol]) for server in board.inputs]
+    weakest = min(abs(path.transmission) for path in paths)
+    for server, path in enumerate(paths):
+        trim = heater_number(channel, f"trim_s{server}_m{symbol}")
+        if path.port != paths[0].port or trim not in path.heaters:
+            raise ValueError(f"symbol {symbol} of server {server} does not reach the others' coupler through its trim")
+        # detuned to alternate sides, so that the in-phase parts of all servers are equal
+        detuning = float(np.arccos(weakest / abs(path.transmission)))
+        phases[trim] = (detuning if server % 2 else -detuning) - static_phase(path) + static_phase(paths[0])
+    return paths[0]
+
+
+def _copies(
+    walk: PathTracer, channel: dict[str, int], block: WeightBlock, copies: list[list[LightPath]]
+) -> list[LightPath]:
+    """Path of the copy of each of the block's inputs that reaches it."""
+    if len(copies[block.columns[0]]) == 1:
+        return [copies[column][0] for column in block.columns]
+    paths_in = []
+    for row, column in enumerate(block.columns):
+        ports = _entries(walk, channel, block, row)
+        reached = [path for path in copies[column] if path.port in ports]
+        if len(reached) != 1:
+            raise ValueError(f"{len(reached)} copies of input {column} reach mode {row} of block {block.name}, not one")
+        paths_in += reached
+    return paths_in
+
+
+def _entries(walk: PathTracer, channel: dict[str, int], block: WeightBlock, row: int) -> tuple[int, ...]:
+    """Ports of the coupler that the light of a mode of a square block can reach first."""
+    modes = len(block.columns) if block.modes is None else block.modes
+    name = f"{block.name}_v"
+    if modes == 1:
+        # a single attenuator can be entered from both sides
+        ends = walk.structure.heater_port[heater_number(channel, f"{block.name}_att_r0")].tolist()
+        return tuple(walk.bar(walk.follow(port).port) for port in ends)
+    for slot in rectangular_slots(modes):
+        if slot.column == 0 and not slot.dummy and row in (slot.row, slot.row + 1):
+            upper = first_coupler(walk, channel, f"{name}_c0_r{slot.row}")
+            return (upper if row == slot.row else walk.bar(walk.cross(upper)),)
+    # a dummy on the lowest mode: back through it from the lower arm of the MZI behind it
+    lower = walk.bar(walk.cross(first_coupler(walk, channel, f"{name}_c1_r{row - 1}")))
+    behind = walk.follow(walk.cross(walk.follow(lower).port))
+    return (walk.bar(behind.port),)

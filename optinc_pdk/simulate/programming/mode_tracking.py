@@ -1,0 +1,136 @@
+"""Initial phases of a mesh: its modes are followed from left to right, and each heater is set as they reach it.
+
+With D = diag(e^{i δ}) in front of an MZI on modes (k, k + 1), phi - (δ_k - δ_{k+1}) makes both outputs carry
+e^{i δ_{k+1}}; so phase errors are carried along mode by mode to the outputs, where they do not matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.assemble import rectangular_slots
+from optinc_pdk.factor import Mesh
+from optinc_pdk.simulate.programming.light_paths import COUPLER, LightPath, PathTracer
+
+Floats = NDArray[np.float64]
+
+
+def heater_number(channel: dict[str, int], label: str) -> int:
+    """Heater number of a pad label.
+
+    Raises:
+        ValueError: No heater has this label.
+    """
+    if label not in channel:
+        raise ValueError(f"no heater is driven by channel {label!r}; the circuit does not belong to this network")
+    return channel[label]
+
+
+def first_coupler(walk: PathTracer, channel: dict[str, int], name: str) -> int:
+    """Input port of an MZI's first coupler that is behind its outer heater.
+
+    Args:
+        walk: The circuit.
+        channel: Pad label to heater number.
+        name: Label of the MZI, without ``_phi`` and ``_theta``.
+
+    Raises:
+        ValueError: The two channels do not heat one MZI.
+    """
+    outer, inner = heater_number(channel, f"{name}_phi"), heater_number(channel, f"{name}_theta")
+    for port in walk.structure.heater_port[outer].tolist():
+        path = walk.follow(port)
+        if walk.ends(path.port) == COUPLER and inner in walk.follow(walk.bar(path.port)).heaters:
+            return path.port
+    raise ValueError(f"channels {name}_phi and {name}_theta do not heat one MZI of this circuit")
+
+
+@dataclass
+class ModeTracker:
+    """Position and phase error of each mode's light; sets heaters as it passes them.
+
+    Attributes:
+        walker: The circuit.
+        channel: Pad label to heater number.
+        ends: Per mode, the port its light leaves from or the path to the next coupler; None for unused modes.
+        error: Per mode, phase error δ in rad.
+        phases: (H,) phases in rad, written in place.
+    """
+
+    walker: PathTracer
+    channel: dict[str, int]
+    ends: dict[int, LightPath | int | None]
+    error: dict[int, float]
+    phases: Floats
+
+    def arrive(self, row: int) -> LightPath | None:
+        """Path of a mode's light to the next coupler; None for an unused mode."""
+        end = self.ends[row]
+        return self.walker.follow(end) if isinstance(end, int) else end
+
+    def mesh(self, name: str, mesh: Mesh) -> None:
+        """Pass the modes through a mesh and set its heaters; ``name`` is the prefix of its labels."""
+        theta = {(c, r): i for i, (c, r) in enumerate(zip(mesh.column.tolist(), mesh.row.tolist(), strict=True))}
+        for slot in rectangular_slots(mesh.modes):
+            if slot.dummy:
+                self._dummy(slot.row)
+                continue
+            at = theta[slot.column, slot.row]
+            self._mzi(f"{name}_c{slot.column}_r{slot.row}", slot.row, mesh.theta[at], mesh.phi[at])
+        for row in range(mesh.modes):
+            self.error[row] -= float(mesh.output_phase[row])
+
+    def _mzi(self, name: str, row: int, theta: float, phi: float) -> None:
+        walk = self.walker
+        outer, inner = heater_number(self.channel, f"{name}_phi"), heater_number(self.channel, f"{name}_theta")
+        upper, lower = self.arrive(row), self.arrive(row + 1)
+        first = first_coupler(walk, self.channel, name)
+        other = walk.bar(walk.cross(first))
+        for path, port in ((upper, first), (lower, other)):
+            if path is not None and path.port != port:
+                raise ValueError(f"light of mode {row} does not reach the MZI of channel {name}_phi by its own arm")
+        heated, plain = walk.follow(walk.bar(first)), walk.follow(walk.cross(first))
+        above = self.error[row] + static_phase(upper)
+        below = self.error[row + 1] + static_phase(lower)
+        self.phases[outer] = phi - (above - below)
+        self.phases[inner] = theta - (static_phase(heated) - static_phase(plain))
+        self.error[row] = self.error[row + 1] = below + static_phase(plain)
+        self.ends[row], self.ends[row + 1] = walk.bar(heated.port), walk.cross(heated.port)
+
+    def _dummy(self, row: int) -> None:
+        path = self.arrive(row)
+        if path is None:
+            return
+        walk = self.walker
+        straight, across = walk.bar(path.port), walk.cross(path.port)
+        one, two = walk.follow(straight), walk.follow(across)
+        out = walk.cross(one.port)
+        passed = walk.amplitude(straight, path.port) * one.transmission * walk.amplitude(out, one.port)
+        passed += walk.amplitude(across, path.port) * two.transmission * walk.amplitude(out, two.port)
+        self.error[row] += static_phase(path) + float(np.angle(passed))
+        self.ends[row] = out
+
+    def attenuate(self, name: str, attenuation: Floats) -> None:
+        """Set attenuators to (r,) field transmissions, i e^{iθ/2} sin(θ/2); modes without an attenuator end here."""
+        walk = self.walker
+        for row in sorted(self.ends):
+            if row >= attenuation.size:
+                del self.ends[row], self.error[row]
+                continue
+            path = self.arrive(row)
+            if path is None:
+                continue
+            attenuator = heater_number(self.channel, f"{name}_r{row}")
+            heated, plain = walk.follow(walk.bar(path.port)), walk.follow(walk.cross(path.port))
+            theta = 2.0 * float(np.arcsin(attenuation[row]))
+            self.phases[attenuator] = theta - (static_phase(heated) - static_phase(plain))
+            self.error[row] += static_phase(path) + (np.pi + theta) / 2.0 + static_phase(plain)
+            self.ends[row] = walk.bar(heated.port)
+
+
+def static_phase(path: LightPath | None) -> float:
+    """Static phase of a path in rad; 0 without one."""
+    return 0.0 if path is None else float(np.angle(path.transmission))

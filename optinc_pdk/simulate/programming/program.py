@@ -1,0 +1,179 @@
+"""Programming of an imperfect chip: phases by least squares on its device models, DAC codes, then electronics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import Bias, Board, Circuit, NetlistError
+from optinc_pdk.drive import DenseCrosstalk, SharedGround, compensate, drive_heaters, readback
+from optinc_pdk.factor.mesh import wrap
+from optinc_pdk.onn import LayerFactor, Onn
+from optinc_pdk.simulate.circuit_optics import CircuitOptics, analyse
+from optinc_pdk.simulate.heater_drive.crosstalk import nominal_crosstalk
+from optinc_pdk.simulate.heater_drive.phases import heater_parameters
+from optinc_pdk.simulate.programming.detection_jacobian import linear_response, residual
+from optinc_pdk.simulate.programming.electronics import activations, output_scales
+from optinc_pdk.simulate.programming.initial_phases import set_initial_phases
+from optinc_pdk.simulate.programming.light_paths import PathTracer
+from optinc_pdk.simulate.programming.phase_alignment import align_phases, contribution_shares
+from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, fit_phases, illuminate, matrix_errors
+from optinc_pdk.simulate.programming.targets import layer_targets
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Programming:
+    """A bias and its matrix errors.
+
+    Attributes:
+        bias: Codes of the heaters and settings of the electronics.
+        iterations: Iterations of the least-squares fit.
+        start_error: (layers,) rms matrix error at the initial phases, over the target's 2-norm.
+        error: (layers,) the same at the fitted phases, before they are rounded to codes.
+        driven_error: (layers,) the same as driven by the codes.
+        worst_error: (layers,) the largest entry's error as driven.
+    """
+
+    bias: Bias
+    iterations: int
+    start_error: Floats
+    error: Floats
+    driven_error: Floats
+    worst_error: Floats
+
+
+def program(
+    circuit: Circuit,
+    board: Board,
+    onn: Onn,
+    process: Process,
+    wavelength_nm: float | None = None,
+    progress: Callable[[int, float], None] | None = None,
+    ground: SharedGround | None = None,
+    crosstalk: Floats | None = None,
+    factors: Sequence[LayerFactor] | None = None,
+) -> Programming:
+    """Find the bias with which a chip computes a network.
+
+    Args:
+        circuit: The chip, flat or hierarchical. One extracted from a layout has lengths of guides and resistances of
+            heaters; without resistances every code is 0 and the bias counts by its phases.
+        board: Connections of its fibres off the chip.
+        onn: The network.
+        process: Process of the cards.
+        wavelength_nm: Carrier wavelength in nm; the process's where left out.
+        progress: Called after every iteration with its number and the worst layer's rms error.
+        ground: Rise of the heaters' grounds by their currents, which the voltages compensate; none where left out.
+        crosstalk: (H, H) matrix of crosstalk shares, measured or modelled, in the order of the structure's heaters, see
+            :class:`optinc_pdk.drive.DenseCrosstalk`; the powers compensate for it. Where left out it is that of the
+            card between heaters as placed, see
+            :func:`optinc_pdk.simulate.heater_drive.crosstalk.nominal_crosstalk`. Give the identity for none.
+        factors: The network's factorisation; :func:`optinc_pdk.onn.factorise` makes it where left out.
+
+    Raises:
+        NetlistError: A heater has no channel of its own.
+        RangeError: A heater or neuron needs more than the drive's or the electronics' range.
+        ValueError: Circuit, board, network and factors do not belong together.
+    """
+    carrier = float(process.guide.wavelength_nm) if wavelength_nm is None else wavelength_nm
+    structure = analyse(circuit)
+    _refuse_shared_channels(structure)
+    problem = ProgrammingProblem(structure, board, layer_targets(onn, board, factors), carrier, process)
+    phases = aligned_initial_phases(problem)
+    light = illuminate(problem, phases)
+    before = matrix_errors(problem, light)
+    fitted = fit_phases(problem, phases, light, progress)
+    bias, driven = _drive(structure, wrap(fitted.phases), process, ground, crosstalk)
+    light = illuminate(problem, driven)
+    bias = replace(
+        bias,
+        activations=activations(light, problem.targets, board, process),
+        outputs=output_scales(light, problem.targets[-1], process),
+    )
+    return Programming(
+        bias=bias,
+        iterations=fitted.iterations,
+        start_error=before,
+        error=matrix_errors(problem, fitted.light),
+        driven_error=matrix_errors(problem, light),
+        worst_error=np.array(
+            [np.abs(residual(linear_response(light, t).coefficient, t)).max() for t in problem.targets]
+        ),
+    )
+
+
+def aligned_initial_phases(problem: ProgrammingProblem) -> Floats:
+    """(H,) initial phases with aligned oscillators; where several blocks make a row, in their target proportion."""
+    phases = initial_phases(problem)
+    phases = align_phases(problem, illuminate(problem, phases), phases)
+    if not any(target.split for target in problem.targets):
+        return phases
+    phases = initial_phases(problem, contribution_shares(problem, illuminate(problem, phases)))
+    return align_phases(problem, illuminate(problem, phases), phases)
+
+
+def initial_phases(problem: ProgrammingProblem, kept: tuple[Floats, ...] | None = None) -> Floats:
+    """(H,) phases of the ideal meshes, corrected for the static phases of guides; oscillators are not aligned.
+
+    Args:
+        problem: The chip and its targets.
+        kept: Per layer, (pieces,) field transmission that each piece is attenuated to; 1 where left out.
+    """
+    phases = np.zeros(problem.structure.heater.size)
+    walker = PathTracer(problem.structure, problem.wavelength_nm, problem.process, problem.guides)
+    for target in problem.targets:
+        share = None if kept is None else kept[target.index]
+        set_initial_phases(walker, problem.channel, problem.board, target, phases, share)
+    return phases
+
+
+def _refuse_shared_channels(structure: CircuitOptics) -> None:
+    seen: dict[str, int] = {}
+    for i, label in enumerate(structure.channel):
+        name = structure.circuit.instances[structure.heater[i]]
+        if not label:
+            raise NetlistError(f"heater of {name!r} has no labelled pad and ground; it cannot be programmed")
+        if label in seen:
+            other = structure.circuit.instances[structure.heater[seen[label]]]
+            raise NetlistError(f"heaters of {other!r} and {name!r} share channel {label!r}; give each its own")
+        seen[label] = i
+
+
+def _drive(
+    structure: CircuitOptics, phases: Floats, process: Process, ground: SharedGround | None, crosstalk: Floats | None
+) -> tuple[Bias, Floats]:
+    """The bias without electronics, and (H,) phases of the guides when driven by its codes."""
+    circuit = structure.circuit
+    power, voltage = np.zeros_like(phases), np.zeros_like(phases)
+    code, driven = np.zeros(phases.size, dtype=np.int64), phases.copy()
+    if "resistance_ohm" in circuit.settings:
+        operator = nominal_crosstalk(structure, process) if crosstalk is None else DenseCrosstalk(crosstalk)
+        own = phases if operator is None else compensate(operator, phases)
+        kind = circuit.kind[structure.heater]
+        for number in np.unique(kind).tolist():
+            mine = np.flatnonzero(kind == number)
+            rise = None if ground is None else ground.for_channels([structure.channel[i] for i in mine])
+            side = heater_parameters(circuit, structure.heater[mine], circuit.kinds[number].name, process, rise)
+            made = drive_heaters(side, own[mine])
+            power[mine], voltage[mine], code[mine] = made.power_w, made.voltage_v, made.code
+            driven[mine] = readback(side, made.code).phase_rad
+        if operator is not None:
+            driven = operator.apply(driven)
+    order = np.argsort(np.array(structure.channel))
+    bias = Bias(
+        process=process.name,
+        circuit=circuit.name,
+        dac_bits=int(process.drive.dac_bits),
+        labels=tuple(structure.channel[i] for i in order),
+        phase_rad=phases[order],
+        power_w=power[order],
+        voltage_v=voltage[order],
+        code=code[order],
+    )
+    return bias, driven

@@ -1,0 +1,199 @@
+"""Targets of the layers: the matrices from source amplitudes to modulator amplitudes or levels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.assemble import WeightBlock, layer_blocks
+from optinc_pdk.circuit import Board, Labels, Neuron, label_tuple
+from optinc_pdk.onn import LayerFactor, Onn, factorise
+from optinc_pdk.simulate.transmission.reception import TOP_LEVEL
+
+Complexes = NDArray[np.complex128]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class RowContribution:
+    """Contribution of one block to one row of a layer.
+
+    Attributes:
+        block: The block.
+        row: The row, counted in the whole layer.
+    """
+
+    block: WeightBlock
+    row: int
+
+    def label(self, what: str) -> str:
+        """Label of the piece's heater, ``lo`` or ``sum``."""
+        return f"{self.block.name}_{what}_r{self.row - self.block.rows.start}"
+
+
+@dataclass(frozen=True, eq=False)
+class LayerTarget:
+    """Matrix that one layer has to realise between its sources and detectors.
+
+    Attributes:
+        index: Layer number.
+        inputs: Labels of its sources, J of them; one that drives several modulators has as many.
+        plus: Labels of the positive detectors, one per piece; for the last layer the receivers, one per server and
+            row.
+        minus: Labels of the negative detectors; empty for the last layer.
+        blocks: The blocks of its matrix.
+        pieces: Contributions of the blocks to the rows, row by row.
+        starts: (rows,) number of each row's first piece.
+        weight: (rows, J) target coefficient of each source's amplitude.
+        bias: (rows,) target constant.
+        lit: (J,) whether a source is ever on.
+        mesh_weight: (rows, modes) the same matrix at the mesh's inputs.
+        factor: The factorisation whose matrix this is.
+    """
+
+    index: int
+    inputs: tuple[tuple[str, ...], ...]
+    plus: tuple[str, ...]
+    minus: tuple[str, ...]
+    blocks: tuple[WeightBlock, ...]
+    pieces: tuple[RowContribution, ...]
+    starts: Ints
+    weight: Floats
+    bias: Floats
+    illuminated: Bools
+    mesh_weight: Floats
+    factor: LayerFactor
+
+    @property
+    def last(self) -> bool:
+        """Whether this is the last layer, with receivers in place of neurons."""
+        return not self.minus
+
+    @property
+    def split(self) -> bool:
+        """Whether rows have more than one piece."""
+        return len(self.pieces) > self.starts.size
+
+    @property
+    def owner(self) -> Ints:
+        """(pieces,) row of each piece."""
+        return np.array([piece.row for piece in self.pieces], dtype=np.int64)
+
+    def by_row(self, values: Complexes | Floats, axis: int = 0) -> Any:
+        """Sum values of pieces over each row along an axis."""
+        return np.add.reduceat(values, self.starts, axis=axis) if self.split else values
+
+    def weights(self, piece: RowContribution) -> Floats:
+        """(J,) target coefficients of one piece: its row's weights within the columns of its block."""
+        inside = np.zeros(self.mesh_weight.shape[1], dtype=bool)
+        inside[piece.block.columns] = True
+        weight: Floats = np.where(np.tile(inside, self.weight.shape[1] // inside.size), self.weight[piece.row], 0.0)
+        return weight
+
+
+def layer_targets(onn: Onn, board: Board, factors: Sequence[LayerFactor] | None = None) -> tuple[LayerTarget, ...]:
+    """Targets of all layers of a network on its board.
+
+    Args:
+        onn: The network.
+        board: Labels of its sources and detectors.
+        factors: The network's factorisation; :func:`optinc_pdk.onn.factorise` makes it where left out.
+
+    Raises:
+        ValueError: The network or the factors are not this board's, the last layer has a bias, or a layer has no
+            effect.
+    """
+    if np.any(onn.layers[-1].bias):
+        raise ValueError(
+            f"layers.{len(onn.layers) - 1}.bias is not zero: receivers see |field|² and nothing adds a "
+            "constant to a field; give the last hidden layer one more unit with weights 0 and bias 1, "
+            "and its column this bias"
+        )
+    _check_board(onn, board)
+    factors = factorise(onn) if factors is None else factors
+    _check_factors(onn, factors)
+    return tuple(_target(onn, board, index, factor) for index, factor in enumerate(factors))
+
+
+def _target(onn: Onn, board: Board, index: int, factor: LayerFactor) -> LayerTarget:
+    rows = onn.layers[index].outputs
+    neurons = [neuron for neuron in board.neurons if neuron.layer == index]
+    mesh_weight = factor.weight
+    inputs, weight = _sources(board, index, mesh_weight)
+    blocks = layer_blocks(onn, index)
+    pieces = tuple(RowContribution(block, row) for row in range(rows) for block in blocks if row in block.rows)
+    _check_detectors(neurons, pieces)
+    return LayerTarget(
+        index=index,
+        inputs=inputs,
+        plus=_flat(n.plus for n in neurons) or _flat(board.outputs),
+        minus=_flat(n.minus for n in neurons),
+        blocks=blocks,
+        pieces=pieces,
+        starts=np.searchsorted([piece.row for piece in pieces], np.arange(rows)),
+        weight=weight,
+        bias=factor.bias,
+        illuminated=np.tile(factor.illuminated, len(inputs) // factor.illuminated.size),
+        mesh_weight=mesh_weight,
+        factor=factor,
+    )
+
+
+def _flat(names: Iterable[Labels]) -> tuple[str, ...]:
+    return tuple(label for each in names for label in label_tuple(each))
+
+
+def _sources(board: Board, index: int, mesh_weight: Floats) -> tuple[tuple[tuple[str, ...], ...], Floats]:
+    """Labels of a layer's sources, and its matrix from their amplitudes; servers share each average."""
+    if index:
+        return tuple(label_tuple(neuron.to) for neuron in board.neurons if neuron.layer == index - 1), mesh_weight
+    servers = len(board.inputs)
+    return tuple((label,) for server in board.inputs for label in server), np.tile(mesh_weight / servers, servers)
+
+
+def _check_detectors(neurons: list[Neuron], pieces: tuple[RowContribution, ...]) -> None:
+    for row, neuron in enumerate(neurons):
+        pieces_of_row = sum(piece.row == row for piece in pieces)
+        if len(label_tuple(neuron.plus)) != pieces_of_row:
+            raise ValueError(
+                f"neuron {neuron.label!r} has {len(label_tuple(neuron.plus))} pairs of detectors on the board, the "
+                f"network's factorisation gives it {pieces_of_row}; give weights and netlist of one chip"
+            )
+
+
+def _check_factors(onn: Onn, factors: Sequence[LayerFactor]) -> None:
+    shapes = [layer.weight.shape for layer in onn.layers]
+    blocks = [None if method == "svd" else method[1] for method in onn.factor]
+    given = [factor.matrix.shape for factor in factors]
+    given_blocks = [getattr(factor.factor, "block", None) for factor in factors]
+    if (shapes, blocks) != (given, given_blocks):
+        raise ValueError(
+            f"the factors have shapes {given} and blocks {given_blocks}, the network {shapes} and {blocks}; give the "
+            "factors of this network"
+        )
+
+
+def _check_board(onn: Onn, board: Board) -> None:
+    task = onn.task
+    if task.full_scale != TOP_LEVEL:
+        raise ValueError(f"the task has groups of {task.group_symbols} symbols; a board sends one symbol per input")
+    shape = (len(board.inputs), len(board.inputs[0]))
+    if shape != (task.servers, task.symbols):
+        raise ValueError(f"the board has (servers, symbols) = {shape}, the task ({task.servers}, {task.symbols})")
+    for index, layer in enumerate(onn.layers[:-1]):
+        count = sum(neuron.layer == index for neuron in board.neurons)
+        if count != layer.outputs:
+            raise ValueError(f"the board has {count} neurons in layer {index}, the network {layer.outputs}")
+        copies = {block.place[0] for block in layer_blocks(onn, index + 1)}
+        for neuron in board.neurons:
+            if neuron.layer == index and len(label_tuple(neuron.to)) != len(copies):
+                raise ValueError(
+                    f"neuron {neuron.label!r} drives {len(label_tuple(neuron.to))} modulators on the board, the "
+                    f"network's factorisation has {len(copies)} rows of blocks; give weights and netlist of one chip"
+                )

@@ -1,0 +1,1 @@
+"""S-parameters of circuits with loops and reflections, and fields inside them."""

@@ -1,0 +1,36 @@
+"""Reachability in directed graphs given as arrays.
+
+scipy.sparse.csgraph has it too, but its import takes three times as long as the simulation of a mesh of 64 modes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+def reachable(tail: Ints, head: Ints, start: Bools) -> Bools:
+    """Nodes that can be reached from source nodes along directed edges.
+
+    Args:
+        tail: (edges,) node at which each edge begins.
+        head: (edges,) node at which it ends.
+        start: (nodes,) boolean mask of source nodes.
+
+    Returns:
+        (nodes,) boolean mask of reachable nodes, source nodes included.
+    """
+    order = np.argsort(tail, kind="stable")
+    head = head[order]
+    first = np.searchsorted(tail[order], np.arange(start.size + 1))
+    visited, front = start.copy(), np.flatnonzero(start)
+    while front.size:
+        count = first[front + 1] - first[front]
+        edge = np.repeat(first[front] - (np.cumsum(count) - count), count) + np.arange(count.sum())
+        new = head[edge]
+        front = np.unique(new[~visited[new]])
+        visited[front] = True
+    return visited

@@ -1,0 +1,248 @@
+"""S-parameters of circuits with loops and reflections, at many wavelengths and for many biases and samples."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import Bias, Circuit, NetlistError
+from optinc_pdk.drive import SharedGround
+from optinc_pdk.errors import InputError
+from optinc_pdk.simulate.circuit_optics import CircuitOptics, analyse, label_suggestion
+from optinc_pdk.simulate.heater_drive.phases import heater_phases
+from optinc_pdk.simulate.s_parameters.cell_reduction import SingularError
+from optinc_pdk.simulate.s_parameters.device_values import DeviceValues, circuit_values, singular_error
+from optinc_pdk.simulate.s_parameters.plan import ScatteringPlan, evaluate, plan_circuit
+from optinc_pdk.validation import validate_type
+
+Complexes = NDArray[np.complex128]
+Floats = NDArray[np.float64]
+
+Progress = Callable[[int, int], None]
+
+CHUNK_NUMBERS = 1 << 20
+"""Complex numbers in memory at a time, 16 MB, about the size of caches; it sets how many cases form a batch."""
+_SAMPLE_DIMENSIONS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Scattering:
+    """S-parameters between fibres, photodiodes and modulators.
+
+    The row of a fibre is the field that leaves it, of a photodiode the field that enters it, of a modulator the field
+    that leaves it at full transmission. A column is for a field of 1 that a fibre launches or that leaves a modulator.
+
+    Attributes:
+        wavelengths_nm: (W,) wavelengths.
+        labels: Fibre labels and pad labels of photodiodes and modulators, sorted.
+        s: (W, labels, labels) field amplitudes, indexed [wavelength, out, in].
+        modulators: The modulators among the labels.
+    """
+
+    wavelengths_nm: Floats
+    labels: tuple[str, ...]
+    s: Complexes
+    modulators: tuple[str, ...] = ()
+
+    def between(self, outs: Sequence[str], ins: Sequence[str]) -> Complexes:
+        """S-parameters from labels ``ins`` to labels ``outs``, (W, outs, ins).
+
+        Raises:
+            NetlistError: A label was not simulated.
+        """
+        place = {label: i for i, label in enumerate(self.labels)}
+        for label in (*outs, *ins):
+            if label not in place:
+                raise NetlistError(f"{label!r} was not simulated; {label_suggestion(label, self.labels)}")
+        return self.s[:, [place[label] for label in outs]][:, :, [place[label] for label in ins]]
+
+    def strength(self, labels: Sequence[str], steady: Sequence[str]) -> Complexes:
+        """Fields of sources at amplitude 1: 1 for fibres, the modulated carrier for modulators.
+
+        Args:
+            labels: The sources.
+            steady: Fibres of the carrier.
+
+        Returns:
+            (W, labels) field amplitudes.
+        """
+        strength = np.ones((len(self.wavelengths_nm), len(labels)), dtype=np.complex128)
+        driven = set(self.modulators)
+        driven_places = [i for i, label in enumerate(labels) if label in driven]
+        if driven_places:
+            strength[:, driven_places] = self.between([labels[i] for i in driven_places], steady).sum(axis=2)
+        return strength
+
+
+def scattering(
+    circuit: Circuit,
+    drive: Bias | Mapping[str, float],
+    wavelengths_nm: ArrayLike,
+    process: Process,
+    *,
+    unbiased: float | None = None,
+    ground: SharedGround | None = None,
+    labels: Sequence[str] | None = None,
+    progress: Progress | None = None,
+) -> Scattering:
+    """Calculate S-parameters between fibres, photodiodes and modulators of a circuit.
+
+    Args:
+        circuit: Flat or hierarchical; guides have lengths if it was extracted from a layout, else length 0.
+        drive: A bias or phases in rad by pad label, see :func:`optinc_pdk.simulate.heater_drive.phases.heater_phases`.
+        wavelengths_nm: (W,) wavelengths in nm, or one.
+        process: Process of the cards.
+        unbiased: Phase in rad of heaters that the drive leaves out; where left out they are an error.
+        ground: Rise of the heaters' grounds by their currents; none where left out.
+        labels: Labels between which S-parameters are calculated; all where left out.
+        progress: Called with the numbers of wavelengths done and of all.
+
+    Raises:
+        NetlistError: Open optical ports, heaters without drive, unknown channels or labels, ports or widths that are
+            not the cards'.
+        ModelError: A device without model, or a wavelength outside its range.
+        InputError: The circuit is singular: it has a lossless resonance at this wavelength.
+    """
+    validate_type("scattering: circuit", circuit, Circuit)
+    validate_type("scattering: drive", drive, Bias | Mapping)
+    validate_type("scattering: process", process, Process)
+    if isinstance(labels, str):
+        raise NetlistError(f"labels = {labels!r}: give a list of labels")
+    wavelengths = _wavelengths(wavelengths_nm)
+    structure = analyse(circuit)
+    phases = heater_phases(structure, drive, process, unbiased=unbiased, ground=ground)
+    selected = structure.labels if labels is None else tuple(sorted(set(labels)))
+    plan = prepare(structure, wavelengths, process, outs=selected, ins=selected)
+    s = s_matrices(plan, phases, wavelengths, process, progress=progress)[0]
+    modulators = tuple(label for label in structure.modulators if label in set(selected))
+    return Scattering(wavelengths, selected, s, modulators)
+
+
+def prepare(
+    structure: CircuitOptics,
+    wavelengths_nm: ArrayLike,
+    process: Process,
+    *,
+    outs: Sequence[str] | None = None,
+    ins: Sequence[str] | None = None,
+    devices: Mapping[str, Complexes] | None = None,
+) -> ScatteringPlan:
+    """Plan a circuit's simulation once, for any bias and any values of its devices.
+
+    Args:
+        structure: The circuit.
+        wavelengths_nm: (W,) wavelengths in nm, or one; they determine which S-parameters of devices are zero.
+        process: Process of the cards.
+        outs: Labels at which light is detected; all where left out.
+        ins: Labels from which light comes; all where left out.
+        devices: Samples, as for :func:`s_matrices`.
+
+    Raises:
+        NetlistError: Unknown labels, ports or widths that are not the cards', samples of another shape.
+        ModelError: A device without model, or a wavelength outside its range.
+    """
+    wavelengths = _wavelengths(wavelengths_nm)
+    cold = np.zeros((1, structure.heater.size))
+    given = devices or {}
+    if given:
+        cold = np.zeros(
+            (max(np.shape(s)[0] if np.ndim(s) == _SAMPLE_DIMENSIONS else 1 for s in given.values()), cold.shape[1])
+        )
+    values = circuit_values(structure, cold, wavelengths, process, given, None)
+    outs, ins = (structure.labels if labels is None else tuple(labels) for labels in (outs, ins))
+    return plan_circuit(structure, values.patterns(), outs, ins, values.one_way() is None)
+
+
+def s_matrices(
+    plan: ScatteringPlan,
+    phases: ArrayLike,
+    wavelengths_nm: ArrayLike,
+    process: Process,
+    *,
+    devices: Mapping[str, Complexes] | None = None,
+    guides: Complexes | None = None,
+    progress: Progress | None = None,
+) -> Complexes:
+    """Calculate S-parameters for many biases or samples at many wavelengths.
+
+    Besides the result, memory is bounded by ``CHUNK_NUMBERS``.
+
+    Args:
+        plan: The circuit, by :func:`prepare`.
+        phases: (K, H) or (H,) heater phases in rad; H is ``plan.structure.heater.size``.
+        wavelengths_nm: (W,) wavelengths in nm, or one.
+        process: Process of the cards.
+        devices: Component name to S-parameters in place of its card's, broadcast to (K, W, I, p, p): I instances in the
+            order of the flat circuit, heaters cold.
+        guides: Field transmissions of the flat circuit's nets, broadcast to (K, W, nets).
+        progress: Called with the numbers of cases done and of all.
+
+    Returns:
+        (K, W, outs, ins) field amplitudes.
+
+    Raises:
+        ModelError: A device without model, or a wavelength outside its range.
+        NetlistError: Values of another shape.
+        InputError: The circuit is singular; or S-parameters are nonzero, or not reciprocal, that were zero or
+            reciprocal when it was prepared.
+    """
+    heater_phase = np.atleast_2d(np.asarray(phases, dtype=np.float64))
+    heaters = plan.structure.heater.size
+    if heater_phase.ndim != 2 or heater_phase.shape[1] != heaters:
+        raise NetlistError(f"phases have shape {np.shape(phases)}; give (cases, {heaters} heaters)")
+    _refuse_infinite(plan.structure, heater_phase)
+    wavelengths = _wavelengths(wavelengths_nm)
+    values = circuit_values(plan.structure, heater_phase, wavelengths, process, devices or {}, guides)
+    _refuse_unprepared(plan, values)
+    s: Complexes = np.empty((values.cases, len(plan.outs), len(plan.ins)), dtype=np.complex128)
+    chunk = max(1, CHUNK_NUMBERS // plan.numbers)
+    for start in range(0, values.cases, chunk):
+        cases = np.arange(start, min(start + chunk, values.cases))
+        try:
+            s[cases] = evaluate(plan, values.entries(cases), cases.size)
+        except SingularError as fault:
+            wavelength = wavelengths[(start + fault.item) % wavelengths.size]
+            raise singular_error(plan.structure, wavelength, fault.port) from None
+        if progress is not None:
+            progress(int(cases[-1]) + 1, values.cases)
+    return s.reshape(heater_phase.shape[0], wavelengths.size, len(plan.outs), len(plan.ins))
+
+
+def _wavelengths(given: ArrayLike) -> Floats:
+    """(W,) wavelengths; the models check their range."""
+    try:
+        wavelengths = np.atleast_1d(np.asarray(given, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise NetlistError(f"wavelengths_nm = {reprlib.repr(given)}: give a number in nm, or several") from None
+    if wavelengths.ndim != 1 or not wavelengths.size:
+        raise NetlistError(f"wavelengths_nm has shape {wavelengths.shape}; give a number in nm, or a list of them")
+    return wavelengths
+
+
+def _refuse_infinite(structure: CircuitOptics, phases: Floats) -> None:
+    wrong = np.argwhere(~np.isfinite(phases))
+    if wrong.size:
+        case, heater = wrong[0].tolist()
+        raise NetlistError(
+            f"{structure.circuit.name}: the phase of heater {structure.circuit.instances[structure.heater[heater]]!r} "
+            f"is {phases[case, heater]:g} in case {case}; give a number"
+        )
+
+
+def _refuse_unprepared(plan: ScatteringPlan, values: DeviceValues) -> None:
+    for number, pattern in values.patterns().items():
+        if np.any(pattern & ~plan.patterns[number]):
+            raise InputError(
+                f"S-parameters of {plan.structure.devices[number].name!r} differ from zero that were zero when the "
+                "circuit was prepared; prepare it for these wavelengths and samples"
+            )
+    if plan.reciprocal and (name := values.one_way()):
+        raise InputError(
+            f"S-parameters of {name!r} are not the same both ways, as they were when the circuit was prepared; prepare "
+            "it for these samples"
+        )

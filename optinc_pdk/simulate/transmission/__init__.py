@@ -1,0 +1,1 @@
+"""Words through chip and board: detection, electronics, saturation, noise."""

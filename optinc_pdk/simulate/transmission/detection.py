@@ -1,0 +1,179 @@
+"""Chip and board as layers: detection matrices from sources to detectors, and the electronics between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.circuit import Bias, Board, NetlistError, label_tuple
+from optinc_pdk.simulate.s_parameters.scattering import Scattering
+from optinc_pdk.simulate.transmission.noise import DetectionSources, Noise, NoiseDraw
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class DetectionMatrix:
+    """Detection matrix: fields at D detectors per amplitude of the F sources of a chip.
+
+    Attributes:
+        reaching: (L,) numbers of the sources that reach a detector.
+        field: (L, 2 D) real parts, then imaginary parts, of the fields at the detectors for amplitude 1.
+        feed: The layer's sources and number of detectors, for noise.
+    """
+
+    reaching: Ints
+    field: Floats
+    feed: DetectionSources
+
+    def fields(self, light: Floats) -> Floats:
+        """(B, 2 D) real and imaginary parts of the detectors' fields for (B, F) source amplitudes."""
+        return np.asarray(light[:, self.reaching] @ self.field)
+
+    def power(self, fields: Floats) -> Floats:
+        """(B, D) detected power of (B, 2 D) fields, without noise."""
+        count = self.feed.detectors
+        return np.asarray(fields[:, :count] ** 2 + fields[:, count:] ** 2)
+
+    def powers(self, light: Floats, noise: Noise | None, drawn: NoiseDraw | None) -> Floats:
+        """(B, D) readings of the detectors for (B, F) source amplitudes, with noise if given.
+
+        The unit is the power of a field of amplitude 1.
+        """
+        if noise is None or drawn is None:
+            return self.power(self.fields(light))
+        count = self.feed.detectors
+        sources = self.feed.sources
+        real, imaginary = light.copy(), np.zeros_like(light)
+        real[:, 0] *= drawn.carrier
+        real[:, sources] = light[:, sources] * drawn.fields.real
+        imaginary[:, sources] = light[:, sources] * drawn.fields.imag
+        turned = np.hstack([-self.field[:, count:], self.field[:, :count]])
+        power = self.power(self.fields(real) + imaginary[:, self.reaching] @ turned)
+        return np.asarray(power + np.sqrt(noise.variance(power)) * drawn.readings)
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenLayer:
+    """One hidden layer: n neurons with d pairs of detectors, the pairs of a neuron adjacent.
+
+    Attributes:
+        sight: Detection matrix of d positive, then d negative detectors.
+        starts: (n,) number of each neuron's first pair.
+        gain: (n,) gains.
+        offset: (n,) offsets.
+        balance: (n,) factors of the negative detectors.
+        source: Numbers of the layer's modulators among the sources.
+    """
+
+    detection: DetectionMatrix
+    starts: Ints
+    gain: Floats
+    offset: Floats
+    balance: Floats
+    source: slice
+
+    def difference(self, power: Floats) -> Floats:
+        """(B, n) detected differences, offsets included, from (B, 2 d) readings."""
+        plus, minus = np.split(power, 2, axis=1)
+        if self.starts.size < plus.shape[1]:
+            plus, minus = (np.add.reduceat(each, self.starts, axis=1) for each in (plus, minus))
+        return np.asarray(plus - self.balance * minus + self.offset)
+
+    def drive(self, power: Floats) -> Floats:
+        """(B, n) modulator amplitudes before saturation."""
+        return np.asarray(self.gain * np.maximum(self.difference(power), 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class ChipNetwork:
+    """All layers of a chip on its board.
+
+    Attributes:
+        layers: The hidden layers.
+        receivers: Detection matrix of the receivers.
+        scale: (receivers,) scales from field amplitude to level.
+        sources: Number of sources: the carrier, the inputs, the neurons.
+    """
+
+    layers: list[HiddenLayer]
+    receivers: DetectionMatrix
+    scale: Floats
+    sources: int
+
+    @property
+    def detection_sources(self) -> list[DetectionSources]:
+        """Sources and detectors of each hidden layer and of the receivers, for noise."""
+        return [*(layer.detection.feed for layer in self.layers), self.receivers.feed]
+
+    @property
+    def forward(self) -> bool:
+        """Whether no modulator's light reaches detectors of its own or an earlier layer."""
+        return all(layer.detection.reaching.max(initial=0) < layer.source.start for layer in self.layers)
+
+
+class _Optics:
+    """Fields per amplitude of the sources: the carrier in all its fibres, the inputs, the neurons."""
+
+    def __init__(self, scattering: Scattering, board: Board, wavelength: int) -> None:
+        self.scattering = scattering
+        self.wavelength = wavelength
+        groups = [board.unmodulated, *((label,) for row in board.inputs for label in row)]
+        groups += [
+            label_tuple(neuron.to) for layer in range(board.layers) for neuron in board.neurons if neuron.layer == layer
+        ]
+        self.sources = [label for group in groups for label in group]
+        self.starts = np.cumsum([0, *map(len, groups[:-1])])
+        driven = set(scattering.modulators)
+        self.fibre = [not driven.intersection(group) for group in groups]
+        self.strength = scattering.strength(self.sources, board.unmodulated)[wavelength]
+
+    def to(self, detectors: list[str], source: slice) -> DetectionMatrix:
+        """Detection matrix of some detectors; ``source`` are their layer's sources."""
+        s = self.scattering.between(detectors, self.sources)[self.wavelength] * self.strength
+        fields = np.add.reduceat(s, self.starts, axis=1).T
+        # the carrier stays, so that the matrix is never empty
+        reaching = np.flatnonzero(np.append(True, np.any(fields[1:] != 0.0, axis=1)))
+        feed = DetectionSources(source, self.fibre[source.start], len(detectors))
+        return DetectionMatrix(reaching, np.hstack([fields.real, fields.imag])[reaching], feed)
+
+
+def network_of(scattering: Scattering, board: Board, bias: Bias, wavelength: int) -> ChipNetwork:
+    """Detection matrices and electronics of a chip on its board at one of the simulated wavelengths.
+
+    Raises:
+        NetlistError: The bias lacks a neuron or a receiver.
+    """
+    receivers = [label for row in board.outputs for label in row]
+    optics = _Optics(scattering, board, wavelength)
+    layers = []
+    source = slice(1, 1 + sum(map(len, board.inputs)))
+    for index in range(board.layers - 1):
+        neurons = [neuron for neuron in board.neurons if neuron.layer == index]
+        missing = [neuron.label for neuron in neurons if neuron.label not in bias.activations]
+        if missing:
+            raise NetlistError(f"the bias has no activation for neuron {missing[0]!r}")
+        electronics = [bias.activations[neuron.label] for neuron in neurons]
+        following = slice(source.stop, source.stop + len(neurons))
+        layers.append(
+            HiddenLayer(
+                detection=optics.to(
+                    [label for side in ("plus", "minus") for n in neurons for label in label_tuple(getattr(n, side))],
+                    source,
+                ),
+                starts=np.cumsum([0, *(len(label_tuple(n.plus)) for n in neurons[:-1])]),
+                gain=np.array([e.gain for e in electronics]),
+                offset=np.array([e.offset for e in electronics]),
+                balance=np.array([e.balance for e in electronics]),
+                source=following,
+            )
+        )
+        source = following
+    missing = [label for label in receivers if label not in bias.outputs]
+    if missing:
+        raise NetlistError(f"the bias has no receiver scale for fibre {missing[0]!r}")
+    scale = np.array([bias.outputs[label] for label in receivers])
+    return ChipNetwork(layers, optics.to(receivers, source), scale, source.stop)

@@ -1,0 +1,152 @@
+"""Light through the network: the chip by its S-parameters, the board by the electronics of its neurons.
+
+All sources are phase-locked, with phase 0 at their fibre: the carrier with amplitude 1, every modulator with an
+amplitude of at most 1. The light of a modulator on the chip is its amplitude times the carrier that reaches it.
+Reflected light from modulators of later layers at detectors of earlier ones is included. Noise is optional, see
+:mod:`optinc_pdk.simulate.transmission.noise`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optinc_pdk.circuit import Bias, Board
+from optinc_pdk.errors import InputError
+from optinc_pdk.simulate.s_parameters.scattering import Scattering
+from optinc_pdk.simulate.transmission.detection import ChipNetwork, network_of
+from optinc_pdk.simulate.transmission.noise import Noise, NoiseDraw, draw_noise
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+TOP_LEVEL = 3
+"""The highest PAM4 level, which servers send with amplitude 1."""
+CHUNK = 8192
+"""Words in one batch."""
+SETTLED_CHANGE = 1e-9
+"""Largest change of an amplitude in the last pass."""
+MAX_PASSES = 20
+
+
+class UnsettledError(InputError):
+    """Amplitudes do not converge, because reflections couple the layers."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reception:
+    """Received levels for B words.
+
+    Attributes:
+        outputs: (B, servers, M) levels before the decision, scale · |field|.
+        levels: (B, servers, M) decided levels, 0 … 3.
+        hidden: Per hidden layer, (neurons,) largest modulator amplitude over the words, before saturation.
+        saturated: Number of modulator amplitudes above 1, which were limited to 1.
+    """
+
+    outputs: Floats
+    levels: Ints
+    hidden: tuple[Floats, ...]
+    saturated: int
+
+
+def transmit(
+    symbols: ArrayLike,
+    scattering: Scattering,
+    board: Board,
+    bias: Bias,
+    wavelength: int = 0,
+    *,
+    noise: Noise | None = None,
+    seed: int = 0,
+) -> Reception:
+    """Send symbols through chip and board.
+
+    Args:
+        symbols: (B, servers, M) levels 0 … 3, most significant first; sent with amplitude symbol/3 times the amplitude
+            in ``bias.inputs``, 1 where that has none.
+        scattering: S-parameters of the whole chip.
+        board: Connections of its fibres off the chip.
+        bias: Electronics of the neurons and scales of the receivers.
+        wavelength: Number of the carrier's wavelength among those of ``scattering``.
+        noise: Noise of laser, fibres and receivers; none where left out.
+        seed: Seed of the noise. A word's noise depends on seed and number of the word only.
+
+    Raises:
+        NetlistError: The bias lacks a neuron or a receiver.
+        ValueError: Symbols of another shape.
+        UnsettledError: Amplitudes do not converge, because reflections couple the layers.
+    """
+    sent = server_amplitudes(symbols, board, bias)
+    network = network_of(scattering, board, bias, wavelength)
+    outputs = np.empty((sent.shape[0], network.scale.size))
+    peaks = [np.zeros(layer.gain.size) for layer in network.layers]
+    saturated = 0
+    for start in range(0, sent.shape[0], CHUNK):
+        inputs = sent[start : start + CHUNK]
+        drawn = None if noise is None else draw_noise(noise, network.detection_sources, start, inputs.shape[0], seed)
+        light, raw = settled_amplitudes(inputs, network, noise, drawn)
+        saturated += sum(int((amplitude > 1.0).sum()) for amplitude in raw)
+        peaks = [np.maximum(peak, amplitude.max(axis=0)) for peak, amplitude in zip(peaks, raw, strict=True)]
+        power = network.receivers.powers(light, noise, None if drawn is None else drawn[-1])
+        outputs[start : start + CHUNK] = network.scale * np.sqrt(np.maximum(power, 0.0))
+    received = outputs.reshape(-1, len(board.outputs), len(board.outputs[0]))
+    levels = np.clip(np.floor(received + 0.5), 0, TOP_LEVEL).astype(np.int64)
+    return Reception(received, levels, tuple(peaks), saturated)
+
+
+def server_amplitudes(symbols: ArrayLike, board: Board, bias: Bias) -> Floats:
+    """(B, servers · M) amplitudes with which servers send symbols (B, servers, M).
+
+    Raises:
+        ValueError: Symbols of another shape.
+    """
+    sent = np.asarray(symbols, dtype=np.float64)
+    servers, count = len(board.inputs), len(board.inputs[0])
+    if sent.ndim != 3 or sent.shape[1:] != (servers, count):
+        raise ValueError(f"symbols has shape {sent.shape}; give (words, {servers} servers, {count} symbols)")
+    full = np.array([bias.inputs.get(label, 1.0) for row in board.inputs for label in row]) / TOP_LEVEL
+    found: Floats = sent.reshape(-1, servers * count) * full
+    return found
+
+
+def settled_amplitudes(
+    inputs: Floats, network: ChipNetwork, noise: Noise | None, drawn: list[NoiseDraw] | None
+) -> tuple[Floats, list[Floats]]:
+    """Calculate the amplitudes of all sources.
+
+    One pass through the layers is exact without reflections. With reflections, light of later modulators reaches
+    earlier detectors, and passes are repeated until amplitudes change by at most ``SETTLED_CHANGE``.
+
+    Args:
+        inputs: (B, inputs) amplitudes of the servers' modulators.
+        network: The chip on its board.
+        noise: Noise; none for None.
+        drawn: Random numbers of the noise per layer.
+
+    Returns:
+        (B, sources) amplitudes, and per hidden layer (B, neurons) amplitudes before saturation.
+
+    Raises:
+        UnsettledError: Amplitudes do not converge.
+    """
+    light = np.zeros((inputs.shape[0], network.sources))
+    light[:, 0] = 1.0
+    light[:, 1 : 1 + inputs.shape[1]] = inputs
+    raw: list[Floats] = [np.zeros(0)] * len(network.layers)
+    for _ in range(MAX_PASSES):
+        change = 0.0
+        for index, layer in enumerate(network.layers):
+            power = layer.detection.powers(light, noise, None if drawn is None else drawn[index])
+            raw[index] = layer.drive(power)
+            amplitude = np.minimum(raw[index], 1.0)
+            change = max(change, float(np.max(np.abs(amplitude - light[:, layer.source]), initial=0.0)))
+            light[:, layer.source] = amplitude
+        if network.forward or change <= SETTLED_CHANGE:
+            return light, raw
+    raise UnsettledError(
+        f"light does not settle within {MAX_PASSES} passes, its last change is {change:.3g}: reflections "
+        "couple the layers; lower the gains or the reflections"
+    )

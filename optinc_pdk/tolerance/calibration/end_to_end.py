@@ -1,0 +1,175 @@
+"""End-to-end transmission on the bench: words of the servers in, electronics between the layers, output levels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.averaging import Averaging, assign_random
+from optinc_pdk.circuit import Bias, Board
+from optinc_pdk.circuit.bias import Activation
+from optinc_pdk.simulate.transmission.reception import MAX_PASSES, SETTLED_CHANGE, TOP_LEVEL
+from optinc_pdk.tolerance.calibration.measurement import BenchLayer, BenchProtocol
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SAMPLED_INPUTS = 4096
+"""Number of inputs sampled from the lattice."""
+SEED = 7
+CONVERGENCE = 0.5
+"""Convergence factor per pass; reflections decay faster than this, so a slower decay is noise."""
+
+
+@dataclass(frozen=True, eq=False)
+class WordSample:
+    """Sample of N inputs of a chip.
+
+    Attributes:
+        amplitude: (N, J) amplitudes of the servers' modulators, 1 at full scale.
+        ideal_level: (N, M) ideal output levels.
+        network_level: (N, M) output levels of the network.
+    """
+
+    amplitude: Floats
+    ideal_level: Ints
+    network_level: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class ElectronicsSettings:
+    """Settings of a board's electronics as arrays.
+
+    Attributes:
+        gain: For each hidden layer, (neurons,) gains.
+        offset: For each hidden layer, (neurons,) offsets.
+        balance: For each hidden layer, (neurons,) weights of the negative detectors.
+        scale: (receivers,) level per square root of a reading.
+        sent: (J,) amplitudes of the servers' modulators at full scale.
+    """
+
+    gain: tuple[Floats, ...]
+    offset: tuple[Floats, ...]
+    balance: tuple[Floats, ...]
+    scale: Floats
+    sent: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class WordTransmission:
+    """N inputs sent through a chip.
+
+    Attributes:
+        source: For each layer, (N, J) amplitudes of its sources.
+        output: (N, servers, M) output levels before the decision.
+        words: The inputs.
+    """
+
+    source: tuple[Floats, ...]
+    output: Floats
+    words: WordSample
+
+    @property
+    def error(self) -> Floats:
+        """(N, servers, M) output levels minus ideal levels."""
+        return self.output - self.words.ideal_level[:, np.newaxis]
+
+    @property
+    def rms_error(self) -> float:
+        """Rms error of the output levels against the network's, in levels."""
+        return float(np.sqrt(np.mean((self.output - self.words.network_level[:, np.newaxis]) ** 2)))
+
+    @property
+    def wrong_symbols(self) -> int:
+        """Number of symbols decided wrongly."""
+        return int(np.count_nonzero(np.abs(self.error) >= 0.5))
+
+    @property
+    def margin(self) -> float:
+        """Least 0.5 - |error| in levels; negative if a symbol is wrong."""
+        return float(0.5 - np.abs(self.error).max())
+
+
+def sample_words(task: Averaging, layers: Sequence[BenchLayer]) -> WordSample:
+    """Sample inputs from the whole lattice, each with a random assignment of symbols to servers."""
+    steps = task.sample_steps(SAMPLED_INPUTS, np.random.default_rng(SEED))
+    symbols = assign_random(task, steps, SEED)
+    ideal = task.ideal(task.decode(symbols))
+    amplitude = symbols.reshape(len(symbols), -1) / TOP_LEVEL
+    signal = amplitude
+    for layer in layers[:-1]:
+        signal = np.maximum(signal @ layer.target.weight.T + layer.target.bias, 0.0)
+    network_level = np.abs(signal @ layers[-1].target.weight.T)
+    return WordSample(amplitude, np.asarray(task.encode(ideal), dtype=np.int64), network_level)
+
+
+def electronics_of(bias: Bias, board: Board, layers: Sequence[BenchLayer]) -> ElectronicsSettings:
+    """Return the electronics settings of a bias as arrays."""
+    sets = [
+        [bias.activations[n.label] for n in board.neurons if n.layer == layer.target.index] for layer in layers[:-1]
+    ]
+    gain, offset, balance = (
+        tuple(np.array([getattr(one, name) for one in row]) for row in sets) for name in ("gain", "offset", "balance")
+    )
+    scale = np.array([bias.outputs[label] for label in layers[-1].target.plus])
+    sent = np.array([bias.inputs.get(labels[0], 1.0) for labels in layers[0].target.inputs])
+    return ElectronicsSettings(gain, offset, balance, scale, sent)
+
+
+def with_electronics(bias: Bias, board: Board, layers: Sequence[BenchLayer], electronics: ElectronicsSettings) -> Bias:
+    """Return a bias with the given electronics settings."""
+    activations = dict(bias.activations)
+    for i, layer in enumerate(layers[:-1]):
+        labels = [neuron.label for neuron in board.neurons if neuron.layer == layer.target.index]
+        columns = (electronics.gain[i].tolist(), electronics.offset[i].tolist(), electronics.balance[i].tolist())
+        activations |= {label: Activation(*row) for label, *row in zip(labels, *columns, strict=True)}
+    outputs = dict(zip(layers[-1].target.plus, electronics.scale.tolist(), strict=True))
+    inputs = {labels[0]: sent for labels, sent in zip(layers[0].target.inputs, electronics.sent.tolist(), strict=True)}
+    return replace(bias, activations=activations, outputs=outputs, inputs=inputs)
+
+
+def transmit_words(
+    laboratory: BenchProtocol,
+    layers: Sequence[BenchLayer],
+    electronics: ElectronicsSettings,
+    voltage_v: Floats,
+    words: WordSample,
+) -> WordTransmission:
+    """Send words through a chip: read the detectors and update the modulators until the amplitudes converge.
+
+    Args:
+        laboratory: The bench.
+        layers: The layers.
+        electronics: Electronics between detectors and modulators.
+        voltage_v: (H,) voltages of the heaters.
+        words: The inputs.
+    """
+    amplitude = np.zeros((len(words.amplitude), len(laboratory.sources)))
+    amplitude[:, layers[0].sources] = words.amplitude * electronics.sent
+    before = np.inf
+    for number in range(MAX_PASSES):
+        read = laboratory.read(voltage_v[np.newaxis], amplitude)[0]
+        driven = amplitude.copy()
+        for i, layer in enumerate(layers[:-1]):
+            driven[:, layers[i + 1].sources] = np.minimum(_modulator_amplitudes(layer, electronics, i, read), 1.0)
+        change = float(np.abs(driven - amplitude).max(initial=0.0))
+        amplitude = driven
+        # once the light has passed all layers, changes that do not decay are noise of the readings
+        if change <= SETTLED_CHANGE or (number > len(layers) and change > CONVERGENCE * before):
+            break
+        before = change
+    last = layers[-1]
+    output = electronics.scale * np.sqrt(np.maximum(read[:, last.plus], 0.0))
+    output = output.reshape(len(output), -1, words.ideal_level.shape[1])
+    source = tuple(amplitude[:, layer.sources] for layer in layers)
+    return WordTransmission(source, output, words)
+
+
+def _modulator_amplitudes(layer: BenchLayer, electronics: ElectronicsSettings, index: int, read: Floats) -> Floats:
+    """Return (N, neurons) modulator amplitudes of a layer before saturation, from (N, all detectors) readings."""
+    plus, minus = (layer.target.by_row(read[:, detectors], axis=1) for detectors in (layer.plus, layer.minus))
+    detected = plus - electronics.balance[index] * minus + electronics.offset[index]
+    return np.asarray(electronics.gain[index] * np.maximum(detected, 0.0))

@@ -1,0 +1,309 @@
+"""Building blocks of in-loop optimisation: measured Jacobians and steps within the range of the drive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.simulate.programming.phase_fit import Damping, damped_step
+from optinc_pdk.tolerance.calibration.heater_model import HeaterModel, parallel_heater_groups
+from optinc_pdk.tolerance.calibration.measurement import (
+    PHASE_SHIFT_RAD,
+    BenchLayer,
+    BenchProtocol,
+    LayerResponse,
+    matrix_errors,
+    measure_layers,
+    measure_layers_at_once,
+    rms_matrix_error,
+    with_quadrature,
+)
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+WRAP_ERROR = 0.03
+"""Rms error above which heaters at the end of their range may move by a whole turn."""
+PERTURBATION_RAD = 0.03
+"""Perturbation of design phases for difference quotients."""
+MIN_PERTURBATION_STEPS = 4.0
+"""Least perturbation in DAC steps, where that is larger."""
+BATCH = 32
+"""Settings that are read as one batch."""
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredSetting:
+    """A heater setting with the measured matrix errors.
+
+    Attributes:
+        voltage_v: (H,) voltages.
+        layers: The layers.
+        error: For each layer, (entries,) matrix errors.
+    """
+
+    voltage_v: Floats
+    layers: tuple[BenchLayer, ...]
+    error: tuple[Floats, ...]
+
+    @property
+    def sizes(self) -> Floats:
+        """(layers,) rms matrix errors over the 2-norm of the weight."""
+        return np.array([rms_matrix_error(layer, error) for layer, error in zip(self.layers, self.error, strict=True)])
+
+
+def measure_setting(
+    laboratory: BenchProtocol, layers: tuple[BenchLayer, ...], heaters: HeaterModel, voltage_v: Floats
+) -> MeasuredSetting:
+    """Measure the matrix errors of all layers at (H,) voltages."""
+    last = layers[-1]
+    if not last.shift_heaters.size:
+        (responses,) = measure_layers(laboratory, layers, voltage_v[np.newaxis])
+    else:
+        both = [shifted_voltages(last, heaters, voltage_v, angle) for angle in (PHASE_SHIFT_RAD, -PHASE_SHIFT_RAD)]
+        responses, ahead, behind = measure_layers(laboratory, layers, np.stack([voltage_v, *both]))
+        responses[-1] = with_quadrature(last, responses[-1], ahead[-1], behind[-1])
+    return MeasuredSetting(
+        voltage_v,
+        layers,
+        tuple(matrix_errors(layer, response) for layer, response in zip(layers, responses, strict=True)),
+    )
+
+
+def shifted_voltages(layer: BenchLayer, heaters: HeaterModel, voltage_v: Floats, angle: float) -> Floats:
+    """Return (H,) voltages that shift the phases of a layer's ``shifted_sources``, compensating thermal crosstalk.
+
+    A heater stays unchanged if its DAC step is coarser than the crosstalk: rounding would cause a larger error.
+
+    Args:
+        layer: The last layer.
+        heaters: Design model of the heaters.
+        voltage_v: (H,) voltages to start from.
+        angle: Phase shift in rad.
+    """
+    rise = heaters.rise_ohm @ heaters.currents(voltage_v)
+    phase = heaters.phases_at_rise(voltage_v, rise)
+    change = np.zeros_like(phase)
+    change[layer.shift_heaters] = angle
+    crosstalk = heaters.crosstalk @ change
+    finely_adjustable = (
+        np.abs(heaters.phases_at_rise(voltage_v + heaters.step_v, rise) - phase) < np.abs(crosstalk) / 2.0
+    )
+    finely_adjustable[layer.shift_heaters] = True
+    return np.where(
+        finely_adjustable, heaters.quantise(heaters.voltages_at_rise(phase + change - crosstalk, rise)), voltage_v
+    )
+
+
+def with_adjustable_shifts(
+    layers: tuple[BenchLayer, ...], last_layer: BenchLayer, heaters: HeaterModel, voltage_v: Floats
+) -> tuple[BenchLayer, ...]:
+    """Restrict the last layer's shifted sources to those whose heaters can shift down; at least one stays unshifted.
+
+    Args:
+        layers: The layers.
+        every: The last layer with all of its shift heaters.
+        heaters: Design model of the heaters.
+        voltage_v: (H,) voltages.
+    """
+    if not last_layer.shift_heaters.size:
+        return layers
+    phase = heaters.phases(voltage_v)[last_layer.shift_heaters]
+    adjustable = np.flatnonzero(phase > PHASE_SHIFT_RAD)
+    if adjustable.size == last_layer.sources.size:
+        adjustable = adjustable[:-1]
+    return (
+        *layers[:-1],
+        replace(
+            last_layer,
+            shift_heaters=last_layer.shift_heaters[adjustable],
+            shifted_sources=last_layer.shifted_sources[adjustable],
+        ),
+    )
+
+
+def measure_jacobians(
+    laboratory: BenchProtocol, heaters: HeaterModel, turn_rad: Floats, state: MeasuredSetting, active: Ints
+) -> list[Floats]:
+    """Measure the Jacobian of the matrix errors of each active layer by finite differences.
+
+    Args:
+        laboratory: The bench.
+        heaters: Design model of the heaters.
+        turn_rad: (H,) design phase for a real phase of 2π; NaN for heaters without effect.
+        state: The setting.
+        active: Indices of the layers.
+
+    Returns:
+        For each active layer, (entries, heaters) derivatives by design phase; 0 for heaters without effect.
+    """
+    layers = [state.layers[i] for i in active.tolist()]
+    rise = heaters.rise_ohm @ heaters.currents(state.voltage_v)
+    phase = heaters.phases_at_rise(state.voltage_v, rise)
+    perturbed = perturbed_voltages(heaters, turn_rad, phase, rise)
+    change = heaters.phases_at_rise(perturbed, rise) - phase
+    settings = [state.voltage_v]
+    groups = parallel_heater_groups(layers)
+    for group in groups:
+        setting = state.voltage_v.copy()
+        setting[group] = perturbed[group]
+        settings.append(setting)
+    responses = [list(row) for row in measure_in_batches(laboratory, layers, settings)]
+    last = layers[-1]
+    if last.shift_heaters.size:
+        # the same voltage change in every setting shifts the sources only
+        change_v = shifted_voltages(last, heaters, state.voltage_v, PHASE_SHIFT_RAD) - state.voltage_v
+        ahead = measure_in_batches(
+            laboratory, [last], [response + change_v for response in settings[: 1 + last.heaters.size]]
+        )
+        for row, (response,) in zip(responses, ahead, strict=False):
+            row[-1] = with_quadrature(last, row[-1], response)
+        responses[1 + last.heaters.size :] = [
+            [*row[:-1], responses[0][-1]] for row in responses[1 + last.heaters.size :]
+        ]
+    errors = [
+        [matrix_errors(layer, response) for layer, response in zip(layers, row, strict=True)] for row in responses
+    ]
+    slopes = []
+    for i, layer in enumerate(layers):
+        effect = np.stack([row[i] - errors[0][i] for row in errors[1 : 1 + layer.heaters.size]], axis=1)
+        layer_change = change[layer.heaters]
+        slopes.append(
+            np.divide(
+                effect, layer_change, out=np.zeros_like(effect), where=np.isfinite(layer_change) & (layer_change != 0.0)
+            )
+        )
+    return slopes
+
+
+def measure_in_batches(
+    laboratory: BenchProtocol, layers: Sequence[BenchLayer], settings: list[Floats]
+) -> list[list[LayerResponse]]:
+    """Measure layers at many settings in batches, with the sources of all layers on at once."""
+    batches = (np.array(settings[first : first + BATCH]) for first in range(0, len(settings), BATCH))
+    return [row for batch in batches for row in measure_layers_at_once(laboratory, layers, batch)]
+
+
+def perturbed_voltages(heaters: HeaterModel, turn_rad: Floats, phase: Floats, rise_v: Floats) -> Floats:
+    """Return (H,) voltages that perturb each heater alone: upwards, or downwards at the upper end of its range.
+
+    Args:
+        heaters: Design model of the heaters.
+        turn_rad: (H,) design phase for a real phase of 2π; NaN for heaters without effect.
+        phase: (H,) design phases.
+        rise_v: (H,) ground voltages.
+    """
+    perturbed_phase = phase + PERTURBATION_RAD
+    voltage = heaters.voltages_at_rise(perturbed_phase, rise_v)
+    amount = np.maximum(
+        PERTURBATION_RAD,
+        MIN_PERTURBATION_STEPS * np.abs(heaters.phases_at_rise(voltage + heaters.step_v, rise_v) - perturbed_phase),
+    )
+    fits_above = phase + amount < heaters.highest_phase(turn_rad)
+    return heaters.quantise(heaters.voltages_at_rise(np.where(fits_above, phase + amount, phase - amount), rise_v))
+
+
+def damped_tuning_step(
+    laboratory: BenchProtocol,
+    heaters: HeaterModel,
+    turn_rad: Floats,
+    state: MeasuredSetting,
+    active: Ints,
+    slopes: list[Floats],
+    damping: Damping,
+) -> MeasuredSetting:
+    """Take one Levenberg–Marquardt step of the active layers; layers whose error grows return to their old phases.
+
+    Args:
+        laboratory: The bench.
+        heaters: Design model of the heaters.
+        turn_rad: (H,) design phase for a real phase of 2π; NaN for heaters without effect.
+        state: The setting to start from.
+        active: Indices of the layers to move.
+        slopes: For each layer, its Jacobian; updated in place by Broyden's method.
+        damping: Damping of each layer; updated in place.
+    """
+    phase = heaters.phases(state.voltage_v)
+    highest = heaters.highest_phase(turn_rad)
+    steps = np.zeros_like(phase)
+    cost = np.array([np.mean(error**2) for error in state.error])
+    predicted = cost.copy()
+    for i in active.tolist():
+        layer_heaters = state.layers[i].heaters
+        steps[layer_heaters], predicted[i] = _step(
+            slopes[i], state.error[i], float(damping.value[i]), phase[layer_heaters], highest[layer_heaters]
+        )
+    trial = measure_setting(laboratory, state.layers, heaters, stepped_voltages(heaters, turn_rad, state, phase, steps))
+    trial_cost = np.array([np.mean(error**2) for error in trial.error])
+    damping.update(active, cost - trial_cost, cost - predicted)
+    for i in active.tolist():
+        step = steps[state.layers[i].heaters]
+        residual = trial.error[i] - state.error[i] - slopes[i] @ step
+        slopes[i] = slopes[i] + np.outer(residual, step) / max(float(step @ step), np.finfo(np.float64).tiny)
+    worse = active[trial_cost[active] >= cost[active]]
+    if not worse.size:
+        return trial
+    if worse.size == active.size:
+        return state
+    for i in worse.tolist():
+        steps[state.layers[i].heaters] = 0.0
+    return measure_setting(laboratory, state.layers, heaters, stepped_voltages(heaters, turn_rad, state, phase, steps))
+
+
+def stepped_voltages(
+    heaters: HeaterModel, turn_rad: Floats, state: MeasuredSetting, phase: Floats, steps: Floats
+) -> Floats:
+    """Return (H,) voltages after steps of the design phases, with compensation of thermal crosstalk.
+
+    Crosstalk of steps between heaters of one layer is part of the measured Jacobian and is not compensated; crosstalk
+    between layers, and of whole turns, is.
+
+    Args:
+        heaters: Design model of the heaters.
+        turn_rad: (H,) design phase for a real phase of 2π; NaN for heaters without effect.
+        state: The setting, for its layers.
+        phase: (H,) design phases to start from.
+        steps: (H,) steps of the design phases.
+    """
+    wraps = wrapped_into_range(heaters, turn_rad, phase + steps) - phase - steps
+    crosstalk = heaters.crosstalk @ (wraps + steps)
+    for layer in state.layers:
+        layer_heaters = layer.heaters
+        crosstalk[layer_heaters] -= heaters.crosstalk[np.ix_(layer_heaters, layer_heaters)] @ steps[layer_heaters]
+    return heaters.voltages(wrapped_into_range(heaters, turn_rad, phase + steps) - crosstalk)
+
+
+def _step(slope: Floats, error: Floats, damping: float, phase: Floats, highest: Floats) -> tuple[Floats, float]:
+    """Return a damped step and the predicted mean square error after it.
+
+    With a small error, the step stays within the drive's range. With a large error, a heater at the end of its range
+    may wrap by a whole turn, which adds an error in proportion to the error of its efficiency.
+    """
+    step, predicted = damped_step(slope, error, damping)
+    if np.sqrt(np.mean(error**2)) > WRAP_ERROR:
+        return step, predicted**2
+    held = np.zeros(phase.size, dtype=bool)
+    for _ in range(phase.size):
+        out_of_range = (phase + step < 0.0) | (phase + step > highest)
+        if not (out_of_range & ~held).any():
+            break
+        held |= out_of_range
+        step, predicted = damped_step(np.where(held, 0.0, slope), error, damping)
+    return step, predicted**2
+
+
+def wrapped_into_range(heaters: HeaterModel, turn_rad: Floats, phase: Floats) -> Floats:
+    """Shift (H,) design phases by a whole turn into the range of the drive.
+
+    Args:
+        heaters: Design model of the heaters.
+        turn_rad: (H,) design phase for a real phase of 2π; NaN for heaters without effect.
+        phase: (H,) design phases.
+    """
+    full_turn = np.where(np.isfinite(turn_rad), turn_rad, np.inf)
+    up = np.where(phase < 0.0, np.where(np.isfinite(full_turn), phase + full_turn, 0.0), phase)
+    down = np.where(up > heaters.highest_phase(turn_rad), up - full_turn, up)
+    return np.maximum(down, 0.0)

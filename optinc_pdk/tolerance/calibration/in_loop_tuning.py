@@ -1,0 +1,179 @@
+"""In-loop tuning of the layers: Levenberg–Marquardt optimisation with measured errors and measured Jacobians.
+
+To measure a Jacobian, every heater is perturbed and all layers are read, one heater of every layer at a time. The next
+few steps share this Jacobian, which Broyden's method updates with the measured result of each step. The method needs no
+knowledge of device parameters; crosstalk between the heaters of a layer is part of the measured Jacobian.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.simulate.programming.phase_fit import FIRST_DAMPING, Damping
+from optinc_pdk.tolerance.calibration.heater_model import HeaterModel
+from optinc_pdk.tolerance.calibration.in_loop_steps import (
+    MeasuredSetting,
+    damped_tuning_step,
+    measure_jacobians,
+    measure_setting,
+    stepped_voltages,
+    with_adjustable_shifts,
+)
+from optinc_pdk.tolerance.calibration.measurement import BenchLayer, BenchProtocol
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Progress = Callable[[str, float], None]
+
+ROUNDS = 60
+STEPS = 8
+"""Largest number of steps with one measured Jacobian."""
+WORTHWHILE, MAX_IDLE_STEPS = 0.9, 3
+"""Share of its error that every layer keeps in an idle step; consecutive idle steps after which to measure again."""
+MAX_INITIAL_DAMPING = 0.1
+"""Largest initial damping with a new Jacobian."""
+TOLERANCE = 1e-5
+"""Rms matrix error over the 2-norm at which a layer is finished."""
+GAIN = 0.9
+"""A round is poor for a layer that keeps more than this share of its error."""
+PATIENCE = 3
+"""Consecutive poor rounds after which a layer stops."""
+STUCK_ERROR = 1e-3
+"""Error above which a layer that stops improving is restarted."""
+RESTART_RAD = 0.3
+"""Rms random perturbation of design phases at a restart."""
+RESTARTS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class TuningResult:
+    """Result of tuning.
+
+    Attributes:
+        state: The best setting.
+        history: (rounds + 1, layers) rms matrix errors.
+    """
+
+    state: MeasuredSetting
+    history: Floats
+
+
+def tune_layers(
+    laboratory: BenchProtocol,
+    layers: tuple[BenchLayer, ...],
+    heaters: HeaterModel,
+    turn_rad: Floats,
+    voltage_v: Floats,
+    progress: Progress | None = None,
+    restarts: int = RESTARTS,
+) -> TuningResult:
+    """Optimise the phases of all layers until their errors reach ``TOLERANCE`` or stop improving.
+
+    Args:
+        laboratory: The bench.
+        layers: The layers.
+        heaters: Design model of the heaters.
+        turn_rad: (H,) design phase for a real phase of 2π; NaN for heaters without effect.
+        voltage_v: (H,) starting voltages.
+        progress: Called after every round with the name of the stage and the worst layer's error.
+        restarts: Number of random restarts for each layer that is stuck.
+    """
+    ready = with_adjustable_shifts(layers, layers[-1], heaters, voltage_v)
+    state = measure_setting(laboratory, ready, heaters, voltage_v)
+    search = _Search(laboratory, heaters, turn_rad, state, layers[-1])
+    search.run(restarts, progress)
+    # each layer's best setting was measured with other settings, and other crosstalk, of the remaining layers
+    search.recall()
+    search.run(0, progress)
+    return TuningResult(search.state, np.array(search.history))
+
+
+class _Search:
+    """State of the optimisation, with the best setting of every layer so far."""
+
+    def __init__(
+        self,
+        laboratory: BenchProtocol,
+        heaters: HeaterModel,
+        turn_rad: Floats,
+        state: MeasuredSetting,
+        last: BenchLayer,
+    ) -> None:
+        count = len(state.layers)
+        self.laboratory, self.heaters, self.turn_rad = laboratory, heaters, turn_rad
+        self.state, self.last = state, last
+        self.slopes = [np.zeros((0, 0))] * count
+        self.history = [state.sizes]
+        self.best = np.full(count, np.inf)
+        self.voltage_v = state.voltage_v.copy()
+        self.random = np.random.default_rng(0)
+        self._keep_best()
+
+    def run(self, restarts: int, progress: Progress | None) -> None:
+        """Run rounds until every layer is finished or stops improving, with at most ``restarts`` restarts a layer."""
+        count = len(self.state.layers)
+        damping = Damping(np.full(count, FIRST_DAMPING), np.full(count, 2.0))
+        poor_rounds, restarts_left = np.zeros(count, dtype=np.int64), np.full(count, restarts)
+        for _ in range(ROUNDS):
+            sizes = self.history[-1]
+            stuck = np.flatnonzero(
+                (poor_rounds >= PATIENCE) & (sizes > STUCK_ERROR) & (self.best > STUCK_ERROR) & (restarts_left > 0)
+            )
+            if stuck.size:
+                self._perturb(stuck)
+                damping.value[stuck] = FIRST_DAMPING
+                poor_rounds[stuck], restarts_left[stuck] = 0, restarts_left[stuck] - 1
+            active = np.flatnonzero((self.history[-1] > TOLERANCE) & (poor_rounds < PATIENCE))
+            if not active.size:
+                return
+            self._round(active, damping)
+            poor_rounds = np.where(self.history[-1] > GAIN * self.history[-2], poor_rounds + 1, 0)
+            if progress is not None:
+                progress("tune", float(self.history[-1].max()))
+
+    def recall(self) -> None:
+        """Return to the best setting of every layer and measure it."""
+        self.state = measure_setting(self.laboratory, self.state.layers, self.heaters, self.voltage_v.copy())
+        self.history.append(self.state.sizes)
+
+    def _round(self, active: Ints, damping: Damping) -> None:
+        """Measure new Jacobians and take steps with them."""
+        layers = with_adjustable_shifts(self.state.layers, self.last, self.heaters, self.state.voltage_v)
+        self.state = measure_setting(self.laboratory, layers, self.heaters, self.state.voltage_v)
+        measured = measure_jacobians(self.laboratory, self.heaters, self.turn_rad, self.state, active)
+        for i, slope in zip(active.tolist(), measured, strict=True):
+            self.slopes[i] = slope
+        damping.value[:] = np.minimum(damping.value, MAX_INITIAL_DAMPING)
+        damping.growth[:] = 2.0
+        idle = 0
+        for _ in range(STEPS):
+            before = self.state.sizes
+            self.state = damped_tuning_step(
+                self.laboratory, self.heaters, self.turn_rad, self.state, active, self.slopes, damping
+            )
+            self._keep_best()
+            idle = idle + 1 if np.all(self.state.sizes[active] > WORTHWHILE * before[active]) else 0
+            if idle == MAX_IDLE_STEPS:
+                break
+        self.history.append(self.state.sizes)
+
+    def _perturb(self, stuck: Ints) -> None:
+        """Perturb the heaters of stuck layers at random."""
+        steps = np.zeros_like(self.state.voltage_v)
+        for i in stuck.tolist():
+            layer_heaters = self.state.layers[i].heaters
+            steps[layer_heaters] = RESTART_RAD * self.random.standard_normal(layer_heaters.size)
+        phase = self.heaters.phases(self.state.voltage_v)
+        perturbed = stepped_voltages(self.heaters, self.turn_rad, self.state, phase, steps)
+        self.state = measure_setting(self.laboratory, self.state.layers, self.heaters, perturbed)
+        self.history.append(self.state.sizes)
+
+    def _keep_best(self) -> None:
+        sizes = self.state.sizes
+        for i in np.flatnonzero(sizes < self.best).tolist():
+            layer_heaters = self.state.layers[i].heaters
+            self.best[i], self.voltage_v[layer_heaters] = sizes[i], self.state.voltage_v[layer_heaters]

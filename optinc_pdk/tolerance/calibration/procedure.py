@@ -1,0 +1,288 @@
+"""Calibration of one chip on a bench: fit a digital twin, program by it, tune in the loop, set the electronics.
+
+Calibration uses only the nominal layout, the network and the readings of the bench, never the sampled parameters of the
+devices. Its stages are: efficiency sweep of all heaters; programming by a fitted digital twin; in-loop tuning layer by
+layer; joint rounding to DAC codes; end-to-end tuning against the words. The electronics of each setting match the
+measured chip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import Bias
+from optinc_pdk.drive import RangeError
+from optinc_pdk.errors import InputError
+from optinc_pdk.onn import Onn
+from optinc_pdk.simulate.programming.detection_jacobian import LinearResponse
+from optinc_pdk.simulate.programming.electronics import neuron_electronics, round_significant
+from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem
+from optinc_pdk.simulate.programming.targets import LayerTarget, layer_targets
+from optinc_pdk.tolerance.calibration.dac_rounding import round_to_codes
+from optinc_pdk.tolerance.calibration.end_to_end import WordSample, electronics_of, sample_words, with_electronics
+from optinc_pdk.tolerance.calibration.heater_model import HeaterModel, design_heater_model, measure_efficiencies
+from optinc_pdk.tolerance.calibration.in_loop_steps import MeasuredSetting, measure_setting
+from optinc_pdk.tolerance.calibration.in_loop_tuning import RESTARTS, tune_layers
+from optinc_pdk.tolerance.calibration.measurement import (
+    BenchLayer,
+    BenchProtocol,
+    LayerResponse,
+    bench_layers,
+    detection_coefficients,
+    measure_layers,
+    receiver_gains,
+    source_levels,
+)
+from optinc_pdk.tolerance.calibration.row_equalisation import equalise_layers, equalise_problem
+from optinc_pdk.tolerance.calibration.twin_programming import program_by_twin
+from optinc_pdk.tolerance.calibration.word_tuning import TuningContext, tune_to_words
+from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
+
+Floats = NDArray[np.float64]
+Progress = Callable[[str, float], None]
+
+SUFFICIENT_MARGIN = 0.6
+"""Share of the network's margin at which no restarts are tried; the sample of words does not contain every word."""
+
+
+@dataclass(frozen=True, eq=False)
+class ChipSetting:
+    """A complete setting of a chip.
+
+    Attributes:
+        voltage_v: (H,) heater voltages in the order of the chip's heaters, rounded to the drive.
+        bias: The same by pad label, with electronics, receivers and server levels.
+        error: (layers,) measured rms matrix error over the 2-norm; of the last layer with equalised rows.
+    """
+
+    voltage_v: Floats
+    bias: Bias
+    error: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationResult:
+    """Result of the calibration of a chip.
+
+    Attributes:
+        fitted: Setting programmed by the digital twin; with the nominal electronics if the measured chip would need
+            gains or offsets beyond the card's range.
+        rounded: Setting after in-loop tuning of the layers and rounding to DAC codes.
+        tuned: Setting after end-to-end tuning.
+        wrong_symbols: Wrong symbols of a sample of the lattice with ``rounded`` and with ``tuned``.
+        efficiency: (H,) real over design phase of each heater; NaN for heaters without effect.
+        broken: Pad labels of heaters without effect.
+        history: (rounds + 1, layers) rms matrix errors during tuning, over all starts.
+        settings: Number of heater settings applied.
+        readings: Number of single photodiode readings taken.
+    """
+
+    fitted: ChipSetting
+    rounded: ChipSetting
+    tuned: ChipSetting
+    wrong_symbols: tuple[int, int]
+    efficiency: Floats
+    broken: tuple[str, ...]
+    history: Floats
+    settings: int
+    readings: int
+
+
+def calibrate(
+    laboratory: BenchProtocol, chip: NominalChip, onn: Onn, process: Process, progress: Progress | None = None
+) -> CalibrationResult:
+    """Calibrate a chip on a bench to compute its network.
+
+    Args:
+        laboratory: The bench.
+        chip: The nominal chip.
+        onn: The network.
+        process: Process of the cards.
+        progress: Called after each step with the stage, ``fit``, ``tune``, ``round`` or ``words``, and the error of the
+            worst layer.
+
+    Raises:
+        RangeError: No heater has any effect, or the range of drive or electronics is too small.
+        InputError: The cards belong to a different process than the chip.
+        ValueError: Chip, bench and network do not belong together.
+    """
+    if process.name != chip.process.name:
+        raise InputError(f"the chip is of process {chip.process.name!r}, not {process.name!r}; give its cards")
+    problem = ProgrammingProblem(
+        chip.structure, chip.board, layer_targets(onn, chip.board), float(process.guide.wavelength_nm), process
+    )
+    heaters = design_heater_model(chip, laboratory)
+    layers = bench_layers(problem, laboratory)
+    start = heaters.quantise(chip.voltage_v)
+    report = progress if progress is not None else _silent
+    efficiency = measure_efficiencies(laboratory, layers, heaters, start)
+    turn_rad = 2.0 * np.pi / efficiency
+    fitted, heaters = program_by_twin(
+        laboratory, equalise_problem(problem), equalise_layers(layers), heaters, efficiency
+    )
+    report("fit", float(fitted.sizes.max()))
+    session = CalibrationSession(laboratory, chip, problem, heaters, layers)
+    result, history = session.tuned(fitted.voltage_v, turn_rad, sample_words(onn.task, layers), report)
+    return CalibrationResult(
+        fitted=session.fitted_setting(fitted),
+        rounded=result.rounded,
+        tuned=result.tuned,
+        wrong_symbols=result.wrong_symbols,
+        efficiency=efficiency,
+        broken=tuple(chip.structure.channel[i] for i in np.flatnonzero(np.isnan(efficiency)).tolist()),
+        history=history,
+        settings=laboratory.settings,
+        readings=laboratory.readings,
+    )
+
+
+def _silent(what: str, error: float) -> None:
+    """Ignore progress."""
+
+
+@dataclass(frozen=True, eq=False)
+class StartResult:
+    """Result of one start.
+
+    Attributes:
+        rounded: Setting before end-to-end tuning.
+        tuned: Setting after it.
+        wrong_symbols: Wrong symbols before and after it.
+        rank: Sort key of the result, less is better.
+    """
+
+    rounded: ChipSetting
+    tuned: ChipSetting
+    wrong_symbols: tuple[int, int]
+    rank: tuple[int, float]
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationSession:
+    """Bench, chip and models of one calibration.
+
+    Attributes:
+        laboratory: The bench.
+        chip: The nominal chip.
+        problem: Its programming problem.
+        heaters: Heater model, with the fitted crosstalk.
+        layers: The layers.
+    """
+
+    laboratory: BenchProtocol
+    chip: NominalChip
+    problem: ProgrammingProblem
+    heaters: HeaterModel
+    layers: tuple[BenchLayer, ...]
+
+    def setting(self, state: MeasuredSetting) -> ChipSetting:
+        """Measure a heater setting and complete it with matching electronics.
+
+        Raises:
+            RangeError: A neuron needs a gain or offset beyond the card's range.
+        """
+        process, matrices = self.problem.process, self.problem.targets
+        bits = int(process.activation.resolution_bits)
+        (responses,) = measure_layers(self.laboratory, self.layers, state.voltage_v[np.newaxis])
+        sent = _sent(self.layers[0], responses[0], bits)
+
+        def detect(target: LayerTarget, balance: Floats | None) -> LinearResponse:
+            measured = detection_coefficients(self.layers[target.index], responses[target.index], balance)
+            return replace(measured, coefficient=measured.coefficient * sent) if target.index == 0 else measured
+
+        gains = receiver_gains(self.layers[-1], responses[-1])
+        scale = round_significant(1.0 / np.sqrt(np.maximum(gains, np.finfo(np.float64).tiny)), bits)
+        bias = replace(
+            self._bias(state.voltage_v),
+            activations=neuron_electronics(detect, matrices, self.chip.board, process),
+            outputs=dict(zip(matrices[-1].plus, scale.tolist(), strict=True)),
+            inputs={labels[0]: level for labels, level in zip(matrices[0].inputs, sent.tolist(), strict=True)},
+        )
+        return ChipSetting(state.voltage_v, bias, state.sizes)
+
+    def tuned(
+        self, voltage_v: Floats, turn_rad: Floats, words: WordSample, report: Progress
+    ) -> tuple[StartResult, Floats]:
+        """Tune layer by layer, round, and tune end to end; restart stuck layers only if words are wrong or almost so.
+
+        Matrix errors that do not affect the words need no restart.
+
+        Returns:
+            The best result, and the (rounds, layers) rms matrix errors.
+
+        Raises:
+            RangeError: A neuron needs a gain or offset beyond the card's range.
+        """
+        results, range_errors, history = list[StartResult](), list[RangeError](), list[Floats]()
+        equalised = equalise_layers(self.layers)
+        enough_margin = SUFFICIENT_MARGIN * float(0.5 - np.abs(words.network_level - words.ideal_level).max())
+        for restarts in (0, RESTARTS):
+            tuning = tune_layers(self.laboratory, equalised, self.heaters, turn_rad, voltage_v, report, restarts)
+            history.append(tuning.history)
+            rounded = round_to_codes(self.laboratory, self.heaters, turn_rad, tuning.state)
+            report("round", float(rounded.sizes.max()))
+            voltage_v = rounded.voltage_v
+            try:
+                results.append(self._tuned_end_to_end(words, rounded))
+            except RangeError as fault:
+                range_errors.append(fault)
+                continue
+            report("words", float(results[-1].tuned.error.max()))
+            if results[-1].rank <= (0, -enough_margin):
+                break
+        if not results:
+            raise range_errors[-1]
+        return min(results, key=lambda one: one.rank), np.concatenate(history)
+
+    def _tuned_end_to_end(self, words: WordSample, rounded: MeasuredSetting) -> StartResult:
+        """Tune end to end from a rounded setting."""
+        context = TuningContext(self.laboratory, self.heaters, self.layers, self.problem.process, words)
+        start = self.setting(rounded)
+        electronics = electronics_of(start.bias, self.chip.board, self.layers)
+        wrong_before = context.evaluate(rounded.voltage_v, electronics).passage.wrong_symbols
+        best = tune_to_words(context, rounded.voltage_v, electronics)
+        state = measure_setting(self.laboratory, rounded.layers, self.heaters, best.voltage_v)
+        bias = with_electronics(self._bias(best.voltage_v), self.chip.board, self.layers, best.electronics)
+        return StartResult(
+            start, ChipSetting(best.voltage_v, bias, state.sizes), (wrong_before, best.passage.wrong_symbols), best.rank
+        )
+
+    def fitted_setting(self, state: MeasuredSetting) -> ChipSetting:
+        """Complete a setting as :meth:`setting`, with the nominal electronics if a gain or offset is out of range."""
+        try:
+            return self.setting(state)
+        except RangeError:
+            designed = self.chip.bias
+            bias = replace(self._bias(state.voltage_v), activations=designed.activations, outputs=designed.outputs)
+            return ChipSetting(state.voltage_v, bias, state.sizes)
+
+    def _bias(self, voltage_v: Floats) -> Bias:
+        """Return a bias without electronics; codes are the nearest at the drive's full number of bits."""
+        order = np.argsort(np.array(self.chip.structure.channel))
+        bits = int(self.problem.process.drive.dac_bits)
+        phase = self.heaters.phases(voltage_v)
+        step = self.heaters.full_scale_v / (2**bits - 1)
+        return Bias(
+            process=self.problem.process.name,
+            circuit=self.chip.name,
+            dac_bits=bits,
+            labels=tuple(self.chip.structure.channel[i] for i in order),
+            phase_rad=phase[order],
+            power_w=(phase * self.heaters.power_pi_w / np.pi)[order],
+            voltage_v=voltage_v[order],
+            code=np.rint(voltage_v / step).astype(np.int64)[order],
+        )
+
+
+def _sent(layer: BenchLayer, response: LayerResponse, bits: int) -> Floats:
+    """Return (J,) levels of the servers, rounded to their converters, which have as many bits as the neurons'."""
+    if layer.target.last:
+        return np.ones(layer.sources.size)
+    return np.minimum(
+        round_significant(source_levels(layer, detection_coefficients(layer, response).coefficient), bits), 1.0
+    )

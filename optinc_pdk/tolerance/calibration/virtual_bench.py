@@ -1,0 +1,152 @@
+"""Virtual bench: a sampled chip with its electronics, observable only through what a real bench can measure.
+
+Inputs are heater voltages (through the drive's DACs) and modulator amplitudes; outputs are photodiode readings. The
+sampled device parameters are hidden. Calibration accepts any implementation of the protocol
+:class:`optinc_pdk.tolerance.calibration.measurement.BenchProtocol`; this is one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optinc_pdk.circuit import label_tuple
+from optinc_pdk.errors import InputError
+from optinc_pdk.simulate import prepare
+from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
+from optinc_pdk.tolerance.variation.sampled_response import drive_step_v, sample_s_matrices
+from optinc_pdk.tolerance.variation.sampling import ChipSample
+from optinc_pdk.validation import validate_type
+
+Floats = NDArray[np.float64]
+Complexes = NDArray[np.complex128]
+
+CHUNK = 32
+"""Heater settings that are simulated as one batch."""
+
+
+class ReadingNoise(Protocol):
+    """Noise model of photodiode readings."""
+
+    def variance(self, power: Floats) -> Floats:
+        """Return the variance of readings at the given optical powers, which are in units of full-scale power."""
+        ...
+
+
+class VirtualBench:
+    """Virtual bench with one sampled chip on its board.
+
+    Attributes:
+        channels: (H,) pad labels of the heaters, in the order of voltages.
+        sources: (F,) groups of labels with a common modulation: the fibre of each input, then the modulators of each
+            neuron.
+        detectors: (D,) labels of the photodiodes.
+        full_scale_v: Highest voltage of the drive.
+        step_v: DAC step of the drive in volts; 0 if voltages are not rounded.
+        settings: Number of heater settings applied so far.
+        readings: Number of single photodiode readings taken so far, each averaged reading counted.
+    """
+
+    def __init__(
+        self,
+        chip: NominalChip,
+        sample: ChipSample,
+        effective_bits: float | None,
+        noise: ReadingNoise | None = None,
+        seed: int = 0,
+        averages: int = 1,
+    ) -> None:
+        """Set up the bench for one sample.
+
+        Args:
+            chip: The nominal chip.
+            sample: Sampled device parameters.
+            effective_bits: Effective bits of the drive's DACs; no rounding if None.
+            noise: Noise of the readings; none if None.
+            seed: Seed of the noise.
+            averages: Number of readings that each returned reading is the mean of.
+
+        Raises:
+            InputError: ``averages`` is below 1, the seed is below 0, or the number of bits is out of range.
+        """
+        if validate_type("Bench: averages", averages, int) < 1:
+            raise InputError(f"averages is {averages}; give 1 or more")
+        if validate_type("Bench: seed", seed, int) < 0:
+            raise InputError(f"seed is {seed}; give a whole number from 0")
+        board = chip.board
+        inputs = tuple((label,) for row in board.inputs for label in row)
+        self.channels = chip.structure.channel
+        self.sources = inputs + tuple(label_tuple(neuron.to) for neuron in board.neurons)
+        pairs = (label for n in board.neurons for names in (n.plus, n.minus) for label in label_tuple(names))
+        self.detectors = (*pairs, *(label for row in board.outputs for label in row))
+        self.full_scale_v = float(chip.process.drive.full_scale_v)
+        self.step_v = 0.0 if effective_bits is None else drive_step_v(chip.process, effective_bits)
+        self.settings = 0
+        self.readings = 0
+        self._chip, self._sample, self._bits = (
+            _measurable_part(chip, self.sources, self.detectors),
+            sample,
+            effective_bits,
+        )
+        self._noise, self._averages = noise, averages
+        self._random = np.random.default_rng(seed)
+
+    def read(self, voltage_v: ArrayLike, amplitude: ArrayLike) -> Floats:
+        """Read every photodiode for each heater setting and each pattern of source amplitudes, with the carrier on.
+
+        Args:
+            voltage_v: (S, H) voltages; the drive clips and rounds them.
+            amplitude: (P, F) amplitudes of the sources, 0 … 1.
+
+        Returns:
+            (S, P, D) optical power on each photodiode, relative to a source at full amplitude.
+
+        Raises:
+            InputError: Shapes do not match, or an amplitude is outside 0 … 1.
+        """
+        voltage, pattern = np.atleast_2d(np.asarray(voltage_v, dtype=np.float64)), np.asarray(amplitude, dtype=float)
+        if pattern.ndim != 2 or pattern.shape[1] != len(self.sources) or not np.all((pattern >= 0) & (pattern <= 1)):
+            raise InputError(
+                f"amplitudes have shape {pattern.shape}; give (patterns, {len(self.sources)} sources) of 0 … 1"
+            )
+        light = np.concatenate([np.ones((len(pattern), 1)), pattern], axis=1).astype(np.complex128)
+        power = np.concatenate([np.abs(light @ response) ** 2 for response in self._responses(voltage)])
+        self.settings += len(power)
+        self.readings += self._averages * power.size
+        if self._noise is not None:
+            scatter = np.sqrt(self._noise.variance(power) / self._averages)
+            power = power + scatter * self._random.standard_normal(power.shape)
+        return power
+
+    def _responses(self, voltage_v: Floats) -> Iterator[Complexes]:
+        """Yield, for each batch of S settings, (S, 1 + F, D) fields at the detectors from carrier and sources."""
+        board = self._chip.board
+        index_of = {label: i for i, label in enumerate(self._chip.plan.outs)}
+        groups = (board.unmodulated, *self.sources)
+        source_labels = [label for group in groups for label in group]
+        row = np.array([index_of[label] for label in self.detectors])
+        starts = np.cumsum([0, *(len(group) for group in groups[:-1])])
+        # on-chip modulators emit a fraction of the carrier that reaches them
+        driven = np.isin(source_labels, self._chip.structure.modulators)
+        carrier_rows = np.array([index_of[label] for label in np.array(source_labels)[driven].tolist()], dtype=np.int64)
+        for first in range(0, len(voltage_v), CHUNK):
+            s = sample_s_matrices(self._chip, self._sample, voltage_v[first : first + CHUNK], self._bits)[:, 0]
+            strength = np.ones((len(s), len(source_labels)), dtype=np.complex128)
+            strength[:, driven] = s[:, carrier_rows, : len(board.unmodulated)].sum(axis=2)
+            response = s[:, row] * strength[:, np.newaxis]
+            yield np.add.reduceat(response, starts, axis=2).swapaxes(1, 2)
+
+
+def _measurable_part(chip: NominalChip, sources: Sequence[Sequence[str]], detectors: Sequence[str]) -> NominalChip:
+    """Return the chip with a plan for the measurable S-parameters only: from carrier and sources to photodiodes.
+
+    Sources keep their order. On-chip modulators count as outputs too, for the carrier that they receive.
+    """
+    source_labels = tuple(label for group in (chip.board.unmodulated, *sources) for label in group)
+    output_labels = (*detectors, *(label for label in chip.structure.modulators if label in source_labels))
+    wavelength = float(chip.process.guide.wavelength_nm)
+    return replace(chip, plan=prepare(chip.structure, wavelength, chip.process, outs=output_labels, ins=source_labels))

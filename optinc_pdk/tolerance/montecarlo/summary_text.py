@@ -1,0 +1,86 @@
+"""Summary of a yield run as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from optinc_pdk.tolerance.montecarlo.study import NOISE_KINDS
+
+
+def summary_lines(numbers: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of a run's summary."""
+    yield samples_text(numbers, numbers["samples"])
+    yield noise_text(numbers)
+    for stage, statistics in numbers["stages"].items():
+        yield f"{stage:9} " + stage_text(statistics, numbers["target"])
+        if statistics["errors"]:
+            listed = ", ".join(f"{row['value']:+d} ({100 * row['share']:.3g} %)" for row in statistics["errors"][:5])
+            yield f"{'':9} word errors: {listed}"
+        for row in statistics["faults"]:
+            yield f"{'':9} {row['count']} of {statistics['yield']['samples']} unusable: {row['fault']}"
+    for row in sorted(numbers["contributions"], key=lambda row: -row["alone"]["words_lost"]):
+        alone, rest = row["alone"], row["without"]
+        yield (
+            f"{row['imperfection']:>11} alone loses {percent(alone['words_lost'])} of the words, "
+            f"all but it {percent(rest['words_lost'])}"
+        )
+    for row in numbers["tolerances"]:
+        yield f"{row['imperfection']:>11} {tolerance_text(row)}"
+
+
+def samples_text(numbers: Mapping[str, Any], count: int) -> str:
+    """Return number of samples, chip and seed as text."""
+    return f"{count} sample{'s' * (count != 1)} of {numbers['chip']['name']}, seed {numbers['seed']}"
+
+
+def caption(numbers: Mapping[str, Any], count: int) -> str:
+    """Return the caption of a plot of ``count`` samples of the run."""
+    bits = "" if numbers["dac_bits"] is None else f"; drive of {numbers['dac_bits']:.4g} effective bits"
+    return f"{samples_text(numbers, count)}; {noise_text(numbers)}{bits}"
+
+
+def stage_text(statistics: Mapping[str, Any], target: float) -> str:
+    """Return yield, accuracy, word-error rate and margin of one stage as text."""
+    share = statistics["yield"]
+    return (
+        f"yield {percent(share['share'])} ({percent(share['low'])} to {percent(share['high'])}) "
+        f"at {percent(target)} of the words; exact {percent(statistics['accuracy']['mean'])} on average, "
+        f"{percent(statistics['accuracy']['worst'])} at worst; "
+        f"word-error rate {statistics['word_error_rate']['mean']:.3g}; "
+        f"margin {statistics['margin']['mean']:.3f} on average, {statistics['margin']['worst']:.3f} at worst"
+    )
+
+
+def tolerance_text(row: Mapping[str, Any]) -> str:
+    """Return how much of one imperfection alone the samples tolerate, as text."""
+    about = f"alone: {percent(row['goal'])} of {row['samples']} samples reach the target"
+    if row["factor"] is None:
+        return f"{about} even with {row['most_tried']:.3g} times the card's, the largest factor tried"
+    if row["factor"] == 0.0:
+        return f"{about} not even with {row['least_tried']:.3g} times the card's, the smallest factor tried"
+    bits = f", {row['effective_bits']:.1f} effective bits" if "effective_bits" in row else ""
+    return f"{about} up to {row['factor']:.3g} times the card's{bits}"
+
+
+def noise_text(numbers: Mapping[str, Any]) -> str:
+    """Return the noise that the words were read with, as text."""
+    noise = numbers["noise"]
+    if noise is None:
+        return "without noise of lasers and detectors"
+    if not any(kind in numbers["imperfections"] for kind in NOISE_KINDS):
+        return "without noise of lasers and detectors: neither is among the requested imperfections"
+    return (
+        f"noise at {1e3 * noise['laser_w']:g} mW into every waveguide and {noise['symbol_rate_bd']:.3g} symbols per "
+        "second, integrated over the whole symbol"
+    )
+
+
+def percent(share: float) -> str:
+    """Format a share in %, with as many digits as its distance from 0 and 1 needs."""
+    if share in (0.0, 1.0):
+        return f"{100 * share:g} %"
+    digits = 2
+    while digits < 6 and round(100 * share, digits) in (0.0, 100.0):
+        digits += 1
+    return f"{100 * share:.{digits}f} %"

@@ -1,0 +1,124 @@
+"""Statistics of the words that the servers of one chip read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from optinc_pdk.averaging import error_counts
+from optinc_pdk.averaging.array_checks import Floats, Integers
+from optinc_pdk.averaging.word_score import WordScore, score_words
+from optinc_pdk.circuit import Bias, Board
+from optinc_pdk.signoff.function import FunctionInputs, symbol_assignments
+from optinc_pdk.simulate import Scattering, transmit
+from optinc_pdk.simulate.transmission.noise import Noise
+
+DIGITS = 9
+"""Decimals of a margin that are kept: the last bits of a solution depend on the machine."""
+
+
+@dataclass(frozen=True)
+class WordOutcome(WordScore):
+    """Score of the words that the servers of one chip read.
+
+    Attributes:
+        saturated: Number of modulator amplitudes that were clipped to full scale.
+        fault: Why the chip is unusable; empty if it is usable. The servers of an unusable chip read zeros only.
+    """
+
+    saturated: int
+    fault: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the outcome as JSON-compatible data."""
+        plain = {
+            key: getattr(self, key) for key in ("inputs", "exact", "words", "wrong", "margin", "saturated", "fault")
+        }
+        return plain | {"errors": {str(error): count for error, count in self.errors.items()}}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> WordOutcome:
+        """Inverse of :meth:`to_json`.
+
+        Raises:
+            TypeError: A key is missing or unknown, or a value has the wrong type.
+            ValueError: A number is out of range, or the counts contradict each other.
+        """
+        outcome = WordOutcome(
+            **{**data, "errors": {int(error): count for error, count in dict(data["errors"]).items()}}
+        )
+        counts = (
+            outcome.inputs,
+            outcome.exact,
+            outcome.words,
+            outcome.wrong,
+            outcome.saturated,
+            *outcome.errors.values(),
+        )
+        if not all(type(count) is int for count in counts) or not isinstance(outcome.fault, str):
+            raise TypeError("a count is not an integer, or the fault is not a string")
+        if not (
+            0 <= outcome.exact <= outcome.inputs > 0 and 0 <= outcome.wrong <= outcome.words > 0 and min(counts) >= 0
+        ):
+            raise ValueError("the counts contradict each other")
+        inexact = outcome.inputs - outcome.exact
+        if outcome.wrong != sum(outcome.errors.values()) or not (
+            inexact <= outcome.wrong <= inexact * (outcome.words // outcome.inputs)
+        ):
+            raise ValueError("the errors contradict the counts")
+        if type(outcome.margin) not in (int, float) or not math.isfinite(outcome.margin):
+            raise ValueError("the margin is not finite")
+        return outcome
+
+
+def read_words(
+    s: Scattering, inputs: FunctionInputs, board: Board, bias: Bias, noise: Noise | None = None, seed: int = 0
+) -> WordOutcome:
+    """Send every input through a chip and score the words that the servers read.
+
+    Args:
+        s: S-parameters of the chip.
+        inputs: The inputs; for a lattice, the worst assignment for this chip is tried as well.
+        board: Board netlist that joins the chip's fibres.
+        bias: Electronics of its neurons and receivers.
+        noise: Noise of lasers and detectors; none if None.
+        seed: Seed of the noise; each assignment uses the next one.
+    """
+    saturated = 0
+
+    def readings() -> Iterator[tuple[Integers, Floats]]:
+        nonlocal saturated
+        for number, symbols in enumerate(symbol_assignments(inputs, s, board, bias)):
+            received = transmit(symbols, s, board, bias, noise=noise, seed=seed + number)
+            saturated += received.saturated
+            yield inputs.task.decode(received.levels), received.outputs
+
+    score = score_words(readings(), inputs.ideal, inputs.levels)
+    return WordOutcome(**asdict(replace(score, margin=round(score.margin, DIGITS))), saturated=saturated)
+
+
+def unusable_outcome(inputs: FunctionInputs, board: Board, fault: str) -> WordOutcome:
+    """Return the outcome of an unusable chip, whose servers read zeros for every input.
+
+    Args:
+        inputs: The inputs.
+        board: Board netlist that joins the chip's fibres.
+        fault: Why the chip is unusable.
+    """
+    # for a lattice, every input is tried with two assignments
+    each = len(board.outputs) * (1 if inputs.exhaustive else 2)
+    errors = error_counts(np.zeros_like(inputs.ideal), inputs.ideal)
+    return WordOutcome(
+        inputs=len(inputs.ideal),
+        exact=int((inputs.ideal == 0).sum()),
+        words=each * len(inputs.ideal),
+        wrong=each * sum(errors.values()),
+        margin=0.5 - float(inputs.levels.max()),
+        saturated=0,
+        errors={error: each * count for error, count in errors.items()},
+        fault=fault,
+    )

@@ -1,0 +1,340 @@
+"""A complete yield run: evaluate every sample once, record it at once, and write tables, numbers and plots."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from optinc_pdk.cards import Process
+from optinc_pdk.errors import InputError
+from optinc_pdk.file_writing import write_atomic
+from optinc_pdk.onn import Onn
+from optinc_pdk.tolerance.montecarlo.records import TOLERANCE, Records, Result, SampleJob
+from optinc_pdk.tolerance.montecarlo.study import (
+    MAX_OCTAVE,
+    MIN_OCTAVE,
+    Runner,
+    YieldStudy,
+    amounts_of,
+    jobs_of,
+    judged_stage,
+)
+from optinc_pdk.tolerance.montecarlo.summary import (
+    GOAL,
+    error_values,
+    kind_numbers,
+    largest_tolerated_by_goal,
+    outcome_numbers,
+)
+from optinc_pdk.tolerance.montecarlo.summary_text import caption
+from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome
+
+SCHEMA = 1
+COLUMNS = ("inputs", "exact", "accuracy", "words", "wrong", "word_error_rate", "margin", "saturated")
+OPTIONAL_FILES = ("waterfall.png", "tolerance.csv", "tolerance.png")
+"""Endings of files that are written only with contributions of imperfections."""
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class ChipFiles:
+    """Files of one chip: layout, netlist and bias."""
+
+    gds: Path
+    netlist: Path
+    bias: Path
+
+    @property
+    def name(self) -> str:
+        """Name of the chip: stem of the layout's file name."""
+        return self.gds.stem
+
+
+def chip_files(gds: Path, netlist: Path | None = None, bias: Path | None = None) -> ChipFiles:
+    """Find the files of a chip: netlist and bias are beside the layout unless given.
+
+    Raises:
+        InputError: A file is missing.
+    """
+    files = ChipFiles(
+        gds, netlist or gds.with_name(f"{gds.stem}.pic.yml"), bias or gds.with_name(f"{gds.stem}.bias.yml")
+    )
+    for path, option in ((files.gds, ""), (files.netlist, "--netlist"), (files.bias, "--bias")):
+        if not path.is_file():
+            remedy = f"give the file with {option}" if option else "give the layout of a chip"
+            raise InputError(f"{path}: there is no such file; {remedy}")
+    return files
+
+
+def header_of(files: ChipFiles, process: Process, work: YieldStudy) -> dict[str, Any]:
+    """Return everything that results depend on, as JSON-compatible data: equal headers give equal samples."""
+    paths = {"gds": files.gds, "netlist": files.netlist, "bias": files.bias}
+    return {
+        "version": version("optinc-pdk"),
+        "chip": {"name": files.name} | {key: _digest(path.read_bytes()) for key, path in paths.items()},
+        "process": {"name": process.name, "cards": _digest(b"".join(_cards(process)))},
+        "task": asdict(work.task),
+        "seed": work.seed,
+        "target": work.target,
+        "imperfections": amounts_of(work),
+        "dac_bits": work.imperfections.effective_bits,
+        "noise": None if work.noise is None else asdict(work.noise),
+        "calibrated_to": None if work.onn is None else _digest(b"".join(_bytes_of(work.onn))),
+        "rates_bd": list(work.rates_bd),
+    }
+
+
+def _cards(process: Process) -> Iterator[bytes]:
+    """Yield the contents of the cards and of the S-parameter files that they name, independent of folders."""
+    files = {name: device.model.file for name, device in process.devices.items() if device.model.file is not None}
+    named = {
+        name: process.devices[name].model_copy(
+            update={"model": process.devices[name].model.model_copy(update={"file": Path(file.name)})}
+        )
+        for name, file in files.items()
+    }
+    cards = process.model_copy(update={"devices": {**process.devices, **named}})
+    yield cards.model_dump_json(exclude={"folders"}).encode()
+    for file in files.values():
+        yield file.read_bytes()
+
+
+def _bytes_of(onn: Onn) -> Iterator[bytes]:
+    for layer in onn.layers:
+        yield from (layer.weight.tobytes(), layer.bias.tobytes())
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def run_jobs(jobs: Sequence[SampleJob], records: Records, run: Runner, progress: Progress | None = None) -> None:
+    """Evaluate all jobs that the records do not contain, and record each result as soon as it is available.
+
+    Args:
+        jobs: All jobs of the run.
+        records: File of finished samples.
+        run: Executor of jobs.
+        progress: Called with the numbers of finished and of all jobs, at the start and after each job.
+    """
+    remaining = [job for job in jobs if job not in records.done]
+    done = len(jobs) - len(remaining)
+    if progress is not None:
+        progress(done, len(jobs))
+    for job, result in run(remaining):
+        records.add(job, result)
+        done += 1
+        if progress is not None:
+            progress(done, len(jobs))
+
+
+def run_yield(
+    work: YieldStudy,
+    header: Mapping[str, Any],
+    samples: int,
+    directory: Path,
+    runner: AbstractContextManager[Runner],
+    resume: bool = False,
+    progress: Progress | None = None,
+    contributions: bool = True,
+) -> dict[str, Any]:
+    """Run the yield analysis of a chip and write all results into a folder.
+
+    Args:
+        work: What is evaluated for every sample.
+        header: Header by :func:`header_of`.
+        samples: Number of samples.
+        directory: Folder of the results.
+        runner: Context manager of the executor.
+        resume: Continue an earlier run in the folder.
+        progress: See :func:`measure`.
+        contributions: Also evaluate single imperfections and combinations, and the tolerance of each.
+
+    Returns:
+        The numbers, as in ``.yield.json``.
+
+    Raises:
+        InputError: The folder holds another run, or a sample cannot be computed.
+    """
+    stem = directory / header["chip"]["name"]
+    jobs = jobs_of(samples, tuple(amounts_of(work)) if contributions else (), work.onn is not None)
+    # start the executor first: if a scheduler does not answer, the file of an earlier run stays unchanged
+    with runner as run, Records(Path(f"{stem}.yield.jsonl"), header, resume) as records:
+        run_jobs(jobs, records, run, progress)
+        results = YieldResults.of(work, jobs, records.done)
+    numbers = results.numbers(header, work.target)
+    files = results.files(numbers, work.target)
+    for ending, data in files.items():
+        write_atomic(Path(f"{stem}.{ending}"), data)
+    # remove optional files of an earlier run, which would be mistaken for this one's
+    for ending in OPTIONAL_FILES:
+        if ending not in files:
+            Path(f"{stem}.{ending}").unlink(missing_ok=True)
+    return numbers
+
+
+@dataclass(frozen=True, eq=False)
+class YieldResults:
+    """Results of a run in the order of its jobs.
+
+    Attributes:
+        outcomes: Outcomes of all samples by (study, imperfection, stage).
+        factors: Largest tolerated factor of each sample by imperfection; None if all factors tried are tolerated.
+        judged: Stage that contributions and tolerances refer to.
+    """
+
+    outcomes: Mapping[tuple[str, str, str], Sequence[WordOutcome]]
+    factors: Mapping[str, Sequence[float | None]]
+    judged: str
+
+    @staticmethod
+    def of(work: YieldStudy, jobs: Sequence[SampleJob], done: Mapping[SampleJob, Result]) -> YieldResults:
+        """Collect the results of jobs.
+
+        Raises:
+            InputError: A stage is missing from some samples, so the records are damaged.
+        """
+        outcomes: dict[tuple[str, str, str], list[WordOutcome]] = {}
+        factors: dict[str, list[float | None]] = {}
+        for job in jobs:
+            result = done[job]
+            if job.study == TOLERANCE:
+                factors.setdefault(job.imperfection, []).append(result["factor"])
+                continue
+            for stage, data in result.items():
+                key = (job.study, job.imperfection, stage)
+                outcomes.setdefault(key, []).append(WordOutcome.from_json(data))
+        sample_counts = {key: len(values) for key, values in outcomes.items()}
+        for (study, kind, stage), count in sample_counts.items():
+            if count != max(sample_counts[key] for key in sample_counts if key[:2] == (study, kind)):
+                raise InputError(
+                    f"stage {stage!r} is missing from some finished samples; run with --resume to find the line, or "
+                    "without it to evaluate all samples again"
+                )
+        return YieldResults(outcomes, factors, judged_stage(work))
+
+    @property
+    def stages(self) -> dict[str, Sequence[WordOutcome]]:
+        """Outcomes with all imperfections by stage."""
+        return {stage: values for (study, _, stage), values in self.outcomes.items() if study == "all"}
+
+    @property
+    def parts(self) -> int:
+        """Number of samples that were evaluated with each imperfection alone."""
+        return max((len(values) for values in self.kinds("alone").values()), default=0)
+
+    def kinds(self, study: str) -> dict[str, Sequence[WordOutcome]]:
+        """Return the outcomes of one study at the judged stage, by imperfection."""
+        key = (study, self.judged)
+        return {kind: values for (name, kind, stage), values in self.outcomes.items() if (name, stage) == key}
+
+    def numbers(self, header: Mapping[str, Any], target: float) -> dict[str, Any]:
+        """Return all numbers as JSON-compatible data."""
+        stages = self.stages
+        return {
+            "schema": SCHEMA,
+            **header,
+            "samples": len(next(iter(stages.values()))),
+            "stages": {stage: outcome_numbers(values, target) for stage, values in stages.items()},
+            "contributions": self._contributions(target),
+            "tolerances": [_tolerance(kind, values, header) for kind, values in self.factors.items()],
+        }
+
+    def _contributions(self, target: float) -> list[dict[str, Any]]:
+        alone = self.kinds("alone")
+        if not alone:
+            return []
+        kinds = list(alone)
+        every = self.stages[self.judged][: len(alone[kinds[0]])]
+        upto = {kinds[0]: alone[kinds[0]], **self.kinds("upto"), kinds[-1]: every}
+        return kind_numbers(alone, self.kinds("without"), upto, target)
+
+    def files(self, numbers: Mapping[str, Any], target: float) -> dict[str, bytes]:
+        """Return the contents of all result files by their endings."""
+        # matplotlib takes long to import, and a run that is refused draws nothing
+        from optinc_pdk.tolerance.montecarlo.plots import errors_png, tolerance_png, waterfall_png, yield_png
+
+        stages, title = self.stages, caption(numbers, numbers["samples"])
+        files = {
+            "yield.json": (json.dumps(numbers, indent=2, allow_nan=False) + "\n").encode(),
+            "yield.csv": self._table(),
+            "yield.png": yield_png(stages, target, title),
+            "errors.png": errors_png({stage: error_values(values) for stage, values in stages.items()}, title),
+        }
+        if numbers["contributions"]:
+            files["waterfall.png"] = waterfall_png(numbers["contributions"], caption(numbers, self.parts))
+        if self.factors:
+            count = max(len(values) for values in self.factors.values())
+            files |= {
+                "tolerance.csv": self._factors(),
+                "tolerance.png": tolerance_png(self.factors, GOAL, caption(numbers, count)),
+            }
+        return files
+
+    def _table(self) -> bytes:
+        rows = [
+            (
+                study,
+                kind,
+                stage,
+                sample,
+                *(getattr(outcome, column) for column in COLUMNS),
+                _errors_text(outcome),
+                outcome.fault,
+            )
+            for (study, kind, stage), values in self.outcomes.items()
+            for sample, outcome in enumerate(values)
+        ]
+        return _csv(["study", "imperfection", "stage", "sample", *COLUMNS, "errors", "fault"], rows)
+
+    def _factors(self) -> bytes:
+        rows = [
+            (kind, sample, "" if factor is None else factor)
+            for kind, values in self.factors.items()
+            for sample, factor in enumerate(values)
+        ]
+        return _csv(["imperfection", "sample", "largest_factor"], rows)
+
+
+def _errors_text(outcome: WordOutcome) -> str:
+    return " ".join(f"{value:+d}:{count}" for value, count in outcome.errors.items())
+
+
+def _tolerance(kind: str, factors: Sequence[float | None], header: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the multiple of the card's imperfection that the goal's share of the samples tolerates.
+
+    Args:
+        kind: Kind of the imperfection.
+        factors: Largest tolerated factor on the run's amount by sample; None if all factors tried are tolerated.
+        header: Header of the run.
+    """
+    amount = header["imperfections"][kind]
+    least = largest_tolerated_by_goal([math.inf if factor is None else factor for factor in factors])
+    row = {
+        "imperfection": kind,
+        "samples": len(factors),
+        "goal": GOAL,
+        "factor": None if least == math.inf else least * amount,
+        "least_tried": amount * 2.0**MIN_OCTAVE,
+        "most_tried": amount * 2.0**MAX_OCTAVE,
+    }
+    if kind == "dac" and 0.0 < least < math.inf:
+        row["effective_bits"] = header["dac_bits"] - math.log2(least)
+    return row
+
+
+def _csv(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> bytes:
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows(rows)
+    return stream.getvalue().encode()

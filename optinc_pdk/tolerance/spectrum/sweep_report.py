@@ -1,0 +1,182 @@
+"""Output of a wavelength sweep: CSV, JSON, plot, and summary text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from optinc_pdk.tolerance.spectrum import LIGHT_NM_GHZ, WavelengthPoint, WavelengthSweep, WavelengthWindow
+
+SCHEMA = 1
+COLUMNS = ("bias", "wavelength_nm", "inputs", "exact", "accuracy", "margin_levels", "fault")
+_FIXED, _ANEW, _MATCHED, _INK = "#d3302f", "#2f6fb0", "#2e8b57", "#444c54"
+_REACH = 4.0
+_PM_PER_NM = 1e3
+
+
+def spectrum_csv(result: WavelengthSweep) -> str:
+    """Return a CSV table with one line for each bias and wavelength, and for each channel of the link."""
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(COLUMNS)
+    for bias, points in (
+        ("fixed", result.fixed),
+        ("matched", result.matched),
+        ("rebiased", result.rebiased),
+        ("channel", result.channels),
+    ):
+        for point in points:
+            numbers = _numbers(point)
+            lines.writerow([bias, *("" if numbers[key] is None else numbers[key] for key in COLUMNS[1:])])
+    return text.getvalue()
+
+
+def spectrum_json(result: WavelengthSweep) -> dict[str, Any]:
+    """Return all results as JSON-compatible data; null where the chip could not be evaluated."""
+    return {
+        "schema": SCHEMA,
+        "carrier_nm": result.carrier_nm,
+        "models_nm": [result.models.low_nm, result.models.high_nm],
+        "fixed_window": _window(result.fixed_window, result.carrier_nm),
+        "rebiased_window": _window(result.rebiased_window, result.carrier_nm),
+        "matched_window": _window(result.matched_window, result.carrier_nm),
+        "oscillators_late_ps": list(result.delays_ps),
+        "signals_by_fibre": list(result.by_fibre),
+        "link": {
+            "channels": len(result.channels),
+            "spacing_ghz": result.spacing_ghz,
+            "chips_in_parallel": result.served,
+            "in_fixed_window": result.shared,
+            "wavelengths_nm": [channel.wavelength_nm for channel in result.channels],
+            "exact": [channel.passed for channel in result.channels],
+        },
+        "fixed": [_numbers(point) for point in result.fixed],
+        "matched": [_numbers(point) for point in result.matched],
+        "rebiased": [_numbers(point) for point in result.rebiased],
+    }
+
+
+def _numbers(point: WavelengthPoint) -> dict[str, Any]:
+    margin = None if math.isnan(point.margin) else round(point.margin, 6)
+    values = (point.wavelength_nm, point.inputs, point.exact, point.accuracy, margin, point.fault)
+    return dict(zip(COLUMNS[1:], values, strict=True))
+
+
+def _window(window: WavelengthWindow | None, carrier_nm: float) -> dict[str, Any] | None:
+    if window is None:
+        return None
+    return {
+        "low_nm": window.low_nm,
+        "high_nm": window.high_nm,
+        "resolution_nm": window.resolution_nm,
+        "nothing_tried_beyond": list(window.to_limit),
+        "drift_nm": window.drift_nm(carrier_nm),
+        "drift_ghz": drift_ghz(window.drift_nm(carrier_nm), carrier_nm),
+    }
+
+
+def drift_ghz(drift_nm: float, carrier_nm: float) -> float:
+    """Convert a small wavelength change to a frequency change in GHz."""
+    return LIGHT_NM_GHZ / carrier_nm**2 * drift_nm
+
+
+def spectrum_lines(result: WavelengthSweep) -> list[str]:
+    """Return the summary of a sweep as lines of text: windows, laser drift and channels."""
+    carrier = result.carrier_nm
+    lines = [f"the models are valid for {result.models}"]
+    if result.fixed_window is None:
+        lines.append(f"bias fixed: not exact at its own carrier, {carrier:g} nm")
+    else:
+        lines.append(f"bias fixed: {_close(result.fixed_window, carrier)}")
+    if result.matched_window is not None:
+        fibres = [
+            f"{delay:.1f} ps in front of l{layer}"
+            for layer, (delay, by_fibre) in enumerate(zip(result.delays_ps, result.by_fibre, strict=True))
+            if by_fibre
+        ]
+        lines.append(
+            f"bias fixed, fibre delays matched to the local oscillators, by {', '.join(fibres)}: "
+            + _close(result.matched_window, carrier)
+        )
+    if result.rebiased_window is None:
+        lines.append(f"rebiased: not exact at {carrier:g} nm")
+    else:
+        window = result.rebiased_window
+        # no resolution if both ends are at the limits of the grid
+        found_to = f", to {window.resolution_nm:.2g} nm" if window.resolution_nm else ""
+        lines.append(
+            f"rebiased: exact from {window.low_nm:.7g} to {window.high_nm:.7g} nm{found_to}{_limit(window, 'table')}"
+        )
+    count, served = len(result.channels), result.served
+    lines.append(
+        f"a link of {count} channels, {result.spacing_ghz:g} GHz apart: {served} exact, each on its own chip, so "
+        f"{served} chips in parallel; one fixed bias is exact for {result.shared} of them"
+    )
+    return lines
+
+
+def _close(window: WavelengthWindow, carrier_nm: float) -> str:
+    drift, resolution = window.drift_nm(carrier_nm), window.resolution_nm * _PM_PER_NM
+    if not window.width_nm:
+        return f"exact at {carrier_nm:g} nm, but not {resolution:g} pm from it: give a smaller --resolution"
+    return (
+        f"exact from {_signed(window.low_nm - carrier_nm)} to {_signed(window.high_nm - carrier_nm)} pm around "
+        f"{carrier_nm:g} nm, to {resolution:g} pm: the laser may drift by {drift * _PM_PER_NM:.3g} pm "
+        f"({drift_ghz(drift, carrier_nm):.3g} GHz){_limit(window, 'models')}"
+    )
+
+
+def _signed(offset_nm: float) -> str:
+    return f"{offset_nm * _PM_PER_NM:+.3g}"
+
+
+def _limit(window: WavelengthWindow, what: str) -> str:
+    ends = [end for end, at_limit in zip(("low", "high"), window.to_limit, strict=True) if at_limit]
+    return f"; its {' and '.join(ends)} end is the limit of the {what}" if ends else ""
+
+
+def spectrum_png(result: WavelengthSweep, title: str) -> bytes:
+    """Plot accuracy and margin against the wavelength: over the grid, and close to the carrier."""
+    figure = Figure(figsize=(13.0, 6.0), dpi=120, layout="constrained")
+    axes = figure.subplots(2, 3, sharex="col")
+    figure.suptitle(title, color=_INK)
+    wide = (("bias fixed", result.fixed, _FIXED), ("rebiased", (*result.rebiased, *result.channels), _ANEW))
+    close = ((("bias fixed", result.fixed, _FIXED),), (("bias fixed, fibres matched", result.matched, _MATCHED),))
+    windows = (result.fixed_window, result.matched_window)
+    for row, (what, label) in enumerate((("accuracy", "share of words exact"), ("margin", "margin, levels"))):
+        for name, points, color in wide:
+            _draw(axes[row, 0], points, what, color, name)
+        for column, (lines, window) in enumerate(zip(close, windows, strict=True), start=1):
+            for name, points, color in lines:
+                reach = np.inf if window is None else _REACH * window.width_nm
+                near = [point for point in points if abs(point.wavelength_nm - result.carrier_nm) <= reach]
+                _draw(axes[row, column], near, what, color, name, result.carrier_nm)
+        axes[row, 0].set_ylabel(label)
+    axes[1, 0].set_xlabel("carrier, nm")
+    for column in range(3):
+        axes[0, column].legend(frameon=False, loc="lower center")
+        if column:
+            axes[1, column].set_xlabel(f"carrier - {result.carrier_nm:g} nm, pm")
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", metadata={"Software": None})
+    return picture.getvalue()
+
+
+def _draw(
+    axes: Axes, points: Sequence[WavelengthPoint], what: str, color: str, name: str, centre_nm: float | None = None
+) -> None:
+    """Plot a quantity against the wavelength, or against its distance from a centre in pm."""
+    x, y = np.array(sorted({(p.wavelength_nm, getattr(p, what)) for p in points})).reshape(-1, 2).T
+    if centre_nm is not None:
+        x = (x - centre_nm) * _PM_PER_NM
+    axes.plot(x, y, color=color, marker="o", markersize=3.0, linewidth=1.0, label=name)
+    if what == "margin":
+        axes.axhline(0.0, color=_INK, linewidth=0.8, linestyle=":")
+    axes.grid(linewidth=0.3)

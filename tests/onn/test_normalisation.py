@@ -1,0 +1,131 @@
+"""Normalisation keeps the function and scales the signals to 1; tolerances follow their definition."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from optinc_pdk.averaging import Averaging, score
+from optinc_pdk.onn import (
+    Layer,
+    Onn,
+    carry_chain,
+    input_error_accuracy,
+    lattice_score,
+    matrix_error_accuracy,
+    normalise,
+)
+
+TASK = Averaging(4, 4, 2)
+
+
+def random_network(seed: int) -> Onn:
+    rng = np.random.default_rng(seed)
+    widths = (2, 5, 4, 2)
+    layers = [Layer(rng.normal(size=(m, n)), rng.normal(size=m)) for n, m in pairwise(widths)]
+    return Onn(tuple(layers), TASK)
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10_000))
+def test_normalisation_keeps_the_function_and_scales_signals_to_one(seed: int) -> None:
+    onn = random_network(seed)
+    points = TASK.lattice()
+    hidden = [np.maximum(points @ onn.layers[0].weight.T + onn.layers[0].bias, 0)]
+    hidden.append(np.maximum(hidden[0] @ onn.layers[1].weight.T + onn.layers[1].bias, 0))
+    if any(signal.max() == 0 for signal in hidden):
+        with pytest.raises(ValueError, match=r"layers\.[01]"):
+            normalise(onn)
+        return
+    normalised = normalise(onn)
+    np.testing.assert_allclose(normalised.forward(points), onn.forward(points), atol=1e-9)
+    np.testing.assert_array_equal(normalised.scales[0], [3.0, 3.0])
+    signal = points / 3.0
+    for layer, kept, scale, raw in zip(
+        normalised.layers[:-1], normalised.kept, normalised.scales[1:], hidden, strict=True
+    ):
+        signal = np.maximum(signal @ layer.weight.T + layer.bias, 0.0)
+        np.testing.assert_allclose(signal.max(axis=0), 1.0)
+        np.testing.assert_allclose(signal * scale, raw[:, kept], atol=1e-9)
+        dropped = np.setdiff1d(np.arange(raw.shape[1]), kept)
+        assert np.all(raw[:, dropped] <= 1e-9 * raw.max())
+
+
+def test_dead_units_are_dropped() -> None:
+    first = Layer(np.array([[1.0, 0.0], [-1.0, -1.0], [0.0, 1.0]]), np.zeros(3))
+    normalised = normalise(Onn((first, Layer(np.ones((2, 3)), np.zeros(2))), TASK))
+    np.testing.assert_array_equal(normalised.kept[0], [0, 2])
+    np.testing.assert_array_equal(normalised.layers[1].weight, 3.0 * np.ones((2, 2)))
+
+
+def test_networks_with_a_dead_layer_are_refused() -> None:
+    onn = Onn((Layer(-np.ones((3, 2)), np.zeros(3)), Layer(np.ones((2, 3)), np.zeros(2))), TASK)
+    with pytest.raises(ValueError, match=r"layers\.0"):
+        normalise(onn)
+
+
+@pytest.mark.parametrize("task", [TASK, Averaging(8, 4, 4)])
+def test_normalised_networks_are_exact_too(task: Averaging) -> None:
+    onn = carry_chain(task)
+    result = score(normalise(onn).forward(task.lattice()), task.targets(task.lattice()))
+    assert result.exact == task.lattice_size
+    assert result.margin == pytest.approx(0.5, abs=1e-9)
+
+
+def test_tolerance_is_independent_of_the_scaling_and_falls_with_the_error() -> None:
+    onn = carry_chain(TASK)
+    scale = np.array([4.0, 0.25, 2.0, 8.0, 0.5, 1.0])
+    first, second, third = onn.layers
+    first = Layer(first.weight * scale[:, None], first.bias * scale)
+    scaled = Onn((first, Layer(second.weight / scale, second.bias), third), TASK)
+    shares = [matrix_error_accuracy(onn, epsilon, draws=20) for epsilon in (0.0, 1e-3, 1e-2)]
+    assert shares[0] == 1.0
+    assert shares[0] > shares[1] > shares[2]
+    assert matrix_error_accuracy(scaled, 1e-3, draws=20) == pytest.approx(shares[1])
+    assert matrix_error_accuracy(onn, 1e-3, draws=20) == shares[1]
+    assert matrix_error_accuracy(onn, 1e-3, draws=20, seed=2) != shares[1]
+
+
+def test_tolerance_draws_the_defined_matrix_error() -> None:
+    # One output level decided at 0.5 by one weight: P(exact) follows from the normal distribution.
+    task = Averaging(2, 1, 1)
+    onn = Onn((Layer(np.array([[1.0]]), np.zeros(1)),), task)
+    # Normalised, W = 3 and the output is W x, x = 0, 1/3, 2/3, 1: the error of level 3 is 3 ε G, of level 2
+    # 2 ε G. Level 3 has no upper threshold, and level 0 has no error.
+    epsilon = 0.25
+    noise = np.random.default_rng(0).standard_normal(200_000) * epsilon
+    expected = np.mean([1.0, np.mean(abs(noise) < 0.5), np.mean(abs(2 * noise) < 0.5), np.mean(3 * noise > -0.5)])
+    assert matrix_error_accuracy(onn, epsilon, draws=4000) == pytest.approx(expected, abs=0.015)
+
+
+def test_input_tolerance_is_uniform_in_the_full_scale() -> None:
+    onn = carry_chain(TASK)
+    assert input_error_accuracy(onn, 0.0, draws=1) == 1.0
+    # 0.2 % shift each of two sums of 0 ... 12 by 0.024 at most, and the steepest output falls by 3 per unit.
+    assert input_error_accuracy(onn, 0.002) == 1.0
+    assert input_error_accuracy(onn, 0.3) < 0.9
+
+
+def test_invalid_arguments_are_refused() -> None:
+    onn = carry_chain(TASK)
+    with pytest.raises(ValueError, match="epsilon = -1"):
+        matrix_error_accuracy(onn, -1.0)
+    with pytest.raises(ValueError, match="epsilon = nan"):
+        matrix_error_accuracy(onn, float("nan"))
+    with pytest.raises(ValueError, match="draws = 0"):
+        input_error_accuracy(onn, 0.1, draws=0)
+
+
+def test_lattice_score_counts_wrong_words() -> None:
+    onn = carry_chain(TASK)
+    last = onn.layers[-1]
+    shifted = Onn((*onn.layers[:-1], Layer(last.weight, last.bias + np.array([0.0, 0.6]))), TASK)
+    result = lattice_score(shifted)
+    # The last symbol is one too high except where it is 3, which has no level above.
+    levels = TASK.targets(TASK.lattice())
+    assert result.exact == int((levels[:, 1] == 3).sum())
+    assert result.margin == pytest.approx(-0.1)

@@ -1,0 +1,98 @@
+"""Sizes without a layout compared with the assembled circuit, the paper's counts and the design notes' estimates."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import optinc_pdk.onn as onn_package
+from optinc_pdk.assemble import assemble
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.cards import load_process
+from optinc_pdk.circuit import flatten
+from optinc_pdk.onn import Layer, Onn, bundled_weights
+from optinc_pdk.report.chip_size import NetworkSize, column_loss_db, network_size, onn_size, paper_sizes
+from optinc_pdk.report.chip_size_table import size_markdown, size_rows
+
+NETWORKS = Path(onn_package.__file__).with_name("networks")
+DOCS = Path(__file__).parents[2] / "docs" / "size.md"
+EIGHT_BIT = ("average_8bit_4servers", "average_8bit_4servers_robust", "average_8bit_4servers_unary")
+
+
+def paper(process: str = "soi220") -> tuple[NetworkSize, NetworkSize]:
+    full, approximated = paper_sizes(Averaging(8, 4, 4), load_process(process))
+    return full, approximated
+
+
+@pytest.mark.parametrize("file", [bundled_weights(), NETWORKS / "average_8bit_4servers.npz"])
+def test_counts_equal_those_of_the_assembled_chip(file: Path) -> None:
+    onn, process = Onn.load(file), load_process()
+    size, flat = onn_size("x", onn, process), flatten(assemble(onn, process, "x"))
+    assert size.heaters == len(flat.instances_of("phase_shifter"))
+    assert size.pads == len(flat.instances_of("pad"))
+    assert sum(layer.fibres for layer in size.layers) == len(flat.instances_of("grating_coupler"))
+    assert size.mzis == onn.mzis
+
+
+def test_losses_are_near_to_those_of_the_extracted_chip() -> None:
+    """The extracted 4-bit chip has 13.3, 23.0 and 25.9 dB from modulators to detectors, with guides between cells."""
+    losses = [layer.loss_db for layer in onn_size("x", Onn.load(bundled_weights()), load_process()).layers]
+    np.testing.assert_allclose(losses, [13.3, 23.0, 25.9], atol=0.7)
+
+
+def test_the_papers_networks_have_the_published_counts_and_the_expected_area_and_power() -> None:
+    """41,664 MZIs at 25 mW a heater are 2 kW; at 0.04 mm² each they need 1,667 mm², and our cells are longer."""
+    full, approximated = paper()
+    assert (full.mzis, approximated.mzis) == (106_512, 41_664)
+    assert approximated.power_w == pytest.approx(2_083, rel=0.01)
+    assert 1.0 < paper("soi220_flipchip")[1].area_mm2 / (0.04 * approximated.mzis) < 1.35
+    assert 0.7 < column_loss_db(load_process()) < 0.8
+
+
+def test_the_papers_networks_exceed_the_expected_limits() -> None:
+    full, approximated = paper()
+    assert full.fit == approximated.fit == "not buildable" and full.dies == 0
+    assert full.exceeded_limits == approximated.exceeded_limits == ("area", "pads", "power", "loss")
+    full, approximated = paper("soi220_flipchip")
+    assert full.fit == "not buildable" and "area" in full.exceeded_limits
+    assert (approximated.fit, approximated.dies, approximated.exceeded_limits) == ("multi-die", 4, ("power", "loss"))
+    assert approximated.light is not None and approximated.light.light_bd < 1.0
+
+
+def test_no_die_exceeds_its_area_and_no_layer_is_lost() -> None:
+    size = paper("soi220_flipchip")[1]
+    area = size.limits["area"]
+    assert area.limit is not None and area.value <= area.limit and size.dies * area.limit >= size.area_mm2
+    assert size.limits["pads"].value < size.pads
+
+
+def test_a_network_with_wrong_words_has_no_light_budget() -> None:
+    good = Onn.load(bundled_weights())
+    wrong = Onn((*good.layers[:-1], Layer(0.5 * good.layers[-1].weight, good.layers[-1].bias)), good.task)
+    size = onn_size("wrong", wrong, load_process())
+    assert size.light is None and size.exceeded_limits == ("loss",)
+    assert "| wrong | 2-6-7-2 |" in size_markdown([size], load_process())
+
+
+def test_sizes_without_a_budget_leave_power_and_loss_open() -> None:
+    bare = load_process().model_copy(update={"budget": None})
+    for size in (*paper_sizes(Averaging(8, 4, 4), bare), onn_size("x", Onn.load(bundled_weights()), bare)):
+        assert size.light is None and size.limits["power"].holds is None and size.limits["loss"].holds is None
+    assert "no budget" in size_markdown(paper_sizes(Averaging(8, 4, 4), bare), bare)
+
+
+def test_joined_blocks_lose_light_in_their_trees() -> None:
+    process, task = load_process(), Averaging(8, 4, 4)
+    one = network_size("one", task, (4, 4, 4), ("svd", ("approx", 4)), process, 1e-3)
+    two = network_size("two", task, (4, 8, 4), ("svd", ("approx", 4)), process, 1e-3)
+    assert two.layers[1].loss_db - one.layers[1].loss_db == pytest.approx(10 * np.log10(2) + 0.28, abs=0.05)
+    assert two.layers[1].columns == one.layers[1].columns == 5
+
+
+@pytest.mark.parametrize("process", ["soi220", "soi220_flipchip"])
+def test_the_documented_tables_are_up_to_date(process: str) -> None:
+    card = load_process(process)
+    sizes = paper_sizes(Averaging(8, 4, 4), card)
+    sizes += [onn_size(name, Onn.load(NETWORKS / f"{name}.npz"), card) for name in EIGHT_BIT]
+    assert size_markdown(sizes, card) in DOCS.read_text(), "docs/size.md: replace the table by what its command prints"
+    assert [row["mzis"] for row in size_rows(sizes)] == [106_512, 41_664, 361, 773, 30_569]

@@ -1,0 +1,31 @@
+"""Word-error rate against symbol rate as a table, a plot and text; the numbers are made up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from optinc_pdk.cards import load_process
+from optinc_pdk.report.noise_curve import COLUMNS, curve_csv, curve_png, point_line
+from optinc_pdk.simulate import noise_of
+from optinc_pdk.tolerance.error_rates import NoiseCurve, RatePoint
+
+NONE = RatePoint(1e6, 1e-6, 1000, 4000, 0, 0.0, 0.0038, 1e-20, {})
+SOME = replace(NONE, symbol_rate_bd=1e9, integration_s=1e-9, wrong=10, low=0.001, high=0.006, errors={-64: 1, 1: 9})
+
+
+def test_table_and_picture_state_laser_rate_and_integration():
+    noises = tuple(noise_of(load_process(), 2e-3, rate) for rate in (1e6, 1e9))
+    curve = NoiseCurve(2e-3, 0, noises, (NONE, SOME))
+    rows = [line.split(",") for line in curve_csv(curve).decode().splitlines()]
+    assert tuple(rows[0]) == COLUMNS
+    assert rows[1][:3] == ["1e+06", "1e-06", "0.002"] and len(rows) == 3
+    plain = curve.to_json()
+    assert plain["points"][1]["noise"]["laser_w"] == 2e-3 and plain["points"][1]["errors"] == {"-64": 1, "1": 9}
+    assert curve_png(curve, "invented").startswith(b"\x89PNG")
+
+
+def test_a_line_states_counted_and_estimated_rates():
+    line = point_line(SOME)
+    assert "1 GBd,    1 ns: 10 of 4,000 words wrong, 0.0025 (0.001 … 0.006); Gaussian estimate 1e-20;" in line
+    assert line.endswith("+1 (90 %), −64 (10 %)")
+    assert point_line(NONE).endswith("Gaussian estimate 1e-20")

@@ -1,0 +1,84 @@
+"""Violations of a cell are reported once, with the number of its instances and one placement."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import klayout.db as kdb
+import klayout.rdb as rdb
+
+from optinc_pdk.cards import load_process
+from optinc_pdk.signoff.drc.design_rule_check import DrcResult, run_drc
+from optinc_pdk.signoff.drc.marker_database import write_lyrdb
+
+PROCESS = load_process()
+RULES = [rule for rule in PROCESS.rules if rule.id in ("core.width", "core.space")]
+STEP = 100_000
+
+
+class Chip:
+    """A bad cell, and a good one, in a block that the top cell places in an array and once turned."""
+
+    def __init__(self) -> None:
+        self.layout = kdb.Layout()
+        self.core = self.layout.layer(*PROCESS.layers["core"].gds)
+        self.top, self.block, self.bad = (self.layout.create_cell(name) for name in ("TOP", "BLOCK", "BAD"))
+        self.bad.shapes(self.core).insert(kdb.Box(0, 0, 20_000, 300))
+        self.bad.shapes(self.core).insert(kdb.Box(0, 5_000, 20_000, 5_450))
+        self.block.insert(kdb.CellInstArray(self.bad.cell_index(), kdb.Trans()))
+        self.block.insert(kdb.CellInstArray(self.bad.cell_index(), kdb.Trans(1, True, 50_000, 0)))
+        right, up = kdb.Vector(STEP, 0), kdb.Vector(0, STEP)
+        self.top.insert(kdb.CellInstArray(self.block.cell_index(), kdb.Trans(), right, up, 4, 3))
+        self.top.insert(kdb.CellInstArray(self.block.cell_index(), kdb.Trans(3, True, -STEP, -STEP)))
+
+    def check(self, folder: Path) -> DrcResult:
+        self.layout.write(str(folder / "chip.gds"))
+        return run_drc(folder / "chip.gds", RULES, PROCESS.gds_layers)
+
+
+def test_a_violation_of_a_cell_counts_once_in_all_orientations(tmp_path: Path) -> None:
+    width, space = Chip().check(tmp_path).rules
+    assert (width.violations, width.distinct, space.violations, space.distinct) == (26, 1, 0, 0)
+    assert width.groups is not None
+    (group,) = width.groups
+    assert (group.cell, group.instances) == ("BAD", 26)
+    assert group.marker.bbox().enlarged(0.002).contains(kdb.DPoint(10, 0.15))
+    seen = group.marker.transformed(group.example)
+    assert any(seen == marker for marker in width.markers)
+
+
+def test_a_violation_of_one_instance_belongs_to_the_top_cell(tmp_path: Path) -> None:
+    chip = Chip()
+    # beside one of the 26, 100 nm above its broad guide
+    chip.top.shapes(chip.core).insert(kdb.Box(STEP + 2_000, 5_550, STEP + 9_000, 6_100))
+    # and one in every block, between its two cells
+    chip.block.shapes(chip.core).insert(kdb.Box(20_100, 5_000, 20_600, 5_450))
+    _, space = chip.check(tmp_path).rules
+    assert space.groups is not None
+    assert [(group.cell, group.instances) for group in space.groups] == [("TOP", 1), ("BLOCK", 13)]
+    assert (space.violations, space.distinct) == (14, 2)
+
+
+def test_a_violation_that_a_neighbour_removes_in_one_instance_is_not_grouped_by_that_cell(tmp_path: Path) -> None:
+    chip = Chip()
+    chip.top.shapes(chip.core).insert(kdb.Box(0, 0, 20_000, 450))
+    width, _ = chip.check(tmp_path).rules
+    assert width.groups is not None and width.violations == 25
+    # one of 26 instances has no violation, so 12 whole blocks and half of one are left
+    assert sum(group.instances for group in width.groups) == 25
+    assert {group.cell for group in width.groups} <= {"TOP", "BLOCK"}
+
+
+def test_the_database_has_items_by_cell_in_context_and_is_reproducible(tmp_path: Path) -> None:
+    for name in ("a.lyrdb", "b.lyrdb"):
+        write_lyrdb(Chip().check(tmp_path), tmp_path / name)
+    assert (tmp_path / "a.lyrdb").read_bytes() == (tmp_path / "b.lyrdb").read_bytes()
+    report = rdb.ReportDatabase("")
+    report.load(str(tmp_path / "a.lyrdb"))
+    (item,) = report.each_item()
+    cell = report.cell_by_id(item.cell_id())
+    assert cell.name() == "BAD"
+    (reference,) = cell.each_reference()
+    assert report.cell_by_id(reference.parent_cell_id).name() == "TOP"
+    values = list(item.each_value())
+    assert values[0].is_polygon() and values[1].string() == "26 instances"

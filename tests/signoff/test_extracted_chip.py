@@ -1,0 +1,85 @@
+"""The layout of an extracted chip is read once; files that do not belong together are refused before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.cards import Process, load_process
+from optinc_pdk.circuit import read_netlist, write_bias, write_netlist
+from optinc_pdk.errors import InputError
+from optinc_pdk.extract import extract
+from optinc_pdk.extract import mask_layout as gds
+from optinc_pdk.layout import lay_out_network, to_layout, write_gds
+from optinc_pdk.onn import carry_chain
+from optinc_pdk.pdk import get_pdk
+from optinc_pdk.signoff.electrical.wiring import read_wiring
+from optinc_pdk.signoff.extracted_chip import read_extracted_chip
+from optinc_pdk.simulate import program
+
+ENDINGS = (".gds", ".pic.yml", ".bias.yml")
+
+
+@pytest.fixture(scope="module")
+def process() -> Process:
+    return load_process("soi220")
+
+
+@pytest.fixture(scope="module")
+def stem(process: Process, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files of a small chip."""
+    path = tmp_path_factory.mktemp("built") / "tiny"
+    onn = carry_chain(Averaging(2, 4, 1))
+    get_pdk("soi220").activate()
+    circuit, drawn = lay_out_network(onn, process, "tiny")
+    write_gds(to_layout(drawn, process, "tiny"), path.with_suffix(".gds"))
+    write_netlist(circuit, path.with_suffix(".pic.yml"))
+    assert circuit.board is not None
+    bias = program(extract(path.with_suffix(".gds"), process).circuit, circuit.board, onn, process).bias
+    write_bias(bias, path.with_suffix(".bias.yml"))
+    return path
+
+
+def test_a_chip_is_read_once(stem: Path, process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+    real: Callable[..., Any] = gds.read_layout
+
+    def counted(path: Path) -> Any:
+        read.append(path)
+        return real(path)
+
+    monkeypatch.setattr(gds, "read_layout", counted)
+    layout, netlist, bias = (stem.with_suffix(ending) for ending in ENDINGS)
+    built = read_extracted_chip(layout, netlist, bias, process)
+    assert read == [layout]
+    assert built.bias.circuit == "tiny" and built.board == read_netlist(netlist).board
+    assert built.circuit.ports == extract(layout, process).circuit.ports
+    current = np.full(len(built.bias.labels), 1e-3)
+    rise = built.ground.for_channels(built.bias.labels)(current)
+    assert rise.min() > 0.0
+    assert np.array_equal(rise, read_wiring(layout, process).common_ground.for_channels(built.bias.labels)(current))
+
+
+@pytest.mark.parametrize(
+    ("ending", "was", "now", "values"),
+    [
+        (".bias.yml", "circuit: tiny", "circuit: other", r"'other'.*'tiny'"),
+        (".bias.yml", "process: soi220", "process: other", r"'other'.*'soi220'"),
+        (".pic.yml", "  board:", "  plank:", r"info\.board"),
+    ],
+)
+def test_files_that_do_not_belong_together_are_refused_before_the_layout_is_read(
+    stem: Path, process: Process, tmp_path: Path, ending: str, was: str, now: str, values: str
+) -> None:
+    text = stem.with_suffix(ending).read_text()
+    assert text.count(was) == 1
+    changed = tmp_path / f"changed{ending}"
+    changed.write_text(text.replace(was, now))
+    files = {known: stem.with_suffix(known) for known in ENDINGS} | {".gds": tmp_path / "none.gds", ending: changed}
+    with pytest.raises(InputError, match=f"changed{ending}: .*{values}"):
+        read_extracted_chip(*files.values(), process)

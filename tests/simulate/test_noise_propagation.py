@@ -1,0 +1,75 @@
+"""Standard deviation of the outputs to first order, against that of many noisy runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from optinc_pdk.cards import load_process
+from optinc_pdk.circuit import Bias, Board, Neuron
+from optinc_pdk.circuit.bias import Activation
+from optinc_pdk.simulate import Scattering, noise_of, transmit
+from optinc_pdk.simulate.transmission.noise import KINDS
+from optinc_pdk.simulate.transmission.noise_propagation import output_spread
+
+WIDTH, OUTPUTS = 3, 2
+NEURONS = tuple(
+    Neuron(f"l{layer}_{i}", layer, (f"p{layer}{i}", f"q{layer}{i}"), (f"m{layer}{i}", f"n{layer}{i}"), f"t{layer}{i}")
+    for layer in range(2)
+    for i in range(WIDTH)
+)
+BOARD = Board("c", (), (), (("a0", "a1"), ("b0", "b1")), NEURONS, (("y0", "y1"),))
+RUNS = 4000
+
+
+@pytest.fixture
+def chip():
+    """Two layers of mixers with random phases of light, and receivers."""
+    rng = np.random.default_rng(11)
+    labels = tuple(sorted(BOARD.labels))
+    s = np.zeros((1, len(labels), len(labels)), dtype=complex)
+    sources = [
+        [label for row in BOARD.inputs for label in row],
+        [n.to for n in NEURONS[:3]],
+        [n.to for n in NEURONS[3:]],
+    ]
+    for layer, names in enumerate(sources):
+        seen = [n for n in NEURONS if n.layer == layer]
+        for sides in [(n.plus[i], n.minus[i]) for n in seen for i in range(2)]:
+            oscillator = 0.2 + 0.05 * rng.random()
+            weights = 0.1 * rng.standard_normal(len(names)) * np.exp(0.2j * rng.standard_normal(len(names)))
+            for side, sign in zip(sides, (1, -1), strict=True):
+                s[0, labels.index(side), labels.index("c")] = oscillator
+                s[0, labels.index(side), [labels.index(name) for name in names]] = sign * weights
+    for i in range(OUTPUTS):
+        s[0, labels.index(f"y{i}"), [labels.index(n.to) for n in NEURONS[3:]]] = 0.5 * np.exp(1j * i)
+    return Scattering(np.array([1550.0]), labels, s)
+
+
+@pytest.mark.parametrize("kinds", [*((kind,) for kind in KINDS), KINDS])
+@pytest.mark.parametrize("inputs", [{}, {"a0": 0.3, "b1": 0.6}])
+def test_spread_is_that_of_many_runs(chip, kinds, inputs):
+    electronics = {n.label: Activation(1.2, 0.4, 0.95) for n in NEURONS}
+    none = np.zeros(0)
+    bias = Bias(
+        "soi220", "toy", 16, (), none, none, none, none.astype(int), electronics, {"y0": 3.0, "y1": 4.0}, inputs
+    )
+    # large enough for statistics, small enough for first order
+    noise = replace(
+        noise_of(load_process(), 1e-6, 1e6),
+        receiver_a_per_sqrt_hz=2e-12,
+        intensity_per_hz=1e-10,
+        linewidth_hz=1e7,
+        fibre_phase_rad=0.02,
+    ).only(*kinds)
+    word = np.array([[[3, 1], [2, 3]]])
+    plain = transmit(word, chip, BOARD, bias)
+    assert plain.saturated == 0 and all(np.all(layer > 0.0) for layer in plain.hidden)
+    found = transmit(np.repeat(word, RUNS, axis=0), chip, BOARD, bias, noise=noise).outputs.std(axis=0)
+    scale = np.array([3.0, 4.0])
+    own = scale**2 * np.sqrt(noise.variance((plain.outputs / scale) ** 2)) / (2 * plain.outputs)
+    expected = np.hypot(output_spread(word, chip, BOARD, bias, noise), own)[0]
+    assert np.all(expected > 1e-4)
+    assert found == pytest.approx(expected, rel=0.06)
