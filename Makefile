@@ -1,5 +1,6 @@
 # make chip      build the bundled network's chip into gds_out/
-# make test      run every check and every test
+# make test      run the linters and every test
+# make quick     run a linter and one test of every file, in about a minute
 # make rules     test every design rule on generated layouts and write docs/rules.md
 # make mutants   inject every kind of fault into three chips and write docs/mutants.md (an hour)
 # make trainings  train small networks with every scheme and write docs/training.md (an hour)
@@ -9,7 +10,6 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := optinc_pdk tests hatch_build.py
 
 # gdsfactory 9.45 supports Python 3.11 to 3.13: take the first of these that is one of them.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
@@ -20,7 +20,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export OMP_NUM_THREADS ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: chip test lint unit golden rules mutants trainings imperfections interconnect
+.PHONY: chip test quick lint unit golden rules mutants trainings imperfections interconnect
 
 chip: $(VENV)/.chip
 	$(BIN)/optinc build
@@ -35,7 +35,12 @@ lint: $(VENV)/.dev
 	$(BIN)/codespell
 
 unit: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --durations=20
+
+# One representative of everything: the first test of every file.
+quick: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/python -m pytest -n 2 --quick --durations=20
 
 mutants: $(VENV)/.dev
 	PYTHONPATH=tests/signoff $(BIN)/python -m mutants
