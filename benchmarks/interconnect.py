@@ -1,8 +1,8 @@
-"""Time of all-reduces on every system, and what of the published figures comes out: docs/interconnect.md and .png.
+"""Simulate all-reduces on every system and compare with published figures: writes docs/interconnect.md and .png.
 
     python benchmarks/interconnect.py [--chips DIR]
 
-DIR holds the bundled 4-bit and 8-bit chips as `optinc build` writes them; those that are not there are built.
+DIR contains the bundled 4-bit and 8-bit chips as written by `optinc build`; missing chips are built.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from optinc_pdk.interconnect import (
     recursive_doubling,
     ring,
     schedule_of,
-    simulate,
     step_time,
     system_names,
     with_rate,
     wrht,
 )
-from optinc_pdk.interconnect.chip import symbol_rate
-from optinc_pdk.interconnect.training import compute_time
+from optinc_pdk.interconnect import event_simulation as simulate
+from optinc_pdk.interconnect.noise_limited_rate import symbol_rate
+from optinc_pdk.interconnect.training_time import compute_time
 from optinc_pdk.interconnect.workloads import Workload, llama, resnet50
 from optinc_pdk.onn import Onn
 from optinc_pdk.onn.weight_files import NETWORKS
@@ -49,9 +49,9 @@ DOCS = Path(__file__).parent.parent / "docs"
 GROUP = 5
 """Nodes of the hierarchical ring's groups: m = 5 in arXiv 2207.10982."""
 WORD_ERROR_RATE = 1e-5
-"""What the chips' cards in components/systems say they are given for."""
+"""Word-error rate for which the chips' cards in components/systems give the symbol rates."""
 PARAMETERS = {"GoogLeNet": 6_624_904, "ResNet-50": 25_557_032, "AlexNet": 61_100_840, "VGG-16": 138_357_544}
-"""Of PyTorch's model zoo, with 1000 classes."""
+"""Numbers of parameters in PyTorch's model zoo, with 1000 classes."""
 PUBLISHED = (0.7559, 0.4925, 0.701)
 """Savings of WRHT against ring, hierarchical ring and binary tree, arXiv 2207.10982 version 1."""
 SIZE = 100e6
@@ -68,36 +68,36 @@ CASES = (
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    """Lines of a table."""
+    """Lines of a Markdown table."""
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     return [*lines, *("| " + " | ".join(map(str, row)) + " |" for row in rows), ""]
 
 
 def percent(share: float) -> str:
-    """As in the papers."""
+    """Format a share as a percentage."""
     return f"{100 * share:.1f} %".replace("-", "−")
 
 
 def rate_text(bit_per_s: float) -> str:
-    """Rates of whole servers go beyond giga."""
+    """Format a rate; rates of servers need the prefix tera."""
     return f"{bit_per_s / 1e12:.3g} Tb/s" if bit_per_s >= 1e12 else format_si(bit_per_s, "b/s")
 
 
 def systems() -> list[str]:
-    """What the cards say."""
+    """Section with the system cards."""
     rows = []
     for name in system_names():
         system = load_system(name)
-        per = {"wdm_ring": "a wavelength", "fat_tree": "a link", "in_network": "a server"}[system.kind]
+        per = {"wdm_ring": "per wavelength", "fat_tree": "per link", "in_network": "per server"}[system.kind]
         rows.append(
             (name, system.kind, f"{rate_text(float(system.bit_per_s))} {per}", format_si(system.overhead_s, "s"))
         )
-    return ["## Systems", "", *table(("card", "kind", "rate", "overhead of a step"), rows)]
+    return ["## Systems", "", *table(("card", "kind", "rate", "overhead per step"), rows)]
 
 
 def step_counts() -> list[str]:
-    """Counts of executed schedules."""
-    found = (
+    """Section with the step counts of executed schedules."""
+    schedules = (
         ("Ring", ring(1024), 2046),
         (f"H-Ring, m = {GROUP}", hierarchical_ring(1024, GROUP), 417),
         ("Binary tree", binary_tree(1024), 20),
@@ -106,7 +106,7 @@ def step_counts() -> list[str]:
     )
     rows = [
         (name, schedule.count, published, schedule.wavelengths, f"{schedule.sent.max():.3g}")
-        for name, schedule, published in found
+        for name, schedule, published in schedules
     ]
     head = ("all-reduce", "steps", "published", "wavelengths", "buffers sent by the busiest node")
     return ["## Steps at 1024 nodes", "", *table(head, rows)]
@@ -128,7 +128,7 @@ def wrht_savings(rate: float, nodes: int = 1024) -> tuple[float, float, float]:
 
 
 def fitted_rate(saving: float) -> float:
-    """Rate of a wavelength at which WRHT saves so much against the ring."""
+    """Rate of a wavelength at which WRHT has a given saving compared with the ring."""
     low, high = 1e9, 1e13
     while high > 1.001 * low:
         middle = (low * high) ** 0.5
@@ -137,7 +137,7 @@ def fitted_rate(saving: float) -> float:
 
 
 def optical() -> list[str]:
-    """WRHT against the all-reduces on the optical ring."""
+    """Section comparing WRHT with all-reduces on the optical ring."""
     fitted = fitted_rate(PUBLISHED[0])
     rates = sorted((40e9, 100e9, 200e9, fitted, 1e12))
     rows: list[tuple[str, ...]] = [(rate_text(rate), *map(percent, wrht_savings(rate))) for rate in rates]
@@ -146,15 +146,15 @@ def optical() -> list[str]:
     return [
         "## WRHT against three all-reduces on the optical ring",
         "",
-        "1024 nodes, 64 wavelengths, 25 µs a step; 32-bit gradients, mean over GoogLeNet, ResNet-50, AlexNet and "
-        f"VGG-16. At {rate_text(fitted)} the saving against the ring is that of version 1.",
+        "1024 nodes, 64 wavelengths, 25 µs per step; 32-bit gradients, mean over GoogLeNet, ResNet-50, AlexNet and "
+        f"VGG-16. At {rate_text(fitted)} the saving compared with the ring is that of version 1.",
         "",
         *table(("rate of a wavelength", "less time than ring", "than H-Ring", "than binary tree"), rows),
     ]
 
 
 def electrical() -> list[str]:
-    """WRHT against two all-reduces on the fat tree."""
+    """Section comparing WRHT with two all-reduces on the fat tree."""
     optics = load_system("wdm_ring")
     rows: list[tuple[str, ...]] = []
     for rate in (5e9, 10e9, 20e9, 40e9):
@@ -172,14 +172,14 @@ def electrical() -> list[str]:
     return [
         "## WRHT on the optical ring against two all-reduces on the fat tree",
         "",
-        "The ring at 40 Gb/s a wavelength; the tree's links at several rates.",
+        "The ring has 40 Gb/s per wavelength; the links of the tree have several rates.",
         "",
         *table(("rate of a link", "less time than ring", "than recursive doubling"), rows),
     ]
 
 
 def latencies() -> list[str]:
-    """OptINC's saving per training step."""
+    """Section with OptINC's saving per training step."""
     star, switch = load_system("optinc_star"), load_system("server_switch")
     rows = []
     image, token = resnet50(32, 100, small_stem=False), llama(8, 384, 1024, 32_000, 512)
@@ -199,18 +199,25 @@ def latencies() -> list[str]:
                 ]
                 row.append(percent(1 - both[1] / both[0]))
             rows.append(row)
-    head = ("network", "a server", "gradients", "compute", "saved at 6.4 Tb/s a server", "saved at 800 Gb/s a server")
+    head = (
+        "network",
+        "batch per server",
+        "gradients",
+        "compute",
+        "saved at 6.4 Tb/s per server",
+        "saved at 800 Gb/s per server",
+    )
     return [
         "## OptINC: time per training step, 4 servers",
         "",
-        "Ring on a switch against OptINC at the same rate, 60 TFLOP/s × 0.6, 32-bit gradients, nothing overlapped.",
+        "Ring on a switch and OptINC at the same rate, 60 TFLOP/s × 0.6, 32-bit gradients, without overlap.",
         "",
         *table(head, rows),
     ]
 
 
 def traffic() -> list[str]:
-    """What a server sends."""
+    """Section with the amount of data that a server sends."""
     rows = []
     for servers, published in ((4, "1.5"), (8, "1.75"), (16, "1.875")):
         sent = [
@@ -223,7 +230,7 @@ def traffic() -> list[str]:
 
 
 def chip_rate(bits: int, folder: Path) -> float:
-    """Symbol rate of a bundled chip from its layout."""
+    """Noise-limited symbol rate of a bundled chip, extracted from its layout."""
     name = f"average_{bits}bit_4servers"
     weights, gds = NETWORKS / f"{name}.npz", folder / f"{name}.gds"
     if not gds.is_file():
@@ -236,7 +243,7 @@ def chip_rate(bits: int, folder: Path) -> float:
 
 
 def chips(folder: Path) -> list[str]:
-    """The chips' rates beside the transceivers'."""
+    """Section comparing the chips' rates with the transceivers'."""
     rows = []
     line = load_system("optinc_star")
     for bits in (4, 8):
@@ -260,25 +267,25 @@ def chips(folder: Path) -> list[str]:
         "chip",
         "symbol rate",
         "in the card",
-        "a server's words",
-        "chips side by side for 6.4 Tb/s",
+        "words per server",
+        "parallel chips for 6.4 Tb/s",
         "ring at 6.4 Tb/s",
         "OptINC as published",
         "through one chip",
     )
     return [
-        "## What the chip's light allows",
+        "## Noise-limited rate of the chip",
         "",
-        f"Symbol rate at which {WORD_ERROR_RATE:.0e} of the words are estimated to be read wrong, 10 mW a guide, of "
-        "the chip extracted from its layout (see [noise](noise.md)); and the all-reduce of ResNet-50's gradients as "
-        "words of so many bits.",
+        f"Symbol rate at an estimated word-error rate of {WORD_ERROR_RATE:.0e}, 10 mW per waveguide, of the chip "
+        "extracted from its layout (see [noise](noise.md)); and the all-reduce of ResNet-50's gradients as words of "
+        "that many bits.",
         "",
         *table(head, rows),
     ]
 
 
 def fastest(nodes: Sequence[int]) -> list[str]:
-    """Times over numbers of nodes, with the processor's time of the largest."""
+    """Section with times by number of nodes, and the CPU time of simulating the largest."""
     rows = []
     for scheme, name in CASES:
         row, spent = [f"{scheme}, {name}"], 0.0
@@ -290,10 +297,10 @@ def fastest(nodes: Sequence[int]) -> list[str]:
             spent = time.process_time() - begun
             row.append(format_si(timing.seconds, "s"))
         rows.append([*row, f"{timing.steps:,}", f"{spent:.1f} s"])
-    head = ("all-reduce", *(f"{count:,} nodes" for count in nodes), "steps at the most", "one core simulates that in")
+    head = ("all-reduce", *(f"{count:,} nodes" for count in nodes), "steps of the largest", "CPU time of simulating it")
     squares = ", ".join(f"{_servers('optinc_cascade', count):,}" for count in nodes)
-    told = f"100 MB. OptINC's cascade has the square next below: {squares}."
-    return ["## Time against nodes", "", told, "", *table(head, rows)]
+    note = f"100 MB. OptINC's cascade has the next lower square number of servers: {squares}."
+    return ["## Time against nodes", "", note, "", *table(head, rows)]
 
 
 def _servers(name: str, nodes: int) -> int:
@@ -301,7 +308,7 @@ def _servers(name: str, nodes: int) -> int:
 
 
 def picture(path: Path) -> None:
-    """Time against nodes and against size."""
+    """Plot time against the number of nodes and against the buffer size."""
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
@@ -336,7 +343,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--chips", type=Path, default=Path("gds_out"), help="folder of the built chips")
     chosen = parser.parse_args()
-    try:  # first, for the rest takes minutes
+    try:  # first, because the rest takes minutes
         of_chips = chips(chosen.chips)
     except InputError as fault:
         print(f"error: {fault}", file=sys.stderr)

@@ -1,7 +1,7 @@
-"""The mesh as kfactory's netlist takes it: instances in one cell, whose optical ports touch.
+"""The mesh in a form that kfactory's netlist extraction accepts: instances in one cell, whose optical ports touch.
 
-Whole MZIs are black boxes of four ports. As devices, every phase shifter, coupler, terminator and grating coupler is
-an instance, and so is every guide between two of them within an MZI: without it their ports would not touch.
+Whole MZIs are black boxes with four ports. In the version of devices, every phase shifter, coupler, terminator, grating
+coupler and every waveguide between two of them within an MZI is an instance, so that their ports touch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def whole_mzis(name: str, process: Process, modes: int) -> gf.Component:
 
 
 def devices(name: str, process: Process, modes: int) -> gf.Component:
-    """The same mesh of devices and guides, with a grating coupler at every input and output."""
+    """The same mesh as devices and waveguides, with a grating coupler at every input and output."""
     c, mesh = gf.Component(name=name), gf.Component()
     for slot in slots(modes):
         _, _, cell, _ = slot
@@ -45,26 +45,26 @@ def devices(name: str, process: Process, modes: int) -> gf.Component:
 
 @cache
 def parts(cell: gf.Component) -> list[tuple[kf.DKCell, kdb.Trans]]:
-    """A cell's devices and guides, and where they are in it."""
+    """Devices and waveguides of a cell with their positions."""
     inner = [(instance.cell, instance.trans) for instance in cell.insts]
     drawn = kdb.Region(cell.shapes(_core(cell))).merged().each()
     return inner + [(_guide(shape), kdb.Trans()) for shape in drawn]
 
 
 def _core(cell: gf.Component) -> int:
-    """The layer of guides."""
+    """Layer of the waveguides."""
     layer: int = cell.kcl.layer(*active_process().layers["core"].gds)
     return layer
 
 
 def _guide(shape: kdb.Polygon) -> gf.Component:
-    """A guide with a port at each end: at its two edges along an axis that are as long as it is wide."""
+    """Waveguide with a port at each end: the two axis-parallel edges whose length equals its width."""
     c = gf.Component()
     c.shapes(_core(c)).insert(shape)
     width = round(float(active_process().guide.width_um) / c.kcl.dbu)
     ends = [edge for edge in shape.each_edge() if 0 in (edge.dx(), edge.dy()) and edge.length() == width]
     if len(ends) != 2:
-        raise ValueError(f"a guide of {shape.num_points()} points has {len(ends)} ends, needed are 2")
+        raise ValueError(f"a waveguide of {shape.num_points()} points has {len(ends)} ends; it must have 2")
     for number, edge in enumerate(ends, 1):
         middle, out = edge.bbox().center().to_dtype(c.kcl.dbu), kdb.Vector(-edge.dy(), edge.dx())
         side = {(1, 0): 0, (0, 1): 90, (-1, 0): 180, (0, -1): 270}[out.x // width, out.y // width]

@@ -1,4 +1,4 @@
-"""Other peers' rows of bench_simulate.py, and why there are none of the rest."""
+"""Runs of other simulators for bench_simulate.py, and the reasons why some are not run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from mesh_runs import Run, Watch, peak_mb, seconds
 
 
 def bricks(modes: int) -> list[tuple[int, float, float]]:
-    """Row, theta and phi of a mesh's MZIs in the order of the light, at random."""
+    """Row and random theta and phi of the MZIs of a mesh, in the order of propagation."""
     rng = np.random.default_rng(0)
     return [(row, *rng.uniform(0.0, 6.0, 2)) for column in range(modes) for row in range(column % 2, modes - 1, 2)]
 
@@ -26,7 +26,7 @@ def by_interferometer(modes: int) -> Run:
 
 
 def by_phaseshift(modes: int) -> Run:
-    """The same by phaseshift."""
+    """A lossless mesh's transfer matrix by phaseshift."""
     from phaseshift.clements_interferometer import Decomposition, MachZehnder, mzi_circuit_reconstruction
 
     watch = Watch()
@@ -38,7 +38,7 @@ def by_phaseshift(modes: int) -> Run:
 
 
 def by_perceval(modes: int) -> Run:
-    """The same by perceval, beam splitters and phase shifters apart."""
+    """A lossless mesh's transfer matrix by perceval, from beam splitters and phase shifters."""
     import perceval
 
     watch = Watch()
@@ -53,7 +53,7 @@ def by_perceval(modes: int) -> Run:
 
 
 PEERS = {"interferometer": by_interferometer, "phaseshift": by_phaseshift, "perceval": by_perceval}
-"""Peers with a lossless mesh's transfer matrix in one direction; no S-parameters, loss, reflections or wavelengths."""
+"""Simulators of a lossless mesh's transfer matrix in one direction, without loss, reflections or wavelengths."""
 NOT_RUN = """not run:
   simphony 0.7.3: has no solver of its own, it calls SAX, and asks for one before 0.15
   photontorch 0.4.1: calls torch.solve, which torch has not had since 1.13

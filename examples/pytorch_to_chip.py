@@ -1,4 +1,4 @@
-"""A network trained in PyTorch becomes a chip: the average of four 2-bit words (pip install 'optinc-pdk[train]')."""
+"""Train a network in PyTorch and build a chip from it: the average of 2-bit words (pip install 'optinc-pdk[train]')."""
 
 import torch
 from safetensors.torch import save_file
@@ -9,7 +9,7 @@ import optinc_pdk as op
 task = op.Averaging(bits=2, servers=4, groups=1)
 x, y = (torch.tensor(points, dtype=torch.float32) for points in (task.lattice(), task.targets(task.lattice())))
 
-# An ordinary network; the last layer has no bias, for receivers see |field|². Most seeds stop at a smaller margin.
+# The last layer has no bias, because receivers detect |field|². Most seeds end with a smaller margin.
 torch.manual_seed(3)
 net = Sequential(Linear(1, 8), ReLU(), Linear(8, 8), ReLU(), Linear(8, 1, bias=False))
 optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
@@ -19,7 +19,7 @@ for _ in range(6000):
     loss.backward()
     optimizer.step()
 
-# From here to a signed-off chip:
+# Build and check the chip:
 save_file(net.state_dict(), "mine.safetensors")
 onn = op.Onn.load("mine.safetensors", bits=2, servers=4, groups=1)
 chip = op.build(onn, "mine_out", name="mine")

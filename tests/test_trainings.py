@@ -1,9 +1,10 @@
-"""Parts of examples/training that need no ranks, and its launcher."""
+"""Parts of examples/training that do not need ranks, and its launcher."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -32,7 +33,7 @@ from schemes import words_wrong  # noqa: E402
 
 
 def write_cifar(path: Path, labels: int, classes: list[int]) -> None:
-    """Images whose bytes are 51 in red and their class in the rest."""
+    """Write images whose red bytes are 51 and whose other bytes are their class."""
     rows = np.zeros((len(classes), labels + IMAGE_BYTES), np.uint8)
     rows[:, labels - 1 :] = np.array(classes)[:, None]
     rows[:, labels : labels + IMAGE_BYTES // 3] = 51
@@ -51,24 +52,24 @@ def test_cifar_is_read_from_its_binary_files(tmp_path):
 
 
 def test_damaged_cifar_is_refused(tmp_path):
-    with pytest.raises(InputError, match="unpack the binary version there"):
+    with pytest.raises(InputError, match=re.escape(str(tmp_path))):
         cifar(tmp_path)
     write_cifar(tmp_path / "train.bin", 2, [1, 2])
-    with pytest.raises(InputError, match=r"test\.bin: No such file"):
+    with pytest.raises(InputError, match=r"test\.bin: "):
         cifar(tmp_path)
     write_cifar(tmp_path / "test.bin", 1, [1, 2])
-    with pytest.raises(InputError, match=r"test\.bin: 6146 bytes are no multiple of 3074"):
+    with pytest.raises(InputError, match=r"test\.bin: 6146 .*3074"):
         cifar(tmp_path)
     write_cifar(tmp_path / "train.bin", 2, [1, 100])
-    with pytest.raises(InputError, match="class 100 of 100"):
+    with pytest.raises(InputError, match=r"train\.bin: class 100.* 100 "):
         cifar(tmp_path)
     write_cifar(tmp_path / "train.bin", 2, [1, 2])
     write_cifar(tmp_path / "test.bin", 2, [200])
-    with pytest.raises(InputError, match=r"test\.bin: class 200 of 100"):
+    with pytest.raises(InputError, match=r"test\.bin: class 200.* 100 "):
         cifar(tmp_path)
 
 
-def test_samples_depend_on_seed_step_and_rank_alone(tmp_path):
+def test_samples_depend_only_on_seed_step_and_rank(tmp_path):
     images = generated_images(8, 4, 50, 21, 0.1)
     again = generated_images(8, 4, 50, 21, 0.1)
     assert images.digest == again.digest
@@ -81,7 +82,7 @@ def test_samples_depend_on_seed_step_and_rank_alone(tmp_path):
     path.write_bytes(bytes(range(200)))
     inputs, targets = text(path, 8).batch(3, 0, 0, 0)
     assert torch.equal(targets, inputs + 1)
-    with pytest.raises(InputError, match=r"mine\.txt: 200 bytes; sequences of 16 take at least 320"):
+    with pytest.raises(InputError, match=r"mine\.txt: 200 bytes; .*16 .*320"):
         text(path, 16)
 
 
@@ -98,7 +99,7 @@ def test_the_full_sizes_are_those_of_the_paper():
     assert sum(parameter.numel() for parameter in decoder.parameters()) == llama(8, 384, 1024, 32_000, 512).parameters
 
 
-def test_the_decoder_sees_no_later_token_and_distances_alone():
+def test_the_decoder_is_causal_and_positions_are_relative():
     torch.manual_seed(0)
     decoder = Decoder(DecoderSize(2, 16, 2, 24, 11))
     tokens = torch.arange(10)[None]
@@ -113,18 +114,18 @@ def test_the_decoder_sees_no_later_token_and_distances_alone():
     assert not torch.isclose(products[3, 1], products[7, 1], atol=1e-3)
 
 
-def test_differences_are_those_of_the_same_seed():
+def test_differences_are_taken_between_equal_seeds():
     ring = [{"scheme": "ring", "seed": seed, "loss": 2.0 + seed, "accuracy": 0.5} for seed in (0, 1)]
     over_chip = [{"scheme": "optinc-8", "seed": seed, "loss": 2.01 + seed, "accuracy": 0.494} for seed in (0, 1)]
     results = [*ring, *over_chip]
-    assert table.learnt("llama", over_chip, results)[3:] == ("+0.0100 ± 0.0000", "within")
-    assert table.learnt("resnet", over_chip, results)[1:] == (
+    assert table.accuracies("llama", over_chip, results)[3:] == ("+0.0100 ± 0.0000", "within")
+    assert table.accuracies("resnet", over_chip, results)[1:] == (
         "2.5100 ± 0.5000",
         "49.40 ± 0.00 %",
         "−0.60 ± 0.00 points",
         "**missed**",
     )
-    assert table.learnt("resnet", ring, results)[-1] == "–"
+    assert table.accuracies("resnet", ring, results)[-1] == "–"
 
 
 def children(process: int) -> list[int]:
@@ -139,47 +140,47 @@ def test_a_killed_rank_ends_the_job_and_is_named(tmp_path):
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as job:
         try:
             log = tmp_path / "small.llama.ring.0.csv"
-            until = time.monotonic() + 240  # a machine under load is slow to start
+            deadline = time.monotonic() + 240  # only stops a hanging test; starting is slow under load
             while not (log.is_file() and len(log.read_text().splitlines()) > 10):
-                assert job.poll() is None and time.monotonic() < until, "the training did not start"
+                assert job.poll() is None and time.monotonic() < deadline, "the training did not start"
                 time.sleep(0.05)
             third = next(
                 child for child in children(job.pid) if b"\0RANK=2\0" in Path(f"/proc/{child}/environ").read_bytes()
             )
             os.kill(third, signal.SIGKILL)
-            said = job.communicate(timeout=60)[1]
+            message = job.communicate(timeout=60)[1]
         finally:
             job.terminate()
     assert job.returncode == 1
-    assert "rank 2 of 4 was killed (SIGKILL); the job has ended" in said
-    assert "error: rank 0 of 4: " in said
+    assert "rank 2 of 4 was killed (SIGKILL)" in message
+    assert "error: rank 0 of 4: " in message
     assert not list(tmp_path.glob("*.json"))
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("arguments", "message"),
     [
-        (["chain", "--seed", str(2**64)], "--seed 18446744073709551616: give whole numbers from 0 to"),
-        (["chain", "--timeout", "nan"], "--timeout nan: give from 1"),
-        (["chain", "--timeout", "-1"], "--timeout -1: give from 1"),
-        (["chain", "--text", "novel.txt"], "only llama is trained on text"),
-        (["llama", "--cifar", "cifar"], "llama is trained on text"),
+        (["chain", "--seed", str(2**64)], "--seed 18446744073709551616: .*0 to"),
+        (["chain", "--timeout", "nan"], "--timeout nan: "),
+        (["chain", "--timeout", "-1"], "--timeout -1: "),
+        (["chain", "--text", "novel.txt"], "--text novel.txt: "),
+        (["llama", "--cifar", "cifar"], "--cifar cifar: "),
     ],
 )
-def test_options_that_cannot_be(given, message):
+def test_invalid_options_are_refused(arguments, message):
     with pytest.raises(InputError, match=message):
-        command.runs_of(command.parser().parse_args(given))
+        command.runs_of(command.parser().parse_args(arguments))
 
 
-def test_an_output_folder_that_is_a_file(tmp_path):
+def test_an_output_folder_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "out").touch()
     options = command.parser().parse_args(["chain", "-o", str(tmp_path / "out")])
-    with pytest.raises(InputError, match=r"out: cannot be written to \(File exists\)"):
+    with pytest.raises(InputError, match=r"out: .*File exists"):
         command.prepare(options, [])
 
 
 def a_result(folder: Path, scheme: str = "ring", **changed: object) -> dict[str, object]:
-    """Of three steps, with its log; written to a folder."""
+    """Write a result of three steps and its log to a folder; returns the result."""
     result = {"size": "small", "model": "chain", "scheme": scheme, "steps": 3, "seed": 0, "data": "few"}
     result |= {"data_digest": "d", "parameters": 400, "rest": 0, "payload": 600.0, "side": 0.0, "flop": 1e6}
     result |= {"loss": 1.0, "accuracy": 0.5, "wall_s": 0.1} | changed
@@ -190,10 +191,10 @@ def a_result(folder: Path, scheme: str = "ring", **changed: object) -> dict[str,
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"size": "sm'])
-def test_a_damaged_result_is_none(tmp_path, content):
+def test_a_damaged_result_is_ignored(tmp_path, content):
     path = tmp_path / "small.chain.ring.0.json"
     path.write_text(content)
-    with pytest.raises(InputError, match=r"small\.chain\.ring\.0\.json: no result of a training"):
+    with pytest.raises(InputError, match=r"small\.chain\.ring\.0\.json: "):
         read_result(path)
     assert finished(Run("small", "chain", "ring", 3, 0), generated_images(8, 4, 5, 3, 0.1), tmp_path) is None
 
@@ -208,41 +209,41 @@ def test_a_result_is_found_by_its_settings_and_data(tmp_path):
 
 @pytest.fixture
 def page(tmp_path, monkeypatch):
-    """The page that the table is written into."""
+    """Page into which the table is written."""
     monkeypatch.setattr(table, "DOCS", tmp_path)
     path = tmp_path / "training.md"
     path.write_text(f"above\n{table.BEGIN}\n{table.END}\nbelow\n")
     return path
 
 
-def test_the_table_of_trainings_shorter_than_a_curves_window(page, tmp_path):
+def test_tables_of_trainings_shorter_than_the_window_of_a_curve(page, tmp_path):
     table.write([a_result(tmp_path), a_result(tmp_path, "torch")], tmp_path)
     text = page.read_text(encoding="utf-8")
     assert "| torch all-reduce | 0 | 1.0000 | 50.00 % | +0.00 points | within | 600 | 1.000 |" in text
     assert text.startswith("above\n") and text.endswith("\nbelow\n")
 
 
-def test_results_that_do_not_belong_together_are_refused(page, tmp_path):
+def test_results_that_do_not_match_are_refused(page, tmp_path):
     ring = a_result(tmp_path)
-    with pytest.raises(InputError, match=r"small.chain.torch.0.json has steps 4, the ring's of seed 0 3"):
+    with pytest.raises(InputError, match=r"small\.chain\.torch\.0\.json .*steps 4, .* 3;"):
         table.write([ring, a_result(tmp_path, "torch", steps=4)], tmp_path)
     torch_ = a_result(tmp_path, "torch")
     log = tmp_path / "small.chain.torch.0.csv"
     log.write_text("step,loss,seconds\n1,3.0,0\n2,2.")
-    with pytest.raises(InputError, match=r"torch.0.csv: 2 of 3 steps|no log"):
+    with pytest.raises(InputError, match=r"torch\.0\.csv: (2 of 3|not a log)"):
         table.write([ring, torch_], tmp_path)
     log.unlink()
-    with pytest.raises(InputError, match=r"torch.0.csv: cannot be read"):
+    with pytest.raises(InputError, match=r"torch\.0\.csv: "):
         table.write([ring, torch_], tmp_path)
-    with pytest.raises(InputError, match="no result of a ring with seed 0"):
+    with pytest.raises(InputError, match="ring with seed 0"):
         table.write([ring | {"seed": 1}], tmp_path)
     assert page.read_text() == f"above\n{table.BEGIN}\n{table.END}\nbelow\n"
 
 
-def test_a_chips_table_that_is_damaged(tmp_path):
+def test_a_damaged_table_of_a_chip_is_refused(tmp_path):
     path = tmp_path / "chip.function.npz"
     path.write_text("nothing")
-    with pytest.raises(InputError, match="delete it, it is built again"):
+    with pytest.raises(InputError, match=r"chip\.function\.npz: "):
         words_wrong(path)
 
 
@@ -251,35 +252,37 @@ def test_ranks_end_with_the_process_that_started_them(tmp_path):
     rank.write_text("import os, time; open(f'{os.environ[\"RANK\"]}.pid', 'w').close(); time.sleep(60)")
     starts = f"import sys; sys.path.insert(0, {str(TRAINING)!r}); import ranks; ranks.launch([{str(rank)!r}], 2)"
     with subprocess.Popen([sys.executable, "-c", starts], cwd=tmp_path, stderr=subprocess.PIPE) as job:
-        until = time.monotonic() + 60
-        while len(list(tmp_path.glob("*.pid"))) < 2 and time.monotonic() < until:
+        deadline = time.monotonic() + 60
+        while len(list(tmp_path.glob("*.pid"))) < 2 and time.monotonic() < deadline:
             time.sleep(0.05)
         job.send_signal(signal.SIGTERM)
-        # the ranks have the pipe as well: it ends when all of them have
+        # the ranks inherit the pipe, so it is closed when all of them have ended
         job.communicate(timeout=20)
     assert job.returncode == 128 + signal.SIGTERM
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a full disk is /dev/full")
-def test_a_log_on_a_full_disk_is_told(tmp_path):
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which acts as a full disk")
+def test_a_log_on_a_full_disk_is_reported(tmp_path):
     path = tmp_path / "log.csv"
     path.symlink_to("/dev/full")
-    with pytest.raises(InputError, match=r"log\.csv: cannot be written \(No space left"), _Log(path, 0) as log:
+    with pytest.raises(InputError, match=r"log\.csv: .*No space left"), _Log(path, 0) as log:
         log.write(1, [2.0], 0.0)
 
 
-def test_the_rank_of_bad_input_is_named_not_those_that_missed_it(tmp_path, monkeypatch, capfd):
+def test_the_rank_with_invalid_input_is_named_before_those_that_lost_it(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(ranks, "end_on_request", lambda: None)
     rank = tmp_path / "rank.py"
-    rank.write_text("import os, sys, time; mine = os.environ['RANK'] == '1'; time.sleep(mine); sys.exit(1 + mine)")
+    rank.write_text(
+        "import os, sys, time; second = os.environ['RANK'] == '1'; time.sleep(second); sys.exit(1 + second)"
+    )
     assert ranks.launch([str(rank)], 2) == 2
-    assert "rank 1 of 2 ended with code 2; the job has ended, mend what it says" in capfd.readouterr().err
+    assert "rank 1 of 2 ended with code 2" in capfd.readouterr().err
 
 
 def test_a_rank_that_hangs_is_named(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(ranks, "end_on_request", lambda: None)
-    monkeypatch.setattr(ranks, "FAREWELL_S", 0.5)
+    monkeypatch.setattr(ranks, "GRACE_PERIOD_S", 0.5)
     rank = tmp_path / "rank.py"
     rank.write_text("import os, sys, time; time.sleep(60 * (os.environ['RANK'] == '1')); sys.exit(1)")
     assert ranks.launch([str(rank)], 2) == 1
-    assert "still running after 0.5 s, and so ended: rank 1" in capfd.readouterr().err
+    assert re.search(r"0\.5 s .*: rank 1\n", capfd.readouterr().err)

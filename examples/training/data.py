@@ -1,6 +1,6 @@
-"""What is trained on: CIFAR's binary files and a text, or images that are generated and Python's language reference.
+"""Training data: CIFAR or generated images, and a text file or Python's language reference.
 
-Every rank draws its own samples of a step by (seed, step, rank), so that they are the same for every scheme.
+Every rank draws its samples of a step with a generator seeded by (seed, step, rank), so they are equal for all schemes.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ CIFAR_FILES = {
     "cifar-100": (2, 100, ("train.bin",), ("test.bin",)),
     "cifar-10": (1, 10, tuple(f"data_batch_{number}.bin" for number in range(1, 6)), ("test_batch.bin",)),
 }
-"""Bytes of labels before an image (the last one counts), classes, files; https://www.cs.toronto.edu/~kriz/cifar.html."""
+"""Number of label bytes before an image (the last is used), classes, files; https://www.cs.toronto.edu/~kriz/cifar.html."""
 
 TOKENS = 256
 """A token is a byte."""
 TEST_SHARE = 10
-"""One of so many bytes of every chapter is for testing: the last ones."""
+"""The last of this many parts of every chapter is used for testing."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ class Data:
     """Samples to train on and to test with.
 
     Attributes:
-        name: What it is, for tables.
+        name: Description for tables.
         inputs: Images (samples, 3, edge, edge), float32; or a text (bytes,).
         targets: Classes (samples,); or the text again.
-        test_inputs: Of the same kind.
-        test_targets: Likewise.
+        test_inputs: Inputs for testing.
+        test_targets: Targets for testing.
         classes: Number of classes or tokens.
-        context: Tokens of a sequence; 0 for images.
+        context: Number of tokens of a sequence; 0 for images.
     """
 
     name: str
@@ -54,22 +54,22 @@ class Data:
 
     @property
     def digest(self) -> str:
-        """Tells data apart."""
+        """Short hash of the data."""
         parts = (self.inputs, self.targets, self.test_inputs, self.test_targets)
         return hashlib.sha256(b"".join(part.numpy().tobytes() for part in parts)).hexdigest()[:12]
 
     def batch(self, size: int, seed: int, step: int, rank: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """A rank's samples of a step, drawn with replacement, and what they should give."""
+        """Samples of a rank for a step, drawn with replacement: inputs and targets."""
         draws = np.random.default_rng((seed, step, rank))
         if self.context:
             starts = torch.from_numpy(draws.integers(len(self.inputs) - self.context, size=size))
-            places = starts[:, None] + torch.arange(self.context)
-            return self.inputs[places], self.targets[places + 1]
+            positions = starts[:, None] + torch.arange(self.context)
+            return self.inputs[positions], self.targets[positions + 1]
         which = torch.from_numpy(draws.integers(len(self.inputs), size=size))
         return self.inputs[which], self.targets[which]
 
     def tests(self, size: int, most: int | None, rank: int, world: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """A rank's share of what there is to test with, at most so many samples, in batches of a size."""
+        """Test samples of a rank, out of the first ``most`` samples, in batches of a given size."""
         inputs, targets = self.test_inputs, self.test_targets
         if self.context:
             count = (len(inputs) - 1) // self.context
@@ -79,10 +79,10 @@ class Data:
 
 
 def cifar(folder: Path) -> Data:
-    """CIFAR-100 (fine labels) or CIFAR-10 from the files of its binary version; normalised.
+    """Read CIFAR-100 (fine labels) or CIFAR-10 from the files of the binary version; images are normalised.
 
     Raises:
-        InputError: The folder has neither, or a file is no such file.
+        InputError: The folder has neither, or a file is invalid.
     """
     for name, (labels, classes, train, test) in CIFAR_FILES.items():
         if (folder / train[0]).is_file():
@@ -97,7 +97,7 @@ def cifar(folder: Path) -> Data:
 
 
 def _read_cifar(folder: Path, names: tuple[str, ...], labels: int, classes: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Images in 0 ... 1 and their classes."""
+    """Read images, scaled to 0 ... 1, and their classes."""
     pieces = []
     for name in names:
         try:
@@ -106,13 +106,13 @@ def _read_cifar(folder: Path, names: tuple[str, ...], labels: int, classes: int)
             raise InputError(f"{folder / name}: {fault.strerror}; unpack all files of the binary version") from fault
         if not len(content) or len(content) % (labels + IMAGE_BYTES):
             raise InputError(
-                f"{folder / name}: {len(content)} bytes are no multiple of {labels + IMAGE_BYTES}, the bytes of an "
-                "image with its label; unpack it again"
+                f"{folder / name}: {len(content)} bytes are not a multiple of {labels + IMAGE_BYTES}, the size of "
+                "an image with its label; unpack it again"
             )
         pieces.append(content.reshape(-1, labels + IMAGE_BYTES))
         largest = pieces[-1][:, labels - 1].max()
         if largest >= classes:
-            raise InputError(f"{folder / name}: class {largest} of {classes}; unpack it again")
+            raise InputError(f"{folder / name}: class {largest}, but there are {classes} classes; unpack it again")
     rows = np.concatenate(pieces)
     targets = rows[:, labels - 1].astype(np.int64)
     images = rows[:, labels:].reshape(-1, 3, PIXELS, PIXELS).astype(np.float32) / 255
@@ -120,14 +120,14 @@ def _read_cifar(folder: Path, names: tuple[str, ...], labels: int, classes: int)
 
 
 def generated_images(pixels: int, classes: int, train: int, test: int, noise: float) -> Data:
-    """Images in the form of CIFAR's: every class has a smooth pattern, which an image has shifted, mixed and in noise.
+    """Generate images in CIFAR's format: the smooth pattern of a class, shifted, mixed with another pattern, and noise.
 
     Args:
-        pixels: Edge.
+        pixels: Edge length of an image.
         classes: Number of classes.
-        train: Images to train on.
-        test: Images to test with.
-        noise: Standard deviation of the pixels' noise; patterns have one of about 1.
+        train: Number of training images.
+        test: Number of test images.
+        noise: Standard deviation of the noise of a pixel; that of a pattern is about 1.
     """
     draws = np.random.default_rng(1905)
     patterns = _smooth(draws, classes, pixels)
@@ -159,11 +159,11 @@ def _smooth(draws: np.random.Generator, count: int, pixels: int) -> np.ndarray:
 
 
 def text(path: Path | None, context: int) -> Data:
-    """A text, byte by byte; without one Python's language reference, which comes with every Python for ``help()``.
+    """Read a text as bytes. The default is Python's language reference, which Python includes for ``help()``.
 
     Args:
-        path: A file, or None.
-        context: Tokens of a sequence.
+        path: A file, or None for the default.
+        context: Number of tokens of a sequence.
 
     Raises:
         InputError: The file cannot be read, or is too short.
@@ -180,7 +180,9 @@ def text(path: Path | None, context: int) -> Data:
     count = len(train) + len(test)
     if len(test) < 2 * context:
         least = 2 * context * TEST_SHARE
-        raise InputError(f"{path}: {count} bytes; sequences of {context} take at least {least}, give a longer text")
+        raise InputError(
+            f"{path}: {count} bytes; sequences of {context} tokens need at least {least}, give a longer text"
+        )
     version = ".".join(map(str, sys.version_info[:3]))
     name = path.name if path else f"the language reference of Python {version}"
     return Data(f"{name}, {count:,} bytes", train, train, test, test, TOKENS, context)
@@ -194,5 +196,5 @@ def _read(path: Path) -> bytes:
 
 
 def _reference() -> list[bytes]:
-    """Its chapters."""
+    """Chapters of Python's language reference."""
     return [chapter.encode() for _, chapter in sorted(topics.items())]

@@ -1,4 +1,4 @@
-"""One training on one rank: the same loop for every scheme, its log and its result."""
+"""Training on one rank: the loop, which is the same for every scheme, its log and its result."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from results import result_file, writing
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from optinc_pdk.collective.capture import split
-from optinc_pdk.collective.scheme import communicating
+from optinc_pdk.collective.linear_rows import split_parameters
+from optinc_pdk.collective.scheme import report_lost_rank
 
 LOG_STEPS = 10
-"""Steps after which the ranks' losses are put together and written down."""
+"""Number of steps after which the losses are averaged over ranks and logged."""
 
 Watch = Callable[[int, float], None]
 
 
 @dataclass(frozen=True)
 class Task:
-    """A network, how it is trained, and for how long.
+    """A network and its training settings.
 
     Attributes:
-        make: The network for its data, with the random numbers as they are.
-        batch: Samples of a rank and step.
+        make: Creates the network for given data, initialised by torch's current random state.
+        batch: Number of samples per rank and step.
         steps: Number of steps.
-        rate: Largest learning rate; it rises for a tenth of the steps and falls as a cosine to 0.
-        adam: Whether AdamW takes the steps, else SGD with momentum 0.9.
-        tests: Samples to test with, at most; all that there are by default.
+        rate: Maximum learning rate; it rises for a tenth of the steps and falls as a cosine to 0.
+        adam: Whether the optimiser is AdamW instead of SGD with momentum 0.9.
+        tests: Maximum number of test samples; all by default.
     """
 
     make: Callable[[Data], nn.Module]
@@ -73,19 +73,20 @@ TASKS = {
         "llama": Task(_decoder(DecoderSize(8, 384, 8, 1024, 32_000)), 1, 1, 1e-3, adam=True, tests=8),
     },
 }
-"""Full: ResNet-50, and the decoder of arXiv 2603.28290 with LLaMA's 32,000 tokens and 8/3 of its width in between."""
+"""Full: ResNet-50, and the decoder of arXiv 2603.28290 with LLaMA's 32,000 tokens and a feed-forward width of 8/3 of
+its width."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A training: what it is of, and what may differ between trainings.
+    """Settings of a training.
 
     Attributes:
         size: "small" or "full".
-        model: Of `TASKS`.
-        scheme: Of `schemes.ENTRIES`.
+        model: Key of `TASKS[size]`.
+        scheme: Key of `schemes.ENTRIES`.
         steps: Number of steps.
-        seed: Of parameters and samples.
+        seed: Seed of parameters and samples.
     """
 
     size: str
@@ -96,34 +97,34 @@ class Run:
 
     @property
     def name(self) -> str:
-        """Stem of its files."""
+        """Stem of the names of its files."""
         return f"{self.size}.{self.model}.{self.scheme}.{self.seed}"
 
 
 def start(run: Run, data: Data) -> nn.Module:
-    """The network as it starts, the same for every scheme and rank."""
+    """Create the network with its initial parameters, equal for all schemes and ranks."""
     torch.manual_seed(run.seed)
     return TASKS[run.size][run.model].make(data)
 
 
 def train(run: Run, data: Data, folder: Path, watch: Watch) -> dict[str, object]:
-    """Train; every rank of the job comes here.
+    """Run a training; all ranks of the job must call this function.
 
     Args:
-        run: What.
-        data: On what.
-        folder: Where rank 0 writes the log, and where chips lie.
-        watch: Called on every rank with the steps done and their loss.
+        run: Settings.
+        data: Training and test data.
+        folder: Folder with the chips, in which rank 0 writes the log.
+        watch: Called on every rank with the number of completed steps and their loss.
 
     Returns:
         The result, on every rank; see `result_of`.
 
     Raises:
-        InputError: Model and scheme do not suit each other, gradients are not finite, or the log cannot be written.
+        InputError: The scheme does not support the model, gradients are not finite, or the log cannot be written.
         CommunicationError: A rank was lost.
     """
     task, rank = TASKS[run.size][run.model], dist.get_rank()
-    if rank == 0:  # an earlier result, of other settings or data, would not belong to the log
+    if rank == 0:  # an earlier result, of other settings or data, would not match the log
         with writing(result_file(run, folder)):
             result_file(run, folder).unlink(missing_ok=True)
     model = start(run, data)
@@ -160,20 +161,20 @@ def train(run: Run, data: Data, folder: Path, watch: Watch) -> dict[str, object]
 
 
 def result_of(run: Run, sizes: tuple[int, int], traffic: object, flop: float) -> dict[str, object]:
-    """What a step of a training moved, bytes as all ranks counted them, and the operations that it took a rank."""
+    """Settings, bytes per step (mean over ranks) and floating-point operations per rank and step, as a result."""
     counted = {name: float(count) for name, count in vars(traffic).items()}
-    told = _means([counted[name] / run.steps for name in ("payload", "side", "stand_in")])
-    moved = schemes.Sizes(*sizes, told[0], told[1], run.steps)
-    return {**asdict(run), **asdict(moved), "stand_in": told[2], "flop": flop}
+    payload, side, stand_in = _means([counted[name] / run.steps for name in ("payload", "side", "stand_in")])
+    moved = schemes.Sizes(*sizes, payload, side, run.steps)
+    return {**asdict(run), **asdict(moved), "stand_in": stand_in, "flop": flop}
 
 
 @torch.no_grad()
 def test(model: nn.Module, data: Data, task: Task) -> dict[str, object]:
-    """Mean loss and share of right answers over all that there is to test with, which the ranks share.
+    """Mean loss and accuracy over the test data, which are divided among the ranks.
 
-    Every rank tests its own parameters, with the first rank's buffers.
+    Every rank tests its own parameters with the first rank's buffers.
     """
-    with communicating("the first rank's buffers"):
+    with report_lost_rank("the first rank's buffers"):
         for buffer in model.buffers():
             dist.broadcast(buffer, 0)
     model.eval()
@@ -184,19 +185,19 @@ def test(model: nn.Module, data: Data, task: Task) -> dict[str, object]:
         sums[1] += (logits.argmax(dim=1) == targets).sum().item()
         sums[2] += targets.numel()
     model.train()
-    with communicating("what other ranks tested"):
+    with report_lost_rank("test results of other ranks"):
         dist.all_reduce(sums)
     return {"loss": float(sums[0] / sums[2]), "accuracy": float(sums[1] / sums[2])}
 
 
 def digest(model: nn.Module) -> str:
-    """Tells parameters apart."""
+    """Short hash of the parameters."""
     content = b"".join(parameter.detach().numpy().tobytes() for parameter in model.parameters())
     return hashlib.sha256(content).hexdigest()[:12]
 
 
 class _Log:
-    """The log of rank 0: step, loss, seconds since the start."""
+    """Log, written by rank 0: step, loss, seconds since the start."""
 
     def __init__(self, path: Path, rank: int) -> None:
         self._path = path
@@ -209,11 +210,11 @@ class _Log:
 
     def __exit__(self, *_: object) -> None:
         if self._stream is not None:
-            with writing(self._path):  # what is still in the buffer
+            with writing(self._path):  # closing flushes the buffer
                 self._stream.close()
 
     def write(self, steps: int, losses: list[float], seconds: float) -> None:
-        """Write down the steps up to ``steps``."""
+        """Log the losses of the last steps up to number ``steps``."""
         with writing(self._path):
             for number, loss in enumerate(losses, steps - len(losses) + 1):
                 self._row([number, f"{loss:.8f}", f"{seconds:.3f}"])
@@ -232,7 +233,7 @@ def _optimizer(task: Task, model: nn.Module) -> torch.optim.Optimizer:
 
 
 def _rate(step: int, steps: int) -> float:
-    """Of the learning rate, at a step: up for a tenth, then down as a cosine."""
+    """Factor on the learning rate at a step: rises for a tenth of the steps, then falls as a cosine."""
     rise = max(1, steps // 10)
     if step < rise:
         return (step + 1) / rise
@@ -241,14 +242,14 @@ def _rate(step: int, steps: int) -> float:
 
 def _means(values: list[float]) -> list[float]:
     """Means over the ranks."""
-    told = torch.tensor(values, dtype=torch.float64)
-    with communicating("losses of other ranks"):
-        dist.all_reduce(told)
-    return (told / dist.get_world_size()).tolist()
+    sums = torch.tensor(values, dtype=torch.float64)
+    with report_lost_rank("losses of other ranks"):
+        dist.all_reduce(sums)
+    return (sums / dist.get_world_size()).tolist()
 
 
 def _flop(model: nn.Module, batch: tuple[torch.Tensor, torch.Tensor]) -> float:
-    """Operations of one step, counted while it is done with a copy of nothing: gradients are thrown away."""
+    """Count the floating-point operations of one step by running it; gradients and buffers are reset."""
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     with FlopCounterMode(display=False) as counter:
         F.cross_entropy(model(batch[0]), batch[1]).backward()
@@ -258,15 +259,15 @@ def _flop(model: nn.Module, batch: tuple[torch.Tensor, torch.Tensor]) -> float:
 
 
 def _rest(model: nn.Module) -> int:
-    """Bytes of gradients outside linear layers."""
-    return sum(parameter.nbytes for parameter in split(model)[1].values())
+    """Size in bytes of the gradients outside linear layers."""
+    return sum(parameter.nbytes for parameter in split_parameters(model)[1].values())
 
 
 def _apart(model: nn.Module) -> float:
-    """How far the ranks' parameters are apart at the end."""
+    """Largest difference of a parameter between ranks."""
     flat = torch.cat([parameter.detach().reshape(-1) for parameter in model.parameters()])
     high, low = flat.clone(), flat.clone()
-    with communicating("parameters of other ranks"):
+    with report_lost_rank("parameters of other ranks"):
         dist.all_reduce(high, dist.ReduceOp.MAX)
         dist.all_reduce(low, dist.ReduceOp.MIN)
     return float((high - low).max())

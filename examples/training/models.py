@@ -1,6 +1,6 @@
-"""The networks that are trained: a ResNet, a decoder as LLaMA's, and a chain of linear layers.
+"""Networks for training: a ResNet, a LLaMA-style decoder, and a chain of linear layers.
 
-Each in a small size, which a laptop trains in seconds, and in the size of arXiv 2603.28290.
+The first two also in the sizes of arXiv 2603.28290; the small sizes train in seconds on a laptop.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ class Residual(nn.Module):
     """A block of a ResNet (arXiv 1512.03385): two 3 × 3 convolutions, or 1 × 1, 3 × 3, 1 × 1 with a bottleneck.
 
     Args:
-        inputs: Channels that come in.
-        width: Channels of its 3 × 3 convolutions.
-        stride: Of its first 3 × 3 convolution.
-        bottleneck: Whether the 3 × 3 convolution stands between two of 1 × 1, the last of them four times as wide.
+        inputs: Number of input channels.
+        width: Number of channels of the 3 × 3 convolutions.
+        stride: Stride of the first 3 × 3 convolution.
+        bottleneck: Whether the block is 1 × 1, 3 × 3, 1 × 1, the last with four times the width.
     """
 
     def __init__(self, inputs: int, width: int, stride: int, bottleneck: bool) -> None:
@@ -40,17 +40,17 @@ class Residual(nn.Module):
             self.shortcut = nn.Sequential(_convolution(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs))
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Images (batch, inputs, edge, edge) to (batch, outputs, edge / stride, edge / stride)."""
+        """Map images (batch, inputs, edge, edge) to (batch, outputs, edge / stride, edge / stride)."""
         return F.relu(self.body(images) + self.shortcut(images))
 
 
 def resnet(widths: tuple[int, ...], blocks: tuple[int, ...], bottleneck: bool, classes: int) -> nn.Sequential:
-    """A ResNet for small images: it starts with 3 × 3 at full size.
+    """Create a ResNet for small images, whose first convolution is 3 × 3 at full size.
 
     Args:
-        widths: Channels of the stages' 3 × 3 convolutions; each stage but the first halves the edge.
-        blocks: Of every stage.
-        bottleneck: Of which kind they are.
+        widths: Channels of the 3 × 3 convolutions of every stage; every stage but the first halves the edge length.
+        blocks: Number of blocks of every stage.
+        bottleneck: Whether the blocks have a bottleneck.
         classes: Number of classes.
     """
     layers: list[nn.Module] = [_convolution(3, widths[0], 3, 1), nn.BatchNorm2d(widths[0]), nn.ReLU()]
@@ -63,7 +63,7 @@ def resnet(widths: tuple[int, ...], blocks: tuple[int, ...], bottleneck: bool, c
 
 
 def chain(inputs: int, hidden: tuple[int, ...], classes: int) -> nn.Sequential:
-    """Linear layers with ReLU between them, which edAD can run."""
+    """Create a chain of linear layers with ReLU between them, which edAD supports."""
     widths = (inputs, *hidden)
     layers: list[nn.Module] = [nn.Flatten()]
     for below, above in pairwise(widths):
@@ -78,7 +78,7 @@ class DecoderSize:
     Attributes:
         layers: Number of layers.
         hidden: Width.
-        heads: Of the attention; each has hidden / heads channels, an even number.
+        heads: Number of attention heads; each has hidden / heads channels, an even number.
         feed_forward: Width between the three matrices of the feed-forward part.
         vocabulary: Number of tokens.
     """
@@ -91,7 +91,7 @@ class DecoderSize:
 
 
 class Decoder(nn.Module):
-    """A decoder as LLaMA (arXiv 2302.13971): RMSNorm first, rotary positions, SwiGLU, causal attention, no biases."""
+    """LLaMA-style decoder (arXiv 2302.13971): RMSNorm first, rotary positions, SwiGLU, causal attention, no bias."""
 
     def __init__(self, size: DecoderSize) -> None:
         super().__init__()
@@ -101,12 +101,12 @@ class Decoder(nn.Module):
         self.head = nn.Linear(size.hidden, size.vocabulary, bias=False)
         for name, parameter in self.named_parameters():
             if parameter.dim() > 1:
-                # what adds to the residual stream starts smaller, as there are 2 additions a layer (GPT-2)
+                # layers that add to the residual stream start smaller, for there are 2 additions per layer (GPT-2)
                 onto_stream = name.endswith(("attention.out.weight", "feed_forward.down.weight"))
                 nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * size.layers) if onto_stream else 0.02)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Tokens (batch, context) to the logits of the next ones (batch, vocabulary, context)."""
+        """Map tokens (batch, context) to the logits of the next ones (batch, vocabulary, context)."""
         return self.head(self.norm(self.layers(self.embedding(tokens)))).transpose(1, 2)
 
 
@@ -151,7 +151,7 @@ class _FeedForward(nn.Module):
 
 
 def rotated(vectors: torch.Tensor) -> torch.Tensor:
-    """Rotary positions (arXiv 2104.09864): channel pairs (c, c + d/2) turn by position · 10000^(-2c/d).
+    """Apply rotary position embedding (arXiv 2104.09864): pairs (c, c + d/2) are rotated by position · 10000^(-2c/d).
 
     Args:
         vectors: Queries or keys, (..., context, d).

@@ -18,9 +18,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 WINDOW = 20
-"""Steps whose losses a point of a curve is the mean of; of shorter trainings, all."""
-CHIPS = ("ring", "optinc-16", "optinc-8", "optinc-extracted", "optinc-imperfect", "optinc-table2")
-"""Steps whose losses a point of a curve is the mean of; of shorter trainings, all."""
+"""Number of steps over which a curve is averaged; at most all steps of the training."""
 CHIPS = (
     "ring",
     "optinc-16",
@@ -38,10 +36,10 @@ Floats = NDArray[np.float64]
 
 
 def read_losses(path: Path) -> Floats:
-    """The losses of a log, (steps,).
+    """Read the losses of a log, (steps,).
 
     Raises:
-        InputError: The file cannot be read, or is no such log.
+        InputError: The file cannot be read or is not such a log.
     """
     try:
         with path.open(newline="", encoding="utf-8") as stream:
@@ -49,16 +47,16 @@ def read_losses(path: Path) -> Floats:
     except OSError as fault:
         raise InputError(f"{path}: cannot be read ({fault.strerror}); delete its result and train again") from fault
     except (ValueError, KeyError, TypeError, csv.Error) as fault:
-        raise InputError(f"{path}: no log of a training ({fault}); delete its result and train again") from fault
+        raise InputError(f"{path}: not a log of a training ({fault}); delete its result and train again") from fault
 
 
 def curves(losses: Mapping[str, Floats], title: str, path: Path) -> None:
-    """Draw a network's trainings: over the chips, how far they are from the ring, and the rivals.
+    """Plot the losses of a network's trainings: with the chips, their difference from the ring, and the other schemes.
 
     Args:
-        losses: Scheme to its losses, (steps,), of as many steps each, the ring among them.
-        title: Of the picture.
-        path: The picture.
+        losses: Losses by scheme, (steps,), equally many for all; must include the ring.
+        title: Title of the figure.
+        path: File of the figure.
     """
     window = min(WINDOW, len(losses["ring"]))
     smooth = {scheme: np.convolve(each, np.full(window, 1 / window), "valid") for scheme, each in losses.items()}
@@ -73,7 +71,7 @@ def curves(losses: Mapping[str, Floats], title: str, path: Path) -> None:
     rivals.set(title="rivals")
     for axes in (chips, apart, rivals):
         axes.set_xlabel("step")
-        # the middle one's curves are those of the left one, and leave no room
+        # the middle plot has the curves of the left one and no space for its legend
         axes.legend(handles=[margin] if axes is apart else None, fontsize="x-small")
         axes.grid(alpha=0.3)
     figure.suptitle(title)
@@ -81,13 +79,13 @@ def curves(losses: Mapping[str, Floats], title: str, path: Path) -> None:
     plt.close(figure)
 
 
-def _draw(axes: Axes, curves: Mapping[str, Floats], wanted: Sequence[str], window: int) -> None:
-    """Draw those that are there; thinner and thinner, so that one on top of another shows."""
-    shown = [scheme for scheme in wanted if scheme in curves]
+def _draw(axes: Axes, curves: Mapping[str, Floats], selected: Sequence[str], window: int) -> None:
+    """Plot the selected curves that exist, with decreasing line width, so that covered curves stay visible."""
+    shown = [scheme for scheme in selected if scheme in curves]
     names = list(schemes.ENTRIES)
-    for place, scheme in enumerate(shown):
+    for position, scheme in enumerate(shown):
         steps = np.arange(len(curves[scheme])) + window
-        width = 3.5 - 2.7 * place / max(1, len(shown) - 1)
+        width = 3.5 - 2.7 * position / max(1, len(shown) - 1)
         number = names.index(scheme)
         color = matplotlib.colormaps["tab20"](2 * number % 20 + number // 10)
         axes.plot(steps, curves[scheme], color=color, linewidth=width, label=schemes.ENTRIES[scheme].title)

@@ -1,4 +1,4 @@
-"""The ranks of a job on this machine: started together, watched, and ended together when one is lost."""
+"""Start the ranks of a job on this machine, monitor them, and end all when one is lost."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ import torch
 import torch.distributed as dist
 
 BAD_INPUT = 2
-"""Exit code of a rank that was given what it cannot use."""
-FAREWELL_S = 20.0
-"""How long the others may take to notice that a rank is lost and say so, before they are ended."""
+"""Exit code of a rank with invalid input."""
+GRACE_PERIOD_S = 20.0
+"""Time for other ranks to detect and report a lost rank before they are killed."""
 
 
 def is_rank() -> bool:
-    """Whether this process is a rank already, of `launch` or of torchrun."""
+    """Whether this process is a rank started by `launch` or torchrun."""
     return {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys()
 
 
 def join(timeout_s: float) -> None:
-    """Join the job that the environment tells of.
+    """Join the job given by the environment variables.
 
     Args:
-        timeout_s: How long to wait for a rank that does not answer.
+        timeout_s: Time to wait for a rank that does not answer, in seconds.
     """
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)
@@ -39,7 +39,7 @@ def join(timeout_s: float) -> None:
 
 
 def end_on_request() -> None:
-    """Let SIGTERM end this process as an exception does, so that it ends its children first."""
+    """Make SIGTERM raise SystemExit, so that this process ends its children first."""
 
     def end(number: int, _: FrameType | None) -> None:
         raise SystemExit(128 + number)
@@ -48,26 +48,26 @@ def end_on_request() -> None:
 
 
 def launch(arguments: list[str], world: int) -> int:
-    """Run this script again as so many ranks, and wait for them.
+    """Run a script as several ranks and wait for them.
 
     Args:
-        arguments: Of the script.
+        arguments: The script and its arguments.
         world: Number of ranks.
 
     Returns:
-        The exit code of the job: 0 where all ranks ended well, else that of the rank that ended first, and 1 for one
-        that was killed. Which it was, and what it said, is on stderr.
+        Exit code of the job: 0 if all ranks succeeded, 1 if a rank was killed, else the code of the rank that failed
+        first. The rank and its messages are written to stderr.
     """
     end_on_request()
-    with socket.socket() as found, tempfile.TemporaryDirectory() as folder:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
-        found.close()
-        said = [Path(folder, f"rank{rank}") for rank in range(world)]
-        ranks = [_start(arguments, rank, world, port, said[rank]) for rank in range(world)]
+    with socket.socket() as probe, tempfile.TemporaryDirectory() as folder:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        probe.close()
+        logs = [Path(folder, f"rank{rank}") for rank in range(world)]
+        ranks = [_start(arguments, rank, world, port, logs[rank]) for rank in range(world)]
         try:
             first = _first_lost(ranks)
-            silent = [str(rank) for rank, process in enumerate(ranks) if process.poll() is None]
+            running = [str(rank) for rank, process in enumerate(ranks) if process.poll() is None]
         finally:
             for process in ranks:
                 if process.poll() is None:
@@ -77,16 +77,16 @@ def launch(arguments: list[str], world: int) -> int:
             return 0
         code = ranks[first].returncode
         if first:  # rank 0 writes to stderr itself
-            sys.stderr.write(said[first].read_text())
+            sys.stderr.write(logs[first].read_text())
         how = f"was killed ({signal.Signals(-code).name})" if code < 0 else f"ended with code {code}"
-        if silent:
-            print(f"still running after {FAREWELL_S:g} s, and so ended: rank {', '.join(silent)}", file=sys.stderr)
-        mend = "mend what it says" if code == BAD_INPUT else "start it again to go on"
-        print(f"rank {first} of {world} {how}; the job has ended, {mend}", file=sys.stderr)
+        if running:
+            print(f"killed after {GRACE_PERIOD_S:g} s without response: rank {', '.join(running)}", file=sys.stderr)
+        remedy = "correct the input" if code == BAD_INPUT else "start it again to continue"
+        print(f"rank {first} of {world} {how}; the job has ended, {remedy}", file=sys.stderr)
         return 1 if code < 0 else code
 
 
-def _start(arguments: list[str], rank: int, world: int, port: int, said: Path) -> subprocess.Popen[bytes]:
+def _start(arguments: list[str], rank: int, world: int, port: int, log: Path) -> subprocess.Popen[bytes]:
     environment = {
         "OMP_NUM_THREADS": "1",
         **os.environ,
@@ -98,14 +98,14 @@ def _start(arguments: list[str], rank: int, world: int, port: int, said: Path) -
     command = [sys.executable, *arguments]
     if rank == 0:
         return subprocess.Popen(command, env=environment)
-    with said.open("wb") as stream:
+    with log.open("wb") as stream:
         return subprocess.Popen(command, env=environment, stdout=stream, stderr=stream)
 
 
 def _first_lost(ranks: list[subprocess.Popen[bytes]]) -> int | None:
-    """The rank that was lost first, a killed one or else one of bad input before those that only missed it.
+    """Rank that caused the end of the job: a killed one, else one with invalid input, else the first that failed.
 
-    None where all end well.
+    None if all ranks succeed.
     """
     while True:
         codes = [process.poll() for process in ranks]
@@ -115,7 +115,7 @@ def _first_lost(ranks: list[subprocess.Popen[bytes]]) -> int | None:
         if None not in codes:
             return None
         time.sleep(0.05)
-    until = time.monotonic() + FAREWELL_S
+    until = time.monotonic() + GRACE_PERIOD_S
     while any(process.poll() is None for process in ranks) and time.monotonic() < until:
         time.sleep(0.05)
     codes = [process.poll() for process in ranks]

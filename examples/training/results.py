@@ -1,4 +1,4 @@
-"""Results of trainings: files that are there only where a training has ended, and are whole."""
+"""Result files of trainings. They are written atomically when a training has ended."""
 
 from __future__ import annotations
 
@@ -18,47 +18,47 @@ if TYPE_CHECKING:
 
 SETTINGS = ("size", "model", "scheme", "steps", "seed")
 MEASURED = ("parameters", "rest", "payload", "side", "flop", "loss", "accuracy", "data", "data_digest", "wall_s")
-"""What a result has besides its settings, as far as tables take it."""
+"""Keys of a result that the tables use, besides the settings."""
 
 
 def result_file(run: Run, folder: Path) -> Path:
-    """Where a training's result is."""
+    """Path of the result of a training."""
     return folder / f"{run.name}.json"
 
 
 def read_result(path: Path) -> dict[str, Any]:
-    """A training's result.
+    """Read the result of a training.
 
     Raises:
-        InputError: The file cannot be read, or is no such result.
+        InputError: The file cannot be read or is not such a result.
     """
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        result = json.loads(path.read_text(encoding="utf-8"))
     except OSError as fault:
         raise InputError(f"{path}: cannot be read ({fault.strerror}); check the path") from fault
     except ValueError as fault:
-        raise InputError(f"{path}: no result of a training ({fault}); delete it and train again") from fault
-    missing = [name for name in (*SETTINGS, *MEASURED) if not isinstance(found, dict) or name not in found]
+        raise InputError(f"{path}: not a result of a training ({fault}); delete it and train again") from fault
+    missing = [name for name in (*SETTINGS, *MEASURED) if not isinstance(result, dict) or name not in result]
     if missing:
-        raise InputError(f"{path}: no result of a training, {missing[0]} is missing; delete it and train again")
-    return dict(found)
+        raise InputError(f"{path}: not a result of a training, {missing[0]} is missing; delete it and train again")
+    return dict(result)
 
 
 def finished(run: Run, data: Data, folder: Path) -> dict[str, Any] | None:
-    """A training's result, where one of the same settings and data is there; a damaged one counts as none."""
+    """Result of a training with the same settings and data if it exists, else None; a damaged one is ignored."""
     try:
-        found = read_result(result_file(run, folder))
+        result = read_result(result_file(run, folder))
     except InputError:
         return None
-    wanted = asdict(run) | {"data_digest": data.digest}
-    return found if all(found[name] == value for name, value in wanted.items()) else None
+    settings = asdict(run) | {"data_digest": data.digest}
+    return result if all(result[name] == value for name, value in settings.items()) else None
 
 
 def write(run: Run, result: dict[str, object], folder: Path) -> None:
-    """Write a result, atomically: a training whose file is there has ended.
+    """Write a result atomically.
 
     Raises:
-        InputError: It cannot be written.
+        InputError: The file cannot be written.
     """
     path = result_file(run, folder)
     with writing(path):
@@ -67,12 +67,12 @@ def write(run: Run, result: dict[str, object], folder: Path) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Tell a file that cannot be written.
+    """Context that raises an `InputError` if a file cannot be written.
 
     Raises:
-        InputError: It cannot.
+        InputError: An `OSError` was raised.
     """
     try:
         yield
     except OSError as fault:
-        raise InputError(f"{path}: cannot be written ({fault.strerror}); make room, or give another folder") from fault
+        raise InputError(f"{path}: cannot be written ({fault.strerror}); free space, or give another folder") from fault

@@ -1,4 +1,4 @@
-"""The schemes by name: how each is made, which chip it takes, and what a step costs on the system that it needs."""
+"""Schemes by name: constructor, the chip that each needs, and the simulated time of a step on its system."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from optinc_pdk.collective.optinc import Rounding
 from optinc_pdk.collective.scheme import ring_bytes
 from optinc_pdk.errors import InputError
 from optinc_pdk.interconnect import daso_step_time, load_system, step_time
-from optinc_pdk.interconnect.training import compute_time
+from optinc_pdk.interconnect.training_time import compute_time
 from optinc_pdk.onn.weight_files import NETWORKS
 
 SERVERS = 4
 NETWORK = NETWORKS / "average_8bit_4servers.npz"
 COUPLERS_OFF = 0.08
-"""Of the couplers' deviations that the process card has; so about one word in a hundred is wrong (default)."""
+"""Factor on the couplers' deviations of the process card; chosen so that about one word in a hundred is wrong."""
 TABLE_II_ROW = "3-6"
-"""Of Table II of arXiv 2603.28290 the row with the most errors, one word in 9,017."""
+"""Row of Table II of arXiv 2603.28290 with the highest error rate, one word in 9,017."""
 WAVELENGTHS = 64
-"""Of arXiv 2207.10982."""
+"""Number of wavelengths of WRHT in arXiv 2207.10982."""
 RANK = 8
-"""Directions of rank-dAD (default)."""
+"""Number of directions of rank-dAD."""
 DASO_MEMBERS = 2
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes that a step moves, measured.
+    """Sizes of a training in bytes, for the time model.
 
     Attributes:
-        parameters: Of all gradients.
-        rest: Of the gradients outside linear layers, which dAD and its kin average exactly.
-        payload: Bytes that a rank sent in a step, the mean over ranks.
-        side: Likewise, of what is sent beside them.
-        steps: Steps of the training.
+        parameters: Size of all gradients.
+        rest: Size of the gradients outside linear layers, which dAD and its variants average exactly.
+        payload: Payload bytes that a rank sent per step, mean over ranks.
+        side: Additional bytes that a rank sent per step, mean over ranks.
+        steps: Number of steps of the training.
     """
 
     parameters: int
@@ -54,14 +54,14 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Entry:
-    """A scheme that can be trained with.
+    """A scheme for training.
 
     Attributes:
-        title: What tables and plots call it.
-        make: Makes it for one rank: of the number of steps and the folder with chips.
-        communication_s: Simulated seconds that a step communicates: of its bytes, and of the seconds it computes.
-        system: The system's card that it runs on.
-        chip: Which chip has to be built first: "extracted", "imperfect", or none.
+        title: Name in tables and plots.
+        make: Creates the scheme for one rank, given the number of steps and the folder with chips.
+        communication_s: Simulated communication time of a step, given its sizes and its computation time in seconds.
+        system: Name of the system card on which it runs.
+        chip: The chip that must be built first: "extracted", "imperfect", or "" for none.
     """
 
     title: str
@@ -72,21 +72,21 @@ class Entry:
 
 
 def chip_file(kind: str, folder: Path) -> Path:
-    """Where the table of a chip lies."""
+    """Path of the table of a chip."""
     return folder / f"{kind}_{NETWORK.stem}.function.npz"
 
 
 def build_chip(kind: str, folder: Path) -> Path:
-    """Build the 8-bit chip that ships, extract it from its layout, and write what its servers read.
+    """Build the bundled 8-bit chip, extract it from its layout, and write its table of words.
 
     Args:
-        kind: "extracted", as it was drawn; or "imperfect", with couplers that deviate.
-        folder: Where the files go; what is there already is kept.
+        kind: "extracted": as drawn; "imperfect": with coupler deviations.
+        folder: Folder for the files; existing files are kept.
 
     Returns:
         The `.function.npz`.
     """
-    # ranks only look chips up: they start sooner without what builds them
+    # imported here, because ranks only read tables and start faster without these modules
     from optinc_pdk.cards import load_process
     from optinc_pdk.signoff.function import check_scattering, write_function
     from optinc_pdk.tolerance import draw_sample, imperfections, read_chip, sample_scattering
@@ -110,7 +110,7 @@ def build_chip(kind: str, folder: Path) -> Path:
 
 
 def words_wrong(path: Path) -> float:
-    """Share of the words that a chip's table has wrong.
+    """Word-error rate of a chip's table.
 
     Raises:
         InputError: The file is damaged.
@@ -119,7 +119,7 @@ def words_wrong(path: Path) -> float:
         with np.load(path, allow_pickle=False) as table:
             return float((table["words"] != table["ideal"][:, None]).mean())
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as fault:
-        raise InputError(f"{path}: no table of a chip ({fault}); delete it, it is built again") from fault
+        raise InputError(f"{path}: not a table of a chip ({fault}); delete it, it is built again") from fault
 
 
 def _ring(sizes: Sizes, _: float) -> float:
@@ -142,15 +142,15 @@ def _optinc(system: str) -> Callable[[Sizes, float], float]:
 
 def _gathered(sizes: Sizes, _: float) -> float:
     switch = load_system("server_switch")
-    told = (sizes.payload - ring_bytes(sizes.rest, SERVERS)) / (SERVERS - 1)
+    contributed = (sizes.payload - ring_bytes(sizes.rest, SERVERS)) / (SERVERS - 1)
     return (
-        step_time("all-gather", switch, told, SERVERS).communication_s
+        step_time("all-gather", switch, contributed, SERVERS).communication_s
         + step_time("ring", switch, sizes.rest, SERVERS).communication_s
     )
 
 
 def daso_plan(steps: int) -> collective.DasoPlan:
-    """A tenth of the steps before cycling and a tenth after it, the loss read every twentieth."""
+    """DASO's plan: a tenth of the steps before cycling, a tenth after it, and 20 windows of the loss."""
     outside = max(1, steps // 10)
     return collective.DasoPlan(
         nodes=SERVERS // DASO_MEMBERS,
@@ -162,12 +162,12 @@ def daso_plan(steps: int) -> collective.DasoPlan:
 
 
 def _daso(sizes: Sizes, compute_s: float) -> float:
-    """Mean of the phases; how often nodes met follows from what was sent, `docs/schemes.md`."""
+    """Mean over the phases; the number of global exchanges follows from the bytes sent, see `docs/schemes.md`."""
     switch, plan = load_system("server_switch"), daso_plan(sizes.steps)
     nodes, members = plan.nodes, plan.members
     local = ring_bytes(sizes.parameters, members)
-    meeting = (2 * (nodes - 1) / nodes + members - 1) * sizes.parameters / members
-    meetings = round((sizes.payload - local) * sizes.steps / meeting)
+    per_exchange = (2 * (nodes - 1) / nodes + members - 1) * sizes.parameters / members
+    exchanges = round((sizes.payload - local) * sizes.steps / per_exchange)
     cycling = min(plan.cycling, sizes.steps - plan.warm_up)
     blocking = sizes.steps - cycling
 
@@ -178,7 +178,7 @@ def _daso(sizes: Sizes, compute_s: float) -> float:
 
     seconds = blocking * mean(1, True)
     if cycling > 0:
-        seconds += cycling * mean(max(1, round(cycling / max(1, meetings - blocking))), False)
+        seconds += cycling * mean(max(1, round(cycling / max(1, exchanges - blocking))), False)
     return seconds / sizes.steps
 
 
@@ -234,22 +234,22 @@ ENTRIES = {
 
 
 def step_s(result: Mapping[str, Any]) -> float:
-    """Simulated seconds of a step of a training: a server computes, then all communicate.
+    """Simulated time of a training step in seconds: computation, then communication.
 
     Args:
-        result: Of the training, as `train.py` writes it.
+        result: Result of the training, as written by `train.py`.
     """
     computes = _compute_s(result)
     return computes + ENTRIES[result["scheme"]].communication_s(_sizes(result), computes)
 
 
-def step_by_own_light_s(result: Mapping[str, Any]) -> float:
-    """Simulated seconds of a step over the extracted 8-bit chip at the symbol rate that its light allows."""
+def step_at_chip_rate_s(result: Mapping[str, Any]) -> float:
+    """Simulated time of a step in seconds with the extracted 8-bit chip at its noise-limited symbol rate."""
     return _compute_s(result) + _optinc("optinc_star_8bit_chip")(_sizes(result), 0.0)
 
 
 def step_on_same_ring_s(result: Mapping[str, Any]) -> float:
-    """Simulated seconds of a step with a ring all-reduce on the ring of fibre that WRHT runs on."""
+    """Simulated time of a step in seconds with a ring all-reduce on the fibre ring of WRHT."""
     ring = step_time("ring", load_system("wdm_ring"), _sizes(result).parameters, SERVERS)
     return _compute_s(result) + ring.communication_s
 

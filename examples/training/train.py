@@ -1,10 +1,10 @@
-"""Train a small network on four ranks of this machine, with any of the schemes, and log what came of it.
+"""Train networks on four ranks of this machine with any of the schemes; writes logs and results.
 
     python examples/training/train.py resnet --scheme ring optinc-8
     torchrun --nproc-per-node 4 examples/training/train.py llama --scheme optinc-extracted
 
-Writes a log (.csv: step, loss, seconds) and a result (.json) for every scheme; what is there already is not trained
-again. Four ranks are started unless this process is one of a job already, as under torchrun.
+Writes a log (.csv: step, loss, seconds) and a result (.json) for every scheme; trainings that have a result are not
+repeated. Starts four ranks, unless this process is already a rank of a job, as under torchrun.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from optinc_pdk.collective import CommunicationError
-from optinc_pdk.collective.scheme import communicating
+from optinc_pdk.collective.scheme import report_lost_rank
 from optinc_pdk.errors import InputError
 
 OUT = Path("training_out")
 CONTEXTS = {"small": 64, "full": 512}
 SMALL_IMAGES = (16, 10, 8192, 8192, 0.25)
-"""Edge, classes, images to train on and to test with, noise."""
+"""Edge length, classes, numbers of training and test images, noise."""
 FULL_IMAGES = (32, 100, 1024, 8, 0.25)
 MAX_SEED = 2**64 - 1
-"""Of PyTorch's generators."""
+"""Largest seed of PyTorch's generators."""
 MAX_TIMEOUT_S = 1e6
-"""Days; the engine counts milliseconds in an integer."""
+"""Many days; torch's backend counts milliseconds in an integer."""
 INTERRUPTED = 130
-"""Exit code after Ctrl-C, as of shells."""
+"""Exit code after Ctrl-C, as in shells."""
 
 
 def main() -> int:
-    """Start the ranks; or be one of them."""
+    """Start the ranks, or run as one of them."""
     options = parser().parse_args()
     try:
         runs = runs_of(options)
@@ -59,32 +59,44 @@ def main() -> int:
         return 2
     except KeyboardInterrupt:
         if ranks.is_rank():
-            os._exit(INTERRUPTED)  # an orderly end would wait for the others; who started it tells
-        print("interrupted; what has ended is kept, start it again to go on", file=sys.stderr)
+            os._exit(INTERRUPTED)  # an orderly exit would wait for the others; the launcher reports the interruption
+        print("interrupted; results so far are kept, start it again to continue", file=sys.stderr)
         return INTERRUPTED
 
 
 def parser() -> argparse.ArgumentParser:
-    """Of the command line."""
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("model", nargs="+", choices=sorted(TASKS["small"]), help="networks, one after another")
-    made.add_argument("--scheme", nargs="+", default=["ring"], choices=list(schemes.ENTRIES), help="likewise")
-    made.add_argument("--size", default="small", choices=list(TASKS), help="full: those of arXiv 2603.28290, one step")
-    made.add_argument("--steps", type=int, help="instead of the network's own number of steps")
-    made.add_argument("--seed", type=int, nargs="+", default=[0], help="of parameters and samples")
-    made.add_argument("--cifar", type=Path, help="folder with CIFAR-100 or CIFAR-10, binary version")
-    made.add_argument("--text", type=Path, help="text to train on, instead of Python's language reference")
-    made.add_argument("-o", "--output", type=Path, default=OUT, help="folder for logs, results and chips")
-    made.add_argument("--timeout", type=float, default=120.0, help="seconds to wait for a rank that does not answer")
-    return made
+    """Parser of the command line."""
+    command_line = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    command_line.add_argument(
+        "model", nargs="+", choices=sorted(TASKS["small"]), help="networks, trained one after another"
+    )
+    command_line.add_argument(
+        "--scheme",
+        nargs="+",
+        default=["ring"],
+        choices=list(schemes.ENTRIES),
+        help="schemes, trained one after another",
+    )
+    command_line.add_argument(
+        "--size", default="small", choices=list(TASKS), help="full: those of arXiv 2603.28290, one step"
+    )
+    command_line.add_argument("--steps", type=int, help="number of steps; by default that of the network")
+    command_line.add_argument("--seed", type=int, nargs="+", default=[0], help="seeds of parameters and samples")
+    command_line.add_argument("--cifar", type=Path, help="folder with CIFAR-100 or CIFAR-10, binary version")
+    command_line.add_argument("--text", type=Path, help="text to train on, instead of Python's language reference")
+    command_line.add_argument("-o", "--output", type=Path, default=OUT, help="folder for logs, results and chips")
+    command_line.add_argument(
+        "--timeout", type=float, default=120.0, help="seconds to wait for a rank that does not answer"
+    )
+    return command_line
 
 
 def runs_of(options: argparse.Namespace) -> list[Run]:
-    """The trainings asked for.
+    """List the requested trainings.
 
     Raises:
-        InputError: A number that is none of steps, a seed or a timeout, data that no model takes, or a model that has
-            no full size.
+        InputError: The number of steps, a seed or the timeout is out of range, no model uses the given data, or a model
+            has no full size.
     """
     if options.steps is not None and options.steps < 1:
         raise InputError(f"--steps {options.steps}: give at least 1")
@@ -110,10 +122,10 @@ def runs_of(options: argparse.Namespace) -> list[Run]:
 
 
 def prepare(options: argparse.Namespace, runs: list[Run]) -> None:
-    """Make the output's folder and the chips that the schemes take.
+    """Create the output folder and build the chips that the schemes need.
 
     Raises:
-        InputError: Nothing can be written there, or a chip cannot be built.
+        InputError: The folder cannot be written to, or a chip cannot be built.
     """
     try:
         options.output.mkdir(parents=True, exist_ok=True)
@@ -127,7 +139,7 @@ def prepare(options: argparse.Namespace, runs: list[Run]) -> None:
 
 
 def load(options: argparse.Namespace, model: str) -> Data:
-    """What a network is trained on."""
+    """Load the data for a network."""
     if model == "llama":
         return text(options.text, CONTEXTS[options.size])
     if options.cifar is not None:
@@ -136,22 +148,24 @@ def load(options: argparse.Namespace, model: str) -> Data:
 
 
 def _rank(options: argparse.Namespace, runs: list[Run]) -> int:
-    """Train all that is not there yet; an error ends the rank at once, for an orderly end would wait for the others."""
+    """Run all trainings without a result on this rank. After an error it exits at once, without waiting for others."""
     ranks.join(options.timeout)
     try:
         if dist.get_world_size() != schemes.SERVERS:
-            raise InputError(f"{dist.get_world_size()} ranks; the chips take {schemes.SERVERS} servers, start as many")
+            raise InputError(
+                f"{dist.get_world_size()} ranks, but chips for {schemes.SERVERS} servers; start {schemes.SERVERS} ranks"
+            )
         loaded = {model: load(options, model) for model in dict.fromkeys(run.model for run in runs)}
         for run in runs:
             data = loaded[run.model]
-            if _is_there(run, data, options.output):
+            if _has_result(run, data, options.output):
                 continue
             with _bar(run) as watch:
                 result = train(run, data, options.output, watch)
             if dist.get_rank() == 0:
                 write(run, result, options.output)
                 print(line(result), flush=True)
-            with communicating("the end of a training"):
+            with report_lost_rank("the end of a training"):
                 dist.barrier()
     except (InputError, CommunicationError) as fault:
         print(f"error: {fault}", file=sys.stderr, flush=True)
@@ -160,29 +174,29 @@ def _rank(options: argparse.Namespace, runs: list[Run]) -> int:
     return 0
 
 
-def _is_there(run: Run, data: Data, folder: Path) -> bool:
-    """Whether a training need not be done; what rank 0 sees counts, so that all ranks go on with the same one."""
-    found = finished(run, data, folder) if dist.get_rank() == 0 else None
-    told = torch.tensor([found is not None])
-    with communicating("what is there already"):
-        dist.broadcast(told, 0)
-    if found is not None:
-        print(f"{line(found)}  (was there)", flush=True)
-    return bool(told)
+def _has_result(run: Run, data: Data, folder: Path) -> bool:
+    """Whether a training has a result; rank 0 decides for all ranks."""
+    result = finished(run, data, folder) if dist.get_rank() == 0 else None
+    exists = torch.tensor([result is not None])
+    with report_lost_rank("whether a result exists"):
+        dist.broadcast(exists, 0)
+    if result is not None:
+        print(f"{line(result)}  (from an earlier run)", flush=True)
+    return bool(exists)
 
 
 def line(result: dict[str, object]) -> str:
-    """A result in one line."""
+    """Format a result as one line."""
     return (
         f"{result['model']:7} {result['scheme']:17} seed {result['seed']}  loss {result['loss']:.4f}  "
-        f"accuracy {100 * result['accuracy']:.2f} %  {result['payload'] + result['side']:,.0f} bytes a step  "
+        f"accuracy {100 * result['accuracy']:.2f} %  {result['payload'] + result['side']:,.0f} bytes per step  "
         f"{1e6 * schemes.step_s(result):.3f} µs simulated  {1e3 * result['wall_s']:.1f} ms measured"
     )
 
 
 @contextmanager
 def _bar(run: Run) -> Iterator[Watch]:
-    """Progress of rank 0 on stderr; silent where that is no terminal."""
+    """Show the progress of rank 0 on stderr if that is a terminal."""
     console = Console(stderr=True)
     shown = dist.get_rank() == 0 and console.is_terminal
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

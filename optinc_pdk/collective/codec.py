@@ -1,10 +1,10 @@
-"""Shared-exponent fixed point: gradients to codes and back ("global block quantisation", arXiv 2603.28290).
+"""Codec between gradients and words: block floating point ("global block quantisation", arXiv 2603.28290).
 
-Consecutive gradients form blocks. Of the largest magnitude in a block, over all ranks, only the exponent is used:
-with the biased exponent E of that float32 all gradients of the block are below 2^(E-126). A word of B bits then
-counts steps of 2^(E-125-B), rounded to the nearest, in offset binary; the topmost half step is cut off.
+Consecutive gradients form blocks that share one exponent: the biased float32 exponent E of the largest magnitude in the
+block over all ranks. All gradients of the block are below 2^(E-126). A word of B bits is the gradient in steps of
+2^(E-125-B), rounded to the nearest, in offset binary. Values in the topmost half step are clipped to the largest word.
 
-On the CPU compiled loops do the work, on other devices torch's operations; both give the same bits.
+On the CPU compiled loops are used, on other devices torch's operations; both give the same bits.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from optinc_pdk.collective.chips import Level
+from optinc_pdk.collective.chips import ChipLevel
 
 TOO_LARGE = 254
-"""Biased exponent from which on there is no word: 2^127, rounded up, would be infinite; 255 is NaN and infinity."""
+"""Smallest biased exponent that is refused: 2^127 could round up to infinity; 255 is NaN and infinity."""
 
 LIMIT = 2.0**127
-"""Gradients lie below it."""
+"""Upper limit of the magnitude of a gradient, exclusive."""
 
 _LEAD = 125
-"""A word of B bits in a block of biased exponent E counts steps of 2^(E - 125 - B)."""
+"""The step of a word of B bits in a block of biased exponent E is 2^(E - 125 - B)."""
 
 
 def block_exponents(values: torch.Tensor, block: int) -> torch.Tensor:
-    """Biased exponent of the largest magnitude in every block.
+    """Biased exponent of the largest magnitude in every block of gradients.
 
     Args:
-        values: float32, shape (n,).
-        block: Numbers in a block; the last block may have fewer.
+        values: Gradients, float32, shape (n,).
+        block: Gradients in a block; the last block may have fewer.
 
     Returns:
-        uint8, shape (blocks,); 255 where a number is NaN or infinite.
+        uint8, shape (blocks,); 255 if a gradient is NaN or infinite.
     """
     if values.is_cpu:
-        from optinc_pdk.collective import kernels
+        from optinc_pdk.collective import codec_kernels as kernels
 
         out = np.empty(-(-len(values) // block), dtype=np.uint8)
         kernels.exponents(values.numpy().view(np.uint32), block, out)
@@ -45,17 +45,17 @@ def block_exponents(values: torch.Tensor, block: int) -> torch.Tensor:
     return (bits.amax(dim=1) >> 23).to(torch.uint8)
 
 
-def steps(exponents: torch.Tensor, bits: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Steps of the blocks, and their inverses; both exact powers of two.
+def block_steps(exponents: torch.Tensor, bits: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Step of every block, and its inverse; both are exact powers of two.
 
-    Blocks below 2^(B-2-126) have the step of those at it, whose inverse float32 just holds.
+    The smallest step is that of a block at 2^(B-2-126), the smallest whose inverse float32 can represent.
 
     Args:
         exponents: Biased, uint8, shape (blocks,), below `TOO_LARGE`.
         bits: Bits of a word.
 
     Returns:
-        Two of float32, shape (blocks,).
+        Steps and inverse steps, float32, shape (blocks,) each.
     """
     powers = np.maximum(np.arange(TOO_LARGE), bits - 2) - _LEAD - bits
     step = torch.from_numpy(np.ldexp(1.0, powers).astype(np.float32)).to(exponents.device)
@@ -64,8 +64,8 @@ def steps(exponents: torch.Tensor, bits: int) -> tuple[torch.Tensor, torch.Tenso
     return step[which], inverse[which]
 
 
-def code_type(level: Level, device: torch.device) -> torch.dtype:
-    """The narrowest integers that hold every sum over the servers of a level."""
+def code_type(level: ChipLevel, device: torch.device) -> torch.dtype:
+    """Narrowest integer type that holds every sum over the servers of a level."""
     if device.type != "cpu" or level.size > 1 << 16:
         return torch.int32
     return torch.uint8 if level.size <= 1 << 8 else torch.uint16
@@ -80,19 +80,19 @@ def encode(
     codes: torch.Tensor,
     offset: float = 0.0,
 ) -> None:
-    """Write the codes of numbers.
+    """Quantise gradients to words and write their codes.
 
     Args:
-        values: float32, shape (n,).
+        values: Gradients, float32, shape (n,).
         inverse: Inverse steps of the blocks, float32.
-        block: Numbers in a block.
+        block: Gradients in a block.
         bits: Bits of a word.
-        places: What a unit of each group of symbols adds to the code, shape (groups,).
-        codes: Where to, shape (n,), of `code_type`.
-        offset: Steps added before rounding, 0 ... below 1.
+        places: Weight of each group of symbols in the code, shape (groups,).
+        codes: Output, shape (n,), of `code_type`.
+        offset: Steps added before rounding, 0 <= offset < 1.
     """
     if values.is_cpu:
-        from optinc_pdk.collective import kernels
+        from optinc_pdk.collective import codec_kernels as kernels
 
         arrays = values.numpy(), inverse.numpy()
         kernels.encode(*arrays, block, bits, tuple(places), np.float32(offset), codes.numpy())
@@ -110,49 +110,49 @@ def decode(
     step: torch.Tensor,
     block: int,
     bits: int,
-    level: Level,
+    level: ChipLevel,
     table: torch.Tensor | None,
     out: torch.Tensor,
 ) -> None:
-    """Write the averages that a reader of the last level reads at indices.
+    """Convert indices of the last level to averaged gradients.
 
     Args:
         codes: Sums of the servers' codes, shape (n,), of `code_type`.
         step: Steps of the blocks, float32.
-        block: Numbers in a block.
+        block: Gradients in a block.
         bits: Bits of a word.
         level: The last level.
-        table: The reader's row of its outputs, where it has any.
-        out: Where to, float32, shape (n,).
+        table: The reader's row of the level's outputs, or None.
+        out: Output, float32, shape (n,).
     """
     half = 1 << (bits - 1)
     if codes.is_cpu:
-        from optinc_pdk.collective import kernels
+        from optinc_pdk.collective import codec_kernels as kernels
 
         if table is None:
-            kernels.shifted(codes.numpy(), step.numpy(), block, level.shift, half, out.numpy())
+            kernels.decode_by_shift(codes.numpy(), step.numpy(), block, level.shift, half, out.numpy())
         else:
-            kernels.looked_up(codes.numpy(), step.numpy(), block, table.numpy(), out.numpy())
+            kernels.decode_by_table(codes.numpy(), step.numpy(), block, table.numpy(), out.numpy())
         return
     read = (codes >> level.shift) - half if table is None else table[codes]
     out.copy_((_blocks(read.to(torch.float32), block) * step[:, None]).flatten()[: len(out)])
 
 
-def onward(codes: torch.Tensor, level: Level, table: torch.Tensor | None, out: torch.Tensor) -> None:
-    """Write what units of a level below put out, which are codes of the next one.
+def next_level_codes(codes: torch.Tensor, level: ChipLevel, table: torch.Tensor | None, out: torch.Tensor) -> None:
+    """Convert indices of a level to codes of the next level.
 
     Args:
         codes: Sums of the servers' codes, shape (n,), of `code_type`.
-        level: Their level.
-        table: Its outputs, where it has any.
-        out: Where to, shape (n,), of the next level's `code_type`.
+        level: The level of the indices.
+        table: Its outputs, or None.
+        out: Output, shape (n,), of the next level's `code_type`.
     """
     index = codes.to(torch.int32)
     out.copy_(index >> level.shift if table is None else table[index])
 
 
 def _blocks(values: torch.Tensor, block: int) -> torch.Tensor:
-    """Numbers as rows of blocks, the last one filled up with zeros."""
+    """Reshape to rows of blocks; the last block is padded with zeros."""
     missing = -len(values) % block
     padded = torch.nn.functional.pad(values, (0, missing)) if missing else values
     return padded.view(-1, block)

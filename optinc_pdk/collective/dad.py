@@ -1,4 +1,4 @@
-"""Distributed auto-differentiation: ranks share activations and deltas, and each forms the whole gradient itself.
+"""Distributed auto-differentiation (dAD): ranks exchange activations and deltas, and each computes the whole gradient.
 
 Source: arXiv 2102.09631.
 """
@@ -11,23 +11,24 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from optinc_pdk.collective.capture import LinearRows, fault, split, watch
-from optinc_pdk.collective.gather import average_exactly, gather_rows
-from optinc_pdk.collective.scheme import Scheme, communicating, same_parameters, together
+from optinc_pdk.collective.exact_exchange import average_exactly, gather_rows
+from optinc_pdk.collective.linear_rows import LinearRows, gradient_fault, record_rows, split_parameters
+from optinc_pdk.collective.scheme import Scheme, raise_on_all_ranks, report_lost_rank, require_equal_parameters
 from optinc_pdk.errors import InputError
 
 
 class Dad(Scheme):
-    """dAD: every rank gets all activations A and deltas Δ of every linear layer, and forms ΔᵀA and Δ's sum.
+    """dAD: every rank receives the activations A and deltas Δ of all ranks and computes the gradients ΔᵀA and sum of Δ.
 
-    The gradient is the mean over ranks exactly, up to the order of the floating-point sum. A rank sends
-    (N − 1) Σ T (inputs + outputs) numbers in a step, T its rows, less than a ring where T (inputs + outputs) is less
-    than 2 inputs · outputs / N. Ranks may have different numbers of rows; as in torch's own data parallelism each
-    rank's loss counts as much as any other's.
+    The gradient is the exact mean over ranks, up to the order of the floating-point sum. A rank with T rows sends (N −
+    1) Σ T (inputs + outputs) numbers per step; this is less than a ring all-reduce sends if T (inputs + outputs) is
+    below 2 inputs · outputs / N. Ranks may have different numbers of rows. As in `DistributedDataParallel`, the losses
+    of all ranks have equal weight.
 
-    What is trained outside linear layers (`capture.split`) is averaged by an exact all-reduce, and so counted. The
-    exchange happens at the end of `backward`, so that gradients can be clipped between it and `step`. Buffers, such
-    as running statistics, are a rank's own until `finish`, which takes the first rank's, as torch's own does.
+    Parameters outside linear layers (`capture.split`) are averaged by an exact all-reduce and counted as one. The
+    exchange takes place at the end of `backward`, so gradients can be clipped before `step`. Buffers, such as running
+    statistics, differ between ranks until `finish` broadcasts those of the first rank, as `DistributedDataParallel`
+    does.
     """
 
     name = "dAD"
@@ -39,76 +40,75 @@ class Dad(Scheme):
         self._rest: dict[str, nn.Parameter] = {}
 
     def wrap(self, model: nn.Module) -> nn.Module:
-        """The model itself, with hooks; its parameters and buffers are the first rank's afterwards.
+        """Register hooks on the model and broadcast the first rank's parameters and buffers; returns the model itself.
 
         Raises:
-            InputError: No trained linear layer of its own, layers of differing types of number, or ranks with
-                different parameters; a second model.
+            InputError: No trained `nn.Linear` with parameters of its own, layers of different data types, ranks with
+                different parameters, or a second model.
         """
-        same_parameters(model)
-        with together():
+        require_equal_parameters(model)
+        with raise_on_all_ranks():
             if self._model is not None:
-                raise InputError(f"{self.name} has a model already: make another {type(self).__name__} for this one")
-            self._layers, self._rest = split(model)
+                raise InputError(f"{self.name} has a model already: create another {type(self).__name__} for this one")
+            self._layers, self._rest = split_parameters(model)
             self._prepare(model)
         self._model = model
-        with communicating("the first rank's parameters"), torch.no_grad():
+        with report_lost_rank("the first rank's parameters"), torch.no_grad():
             for tensor in [*model.parameters(), *model.buffers()]:
                 dist.broadcast(tensor, 0)
-        watch(self._layers, list(self._rest.values()), self._exchange)
+        record_rows(self._layers, list(self._rest.values()), self._exchange)
         return model
 
     def finish(self) -> None:
-        """Take the first rank's buffers."""
+        """Broadcast the first rank's buffers."""
         if self._model is not None:
-            with communicating("the first rank's buffers"):
+            with report_lost_rank("the first rank's buffers"):
                 for buffer in self._model.buffers():
                     dist.broadcast(buffer, 0)
 
     @torch.no_grad()
     def _exchange(self) -> None:
-        """Add the mean over ranks of this backward pass to the gradients."""
+        """Add the mean over ranks of this backward pass's gradients to the parameters' gradients."""
         try:
-            fault = self._fault()
-            gathered = gather_rows(self._shared(), fault, self.traffic)
-            for found, (activations, deltas) in zip(self._layers, self._rows(gathered), strict=True):
-                _accumulate(found, activations, deltas)
+            gathered = gather_rows(self._shared(), self._fault(), self.traffic)
+            for layer, (activations, deltas) in zip(self._layers, self._rows(gathered), strict=True):
+                _accumulate(layer, activations, deltas)
             average_exactly(list(self._rest.values()), self.traffic)
         finally:
-            for found in self._layers:
-                found.clear()
+            for layer in self._layers:
+                layer.clear()
 
     def _prepare(self, model: nn.Module) -> None:
-        """What a scheme asks of a model beyond linear layers.
+        """Check and prepare a model for a derived scheme.
 
         Raises:
-            InputError: The model does not suit the scheme.
+            InputError: The scheme does not support the model.
         """
 
     def _fault(self) -> str:
-        """What makes this rank's backward pass unusable; empty where nothing does."""
-        return fault(self._layers, self._rest)
+        """Describe why this rank's backward pass cannot be used; empty if it can."""
+        return gradient_fault(self._layers, self._rest)
 
     def _shared(self) -> list[torch.Tensor]:
-        """What this rank sends, tensors of rows."""
-        return [rows for found in self._layers for rows in found.rows()]
+        """Tensors of rows (rows, width) that this rank sends."""
+        return [rows for layer in self._layers for rows in layer.rows()]
 
     def _rows(self, gathered: Sequence[torch.Tensor]) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """A and Δ of all ranks, of every layer, from what was gathered of all ranks."""
+        """A and Δ of all ranks for every layer, from the tensors gathered."""
         return list(zip(gathered[::2], gathered[1::2], strict=True))
 
 
-def _accumulate(found: LinearRows, activations: torch.Tensor, deltas: torch.Tensor) -> None:
-    """Add a layer's mean gradient of all ranks' rows."""
+def _accumulate(rows: LinearRows, activations: torch.Tensor, deltas: torch.Tensor) -> None:
+    """Add the mean gradient of a layer, computed from all ranks' rows."""
     if len(deltas) == 0:
-        return  # no rank used the layer: its gradient stays as it was
-    _add(found.layer.weight, deltas.T @ activations / dist.get_world_size())
-    if found.bias is not None:
-        _add(found.bias, deltas.sum(0) / dist.get_world_size())
+        return  # no rank used the layer: its gradient stays unchanged
+    _add(rows.layer.weight, deltas.T @ activations / dist.get_world_size())
+    if rows.bias is not None:
+        _add(rows.bias, deltas.sum(0) / dist.get_world_size())
 
 
 def _add(parameter: torch.Tensor, gradient: torch.Tensor) -> None:
-    """Accumulate a gradient as autograd does."""
+    """Add to a parameter's gradient, as autograd does."""
     if parameter.grad is None:
         parameter.grad = gradient
     else:

@@ -1,4 +1,4 @@
-"""When DASO synchronises: its phases, and a skip that follows the loss. Plain numbers, no communication."""
+"""When DASO synchronises: its phases, and the skip as a function of the loss. No communication takes place here."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.validation import validate_fields
 
 
-class Phase(Enum):
-    """What global synchronisation does: it blocks at every batch, or runs beside the next ones."""
+class DasoPhase(Enum):
+    """Phase of a DASO run.
+
+    Global synchronisation blocks at every batch in warm-up and cool-down, and is asynchronous in cycling.
+    """
 
     WARM_UP = "warm-up"
     CYCLING = "cycling"
@@ -19,20 +22,23 @@ class Phase(Enum):
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A run of DASO: the grid of ranks, the phases, and what counts as a plateau of the loss.
+class DasoPlan:
+    """Settings of a DASO run: the grid of ranks, the phases, and the definition of a plateau of the loss.
 
-    The last three numbers' defaults are those of the authors' code, with an epoch for a window.
+    The defaults of the last three are those of the authors' code, where the window is an epoch.
 
     Attributes:
         nodes: P, number of nodes.
-        members: Ranks of a node; rank r is member r mod members of node ⌊r / members⌋.
-        warm_up: Batches of the first phase.
-        cycling: Batches of the second phase; all later ones are cool-down.
-        window: Batches whose mean loss is one reading.
+        members: Number of ranks of a node; rank r is member r mod members of node ⌊r / members⌋.
+        warm_up: Number of batches of the first phase.
+        cycling: Number of batches of the second phase; all later batches are cool-down.
+        window: Number of batches over which the loss is averaged before it is compared.
         skip: Batches from one global synchronisation to the next, at the start of cycling and after every reset.
-        patience: Readings in a row without improvement that are still no plateau.
-        threshold: The part of the best reading by which a better one improves on it.
+        patience: Number of consecutive windows without improvement that do not count as a plateau yet.
+        threshold: Relative decrease from the best mean loss that counts as an improvement, 0 <= threshold < 1.
+
+    Raises:
+        InputError: A value is out of range or of the wrong type.
     """
 
     nodes: int
@@ -53,37 +59,37 @@ class Plan:
         if not 0 <= self.threshold < 1:
             raise InputError(f"DASO: threshold is {self.threshold}; give a number from 0 to below 1")
 
-    def phase(self, batch: int) -> Phase:
-        """The phase of a batch, counted from 0."""
+    def phase(self, batch: int) -> DasoPhase:
+        """Phase of a batch; batches are counted from 0."""
         if batch < self.warm_up:
-            return Phase.WARM_UP
-        return Phase.CYCLING if batch < self.warm_up + self.cycling else Phase.COOL_DOWN
+            return DasoPhase.WARM_UP
+        return DasoPhase.CYCLING if batch < self.warm_up + self.cycling else DasoPhase.COOL_DOWN
 
 
 @dataclass(frozen=True)
-class Cycle:
-    """The state of the cycling phase.
+class DasoCycle:
+    """State of the cycling phase.
 
     Attributes:
         skip: Batches from one global synchronisation to the next.
-        best: The lowest reading of the loss that counted as an improvement.
-        stale: Readings in a row since then.
+        best: Lowest mean loss that counted as an improvement.
+        stale: Number of consecutive windows since then.
     """
 
     skip: int
     best: float = math.inf
-    stale: int = 0
+    windows_without_improvement: int = 0
 
     @property
     def wait(self) -> int:
-        """S, batches from sending to merging what arrived: a quarter of the skip, as in the authors' code."""
+        """S, number of batches from sending to merging: a quarter of the skip, at least 1, as in the authors' code."""
         return max(1, self.skip // 4)
 
 
-def after_reading(cycle: Cycle, loss: float, plan: Plan) -> Cycle:
-    """The state after a reading of the loss: on a plateau the skip is halved, and where it is one already, reset."""
+def update_cycle(cycle: DasoCycle, loss: float, plan: DasoPlan) -> DasoCycle:
+    """State after a window with a mean loss: on a plateau the skip is halved, or reset if it is 1 already."""
     if loss < cycle.best - plan.threshold * abs(cycle.best) or math.isinf(cycle.best):
-        return replace(cycle, best=loss, stale=0)
-    if cycle.stale < plan.patience:
-        return replace(cycle, stale=cycle.stale + 1)
-    return replace(cycle, skip=cycle.skip // 2 if cycle.skip > 1 else plan.skip, stale=0)
+        return replace(cycle, best=loss, windows_without_improvement=0)
+    if cycle.windows_without_improvement < plan.patience:
+        return replace(cycle, windows_without_improvement=cycle.windows_without_improvement + 1)
+    return replace(cycle, skip=cycle.skip // 2 if cycle.skip > 1 else plan.skip, windows_without_improvement=0)

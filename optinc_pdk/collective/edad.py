@@ -1,4 +1,7 @@
-"""edAD: all activations but only the top layer's deltas are shared; the lower ones follow by the chain rule."""
+"""edAD: ranks exchange all activations but only the top layer's deltas; those of lower layers follow by the chain rule.
+
+Source: arXiv 2102.09631.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,16 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import nn
 
-from optinc_pdk.collective.capture import WHOLE
 from optinc_pdk.collective.dad import Dad
+from optinc_pdk.collective.linear_rows import GRADIENT_TOLERANCE
 from optinc_pdk.errors import InputError
 
-Slope = Callable[[torch.Tensor], torch.Tensor]
-"""An activation function's derivative, from its output."""
+OutputDerivative = Callable[[torch.Tensor], torch.Tensor]
+"""Derivative of an activation function as a function of its output."""
 
 
-def slope(activation: nn.Module) -> Slope | None:
-    """The derivative of an activation function from its output alone; None where there is no such thing."""
+def output_derivative(activation: nn.Module) -> OutputDerivative | None:
+    """Derivative of an activation function as a function of its output; None if the output does not determine it."""
     if type(activation) is nn.ReLU:
         return lambda a: (a > 0).to(a.dtype)
     if type(activation) is nn.Tanh:
@@ -32,24 +35,25 @@ def slope(activation: nn.Module) -> Slope | None:
 class Edad(Dad):
     """edAD, for chains of linear layers with ReLU, LeakyReLU, tanh or sigmoid between them.
 
-    Ranks share every layer's inputs A_i and the top layer's Δ_L. A layer's inputs are the activations below it, whose
-    derivative they tell, so every rank forms ``Δ_{i-1} = (Δ_i W_i) ⊙ φ′(A_i)`` of all rows, down to the first layer.
-    Exact like dAD, for (N − 1) T (Σ inputs + top outputs) numbers a rank and step.
+    Ranks exchange the inputs A_i of every layer and the deltas Δ_L of the top layer. The inputs of a layer are the
+    outputs of the activation function below it and determine its derivative, so every rank computes ``Δ_{i-1} = (Δ_i
+    W_i) ⊙ φ′(A_i)`` for all rows, down to the first layer. The result is exact, as with dAD. A rank sends (N − 1) T (Σ
+    inputs + top outputs) numbers per step.
     """
 
     name = "edAD"
 
     def __init__(self) -> None:
         super().__init__()
-        self._slopes: list[list[Slope]] = []
+        self._slopes: list[list[OutputDerivative]] = []
 
     def _prepare(self, model: nn.Module) -> None:
-        order, self._slopes = chain(model)
-        if [found.layer for found in self._layers] != order:
-            raise InputError("edAD passes deltas through every linear layer; train all of them, each once")
+        order, self._slopes = linear_chain(model)
+        if [rows.layer for rows in self._layers] != order:
+            raise InputError("edAD computes deltas through every linear layer; train all of them, and use each once")
 
     def _shared(self) -> list[torch.Tensor]:
-        rows = [found.rows() for found in self._layers]
+        rows = [layer.rows() for layer in self._layers]
         return [*(activations for activations, _ in rows), rows[-1][1]]
 
     def _rows(self, gathered: Sequence[torch.Tensor]) -> list[tuple[torch.Tensor, torch.Tensor]]:
@@ -57,19 +61,20 @@ class Edad(Dad):
         return list(zip(activations, self._descend(activations, gathered[-1]), strict=True))
 
     def _fault(self) -> str:
-        found = super()._fault()
-        own = [layer.rows() for layer in self._layers]
-        if found or len({len(deltas) for _, deltas in own}) > 1:
-            return found or "edAD: not every layer of the chain saw the same rows; call the chain as a whole"
-        bottom = self._descend([activations for activations, _ in own], own[-1][1])[0]
-        if (bottom - own[0][1]).norm() > WHOLE * own[0][1].norm():
+        description = super()._fault()
+        rows = [layer.rows() for layer in self._layers]
+        if description or len({len(deltas) for _, deltas in rows}) > 1:
+            return description or "edAD: the layers of the chain have different rows; call the chain as a whole"
+        bottom = self._descend([activations for activations, _ in rows], rows[-1][1])[0]
+        if (bottom - rows[0][1]).norm() > GRADIENT_TOLERANCE * rows[0][1].norm():
             return (
-                "edAD: the loss uses the chain elsewhere than at its end, so deltas do not follow from the top; use dAD"
+                "edAD: the loss does not only use the output of the chain, so deltas do not follow from those of the "
+                "top layer; use dAD"
             )
         return ""
 
     def _descend(self, activations: Sequence[torch.Tensor], top: torch.Tensor) -> list[torch.Tensor]:
-        """Every layer's deltas from the top one's, by the chain rule; the lowest first."""
+        """Deltas of all layers, lowest first, from those of the top layer by the chain rule."""
         deltas = [top]
         for above in range(len(self._layers) - 1, 0, -1):
             below = deltas[-1] @ self._layers[above].layer.weight
@@ -79,20 +84,20 @@ class Edad(Dad):
         return deltas[::-1]
 
 
-def chain(model: nn.Module) -> tuple[list[nn.Linear], list[list[Slope]]]:
-    """A model as a chain of linear layers and activations.
+def linear_chain(model: nn.Module) -> tuple[list[nn.Linear], list[list[OutputDerivative]]]:
+    """Read a model as a chain of linear layers and activation functions.
 
     Returns:
-        The linear layers, and for each the derivatives of the activation below it, none or one.
+        The linear layers, and for each a list with the derivative of the activation function below it, if there is one.
 
     Raises:
-        InputError: Anything else; names the module.
+        InputError: The model is not such a chain; names the module.
     """
     layers: list[nn.Linear] = []
-    slopes: list[list[Slope]] = []
-    below: list[Slope] = []
+    slopes: list[list[OutputDerivative]] = []
+    below: list[OutputDerivative] = []
     for name, module in _modules(model, ""):
-        derivative = slope(module)
+        derivative = output_derivative(module)
         if type(module) is nn.Linear:
             layers.append(module)
             slopes.append(below)
@@ -103,15 +108,15 @@ def chain(model: nn.Module) -> tuple[list[nn.Linear], list[list[Slope]]]:
             raise InputError(f"edAD: {name} follows another activation; one may stand between two linear layers")
         elif not (type(module) is nn.Flatten and not layers):
             raise InputError(
-                f"edAD: {name or 'the model'} is a {type(module).__name__}; deltas are recomputed through chains "
+                f"edAD: {name or 'the model'} is a {type(module).__name__}; edAD supports only chains "
                 "(nn.Sequential) of Linear with ReLU, LeakyReLU, Tanh or Sigmoid between them and Flatten before the "
-                "first; use dAD for others"
+                "first; use dAD for other models"
             )
     return layers, slopes
 
 
 def _modules(model: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:
-    """What a chain is made of, in its order, with names."""
+    """Modules of a chain with their names, in the order of the chain."""
     if type(model) is nn.Sequential:
         for key, module in model.named_children():
             yield from _modules(module, f"{name}.{key}".lstrip("."))

@@ -1,4 +1,7 @@
-"""The leading directions of a gradient Aᵀ Δ by structured power iterations, without forming the product."""
+"""Low-rank approximation of a gradient Aᵀ Δ by power iteration, without computing the product.
+
+Source: rank-dAD, arXiv 2102.09631.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,18 @@ from dataclasses import dataclass
 import torch
 
 ITERATIONS = 10
-"""Power iterations a direction, an engineering default: the authors' code takes 1 to 20."""
+"""Default number of power iterations per direction; the authors' code uses 1 to 20."""
 TOLERANCE = 1e-3
-"""Of a direction's change and of the singular values that are dropped: the authors' code's value."""
+"""Relative tolerance for the change of a direction and for dropped singular values; the value of the authors' code."""
 
 
 @dataclass(frozen=True)
-class Factors:
-    """A gradient of low rank, ``leftᵀ right``: what rank-dAD sends instead of activations and deltas.
+class LowRankFactors:
+    """Factors of a low-rank gradient ``leftᵀ right``, which rank-dAD sends instead of activations and deltas.
 
     Attributes:
-        left: σ_j u_j, (k, inputs); k, the effective rank, is at most the rank asked for.
-        right: v_j, orthonormal, (k, outputs).
+        left: Vectors σ_j u_j, (k, inputs). k is the effective rank, at most the rank requested.
+        right: Orthonormal vectors v_j, (k, outputs).
     """
 
     left: torch.Tensor
@@ -31,53 +34,56 @@ def leading_directions(
     rank: int,
     iterations: int = ITERATIONS,
     tolerance: float = TOLERANCE,
-) -> Factors:
-    """The leading directions of G = AᵀΔ, one after another, each by power iterations on GᵀG = Δᵀ A Aᵀ Δ.
+) -> LowRankFactors:
+    """Low-rank approximation of G = AᵀΔ: leading right singular vectors by power iteration on GᵀG = Δᵀ A Aᵀ Δ.
 
-    A direction is deflated by projection, so what is left after k of them is G(1 − VVᵀ), and the factors are
-    (G V, V): the approximation is G V Vᵀ exactly, converged or not, and exact once k reaches G's rank. It ends early,
-    at the *effective rank*, where the next singular value is at most the tolerance of the first one. (The authors'
-    code ends where a direction repeats the one before, which is what rounding makes of a remainder of nothing.)
+    Directions are computed one after another and deflated by projection: after k of them the remainder is G(1 − VVᵀ).
+    The factors are (G V, V), so the approximation equals G V Vᵀ even if the iteration has not converged, and it is
+    exact once k reaches the rank of G. The iteration stops early, at the *effective rank*, when the next singular
+    value is at most `tolerance` times the first. (The authors' code stops when a direction repeats the previous one,
+    which happens when only rounding errors remain.)
 
     Args:
         activations: A, (T, inputs).
         deltas: Δ, (T, outputs).
-        rank: The most directions, r.
-        iterations: Power iterations a direction, at most.
-        tolerance: Relative: a direction has converged when it changes by less; singular values below it are dropped.
+        rank: Maximum number of directions, r.
+        iterations: Maximum number of power iterations per direction.
+        tolerance: Relative tolerance: a direction has converged when it changes by less, and singular values below it
+            are dropped.
 
-    Source: rank-dAD, arXiv 2102.09631.
+    Returns:
+        The factors, of k ≤ r directions.
     """
     inputs, outputs = activations.shape[1], deltas.shape[1]
     left = activations.new_zeros((rank, inputs))
     right = activations.new_zeros((rank, outputs))
-    # a fixed start, the same at every step: a run can be repeated to the bit
+    # fixed start vectors, the same at every step, make runs reproducible
     starts = torch.randn((rank, outputs), generator=torch.Generator().manual_seed(0)).to(right)
     for k in range(rank):
         direction = _iterate(activations, deltas, right[:k], starts[k], iterations, tolerance)
         if direction is None:
-            return Factors(left[:k], right[:k])
+            return LowRankFactors(left[:k], right[:k])
         left[k] = _product(activations, deltas, direction)
         if k > 0 and left[k].norm() <= tolerance * left[0].norm():
-            return Factors(left[:k], right[:k])
+            return LowRankFactors(left[:k], right[:k])
         right[k] = direction
-    return Factors(left, right)
+    return LowRankFactors(left, right)
 
 
 def _iterate(
     activations: torch.Tensor,
     deltas: torch.Tensor,
-    found: torch.Tensor,
+    previous: torch.Tensor,
     start: torch.Tensor,
     iterations: int,
     tolerance: float,
 ) -> torch.Tensor | None:
-    """The next right direction, (outputs,), orthogonal to those found; None where nothing is left."""
-    direction = _project(start, found)
+    """Next right direction, (outputs,), orthogonal to those in `previous`; None if the remainder is zero."""
+    direction = _project(start, previous)
     direction = direction / direction.norm()
     for _ in range(iterations):
         image = deltas.T @ (activations @ _product(activations, deltas, direction))
-        image = _project(image, found)
+        image = _project(image, previous)
         norm = image.norm()
         if norm == 0:
             return None
@@ -86,8 +92,8 @@ def _iterate(
         direction = image
         if change < tolerance:
             break
-    # near the end of the spectrum the image is small and its rounding is not orthogonal: once more
-    direction = _project(direction, found)
+    # near the end of the spectrum the rounding errors of a small image are not orthogonal: project again
+    direction = _project(direction, previous)
     unit: torch.Tensor = direction / direction.norm()
     return unit
 
@@ -97,6 +103,6 @@ def _product(activations: torch.Tensor, deltas: torch.Tensor, direction: torch.T
     return activations.T @ (deltas @ direction)
 
 
-def _project(vector: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
-    """What of a vector is orthogonal to the directions found, (k, outputs)."""
-    return vector - found.T @ (found @ vector)
+def _project(vector: torch.Tensor, previous: torch.Tensor) -> torch.Tensor:
+    """Component of a vector that is orthogonal to the directions `previous`, (k, outputs)."""
+    return vector - previous.T @ (previous @ vector)

@@ -1,4 +1,7 @@
-"""rank-dAD: of every layer's gradient only the leading directions are shared, found without forming it."""
+"""rank-dAD: ranks exchange low-rank approximations of the layers' gradients.
+
+Source: arXiv 2102.09631.
+"""
 
 from __future__ import annotations
 
@@ -12,30 +15,30 @@ from optinc_pdk.validation import validate_arguments
 
 
 class RankDad(Dad):
-    """rank-dAD: a rank shares k ≤ r vectors of either side, P = G V and V, of its own gradient G = AᵀΔ of a layer.
+    """rank-dAD: a rank sends k ≤ r pairs of vectors, P = G V and V, of its local gradient G = AᵀΔ of every layer.
 
-    The result is the mean over ranks of G_n V_n V_nᵀ: each rank's gradient on its r leading directions, exact where r
-    reaches the gradients' rank, else off by what was left out. A rank sends (N − 1) Σ k (inputs + outputs) numbers a
-    step, k the *effective rank*, where the iteration stopped. Biases go by the exact all-reduce, with all that is
-    trained outside linear layers: the reduced vectors do not tell a bias's gradient.
+    The result is the mean over ranks of G_n V_n V_nᵀ: every rank's gradient projected on its r leading directions. It
+    is exact if r reaches the rank of the gradients. A rank sends (N − 1) Σ k (inputs + outputs) numbers per step; k is
+    the *effective rank*, at which the power iteration stopped. Biases are averaged by an exact all-reduce, like all
+    parameters outside linear layers, because the factors do not determine their gradients.
 
     Attributes:
-        effective: This rank's k in the last step, by layer.
+        effective: Effective rank k of every layer on this rank in the last step, by layer name.
     """
 
     name = "rank-dAD"
 
     @validate_arguments
     def __init__(self, rank: int, iterations: int = ITERATIONS, tolerance: float = TOLERANCE) -> None:
-        """Choose the accuracy.
+        """Create the scheme.
 
         Args:
-            rank: The most vectors of either side, r.
-            iterations: Power iterations a vector, at most.
-            tolerance: Of a vector's change, and of the singular values left out, relative to the first.
+            rank: Maximum number of directions, r.
+            iterations: Maximum number of power iterations per direction.
+            tolerance: Relative tolerance for the change of a direction and for dropped singular values.
 
         Raises:
-            InputError: A number that is no rank, count or tolerance.
+            InputError: A value is out of range or of the wrong type.
         """
         super().__init__()
         if rank < 1 or iterations < 1 or not 0 <= tolerance < 1:
@@ -44,23 +47,23 @@ class RankDad(Dad):
                 "give a rank and iterations from 1 and a tolerance from 0 to below 1"
             )
         self._rank, self._iterations, self._tolerance = rank, iterations, tolerance
-        self.effective: dict[str, int] = {}
+        self.effective_ranks: dict[str, int] = {}
 
     def _prepare(self, model: nn.Module) -> None:
-        for found in self._layers:
-            most = min(found.layer.in_features, found.layer.out_features)
-            if self._rank > most:
+        for rows in self._layers:
+            largest = min(rows.layer.in_features, rows.layer.out_features)
+            if self._rank > largest:
                 raise InputError(
-                    f"rank-dAD: rank {self._rank} is larger than {found.name}, "
-                    f"{found.layer.in_features} × {found.layer.out_features}; give at most {most}"
+                    f"rank-dAD: rank {self._rank} is larger than {rows.name}, "
+                    f"{rows.layer.in_features} × {rows.layer.out_features}; give at most {largest}"
                 )
-            if found.bias is not None:
-                self._rest[f"{found.name}.bias"], found.bias = found.bias, None
+            if rows.bias is not None:
+                self._rest[f"{rows.name}.bias"], rows.bias = rows.bias, None
 
     def _shared(self) -> list[torch.Tensor]:
         shared = []
-        for found in self._layers:
-            factors = leading_directions(*found.rows(), self._rank, self._iterations, self._tolerance)
-            self.effective[found.name] = len(factors.left)
+        for layer in self._layers:
+            factors = leading_directions(*layer.rows(), self._rank, self._iterations, self._tolerance)
+            self.effective_ranks[layer.name] = len(factors.left)
             shared += [factors.left, factors.right]
         return shared

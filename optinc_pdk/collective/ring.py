@@ -1,28 +1,29 @@
-"""Ring all-reduce over point-to-point sends, exact, and torch's own beside it.
+"""Exact averaging by a ring all-reduce over point-to-point sends, and by torch's own all-reduce.
 
-Every rank sends to the next one only. In N-1 steps the parts of the data go round and are added up (reduce-scatter), in
-N-1 more the sums go round (all-gather); each step moves one part of N, so a rank sends 2(N-1)/N of the data.
+The data is split into N parts, and every rank sends to the next one only. In N-1 steps the parts are passed on and
+added up (reduce-scatter), in N-1 more steps the sums are passed on (all-gather). Every step moves one part, so a rank
+sends 2(N-1)/N of the data.
 """
 
 import torch
 import torch.distributed as dist
 from torch import nn
 
-from optinc_pdk.collective.average import average_by
-from optinc_pdk.collective.scheme import Scheme, communicating, ring_bytes
+from optinc_pdk.collective.bucket_average import average_buckets_by
+from optinc_pdk.collective.scheme import Scheme, report_lost_rank, ring_bytes
 from optinc_pdk.validation import validate_arguments
 
 
 @validate_arguments
 def ring_all_reduce(values: torch.Tensor, group: dist.ProcessGroup | None = None) -> int:
-    """Add up a tensor over the ranks, in place; every rank gets the same bits.
+    """Sum a tensor over the ranks, in place; the result has the same bits on every rank.
 
     Args:
-        values: Flat and contiguous, of equal shape and type on all ranks.
-        group: The ranks; all by default.
+        values: Tensor (n,), contiguous, of equal shape and data type on all ranks.
+        group: Process group; all ranks by default.
 
     Returns:
-        Bytes that this rank sent.
+        Number of bytes that this rank sent.
 
     Raises:
         CommunicationError: A rank was lost.
@@ -41,26 +42,26 @@ def ring_all_reduce(values: torch.Tensor, group: dist.ProcessGroup | None = None
 
 
 def _pass_on(part: torch.Tensor, arriving: torch.Tensor, group: dist.ProcessGroup | None) -> int:
-    """Send a part to the next rank while another comes from the one before; returns the bytes sent."""
+    """Send a part to the next rank while receiving one from the previous rank; returns the number of bytes sent."""
     world, rank = dist.get_world_size(group), dist.get_rank(group)
     ranks = range(world) if group is None else dist.get_process_group_ranks(group)
-    with communicating("a part of the ring's data", group):
-        ways = [
+    with report_lost_rank("a part of the ring's data", group):
+        operations = [
             dist.P2POp(dist.isend, part, ranks[(rank + 1) % world], group),
             dist.P2POp(dist.irecv, arriving, ranks[(rank - 1) % world], group),
         ]
-        # an empty part is not sent: its neighbour knows it as well
-        filled = [way for way in ways if way.tensor.numel()]
+        # empty parts are not sent; the receiving rank skips them too
+        filled = [operation for operation in operations if operation.tensor.numel()]
         for work in dist.batch_isend_irecv(filled) if filled else []:
             work.wait()
     return part.nbytes
 
 
 class Ring(Scheme):
-    """Gradients averaged over a ring, exactly.
+    """Scheme that averages gradients exactly by a ring all-reduce.
 
     Args:
-        group: The ranks; all by default.
+        group: Process group; all ranks by default.
     """
 
     name = "ring"
@@ -70,20 +71,20 @@ class Ring(Scheme):
         self.group = group
 
     def wrap(self, model: nn.Module) -> nn.Module:
-        """The model in `DistributedDataParallel`, averaged over the ring; see `Scheme.wrap`."""
+        """Wrap the model in `DistributedDataParallel`, with a hook that runs `ring_all_reduce`; see `Scheme.wrap`."""
 
         def average(gradients: torch.Tensor) -> None:
             self.traffic.payload += ring_all_reduce(gradients, self.group)
             gradients.div_(dist.get_world_size(self.group))
 
-        return average_by(model, average, self.group)
+        return average_buckets_by(model, average, self.group)
 
 
 class AllReduce(Scheme):
-    """Gradients averaged by the engine's own all-reduce; its bytes are those of a ring, which gloo runs.
+    """Scheme that averages gradients by torch's own all-reduce; the bytes counted are those of a ring, which gloo uses.
 
     Args:
-        group: The ranks; all by default.
+        group: Process group; all ranks by default.
     """
 
     name = "torch all-reduce"
@@ -93,13 +94,13 @@ class AllReduce(Scheme):
         self.group = group
 
     def wrap(self, model: nn.Module) -> nn.Module:
-        """The model in `DistributedDataParallel`, averaged by `all_reduce`; see `Scheme.wrap`."""
+        """Wrap the model in `DistributedDataParallel` with a hook that calls `all_reduce`; see `Scheme.wrap`."""
 
         def average(gradients: torch.Tensor) -> None:
             world = dist.get_world_size(self.group)
-            with communicating("an all-reduce", self.group):
+            with report_lost_rank("an all-reduce", self.group):
                 dist.all_reduce(gradients, group=self.group)
             gradients.div_(world)
             self.traffic.payload += ring_bytes(gradients.nbytes, world)
 
-        return average_by(model, average, self.group)
+        return average_buckets_by(model, average, self.group)

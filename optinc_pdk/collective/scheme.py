@@ -1,4 +1,4 @@
-"""What every way of training on several servers has in common: it wraps the model, ends the step, counts its bytes."""
+"""Base class of the training schemes: wrapping the model, the step, counting bytes, and errors on all ranks."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from optinc_pdk.validation import validate_type
 
 
 class CommunicationError(RuntimeError):
-    """A rank was lost, or did not answer in time; what the others hold of this step is not an average."""
+    """A rank was lost or did not answer in time. The gradients of this step are not averaged and must be discarded."""
 
 
 @dataclass
 class Traffic:
-    """What this rank has sent so far.
+    """Count of the bytes that this rank has sent.
 
     Attributes:
-        payload: Bytes of gradients, or of what the scheme sends in their place.
-        side: Bytes of what it sends beside them, such as shared exponents.
-        stand_in: Bytes that the engine moved here in place of a network that is only imitated, such as the optical
-            one; no part of the scheme's own traffic.
-        steps: Steps of the optimiser.
+        payload: Bytes of gradients, or of the data that the scheme sends in their place.
+        side: Bytes of additional data, such as shared exponents.
+        stand_in: Bytes that torch's backend moved to emulate a network that is not there, such as the optical one. They
+            are not part of the scheme's traffic.
+        steps: Number of optimiser steps.
     """
 
     payload: int = 0
@@ -39,9 +39,9 @@ class Traffic:
 
 
 class Scheme(ABC):
-    """One way of training on several servers; every rank holds one of its own.
+    """Base class of a scheme for training on several servers. Every rank creates its own instance.
 
-    A loop of training is the same for all of them::
+    The training loop is the same for all schemes::
 
         model = scheme.wrap(model)
         for inputs, targets in loader:
@@ -52,8 +52,8 @@ class Scheme(ABC):
         scheme.finish()
 
     Attributes:
-        name: What tables and plots call it.
-        traffic: What this rank has sent.
+        name: Name in tables and plots.
+        traffic: Count of the bytes that this rank has sent.
     """
 
     name: str
@@ -63,21 +63,24 @@ class Scheme(ABC):
 
     @abstractmethod
     def wrap(self, model: nn.Module) -> nn.Module:
-        """The model as it is to be trained: in `DistributedDataParallel`, or itself with hooks.
+        """Prepare a model for training: wrap it in `DistributedDataParallel`, or register hooks on it.
 
         Args:
-            model: The user's model, with equal parameters on all ranks afterwards.
+            model: The user's model. Afterwards its parameters are equal on all ranks.
+
+        Returns:
+            The model to train.
 
         Raises:
-            InputError: The model or the world does not suit the scheme; raised on every rank.
+            InputError: The scheme does not support the model or the number of ranks; raised on every rank.
         """
 
     def step(self, optimizer: torch.optim.Optimizer, loss: float) -> None:
-        """End a step: what the scheme does after `backward`, the optimiser's step, and what it does after that.
+        """Take the optimiser's step, with the communication that the scheme needs before and after it.
 
         Args:
-            optimizer: Of the wrapped model's parameters.
-            loss: This rank's loss, for schemes that watch it.
+            optimizer: Optimiser of the wrapped model's parameters.
+            loss: This rank's loss; some schemes use it.
 
         Raises:
             CommunicationError: A rank was lost.
@@ -85,30 +88,30 @@ class Scheme(ABC):
         optimizer.step()
         self.traffic.steps += 1
 
-    def finish(self) -> None:  # noqa: B027 - most schemes leave nothing open
-        """Complete what is still under way, so that the parameters are the result."""
+    def finish(self) -> None:  # noqa: B027 - most schemes have nothing to complete
+        """Complete pending communication. Afterwards the parameters are the result of the training."""
 
 
 def ring_bytes(size: int, world: int) -> int:
-    """Bytes that a rank sends for a ring all-reduce, 2(N-1)/N of the data, rounded up.
+    """Number of bytes that a rank sends in a ring all-reduce: 2(N-1)/N of the data, rounded up.
 
     Args:
-        size: Bytes of the data.
+        size: Size of the data in bytes.
         world: Number of ranks N.
     """
     return -(-2 * (world - 1) * size // world)
 
 
 @contextmanager
-def communicating(what: str, group: dist.ProcessGroup | None = None) -> Iterator[None]:
-    """Say what a lost rank means, in place of the engine's words for it.
+def report_lost_rank(what: str, group: dist.ProcessGroup | None = None) -> Iterator[None]:
+    """Context in which a failure of torch's backend is raised as a `CommunicationError`.
 
     Args:
-        what: What is under way, such as "the words of bucket 0".
-        group: The ranks; all by default.
+        what: Data that is communicated, for the message, such as "the words of bucket 0".
+        group: Process group; all ranks by default.
 
     Raises:
-        CommunicationError: The engine gave up.
+        CommunicationError: The backend raised a `RuntimeError`.
     """
     try:
         yield
@@ -118,30 +121,33 @@ def communicating(what: str, group: dist.ProcessGroup | None = None) -> Iterator
         rank, world = dist.get_rank(group), dist.get_world_size(group)
         raise CommunicationError(
             f"rank {rank} of {world}: {what} did not arrive: a rank was lost or did not answer in time "
-            f"({' '.join(str(fault).split())}); this step is void, start again from the last checkpoint"
+            f"({' '.join(str(fault).split())}); this step is invalid, start again from the last checkpoint"
         ) from fault
 
 
 def gather_text(text: str, group: dist.ProcessGroup | None = None) -> list[str]:
-    """Every rank's text, in the order of ranks, on every rank.
+    """All-gather of texts.
 
     Args:
-        text: This rank's.
-        group: The ranks; all by default.
+        text: This rank's text.
+        group: Process group; all ranks by default.
+
+    Returns:
+        The texts of all ranks, in the order of ranks.
 
     Raises:
         CommunicationError: A rank was lost.
     """
     validate_type("group", group, dist.ProcessGroup | None)
     device = _device(group)
-    own = torch.tensor(list(text.encode()), dtype=torch.uint8)
+    encoded = torch.tensor(list(text.encode()), dtype=torch.uint8)
     world = dist.get_world_size(group)
-    with communicating("messages", group):
+    with report_lost_rank("messages", group):
         sizes = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(world)]
-        dist.all_gather(sizes, torch.tensor([len(own)], device=device), group=group)
+        dist.all_gather(sizes, torch.tensor([len(encoded)], device=device), group=group)
         longest = max(int(size) for size in sizes)
         padded = torch.zeros(longest, dtype=torch.uint8, device=device)
-        padded[: len(own)] = own.to(device)
+        padded[: len(encoded)] = encoded.to(device)
         texts = [torch.empty_like(padded) for _ in range(world)]
         if longest:
             dist.all_gather(texts, padded, group=group)
@@ -149,80 +155,80 @@ def gather_text(text: str, group: dist.ProcessGroup | None = None) -> list[str]:
 
 
 @contextmanager
-def together(group: dist.ProcessGroup | None = None) -> Iterator[None]:
-    """Let bad input that one rank finds stop all of them: without this the others would wait for it.
+def raise_on_all_ranks(group: dist.ProcessGroup | None = None) -> Iterator[None]:
+    """Context that raises an `InputError` on all ranks if it is raised on any; otherwise the others would wait forever.
 
     Args:
-        group: The ranks, all of which have to come here; all by default.
+        group: Process group, all of whose ranks must enter the context; all ranks by default.
 
     Raises:
-        InputError: On every rank, where it was raised on any.
+        InputError: On every rank, if it was raised on any.
     """
-    own = None
+    raised = None
     try:
         yield
     except InputError as fault:
-        own = fault
-    faults = gather_text("" if own is None else str(own), group)
-    if own is not None:
-        raise own
+        raised = fault
+    faults = gather_text("" if raised is None else str(raised), group)
+    if raised is not None:
+        raise raised
     for rank, text in enumerate(faults):
         if text:
             raise InputError(f"rank {rank}: {text}")
 
 
-def same_everywhere(what: str, text: str, mend: str, group: dist.ProcessGroup | None = None) -> None:
-    """Refuse ranks that differ.
+def require_equal_on_all_ranks(what: str, text: str, remedy: str, group: dist.ProcessGroup | None = None) -> None:
+    """Check that a text is equal on all ranks.
 
     Args:
-        what: What has to be equal.
-        text: This rank's.
-        mend: What to do about it.
-        group: The ranks; all by default.
+        what: What the text describes, for the message.
+        text: This rank's text.
+        remedy: How to correct a difference, for the message.
+        group: Process group; all ranks by default.
 
     Raises:
-        InputError: On every rank, where any differs from the first.
+        InputError: On every rank, if any differs from the first.
     """
     texts = gather_text(text, group)
     for rank, other in enumerate(texts):
         if other != texts[0]:
             first, differs = _difference(texts[0], other)
-            raise InputError(f"{what}: rank 0 has {first}, rank {rank} has {differs}; {mend}")
+            raise InputError(f"{what}: rank 0 has {first}, rank {rank} has {differs}; {remedy}")
 
 
-def same_parameters(model: nn.Module, group: dist.ProcessGroup | None = None) -> None:
-    """Refuse models whose parameters differ between ranks in name, shape, type or whether they are trained.
+def require_equal_parameters(model: nn.Module, group: dist.ProcessGroup | None = None) -> None:
+    """Check that the models' parameters have the same names, shapes, data types and `requires_grad` on all ranks.
 
     Raises:
-        InputError: On every rank; also for a model that torch's own data parallelism averages already.
+        InputError: On every rank, if any differs, or if the model contains `DistributedDataParallel` already.
     """
-    with together(group):
+    with raise_on_all_ranks(group):
         validate_type("model", model, nn.Module)
         if any(isinstance(module, DistributedDataParallel) for module in model.modules()):
             raise InputError(
-                "the model is in DistributedDataParallel already, which averages the gradients by itself: give the "
-                "model in it, model.module"
+                "the model is in DistributedDataParallel already, which averages the gradients itself: give the "
+                "inner model, model.module"
             )
     lines = [
         f"{name} {tuple(parameter.shape)} {parameter.dtype}{'' if parameter.requires_grad else ' frozen'}"
         for name, parameter in model.named_parameters()
     ]
-    same_everywhere("parameters", "\n".join(lines), "build the same model on every rank", group)
+    require_equal_on_all_ranks("parameters", "\n".join(lines), "build the same model on every rank", group)
 
 
 def _difference(first: str, other: str) -> tuple[str, str]:
-    """The first line in which two texts differ, of each."""
-    mine, theirs = first.splitlines(), other.splitlines()
-    for a, b in zip(mine, theirs, strict=False):
+    """First line in which two texts differ, of each text."""
+    lines, other_lines = first.splitlines(), other.splitlines()
+    for a, b in zip(lines, other_lines, strict=False):
         if a != b:
             return a, b
-    longer = mine if len(mine) > len(theirs) else theirs
-    extra = longer[min(len(mine), len(theirs))]
-    return (extra, "no such line") if longer is mine else ("no such line", extra)
+    longer = lines if len(lines) > len(other_lines) else other_lines
+    extra = longer[min(len(lines), len(other_lines))]
+    return (extra, "no such line") if longer is lines else ("no such line", extra)
 
 
 def _device(group: dist.ProcessGroup | None) -> torch.device:
-    """Where the engine takes its tensors from."""
+    """Device on which the backend expects its tensors."""
     return (
         torch.device("cuda", torch.cuda.current_device()) if dist.get_backend(group) == "nccl" else torch.device("cpu")
     )

@@ -1,4 +1,4 @@
-"""The system around the chip: all-reduces as executable schedules, and the time they take."""
+"""Model of the system around the chip: all-reduces as executable schedules, and simulation of the time they take."""
 
 from optinc_pdk.interconnect.allreduce import (
     all_gather,
@@ -10,35 +10,42 @@ from optinc_pdk.interconnect.allreduce import (
     ring,
     wrht,
 )
-from optinc_pdk.interconnect.schedule import Schedule, Step, bounds, conflicts, execute, turns
-from optinc_pdk.interconnect.simulate import Timing, simulate
+from optinc_pdk.interconnect.event_simulation import ExchangeTiming, simulate
+from optinc_pdk.interconnect.schedule import (
+    ExchangeSchedule,
+    ExchangeStep,
+    execute,
+    piece_bounds,
+    repetitions,
+    wavelength_conflicts,
+)
 from optinc_pdk.interconnect.systems import System, load_system, system_names, with_rate
-from optinc_pdk.interconnect.training import SCHEMES, StepTime, daso_step_time, schedule_of, step_time
+from optinc_pdk.interconnect.training_time import SCHEMES, StepTime, daso_step_time, schedule_of, step_time
 
 __all__ = [
     "SCHEMES",
-    "Schedule",
-    "Step",
+    "ExchangeSchedule",
+    "ExchangeStep",
+    "ExchangeTiming",
     "StepTime",
     "System",
-    "Timing",
     "all_gather",
     "binary_tree",
-    "bounds",
-    "conflicts",
     "daso_step_time",
     "execute",
     "hierarchical_ring",
     "load_system",
     "optinc_cascade",
     "optinc_star",
+    "piece_bounds",
     "recursive_doubling",
+    "repetitions",
     "ring",
     "schedule_of",
     "simulate",
     "step_time",
     "system_names",
-    "turns",
+    "wavelength_conflicts",
     "with_rate",
     "wrht",
 ]

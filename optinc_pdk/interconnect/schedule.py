@@ -1,17 +1,17 @@
-"""All-reduces as data: which node sends which piece to whom, at which wavelength, step by step.
+"""All-reduces as data: which node sends which piece to which node, at which wavelength, step by step.
 
-The same arrays are run by the time model, by the collectives over real sends, and by `execute` here, so that a count
-of steps or bytes is one of something that ran.
+The time model, the collectives between processes and `execute` use the same arrays, so the steps and bytes counted are
+those of an executed schedule.
 
-A `Step` is a set of transfers that happen at once: what is sent is what was there before the step. A piece is number
-``part`` of ``parts`` equal pieces of the buffer; the whole buffer is piece 0 of 1. A step that happens ``repeat``
-times in a row is one `Step` whose pieces move on by ``shift`` every time, so that a ring of 100,000 nodes is two
-steps and not 199,998.
+A `Step` is a set of concurrent transfers, which send the data present before the step. A piece is number ``part`` of
+``parts`` equal pieces of the buffer; the whole buffer is piece 0 of 1. A step that is repeated ``repeat`` times is one
+`Step` whose piece numbers grow by ``shift`` each time, so a ring of 100,000 nodes has two `Step` objects instead of
+199,998.
 
-On a ring, the link from node i to node i + 1 is number i; direction +1 goes up the numbers, −1 down, each with
-wavelengths of its own; 0 is not on a ring. In-network units (OptINC's chips) are nodes after the servers: they start
-at zero, and what they add up leaves them in flight: a step that is ``streamed`` passes light on while the step before
-it still sends.
+On a ring, link i connects node i to node i + 1. Direction +1 is towards higher numbers, −1 towards lower ones, and each
+direction has its own wavelengths; direction 0 means that the transfer is not on a ring. In-network units (OptINC's
+chips) are nodes numbered after the servers. Their buffers start at zero, and they forward sums without storing them: a
+``streamed`` step forwards light while the step before it still sends.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Step:
-    """T concurrent transfers, ``repeat`` times in a row.
+class ExchangeStep:
+    """T concurrent transfers, repeated ``repeat`` times.
 
     Attributes:
         source: Sending node of every transfer (T,).
         target: Receiving node (T,).
-        part: Which piece is sent the first time (T,).
-        parts: Of how many equal pieces of the buffer (T,).
-        wavelength: Its number, from 0 (T,).
-        direction: +1 or −1 around the ring; 0 where there is none (T,).
-        reduce: Whether targets add what arrives to what they have, or keep what arrives alone.
-        repeat: How often the step happens in a row.
-        shift: By how much the piece's number grows from one time to the next, modulo ``parts``.
-        streamed: Whether sources pass on in flight what the step before it brings them.
+        part: Number of the piece sent in the first repetition (T,).
+        parts: Number of equal pieces of the buffer (T,).
+        wavelength: Number of the wavelength, from 0 (T,).
+        direction: +1 or −1 around the ring; 0 if not on a ring (T,).
+        reduce: True: targets add the received data to theirs. False: it replaces theirs.
+        repeat: Number of repetitions.
+        shift: Increment of the piece number from one repetition to the next, modulo ``parts``.
+        streamed: Whether sources forward the data of the step before while they receive it.
     """
 
     source: Integers
@@ -62,19 +62,19 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Schedule:
-    """An all-reduce: after its steps every server has the sum of what all had.
+class ExchangeSchedule:
+    """Schedule of an all-reduce: after its steps every server has the sum over all servers.
 
     Attributes:
-        name: The scheme's name.
+        name: Name of the scheme.
         nodes: Number of servers, numbered from 0.
-        steps: What happens, in this order.
+        steps: The steps in order.
         units: Number of in-network units, numbered after the servers.
     """
 
     name: str
     nodes: int
-    steps: tuple[Step, ...]
+    steps: tuple[ExchangeStep, ...]
     units: int = 0
 
     def __post_init__(self) -> None:
@@ -82,12 +82,12 @@ class Schedule:
 
     @property
     def count(self) -> int:
-        """Number of steps that happen one after the other."""
+        """Number of consecutive steps, with repetitions and without streamed steps."""
         return sum(step.repeat for step in self.steps if not step.streamed)
 
     @property
     def sent(self) -> NDArray[np.float64]:
-        """How much every server sends, in buffers (nodes,)."""
+        """Amount of data that every server sends, in buffers (nodes,)."""
         total = np.zeros(self.nodes + self.units)
         for step in self.steps:
             np.add.at(total, step.source, step.repeat / step.parts)
@@ -95,16 +95,16 @@ class Schedule:
 
     @property
     def parts(self) -> int:
-        """The largest number of pieces that a step cuts the buffer into."""
+        """Largest number of pieces of the buffer in any step."""
         return max(int(step.parts.max()) for step in self.steps)
 
     @property
     def wavelengths(self) -> int:
-        """How many wavelengths the steps take, in each direction."""
+        """Number of wavelengths that the schedule needs in each direction."""
         return max(int(step.wavelength.max()) for step in self.steps) + 1
 
 
-def transfers(
+def exchange_step(
     source: Any,
     target: Any,
     *,
@@ -116,74 +116,79 @@ def transfers(
     repeat: int = 1,
     shift: int = 0,
     streamed: bool = False,
-) -> Step:
-    """A step from arrays that broadcast against each other."""
-    given = np.broadcast_arrays(source, target, part, parts, wavelength, direction)
-    first, last, piece, pieces, lane, way = (np.array(column, np.int64).ravel() for column in given)
-    return Step(first, last, piece, pieces, lane, way, reduce, repeat, shift, streamed)
+) -> ExchangeStep:
+    """Create an `ExchangeStep` from scalars and arrays that broadcast against each other; see its attributes."""
+    columns = np.broadcast_arrays(source, target, part, parts, wavelength, direction)
+    source, target, part, parts, wavelength, direction = (np.array(column, np.int64).ravel() for column in columns)
+    return ExchangeStep(source, target, part, parts, wavelength, direction, reduce, repeat, shift, streamed)
 
 
-def bounds(step: Step, turn: int, size: int) -> tuple[Integers, Integers]:
-    """First element of every transfer's piece, and the one after its last, in a buffer of ``size`` elements.
+def piece_bounds(step: ExchangeStep, turn: int, size: int) -> tuple[Integers, Integers]:
+    """First element of the piece of every transfer and the element after its last, both (T,).
 
     Pieces are equal up to one element: piece p of P starts at ⌊p size / P⌋.
+
+    Args:
+        step: The step.
+        turn: Number of the repetition, from 0.
+        size: Number of elements of the buffer.
     """
     part = (step.part + turn * step.shift) % step.parts
     return part * size // step.parts, (part + 1) * size // step.parts
 
 
-def turns(schedule: Schedule) -> Iterator[tuple[Step, int]]:
-    """Every time that a step happens: the step, and how often it has happened before."""
+def repetitions(schedule: ExchangeSchedule) -> Iterator[tuple[ExchangeStep, int]]:
+    """Iterate over all repetitions of all steps in order: the step, and the number of the repetition, from 0."""
     for step in schedule.steps:
         for turn in range(step.repeat):
             yield step, turn
 
 
 @validate_arguments
-def execute(schedule: Schedule, values: NDArray[Any]) -> NDArray[Any]:
-    """Run a schedule on buffers.
+def execute(schedule: ExchangeSchedule, values: NDArray[Any]) -> NDArray[Any]:
+    """Execute a schedule on buffers in memory.
 
     Args:
-        schedule: What to run.
+        schedule: The schedule.
         values: The servers' buffers (nodes, size).
 
     Returns:
         The servers' buffers afterwards (nodes, size).
 
     Raises:
-        InputError: Not one buffer for every server.
+        InputError: The shape of `values` does not match.
     """
     if values.ndim != 2 or len(values) != schedule.nodes:
         raise InputError(f"{schedule.name}: values have shape {values.shape}; give ({schedule.nodes}, size)")
     size = values.shape[1]
     buffers = np.concatenate([values, np.zeros((schedule.units, size), values.dtype)])
     flat = buffers.reshape(-1)
-    for step, turn in turns(schedule):
-        start, stop = bounds(step, turn, size)
+    for step, turn in repetitions(schedule):
+        start, stop = piece_bounds(step, turn, size)
         lengths = stop - start
         offset = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         sent = flat[np.repeat(step.source * size + start, lengths) + offset]
-        places = np.repeat(step.target * size + start, lengths) + offset
+        received_at = np.repeat(step.target * size + start, lengths) + offset
         if step.reduce:
-            np.add.at(flat, places, sent)
+            np.add.at(flat, received_at, sent)
         else:
-            flat[places] = sent
+            flat[received_at] = sent
     return buffers[: schedule.nodes]
 
 
-def hops(step: Step, nodes: int) -> tuple[Integers, Integers]:
-    """The links around the ring that every transfer takes: the first one's number, and how many up from there."""
+def ring_links(step: ExchangeStep, nodes: int) -> tuple[Integers, Integers]:
+    """Links of the ring that every transfer uses: lowest number, and number of consecutive links, both (T,)."""
     up = step.direction > 0
     length = np.where(up, step.target - step.source, step.source - step.target) % nodes
     return np.where(up, step.source, step.target), length
 
 
-def conflicts(step: Step, nodes: int) -> Integers:
-    """Pairs of transfers that need one wavelength on one link in one direction at once (C, 2).
+def wavelength_conflicts(step: ExchangeStep, nodes: int) -> Integers:
+    """Pairs of transfers of a step that use the same wavelength on the same link in the same direction (C, 2).
 
-    Every transfer that is in conflict with any is in a pair; not every pair is given.
+    Every conflicting transfer is in at least one pair, but not every conflicting pair is listed.
     """
-    first, length = hops(step, nodes)
+    first, length = ring_links(step, nodes)
     channel = np.where(step.direction == 0, -1, 2 * step.wavelength + (step.direction > 0))
     order = np.lexsort((first, channel))
     order = order[(channel[order] >= 0) & (length[order] > 0)]
@@ -192,8 +197,8 @@ def conflicts(step: Step, nodes: int) -> Integers:
     ends = np.flatnonzero(np.diff(channel[order], append=-1))
     begins = np.concatenate([[0], ends[:-1] + 1])
     following = np.arange(1, len(order) + 1)
-    following[ends] = begins  # around the ring
+    following[ends] = begins  # the last is followed by the first, around the ring
     begin = first[order][following]
     begin[ends] += nodes
-    found = first[order] + length[order] > begin
-    return np.stack([order[found], order[following][found]], axis=1)
+    overlap = first[order] + length[order] > begin
+    return np.stack([order[overlap], order[following][overlap]], axis=1)

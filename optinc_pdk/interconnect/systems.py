@@ -1,8 +1,8 @@
-"""Systems as data: schema and loader of ``components/systems/``, a card for every network of servers.
+"""Schema and loader of the system cards in ``components/systems/``, one card for every network of servers.
 
-Every number names its source. A ring's ``bit_per_s`` is that of one wavelength in one direction, a fat tree's that of
-every link in each direction; an in-network system's follows from its transceivers and, where the card has a chip,
-from what the chip's light allows.
+Every number names its source. ``bit_per_s`` is the rate of one wavelength in one direction in a ring, and of every link
+in each direction in a fat tree. In an in-network system it follows from the transceivers and, if the card has a chip,
+from the chip's symbol rate.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.validation import validate_arguments
 from optinc_pdk.yaml_io import load_yaml
 
-_MENDS = {"extra_forbidden": "remove the key or correct its spelling", "missing": "add the key"}
+_REMEDIES = {"extra_forbidden": "remove the key or correct its spelling", "missing": "add the key"}
 LIGHT_SPEED_M_S = 299_792_458.0
 MAX_LOG_PORTS = 32
-"""Of a fat tree, most levels × log₂(ports of a switch in one direction): there is a time for each of its links."""
+"""Maximum of levels × log₂(ports of a switch in one direction) of a fat tree; the simulation keeps a time per link."""
 
 
 def _whole(quantity: Quantity) -> Quantity:
@@ -45,25 +45,25 @@ Utilisation = Annotated[Positive, AfterValidator(_at_most_one)]
 
 
 class Server(StrictModel):
-    """What computes the gradients."""
+    """Computing performance of a server."""
 
     flop_per_s: Positive = Field(description="peak operations per second")
-    utilisation: Utilisation = Field(description="share of the peak that trainings reach")
+    utilisation: Utilisation = Field(description="share of the peak that training reaches")
 
 
-class Chip(StrictModel):
-    """An in-network chip: a word of ``bits`` per symbol, its symbols side by side."""
+class InNetworkChip(StrictModel):
+    """An in-network chip: one word of ``bits`` bits per symbol time, with its symbols in parallel."""
 
     bits: Count = Field(description="bits of a word")
     symbol_rate_bd: Positive = Field(description="symbols per second at an acceptable word-error rate")
 
 
 class _System(StrictModel):
-    """What all systems have."""
+    """Fields of all systems."""
 
     name: str
     sources: Mapping[str, str]
-    overhead_s: NonNegative = Field(description="of every transfer in every step, before its data flow")
+    overhead_s: NonNegative = Field(description="of every transfer in every step, before its data are sent")
     reconfiguration_s: NonNegative = Field(description="of a transfer whose circuit differs from the step before")
     fibre_index: Positive = Field(description="group index of the fibres")
     server: Server | None = None
@@ -76,12 +76,12 @@ class _System(StrictModel):
         return self
 
     def flight_s(self, metres: float) -> float:
-        """Time that light takes through so much fibre."""
+        """Propagation time of light through a length of fibre."""
         return metres * float(self.fibre_index) / LIGHT_SPEED_M_S
 
 
 class WdmRing(_System):
-    """Nodes on a bidirectional ring of fibre; a circuit takes a wavelength on every link that it passes."""
+    """Nodes on a bidirectional fibre ring; a circuit occupies one wavelength on every link that it passes."""
 
     kind: Literal["wdm_ring"]
     wavelengths: Count = Field(description="number in each direction")
@@ -90,10 +90,10 @@ class WdmRing(_System):
 
 
 class FatTree(_System):
-    """Electrical switches; a node's level-1 switch has ``down_ports`` nodes, and ``up_ports`` to the level above.
+    """Fat tree of electrical switches with ``down_ports`` ports towards the nodes and ``up_ports`` to the level above.
 
-    The top switches use all their ports downwards. A message to a node takes the upward port that is the node's number
-    modulo the number of ports (D-mod-k), as InfiniBand's fat trees do.
+    The top switches use all their ports downwards. A message takes the upward port whose number is that of the target
+    node modulo the number of ports (D-mod-k), as in InfiniBand fat trees.
     """
 
     kind: Literal["fat_tree"]
@@ -105,7 +105,7 @@ class FatTree(_System):
     cable_m: NonNegative = Field(description="length of every link")
 
     @model_validator(mode="after")
-    def _can_be_numbered(self) -> FatTree:
+    def _links_fit_in_memory(self) -> FatTree:
         ports = max(self.down_ports, self.up_ports, 2.0)
         if self.levels * log2(ports) > MAX_LOG_PORTS:
             raise ValueError(
@@ -115,8 +115,8 @@ class FatTree(_System):
         return self
 
     @property
-    def most_nodes(self) -> int:
-        """How many nodes there is room for."""
+    def max_nodes(self) -> int:
+        """Maximum number of nodes."""
         down, up, levels = int(self.down_ports), int(self.up_ports), int(self.levels)
         below = 1
         for _ in range(levels - 1):
@@ -125,18 +125,18 @@ class FatTree(_System):
 
 
 class InNetwork(_System):
-    """OptINC: servers on fibres of their own to one chip, or through a level of chips to one."""
+    """OptINC: every server has its own fibres to one chip, or to a level of chips below one chip."""
 
     kind: Literal["in_network"]
-    transceivers: Count = Field(description="of every server")
-    transceiver_bit_per_s: Positive = Field(description="rate of one")
+    transceivers: Count = Field(description="number per server")
+    transceiver_bit_per_s: Positive = Field(description="rate of one transceiver")
     levels: Count = Field(description="1: a star; 2: a cascade")
     fibre_m: NonNegative = Field(description="fibre between servers and chip, and between chips")
-    chip: Chip | None = Field(default=None, description="where left out, as fast as the transceivers")
+    chip: InNetworkChip | None = Field(default=None, description="without it, the chip is as fast as the transceivers")
 
     @property
     def bit_per_s(self) -> float:
-        """What a server sends and receives: the transceivers' rate, or one word per symbol where a chip limits it."""
+        """Rate at which a server sends and receives: that of its transceivers, or of the chip if that is slower."""
         rate = float(self.transceivers) * float(self.transceiver_bit_per_s)
         return rate if self.chip is None else min(rate, float(self.chip.bits) * float(self.chip.symbol_rate_bd))
 
@@ -150,46 +150,48 @@ _KINDS: Mapping[str, type[WdmRing] | type[FatTree] | type[InNetwork]] = {
 
 
 def system_names() -> tuple[str, ...]:
-    """Names of the systems that come with the package."""
+    """Names of the systems in the package."""
     return tuple(sorted(path.stem for path in (components_folder() / "systems").glob("*.yml")))
 
 
 @validate_arguments
 def load_system(name: str) -> System:
-    """A system by name from ``components/systems/``, or from a file by its path.
+    """Load a system card by its name in ``components/systems/`` or by its path.
 
     Raises:
-        CardError: No such system, or its card cannot be used; names the file, the key, the fault and the mend.
+        CardError: There is no such system, or its card is invalid; names the file, the key, the fault and the remedy.
     """
     path = components_folder() / "systems" / f"{name}.yml"
     if name not in system_names():
         path = Path(name)
         try:
-            there = path.is_file()
-        except OSError as fault:  # a name that no file can have, or a folder that may not be read
+            exists = path.is_file()
+        except OSError as fault:  # an invalid file name, or a folder without read permission
             raise CardError(f"{path}: cannot be read ({fault.strerror}); check the path") from fault
-        if not there:
+        if not exists:
             raise CardError(f"no system {name!r}: give one of {', '.join(system_names())}, or the path of a card")
     data = load_yaml(path, CardError)
     if data.pop("schema", None) != 1:
         raise CardError(f"{path}: schema must be 1")
     kind = data.get("kind")
     if not isinstance(kind, str) or kind not in _KINDS:
-        raise CardError(f"{path}: kind: {kind!r} is no kind of system; give one of {', '.join(_KINDS)}")
+        raise CardError(f"{path}: kind: {kind!r} is not a kind of system; give one of {', '.join(_KINDS)}")
     try:
         system = _KINDS[kind].model_validate(data)
     except ValidationError as fault:
         first = fault.errors()[0]
         key = ".".join(map(str, first["loc"])) or "card"
-        raise CardError(f"{path}: {key}: {first['msg']}; {_MENDS.get(first['type'], 'correct the value')}") from fault
+        raise CardError(
+            f"{path}: {key}: {first['msg']}; {_REMEDIES.get(first['type'], 'correct the value')}"
+        ) from fault
     if system.name != path.stem:
-        raise CardError(f"{path}: name is {system.name!r}, the file's is {path.stem!r}; make them equal")
+        raise CardError(f"{path}: name is {system.name!r}, that of the file is {path.stem!r}; make them equal")
     return system
 
 
 @validate_arguments
 def with_rate(system: System, bit_per_s: float) -> System:
-    """The same system at another rate: of a wavelength, of a link, or of all a server's transceivers together.
+    """Copy of a system with another rate: of a wavelength, of a link, or of all transceivers of a server together.
 
     Raises:
         InputError: The rate is not finite or not above 0.

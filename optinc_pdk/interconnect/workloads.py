@@ -1,4 +1,4 @@
-"""Parameters and operations of the networks that arXiv 2603.28290 trains, counted layer by layer.
+"""Numbers of parameters and operations of the networks trained in arXiv 2603.28290, counted layer by layer.
 
 A multiplication with its addition is two operations; a backward pass costs two forward passes. Normalisations,
 activations and the softmax are not counted as operations.
@@ -18,9 +18,9 @@ class Workload:
     """A network to train.
 
     Attributes:
-        name: Its name.
-        parameters: Number of gradients of a step.
-        multiplications: Multiplications of a forward pass of one sample.
+        name: Name for tables.
+        parameters: Number of parameters, and so of gradients per step.
+        multiplications: Number of multiplications in a forward pass of one sample.
     """
 
     name: str
@@ -29,19 +29,19 @@ class Workload:
 
     @property
     def flop(self) -> float:
-        """Operations to train one sample: an image, or a token."""
+        """Number of floating-point operations to train on one sample: an image or a token."""
         return 2.0 * FORWARD_AND_BACKWARD * self.multiplications
 
 
 @validate_arguments
 def resnet50(pixels: int, classes: int, small_stem: bool) -> Workload:
-    """ResNet-50 (arXiv 1512.03385).
+    """Workload of ResNet-50 (arXiv 1512.03385).
 
     Args:
-        pixels: Edge of an image.
+        pixels: Edge length of an image.
         classes: Number of classes.
-        small_stem: Whether it starts with 3 × 3 at full size, as is usual for CIFAR, instead of 7 × 7 and a pooling
-            that leave a quarter of the edge.
+        small_stem: Whether the first convolution is 3 × 3 at full size, as usual for CIFAR, instead of 7 × 7 with
+            pooling, which reduces the edge length to a quarter.
     """
     parameters, multiplications, channels = 0, 0, 64
     edge = pixels if small_stem else -(-pixels // 2)
@@ -49,7 +49,7 @@ def resnet50(pixels: int, classes: int, small_stem: bool) -> Workload:
     def convolve(inputs: int, outputs: int, kernel: int) -> None:
         nonlocal parameters, multiplications
         weights = inputs * outputs * kernel * kernel
-        parameters += weights + 2 * outputs  # with scale and shift of the normalisation
+        parameters += weights + 2 * outputs  # including scale and shift of the normalisation
         multiplications += weights * edge * edge
 
     convolve(3, 64, 3 if small_stem else 7)
@@ -71,14 +71,14 @@ def resnet50(pixels: int, classes: int, small_stem: bool) -> Workload:
 
 @validate_arguments
 def llama(layers: int, hidden: int, feed_forward: int, vocabulary: int, context: int) -> Workload:
-    """A decoder as LLaMA (arXiv 2302.13971), input and output embeddings apart; a sample is a token.
+    """Workload of a LLaMA-style decoder (arXiv 2302.13971) with untied embeddings; a sample is a token.
 
     Args:
         layers: Number of layers.
         hidden: Width.
         feed_forward: Width between the three matrices of the feed-forward part.
         vocabulary: Number of tokens.
-        context: Tokens of a sequence; a token attends to half of them on average.
+        context: Number of tokens of a sequence; a token attends to half of them on average.
     """
     matrices = layers * (4 * hidden * hidden + 3 * hidden * feed_forward)
     norms = (2 * layers + 1) * hidden

@@ -1,6 +1,6 @@
-"""Ranks: processes of one job on this machine, started once, that run functions of the tests.
+"""Fixtures that run a function of a test on several ranks, processes of one job on this machine.
 
-A function runs on all ranks at the same time, as a script would under `torchrun`::
+A function runs on all ranks at the same time, as a script under `torchrun`::
 
     def mean(start):
         values = torch.full((3,), start + dist.get_rank())
@@ -11,10 +11,10 @@ A function runs on all ranks at the same time, as a script would under `torchrun
         for mean_of_rank in ranks.run(mean, 1.0):
             assert ...
 
-It has to stand at a module's top level, for the ranks load it from its file by its name.
+The function must be defined at the top level of a module: the ranks load it by its name from its file.
 
-Ranks are forked from one process that has imported torch and the collectives, and done nothing with them: so a job
-starts in a fraction of a second, and a test may kill ranks of its own.
+Ranks are forked from one process that has imported torch and the collectives without using them. So a job starts in a
+fraction of a second, and a test may kill the ranks of its own job.
 """
 
 import inspect
@@ -42,23 +42,23 @@ ENGINE_SECONDS = 60.0
 RUN_SECONDS = 120.0
 
 FORKED = multiprocessing.get_context("forkserver")
-FORKED.set_forkserver_preload(["torch.nn.parallel", "torch._dynamo", "optinc_pdk.collective.kernels"])
+FORKED.set_forkserver_preload(["torch.nn.parallel", "torch._dynamo", "optinc_pdk.collective.codec_kernels"])
 
 
 class RankFailureError(AssertionError):
-    """A rank raised, died, or did not end in time."""
+    """A rank raised an exception, died, or did not end in time."""
 
 
 class Died(Exception):  # noqa: N818 - an outcome, not an error of the tests
-    """What `outcomes` gives for a rank whose process ended."""
+    """Outcome of a rank whose process ended."""
 
 
 @dataclass(frozen=True)
 class End:
-    """How a rank's process ended, as a script would: of an exception that nothing caught, or killed.
+    """How the process of a rank ended: by an uncaught exception, or killed.
 
     Attributes:
-        code: Its exit code; below 0, the signal that killed it.
+        code: Its exit code; if negative, the signal that killed it.
         fault: The exception, or None.
     """
 
@@ -67,7 +67,7 @@ class End:
 
 
 class Ranks:
-    """A job of several processes with one thread each, joined by gloo."""
+    """A job of several processes with one thread each, connected by gloo."""
 
     def __init__(self, world: int = WORLD, engine_seconds: float = ENGINE_SECONDS) -> None:
         self.world = world
@@ -77,32 +77,32 @@ class Ranks:
         self._pipes: list[Connection] = []
 
     def run(self, function: Callable[..., object], *arguments: object, seconds: float = RUN_SECONDS) -> list:
-        """Call a function on every rank; returns what it returned, by rank.
+        """Call a function on every rank; returns the results by rank.
 
-        Raises RankFailureError with every rank's traceback where one failed.
+        Raises RankFailureError with the tracebacks of all ranks that failed.
         """
         answers = self._answers(function, arguments, seconds, False)
         failed = {rank: text for rank, (good, _, text) in enumerate(answers) if not good}
         if failed:
-            self.stop()  # the others may be in the middle of a collective; the next run starts afresh
+            self.stop()  # the others may be inside a collective; the next run starts new processes
             raise RankFailureError("\n".join(f"--- rank {rank} ---\n{text}" for rank, text in failed.items()))
         return [answer for _, answer, _ in answers]
 
     def outcomes(self, function: Callable[..., object], *arguments: object, seconds: float = RUN_SECONDS) -> list:
-        """Call a function on every rank; returns by rank what it returned, the exception it raised, or `Died`."""
+        """Call a function on every rank; returns by rank its result, the exception it raised, or `Died`."""
         answers = self._answers(function, arguments, seconds, False)
         if any(isinstance(answer, Died) for _, answer, _ in answers):
             self.stop()
         return [answer for _, answer, _ in answers]
 
     def ends(self, function: Callable[..., object], *arguments: object, seconds: float = RUN_SECONDS) -> list[End]:
-        """Call a function that no rank's process outlives; returns by rank how it ended."""
+        """Call a function during which every process ends; returns by rank how it ended."""
         answers = self._answers(function, arguments, seconds, True)
         ends = []
         for rank, (good, answer, _) in enumerate(answers):
             if good:
                 self.stop()
-                raise RankFailureError(f"rank {rank} of {self.world} went on and returned {answer!r}")
+                raise RankFailureError(f"rank {rank} of {self.world} did not end and returned {answer!r}")
             self._processes[rank].join()
             code = self._processes[rank].exitcode
             assert code is not None
@@ -111,7 +111,7 @@ class Ranks:
         return ends
 
     def start(self) -> None:
-        """Start the processes, if they do not run."""
+        """Start the processes, if they are not running."""
         if self._processes:
             return
         self._folder = tempfile.TemporaryDirectory(prefix="ranks")
@@ -165,14 +165,14 @@ class Ranks:
 
 @pytest.fixture(scope="session")
 def ranks() -> Iterator[Ranks]:
-    """Four ranks that all tests of a worker share; `run` has to leave no collective half done."""
+    """Four ranks, shared by all tests of a worker; a test must complete every collective that it starts."""
     with Ranks() as shared:
         yield shared
 
 
 @pytest.fixture
 def own_ranks() -> Iterator[Callable[[int, float], Ranks]]:
-    """Starts ranks of a test's own: `own_ranks(world, engine_seconds)`."""
+    """Function that starts ranks for one test alone: `own_ranks(world, engine_seconds)`."""
     started: list[Ranks] = []
 
     def start(world: int, engine_seconds: float) -> Ranks:
@@ -191,25 +191,25 @@ def onn_4bit() -> Onn:
 
 
 def _write_table(path: Path, task: Averaging, errors: dict[tuple[int, int, int], int]) -> None:
-    """A table whose words are ideal but for errors, by assignment, input and server."""
-    tried = function_inputs(task)
-    assignments = 1 if tried.exhaustive else 2
-    words = np.tile(tried.ideal[:, None], (assignments, 1, task.servers))
-    for place, error in errors.items():
-        words[place] += error
-    shape = (assignments, *tried.symbols.shape)
+    """Write a table of ideal words plus errors, given by (assignment, input, server)."""
+    inputs = function_inputs(task)
+    assignments = 1 if inputs.exhaustive else 2
+    words = np.tile(inputs.ideal[:, None], (assignments, 1, task.servers))
+    for position, error in errors.items():
+        words[position] += error
+    shape = (assignments, *inputs.symbols.shape)
     write_function(
         FunctionResult(
-            symbols=np.broadcast_to(tried.symbols, shape).astype(np.uint8),
-            ideal=tried.ideal,
+            symbols=np.broadcast_to(inputs.symbols, shape).astype(np.uint8),
+            ideal=inputs.ideal,
             words=words,
             outputs=np.zeros(shape),
             exact=0,
             margin=0.0,
             saturated=0,
             loss_db=0.0,
-            exhaustive=tried.exhaustive,
-            margins=np.zeros(tried.symbols.shape[::2]),
+            exhaustive=inputs.exhaustive,
+            margins=np.zeros(inputs.symbols.shape[::2]),
         ),
         path,
     )
@@ -217,13 +217,13 @@ def _write_table(path: Path, task: Averaging, errors: dict[tuple[int, int, int],
 
 @pytest.fixture(scope="session")
 def write_table() -> Callable[[Path, Averaging, dict[tuple[int, int, int], int]], None]:
-    """Writes a `.function.npz`: `write_table(path, task, errors)`."""
+    """Function that writes a `.function.npz`: `write_table(path, task, errors)`."""
     return _write_table
 
 
 @pytest.fixture
 def faulty_table(tmp_path: Path) -> Path:
-    """The table of a 4-bit chip that errs at every ninth combination, for a server alone or for all."""
+    """Table of a 4-bit chip with errors at every ninth combination, for the first server and one more."""
     path = tmp_path / "faulty.function.npz"
     wrong = range(0, 4**8 - 16 * 1111, 9)
     _write_table(path, Averaging(4, 4, 2), {(0, number, server): 1 for number in wrong for server in (0, number % 4)})

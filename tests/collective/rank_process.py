@@ -1,4 +1,4 @@
-"""One rank of the tests' job, forked from a process that has imported torch; runs what the pipe asks for."""
+"""One rank of a test job, forked from a process that has imported torch; runs the functions requested over the pipe."""
 
 import importlib.util
 import os
@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 @cache
 def load(path: str) -> ModuleType:
-    """A test's module, loaded by its file: pytest does not import tests by name either."""
+    """Load a test module from its file."""
     spec = importlib.util.spec_from_file_location(f"ranks_{Path(path).stem}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -35,7 +35,7 @@ def main(rank: int, world: int, store: Path, pipe: Connection, seconds: float) -
     while True:
         try:
             path, name, arguments, last = pipe.recv()
-        except EOFError:  # the tests are over
+        except EOFError:  # the tests have ended
             break
         try:
             function: Callable[..., object] = getattr(load(path), name)
@@ -48,5 +48,5 @@ def main(rank: int, world: int, store: Path, pipe: Connection, seconds: float) -
 
 
 if __name__ == "__main__":
-    main(*job)  # noqa: F821 - set by who runs this file
-    os._exit(0)  # the others may be gone: an orderly end would wait for them
+    main(*job)  # noqa: F821 - set by runpy's caller
+    os._exit(0)  # other ranks may have ended: an orderly exit would wait for them

@@ -1,4 +1,4 @@
-"""Codes and tables give what the chips give, word for word."""
+"""Chips as codes and tables compute the same words as direct evaluation."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.collective import Chip, ideal_cascade, ideal_chip, network_cascade, network_chip
+from optinc_pdk.collective import AveragingChip, ideal_cascade, ideal_chip, network_cascade, network_chip
 from optinc_pdk.collective.chips import mean_truncation
 from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Onn
@@ -22,7 +22,7 @@ def network(name: str) -> Onn:
     return Onn.load(Path(optinc_pdk.onn.__file__).parent / "networks" / f"{name}.npz")
 
 
-def words(chip: Chip, count: int = 2000) -> np.ndarray:
+def words(chip: AveragingChip, count: int = 2000) -> np.ndarray:
     return np.random.default_rng(1).integers(0, 1 << chip.bits, (count, chip.servers))
 
 
@@ -41,7 +41,7 @@ CHIPS = {
 
 
 @pytest.mark.parametrize("name", CHIPS)
-def test_truncation_is_what_words_lose_on_average(name):
+def test_truncation_is_the_mean_difference_to_the_mean_of_the_words(name):
     chip = CHIPS[name]()
     sent = words(chip, 40_000)
     lost = sent.mean(axis=1) - chip.average(sent)[:, 0]
@@ -49,7 +49,7 @@ def test_truncation_is_what_words_lose_on_average(name):
     assert chip.truncation == pytest.approx((chip.servers - 1) / (2 * chip.servers))
 
 
-def test_a_level_that_drops_its_remainder_loses_more():
+def test_a_level_that_drops_its_remainder_has_a_larger_truncation():
     first = Averaging(8, 4, 4)
     assert mean_truncation(first) + mean_truncation(replace(first, finer_input=True)) == 0.375 + 0.46875
     assert mean_truncation(replace(first, remainder=True)) == 0.0
@@ -63,7 +63,7 @@ def test_ideal_average(bits, servers, data):
 
 
 @pytest.mark.parametrize(("bits", "servers"), [(8, 2), (8, 4), (16, 4)])
-def test_cascade_is_one_level(bits, servers):
+def test_ideal_cascade_equals_one_level_for_all_servers(bits, servers):
     cascade, one = ideal_cascade(bits, servers), ideal_chip(bits, servers**2)
     assert cascade.servers == one.servers == servers**2
     assert np.array_equal(cascade.average(words(one)), one.average(words(one)))
@@ -76,7 +76,7 @@ def test_exact_network_is_the_ideal_average(name):
     assert np.array_equal(chip.average(words(chip)), ideal.average(words(chip)))
 
 
-def test_wrong_network_is_wrong_in_the_same_words():
+def test_network_chip_reproduces_the_errors_of_its_network():
     onn = network("average_4bit_4servers")
     last = replace(onn.layers[-1], bias=np.add(onn.layers[-1].bias, [0.3, -0.4]))
     shifted = replace(onn, layers=(*onn.layers[:-1], last))
@@ -88,62 +88,62 @@ def test_wrong_network_is_wrong_in_the_same_words():
     assert (expected != task.ideal(sent)).any()
 
 
-def test_cascade_of_networks_is_the_cascade():
-    both = Cascade(network("cascade_8bit_4servers_level1"), network("cascade_8bit_4servers_level2"))
-    chip = network_cascade(both)
+def test_cascade_of_networks_equals_cascade_average():
+    cascade = Cascade(network("cascade_8bit_4servers_level1"), network("cascade_8bit_4servers_level2"))
+    chip = network_cascade(cascade)
     sent = words(chip)
-    assert np.array_equal(chip.average(sent)[:, 0], both.average(sent.reshape(-1, 4, 4)))
+    assert np.array_equal(chip.average(sent)[:, 0], cascade.average(sent.reshape(-1, 4, 4)))
     assert np.array_equal(chip.average(sent), ideal_chip(8, 16).average(sent))
 
 
-def test_half_a_cascade_is_refused():
+def test_one_level_of_a_cascade_is_refused():
     with pytest.raises(InputError, match="network_cascade"):
         network_chip(network("cascade_8bit_4servers_level1"))
 
 
 @pytest.mark.parametrize(
-    ("bits", "servers", "said"),
+    ("bits", "servers", "message"),
     [
         (18, 4, "bits = 18.*16"),
-        (7, 4, "bits = 7 must be even"),
+        (7, 4, "bits = 7"),
         (8, 0, "servers = 0"),
         (16, 40001, "servers = 40001"),
-        ("8", 4, "ideal_chip: bits = '8': give a whole number"),
-        (8.0, 4, "ideal_chip: bits = 8.0: give a whole number"),
-        (8, True, "ideal_chip: servers = True: give a whole number"),
+        ("8", 4, "ideal_chip: bits = '8'"),
+        (8.0, 4, "ideal_chip: bits = 8.0"),
+        (8, True, "ideal_chip: servers = True"),
     ],
 )
-def test_impossible_chips_are_refused(bits, servers, said):
-    with pytest.raises(InputError, match=said):
+def test_unsupported_bits_and_servers_are_refused(bits, servers, message):
+    with pytest.raises(InputError, match=message):
         ideal_chip(bits, servers)
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
-        (lambda: ideal_chip(8, 4, 0.01), "ideal_chip: errors = 0.01: give an ErrorHistogram or None"),
-        (lambda: ideal_cascade(8, 2.0), "ideal_cascade: servers = 2.0: give a whole number"),
-        (lambda: network_chip("network.npz"), "network_chip: onn = 'network.npz': give an Onn"),
-        (lambda: network_cascade(network("average_4bit_4servers")), "network_cascade: cascade = .*: give a Cascade"),
-        (lambda: replace(ideal_chip(8, 4), bits=8.0), "Chip: bits = 8.0: give a whole number"),
-        (lambda: replace(ideal_chip(8, 4), levels=4), "Chip: levels = 4: give a tuple, each of it a Level"),
-        (lambda: ideal_chip(8, 4).average([[0.5] * 4]), "words of type float64 must be integers"),
-        (lambda: ideal_chip(8, 4).average([[0, 1, 2, 256]]), r"words must lie within 0 \.\.\. 255, got 0 \.\.\. 256"),
-        (lambda: ideal_chip(8, 4).average(7), r"words of shape \(\) must end in \(4\)"),
+        (lambda: ideal_chip(8, 4, 0.01), "ideal_chip: errors = 0.01: .*ErrorHistogram"),
+        (lambda: ideal_cascade(8, 2.0), "ideal_cascade: servers = 2.0"),
+        (lambda: network_chip("network.npz"), "network_chip: onn = 'network.npz': .*Onn"),
+        (lambda: network_cascade(network("average_4bit_4servers")), "network_cascade: cascade = .*: .*Cascade"),
+        (lambda: replace(ideal_chip(8, 4), bits=8.0), "bits = 8.0"),
+        (lambda: replace(ideal_chip(8, 4), levels=4), "levels = 4: .*tuple"),
+        (lambda: ideal_chip(8, 4).average([[0.5] * 4]), "words .*float64"),
+        (lambda: ideal_chip(8, 4).average([[0, 1, 2, 256]]), r"words .*0 \.\.\. 255.*0 \.\.\. 256"),
+        (lambda: ideal_chip(8, 4).average(7), r"words .*\(\) .*\(4\)"),
     ],
 )
-def test_other_types_are_refused(call, said):
-    with pytest.raises(InputError, match=said):
+def test_values_of_wrong_types_are_refused(call, message):
+    with pytest.raises(InputError, match=message):
         call()
 
 
-def test_lattice_without_room_is_refused():
+def test_lattice_too_large_for_a_table_is_refused():
     onn = network("average_8bit_4servers")
-    with pytest.raises(InputError, match="too many for a table"):
+    with pytest.raises(InputError, match="8 bits, 1000 servers and 4 groups"):
         network_chip(replace(onn, task=Averaging(8, 1000, 4)))
 
 
-def test_digest_tells_chips_apart():
+def test_digests_of_different_chips_differ():
     chips = [ideal_chip(8, 4), ideal_chip(8, 8), ideal_chip(16, 4), ideal_cascade(8, 2)]
     chips.append(network_chip(network("average_4bit_4servers")))
     assert len({chip.digest for chip in chips}) == len(chips)

@@ -1,4 +1,6 @@
-"""dAD, edAD and rank-dAD: exact where they are, their stated formula where not, and the bytes they say."""
+"""dAD, edAD and rank-dAD: exact results or the documented approximation, bytes sent, and refused input."""
+
+import re
 
 import pytest
 import torch
@@ -6,9 +8,9 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn import functional
 
-from optinc_pdk.collective.capture import split
 from optinc_pdk.collective.dad import Dad
-from optinc_pdk.collective.edad import Edad, chain
+from optinc_pdk.collective.edad import Edad, linear_chain
+from optinc_pdk.collective.linear_rows import split_parameters
 from optinc_pdk.collective.rank_dad import RankDad
 from optinc_pdk.errors import InputError
 
@@ -16,7 +18,7 @@ WORLD = 4
 
 
 class Tied(nn.Module):
-    """Embedding and head of one weight, a convolution, a norm, and a layer that is called twice."""
+    """Model with tied embedding and head, a norm, attention, and a layer that is called twice."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +38,7 @@ class Tied(nn.Module):
 
 
 def build(kind: str) -> tuple[nn.Module, torch.Tensor]:
-    """A model, the same on all ranks, and a batch of this rank's own; ranks have 1 to 4 samples."""
+    """A model, equal on all ranks, and a batch of this rank; ranks have 1 to 4 samples."""
     torch.manual_seed(3)
     samples = 1 + dist.get_rank()
     if kind == "tied":
@@ -64,30 +66,30 @@ def build(kind: str) -> tuple[nn.Module, torch.Tensor]:
 
 
 def means(model: nn.Module, batch: torch.Tensor, passes: int) -> dict[str, torch.Tensor]:
-    """By parameter, the mean over ranks of the gradients of so many passes, of an unwrapped model."""
+    """Mean over ranks of the gradients of several passes of an unwrapped model, by parameter."""
     for _ in range(passes):
         model(batch).pow(2).mean().backward()
-    found = {}
+    result = {}
     for key, parameter in model.named_parameters():
-        found[key] = parameter.grad / WORLD
-        dist.all_reduce(found[key])
+        result[key] = parameter.grad / WORLD
+        dist.all_reduce(result[key])
         parameter.grad = None
-    return found
+    return result
 
 
 def gradients(name: str, kind: str, passes: int) -> tuple[dict[str, float], dict[str, list[float]]]:
-    """By parameter, how far the scheme's gradient is from the mean, and the gradient itself."""
+    """Relative error of the scheme's gradient against the mean, and the gradient itself, by parameter."""
     model, batch = build(kind)
-    wanted = means(model, batch, passes)
+    expected = means(model, batch, passes)
     wrapped = {"dad": Dad, "edad": Edad}[name]().wrap(model)
     with torch.no_grad():
-        wrapped(batch)  # an evaluation in between leaves nothing
+        wrapped(batch)  # an evaluation without gradients is not recorded
     for _ in range(passes):
         wrapped(batch).pow(2).mean().backward()
-    found = {key: parameter.grad for key, parameter in model.named_parameters()}
-    assert all(gradient is not None for gradient in found.values())
-    error = {key: float((found[key] - wanted[key]).norm() / wanted[key].norm()) for key in wanted}
-    return error, {key: gradient.flatten().tolist() for key, gradient in found.items()}
+    result = {key: parameter.grad for key, parameter in model.named_parameters()}
+    assert all(gradient is not None for gradient in result.values())
+    error = {key: float((result[key] - expected[key]).norm() / expected[key].norm()) for key in expected}
+    return error, {key: gradient.flatten().tolist() for key, gradient in result.items()}
 
 
 @pytest.mark.parametrize(
@@ -96,14 +98,17 @@ def gradients(name: str, kind: str, passes: int) -> tuple[dict[str, float], dict
 )
 def test_gradients_are_the_mean_of_all_ranks_and_the_same_everywhere(ranks, name, kind, passes):
     results = ranks.run(gradients, name, kind, passes)
-    for error, found in results:
+    for error, gradient in results:
         assert max(error.values()) < 2e-6, error
-        assert found == results[0][1]
+        assert gradient == results[0][1]
 
 
 def low_rank(rank: int, rows: int) -> tuple[float, float, float, list[float], dict[str, int]]:
-    """Of a layer's gradient by rank-dAD: how far from the mean of best approximations and from the mean itself, the
-    bias's error; the gradient, and the effective ranks."""
+    """Gradient of a layer by rank-dAD.
+
+    Returns the relative errors against the mean of the best approximations and against the exact mean, the error of the
+    bias, the gradient, and the effective ranks.
+    """
     torch.manual_seed(3)
     layer = nn.Linear(20, 15)
     torch.manual_seed(dist.get_rank())
@@ -117,30 +122,30 @@ def low_rank(rank: int, rows: int) -> tuple[float, float, float, list[float], di
     scheme = RankDad(rank, iterations=200, tolerance=1e-5)
     wrapped = scheme.wrap(nn.Sequential(layer))
     (wrapped(batch) * weights).sum().backward()
-    found = layer.weight.grad
-    to_best, to_exact = ((found - mean).norm() / mean.norm() for mean in (means[1], means[0]))
+    result = layer.weight.grad
+    to_best, to_exact = ((result - mean).norm() / mean.norm() for mean in (means[1], means[0]))
     bias = (layer.bias.grad - means[2][:, 0]).norm()
-    return float(to_best), float(to_exact), float(bias), found.flatten().tolist(), scheme.effective
+    return float(to_best), float(to_exact), float(bias), result.flatten().tolist(), scheme.effective_ranks
 
 
 def test_rank_dad_is_the_mean_of_every_ranks_best_approximation(ranks):
     results = ranks.run(low_rank, 2, 6)
-    for to_best, to_exact, bias, found, effective in results:
-        assert to_best < 1e-2  # converged as far as the tolerance of the vectors goes
+    for to_best, to_exact, bias, gradient, effective in results:
+        assert to_best < 1e-2  # converged to the tolerance of the vectors
         assert to_exact > 0.1
         assert bias < 1e-5
-        assert found == results[0][3]
+        assert gradient == results[0][3]
         assert effective == {"0": 2}
 
 
-def test_rank_dad_is_exact_where_the_rank_suffices_and_sends_no_more_than_there_is(ranks):
+def test_rank_dad_is_exact_at_full_rank_and_stops_at_the_effective_rank(ranks):
     for _, to_exact, _, _, effective in ranks.run(low_rank, 9, 4):
         assert to_exact < 1e-5
         assert effective == {"0": 4}
 
 
 def traffic(name: str) -> tuple[int, int]:
-    """Payload and side bytes of one pass over layers 12 × 10, 10 × 8 (no bias) and 8 × 3 with 6 rows a rank."""
+    """Payload and side bytes of one pass over layers 12 × 10, 10 × 8 (no bias) and 8 × 3 with 6 rows per rank."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(12, 10), nn.ReLU(), nn.Linear(10, 8, bias=False), nn.Tanh(), nn.Linear(8, 4))
     scheme = {"dad": Dad, "edad": Edad, "rank": lambda: RankDad(2)}[name]()
@@ -157,12 +162,12 @@ def traffic(name: str) -> tuple[int, int]:
         ("rank", 3 * 4 * 2 * (12 + 10 + 10 + 8 + 8 + 4) + 2 * 3 * 4 * (10 + 4) // 4, 6),
     ],
 )
-def test_bytes_are_those_of_the_formula(ranks, name, payload, tensors):
+def test_bytes_follow_the_formula(ranks, name, payload, tensors):
     assert ranks.run(traffic, name) == [(payload, 3 * 8 * (tensors + 1))] * WORLD
 
 
-def outside() -> tuple[int, int]:
-    """Payload of one pass of the model with a convolution, and that of the linear layers' rows alone."""
+def traffic_with_convolution() -> tuple[int, int]:
+    """Payload of one pass of the model with a convolution, and the share of the linear layers' rows."""
     model, batch = build("convolution")
     scheme = Dad()
     scheme.wrap(model)(batch).sum().backward()
@@ -171,14 +176,14 @@ def outside() -> tuple[int, int]:
     return scheme.traffic.payload, rows - following
 
 
-def test_what_is_not_linear_goes_by_the_exact_all_reduce_and_is_counted(ranks):
-    for payload, rows in ranks.run(outside):
+def test_parameters_outside_linear_layers_are_averaged_exactly_and_counted(ranks):
+    for payload, rows in ranks.run(traffic_with_convolution):
         assert payload == rows + 2 * 3 * (4 * (2 * 9 + 2 + 2 + 2)) // 4
 
 
-def test_split_names_what_is_outside_linear_layers():
-    layers, rest = split(Tied())
-    assert [found.name for found in layers] == ["twice", "bare"]
+def test_split_names_the_parameters_outside_linear_layers():
+    layers, rest = split_parameters(Tied())
+    assert [rows.name for rows in layers] == ["twice", "bare"]
     assert set(rest) == {
         "embedding.weight",
         "norm.weight",
@@ -191,7 +196,7 @@ def test_split_names_what_is_outside_linear_layers():
 
 
 def clipped() -> list[float]:
-    """Norms of the gradients after clipping, and whether training leaves the ranks with equal parameters."""
+    """Norms of the gradients after clipping; asserts that the ranks' parameters stay equal."""
     model, batch = build("convolution")
     scheme = Dad()
     wrapped = scheme.wrap(model)
@@ -218,10 +223,10 @@ def test_training_with_clipping_keeps_ranks_equal(ranks):
         assert norms == pytest.approx([1e-3] * 3, rel=1e-2)
 
 
-def broken_off() -> list[float]:
-    """How far gradients after a pass that broke off between two layers are from the mean."""
+def aborted_pass() -> list[float]:
+    """Relative errors of the gradients after a pass that was aborted between two layers."""
     model, batch = build("chain")
-    wanted = means(model, batch, 1)
+    expected = means(model, batch, 1)
     Dad().wrap(model)
     hidden = model[1](model[0](batch))
     hidden.register_hook(lambda gradient: 1 / 0)
@@ -230,18 +235,18 @@ def broken_off() -> list[float]:
     model.zero_grad()
     model(batch).pow(2).mean().backward()
     return [
-        float((parameter.grad - wanted[name]).norm() / wanted[name].norm())
+        float((parameter.grad - expected[name]).norm() / expected[name].norm())
         for name, parameter in model.named_parameters()
     ]
 
 
-def test_a_pass_that_broke_off_leaves_nothing_behind(ranks):
-    for errors in ranks.run(broken_off):
+def test_an_aborted_pass_leaves_no_records(ranks):
+    for errors in ranks.run(aborted_pass):
         assert max(errors) < 2e-6
 
 
 def bad(kind: str) -> None:
-    """Give a scheme what it has to refuse."""
+    """Give a scheme invalid input of one kind."""
     layers = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
     batch = torch.randn(5, 4)
     if kind == "nothing linear":
@@ -271,49 +276,49 @@ def bad(kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        ("nothing linear", "Sequential has no linear layer"),
-        ("rank", "rank 3 is larger than 2, 3 × 2; give at most 2"),
-        ("chain", "edAD: 1 is a GELU"),
-        ("not finite", "rank 1: the gradient of 0.weight is not finite"),
-        ("elsewhere", "the gradient of 2.weight is not that of its layer's rows"),
-        ("middle", "edAD: the loss uses the chain elsewhere than at its end"),
-        ("no gradient", "unused.weight has no gradient"),
-        ("parameters", "rank 1 has weight (4, 4)"),
+        ("nothing linear", "Sequential"),
+        ("rank", r"rank 3 .* 2, 3 × 2.* 2$"),
+        ("chain", "edAD: 1 .*GELU"),
+        ("not finite", "rank 1: .*0.weight"),
+        ("elsewhere", "2.weight"),
+        ("middle", "edAD: the loss"),
+        ("no gradient", "unused.weight"),
+        ("parameters", r"rank 1 .*weight \(4, 4\)"),
     ],
 )
 def test_bad_input_is_refused_on_every_rank(ranks, kind, message):
     for fault in ranks.outcomes(bad, kind):
         assert isinstance(fault, InputError), fault
-        assert message in str(fault)
+        assert re.search(message, str(fault))
 
 
 @pytest.mark.parametrize("numbers", [(0, 1, 0.1), (1, 0, 0.1), (1, 1, 1.0)])
-def test_rank_dad_refuses_numbers_that_are_none(numbers):
-    with pytest.raises(InputError, match="give a rank and iterations from 1"):
+def test_rank_dad_refuses_values_out_of_range(numbers):
+    with pytest.raises(InputError, match="rank {}, {} iterations, tolerance {}".format(*numbers)):
         RankDad(*numbers)
 
 
 @pytest.mark.parametrize(
-    ("numbers", "said"),
-    [((2.5,), "rank = 2.5: give a whole"), ((2, True), "iterations = True"), ((2, 1, "0.1"), "tolerance = '0.1'")],
+    ("numbers", "message"),
+    [((2.5,), "rank = 2.5"), ((2, True), "iterations = True"), ((2, 1, "0.1"), "tolerance = '0.1'")],
 )
-def test_rank_dad_refuses_other_types(numbers, said):
-    with pytest.raises(InputError, match=f"RankDad: {said}"):
+def test_rank_dad_refuses_values_of_wrong_types(numbers, message):
+    with pytest.raises(InputError, match=f"RankDad: {message}"):
         RankDad(*numbers)
 
 
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Tanh(), nn.Linear(2, 2)), "2 follows another activation"),
-        (nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Dropout(0.5)), nn.Linear(2, 2)), "1.0 is a Dropout"),
+        (nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Tanh(), nn.Linear(2, 2)), "edAD: 2 "),
+        (nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Dropout(0.5)), nn.Linear(2, 2)), "1.0 .*Dropout"),
         (nn.Linear(2, 2), None),
-        (Tied(), "the model is a Tied"),
+        (Tied(), "the model .*Tied"),
     ],
 )
-def test_chains_are_linear_layers_and_activations_alone(model, message):
+def test_a_chain_has_only_linear_layers_and_activations(model, message):
     if message is None:
-        assert chain(model) == ([model], [[]])
+        assert linear_chain(model) == ([model], [[]])
     else:
         with pytest.raises(InputError, match=message):
-            chain(model)
+            linear_chain(model)

@@ -1,4 +1,4 @@
-"""The structured power iterations: never the product, near the best approximation, an effective rank."""
+"""Power iteration: close to the best low-rank approximation, effective rank, and the product is never computed."""
 
 from __future__ import annotations
 
@@ -21,43 +21,43 @@ def factors_of(singular: list[float], rows: int, inputs: int, outputs: int) -> t
     return mixing @ (left * torch.tensor(singular, dtype=torch.float64)).T, mixing @ right.T
 
 
-def test_a_gradient_of_low_rank_is_found_exactly_and_its_rank_too() -> None:
+def test_a_gradient_of_low_rank_is_exact_and_its_rank_is_detected() -> None:
     activations, deltas = factors_of([3.0, 1.0, 0.5], rows=12, inputs=20, outputs=15)
-    found = leading_directions(activations, deltas, rank=8, iterations=30)
-    assert found.left.shape == (3, 20)
-    assert found.right.shape == (3, 15)
+    factors = leading_directions(activations, deltas, rank=8, iterations=30)
+    assert factors.left.shape == (3, 20)
+    assert factors.right.shape == (3, 15)
     gradient = activations.T @ deltas
-    assert (found.left.T @ found.right - gradient).norm() < 1e-6 * gradient.norm()
+    assert (factors.left.T @ factors.right - gradient).norm() < 1e-6 * gradient.norm()
 
 
-def test_exact_at_full_rank_however_few_the_iterations() -> None:
-    """Deflation by projection: nothing is lost between directions that have not converged."""
+def test_exact_at_full_rank_after_one_iteration() -> None:
+    """Deflation by projection loses nothing between directions that have not converged."""
     activations, deltas = factors_of([3.0, 2.9, 2.8, 2.7], rows=6, inputs=9, outputs=8)
-    found = leading_directions(activations, deltas, rank=4, iterations=1, tolerance=0.0)
+    factors = leading_directions(activations, deltas, rank=4, iterations=1, tolerance=0.0)
     gradient = activations.T @ deltas
-    assert torch.allclose(found.left.T @ found.right, gradient, atol=1e-10)
+    assert torch.allclose(factors.left.T @ factors.right, gradient, atol=1e-10)
 
 
 @pytest.mark.parametrize("rank", [1, 2, 4])
 def test_close_to_the_best_approximation_of_that_rank(rank: int) -> None:
     singular = [8.0, 4.0, 2.0, 1.0, 0.5, 0.25]
     activations, deltas = factors_of(singular, rows=30, inputs=16, outputs=24)
-    found = leading_directions(activations, deltas, rank=rank)
+    factors = leading_directions(activations, deltas, rank=rank)
     gradient = activations.T @ deltas
     best = sum(s * s for s in singular[rank:]) ** 0.5
-    error = float((found.left.T @ found.right - gradient).norm())
+    error = float((factors.left.T @ factors.right - gradient).norm())
     assert best * (1 - 1e-9) <= error <= 1.001 * best
-    assert torch.allclose(found.right @ found.right.T, torch.eye(rank, dtype=torch.float64), atol=1e-9)
+    assert torch.allclose(factors.right @ factors.right.T, torch.eye(rank, dtype=torch.float64), atol=1e-9)
 
 
 def test_a_gradient_of_zeros_has_no_direction() -> None:
-    found = leading_directions(torch.zeros(5, 4), torch.randn(5, 3), rank=2)
-    assert found.left.shape == (0, 4)
-    assert found.right.shape == (0, 3)
+    factors = leading_directions(torch.zeros(5, 4), torch.randn(5, 3), rank=2)
+    assert factors.left.shape == (0, 4)
+    assert factors.right.shape == (0, 3)
 
 
 class Largest(TorchDispatchMode):
-    """Watches the largest tensor that is made."""
+    """Records the size of the largest tensor created."""
 
     elements = 0
 
@@ -68,7 +68,7 @@ class Largest(TorchDispatchMode):
         return result
 
 
-def test_the_product_is_never_formed() -> None:
+def test_the_product_is_never_computed() -> None:
     activations, deltas = torch.randn(8, 300), torch.randn(8, 200)
     with Largest() as largest:
         leading_directions(activations, deltas, rank=4)

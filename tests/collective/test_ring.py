@@ -1,4 +1,4 @@
-"""The ring against torch's own all-reduce, and its bytes against 2(N-1)/N."""
+"""The ring all-reduce against torch's, and its bytes against 2(N-1)/N."""
 
 import numpy as np
 import pytest
@@ -19,11 +19,11 @@ def both(size: int, kind: str) -> tuple[np.ndarray, np.ndarray, int]:
 
 
 @pytest.mark.parametrize("size", [0, 1, 3, 4, 1000, 4099])
-def test_ring_adds_up_as_torch_does(ranks, size):
+def test_ring_gives_the_sums_of_torch(ranks, size):
     results = ranks.run(both, size, "int64")
     for ours, theirs, _ in results:
         assert np.array_equal(ours, theirs)
-    # what all ranks send is 2(N-1) times the data, in parts that differ by one element at most
+    # all ranks together send 2(N-1) times the data, in parts that differ by at most one element
     assert sum(sent for *_, sent in results) == 2 * 3 * size * 8
     if size % 4 == 0:
         assert {sent for *_, sent in results} == {2 * 3 * size * 8 // 4}
@@ -51,9 +51,9 @@ def trained(scheme_name: str) -> tuple[np.ndarray, int, int]:
     return model.module.weight.detach().numpy(), scheme.traffic.payload, scheme.traffic.steps
 
 
-def test_training_over_the_ring_is_training_over_torch(ranks):
-    over_ring, over_torch = ranks.run(trained, "ring"), ranks.run(trained, "torch")
-    for ours, theirs in zip(over_ring, over_torch, strict=True):
+def test_training_with_the_ring_equals_training_with_torch(ranks):
+    by_ring, by_torch = ranks.run(trained, "ring"), ranks.run(trained, "torch")
+    for ours, theirs in zip(by_ring, by_torch, strict=True):
         assert np.allclose(ours[0], theirs[0], rtol=0, atol=1e-6)
         # 124 float32 in 4 parts: every rank sends 6 of them, in each of 3 steps
         assert ours[1] == theirs[1] == 3 * 6 * 31 * 4

@@ -1,4 +1,4 @@
-"""What all schemes share: the wrapped model, and errors that reach every rank."""
+"""Common behaviour of all schemes: the wrapped model, and errors that are raised on every rank."""
 
 import re
 import subprocess
@@ -26,8 +26,8 @@ from optinc_pdk.collective import (
     ideal_chip,
     ring_all_reduce,
 )
-from optinc_pdk.collective.average import average_by
-from optinc_pdk.collective.scheme import gather_text, same_parameters, together
+from optinc_pdk.collective.bucket_average import average_buckets_by
+from optinc_pdk.collective.scheme import gather_text, raise_on_all_ranks, require_equal_parameters
 from optinc_pdk.errors import InputError
 
 
@@ -40,7 +40,7 @@ def test_every_rank_has_every_text(ranks):
 
 
 def bad_on_two() -> None:
-    with together():
+    with raise_on_all_ranks():
         if dist.get_rank() == 2:
             raise InputError("no such file")
 
@@ -53,7 +53,7 @@ def test_bad_input_of_one_rank_stops_all(ranks):
 
 
 def models(widths: list[int]) -> None:
-    same_parameters(nn.Linear(3, widths[dist.get_rank()]))
+    require_equal_parameters(nn.Linear(3, widths[dist.get_rank()]))
 
 
 def test_ranks_of_different_parameters_are_refused(ranks):
@@ -65,14 +65,14 @@ def test_ranks_of_different_parameters_are_refused(ranks):
 
 
 WRONG = {
-    "chip": (lambda: Optinc(5).wrap(nn.Linear(2, 2)), "chip = 5: give a Chip or text or a path"),
-    "model": (lambda: Ring().wrap("ResNet"), "model = 'ResNet': give a Module"),
-    "DASO's model": (lambda: Daso(DasoPlan(2, 2, 1, 0, 1)).wrap(nn.Linear), "model = .*Linear.*: give a Module"),
-    "group": (lambda: AllReduce([0, 1, 2, 3]).wrap(nn.Linear(2, 2)), "group = .*: give a ProcessGroup or None"),
-    "wavelengths": (lambda: Wrht("64").wrap(nn.Linear(2, 2)), "wrht: wavelengths = '64': give a whole number"),
-    "hook's model": (lambda: OptincState(nn.Linear(2, 2), "x"), "wrap it in DistributedDataParallel first"),
-    "traffic": (lambda: WrhtState(1, 0), "traffic = 0: give a Traffic or None"),
-    "values": (lambda: ring_all_reduce([1.0]), r"ring_all_reduce: values = \[1.0\]: give a Tensor"),
+    "chip": (lambda: Optinc(5).wrap(nn.Linear(2, 2)), "chip = 5"),
+    "model": (lambda: Ring().wrap("ResNet"), "model = 'ResNet'"),
+    "DASO's model": (lambda: Daso(DasoPlan(2, 2, 1, 0, 1)).wrap(nn.Linear), "model = .*Linear"),
+    "group": (lambda: AllReduce([0, 1, 2, 3]).wrap(nn.Linear(2, 2)), "group = .*ProcessGroup"),
+    "wavelengths": (lambda: Wrht("64").wrap(nn.Linear(2, 2)), "wrht: wavelengths = '64'"),
+    "hook's model": (lambda: OptincState(nn.Linear(2, 2), "x"), "Linear: .*DistributedDataParallel"),
+    "traffic": (lambda: WrhtState(1, 0), "traffic = 0"),
+    "values": (lambda: ring_all_reduce([1.0]), r"ring_all_reduce: values = \[1.0\]"),
 }
 
 
@@ -84,14 +84,14 @@ def wrong(name: str, everywhere: bool) -> None:
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_other_types_are_refused_on_every_rank(ranks, name):
+def test_values_of_wrong_types_are_refused_on_every_rank(ranks, name):
     for fault in ranks.outcomes(wrong, name, True):
         assert isinstance(fault, InputError), fault
         assert re.search(WRONG[name][1], str(fault))
 
 
 @pytest.mark.parametrize("name", ["chip", "model"])
-def test_other_types_on_one_rank_are_refused_on_all(ranks, name):
+def test_values_of_wrong_types_on_one_rank_are_refused_on_all(ranks, name):
     faults = ranks.outcomes(wrong, name, False)
     assert all(isinstance(fault, InputError) for fault in faults), faults
     assert str(faults[0]).startswith("rank 2: ")
@@ -105,12 +105,12 @@ def doubled() -> list[float]:
     def average(gradients: torch.Tensor) -> None:
         dist.all_reduce(gradients)
 
-    wrapped = average_by(model, average)
+    wrapped = average_buckets_by(model, average)
     wrapped(torch.full((1, 2), float(dist.get_rank()))).sum().backward()
     return model.weight.grad.flatten().tolist()
 
 
-def test_gradients_are_what_the_function_leaves(ranks):
+def test_gradients_are_replaced_by_the_averaging_function(ranks):
     assert ranks.run(doubled) == [[6.0, 6.0]] * 4
 
 
@@ -118,7 +118,7 @@ def test_without_torch_the_extra_is_named():
     code = "import sys; sys.modules['torch'] = None; import optinc_pdk as op; op.collective"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr.endswith("ModuleNotFoundError: collectives need PyTorch: pip install 'optinc-pdk[train]'\n")
+    assert re.search(r"ModuleNotFoundError: .*optinc-pdk\[train\]", done.stderr)
 
 
 def scheme(name: str) -> Scheme:
@@ -140,10 +140,10 @@ def wrapped_already(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["ring", "optinc", "wrht", "dad", "daso"])
 def test_a_model_that_torch_averages_already_is_refused(ranks, name):
-    # over dAD it trained with gradients of zero, over the chip with averages of averages
+    # dAD would train with gradients of zero, OptINC with averages of averages
     for fault in ranks.outcomes(wrapped_already, name):
         assert isinstance(fault, InputError)
-        assert "in DistributedDataParallel already" in str(fault)
+        assert "DistributedDataParallel" in str(fault)
 
 
 def second_model(name: str) -> None:
@@ -153,10 +153,10 @@ def second_model(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["dad", "edad", "rank-dad", "daso"])
-def test_a_second_model_is_refused_where_a_scheme_keeps_its_own(ranks, name):
+def test_a_second_model_is_refused_by_schemes_that_keep_the_model(ranks, name):
     for fault in ranks.outcomes(second_model, name):
         assert isinstance(fault, InputError)
-        assert "has a model already: make another" in str(fault)
+        assert "has a model already" in str(fault)
 
 
 def sparse(name: str) -> None:
@@ -169,4 +169,4 @@ def sparse(name: str) -> None:
 def test_sparse_gradients_are_refused_by_name(ranks, name):
     for fault in ranks.outcomes(sparse, name):
         assert isinstance(fault, InputError)
-        assert "the gradient of 0.weight is sparse" in str(fault)
+        assert "0.weight is sparse" in str(fault)

@@ -1,4 +1,4 @@
-"""Time of training steps: published figures, and what they take."""
+"""Time of training steps: published figures, workloads, and refused input."""
 
 import numpy as np
 import pytest
@@ -13,12 +13,12 @@ from optinc_pdk.interconnect import (
     hierarchical_ring,
     load_system,
     ring,
-    simulate,
     step_time,
     with_rate,
     wrht,
 )
-from optinc_pdk.interconnect.training import compute_time
+from optinc_pdk.interconnect import event_simulation as simulate
+from optinc_pdk.interconnect.training_time import compute_time
 from optinc_pdk.interconnect.workloads import llama, resnet50
 
 SWITCH, STAR = load_system("server_switch"), load_system("optinc_star")
@@ -49,7 +49,7 @@ def saving(workload, samples, bit_per_s):
 
 
 def test_latencies_of_optinc_s_paper_with_800_gb_s_a_server():
-    """Over 25 % and about 17 %, with 32-bit gradients, 32 images and 512 tokens a server."""
+    """Over 25 % and about 17 %, with 32-bit gradients, 32 images and 512 tokens per server."""
     assert 0.25 < saving(resnet50(32, 100, False), 32, 800e9) < 0.27
     assert saving(llama(8, 384, 1024, 32_000, 512), 512, 800e9) == pytest.approx(0.17, abs=0.01)
     assert saving(resnet50(32, 100, False), 32, 6.4e12) < 0.12
@@ -64,7 +64,7 @@ def test_parameters_and_operations_of_known_networks():
     assert llama(32, 4096, 11_008, 32_000, 2048).parameters == 6_738_415_616
 
 
-def test_all_gather_tells_everyone_all():
+def test_all_gather_sends_every_piece_to_all_nodes():
     values = np.zeros((6, 12), np.int64)
     for node in range(6):
         values[node, 2 * node : 2 * node + 2] = node + 1
@@ -72,50 +72,50 @@ def test_all_gather_tells_everyone_all():
     assert step_time("all-gather", SWITCH, 100.0, 6).sent_bytes == pytest.approx(500.0)
 
 
-def test_every_scheme_has_a_time():
+def test_every_scheme_can_be_simulated():
     systems = {"wrht": load_system("wdm_ring"), "optinc": STAR}
     for scheme in SCHEMES:
-        taken = step_time(scheme, systems.get(scheme, SWITCH), 1e8, 16, compute_s=0.01, group=4)
-        assert taken.total_s > 0.01
-        assert taken.total_s == taken.compute_s + taken.communication_s
+        result = step_time(scheme, systems.get(scheme, SWITCH), 1e8, 16, compute_s=0.01, group=4)
+        assert result.total_s > 0.01
+        assert result.total_s == result.compute_s + result.communication_s
 
 
 def test_daso_spreads_the_global_exchange():
     tree = load_system("fat_tree")
     inner = step_time("ring", SWITCH, 1e8, 4).communication_s
     outer = step_time("ring", tree, 1e8, 8).communication_s
-    told = daso_step_time(SWITCH, tree, 1e8, 32, group=4, every=4, compute_s=0.0, blocking=True)
-    assert told.communication_s == pytest.approx(inner + outer / 4)
+    blocking = daso_step_time(SWITCH, tree, 1e8, 32, group=4, every=4, compute_s=0.0, blocking=True)
+    assert blocking.communication_s == pytest.approx(inner + outer / 4)
     hidden = daso_step_time(SWITCH, tree, 1e8, 32, group=4, every=4, compute_s=0.1)
     assert hidden.communication_s == pytest.approx(inner)
     short = daso_step_time(SWITCH, tree, 1e8, 32, group=4, every=4, compute_s=0.001)
     assert short.total_s == pytest.approx(outer / 4)
-    assert told.sent_bytes == pytest.approx(1.5e8 + 1.75e8 / 16)
+    assert blocking.sent_bytes == pytest.approx(1.5e8 + 1.75e8 / 16)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: step_time("butterfly", SWITCH, 1.0, 4), "no scheme 'butterfly': give one of ring"),
-        (lambda: step_time("wrht", SWITCH, 1.0, 4), "no wavelengths; choose a wdm_ring"),
-        (lambda: step_time("hierarchical-ring", SWITCH, 1.0, 4), "give the number of nodes of a group"),
-        (lambda: step_time("ring", SWITCH, 1.0, 1), "at least 2"),
-        (lambda: step_time("ring", SWITCH, 1.0, 4, compute_s=-1.0), "give a finite time"),
-        (lambda: daso_step_time(SWITCH, SWITCH, 1.0, 10, 4, 2), "groups that divide the nodes"),
-        (lambda: daso_step_time(SWITCH, SWITCH, 1.0, 8, 1, 2, compute_s=-1.0), "DASO: -1.0 s of computation"),
-        (lambda: step_time("ring", "server_switch", 1.0, 4), "step_time: system = 'server_switch': give a WdmRing or"),
-        (lambda: step_time("ring", SWITCH, "1", 4), "step_time: payload_bytes = '1': give a number"),
-        (lambda: step_time("ring", SWITCH, 1.0, 4.0), "step_time: nodes = 4.0: give a whole number"),
-        (lambda: step_time("ring", SWITCH, 1.0, 4, compute_s=True), "step_time: compute_s = True: give a number"),
+        (lambda: step_time("butterfly", SWITCH, 1.0, 4), "'butterfly': .*ring"),
+        (lambda: step_time("wrht", SWITCH, 1.0, 4), "wrht on server_switch: .*wdm_ring"),
+        (lambda: step_time("hierarchical-ring", SWITCH, 1.0, 4), "hierarchical-ring: .*group"),
+        (lambda: step_time("ring", SWITCH, 1.0, 1), "1 nodes.* 2"),
+        (lambda: step_time("ring", SWITCH, 1.0, 4, compute_s=-1.0), "-1.0 s"),
+        (lambda: daso_step_time(SWITCH, SWITCH, 1.0, 10, 4, 2), "10 nodes in groups of 4"),
+        (lambda: daso_step_time(SWITCH, SWITCH, 1.0, 8, 1, 2, compute_s=-1.0), "DASO: -1.0 s"),
+        (lambda: step_time("ring", "server_switch", 1.0, 4), "step_time: system = 'server_switch': .*WdmRing"),
+        (lambda: step_time("ring", SWITCH, "1", 4), "step_time: payload_bytes = '1'"),
+        (lambda: step_time("ring", SWITCH, 1.0, 4.0), "step_time: nodes = 4.0"),
+        (lambda: step_time("ring", SWITCH, 1.0, 4, compute_s=True), "step_time: compute_s = True"),
         (lambda: daso_step_time(SWITCH, SWITCH, 1.0, 8, 4, 2.5), "daso_step_time: every = 2.5"),
-        (lambda: simulate(ring(4), SWITCH, "1"), "simulate: size_bytes = '1': give a number"),
-        (lambda: simulate("ring", SWITCH, 1.0), "simulate: schedule = 'ring': give a Schedule"),
-        (lambda: with_rate(SWITCH, "1e9"), "with_rate: bit_per_s = '1e9': give a number"),
-        (lambda: load_system(5), "load_system: name = 5: give text"),
-        (lambda: compute_time(None, 1.0), "compute_time: server = None: give a Server"),
-        (lambda: llama(8, 384, 1024, 32_000, 51.2), "llama: context = 51.2: give a whole number"),
+        (lambda: simulate(ring(4), SWITCH, "1"), "simulate: size_bytes = '1'"),
+        (lambda: simulate("ring", SWITCH, 1.0), "simulate: schedule = 'ring'"),
+        (lambda: with_rate(SWITCH, "1e9"), "with_rate: bit_per_s = '1e9'"),
+        (lambda: load_system(5), "load_system: name = 5"),
+        (lambda: compute_time(None, 1.0), "compute_time: server = None"),
+        (lambda: llama(8, 384, 1024, 32_000, 51.2), "llama: context = 51.2"),
     ],
 )
-def test_steps_that_cannot_be(call, message):
+def test_invalid_arguments_are_refused(call, message):
     with pytest.raises(InputError, match=message):
         call()

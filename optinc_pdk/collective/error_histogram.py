@@ -1,4 +1,4 @@
-"""Errors of a chip, told by value and share, as Table II of arXiv 2603.28290 tells them."""
+"""Distribution of a chip's word errors, in the form of Table II of arXiv 2603.28290."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from optinc_pdk.validation import validate_fields
 
 @dataclass(frozen=True)
 class ErrorHistogram:
-    """How often a word is read wrong, and by how much.
+    """Distribution of word errors: the word-error rate, and the share of every error value.
 
     Attributes:
-        rate: Share of the words that are wrong, 0 ... 1.
-        values: Errors, read minus ideal, none of them 0.
-        shares: Share of the errors that have each value; they add up to 1.
-        seed: Seed of the draws, so that all servers read the same.
+        rate: Word-error rate, 0 ... 1.
+        values: Error values, word read minus ideal word, without 0.
+        shares: Share of every value among the errors; they add up to 1.
+        seed: Seed of the random draws, at least 0; equal on all servers, so that all read the same words.
 
     Raises:
-        InputError: These are no shares, or a seed below 0.
+        InputError: A rate, share or seed is out of range, or the numbers of values and shares differ.
     """
 
     rate: float
@@ -31,28 +31,28 @@ class ErrorHistogram:
     seed: int = 2603
 
     def __post_init__(self) -> None:
-        """Refuse what is no histogram."""
+        """Check the ranges of all values."""
         validate_fields(self)
         if not 0.0 <= self.rate <= 1.0:
-            raise InputError(f"rate = {self.rate} of errors must lie within 0 ... 1")
+            raise InputError(f"rate = {self.rate} of errors must be within 0 ... 1; correct it")
         if len(self.values) != len(self.shares) or not self.values:
             raise InputError(f"{len(self.values)} values of errors and {len(self.shares)} shares: give one of each")
         if 0 in self.values:
-            raise InputError("values of errors hold 0, which is none: leave it out")
+            raise InputError("values of errors contain 0, which is not an error: remove it")
         if min(self.shares) < 0.0 or abs(sum(self.shares) - 1.0) > 1e-6:
             raise InputError(f"shares of errors {self.shares} must be positive and add up to 1")
         if self.seed < 0:
             raise InputError(f"seed = {self.seed} of the draws must be at least 0")
 
     def draw(self, words: int, time: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Which of a number of words are wrong, and by how much.
+        """Draw which words are wrong, and their errors.
 
         Args:
             words: Number of words.
-            time: Number of the draw: equal on all servers, and never used twice.
+            time: Number of the draw: equal on all servers, different for every draw.
 
         Returns:
-            Places, each once, and errors.
+            Indices of the wrong words, without repetition, and their errors; both of shape (errors,).
         """
         random = np.random.default_rng((self.seed, time))
         count = random.binomial(words, self.rate)
@@ -61,7 +61,7 @@ class ErrorHistogram:
 
 
 def _both(value: int, percent: float) -> dict[int, float]:
-    """An error that the table gives as ±value: either sign as often."""
+    """Shares of an error given as ±value: both signs are equally frequent."""
     return {value: percent / 200, -value: percent / 200}
 
 
@@ -77,5 +77,5 @@ TABLE_II = {
 }
 """Table II of arXiv 2603.28290, 16 bits and 4 servers, by the layers approximated; its row "4-6" has no errors.
 
-The rate is what its accuracy lacks to 1. Of an error that it gives as ±, each sign is taken to be as frequent.
+The rate is 1 minus the accuracy of the table. For an error given as ±, both signs are assumed to be equally frequent.
 """

@@ -1,4 +1,4 @@
-"""The codec's loops, compiled by numba when they are first called; they run at the memory's speed.
+"""Loops of the codec, compiled by numba at the first call; memory bandwidth limits their speed.
 
 Import this module inside functions only: numba takes a quarter of a second to import.
 """
@@ -14,12 +14,12 @@ _Floats = NDArray[np.float32]
 _Codes = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.int32]
 
 _ROUNDS = np.float32(1.5 * 2**23)
-"""Added to a float32 below 2^22 and taken away again, it leaves the nearest integer, ties to even."""
+"""Adding and subtracting it rounds a float32 below 2^22 to the nearest integer, ties to even."""
 
 
 @compiled
 def exponents(bits: NDArray[np.uint32], block: int, out: NDArray[np.uint8]) -> None:
-    """The largest biased exponent in every block of float32 numbers; 255 where one is NaN or infinite."""
+    """Write the largest biased exponent in every block of float32 numbers; 255 if one is NaN or infinite."""
     for b in range(out.size):
         piece = bits[b * block : (b + 1) * block]
         largest = np.uint32(0)
@@ -38,9 +38,9 @@ def encode(
     offset: np.float32,
     codes: _Codes,
 ) -> None:
-    """The code of every value, in blocks of which each is multiplied by its inverse step, plus an offset in steps.
+    """Write the code of every value; a block is multiplied by its inverse step, and an offset in steps is added.
 
-    The places come as a tuple, so that their loop is unrolled and the one around it goes to vector units.
+    The weights `places` are a tuple, so that the compiler unrolls the loop over them and vectorises the one around it.
     """
     half = np.int32(1 << (bits - 1))
     top = np.int32(half - 1)
@@ -62,8 +62,8 @@ def encode(
 
 
 @compiled
-def shifted(codes: _Codes, steps: _Floats, block: int, shift: int, half: int, out: _Floats) -> None:
-    """Indices, shifted, less the word of zero, times the step of their block."""
+def decode_by_shift(codes: _Codes, steps: _Floats, block: int, shift: int, half: int, out: _Floats) -> None:
+    """Convert indices to gradients: index shifted right by `shift`, minus `half`, times the step of the block."""
     zero, places = np.int32(half), np.int32(shift)
     for b in range(steps.size):
         piece = codes[b * block : (b + 1) * block]
@@ -74,8 +74,8 @@ def shifted(codes: _Codes, steps: _Floats, block: int, shift: int, half: int, ou
 
 
 @compiled
-def looked_up(codes: _Codes, steps: _Floats, block: int, table: NDArray[np.int16], out: _Floats) -> None:
-    """What a table of signed averages has at the indices, times the step of their block."""
+def decode_by_table(codes: _Codes, steps: _Floats, block: int, table: NDArray[np.int16], out: _Floats) -> None:
+    """Convert indices to gradients: entry of a table of signed averages, times the step of the block."""
     for b in range(steps.size):
         piece = codes[b * block : (b + 1) * block]
         target = out[b * block : (b + 1) * block]

@@ -1,4 +1,4 @@
-"""Symbol rate of a chip whose noise is known."""
+"""Symbol rate of a chip with known noise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.errors import InputError
-from optinc_pdk.interconnect.chip import PRECISION, symbol_rate
+from optinc_pdk.interconnect.noise_limited_rate import RATE_PRECISION, symbol_rate
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.transmission.noise import noise_of
@@ -20,8 +20,8 @@ TASK = Averaging(4, 1, 2)
 NONE = np.zeros(0)
 
 
-def wires(field):
-    """Two wires from one server to its receiver, of so much light."""
+def waveguides(field):
+    """Two waveguides from one server to its receiver, with a field transmission."""
     board = Board("c", (), (), (("in0", "in1"),), (), (("out0", "out1"),))
     s = np.zeros((1, 5, 5), dtype=complex)
     s[0, 3:, 1:3] = field * np.eye(2)
@@ -30,27 +30,28 @@ def wires(field):
     return Scattering(np.array([1550.0]), ("c", "in0", "in1", "out0", "out1"), s), board, bias
 
 
-def test_the_rate_is_the_last_before_there_are_too_many_errors():
-    chip = wires(0.003)
+def test_the_rate_is_the_largest_with_an_acceptable_error_rate():
+    chip = waveguides(0.003)
     rate = symbol_rate(*chip, TASK, PROCESS, 1e-5)
-    tried = function_inputs(TASK)
+    inputs = function_inputs(TASK)
     below, above = (
-        gaussian_error_rate(chip[0], tried, *chip[1:], noise_of(PROCESS, None, at)) for at in (rate, PRECISION * rate)
+        gaussian_error_rate(chip[0], inputs, *chip[1:], noise_of(PROCESS, None, at_rate))
+        for at_rate in (rate, RATE_PRECISION * rate)
     )
     assert below <= 1e-5 < above
 
 
-def test_more_light_and_more_errors_allow_more():
-    dim, bright = wires(0.001), wires(0.003)
+def test_the_rate_increases_with_light_and_with_the_accepted_error_rate():
+    dim, bright = waveguides(0.001), waveguides(0.003)
     assert symbol_rate(*dim, TASK, PROCESS, 1e-5) < symbol_rate(*bright, TASK, PROCESS, 1e-5)
     assert symbol_rate(*dim, TASK, PROCESS, 1e-5) < symbol_rate(*dim, TASK, PROCESS, 1e-3)
     assert symbol_rate(*dim, TASK, PROCESS, 1e-5) < symbol_rate(*dim, TASK, PROCESS, 1e-5, laser_w=0.1)
 
 
-def test_the_card_s_largest_rate_is_the_end():
-    assert symbol_rate(*wires(1.0), TASK, PROCESS, 1e-5) == float(PROCESS.budget.symbol_rate_max_bd)
+def test_the_rate_is_limited_by_the_card():
+    assert symbol_rate(*waveguides(1.0), TASK, PROCESS, 1e-5) == float(PROCESS.budget.symbol_rate_max_bd)
 
 
-def test_a_dark_chip_has_no_rate():
-    with pytest.raises(InputError, match="not reached at any rate; accept more, or use more light"):
-        symbol_rate(*wires(1e-9), TASK, PROCESS, 1e-5)
+def test_a_chip_without_light_is_refused():
+    with pytest.raises(InputError, match="word-error rate 1e-05"):
+        symbol_rate(*waveguides(1e-9), TASK, PROCESS, 1e-5)

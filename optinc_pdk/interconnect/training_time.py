@@ -1,6 +1,6 @@
-"""Time of a training step: gradients computed, then reduced, by any scheme on any system.
+"""Time of a training step, computation and then communication, for any scheme on any system.
 
-For a table of trainings::
+Examples::
 
     from optinc_pdk.interconnect import load_system, step_time
 
@@ -9,13 +9,13 @@ For a table of trainings::
     step_time("wrht", ring, 4 * parameters, nodes=4, compute_s=compute).sent_bytes
     step_time("optinc", star, 2 * parameters, nodes=4, compute_s=compute)  # 16-bit words
 
-``payload_bytes`` is what is reduced: parameters × bytes of a word. dAD and its variants gather instead of reducing;
-their payload is what *one* node tells, activations and deltas or vectors of low rank, as the collective counts it:
-``step_time("all-gather", tree, told_bytes, nodes=4)``. Two exchanges in one step (a shared exponent, then words) are
-two calls whose ``communication_s`` add up. DASO has `daso_step_time`. Systems are cards in ``components/systems``; a
-`with_rate` copy has another rate.
+``payload_bytes`` is the size of the reduced data: parameters × bytes of a word. dAD and its variants gather instead of
+reducing; their payload is the data that *one* node contributes (activations and deltas, or low-rank factors), as the
+collective counts it: ``step_time("all-gather", tree, contributed_bytes, nodes=4)``. Two exchanges in one step (a shared
+exponent, then words) are two calls whose ``communication_s`` are added. DASO has `daso_step_time`. Systems are cards in
+``components/systems``; `with_rate` makes a copy with another rate.
 
-Communication starts when all gradients are there: the overlap of both, which an engine may have, is not counted.
+Communication starts when all gradients are computed; overlap of communication and computation is not modelled.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from dataclasses import dataclass
 
 from optinc_pdk.errors import InputError
 from optinc_pdk.interconnect import allreduce
-from optinc_pdk.interconnect.schedule import Schedule
-from optinc_pdk.interconnect.simulate import simulate
+from optinc_pdk.interconnect.event_simulation import simulate
+from optinc_pdk.interconnect.schedule import ExchangeSchedule
 from optinc_pdk.interconnect.systems import InNetwork, Server, System, WdmRing
 from optinc_pdk.validation import validate_arguments
 
@@ -42,13 +42,13 @@ SCHEMES = (
 
 @dataclass(frozen=True)
 class StepTime:
-    """One training step.
+    """Time of one training step.
 
     Attributes:
-        compute_s: Time without communication.
-        communication_s: What communication adds.
-        steps: Steps of the schedule.
-        sent_bytes: What the server that sends most sends.
+        compute_s: Time of the computation.
+        communication_s: Additional time of the communication.
+        steps: Number of steps of the schedule.
+        sent_bytes: Bytes sent by the server that sends most.
     """
 
     compute_s: float
@@ -58,22 +58,22 @@ class StepTime:
 
     @property
     def total_s(self) -> float:
-        """The step's time."""
+        """Time of the whole step."""
         return self.compute_s + self.communication_s
 
 
 @validate_arguments
-def schedule_of(scheme: str, system: System, nodes: int, group: int | None = None) -> Schedule:
-    """The schedule of a scheme as a system takes it: WRHT with its wavelengths, OptINC with its levels.
+def schedule_of(scheme: str, system: System, nodes: int, group: int | None = None) -> ExchangeSchedule:
+    """Build the schedule of a scheme for a system: WRHT for its wavelengths, OptINC for its levels.
 
     Args:
         scheme: One of `SCHEMES`.
-        system: Where it will run.
-        nodes: How many servers.
-        group: Nodes of a hierarchical ring's group.
+        system: The system.
+        nodes: Number of servers.
+        group: Number of nodes per group of a hierarchical ring.
 
     Raises:
-        InputError: No such scheme, one that the system cannot run, or a hierarchical ring without its group.
+        InputError: There is no such scheme, the system cannot run it, or a hierarchical ring has no group size.
     """
     if scheme == "wrht":
         if not isinstance(system, WdmRing):
@@ -110,11 +110,11 @@ def step_time(
 
     Args:
         scheme: One of `SCHEMES`.
-        system: What they exchange over.
-        payload_bytes: What is reduced; of ``all-gather``, what one node tells.
+        system: The system.
+        payload_bytes: Size of the reduced data; for ``all-gather``, size of the data that one node contributes.
         nodes: Number of servers.
         compute_s: Time to compute the gradients.
-        group: Nodes of a hierarchical ring's group.
+        group: Number of nodes per group of a hierarchical ring.
 
     Raises:
         InputError: The system cannot run the scheme, or a time or size is below 0.
@@ -138,21 +138,22 @@ def daso_step_time(
     compute_s: float = 0.0,
     blocking: bool = False,
 ) -> StepTime:
-    """Mean time of a step of DASO (arXiv 2104.05588): rings within groups at every step, one over them every few.
+    """Mean time of a DASO step (arXiv 2104.05588): rings within groups at every step, over groups every few steps.
 
     Args:
-        local: What a group's members exchange over.
-        system: What the groups exchange over, one member of each at a time.
-        payload_bytes: What is reduced.
+        local: System within a group.
+        system: System between groups; one member of each group uses it at a time.
+        payload_bytes: Size of the reduced data.
         nodes: Number of servers.
-        group: Servers of a group.
-        every: Steps from one global exchange to the next.
+        group: Number of servers per group.
+        every: Number of steps from one global exchange to the next.
         compute_s: Time to compute the gradients.
-        blocking: Whether all wait for the global exchange (warm-up, cool-down); else it takes place beside the steps
-            until the next one, and adds what it takes longer than they.
+        blocking: Whether all servers wait for the global exchange (warm-up, cool-down). Otherwise it overlaps with the
+            steps until the next one, and only the excess over their time is added.
 
     Raises:
-        InputError: Groups that do not divide the servers, a system that cannot run the rings, or a time below 0.
+        InputError: The group size does not divide the number of servers, a system cannot run the rings, or a time is
+            below 0.
     """
     if not 0 <= compute_s < float("inf"):
         raise InputError(f"DASO: {compute_s} s of computation; give a finite time of at least 0")
@@ -174,5 +175,5 @@ def daso_step_time(
 
 @validate_arguments
 def compute_time(server: Server, flop: float) -> float:
-    """Seconds that a server takes for so many operations."""
+    """Time in seconds that a server needs for a number of floating-point operations."""
     return flop / float(server.flop_per_s * server.utilisation)

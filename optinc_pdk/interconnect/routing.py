@@ -1,0 +1,120 @@
+"""Routing: the links of a system that every transfer of a step uses, and checks that a schedule fits a system."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.errors import InputError
+from optinc_pdk.interconnect.schedule import ExchangeSchedule, ExchangeStep, Integers, ring_links, wavelength_conflicts
+from optinc_pdk.interconnect.systems import FatTree, InNetwork, System, WdmRing
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Routes:
+    """Links of the T transfers of a step, as E pairs of a transfer and a link.
+
+    Attributes:
+        transfer: Number of the transfer of every pair (E,).
+        link: Number of the link of every pair (E,); the numbering of the system has gaps.
+        delay_s: Propagation and switching delay of every transfer (T,).
+    """
+
+    transfer: Integers
+    link: Integers
+    delay_s: Floats
+
+
+def check_system_runs(system: System, schedule: ExchangeSchedule) -> None:
+    """Check that a system can run a schedule.
+
+    Raises:
+        InputError: The schedule has too many nodes or wavelengths, two transfers share a wavelength on a link, or the
+            schedule is for another kind of system.
+    """
+    subject = f"{schedule.name} of {schedule.nodes} nodes on {system.name}"
+    in_network = isinstance(system, InNetwork)
+    if in_network != bool(schedule.units):
+        limit = "runs only OptINC schedules" if in_network else "cannot run OptINC, which needs an in_network system"
+        raise InputError(f"{subject}: this system {limit}; choose another scheme or system")
+    if isinstance(system, InNetwork) and len(schedule.steps) - 1 != int(system.levels):
+        levels = len(schedule.steps) - 1
+        raise InputError(
+            f"{subject}: levels: {int(system.levels)}, the scheme has {levels}; choose a system with {levels}"
+        )
+    if isinstance(system, FatTree) and schedule.nodes > system.max_nodes:
+        raise InputError(f"{subject}: at most {system.max_nodes} nodes; give fewer nodes, more levels or more ports")
+    if isinstance(system, WdmRing):
+        if schedule.wavelengths > system.wavelengths:
+            raise InputError(
+                f"{subject}: needs {schedule.wavelengths} wavelengths, the system has {int(system.wavelengths)}; give "
+                "it more, or choose smaller groups or another scheme"
+            )
+        for step in schedule.steps:
+            pairs = wavelength_conflicts(step, schedule.nodes)
+            if len(pairs):
+                a, b = pairs[0]
+                raise InputError(
+                    f"{subject}: transfers {step.source[a]}→{step.target[a]} and {step.source[b]}→{step.target[b]} "
+                    f"share wavelength {step.wavelength[a]} on a link; assign other wavelengths"
+                )
+
+
+def routes(system: System, schedule: ExchangeSchedule, step: ExchangeStep) -> Routes:
+    """Links and delays of the transfers of a step."""
+    if isinstance(system, WdmRing):
+        return _around(system, schedule.nodes, step)
+    if isinstance(system, FatTree):
+        return _over_switches(system, step)
+    return _through_chips(system, schedule, step)
+
+
+def _around(system: WdmRing, nodes: int, step: ExchangeStep) -> Routes:
+    """Routes on a ring: a link is one wavelength in one direction between two neighbours."""
+    first, length = ring_links(step, nodes)
+    transfer = np.repeat(np.arange(len(length)), length)
+    offset = np.arange(len(transfer)) - np.repeat(np.cumsum(length) - length, length)
+    channel = 2 * step.wavelength + (step.direction > 0)
+    link = channel[transfer] * nodes + (first[transfer] + offset) % nodes
+    delay = np.asarray(length * system.flight_s(float(system.spacing_m)), np.float64)
+    return Routes(transfer, link, delay)
+
+
+def _over_switches(system: FatTree, step: ExchangeStep) -> Routes:
+    """Routes in a fat tree: up to the lowest common switch and down again.
+
+    A link from a group of nodes to level l is numbered by the group and by the upward ports chosen on lower levels. So
+    the path down to a node does not depend on the source.
+    """
+    down, up, levels = int(system.down_ports), int(system.up_ports), int(system.levels)
+    source, target = step.source, step.target
+    transfer, link = [], []
+    places, base = np.zeros_like(target), 0  # the upward ports chosen so far, as one number
+    height = np.zeros(len(source), np.int64)
+    port_count = 1
+    for level in range(levels):
+        climbs = np.flatnonzero(source // down**level != target // down**level) if level else np.arange(len(source))
+        if level:
+            port_count *= up
+            places = places * up + (target // down ** (level - 1)) % up
+        for node, downward in ((source, 0), (target, 1)):
+            group = node // down**level
+            transfer.append(climbs)
+            link.append(base + 2 * (group * port_count + places)[climbs] + downward)
+        base += 2 * port_count * (system.max_nodes // down**level + 1)
+        height[climbs] = level + 1
+    propagation_s = 2 * height * system.flight_s(float(system.cable_m))
+    delay = np.asarray(propagation_s + (2 * height - 1) * float(system.switch_s), np.float64)
+    return Routes(np.concatenate(transfer), np.concatenate(link), delay)
+
+
+def _through_chips(system: InNetwork, schedule: ExchangeSchedule, step: ExchangeStep) -> Routes:
+    """Routes in an in-network system: a fibre up and one down per server and chip; light is split downwards."""
+    upwards = step.target >= schedule.nodes
+    end = np.where(upwards, step.source, step.target)
+    delay = np.full(len(end), system.flight_s(float(system.fibre_m)))
+    return Routes(np.arange(len(end)), 2 * end + upwards, delay)
