@@ -85,8 +85,8 @@ def test_a_card_that_violates_a_rule_is_refused(
     message = load_error(base, tmp_path, file, key, value)
     assert f"rule {rule!r} of {limit} µm needs at least {least} µm; correct" in message
     # a landing too large for its pitch is reported as a fault of the pitch
-    told = (key, f"{value:g}") if (key, rule) != ("pads.size_um", "metal.space") else ("pads.pitch_um", "100")
-    assert f"{told[0]} is {told[1]} µm" in message
+    expected = (key, f"{value:g}") if (key, rule) != ("pads.size_um", "metal.space") else ("pads.pitch_um", "100")
+    assert f"{expected[0]} is {expected[1]} µm" in message
 
 
 @pytest.mark.parametrize(
