@@ -22,8 +22,8 @@ BLOCK = 1 << 14
 """Pairs of heaters whose shares are calculated at a time: 128 kB, which fits the caches."""
 STORED = 1 << 23
 """Pairs of heaters up to which shares are calculated once and kept, in 32 MB; above, once for every product."""
-ROUNDS = 500
-"""Rounds of the solution, each of at most one product. Chips of 16,000 heaters take some 100."""
+ROUNDS = 2000
+"""Rounds of the solution, each of at most one product. 16,000 heaters in rows of 128 take some 300 products."""
 DIRECTIONS = 300
 """Directions kept for the solution: 77 MB for 16,000 heaters."""
 NEGLIGIBLE_RAD = 1e-9
