@@ -30,12 +30,12 @@ from optinc_pdk.interconnect import (
     recursive_doubling,
     ring,
     schedule_of,
+    simulate,
     step_time,
     system_names,
     with_rate,
     wrht,
 )
-from optinc_pdk.interconnect import event_simulation as simulate
 from optinc_pdk.interconnect.noise_limited_rate import symbol_rate
 from optinc_pdk.interconnect.training_time import compute_time
 from optinc_pdk.interconnect.workloads import Workload, llama, resnet50

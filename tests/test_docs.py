@@ -62,5 +62,7 @@ def test_a_missing_name_is_reported() -> None:
         "optinc_pdk.tolerance.chip"
     ]
     module = "optinc_pdk.tolerance.meshes.block_programming"
-    assert list(missing(":func:`fitted`, :meth:`like`, :func:`sites`, :mod:`made`", module)) == ["sites"]
+    assert list(
+        missing(":func:`fit_block`, :meth:`from_concatenated`, :func:`sites`, :mod:`fabricated_blocks`", module)
+    ) == ["sites"]
     assert list(missing(":func:`optinc_pdk.nowhere.lost`", module)) == ["optinc_pdk.nowhere.lost"]

@@ -28,7 +28,7 @@ from optinc_pdk.signoff.function import check_function
 from optinc_pdk.signoff.lvs.comparison import LvsResult, compare
 from optinc_pdk.simulate import UnsettledError, program, transmit
 from optinc_pdk.tolerance import draw_sample, imperfections, read_chip
-from optinc_pdk.tolerance.variation import sampled_response as truth
+from optinc_pdk.tolerance.variation import sampled_response
 
 NAME = "average_4bit_4servers"
 CORE, HEATER, METAL, LABEL = (3, 0), (39, 0), (41, 0), (100, 0)
@@ -90,7 +90,7 @@ def test_the_reference_circuit_is_what_a_build_writes(chip: Build) -> None:
 def test_without_imperfections_the_chip_is_that_of_the_function_check(chip: Build) -> None:
     process, task = load_process(), Onn.load(bundled_weights()).task
     extracted = read_chip(file(chip, ".gds"), file(chip, ".pic.yml"), file(chip, ".bias.yml"), process)
-    light = truth.sample_scattering(
+    light = sampled_response.sample_scattering(
         extracted, draw_sample(extracted, imperfections(process).only(), 0), extracted.voltage_v, 16.0
     )
     with np.load(file(chip, ".function.npz")) as table:

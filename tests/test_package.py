@@ -95,8 +95,8 @@ def test_import_contracts_hold(checkout: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "imported", "contract"),
     [
-        ("extract/mutant.py", "gdsfactory", "Extraction and LVS"),
-        ("extract/mutant.py", "optinc_pdk.tech", "Extraction and LVS"),
+        ("extract/mutant.py", "gdsfactory", "Extraction and sign-off"),
+        ("extract/mutant.py", "optinc_pdk.tech", "Extraction and sign-off"),
         ("factor/mutant.py", "klayout.db", "The mathematics"),
         ("cards/mutant.py", "optinc_pdk.circuit", "Packages"),
         ("attic.py", "numpy", "Packages"),

@@ -11,8 +11,7 @@ import klayout.db as kdb
 import numpy as np
 
 from optinc_pdk.cells.cell_cache import cell
-from optinc_pdk.cells.curves import GRID_PER_UM, Points, round_corners
-from optinc_pdk.cells.curves import polyline_length_um as guide_length
+from optinc_pdk.cells.curves import GRID_PER_UM, Points, polyline_length_um, round_corners
 from optinc_pdk.cells.devices import grating_coupler, pad, phase_shifter, terminator
 from optinc_pdk.cells.drawing import (
     LIMIT_UM,
@@ -170,7 +169,7 @@ def _fold(length: float, folds: int, step: float) -> Points:
         corners = [(0.0, 0.0), (left, 0.0), (left, height), (right, height), (right, 0.0), (2 * step, 0.0)]
         return round_corners(np.array(corners), radius, segments)
 
-    shortest = folds * guide_length(line(2 * radius))
+    shortest = folds * polyline_length_um(line(2 * radius))
     height = round(2 * radius + (length - shortest) / (2 * folds), 3)
     if height < 2 * radius:
         raise ValueError(

@@ -118,7 +118,7 @@ def lvs(
 
     from optinc_pdk.extract import extract
     from optinc_pdk.report.build_numbers import difference_line
-    from optinc_pdk.signoff.lvs import klayout_comparer as klayout
+    from optinc_pdk.signoff.lvs import klayout_comparer
     from optinc_pdk.signoff.lvs.comparison import compare, write_lvs, write_lvs_lyrdb
     from optinc_pdk.signoff.lvs.input_consistency import check_netlist, netlist_hint
 
@@ -126,7 +126,7 @@ def lvs(
     with errors_naming(netlist):
         check_netlist(reference, extraction, card)
     result = compare(reference, extraction, card)
-    other = klayout.compare_with_klayout(reference, extraction.circuit, card) if second_opinion else None
+    other = klayout_comparer.compare_with_klayout(reference, extraction.circuit, card) if second_opinion else None
     write_lvs(result, path)
     write_lvs_lyrdb(result, gds, path.with_suffix(".lyrdb"))
     if as_json:

@@ -36,10 +36,10 @@ def block_exponents(values: torch.Tensor, block: int) -> torch.Tensor:
         uint8, shape (blocks,); 255 if a gradient is NaN or infinite.
     """
     if values.is_cpu:
-        from optinc_pdk.collective import codec_kernels as kernels
+        from optinc_pdk.collective import codec_kernels
 
         out = np.empty(-(-len(values) // block), dtype=np.uint8)
-        kernels.exponents(values.numpy().view(np.uint32), block, out)
+        codec_kernels.exponents(values.numpy().view(np.uint32), block, out)
         return torch.from_numpy(out)
     bits = _blocks(values.view(torch.int32) & 0x7FFFFFFF, block)
     return (bits.amax(dim=1) >> 23).to(torch.uint8)
@@ -92,10 +92,10 @@ def encode(
         offset: Steps added before rounding, 0 <= offset < 1.
     """
     if values.is_cpu:
-        from optinc_pdk.collective import codec_kernels as kernels
+        from optinc_pdk.collective import codec_kernels
 
         arrays = values.numpy(), inverse.numpy()
-        kernels.encode(*arrays, block, bits, tuple(places), np.float32(offset), codes.numpy())
+        codec_kernels.encode(*arrays, block, bits, tuple(places), np.float32(offset), codes.numpy())
         return
     half, width = 1 << (bits - 1), bits // len(places)
     scaled = (_blocks(values, block) * inverse[:, None] + offset).round().clamp(max=half - 1)
@@ -127,12 +127,12 @@ def decode(
     """
     half = 1 << (bits - 1)
     if codes.is_cpu:
-        from optinc_pdk.collective import codec_kernels as kernels
+        from optinc_pdk.collective import codec_kernels
 
         if table is None:
-            kernels.decode_by_shift(codes.numpy(), step.numpy(), block, level.shift, half, out.numpy())
+            codec_kernels.decode_by_shift(codes.numpy(), step.numpy(), block, level.shift, half, out.numpy())
         else:
-            kernels.decode_by_table(codes.numpy(), step.numpy(), block, table.numpy(), out.numpy())
+            codec_kernels.decode_by_table(codes.numpy(), step.numpy(), block, table.numpy(), out.numpy())
         return
     read = (codes >> level.shift) - half if table is None else table[codes]
     out.copy_((_blocks(read.to(torch.float32), block) * step[:, None]).flatten()[: len(out)])

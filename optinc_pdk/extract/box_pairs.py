@@ -54,7 +54,7 @@ def close_pairs(boxes: Ints, distance: int, strip: int) -> Ints:
     Args:
         boxes: (n, 4) left, bottom, right, top.
         distance: Distance, in the unit of the boxes.
-        strip: Width of the strips into which boxes are sorted, as for :func:`touching`.
+        strip: Width of the strips into which boxes are sorted, as for :func:`touching_pairs`.
 
     Returns:
         (k, 2) numbers of the boxes, the lower one first.

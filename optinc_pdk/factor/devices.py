@@ -140,7 +140,7 @@ def mesh_devices(
             sorted by column and row.
 
     Raises:
-        ValueError: A ratio is outside [0, 1], a loss is negative, or :class:`Devices` raises.
+        ValueError: A ratio is outside [0, 1], a loss is negative, or :class:`MeshDevices` raises.
     """
     row, column = _positions(mesh, redundant_columns)
     count = row.size

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.onn import npz_format as npz
+from optinc_pdk.onn import npz_format
 from optinc_pdk.onn.network import Layer, Onn, WeightsError
 
 NETWORKS = Path(__file__).parent / "networks"
@@ -43,7 +43,7 @@ def load(path: Path, bits: int | None, servers: int | None, groups: int | None) 
     """
     arguments = {"bits": bits, "servers": servers, "groups": groups}
     if path.suffix == ".npz":
-        onn = npz.read(path)
+        onn = npz_format.read(path)
         for name, value in arguments.items():
             if value is not None and value != getattr(onn.task, name):
                 raise WeightsError(
@@ -66,11 +66,13 @@ def load(path: Path, bits: int | None, servers: int | None, groups: int | None) 
 def _bytes(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            data = file.read(npz.MAX_BYTES + 1)
+            data = file.read(npz_format.MAX_BYTES + 1)
     except OSError as fault:
         raise WeightsError(f"{path}: cannot be read ({fault.strerror or fault}); check the path") from fault
-    if len(data) > npz.MAX_BYTES:
-        raise WeightsError(f"{path}: is larger than the limit of {npz.MAX_BYTES} bytes; give a file of weights only")
+    if len(data) > npz_format.MAX_BYTES:
+        raise WeightsError(
+            f"{path}: is larger than the limit of {npz_format.MAX_BYTES} bytes; give a file of weights only"
+        )
     return data
 
 
@@ -87,7 +89,7 @@ def _safetensors(path: Path, data: bytes) -> tuple[Layer, ...]:
         # nn.Linear(..., bias=False) stores no bias, and the last layer of a chip's network has none.
         if name.endswith(".weight") and weight.ndim == 2:
             arrays.setdefault(name.replace(".weight", ".bias"), np.zeros(weight.shape[0], dtype=weight.dtype))
-    return npz.build_layers(path, arrays, "{}.{}", stride=2)
+    return npz_format.build_layers(path, arrays, "{}.{}", stride=2)
 
 
 def _onnx(path: Path, data: bytes) -> tuple[Layer, ...]:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optinc_pdk.extract import box_pairs as nearby
+from optinc_pdk.extract import box_pairs
 from optinc_pdk.extract.box_pairs import close_pairs, touching_pairs
 from optinc_pdk.extract.contours import Ints
 
@@ -41,7 +41,7 @@ def test_pairs_do_not_depend_on_the_number_of_candidates_at_a_time(monkeypatch: 
     random = np.random.default_rng(5)
     first, second = boxes(random, 200, 100), boxes(random, 150, 100)
     whole = touching_pairs(first, second, 3)
-    monkeypatch.setattr(nearby, "MAX_CANDIDATES", 7)
+    monkeypatch.setattr(box_pairs, "MAX_CANDIDATES", 7)
     np.testing.assert_array_equal(touching_pairs(first, second, 3), whole)
     assert len(whole) > 100
 

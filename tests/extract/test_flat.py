@@ -15,8 +15,7 @@ from optinc_pdk.assemble import DiePlan, assemble, mesh_chip
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.extract import Extraction, extract
-from optinc_pdk.layout import ChipLayout, floorplan, lay_out_network, to_layout
-from optinc_pdk.layout import flipchip_floorplan as shelves
+from optinc_pdk.layout import ChipLayout, flipchip_floorplan, floorplan, lay_out_network, to_layout
 from optinc_pdk.onn import Layer, Onn, bundled_weights
 from optinc_pdk.pdk import get_pdk
 
@@ -104,7 +103,7 @@ def test_extraction_does_not_depend_on_the_hierarchy(
     process = load_process(card)
     get_pdk(card).activate()
     if folds:
-        monkeypatch.setattr(shelves, "FOLDS", (folds,))
+        monkeypatch.setattr(flipchip_floorplan, "FOLDS", (folds,))
     path = tmp_path / "chip.gds"
     to_layout(make(process), process, "chip").write(str(path))
     whole = extract(path, process)

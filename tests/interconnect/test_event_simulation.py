@@ -17,9 +17,9 @@ from optinc_pdk.interconnect import (
     recursive_doubling,
     repetitions,
     ring,
+    simulate,
     wrht,
 )
-from optinc_pdk.interconnect import event_simulation as simulate
 from optinc_pdk.interconnect.event_simulation import fair_rates
 from optinc_pdk.interconnect.routing import routes
 from optinc_pdk.interconnect.schedule import exchange_step

@@ -4,8 +4,7 @@ import pytest
 
 from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.errors import InputError
-from optinc_pdk.interconnect import event_simulation as simulate
-from optinc_pdk.interconnect import load_system, optinc_star, system_names, with_rate
+from optinc_pdk.interconnect import load_system, optinc_star, simulate, system_names, with_rate
 from optinc_pdk.interconnect.systems import FatTree, InNetwork, WdmRing
 
 CARDS = components_folder() / "systems"

@@ -13,11 +13,11 @@ from optinc_pdk.interconnect import (
     hierarchical_ring,
     load_system,
     ring,
+    simulate,
     step_time,
     with_rate,
     wrht,
 )
-from optinc_pdk.interconnect import event_simulation as simulate
 from optinc_pdk.interconnect.training_time import compute_time
 from optinc_pdk.interconnect.workloads import llama, resnet50
 

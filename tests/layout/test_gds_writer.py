@@ -137,12 +137,12 @@ def test_the_same_bytes_whatever_the_order_of_sets(tmp_path: Path, built: Callab
 import pathlib, sys
 sys.path.insert(0, sys.argv[1])
 import conftest
-from optinc_pdk.layout import chip_of, to_layout, write_gds
+from optinc_pdk.layout import lay_out_network, to_layout, write_gds
 for text in sys.argv[3:]:
     name, widths = text.split("=")
     process = conftest._process(name)
     onn = conftest._network(tuple(map(int, widths.split(","))), (2, 2))
-    circuit, chip = chip_of(onn, process, "chip")
+    circuit, chip = lay_out_network(onn, process, "chip")
     write_gds(to_layout(chip, process, "chip"), pathlib.Path(sys.argv[2]) / f"{name}.gds")
 """
     asked = [f"{name}={','.join(map(str, widths))}" for name, widths in CHIPS.items()]

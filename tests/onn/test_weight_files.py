@@ -18,8 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.onn import Layer, Onn, WeightsError, carry_chain
-from optinc_pdk.onn import npz_format as npz_module
+from optinc_pdk.onn import Layer, Onn, WeightsError, carry_chain, npz_format
 
 TASK = {"bits": 4, "servers": 4, "groups": 2, "remainder": False, "finer_input": False}
 
@@ -218,7 +217,7 @@ def test_malicious_archives_are_refused(tmp_path: Path, monkeypatch: pytest.Monk
     bomb = [*members, ("layers.2.weight.npy", bytes(300 * 2**20))]
     refused(archive(path, bomb, zipfile.ZIP_DEFLATED), "268435456")
     assert path.stat().st_size < 2**20
-    monkeypatch.setattr(npz_module, "MAX_BYTES", 1000)
+    monkeypatch.setattr(npz_format, "MAX_BYTES", 1000)
     refused(archive(path, members), "1000 bytes")
 
 

@@ -13,8 +13,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.circuit import read_netlist, write_bias, write_netlist
 from optinc_pdk.errors import InputError
-from optinc_pdk.extract import extract
-from optinc_pdk.extract import mask_layout as gds
+from optinc_pdk.extract import extract, mask_layout
 from optinc_pdk.layout import lay_out_network, to_layout, write_gds
 from optinc_pdk.onn import carry_chain
 from optinc_pdk.pdk import get_pdk
@@ -47,13 +46,13 @@ def stem(process: Process, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_chip_is_read_once(stem: Path, process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[Path] = []
-    real: Callable[..., Any] = gds.read_layout
+    real: Callable[..., Any] = mask_layout.read_layout
 
     def counted(path: Path) -> Any:
         read.append(path)
         return real(path)
 
-    monkeypatch.setattr(gds, "read_layout", counted)
+    monkeypatch.setattr(mask_layout, "read_layout", counted)
     layout, netlist, bias = (stem.with_suffix(ending) for ending in ENDINGS)
     built = read_extracted_chip(layout, netlist, bias, process)
     assert read == [layout]

@@ -37,7 +37,7 @@ def walker(process):
 
 def test_path_from_a_fibre_through_trim_and_combiner(walker, process):
     structure = walker.structure
-    path = walker.enter(int(structure.fibre[structure.fibres(["in_upper"])[0]]))
+    path = walker.enter(int(structure.label_port[structure.label_positions(["in_upper"])[0]]))
     assert walker.ends(path.port) == 4
     assert [structure.channel[h] for h in path.heaters] == ["upper"]
     expected = device_s(process, "grating_coupler", 1550.0)[0, 0, 1]
@@ -51,15 +51,17 @@ def test_path_from_a_fibre_through_trim_and_combiner(walker, process):
 
 def test_both_branches_reach_one_coupler_and_leave_by_bar_and_cross(walker):
     structure = walker.structure
-    paths = [walker.enter(int(structure.fibre[structure.fibres([f])[0]])) for f in ("in_upper", "in_lower")]
+    paths = [
+        walker.enter(int(structure.label_port[structure.label_positions([f])[0]])) for f in ("in_upper", "in_lower")
+    ]
     assert paths[0].port == paths[1].port
     for step, label in ((walker.bar, "out_bar"), (walker.cross, "out_cross")):
         end = walker.follow(step(paths[0].port))
-        assert end.port == structure.fibre[structure.fibres([label])[0]]
+        assert end.port == structure.label_port[structure.label_positions([label])[0]]
     assert walker.bar(walker.bar(paths[0].port)) == paths[0].port
 
 
 def test_a_path_ends_at_a_splitters_root(walker):
     structure = walker.structure
-    coupler = walker.enter(int(structure.fibre[structure.fibres(["in_upper"])[0]])).port
+    coupler = walker.enter(int(structure.label_port[structure.label_positions(["in_upper"])[0]])).port
     assert walker.ends(walker.follow(coupler).port) == 3

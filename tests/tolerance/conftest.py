@@ -14,8 +14,7 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import flatten, write_bias, write_netlist
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.extract import extract
-from optinc_pdk.layout import lay_out_network as layout_chip
-from optinc_pdk.layout import to_layout, write_gds
+from optinc_pdk.layout import lay_out_network, to_layout, write_gds
 from optinc_pdk.onn import Layer, Onn, carry_chain
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.electrical.wiring import read_wiring
@@ -102,7 +101,7 @@ def tiny(process, tmp_path_factory):
     network = carry_chain(Averaging(2, 4, 1))
     network.save(folder / "tiny.npz")
     get_pdk("soi220").activate()
-    circuit, chip = layout_chip(network, process, "tiny")
+    circuit, chip = lay_out_network(network, process, "tiny")
     write_gds(to_layout(chip, process, "tiny"), folder / "tiny.gds")
     write_netlist(circuit, folder / "tiny.pic.yml")
     extracted, wiring = extract(folder / "tiny.gds", process).circuit, read_wiring(folder / "tiny.gds", process)

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.rules import GridRule, OutlineRule, Rule
 from optinc_pdk.extract.layout_reader import check_layers, check_unit
-from optinc_pdk.signoff.drc import density, photonic_checks
-from optinc_pdk.signoff.drc import shape_checks as checks
+from optinc_pdk.signoff.drc import density, photonic_checks, shape_checks
 from optinc_pdk.signoff.drc.condensed_checks import CondensedChecks, prepare_condensed
 from optinc_pdk.signoff.drc.design import Design, read_design
 from optinc_pdk.signoff.drc.violation_grouping import Hierarchy, ViolationGroup, group_violations
@@ -28,24 +27,24 @@ __all__ = ["CHECKS", "ELECTRICAL_KINDS", "DrcResult", "RuleResult", "check_chip"
 
 # One function per kind of geometric rule; a kind without a function raises KeyError instead of passing silently.
 CHECKS: Mapping[str, Callable[[Design, Any], kdb.Region]] = {
-    "width": checks.line,
-    "space": checks.line,
-    "notch": checks.line,
-    "overlap": checks.pair,
-    "separation": checks.pair,
-    "enclosure": checks.pair,
-    "contact_overlap": checks.pair,
-    "exclusion": checks.boolean,
-    "inside": checks.boolean,
-    "area": checks.area,
-    "angle": checks.angle,
-    "outline": checks.outline,
-    "die_size": checks.die_size,
-    "edge": checks.edge,
+    "width": shape_checks.line,
+    "space": shape_checks.line,
+    "notch": shape_checks.line,
+    "overlap": shape_checks.pair,
+    "separation": shape_checks.pair,
+    "enclosure": shape_checks.pair,
+    "contact_overlap": shape_checks.pair,
+    "exclusion": shape_checks.boolean,
+    "inside": shape_checks.boolean,
+    "area": shape_checks.area,
+    "angle": shape_checks.angle,
+    "outline": shape_checks.outline,
+    "die_size": shape_checks.die_size,
+    "edge": shape_checks.edge,
     "density": density.density,
-    "grid": checks.grid,
-    "known_layers": checks.file,
-    "simple": checks.file,
+    "grid": shape_checks.grid,
+    "known_layers": shape_checks.file,
+    "simple": shape_checks.file,
     "guide_space": photonic_checks.guide_space,
     "bend_radius": photonic_checks.bend_radius,
     "contacts": photonic_checks.contacts,
@@ -195,7 +194,7 @@ def _violations(design: Design, rule: Rule, condensed: CondensedChecks | None) -
 def _result(design: Design, hierarchy: Hierarchy, rule: Rule, violations: kdb.Region) -> RuleResult:
     merged = _merged(violations)
     markers = tuple(polygon.to_dtype(design.layout.dbu) for polygon in merged)
-    if isinstance(rule, OutlineRule) and not checks.dies(design, rule.layers[0]):
+    if isinstance(rule, OutlineRule) and not shape_checks.dies(design, rule.layers[0]):
         return RuleResult(rule, markers, notes=(_missing_outline(design, rule),))
     return RuleResult(rule, markers, groups=group_violations(hierarchy, merged))
 

@@ -17,9 +17,7 @@ from optinc_pdk.extract import Extraction
 from optinc_pdk.extract.golden_devices import symmetries
 from optinc_pdk.file_writing import saved_bytes, write_atomic
 from optinc_pdk.gc_control import gc_paused
-from optinc_pdk.signoff.lvs import differences as checks
-from optinc_pdk.signoff.lvs import padless_nets as metal
-from optinc_pdk.signoff.lvs import path_lengths as lengths
+from optinc_pdk.signoff.lvs import differences, padless_nets, path_lengths
 from optinc_pdk.signoff.lvs.device_matching import Ints
 from optinc_pdk.signoff.lvs.differences import Difference
 
@@ -80,27 +78,27 @@ def compare(reference: Circuit, extraction: Extraction, process: Process) -> Lvs
         NetlistError: The reference's cells contain each other.
         CardError: A golden device cannot be used.
     """
-    pair = checks.match_circuits(flatten(reference), extraction.circuit, process, symmetries(process))
-    differences = list(checks.extraction_faults(pair, extraction.faults))
+    pair = differences.match_circuits(flatten(reference), extraction.circuit, process, symmetries(process))
+    found = list(differences.extraction_faults(pair, extraction.faults))
     for check in (
-        checks.labels,
-        checks.wires,
-        checks.heaters,
-        checks.pins,
-        metal.nets_without_pad,
-        checks.devices,
-        checks.nets,
-        checks.parameters,
-        lengths.arms,
-        lengths.trees,
+        differences.labels,
+        differences.wires,
+        differences.heaters,
+        differences.pins,
+        padless_nets.nets_without_pad,
+        differences.devices,
+        differences.nets,
+        differences.parameters,
+        path_lengths.arms,
+        path_lengths.trees,
     ):
-        differences += check(pair)
+        found += check(pair)
     return LvsResult(
-        match=not differences,
+        match=not found,
         devices=int(np.sum(pair.map.device != UNCONNECTED)),
-        nets=checks.matched_nets(pair),
-        differences=tuple(differences[:MAX_DIFFERENCES]),
-        total_differences=len(differences),
+        nets=differences.matched_nets(pair),
+        differences=tuple(found[:MAX_DIFFERENCES]),
+        total_differences=len(found),
         device_map=pair.map.device,
         port_map=pair.map.port,
     )

@@ -1,7 +1,8 @@
 """Plan of a circuit's simulation, made once, and its evaluation for every wavelength, bias and sample.
 
-First every repeated cell is reduced to one block (:mod:`cells`), then every knot of blocks between which light runs
-back and forth (:mod:`dissection`, :mod:`star`); light passes the remaining blocks once, in order (:mod:`transfer`).
+First, every repeated cell is reduced to one block (:mod:`cell_reduction`). Then every group of blocks between which
+light travels in both directions is reduced to one block (:mod:`nested_dissection`, :mod:`star_product`). Light passes
+the remaining blocks once, in order (:mod:`propagation`).
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ def measure_layers_at_once(
 ) -> list[list[LayerResponse]]:
     """Measure layers at (S, H) heater voltages with the sources of all layers on at once.
 
-    This needs fewer readings than :func:`measure` but includes the small stray light between layers.
+    This needs fewer readings than :func:`measure_layers` but includes the small stray light between layers.
 
     Returns:
         For each setting, the response of each layer.

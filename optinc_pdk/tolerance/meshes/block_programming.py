@@ -172,7 +172,7 @@ def reduced_amplitudes(
     An attenuator whose couplers are not exactly 50:50 always transmits a few percent of the field.
 
     Returns:
-        For each block, (s,) amplitudes for another call of :func:`fitted`; None if its attenuators suffice.
+        For each block, (s,) amplitudes for another call of :func:`fit_block`; None if its attenuators suffice.
     """
     scale = _scales(blocks, fabricated, programmed)
     amplitudes: list[Floats | None] = []

@@ -90,7 +90,7 @@ class BlockPhases:
         return np.concatenate([self.theta, self.phi, self.output, self.attenuator])
 
     def from_concatenated(self, values: Floats) -> BlockPhases:
-        """Build phases from (heaters,) values in the order of :meth:`all`, with the sizes of these phases."""
+        """Build phases from (heaters,) values in the order of :meth:`concatenated`, with the sizes of these phases."""
         ends = np.cumsum([self.theta.size, self.phi.size, self.output.size])
         return BlockPhases(*np.split(values, ends))
 

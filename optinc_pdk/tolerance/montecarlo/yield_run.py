@@ -156,7 +156,7 @@ def run_yield(
         directory: Folder of the results.
         runner: Context manager of the executor.
         resume: Continue an earlier run in the folder.
-        progress: See :func:`measure`.
+        progress: See :func:`run_jobs`.
         contributions: Also evaluate single imperfections and combinations, and the tolerance of each.
 
     Returns:

@@ -13,7 +13,7 @@ import distributed
 import pytest
 
 from optinc_pdk.errors import InputError
-from optinc_pdk.tolerance.montecarlo import executors as schedule
+from optinc_pdk.tolerance.montecarlo import executors
 from optinc_pdk.tolerance.montecarlo.executors import check_scheduler, open_executor
 from optinc_pdk.tolerance.montecarlo.records import SampleJob
 from optinc_pdk.tolerance.montecarlo.study import run_serially
@@ -65,7 +65,7 @@ def test_invalid_schedulers_are_refused(scheduler: str | None, workers: int | No
 
 
 def test_a_scheduler_that_does_not_answer_is_refused(work, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedule, "CONNECT_S", 0.5)
+    monkeypatch.setattr(executors, "CONNECT_S", 0.5)
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{closed.getsockname()[1]}"
