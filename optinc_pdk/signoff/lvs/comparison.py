@@ -14,7 +14,7 @@ import numpy as np
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED, Circuit, flatten
 from optinc_pdk.extract import Extraction
-from optinc_pdk.extract.golden_devices import symmetries
+from optinc_pdk.extract.golden_devices import device_symmetries
 from optinc_pdk.file_writing import saved_bytes, write_atomic
 from optinc_pdk.gc_control import gc_paused
 from optinc_pdk.signoff.lvs import differences as checks
@@ -80,7 +80,7 @@ def compare(reference: Circuit, extraction: Extraction, process: Process) -> Lvs
         NetlistError: The reference's cells contain each other.
         CardError: A golden device cannot be used.
     """
-    pair = checks.match_circuits(flatten(reference), extraction.circuit, process, symmetries(process))
+    pair = checks.match_circuits(flatten(reference), extraction.circuit, process, device_symmetries(process))
     differences = list(checks.extraction_faults(pair, extraction.faults))
     for check in (
         checks.labels,
