@@ -1,4 +1,4 @@
-"""From trained weights to a signed-off silicon-photonic chip that computes a quantized average.
+"""Process design kit that builds and checks a silicon-photonic chip for quantised averaging from trained weights.
 
 Names are imported on first use, so that `import optinc_pdk` is fast and the mathematics needs no layout tools.
 """

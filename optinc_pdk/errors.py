@@ -1,5 +1,5 @@
-"""Base class of all errors about a user's input."""
+"""Base class of all errors that an unusable input causes."""
 
 
 class InputError(ValueError):
-    """A user's input is unusable; the message names it, the fault and the remedy."""
+    """An input of the user cannot be used; the message names the input, the fault and the remedy."""

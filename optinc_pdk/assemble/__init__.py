@@ -1,4 +1,4 @@
-"""Assembly of networks into circuits, with the label of every pad and fibre."""
+"""Assembly of trained networks into circuits: netlist, floorplan sections, and labels of all pads and fibres."""
 
 from optinc_pdk.assemble.buildability import check_buildable, check_weights
 from optinc_pdk.assemble.die_plan import CARRIER_TREE, LOCAL_STRIPS, DiePlan
@@ -7,7 +7,7 @@ from optinc_pdk.assemble.mesh_circuit import rectangular_slots
 from optinc_pdk.assemble.network_circuit import (
     CircuitDraft,
     assemble,
-    complete,
+    complete_circuit,
     draft_circuit,
     mesh_chip,
 )
@@ -22,7 +22,7 @@ __all__ = [
     "assemble",
     "check_buildable",
     "check_weights",
-    "complete",
+    "complete_circuit",
     "draft_circuit",
     "layer_blocks",
     "mesh_chip",

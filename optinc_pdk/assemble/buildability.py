@@ -1,4 +1,4 @@
-"""Checks of a network before assembly: whether it has a circuit, and whether fields can represent its weights."""
+"""Checks of a network before assembly: whether its circuit can be built, and whether its weights are in range."""
 
 from __future__ import annotations
 
@@ -12,10 +12,16 @@ SMALLEST = 1e-30
 
 
 def check_buildable(onn: Onn) -> None:
-    """Check that a network can be assembled.
+    """Check that this package can assemble a circuit for a network.
+
+    The network must have one input per symbol, no cascade options, at most ``MAX_LATTICE`` lattice points, weights in
+    range, two or more layers, and a zero bias vector in the last layer.
+
+    Args:
+        onn: Network.
 
     Raises:
-        InputError: The network has no circuit yet; the message says why and what can be built.
+        InputError: A condition is not met; the message states the value and what can be built.
     """
     task = onn.task
     if task.groups != task.bits // 2:
@@ -42,10 +48,13 @@ def check_buildable(onn: Onn) -> None:
 
 
 def check_weights(onn: Onn) -> None:
-    """Check that the largest entry of every weight matrix is within what fields can represent.
+    """Check that the largest absolute entry of every weight matrix is above 1e-30 and below 1e30.
+
+    Args:
+        onn: Network.
 
     Raises:
-        InputError: Names the layer, its largest entry and the limits.
+        InputError: An entry is out of range; the message names the layer, its largest entry and the limits.
     """
     for index, layer in enumerate(onn.layers):
         largest = float(abs(layer.weight).max())

@@ -1,4 +1,4 @@
-"""Component types of a chip: the process's devices, and MZI, dummy and attenuator as sub-circuits."""
+"""Component types of a chip: the devices of its process, and the sub-circuits MZI, dummy MZI and attenuator."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from optinc_pdk.circuit.netlist_files import composite_type
 
 
 def device_types(process: Process) -> dict[str, ComponentType]:
-    """Return every device of the process as a component type, by name."""
+    """Return the component types of all device cards of a process, by device name."""
     return {
         name: ComponentType(name, device.ports.optical, device.ports.electrical)
         for name, device in process.devices.items()
@@ -16,13 +16,28 @@ def device_types(process: Process) -> dict[str, ComponentType]:
 
 
 def composite_circuits(process: Process) -> dict[str, Circuit]:
-    """Build the sub-circuits of MZI, dummy and attenuator, by name."""
+    """Build the sub-circuits ``mzi``, ``mzi_dummy`` and ``attenuator`` from devices.
+
+    Args:
+        process: Process that provides the devices.
+
+    Returns:
+        Circuits by component name.
+    """
     devices = device_types(process)
     return {cell.name: cell for cell in (_mzi(devices), _dummy(devices), _attenuator(devices))}
 
 
 def component_types(process: Process, cells: dict[str, Circuit]) -> dict[str, ComponentType]:
-    """Return the component types of all devices and sub-circuits, by name."""
+    """Return the component types of the devices of a process and of sub-circuits.
+
+    Args:
+        process: Process that provides the devices.
+        cells: Sub-circuits by component name, for example from :func:`composite_circuits`.
+
+    Returns:
+        Component types by component name.
+    """
     return device_types(process) | {name: composite_type(cell) for name, cell in cells.items()}
 
 

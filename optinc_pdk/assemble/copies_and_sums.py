@@ -18,10 +18,17 @@ from optinc_pdk.errors import InputError
 
 
 def check_crossings(process: Process, layers: Sequence[Sequence[WeightBlock]]) -> None:
-    """Check that the process has a crossing if the blocks need one.
+    """Check that the process has the device ``crossing`` if the chip needs waveguide crossings.
+
+    Crossings are needed if several blocks of the first layer use the same inputs, or if outputs of several blocks of
+    the last layer are summed, and more than one guide is copied or summed.
+
+    Args:
+        process: Process that provides the devices.
+        layers: Blocks of each layer.
 
     Raises:
-        InputError: The device is missing; the message names process and file.
+        InputError: The device is missing; the message names the process and the card to add.
     """
     shares = any(block.place[0] for block in layers[0]) and any(block.columns.stop > 1 for block in layers[0])
     sums = any(block.place[1] and len(block.rows) > 1 for block in layers[-1])
@@ -34,19 +41,20 @@ def check_crossings(process: Process, layers: Sequence[Sequence[WeightBlock]]) -
 
 
 def copy_inputs(b: CircuitBuilder, layer: str, blocks: Sequence[WeightBlock], light: Sequence[str]) -> list[list[str]]:
-    """Add splitters and crossings that copy every input to the blocks that use it.
+    """Add splitters and crossings that copy every input of a layer to the blocks that use it.
 
-    In the section ``<layer>_split`` a level is one column of splitters followed by the columns of its crossings. Rows
-    number the guides after the last level, from the top.
+    The components are in the section ``<layer>_split``. Each level of the splitter trees is one column of splitters,
+    followed by the columns of crossings that permute the copies. A row number counts the guides after the last level,
+    from the top.
 
     Args:
         b: Circuit under construction.
-        layer: Name of the layer.
-        blocks: Its blocks.
-        light: Ports of the inputs, uppermost first.
+        layer: Name of the layer, such as ``l0``.
+        blocks: Blocks of the layer.
+        light: Port of each input of the layer, uppermost first.
 
     Returns:
-        Per block, the ports of its columns.
+        For each block, the ports that feed the columns of its weight matrix, in order.
     """
     copies = 1 + max(block.place[0] for block in blocks)
     moved = _split(b, f"{layer}_split", list(light), range(copies), 0)
@@ -74,20 +82,21 @@ def _split(b: CircuitBuilder, section: str, guides: list[str], copies: range, co
 def sum_outputs(
     b: CircuitBuilder, layer: str, blocks: Sequence[WeightBlock], rows: Sequence[Sequence[str]]
 ) -> list[str]:
-    """Add crossings and combiners that sum the fields of several blocks for each output.
+    """Add phase shifters, crossings and combiners that sum the output fields of blocks in the same rows of a layer.
 
-    In the section ``<layer>_sum`` column 0 holds a phase trim per block and row, because the summed fields interfere. A
-    level is the columns of its crossings followed by one column of combiners. Rows number the guides before the first
-    level, from the top.
+    The components are in the section ``<layer>_sum``. Column 0 holds a trim phase shifter for each block and row,
+    because the summed fields interfere. Each level of the combiner trees is the columns of its crossings, followed by
+    one column of combiners. A row number counts the guides before the first level, from the top.
 
     Args:
         b: Circuit under construction.
-        layer: Name of the layer.
-        blocks: Its blocks.
-        rows: Per block, the ports of its rows.
+        layer: Name of the layer, such as ``l2``.
+        blocks: Blocks of the layer in row-major order.
+        rows: For each block, the ports of its outputs.
 
     Returns:
-        The ports of all outputs; without several blocks to sum, the ports in ``rows``.
+        One port for each row of the layer's weight matrix. If every row has one block only, nothing is added and the
+        ports in ``rows`` are returned.
     """
     parts = 1 + max(block.place[1] for block in blocks)
     if parts == 1:

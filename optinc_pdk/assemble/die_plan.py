@@ -1,4 +1,4 @@
-"""Parts of a circuit that depend on its dies: feeds of local oscillators, and grounds that strips share."""
+"""Distribution of a circuit over dies: how local oscillators are fed, and which strips share a ground."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class DiePlan:
-    """How a network's strips share dies, as far as the circuit depends on it.
+    """The effects on the circuit of how a network's strips are distributed over dies.
+
+    A strip is a part of the floorplan with one block, or with all blocks of the first or of the last layer.
 
     Attributes:
-        carrier_tree: Whether all strips lie on one die, with one tree of splitters from the carrier to every local
-            oscillator and one ground for all. Otherwise strips are local: each block's local oscillators have a fibre
-            of their own, and grounds are joined within a strip or among the strips of a die.
-        ground_groups: Name of a local strip to the name of its die, whose ground bus it shares. A local strip that is
-            not listed has ground pads of its own. Not used with a carrier tree.
+        carrier_tree: True if all strips lie on one die: one splitter tree distributes the carrier to all local
+            oscillators, and all heaters share one ground. False if strips are independent: the local oscillators of
+            each block have a fibre of their own, and grounds are shared within a strip or among the strips of a die.
+        ground_groups: Name of a strip to the name of the die whose ground it shares. A strip that is missing has ground
+            pads of its own. Not used if ``carrier_tree`` is true.
     """
 
     carrier_tree: bool

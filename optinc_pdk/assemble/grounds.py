@@ -1,4 +1,4 @@
-"""Strips of the floorplan, and ground pads that the heaters of a chip, a die or a strip share.
+"""Names of the floorplan's strips, and ground pads that the heaters of a chip, a die or a strip share.
 
 A strip is one or several blocks with all that belongs to them, placed and routed as one piece.
 """
@@ -20,7 +20,7 @@ _SECTION = re.compile(r"(l(\d+))(b\d+)?(_mix|_split|_sum)?")
 
 
 def add_common_grounds(b: CircuitBuilder) -> None:
-    """Add the ground pads of a chip whose heaters are all on one ground."""
+    """Add ground pads ``GND0``, ``GND1``, …, all on the net of ``HUB``, for a chip whose heaters share one ground."""
     for i in range(PADS):
         b.add(f"pad_GND{i}", "pad")
         b.ports[f"GND{i}"] = f"pad_GND{i},e1"
@@ -29,10 +29,17 @@ def add_common_grounds(b: CircuitBuilder) -> None:
 
 
 def strip_names(sections: Iterable[str]) -> dict[str, str]:
-    """Return the strip of each section.
+    """Return the strip to which each section of the floorplan belongs.
 
-    A block of a hidden layer is a strip of its own, because signals enter and leave it by fibres or electrically. The
-    first layer's blocks form one strip with P, the last layer's with T. The carrier's sections belong to no strip.
+    Every block of a hidden layer is a strip, because its signals enter and leave by fibres or electrically. All blocks
+    of the first layer form one strip together with the preprocessing unit (section ``p``). All blocks of the last layer
+    form one strip together with the output splitter trees (section ``t``).
+
+    Args:
+        sections: Names of sections.
+
+    Returns:
+        Section name to strip name. Sections that belong to no strip, such as ``carrier``, are missing.
     """
     matches = {section: match for section in sections if (match := _SECTION.fullmatch(section))}
     last = max((int(match[2]) for match in matches.values()), default=0)
@@ -44,11 +51,11 @@ def strip_names(sections: Iterable[str]) -> dict[str, str]:
 
 
 def add_divided_grounds(b: CircuitBuilder, groups: Mapping[str, str]) -> None:
-    """Add ground pads for every group of strips, and move each ground end from ``HUB`` to its group's pads.
+    """Add ground pads for each group of strips, and reconnect every ground end from ``HUB`` to the pads of its group.
 
     Args:
-        b: Circuit without ground pads, otherwise complete.
-        groups: Strip to the name of its group; a strip that is missing is a group by itself.
+        b: Circuit without ground pads, otherwise complete. It is changed in place.
+        groups: Strip name to the name of its group. A strip that is missing is a group by itself, with fewer pads.
     """
     strips = strip_names({section for section, _, _ in b.grid.values()})
     nets: list[tuple[str, str]] = []

@@ -1,4 +1,4 @@
-"""Parts of one layer: fibres, the linear block, homodyne mixers and modulators."""
+"""Parts of one layer's circuit: fibre couplers, linear blocks, homodyne mixers and modulators."""
 
 from __future__ import annotations
 
@@ -11,22 +11,32 @@ from optinc_pdk.circuit import CircuitBuilder
 
 
 def add_fibre(b: CircuitBuilder, label: str, section: str, row: int) -> tuple[str, str]:
-    """Add a labelled grating coupler; return its guide port and its label."""
+    """Add a grating coupler with a fibre label.
+
+    Args:
+        b: Circuit under construction.
+        label: Label of the fibre.
+        section: Section of the floorplan; the coupler is in its column 0.
+        row: Row in the section.
+
+    Returns:
+        The guide port of the coupler, and the label.
+    """
     coupler = b.add(f"fibre_{label}", "grating_coupler", (section, 0, row))
     b.ports[label] = f"{coupler},o2"
     return f"{coupler},o1", label
 
 
 def add_linear_block(b: CircuitBuilder, block: WeightBlock, light: Sequence[str]) -> list[str]:
-    """Add a block's meshes and attenuators between the ports of its columns and those of its rows.
+    """Add the meshes and attenuators that realise a block of a weight matrix.
 
     Args:
         b: Circuit under construction.
-        block: The block.
-        light: Ports of the inputs, one for each column.
+        block: Block.
+        light: Ports of the inputs, one for each column of the block.
 
     Returns:
-        Ports of the outputs, one for each row.
+        Ports of the outputs, one for each row of the block.
     """
     rows, columns, name = len(block.rows), len(block.columns), block.name
     modes = BlockBuilder(b, name, dict(enumerate(light)))
@@ -41,16 +51,18 @@ def add_linear_block(b: CircuitBuilder, block: WeightBlock, light: Sequence[str]
 
 
 def add_mixers(b: CircuitBuilder, name: str, rows: Sequence[str], onchip: bool) -> tuple[str, list[str], list[str]]:
-    """Add a homodyne mixer with a trimmed local oscillator for each row of a block.
+    """Add a homodyne mixer and a trim phase shifter for its local oscillator to each output of a block.
 
     Args:
         b: Circuit under construction.
         name: Name of the block.
-        rows: Ports of the block's rows.
-        onchip: Whether detectors are photodiodes with a pad each; otherwise they are on the board, behind a fibre each.
+        rows: Ports of the block's outputs, one for each row.
+        onchip: If true, the detectors are photodiodes on the chip, each with a pad. Otherwise they are on the board,
+            and each mixer output leads to a fibre.
 
     Returns:
-        The port at the root of the oscillators' tree, and the labels of the positive and of the negative detectors.
+        The open root port of the splitter tree that feeds the local oscillators, the labels of the positive detectors,
+        and the labels of the negative detectors; labels are in the order of ``rows``.
     """
     leaves: list[str] = []
     plus: list[str] = []
@@ -78,10 +90,17 @@ def _photodiode(b: CircuitBuilder, label: str, section: str, row: int) -> str:
 
 
 def add_modulators(b: CircuitBuilder, block: WeightBlock) -> list[tuple[str, str]]:
-    """Add a modulator with a labelled pad for each column of a block, all fed by the carrier of one fibre.
+    """Add a modulator with a labelled pad for each column of a block, and a splitter tree that feeds all of them.
+
+    The carrier enters the tree from one fibre, ``carrier_<block>``. The tree has a power of two of leaves, so that all
+    modulators receive the same power; unused leaves are terminated.
+
+    Args:
+        b: Circuit under construction.
+        block: Block whose inputs are modulated.
 
     Returns:
-        The guide port and label of each.
+        For each column, the modulator's output port and the label of its pad.
     """
     ends: list[tuple[str, str]] = []
     leaves: list[str] = []

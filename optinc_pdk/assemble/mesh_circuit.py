@@ -1,4 +1,4 @@
-"""Meshes and attenuators of one linear block, with dummies on unused slots and terminators on unused modes."""
+"""Meshes and attenuators of one linear block, with dummy MZIs at the edges and terminators on unused modes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from optinc_pdk.circuit import CircuitBuilder
 
 @dataclass(frozen=True)
 class MeshSlot:
-    """Position of one MZI or dummy of a rectangular mesh.
+    """Position of one MZI or dummy MZI in a rectangular mesh.
 
     Attributes:
-        row: Upper mode of the MZI, or the dummy's mode.
-        column: Column, from the inputs.
-        dummy: Whether it is a dummy.
+        row: Upper mode of the MZI, or the only mode of the dummy, counted from 0 at the top.
+        column: Column, counted from 0 at the inputs.
+        dummy: True for a dummy.
     """
 
     row: int
@@ -24,12 +24,15 @@ class MeshSlot:
 
 
 def rectangular_slots(modes: int) -> list[MeshSlot]:
-    """Return every slot of the rectangular arrangement (Clements, Optica 3, 1460 (2016)), column by column.
+    """Return the positions of all MZIs and dummies of a rectangular mesh (Clements et al., Optica 3, 1460 (2016)).
 
-    A mode without a partner at an edge has a dummy, so that all paths have the same insertion loss.
+    A mode that has no partner in a column gets a dummy, so that all paths have the same insertion loss.
 
     Args:
-        modes: N; N columns for N ≥ 3, one for N = 2, none for N = 1.
+        modes: Number of modes N. The mesh has N columns for N ≥ 3, one for N = 2 and none for N = 1.
+
+    Returns:
+        Positions, column by column; in each column, MZIs come before dummies.
     """
     slots: list[MeshSlot] = []
     for column in range(modes if modes > 2 else modes - 1):
@@ -41,13 +44,13 @@ def rectangular_slots(modes: int) -> list[MeshSlot]:
 
 
 class BlockBuilder:
-    """Builds a block from left to right and keeps the last port on each mode.
+    """Adds the components of a linear block from left to right and tracks the open port at the end of each mode.
 
     Attributes:
         builder: Circuit under construction.
-        section: Section of the floorplan.
-        ends: Mode to the last port on it.
-        column: Column of the next component.
+        section: Section of the floorplan in which components are placed.
+        ends: Mode number to the open port at the end of that mode.
+        column: Column of the section at which the next component is placed.
     """
 
     def __init__(self, builder: CircuitBuilder, section: str, ends: dict[int, str]) -> None:
@@ -58,7 +61,14 @@ class BlockBuilder:
         self.column = 0
 
     def mesh(self, name: str, modes: int) -> None:
-        """Add a rectangular mesh on modes 0 to ``modes`` - 1; inputs without light are terminated."""
+        """Append a rectangular mesh on modes 0 to ``modes`` - 1.
+
+        A mode without an open port carries no light; its input is a terminator.
+
+        Args:
+            name: Prefix of the instance names.
+            modes: Number of modes.
+        """
         b = self.builder
         for row in range(modes):
             if row not in self.ends:
@@ -81,7 +91,12 @@ class BlockBuilder:
         self.column += 1 + max((slot.column for slot in slots), default=-1)
 
     def attenuators(self, name: str, modes: int) -> None:
-        """Add an attenuator on modes 0 to ``modes`` - 1; the other modes end in terminators."""
+        """Append an attenuator to each of the modes 0 to ``modes`` - 1, and a terminator to every other mode.
+
+        Args:
+            name: Prefix of the instance names.
+            modes: Number of modes that continue.
+        """
         b = self.builder
         for row, end in sorted(self.ends.items()):
             at = (self.section, self.column, row)
@@ -98,13 +113,13 @@ class BlockBuilder:
 
 
 def add_pad(b: CircuitBuilder, label: str, signal: str, ground: str) -> None:
-    """Add a labelled pad for a heater, photodiode or modulator, and connect its other end to ground.
+    """Add a labelled pad, connect it to a port, and connect a second port to ground.
 
     Args:
         b: Circuit under construction.
         label: Label of the pad.
-        signal: Port that the pad drives or reads.
-        ground: Port that is connected to ground.
+        signal: Electrical port of the heater, photodiode or modulator that the pad drives or reads.
+        ground: Other electrical port of this device; it is joined to ``grounds.HUB``.
     """
     b.add(f"pad_{label}", "pad")
     b.ports[label] = f"pad_{label},e1"

@@ -23,15 +23,15 @@ from optinc_pdk.onn import Onn
 
 @dataclass(frozen=True)
 class CircuitDraft:
-    """A network's circuit without the parts that follow the dies: carrier, oscillators' feeds and ground pads.
+    """A network's circuit without the parts that depend on the dies: carrier, oscillator feeds and ground pads.
 
     Attributes:
-        builder: Everything within the strips. Every ground end is joined to ``grounds.HUB``, whose pad is missing.
-        task: What the network computes.
-        blocks: The blocks of each layer.
-        oscillators: Block name to the port at the root of its local oscillators' tree.
-        neurons: Activations between the layers.
-        carriers: Labels of the fibres that feed the modulators; none without modulators.
+        builder: Instances and nets of all strips. Every ground end is joined to ``grounds.HUB``, whose pad is missing.
+        task: Averaging task of the network.
+        blocks: Blocks of each layer.
+        oscillators: Block name to the open root port of the splitter tree that feeds its local oscillators.
+        neurons: Activations of all hidden layers.
+        carriers: Labels of the fibres that feed modulators on the chip; empty if modulators are off the chip.
     """
 
     builder: CircuitBuilder
@@ -43,33 +43,39 @@ class CircuitDraft:
 
 
 def assemble(onn: Onn, process: Process, name: str, plan: DiePlan = CARRIER_TREE) -> Circuit:
-    """Assemble the complete circuit of a network, from the shapes and factorisations of its matrices.
+    """Assemble the complete circuit of a network.
+
+    The shapes and factorisations of the weight matrices determine the circuit. The values of the matrices have no
+    effect on it; they determine the bias.
 
     Args:
-        onn: Network; its matrices' shapes and factorisations decide the circuit, their values the bias.
-        process: Process; gives the devices and says where activations are realised.
+        onn: Network.
+        process: Process that provides the devices and states whether activations are on or off the chip.
         name: Chip name.
-        plan: How local oscillators are fed and which strips share grounds.
+        plan: How local oscillators are fed, and which strips share grounds.
 
     Returns:
         A hierarchical circuit with its board and floorplan grid.
 
     Raises:
-        InputError: The network has no circuit yet, or none in this process.
+        InputError: The network cannot be assembled, or not with the devices of this process.
     """
-    return complete(draft_circuit(onn, process, name), plan)
+    return complete_circuit(draft_circuit(onn, process, name), plan)
 
 
 def draft_circuit(onn: Onn, process: Process, name: str) -> CircuitDraft:
-    """Assemble everything within the strips of a network's chip, on which the dies are planned.
+    """Assemble the parts of a network's circuit that do not depend on the distribution over dies.
 
     Args:
-        onn: Network; its matrices' shapes and factorisations decide the circuit, their values the bias.
-        process: Process; gives the devices and says where activations are realised.
+        onn: Network.
+        process: Process that provides the devices and states whether activations are on or off the chip.
         name: Chip name.
 
+    Returns:
+        The draft, which :func:`complete_circuit` completes once the dies are planned.
+
     Raises:
-        InputError: The network has no circuit yet, or none in this process.
+        InputError: The network cannot be assembled, or not with the devices of this process.
     """
     check_buildable(onn)
     blocks = tuple(layer_blocks(onn, index) for index in range(len(onn.layers)))
@@ -90,12 +96,14 @@ def draft_circuit(onn: Onn, process: Process, name: str) -> CircuitDraft:
     return CircuitDraft(b, onn.task, blocks, roots, tuple(neurons), carriers)
 
 
-def complete(draft: CircuitDraft, plan: DiePlan) -> Circuit:
-    """Add carrier, oscillators' feeds and grounds to a draft, which stays as it is.
+def complete_circuit(draft: CircuitDraft, plan: DiePlan) -> Circuit:
+    """Return a circuit that consists of a draft, the carrier, the feeds of the local oscillators, and ground pads.
+
+    The draft is not changed.
 
     Args:
-        draft: Everything within the strips.
-        plan: How local oscillators are fed and which strips share grounds.
+        draft: Circuit without the parts that depend on the dies.
+        plan: How local oscillators are fed, and which strips share grounds.
 
     Returns:
         A hierarchical circuit with its board and floorplan grid.
@@ -162,12 +170,12 @@ class _LabelsByRow(dict[int, tuple[str, ...]]):
 
 
 def input_labels(task: Averaging) -> tuple[tuple[str, ...], ...]:
-    """Return the labels of the servers' input fibres, by server and symbol."""
+    """Return the labels of the input fibres as ``labels[server][symbol]``, such as ``in_s0_m1``."""
     return tuple(tuple(f"in_s{s}_m{m}" for m in range(task.symbols)) for s in range(task.servers))
 
 
 def output_labels(task: Averaging) -> tuple[tuple[str, ...], ...]:
-    """Return the labels of the servers' output fibres, by server and symbol."""
+    """Return the labels of the output fibres as ``labels[server][symbol]``, such as ``out_s0_m1``."""
     return tuple(tuple(f"out_s{s}_m{m}" for m in range(task.symbols)) for s in range(task.servers))
 
 
@@ -255,15 +263,18 @@ def _oscillator_trees(b: CircuitBuilder, root: str, oscillators: list[str]) -> N
 
 
 def mesh_chip(modes: int, process: Process, name: str) -> Circuit:
-    """Assemble one rectangular mesh between fibres ``in_r<i>`` and ``out_r<i>``, without a board.
+    """Assemble the circuit of a chip with one rectangular mesh and no board.
 
     Args:
-        modes: N ≥ 2.
-        process: Process that gives the devices.
+        modes: Number of modes N ≥ 2.
+        process: Process that provides the devices.
         name: Chip name.
 
+    Returns:
+        A hierarchical circuit with input fibres ``in_r<i>`` and output fibres ``out_r<i>`` for modes i = 0 … N - 1.
+
     Raises:
-        InputError: Fewer than two modes.
+        InputError: There are fewer than two modes.
     """
     if modes < 2:
         raise InputError(f"modes is {modes}; a mesh has at least 2")

@@ -8,16 +8,16 @@ from optinc_pdk.circuit import CircuitBuilder
 
 
 def swap_columns(order: Sequence[int]) -> list[list[int]]:
-    """Return the swaps that permute n guides, by odd-even transposition (Knuth, TAOCP 3, 5.3.4).
+    """Return columns of adjacent swaps that permute n guides, by odd-even transposition (Knuth, TAOCP 3, 5.3.4).
 
-    Only guides that have to change sides are swapped, so the number of swaps is the number of inversions, the minimum.
+    The number of swaps is the minimum: it equals the number of inversions of the permutation. Both variants of the
+    transposition, which start with even or with odd rows, are tried, and the one with fewer columns is returned.
 
     Args:
-        order: (n,) which guide, numbered from the top, is to become the i-th.
+        order: (n,) number of the guide, from 0 at the top, that is moved to each position: guide ``order[i]`` to row i.
 
     Returns:
-        Columns from left to right, each as the upper rows of its swaps. Transposition may start with even or odd rows;
-        the solution with fewer columns is returned.
+        Columns from left to right. Each lists the upper rows of its swaps: row r is exchanged with row r + 1.
 
     Raises:
         ValueError: The order is not a permutation.
@@ -46,19 +46,19 @@ def permute(
 ) -> list[str]:
     """Permute guides by adding waveguide crossings.
 
-    Clockwise from the lower guide on the left a crossing has o1, o2, o3, o4: the lower guide enters o1 and leaves o3
-    as the upper, the upper one enters o2 and leaves o4 as the lower.
+    A crossing has ports o1 (lower left), o2 (upper left), o3 (upper right) and o4 (lower right). Light from o1 leaves
+    at o3, and light from o2 leaves at o4.
 
     Args:
         b: Circuit under construction.
-        section: Section of the floorplan and prefix of the crossings' names; a crossing's row is its upper guide's.
-        ends: (n,) ports at the guides' ends, uppermost first.
-        order: (n,) which of them is to become the i-th.
+        section: Section of the floorplan, and prefix of the names of the crossings.
+        ends: (n,) open ports of the guides, uppermost first.
+        order: (n,) number of the guide that is moved to each position: guide ``order[i]`` to position i.
         column: Column of the first crossings.
-        row: Row of the uppermost guide.
+        row: Row of the uppermost guide. A crossing is placed in the row of the upper of its two guides.
 
     Returns:
-        (n,) ports in the new order.
+        (n,) open ports after the crossings, in the new order.
 
     Raises:
         ValueError: The order is not a permutation of the guides.

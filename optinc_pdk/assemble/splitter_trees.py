@@ -6,19 +6,20 @@ from optinc_pdk.circuit import CircuitBuilder
 
 
 def add_tree(b: CircuitBuilder, name: str, section: str, root: str | None, leaves: list[str]) -> str:
-    """Connect a root port to leaf ports, in order, through 1×2 splitters.
+    """Connect a root port to leaf ports through a tree of 1×2 splitters.
 
-    Light may travel either way: a combiner is the same tree. A node of n leaves has ⌈n/2⌉ of them on its upper branch.
+    Splitters are reciprocal, so a combiner is the same tree. In a subtree of n leaves, the first ⌈n/2⌉ leaves are on
+    the upper branch.
 
     Args:
         b: Circuit under construction.
         name: Prefix of the splitters' names.
         section: Section of the floorplan.
-        root: Port to connect to the root, or None to leave the root open.
+        root: Port to connect to the root of the tree, or None to leave the root open.
         leaves: Ports to connect to the leaves, uppermost first.
 
     Returns:
-        The port at the root: the uppermost splitter's o1, or the only leaf itself.
+        The port at the root: o1 of the first splitter, or the leaf itself if there is only one.
     """
     top = _branch(b, name, section, leaves, 0)[0]
     if root is not None:

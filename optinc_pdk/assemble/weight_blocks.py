@@ -1,4 +1,4 @@
-"""Division of a layer's weight matrix into blocks: the rows, columns and name of each."""
+"""Division of a layer's weight matrix into blocks, each with its name, rows and columns."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from optinc_pdk.onn import Onn
 
 @dataclass(frozen=True)
 class WeightBlock:
-    """One linear block on the chip: a piece of a layer's weight matrix.
+    """A block of a layer's weight matrix that one linear block of the chip realises.
 
     Attributes:
-        name: Section of the floorplan and prefix of labels: ``l0``, or ``l0b3`` where the layer has several blocks.
+        name: Name of the block's section of the floorplan and prefix of its labels: ``l0``, or ``l0b3`` where the layer
+            has several blocks.
         place: Row and column of the block in the layer's grid of blocks.
-        rows: Rows of the weight matrix that the block computes.
-        columns: Columns of the weight matrix that the block computes.
-        modes: Modes of the mesh of a unitary-diagonal block; modes beyond its rows and columns have no light. None for
-            a singular value decomposition: mesh, attenuators, mesh.
+        rows: Rows of the weight matrix in the block.
+        columns: Columns of the weight matrix in the block.
+        modes: Number of modes of the mesh for unitary × diagonal (mesh, attenuators); modes beyond the block's columns
+            carry no light, and modes beyond its rows are terminated. None for a singular value decomposition (mesh,
+            attenuators, mesh).
     """
 
     name: str
@@ -28,7 +30,15 @@ class WeightBlock:
 
 
 def layer_blocks(onn: Onn, index: int) -> tuple[WeightBlock, ...]:
-    """Return the blocks of one layer in row-major order, the order of :func:`optinc_pdk.factor.unitary_diagonal`."""
+    """Return the blocks of one layer in row-major order, as :func:`optinc_pdk.factor.unitary_diagonal` orders them.
+
+    Args:
+        onn: Network.
+        index: Number of the layer, from 0.
+
+    Returns:
+        Blocks; a layer that is factored by singular value decomposition has one.
+    """
     rows, columns = onn.layers[index].weight.shape
     factor, name = onn.factor[index], f"l{index}"
     if factor == "svd":

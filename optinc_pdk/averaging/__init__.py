@@ -1,4 +1,4 @@
-"""The averaging task of a chip: words, PAM4 symbols, the ideal average, and the score of a chip's outputs."""
+"""The averaging task of a chip: words, PAM4 symbols, ideal averages, and comparison of outputs with the ideal."""
 
 from optinc_pdk.averaging.assignments import assign_random, assign_worst
 from optinc_pdk.averaging.score import Score, decide, error_counts, score

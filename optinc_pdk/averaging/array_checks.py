@@ -10,10 +10,19 @@ Floats = NDArray[np.float64]
 
 
 def as_integers(name: str, values: ArrayLike, limit: int, least: int = 0) -> Integers:
-    """Return values as 64-bit integers.
+    """Convert integer values to int64 after checking their range.
+
+    Args:
+        name: Name of the argument, for messages.
+        values: Integers, any shape.
+        limit: Largest value allowed.
+        least: Smallest value allowed.
+
+    Returns:
+        Values as int64, of the same shape.
 
     Raises:
-        ValueError: Values are not integers, or not within `least` ... `limit`.
+        ValueError: The values are not of an integer type, or one is outside `least` ... `limit`.
     """
     array = np.asarray(values)
     if array.dtype.kind not in "iu":
@@ -24,10 +33,15 @@ def as_integers(name: str, values: ArrayLike, limit: int, least: int = 0) -> Int
 
 
 def check_last_axes(name: str, array: NDArray[np.generic], axes: tuple[int, ...]) -> None:
-    """Check the shape of an array's last axes.
+    """Check that the shape of an array ends in given lengths.
+
+    Args:
+        name: Name of the argument, for the message.
+        array: Array.
+        axes: Required lengths of the last axes.
 
     Raises:
-        ValueError: The shape differs from `axes`.
+        ValueError: The last lengths of the shape are not `axes`.
     """
     if array.shape[-len(axes) :] != axes:
         expected = ", ".join(str(axis) for axis in axes)

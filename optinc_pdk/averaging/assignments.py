@@ -1,4 +1,4 @@
-"""Assignments of symbols to servers that give a lattice point: random, and the worst for an unbalanced P."""
+"""Server symbols whose average is a given lattice point: random ones, and the worst ones for an unbalanced P."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from optinc_pdk.averaging.task import Averaging
 
 
 def assign_random(task: Averaging, steps: ArrayLike, seed: int) -> Integers:
-    """Draw server symbols at random whose average is the given lattice point.
+    """Draw random server symbols whose average over the servers is a given lattice point.
 
-    The servers' shares are drawn one after another, each uniform over its possible values, then permuted.
+    For each input, the servers' group values are drawn one after another, each uniformly over the values that are still
+    possible, and are then randomly permuted among the servers.
 
     Args:
-        task: The task.
-        steps: Lattice points in steps of 1/N, shape (points, K).
-        seed: Seed of the generator.
+        task: Averaging task without `finer_input`.
+        steps: Lattice points in integer steps of 1/N, shape (points, K).
+        seed: Seed of the random generator.
 
     Returns:
-        Symbols 0 ... 3, shape (points, servers, M), for `Averaging.preprocess`.
+        Symbols 0 ... 3, shape (points, servers, M), as `Averaging.preprocess` takes them.
 
     Raises:
-        ValueError: A step is out of range.
+        ValueError: A step is out of range, the shape is wrong, or the task has `finer_input`.
     """
     remaining = _steps(task, steps).copy()
     rng = np.random.default_rng(seed)
@@ -36,22 +37,23 @@ def assign_random(task: Averaging, steps: ArrayLike, seed: int) -> Integers:
 
 
 def assign_worst(task: Averaging, steps: ArrayLike, errors: ArrayLike) -> Integers:
-    """Return the server symbols for a lattice point with the largest error from imbalance of P.
+    """Return the server symbols of each lattice point for which an imbalance of P causes the largest error.
 
-    Maximizes |Σ_s e_s x_s| over the servers' integer shares x_s with the given sum. The sum is linear, so that filling
-    the servers in ascending or descending order of their errors is optimal; the order with the larger absolute error
-    is taken.
+    For each input, the servers' group values x_s maximise |Σ_s e_s x_s| for the sum that the lattice point fixes. The
+    objective is linear, so that the optimum fills the servers in ascending or in descending order of their errors; the
+    order with the larger absolute value is taken.
 
     Args:
-        task: The task.
-        steps: Lattice points in steps of 1/N, shape (points, K).
-        errors: Error e_s of each server's weight, shape (servers,), or (servers, K) for separate errors of each input.
+        task: Averaging task without `finer_input`.
+        steps: Lattice points in integer steps of 1/N, shape (points, K).
+        errors: Error e_s of each server's weight in P, shape (servers,), or shape (servers, K) if the errors differ
+            between inputs.
 
     Returns:
-        Symbols 0 ... 3, shape (points, servers, M), for `Averaging.preprocess`.
+        Symbols 0 ... 3, shape (points, servers, M), as `Averaging.preprocess` takes them.
 
     Raises:
-        ValueError: A step is out of range, or the errors' shape is wrong.
+        ValueError: A step is out of range, a shape is wrong, or the task has `finer_input`.
     """
     total = _steps(task, steps)
     weights = np.asarray(errors, dtype=np.float64)

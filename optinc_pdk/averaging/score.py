@@ -1,4 +1,4 @@
-"""Decisions of the receivers, and their comparison with the ideal levels."""
+"""Decision of receivers between output levels, and comparison of outputs with the ideal levels."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from optinc_pdk.averaging.array_checks import Floats, Integers
 
 @dataclass(frozen=True)
 class Score:
-    """Result of comparing outputs with the ideal levels.
+    """Result of a comparison of network outputs with the ideal levels.
 
     Attributes:
         inputs: Number of words compared.
-        exact: Words whose symbols are all decided correctly.
+        exact: Number of words with all symbols decided correctly.
         accuracy: exact / inputs, 0 ... 1.
-        margin: min over words and outputs of 0.5 - |output - level|, in levels, or in steps for an output that
-            carries a remainder; 0.5 is perfect, below 0 is wrong.
+        margin: Minimum over words and outputs of 0.5 - |output - level|. The unit is one level, or one step for an
+            output that carries a remainder. The best value is 0.5; a negative value means that an output deviates by
+            more than half a level or step.
     """
 
     inputs: int
@@ -29,15 +30,15 @@ class Score:
 
 
 def decide(outputs: ArrayLike, resolution: ArrayLike = 1) -> Floats:
-    """Decide on the nearest level to |output|; a detector measures |field|².
+    """Return the level nearest to |output| for each output; a receiver detects |field|².
 
     Args:
-        outputs: Fields in levels, real, any shape.
-        resolution: Steps per level, 1 for the four levels 0 ... 3; an array fits the outputs' last axes.
+        outputs: Real fields in levels, any shape.
+        resolution: Decision steps per level: 1 for the four levels 0 ... 3. An array is broadcast against the outputs.
 
     Returns:
-        Multiples of 1/resolution, 0 ... 4 - 1/resolution, of the same shape; NaN stays NaN, which equals no
-        level.
+        Decided levels, multiples of 1/resolution within 0 ... 4 - 1/resolution, of the same shape. NaN stays NaN and
+        equals no level.
     """
     steps = np.asarray(resolution)
     levels = np.abs(np.asarray(outputs, dtype=np.float64)) * steps
@@ -46,15 +47,15 @@ def decide(outputs: ArrayLike, resolution: ArrayLike = 1) -> Floats:
 
 
 def score(outputs: ArrayLike, levels: ArrayLike, resolution: ArrayLike = 1) -> Score:
-    """Compare outputs with the ideal levels.
+    """Compare network outputs with the ideal levels.
 
     Args:
         outputs: Real fields in levels, shape (..., M).
-        levels: The ideal symbols, shape (..., M).
-        resolution: Steps per level of every output, `Averaging.output_resolution`.
+        levels: Ideal levels, shape (..., M).
+        resolution: Decision steps per level of each output, see `Averaging.output_resolution`.
 
     Returns:
-        The score; accuracy and margin of an empty array are NaN.
+        The score; its accuracy and margin are NaN if there are no words.
 
     Raises:
         ValueError: The shapes differ.
@@ -72,14 +73,15 @@ def score(outputs: ArrayLike, levels: ArrayLike, resolution: ArrayLike = 1) -> S
 
 
 def error_counts(words: Integers, ideal: Integers) -> dict[int, int]:
-    """Count word errors by their value, as in Table II of arXiv 2603.28290.
+    """Count wrong words by their error, as in Table II of arXiv 2603.28290.
 
     Args:
-        words: Words as read, any shape.
-        ideal: The ideal averages, broadcast against the words.
+        words: Decoded words, any shape.
+        ideal: Ideal averages, broadcast against the words.
 
     Returns:
-        Error, read minus ideal, to the number of words with this error; ascending, without zero.
+        Error (decoded minus ideal) to the number of words with this error, in ascending order of error; correct words
+        are not counted.
     """
     errors = words - ideal
     values, counts = np.unique(errors[errors != 0], return_counts=True)

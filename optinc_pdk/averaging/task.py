@@ -42,17 +42,18 @@ STEP_TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class Averaging:
-    """The task of one chip: average words of `bits` bits over `servers` servers, with `groups` network inputs.
+    """The averaging task of one chip: it averages words of `bits` bits over `servers` servers.
 
     Attributes:
-        bits: Bits of a word, even.
+        bits: Bits of a word B, even, 2 ... 32.
         servers: Number of servers N, at least 1.
-        groups: Number of network inputs K; divides the number of symbols M = bits/2.
-        remainder: Level 1 of a cascade: the last output carries the fraction, in steps of 1/N.
-        finer_input: Level 2 of a cascade: the last group is in steps of 1/N².
+        groups: Number of network inputs K; it divides the number of symbols M = bits/2.
+        remainder: True for level 1 of a cascade: the last output also carries the fraction of the average, in steps of
+            1/N.
+        finer_input: True for level 2 of a cascade: the last network input is in steps of 1/N².
 
     Raises:
-        ValueError: A number is out of its range.
+        ValueError: A value is out of range.
     """
 
     bits: int
@@ -95,22 +96,22 @@ class Averaging:
 
     @property
     def symbols(self) -> int:
-        """PAM4 symbols of a word, M = bits/2."""
+        """Number of PAM4 symbols of a word, M = bits/2."""
         return self.bits // 2
 
     @property
     def group_symbols(self) -> int:
-        """Symbols of a group, g = M/K."""
+        """Number of symbols of a group, g = M/K."""
         return self.symbols // self.groups
 
     @property
     def full_scale(self) -> int:
-        """Largest value of a network input, 4^g - 1."""
+        """Largest value of a group of symbols, 4^g - 1."""
         return int(4**self.group_symbols) - 1
 
     @property
     def input_resolution(self) -> Integers:
-        """Steps per unit of every input, shape (K,): N, or N² for a finer last one."""
+        """Number of lattice steps per unit of each network input, shape (K,): N, or N² for a finer last input."""
         resolution = np.full(self.groups, self.servers, dtype=np.int64)
         if self.finer_input:
             resolution[-1] *= self.servers
@@ -118,7 +119,7 @@ class Averaging:
 
     @property
     def input_steps(self) -> Integers:
-        """Largest value of every input in its own steps, shape (K,)."""
+        """Largest value of each network input in lattice steps, shape (K,)."""
         steps = self.input_resolution * self.full_scale
         if self.finer_input:
             # Each of the N units that feed it may add N - 1 of its own steps of 1/N.
@@ -127,13 +128,16 @@ class Averaging:
 
     @property
     def input_maxima(self) -> Floats:
-        """Largest value of every input, shape (K,)."""
+        """Largest value of each network input, shape (K,); `full_scale` except for a finer last input."""
         maxima: Floats = self.input_steps / self.input_resolution
         return maxima
 
     @property
     def output_resolution(self) -> Integers:
-        """Steps per level of every output, shape (M,): 1, or those of the remainder for the last one."""
+        """Number of decision steps per level of each output, shape (M,).
+
+        It is 1, except for a last output that carries a remainder, where it is the resolution of the last input.
+        """
         resolution = np.ones(self.symbols, dtype=np.int64)
         if self.remainder:
             resolution[-1] = self.input_resolution[-1]
@@ -141,10 +145,10 @@ class Averaging:
 
     @property
     def lattice_size(self) -> int:
-        """Number of distinct network inputs, (N (4^g - 1) + 1)^K where no input is finer.
+        """Number of lattice points, the distinct network inputs: (N (4^g - 1) + 1)^K without `finer_input`.
 
-        With a finer input, the count includes a few points near the maximum that no units produce, since the largest
-        word has no remainder.
+        With `finer_input`, the count includes a few points near the maximum that level 1 of the cascade cannot produce,
+        because the average of largest words has no remainder.
         """
         size = 1
         for steps in self.input_steps.tolist():
@@ -161,38 +165,40 @@ class Averaging:
             Symbols 0 ... 3, most significant first, shape (..., M).
 
         Raises:
-            ValueError: A word is not an integer, or out of range.
+            ValueError: A word is not an integer, or is out of range.
         """
         values = as_integers("words", words, (1 << self.bits) - 1)
         return (values[..., None] >> (2 * np.arange(self.symbols - 1, -1, -1))) & 3
 
     def decode(self, symbols: ArrayLike) -> Integers:
-        """Join PAM4 symbols to words, the inverse of `encode`.
+        """Combine PAM4 symbols into words; the inverse of `encode`.
 
         Args:
             symbols: Integers 0 ... 3, most significant first, shape (..., M).
 
         Returns:
-            Words, shape (...).
+            Words 0 ... 2^bits - 1, shape (...).
 
         Raises:
-            ValueError: A symbol is not an integer, out of range, or their number is not M.
+            ValueError: A symbol is not an integer or is out of range, or the last axis does not have length M.
         """
         values = as_integers("symbols", symbols, 3)
         check_last_axes("symbols", values, (self.symbols,))
         return values @ (4 ** np.arange(self.symbols - 1, -1, -1, dtype=np.int64))
 
     def preprocess(self, symbols: ArrayLike) -> Floats:
-        """Return the network inputs of the preprocessing unit P: base-4 weighted groups, averaged over the servers.
+        """Return the network inputs that the preprocessing unit P forms from the servers' symbols.
+
+        Each network input is the value of a group of g symbols in base 4, averaged over the servers.
 
         Args:
-            symbols: Fields in level units, shape (..., servers, M); integers 0 ... 3 without imperfections.
+            symbols: Fields in levels, shape (..., servers, M); integers 0 ... 3 without imperfections.
 
         Returns:
-            Network inputs, 0 ... 4^g - 1 in steps of 1/N, shape (..., K).
+            Network inputs, shape (..., K), within 0 ... 4^g - 1; multiples of 1/N for integer symbols.
 
         Raises:
-            ValueError: The shape is wrong.
+            ValueError: The last two axes are not (servers, M).
         """
         fields = np.asarray(symbols, dtype=np.float64)
         check_last_axes("symbols", fields, (self.servers, self.symbols))
@@ -202,7 +208,7 @@ class Averaging:
         return mean
 
     def ideal(self, words: ArrayLike) -> Integers:
-        """Return the truncated average G* = Q((1/N) Σ G_n), where Q drops the fraction.
+        """Return the ideal average G* = Q((1/N) Σ G_n), where Q rounds down (arXiv 2603.28290).
 
         Args:
             words: Integers 0 ... 2^bits - 1, shape (..., servers).
@@ -211,7 +217,7 @@ class Averaging:
             Averages, shape (...).
 
         Raises:
-            ValueError: A word is out of range, or the last axis is not the servers.
+            ValueError: A word is not an integer or is out of range, or the last axis is not the servers.
         """
         values = as_integers("words", words, (1 << self.bits) - 1)
         check_last_axes("words", values, (self.servers,))
@@ -219,17 +225,17 @@ class Averaging:
         return average
 
     def lattice_steps(self, start: int = 0, stop: int | None = None) -> Integers:
-        """Return lattice points in integer steps of 1/N, in lexicographic order: the last input varies fastest.
+        """Return a range of lattice points in integer steps, in lexicographic order: the last input varies fastest.
 
         Args:
-            start: First point.
-            stop: One past the last point; all by default.
+            start: Index of the first point.
+            stop: Index after the last point; the default is the end of the lattice.
 
         Returns:
-            Steps, from 0 to `input_steps`, shape (points, K).
+            Steps 0 ... `input_steps`, shape (points, K); `input_resolution` steps are one unit.
 
         Raises:
-            ValueError: The lattice has too many points for 64-bit indices.
+            ValueError: `start` is negative, or the lattice has too many points for 64-bit indices.
         """
         size = self.lattice_size
         if start < 0:
@@ -245,42 +251,74 @@ class Averaging:
         return steps
 
     def lattice(self, start: int = 0, stop: int | None = None) -> Floats:
-        """Return lattice points as network inputs, `lattice_steps` over `input_resolution`, in the same order.
+        """Return a range of lattice points as network inputs, in the order of `lattice_steps`.
 
         Args:
-            start: First point.
-            stop: One past the last point; all by default.
+            start: Index of the first point.
+            stop: Index after the last point; the default is the end of the lattice.
 
         Returns:
-            Inputs, shape (points, K).
+            Network inputs, `lattice_steps` divided by `input_resolution`, shape (points, K).
 
         Raises:
-            ValueError: The lattice has too many points for 64-bit indices.
+            ValueError: `start` is negative, or the lattice has too many points for 64-bit indices.
         """
         points: Floats = self.lattice_steps(start, stop) / self.input_resolution
         return points
 
     def sample_steps(self, points: int, rng: np.random.Generator) -> Integers:
-        """Draw lattice points uniformly, in steps; shape (points, K)."""
+        """Draw lattice points uniformly at random, in integer steps.
+
+        Args:
+            points: Number of points.
+            rng: Random generator.
+
+        Returns:
+            Steps 0 ... `input_steps`, shape (points, K).
+
+        Raises:
+            ValueError: The number of points is negative.
+        """
         if points < 0:
             raise ValueError(f"points = {points} must be at least 0")
         return rng.integers(0, self.input_steps + 1, (points, self.groups))
 
     def sample(self, points: int, rng: np.random.Generator) -> Floats:
-        """Draw lattice points uniformly, as network inputs; shape (points, K)."""
+        """Draw lattice points uniformly at random, as network inputs.
+
+        Args:
+            points: Number of points.
+            rng: Random generator.
+
+        Returns:
+            Network inputs, shape (points, K).
+
+        Raises:
+            ValueError: The number of points is negative.
+        """
         inputs: Floats = self.sample_steps(points, rng) / self.input_resolution
         return inputs
 
     @property
     def enumerable(self) -> bool:
-        """Whether `pieces` yields every lattice point, at most 2^25, or a sample."""
+        """True if the lattice has at most 2^25 points, so that `batches` yields all of them and not a sample."""
         return self.lattice_size <= MAX_ENUMERATED
 
     def batches(self, points: int = 1 << 16) -> Iterator[Floats]:
-        """Yield the lattice as network inputs in arrays of shape (at most `points`, K).
+        """Yield the lattice, or a sample of a large one, as network inputs in batches.
 
-        A lattice that is not `enumerable` is sampled by 2^20 points, the same at every call: the corners in which one
-        input, all but one or all are at their maximum, and random points. Reports must state that they are a sample.
+        A lattice that is not `enumerable` is represented by a sample of 2^20 points that is the same at every call. The
+        sample consists of the point 0, the points in which one input, all but one or all inputs are at their maximum,
+        and random points. Reports must state that they are based on a sample.
+
+        Args:
+            points: Largest number of points in a batch.
+
+        Yields:
+            Network inputs, shape (at most `points`, K). The first batch of a sample holds its 2K + 2 special points.
+
+        Raises:
+            ValueError: `points` is below 1.
         """
         if points < 1:
             raise ValueError(f"points = {points} must be at least 1")
@@ -296,17 +334,17 @@ class Averaging:
             yield self.sample(min(points, SAMPLE_POINTS - start), rng)
 
     def targets(self, inputs: ArrayLike) -> NDArray[np.int64] | Floats:
-        """Return the ideal output levels of the network.
+        """Return the ideal output levels of the network for lattice points.
 
         Args:
-            inputs: Lattice points, shape (..., K).
+            inputs: Lattice points as network inputs, shape (..., K).
 
         Returns:
-            Symbols of the truncated average, most significant first, shape (..., M): integers, or floats with
-            the fraction added to the last one where the task has a remainder.
+            Levels, most significant first, shape (..., M). They are the integer symbols of the ideal average. If the
+            task has a remainder, they are floats, and the last one includes the fraction of the average.
 
         Raises:
-            ValueError: An input is not on the lattice.
+            ValueError: An input is not on the lattice, or the last axis does not have length K.
         """
         points = np.asarray(inputs, dtype=np.float64)
         check_last_axes("inputs", points, (self.groups,))
@@ -334,7 +372,7 @@ class Averaging:
         return levels
 
     def offset_binary(self, values: ArrayLike) -> Integers:
-        """Return the words of signed numbers, v + 2^(B-1).
+        """Convert signed integers v to words in offset binary, v + 2^(B-1).
 
         Args:
             values: Integers -2^(B-1) ... 2^(B-1) - 1, any shape.
@@ -343,23 +381,35 @@ class Averaging:
             Words 0 ... 2^B - 1 of the same shape.
 
         Raises:
-            ValueError: A value is not an integer, or out of range.
+            ValueError: A value is not an integer, or is out of range.
         """
         half = 1 << (self.bits - 1)
         return as_integers("values", values, half - 1, -half) + half
 
     def signed(self, words: ArrayLike) -> Integers:
-        """Return the signed numbers of words in offset binary, the inverse of `offset_binary`; same shape.
+        """Convert words in offset binary to signed integers; the inverse of `offset_binary`.
+
+        Args:
+            words: Integers 0 ... 2^B - 1, any shape.
+
+        Returns:
+            Integers -2^(B-1) ... 2^(B-1) - 1 of the same shape.
 
         Raises:
-            ValueError: A word is not an integer, or out of range.
+            ValueError: A word is not an integer, or is out of range.
         """
         return as_integers("words", words, (1 << self.bits) - 1) - (1 << (self.bits - 1))
 
     def twos_complement(self, words: ArrayLike) -> Integers:
-        """Convert two's complement to offset binary or back: inverts the first bit of words 0 ... 2^B - 1; same shape.
+        """Convert words from two's complement to offset binary or back, by inverting the most significant bit.
+
+        Args:
+            words: Integers 0 ... 2^B - 1, any shape.
+
+        Returns:
+            Words of the same shape.
 
         Raises:
-            ValueError: A word is not an integer, or out of range.
+            ValueError: A word is not an integer, or is out of range.
         """
         return as_integers("words", words, (1 << self.bits) - 1) ^ (1 << (self.bits - 1))

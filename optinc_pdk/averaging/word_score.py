@@ -1,4 +1,4 @@
-"""Score of the words that all servers read: exact inputs, wrong words, margin and errors by value."""
+"""Score of the words that the servers decode: exact inputs, wrong words, margin and counts of errors."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from optinc_pdk.averaging.score import error_counts
 
 @dataclass(frozen=True)
 class WordScore:
-    """Comparison of the words that all servers read with the ideal words.
+    """Result of a comparison of the words that all servers decode with the ideal words.
 
     Attributes:
-        inputs: Number of inputs.
-        exact: Inputs for which every server reads the ideal word under every assignment of symbols to servers.
-        words: Words read by all servers for all inputs and assignments.
-        wrong: Words that differ from the ideal word.
-        margin: Least 0.5 - |output - ideal level| in levels. It is negative if a symbol is wrong, or if an output is
-            more than half a level above the highest level.
-        errors: Number of words by their error, read minus ideal; ascending, without zero.
+        inputs: Number of inputs (lattice points).
+        exact: Number of inputs for which every server decodes the ideal word under every assignment of symbols to
+            servers.
+        words: Number of decoded words: inputs × assignments × servers.
+        wrong: Number of decoded words that differ from the ideal word.
+        margin: Minimum of 0.5 - |output - ideal level| in levels. It is negative if a symbol is wrong, and also if an
+            output is more than half a level above the highest level, although its symbol is right.
+        errors: Error (decoded minus ideal) to the number of words with this error, ascending; without correct words.
     """
 
     inputs: int
@@ -35,32 +36,36 @@ class WordScore:
 
     @property
     def accuracy(self) -> float:
-        """Share of exact inputs, 0 … 1."""
+        """Fraction of inputs that are exact, 0 … 1."""
         return accuracy(self.exact, self.inputs)
 
     @property
     def word_error_rate(self) -> float:
-        """Share of wrong words, 0 … 1."""
+        """Fraction of decoded words that are wrong, 0 … 1."""
         return word_error_rate(self.wrong, self.words)
 
 
 def accuracy(exact: int, inputs: int) -> float:
-    """Return the share of exact inputs, 0 … 1; 0 if no input could be tried."""
+    """Return the fraction of inputs that are exact, 0 … 1; 0 if there are no inputs."""
     return exact / inputs if inputs else 0.0
 
 
 def word_error_rate(wrong: int, words: int) -> float:
-    """Return the share of wrong words, 0 … 1."""
+    """Return the fraction of decoded words that are wrong, 0 … 1."""
     return wrong / words
 
 
 def score_words(readings: Iterable[tuple[Integers, Floats]], ideal: Integers, levels: Integers) -> WordScore:
-    """Compare the words that S servers read for I inputs with the ideal words.
+    """Compare the words that S servers decode for I inputs with the ideal words.
 
     Args:
-        readings: For each assignment of symbols to servers, (I, S) words and (I, S, M) output levels before decision.
+        readings: For each assignment of symbols to servers, the decoded words (I, S) and the output levels before
+            decision (I, S, M).
         ideal: (I,) ideal words.
         levels: (I, M) symbols of the ideal words.
+
+    Returns:
+        The score over all inputs, servers and assignments.
     """
     exact = np.ones(len(ideal), dtype=bool)
     words, margin, errors = 0, np.inf, Counter[int]()

@@ -1,4 +1,4 @@
-"""Process and device cards: schema and loader of ``components/``."""
+"""Process and device cards: pydantic schema of the files in ``components/``, and their loader."""
 
 from optinc_pdk.cards.errors import CardError
 from optinc_pdk.cards.loader import DEFAULT_PROCESS, load_process, process_names

@@ -32,15 +32,15 @@ GAPS = ("gap_um",)
 
 @dataclass(frozen=True)
 class Minimum:
-    """A parameter of a card and the least value that a design rule allows it.
+    """Requirement of a design rule that a parameter of a card must be at least a given length.
 
     Attributes:
-        file: Card, relative to the process's folders.
-        key: Parameter.
-        value: Its value in µm.
-        rule: Id of the rule.
-        limit: Value of the rule in µm.
-        least: Least value of the parameter in µm that satisfies the rule.
+        file: Path of the card relative to the process's folder.
+        key: Key of the parameter, such as ``metal.wire_width_um``.
+        value: Value of the parameter in µm.
+        rule: Id of the design rule.
+        limit: Value of the design rule in µm.
+        least: Smallest value of the parameter in µm that satisfies the rule; it may include other dimensions.
     """
 
     file: str
@@ -52,14 +52,16 @@ class Minimum:
 
 
 def check_lengths(values: Iterable[tuple[str, Quantity]], path: Path) -> None:
-    """Check that the lengths of a card can be drawn.
+    """Check that the numbers of a card are not negative and that its lengths can be drawn.
+
+    Parameters that are not drawn, such as layer heights and process variations, are not checked.
 
     Args:
-        values: Keys and quantities of a card; keys ending in ``_um`` are lengths.
-        path: The card, for messages.
+        values: Keys and quantities of the card; keys that end in ``_um`` are lengths in µm.
+        path: Path of the card, for messages.
 
     Raises:
-        CardError: A number below 0, or a length beyond 1 m or off the 1 nm grid.
+        CardError: A number is below 0, or a length is 1 m or more or off the 1 nm grid.
     """
     for key, value in values:
         if key.startswith(NOT_DRAWN):
@@ -75,10 +77,14 @@ def check_lengths(values: Iterable[tuple[str, Quantity]], path: Path) -> None:
 
 
 def check_rules(process: Process) -> None:
-    """Check a process's cards against its design rules of severity ``error``.
+    """Check that the dimensions in a process's cards satisfy its design rules of severity ``error``.
+
+    Args:
+        process: Process with its rules and devices.
 
     Raises:
-        CardError: A parameter violates a rule; names file, parameter, value, limit and rule of the first fault.
+        CardError: A parameter violates a rule. The message names the file, parameter, value, rule and limit of the
+            first violation.
     """
     for requirements in (_silicon, _heaters, _metals, _vias, _pads, _floorplan):
         for each in requirements(process):

@@ -4,4 +4,4 @@ from optinc_pdk.errors import InputError
 
 
 class CardError(InputError):
-    """A card is unusable; the message names the file, the key, the fault and the remedy."""
+    """A process or device card cannot be used; the message names the file, the key, the fault and the remedy."""

@@ -1,4 +1,4 @@
-"""Loader of ``components/``: reads a process's cards and merges them with those of its base processes."""
+"""Loader of process cards: reads the files in ``components/`` and merges them with those of base processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REMEDIES = {"extra_forbidden": "remove the key or correct its spelling", "missi
 
 
 def components_folder() -> Path:
-    """Return the path of ``components/``, which is inside an installed package and beside it in a checkout.
+    """Return the path of ``components/``: inside an installed package, or beside the package in a source checkout.
 
     Raises:
         CardError: There is no such folder.

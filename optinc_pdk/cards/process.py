@@ -1,4 +1,4 @@
-"""Schema of process and device cards: every number that depends on the foundry."""
+"""Schema of process and device cards, which contain every number that depends on the foundry, with its source."""
 
 from __future__ import annotations
 
@@ -15,7 +15,16 @@ from optinc_pdk.cards.variation import Variation
 
 
 class LayerCard(StrictModel):
-    """A mask layer: GDS layer and datatype, display colour, and thickness and bottom height for the layer stack."""
+    """A mask layer.
+
+    Attributes:
+        gds: GDS layer and datatype.
+        text: Description.
+        color: Display colour, as ``#rrggbb``.
+        thickness_um: Thickness of the film, for the layer stack.
+        bottom_um: Height of the film's lower face, for the layer stack.
+        material: Name of the material, for the layer stack.
+    """
 
     gds: tuple[int, int]
     text: str
@@ -26,7 +35,18 @@ class LayerCard(StrictModel):
 
 
 class GuideCard(StrictModel):
-    """The strip guide; ``arc_segments`` is the number of chords of a 90° bend."""
+    """The strip waveguide ("guide").
+
+    Attributes:
+        width_um: Width.
+        radius_um: Bend radius of the centreline.
+        arc_segments: Number of chords by which a 90° bend is drawn.
+        index: Effective index at ``wavelength_nm``.
+        group_index: Group index at ``wavelength_nm``.
+        wavelength_nm: Design wavelength.
+        loss_db_per_cm: Propagation loss.
+        length_match_um: Largest length difference between guides that must have equal lengths.
+    """
 
     width_um: Positive
     radius_um: Positive
@@ -39,13 +59,25 @@ class GuideCard(StrictModel):
 
 
 class GratingCard(StrictModel):
-    """Gratings: the layer of their etched lines."""
+    """Gratings.
+
+    Attributes:
+        layer: Name of the mask layer of the etched lines.
+    """
 
     layer: str = "etch70"
 
 
 class MetalCard(StrictModel):
-    """Routing metal: layer of wires and pads, wire width and spacing, sheet resistance, and current limit."""
+    """Routing metal.
+
+    Attributes:
+        layer: Name of the mask layer of wires and pads.
+        wire_width_um: Width of a wire.
+        space_um: Spacing of wires.
+        sheet_ohm: Sheet resistance in Ω per square.
+        current_ma_per_um: Largest current per width of a wire.
+    """
 
     layer: str = "metal"
     wire_width_um: Positive
@@ -55,9 +87,13 @@ class MetalCard(StrictModel):
 
 
 class ViaCard(StrictModel):
-    """Square vias of a contact: side, spacing, and enclosure by the metals.
+    """Square vias of a contact.
 
-    ``ohm_um2`` is the resistance of vias times their area; without it, vias have no resistance.
+    Attributes:
+        size_um: Side of a via.
+        space_um: Spacing of vias.
+        enclosure_um: Distance by which the metals extend beyond a via.
+        ohm_um2: Resistance of a via times its area, in Ω µm²; None if vias have no resistance.
     """
 
     size_um: Positive
@@ -67,27 +103,36 @@ class ViaCard(StrictModel):
 
 
 class ContactCard(StrictModel):
-    """Layers of a contact from the heater up: a metal, or metals with a via layer between any two."""
+    """Layer stack of a heater contact.
+
+    Attributes:
+        layers: Names of mask layers from the heater up: one metal, or metals with a via layer between each two.
+        via: Dimensions of the vias; None for a single metal.
+    """
 
     layers: tuple[str, ...] = ("metal",)
     via: ViaCard | None = None
 
     @property
     def metals(self) -> tuple[str, ...]:
-        """Metal layers; the first is in contact with the heater."""
+        """Names of the metal layers, from the heater up."""
         return self.layers[::2]
 
     @property
     def vias(self) -> tuple[str, ...]:
-        """Via layers; the first is between the first two metals."""
+        """Names of the via layers, from the heater up."""
         return self.layers[1::2]
 
 
 class PadsCard(StrictModel):
     """Connection of heaters to the electronics.
 
-    ``perimeter``: wires on one metal to bond pads along two edges, in at most ``rows_max`` staggered rows.
-    ``flipchip``: a bump beside every heater, over the mesh.
+    Attributes:
+        wiring: ``perimeter``: wires lead to bond pads along two edges of the die. ``flipchip``: every heater has a
+            flip-chip bump beside it.
+        size_um: Side of a bond pad or of the landing of a bump.
+        pitch_um: Least pitch of pads or bumps.
+        rows_max: Largest number of staggered rows of bond pads.
     """
 
     wiring: Literal["perimeter", "flipchip"]
@@ -97,10 +142,13 @@ class PadsCard(StrictModel):
 
 
 class DieCard(StrictModel):
-    """A die size; a process lists its sizes in order of preference.
+    """A die size. A process lists its die sizes in order of preference.
 
-    ``fit`` is the label of a chip of that size in reports. A die with ``own_size`` is cut to its content, up to the
-    given size.
+    Attributes:
+        width_um: Width.
+        height_um: Height.
+        fit: Label in reports of a chip that needs this size.
+        own_size: If true, the die is cut to the size of its content, and width and height are upper limits.
     """
 
     width_um: Positive
@@ -110,7 +158,14 @@ class DieCard(StrictModel):
 
 
 class FloorplanCard(StrictModel):
-    """Pitches and clearances of the floorplan."""
+    """Pitches and clearances of the floorplan.
+
+    Attributes:
+        mode_pitch_um: Distance between adjacent modes of a mesh.
+        fibre_pitch_um: Pitch of grating couplers.
+        keepout_um: Least distance of shapes from the edge of the die.
+        guide_space_um: Least spacing of uncoupled guides.
+    """
 
     mode_pitch_um: Positive
     fibre_pitch_um: Positive
@@ -119,7 +174,12 @@ class FloorplanCard(StrictModel):
 
 
 class DriveCard(StrictModel):
-    """Heater drive: one unipolar voltage DAC per channel."""
+    """Heater drive: one unipolar voltage DAC per channel.
+
+    Attributes:
+        dac_bits: Resolution.
+        full_scale_v: Voltage of the highest code.
+    """
 
     dac_bits: Positive
     full_scale_v: Positive
@@ -128,7 +188,13 @@ class DriveCard(StrictModel):
 class ActivationCard(StrictModel):
     """Realisation of activations, and the range of their electronics.
 
-    Fields are relative to a launched amplitude of 1, the full scale of every modulator.
+    Fields are relative to a launched amplitude of 1, which is the full scale of every modulator.
+
+    Attributes:
+        realisation: Whether detectors and modulators of the activations are off or on the chip.
+        gain_max: Largest gain of an activation.
+        offset_max: Largest absolute offset of an activation, in units of the detected difference.
+        resolution_bits: Significant bits to which gains, offsets, detector balances and receiver scales are rounded.
     """
 
     realisation: Literal["offchip", "onchip"]
@@ -140,10 +206,13 @@ class ActivationCard(StrictModel):
 class BudgetCard(StrictModel):
     """Limits that decide whether a chip of a given size is feasible.
 
-    ``cooling_w_per_mm2`` is the heat that a die can dissipate; ``laser_w`` the power launched into every guide;
-    ``margin_sigmas`` the number of standard deviations of noise that a decision must tolerate; ``field_noise`` the
-    noise, relative to full scale, that a network without known weights is assumed to tolerate. Symbol rates below
-    ``symbol_rate_min_bd`` are of no use; the electronics cannot process those above ``symbol_rate_max_bd``.
+    Attributes:
+        cooling_w_per_mm2: Largest heat per area that a die can dissipate.
+        laser_w: Optical power launched into every guide.
+        margin_sigmas: Number of standard deviations of noise that a decision must tolerate.
+        field_noise: Field noise, relative to full scale, that a network without known weights is assumed to tolerate.
+        symbol_rate_min_bd: Lowest useful symbol rate.
+        symbol_rate_max_bd: Highest symbol rate of the electronics; None for no limit.
     """
 
     cooling_w_per_mm2: Positive
@@ -157,12 +226,20 @@ class BudgetCard(StrictModel):
 class NoiseCard(StrictModel):
     """Noise of the laser, of fibres and of receivers.
 
-    ``symbol_rate_bd`` is the default symbol rate for noise figures, ``laser_max_w`` the largest power in a guide.
-    ``intensity_db_per_hz`` is the laser's relative intensity noise, ``linewidth_hz`` its full width at half maximum.
-    ``fibre_path_m`` and ``chip_path_m`` are the path differences at a mixer between light through a modulator, off and
-    on the chip, and the local oscillator; ``fibre_phase_rad`` is the phase error of a phase-locked fibre.
-    ``receiver_a_per_sqrt_hz`` is the input noise current of a receiver with a bandwidth of ``receiver_hz``; it falls in
-    proportion to the bandwidth, down to ``receiver_floor_a_per_sqrt_hz``.
+    Attributes:
+        symbol_rate_bd: Default symbol rate of noise figures.
+        laser_max_w: Largest optical power in a guide.
+        intensity_db_per_hz: Relative intensity noise of the laser.
+        linewidth_hz: Linewidth of the laser, full width at half maximum.
+        fibre_path_m: Path difference between modulated light and local oscillator at a mixer, if the modulator is off
+            the chip.
+        fibre_index: Group index of fibres.
+        chip_path_m: The same path difference if the modulator is on the chip.
+        fibre_phase_rad: Phase error of a phase-locked fibre.
+        receiver_a_per_sqrt_hz: Input-referred noise current of a receiver of bandwidth ``receiver_hz``. It is
+            proportional to the bandwidth, down to ``receiver_floor_a_per_sqrt_hz``.
+        receiver_hz: Bandwidth for which ``receiver_a_per_sqrt_hz`` is given.
+        receiver_floor_a_per_sqrt_hz: Lowest noise current of a receiver at any bandwidth.
     """
 
     symbol_rate_bd: Positive
@@ -179,9 +256,28 @@ class NoiseCard(StrictModel):
 
 
 class Process(StrictModel):
-    """A process card with its rules and devices.
+    """A process card with its design rules and device cards.
 
-    ``folders`` holds the process's own folder first, then those of the processes it is based on.
+    Attributes:
+        name: Process name.
+        title: Description.
+        folders: The process's own folder, followed by the folders of the processes it is based on.
+        sources: Sources of the card's numbers by key.
+        layers: Mask layers by name.
+        guide: The strip waveguide.
+        grating: Gratings.
+        metal: Routing metal.
+        contact: Contacts of heaters.
+        pads: Connection of heaters to the electronics.
+        dies: Die sizes in order of preference.
+        floorplan: Pitches and clearances.
+        drive: Heater drive.
+        activation: Realisation of activations.
+        budget: Limits of feasibility, if stated.
+        imperfections: Process variation, if stated.
+        noise: Noise of laser, fibres and receivers, if stated.
+        rules: Design rules.
+        devices: Device cards by name.
     """
 
     name: str
@@ -232,22 +328,33 @@ class Process(StrictModel):
 
     @property
     def folder(self) -> Path:
-        """The process's own folder."""
+        """Folder of the process's own cards."""
         return self.folders[0]
 
     def files(self, pattern: str) -> list[Path]:
-        """Return the process's files that match a glob pattern, sorted by name; its own replace inherited ones."""
+        """Return the process's own and inherited files that match a glob pattern.
+
+        Args:
+            pattern: Glob pattern relative to the process's folders, such as ``devices/*.yml``.
+
+        Returns:
+            Paths sorted by file name. A file replaces inherited files of the same name.
+        """
         return inherited_files(self.folders, pattern)
 
     def pad_pitch_um(self, rows: int) -> float:
-        """Return the pitch of bond pads in µm for a number of rows; wires to outer rows pass between inner pads."""
+        """Return the pitch of bond pads in µm, which leaves space for the wires to outer rows between the inner pads.
+
+        Args:
+            rows: Number of staggered rows of pads.
+        """
         track = float(self.metal.wire_width_um + self.metal.space_um)
         between = float(self.pads.size_um + self.metal.space_um) + (rows - 1) * track
         return max(float(self.pads.pitch_um), between)
 
     @property
     def gds_layers(self) -> dict[str, tuple[int, int]]:
-        """Layer name to (layer, datatype)."""
+        """GDS layer and datatype of each mask layer, by layer name."""
         return {name: layer.gds for name, layer in self.layers.items()}
 
     def device(self, name: str) -> DeviceCard:
@@ -263,9 +370,13 @@ class Process(StrictModel):
 
 
 class PortsCard(StrictModel):
-    """Port names of a device, in the order of its S-matrix.
+    """Port names of a device.
 
-    ``widths`` maps a port to the geometry key of its guide width; other ports have the strip guide's width.
+    Attributes:
+        optical: Optical ports in the order of the device's S-matrix.
+        electrical: Electrical ports.
+        widths: Optical port to the geometry key of its guide width. A port that is missing has the width of the strip
+            guide.
     """
 
     optical: tuple[str, ...]
@@ -274,10 +385,13 @@ class PortsCard(StrictModel):
 
 
 class DeviceModelCard(StrictModel):
-    """The compact model of a device and its parameters.
+    """Compact model of a device.
 
-    ``file`` is a file of S-parameters, ``.sNp`` or ``.npz``, that replaces the model; its path is relative to the
-    card's folder.
+    Attributes:
+        name: Name of the model.
+        parameters: Parameters of the model.
+        file: File of S-parameters (``.sNp`` or ``.npz``) that replaces the model, relative to the card's folder; None
+            if there is none.
     """
 
     name: str
@@ -286,7 +400,17 @@ class DeviceModelCard(StrictModel):
 
 
 class DeviceCard(StrictModel):
-    """A device card: ports, geometry, compact model and its range of validity (``limits``)."""
+    """A device card.
+
+    Attributes:
+        name: Device name.
+        title: Description.
+        ports: Port names.
+        geometry: Dimensions by key; keys that end in ``_um`` are in µm.
+        model: Compact model.
+        limits: Range of validity of the model.
+        sources: Sources of the card's numbers by key.
+    """
 
     name: str
     title: str
@@ -311,20 +435,26 @@ class DeviceCard(StrictModel):
         return self
 
     def size(self, key: str) -> float:
-        """Return a geometry parameter.
+        """Return a dimension of the device, in the unit that its key ends in.
+
+        Args:
+            key: Key in ``geometry``, such as ``length_um``.
 
         Raises:
-            CardError: The card has no such parameter.
+            CardError: The card has no such key.
         """
         if key not in self.geometry:
             raise CardError(f"device {self.name!r}: geometry has no {key!r}; it has {', '.join(self.geometry)}")
         return float(self.geometry[key])
 
     def parameter(self, key: str) -> float:
-        """Return a model parameter.
+        """Return a parameter of the device's compact model.
+
+        Args:
+            key: Key in ``model.parameters``.
 
         Raises:
-            CardError: The card has no such parameter.
+            CardError: The card has no such key.
         """
         parameters = self.model.parameters
         if key not in parameters:
@@ -333,10 +463,15 @@ class DeviceCard(StrictModel):
 
 
 def check_sources(card: BaseModel, sources: Mapping[str, str], where: str) -> None:
-    """Check that ``sources`` has the source of every quantity.
+    """Check that every quantity of a card cites a known source.
+
+    Args:
+        card: Card.
+        sources: Sources by key.
+        where: Name of the card, for the message.
 
     Raises:
-        ValueError: A source is missing; names it and the quantity.
+        ValueError: A source is missing; the message names the source and the quantity.
     """
     for path, quantity in quantities(card, ""):
         if quantity.source not in sources:
@@ -344,7 +479,15 @@ def check_sources(card: BaseModel, sources: Mapping[str, str], where: str) -> No
 
 
 def quantities(value: Any, path: str) -> Iterator[tuple[str, Quantity]]:
-    """Yield every quantity of a card with its path of keys; rules and devices of a process are left out."""
+    """Yield every quantity of a card with its path of keys, except quantities of design rules and device cards in it.
+
+    Args:
+        value: Card, or a part of it.
+        path: Path of keys of ``value``, empty for a whole card.
+
+    Yields:
+        Path, such as ``layers.core.thickness_um``, and quantity.
+    """
     if isinstance(value, Quantity):
         yield path, value
     elif isinstance(value, Rule | DeviceCard) and path:
@@ -361,7 +504,15 @@ def quantities(value: Any, path: str) -> Iterator[tuple[str, Quantity]]:
 
 
 def inherited_files(folders: tuple[Path, ...], pattern: str) -> list[Path]:
-    """Return files that match a glob pattern, sorted by name; earlier folders take precedence."""
+    """Return the files in several folders that match a glob pattern.
+
+    Args:
+        folders: Folders in order of precedence.
+        pattern: Glob pattern relative to the folders.
+
+    Returns:
+        Paths sorted by file name. Of files with equal names, the one in the earliest folder is returned.
+    """
     found = {path.name: path for folder in folders[::-1] for path in folder.glob(pattern)}
     return [found[name] for name in sorted(found)]
 

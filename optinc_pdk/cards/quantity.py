@@ -1,4 +1,4 @@
-"""Quantities of the cards: numbers with the key of their source."""
+"""Numbers of the cards, each with the key of its source."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pydantic import BaseModel, ConfigDict, PlainValidator
 
 
 class StrictModel(BaseModel):
-    """Base class of the cards: immutable, and unknown keys are refused."""
+    """Base class of the cards: instances are immutable, and unknown keys raise an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
 
 class Quantity(float):
-    """A finite float with the key of its source.
+    """A finite float together with the key of its source.
 
     Attributes:
         source: Key in the card's ``sources``.

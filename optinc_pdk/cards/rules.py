@@ -56,9 +56,10 @@ class _Measured(_Rule):
 
 
 class LineRule(_Measured):
-    """Least width of a layer's shapes, or least space (notches included) between them.
+    """Minimum width, space or notch of the shapes of one layer.
 
-    `notch`: least space between facing edges of one shape.
+    Kinds: `width` is the width of a shape; `space` is the distance between facing edges of different shapes or of one
+    shape; `notch` is the distance between facing edges of one shape.
     """
 
     kind: Literal["width", "space", "notch"]
@@ -66,11 +67,12 @@ class LineRule(_Measured):
 
 
 class PairRule(_Measured):
-    """Least distance between two layers' edges.
+    """Minimum distance or overlap between the shapes of two layers.
 
-    `overlap`: width of the area that both share. `separation`: distance between shapes, which must not overlap.
-    `enclosure`: distance by which the second extends beyond the first where it covers it.
-    `contact_overlap`: distance by which the first extends into the second, measured along the first.
+    Kinds: `overlap` is the width of the common area. `separation` is the distance between shapes of the two layers,
+    which must not overlap. `enclosure` is the distance by which the second layer extends beyond the first where it
+    covers it. `contact_overlap` is the distance by which the first layer extends into the second, measured along the
+    first.
     """
 
     kind: Literal["overlap", "separation", "enclosure", "contact_overlap"]
@@ -78,17 +80,20 @@ class PairRule(_Measured):
 
 
 class BooleanRule(_Rule):
-    """`exclusion`: the two layers must not overlap. `inside`: the first must lie within the second."""
+    """Rule on the common area of two layers.
+
+    Kinds: `exclusion`: the layers must not overlap. `inside`: the first layer must lie within the second.
+    """
 
     kind: Literal["exclusion", "inside"]
     layers: TwoLayers
 
 
 class GuideSpaceRule(_Measured):
-    """Least space between uncoupled guides.
+    """Minimum space between uncoupled guides.
 
-    Bodies of couplers are the shapes that remain after erosion and dilation by `body_um`. Within `exempt_um` of a
-    body, and under the second layer if one is given, guides may be closer.
+    A body, such as that of a coupler, is a shape that remains after erosion and dilation by `body_um`. The rule does
+    not apply within `exempt_um` of a body, nor under the second layer if one is given.
     """
 
     kind: Literal["guide_space"]
@@ -98,12 +103,12 @@ class GuideSpaceRule(_Measured):
 
 
 class BendRadiusRule(_Rule):
-    """Least radius of a guide's centre line, outside or inside the second layer.
+    """Minimum bend radius of a guide's centreline, inside (`inside_second`) or outside the second layer.
 
-    The radius is that of the circle through three points of the guide's concave edge plus half of
-    `guide_width_um`. `arms_um` are pairs: the distance between the points, and the tolerance of the radius
-    measured with it; short arms detect short bends and kinks, long arms measure precisely. Edges within `exempt_um`
-    of a body (see `GuideSpaceRule`) belong to a device.
+    The measured radius is that of the circle through three points of the guide's concave edge, plus half of
+    `guide_width_um`. Each pair in `arms_um` is a distance between these points and the tolerance of a radius that is
+    measured at this distance. Short distances detect short bends and kinks, long distances measure precisely. Edges
+    within `exempt_um` of a body (see `GuideSpaceRule`) are not measured.
     """
 
     kind: Literal["bend_radius"]
@@ -117,18 +122,18 @@ class BendRadiusRule(_Rule):
 
 
 class ContactsRule(_Rule):
-    """A shape of the first layer touches exactly two nets of the second and is connected between them."""
+    """Every shape of the first layer touches exactly two nets of the second layer and conducts between them."""
 
     kind: Literal["contacts"]
     layers: TwoLayers
 
 
 class ForeignGuideRule(_Rule):
-    """Least distance from a heater to a guide (third layer) that is not its own.
+    """Minimum distance from a heater to guides (third layer) other than the one it heats.
 
-    The heater is the first layer without the second, its contacts. Within the heater grown by the value plus
-    `exempt_um`, its own guide is all silicon connected to the guide under it. Where that enters a body (see
-    `GuideSpaceRule`), the body's other arms are exempt up to `exempt_um` from the body.
+    The heater is the first layer without the second layer, its contacts. All silicon connected to the guide under the
+    heater counts as its own guide, within the heater enlarged by the value plus `exempt_um`. Where the own guide enters
+    a body (see `GuideSpaceRule`), the other arms of the body are exempt up to `exempt_um` from the body.
     """
 
     kind: Literal["foreign_guide"]
@@ -139,7 +144,7 @@ class ForeignGuideRule(_Rule):
 
 
 class AreaRule(_Rule):
-    """Least area of a shape."""
+    """Minimum area of a shape."""
 
     kind: Literal["area"]
     layers: OneLayer
@@ -147,7 +152,7 @@ class AreaRule(_Rule):
 
 
 class AngleRule(_Rule):
-    """Least inner angle at a shape's corner."""
+    """Minimum interior angle at a corner of a shape."""
 
     kind: Literal["angle"]
     layers: Annotated[tuple[Text, ...], Field(min_length=1)]
@@ -155,10 +160,10 @@ class AngleRule(_Rule):
 
 
 class PadSizeRule(_Rule):
-    """Least side of a pad.
+    """Minimum side length of a pad.
 
-    A pad is where the first layer is wider than `recognize_um` in both directions, or where a text of the second
-    layer lies on it.
+    A pad is a shape of the first layer that is wider than `recognize_um` in both directions, or that carries a text of
+    the second layer.
     """
 
     kind: Literal["pad_size"]
@@ -168,7 +173,7 @@ class PadSizeRule(_Rule):
 
 
 class PadPitchRule(_Rule):
-    """Least distance between centres of pads; a pad is wider than `recognize_um` in both directions."""
+    """Minimum distance between the centres of pads, the shapes wider than `recognize_um` in both directions."""
 
     kind: Literal["pad_pitch"]
     layers: OneLayer
@@ -177,7 +182,7 @@ class PadPitchRule(_Rule):
 
 
 class FibrePitchRule(_Rule):
-    """Least distance between centres of gratings; lines at most `merge_um` apart belong to one grating."""
+    """Minimum distance between the centres of gratings; lines at most `merge_um` apart form one grating."""
 
     kind: Literal["fibre_pitch"]
     layers: OneLayer
@@ -186,7 +191,7 @@ class FibrePitchRule(_Rule):
 
 
 class EdgeRule(_Rule):
-    """Every shape of another layer lies inside an outline, at least the value away from its edge."""
+    """Every shape on other layers lies inside an outline (the layer), at least `value_um` from the outline's edge."""
 
     kind: Literal["edge"]
     layers: OneLayer
@@ -194,14 +199,14 @@ class EdgeRule(_Rule):
 
 
 class OutlineRule(_Rule):
-    """Outlines, one per die, are rectangles that neither overlap nor touch each other."""
+    """Every outline is a rectangle, one per die; outlines do not overlap or touch each other."""
 
     kind: Literal["outline"]
     layers: OneLayer
 
 
 class DieSizeRule(_Rule):
-    """Every outline has a size in `dies_um`, or is larger than these and within `reticle_um`; in either orientation."""
+    """Every outline has a size in `dies_um`, or is larger than these and fits `reticle_um`, in either orientation."""
 
     kind: Literal["die_size"]
     layers: OneLayer
@@ -210,7 +215,7 @@ class DieSizeRule(_Rule):
 
 
 class GridRule(_Rule):
-    """The file's database unit is the mask grid."""
+    """The database unit of the layout file equals the mask grid, `value_um`."""
 
     kind: Literal["grid"]
     layers: tuple[()] = ()
@@ -218,10 +223,11 @@ class GridRule(_Rule):
 
 
 class DensityRule(_Rule):
-    """Range of the share of every window that the first layer covers, `least` to `most`.
+    """Range of the fraction of each window that the first layer covers, `least` to `most`.
 
-    Windows are squares of `window_um` in every outline (second layer), at steps of `step_um` from its lower left
-    corner. The last row and column end at its upper and right edge; an outline smaller than a window is one window.
+    Windows are squares of side `window_um` within each outline (second layer), at steps of `step_um` from its lower
+    left corner. The last column and row end at the right and upper edge of the outline. An outline that is smaller than
+    a window is one window.
     """
 
     kind: Literal["density"]
@@ -241,14 +247,14 @@ class DensityRule(_Rule):
 
     @property
     def limit(self) -> str:
-        """Both shares and the size of the window."""
+        """Text with the range of the fraction and the size of the windows."""
         return f"{self.least:g} to {self.most:g} of {self.window_um:g} um windows"
 
 
 class CurrentRule(_Rule):
-    """Largest current per width of metal, at the bias.
+    """Maximum current per width of a wire, for the heater currents of the bias.
 
-    A wire's width is measured between edges that form an angle of less than `ignore_angle_deg`.
+    The width is measured between edges that form an angle of less than `ignore_angle_deg`.
     """
 
     kind: Literal["current"]
@@ -258,7 +264,7 @@ class CurrentRule(_Rule):
 
 
 class IrDropRule(_Rule):
-    """Largest voltage, at the bias, between the ground end of a heater and the ground pads, along shared metal."""
+    """Maximum voltage drop along shared metal from the ground end of a heater to the ground pads, for the bias."""
 
     kind: Literal["ir_drop"]
     layers: OneLayer
@@ -266,7 +272,10 @@ class IrDropRule(_Rule):
 
 
 class FileRule(_Rule):
-    """`known_layers`: shapes lie on the process's layers only. `simple`: no polygon intersects itself."""
+    """Rule on a layout file as a whole.
+
+    Kinds: `known_layers`: all shapes are on layers of the process. `simple`: no polygon intersects itself.
+    """
 
     kind: Literal["known_layers", "simple"]
     layers: tuple[()] = ()
@@ -306,15 +315,18 @@ class _RuleFile(BaseModel):
 
 
 def load_rules(path: Path, layers: Mapping[str, tuple[int, int]]) -> tuple[Rule, ...]:
-    """Read the rules of a process, in the file's order.
+    """Read the design rules of a process from its `rules.yml`.
 
     Args:
-        path: A `rules.yml`.
-        layers: The process's layers, name to GDS layer and datatype.
+        path: Path of the file.
+        layers: GDS layer and datatype of each mask layer of the process, by layer name.
+
+    Returns:
+        Rules in the order of the file.
 
     Raises:
-        CardError: The file is not a rule file: it is unreadable, a key is duplicate, unknown or missing, a value is
-            NaN, infinite, not positive or of the wrong type, an id is duplicate, or a layer or source is unknown.
+        CardError: The file is unreadable, a key is duplicate, unknown or missing, a value is NaN, infinite, not
+            positive or of the wrong type, an id is duplicate, or a layer or source is unknown.
     """
     data = load_yaml(path, CardError)
     try:

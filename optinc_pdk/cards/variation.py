@@ -14,23 +14,26 @@ from optinc_pdk.cards.quantity import AnyQuantity, NonNegative, Positive, Share,
 
 
 class CouplerVariation(StrictModel):
-    """Variation of 2×2 couplers: the share of the power that crosses is 0.5 + error.
+    """Variation of 2×2 couplers: the fraction of the power that crosses is 0.5 + error.
 
-    The error is applied to the coupling angle, share = sin²(angle), which is equivalent at 50:50; other ratios vary
-    less, and every share stays within 0 … 1.
+    The error is applied to the coupling angle, fraction = sin²(angle), which is equivalent at 50:50. Couplers of other
+    ratios vary less, and every fraction stays within 0 … 1.
     """
 
     power_rms: NonNegative = Field(description="error of the share of power across a 50:50 coupler, every one's own")
 
 
 class SplitterVariation(StrictModel):
-    """Variation of 1×2 splitters: the share of the power in the upper branch, as for couplers."""
+    """Variation of 1×2 splitters: the fraction of the power in the upper output is 0.5 + error, as for couplers."""
 
     power_rms: NonNegative = Field(description="error of the share of power in the upper branch, every one's own")
 
 
 class LossVariation(StrictModel):
-    """Variation of losses in dB, of guides and devices; every device stays passive together with its reflections."""
+    """Variation of the losses of guides and devices in dB.
+
+    Every device stays passive, reflections included.
+    """
 
     guide_chip_spread: NonNegative = Field(description="relative spread of the guides' dB/cm, common to a chip")
     guide_local_spread: NonNegative = Field(description="relative spread of the guides' dB/cm, every piece's own")
@@ -40,9 +43,10 @@ class LossVariation(StrictModel):
 
 
 class SizeVariation(StrictModel):
-    """Variation of the width or height of all guides, those of nets and those under heaters.
+    """Variation of the width or height of all guides, both between devices and under heaters.
 
-    A guide's phase follows the wafer's variation at its middle; a local variation along the guide is added.
+    The variation over the wafer is evaluated at the middle of a guide. A local variation along the guide is added. Both
+    change the phase of the guide.
     """
 
     rms_nm: NonNegative = Field(description="over the wafer, autocorrelation exp(-(distance / correlation)²)")
@@ -53,13 +57,13 @@ class SizeVariation(StrictModel):
 
 
 class PhaseVariation(StrictModel):
-    """Static phase errors beyond those of width and height."""
+    """Static phase errors in addition to those from width and height."""
 
     rms_rad: NonNegative = Field(description="every guide between two devices and under a heater, at any length")
 
 
 class HeaterVariation(StrictModel):
-    """Variation of heaters' resistance and power per π, and the drift of resistances in use."""
+    """Variation of the resistance and of the power for π of heaters, and drift of resistances in operation."""
 
     resistance_chip_spread: NonNegative = Field(description="relative spread of resistances, common to a chip")
     resistance_local_spread: NonNegative = Field(description="relative spread of resistances, every heater's own")
@@ -69,9 +73,10 @@ class HeaterVariation(StrictModel):
 
 
 class CrosstalkVariation(StrictModel):
-    """Thermal crosstalk: the share of a heater's phase in the guide under another, falling as 1 / distance.
+    """Thermal crosstalk: the fraction of a heater's phase that appears in the guide under another heater.
 
-    Biases compensate the nominal crosstalk; the spreads are the deviation of a chip from it.
+    The fraction is proportional to 1 / distance. The bias compensates the nominal crosstalk; the spreads describe how a
+    chip deviates from it.
     """
 
     share: Share = Field(description="share of a heater's phase at the distance")
@@ -89,13 +94,13 @@ class DacVariation(StrictModel):
 
 
 class WavelengthVariation(StrictModel):
-    """Offset of the laser's carrier from the wavelength that the bias is computed for."""
+    """Offset of the laser's wavelength from the wavelength for which the bias is computed."""
 
     rms_nm: NonNegative = Field(description="offset of the carrier")
 
 
 class Variation(StrictModel):
-    """The distributions of a process's imperfections, by kind."""
+    """Distributions of all imperfections of a process; each field is one kind of imperfection."""
 
     coupler: CouplerVariation
     splitter: SplitterVariation

@@ -1,4 +1,4 @@
-"""The layout cells: ordinary gdsfactory cells with the dimensions of the active process's cards."""
+"""Layout cells: gdsfactory cells with the dimensions of the active process's cards."""
 
 import gdsfactory as gf
 import kfactory as kf
@@ -80,7 +80,14 @@ REQUIRED_CARDS = {
 
 
 def cells_of(process: Process) -> dict[str, gf.typings.ComponentFactory]:
-    """Return the cells for which a process has all device cards, by cell name."""
+    """Return the cells that a process can draw, because it has the device cards they need.
+
+    Args:
+        process: Process.
+
+    Returns:
+        Cell functions by cell name.
+    """
     return {name: cell for name, cell in CELLS.items() if process.devices.keys() >= set(REQUIRED_CARDS.get(name, ()))}
 
 

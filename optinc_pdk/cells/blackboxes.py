@@ -1,4 +1,4 @@
-"""Cells of foundry black boxes: outline, electrical pins, and the silicon by which the extractor recognises them."""
+"""Cells of foundry black boxes: outline, electrical pins, and the silicon polygon by which extraction finds them."""
 
 from __future__ import annotations
 

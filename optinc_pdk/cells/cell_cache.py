@@ -17,17 +17,17 @@ Arguments = ParamSpec("Arguments")
 
 
 def cell(function: ComponentFunc[Arguments]) -> ComponentFunc[Arguments]:
-    """Decorate a cell function as gdsfactory's ``cell`` does, with a separate cache for every process.
+    """Decorate a cell function as ``gdsfactory.cell`` does, but with a separate cache for every process.
 
-    gdsfactory's own caches, by arguments and by cell name, would return the component of another process. Cells of
-    other processes than the default carry four hexadecimal digits in their names, so that one layout can hold cells of
+    gdsfactory's caches, by arguments and by cell name, would return the component of another process. The names of
+    cells of processes other than the default end in four hexadecimal digits, so that one layout can hold cells of
     several processes. The full process name would make cell names longer than mask shops accept.
 
     Args:
-        function: Draws the cell for the active process.
+        function: Function that draws the cell with the dimensions of the active process.
 
     Returns:
-        A function with the same arguments that draws each component once per process.
+        A function of the same arguments that returns the cached component of the active process.
     """
     decorated: dict[tuple[Path, ...], ComponentFunc[Arguments]] = {}
 

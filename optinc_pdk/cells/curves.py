@@ -18,7 +18,7 @@ def round_corners(corners: Points, radius_um: float, segments: int) -> Points:
     """Replace the corners of a polyline by circular arcs.
 
     Args:
-        corners: (n, 2) corner points in µm; consecutive points differ.
+        corners: (n, 2) points of the polyline in µm; consecutive points differ.
         radius_um: Bend radius in µm.
         segments: Number of chords per 90° of turn.
 
@@ -26,7 +26,7 @@ def round_corners(corners: Points, radius_um: float, segments: int) -> Points:
         (m, 2) centreline in µm.
 
     Raises:
-        ValueError: Two consecutive corners are too close for the radius; the message states the distance needed.
+        ValueError: Two consecutive corners are too close for the radius; the message states the required distance.
     """
     corners = np.asarray(corners, dtype=float)
     legs = np.diff(corners, axis=0)
@@ -52,12 +52,12 @@ def round_corners(corners: Points, radius_um: float, segments: int) -> Points:
 def s_bend(length_um: float, offset_um: float, radius_um: float, segments: int) -> Points:
     """Return the centreline of an S-bend from the origin to (``length_um``, ``offset_um``).
 
-    It consists of two circular arcs, joined by a vertical straight if the offset exceeds twice the radius. The arcs are
-    at the start; the rest of the length is straight.
+    It consists of two circular arcs, with a vertical straight between them if the offset exceeds twice the radius,
+    followed by a horizontal straight to the full length.
 
     Args:
         length_um: Extent along x in µm.
-        offset_um: Extent along y in µm; negative goes down.
+        offset_um: Extent along y in µm; a negative offset leads down.
         radius_um: Bend radius in µm.
         segments: Number of chords per 90° of turn.
 
@@ -65,7 +65,7 @@ def s_bend(length_um: float, offset_um: float, radius_um: float, segments: int) 
         (m, 2) centreline in µm.
 
     Raises:
-        ValueError: The length is too short for the offset; the message states the length needed.
+        ValueError: The length is too short for the offset; the message states the required length.
     """
     height = abs(offset_um)
     sign = math.copysign(1.0, offset_um)
@@ -86,17 +86,18 @@ def s_bend(length_um: float, offset_um: float, radius_um: float, segments: int) 
 
 
 def euler_bend(radius_um: float, segments: int) -> Points:
-    """Return the centreline of a 90° Euler bend to the left: two clothoids, curvature linear in the length.
+    """Return the centreline of a 90° Euler bend to the left.
+
+    The bend consists of two clothoids: the curvature is a linear function of the length (Cherchi et al., Opt. Express
+    21, 17814 (2013)).
 
     Args:
-        radius_um: Smallest radius of curvature in µm, at the middle. It is enlarged until the bend ends on the grid.
-        segments: Number of chords that a 90° circular arc of this radius would have; sets the length of the chords.
+        radius_um: Smallest radius of curvature in µm, reached at the middle. It is enlarged until the bend ends on the
+            grid.
+        segments: Number of chords that a 90° circular arc of this radius would have; it determines the chord length.
 
     Returns:
         (m, 2) centreline in µm from the origin to (r, r), where r is the effective radius.
-
-    Source:
-        Cherchi et al., Opt. Express 21, 17814 (2013).
     """
     from scipy.special import fresnel
 
@@ -113,7 +114,7 @@ def euler_bend(radius_um: float, segments: int) -> Points:
 
 
 def ribbon(centreline: Points, width_um: float) -> NDArray[np.int64]:
-    """Return the polygon of constant width along a centreline, on the 1 nm grid.
+    """Return the polygon of constant width along a centreline, with vertices on the 1 nm grid.
 
     Args:
         centreline: (n, 2) points in µm.

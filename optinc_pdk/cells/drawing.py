@@ -31,14 +31,25 @@ def add_polygon(component: gf.Component, points_nm: NDArray[np.int64], layer: st
 
 
 def add_rectangle(component: gf.Component, box_um: tuple[float, float, float, float], layer: str) -> None:
-    """Add a rectangle (left, bottom, right, top), in µm, to a layer of the active process."""
+    """Add a rectangle to a layer.
+
+    Args:
+        component: Component to draw in.
+        box_um: Left, bottom, right and top in µm.
+        layer: Layer name of the active process.
+    """
     left, bottom, right, top = box_um
     corners = np.array([[left, bottom], [left, top], [right, top], [right, bottom]])
     add_polygon(component, np.rint(corners * GRID_PER_UM).astype(np.int64), layer)
 
 
 def add_contact(component: gf.Component, box_um: tuple[float, float, float, float]) -> None:
-    """Add a contact: all metals of the contact stack over a box (left, bottom, right, top) in µm, with vias."""
+    """Draw a contact: all metals of the contact stack over a box, and an array of vias between them.
+
+    Args:
+        component: Component to draw in.
+        box_um: Left, bottom, right and top of the contact in µm.
+    """
     stack = active_process().contact
     for metal in stack.metals:
         add_rectangle(component, box_um, metal)
@@ -63,17 +74,22 @@ def _via_positions(via: ViaCard, low: float, high: float) -> list[float]:
 
 
 def add_guide(component: gf.Component, centreline: Points) -> None:
-    """Add a strip guide along a centreline (n, 2) in µm."""
+    """Add a strip guide of the active process's width along a centreline.
+
+    Args:
+        component: Component to draw in.
+        centreline: (n, 2) points in µm.
+    """
     add_polygon(component, ribbon(centreline, float(active_process().guide.width_um)), "core")
 
 
 def add_optical(component: gf.Component, name: str, at: tuple[float, float], orientation: float) -> None:
-    """Add an optical port of a strip guide.
+    """Add an optical port with the cross-section of a strip guide.
 
     Args:
-        component: Component to add it to.
+        component: Component to change.
         name: Port name.
-        at: Position in µm.
+        at: Position (x, y) in µm.
         orientation: Outward direction in degrees.
     """
     component.add_port(name=name, center=at, orientation=orientation, cross_section="strip")
@@ -82,12 +98,12 @@ def add_optical(component: gf.Component, name: str, at: tuple[float, float], ori
 def add_electrical(
     component: gf.Component, name: str, at: tuple[float, float], orientation: float, width: float
 ) -> None:
-    """Add an electrical port on the wiring metal.
+    """Add an electrical port on the routing metal.
 
     Args:
-        component: Component to add it to.
+        component: Component to change.
         name: Port name.
-        at: Position in µm.
+        at: Position (x, y) in µm.
         orientation: Outward direction in degrees.
         width: Width in µm.
     """
@@ -108,12 +124,12 @@ def place_cell(
     rotation: float = 0,
     mirror: bool = False,
 ) -> Any:
-    """Add an instance of a cell.
+    """Add an instance of a cell to a component.
 
     Args:
-        component: Component to add it to.
+        component: Component to change.
         cell: Cell to place.
-        at: Position of the cell's origin in µm.
+        at: Position (x, y) of the cell's origin in µm.
         rotation: Rotation in degrees.
         mirror: Whether to mirror the cell about the x axis before the rotation.
 
@@ -126,7 +142,9 @@ def place_cell(
 
 
 def check_length(name: str, value: Any, lowest: float = 0.0, cell: str = "") -> float:
-    """Check a length, which the layout database would otherwise silently round or wrap around.
+    """Check that a length is a number on the 1 nm grid and within the range of the layout database.
+
+    Without the check, the layout database would silently round the length or let it overflow.
 
     Args:
         name: Name of the parameter, for the message.
@@ -152,7 +170,7 @@ def check_length(name: str, value: Any, lowest: float = 0.0, cell: str = "") -> 
 
 
 def check_count(name: str, value: Any, lowest: int, highest: int, cell: str) -> int:
-    """Check a whole number.
+    """Check that a value is a whole number within a range.
 
     Args:
         name: Name of the parameter, for the message.
@@ -165,7 +183,7 @@ def check_count(name: str, value: Any, lowest: int, highest: int, cell: str) -> 
         The number as an int.
 
     Raises:
-        ValueError: The value is not a whole number, or outside ``lowest`` to ``highest``.
+        ValueError: The value is not a whole number, or is outside ``lowest`` to ``highest``.
     """
     if isinstance(value, bool | np.bool) or not isinstance(value, int | np.integer):
         raise ValueError(f"{cell}: {name} is {value!r}, not a whole number; give one from {lowest} to {highest}")

@@ -1,4 +1,4 @@
-"""Rectangular meshes composed of another PDK's coupler, heater and guide."""
+"""Rectangular meshes composed of the coupler, heater and guide of any gdsfactory PDK."""
 
 from __future__ import annotations
 

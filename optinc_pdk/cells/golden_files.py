@@ -1,4 +1,4 @@
-"""Golden polygons: the silicon and ports of every device as data files for the extractor, which must not import cells.
+"""Golden files: silicon polygons and ports of every device, for the extractor, which does not import the cells.
 
 ``make golden`` writes the files; a test compares the committed files with the cells.
 """
@@ -32,15 +32,15 @@ GOLDEN_DEVICES = (
 
 
 def golden_data(process: Process, name: str) -> dict[str, Any]:
-    """Describe one device as data.
+    """Return the content of the golden file of a device.
 
     Args:
         process: Process of the active PDK.
         name: Device name.
 
     Returns:
-        What a golden file contains: schema number, device name, merged polygons in nm by layer, and by port its
-        position in nm, its outward angle in degrees and, at an edge coupler's tip, ``fibre: true``.
+        ``schema``, ``name``, ``layers`` (merged polygons in nm by layer) and ``ports`` (for each port its position in
+        nm, its outward angle in degrees and, at an edge coupler's tip, ``fibre: true``).
     """
     cell: gf.Component = CELLS[name]()
     layers: dict[str, list[list[list[int]]]] = {}
@@ -60,9 +60,12 @@ def golden_data(process: Process, name: str) -> dict[str, Any]:
 
 
 def write_golden(process: Process) -> None:
-    """Write the golden file of every device of a process into the folder ``golden`` beside its cards.
+    """Write the golden file of every device of a process to the folder ``golden`` beside its cards.
 
-    Devices whose file would equal the one that the process inherits are skipped.
+    A file that would equal the inherited one is not written.
+
+    Args:
+        process: Process of the active PDK.
     """
     for name in (name for name in GOLDEN_DEVICES if name in process.devices):
         data = (json.dumps(golden_data(process, name), separators=(",", ":")) + "\n").encode()

@@ -11,7 +11,13 @@ from optinc_pdk.tech import active_process
 
 
 def add_s_guide(c: gf.Component, start: tuple[float, float], end: tuple[float, float]) -> None:
-    """Add an S-bend between two points in µm, with its arcs at the start."""
+    """Draw an S-bend guide between two points, with its arcs at the start.
+
+    Args:
+        c: Component to draw in.
+        start: Start (x, y) in µm.
+        end: End (x, y) in µm, to the right of the start.
+    """
     strip = active_process().guide
     x, y = start
     line = s_bend(end[0] - x, end[1] - y, float(strip.radius_um), int(strip.arc_segments))
@@ -19,23 +25,36 @@ def add_s_guide(c: gf.Component, start: tuple[float, float], end: tuple[float, f
 
 
 def add_s_guide_reversed(c: gf.Component, start: tuple[float, float], end: tuple[float, float]) -> None:
-    """Add an S-bend between two points in µm, with its arcs at the end: the mirror image of :func:`add_s_guide`."""
+    """Draw an S-bend guide between two points, with its arcs at the end, as the mirror image of :func:`add_s_guide`.
+
+    Args:
+        c: Component to draw in.
+        start: Start (x, y) in µm.
+        end: End (x, y) in µm, to the right of the start.
+    """
     strip = active_process().guide
     line = s_bend(end[0] - start[0], start[1] - end[1], float(strip.radius_um), int(strip.arc_segments))
     add_guide(c, (line * [-1, 1] + np.array(end))[::-1])
 
 
 def add_straight_guide(c: gf.Component, x0: float, x1: float, y: float) -> None:
-    """Add a straight guide along x from ``x0`` to ``x1`` at height ``y``, in µm."""
+    """Draw a horizontal guide.
+
+    Args:
+        c: Component to draw in.
+        x0: Start in µm.
+        x1: End in µm.
+        y: Height of the centreline in µm.
+    """
     add_guide(c, np.array([[x0, y], [x1, y]]))
 
 
 def add_bent_guide(c: gf.Component, *corners: tuple[float, float]) -> Points:
-    """Add a guide along a polyline, its corners rounded with the bend radius of the process.
+    """Draw a guide along a polyline whose corners are rounded with the bend radius of the process.
 
     Args:
         c: Component to draw in.
-        *corners: Corner points in µm.
+        *corners: Points (x, y) of the polyline in µm.
 
     Returns:
         (n, 2) centreline in µm.

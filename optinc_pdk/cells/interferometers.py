@@ -1,4 +1,4 @@
-"""Cells of interferometers: MZI, dummy MZI, attenuator. Both arms of each have the same length."""
+"""Cells of interferometers with arms of equal length: MZI, dummy MZI and attenuator."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from optinc_pdk.tech import active_process
 
 @dataclass(frozen=True)
 class MziPositions:
-    """Positions of the parts of an MZI along x, and their lengths, in µm.
+    """Positions of the parts of an MZI or attenuator along x from its left end, and their lengths, in µm.
 
     Attributes:
-        phi: Start of the phi heater.
+        phi: Start of the phi heater; 0 and unused in an attenuator.
         first: Start of the first coupler.
         theta: Start of the theta heater.
         second: Start of the second coupler.
-        end: End of the MZI.
+        end: Right end of the cell.
         shifter: Length of a phase shifter.
         bend: Length of an S-bend.
         coupler: Length of a coupler.
@@ -40,11 +40,14 @@ class MziPositions:
 
 
 def mzi_positions(process: Process, stretch_um: float = 0.0) -> MziPositions:
-    """Return the positions in an MZI: phi, stretch, S-bend, coupler, S-bend, theta, S-bend, coupler, S-bend.
+    """Return the positions of the parts of an MZI.
+
+    The parts are, from left to right: phi heater, optional straight, S-bend, coupler, S-bend, theta heater, S-bend,
+    coupler, S-bend.
 
     Args:
-        process: Process.
-        stretch_um: Additional length of both arms before the first coupler in µm.
+        process: Process that states the dimensions.
+        stretch_um: Length of the optional straight in both arms in µm.
     """
     heater, mmi = process.device("phase_shifter"), process.device("mmi2x2")
     shifter = heater.size("length_um") + 2 * heater.size("contact_width_um")
@@ -57,7 +60,7 @@ def mzi_positions(process: Process, stretch_um: float = 0.0) -> MziPositions:
 
 
 def half_pitches_um(process: Process) -> tuple[float, float]:
-    """Return half the distance between two modes, and half that between two coupler ports, in µm."""
+    """Return half the distance between adjacent modes, and half the distance between adjacent coupler ports, in µm."""
     mmi = process.device("mmi2x2")
     return float(process.floorplan.mode_pitch_um) / 2, (mmi.size("gap_um") + mmi.size("taper_width_um")) / 2
 
@@ -178,7 +181,13 @@ def attenuator() -> gf.Component:
 
 
 def attenuator_positions(process: Process) -> MziPositions:
-    """Return the positions in an attenuator: terminator, coupler, S-bend, theta heater, S-bend, coupler, terminator."""
+    """Return the positions of the parts of an attenuator.
+
+    The parts are, from left to right: terminator, coupler, S-bend, theta heater, S-bend, coupler, terminator.
+
+    Args:
+        process: Process that states the dimensions.
+    """
     f = mzi_positions(process)
     margin = process.device("terminator").size("length_um") + 3 * float(process.floorplan.guide_space_um)
     theta = margin + f.coupler + f.bend

@@ -1,4 +1,4 @@
-"""Cells of rectangular meshes: a column is an array of MZIs, a mesh is two arrays of columns."""
+"""Cells of rectangular meshes: a column is an array of MZIs, and a mesh consists of two arrays of columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from optinc_pdk.tech import active_process
 
 
 def column_count(modes: int) -> int:
-    """Return the number of columns of a rectangular mesh (Clements et al., Optica 3, 1460 (2016)); 1 for two modes."""
+    """Return the number of columns of a rectangular mesh: N for N ≥ 3 modes, 1 for two modes.
+
+    Source: Clements et al., Optica 3, 1460 (2016).
+    """
     return modes if modes > 2 else 1
 
 

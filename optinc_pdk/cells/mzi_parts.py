@@ -1,4 +1,4 @@
-"""Coupler, heater and guide of another PDK, checked for an MZI that is composed of them."""
+"""Coupler, heater and guide of another PDK, and the check that an MZI can be composed of them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class MziParts:
 def check_mzi_parts(
     coupler: gf.Component, heater: gf.Component, guide: CrossSectionSpec, mode_pitch_um: float | None
 ) -> MziParts:
-    """Check that coupler and heater fit into an MZI, and choose the S-bend between them.
+    """Check that an MZI can be composed of a coupler and a heater, and determine the S-bend and the mode pitch.
 
     Args:
         coupler: 2×2 coupler.
@@ -47,9 +47,13 @@ def check_mzi_parts(
         guide: Cross-section of the guides.
         mode_pitch_um: Distance between adjacent modes in µm, or None for the smallest that leaves enough space.
 
+    Returns:
+        The cells with their port names, the cross-section, the size of the S-bend and the mode pitch.
+
     Raises:
-        ValueError: A port is not where an MZI needs it, or has another width or layer than the guide; the heater's
-            guide is not straight; or the mode pitch is too small or not on the 1 nm grid.
+        ValueError: A port of the coupler or heater is not at the position that an MZI requires, or has another width or
+            layer than the guide; the heater's guide is not straight; or the mode pitch is too small or not on the 1 nm
+            grid.
     """
     section = gf.get_cross_section(guide)
     if section.radius is None:

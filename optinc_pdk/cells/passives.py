@@ -1,4 +1,4 @@
-"""Cells of further passive devices: directional couplers, crossing, tapers."""
+"""Cells of further passive devices: directional coupler, monitor tap, crossing, taper and edge coupler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cells around circuits (bump, fibre array, die frame) and test structures (heater test, cutback)."""
+"""Cells that surround a circuit (bump, fibre array, die frame), and test structures (heater test, cutback)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Circuits: the netlist as integer arrays, the board, the bias, and their files."""
+"""Circuits: the netlist as integer arrays, the board netlist, the bias, and their files."""
 
 from optinc_pdk.circuit.bias import Activation, Bias, read_bias, write_bias
 from optinc_pdk.circuit.board import Board, Labels, Neuron, label_tuple

@@ -1,4 +1,4 @@
-"""The ``.bias.yml`` file: heater drive by pad label, and electronics by activation label."""
+"""The ``.bias.yml`` file: DAC code of each heater by pad label, and settings of the electronics by label."""
 
 from __future__ import annotations
 
@@ -24,12 +24,16 @@ MAX_DAC_BITS = 32
 
 @dataclass(frozen=True)
 class Activation:
-    """Electronics of one neuron: ``gain * max(plus - balance * minus + offset, 0)`` drives its modulator.
+    """Settings of one neuron's electronics.
+
+    They drive its modulator with ``gain * max(plus - balance * minus + offset, 0)``, where ``plus`` and ``minus`` are
+    the signals of the positive and the negative detector.
 
     Attributes:
-        gain: Modulator amplitude per unit of detected difference.
-        offset: Added to the detected difference before the rectifier; carries the layer's bias vector.
-        balance: Ratio of the two detectors' gains, which cancels the coupler's imbalance.
+        gain: Modulator amplitude per unit of the detected difference.
+        offset: Value added to the detected difference before the rectifier. It realises the layer's bias vector.
+        balance: Gain of the negative detector relative to the positive one, which compensates the imbalance of the
+            mixer's coupler.
     """
 
     gain: float
@@ -39,21 +43,21 @@ class Activation:
 
 @dataclass(frozen=True)
 class Bias:
-    """Drive of one chip with C channels.
+    """The bias of one chip with C heater channels: everything that its electronics drive.
 
     Attributes:
         process: Process name.
         circuit: Circuit name.
-        dac_bits: Resolution of every channel.
-        labels: Pad labels, C of them.
-        phase_rad: (C,) target phases in the heaters' guides, in [0, 2π), crosstalk from other heaters included.
-        power_w: (C,) heater powers for these phases. They compensate thermal crosstalk, so that π times the power
-            over the power per π is not the phase.
+        dac_bits: Resolution of the DACs.
+        labels: (C,) pad labels.
+        phase_rad: (C,) target phases of the guides under the heaters, in [0, 2π), thermal crosstalk included.
+        power_w: (C,) heater powers that produce these phases. They compensate thermal crosstalk, so that a phase is not
+            π times the heater's own power over its power for π.
         voltage_v: (C,) pad voltages for these powers.
-        code: (C,) DAC codes nearest to the voltages; the codes drive the chip.
-        activations: Electronics by neuron label.
-        outputs: Receiver scale by fibre label: level = scale · |field|.
-        inputs: Amplitude at the highest level by input fibre, for servers that send less than full scale.
+        code: (C,) DAC codes nearest to the voltages. Only the codes drive the chip.
+        activations: Settings of the electronics by neuron label.
+        outputs: Receiver scale by output fibre label: level = scale · |field|.
+        inputs: Amplitude of the highest level, 0 … 1, by input fibre label. Servers that are missing send full scale.
     """
 
     process: str
@@ -70,7 +74,12 @@ class Bias:
 
 
 def write_bias(bias: Bias, path: str | Path) -> None:
-    """Write a bias file atomically."""
+    """Write a bias to a ``.bias.yml`` file atomically.
+
+    Args:
+        bias: Bias.
+        path: File to write.
+    """
     columns = zip(bias.labels, bias.phase_rad, bias.power_w, bias.voltage_v, bias.code, strict=True)
     data: dict[str, Any] = {
         "schema": SCHEMA,
@@ -97,14 +106,18 @@ def _rounded(value: float) -> float:
 
 
 def read_bias(path: str | Path, process: str | None = None) -> Bias:
-    """Read a bias file.
+    """Read a ``.bias.yml`` file.
 
     Args:
-        path: The file.
-        process: Name of the process that it must be for; any if None.
+        path: File.
+        process: Required process name, or None to accept any process.
+
+    Returns:
+        The bias.
 
     Raises:
-        NetlistError: The file is unusable, or for another process; the message names it and the fault.
+        NetlistError: The file is not a valid bias file, or is for another process; the message names the file and the
+            fault.
     """
     bias = read_object(path, _bias, f"a bias file of schema {SCHEMA}")
     if process not in (None, bias.process):

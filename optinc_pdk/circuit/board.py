@@ -1,4 +1,4 @@
-"""The board netlist: connections outside the chip, by fibre label."""
+"""The board netlist: connections outside the chip, by fibre and pad label."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ Labels: TypeAlias = str | tuple[str, ...]
 
 @dataclass(frozen=True)
 class Neuron:
-    """One activation: balanced detectors whose currents add, electronics, and modulators with a common drive.
+    """One activation: pairs of balanced detectors with added currents, electronics, and modulators with one drive.
 
-    Labels are those of fibres if detectors and modulators are off the chip, and of pads if they are on it. With several
-    pairs of detectors, the i-th of ``plus`` and the i-th of ``minus`` belong to one mixer.
+    Labels are fibre labels if detectors and modulators are off the chip, and pad labels if they are on it. A field with
+    one label may be a string. If there are several pairs of detectors, the i-th of ``plus`` and the i-th of ``minus``
+    are behind one mixer.
 
     Attributes:
-        label: Key of its gain and offset in the bias file.
-        layer: Layer whose output it activates, from 0.
-        plus: Labels of the detectors that count positive.
-        minus: Labels of the detectors that count negative.
-        to: Labels of its modulators, one per block of the next layer that uses the signal.
+        label: Key of the neuron's settings in the bias file.
+        layer: Number of the layer whose output it activates, from 0.
+        plus: Labels of the detectors with positive sign.
+        minus: Labels of the detectors with negative sign.
+        to: Labels of its modulators, one for each block of the next layer that uses the signal.
 
     Raises:
-        ValueError: A list of labels is empty, or the numbers of positive and negative detectors differ.
+        ValueError: A field has no label, or the numbers of positive and negative detectors differ.
     """
 
     label: str
@@ -52,23 +53,23 @@ class Neuron:
 
 
 def label_tuple(names: Labels) -> tuple[str, ...]:
-    """Return one label, or several, as a tuple."""
+    """Convert one label, or several labels, to a tuple of labels."""
     return (names,) if isinstance(names, str) else tuple(names)
 
 
 @dataclass(frozen=True)
 class Board:
-    """The board netlist of one chip.
+    """The board netlist of one chip. All fields are labels; ``neurons`` may also name pads.
 
     Attributes:
         carrier: Fibre from the laser.
-        supplies: Fibres that carry the carrier to the servers and to the board's modulators.
+        supplies: Fibres that lead the carrier from the chip to the servers' modulators and to the board's modulators.
         monitors: Fibres to monitor detectors.
-        inputs: ``inputs[server][symbol]``, fibres from the servers' modulators.
+        inputs: ``inputs[server][symbol]``: fibres from the servers' modulators.
         neurons: Activations, layer by layer.
-        outputs: ``outputs[server][symbol]``, fibres to the servers' receivers.
-        oscillators: Fibres that bring the carrier to local oscillators, if the laser is split off the chip.
-        carriers: Fibres that bring the carrier to modulators on the chip.
+        outputs: ``outputs[server][symbol]``: fibres to the servers' receivers.
+        oscillators: Fibres that lead the carrier to local oscillators, if it is split off the chip; otherwise empty.
+        carriers: Fibres that lead the carrier to modulators on the chip; empty if there are none.
     """
 
     carrier: str
@@ -82,23 +83,23 @@ class Board:
 
     @property
     def unmodulated(self) -> tuple[str, ...]:
-        """Fibres that receive the unmodulated carrier, with amplitude 1."""
+        """Labels of the fibres through which the chip receives the unmodulated carrier, with amplitude 1."""
         return (self.carrier, *self.oscillators, *self.carriers)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """All labels on the board."""
+        """All fibre and pad labels in the board netlist."""
         neurons = (label for n in self.neurons for names in (n.plus, n.minus, n.to) for label in label_tuple(names))
         fibres = (label for row in (*self.inputs, *self.outputs) for label in row)
         return (*self.unmodulated, *self.supplies, *self.monitors, *fibres, *neurons)
 
     @property
     def layers(self) -> int:
-        """Number of layers, the last of which has no activation."""
+        """Number of layers of the network, including the last one, which has no activation."""
         return max((neuron.layer for neuron in self.neurons), default=-1) + 2
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the board as plain data for a file; :meth:`from_dict` is the inverse."""
+        """Return the board netlist as dicts and lists for a YAML file; :meth:`from_dict` is the inverse."""
         return {
             "carrier": self.carrier,
             "supplies": list(self.supplies),
@@ -110,7 +111,7 @@ class Board:
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Board:
-        """Create a board from the data of :meth:`to_dict`.
+        """Create a board netlist from dicts and lists as :meth:`to_dict` returns them.
 
         Raises:
             KeyError: A key is missing.

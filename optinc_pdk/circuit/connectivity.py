@@ -1,4 +1,4 @@
-"""Electrical nets: connected components of ports, numbered in port order."""
+"""Connected components of a graph, and numbering of electrical nets."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ UNCONNECTED = -1
 
 
 def component_labels(size: int, a: Ints, b: Ints) -> Ints:
-    """Return the connected components of a graph.
+    """Return the connected components of an undirected graph.
 
-    Every round hooks roots to lower roots and compresses the paths to them, so that the number of rounds grows with the
-    logarithm of the longest chain (Shiloach and Vishkin, J. Algorithms 3, 57 (1982)).
+    Each round attaches roots to lower roots and compresses paths, so that the number of rounds grows with the logarithm
+    of the longest path (Shiloach and Vishkin, J. Algorithms 3, 57 (1982)).
 
     Args:
         size: Number of nodes.
         a: (edges,) one node of each edge.
-        b: (edges,) the other.
+        b: (edges,) other node of each edge.
 
     Returns:
-        (size,) the lowest node of each node's component.
+        (size,) lowest node of the component of each node.
     """
     root = np.arange(size, dtype=np.int64)
     while True:
@@ -36,14 +36,14 @@ def component_labels(size: int, a: Ints, b: Ints) -> Ints:
 
 
 def number_nets(root: Ints, used: NDArray[np.bool_]) -> Ints:
-    """Number nets in the order of their first port.
+    """Number nets consecutively in the order of their first port.
 
     Args:
-        root: (size,) any port of each port's net, the same for all ports of a net.
-        used: (size,) true for ports that are in a net.
+        root: (size,) identifier of each port's net: a port number that is the same for all ports of a net.
+        used: (size,) true for ports that are on a net.
 
     Returns:
-        (size,) net numbers from 0, -1 for ports that are in no net.
+        (size,) net number of each port from 0, -1 for ports that are on no net.
     """
     result = np.full(root.size, UNCONNECTED, dtype=np.int64)
     _, first, net = np.unique(root[used], return_index=True, return_inverse=True)

@@ -1,4 +1,4 @@
-"""Flattening of hierarchical circuits, and the check that no optical port is open."""
+"""Flattening of hierarchical circuits, and a check that every optical port is connected."""
 
 from __future__ import annotations
 
@@ -19,10 +19,18 @@ MAX_INSTANCES = 5_000_000
 
 
 def flatten(circuit: Circuit) -> Circuit:
-    """Replace every composite instance by its sub-circuit; instances are then named ``parent.child``.
+    """Return a flat circuit: every composite instance is replaced by the instances of its sub-circuit.
+
+    Args:
+        circuit: Hierarchical or flat circuit.
+
+    Returns:
+        Circuit without sub-circuits. Instances from sub-circuits are named ``parent.child`` and have the grid position
+        of the outermost composite.
 
     Raises:
-        NetlistError: Sub-circuits contain each other, or the flat circuit would exceed MAX_INSTANCES.
+        NetlistError: Sub-circuits contain each other, an optical port is used twice, or the flat circuit would have
+            more than ``MAX_INSTANCES`` instances.
     """
     size = _flat_size(circuit, ())
     if size > MAX_INSTANCES:
@@ -207,13 +215,13 @@ def _on_grid(flat: Circuit, circuit: Circuit, parent: Ints) -> Circuit:
 
 
 def check_complete(circuit: Circuit) -> None:
-    """Check that every optical port of a circuit and its sub-circuits is used exactly once.
+    """Check that every optical port of a circuit and of its sub-circuits is connected or labelled exactly once.
 
     Args:
-        circuit: Flat or hierarchical.
+        circuit: Flat or hierarchical circuit.
 
     Raises:
-        NetlistError: An optical port is neither connected nor labelled, or is used twice; names instance and port.
+        NetlistError: An optical port is open or used twice; the message names the instance and the port.
     """
     for cell in circuit.cells.values():
         check_complete(cell)

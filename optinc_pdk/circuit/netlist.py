@@ -1,4 +1,4 @@
-"""The netlist as arrays: instances, ports and nets are integers; names appear only in files and messages.
+"""The netlist as arrays: instances, ports and nets are numbered; names appear only in files and messages.
 
 Every port of every instance has one global number; ports of one instance are consecutive, optical ports first. An
 optical net joins exactly two ports; an electrical net joins any number and is a number per port.
@@ -25,7 +25,7 @@ Floats: TypeAlias = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ComponentType:
-    """A component type with its port names.
+    """Name and ports of a component type.
 
     Attributes:
         name: Component name, for instance ``"mmi2x2"``.
@@ -46,7 +46,7 @@ class ComponentType:
 
     @property
     def ports(self) -> tuple[str, ...]:
-        """All port names, optical first."""
+        """All port names: optical ports, then electrical ports."""
         return self.optical + self.electrical
 
 
@@ -56,23 +56,24 @@ def _no_ints(shape: tuple[int, ...]) -> Ints:
 
 @dataclass(frozen=True)
 class Circuit:
-    """A circuit of I instances with P ports.
+    """A circuit of I instances with P ports and n optical nets.
 
     Attributes:
         name: Circuit name.
-        kinds: The distinct component types in use.
-        instances: Instance names, I of them.
-        kind: (I,) index into ``kinds``.
-        nets: (n, 2) global port numbers joined by an optical net.
-        electrical: (P,) electrical net of each port, -1 for ports in no net.
-        ports: External port label to global port number; fibres and pads.
-        settings: Column name with unit to (I,) values, NaN for instances to which the column does not apply.
-        net_length_um: (n,) guide length of each optical net, or empty for a circuit without geometry.
-        position_um: (I, 2) positions, or empty for a circuit without geometry.
-        sections: Names of the floorplan's sections.
-        grid: (I, 3) section, column and row of each instance, -1 for instances without.
+        kinds: Component types in use.
+        instances: (I,) instance names.
+        kind: (I,) component type of each instance, an index into ``kinds``.
+        nets: (n, 2) global port numbers that each optical net joins.
+        electrical: (P,) number of the electrical net of each port, -1 for ports on no electrical net.
+        ports: External label (fibre or pad) to global port number.
+        settings: Name of a setting, which ends in its unit, to (I,) values, NaN where an instance lacks the setting.
+        net_length_um: (n,) guide length of each optical net in µm; empty for a circuit without geometry.
+        position_um: (I, 2) positions (x, y) in µm; empty for a circuit without geometry.
+        sections: Names of the sections of the floorplan.
+        grid: (I, 3) section index, column and row of each instance, -1 for instances without a place; empty for a
+            circuit without a floorplan.
         cells: Sub-circuits of composite components, by component name.
-        board: The board netlist, if any.
+        board: Board netlist, or None.
     """
 
     name: str
@@ -92,10 +93,13 @@ class Circuit:
 
     @staticmethod
     def read(path: str | Path) -> Circuit:
-        """Read a ``.pic.yml`` file.
+        """Read a circuit from a ``.pic.yml`` file.
+
+        Args:
+            path: File.
 
         Raises:
-            NetlistError: The file is unusable; the message names it and the fault.
+            NetlistError: The file is not a valid netlist; the message names the file and the fault.
         """
         from optinc_pdk.circuit.netlist_files import read_netlist
 
@@ -103,29 +107,33 @@ class Circuit:
 
     @cached_property
     def offset(self) -> Ints:
-        """(I + 1,) first global port number of each instance, then the number of ports P."""
+        """(I + 1,) global number of the first port of each instance; the last entry is the number of ports P."""
         sizes = np.array([len(k.ports) for k in self.kinds], dtype=np.int64)
         return np.concatenate([[0], np.cumsum(sizes[self.kind])]).astype(np.int64)
 
     def port_name(self, port: int) -> str:
-        """Return the name ``"instance,port"`` of a global port number."""
+        """Return the name ``"instance,port"`` of a port, given its global number."""
         offset = self.offset
         instance = int(np.searchsorted(offset, port, side="right")) - 1
         return f"{self.instances[instance]},{self.kinds[self.kind[instance]].ports[port - offset[instance]]}"
 
     def instances_of(self, name: str) -> Ints:
-        """Return the ascending instance numbers of the component type ``name``."""
+        """Return the numbers of all instances of a component type, in ascending order.
+
+        Args:
+            name: Component name.
+        """
         index = [i for i, kind in enumerate(self.kinds) if kind.name == name]
         return np.flatnonzero(np.isin(self.kind, index)).astype(np.int64)
 
     def optical_mask(self) -> NDArray[np.bool_]:
-        """Return a (P,) mask of the optical ports."""
+        """Return a (P,) mask that is true for optical ports."""
         optical = np.array([len(k.optical) for k in self.kinds], dtype=np.int64)[self.kind]
         local = np.arange(self.offset[-1]) - np.repeat(self.offset[:-1], np.diff(self.offset))
         return np.asarray(local < np.repeat(optical, np.diff(self.offset)))
 
     def electrical_labels(self) -> dict[int, tuple[str, ...]]:
-        """Return the sorted pad labels on each electrical net, by net number."""
+        """Return the sorted pad labels on each electrical net, by net number; nets without labels are missing."""
         optical = self.optical_mask()
         labels: dict[int, list[str]] = {}
         for label, port in self.ports.items():
@@ -134,7 +142,7 @@ class Circuit:
         return {net: tuple(sorted(names)) for net, names in labels.items()}
 
     def partners(self) -> Ints:
-        """Return the (P,) port at the other end of each port's optical net, -1 for ports in none."""
+        """Return (P,) the global number of the port to which each port is connected optically, -1 for none."""
         partner = np.full(int(self.offset[-1]), UNCONNECTED, dtype=np.int64)
         if len(self.nets):
             partner[self.nets[:, 0]] = self.nets[:, 1]
@@ -144,17 +152,17 @@ class Circuit:
 
 @dataclass
 class CircuitBuilder:
-    """Collects instances, nets and ports by name and converts them to a :class:`Circuit`.
+    """Collects instances, nets and labels by name, and converts them to a :class:`Circuit`.
 
     Attributes:
         name: Circuit name.
-        library: Component types by name.
+        library: Component types by component name.
         cells: Sub-circuits by component name.
         instances: Instance name to component name.
-        settings: Instance name to its settings.
-        grid: Instance name to section, column and row.
-        nets: Pairs of port names ``"instance,port"``.
-        ports: External label to port name.
+        settings: Instance name to its settings by name.
+        grid: Instance name to section, column and row of the floorplan.
+        nets: Pairs of connected ports, each ``"instance,port"``.
+        ports: External label to port ``"instance,port"``.
     """
 
     name: str
@@ -167,10 +175,19 @@ class CircuitBuilder:
     ports: dict[str, str] = field(default_factory=dict)
 
     def add(self, name: str, component: str, at: tuple[str, int, int] | None = None, **settings: float) -> str:
-        """Add an instance at (section, column, row) and return its name.
+        """Add an instance.
+
+        Args:
+            name: Instance name.
+            component: Component name.
+            at: Section, column and row of the floorplan, or None.
+            **settings: Settings by name, which ends in the unit.
+
+        Returns:
+            The instance name.
 
         Raises:
-            NetlistError: The name is taken or the component is unknown.
+            NetlistError: The instance name is in use, or the component is unknown.
         """
         if name in self.instances:
             raise NetlistError(f"{self.name}: instance {name!r} is defined twice; rename one of them")
@@ -185,14 +202,15 @@ class CircuitBuilder:
         return name
 
     def connect(self, a: str, b: str) -> None:
-        """Join two ports, each ``"instance,port"``."""
+        """Add a net between two ports, each given as ``"instance,port"``; names are checked by :meth:`build`."""
         self.nets.append((a, b))
 
     def build(self) -> Circuit:
-        """Return the circuit.
+        """Return the circuit of all instances, nets and labels added so far.
 
         Raises:
-            NetlistError: A net names an unknown port, joins optical to electrical, or uses an optical port twice.
+            NetlistError: A net names an unknown port, joins a port to itself or an optical to an electrical port, or an
+                optical port is used twice.
         """
         used = sorted(set(self.instances.values()))
         kinds = tuple(self.library[component] for component in used)
@@ -277,9 +295,9 @@ def _electrical(size: int, pairs: list[tuple[int, int]], labelled: list[int]) ->
 
 
 def named_nets(circuit: Circuit) -> list[tuple[str, str]]:
-    """Return all nets as pairs of port names.
+    """Return all nets as pairs of port names ``"instance,port"``.
 
-    An electrical net of n ports becomes n - 1 pairs with its first port.
+    An optical net is one pair. An electrical net of n ports is n - 1 pairs of its first port with each other port.
     """
     offset = circuit.offset
     names: list[str] = []

@@ -1,4 +1,4 @@
-"""The ``.pic.yml`` file: gdsfactory's netlist schema, with our additions under ``info``."""
+"""The ``.pic.yml`` file: gdsfactory's netlist schema, with additional data of this project under ``info``."""
 
 from __future__ import annotations
 
@@ -23,14 +23,19 @@ SCHEMA = 1
 
 
 def write_netlist(circuit: Circuit, path: str | Path) -> None:
-    """Write a circuit as ``.pic.yml`` atomically."""
+    """Write a circuit to a ``.pic.yml`` file atomically.
+
+    Args:
+        circuit: Circuit.
+        path: File to write.
+    """
     write_atomic(Path(path), netlist_text(netlist_dict(circuit)).encode("utf-8"))
 
 
 def netlist_dict(circuit: Circuit) -> dict[str, Any]:
-    """Return a circuit as plain data in gdsfactory's netlist schema.
+    """Return a circuit as dicts and lists in gdsfactory's netlist schema.
 
-    Schema number, component ports, sub-circuits, grid and board, which that schema lacks, are under ``info``.
+    The entry ``info`` contains what that schema lacks: schema number, component ports, sub-circuits, grid and board.
     """
     info: dict[str, Any] = {
         "schema": SCHEMA,
@@ -70,10 +75,13 @@ def _instances(circuit: Circuit) -> dict[str, dict[str, Any]]:
 
 
 def read_netlist(path: str | Path) -> Circuit:
-    """Read a ``.pic.yml`` file.
+    """Read a circuit from a ``.pic.yml`` file.
+
+    Args:
+        path: File.
 
     Raises:
-        NetlistError: The file is unusable; the message names it and the fault.
+        NetlistError: The file is not a valid netlist; the message names the file and the fault.
     """
     return read_object(path, _circuit, f"a netlist of schema {SCHEMA}")
 
@@ -125,7 +133,7 @@ def _check_board(circuit: Circuit, board: Board) -> None:
 
 
 def composite_type(cell: Circuit) -> ComponentType:
-    """Return the component type of a sub-circuit: its ports, optical first."""
+    """Return the component type of a sub-circuit; its ports are the sub-circuit's labels, optical ones first."""
     light = cell.optical_mask()
     optical = tuple(label for label, port in cell.ports.items() if light[port])
     return ComponentType(cell.name, optical, tuple(label for label in cell.ports if label not in optical))

@@ -1,4 +1,4 @@
-"""Reader of circuit files: YAML to objects, with errors that name the file."""
+"""Reader of circuit files: converts YAML to objects and puts the file's name in front of errors."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ T = TypeVar("T")
 
 
 def read_object(path: str | Path, parse: Callable[[Mapping[str, Any]], T], expected: str) -> T:
-    """Read a YAML file and convert its data.
+    """Read a YAML file and convert its data to an object.
 
     Args:
-        path: The file.
-        parse: Converts the data. Its ``NetlistError`` gets the file's name; its ``LookupError``, ``TypeError``,
-            ``AttributeError`` and ``ValueError`` are reported as "not {expected}".
-        expected: What the file should be, "a netlist" for example.
+        path: File.
+        parse: Function that converts the data. Its ``NetlistError`` is raised again with the file's name in front. Its
+            ``LookupError``, ``TypeError``, ``AttributeError``, ``ValueError`` and ``OverflowError`` are reported as
+            "not {expected}".
+        expected: Description of a valid file for this message, such as "a netlist".
 
     Returns:
         The result of ``parse``.
 
     Raises:
-        NetlistError: The file is unusable; the message names it and the fault.
+        NetlistError: The file cannot be read or converted; the message names the file and the fault.
     """
     path = Path(path)
     data = load_yaml(path, NetlistError)

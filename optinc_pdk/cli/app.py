@@ -1,4 +1,4 @@
-"""The typer application, its exit codes, progress bars, and the reporting of errors."""
+"""The typer application: exit codes, progress bars, tables, and reporting of errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Run the command given in ``sys.argv`` and exit; an error becomes one line on stderr and an exit code."""
+    """Run the command line in ``sys.argv`` and exit; errors are reported on stderr and by the exit code."""
     try:
         app(standalone_mode=True)
     except InputError as fault:
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def print_table(table: Any) -> None:
-    """Print a table made with rich; 110 characters wide where stdout is not a terminal."""
+    """Print a rich table on stdout, 110 characters wide if stdout is not a terminal."""
     from rich.console import Console
 
     Console(width=None if sys.stdout.isatty() else 110).print(table)
@@ -62,13 +62,13 @@ def print_table(table: Any) -> None:
 
 @contextmanager
 def progress_counter(remaining: bool = False) -> Iterator[Counter]:
-    """Show a progress bar on stderr; nothing is shown where stderr is not a terminal.
+    """Show a progress bar on stderr, if stderr is a terminal, within a ``with`` block.
 
     Args:
         remaining: Whether to show an estimate of the remaining time.
 
     Yields:
-        The function to call as work is done.
+        Function that updates the bar. Its arguments are the task name, the number of steps done, and the total or None.
     """
     from rich.console import Console
     from rich.progress import (
@@ -97,6 +97,13 @@ def progress_counter(remaining: bool = False) -> Iterator[Counter]:
 
 @contextmanager
 def stage_progress(stages: tuple[str, ...]) -> Iterator[Callable[[str], None]]:
-    """Show a progress bar over named stages on stderr; yields the function to call when a stage begins."""
+    """Show a progress bar over named stages on stderr, if stderr is a terminal, within a ``with`` block.
+
+    Args:
+        stages: Names of the stages in order.
+
+    Yields:
+        Function to call with the name of a stage when the stage begins.
+    """
     with progress_counter() as report:
         yield lambda stage: report(stage, stages.index(stage), len(stages))

@@ -1,4 +1,4 @@
-"""Commands from weights to a chip, and commands that show it."""
+"""Commands that build chips from weights, and commands that show layouts and cells."""
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ def size(
     groups: Groups = None,
     as_json: Json = False,
 ) -> None:
-    """Estimate the size of networks' chips without a layout: area, pads, power and light, beside the paper's.
+    """Estimate the chip size of networks without a layout: area, pads, heater power and optical power.
 
-    Prints Markdown tables of the sizes and of the process's limits.
+    Prints Markdown tables of the sizes, of those that the paper's networks would have, and of the process's limits.
     """
     from optinc_pdk.assemble import check_weights
     from optinc_pdk.cards import load_process

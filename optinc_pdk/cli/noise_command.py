@@ -1,4 +1,4 @@
-"""The command on noise: word-error rate against symbol rate."""
+"""The command ``noise``: word-error rate against symbol rate."""
 
 from __future__ import annotations
 

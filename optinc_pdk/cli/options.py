@@ -1,4 +1,4 @@
-"""Arguments and options that several commands take."""
+"""Arguments and options that are common to several commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paths of files: which a command may write, and the file that an error is about."""
+"""Checks of the paths of output files, and naming of the file in error messages."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from optinc_pdk.errors import InputError
 
 
 def output_path(path: Path, *inputs: Path | None) -> Path:
-    """Return the path of a file to write.
+    """Return the path of an output file after checking that it is not one of the command's input files.
 
     Args:
         path: File to write.
         inputs: Files that the command reads; None stands for an option that was not given.
+
+    Returns:
+        ``path``, unchanged.
 
     Raises:
         InputError: The path is one of the inputs.
@@ -27,10 +30,13 @@ def output_path(path: Path, *inputs: Path | None) -> Path:
 
 @contextmanager
 def errors_naming(path: Path) -> Iterator[None]:
-    """Put the name of a file before the messages of input errors raised inside the ``with`` block.
+    """Put a file's name in front of the messages of input errors that are raised inside the ``with`` block.
+
+    Args:
+        path: File.
 
     Raises:
-        InputError: As raised inside, with the file's name.
+        InputError: As raised inside the block, with the file's name in front of the message.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""The command on the carrier's wavelength."""
+"""The command ``spectrum``: carrier wavelengths at which a chip computes exactly."""
 
 from __future__ import annotations
 

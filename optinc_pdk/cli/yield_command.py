@@ -1,4 +1,4 @@
-"""The command on yield under the imperfections of a process."""
+"""The command ``yield``: share of chips that work under the imperfections of a process."""
 
 from __future__ import annotations
 

@@ -1,8 +1,16 @@
-"""Heater drive: phase, power, pad voltage and DAC code; thermal crosstalk; shared grounds."""
+"""Heater drive: conversion between phase, power, pad voltage and DAC code; thermal crosstalk; shared grounds."""
 
 from optinc_pdk.drive.crosstalk import CrosstalkOperator, DenseCrosstalk, DistanceCrosstalk, compensate
 from optinc_pdk.drive.ground import SharedGround
-from optinc_pdk.drive.heaters import MAX_DAC_BITS, Drive, HeaterArray, RangeError, currents, drive_heaters, readback
+from optinc_pdk.drive.heaters import (
+    MAX_DAC_BITS,
+    Drive,
+    HeaterArray,
+    RangeError,
+    drive_heaters,
+    heater_currents,
+    readback,
+)
 
 __all__ = [
     "MAX_DAC_BITS",
@@ -14,7 +22,7 @@ __all__ = [
     "RangeError",
     "SharedGround",
     "compensate",
-    "currents",
     "drive_heaters",
+    "heater_currents",
     "readback",
 ]

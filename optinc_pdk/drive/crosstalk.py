@@ -32,29 +32,40 @@ _ROUNDING = 1e-12
 
 
 class CrosstalkOperator(Protocol):
-    """The linear map X from the phases of H heaters to the phases of their guides."""
+    """Linear map X from the phases of H heaters in their own guides to the total phases of the guides.
+
+    Entry X[i, j] is the fraction of heater j's own phase that appears in guide i, and X[i, i] = 1.
+    """
 
     @property
     def heaters(self) -> int:
-        """Their number H."""
+        """Number of heaters H."""
 
     @property
     def strength(self) -> str:
-        """How strong the crosstalk is, for messages."""
+        """Description of the crosstalk's strength, for messages."""
 
     def apply(self, own_rad: Floats) -> Floats:
-        """(H,) phases in the guides for phases (H,) that heaters produce in their own guides, in rad."""
+        """Return the total phases of the guides.
+
+        Args:
+            own_rad: (H,) phases that heaters produce in their own guides, in rad.
+
+        Returns:
+            (H,) phases X @ ``own_rad`` in rad.
+        """
 
 
 @dataclass(frozen=True, eq=False)
 class DenseCrosstalk:
-    """Crosstalk given as a matrix, measured or modelled; it need not be symmetric.
+    """Crosstalk given as a measured or modelled matrix, which need not be symmetric.
 
     Attributes:
-        matrix: (H, H) shares X, 0 or more, with 1 on the diagonal.
+        matrix: (H, H) matrix X: row i, column j is the fraction of heater j's own phase that appears in guide i.
+            Entries are 0 or more, and 1 on the diagonal.
 
     Raises:
-        ValueError: The matrix is not square, not real, or has a value out of range.
+        ValueError: The matrix is not square or not real, or an entry is out of range.
     """
 
     matrix: Floats
@@ -81,12 +92,19 @@ class DenseCrosstalk:
 
     @property
     def strength(self) -> str:
-        """Largest share, for messages."""
+        """Description of the largest off-diagonal entry, for messages."""
         largest = np.max(self.matrix - np.eye(self.heaters), initial=0.0)
         return f"a share of up to {largest:.3g} in neighbouring guides"
 
     def apply(self, own_rad: Floats) -> Floats:
-        """(H,) phases in the guides for phases (H,) that heaters produce in their own guides, in rad."""
+        """Return the total phases of the guides.
+
+        Args:
+            own_rad: (H,) phases that heaters produce in their own guides, in rad.
+
+        Returns:
+            (H,) phases X @ ``own_rad`` in rad.
+        """
         return np.asarray(self.matrix @ own_rad)
 
 
@@ -94,12 +112,12 @@ class DenseCrosstalk:
 class DistanceCrosstalk:
     """Crosstalk that falls as 1 / distance: X[i, j] = min(share · distance_um / |r_i − r_j|, 1).
 
-    Chips may have tens of thousands of heaters, so that only :attr:`matrix` holds all of X.
+    The full matrix is formed only by :attr:`matrix`, because chips may have tens of thousands of heaters.
 
     Attributes:
-        position_um: (H, 2) centres of the heaters.
-        share: Share of a heater's own phase that appears in a guide at the distance, in [0, 1).
-        distance_um: That distance.
+        position_um: (H, 2) centres r of the heaters in µm.
+        share: Fraction of a heater's own phase that appears in a guide at distance ``distance_um``, in [0, 1).
+        distance_um: Distance for which ``share`` is given, in µm.
 
     Raises:
         ValueError: Positions have a wrong shape, are not finite or coincide, or a number is out of range.
@@ -134,12 +152,12 @@ class DistanceCrosstalk:
 
     @property
     def strength(self) -> str:
-        """Share and distance, for messages."""
+        """Description of fraction and distance, for messages."""
         return f"a share of {self.share:.3g} at {self.distance_um:g} µm"
 
     @property
     def matrix(self) -> Floats:
-        """(H, H) the whole X, 1 on the diagonal; for chips of no more than some thousands of heaters."""
+        """(H, H) full matrix X with 1 on the diagonal. Its size limits it to chips of a few thousand heaters."""
         distance = np.hypot(*(self.position_um[:, np.newaxis] - self.position_um).transpose(2, 0, 1))
         np.fill_diagonal(distance, np.inf)
         matrix = np.minimum(self.share * self.distance_um / distance, 1.0)
@@ -147,7 +165,14 @@ class DistanceCrosstalk:
         return np.asarray(matrix)
 
     def apply(self, own_rad: Floats) -> Floats:
-        """(H,) phases in the guides for phases (H,) that heaters produce in their own guides, in rad."""
+        """Return the total phases of the guides.
+
+        Args:
+            own_rad: (H,) phases that heaters produce in their own guides, in rad.
+
+        Returns:
+            (H,) phases X @ ``own_rad`` in rad.
+        """
         guide = own_rad.copy()
         blocks = self._stored if self.heaters**2 <= STORED else self._blocks()
         for rows, shares in blocks:
@@ -176,25 +201,25 @@ class DistanceCrosstalk:
 
 
 def compensate(operator: CrosstalkOperator, target_rad: ArrayLike) -> Floats:
-    """Heater phases with which guides get target phases despite crosstalk: X own = target mod 2π, own >= 0.
+    """Return the heater phases that give guides their target phases despite crosstalk: X own = target mod 2π, own ≥ 0.
 
-    Heaters cannot cool: where neighbours heat a guide by more than its target, a whole turn is added to the target. If
-    the off-diagonal entries of X⁻¹ are not positive, as they are where shares fall with the distance, another heater's
-    turn only lowers a negative phase, so the turns added here are the fewest possible.
+    Heaters cannot cool. Where other heaters heat a guide by more than its target phase, a full turn 2π is added to the
+    target. If the off-diagonal entries of X⁻¹ are not positive, as they are for crosstalk that falls with distance, a
+    turn added for one heater only lowers the phases of the others, so the number of added turns is minimal.
 
     The solver is GCR (Eisenstat, Elman and Schultz, SIAM J. Numer. Anal. 20, 345 (1983)), which needs products with X
-    alone and no symmetry. X stays the same when turns are added, so the directions found before serve the new target.
+    only and no symmetry. X stays the same when turns are added, so the directions found before serve the new target.
 
     Args:
-        operator: The crosstalk.
-        target_rad: (H,) target phases in the guides in rad, up to whole turns.
+        operator: Crosstalk X.
+        target_rad: (H,) target phases of the guides in rad, modulo 2π.
 
     Returns:
         (H,) phases in rad, 0 or more, that heaters produce in their own guides.
 
     Raises:
-        ValueError: The target has a wrong shape, or holds values that are not finite, real numbers.
-        RangeError: There is no solution: crosstalk is too strong, or the operator is singular.
+        ValueError: The target has a wrong shape, or contains values that are not finite real numbers.
+        RangeError: No solution is found: crosstalk is too strong, or the operator is singular.
     """
     turn = 2.0 * np.pi
     target = as_real("target_rad", target_rad)

@@ -1,4 +1,4 @@
-"""Ground metal that heaters share: every current raises the ground potential of all heaters on it."""
+"""Shared ground metal: every heater current raises the ground potential of all heaters on the same metal."""
 
 from __future__ import annotations
 
@@ -11,26 +11,28 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False)
 class SharedGround:
-    """Ground potentials of a chip's channels as a linear function of the heater currents.
+    """Ground potentials of a chip's heater channels as a linear function of the heater currents.
 
     Attributes:
         labels: (channels,) channel labels.
-        rise_v: Maps currents (channels,) in A, in the order of ``labels``, to ground potentials (channels,) in V.
+        rise_v: Function from currents (channels,) in A to ground potentials (channels,) in V, both in the order of
+            ``labels``.
     """
 
     labels: tuple[str, ...]
     rise_v: Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
     def for_channels(self, labels: Sequence[str]) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
-        """Return ``rise_v`` for other channels in another order.
+        """Return ``rise_v`` for another selection or order of channels.
 
-        Channels that ``labels`` leaves out carry no current; channels that this ground lacks have an ideal ground.
+        Channels of this ground that are missing in ``labels`` carry no current. Channels in ``labels`` that this ground
+        lacks have an ideal ground of 0 V.
 
         Args:
             labels: Channel labels.
 
         Returns:
-            Function of currents (len(labels),) in A to ground potentials (len(labels),) in V.
+            Function from currents (len(labels),) in A to ground potentials (len(labels),) in V.
         """
         place = {label: i for i, label in enumerate(self.labels)}
         known = np.array([i for i, label in enumerate(labels) if label in place], dtype=np.int64)

@@ -29,23 +29,26 @@ _GROUND_ROUNDS = 200
 
 
 class RangeError(InputError):
-    """The drive or the electronics lack the range that a chip needs; the message names value and limit."""
+    """A required voltage, phase or setting is beyond the range of the heater drive or the electronics.
+
+    The message names the value and the limit.
+    """
 
 
 @dataclass(frozen=True, eq=False)
 class HeaterArray:
-    """The heaters of a chip that share one device, and their DAC; one entry per channel.
+    """All heaters of a chip, which have one device type, and their DACs; arrays have one entry per channel.
 
     Attributes:
-        power_pi_w: Power in the heater for a phase of pi, in W.
-        resistance_ohm: (channels,) heater resistances in ohm.
-        wire_ohm: (channels,) resistance in series with each heater, out and back, in ohm.
-        dac_bits: Resolution of the DAC; codes run from 0 to 2^bits - 1.
+        power_pi_w: Heater power for a phase of π, in W.
+        resistance_ohm: (channels,) heater resistances in Ω.
+        wire_ohm: (channels,) total resistance of the wires to and from each heater, in Ω.
+        dac_bits: Resolution of the DACs; codes are 0 to 2^bits - 1.
         full_scale_v: Voltage of the highest code, in V.
-        rise_v: Maps currents (channels,) in A to ground potentials (channels,) in V; None for an ideal ground.
+        rise_v: Function from currents (channels,) in A to ground potentials (channels,) in V; None for an ideal ground.
 
     Raises:
-        ValueError: A number is not finite or not positive (wires: negative), or shapes disagree.
+        ValueError: A number is not finite or not positive (wire resistances may be 0), or shapes differ.
     """
 
     power_pi_w: float
@@ -74,23 +77,23 @@ class HeaterArray:
 
     @property
     def max_code(self) -> int:
-        """The highest DAC code."""
+        """Highest DAC code, 2^bits - 1."""
         return int(2**self.dac_bits) - 1
 
     @property
     def step_v(self) -> float:
-        """Voltage between neighbouring codes, in V."""
+        """Voltage difference between adjacent DAC codes, in V."""
         return self.full_scale_v / self.max_code
 
 
 @dataclass(frozen=True, eq=False)
 class Drive:
-    """Phase, power, voltage and DAC code of every channel.
+    """Phase, power, voltage and DAC code of every heater channel.
 
     Attributes:
-        phase_rad: (channels,) phase in the heater's own guide in rad, without neighbours.
-        power_w: (channels,) power in the heater alone, in W.
-        voltage_v: (channels,) voltage at the pads, in V.
+        phase_rad: (channels,) phase that each heater produces in its own guide, in rad, without crosstalk.
+        power_w: (channels,) power in each heater, without its wires, in W.
+        voltage_v: (channels,) voltage at each pad, in V.
         code: (channels,) DAC code.
     """
 
@@ -101,18 +104,18 @@ class Drive:
 
 
 def drive_heaters(heater: HeaterArray, own_rad: ArrayLike) -> Drive:
-    """Return power, voltage and the nearest DAC code of heaters for the phases in their own guides.
+    """Convert the phases that heaters produce in their own guides to powers, voltages and DAC codes.
 
     Args:
-        heater: The heaters and their DAC.
-        own_rad: (channels,) phases in rad, 0 or more, see :func:`optinc_pdk.drive.compensate`.
+        heater: Heaters and their DACs.
+        own_rad: (channels,) phases in rad, 0 or more, without crosstalk; see :func:`optinc_pdk.drive.compensate`.
 
     Returns:
-        The given phases, their power and voltage before rounding, and the nearest codes. The phases after rounding
-        are those of :func:`readback`.
+        The given phases, their powers and voltages before rounding, and the nearest DAC codes. :func:`readback` returns
+        the phases of the rounded codes.
 
     Raises:
-        ValueError: A wrong shape, a value that is not a real number, or a phase below 0.
+        ValueError: The shape is wrong, a value is not a real number, or a phase is below 0.
         RangeError: A voltage is above full scale.
     """
     own = as_real("own_rad", own_rad)
@@ -138,19 +141,18 @@ def drive_heaters(heater: HeaterArray, own_rad: ArrayLike) -> Drive:
 
 
 def readback(heater: HeaterArray, code: ArrayLike) -> Drive:
-    """Return voltage, power and phase that DAC codes produce.
+    """Convert DAC codes to voltages, powers and the phases that heaters produce in their own guides.
 
     Args:
-        heater: The heaters and their DAC.
-        code: (channels,) whole numbers, 0 to 2^bits - 1.
+        heater: Heaters and their DACs.
+        code: (channels,) integers, 0 to 2^bits - 1.
 
     Returns:
-        Voltage, power and phase of these codes. The phase is that of the heater's own guide, without neighbours, and
-        is not wrapped.
+        The given codes, and their voltages, powers and phases. Phases exclude crosstalk and are not reduced modulo 2π.
 
     Raises:
-        ValueError: A wrong shape, codes that are not integers, or one out of range.
-        RangeError: The grounds are as resistive as the heaters.
+        ValueError: The shape is wrong, or a code is not an integer or is out of range.
+        RangeError: The currents do not converge, because ground resistances are as large as heater resistances.
     """
     given = np.asarray(code)
     _refuse_wrong_shape(heater, "code", given)
@@ -159,17 +161,24 @@ def readback(heater: HeaterArray, code: ArrayLike) -> Drive:
     _refuse_channels("code", given, (given >= 0) & (given <= heater.max_code), f"0 to {heater.max_code}")
     codes = given.astype(np.int64)
     voltage = codes.astype(np.float64) * heater.step_v
-    power = currents(heater, voltage) ** 2 * heater.resistance_ohm
+    power = heater_currents(heater, voltage) ** 2 * heater.resistance_ohm
     return Drive(phase_rad=np.pi * power / heater.power_pi_w, power_w=power, voltage_v=voltage, code=codes)
 
 
-def currents(heater: HeaterArray, voltage_v: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the (channels,) heater currents in A for voltages (channels,) at the pads, in V.
+def heater_currents(heater: HeaterArray, voltage_v: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the heater currents for pad voltages, by fixed-point iteration where heaters share a ground.
 
-    The DAC sources current but sinks none: where the ground potential is above the pad's, no current flows.
+    The DAC sources current but does not sink it: no current flows where the ground potential is above the pad voltage.
+
+    Args:
+        heater: Heaters and their DACs.
+        voltage_v: (channels,) pad voltages in V.
+
+    Returns:
+        (channels,) currents in A.
 
     Raises:
-        RangeError: The grounds are as resistive as the heaters, so that the currents do not converge.
+        RangeError: The currents do not converge, because ground resistances are as large as heater resistances.
     """
     total = heater.resistance_ohm + heater.wire_ohm
     current = voltage_v / total
@@ -188,10 +197,14 @@ def currents(heater: HeaterArray, voltage_v: NDArray[np.float64]) -> NDArray[np.
 
 
 def as_real(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    """Return a copy of an argument as float64.
+    """Convert an argument to a new float64 array.
+
+    Args:
+        name: Name of the argument, for messages.
+        values: Real numbers, any shape.
 
     Raises:
-        ValueError: Rows of different lengths, or values that are not real numbers.
+        ValueError: Rows have different lengths, or a value is not a real number.
     """
     try:
         given = np.asarray(values)

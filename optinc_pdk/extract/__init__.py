@@ -1,4 +1,4 @@
-"""Extraction of a circuit from the polygons and labels of a GDS file."""
+"""Extraction of a circuit from the polygons and labels of a GDS2 or OASIS file."""
 
 from optinc_pdk.extract.extractor import Extraction, extract
 from optinc_pdk.extract.faults import Fault

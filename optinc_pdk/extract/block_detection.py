@@ -1,4 +1,4 @@
-"""Detection of blocks: cells that are placed several times and can be extracted once for all placements.
+"""Detection of blocks: cells that are placed several times and are extracted once for all placements.
 
 A block is extracted without faults by itself, and other silicon touches it only at its openings: the edges of guide
 ends and ports. All other cells are treated as shapes outside cells, as are guides that lead from a block to anything
@@ -32,12 +32,13 @@ def find_blocks(
 
     Args:
         mask: Layout.
-        heaters: Its heaters.
-        variants: Golden devices.
+        heaters: Heaters of the layout.
+        variants: Golden devices in all orientations.
         rule: Dimensions of a guide.
 
     Returns:
-        The placed blocks, the numbers of the heaters outside blocks, and the merged silicon outside blocks.
+        The placed blocks, the indices in ``heaters`` of the heaters outside blocks, and the merged silicon outside
+        blocks.
     """
     every_heater = list(range(len(heaters)))
     layer = mask.layout.layer(*mask.layers["core"])

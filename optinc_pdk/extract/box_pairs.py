@@ -1,4 +1,4 @@
-"""All pairs of touching boxes among millions.
+"""Search for all pairs of touching boxes among millions of boxes.
 
 Boxes are sorted into horizontal strips and swept from left to right. Long boxes, such as wires, are treated separately,
 because they would be in many strips.
@@ -22,16 +22,16 @@ SWAPPED_AXES = [1, 0, 3, 2]
 
 
 def touching_pairs(first: Ints, second: Ints, strip: int | None = None) -> Ints:
-    """Find all pairs of boxes that share at least one point.
+    """Find all pairs of boxes, one from each of two sets, that share at least one point.
 
     Args:
-        first: (n, 4) left, bottom, right, top.
-        second: (m, 4) left, bottom, right, top.
-        strip: Width of the strips into which boxes are sorted. It affects speed only and should be about the size of
-            most boxes; by default the median of the larger of both sets.
+        first: (n, 4) left, bottom, right and top of the first set.
+        second: (m, 4) left, bottom, right and top of the second set.
+        strip: Width of the strips into which boxes are sorted. It affects speed only, and should be about the size of
+            most boxes. The default is the median size of the boxes, for the set in which it is larger.
 
     Returns:
-        (k, 2) numbers in ``first`` and in ``second``, in ascending order.
+        (k, 2) index in ``first`` and index in ``second`` of each pair, in ascending order.
     """
     if strip is None:
         strip = max(1, _median_size(first), _median_size(second))
@@ -49,15 +49,15 @@ def touching_pairs(first: Ints, second: Ints, strip: int | None = None) -> Ints:
 
 
 def close_pairs(boxes: Ints, distance: int, strip: int) -> Ints:
-    """Find all pairs of boxes that are less than a distance apart along both axes.
+    """Find all pairs of boxes in one set that are less than a distance apart along both axes.
 
     Args:
-        boxes: (n, 4) left, bottom, right, top.
-        distance: Distance, in the unit of the boxes.
+        boxes: (n, 4) left, bottom, right and top.
+        distance: Distance in the unit of the boxes.
         strip: Width of the strips into which boxes are sorted, as for :func:`touching_pairs`.
 
     Returns:
-        (k, 2) numbers of the boxes, the lower one first.
+        (k, 2) indices of the boxes of each pair, the lower one first.
     """
     grown = boxes + np.array([0, 0, distance - 1, distance - 1])
     pairs = touching_pairs(grown, grown, strip)

@@ -1,4 +1,4 @@
-"""Check of flip-chip bumps: each opening is an octagon of the card's size, and every labelled landing has one."""
+"""Check of flip-chip bumps: every opening is an octagon of the card's size, and every labelled landing has one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ROUNDING_NM = 1
 
 
 def check_bumps(mask: MaskLayout, pads: Sequence[LabelledPad], process: Process) -> list[Fault]:
-    """Check the openings of bumps and the labelled landings.
+    """Check the openings of flip-chip bumps.
 
     Args:
         mask: Layout.
@@ -30,8 +30,8 @@ def check_bumps(mask: MaskLayout, pads: Sequence[LabelledPad], process: Process)
         process: Process; states whether pads are bumps, and the size of their openings.
 
     Returns:
-        A fault for every opening that is not a bump's and for every labelled landing without an opening; none in a
-        process without bumps.
+        A fault for every opening that is not an octagon of the right size, and for every labelled pad without an
+        opening. Empty if the process has no flip-chip wiring.
     """
     if process.pads.wiring != "flipchip":
         return []

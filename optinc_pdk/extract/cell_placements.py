@@ -1,4 +1,4 @@
-"""Cell placements of a layout, and the shapes outside these cells."""
+"""Placements of small cells in a layout, and the shapes outside them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ MAX_CELL_SIZE_UM = 1000.0
 
 @dataclass(frozen=True)
 class CellPlacements:
-    """The cells placed in a top cell, and the shapes outside them, of some layers.
+    """Placements of small cells in a top cell, and the shapes on some layers that are in none of these cells.
 
     Attributes:
-        cells: (n, 4) cell index, KLayout's orientation code, x and y of every placement, in database units.
-        boxes: (n, 4) left, bottom, right, top of the placements.
-        loose: Flat shapes outside these cells, by layer index.
+        cells: (n, 4) KLayout's cell index and orientation code, and x and y of each placement, in database units.
+        boxes: (n, 4) left, bottom, right and top of each placement on these layers, in database units.
+        loose: Flat shapes outside the placed cells, by KLayout's layer index.
     """
 
     cells: Ints
@@ -51,38 +51,57 @@ class CellPlacements:
         return shapes
 
     def box(self, number: int) -> kdb.Box:
-        """Return the bounding box of a placement."""
+        """Return the bounding box of a placement, given its index."""
         return kdb.Box(*self.boxes[number].tolist())
 
     def near(self, box: kdb.Box) -> list[int]:
-        """Return the numbers of the placements whose bounding boxes touch a box, in ascending order."""
+        """Return the indices of the placements whose bounding boxes touch a box, in ascending order."""
         shapes, numbers = self._index
         return sorted(number for shape in shapes.each_touching(box) for number in numbers[shape.box])
 
     def loose_near(self, layer: int, box: kdb.Box) -> kdb.Region:
-        """Return the shapes of a layer outside the cells within a box, not merged."""
+        """Return the shapes of a layer outside the placed cells, clipped to a box and not merged.
+
+        Args:
+            layer: KLayout's layer index.
+            box: Box in database units.
+        """
         polygons = [shape.polygon for shape in self._loose[layer].each_touching(box)]
         return kdb.Region(polygons) & kdb.Region(box) if polygons else kdb.Region()
 
     def loose_boxes(self, layer: int) -> Ints:
-        """Return the bounding boxes (n, 4) of the shapes of a layer outside the cells."""
+        """Return the bounding boxes of the shapes of a layer outside the placed cells.
+
+        Args:
+            layer: KLayout's layer index.
+
+        Returns:
+            (n, 4) left, bottom, right and top in database units.
+        """
         return box_array(shape.bbox() for shape in self._loose[layer].each())
 
     def loose_are_boxes(self, layer: int) -> NDArray[np.bool_]:
-        """Return (n,) whether these shapes are boxes."""
+        """Return whether each shape of a layer outside the placed cells is a box.
+
+        Args:
+            layer: KLayout's layer index.
+
+        Returns:
+            (n,) mask in the order of :meth:`loose_boxes`.
+        """
         return np.array([shape.is_box() or shape.polygon.is_box() for shape in self._loose[layer].each()], dtype=bool)
 
 
 def find_cell_placements(layout: kdb.Layout, top: kdb.Cell, layers: Sequence[int]) -> CellPlacements | None:
-    """Resolve a top cell into placed cells of at most ``MAX_CELL_SIZE_UM`` and the shapes outside them.
+    """Split a top cell into placements of cells of at most ``MAX_CELL_SIZE_UM``, and the shapes outside them.
 
     Args:
         layout: Layout.
         top: Its top cell.
-        layers: Indexes of the layers to read.
+        layers: KLayout's indices of the layers to read.
 
     Returns:
-        The placements, or None where a cell is magnified or rotated by other than a multiple of 90°.
+        The placements, or None if a cell is magnified or rotated by an angle that is not a multiple of 90°.
     """
     size = round(MAX_CELL_SIZE_UM / layout.dbu)
     placements: list[Ints] = []
@@ -111,7 +130,13 @@ def find_cell_placements(layout: kdb.Layout, top: kdb.Cell, layers: Sequence[int
 
 
 def transformation(code: int, x: int = 0, y: int = 0) -> kdb.Trans:
-    """Return the transformation of a KLayout orientation code (rotation by code % 4 right angles, mirrored from 4)."""
+    """Return the transformation for a KLayout orientation code and a displacement.
+
+    Args:
+        code: Orientation code 0 … 7: rotation by ``code % 4`` times 90°, after mirroring about the x axis for 4 … 7.
+        x: Displacement along x in database units.
+        y: Displacement along y in database units.
+    """
     return kdb.Trans(code % 4, code >= 4, x, y)
 
 

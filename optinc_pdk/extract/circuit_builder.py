@@ -28,12 +28,12 @@ def build_circuit(
         name: Circuit name.
         process: Process whose cards state the ports of each device.
         devices: Devices in any order.
-        nets: Optical nets between ports that are numbered device by device.
-        metal: For each device, the metal net of each electrical port.
-        labels: Number of the device of each label: a fibre coupler if it has optical ports, a pad otherwise.
+        nets: Optical nets. Their port numbers count the optical ports of ``devices``, device by device.
+        metal: For each device, the number of the metal net of each electrical port, -1 for none.
+        labels: Label to the index in ``devices`` of the device that carries it: a fibre coupler or a pad.
 
     Returns:
-        The circuit. Its instances are ordered by component type, x and y, and named by type and number.
+        Flat circuit. Its instances are ordered by component type, x and y, and are named by component type and number.
     """
     order = sorted(range(len(devices)), key=lambda i: (devices[i].kind, devices[i].center))
     kinds, kind = _kinds([devices[i].kind for i in order], process)

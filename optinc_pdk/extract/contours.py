@@ -1,4 +1,4 @@
-"""Polygons as arrays of edges: integers in nm, with the interior to the right of every edge."""
+"""Polygons as arrays of edges: integer coordinates in nm, with the interior to the right of every edge."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Contours:
     """The closed contours of C polygons with E edges in total.
 
     Attributes:
-        points: (E, 2) first point of every edge; the edges of a contour are consecutive.
-        ends: (E, 2) second point of every edge.
+        points: (E, 2) first point of every edge in nm; the edges of a contour are consecutive.
+        ends: (E, 2) second point of every edge in nm.
         follows: (E,) number of the next edge of the same contour.
-        polygon: (E,) number of the edge's polygon.
-        first: (C + 1,) first edge of each polygon.
-        holes: (C,) number of inner contours of each polygon.
+        polygon: (E,) number of the polygon to which the edge belongs.
+        first: (C + 1,) number of the first edge of each polygon; the last entry is E.
+        holes: (C,) number of holes of each polygon.
     """
 
     points: Ints
@@ -35,19 +35,19 @@ class Contours:
     holes: Ints
 
     def ring(self, polygon: int) -> Ints:
-        """Return the points (n, 2) of a polygon without holes."""
+        """Return the points (n, 2) in nm of a polygon without holes, given its number."""
         return self.points[self.first[polygon] : self.first[polygon + 1]]
 
     @property
     def double_area(self) -> int:
-        """Twice the total area in nm², exactly. KLayout's ``area`` rounds down half units."""
+        """Twice the total area of the polygons in nm², an exact integer; KLayout's ``area`` rounds half units down."""
         # products may overflow and wrap around, but the sum modulo 2⁶⁴ is right because the area itself fits
         (x, y), (u, v) = self.points.T, self.ends.T
         return -int(np.sum(x * v - y * u))
 
 
 def contours(polygons: Iterable[kdb.Polygon]) -> Contours:
-    """Return the contours of polygons, in their order.
+    """Convert KLayout polygons to arrays of edges, in the same order.
 
     Points are parsed from KLayout's text form, which is ten times as fast as reading them one by one.
     """
@@ -74,12 +74,19 @@ def contours(polygons: Iterable[kdb.Polygon]) -> Contours:
 
 
 def pack_points(points: Ints) -> Ints:
-    """Encode points (..., 2) as one integer each (...), exactly: coordinates in the database have 32 bits."""
+    """Encode each point as one integer, so that points can be sorted and compared; coordinates must fit 32 bits.
+
+    Args:
+        points: (..., 2) coordinates.
+
+    Returns:
+        (...) codes, x · 2³² + y; the code of a difference of points is the difference of their codes.
+    """
     return np.asarray((points[..., 0] << 32) + points[..., 1], dtype=np.int64)
 
 
 class EdgeIndex:
-    """Index of edges by their exact end points."""
+    """Index that finds edges by their exact end points."""
 
     def __init__(self, points: Ints, ends: Ints) -> None:
         """Index edges from ``points`` (E, 2) to ``ends`` (E, 2)."""
@@ -94,7 +101,15 @@ class EdgeIndex:
         return np.asarray(self._order[first:last], dtype=np.int64)
 
     def find(self, points: Ints, ends: Ints) -> Ints:
-        """Return the numbers (...) of the indexed edges from ``points`` (..., 2) to ``ends`` (..., 2), -1 if none."""
+        """Find indexed edges by their end points.
+
+        Args:
+            points: (..., 2) first points.
+            ends: (..., 2) second points.
+
+        Returns:
+            (...) number of the indexed edge from each first to each second point, -1 if there is none.
+        """
         start, end = pack_points(points), pack_points(ends)
         numbers = np.full(start.shape, -1, dtype=np.int64)
         if not len(self._start):

@@ -1,4 +1,4 @@
-"""Recognition of devices: golden polygons all of whose sides lie exactly on the outline of the silicon."""
+"""Recognition of devices: golden polygons whose sides all lie exactly on the outline of the silicon."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ ROUNDING_NM = 0.71
 
 @dataclass(frozen=True)
 class ExtractedDevice:
-    """A recognised device.
+    """A device that was recognised in a layout.
 
     Attributes:
-        kind: Name of its card.
-        center: Centre of its bounding box in nm.
-        edges: (p, 2, 2) first and second point of each optical port's edge in nm, silicon to the right.
-        guided: Whether each optical port is a guide port; a port to a fibre is not.
-        settings: Values measured in the layout.
+        kind: Device name, the name of its card.
+        center: Centre (x, y) of its bounding box in nm.
+        edges: (p, 2, 2) first and second point in nm of the edge at each optical port, with the device's silicon to the
+            right; zeros for a port to a fibre.
+        guided: For each optical port, true for a guide port and false for a port to a fibre.
+        settings: Values measured in the layout, by name with unit.
     """
 
     kind: str
@@ -40,18 +41,18 @@ class ExtractedDevice:
 
     @property
     def position_um(self) -> tuple[float, float]:
-        """Centre of its bounding box in µm."""
+        """Centre (x, y) of the device's bounding box in µm."""
         return self.center[0] / NM_PER_UM, self.center[1] / NM_PER_UM
 
 
 @dataclass(frozen=True)
 class DevicePlacement:
-    """A golden device recognised at a position.
+    """A golden device that was recognised at a position.
 
     Attributes:
         variant: Golden device in its orientation.
-        shift: Position of its origin in nm.
-        core: Its silicon as drawn. Within rounding, it may have more corners than the golden polygons.
+        shift: Displacement of the golden device in nm.
+        core: Silicon polygons as drawn. They may have more corners than the golden polygons, within rounding errors.
     """
 
     variant: GoldenVariant
@@ -60,22 +61,30 @@ class DevicePlacement:
 
     @property
     def etch(self) -> list[kdb.Polygon]:
-        """Etched polygons of the device at its position."""
+        """Etched polygons of the golden device at this position."""
         return [polygon.moved(self.shift) for polygon in self.variant.etch]
 
     @property
     def box(self) -> kdb.Box:
-        """Bounding box of its silicon."""
+        """Bounding box of the silicon."""
         return bounding_box(self.core)
 
     @property
     def pins(self) -> list[kdb.Point]:
-        """Position of each electrical port, where metal is required."""
+        """Position in nm of each electrical port, at which metal is required, in the order of the card."""
         return [pin + self.shift for pin in self.variant.pins]
 
 
-def devices_at(placements: Sequence[DevicePlacement], process: Process) -> list[ExtractedDevice]:
-    """Convert placements to devices, whose optical ports have the order of the card."""
+def devices_from_placements(placements: Sequence[DevicePlacement], process: Process) -> list[ExtractedDevice]:
+    """Convert placements of golden devices to extracted devices.
+
+    Args:
+        placements: Placements.
+        process: Process whose cards state the order of ports.
+
+    Returns:
+        Devices in the order of the placements, with optical ports in the order of the card.
+    """
     devices: dict[int, ExtractedDevice] = {}
     variants = {id(placement.variant): placement.variant for placement in placements}
     kind = np.array([list(variants).index(id(placement.variant)) for placement in placements], dtype=np.int64)
@@ -94,15 +103,16 @@ def devices_at(placements: Sequence[DevicePlacement], process: Process) -> list[
 
 
 def match_devices(outline: Contours, variants: Sequence[GoldenVariant]) -> list[DevicePlacement]:
-    """Find every golden device in the silicon.
+    """Find all golden devices in the silicon.
 
-    A device is recognised where each side of a golden polygon is an edge of the silicon's outline with silicon on the
-    same side. Further silicon may adjoin at its ports only. The interior of a device is checked elsewhere, by area.
-    Slanted sides may have additional corners within the rounding error, as they remain where a polygon was cut.
+    A device is recognised where every side of its golden polygons is an edge of the silicon's outline, with silicon on
+    the same side. Other silicon may therefore adjoin at its ports only. The interior of a device is not checked here,
+    but by comparing areas. A slanted side may have additional corners within the rounding error, which occur where a
+    polygon was cut.
 
     Args:
         outline: Contours of the merged silicon.
-        variants: Golden devices in their orientations.
+        variants: Golden devices in all orientations.
 
     Returns:
         Recognised devices, sorted by position.

@@ -18,16 +18,16 @@ from optinc_pdk.extract.spatial_index import NOT_FOUND
 def connect_pins(
     placements: Sequence[DevicePlacement], metal: MetalNets, process: Process
 ) -> tuple[list[tuple[int, ...]], list[Fault]]:
-    """Connect the pins of recognised devices to metal nets.
+    """Find the metal net at each electrical pin of recognised devices.
 
     Args:
         placements: Devices.
-        metal: Metal of the layout.
+        metal: Metal nets of the layout.
         process: Process whose cards name the pins.
 
     Returns:
-        For each device the metal net of each of its pins, and faults: one for every pin without metal, and one for
-        every pin on the same net as another pin of its device.
+        For each device, the number of the metal net of each of its pins, -1 for none; and faults: one for every pin
+        without metal, and one for every pin on the same net as another pin of its device.
     """
     points = np.array([(pin.x, pin.y) for placement in placements for pin in placement.pins], dtype=np.int64)
     under = iter(metal.nets_at(points.reshape(-1, 2)).tolist())

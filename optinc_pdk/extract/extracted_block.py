@@ -1,4 +1,4 @@
-"""A block: a cell extracted by itself, with its devices, the guides between them and the guides that leave it."""
+"""A block: a cell that is extracted once, with its devices, the guides between them and the guides that leave it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from optinc_pdk.extract.spatial_index import merged_polygons
 
 @dataclass(frozen=True)
 class ExtractedBlock:
-    """An extracted cell in one orientation with its heaters; coordinates are in nm from its origin.
+    """A cell in one orientation with its heaters, extracted by itself; coordinates are in nm from the cell's origin.
 
     Attributes:
         silicon: Merged silicon.
-        placements: Devices, without phase shifters.
-        ports: (p, 2, 2) edges of the ports of all devices.
-        joined: (n, 2, 2, 2) edges of the ports that each inner guide joins.
-        length_um: (n,) lengths of the inner guides in µm.
+        placements: Devices other than phase shifters.
+        ports: (p, 2, 2) edges of the guide ports of all devices, including phase shifters.
+        joined: (n, 2, 2, 2) edges of the two ports that each guide inside the block joins.
+        length_um: (n,) lengths of these guides in µm.
         strips: Guides from a port to a free end, or from one free end to another.
         free: (f, 2, 2) edges at the free ends.
     """
@@ -43,38 +43,38 @@ class ExtractedBlock:
 
     @cached_property
     def edges(self) -> kdb.Edges:
-        """Edges of the silicon."""
+        """Edges of the block's silicon."""
         return self.silicon.edges()
 
     @cached_property
     def keepout(self) -> kdb.Region:
-        """Where no other silicon is allowed: the silicon, and the bounding boxes of the devices."""
+        """Region in which no other silicon is allowed: the block's silicon and the bounding boxes of its devices."""
         return self.silicon + kdb.Region([kdb.Polygon(p.box) for p in self.placements])
 
     @cached_property
     def openings(self) -> frozenset[tuple[tuple[int, int], ...]]:
-        """Edges at which other silicon may touch the block, without direction."""
+        """Edges at which other silicon may touch the block: free ends and ports, as returned by :func:`undirected`."""
         return frozenset(undirected(edge) for edge in [*self.free, *self.ports])
 
 
 def undirected(edge: Ints) -> tuple[tuple[int, int], ...]:
-    """Return the end points of an edge (2, 2) in order of position."""
+    """Return the two end points of an edge (2, 2), sorted, so that both directions of an edge compare as equal."""
     return tuple(sorted((int(x), int(y)) for x, y in edge))
 
 
 def extract_block(
     silicon: kdb.Region, heaters: Sequence[tuple[kdb.Box, Ints]], variants: Sequence[GoldenVariant], rule: StripRule
 ) -> ExtractedBlock | None:
-    """Extract a cell by itself.
+    """Extract the devices and guides of a cell by itself.
 
     Args:
-        silicon: Merged silicon of the cell.
-        heaters: Guides under its heaters, with their end edges.
-        variants: Golden devices.
+        silicon: Merged silicon of the cell in nm relative to its origin.
+        heaters: For each heater in the cell, the guide under it and the end edges (2, 2, 2) of this guide.
+        variants: Golden devices in all orientations.
         rule: Dimensions of a guide.
 
     Returns:
-        The block, or None if the cell has any fault.
+        The block, or None if the extraction reports any fault.
     """
     whole = contours(merged_polygons(silicon))
     placements = match_devices(whole, variants)
@@ -142,7 +142,12 @@ def _across(outline: Contours, width: int) -> NDArray[np.bool_]:
 
 
 def touches_openings_only(silicon: kdb.Region, block: ExtractedBlock) -> bool:
-    """Whether other silicon, in the block's coordinates, touches the block at its openings only."""
+    """Return whether other silicon touches a block at its openings only, or not at all.
+
+    Args:
+        silicon: Other silicon in the block's coordinates.
+        block: Block.
+    """
     if not (silicon & block.keepout).is_empty():
         return False
     shared = block.edges & silicon.edges()

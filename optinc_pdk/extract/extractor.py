@@ -1,4 +1,4 @@
-"""Extraction of a circuit from a layout file.
+"""Extraction of a circuit from a layout file, without cell names, ports or other metadata of the layout.
 
 Optical connections follow from silicon, electrical ones from metal, names of fibres and pads from labels. Cell names,
 ports and metadata are not used.
@@ -21,7 +21,7 @@ from optinc_pdk.extract.block_detection import find_blocks
 from optinc_pdk.extract.bumps import check_bumps
 from optinc_pdk.extract.circuit_builder import build_circuit
 from optinc_pdk.extract.contours import Contours, contours
-from optinc_pdk.extract.device_matching import DevicePlacement, ExtractedDevice, devices_at, match_devices
+from optinc_pdk.extract.device_matching import DevicePlacement, ExtractedDevice, devices_from_placements, match_devices
 from optinc_pdk.extract.electrical_pins import connect_pins
 from optinc_pdk.extract.faults import Fault
 from optinc_pdk.extract.golden_devices import GoldenVariant, read_golden
@@ -39,15 +39,15 @@ from optinc_pdk.gc_control import gc_paused
 
 @dataclass(frozen=True)
 class Extraction:
-    """Result of extraction.
+    """Result of an extraction.
 
     Attributes:
         circuit: Flat circuit with positions and guide lengths. Instances are numbered by component type and position.
             Phase shifters have the settings ``length_um``, ``heater_width_um``, ``resistance_ohm`` and ``wire_ohm``.
-        faults: Everything in the layout that is not part of a circuit.
-        silicon: Numbers of devices by type, of guides, and of joints (devices that touch); and the total length of
-            guides in µm.
-        wired: Heaters and pads with their metal nets; None if the circuit was not extracted from a layout.
+        faults: Parts of the layout that cannot be part of a circuit.
+        silicon: Number of devices by type; ``guides``, the number of guides; ``joints``, the number of nets where two
+            devices touch; and ``guide_length_um``, the total length of guides in µm.
+        heater_wiring: Heaters and pads with their metal nets; None if the circuit was not extracted from a layout.
     """
 
     circuit: Circuit
@@ -58,17 +58,17 @@ class Extraction:
 
 @gc_paused()
 def extract(gds_path: str | Path, process: Process) -> Extraction:
-    """Extract the circuit of a layout file from its polygons and labels alone.
+    """Extract the circuit of a layout file from its polygons and labels.
 
     Args:
         gds_path: GDS2 or OASIS file with one top cell and a database unit of 1 nm.
         process: Process of the layout; states layers, golden devices and dimensions.
 
     Returns:
-        The circuit and all faults.
+        The circuit, all faults, and statistics.
 
     Raises:
-        GdsError: The file is not usable.
+        GdsError: The file cannot be read or is not a layout of this process.
         CardError: A golden file is not valid, or ``rules.yml`` lacks the rules for the width and spacing of guides.
     """
     path = Path(gds_path)
@@ -83,7 +83,7 @@ def extract(gds_path: str | Path, process: Process) -> Extraction:
     fibres, others, label_faults = _fibres(labels, placements)
     pads, pad_faults = find_pads(metal, others, round(float(process.pads.size_um) * NM_PER_UM))
     shifters, wired, wire_faults = connect_heaters(heaters, metal, pads, process)
-    devices = devices_at(placements, process) + shifters
+    devices = devices_from_placements(placements, process) + shifters
     nets, silicon_faults = _trace(silicon, devices, rule, variants)
     all_devices = [*devices, *(pad.device for pad in pads)]
     # a label that is used twice is a fault; it stays with the first device

@@ -1,4 +1,4 @@
-"""Faults that extraction reports, and positions for them."""
+"""Faults that extraction reports, and conversion of positions to µm."""
 
 from __future__ import annotations
 
@@ -15,9 +15,13 @@ class Fault:
     """A part of the layout that cannot be part of a circuit.
 
     Attributes:
-        kind: ``"dangling"``, ``"branch"``, ``"width"``, ``"body"``, ``"stray"``, ``"etch"``, ``"slab"``,
-            ``"foreign"``, ``"heater"``, ``"pin"``, ``"bump"``, ``"coupled"``, ``"label"``, ``"via"``, ``"short"`` or
-            ``"nearly"``.
+        kind: Silicon: ``"dangling"`` (guide with one end), ``"branch"`` (not exactly two ends), ``"width"`` (wrong
+            width or a kink), ``"body"`` (damaged device), ``"stray"`` (part of no device or guide), ``"foreign"``
+            (inside the bounding box of a device), ``"nearly"`` (resembles a golden device). Other layers: ``"etch"``
+            (differs from the golden devices), ``"slab"`` (slab over silicon), ``"coupled"`` (mark without a coupler),
+            ``"heater"`` (not part of a phase shifter), ``"pin"`` (no metal), ``"via"`` (not completely on its metals),
+            ``"short"`` (nets joined in metal), ``"bump"`` (wrong or missing opening), ``"label"`` (misplaced or used
+            twice).
         message: Description with measured values.
         position_um: Position (x, y) in µm.
         device: Name of the golden device that the silicon resembles, empty if there is none.
@@ -30,16 +34,16 @@ class Fault:
 
 
 def box_center(box: kdb.Box) -> tuple[float, float]:
-    """Return the centre of a box in nm; coordinates may be half-integers."""
+    """Return the centre (x, y) of a box in the unit of the box; coordinates may be half-integers."""
     return (box.left + box.right) / 2, (box.bottom + box.top) / 2
 
 
 def center_um(box: kdb.Box) -> tuple[float, float]:
-    """Return the centre of a box, given in nm, in µm."""
+    """Return the centre (x, y) in µm of a box given in nm."""
     x, y = box_center(box)
     return x / NM_PER_UM, y / NM_PER_UM
 
 
 def point_um(point: Ints) -> tuple[float, float]:
-    """Convert a point (2,) from nm to µm."""
+    """Convert a point (2,) from nm to (x, y) in µm."""
     return float(point[0]) / NM_PER_UM, float(point[1]) / NM_PER_UM

@@ -1,4 +1,4 @@
-"""Records of a GDS2 stream: the sizes of its cells and their references, counted before KLayout reads the file.
+"""Reader of GDS2 records that counts the shapes and references of cells, before KLayout reads the file.
 
 Source of the format: GDSII Stream Format Manual, release 6.0 (Calma, 1987). A record consists of its length in bytes, a
 record type, a data type and the data, all big-endian.
@@ -22,10 +22,15 @@ MAGNIFICATIONS = 0.01, 100.0
 
 
 def read_cell_sizes(data: bytes) -> CellSizes:
-    """Count shapes, points and references of the cells in a GDS2 stream, up to the first record that is not valid.
+    """Count the shapes, points and references of the cells in a GDS2 stream.
+
+    Reading stops without an error at the first record that is not valid.
 
     Args:
         data: Content of the file.
+
+    Returns:
+        Sizes of the cells, and their references to each other; references to cells that the file lacks are left out.
 
     Raises:
         GdsError: A cell is magnified by a factor outside ``MAGNIFICATIONS``; the message does not name the file.

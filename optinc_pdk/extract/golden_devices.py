@@ -23,17 +23,17 @@ ORIENTATIONS = tuple((turns, mirrored) for mirrored in (False, True) for turns i
 
 @dataclass(frozen=True)
 class GoldenVariant:
-    """A golden device in one orientation, at the origin.
+    """A golden device in one of its distinct orientations, about the origin of its cell. Coordinates are in nm.
 
     Attributes:
         name: Device name.
         core: Silicon polygons.
         etch: Etched polygons.
-        points: (n, 2) first points of the silicon's edges, polygon by polygon, with silicon to the right, in nm.
+        points: (n, 2) first points of the silicon's edges, polygon by polygon, with silicon to the right.
         ends: (n, 2) second points of the edges.
-        port_edges: Number of the edge of each guide port by port name, in the order of the card.
-        pins: Position of each electrical port, where metal is required, in the order of the card.
-        meets_fibre: Whether a port is not a guide port but faces a fibre.
+        port_edges: Guide port name to the number of the edge at the port, in the order of the card.
+        pins: Position of each electrical port, at which metal is required, in the order of the card.
+        meets_fibre: Whether the device has a port to a fibre.
     """
 
     name: str
@@ -47,7 +47,7 @@ class GoldenVariant:
 
     @cached_property
     def sides(self) -> Ints:
-        """Numbers of the edges that are not ports, longest first."""
+        """Numbers of the edges that are not at guide ports, longest first."""
         ports = set(self.port_edges.values())
         length = np.sum((self.ends - self.points) ** 2, axis=1)
         order = np.argsort(-length, kind="stable")
@@ -55,13 +55,23 @@ class GoldenVariant:
 
     @cached_property
     def straight(self) -> Ints:
-        """Packed vectors of the sides along an axis. The silicon's outline must have each of them unchanged."""
+        """Distinct vectors of the sides parallel to an axis, encoded as integers.
+
+        The encoding is that of :func:`optinc_pdk.extract.contours.pack_points`. A layout contains the device only if
+        the silicon's outline has an edge of each of these vectors.
+        """
         sides = self.sides[np.any(self.points[self.sides] == self.ends[self.sides], axis=1)]
         return np.unique(pack_points(self.ends[sides] - self.points[sides]))
 
 
 def read_golden(process: Process) -> tuple[GoldenVariant, ...]:
-    """Read the golden devices of a process, each in all orientations in which its polygons differ.
+    """Read the golden devices of a process in all orientations in which their polygons differ.
+
+    Args:
+        process: Process with golden files.
+
+    Returns:
+        Every device in every distinct orientation.
 
     Raises:
         CardError: A golden file is not valid.
@@ -148,7 +158,7 @@ def _polygon(points: list[list[int]]) -> kdb.Polygon:
 
 
 def bounding_box(polygons: Iterable[kdb.Polygon]) -> kdb.Box:
-    """Return the common bounding box of polygons."""
+    """Return the common bounding box of several polygons; it is empty if there are none."""
     box = kdb.Box()
     for polygon in polygons:
         box += polygon.bbox()
@@ -164,11 +174,15 @@ def _port_edge(points: Ints, ends: Ints, port: Mapping[str, Any], turn: kdb.Tran
     return int(middle[0]) if len(middle) else None
 
 
-def symmetries(process: Process) -> dict[str, tuple[tuple[int, ...], ...]]:
-    """Return the symmetries of every golden device as permutations of its optical ports.
+def device_symmetries(process: Process) -> dict[str, tuple[tuple[int, ...], ...]]:
+    """Return the symmetries of all golden devices as permutations of their optical ports.
+
+    Args:
+        process: Process with golden files.
 
     Returns:
-        Permutations p by device name. The device does not change if every port i is renamed to p[i].
+        Device name to permutations p. Renaming every port i to p[i] does not change the device. Ports are numbered in
+        the order of the card.
 
     Raises:
         CardError: A golden file is not valid.

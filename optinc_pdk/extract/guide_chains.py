@@ -1,4 +1,4 @@
-"""Chains of strips whose ends meet exactly, which are guides from one port to another.
+"""Chains of strips whose ends meet exactly, which form guides from one port to another.
 
 A meander of a thousand bends is not merged into one polygon. Every distinct strip is checked once, and so is every
 distinct joint, with enough of the guide on both sides to detect a step or a kink.
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.extract.contours import EdgeIndex, Ints
 from optinc_pdk.extract.faults import Fault
-from optinc_pdk.extract.guide_strips import StripRule, StripSides, sides_of, strip_length_um
+from optinc_pdk.extract.guide_strips import StripRule, StripSides, split_sides, strip_length_um
 
 NOT_FOUND = -1
 # Length of guide that is checked on both sides of a joint, in widths of a guide.
@@ -28,10 +28,10 @@ class GuideStrip:
     """A piece of guide between two end edges.
 
     Attributes:
-        polygon: Its polygon.
-        ends: (2, 2, 2) its end edges, clockwise around it, in nm.
-        sides: Its two sides, from the first end to the second and back.
-        fine_length: Sum of the lengths of both sides in units of 1 nm / ``FINE``.
+        polygon: Polygon of the piece.
+        ends: (2, 2, 2) end edges in nm: end, point, coordinate; clockwise around the polygon.
+        sides: The two sides in nm: from the first end to the second, and back.
+        fine_length: Sum of the lengths of both sides in units of 1 nm / ``UNITS_PER_NM``.
     """
 
     polygon: kdb.Polygon
@@ -40,18 +40,22 @@ class GuideStrip:
     fine_length: int
 
     def entered(self, end: int) -> StripSides:
-        """Return its sides in the direction that starts at end 0 or 1."""
+        """Return the sides in the direction in which a guide passes the strip.
+
+        Args:
+            end: End at which the guide enters, 0 or 1.
+        """
         return self.sides.back if end else self.sides
 
 
 @dataclass(frozen=True)
 class PlacedStrips:
-    """Strips with their positions.
+    """Segments of guides: s placements of distinct strips.
 
     Attributes:
-        strips: The distinct strips.
-        strip: (s,) number of the strip of each segment.
-        shift: (s, 2) position of its origin in nm.
+        strips: Distinct strips.
+        strip: (s,) index in ``strips`` of the strip of each segment.
+        shift: (s, 2) displacement of each segment's strip in nm.
     """
 
     strips: Sequence[GuideStrip]
@@ -60,7 +64,7 @@ class PlacedStrips:
 
     @cached_property
     def ends(self) -> Ints:
-        """(s, 2, 2, 2) end edges of the segments."""
+        """(s, 2, 2, 2) end edges of the segments in nm: segment, end, point, coordinate."""
         ends = np.array([strip.ends for strip in self.strips], dtype=np.int64).reshape(-1, 2, 2, 2)
         return np.asarray(ends[self.strip] + self.shift[:, None, None])
 
@@ -73,7 +77,7 @@ class PlacedStrips:
         )
 
     def polygons(self, numbers: Ints) -> list[kdb.Polygon]:
-        """Return the polygons of some segments at their positions."""
+        """Return the polygons of segments at their positions, given the numbers (n,) of the segments."""
         places = zip(self.strip[numbers].tolist(), self.shift[numbers].tolist(), strict=True)
         return [self.strips[strip].polygon.moved(x, y) for strip, (x, y) in places]
 
@@ -81,19 +85,19 @@ class PlacedStrips:
 def read_strip(
     polygon: kdb.Polygon, ring: Ints, ends: Sequence[int], rule: StripRule
 ) -> tuple[GuideStrip, Fault | None]:
-    """Read a polygon as a strip between two of its edges.
+    """Interpret a polygon as a strip between two of its edges, and check its width and turns.
 
     Args:
-        polygon: Polygon.
-        ring: (n, 2) its points.
-        ends: Numbers of its two end edges.
+        polygon: Polygon without holes.
+        ring: (n, 2) points of the polygon in nm.
+        ends: Numbers of its two end edges; edge i starts at point i.
         rule: Dimensions of a guide.
 
     Returns:
-        The strip, and its fault or None.
+        The strip, and the first fault found or None.
     """
     low, high = sorted(ends)
-    sides = sides_of(ring, low, high)
+    sides = split_sides(ring, low, high)
     edges = np.array([(ring[end], ring[(end + 1) % len(ring)]) for end in ends], dtype=np.int64)
     ordered = sides if ends[0] == low else sides.back
     return GuideStrip(polygon, edges, ordered, sides.fine_length), sides.fault(rule)
@@ -104,9 +108,9 @@ class GuideChains:
     """Guides from port to port that consist of segments.
 
     Attributes:
-        ports: (n, 2) numbers of the ports that each guide joins.
-        length_um: (n,) lengths in µm.
-        used: (s,) whether a segment is part of one of them.
+        ports: (n, 2) numbers of the two ports that each guide joins.
+        length_um: (n,) lengths of the guides in µm.
+        used: (s,) whether each segment is part of one of these guides.
     """
 
     ports: Ints
@@ -115,16 +119,17 @@ class GuideChains:
 
 
 def join_strips(segments: PlacedStrips, ports: Ints, index: EdgeIndex, rule: StripRule) -> GuideChains:
-    """Join segments end to end.
+    """Join segments whose ends meet into guides from port to port.
 
     Args:
-        segments: Strips without faults.
-        ports: Numbers of the indexed ports.
-        index: Index of the edges of the ports, silicon of the device to the right.
+        segments: Segments without faults.
+        ports: Port number of each edge in ``index``.
+        index: Index of the edges at ports, with the device's silicon to the right.
         rule: Dimensions of a guide.
 
     Returns:
-        The guides from port to port without faults. The other segments may be part of anything.
+        The guides from port to port whose joints have no step or kink. Segments that are part of no such guide are not
+        used; they may belong to other silicon.
     """
     ends = segments.ends
     # an edge of adjacent silicon has the opposite direction

@@ -20,8 +20,8 @@ SHARPEST_TURN_DEG = 60.0
 NEAR_CHORDS = 16
 FAR_CHORDS = 256
 
-# Lengths are summed as integers in units of 1 nm / ``FINE``, the precision of doubles from 1 to 2. The sum is exact, so
-# equal guides have equal lengths in whatever order their pieces are added.
+# Lengths are summed as integers in units of 1 nm / ``UNITS_PER_NM``, the precision of doubles from 1 to 2. The sum is
+# exact, so equal guides have equal lengths in whatever order their pieces are added.
 UNITS_PER_NM = 1 << 52
 
 
@@ -31,8 +31,8 @@ class StripRule:
 
     Attributes:
         width: Width.
-        tolerance: Deviation of the width that is allowed for rounding.
-        body: Half the width that only the body of a device exceeds.
+        tolerance: Allowed deviation of the width, for rounding.
+        body: Distance of an erosion and dilation that removes guides and leaves the bodies of devices.
     """
 
     width: int
@@ -42,7 +42,7 @@ class StripRule:
 
 @dataclass(frozen=True, eq=False)
 class StripSides:
-    """The two sides of a strip, clockwise around it, in nm.
+    """The two sides of a strip in nm, clockwise around it.
 
     Attributes:
         left: (n, 2) points from the first end to the second.
@@ -54,16 +54,16 @@ class StripSides:
 
     @property
     def back(self) -> StripSides:
-        """The same strip, from its second end to the first."""
+        """The sides of the same strip in the direction from its second end to its first."""
         return StripSides(self.right, self.left)
 
     @property
     def fine_length(self) -> int:
-        """Sum of the lengths of both sides in units of 1 nm / ``FINE``."""
+        """Sum of the lengths of both sides in units of 1 nm / ``UNITS_PER_NM``."""
         return sum(_fine_length(side) for side in (self.left, self.right))
 
     def fault(self, rule: StripRule) -> Fault | None:
-        """Check width and turns of the strip.
+        """Check that the strip has the width of a guide everywhere and no sharp corners.
 
         Args:
             rule: Dimensions of a guide.
@@ -87,27 +87,36 @@ class StripSides:
         return bool(square and np.any(along) and abs(np.abs(across).max() - rule.width) <= rule.tolerance)
 
 
-def sides_of(ring: Ints, first: int, second: int) -> StripSides:
-    """Return the sides of a polygon (n, 2) between two of its edges, given by their numbers."""
+def split_sides(ring: Ints, first: int, second: int) -> StripSides:
+    """Split the outline of a polygon at two of its edges into two sides.
+
+    Args:
+        ring: (n, 2) points of the polygon in nm, clockwise.
+        first: Number of the edge at the first end; edge i starts at point i.
+        second: Number of the edge at the second end.
+
+    Returns:
+        The sides between these edges.
+    """
     away = np.roll(ring, -first - 1, axis=0)
     split = (second - first - 1) % len(ring)
     return StripSides(away[: split + 1], away[split + 1 :])
 
 
 def strip_length_um(fine: int) -> float:
-    """Return the length of a strip in µm, the mean of its two sides, correctly rounded.
+    """Return the length of a strip in µm: the mean length of its two sides, correctly rounded.
 
-    The sides are a better measure than the area over the width: rounding a corner to the grid moves a side laterally,
-    which changes its length far less than the area.
+    The sides are a better measure than the area divided by the width. Rounding a corner to the grid moves a side
+    laterally, which changes its length far less than the area.
 
     Args:
-        fine: Sum of the lengths of both sides in units of 1 nm / ``FINE``.
+        fine: Sum of the lengths of both sides in units of 1 nm / ``UNITS_PER_NM``.
     """
     return fine / (2 * UNITS_PER_NM * NM_PER_UM)
 
 
 def _fine_length(side: Ints) -> int:
-    """Return the length of a polyline in units of 1 nm / ``FINE``: the sum of the rounded lengths of its chords."""
+    """Return the length of a polyline, the sum of the rounded chord lengths, in units of 1 nm / ``UNITS_PER_NM``."""
     chords = np.hypot(*np.diff(side, axis=0).astype(float).T)
     # the integer part and two halves of the fraction are summed separately: sums of up to 2³⁷ chords fit
     whole = np.floor(chords)
@@ -143,7 +152,15 @@ def _turn_fault(side: Ints, start: Ints, stop: Ints) -> Fault | None:
 
 
 def turns_deg(before: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the angles (n,) in degrees from vectors ``before`` (n, 2) to ``after`` (n, 2), positive to the left."""
+    """Return the angles between pairs of vectors.
+
+    Args:
+        before: (n, 2) first vectors.
+        after: (n, 2) second vectors.
+
+    Returns:
+        (n,) angles from the first to the second vectors in degrees, within ±180°, positive for a turn to the left.
+    """
     cross = before[:, 0] * after[:, 1] - before[:, 1] * after[:, 0]
     return np.asarray(np.degrees(np.arctan2(cross, np.sum(before * after, axis=1))))
 

@@ -1,4 +1,4 @@
-"""Tracing of guides: silicon strips of constant width between exactly two ports."""
+"""Tracing of guides: strips of silicon of constant width between exactly two ports."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ StripCache: TypeAlias = dict[tuple[bytes, int, int], tuple[GuideStrip, Fault | N
 
 @dataclass(frozen=True)
 class OpticalNets:
-    """Optical nets between ports.
+    """Optical nets between ports of devices.
 
     Attributes:
-        ports: (n, 2) numbers of the joined ports; optical ports are numbered device by device.
+        ports: (n, 2) numbers of the joined ports. Optical ports are numbered consecutively, device by device.
         length_um: (n,) lengths of the guides in µm, 0 where two devices touch.
-        faults: Faults of silicon that is neither device nor guide.
+        faults: Faults of silicon that is neither a device nor a guide.
     """
 
     ports: Ints
@@ -39,11 +39,11 @@ class OpticalNets:
     faults: list[Fault]
 
     def joined_by(self, devices: Sequence[ExtractedDevice], edges: Ints, length_um: NDArray[np.float64]) -> OpticalNets:
-        """Return these nets and further ones, in the order of their ports.
+        """Return these nets together with further nets, sorted by the number of their first port.
 
         Args:
             devices: All devices, in the order in which their ports are numbered.
-            edges: (n, 2, 2, 2) edges of the ports that each further net joins.
+            edges: (n, 2, 2, 2) edges of the two ports that each further net joins, in nm: net, port, point, coordinate.
             length_um: (n,) lengths of the further nets in µm.
         """
         _, guided, index = _port_index(devices)
@@ -71,15 +71,15 @@ def trace_guides(
     """Find the guides between the ports of devices.
 
     Args:
-        pieces: Silicon outside blocks and devices.
+        pieces: Polygons of the silicon outside blocks and devices.
         outline: Contours of ``pieces``.
-        blocks: Guides that leave their blocks.
-        devices: Devices, including phase shifters.
+        blocks: Segments of guides in blocks that have a free end at an opening of their block.
+        devices: All devices, including phase shifters.
         rule: Dimensions of a guide.
-        variants: Golden devices, for faults of silicon that resembles one.
+        variants: Golden devices, for messages about silicon that resembles one.
 
     Returns:
-        Nets between the ports of the devices.
+        Optical nets between the ports of the devices, and faults.
     """
     edges, guided, index = _port_index(devices)
     # an edge of adjacent silicon has the opposite direction

@@ -1,4 +1,4 @@
-"""Reading of layout files, and checks: file format, damage, size, database unit, layers of the process."""
+"""Reader of layout files with checks: file format, damage, size, database unit, and layers of the process."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def read_layout(path: str | Path) -> tuple[kdb.Layout, kdb.Cell]:
 
 
 def check_unit(layout: kdb.Layout, unit_um: float, path: str | Path) -> None:
-    """Check the database unit of a layout.
+    """Check that a layout has the required database unit.
 
     Args:
         layout: Layout.
@@ -78,7 +78,7 @@ def check_unit(layout: kdb.Layout, unit_um: float, path: str | Path) -> None:
         path: Layout file, for the message.
 
     Raises:
-        GdsError: The layout has another unit.
+        GdsError: The layout has another database unit.
     """
     if abs(layout.dbu / unit_um - 1) > 1e-9:
         text = f"the database unit is {layout.dbu:g} µm, needed is {unit_um:g}"
@@ -86,14 +86,15 @@ def check_unit(layout: kdb.Layout, unit_um: float, path: str | Path) -> None:
 
 
 def check_layers(layout: kdb.Layout, layers: Mapping[str, tuple[int, int]], path: str | Path) -> None:
-    """Check that a layout was drawn for a process.
+    """Check by its layers that a layout was drawn for a process.
 
-    It was drawn for another one if more than half of its layers are unknown, and either all are unknown or another
-    process of this package has all of them. A few shapes on unknown layers are left to the design rules.
+    A layout is rejected if more than half of its layers are unknown to the process, and either all are unknown or
+    another bundled process has all of them. Shapes on a few unknown layers are not rejected here; the design rules
+    report them.
 
     Args:
         layout: Layout.
-        layers: GDS layer and datatype of the process by layer name.
+        layers: GDS layer and datatype of each mask layer of the process, by layer name.
         path: Layout file, for the message.
 
     Raises:
@@ -111,7 +112,11 @@ def check_layers(layout: kdb.Layout, layers: Mapping[str, tuple[int, int]], path
 
 
 def processes_with(drawn: set[tuple[int, int]]) -> list[str]:
-    """Return the names of the packaged processes that have all of the given GDS layers."""
+    """Return the names of the bundled processes that have all given layers.
+
+    Args:
+        drawn: GDS layers and datatypes.
+    """
     return [name for name in process_names() if drawn <= set(load_process(name).gds_layers.values())]
 
 
@@ -122,7 +127,7 @@ def _layers_text(layers: set[tuple[int, int]]) -> str:
 
 
 def drawn_layers(layout: kdb.Layout) -> set[tuple[int, int]]:
-    """Return GDS layer and datatype of every layer that has shapes."""
+    """Return GDS layer and datatype of every layer of a layout on which a cell has shapes."""
     infos = ((layout.get_info(index), index) for index in layout.layer_indexes())
     cells = list(layout.each_cell())
     return {

@@ -1,4 +1,4 @@
-"""Access to the flat shapes of a layout file: polygons and texts by layer, in nm."""
+"""Access to the flat shapes of a layout: polygons and texts by layer, with coordinates in nm."""
 
 from __future__ import annotations
 
@@ -23,7 +23,13 @@ NM_PER_UM = 1000
 
 @dataclass(frozen=True)
 class Label:
-    """A text of a layout and its position in nm."""
+    """A text of a layout.
+
+    Attributes:
+        text: Text.
+        x: Position in nm.
+        y: Position in nm.
+    """
 
     text: str
     x: int
@@ -36,18 +42,18 @@ class Label:
 
 
 def label_positions(labels: Sequence[Label]) -> Ints:
-    """Return the positions of labels (n, 2) in nm."""
+    """Return the positions of n labels in nm as an array (n, 2)."""
     return np.array([(label.x, label.y) for label in labels], dtype=np.int64).reshape(-1, 2)
 
 
 @dataclass(frozen=True)
 class MaskLayout:
-    """The shapes of a layout, independent of the cells in which they are drawn.
+    """A layout whose shapes are read without regard to the cells in which they are drawn.
 
     Attributes:
-        layout: Layout. Regions refer to it, so it must not be released before them.
+        layout: KLayout's layout. Regions refer to it, so it must live at least as long as they do.
         top: Its only top cell.
-        layers: GDS layer and datatype by layer name.
+        layers: GDS layer and datatype of each mask layer of the process, by layer name.
     """
 
     layout: kdb.Layout
@@ -55,11 +61,11 @@ class MaskLayout:
     layers: Mapping[str, tuple[int, int]]
 
     def region(self, layer: str, near: kdb.Region | None = None) -> kdb.Region:
-        """Return the flat shapes of a layer, not merged.
+        """Return the flat, unmerged shapes of a layer.
 
         Args:
             layer: Layer name.
-            near: If given, only the shapes that overlap this region.
+            near: If given, only shapes that overlap this region are returned.
         """
         index = self.layout.layer(*self.layers[layer])
         if near is None:
@@ -72,10 +78,10 @@ class MaskLayout:
         return region
 
     def silicon(self, near: kdb.Region | None = None) -> kdb.Region:
-        """Return the merged silicon: the layer ``core`` minus the layer ``holes``, if the process has one.
+        """Return the merged silicon: layer ``core`` minus layer ``holes``, if the process has one.
 
         Args:
-            near: If given, only the shapes that overlap this region.
+            near: If given, only shapes that overlap this region are used.
         """
         core = self.region("core", near).merged()
         holes = self.region("holes", near) if "holes" in self.layers else kdb.Region()
@@ -83,31 +89,35 @@ class MaskLayout:
 
     @cached_property
     def places(self) -> CellPlacements | None:
-        """The placed cells that contain silicon, or None where silicon cannot be read cell by cell.
+        """Placements of small cells with silicon, or None if the silicon cannot be read cell by cell.
 
-        This is so if the layout has holes or slabs, which are rare and may extend across cells, or cells that are
-        magnified or rotated by other than right angles.
+        It is None if the layout has holes or slabs, which are rare and may extend across cells, or if a cell is
+        magnified or rotated by an angle that is not a multiple of 90°.
         """
         if any(not self.region(name).is_empty() for name in ("holes", "slab") if name in self.layers):
             return None
         return find_cell_placements(self.layout, self.top, [self.layout.layer(*self.layers["core"])])
 
     def labels(self, layer: str) -> list[Label]:
-        """Return the texts of a layer, sorted by text and position."""
+        """Return the texts of a layer, given its name, sorted by text and position."""
         texts = kdb.Texts(self.top.begin_shapes_rec(self.layout.layer(*self.layers[layer])))
         labels = [Label(text.string, text.x, text.y) for text in texts.each()]
         return sorted(labels, key=lambda label: (label.text, label.x, label.y))
 
 
 def read_mask_layout(path: str | Path, layers: Mapping[str, tuple[int, int]]) -> MaskLayout:
-    """Read a GDS2 or OASIS file for extraction.
+    """Read a GDS2 or OASIS file of a process for extraction.
 
     Args:
         path: Layout file.
-        layers: GDS layer and datatype of the process by layer name.
+        layers: GDS layer and datatype of each mask layer of the process, by layer name.
+
+    Returns:
+        The layout.
 
     Raises:
-        GdsError: :func:`read_layout` raises it, the database unit is not 1 nm, or the layers are another process's.
+        GdsError: The file cannot be read (see :func:`read_layout`), its database unit is not 1 nm, or it was drawn for
+            another process.
     """
     layout, top = read_layout(path)
     check_unit(layout, 1 / NM_PER_UM, path)

@@ -7,7 +7,7 @@ from optinc_pdk.assemble import (
     LOCAL_STRIPS,
     CircuitDraft,
     DiePlan,
-    complete,
+    complete_circuit,
     draft_circuit,
     strip_names,
 )
@@ -49,11 +49,11 @@ def lay_out(draft: CircuitDraft, process: Process) -> tuple[Circuit, ChipLayout]
         process: Process; its PDK must be active.
     """
     if process.pads.wiring == "flipchip":
-        circuit = complete(draft, LOCAL_STRIPS)
+        circuit = complete_circuit(draft, LOCAL_STRIPS)
         return circuit, floorplan(circuit, process)
     with gc_paused():
         plan, dies = _planned(draft, process)
-        circuit = complete(draft, plan)
+        circuit = complete_circuit(draft, plan)
         netlist = _placeable(circuit)
         return circuit, side_by_side([draw_die(die, netlist, process) for die in dies], netlist, process)
 
@@ -65,12 +65,12 @@ def _planned(draft: CircuitDraft, process: Process) -> tuple[DiePlan, list[Plann
     that, and for every other network, strips are local, on as many dies as they need.
     """
     if all(len(layer) == 1 for layer in draft.blocks) and process.activation.realisation == "offchip":
-        dies = _plan_dies(complete(draft, CARRIER_TREE), process)
+        dies = _plan_dies(complete_circuit(draft, CARRIER_TREE), process)
         if dies[0].fit != NOT_BUILDABLE:
             return CARRIER_TREE, dies
     strips = strip_names(block.name for layer in draft.blocks for block in layer)
     # all grounds are common here, so that every die is planned with the ground pads of a die
-    dies = _plan_dies(complete(draft, DiePlan(False, dict.fromkeys(strips.values(), "d0"))), process)
+    dies = _plan_dies(complete_circuit(draft, DiePlan(False, dict.fromkeys(strips.values(), "d0"))), process)
     return DiePlan(False, {strip: f"d{number}" for number, die in enumerate(dies) for strip in die.strips}), dies
 
 

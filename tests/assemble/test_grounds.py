@@ -12,7 +12,7 @@ from optinc_pdk.assemble import (
     LOCAL_STRIPS,
     DiePlan,
     assemble,
-    complete,
+    complete_circuit,
     draft_circuit,
     layer_blocks,
     strip_names,
@@ -106,5 +106,5 @@ def test_a_draft_is_completed_for_several_plans() -> None:
     draft = draft_circuit(ONN, PROCESS, "chip")
     before = (dict(draft.builder.instances), list(draft.builder.nets), dict(draft.builder.ports))
     for plan in (LOCAL_STRIPS, CARRIER_TREE, DiePlan(carrier_tree=False, ground_groups={"l0": "d0"})):
-        assert netlist_dict(complete(draft, plan)) == netlist_dict(assemble(ONN, PROCESS, "chip", plan))
+        assert netlist_dict(complete_circuit(draft, plan)) == netlist_dict(assemble(ONN, PROCESS, "chip", plan))
     assert before == (draft.builder.instances, draft.builder.nets, draft.builder.ports)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optinc_pdk.drive import HeaterArray, RangeError, currents, drive_heaters, readback
+from optinc_pdk.drive import HeaterArray, RangeError, drive_heaters, heater_currents, readback
 
 
 def heater(channels: int = 3, **change: object) -> HeaterArray:
@@ -176,10 +176,10 @@ def test_currents_through_grounds_solve_the_resistor_network() -> None:
     shared = heater(rise_v=GROUND.dot)
     voltage = np.array([3.0, 1.0, 5.0])
     np.testing.assert_allclose(
-        currents(shared, voltage), np.linalg.solve(525 * np.eye(3) + GROUND, voltage), rtol=1e-10
+        heater_currents(shared, voltage), np.linalg.solve(525 * np.eye(3) + GROUND, voltage), rtol=1e-10
     )
     # a DAC sinks no current: a pad below its ground is open
-    current = currents(shared, np.array([0.0, 0.01, 5.0]))
+    current = heater_currents(shared, np.array([0.0, 0.01, 5.0]))
     assert current[0] == current[1] == 0
     assert current[2] == pytest.approx(5 / 565, rel=1e-10)
 

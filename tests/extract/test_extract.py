@@ -14,9 +14,9 @@ from optinc_pdk.cards import CardError, load_process
 from optinc_pdk.cells.curves import euler_bend, polyline_length_um, ribbon, round_corners, s_bend
 from optinc_pdk.extract import Extraction, GdsError, extract
 from optinc_pdk.extract.contours import EdgeIndex, contours
-from optinc_pdk.extract.device_matching import devices_at, match_devices
-from optinc_pdk.extract.golden_devices import read_golden, symmetries
-from optinc_pdk.extract.guide_strips import StripRule, sides_of, strip_length_um
+from optinc_pdk.extract.device_matching import devices_from_placements, match_devices
+from optinc_pdk.extract.golden_devices import device_symmetries, read_golden
+from optinc_pdk.extract.guide_strips import StripRule, split_sides, strip_length_um
 from optinc_pdk.extract.spatial_index import merged_polygons
 
 PROCESS = load_process()
@@ -115,7 +115,7 @@ def test_variants_and_symmetries_follow_from_the_polygons() -> None:
         "taper": 4,
         "terminator": 4,
     }
-    found = symmetries(PROCESS)
+    found = device_symmetries(PROCESS)
     assert found["mmi2x2"] == ((0, 1, 2, 3), (1, 0, 3, 2), (2, 3, 0, 1), (3, 2, 1, 0))
     assert found["mmi1x2"] == ((0, 1, 2), (0, 2, 1))
     assert found["directional_coupler"] == found["monitor_tap"] == found["mmi2x2"]
@@ -132,7 +132,7 @@ def test_every_device_is_recognised_once_in_every_orientation(
     move = kdb.Trans(kdb.Vector(*shift)) * turn
     found = match_devices(contours(polygons(name, "core", move)), read_golden(PROCESS))
     assert [placement.variant.name for placement in found] == [name]
-    device = devices_at(found, PROCESS)[0]
+    device = devices_from_placements(found, PROCESS)[0]
     middles = {tuple((edge.sum(axis=0) / 2).tolist()) for edge in device.edges[list(device.guided)]}
     optical, electrical = PROCESS.device(name).ports.optical, PROCESS.device(name).ports.electrical
     guided = [label for label in optical if (name, label) not in FIBRE_PORTS]
@@ -234,7 +234,7 @@ def test_guides_with_bends_are_strips_with_the_length_of_their_centreline(
         and any(np.array_equal(ring[i] + edges[i] / 2, np.rint(corner * 1000)) for corner in (line[0], line[-1]))
     ]
     assert len(ends) == 2
-    sides = sides_of(ring, *ends)
+    sides = split_sides(ring, *ends)
     length, fault = strip_length_um(sides.fine_length), sides.fault(RULE)
     assert fault is None
     assert length == pytest.approx(polyline_length_um(line), abs=1e-3)
@@ -250,7 +250,7 @@ def test_dents_and_protrusions_are_faults(dent: int, kind: str) -> None:
     shape = merged_polygons((guide - defect if dent > 0 else guide + defect).merged())[0]
     ring = contours([shape]).ring(0)
     ends = [i for i in range(len(ring)) if np.abs(np.roll(ring, -1, axis=0) - ring)[i].tolist() == [0, 450]]
-    fault = sides_of(ring, *ends).fault(RULE)
+    fault = split_sides(ring, *ends).fault(RULE)
     assert fault is not None
     assert fault.kind == kind
     assert fault.position_um == pytest.approx((30, 0.225), abs=0.3)

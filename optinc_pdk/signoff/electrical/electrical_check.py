@@ -18,8 +18,7 @@ import numpy as np
 
 from optinc_pdk.cards.rules import CurrentRule, IrDropRule, Rule
 from optinc_pdk.circuit import Bias
-from optinc_pdk.drive import HeaterArray
-from optinc_pdk.drive import currents as heater_currents
+from optinc_pdk.drive import HeaterArray, heater_currents
 from optinc_pdk.errors import InputError
 from optinc_pdk.extract.mask_layout import NM_PER_UM
 from optinc_pdk.extract.spatial_index import PolygonIndex, merged_polygons

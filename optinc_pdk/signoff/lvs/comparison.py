@@ -14,7 +14,7 @@ import numpy as np
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED, Circuit, flatten
 from optinc_pdk.extract import Extraction
-from optinc_pdk.extract.golden_devices import symmetries
+from optinc_pdk.extract.golden_devices import device_symmetries
 from optinc_pdk.file_writing import saved_bytes, write_atomic
 from optinc_pdk.gc_control import gc_paused
 from optinc_pdk.signoff.lvs import differences, padless_nets, path_lengths
@@ -78,7 +78,7 @@ def compare(reference: Circuit, extraction: Extraction, process: Process) -> Lvs
         NetlistError: The reference's cells contain each other.
         CardError: A golden device cannot be used.
     """
-    pair = differences.match_circuits(flatten(reference), extraction.circuit, process, symmetries(process))
+    pair = differences.match_circuits(flatten(reference), extraction.circuit, process, device_symmetries(process))
     found = list(differences.extraction_faults(pair, extraction.faults))
     for check in (
         differences.labels,
