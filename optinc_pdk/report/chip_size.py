@@ -103,10 +103,10 @@ class NetworkSize:
         return tuple(name for name, limit in self.limits.items() if limit.holds is False)
 
 
-def column_loss_db(process: Process) -> float:
-    """Return the loss in dB of one column of a mesh, which is one MZI: two couplers, two heaters and the guide.
+def mzi_loss_db(process: Process) -> float:
+    """Return the loss in dB of one MZI, which is one column of a mesh.
 
-    The guide is as long as the cell of an MZI.
+    It is the loss of two couplers, two heaters, and a guide as long as the cell.
     """
     guide = mzi_positions(process).end * 1e-4 * float(process.guide.loss_db_per_cm)
     coupler, heater = process.device("mmi2x2"), process.device("phase_shifter")
@@ -184,7 +184,7 @@ def network_size(
         layers=tuple(layers),
         pads=_pads(layers, process),
         power_w=mean_heater_w(process) * sum(layer.heaters for layer in layers),
-        mzi_loss_db=column_loss_db(process),
+        mzi_loss_db=mzi_loss_db(process),
         dies=0 if fit == "not buildable" else len(dies),
         fit=fit,
         limits=_limits(dies, outline, fit, process) | {"loss": loss_limit(process, loss, noise)},
@@ -219,7 +219,7 @@ def _mesh(out: int, into: int, method: FactorMethod, process: Process) -> LayerS
         heaters=2 * sum(unitary_mzis(modes) for modes in meshes) + attenuators,
         fibres=0,
         columns=columns,
-        loss_db=columns * column_loss_db(process) + trees_db,
+        loss_db=columns * mzi_loss_db(process) + trees_db,
         area_mm2=length * pitch / 1e6,
     )
 

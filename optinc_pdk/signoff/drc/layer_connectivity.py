@@ -95,7 +95,7 @@ def layer_pieces(design: Design, layer: str) -> LayerPieces:
     return design.derived(f"pieces of {layer}", lambda: _pieces(design, layer))
 
 
-def holding_squares(design: Design, layer: str, side: int) -> tuple[Ints, Ints] | None:
+def regions_for_squares(design: Design, layer: str, side: int) -> tuple[Ints, Ints] | None:
     """Find the part of a layer that can contain squares of a given size that lie within the layer.
 
     The result covers every such square, but may be larger. Where a box is narrower than the square, the square can only

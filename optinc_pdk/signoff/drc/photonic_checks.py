@@ -27,7 +27,7 @@ from optinc_pdk.extract.box_pairs import touching_pairs
 from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.spatial_index import box_array
 from optinc_pdk.signoff.drc.design import Design
-from optinc_pdk.signoff.drc.layer_connectivity import holding_squares, layer_pieces
+from optinc_pdk.signoff.drc.layer_connectivity import layer_pieces, regions_for_squares
 from optinc_pdk.signoff.drc.placed_shapes import OUTWARDS
 from optinc_pdk.signoff.drc.repeated_regions import (
     RepeatedRegion,
@@ -35,7 +35,7 @@ from optinc_pdk.signoff.drc.repeated_regions import (
     repeated_box_groups,
     repeated_regions,
 )
-from optinc_pdk.signoff.drc.shape_checks import MARKER_UM, measured
+from optinc_pdk.signoff.drc.shape_checks import MARKER_UM, violating_edge_pairs
 
 # Sides of a pad that form a larger angle are not opposite: sides of an octagon, or edges where rounding cuts a corner.
 OPPOSITE_DEG = 40.0
@@ -44,7 +44,7 @@ OPPOSITE_DEG = 40.0
 def guide_space(design: Design, rule: GuideSpaceRule) -> kdb.Region:
     """Find gaps between guides that are too narrow, except near bodies and under marker layers."""
     guides, metric = _uncoupled(design, rule), (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
-    pairs = measured(design, rule, lambda value: guides.space_check(value, *metric))
+    pairs = violating_edge_pairs(design, rule, lambda value: guides.space_check(value, *metric))
     gaps = _not_exempt(design, rule, pairs)
     return gaps if gaps.is_empty() else _not_exempt(design, rule, _open(design, rule, pairs))
 
@@ -240,7 +240,7 @@ def pads(design: Design, layer: str, recognize_um: float) -> list[PadShapes]:
 
 
 def _pads(design: Design, layer: str, size: int) -> Iterator[PadShapes]:
-    wide = holding_squares(design, layer, 2 * size)
+    wide = regions_for_squares(design, layer, 2 * size)
     parts = (
         [(design.touching(layer, one.box), one) for one in repeated_regions(design, layer, 1)]
         if wide is None

@@ -25,7 +25,7 @@ from optinc_pdk.signoff.drc.design import Design, simple
 MARKER_UM = 0.1
 
 
-def measured(
+def violating_edge_pairs(
     design: Design, rule: LineRule | PairRule | GuideSpaceRule, check: Callable[[int], kdb.EdgePairs]
 ) -> kdb.EdgePairs:
     """Find the pairs of edges that violate a rule, with its tolerance for edges that are not parallel to an axis.
@@ -67,7 +67,7 @@ def line_edges(design: Design, rule: LineRule) -> kdb.Region:
 
 def _line(design: Design, rule: LineRule, check: Callable[..., kdb.EdgePairs]) -> kdb.Region:
     metric = (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
-    return measured(design, rule, lambda value: check(value, *metric)).polygons(1)
+    return violating_edge_pairs(design, rule, lambda value: check(value, *metric)).polygons(1)
 
 
 def pair(design: Design, rule: PairRule) -> kdb.Region:
@@ -94,7 +94,7 @@ def pair(design: Design, rule: PairRule) -> kdb.Region:
             return first.enclosed_check(second, value, *metric) + along
         return ends.overlap_check(flat_edges(first & second), value, *metric)
 
-    return violations + measured(design, rule, check).polygons(1)
+    return violations + violating_edge_pairs(design, rule, check).polygons(1)
 
 
 def flat(region: kdb.Region) -> kdb.Region:

@@ -93,7 +93,7 @@ class PhaseFit:
     iterations: int
 
 
-def illuminate(problem: ProgrammingProblem, phases: Floats, layers: Ints | None = None) -> SourceFields:
+def solve_fields(problem: ProgrammingProblem, phases: Floats, layers: Ints | None = None) -> SourceFields:
     """Solve the chip at given phases for the carrier and for the inputs of some layers.
 
     Args:
@@ -158,12 +158,12 @@ def fit_phases(
         cost = history[-1]
         active = np.flatnonzero((cost > TOLERANCE) & ~_stalled(history))
         if not active.size:
-            return PhaseFit(phases, illuminate(problem, phases), iteration - 1)
+            return PhaseFit(phases, solve_fields(problem, phases), iteration - 1)
         trial, predicted, seen = phases.copy(), cost.copy(), cost.copy()
         for i in active.tolist():
             step, predicted[i] = _step(problem, light, problem.targets[i], groups[i], float(damping.value[i]))
             trial[groups[i]] += step
-        tried = illuminate(problem, trial, active)
+        tried = solve_fields(problem, trial, active)
         for i in active.tolist():
             seen[i] = _rms(_error_vector(problem, tried, problem.targets[i]))
         better = active[seen[active] < cost[active]]
@@ -174,11 +174,11 @@ def fit_phases(
         if better.size == active.size:
             light = tried
         elif better.size:
-            light = illuminate(problem, phases, active)
+            light = solve_fields(problem, phases, active)
         history.append(np.where(np.isin(np.arange(layers), better), seen, cost))
         if progress is not None:
             progress(iteration, float(history[-1].max()))
-    return PhaseFit(phases, illuminate(problem, phases), iterations)
+    return PhaseFit(phases, solve_fields(problem, phases), iterations)
 
 
 @dataclass

@@ -21,7 +21,7 @@ from optinc_pdk.simulate.programming.electronics import activations, output_scal
 from optinc_pdk.simulate.programming.initial_phases import set_initial_phases
 from optinc_pdk.simulate.programming.light_paths import PathTracer
 from optinc_pdk.simulate.programming.phase_alignment import align_phases, contribution_shares
-from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, fit_phases, illuminate, matrix_errors
+from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, fit_phases, matrix_errors, solve_fields
 from optinc_pdk.simulate.programming.targets import layer_targets
 
 Floats = NDArray[np.float64]
@@ -89,11 +89,11 @@ def program(
     _refuse_shared_channels(structure)
     problem = ProgrammingProblem(structure, board, layer_targets(onn, board, factors), carrier, process)
     phases = aligned_initial_phases(problem)
-    light = illuminate(problem, phases)
+    light = solve_fields(problem, phases)
     before = matrix_errors(problem, light)
     fitted = fit_phases(problem, phases, light, progress)
     bias, driven = _drive(structure, wrap(fitted.phases), process, ground, crosstalk)
-    light = illuminate(problem, driven)
+    light = solve_fields(problem, driven)
     bias = replace(
         bias,
         activations=activations(light, problem.targets, board, process),
@@ -123,11 +123,11 @@ def aligned_initial_phases(problem: ProgrammingProblem) -> Floats:
         (H,) phases in rad.
     """
     phases = initial_phases(problem)
-    phases = align_phases(problem, illuminate(problem, phases), phases)
+    phases = align_phases(problem, solve_fields(problem, phases), phases)
     if not any(target.split for target in problem.targets):
         return phases
-    phases = initial_phases(problem, contribution_shares(problem, illuminate(problem, phases)))
-    return align_phases(problem, illuminate(problem, phases), phases)
+    phases = initial_phases(problem, contribution_shares(problem, solve_fields(problem, phases)))
+    return align_phases(problem, solve_fields(problem, phases), phases)
 
 
 def initial_phases(problem: ProgrammingProblem, kept: tuple[Floats, ...] | None = None) -> Floats:
