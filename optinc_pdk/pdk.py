@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def get_pdk(process: str = DEFAULT_PROCESS) -> Pdk:
-    """Return the gdsfactory PDK of a process. Call its ``activate()`` before you use the cells.
+    """Return the gdsfactory PDK of a process. Call ``activate()`` of the PDK before you use its cells.
 
     Args:
-        process: Name of the process, or path of its folder.
+        process: Name of the process, or path of the folder with its cards.
 
     Returns:
         The PDK, built once per process and Python session.

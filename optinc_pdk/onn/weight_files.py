@@ -17,11 +17,14 @@ NETWORKS = Path(__file__).parent / "networks"
 
 
 def bundled_weights(bits: int = 4, servers: int = 4) -> Path:
-    """Path of the package's network for a task; 4 bits and 4 servers is the project's default.
+    """Returns the path of the network that the package contains for a task.
 
     Args:
-        bits: Bits of a word.
+        bits: Number of bits of a word.
         servers: Number of servers.
+
+    Returns:
+        Path of an .npz weight file.
 
     Raises:
         ValueError: The package has no network for this task.
@@ -36,7 +39,17 @@ def bundled_weights(bits: int = 4, servers: int = 4) -> Path:
 
 
 def load(path: Path, bits: int | None, servers: int | None, groups: int | None) -> Onn:
-    """Reads a weight file; see `Onn.load`.
+    """Reads a network from a weight file (.npz, .safetensors or .onnx); see `Onn.load`.
+
+    Args:
+        path: Weight file.
+        bits: Number of bits of a word. Files other than .npz contain no task and need all three numbers; for .npz, each
+            number that is given must agree with the file.
+        servers: Number of servers.
+        groups: Number of groups, that is, of network inputs.
+
+    Returns:
+        The network with its task.
 
     Raises:
         WeightsError: The file is missing, damaged or unusable, or its task contradicts the arguments.

@@ -29,12 +29,21 @@ if TYPE_CHECKING:
 
 
 def task_numbers(task: Averaging) -> dict[str, Any]:
-    """The task of the network, as in the report."""
+    """Return the ``task`` section of `report.json`; the keys are the fields of `TaskNumbers`."""
     return {key: getattr(task, key) for key in ("bits", "servers", "groups", "remainder", "finer_input")}
 
 
 def factor_numbers(onn: Onn, factors: Sequence[LayerFactor]) -> dict[str, Any]:
-    """MZIs by the paper's convention (arXiv 2603.28290), and the largest error of a factored matrix over its 2-norm."""
+    """Return the ``factor`` section of `report.json`; the keys are the fields of `FactorNumbers`.
+
+    Args:
+        onn: Network.
+        factors: Factorisation of each of its layers.
+
+    Returns:
+        Number of MZIs of the factors and of a full SVD, by the convention of arXiv 2603.28290, their ratio, and
+        ``max_error``, the largest error of an entry of any factored matrix over the matrix's 2-norm.
+    """
     mzis = sum(factor.factor.mzis for factor in factors)
     full = sum(svd_mzis(layer.outputs, layer.inputs) for layer in onn.layers)
     worst = max(factor.max_error for factor in factors)
@@ -49,10 +58,19 @@ def chip_numbers(
     programming: Programming | None,
     function: FunctionResult | None,
 ) -> dict[str, Any] | None:
-    """Parts on the dies and off-chip, power, loss and size limits.
+    """Return the ``chip`` section of `report.json`; the keys are the fields of `ChipNumbers`.
+
+    Args:
+        circuit: Netlist of the chip with its board.
+        chip: Layout of the chip.
+        onn: Network.
+        process: Process card.
+        programming: Bias of the chip; None if it was not programmed.
+        function: Result of the function check; None if it did not run.
 
     Returns:
-        The numbers; None where power and loss are unknown because an earlier check failed.
+        Parts on and off the chip, power, loss and size limits; None if `programming`, `function` or the board is
+        missing.
     """
     if programming is None or function is None or circuit.board is None:
         return None
@@ -93,7 +111,11 @@ def chip_numbers(
 
 
 def crosstalk_numbers(process: Process) -> dict[str, float] | None:
-    """Thermal crosstalk of the process card, which bias and function check include; None where the card has none."""
+    """Return the thermal crosstalk of the process card, which the bias and the function check include.
+
+    Returns:
+        ``share`` and ``distance_um``, the fields of `CrosstalkNumbers`; None if the card has no imperfections.
+    """
     if process.imperfections is None:
         return None
     card = process.imperfections.crosstalk
@@ -103,18 +125,19 @@ def crosstalk_numbers(process: Process) -> dict[str, float] | None:
 def size_numbers(
     onn: Onn, process: Process, dies: Sequence[DieSize], pads: int, power_w: float, hop_loss_db: tuple[float, ...]
 ) -> dict[str, Any]:
-    """The limits on the chip's size, and its light budget.
+    """Return the limits on the chip's size, and its light budget.
 
     Args:
-        onn: Network; its margins give the field noise that it tolerates.
+        onn: Network; its margins determine the field noise that it tolerates.
         process: Process card.
         dies: Width and height of each die in µm.
-        pads: Pads or bumps of all dies.
-        power_w: Power of all heaters.
-        hop_loss_db: Loss from modulator to detector, by layer.
+        pads: Number of pads or bumps on all dies.
+        power_w: Power of all heaters in W.
+        hop_loss_db: Loss of each layer from modulator to detector, in dB.
 
     Returns:
-        ``limits`` by name, and ``light``, which is None where no light is enough or the card has no budget.
+        ``limits``: `LimitNumbers` as dicts, by name; and ``light``: `LightNumbers` as a dict, None if the network
+        tolerates no noise or the card has no budget.
     """
     noise = 0.0 if process.budget is None else tolerated_field_noise(onn, float(process.budget.margin_sigmas))
     area = sum(width * height for width, height in dies) / 1e6
@@ -132,7 +155,11 @@ def size_numbers(
 
 
 def function_numbers(function: FunctionResult | None) -> dict[str, Any] | None:
-    """Checked and exact words, margins and errors; None where the check did not run."""
+    """Return the ``function`` section of `report.json`; None if the check did not run.
+
+    Returns:
+        The fields of `FunctionNumbers`: numbers of inputs and words, exact inputs, margins and errors of words.
+    """
     if function is None:
         return None
     return {
@@ -147,7 +174,13 @@ def function_numbers(function: FunctionResult | None) -> dict[str, Any] | None:
 
 
 def drc_numbers(drc: DrcResult, electrical: ElectricalResult | None) -> dict[str, Any]:
-    """Design rules and violations; with a bias also the highest current density and the highest ground rise."""
+    """Return the ``drc`` section of `report.json`; the keys are the fields of `DrcNumbers`.
+
+    Args:
+        drc: Results of the geometric rules.
+        electrical: Results of the electrical rules; None without a bias, in which case these rules count as not run and
+            current density and ground rise are absent.
+    """
     checked = drc.all_rules(electrical.rules if electrical else ())
     numbers: dict[str, Any] = {
         "rules": len(checked),
@@ -161,14 +194,14 @@ def drc_numbers(drc: DrcResult, electrical: ElectricalResult | None) -> dict[str
 
 
 def currents_lines(currents: Currents, full: Currents) -> list[str]:
-    """Total current, highest current density and ground rise in words.
+    """Format total current, highest current density and largest ground rise as text.
 
     Args:
         currents: Currents at the bias.
-        full: Currents with every heater at 2π.
+        full: Currents with every heater at a phase of 2π.
 
     Returns:
-        One line for each.
+        Two lines, one for each argument.
     """
     lines = []
     for name, one in (("at the bias", currents), ("every heater at 2π", full)):
@@ -190,7 +223,18 @@ def findings(
     function: FunctionResult | None,
     programming: Programming | None,
 ) -> list[str]:
-    """Findings of the checks, one line each: rule violations, LVS differences, wrong words, matrix error."""
+    """List the findings of all checks as text, one line each.
+
+    Args:
+        drc: Results of the geometric rules.
+        electrical: Results of the electrical rules; None without a bias.
+        match: Result of LVS; its first five differences are listed.
+        function: Result of the function check; None if it did not run.
+        programming: Result of programming, whose matrix errors are listed; None if the chip was not programmed.
+
+    Returns:
+        Rule violations, rules that were not run, LVS differences, wrong words and matrix errors, in this order.
+    """
     lines: list[str] = []
     for result in drc.all_rules(electrical.rules if electrical else ()):
         if result.violations:
@@ -210,14 +254,14 @@ def findings(
 
 
 def difference_line(difference: Difference) -> str:
-    """One difference between layout and netlist in words, with its position."""
+    """Format one LVS difference as text: kind, position in µm, message and names on both sides."""
     where = "" if difference.position_um is None else " at ({:.3f}, {:.3f}) µm".format(*difference.position_um)
     sides = " / ".join(side for side in (difference.reference, difference.extracted) if side)
     return f"{difference.kind}{where}: {difference.message}" + (f" [{sides}]" if sides else "")
 
 
 def function_findings(function: FunctionResult) -> list[str]:
-    """Wrong words, with the first of them, and clipped amplitudes; one line each."""
+    """List wrong words, with an example, and clipped modulator amplitudes as text; empty if there are none."""
     lines: list[str] = []
     if not function.passed:
         wrong = np.flatnonzero(np.any(function.words != function.ideal[:, np.newaxis], axis=(0, 2)))

@@ -22,10 +22,13 @@ MIN_ASPECT = 1 / 6
 
 
 def write_gallery(process: str, path: Path) -> int:
-    """Write the page and, in a folder of the same name beside it, the pictures; activates the process's PDK.
+    """Write the cell gallery of a process: a Markdown page, and one PNG per cell.
+
+    The pictures are in a folder beside the page, named as the page without ``.md``. The function activates the
+    process's PDK.
 
     Args:
-        process: Process name, or a folder with process cards.
+        process: Name of the process, or path of a folder with process cards.
         path: Page to write, ``.md``.
 
     Returns:
@@ -51,7 +54,12 @@ def write_gallery(process: str, path: Path) -> int:
 
 
 def render_gallery(process: Process, folder: str) -> str:
-    """Render the page; its pictures are ``<cell>.png`` in ``folder`` beside it."""
+    """Render the gallery page as Markdown.
+
+    Args:
+        process: Process whose cells are shown.
+        folder: Folder of the pictures, relative to the page; the page links to ``<folder>/<cell>.png``.
+    """
     from optinc_pdk.cells import cells_of
 
     cells = [_cell_data(process, name, cell) for name, cell in cells_of(process).items()]
@@ -59,7 +67,12 @@ def render_gallery(process: Process, folder: str) -> str:
 
 
 def cell_picture(process: Process, component: Any) -> bytes:
-    """Draw a cell as a PNG of at most 640 by 480 pixels."""
+    """Draw a cell as PNG, at most 640 pixels wide and 480 pixels high.
+
+    Args:
+        process: Process with layers and colours.
+        component: gdsfactory component.
+    """
     colors = dict(COLORS) | {name: layer.color for name, layer in process.layers.items() if name not in COLORS}
     box = component.dbbox()
     width, height = max(box.width(), MIN_ASPECT * box.height()), max(box.height(), MIN_ASPECT * box.width())
@@ -75,7 +88,13 @@ def cell_picture(process: Process, component: Any) -> bytes:
 
 
 def model_text(process: Process, name: str, component: Any) -> str:
-    """The name of a cell's model, or the reason why it has none, as Markdown."""
+    """Return the name of a cell's S-parameter model, or the reason why it has none, as Markdown.
+
+    Args:
+        process: Process with the device cards.
+        name: Name of the cell.
+        component: gdsfactory component of the cell.
+    """
     light = any(port.port_type != "electrical" for port in component.ports)
     card = process.devices.get(name)
     if card is not None and card.ports.optical:
@@ -87,7 +106,7 @@ def model_text(process: Process, name: str, component: Any) -> str:
 
 
 def device_counts(process: Process, component: Any) -> Counter[str]:
-    """Number of devices in a cell, by name."""
+    """Count the devices of the process within a cell, over all levels of its hierarchy, by device name."""
     return _counts(component.kcl.layout.cell(component.name), sorted(process.devices, key=len, reverse=True))
 
 

@@ -32,16 +32,16 @@ PAPER_NETWORKS = {
 
 @dataclass(frozen=True)
 class LayerSize:
-    """The size of one layer, including the optics between its meshes and the modulators and detectors.
+    """Estimated size of one layer, with the optics between its meshes and the modulators and detectors.
 
     Attributes:
         strips: Number of strips, the parts of a layer that the floorplan can place separately.
-        mzis: MZIs by the paper's count.
-        heaters: Two for each MZI, one for each attenuator, and the trims.
-        fibres: Grating couplers.
-        columns: MZIs and attenuators in series on a light path.
-        loss_db: Loss of a full-scale signal from modulator to detector.
-        area_mm2: Area of meshes and gratings, and of pads where these lie beside the meshes.
+        mzis: Number of MZIs by the convention of arXiv 2603.28290.
+        heaters: Number of heaters: two per MZI, one per attenuator, and those that trim inputs and local oscillators.
+        fibres: Number of grating couplers.
+        columns: Number of MZIs and attenuators in series on a light path.
+        loss_db: Loss in dB from modulator to detector for a full-scale signal.
+        area_mm2: Area of meshes and gratings in mm², and of the pads if they lie beside the meshes.
     """
 
     strips: int
@@ -55,19 +55,20 @@ class LayerSize:
 
 @dataclass(frozen=True)
 class NetworkSize:
-    """The size of a network's chip, compared with the limits of a process.
+    """Estimated size of a network's chip, compared with the limits of a process.
 
     Attributes:
         name: Name of the network.
-        structure: Widths from inputs to outputs.
+        structure: Number of units of each layer, from inputs to outputs.
         layers: Sizes of the layers.
-        pads: Pads or bumps, including grounds.
-        power_w: Power with all heaters at the middle of their range.
-        column_db: Loss of one MZI.
-        dies: Number of dies needed for area and pads; 0 where a single layer is too large for a die.
-        fit: The fit in words, such as "fits one die", "multi-die" or "not buildable".
-        limits: Area, pads and power of the fullest die, or of the largest layer where it fits no die; and loss.
-        light: The light budget; None where no light is enough or the process card has no budget.
+        pads: Number of pads or bumps, including those of the grounds.
+        power_w: Power in W with all heaters at the middle of their phase range.
+        mzi_loss_db: Loss of one MZI in dB.
+        dies: Number of dies that area and pads require; 0 if a single layer is too large for any die.
+        fit: Fit on the dies of the process, such as "fits one die", "multi-die" or "not buildable".
+        limits: Limits by name: area, pads and power of the fullest die (of the largest layer if it fits no die), and
+            loss.
+        light: Light budget; None if the network tolerates no noise or the process card has no budget.
     """
 
     name: str
@@ -83,12 +84,12 @@ class NetworkSize:
 
     @property
     def mzis(self) -> int:
-        """MZIs of all layers, by the paper's count."""
+        """Number of MZIs of all layers, by the convention of arXiv 2603.28290."""
         return sum(layer.mzis for layer in self.layers)
 
     @property
     def heaters(self) -> int:
-        """Heaters of all layers."""
+        """Number of heaters of all layers."""
         return sum(layer.heaters for layer in self.layers)
 
     @property
@@ -102,29 +103,47 @@ class NetworkSize:
         return tuple(name for name, limit in self.limits.items() if limit.holds is False)
 
 
-def column_loss_db(process: Process) -> float:
-    """Loss of one MZI in dB: two couplers, two heaters, and a guide of the cell's length."""
+def mzi_loss_db(process: Process) -> float:
+    """Return the loss in dB of one MZI, which is one column of a mesh.
+
+    It is the loss of two couplers, two heaters, and a guide as long as the cell.
+    """
     guide = mzi_positions(process).end * 1e-4 * float(process.guide.loss_db_per_cm)
     coupler, heater = process.device("mmi2x2"), process.device("phase_shifter")
     return 2 * coupler.parameter("loss_db") + 2 * heater.parameter("loss_db") + guide
 
 
 def mean_heater_w(process: Process) -> float:
-    """Power of a heater at the middle of its phase range, in W."""
+    """Return the power in W of a heater at the middle of its phase range: P_π · phase_max / (2π)."""
     heater = process.device("phase_shifter")
     return heater.parameter("power_pi_w") * float(heater.limits["phase_max_rad"]) / 2 / math.pi
 
 
 def onn_size(name: str, onn: Onn, process: Process) -> NetworkSize:
-    """The size of a network with known weights, from which the tolerated field noise follows."""
+    """Estimate the size of a network with known weights, whose margins give the field noise that it tolerates.
+
+    Args:
+        name: Name of the network, for tables.
+        onn: The network.
+        process: Process card.
+    """
     noise = 0.0 if process.budget is None else tolerated_field_noise(onn, float(process.budget.margin_sigmas))
     return network_size(name, onn.task, onn.structure, onn.factor, process, noise)
 
 
 def paper_sizes(task: Averaging, process: Process) -> list[NetworkSize]:
-    """The sizes of the paper's network for a task: with full SVD, and approximated; empty where the paper has none.
+    """Estimate the sizes of the network of arXiv 2603.28290, Table I, for a task.
 
-    Its weights are not public; the field noise that it tolerates is therefore taken from the process card's budget.
+    The paper's weights are not public. The field noise that its network tolerates is therefore taken from the budget of
+    the process card.
+
+    Args:
+        task: The averaging task.
+        process: Process card.
+
+    Returns:
+        Two sizes, with full SVD and with the paper's approximated layers; empty if the paper has no network for the
+        task.
     """
     if (task.bits, task.servers) not in PAPER_NETWORKS:
         return []
@@ -142,15 +161,16 @@ def paper_sizes(task: Averaging, process: Process) -> list[NetworkSize]:
 def network_size(
     name: str, task: Averaging, structure: Sequence[int], factor: Sequence[FactorMethod], process: Process, noise: float
 ) -> NetworkSize:
-    """The size of a network from its structure alone.
+    """Estimate the size of a network from its structure, without its weights.
 
     Args:
-        name: Name of the network.
-        task: Its task, which gives the fibres and the trees before and after the network.
-        structure: Widths from inputs to outputs.
-        factor: Per layer, "svd" or ("approx", block).
+        name: Name of the network, for tables.
+        task: The averaging task; it determines fibres, and the trees before the first and after the last layer.
+        structure: Number of units of each layer, from inputs to outputs.
+        factor: Factorisation of each layer: "svd" or ("approx", modes of a block).
         process: Process card.
-        noise: Field noise that the network tolerates, relative to full scale; 0 where it tolerates none.
+        noise: Standard deviation of the field noise that the network tolerates, relative to full scale; 0 if it
+            tolerates none.
     """
     last = len(factor) - 1
     layers = []
@@ -164,7 +184,7 @@ def network_size(
         layers=tuple(layers),
         pads=_pads(layers, process),
         power_w=mean_heater_w(process) * sum(layer.heaters for layer in layers),
-        mzi_loss_db=column_loss_db(process),
+        mzi_loss_db=mzi_loss_db(process),
         dies=0 if fit == "not buildable" else len(dies),
         fit=fit,
         limits=_limits(dies, outline, fit, process) | {"loss": loss_limit(process, loss, noise)},
@@ -199,7 +219,7 @@ def _mesh(out: int, into: int, method: FactorMethod, process: Process) -> LayerS
         heaters=2 * sum(unitary_mzis(modes) for modes in meshes) + attenuators,
         fibres=0,
         columns=columns,
-        loss_db=columns * column_loss_db(process) + trees_db,
+        loss_db=columns * mzi_loss_db(process) + trees_db,
         area_mm2=length * pitch / 1e6,
     )
 

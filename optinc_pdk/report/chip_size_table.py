@@ -16,7 +16,7 @@ MAX_WIDTHS = 8
 
 
 def size_rows(sizes: Sequence[NetworkSize]) -> list[dict[str, Any]]:
-    """The networks and their layers as plain data, for JSON."""
+    """Return sizes of networks and of their layers as lists and dicts, for JSON."""
     return [
         {
             "name": size.name,
@@ -41,7 +41,12 @@ def size_rows(sizes: Sequence[NetworkSize]) -> list[dict[str, Any]]:
 
 
 def size_markdown(sizes: Sequence[NetworkSize], process: Process) -> str:
-    """The networks as Markdown: a table of sizes, the assumptions, and a table of the limits."""
+    """Format sizes of networks as Markdown: a table of sizes, the assumptions, and a table of the limits.
+
+    Args:
+        sizes: At least one size.
+        process: Process card that the sizes were estimated for.
+    """
     numbers = ("MZIs", "heaters", "pads", "mm²", "W", "columns", "dB", "σ", "symbols/s")
     head = ("network", "structure", *numbers, "fit at best", "limits missed")
     lines = ["| " + " | ".join(head) + " |", "|---|---|" + "---:|" * 9 + "---|---|"]

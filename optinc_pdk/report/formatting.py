@@ -10,13 +10,16 @@ PREFIXES = {9: "G", 6: "M", 3: "k", 0: "", -3: "m", -6: "µ", -9: "n", -12: "p",
 
 
 def format_short(value: float) -> str:
-    """Three significant digits; values of 1000 and more keep all digits before the decimal point."""
+    """Format a number with three significant digits; from 1000 on as a whole number with commas."""
     rounded = float(f"{value:.3g}")
     return f"{value:,.0f}" if abs(rounded) >= 1e3 else f"{rounded:g}"
 
 
 def format_si(value: float, unit: str) -> str:
-    """Three significant digits with an SI prefix and the unit; without prefix for 0, negative and extreme values."""
+    """Format a quantity with three significant digits, an SI prefix (f to G) and its unit.
+
+    Values that are 0, negative or outside these prefixes have two significant digits and no prefix.
+    """
     rounded = float(f"{value:.3g}")
     exponent = 3 * math.floor(math.log10(rounded) / 3 + 1e-9) if rounded > 0.0 else None
     if exponent not in PREFIXES:
@@ -25,18 +28,25 @@ def format_si(value: float, unit: str) -> str:
 
 
 def error_numbers(errors: Mapping[int, int]) -> list[dict[str, Any]]:
-    """Errors of words as rows of value, count and share of all errors, the most frequent first."""
+    """Convert a count of word errors to rows for the report.
+
+    Args:
+        errors: Number of wrong words by error value (word read minus ideal word).
+
+    Returns:
+        One dict per error value with ``value``, ``count`` and ``share`` of all wrong words, the most frequent first.
+    """
     total = sum(errors.values())
     ranked = sorted(errors.items(), key=lambda item: (-item[1], item[0]))
     return [{"value": value, "count": count, "share": count / total} for value, count in ranked]
 
 
 def format_errors(errors: Sequence[Mapping[str, Any]], most: int = 8) -> str:
-    """Errors of words by value with their share of all errors, such as ``+1 (90 %), −64 (10 %)``.
+    """Format word errors as text: values with their share of all wrong words, such as ``+1 (90 %), −64 (10 %)``.
 
     Args:
-        errors: Rows with ``value`` and ``share``, the most frequent first.
-        most: Number of values that are written out; the others are counted.
+        errors: Rows of `error_numbers`: dicts with ``value`` and ``share``, the most frequent first.
+        most: Number of values that are listed; the text ends with the number of the remaining ones.
     """
     parts = [f"{each['value']:+d} ({100.0 * each['share']:.3g} %)".replace("-", "−") for each in errors[:most]]
     if len(errors) > most:

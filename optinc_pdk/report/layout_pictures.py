@@ -61,16 +61,19 @@ def layout_png(
     window_um: tuple[float, float, float, float] | None = None,
     width_px: int = WIDTH_PX,
 ) -> bytes:
-    """Draw a layout with all levels of its hierarchy as PNG.
+    """Draw a layout, with all levels of its hierarchy, as PNG.
 
-    Labels are drawn only where a window is given.
+    Labels are drawn only if a window is given.
 
     Args:
-        gds_path: A GDS or OASIS file.
-        layers: (layer, datatype) by name; names without a colour are not drawn.
-        colors: `#rrggbb` by name, in the order of drawing, the last on top.
+        gds_path: GDS or OASIS file.
+        layers: GDS layer and datatype by layer name; layers without a colour are not drawn.
+        colors: Colour as `#rrggbb` by layer name, in drawing order, so the last layer is on top.
         window_um: Left, bottom, right and top of the part to draw, in µm; None for the whole layout.
-        width_px: Width of the picture in pixels.
+        width_px: Width of the picture in pixels; the height follows from the window.
+
+    Returns:
+        Content of the PNG file.
 
     Raises:
         ValueError: The file can't be read, is empty, or the window has no area.
@@ -85,19 +88,19 @@ def draw_windows(
     windows_um: Sequence[tuple[float, float, float, float] | None],
     width_px: int = WIDTH_PX,
 ) -> Iterator[bytes]:
-    """Draw several windows of a layout, one after another.
+    """Draw several windows of a layout as PNG, one after another.
 
-    KLayout's view takes over the layout: it is deleted with the iterator.
+    KLayout's view takes ownership of the layout: the layout is deleted together with the iterator.
 
     Args:
         layout: The layout.
-        layers: As for `layout_png`, like ``colors`` and ``width_px``.
-        colors: As for `layout_png`.
-        windows_um: Windows in µm; None for the whole layout.
-        width_px: As for `layout_png`.
+        layers: GDS layer and datatype by layer name, as for `layout_png`.
+        colors: Colours by layer name in drawing order, as for `layout_png`.
+        windows_um: Left, bottom, right and top of each window in µm; None for the whole layout.
+        width_px: Width of every picture in pixels.
 
     Yields:
-        The PNG of each window.
+        Content of the PNG file of each window.
 
     Raises:
         ValueError: The layout is empty, or a window has no area.
@@ -131,13 +134,13 @@ def draw_windows(
 def detail_window(
     gds_path: str | PathLike[str], layer: tuple[int, int], width_um: float, height_um: float
 ) -> tuple[float, float, float, float]:
-    """The window around the shape of a layer that is nearest to the middle of the layout.
+    """Return a window around the shape of a layer that is nearest to the middle of the layout.
 
     Args:
-        gds_path: A GDS or OASIS file.
-        layer: Layer and datatype.
-        width_um: Width of the window.
-        height_um: Height of the window.
+        gds_path: GDS or OASIS file.
+        layer: GDS layer and datatype.
+        width_um: Width of the window in µm.
+        height_um: Height of the window in µm.
 
     Returns:
         Left, bottom, right and top in µm, for `layout_png`.

@@ -22,10 +22,13 @@ HEADLESS_PLATFORMS = ("offscreen", "minimal")
 
 
 def klayout_application(environment: Mapping[str, str] | None = None) -> str | None:
-    """The path of the KLayout application; None where it is not installed or there is no display.
+    """Find the KLayout application.
 
     Args:
-        environment: Environment variables; by default those of this process.
+        environment: Environment variables; None for those of this process.
+
+    Returns:
+        Path of the executable; None if it is not installed or there is no display.
     """
     variables = os.environ if environment is None else environment
     display = variables.get("DISPLAY") or variables.get("WAYLAND_DISPLAY")
@@ -35,7 +38,7 @@ def klayout_application(environment: Mapping[str, str] | None = None) -> str | N
 
 
 def layer_properties(process: Process) -> bytes:
-    """The process's layers with their names and colours, as KLayout's layer properties (.lyp)."""
+    """Return the layers of a process with names and colours as a KLayout layer properties file (.lyp)."""
     view = lay.LayoutView()
     for name, layer in process.layers.items():
         node = lay.LayerPropertiesNode()
@@ -47,16 +50,16 @@ def layer_properties(process: Process) -> bytes:
 
 
 def open_klayout(application: str, gds: Path, process: Process, directory: Path) -> Path:
-    """Open a layout in the KLayout application and wait until it is closed.
+    """Open a layout in the KLayout application and waits until the application is closed.
 
     Args:
         application: Path of the application.
         gds: Layout, GDS2 or OASIS.
         process: Process card with layers and colours.
-        directory: Folder for the file of layer properties.
+        directory: Folder in which the layer properties file is written.
 
     Returns:
-        The file of layer properties, .lyp.
+        Path of the layer properties file, .lyp.
 
     Raises:
         InputError: The layout cannot be read, or the application fails.
@@ -73,16 +76,16 @@ def open_klayout(application: str, gds: Path, process: Process, directory: Path)
 def write_pictures(
     gds: Path, process: Process, directory: Path, watch: Callable[[str], None] | None = None
 ) -> tuple[Path, ...]:
-    """Write pictures of the chip and, where it has meshes, of one layer, one mesh and one MZI.
+    """Write pictures of a chip and, if it has meshes, of one layer, one mesh and one MZI, as PNG.
 
     Args:
         gds: Layout, GDS2 or OASIS.
         process: Process card with layers and colours.
         directory: Folder for ``<stem>.chip.png`` and the other pictures.
-        watch: Called with the name of each picture, one of ``PICTURES``, when it begins.
+        watch: Called with the name of each picture, one of ``PICTURES``, before it is drawn.
 
     Returns:
-        The files; only that of the chip where no two heaters stand side by side.
+        Paths of the pictures; only that of the chip if no two heaters are side by side.
 
     Raises:
         InputError: The layout cannot be read or is empty.
@@ -104,5 +107,8 @@ def write_pictures(
 
 
 def picture_colors(process: Process) -> dict[str, str]:
-    """Colours by layer name; layers without an entry in ``COLORS`` get the colour of the process and lie below."""
+    """Return colours by layer name, in drawing order.
+
+    Layers without an entry in ``COLORS`` have the colour of the process card and are drawn first, below the others.
+    """
     return {name: layer.color for name, layer in process.layers.items() if name not in COLORS} | dict(COLORS)

@@ -19,15 +19,15 @@ LIGHT_SPEED_M_S = 299_792_458.0
 
 @dataclass(frozen=True)
 class LightBudget:
-    """The symbol rates that light and electronics allow.
+    """Symbol rates that light and electronics allow.
 
     Attributes:
-        field_noise: σ, relative to full scale at the detector.
-        hop_loss_db: By layer, loss from the light that a modulator launches to full scale at the detectors.
-        laser_w: Optical power launched into every guide.
-        energy_j: Energy per symbol and guide that the layer with the largest loss needs.
-        light_bd: Symbol rate at this energy.
-        electronics_bd: Symbol rate of the electronics; None where the process card gives none.
+        field_noise: Standard deviation σ of the field at the detector, relative to full scale.
+        hop_loss_db: Loss of each layer in dB, from modulator output to detector, at full scale.
+        laser_w: Optical power launched into every guide, in W.
+        energy_j: Energy in J per symbol and guide that the layer with the largest loss needs.
+        light_bd: Symbol rate in Bd at which ``laser_w`` provides this energy.
+        electronics_bd: Largest symbol rate of the electronics in Bd; None if the process card gives none.
     """
 
     field_noise: float
@@ -39,17 +39,24 @@ class LightBudget:
 
     @property
     def symbol_rate_bd(self) -> float:
-        """The lower of the two rates."""
+        """Achievable symbol rate in Bd: the lower one of light and electronics."""
         return self.light_bd if self.electronics_bd is None else min(self.light_bd, self.electronics_bd)
 
 
 def photon_energy_j(wavelength_nm: float) -> float:
-    """Energy of a photon, h ν."""
+    """Return the energy of a photon, h c / λ, in J."""
     return PLANCK_J_S * LIGHT_SPEED_M_S / (wavelength_nm * 1e-9)
 
 
 def symbol_energy_j(field_noise: float, loss_db: float, wavelength_nm: float) -> float:
-    """E = h ν / (4 σ² T), energy per symbol and guide for a field noise σ relative to full scale.
+    """Return the energy per symbol and guide, in J, that limits shot noise to a field noise: E = h ν / (4 σ² T).
+
+    It follows from the noise of a coherent state of n photons, σ = 1 / (2 √(n T)); see the module's description.
+
+    Args:
+        field_noise: Standard deviation σ of the field, relative to full scale.
+        loss_db: Loss in dB before the detector; T = 10^(-loss_db / 10).
+        wavelength_nm: Wavelength in nm.
 
     Raises:
         ValueError: The noise is not a finite number above 0.
@@ -60,12 +67,15 @@ def symbol_energy_j(field_noise: float, loss_db: float, wavelength_nm: float) ->
 
 
 def light_budget(process: Process, field_noise: float, hop_loss_db: tuple[float, ...]) -> LightBudget | None:
-    """The light budget of a chip; None where the process card has no budget.
+    """Compute the light budget of a chip.
 
     Args:
         process: Process card.
-        field_noise: σ that the network tolerates, relative to full scale.
-        hop_loss_db: Loss from modulator to detector, by layer.
+        field_noise: Standard deviation σ of the field noise that the network tolerates, relative to full scale.
+        hop_loss_db: Loss of each layer from modulator to detector, in dB.
+
+    Returns:
+        The budget; None if the process card has none.
 
     Raises:
         ValueError: The noise is not above 0.
@@ -79,7 +89,15 @@ def light_budget(process: Process, field_noise: float, hop_loss_db: tuple[float,
 
 
 def loss_limit_db(process: Process, field_noise: float) -> float | None:
-    """Loss of a layer, in dB, at which the light allows just the lowest useful symbol rate; None without a budget."""
+    """Return the largest loss of a layer, in dB, at which the laser power allows the lowest useful symbol rate.
+
+    Args:
+        process: Process card, which gives laser power and lowest symbol rate.
+        field_noise: Standard deviation σ of the field noise that the network tolerates, relative to full scale.
+
+    Returns:
+        The loss; None if the process card has no budget.
+    """
     if process.budget is None:
         return None
     unattenuated = symbol_energy_j(field_noise, 0.0, float(process.guide.wavelength_nm))
@@ -87,5 +105,5 @@ def loss_limit_db(process: Process, field_noise: float) -> float | None:
 
 
 def light_numbers(budget: LightBudget) -> dict[str, Any]:
-    """The budget as plain data."""
+    """Return a light budget as a dict for `report.json`; the keys are the fields of `LightNumbers`."""
     return asdict(budget) | {"hop_loss_db": list(budget.hop_loss_db), "symbol_rate_bd": budget.symbol_rate_bd}

@@ -28,7 +28,7 @@ LOWEST_RATE = 1e-15
 
 
 def curve_csv(curve: NoiseCurve) -> bytes:
-    """The curve as CSV, one row for each symbol rate, with ``COLUMNS`` as header."""
+    """Format a noise curve as CSV with the header ``COLUMNS`` and one row per symbol rate."""
     stream = io.StringIO()
     table = csv.writer(stream, lineterminator="\n")
     table.writerow(COLUMNS)
@@ -41,10 +41,10 @@ def curve_csv(curve: NoiseCurve) -> bytes:
 
 
 def curve_png(curve: NoiseCurve, name: str) -> bytes:
-    """The curve as PNG: counted word-error rates with 95 % intervals, and the Gaussian estimate.
+    """Plot a noise curve as PNG: counted word-error rates with 95 % intervals, and the Gaussian estimate.
 
     Args:
-        curve: The curve.
+        curve: Word-error rates against symbol rate.
         name: Name of the chip, for the title.
     """
     figure = Figure(figsize=(7.5, 4.5), layout="constrained", facecolor="white")
@@ -74,7 +74,7 @@ def curve_png(curve: NoiseCurve, name: str) -> bytes:
 
 
 def point_line(point: RatePoint) -> str:
-    """The result at one symbol rate as a line of text."""
+    """Format the result at one symbol rate as one line of text."""
     errors = error_numbers(point.errors)
     return (
         f"{format_si(point.symbol_rate_bd, 'Bd'):>9}, {format_si(point.integration_s, 's'):>7}: "

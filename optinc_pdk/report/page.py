@@ -25,14 +25,19 @@ def render_page(
     outputs: bytes | None = None,
     notes: Sequence[str] = (),
 ) -> str:
-    """Render the page as HTML: pictures are inlined, nothing is fetched, every string is escaped.
+    """Render the report of a build as one HTML page.
+
+    Pictures are embedded, the page loads no other file, and every string is escaped.
 
     Args:
-        report: The build's numbers.
-        layout: The whole layout as PNG.
-        detail: A part of it as PNG.
-        outputs: The outputs against their ideal levels as PNG.
-        notes: Findings and warnings in words, shown under the verdict.
+        report: Numbers of the build.
+        layout: PNG of the whole layout.
+        detail: PNG of a part of it.
+        outputs: PNG of the outputs against their ideal levels.
+        notes: Findings and warnings as text, shown under the verdict.
+
+    Returns:
+        The HTML text.
     """
     pictures = {"layout": layout, "detail": detail, "outputs": outputs}
     light = None if report.chip is None else report.chip.light
@@ -61,19 +66,20 @@ def write_report(
     """Write `<name>.report.html` and then `<name>.report.json`, each atomically.
 
     Args:
-        directory: Where the build's other files are.
-        name: The build's name; must be the one in `numbers`.
-        numbers: The fields of `report.json`; `files` has the other files' SHA-256, the page's is added here.
-        layout: As for `page`, like the arguments after it.
-        detail: As for `page`.
-        outputs: As for `page`.
-        notes: As for `page`.
+        directory: Folder of the build's files.
+        name: Name of the build; must be equal to ``name`` in `numbers`.
+        numbers: The fields of `report.json`. Its `files` contains the SHA-256 of the other files; that of the page is
+            added here.
+        layout: PNG of the whole layout, as for `render_page`.
+        detail: PNG of a part of it, as for `render_page`.
+        outputs: PNG of the outputs, as for `render_page`.
+        notes: Findings and warnings, as for `render_page`.
 
     Returns:
         The report as written.
 
     Raises:
-        ValueError: The numbers are not a report (pydantic names the field), or are another build's.
+        ValueError: The numbers do not match the schema (pydantic names the field), or belong to another build.
     """
     report = Report.model_validate(numbers)
     if report.name != name:

@@ -25,7 +25,13 @@ NEAR_ROWS = 2.5
 
 @dataclass(frozen=True)
 class PictureWindows:
-    """Windows on one layer, one mesh and one MZI, each as left, bottom, right and top in µm."""
+    """Windows around one layer, one mesh and one MZI.
+
+    Attributes:
+        layer: Left, bottom, right and top in µm.
+        mesh: Left, bottom, right and top in µm.
+        mzi: Left, bottom, right and top in µm.
+    """
 
     layer: Window
     mesh: Window
@@ -43,7 +49,15 @@ class _Columns:
 
 
 def heater_boxes(layout: kdb.Layout, layer: tuple[int, int]) -> Floats:
-    """Boxes of the merged shapes of a layer, (heaters, 4) in µm, sorted by position."""
+    """Return the bounding boxes of the merged shapes of a heater layer, over the whole hierarchy.
+
+    Args:
+        layout: The layout.
+        layer: GDS layer and datatype of the heaters.
+
+    Returns:
+        (heaters, 4) left, bottom, right and top in µm, sorted.
+    """
     region = kdb.Region()
     for cell in layout.top_cells():
         region.insert(cell.begin_shapes_rec(layout.layer(*layer)))
@@ -52,10 +66,13 @@ def heater_boxes(layout: kdb.Layout, layer: tuple[int, int]) -> Floats:
 
 
 def find_windows(boxes: Floats) -> PictureWindows | None:
-    """Find windows on a layer, a mesh and an MZI; None where no two heaters stand side by side.
+    """Find windows around a layer, a mesh and an MZI from the positions of the heaters.
 
     Args:
-        boxes: Heaters' boxes, (heaters, 4) in µm.
+        boxes: (heaters, 4) left, bottom, right and top of each heater in µm.
+
+    Returns:
+        The windows; None if no two heaters are side by side.
     """
     if len(boxes) < 2:
         return None

@@ -15,14 +15,15 @@ _RIGHT, _WRONG, _INK = "#2f6fb0", "#d3302f", "#444c54"
 
 
 def pareto_front_png(rows: list[tuple[str, int, float, bool]], epsilon: float) -> bytes:
-    """Plot MZIs against the tolerated ε: a point for each network, and the Pareto front as a line.
+    """Plot the tolerated ε against the number of MZIs: one point per network, and the Pareto front as a line.
 
     Args:
-        rows: Per network its name, MZIs, tolerated ε, and whether it is on the front; ε = 0 is left out.
-        epsilon: The ε to tolerate, drawn as a line.
+        rows: Per network its name, number of MZIs, tolerated ε, and whether it is on the front; networks with ε = 0 are
+            not drawn.
+        epsilon: Target ε, drawn as a horizontal line.
 
     Returns:
-        The PNG.
+        Content of the PNG file.
     """
     figure = Figure(figsize=(8.0, 5.0), dpi=150, layout="constrained")
     axes = figure.add_subplot()
@@ -66,16 +67,16 @@ def _draw_output(axes: Axes, output: NDArray[np.float64], level: NDArray[np.floa
 
 
 def outputs_png(outputs: NDArray[np.float64], levels: NDArray[np.float64]) -> bytes:
-    """Plot every output against its ideal level, with the thresholds and the worst point, as PNG.
+    """Plot every output against its ideal level, with the decision thresholds and the worst point, as PNG.
 
-    The margin is 0.5 − |output − level| in levels. A symbol that a receiver decides wrong is red.
+    The margin is 0.5 − |output − level| in levels. A symbol that is decided wrongly is red.
 
     Args:
         outputs: (points, M) values at the receivers, in levels, most significant symbol first.
         levels: (points, M) ideal levels, whole numbers.
 
     Returns:
-        The PNG.
+        Content of the PNG file.
 
     Raises:
         ValueError: The shapes differ, are not (points, M), or a value is not finite.

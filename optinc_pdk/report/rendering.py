@@ -12,12 +12,14 @@ from optinc_pdk.report.formatting import format_short, format_si
 
 
 def render(template: str, **data: Any) -> str:
-    """Fill in a template.
+    """Render a Jinja2 template of the folder ``templates``.
 
     Args:
-        template: File name, such as ``page.html.j2``. Strings are escaped in ``.html.j2`` and left as they are in
-            ``.md.j2``.
-        data: Names that the template uses.
+        template: File name, such as ``page.html.j2``. Strings are escaped, except in ``.md.j2`` templates.
+        data: Variables of the template.
+
+    Returns:
+        The rendered text.
 
     Raises:
         jinja2.UndefinedError: The template uses a name that ``data`` does not have.

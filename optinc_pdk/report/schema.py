@@ -28,7 +28,16 @@ class _Strict(BaseModel):
 
 
 class TaskNumbers(_Strict):
-    """The task: the average of `servers` words of `bits` bits, computed from `groups` network inputs."""
+    """The averaging task.
+
+    Attributes:
+        bits: Number of bits of a word.
+        servers: Number of servers whose words are averaged.
+        groups: Number of network inputs, each for one group of symbols.
+        remainder: Whether the last output carries the fraction of the average in steps of 1/servers (level 1 of a
+            cascade).
+        finer_input: Whether the last group is in steps of 1/servers² (level 2 of a cascade).
+    """
 
     bits: Count
     servers: Count
@@ -38,7 +47,13 @@ class TaskNumbers(_Strict):
 
 
 class OnnNumbers(_Strict):
-    """The network in floating point, evaluated on its whole lattice; `margin` in levels."""
+    """The network in floating point, evaluated on its whole lattice.
+
+    Attributes:
+        structure: Number of units of each layer, from inputs to outputs.
+        accuracy: Fraction of exact words.
+        margin: Smallest margin in levels.
+    """
 
     structure: list[Count]
     accuracy: Fraction
@@ -46,7 +61,14 @@ class OnnNumbers(_Strict):
 
 
 class FactorNumbers(_Strict):
-    """Factorisation of the matrices; MZIs by the paper's convention, weights only (arXiv 2603.28290)."""
+    """Factorisation of the weight matrices; MZIs by the convention of arXiv 2603.28290, weights only.
+
+    Attributes:
+        mzis: Number of MZIs.
+        mzis_full_svd: Number of MZIs if every layer were factored by a full SVD.
+        ratio: The first number over the second.
+        max_error: Largest error of an entry of any factored matrix, over the matrix's 2-norm.
+    """
 
     mzis: Count
     mzis_full_svd: Count
@@ -55,7 +77,15 @@ class FactorNumbers(_Strict):
 
 
 class LimitNumbers(_Strict):
-    """A quantity and its limit; `limit` is None where the process card gives none."""
+    """A quantity and its limit.
+
+    Attributes:
+        value: Amount that the chip needs.
+        limit: Amount available; None if the process card states none, or no amount is enough.
+        unit: Unit of both.
+        holds: Whether the value is within the limit; None if this is unknown.
+        assumption: Assumptions behind value and limit.
+    """
 
     value: float
     limit: float | None
@@ -65,7 +95,17 @@ class LimitNumbers(_Strict):
 
 
 class LightNumbers(_Strict):
-    """The light budget: energy per symbol and guide, and the symbol rates of light and electronics."""
+    """The light budget.
+
+    Attributes:
+        field_noise: Standard deviation of the field noise that the network tolerates, relative to full scale.
+        hop_loss_db: Loss of each layer from modulator to detector, in dB.
+        laser_w: Optical power launched into every guide, in W.
+        energy_j: Energy per symbol and guide in J.
+        light_bd: Symbol rate in Bd that the light allows.
+        electronics_bd: Symbol rate in Bd that the electronics allow; None if the process card gives none.
+        symbol_rate_bd: The lower of both rates.
+    """
 
     field_noise: Positive
     hop_loss_db: list[float]
@@ -77,17 +117,36 @@ class LightNumbers(_Strict):
 
 
 class CrosstalkNumbers(_Strict):
-    """Thermal crosstalk: the share of a heater's phase in another heater's guide at the distance."""
+    """Thermal crosstalk that the process card states.
+
+    Attributes:
+        share: Phase in a neighbouring guide over the phase of the heater's own guide, at the stated distance.
+        distance_um: Distance in µm from the heater to that guide; the share falls as 1 / distance.
+    """
 
     share: Fraction
     distance_um: Positive
 
 
 class ChipNumbers(_Strict):
-    """The dies: all parts on them, and by name the parts off-chip.
+    """The chip: numbers of parts on the dies and off-chip, dimensions, power, loss and limits.
 
-    ``crosstalk`` is the thermal crosstalk that the bias compensates and the function check applies; None where the
-    process card states none.
+    Attributes:
+        mzis: Number of MZIs, dummies and attenuators.
+        phase_shifters: Number of phase shifters.
+        pads: Number of pads or bumps.
+        fibres: Number of grating couplers.
+        width_um: Width of the layout in µm, all dies together.
+        height_um: Height of the layout in µm, all dies together.
+        area_mm2: Area of all dies in mm².
+        power_w: Power of all heaters at the bias, in W.
+        loss_db: Loss in dB from the worst source fibre to the detector that receives most of its light.
+        fit: Fit on the dies of the process, in words.
+        offchip: Number of parts off the chip, by name.
+        limits: Limits by name: area, pads, power and loss.
+        light: Light budget; None if the network tolerates no noise or the process card has no budget.
+        crosstalk: Thermal crosstalk that the bias compensates and the function check applies; None if the process card
+            states none.
     """
 
     mzis: Count
@@ -107,10 +166,15 @@ class ChipNumbers(_Strict):
 
 
 class DrcNumbers(_Strict):
-    """Design rules and their violations; ``not_run`` rules were not checked because they need a bias.
+    """Results of the design-rule check.
 
-    ``current_ma_per_um`` is the highest current density in metal, ``ground_rise_mv`` the highest voltage of a heater's
-    ground, both at the bias; None where the rules on currents were not run.
+    Attributes:
+        rules: Number of rules.
+        violations: Number of violations of rules of severity error.
+        not_run: Number of rules that were not checked because they need a bias.
+        current_ma_per_um: Highest current density in metal at the bias, in mA/µm; None if the electrical rules were not
+            run.
+        ground_rise_mv: Highest ground rise of a heater at the bias, in mV; None if the electrical rules were not run.
     """
 
     rules: Count
@@ -121,7 +185,13 @@ class DrcNumbers(_Strict):
 
 
 class LvsNumbers(_Strict):
-    """Number of devices and nets extracted from the polygons, and whether they match the netlist."""
+    """Result of LVS.
+
+    Attributes:
+        devices: Number of devices that match.
+        nets: Number of nets that match.
+        match: Whether the circuit extracted from the polygons is the netlist's.
+    """
 
     devices: Count
     nets: Count
@@ -129,7 +199,13 @@ class LvsNumbers(_Strict):
 
 
 class ErrorNumbers(_Strict):
-    """Words with one error value, read minus ideal: their number, and their share of all wrong words."""
+    """Wrong words with one error value.
+
+    Attributes:
+        value: Word read minus ideal word.
+        count: Number of such words.
+        share: Their share of all wrong words.
+    """
 
     value: int
     count: Count
@@ -137,10 +213,17 @@ class ErrorNumbers(_Strict):
 
 
 class FunctionNumbers(_Strict):
-    """The extracted circuit compared with the ideal average, word by word.
+    """Result of the function check, which compares the extracted circuit with the ideal average.
 
-    ``words`` counts the words of all servers; ``margins`` are by symbol, most significant first, in levels; ``errors``
-    begin with the most frequent. All three are None in files of earlier versions.
+    Attributes:
+        inputs: Number of inputs.
+        exact: Number of inputs for which every server reads the ideal word.
+        accuracy: Fraction of exact inputs.
+        margin: Smallest margin in levels.
+        words: Number of words read by all servers; None in files of earlier versions.
+        margins: Smallest margin of each symbol in levels, most significant symbol first; None in files of earlier
+            versions.
+        errors: Wrong words by error value, the most frequent first; None in files of earlier versions.
     """
 
     inputs: Count
@@ -153,7 +236,10 @@ class FunctionNumbers(_Strict):
 
 
 class Report(_Strict):
-    """`report.json`; a stage that was not reached is None, and the verdict is then "fail"."""
+    """Content of `report.json`.
+
+    A section is None if the build did not reach its stage; the verdict is then "fail".
+    """
 
     schema_number: Literal[1] = Field(default=SCHEMA, alias="schema")
     name: str
@@ -169,7 +255,7 @@ class Report(_Strict):
     seconds: dict[str, NotNegative] = Field(default_factory=dict)
 
     def failures(self) -> list[str]:
-        """Checks that failed or did not run, one line each; empty for a chip that passes."""
+        """List the checks that failed or did not run, one line each; empty for a chip that passes."""
         failures = [
             f"{stage}: not run"
             for stage in ("onn", "factor", "chip", "drc", "lvs", "function")
@@ -197,7 +283,7 @@ class Report(_Strict):
         return self
 
     def to_json(self) -> str:
-        """The text of `report.json`: fields in the order of the schema, files sorted by name."""
+        """Return the text of `report.json`: fields in the order of the schema, files sorted by name."""
         data = self.model_dump(by_alias=True)
         data["files"] = dict(sorted(self.files.items()))
         return json.dumps(data, indent=2, ensure_ascii=False) + "\n"

@@ -34,13 +34,21 @@ class Limit:
 
 
 def largest_die(process: Process) -> DieSize:
-    """The die outline of a process with the largest area, in µm."""
+    """Return width and height, in µm, of the die of a process with the largest area."""
     sizes = [(float(die.width_um), float(die.height_um)) for die in process.dies]
     return max(sizes, key=lambda size: size[0] * size[1])
 
 
 def fitting_outline(process: Process, die: DieSize) -> DieSize:
-    """The first outline of a process that contains a die, as it is or turned by 90°; the largest where none does."""
+    """Return the first die size of a process that contains a rectangle, possibly rotated by 90°.
+
+    Args:
+        process: Process card with the die sizes that it offers.
+        die: Width and height of the rectangle in µm.
+
+    Returns:
+        Width and height in µm; those of the largest die if none contains the rectangle.
+    """
     for one in process.dies:
         size = float(one.width_um), float(one.height_um)
         if _contains(size, die):
@@ -54,10 +62,14 @@ def _contains(outline: DieSize, die: DieSize) -> bool:
 
 
 def pad_capacity(process: Process, die: DieSize) -> int:
-    """The largest number of pads or bumps on a die.
+    """Return the largest number of pads or bumps on a die.
 
-    Pads stand in rows along both long edges, as deep as the card allows; wires to an outer row pass between the
-    pads of the inner ones, which sets their pitch. Bumps lie on a grid all over the die.
+    Pads form rows along both long edges, at most as many as the card allows. Wires to an outer row pass between the
+    pads of the inner rows, which determines the pitch. Bumps lie on a grid over the whole die.
+
+    Args:
+        process: Process card.
+        die: Width and height in µm.
     """
     pads, keepout = process.pads, float(process.floorplan.keepout_um)
     width, height = max(die) - 2 * keepout, min(die) - 2 * keepout
@@ -68,7 +80,14 @@ def pad_capacity(process: Process, die: DieSize) -> int:
 
 
 def area_limit(process: Process, dies: Sequence[DieSize]) -> Limit:
-    """Area of the largest die against the process's largest outline; holds if the outline contains every die."""
+    """Compare the area of the largest die with the largest outline of the process, in mm².
+
+    The limit holds if this outline contains every die.
+
+    Args:
+        process: Process card.
+        dies: Width and height of each die in µm.
+    """
     wide, high = largest_die(process)
     holds = all(_contains((wide, high), die) for die in dies)
     largest = max(width * height for width, height in dies) / 1e6
@@ -79,7 +98,13 @@ def area_limit(process: Process, dies: Sequence[DieSize]) -> Limit:
 
 
 def pads_limit(process: Process, pads: int, dies: Sequence[DieSize]) -> Limit:
-    """Number of all pads or bumps against the capacity of the dies' outlines."""
+    """Compare the number of pads or bumps with the capacity of the dies.
+
+    Args:
+        process: Process card.
+        pads: Number of pads or bumps of all dies.
+        dies: Width and height of each die in µm; each counts with the outline of the process that contains it.
+    """
     capacity = sum(pad_capacity(process, fitting_outline(process, die)) for die in dies)
     pitch = float(process.pads.pitch_um)
     if process.pads.wiring == "flipchip":
@@ -91,7 +116,14 @@ def pads_limit(process: Process, pads: int, dies: Sequence[DieSize]) -> Limit:
 
 
 def power_limit(process: Process, power_w: float, area_mm2: float, drive: str) -> Limit:
-    """Power per area against the process's cooling; ``drive`` says in words at which bias the power is counted."""
+    """Compare the power per area, in W/mm², with the cooling that the process card states.
+
+    Args:
+        process: Process card.
+        power_w: Power in W.
+        area_mm2: Area in mm² over which the power is spread evenly.
+        drive: Text that says at which bias the power is counted; it becomes part of the assumption.
+    """
     value = power_w / area_mm2
     if process.budget is None:
         return Limit(
@@ -104,7 +136,14 @@ def power_limit(process: Process, power_w: float, area_mm2: float, drive: str) -
 
 
 def loss_limit(process: Process, hop_loss_db: Sequence[float], field_noise: float) -> Limit:
-    """Loss of the worst layer against the loss that the light budget allows at the lowest useful symbol rate."""
+    """Compare the largest loss of a layer, in dB, with the loss that the light budget allows.
+
+    Args:
+        process: Process card.
+        hop_loss_db: Loss of each layer from modulator to detector, in dB.
+        field_noise: Standard deviation of the field noise that the network tolerates, relative to full scale; if it is
+            0, the limit does not hold.
+    """
     value, budget = max(hop_loss_db), process.budget
     hop = "from modulator to detector of the worst layer, of what full scale loses"
     if budget is None:

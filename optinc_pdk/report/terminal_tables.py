@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def summary_table(report: Report) -> Table:
-    """The summary of a build, one line for each stage."""
+    """Return the summary of a build as a table with one row per stage."""
     table = Table(title=report.name, title_justify="left", show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold")
     table.add_column()
@@ -50,14 +50,14 @@ def summary_table(report: Report) -> Table:
 
 
 def limit_line(name: str, limit: LimitNumbers) -> str:
-    """A limit in a few words; an exceeded limit is marked ``MISSED``."""
+    """Format a limit as short text; an exceeded limit is marked ``MISSED``."""
     unit = "" if limit.unit == name else f" {limit.unit}"
     most = "no limit given" if limit.limit is None else f"{format_short(limit.limit)}{unit}"
     return f"{name} {format_short(limit.value)} of {most}" + (" MISSED" if limit.holds is False else "")
 
 
 def light_line(light: LightNumbers) -> str:
-    """The symbol rate, and whether light or electronics limit it."""
+    """Format the symbol rate and its cause, light or electronics, with energy, laser power and largest loss."""
     rate, energy = format_si(light.symbol_rate_bd, "Bd"), format_si(light.energy_j, "J")
     cause = "light" if light.symbol_rate_bd == light.light_bd else "electronics"
     worst = max(light.hop_loss_db)
@@ -85,20 +85,21 @@ def _function(report: Report) -> str:
 
 
 def factor_rows(onn: Onn, splitter_db: float = 0.0) -> list[dict[str, Any]]:
-    """MZIs, phase shifters, losses and errors of the factorisation of each layer.
+    """Factor the layers of a network and returns counts, losses and errors of the factorisation.
 
     Args:
         onn: Network.
         splitter_db: Excess loss of a 1x2 splitter in dB, from its card.
 
     Returns:
-        One row for each layer: shape and method; MZIs by the paper's count (``mzis``) and on the chip, including
-        dummies and attenuators (``mzis_on_chip``); the smallest sufficient number (``mzis_needed``), and how many fewer
-        these are than the paper's (``mzis_saved``) and than for a dense matrix of this shape
-        (``mzis_saved_by_structure``); phase shifters; splitters and combiners that join blocks, and their loss in dB.
-        Errors are those of the factors of :func:`optinc_pdk.onn.factorise` relative to its optical matrices. They are
-        Frobenius norms over that of the matrix: ``relative_error`` of the layer, ``block_errors`` of the blocks and
-        ``worst_block_error``; ``error`` is the largest error of an entry over the matrix's 2-norm.
+        One dict per layer. ``shape`` and ``method``. Numbers of MZIs: ``mzis`` by the paper's convention (arXiv
+        2603.28290); ``mzis_on_chip`` including dummies and attenuators; ``mzis_needed``, the smallest sufficient
+        number; ``mzis_saved``, how many fewer these are than the paper's; ``mzis_saved_by_structure``, how many fewer
+        they are than for a dense matrix of this shape. ``phase_shifters``. ``tree_splitters``, the splitters and
+        combiners that join blocks, and ``tree_loss_db``, their loss in dB. Errors of the factors of
+        :func:`optinc_pdk.onn.factorise` relative to its optical matrices: ``relative_error`` of the layer,
+        ``block_errors`` of the blocks and ``worst_block_error`` are Frobenius norms over the norm of the matrix;
+        ``error`` is the largest error of an entry over the matrix's 2-norm.
 
     Raises:
         InputError: A matrix is zero, or an entry is outside the range that light can represent.
@@ -148,7 +149,7 @@ def _factor_row(index: int, layer: LayerFactor, splitter_db: float) -> dict[str,
 
 
 def factor_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """The rows of ``factor_rows`` as a table with totals; errors are relative Frobenius norms."""
+    """Return the rows of ``factor_rows`` as a table with totals; its errors are relative Frobenius norms."""
     counts = {
         "mzis": "MZIs, paper",
         "mzis_on_chip": "MZIs, chip",
@@ -171,7 +172,15 @@ def factor_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def drc_rows(results: Sequence[RuleResult]) -> list[dict[str, Any]]:
-    """The design rules as rows of plain data; ``boxes_um`` and ``notes`` are those of the first 10 violations."""
+    """Convert results of design rules to dicts.
+
+    Args:
+        results: One result per rule.
+
+    Returns:
+        One dict per rule; ``boxes_um`` (left, bottom, right, top in µm) and ``notes`` contain the first 10 violations
+        only.
+    """
     return [
         {
             "id": found.rule.id,
@@ -188,7 +197,11 @@ def drc_rows(results: Sequence[RuleResult]) -> list[dict[str, Any]]:
 
 
 def drc_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Violated rules with the first position, and rules that were not run; all rules where none is violated."""
+    """Return the rows of ``drc_rows`` as a table.
+
+    It lists violated rules with the position of the first violation in µm, and rules that were not run. If no rule is
+    violated, it lists all rules.
+    """
     violated = [row for row in rows if row["violations"]]
     table = Table("rule", "severity", "violations", "distinct", "first at, µm", "text")
     for row in violated:

@@ -20,9 +20,9 @@ class ExtractedChip:
 
     Attributes:
         circuit: The extracted circuit.
-        board: Connections outside the chip; the only part of the netlist that is used.
-        bias: Settings of its electronics.
-        ground: Ground rise from the heaters' currents.
+        board: Connections outside the chip, from the netlist; nothing else of the netlist is used.
+        bias: DAC codes of the heaters, and settings of neurons and receivers.
+        ground: Ground rise that results from the heaters' currents.
     """
 
     circuit: Circuit

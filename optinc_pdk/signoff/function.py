@@ -28,14 +28,15 @@ SEED = 2603
 
 @dataclass(frozen=True, eq=False)
 class FunctionInputs:
-    """The I inputs of a function check.
+    """The I inputs of a function check for M symbols per word.
 
-    The inputs are all combinations of symbols at the fibres if these are at most `EXHAUSTIVE`; otherwise they are the
-    points of the lattice.
+    If there are at most `EXHAUSTIVE` combinations of symbols at the fibres, the inputs are all of them. Otherwise the
+    inputs are the points of the lattice.
 
     Attributes:
         task: Average that the chip computes.
-        symbols: (I, servers, M) symbols at the fibres; for points of the lattice, assigned to servers at random.
+        symbols: (I, servers, M) symbols at the fibres, 0 ... 3; for points of the lattice, assigned to servers at
+            random.
         ideal: (I,) words of the ideal average.
         levels: (I, M) symbols of these words.
         exhaustive: Whether the inputs are all combinations of symbols at the fibres.
@@ -58,12 +59,12 @@ class FunctionResult:
         words: (A, I, servers) words that the servers read.
         outputs: (A, I, servers, M) output levels before the decision.
         exact: Number of inputs for which every server reads the ideal word under every assignment.
-        margin: Least 0.5 - |output - ideal level|, in levels; negative if a symbol is wrong.
-        saturated: Number of modulator amplitudes that were limited to full scale.
-        loss_db: Loss from the worst source fibre to the detector that receives most of its light.
+        margin: Smallest 0.5 - |output - ideal level|, in levels; negative if a symbol is wrong.
+        saturated: Number of modulator amplitudes that were clipped to full scale.
+        loss_db: Loss in dB from the worst source fibre to the detector that receives most of its light.
         exhaustive: Whether the inputs are all combinations of symbols at the fibres, not the points of the lattice.
-        margins: (I, M) least margin of every symbol over assignments and servers.
-        hop_loss_db: Loss of each layer from its modulators to its detectors, at full scale.
+        margins: (I, M) smallest margin of every symbol over assignments and servers, in levels.
+        hop_loss_db: Loss in dB of each layer from its modulators to its detectors, at full scale.
     """
 
     symbols: NDArray[np.uint8]
@@ -85,7 +86,7 @@ class FunctionResult:
 
     @property
     def accuracy(self) -> float:
-        """Share of exact inputs."""
+        """Fraction of inputs that are exact."""
         return accuracy(self.exact, self.inputs)
 
     @property
@@ -102,19 +103,19 @@ class FunctionResult:
 def check_function(
     circuit: Circuit, board: Board, bias: Bias, task: Averaging, process: Process, ground: SharedGround | None = None
 ) -> FunctionResult:
-    """Compute the words of every input with a circuit that a bias file's DAC codes drive.
+    """Simulate the extracted circuit, driven by the DAC codes of a bias, and read the words of every input.
 
-    The inputs are all combinations of symbols at the fibres if these are at most `EXHAUSTIVE`. Otherwise they are the
-    points of the lattice, each with two assignments of symbols to servers: a random one, and the one that the
+    If there are at most `EXHAUSTIVE` combinations of symbols at the fibres, the inputs are all of them. Otherwise they
+    are the points of the lattice, each with two assignments of symbols to servers: a random one, and the one that the
     imbalance of the preprocessing unit affects most.
 
     Args:
         circuit: Extracted circuit.
         board: Connections outside the chip.
-        bias: DAC codes, and settings of electronics and receivers.
+        bias: DAC codes, and settings of neurons and receivers.
         task: Average that the chip computes.
         process: Process of the circuit.
-        ground: Ground rise from the heaters' currents; none if left out.
+        ground: Ground rise that results from the heaters' currents; None for no ground rise.
 
     Raises:
         InputError: Circuit, board, bias and task do not belong together.
@@ -126,7 +127,7 @@ def check_function(
 
 
 def check_board(board: Board, task: Averaging) -> None:
-    """Refuse a board whose servers or symbols are not those of a task.
+    """Raise an error if a board does not have the servers and symbols of a task.
 
     Raises:
         InputError: The board has another number of servers or of symbols per server.
@@ -140,12 +141,12 @@ def check_board(board: Board, task: Averaging) -> None:
 
 
 def check_scattering(s: Scattering, board: Board, bias: Bias, task: Averaging) -> FunctionResult:
-    """Compute the words of every input, as :func:`check_function`, for a chip with known S-parameters.
+    """Read the words of every input, as :func:`check_function`, for a chip with known S-parameters.
 
     Args:
         s: S-parameters of the whole chip at one wavelength.
         board: Connections outside the chip.
-        bias: Settings of electronics and receivers.
+        bias: Settings of neurons and receivers; DAC codes are not used.
         task: Average that the chip computes.
     """
     inputs = function_inputs(task)
@@ -171,7 +172,7 @@ def check_scattering(s: Scattering, board: Board, bias: Bias, task: Averaging) -
 
 
 def function_inputs(task: Averaging) -> FunctionInputs:
-    """Inputs of the function check for a task: all combinations of symbols, or the points of the lattice."""
+    """Generate the inputs of the function check: all combinations of symbols, or else the points of the lattice."""
     exhaustive = (4**task.symbols) ** task.servers <= EXHAUSTIVE
     symbols = _all_symbols(task) if exhaustive else assign_random(task, _steps(task), SEED)
     ideal = task.ideal(task.decode(symbols))
@@ -179,16 +180,19 @@ def function_inputs(task: Averaging) -> FunctionInputs:
 
 
 def symbol_assignments(inputs: FunctionInputs, s: Scattering, board: Board, bias: Bias) -> NDArray[np.int64]:
-    """(A, I, servers, M) symbols at the fibres for every assignment of symbols to servers.
+    """Return the symbols at the fibres for every input and every assignment of symbols to servers.
 
-    All combinations of symbols need one assignment. Points of the lattice have two: the given one, and the one that the
-    imbalance of this chip's preprocessing unit affects most.
+    If the inputs are all combinations of symbols, there is one assignment. Points of the lattice have two: the one of
+    the inputs, and the one that the imbalance of this chip's preprocessing unit affects most.
 
     Args:
-        inputs: Inputs of the function check.
+        inputs: I inputs of the function check.
         s: S-parameters of the chip.
         board: Connections outside the chip.
-        bias: Settings of its electronics.
+        bias: Settings of neurons and receivers.
+
+    Returns:
+        (A, I, servers, M) symbols, 0 ... 3.
     """
     if inputs.exhaustive:
         return inputs.symbols[np.newaxis]
@@ -209,9 +213,18 @@ def _all_symbols(task: Averaging) -> NDArray[np.int64]:
 
 
 def server_errors(s: Scattering, board: Board, bias: Bias) -> NDArray[np.float64]:
-    """(servers, M) relative error of each server's weight in the preprocessing unit.
+    """Compute the relative error of each server's weight in the preprocessing unit.
 
-    It compares the servers' small-signal responses at the first layer's detectors with their mean.
+    A weight is the small-signal response at the first layer's detectors; its error is relative to the mean over
+    servers.
+
+    Args:
+        s: S-parameters of the chip.
+        board: Connections outside the chip.
+        bias: Settings of neurons and inputs.
+
+    Returns:
+        (servers, M) errors; 0 for a symbol that no neuron uses.
     """
     first = [neuron for neuron in board.neurons if neuron.layer == 0]
     inputs = [label for row in board.inputs for label in row]
@@ -233,10 +246,14 @@ def server_errors(s: Scattering, board: Board, bias: Bias) -> NDArray[np.float64
 
 
 def path_loss_db(s: Scattering, board: Board) -> float:
-    """Loss in dB from the worst source fibre to the detector that receives most of its light.
+    """Compute the loss in dB from the worst source fibre to the detector that receives most of its light.
 
     For a modulator on the chip, the source is its carrier's fibre. Fibres that only feed modulators are not sources,
     because their light reaches no detector directly.
+
+    Args:
+        s: S-parameters of the chip at one wavelength.
+        board: Connections outside the chip.
     """
     detectors = [label for n in board.neurons for names in (n.plus, n.minus) for label in label_tuple(names)]
     detectors += [label for row in board.outputs for label in row]
@@ -253,12 +270,19 @@ def path_loss_db(s: Scattering, board: Board) -> float:
 
 
 def hop_losses_db(s: Scattering, board: Board) -> tuple[float, ...]:
-    """Loss in dB of each layer from its modulators to its detectors, without the loss that its matrix requires.
+    """Compute the loss of each layer from its modulators to its detectors, excluding the loss that its matrix requires.
 
     The S-parameters of a layer are its matrix divided by its 2-norm, times the amplitude transmission of couplers,
-    guides and splitters. So their largest singular value is that transmission. Both detectors of a neuron count
-    together. For the first layer the fields of the servers are added, as all servers send the same at full scale. For
-    the last layer the worst server counts, as each server has receivers of its own.
+    guides and splitters. So their largest singular value is that transmission. The two detectors of a neuron count
+    together. For the first layer, the fields of the servers are added, because all servers send the same symbols at
+    full scale. For the last layer, the worst server counts, because each server has its own receivers.
+
+    Args:
+        s: S-parameters of the chip at one wavelength.
+        board: Connections outside the chip.
+
+    Returns:
+        Loss in dB by layer; infinite for a layer that transmits no light.
     """
     losses = []
     for layer in range(board.layers):
@@ -286,7 +310,10 @@ def _together(
 
 
 def write_function(result: FunctionResult, path: str | Path) -> None:
-    """Write the lattice table, ``.function.npz``, atomically; equal results give equal bytes."""
+    """Write inputs, words, outputs and margins of a function check as ``.function.npz``, atomically.
+
+    Equal results give equal bytes.
+    """
     stream = io.BytesIO()
     np.savez_compressed(
         stream,

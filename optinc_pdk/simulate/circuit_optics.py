@@ -30,12 +30,12 @@ _SUGGESTIONS = 6
 
 @dataclass(frozen=True, eq=False)
 class ComponentGroup:
-    """All instances of one component; I of them with p optical ports.
+    """All I instances of one component, each with p optical ports.
 
     Attributes:
-        name: Component name, which is the device card's.
+        name: Name of the component and of its device card.
         instance: (I,) instance numbers in the circuit.
-        port: (I, p) optical port numbers.
+        port: (I, p) numbers of the optical ports in the circuit.
         heated: Whether the component is a heated guide.
     """
 
@@ -47,19 +47,20 @@ class ComponentGroup:
 
 @dataclass(frozen=True, eq=False)
 class CircuitOptics:
-    """The optics of a flat circuit with n optical ports and H heaters.
+    """The optics of a flat circuit with n optical ports and H heaters, as index arrays.
 
     Attributes:
         circuit: The flat circuit.
-        devices: Instances by component; components without optical ports are left out.
-        partner: (n,) optical port at the other end of each port's guide, -1 at fibres.
-        length_um: (n,) length of that guide; 0 at fibres and in circuits without geometry.
-        labels: Sorted labels of fibres and of the pads of photodiodes and modulators; S-parameters are between these.
-        label_port: (labels,) optical port of each: a fibre's, a photodiode's, a modulator's output.
-        supply: (labels,) carrier ports of modulators, -1 for other labels.
+        devices: Instances grouped by component; components without optical ports are left out.
+        partner: (n,) optical port at the other end of the guide at each port, -1 at fibres.
+        length_um: (n,) length of that guide in µm; 0 at fibres and in circuits without geometry.
+        labels: Sorted labels of fibres and of the pads of photodiodes and modulators, between which S-parameters are
+            defined.
+        label_port: (labels,) optical port of each label: the fibre's, the photodiode's, or the modulator's output.
+        carrier_port: (labels,) port at which each modulator receives its carrier, -1 for other labels.
         heater: (H,) instance numbers of the heated guides, ascending.
-        heater_port: (H, 2) their optical ports.
-        channel: (H,) label of the pad that drives each heater; empty where there is none.
+        heater_port: (H, 2) optical ports of the heated guides.
+        channel: (H,) label of the pad that drives each heater; empty if there is none.
     """
 
     circuit: Circuit
@@ -84,10 +85,13 @@ class CircuitOptics:
         return tuple(self.labels[i] for i in np.flatnonzero(self.carrier_port != UNCONNECTED))
 
     def label_positions(self, labels: Sequence[str]) -> Ints:
-        """Positions of given labels within ``labels``.
+        """Return the indices of given labels in the attribute ``labels``.
+
+        Args:
+            labels: Labels of fibres, photodiodes or modulators.
 
         Raises:
-            NetlistError: The circuit has no such fibre, photodiode or modulator.
+            NetlistError: The circuit does not have one of the labels.
         """
         place = {label: i for i, label in enumerate(self.labels)}
         for label in labels:
@@ -99,7 +103,7 @@ class CircuitOptics:
 
 
 def label_suggestion(label: str, labels: Sequence[str]) -> str:
-    """Suggestion for an error message: labels similar to an unknown one, or else the first ones there are."""
+    """Return the end of an error message about an unknown label: similar labels, or else the first existing ones."""
     near = difflib.get_close_matches(label, labels, n=_SUGGESTIONS)
     if near:
         return f"did you mean {' or '.join(near)}?"
@@ -107,10 +111,11 @@ def label_suggestion(label: str, labels: Sequence[str]) -> str:
 
 
 def analyse(circuit: Circuit) -> CircuitOptics:
-    """Find the optical structure of a circuit.
+    """Index the optics of a circuit.
 
     Args:
-        circuit: Flat or hierarchical; every optical port must be joined to another or be a labelled fibre.
+        circuit: Flat or hierarchical circuit; every optical port must be connected to another one or be a labelled
+            fibre.
 
     Raises:
         NetlistError: An optical port is open, or a heater has no ground or several channels.

@@ -11,7 +11,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import flatten
 from optinc_pdk.onn import Layer, Onn, bundled_weights
-from optinc_pdk.report.chip_size import NetworkSize, column_loss_db, network_size, onn_size, paper_sizes
+from optinc_pdk.report.chip_size import NetworkSize, mzi_loss_db, network_size, onn_size, paper_sizes
 from optinc_pdk.report.chip_size_table import size_markdown, size_rows
 
 NETWORKS = Path(onn_package.__file__).with_name("networks")
@@ -46,7 +46,7 @@ def test_the_papers_networks_have_the_published_counts_and_the_expected_area_and
     assert (full.mzis, approximated.mzis) == (106_512, 41_664)
     assert approximated.power_w == pytest.approx(2_083, rel=0.01)
     assert 1.0 < paper("soi220_flipchip")[1].area_mm2 / (0.04 * approximated.mzis) < 1.35
-    assert 0.7 < column_loss_db(load_process()) < 0.8
+    assert 0.7 < mzi_loss_db(load_process()) < 0.8
 
 
 def test_the_papers_networks_exceed_the_expected_limits() -> None:

@@ -17,7 +17,7 @@ from optinc_pdk.onn import Layer, Onn
 from optinc_pdk.signoff.function import check_function, path_loss_db, server_errors
 from optinc_pdk.simulate import analyse, program, scattering
 from optinc_pdk.simulate.programming.detection_jacobian import jacobian, linear_response, residual
-from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, illuminate, matrix_errors
+from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, matrix_errors, solve_fields
 from optinc_pdk.simulate.programming.program import aligned_initial_phases
 from optinc_pdk.simulate.programming.targets import layer_targets
 from optinc_pdk.simulate.s_parameters.files import block_scattering
@@ -80,7 +80,7 @@ def test_initial_phases_are_exact_on_an_ideal_chip(ideal_process, widths, blocks
     onn = random_onn(widths, blocks)
     circuit = assemble(onn, process, "chip", DiePlan(carrier_tree=not local))
     problem = ProgrammingProblem(analyse(circuit), circuit.board, layer_targets(onn, circuit.board), 1550.0, process)
-    assert matrix_errors(problem, illuminate(problem, aligned_initial_phases(problem))).max() < 1e-9
+    assert matrix_errors(problem, solve_fields(problem, aligned_initial_phases(problem))).max() < 1e-9
 
 
 @pytest.mark.parametrize("realisation", ["offchip", "onchip"])
@@ -93,7 +93,7 @@ def test_jacobian_agrees_with_finite_differences(process, realisation):
     problem = ProgrammingProblem(analyse(circuit), circuit.board, layer_targets(onn, circuit.board), 1550.0, process)
     rng = np.random.default_rng(0)
     phases = aligned_initial_phases(problem) + 0.1 * rng.standard_normal(problem.structure.heater.size)
-    light = illuminate(problem, phases)
+    light = solve_fields(problem, phases)
     for target in problem.targets:
         heaters = problem.heaters(target.index)
         exact, balance = jacobian(light, target, heaters), linear_response(light, target).balance
@@ -102,7 +102,7 @@ def test_jacobian_agrees_with_finite_differences(process, realisation):
             for step in (1e-4, -1e-4):
                 moved = phases.copy()
                 moved[heaters[column]] += step
-                seen = linear_response(illuminate(problem, moved), target, None if target.last else balance)
+                seen = linear_response(solve_fields(problem, moved), target, None if target.last else balance)
                 sides.append(residual(seen.coefficient, target).reshape(-1))
             slope = (sides[0] - sides[1]) / 2e-4
             assert exact[:, column] == pytest.approx(slope, abs=1e-6 * np.abs(slope).max() + 1e-8)

@@ -26,7 +26,7 @@ from optinc_pdk.simulate.programming.detection_jacobian import (
     row_scales,
 )
 from optinc_pdk.simulate.programming.phase_alignment import align_phases
-from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, fit_phases, illuminate, matrix_errors
+from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, fit_phases, matrix_errors, solve_fields
 from optinc_pdk.simulate.programming.program import aligned_initial_phases, initial_phases
 from optinc_pdk.simulate.programming.targets import layer_targets
 
@@ -98,18 +98,18 @@ def test_factors_of_another_network_are_refused(process):
 def test_initial_phases_are_exact_on_an_ideal_chip(ideal_process, hidden, factor):
     problem = problem_of(random_onn(hidden, factor), ideal_process)
     phases = initial_phases(problem)
-    phases = align_phases(problem, illuminate(problem, phases), phases)
-    assert matrix_errors(problem, illuminate(problem, phases)).max() < 1e-9
+    phases = align_phases(problem, solve_fields(problem, phases), phases)
+    assert matrix_errors(problem, solve_fields(problem, phases)).max() < 1e-9
 
 
 def test_jacobian_agrees_with_finite_differences(process):
     problem = problem_of(random_onn((3, 4)), process)
     phases = initial_phases(problem)
-    phases = align_phases(problem, illuminate(problem, phases), phases)
+    phases = align_phases(problem, solve_fields(problem, phases), phases)
     rng = np.random.default_rng(0)
     # away from the solution, where residuals are not small
     phases += 0.1 * rng.standard_normal(phases.size)
-    light = illuminate(problem, phases)
+    light = solve_fields(problem, phases)
     for target in problem.targets:
         heaters = problem.heaters(target.index)
         exact = jacobian(light, target, heaters)
@@ -119,7 +119,7 @@ def test_jacobian_agrees_with_finite_differences(process):
             for sign in (1.0, -1.0):
                 moved = phases.copy()
                 moved[heaters[column]] += sign * scale
-                seen = linear_response(illuminate(problem, moved), target, None if target.last else balance)
+                seen = linear_response(solve_fields(problem, moved), target, None if target.last else balance)
                 sides.append(residual(seen.coefficient, target).reshape(-1))
             slope = (sides[0] - sides[1]) / (2 * scale)
             assert exact[:, column] == pytest.approx(slope, abs=1e-6 * np.abs(slope).max() + 1e-8)
@@ -129,7 +129,7 @@ def test_quadrature_jacobian_agrees_with_finite_differences(process):
     problem = problem_of(random_onn((3, 4)), process)
     rng = np.random.default_rng(0)
     phases = aligned_initial_phases(problem) + 0.1 * rng.standard_normal(problem.structure.heater.size)
-    light = illuminate(problem, phases)
+    light = solve_fields(problem, phases)
     for target in problem.targets[:-1]:
         heaters = problem.heaters(target.index)
         exact = quadrature_jacobian(light, target, heaters)
@@ -139,7 +139,7 @@ def test_quadrature_jacobian_agrees_with_finite_differences(process):
             for step in (1e-4, -1e-4):
                 moved = phases.copy()
                 moved[heaters[column]] += step
-                there = illuminate(problem, moved)
+                there = solve_fields(problem, moved)
                 scale = row_scales(linear_response(there, target).coefficient, target)[:, np.newaxis]
                 sides.append((quadrature(there, target) * scale / at).reshape(-1))
             slope = (sides[0] - sides[1]) / 2e-4
@@ -155,7 +155,7 @@ def test_a_quadrature_weight_keeps_oscillators_in_phase(process):
     quadratures = {}
     for weight in (0.0, 0.01):
         problem = replace(plain, quadrature_weight=weight)
-        fitted = fit_phases(problem, start, illuminate(problem, start))
+        fitted = fit_phases(problem, start, solve_fields(problem, start))
         assert matrix_errors(problem, fitted.light).max() < 1e-3
         quadratures[weight] = max(np.abs(quadrature(fitted.light, target)).max() for target in problem.targets[:-1])
     assert quadratures[0.01] < 0.2 * quadratures[0.0]
@@ -240,7 +240,7 @@ def test_a_layer_without_effect_is_refused(process, dead):
 def test_phases_that_are_not_finite_are_refused(process):
     problem = problem_of(random_onn((3,)), process)
     with pytest.raises(InputError, match=r"chip.*finite"):
-        illuminate(problem, np.full(problem.structure.heater.size, np.nan))
+        solve_fields(problem, np.full(problem.structure.heater.size, np.nan))
 
 
 def test_electronics_out_of_range_are_refused(process):

@@ -11,15 +11,15 @@ class TrainingProgress:
     """State of a training, passed to the callback at every evaluation.
 
     Attributes:
-        step: Steps done.
-        steps: Steps in all.
-        loss: Loss, averaged since the last evaluation.
-        accuracy: Share of exact words over the lattice without errors, 0 ... 1.
-        errors: Number of words of the lattice that are not exact.
-        margin: Margin over the lattice, in levels.
-        tolerance: Share of exact words under the matrix error of the training, 0 ... 1.
-        best: Whether this is the best network so far.
-        seconds: Training time, without interruptions.
+        step: Number of completed optimiser steps.
+        steps: Total number of optimiser steps.
+        loss: Mean training loss since the last evaluation; NaN before the first step.
+        accuracy: Fraction of lattice points whose word is exact, without errors, 0 ... 1.
+        errors: Number of lattice points whose word is wrong, without errors.
+        margin: Smallest margin over the lattice, in levels, without errors.
+        tolerance: Fraction of exact words under random matrix errors of size `TrainingSchedule.noise`, 0 ... 1.
+        best: Whether the network of this evaluation is the best so far.
+        seconds: Training time in s, summed over all runs of an interrupted training.
     """
 
     step: int
@@ -35,28 +35,30 @@ class TrainingProgress:
 
 @dataclass(frozen=True)
 class TrainingSchedule:
-    """Parameters of a training.
+    """Hyperparameters of a training.
 
     Attributes:
         steps: Number of optimiser steps.
-        noise: Matrix error ε of the normalised network, drawn again in every step.
-        input_noise: Largest uniform input error, as a fraction of each input's largest value.
-        rate: Learning rate of Adam at the start; it decreases to a hundredth along a cosine.
-        allowance: Output error in levels that the margin loss ignores.
-        batch: Lattice points per copy of the network.
-        copies: Copies of the network with random errors per step.
-        evaluations: Number of evaluations; the best network of them is the result.
+        noise: Relative matrix error ε of the normalised network (W + ε ‖W‖₂ G/√n), drawn anew in every step.
+        input_noise: Half-width of the uniform input error, as a fraction of each input's largest value.
+        rate: Initial learning rate of Adam; it falls to a hundredth of this value along a cosine.
+        allowance: Output error in levels that the margin loss does not penalise, 0 ... 0.5.
+        batch: Number of lattice points per copy of the network and step.
+        copies: Number of copies of the network per step, each with its own random errors.
+        evaluations: Number of evaluations; the training returns the best network among them.
         loss: "margin", the mean of max(|output - level| - allowance, 0)²; or "paper", the two stages of arXiv
-            2603.28290: weighted mean squares of the outputs, significant ones more, then mean squares of the word.
-        first_stage: Fraction of the steps with the first of the paper's stages.
-        hard: Fraction of every batch taken from the points with the largest errors at the last scan of the lattice.
-        ramp: Fraction of the steps during which the matrix error grows from 0 to `noise`.
-        amplitude_noise: Standard deviation of every hidden signal, as a fraction of its largest value.
-        drive_bits: Weights of the normalised network are rounded to 2^drive_bits steps over ±‖W‖₂; None for no
+            2603.28290: first the mean squared error of the outputs, weighted by significance, then the mean squared
+            error of the word.
+        first_stage: Fraction of the steps that use the first stage of the "paper" loss.
+        hard: Fraction of every batch that is drawn from the lattice points with the largest errors in the last scan.
+        ramp: Fraction of the steps during which the matrix error grows linearly from 0 to `noise`.
+        amplitude_noise: Standard deviation of the noise on every hidden signal, as a fraction of its largest value.
+        drive_bits: The weights of the normalised network are rounded to 2^drive_bits steps over ±‖W‖₂; None for no
             rounding.
-        approximate: Layers that are approximated by blocks of a diagonal times a unitary, of min(out, in) rows.
-        project: Steps between projections of these layers; the result is projected too.
-        stop: Whether to end as soon as every word is exact, also under errors, with a margin of 0.15.
+        approximate: Indices of the layers, from 0, that are approximated by blocks of a diagonal times a unitary matrix
+            of min(out, in) modes.
+        project: Number of steps between projections of these layers onto such blocks; the result is projected too.
+        stop: Whether to end early, once every word is exact under matrix errors and the margin is at least 0.15.
 
     Raises:
         ValueError: A number is out of range.

@@ -55,16 +55,16 @@ FINEST, COARSEST, HALVINGS = 1e-6, 1e-1, 14
 
 @dataclass(frozen=True, eq=False)
 class SearchCandidate:
-    """A network of the search, with its size and tolerance.
+    """A network found by the search, with its size and error tolerance.
 
     Attributes:
-        name: Description that begins with the kind: "closed", "trained" or "pruned".
+        name: Description; its first word is the kind: "closed", "trained" or "pruned".
         onn: The network.
         mzis: Number of MZIs by the convention of arXiv 2603.28290, weights only.
-        margin: Margin over the lattice, in levels.
-        share: Share of exact words at the target ε, 0 ... 1.
+        margin: Smallest margin over the lattice, in levels.
+        share: Fraction of exact words at the target ε, 0 ... 1.
         tolerated: Largest ε at which 99.9 % of the words are exact; 0 if there is none.
-        passed: Whether 99.9 % are exact at the target ε, and the margin is at least 0.15.
+        passed: Whether 99.9 % of the words are exact at the target ε and the margin is at least 0.15.
     """
 
     name: str
@@ -77,12 +77,15 @@ class SearchCandidate:
 
 
 def evaluate_candidate(name: str, onn: Onn, epsilon: float) -> SearchCandidate:
-    """Evaluates size, margin and tolerance of a network.
+    """Evaluates size, margin and error tolerance of a network.
 
     Args:
         name: Name of the candidate.
         onn: The network.
-        epsilon: Target matrix error ε.
+        epsilon: Target matrix error ε, relative to the 2-norm of each matrix.
+
+    Returns:
+        The candidate.
     """
     margin = lattice_score(onn).margin
     share = _share(onn, epsilon)
@@ -96,7 +99,15 @@ def _share(onn: Onn, epsilon: float) -> float:
 
 
 def largest_tolerated_error(onn: Onn) -> float:
-    """Largest matrix error ε at which 99.9 % of the words are exact in the mean of 100 draws; 0 if there is none."""
+    """Finds the largest matrix error ε at which 99.9 % of the words are exact, by bisection.
+
+    Args:
+        onn: The network.
+
+    Returns:
+        ε between 1e-6 and 0.1, to 0.1 % of its value; 0 if the network does not tolerate 1e-6. The share of exact words
+        is the mean of 100 networks with random errors.
+    """
     low, high = np.log(FINEST), np.log(COARSEST)
     if _share(onn, FINEST) < SHARE:
         return 0.0
@@ -115,19 +126,19 @@ def search(
     found: Callable[[SearchCandidate], None] | None = None,
     progress: Callable[[str, TrainingProgress], None] | None = None,
 ) -> list[SearchCandidate]:
-    """Searches for compact networks; needs PyTorch (the extra `train`).
+    """Searches for networks with few MZIs that tolerate a matrix error; needs PyTorch (the extra `train`).
 
     Args:
         task: The averaging task.
-        epsilon: Matrix error ε that the networks have to tolerate.
-        steps: Optimiser steps of every training.
+        epsilon: Matrix error ε that the networks have to tolerate, between 1e-6 and 0.1.
+        steps: Number of optimiser steps of every training.
         seed: Seed of all random numbers.
-        folder: Folder where every network is stored; networks in it are not trained again.
-        found: Called with every candidate.
-        progress: Called with a candidate's name at every evaluation of its training.
+        folder: Folder where every trained network is stored; a network that is already there is not trained again.
+        found: Called with every candidate as soon as it is evaluated.
+        progress: Called with a candidate's name and the state of its training at every evaluation.
 
     Returns:
-        All candidates, the closed form first.
+        All candidates in the order of the search: closed forms, then trained and pruned networks.
 
     Raises:
         InputError: PyTorch is missing, ε is out of range, or a file of the folder is unusable.
@@ -199,7 +210,14 @@ def _trained(
 
 
 def pareto_front(candidates: list[SearchCandidate]) -> list[SearchCandidate]:
-    """Pareto front of the candidates in MZIs and tolerated ε, sorted by MZIs."""
+    """Selects the candidates that no other beats in both number of MZIs and tolerated ε.
+
+    Args:
+        candidates: Evaluated networks, in any order.
+
+    Returns:
+        The Pareto front, sorted by ascending number of MZIs; candidates with a tolerated ε of 0 are never on it.
+    """
     best: list[SearchCandidate] = []
     for candidate in sorted(candidates, key=lambda one: (one.mzis, -one.tolerated)):
         if candidate.tolerated > (best[-1].tolerated if best else 0.0):
@@ -208,7 +226,7 @@ def pareto_front(candidates: list[SearchCandidate]) -> list[SearchCandidate]:
 
 
 def write_candidates(candidates: list[SearchCandidate], path: Path) -> None:
-    """Writes all candidates as CSV, atomically, with a mark for those on the Pareto front."""
+    """Writes all candidates as CSV, atomically; the column ``on_front`` is 1 for those on the Pareto front."""
     on_front = {id(candidate) for candidate in pareto_front(candidates)}
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")

@@ -48,18 +48,19 @@ def train(
     """Trains a network under random errors; needs PyTorch (the extra `train`).
 
     Args:
-        start: Initial network, such as of `carry_chain` or `random_start`.
+        start: Initial network, for example from `carry_chain` or `random_start`.
         schedule: Parameters of the training.
         seed: Seed of all random numbers.
         progress: Called at every evaluation.
-        checkpoint: File for the state at every evaluation. If it exists, the training continues from it, to the same
-            result as without the interruption.
+        checkpoint: File that stores the state at every evaluation. If it exists, the training continues from it and
+            gives the same result as without the interruption.
         device: PyTorch device, "cpu" or "cuda".
 
     Returns:
-        The best evaluated network, `start` included: networks with a margin of at least 0.15 come first, then the
-        higher tolerance to the schedule's matrix error, then the higher margin. Its signals are normalised and its
-        weights float64. With approximated layers it is not normalised, and these layers are exactly of blocks.
+        The best evaluated network, `start` included. Networks with a margin of at least 0.15 rank first, then those
+        with more exact words under the schedule's matrix error, then those with a larger margin. Its signals are
+        normalised and its weights are float64. If the schedule approximates layers, the network is not normalised, and
+        these layers consist exactly of blocks of a diagonal times a unitary matrix.
 
     Raises:
         InputError: PyTorch or the device is missing, the start has a bias in its last layer or a layer in which all

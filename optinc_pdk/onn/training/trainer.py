@@ -34,13 +34,15 @@ POOL = 2048
 
 
 class Trainer:
-    """State of one training: parameters (normalised at its start), their average, optimiser, random generator.
+    """State of one training: parameters, their running average, optimiser and random generator.
+
+    The weights of the first layer are multiplied by the largest value of each input, so inputs range from 0 to 1.
 
     Args:
         start: Initial network, normalised.
         schedule: Parameters of the training.
         seed: Seed of all random numbers.
-        device: PyTorch device.
+        device: PyTorch device, "cpu" or "cuda".
     """
 
     def __init__(self, start: Onn, schedule: TrainingSchedule, seed: int, device: str) -> None:
@@ -73,9 +75,10 @@ class Trainer:
         return torch.as_tensor(np.array(array), dtype=torch.float32, device=self.device)
 
     def network(self) -> Onn:
-        """Network of the parameters, averaged over the last steps to reduce their noise, with raw inputs.
+        """Returns the network with the running average of the parameters, for inputs that are not normalised.
 
-        Approximated layers are projected; without any, units with almost no signal are removed.
+        The average over the last steps reduces the noise of the parameters. Approximated layers are projected onto
+        blocks; if there are none, hidden units with almost no signal are removed.
         """
         values = [value.cpu().numpy().astype(np.float64) for value in self.averages]
         weights, biases = values[: len(self.weights)], values[len(self.weights) :]
@@ -89,17 +92,17 @@ class Trainer:
         return onn if self.schedule.approximate else without_small_units(onn, SMALL)
 
     def project(self) -> None:
-        """Projects every approximated layer onto blocks of a diagonal times a unitary."""
+        """Projects every approximated layer, in place, onto blocks of a diagonal times a unitary matrix."""
         for i in self.schedule.approximate:
             with torch.no_grad():
                 weight = self.weights[i]
                 weight.copy_(self._tensor(_projected(weight.cpu().numpy().astype(np.float64))))
 
     def step(self, step: int) -> float:
-        """Does one optimiser step and returns the loss.
+        """Performs one optimiser step and returns its loss.
 
         Args:
-            step: Number of the step, from 0; it determines noise and learning rate.
+            step: Index of the step, from 0; it determines matrix error and learning rate.
         """
         schedule = self.schedule
         noise = schedule.noise * min(1.0, step / (schedule.ramp * schedule.steps)) if schedule.ramp else schedule.noise

@@ -19,7 +19,16 @@ COARSE_DEG = 10.0
 
 
 def guide_space_coarse(design: Design, rule: GuideSpaceRule) -> kdb.Region:
-    """Gaps between guides that may be too narrow, away from bodies; a superset of what `guide_space` reports."""
+    """Find gaps between guides that may be too narrow, away from bodies, on smoothed contours.
+
+    Args:
+        design: Layout.
+        rule: Rule of guide space.
+
+    Returns:
+        Polygons that cover everything that `photonic_checks.guide_space` reports, and possibly gaps that are slightly
+        wider.
+    """
     name = rule.layers[0]
     guides, fine, move = merged(design, name), edges(design, name), design.dbu(COARSE_UM)
     straight = fine.with_angle(kdb.Edges.OrthoEdges, False)

@@ -46,12 +46,15 @@ MARGIN_UM = 0.1
 
 @dataclass(frozen=True)
 class CondensedChecks:
-    """Condensed layouts for local rules: one for rules of guides, and one for rules whose shapes are farther apart.
+    """The condensed layouts of one layout, on which local rules are checked first.
+
+    Rules of the guides' layer and all other local rules have separate condensed layouts, because shapes of the others
+    are compared over larger distances.
 
     Attributes:
         guide: Name of the guides' layer.
-        guides: Layout for rules of that layer; None if there are none, or if no cell is placed twice.
-        others: Layout for the other local rules; None as above.
+        guides: Condensed layout for rules of that layer; None if there is no such rule, or no cell is placed twice.
+        others: Condensed layout for the other local rules; None for the same reasons.
     """
 
     guide: str
@@ -59,14 +62,26 @@ class CondensedChecks:
     others: CondensedLayout | None
 
     def condensed(self, rule: Rule) -> CondensedLayout | None:
-        """The condensed layout for a rule; None for a rule that is checked on the whole layout only."""
+        """Return the condensed layout for a rule; None if the rule has to be checked on the whole layout."""
         if rule.kind not in LOCAL:
             return None
         condensed = self.guides if self.guide in rule.layers else self.others
         return condensed if condensed is not None and set(rule.layers) <= set(condensed.layers) else None
 
     def violations(self, design: Design, rule: Rule, check: Check) -> kdb.Region:
-        """Violations of a rule in the whole layout, which is checked only where the condensed one has violations."""
+        """Find the violations of a rule in the whole layout.
+
+        The whole layout is checked only in the places that violations of the condensed layout stand for, or everywhere
+        if the rule has no condensed layout.
+
+        Args:
+            design: Whole layout.
+            rule: Rule to check.
+            check: Function that checks the rule on a layout.
+
+        Returns:
+            Violations as a flat region.
+        """
         if isinstance(rule, AngleRule) and len(rule.layers) > 1:
             result = kdb.Region()
             for name in rule.layers:
@@ -83,7 +98,11 @@ class CondensedChecks:
         return flat(check(part, rule)).interacting(suspects)
 
     def suspects(self, rule: Rule, check: Check) -> kdb.Region:
-        """Places where a rule may be violated according to its condensed layout; empty for a rule without one."""
+        """Find the places of the whole layout where a rule may be violated according to its condensed layout.
+
+        Returns:
+            Boxes; empty if there are none, or if the rule has no condensed layout.
+        """
         condensed = self.condensed(rule)
         return kdb.Region() if condensed is None else _suspects(condensed, rule, check)
 
@@ -94,10 +113,14 @@ def _suspects(condensed: CondensedLayout, rule: Rule, check: Check) -> kdb.Regio
 
 
 def prepare_condensed(design: Design, rules: Sequence[Rule]) -> CondensedChecks | None:
-    """Condense a layout for the local ones among some rules.
+    """Condense a layout for those of some rules that are local.
+
+    Args:
+        design: Layout.
+        rules: Rules of the process.
 
     Returns:
-        The condensed layouts; None if no rule of guide space defines what a guide is.
+        The condensed layouts; None if no rule of guide space is among the rules, as it defines the guides' layer.
     """
     guides = [rule for rule in rules if isinstance(rule, GuideSpaceRule)]
     if not guides:

@@ -35,10 +35,10 @@ class CheckDistances:
     """Distances within which checks compare shapes, in database units.
 
     Attributes:
-        apart: Two shapes at this distance or a larger one cause no violation.
-        alone: By layer, a smaller distance at which two shapes of that layer alone cause no violation.
-        near: The distance `apart` plus a margin.
-        body: Half the width above which silicon is a body.
+        apart: Two shapes at this distance or farther apart cause no violation.
+        alone: By layer name, a smaller such distance for two shapes that are both on this layer.
+        near: The distance `apart` plus a margin for rounding.
+        body: Half of the width above which silicon is a body.
         exempt: Shapes within this distance of a body may be exempt from rules.
     """
 
@@ -51,13 +51,14 @@ class CheckDistances:
 
 @dataclass(frozen=True)
 class CondensedLayout:
-    """A condensed layout, with the places of the whole layout that it stands for.
+    """A condensed layout, and the places of the whole layout that its windows represent.
 
     Attributes:
         design: The condensed layout.
-        windows: (n, 4) boxes in it in which violations count; shapes are cut off around them.
-        places: For each window, (k, 4) boxes of the whole layout that it stands for.
-        rest: Shapes that are at the same position in both layouts, and so are their violations.
+        windows: (n, 4) boxes of the condensed layout in which violations count, in database units; shapes are cut off
+            around them.
+        places: For each window, (k, 4) boxes of the whole layout that it represents.
+        rest: Shapes that have the same position in both layouts; their violations have the same position too.
         source: The whole layout.
         layers: Names of the layers that the checks use.
         around: Shapes within this distance of a place, in database units, may affect its violations.
@@ -72,7 +73,14 @@ class CondensedLayout:
     around: int
 
     def suspects(self, violations: kdb.Region) -> kdb.Region:
-        """Boxes in the whole layout in which it may have violations, from those of the condensed layout."""
+        """Find the boxes of the whole layout that may have violations.
+
+        Args:
+            violations: Violations in the condensed layout.
+
+        Returns:
+            Merged boxes in coordinates of the whole layout.
+        """
         boxes_found = kdb.Region([kdb.Polygon(box.bbox()) for box in _meeting(violations, self.rest).each()])
         boxes = box_array([violation.bbox() for violation in violations.each()])
         for number in np.unique(touching_pairs(boxes, self.windows, self.around)[:, 1]).tolist():
@@ -80,7 +88,12 @@ class CondensedLayout:
         return boxes_found.merged()
 
     def near(self, suspects: kdb.Region) -> Design:
-        """The part of the whole layout around some places, with whole cells and shapes, so that no edge is cut there.
+        """Copy the part of the whole layout around some places, with whole cells and shapes.
+
+        No edge of the copy results from a cut, so checks give the same violations there as in the whole layout.
+
+        Args:
+            suspects: Places in the whole layout.
 
         Raises:
             ValueError: A cell of the layout is magnified or rotated by another angle than a multiple of 90°.
@@ -109,20 +122,22 @@ class CondensedLayout:
 
 
 def condense(design: Design, layers: Sequence[str], guide: str, reach: CheckDistances) -> CondensedLayout | None:
-    """Condense a layout to one of each different item, and one of each different meeting of two items.
+    """Build a layout with one copy of each different item and of each different meeting of two items.
 
-    A check that measures between edges, or that exempts shapes near a body of silicon, reports a violation within the
-    windows of the result if it reports one in the layout. The reverse does not hold: a cell alone may lack a shape
-    that its neighbour adds. So a clean result proves a clean layout, and violations prove nothing.
+    An item is a placed cell or a box; in a meeting, two items are near each other. If a check that measures between
+    edges, or that exempts shapes near a body of silicon, reports a violation in the layout, it reports one within the
+    windows of the result. The reverse does not hold: a cell alone may lack a shape that its neighbour adds. So a clean
+    result proves a clean layout, and violations prove nothing.
 
     Args:
         design: Layout.
         layers: Names of the layers that the checks use.
-        guide: The layer with the bodies; there are none if it is not among the layers.
+        guide: Layer with the bodies; there are no bodies if it is not among the layers.
         reach: Distances within which the checks compare shapes.
 
     Returns:
-        The condensed layout; None if no cell is placed twice.
+        The condensed layout; None if no cell is placed twice, or a cell is magnified or rotated by another angle than a
+        multiple of 90°.
     """
     parts = placed_shapes(design, layers)
     if parts is None:

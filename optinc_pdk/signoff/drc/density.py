@@ -29,7 +29,10 @@ ROUNDING = 1e-12
 
 
 def density(design: Design, rule: DensityRule) -> kdb.Region:
-    """Windows in which the share of a layer is above or below the rule's limits."""
+    """Find the windows in which the fraction of area covered by a layer is below or above the rule's limits.
+
+    Windows belong to dies; the second layer of the rule contains their outlines.
+    """
     violations = kdb.Region()
     for die in dies(design, rule.layers[1]):
         raster = Raster.of(die.bbox(), design.dbu(rule.window_um), design.dbu(rule.step_um))
@@ -39,11 +42,11 @@ def density(design: Design, rule: DensityRule) -> kdb.Region:
 
 @dataclass(frozen=True)
 class Raster:
-    """The windows of a die, in database units.
+    """The raster of density windows on a die. All coordinates are in database units.
 
     Attributes:
-        x, y: Edges of windows, ascending; two neighbouring edges enclose a bin.
-        columns, rows: (n, 2) indices into ``x`` and ``y`` of the two edges of each column or row of windows.
+        x, y: Coordinates of the windows' edges, ascending; two neighbouring ones bound a column or row of bins.
+        columns, rows: (n, 2) indices into ``x`` or ``y`` of the two edges of each column or row of windows.
     """
 
     x: Ints
@@ -53,29 +56,53 @@ class Raster:
 
     @classmethod
     def of(cls, die: kdb.Box, window: int, step: int) -> Raster:
-        """The raster of a die for square windows of a size, a step apart, all in database units."""
+        """Build the raster of a die for square windows.
+
+        Args:
+            die: Outline of the die.
+            window: Side of a window in database units.
+            step: Distance between neighbouring windows in database units.
+        """
         x, columns = _lines(die.left, die.right, window, step)
         y, rows = _lines(die.bottom, die.top, window, step)
         return cls(x, y, columns, rows)
 
     @property
     def window_area(self) -> Floats:
-        """(columns, rows) area of the windows."""
+        """(columns, rows) area of each window in square database units."""
         return np.outer(np.diff(self.x[self.columns])[:, 0], np.diff(self.y[self.rows])[:, 0]).astype(np.float64)
 
     def windows(self, bins: Floats) -> Floats:
-        """(columns, rows) sum of the bins in each window."""
+        """Sum values of bins over each window.
+
+        Args:
+            bins: (len(x) - 1, len(y) - 1) one value per bin.
+
+        Returns:
+            (columns, rows) sums.
+        """
         total = np.zeros((len(self.x), len(self.y)))
         total[1:, 1:] = bins.cumsum(axis=0).cumsum(axis=1)
         return self.differences(total)
 
     def differences(self, total: Floats) -> Floats:
-        """(columns, rows) sum over each window, from the sums (m, n) left of and below each pair of lines."""
+        """Convert cumulative sums to sums over each window.
+
+        Args:
+            total: (len(x), len(y)) sum of everything left of and below each pair of edges.
+
+        Returns:
+            (columns, rows) sums over each window.
+        """
         across = total[self.columns[:, 1]] - total[self.columns[:, 0]]
         return np.asarray(across[:, self.rows[:, 1]] - across[:, self.rows[:, 0]])
 
     def boxes(self, chosen: NDArray[np.bool_]) -> kdb.Region:
-        """The chosen windows as a region."""
+        """Return the selected windows as boxes.
+
+        Args:
+            chosen: (columns, rows) whether a window is selected.
+        """
         region = kdb.Region()
         for column, row in np.argwhere(chosen).tolist():
             (left, right), (bottom, top) = self.x[self.columns[column]].tolist(), self.y[self.rows[row]].tolist()
@@ -149,14 +176,15 @@ def _covered(boxes: Ints, raster: Raster) -> Floats:
 
 
 def box_area(boxes: Ints, x: Ints, y: Ints) -> Ints:
-    """Exact area of boxes left of and below each pair of lines of a raster.
+    """Compute the exact area of boxes left of and below each pair of raster lines.
 
-    A box is a sum of four quarter planes at its corners; one that starts at (a, b) has the area (x - a)(y - b) left of
-    and below lines x > a, y > b. Partial sums that overflow wrap around and cancel, as the total area fits.
+    A box is a sum of four quarter planes at its corners. A quarter plane that starts at (a, b) has the area (x - a)(y -
+    b) left of and below the lines x > a and y > b. Partial sums that overflow wrap around and cancel, because the total
+    area fits into 64 bits.
 
     Args:
-        boxes: (k, 4) boxes; overlaps count twice.
-        x, y: (m,), (n,) the raster's lines, ascending.
+        boxes: (k, 4) left, bottom, right and top; areas where boxes overlap count several times.
+        x, y: (m,) and (n,) coordinates of the raster lines, ascending.
 
     Returns:
         (m, n) areas.
@@ -174,14 +202,14 @@ def box_area(boxes: Ints, x: Ints, y: Ints) -> Ints:
 
 
 def coverage(polygons: Iterable[kdb.Polygon], x: Lines, y: Lines) -> Floats:
-    """Area of polygons in every bin of a raster.
+    """Compute the area of polygons in every bin of a raster.
 
-    Green's theorem for each bin: edges are cut at the raster's lines, and each contributes the area between it and the
-    right side of its bin, and the area of its height in all bins to the right.
+    It applies Green's theorem to each bin: edges are cut at the raster lines. Each part of an edge contributes the area
+    between it and the right side of its bin, and, to all bins farther right in the row, its height times their width.
 
     Args:
-        polygons: Polygons; overlaps count twice.
-        x, y: (m,), (n,) the raster's lines, ascending.
+        polygons: Polygons; areas where they overlap count several times.
+        x, y: (m,) and (n,) coordinates of the raster lines, ascending.
 
     Returns:
         (m - 1, n - 1) areas.

@@ -18,12 +18,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Design:
-    """One layout with its layers by name.
+    """A layout for design-rule checks, with layers by name.
 
     Attributes:
         layout: The layout; kept here because regions refer to it.
         top: Its only top cell.
-        layers: Layer name to GDS layer and datatype.
+        layers: GDS layer and datatype by layer name.
         threads: Number of threads for hierarchical operations.
     """
 
@@ -56,41 +56,45 @@ class Design:
         return any(inst.is_complex() for cell in self.layout.each_cell() for inst in cell.each_inst())
 
     def places(self, layers: tuple[str, ...]) -> CellPlacements | None:
-        """Placements of the cells with shapes on some layers.
+        """Return the placements of all cells that have shapes on some layers.
 
-        None if a cell is magnified or rotated by another angle than a multiple of 90°.
+        Args:
+            layers: Names of the layers.
+
+        Returns:
+            The placements; None if a cell is magnified or rotated by another angle than a multiple of 90°.
         """
         if layers not in self._places:
             self._places[layers] = find_cell_placements(self.layout, self.top, [self.index(name) for name in layers])
         return self._places[layers]
 
     def index(self, layer: str) -> int:
-        """A layer's index in the layout."""
+        """Return KLayout's index of a layer in the layout."""
         return int(self.layout.layer(*self.layers[layer]))
 
     def dbu(self, um: float) -> int:
-        """A length in µm, converted to database units and rounded."""
+        """Convert a length from µm to database units, rounded to a whole number."""
         return round(um / self.layout.dbu)
 
     def shapes(self, layer: str) -> kdb.RecursiveShapeIterator:
-        """Iterator over a layer's shapes in all cells."""
+        """Return an iterator over a layer's shapes in all cells of the hierarchy."""
         return kdb.RecursiveShapeIterator(self.layout, self.top, self.index(layer))
 
     def near(self, layer: str, box: kdb.Box) -> kdb.Region:
-        """A layer's shapes cut off at a box, flat."""
+        """Return a layer's shapes within a box, cut off at the box, as a flat region."""
         index = self.index(layer)
         return kdb.Region(kdb.RecursiveShapeIterator(self.layout, self.top, index, box, True)) & kdb.Region(box)
 
     def touching(self, layer: str, box: kdb.Box) -> kdb.Region:
-        """Shapes of a layer that share at least a point with a box, flat and merged."""
+        """Return the shapes of a layer that share at least a point with a box, whole, flat and merged."""
         return kdb.Region(kdb.RecursiveShapeIterator(self.layout, self.top, self.index(layer), box, False)).merged()
 
     def region(self, layer: str) -> kdb.Region:
-        """A layer as a hierarchical region; treat it as read-only.
+        """Return a layer as a hierarchical region, which must not be modified.
 
-        It is flat if a polygon crosses itself, because hierarchical checks do not merge such a polygon if it touches no
-        other. It is flat too if a cell is rotated by another angle than a multiple of 90°, because hierarchical checks
-        measure it before its corners are rounded to the grid.
+        The region is flat in two cases. If a polygon crosses itself, hierarchical checks do not merge it as long as it
+        touches no other. If a cell is rotated by another angle than a multiple of 90°, hierarchical checks measure it
+        before its corners are rounded to the grid.
         """
         if layer not in self._regions:
             cells = list(self.layout.each_cell())
@@ -101,12 +105,27 @@ class Design:
         return self._regions[layer]
 
     def bodies(self, layer: str, body_um: float) -> kdb.Region:
-        """Shapes that remain after shrinking and growing a layer by `body_um`: couplers, gratings, but no guides."""
+        """Return the parts of a layer that remain if it is shrunk and then grown by a distance.
+
+        These are couplers, gratings and other shapes wider than twice the distance, but no guides.
+
+        Args:
+            layer: Name of the layer.
+            body_um: The distance in µm.
+        """
         size = self.dbu(body_um)
         return self.derived(f"{layer}, bodies of {body_um} um", lambda: self.region(layer).sized(-size).sized(size))
 
     def derived(self, name: str, make: Callable[[], T]) -> T:
-        """A quantity that several rules use, computed on first use by ``make``; treat it as read-only."""
+        """Return a quantity that several rules use; it is computed on first use and stored.
+
+        Args:
+            name: Key under which the quantity is stored.
+            make: Function that computes it.
+
+        Returns:
+            The stored quantity, which must not be modified.
+        """
         if name not in self._derived:
             self._derived[name] = make()
         result: T = self._derived[name]
@@ -114,7 +133,7 @@ class Design:
 
 
 def simple(shapes: kdb.Shapes) -> bool:
-    """Whether no polygon among the shapes of one cell crosses itself."""
+    """Return whether all polygons of one cell on one layer are simple, that is, do not cross themselves."""
     region = kdb.Region(shapes)
     region.merged_semantics = False
     return bool(region.strange_polygon_check().is_empty())
@@ -123,8 +142,13 @@ def simple(shapes: kdb.Shapes) -> bool:
 def read_design(path: str | Path, layers: Mapping[str, tuple[int, int]], threads: int) -> Design:
     """Read a GDS2 or OASIS file for design-rule checks.
 
+    Args:
+        path: Layout file with one top cell.
+        layers: GDS layer and datatype by layer name.
+        threads: Number of threads for hierarchical operations.
+
     Raises:
-        GdsError: As for :func:`optinc_pdk.extract.layout_reader.read_layout`.
+        GdsError: The file cannot be used, as for :func:`optinc_pdk.extract.mask_layout.read_layout`.
     """
     layout, top = read_layout(path)
     return Design(layout, top, dict(layers), threads)

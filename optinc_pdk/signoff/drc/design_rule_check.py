@@ -88,7 +88,7 @@ class RuleResult:
 
     @property
     def distinct(self) -> int:
-        """Number of distinct violations: one that every instance of a cell has counts once."""
+        """Number of distinct violations; a violation that all instances of a cell have counts once."""
         return len(self.markers if self.groups is None else self.groups)
 
     @cached_property
@@ -121,7 +121,7 @@ class DrcResult:
 
     @property
     def warnings(self) -> int:
-        """Number of violations of rules of severity warning, which fail no build."""
+        """Number of violations of rules of severity warning; they do not make a build fail."""
         return sum(result.violations for result in self.rules if result.rule.severity == "warning")
 
     @property
@@ -130,10 +130,10 @@ class DrcResult:
         return self.violations == 0
 
     def all_rules(self, electrical: Sequence[RuleResult] = ()) -> tuple[RuleResult, ...]:
-        """Results of all requested rules in their order, as files and tables show them.
+        """Return the results of all requested rules in the order in which they were requested.
 
         Args:
-            electrical: Results of the electrical rules; those that are missing here are marked as not run.
+            electrical: Results of the electrical rules; electrical rules without a result are marked as not run.
         """
         results = {result.id: result for result in (*self.rules, *electrical)}
         return tuple(results.get(rule.id, RuleResult(rule, (), run=False)) for rule in self.requested)

@@ -28,22 +28,22 @@ _PLAIN = set(string.ascii_letters + string.digits + string.punctuation + " ") - 
 
 
 class DeckError(ValueError):
-    """A rule of a kind that has no check in the script."""
+    """A rule is of a kind that the script cannot check."""
 
 
 def deck_script(process: str, rules: Sequence[Rule], layers: Mapping[str, tuple[int, int]]) -> bytes:
-    """Write the rules of a process as a KLayout DRC script.
+    """Write the geometric rules of a process as a KLayout DRC script.
 
     Args:
         process: Name of the process.
-        rules: Its rules.
-        layers: Its layers, name to GDS layer and datatype.
+        rules: Rules of the process.
+        layers: GDS layer and datatype by layer name.
 
     Returns:
         Content of the .lydrc file; equal rules give equal bytes.
 
     Raises:
-        DeckError: A kind of rule has no function in the script.
+        DeckError: The script has no function for a kind of rule.
     """
     parts = [(Path(__file__).parent / "ruby" / f"{name}.rb").read_text(encoding="utf-8") for name in _PARTS]
     included = [rule for rule in rules if rule.kind not in ELECTRICAL_KINDS]

@@ -25,9 +25,9 @@ class LayerPieces:
     """The n pieces that make up a layer: boxes, and polygons with slanted edges.
 
     Attributes:
-        boxes: (n, 4) left, bottom, right, top of each piece.
-        owner: (n,) number of the shape that each piece is part of; pieces of one shape are connected.
-        slanted: The polygons with slanted edges, by number of the piece.
+        boxes: (n, 4) left, bottom, right and top of each piece in database units.
+        owner: (n,) number of the drawn shape that each piece is part of; pieces of one shape are connected.
+        slanted: Polygon of each piece with slanted edges, by number of the piece.
     """
 
     boxes: Ints
@@ -35,16 +35,28 @@ class LayerPieces:
     slanted: dict[int, kdb.Polygon]
 
     def shape(self, number: int) -> kdb.Polygon:
-        """A piece as a polygon."""
+        """Return a piece, given by its number, as a polygon."""
         return self.slanted.get(number, kdb.Polygon(kdb.Box(*self.boxes[number].tolist())))
 
     def meeting(self, other: LayerPieces) -> Ints:
-        """(k, 2) pairs of a piece of this and a piece of another layer that share at least a point."""
+        """Find the pairs of pieces, one of this layer and one of another, that share at least a point.
+
+        Returns:
+            (k, 2) number of the piece in this layer, and of the piece in the other.
+        """
         pairs = touching_pairs(self.boxes, other.boxes, STRIP)
         return pairs[self._agreed(other, pairs, kdb.Polygon.touches)]
 
     def sharing(self, other: LayerPieces, pairs: Ints) -> NDArray[np.bool_]:
-        """(k,) whether the two pieces of each pair (k, 2) overlap in an area."""
+        """Determine which pairs of pieces of this and another layer overlap in an area.
+
+        Args:
+            other: Pieces of the other layer.
+            pairs: (k, 2) number of the piece in this layer, and of the piece in the other.
+
+        Returns:
+            (k,) whether the pieces of a pair share an area, not only an edge or a point.
+        """
         low = np.maximum(self.boxes[pairs[:, 0], :2], other.boxes[pairs[:, 1], :2])
         high = np.minimum(self.boxes[pairs[:, 0], 2:], other.boxes[pairs[:, 1], 2:])
         return np.less(low, high).all(axis=1) & self._agreed(other, pairs, _share)
@@ -62,12 +74,12 @@ class LayerPieces:
 
     @cached_property
     def joints(self) -> Ints:
-        """(k, 2) ordered pairs of pieces whose boxes share at least a point."""
+        """(k, 2) pairs of different pieces whose bounding boxes share at least a point, in both orders."""
         pairs = touching_pairs(self.boxes, self.boxes, STRIP)
         return np.compress(pairs[:, 0] != pairs[:, 1], pairs, axis=0)
 
     def nets(self) -> Ints:
-        """(n,) number of the net of each piece; connected pieces have equal numbers."""
+        """Return (n,) the net number of each piece; pieces that are connected within the layer have the same number."""
         pairs = self.joints
         pairs = pairs[self.owner[pairs[:, 0]] < self.owner[pairs[:, 1]]]
         pairs = pairs[self._agreed(self, pairs, kdb.Polygon.touches)]
@@ -79,18 +91,24 @@ def _share(one: kdb.Polygon, two: kdb.Polygon) -> bool:
 
 
 def layer_pieces(design: Design, layer: str) -> LayerPieces:
-    """The pieces that make up a layer."""
+    """Split a layer into boxes and polygons with slanted edges."""
     return design.derived(f"pieces of {layer}", lambda: _pieces(design, layer))
 
 
-def holding_squares(design: Design, layer: str, side: int) -> tuple[Ints, Ints] | None:
-    """The part of a layer that can contain squares of a side that lie within the layer.
+def regions_for_squares(design: Design, layer: str, side: int) -> tuple[Ints, Ints] | None:
+    """Find the part of a layer that can contain squares of a given size that lie within the layer.
 
-    It contains every such square, but may be larger. Where a box is narrower than the side, a square can only reach
-    into it across a neighbouring box. So long wires drop out, except for their ends.
+    The result covers every such square, but may be larger. Where a box is narrower than the square, the square can only
+    reach into it from a neighbouring box. So the result does not contain long wires, except for their ends.
+
+    Args:
+        design: Layout.
+        layer: Name of the layer.
+        side: Side of the squares in database units.
 
     Returns:
-        (n, 4) boxes and (n,) the number of each box's net; None for a layer with slanted edges.
+        (n, 4) boxes, and (n,) the number of the connected group of boxes that each belongs to; None for a layer with
+        slanted edges.
     """
     parts = layer_pieces(design, layer)
     if parts.slanted:
@@ -116,9 +134,13 @@ def holding_squares(design: Design, layer: str, side: int) -> tuple[Ints, Ints] 
 
 
 def disjoint_boxes(design: Design, layer: str) -> Ints:
-    """(n, 4) boxes without overlaps that together are a layer, all of whose edges must be parallel to the axes.
+    """Return boxes without overlaps that together cover exactly a layer.
 
-    Only boxes that overlap are merged, as wires do where they end.
+    All edges of the layer must be parallel to the axes. Only boxes that overlap, such as wires at their ends, are
+    merged.
+
+    Returns:
+        (n, 4) left, bottom, right and top in database units.
     """
     parts = layer_pieces(design, layer)
     one, two = (parts.boxes[parts.joints[:, side]] for side in (0, 1))
@@ -130,7 +152,10 @@ def disjoint_boxes(design: Design, layer: str) -> Ints:
 
 
 def is_rectilinear(design: Design, layer: str) -> bool:
-    """Whether all edges of a layer are parallel to the axes, in every cell as drawn and placed."""
+    """Return whether all edges of a layer are parallel to the axes, in all cells.
+
+    It is False if a cell is magnified or rotated by another angle than a multiple of 90°.
+    """
     places, index = design.places((layer,)), design.index(layer)
     if places is None:
         return False

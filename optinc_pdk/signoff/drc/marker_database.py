@@ -55,6 +55,6 @@ def write_lyrdb(result: DrcResult, path: Path, electrical: Sequence[RuleResult] 
 
 
 def description(rule: Rule) -> str:
-    """Severity, text, limit and source of a rule in one line, as the marker browser shows them."""
+    """Return severity, text, limit and source of a rule as one line, as shown in KLayout's marker browser."""
     limit = f"limit {rule.limit}" if rule.limit else ""
     return "; ".join(part for part in (rule.severity, rule.text, limit, f"source: {rule.source}") if part)

@@ -27,7 +27,7 @@ from optinc_pdk.extract.box_pairs import touching_pairs
 from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.spatial_index import box_array
 from optinc_pdk.signoff.drc.design import Design
-from optinc_pdk.signoff.drc.layer_connectivity import holding_squares, layer_pieces
+from optinc_pdk.signoff.drc.layer_connectivity import layer_pieces, regions_for_squares
 from optinc_pdk.signoff.drc.placed_shapes import OUTWARDS
 from optinc_pdk.signoff.drc.repeated_regions import (
     RepeatedRegion,
@@ -35,16 +35,16 @@ from optinc_pdk.signoff.drc.repeated_regions import (
     repeated_box_groups,
     repeated_regions,
 )
-from optinc_pdk.signoff.drc.shape_checks import MARKER_UM, measured
+from optinc_pdk.signoff.drc.shape_checks import MARKER_UM, violating_edge_pairs
 
 # Sides of a pad that form a larger angle are not opposite: sides of an octagon, or edges where rounding cuts a corner.
 OPPOSITE_DEG = 40.0
 
 
 def guide_space(design: Design, rule: GuideSpaceRule) -> kdb.Region:
-    """Gaps between guides that are too narrow, except near bodies and under marker layers."""
+    """Find gaps between guides that are too narrow, except near bodies and under marker layers."""
     guides, metric = _uncoupled(design, rule), (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
-    pairs = measured(design, rule, lambda value: guides.space_check(value, *metric))
+    pairs = violating_edge_pairs(design, rule, lambda value: guides.space_check(value, *metric))
     gaps = _not_exempt(design, rule, pairs)
     return gaps if gaps.is_empty() else _not_exempt(design, rule, _open(design, rule, pairs))
 
@@ -85,7 +85,7 @@ def _uncoupled(design: Design, rule: GuideSpaceRule) -> kdb.Region:
 
 
 def bend_radius(design: Design, rule: BendRadiusRule) -> kdb.Region:
-    """Places where the radius of a guide's concave edge is too small."""
+    """Find bends whose radius at the concave edge of the guide is too small; returns one marker per bend."""
     core, second = rule.layers
     slab = design.region(second)
     if rule.inside_second and slab.is_empty():
@@ -108,7 +108,11 @@ def bend_radius(design: Design, rule: BendRadiusRule) -> kdb.Region:
 
 
 def contours(region: kdb.Region) -> list[NDArray[np.float64]]:
-    """Closed contours of a region's polygons as (n, 2) arrays in database units, with the material to the right."""
+    """Return the closed contours of a region's polygons, holes included.
+
+    Returns:
+        (n, 2) vertices of each contour in database units; the material is to the right of its direction.
+    """
     result = []
     for polygon in region.each():
         rings = [polygon.each_point_hull(), *(polygon.each_point_hole(i) for i in range(polygon.holes()))]
@@ -117,18 +121,18 @@ def contours(region: kdb.Region) -> list[NDArray[np.float64]]:
 
 
 def concave_radius(contour: NDArray[np.float64], arm: float) -> NDArray[np.float64]:
-    """Radius of curvature at each vertex of a closed contour, where the contour is concave.
+    """Compute the radius of curvature at each vertex of a closed contour, where the contour is concave.
 
-    It is the radius of the circle through the vertex and the points `arm` before and after it. Three points far apart
-    average out the rounding of vertices: with an arm of 2.5 µm, 1 nm of rounding changes a radius of 10 µm by less than
-    0.05 µm. At a sharp corner the circle passes through the ends of the two arms.
+    It is the radius of the circle through the vertex and the points at the distance `arm` before and after it. Points
+    far apart reduce the effect of rounded vertices: with an arm of 2.5 µm, 1 nm of rounding changes a radius of 10 µm
+    by less than 0.05 µm. At a sharp corner the circle passes through the ends of the two arms.
 
     Args:
-        contour: (n, 2) vertices with the material to the right.
-        arm: Distance along the contour in the contour's unit.
+        contour: (n, 2) vertices, with the material to the right.
+        arm: Distance along the contour, in the contour's unit.
 
     Returns:
-        (n,) radii in the contour's unit, infinite where the contour is straight or convex.
+        (n,) radii in the contour's unit; infinite where the contour is straight or convex.
     """
     closed = np.concatenate([contour, contour[:1]])
     along = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(closed, axis=0).T))])
@@ -148,7 +152,7 @@ def concave_radius(contour: NDArray[np.float64], arm: float) -> NDArray[np.float
 
 
 def contacts(design: Design, rule: ContactsRule) -> kdb.Region:
-    """Heaters without exactly two contacts on two nets, or with metal across them."""
+    """Find heaters that do not have exactly two contacts on two nets, or that metal crosses."""
     heater, metal = rule.layers
     regions = repeated_regions(design, heater, 1, (metal,))
     violations = check_repeated(regions, lambda box: _without_two_contacts(design, heater, metal, box))
@@ -175,9 +179,12 @@ def _not_between_two_nets(design: Design, heater: str, metal: str) -> kdb.Region
 
 
 def foreign_guide(design: Design, rule: ForeignGuideRule) -> kdb.Region:
-    """Guides too close to a heater other than the heater of their own phase shifter.
+    """Find guides that are too close to a heater that does not belong to them.
 
-    Heaters with equal surroundings, as most heaters of a mesh have, are checked once.
+    A guide belongs to the heater above it. Heaters with equal surroundings are checked once.
+
+    Returns:
+        Polygons between heater and guide.
     """
     heater, metal, core = rule.layers
     # a body cut at the window's edge must still be recognised
@@ -210,9 +217,9 @@ class PadShapes:
     """Pads in one part of the metal, and the positions of all equal parts.
 
     Attributes:
-        cores: Metal shrunk on every side by half of the width above which metal is a pad.
+        cores: Metal shrunk on every side by half of the width above which metal counts as a pad.
         pads: The cores grown again by the same distance.
-        where: The part, and the positions of equal parts.
+        where: Box of the part, and displacements to all equal parts.
     """
 
     cores: kdb.Region
@@ -221,13 +228,19 @@ class PadShapes:
 
 
 def pads(design: Design, layer: str, recognize_um: float) -> list[PadShapes]:
-    """Pads of a layer: metal that is wider than a limit in both directions."""
+    """Find the pads of a layer: metal that is wider than a limit in both directions.
+
+    Args:
+        design: Layout.
+        layer: Name of the metal layer.
+        recognize_um: Width in µm above which metal counts as a pad.
+    """
     size = design.dbu(recognize_um) // 2
     return design.derived(f"{layer}, pads wider than {recognize_um} um", lambda: list(_pads(design, layer, size)))
 
 
 def _pads(design: Design, layer: str, size: int) -> Iterator[PadShapes]:
-    wide = holding_squares(design, layer, 2 * size)
+    wide = regions_for_squares(design, layer, 2 * size)
     parts = (
         [(design.touching(layer, one.box), one) for one in repeated_regions(design, layer, 1)]
         if wide is None
@@ -240,7 +253,7 @@ def _pads(design: Design, layer: str, size: int) -> Iterator[PadShapes]:
 
 
 def pad_size(design: Design, rule: PadSizeRule) -> kdb.Region:
-    """Pads that are too small, and labels on metal that are not on a pad."""
+    """Find pads that are too small, and labels that are on metal but not on a pad of full size."""
     metal = rule.layers[0]
     value = design.dbu(rule.value_um)
     narrow = kdb.Region()
@@ -275,9 +288,9 @@ def _labels_off_pads(design: Design, rule: PadSizeRule, wide: Ints, odd: kdb.Reg
 
 
 def pad_pitch(design: Design, rule: PadPitchRule) -> kdb.Region:
-    """Pairs of pads whose centres are too close.
+    """Find pairs of pads whose centres are too close.
 
-    Centres are those of the cores, which rounding moves less than those of the pads.
+    The centres are those of the pads' cores, because rounding moves them less than the centres of the pads.
     """
     size = design.dbu(rule.recognize_um) // 2
     boxes = [part.where.boxes(part.cores) for part in pads(design, rule.layers[0], rule.recognize_um)]
@@ -285,7 +298,7 @@ def pad_pitch(design: Design, rule: PadPitchRule) -> kdb.Region:
 
 
 def fibre_pitch(design: Design, rule: FibrePitchRule) -> kdb.Region:
-    """Pairs of gratings whose centres are too close; a grating is a cluster of etched lines."""
+    """Find pairs of gratings whose centres are too close; a grating is a cluster of etched lines."""
     layer, grown = rule.layers[0], design.dbu(rule.merge_um) // 2
     # growing moves corners by up to √2 times as much as edges
     parts = repeated_regions(design, layer, 3 * grown + 2)
@@ -295,12 +308,15 @@ def fibre_pitch(design: Design, rule: FibrePitchRule) -> kdb.Region:
 
 
 def too_close(groups: Sequence[Ints], margin: int, least: int) -> kdb.Region:
-    """A marker around each pair of boxes whose centres are less than `least` database units apart.
+    """Find pairs of boxes whose centres are less than a distance apart.
 
     Args:
-        groups: Arrays (n, 4) of boxes.
-        margin: Distance by which markers extend beyond the boxes, in database units.
+        groups: Arrays (n, 4) of boxes in database units; all of them are compared with each other.
+        margin: Distance by which a marker extends beyond the two boxes, in database units.
         least: Least allowed distance in database units.
+
+    Returns:
+        One marker around both boxes of each pair.
     """
     boxes = np.concatenate([np.zeros((0, 4), dtype=np.int64), *groups])
     if len(boxes) < 2:

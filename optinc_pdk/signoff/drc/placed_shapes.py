@@ -21,12 +21,12 @@ OUTWARDS = np.array([-1, -1, 1, 1])
 
 @dataclass(frozen=True)
 class PlacedShapes:
-    """Placed cells and boxes of some layers, sorted by kind and then by position. An item is one of either.
+    """The n items of some layers, sorted by kind and then by position; an item is a placed cell or a box.
 
     Attributes:
-        what: (n, 4) cell index, orientation, x and y of a placed cell; -1 - layer index and zeros for a box.
-        boxes: (n, 4) left, bottom, right, top of each item.
-        loose: Shapes with slanted edges that are drawn in no cell, by layer index, flat.
+        what: (n, 4) for a placed cell its cell index, orientation, x and y; for a box -1 - layer index, and zeros.
+        boxes: (n, 4) left, bottom, right and top of each item in database units.
+        loose: By layer index, shapes with slanted edges that are not part of a placed cell, as flat regions.
     """
 
     what: Ints
@@ -35,19 +35,20 @@ class PlacedShapes:
 
     @property
     def is_box(self) -> NDArray[np.bool_]:
-        """(n,) whether an item is a box."""
+        """(n,) whether each item is a box."""
         return np.less(self.what[:, 0], 0)
 
     def in_windows(self, windows: Ints, margin: int) -> tuple[Ints, Ints]:
-        """Items in windows and in a margin around them.
+        """Find the items in windows and in a margin around them.
 
         Args:
-            windows: (m, 4) boxes.
+            windows: (m, 4) boxes in database units.
             margin: Width of the margin in database units.
 
         Returns:
-            (k,) number of a window, and (k, 5) kind and position of an item in it, relative to the window's lower left
-            corner. Boxes are cut off at the margin, so windows with equal rows have equal shapes.
+            For each of k items found, (k,) the number of its window, and (k, 5) its kind and its position relative to
+            the lower left corner of the window: left, bottom, right and top of a box, or the origin of a cell twice.
+            Boxes are cut off at the margin, so windows with equal rows contain equal shapes.
         """
         shown, corner = windows + margin * OUTWARDS, np.tile(windows[:, :2], 2)
         window, item = touching_pairs(shown - OUTWARDS, self.boxes, max(STRIP, 4 * margin)).T
@@ -58,10 +59,10 @@ class PlacedShapes:
 
 
 def placed_shapes(design: Design, layers: Sequence[str]) -> PlacedShapes | None:
-    """Split some layers of a design into placed cells, boxes and slanted shapes.
+    """Split some layers of a design into placed cells, boxes and shapes with slanted edges.
 
-    A cell whose only shape on these layers is one box becomes a box. Shapes drawn in no cell become boxes where their
-    edges are parallel to the axes.
+    A cell whose only shape on these layers is one box becomes a box. Shapes that are not part of a placed cell become
+    boxes if their edges are parallel to the axes.
 
     Returns:
         The items; None if no cell is placed twice, or if a cell is magnified or rotated by another angle than a
@@ -90,7 +91,11 @@ def _placed_shapes(design: Design, layers: Sequence[str]) -> PlacedShapes | None
 
 
 def kinds(what: Ints) -> Ints:
-    """(n,) kind of each item: a number for every cell in one orientation, and for the boxes of every layer."""
+    """Return (n,) the kind of each item: one number per cell and orientation, and per layer for boxes.
+
+    Args:
+        what: (n, 4) items as in `PlacedShapes.what`.
+    """
     return what[..., 0] * 8 + what[..., 1]
 
 
@@ -112,6 +117,16 @@ def _plain_cells(design: Design, places: CellPlacements, indexes: Sequence[int])
 
 
 def shapes_of(design: Design, number: int, code: int, indexes: Sequence[int]) -> dict[int, kdb.Region]:
-    """Shapes of a cell on some layers in an orientation, by layer index; empty layers are left out."""
+    """Return the shapes of a cell on some layers, in a given orientation.
+
+    Args:
+        design: Layout.
+        number: Index of the cell.
+        code: Orientation of the cell.
+        indexes: Indices of the layers.
+
+    Returns:
+        Flat regions by layer index; layers without shapes are left out.
+    """
     drawn = {index: kdb.Region(design.layout.cell(number).begin_shapes_rec(index)) for index in indexes}
     return {index: shapes.transformed(transformation(code)) for index, shapes in drawn.items() if not shapes.is_empty()}

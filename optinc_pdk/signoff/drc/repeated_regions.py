@@ -19,41 +19,52 @@ from optinc_pdk.signoff.drc.placed_shapes import OUTWARDS, placed_shapes
 
 @dataclass(frozen=True)
 class RepeatedRegion:
-    """A box, and its copies at other positions in and around which the layout is equal.
+    """A box of a layout, and its k copies at other positions with the same shapes in and around them.
 
     Attributes:
-        box: One of the boxes.
-        moves: (k, 2) displacement from it to each of the boxes, itself included.
+        box: The first of the boxes.
+        moves: (k, 2) displacement from the first box to each of the boxes, itself included, in database units.
     """
 
     box: kdb.Box
     moves: Ints
 
     def copies(self, shapes: kdb.Region) -> Iterator[kdb.Polygon]:
-        """Shapes of the one box, repeated in all of them."""
+        """Yield shapes of the first box at their positions in all boxes.
+
+        Args:
+            shapes: Shapes of the first box.
+        """
         for polygon in shapes.each():
             for x, y in self.moves.tolist():
                 yield polygon.moved(x, y)
 
     def boxes(self, shapes: kdb.Region) -> Ints:
-        """(k·m, 4) bounding boxes of m shapes of the one box, repeated in all k boxes."""
+        """Return the bounding boxes of shapes of the first box at their positions in all boxes.
+
+        Args:
+            shapes: m shapes of the first box.
+
+        Returns:
+            (k·m, 4) left, bottom, right and top.
+        """
         return (np.tile(self.moves, 2)[:, None] + box_array([shape.bbox() for shape in shapes.each()])).reshape(-1, 4)
 
 
 def repeated_regions(
     design: Design, layer: str, gap: int, around: Sequence[str] = (), reach: int = 1
 ) -> list[RepeatedRegion]:
-    """Split a layer into parts that are separated by a gap along either axis, and group those that are equal.
+    """Split a layer into separate parts, and group the parts that are equal.
 
     Args:
         design: Layout.
-        layer: Layer to split; each of its shapes lies in one box.
-        gap: Least distance between two parts, in database units, at least 1.
+        layer: Layer to split; each of its shapes is completely in one part.
+        gap: Two parts are at least this far apart along one axis, in database units; at least 1.
         around: Further layers that must be equal in and around equal parts.
-        reach: How far around the boxes layers must be equal, in database units, at least 1.
+        reach: Distance around the parts within which all layers must be equal, in database units; at least 1.
 
     Returns:
-        One region for each group of equal parts.
+        One region per group of equal parts.
     """
     parts = placed_shapes(design, (layer,))
     if parts is None:
@@ -75,14 +86,14 @@ def repeated_regions(
 
 
 def repeated_box_groups(boxes: Ints, group: Ints) -> list[tuple[kdb.Region, RepeatedRegion]]:
-    """Find groups of boxes that differ only by a displacement.
+    """Find groups of boxes that are equal except for a displacement.
 
     Args:
         boxes: (n, 4) boxes.
-        group: (n,) number of the group of each box.
+        group: (n,) number of the group that each box belongs to.
 
     Returns:
-        For each set of equal groups, the boxes of one of them, and the positions of all of them.
+        For each set of equal groups, the boxes of its first group, and the region with the positions of all its groups.
     """
     if not len(boxes):
         return []
@@ -104,7 +115,15 @@ def repeated_box_groups(boxes: Ints, group: Ints) -> list[tuple[kdb.Region, Repe
 
 
 def merge_close_boxes(boxes: Ints, gap: int) -> Ints:
-    """Unite boxes that are less than a gap apart along both axes, until none are left; (n, 4) united boxes."""
+    """Replace boxes that are less than a gap apart along both axes by their common bounding box, until none are left.
+
+    Args:
+        boxes: (n, 4) boxes.
+        gap: The gap in database units.
+
+    Returns:
+        (m, 4) boxes.
+    """
     while len(pairs := close_pairs(boxes, gap, STRIP + gap)):
         group = np.unique(component_labels(len(boxes), *pairs.T), return_inverse=True)[1]
         low = np.full((group.max() + 1, 2), np.iinfo(np.int64).max)
@@ -116,7 +135,17 @@ def merge_close_boxes(boxes: Ints, gap: int) -> Ints:
 
 
 def surroundings(design: Design, layer: str, boxes: Ints, reach: int) -> list[object]:
-    """A key for each box, equal where a layer is equal in and around the boxes."""
+    """Return a key for each box; boxes with equal keys have equal shapes on a layer in and around them.
+
+    Args:
+        design: Layout.
+        layer: Name of the layer.
+        boxes: (n, 4) boxes.
+        reach: Distance around the boxes that is compared, in database units.
+
+    Returns:
+        n keys. A box with slanted shapes in or around it has a key of its own.
+    """
     parts = placed_shapes(design, (layer,))
     if parts is None or not len(boxes):
         return list(range(len(boxes)))
@@ -132,7 +161,12 @@ def surroundings(design: Design, layer: str, boxes: Ints, reach: int) -> list[ob
 
 
 def check_repeated(parts: Sequence[RepeatedRegion], check: Callable[[kdb.Box], kdb.Region]) -> kdb.Region:
-    """Run a check on one box of each region, and repeat its violations in all equal boxes."""
+    """Run a check on one box of each region, and repeat its violations in all equal boxes.
+
+    Args:
+        parts: Regions with equal contents.
+        check: Function that returns the violations within a box.
+    """
     violations = kdb.Region()
     for part in parts:
         for polygon in part.copies(check(part.box)):

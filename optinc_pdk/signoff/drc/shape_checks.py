@@ -25,18 +25,18 @@ from optinc_pdk.signoff.drc.design import Design, simple
 MARKER_UM = 0.1
 
 
-def measured(
+def violating_edge_pairs(
     design: Design, rule: LineRule | PairRule | GuideSpaceRule, check: Callable[[int], kdb.EdgePairs]
 ) -> kdb.EdgePairs:
-    """The edge pairs that violate a rule, with its tolerance for edges that are not parallel to an axis.
+    """Find the pairs of edges that violate a rule, with its tolerance for edges that are not parallel to an axis.
 
-    Pairs with such an edge are measured again at the rule's value minus its tolerance: the distance of a pair is that
+    Pairs with such an edge are measured again at the rule's value minus its tolerance. The distance of a pair is that
     of its parts that are too close, and the ends of these parts are rounded to the grid.
 
     Args:
         design: Layout.
         rule: Rule with a value and a tolerance.
-        check: Function from a distance in database units to the pairs of edges that are closer.
+        check: Function that returns the pairs of edges that are closer than a distance in database units.
     """
     pairs = check(design.dbu(rule.value_um))
     if rule.angled_tolerance_um == 0 or pairs.is_empty():
@@ -49,7 +49,7 @@ def measured(
 
 
 def line(design: Design, rule: LineRule) -> kdb.Region:
-    """Width, space or notch of one layer."""
+    """Find violations of a width, space or notch rule of one layer."""
     shapes = design.region(rule.layers[0])
     if rule.kind == "notch":
         return _line(design, rule, shapes.notch_check)
@@ -57,18 +57,21 @@ def line(design: Design, rule: LineRule) -> kdb.Region:
 
 
 def line_edges(design: Design, rule: LineRule) -> kdb.Region:
-    """As `line`, edge by edge: faster for long shapes, but it also reports pairs with a third shape between them."""
+    """Find violations of a width or space rule of one layer, as `line` does, on separate edges.
+
+    This is faster for long shapes, but also reports pairs of edges with a third shape between them.
+    """
     contour = edges(design, rule.layers[0])
     return _line(design, rule, contour.width_check if rule.kind == "width" else contour.space_check)
 
 
 def _line(design: Design, rule: LineRule, check: Callable[..., kdb.EdgePairs]) -> kdb.Region:
     metric = (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
-    return measured(design, rule, lambda value: check(value, *metric)).polygons(1)
+    return violating_edge_pairs(design, rule, lambda value: check(value, *metric)).polygons(1)
 
 
 def pair(design: Design, rule: PairRule) -> kdb.Region:
-    """Distance between the edges of two layers."""
+    """Find violations of an overlap, separation, enclosure or contact overlap rule between two layers."""
     first, second = (design.region(name) for name in rule.layers)
     if first.is_empty() or second.is_empty():
         return first.dup() if rule.kind == "overlap" else kdb.Region()
@@ -91,47 +94,50 @@ def pair(design: Design, rule: PairRule) -> kdb.Region:
             return first.enclosed_check(second, value, *metric) + along
         return ends.overlap_check(flat_edges(first & second), value, *metric)
 
-    return violations + measured(design, rule, check).polygons(1)
+    return violations + violating_edge_pairs(design, rule, check).polygons(1)
 
 
 def flat(region: kdb.Region) -> kdb.Region:
-    """A flat copy of a region's merged shapes; the hierarchical region may have them cut into pieces."""
+    """Return a flat copy of a region's merged shapes; a hierarchical region may contain them cut into pieces."""
     copy = region.dup()
     copy.flatten()
     return kdb.Region(list(copy.each())).merged()
 
 
 def merged(design: Design, layer: str) -> kdb.Region:
-    """A layer's merged shapes, flat."""
+    """Return the merged shapes of a layer as a flat region, which must not be modified."""
     return design.derived(f"merged {layer}", lambda: flat(design.region(layer)))
 
 
 def edges(design: Design, layer: str) -> kdb.Edges:
-    """The edges of a layer's merged shapes, flat."""
+    """Return the edges of a layer's merged shapes, flat; they must not be modified."""
     return design.derived(f"edges of {layer}", lambda: merged(design, layer).edges())
 
 
 def flat_edges(region: kdb.Region) -> kdb.Edges:
-    """The edges of a region's merged shapes, flat."""
+    """Return the edges of a region's merged shapes, flat."""
     edges = region.merged().edges()
     edges.flatten()
     return edges
 
 
 def boolean(design: Design, rule: BooleanRule) -> kdb.Region:
-    """Overlap of two layers that exclude each other, or the part of one layer outside the other."""
+    """Find the overlap of two layers (exclusion rule), or the part of the first outside the second (inside rule)."""
     first, second = (design.region(name) for name in rule.layers)
     return first & second if rule.kind == "exclusion" else first - second
 
 
 def area(design: Design, rule: AreaRule) -> kdb.Region:
-    """Shapes whose area is too small."""
+    """Find shapes whose area is too small."""
     least = rule.value_um2 / design.layout.dbu**2
     return design.region(rule.layers[0]).with_area(0, round(least), False)
 
 
 def angle(design: Design, rule: AngleRule) -> kdb.Region:
-    """Corners that are too sharp; a convex corner turns right by 180° minus its inner angle."""
+    """Find convex corners whose inner angle is too small.
+
+    At a convex corner the contour turns right by 180° minus the inner angle.
+    """
     violations = kdb.Region()
     for layer in rule.layers:
         violations += design.region(layer).corners(
@@ -141,7 +147,7 @@ def angle(design: Design, rule: AngleRule) -> kdb.Region:
 
 
 def outline(design: Design, rule: OutlineRule) -> kdb.Region:
-    """The whole layout if it has no outline; else outlines that are not rectangles, overlap or touch."""
+    """Find outlines of dies that are not rectangles, overlap or touch; the whole layout if it has no outline."""
     drawn = kdb.Region(design.shapes(rule.layers[0]))
     if drawn.is_empty():
         return whole_layout(design)
@@ -156,7 +162,11 @@ def outline(design: Design, rule: OutlineRule) -> kdb.Region:
 
 
 def die_size(design: Design, rule: DieSizeRule) -> kdb.Region:
-    """Outlines whose size is not offered; a die rotated by 90° is the same die."""
+    """Find outlines of dies whose size the process does not offer.
+
+    A die may be rotated by 90°. A die that is larger than all offered sizes in one dimension may have any size within
+    the reticle.
+    """
     sizes = [sorted(map(design.dbu, die)) for die in rule.dies_um]
     reticle = sorted(map(design.dbu, rule.reticle_um))
     violations = kdb.Region()
@@ -170,14 +180,14 @@ def die_size(design: Design, rule: DieSizeRule) -> kdb.Region:
 
 
 def dies(design: Design, layer: str) -> list[kdb.Polygon]:
-    """The merged outlines."""
+    """Return the merged outlines of the dies, drawn on a layer."""
     return list(kdb.Region(design.shapes(layer)).merged().each())
 
 
 def edge(design: Design, rule: EdgeRule) -> kdb.Region:
-    """Shapes beyond the keep-out distance inside the outlines.
+    """Find shapes that are closer to the outline of a die than the keep-out distance, or outside all outlines.
 
-    They are computed as a difference, because `outside` misses shapes that cross the border.
+    They are computed as a difference, because KLayout's `outside` misses shapes that cross the border.
     """
     name = rule.layers[0]
     inner = kdb.Region(dies(design, name)).sized(-design.dbu(rule.value_um)).merged()
@@ -195,18 +205,18 @@ def edge(design: Design, rule: EdgeRule) -> kdb.Region:
 
 
 def grid(design: Design, rule: GridRule) -> kdb.Region:
-    """The whole layout if its database unit is not the grid."""
+    """Return a marker over the whole layout if its database unit is not the rule's grid; else an empty region."""
     return kdb.Region() if abs(design.layout.dbu / rule.value_um - 1) < 1e-9 else whole_layout(design)
 
 
 def whole_layout(design: Design) -> kdb.Region:
-    """A marker over the whole layout; 1 database unit wide if the layout is empty."""
+    """Return a marker over the whole layout; a box of 1 database unit if the layout is empty."""
     box = design.top.bbox()
     return kdb.Region(kdb.Box(0, 0, 1, 1) if box.empty() or box.area() == 0 else box)
 
 
 def file(design: Design, rule: FileRule) -> kdb.Region:
-    """Shapes and texts on layers that the process does not have, or polygons that cross themselves as drawn."""
+    """Find self-crossing polygons (simple rule), or shapes and texts on layers that the process does not have."""
     known = set(design.layers.values())
     violations = kdb.Region()
     for info in design.layout.layer_infos():

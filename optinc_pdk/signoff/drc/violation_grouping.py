@@ -39,7 +39,7 @@ CellPlacement = tuple[int, kdb.Trans]
 
 
 class Hierarchy:
-    """The placed cells of a layout, found by position.
+    """The placed cells of a layout, which can be searched by position.
 
     Attributes:
         layout: The layout, which must not change any more.
@@ -61,7 +61,14 @@ class Hierarchy:
         return dict(count)
 
     def around(self, box: kdb.Box) -> list[CellPlacement]:
-        """The placed cells whose bounding box contains a box to within `BEYOND_UM`, lowest in the hierarchy first."""
+        """Find the placed cells whose bounding box contains a box to within `BEYOND_UM`.
+
+        Args:
+            box: Box in database units, in coordinates of the top cell.
+
+        Returns:
+            Placements of cells, the lowest in the hierarchy first.
+        """
         placements: list[tuple[int, CellPlacement]] = []
         pending = [(0, (self.top.cell_index(), kdb.Trans()))]
         while pending:
@@ -96,14 +103,14 @@ class Hierarchy:
 
 
 def group_violations(hierarchy: Hierarchy, markers: Sequence[kdb.Polygon]) -> tuple[ViolationGroup, ...]:
-    """Group violations that all instances of a cell have.
+    """Group equal violations that all instances of a cell have.
 
     Args:
         hierarchy: Layout in which the violations were found.
         markers: Polygons around the violations in database units, in coordinates of the top cell.
 
     Returns:
-        Each group once, those of the top cell first, then sorted by cell name and marker.
+        One entry per group, those of the top cell first, then sorted by cell name and marker.
     """
     if not markers:
         return ()

@@ -31,10 +31,10 @@ class Currents:
     """Voltages and currents of a layout with n heaters.
 
     Attributes:
-        wiring: The layout's wiring.
-        voltage_v: (n,) voltage at each heater's pad, 0 where the bias drives no heater.
-        current_a: (n,) current through each heater, with the rise of its ground taken into account.
-        rise_v: (n,) voltage of each heater's ground end above the ground pads.
+        wiring: Wiring of the layout.
+        voltage_v: (n,) voltage in V at each heater's pad; 0 for heaters that the bias does not drive.
+        current_a: (n,) current in A through each heater, with its ground rise taken into account.
+        rise_v: (n,) voltage in V of each heater's ground end above the ground pads.
     """
 
     wiring: Wiring
@@ -44,13 +44,13 @@ class Currents:
 
     @property
     def phase_error_rad(self) -> Floats:
-        """(n,) phase lost through ground rise if the drive does not compensate for it."""
+        """(n,) phase in rad that each heater loses to ground rise if the drive does not compensate for it."""
         power_pi = self.wiring.process.device("phase_shifter").parameter("power_pi_w")
         without_rise = self.voltage_v / (self.wiring.resistance_ohm + self.wiring.wire_ohm)
         return np.asarray(math.pi * (without_rise**2 - self.current_a**2) * self.wiring.resistance_ohm / power_pi)
 
     def others_v(self, heater: int) -> float:
-        """Ground rise of one heater, in V, that the currents of the other heaters cause."""
+        """Return the ground rise of a heater, in V, that is due to the currents of all other heaters."""
         current = self.current_a.copy()
         current[heater] = 0.0
         return float(self.wiring.rise_v(current)[heater])
@@ -75,7 +75,7 @@ class ElectricalResult:
 
     @cached_property
     def current_ma_per_um(self) -> float:
-        """Highest current per width in any wire, contact or ground, in mA/µm."""
+        """Highest current density in any wire, contact or ground, in mA per µm of width."""
         return densest_ma_per_um(self.currents)
 
     @property
@@ -85,7 +85,13 @@ class ElectricalResult:
 
 
 def bias_currents(wiring: Wiring, bias: Bias) -> Currents:
-    """Voltages and currents that the DAC codes of a bias set; its phases, powers and voltages are not used.
+    """Compute the voltages and currents that result from the DAC codes of a bias.
+
+    Phases, powers and voltages that the bias also states are not used.
+
+    Args:
+        wiring: Wiring of the layout.
+        bias: Bias of its heaters.
 
     Raises:
         InputError: The bias is of another process, or its channels are not those of the layout.
@@ -121,7 +127,7 @@ def bias_currents(wiring: Wiring, bias: Bias) -> Currents:
 
 
 def full_currents(wiring: Wiring) -> Currents:
-    """Voltages and currents with every heater at a phase of 2π, for which layouts size grounds."""
+    """Compute voltages and currents with every heater at a phase of 2π, for which layouts size their grounds."""
     power = 2 * wiring.process.device("phase_shifter").parameter("power_pi_w")
     current = np.sqrt(power / wiring.resistance_ohm)
     rise = wiring.rise_v(current)
@@ -129,12 +135,12 @@ def full_currents(wiring: Wiring) -> Currents:
 
 
 class CurrentDensity(NamedTuple):
-    """Current density in one place of the metal.
+    """Current density at one place of the metal.
 
     Attributes:
-        polygon: The place, in nm.
+        polygon: Outline of the place, in nm.
         current_ma: Current in mA.
-        density: Current per width in mA/µm.
+        density: Current over the width of the metal, in mA/µm.
         net: Name of the net.
     """
 
@@ -148,9 +154,9 @@ def check_electrical(rules: Sequence[Rule], wiring: Wiring, bias: Bias) -> Elect
     """Check the electrical rules of a process at a bias.
 
     Args:
-        rules: Rules of the process; the geometric ones among them are not checked here.
-        wiring: The layout's wiring.
-        bias: Bias of the layout's heaters.
+        rules: Rules of the process; the geometric ones among them are ignored.
+        wiring: Wiring of the layout.
+        bias: Bias of its heaters.
 
     Raises:
         InputError: The bias is of another process, or its channels are not those of the layout.
@@ -214,7 +220,7 @@ def _within(places: Sequence[CurrentDensity], polygon: kdb.Polygon) -> list[Curr
 
 
 def ground_densities(currents: Currents) -> list[CurrentDensity]:
-    """Current density at every cut across the metal of the grounds."""
+    """Compute the current density at every straight cut across the metal of the grounds."""
     wiring = currents.wiring
     densities = []
     for net, sheet in wiring.sheets.items():
@@ -231,13 +237,13 @@ def ground_densities(currents: Currents) -> list[CurrentDensity]:
 def narrow_wires(
     currents: Currents, layer: int, limit_ma_per_um: float, ignore_angle_deg: float
 ) -> list[CurrentDensity]:
-    """Places where wires and contacts are narrower than their heaters' current requires, without the grounds.
+    """Find places where wires and contacts, without the grounds, are too narrow for the current that they carry.
 
     Args:
         currents: Voltages and currents of the layout.
-        layer: Number of the metal, counted from the contacts up.
-        limit_ma_per_um: Highest allowed current per width.
-        ignore_angle_deg: Edges that form this angle or a larger one do not face each other.
+        layer: Number of the metal layer, from 0 for the lowest one, which touches the heaters.
+        limit_ma_per_um: Highest allowed current over width, in mA/µm.
+        ignore_angle_deg: Two edges at this angle or a larger one do not count as opposite sides of a wire.
     """
     densities = []
     for polygon, current, name in _wires(currents, layer):
@@ -251,7 +257,10 @@ def narrow_wires(
 
 
 def densest_ma_per_um(currents: Currents) -> float:
-    """Highest current per width in any wire, contact or ground, in mA/µm, on metals that have a rule of current."""
+    """Return the highest current density in any wire, contact or ground, in mA per µm of width.
+
+    Only metals for which the process has a current rule are included.
+    """
     process = currents.wiring.process
     # every wire has a place that is narrower than a pad
     wide = math.ceil(float(process.pads.size_um) * NM_PER_UM)

@@ -33,12 +33,14 @@ LEAST_SHARE = 1e-9
 
 @dataclass(frozen=True)
 class SheetCuts:
-    """Straight cuts across the metal of a sheet, from edge to edge between two columns or two rows of cells.
+    """Straight cuts across the metal of a sheet, between two neighbouring columns or rows of cells.
+
+    A cut extends from edge to edge of the metal.
 
     Attributes:
-        boxes: (n, 4) left, bottom, right, top, between the centres of the cells on both sides of the cut.
+        boxes: (n, 4) left, bottom, right and top; a box extends to the centres of the cells on both sides of the cut.
         width: (n,) length of the cut, which is the width of the metal that the current flows through.
-        current: (n,) magnitude of the current in A, with its component along the cut, for metal that is not
+        current: (n,) magnitude of the current in A. It includes the component along the cut, for metal that is not
             perpendicular to the cut.
     """
 
@@ -49,12 +51,12 @@ class SheetCuts:
 
 @dataclass(frozen=True, eq=False)
 class ResistiveSheet:
-    """The metal of one net on one layer; all lengths are in one unit of the caller's choice.
+    """The metal of one net on one layer as a resistor network on a raster. All lengths have the same, arbitrary unit.
 
     Attributes:
-        x, y: Lines of the raster, ascending.
-        share: (columns, rows) share of each cell's area that is metal.
-        sink: (columns, rows) whether a cell is held at 0 V.
+        x, y: (columns + 1,) and (rows + 1,) coordinates of the raster lines, ascending.
+        share: (columns, rows) fraction of each cell's area that is metal.
+        sink: (columns, rows) whether each cell is held at 0 V.
         sheet_ohm: Sheet resistance in Ω per square.
     """
 
@@ -66,7 +68,13 @@ class ResistiveSheet:
 
     @classmethod
     def of(cls, polygons: Sequence[kdb.Polygon], sinks: Sequence[kdb.Box], sheet_ohm: float) -> ResistiveSheet:
-        """The sheet of merged polygons, with boxes (pads) that are held at 0 V."""
+        """Build the sheet of some polygons.
+
+        Args:
+            polygons: Merged polygons of the net.
+            sinks: Boxes that are held at 0 V, such as pads.
+            sheet_ohm: Sheet resistance in Ω per square.
+        """
         points = np.array([(p.x, p.y) for polygon in polygons for e in polygon.each_edge() for p in (e.p1, e.p2)])
         edges = np.array([(box.left, box.bottom) for box in sinks] + [(box.right, box.top) for box in sinks])
         step = math.sqrt(sum(polygon.area() for polygon in polygons) / CELLS)
@@ -83,7 +91,7 @@ class ResistiveSheet:
 
     @cached_property
     def conductance(self) -> tuple[Floats, Floats]:
-        """(columns - 1, rows) and (columns, rows - 1) conductance in S between neighbours along x and along y."""
+        """Conductance in S between neighbouring cells: (columns - 1, rows) along x, and (columns, rows - 1) along y."""
         dx, dy = np.diff(self.x)[:, np.newaxis], np.diff(self.y)[np.newaxis, :]
         # a cell held at 0 V has this voltage up to its edges
         half_x, half_y = (np.where(self.sink, 0.0, np.broadcast_to(d, self.share.shape) / 2) for d in (dx, dy))
@@ -145,14 +153,29 @@ class ResistiveSheet:
         return splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
 
     def cells(self, points: ArrayLike) -> Ints:
-        """(n, 2) column and row of the cells that contain points (n, 2)."""
+        """Return the cells that contain some points.
+
+        Args:
+            points: (n, 2) x and y.
+
+        Returns:
+            (n, 2) column and row; for a point outside the raster, those of the nearest cell.
+        """
         x, y = np.asarray(points, dtype=np.float64).reshape(-1, 2).T
         column = np.clip(np.searchsorted(self.x, x, "right") - 1, 0, len(self.x) - 2)
         row = np.clip(np.searchsorted(self.y, y, "right") - 1, 0, len(self.y) - 2)
         return np.stack([column, row], axis=1)
 
     def voltages(self, cells: Ints, currents: Floats) -> Floats:
-        """(columns, rows) voltage in V of each cell for currents (n,) in A that enter cells (n, 2); 0 outside metal."""
+        """Solve for the voltage of each cell.
+
+        Args:
+            cells: (n, 2) column and row of the cells that currents enter.
+            currents: (n,) these currents in A.
+
+        Returns:
+            (columns, rows) voltages in V; 0 outside the metal.
+        """
         voltage = np.zeros(self.share.shape)
         free = self._number >= 0
         if free.any():
@@ -162,7 +185,11 @@ class ResistiveSheet:
         return voltage
 
     def cuts(self, voltage: Floats) -> SheetCuts:
-        """Current through every cut across the metal at voltages (columns, rows)."""
+        """Compute the current through every straight cut across the metal.
+
+        Args:
+            voltage: (columns, rows) voltages in V, from :meth:`voltages`.
+        """
         drop = voltage[:-1] - voltage[1:], voltage[:, :-1] - voltage[:, 1:]
         flow_x, flow_y = (g * v for g, v in zip(self.conductance, drop, strict=True))
         across = _cuts(self.x, self.y, self.share, flow_x, flow_y)

@@ -30,16 +30,16 @@ class Wiring:
     """Wiring of a layout with n heaters.
 
     Attributes:
-        mask: The layout.
-        process: Its process.
-        metal: Its metal.
+        mask: Polygons and labels of the layout.
+        process: Process of the layout.
+        metal: Nets of the layout's metal.
         pads: Labelled pads.
         heaters: The n heaters.
-        labels: Label of the first pad that drives each heater; empty for a heater without pad.
-        signal: (n,) nets of their signal ends.
-        ground: (n,) nets of their ground ends.
-        resistance_ohm: (n,) resistances of the heaters.
-        wire_ohm: (n,) resistance of each heater's wire; 0 unless the wire leads from one pad to this heater only.
+        labels: For each heater, label of the first pad that drives it; empty for a heater without a pad.
+        signal: (n,) net of each heater's signal end.
+        ground: (n,) net of each heater's ground end.
+        resistance_ohm: (n,) resistance of each heater in Ω.
+        wire_ohm: (n,) resistance in Ω of each heater's wire; 0 unless the wire leads from one pad to this heater only.
     """
 
     mask: MaskLayout
@@ -55,7 +55,7 @@ class Wiring:
 
     @cached_property
     def ends_nm(self) -> Ints:
-        """(n, 2, 2) centres of the contacts at each heater's signal end and ground end, in nm."""
+        """(n, 2, 2) x and y in nm of the contact at each heater's signal end, then at its ground end."""
         ends = np.array([(end.x, end.y) for heater in self.heaters for end in heater.contacts], dtype=np.int64)
         ends = ends.reshape(-1, 2, 2)
         swapped = self.metal.contacts_at(ends[:, 0]) != self.signal
@@ -63,7 +63,7 @@ class Wiring:
 
     @cached_property
     def entries(self) -> tuple[Ints, Ints]:
-        """(k, 2) points in nm where current enters the metal of the grounds, and (k,) the heater that it comes from."""
+        """(k, 2) points in nm where current enters the metal of the grounds, and (k,) the heater it comes from."""
         heaters = np.arange(len(self.heaters))
         stack = self.process.contact
         if not stack.vias:
@@ -81,7 +81,10 @@ class Wiring:
 
     @cached_property
     def sheets(self) -> Mapping[int, ResistiveSheet]:
-        """Resistive sheet of each ground by net; it is 0 V at its labelled pads and, on a flip chip, at every bump."""
+        """Resistive sheet of each ground, by net number.
+
+        A sheet is held at 0 V at its labelled pads and, on a flip chip, at every bump.
+        """
         grounds = sorted({pad.net for pad in self.pads if is_ground(pad.label)})
         sinks: dict[int, list[kdb.Box]] = {net: [] for net in grounds}
         half = round(float(self.process.pads.size_um) * NM_PER_UM / 2)
@@ -100,7 +103,15 @@ class Wiring:
         return {net: ResistiveSheet.of(shapes[net], sinks[net], ohm) for net in grounds}
 
     def voltages(self, net: int, current_a: Floats) -> Floats:
-        """(columns, rows) voltages in V on the sheet of ground net ``net`` for heater currents (n,)."""
+        """Compute the voltages on the sheet of a ground.
+
+        Args:
+            net: Net number of the ground.
+            current_a: (n,) current of each heater in A.
+
+        Returns:
+            (columns, rows) voltages in V of the cells of the sheet.
+        """
         points, heater = self.entries
         here = self.ground[heater] == net
         share = 1.0 / np.bincount(heater, minlength=len(self.heaters))[heater]
@@ -108,7 +119,14 @@ class Wiring:
         return sheet.voltages(sheet.cells(points[here]), (current_a[heater] * share)[here])
 
     def rise_v(self, current_a: Floats) -> Floats:
-        """(n,) voltage of every heater's ground end above the ground pads for heater currents (n,)."""
+        """Compute the ground rise of every heater.
+
+        Args:
+            current_a: (n,) current of each heater in A.
+
+        Returns:
+            (n,) voltage in V of each heater's ground end above the ground pads.
+        """
         points, heater = self.entries
         total, count = np.zeros(len(self.heaters)), np.bincount(heater, minlength=len(self.heaters))
         for net, sheet in self.sheets.items():
@@ -119,7 +137,7 @@ class Wiring:
 
     @property
     def common_ground(self) -> SharedGround:
-        """Ground rise from currents, by the channels of the bias instead of by heaters."""
+        """Ground rise as a function of heater currents, both by channel label instead of by heater."""
         first = {label: i for i, label in reversed(list(enumerate(self.labels))) if label}
         labels, place = tuple(first), np.array(list(first.values()), dtype=np.int64)
 
@@ -132,7 +150,11 @@ class Wiring:
 
 
 def read_wiring(gds_path: str | Path, process: Process) -> Wiring:
-    """Read the wiring of a written layout from its polygons and labels only.
+    """Read the wiring of a layout file, from its polygons and labels only.
+
+    Args:
+        gds_path: Layout file.
+        process: Process of the layout.
 
     Raises:
         GdsError: The file cannot be used.
@@ -146,10 +168,14 @@ def read_wiring(gds_path: str | Path, process: Process) -> Wiring:
 
 
 def wiring_of(extraction: Extraction, process: Process) -> Wiring:
-    """Wiring of an extracted layout; the layout is not read again.
+    """Return the wiring of a layout that is already extracted, without reading the layout again.
+
+    Args:
+        extraction: Result of the extraction.
+        process: Process of the layout.
 
     Raises:
-        ValueError: The extraction has no metal, because it is not of a layout.
+        ValueError: The extraction has no metal, because it was not made from a layout.
     """
     if extraction.heater_wiring is None:
         raise ValueError(f"{extraction.circuit.name}: this extraction has no metal; extract the layout with extract()")

@@ -54,7 +54,7 @@ class LvsResult:
     port_map: Ints
 
     def to_json(self) -> dict[str, Any]:
-        """The result as plain data, as written to ``.lvs.json``."""
+        """Return the result as dicts and lists, as written to ``.lvs.json``."""
         return {
             "schema": SCHEMA,
             "match": self.match,

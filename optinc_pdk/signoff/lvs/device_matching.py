@@ -21,12 +21,13 @@ Permutation = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Matching:
-    """A partial one-to-one map of a reference circuit with I devices and P ports to an extracted one.
+    """A partial one-to-one map from a reference circuit with I devices and P ports to an extracted circuit.
 
     Attributes:
         device: (I,) extracted instance of each reference instance, -1 if there is none.
-        port: (P,) extracted port of each optical port and pad of the reference, -1 for all others.
-        back: Reference instance of each extracted instance, -1 if there is none.
+        port: (P,) extracted port of each reference port that is optical or a pad, -1 for other ports and if there is
+            none.
+        back: (extracted instances,) reference instance of each extracted instance, -1 if there is none.
     """
 
     device: Ints
@@ -35,18 +36,18 @@ class Matching:
 
 
 class IndexedCircuit:
-    """A flat circuit with the indexes that the walk needs.
+    """A flat circuit with I instances and P ports, indexed for the walk along its optical nets.
 
     Attributes:
         circuit: The circuit.
-        offset: (I + 1,) number of the first port of each instance.
+        offset: (I + 1,) number of the first port of each instance; the last entry is P.
         owner: (P,) instance of each port.
         partner: (P,) port at the other end of each port's optical net, -1 if there is none.
         labels: Pad labels by electrical net.
-        kind: Name of each instance's device.
-        optical: Number of optical ports of each instance.
-        symmetry: Permutations of optical ports that map a device onto itself, by device.
-        starts, owners, partners: `offset`, `owner` and `partner` as lists.
+        kind: I device names.
+        optical: I numbers of optical ports.
+        symmetry: By device name, the permutations of optical ports that map the device onto itself.
+        starts, owners, partners: `offset`, `owner` and `partner` as lists, which are faster to index.
     """
 
     def __init__(self, circuit: Circuit, symmetry: Mapping[str, Sequence[Permutation]]) -> None:
@@ -67,22 +68,28 @@ class IndexedCircuit:
         }
 
     def local(self, port: int) -> tuple[int, int]:
-        """Instance of a port, and the port's number within the instance."""
+        """Return the instance of a port, and the port's number within the instance."""
         instance = self.owners[port]
         return instance, port - self.starts[instance]
 
     def nets(self, instance: int) -> list[int]:
-        """Electrical nets of an instance's electrical ports, -1 if there is none."""
+        """Return the net of each electrical port of an instance, -1 for a port without a net."""
         first = int(self.offset[instance]) + self.optical[instance]
         nets: list[int] = self.circuit.electrical[first : int(self.offset[instance + 1])].tolist()
         return nets
 
     def pads(self, instance: int) -> tuple[tuple[str, ...], ...]:
-        """Pad labels on each electrical net of an instance, sorted, because a heater's ends can be swapped."""
+        """Return the pad labels on the net of each electrical port of an instance.
+
+        The nets are sorted by their labels, because a heater's ends can be swapped.
+        """
         return tuple(sorted(self.labels.get(net, ()) for net in self.nets(instance)))
 
     def neighbour(self, port: int) -> tuple[object, ...]:
-        """The device connected to a port: its kind, its port up to symmetry, and its pads; empty if there is none."""
+        """Return a key of the device connected to an optical port: its name, its port up to symmetry, and its pads.
+
+        The key is empty if no device is connected.
+        """
         beyond = self.partners[port]
         if beyond == UNCONNECTED:
             return ()
@@ -92,7 +99,10 @@ class IndexedCircuit:
 
 
 class Walk:
-    """State of the walk: mapped devices and ports, remaining symmetries, and ports to visit."""
+    """Search that maps devices and ports along the optical nets of both circuits.
+
+    Its state is the map so far, the symmetries in which each device can still be mapped, and the ports to visit.
+    """
 
     def __init__(self, reference: IndexedCircuit, extracted: IndexedCircuit) -> None:
         """Start with no device mapped."""
@@ -105,7 +115,7 @@ class Walk:
         self.landmarks_used = False
 
     def run(self) -> None:
-        """Walk until every reached device is mapped in one way."""
+        """Visit ports until none is left and every mapped device is mapped in exactly one way."""
         while True:
             while self.queue:
                 self.arrive(*self.queue.popleft())
@@ -120,13 +130,18 @@ class Walk:
                 self.map_landmarks()
 
     def map_landmarks(self) -> None:
-        """Map devices without symmetries (photodiodes, modulators) that have the same pad labels on both sides."""
+        """Map unmapped devices without symmetries, such as photodiodes, that have equal pad labels in both circuits."""
         for i, j in self.unmapped_labelled():
             if len(self.reference.symmetry[self.reference.kind[i]]) == 1:
                 self.narrow(i, j, list(self.reference.symmetry[self.reference.kind[i]]))
 
     def arrive(self, port: int, other: int) -> None:
-        """Record that a reference port is an extracted port, unless it contradicts the map so far."""
+        """Map a reference port to an extracted port, unless this contradicts the map so far.
+
+        Args:
+            port: Number of the reference port.
+            other: Number of the extracted port.
+        """
         (i, a), (j, b) = self.reference.local(port), self.extracted.local(other)
         if self.device[i] == UNCONNECTED and self.back[j] == UNCONNECTED:
             kind = self.reference.kind[i]
@@ -136,7 +151,13 @@ class Walk:
             self.narrow(i, j, [p for p in self.options[i] if p[a] == b])
 
     def narrow(self, i: int, j: int, options: list[Permutation]) -> None:
-        """Map a device in one of several ways, and continue from the ports that are the same in all of them."""
+        """Map a device in one of several ways, and queue the nets of the ports that are the same in all of them.
+
+        Args:
+            i: Reference instance.
+            j: Extracted instance.
+            options: Permutations of optical ports that are possible; if it is empty, nothing is mapped.
+        """
         if not options:
             return
         self.device[i], self.back[j] = j, i
@@ -156,7 +177,11 @@ class Walk:
                 self.queue.append(beyond)
 
     def choose(self, i: int) -> None:
-        """Map a device whose branches no fibre distinguishes in the way that fits its neighbours best."""
+        """Select one symmetry for a mapped device that still has several: the one for which most neighbours agree.
+
+        Args:
+            i: Reference instance.
+        """
         j = self.device[i]
         start, other = self.reference.starts[i], self.extracted.starts[j]
         expected = [self.reference.neighbour(start + number) for number in range(self.reference.optical[i])]
@@ -168,13 +193,13 @@ class Walk:
         self.narrow(i, j, [max(self.options[i], key=fit)])
 
     def walk_unlabelled_parts(self) -> None:
-        """Walk through parts of the circuit that no fibre reaches, from devices with the same pad labels."""
+        """Map parts of the circuit that no fibre reaches, starting at devices whose pads have the same labels."""
         for i, j in self.unmapped_labelled():
             self.narrow(i, j, list(self.reference.symmetry[self.reference.kind[i]]))
             self.run()
 
     def unmapped_labelled(self) -> Iterator[tuple[int, int]]:
-        """Pairs of unmapped optical devices of one kind with the same pad labels.
+        """Yield pairs of unmapped optical devices (reference, extracted) of the same kind with the same pad labels.
 
         Devices that are mapped while the iteration runs are skipped.
         """
@@ -193,14 +218,14 @@ class Walk:
 
 
 def match(reference: IndexedCircuit, extracted: IndexedCircuit) -> Matching:
-    """Map a flat reference circuit to a flat extracted one.
+    """Map a flat reference circuit to a flat extracted circuit.
 
     Args:
         reference: Reference circuit.
         extracted: Extracted circuit.
 
     Returns:
-        The map; devices and ports that contradict it are unmapped.
+        The map; devices and ports that would contradict it are not mapped.
     """
     walk = Walk(reference, extracted)
     for label, port in reference.circuit.ports.items():

@@ -47,13 +47,13 @@ class Difference:
 
 @dataclass(frozen=True)
 class MatchedCircuits:
-    """A flat reference and an extracted circuit with the map between them.
+    """A flat reference circuit and a flat extracted circuit, with the map between them.
 
     Attributes:
-        ref: The reference.
-        ext: The extracted circuit.
+        ref: Reference circuit.
+        ext: Extracted circuit.
         map: Map from the reference to the extracted circuit.
-        process: Their process.
+        process: Process of both.
     """
 
     ref: IndexedCircuit
@@ -63,17 +63,17 @@ class MatchedCircuits:
 
     @cached_property
     def ref_names(self) -> list[str]:
-        """``"instance,port"`` of every port of the reference."""
+        """Names of all ports of the reference, as ``"instance,port"``."""
         return _port_names(self.ref.circuit)
 
     @cached_property
     def ext_names(self) -> list[str]:
-        """``"instance,port"`` of every extracted port."""
+        """Names of all ports of the extracted circuit, as ``"instance,port"``."""
         return _port_names(self.ext.circuit)
 
     @cached_property
     def origin(self) -> Ints:
-        """Reference port of each extracted port, -1 if there is none."""
+        """(extracted ports,) reference port of each extracted port, -1 if there is none."""
         origin = np.full(int(self.ext.offset[-1]), UNCONNECTED, dtype=np.int64)
         mapped = np.flatnonzero(self.map.port != UNCONNECTED)
         origin[self.map.port[mapped]] = mapped
@@ -81,18 +81,18 @@ class MatchedCircuits:
 
     @cached_property
     def shifters(self) -> list[tuple[int, int]]:
-        """Matched phase shifters: reference instance and extracted instance."""
+        """Pairs (reference instance, extracted instance) of all matched phase shifters."""
         instances = self.ref.circuit.instances_of(PHASE_SHIFTER).tolist()
         return [(i, int(self.map.device[i])) for i in instances if self.map.device[i] != UNCONNECTED]
 
     @cached_property
     def miswired(self) -> list[tuple[int, int]]:
-        """Matched phase shifters whose pads differ; swapped ends count as equal, as polarity has no effect."""
+        """Pairs of matched phase shifters whose pads differ; swapped ends count as equal, as polarity has no effect."""
         return [(i, j) for i, j in self.shifters if not _same_wiring(self.ref.pads(i), self.ext.pads(j))]
 
     @cached_property
     def mispinned(self) -> list[tuple[int, int]]:
-        """Matched photodiodes and modulators whose pads differ; unlike heater ends, their pins cannot be swapped."""
+        """Pairs of matched photodiodes and modulators whose pads differ; their pins cannot be swapped."""
         mapped = [(i, int(j)) for i, j in enumerate(self.map.device.tolist()) if j != UNCONNECTED]
         kinds = self.ref.circuit.kinds
         electro_optic = {kind.name for kind in kinds if kind.optical and kind.electrical and kind.name != PHASE_SHIFTER}
@@ -100,14 +100,18 @@ class MatchedCircuits:
         return [(i, j) for i, j in pinned if not _in_order(_by_pin(self.ref, i), _by_pin(self.ext, j))]
 
     def position(self, instance: int) -> tuple[float, float] | None:
-        """Position of an extracted instance in µm; None for instance -1."""
+        """Return the position of an extracted instance in µm; None for instance -1."""
         if instance == UNCONNECTED:
             return None
         x, y = self.ext.circuit.position_um[instance].tolist()
         return x, y
 
     def near(self, instance: int) -> tuple[float, float] | None:
-        """Position in µm of a reference instance, or of a neighbour if the layout does not have it."""
+        """Return the position in µm of the extracted counterpart of a reference instance, or of one of its neighbours.
+
+        Returns:
+            x and y; None if neither the instance nor a neighbour is in the layout.
+        """
         ports = range(int(self.ref.offset[instance]), int(self.ref.offset[instance + 1]))
         beyond = [int(self.ref.partner[port]) for port in ports]
         around = [instance, *(int(self.ref.owner[port]) for port in beyond if port != UNCONNECTED)]
@@ -118,13 +122,13 @@ class MatchedCircuits:
 def match_circuits(
     reference: Circuit, extracted: Circuit, process: Process, symmetry: Mapping[str, Sequence[Permutation]]
 ) -> MatchedCircuits:
-    """Match the devices of two flat circuits.
+    """Match the devices of a flat reference circuit and a flat extracted circuit.
 
     Args:
         reference: Reference circuit.
         extracted: Extracted circuit.
-        process: Their process.
-        symmetry: Permutations of optical ports that map a device onto itself, by device.
+        process: Process of both.
+        symmetry: By device name, the permutations of optical ports that map the device onto itself.
     """
     both = {**symmetry, **SYMMETRIC}
     ref, ext = IndexedCircuit(reference, both), IndexedCircuit(extracted, both)
@@ -137,9 +141,9 @@ def _port_names(circuit: Circuit) -> list[str]:
 
 
 def extraction_faults(pair: MatchedCircuits, faults: Sequence[Fault]) -> Iterator[Difference]:
-    """Parts of the layout that are not part of a circuit.
+    """Yield a difference for each shape or label of the layout that extraction could not assign to the circuit.
 
-    For a shape that nearly is a device, the nearest unmatched reference instance of that device is named.
+    If a shape is almost a device, the difference names the nearest unmatched reference instance of that device.
     """
     unmatched = np.flatnonzero(pair.map.device == UNCONNECTED).tolist()
     for fault in faults:
@@ -152,7 +156,7 @@ def extraction_faults(pair: MatchedCircuits, faults: Sequence[Fault]) -> Iterato
 
 
 def labels(pair: MatchedCircuits) -> Iterator[Difference]:
-    """Labels of fibres and pads that one side does not have, or that are on different ports."""
+    """Yield a difference for each label of a fibre or pad that one circuit lacks, or that is on different ports."""
     for label, port in pair.ref.circuit.ports.items():
         if label not in pair.ext.circuit.ports:
             text = f"label {label!r} is not in the layout"
@@ -169,7 +173,7 @@ def labels(pair: MatchedCircuits) -> Iterator[Difference]:
 
 
 def devices(pair: MatchedCircuits) -> Iterator[Difference]:
-    """Devices that one side does not have."""
+    """Yield a difference for each device of one circuit that has no counterpart in the other."""
     for i in np.flatnonzero(pair.map.device == UNCONNECTED).tolist():
         text = f"{pair.ref.kind[i]} of the reference is not in the layout, or is connected differently there"
         yield Difference("device", text, pair.ref.circuit.instances[i], "", pair.near(i))
@@ -179,7 +183,7 @@ def devices(pair: MatchedCircuits) -> Iterator[Difference]:
 
 
 def nets(pair: MatchedCircuits) -> Iterator[Difference]:
-    """Optical nets whose other end differs, for every matched port."""
+    """Yield a difference for each matched optical port that is connected to another port than in the reference."""
     image, light, leads = pair.map.port, pair.ref.circuit.optical_mask(), pair.ref.partner
     ports = np.flatnonzero((image != UNCONNECTED) & light)
     expected = np.where(leads != UNCONNECTED, image[leads], UNCONNECTED)[ports]
@@ -199,7 +203,7 @@ def nets(pair: MatchedCircuits) -> Iterator[Difference]:
 
 
 def wires(pair: MatchedCircuits) -> Iterator[Difference]:
-    """Pads that are on one net in one circuit and on several nets in the other."""
+    """Yield a difference for each net of one circuit whose pads are on several nets in the other (open or short)."""
     for here, there, kind, text in (
         (pair.ref, pair.ext, "open", "are joined in the reference, not in the layout"),
         (pair.ext, pair.ref, "short", "are joined in the layout, not in the reference"),
@@ -219,7 +223,7 @@ def wires(pair: MatchedCircuits) -> Iterator[Difference]:
 
 
 def heaters(pair: MatchedCircuits) -> Iterator[Difference]:
-    """Phase shifters that are wired to other pads."""
+    """Yield a difference for each matched phase shifter that is wired to other pads than in the reference."""
     if not pair.miswired:
         return
     owner = {
@@ -239,7 +243,7 @@ def heaters(pair: MatchedCircuits) -> Iterator[Difference]:
 
 
 def pins(pair: MatchedCircuits) -> Iterator[Difference]:
-    """Photodiodes and modulators that are wired to other pads, or with swapped pins."""
+    """Yield a difference for each matched photodiode or modulator that is wired to other pads, or with swapped pins."""
     for i, j in pair.mispinned:
         expected, found = _pad_names(_by_pin(pair.ref, i)), _pad_names(_by_pin(pair.ext, j))
         text = f"{pair.ref.kind[i]} is wired to {found} instead of {expected}"
@@ -274,9 +278,11 @@ def _pad_names(pads: Sequence[tuple[str, ...]]) -> str:
 
 
 def parameters(pair: MatchedCircuits) -> Iterator[Difference]:
-    """Lengths and widths of heaters, and their resistances where the reference states them.
+    """Yield a difference for each heater with another length, width or resistance than in the reference.
 
-    Heaters have edges parallel to the axes and on the grid, so lengths are exact; half a grid step covers rounding.
+    If the reference states no length or width, those of the device card apply; resistances are compared only if the
+    reference states them. Heaters have edges parallel to the axes and on the grid, so lengths are exact; half a grid
+    step covers rounding.
     """
     grid = next(float(rule.value_um) for rule in pair.process.rules if isinstance(rule, GridRule))
     card = pair.process.device(PHASE_SHIFTER)
@@ -303,7 +309,7 @@ def parameters(pair: MatchedCircuits) -> Iterator[Difference]:
 
 
 def matched_nets(pair: MatchedCircuits) -> int:
-    """Number of nets, optical and electrical, that are the same on both sides."""
+    """Count the nets, optical and electrical, that are the same in both circuits."""
     ends = pair.map.port[pair.ref.circuit.nets]
     ends = ends[np.all(ends != UNCONNECTED, axis=1)]
     light = int(np.sum(pair.ext.partner[ends[:, 0]] == ends[:, 1]))

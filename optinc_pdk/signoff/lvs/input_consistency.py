@@ -21,12 +21,18 @@ NAMES = 3
 
 
 def check_netlist(reference: Circuit, extraction: Extraction, process: Process) -> None:
-    """Refuse a netlist of another chip or another process.
+    """Raise an error if a netlist is of another chip or another process than a layout.
+
+    Labels of grounds are ignored, because all chips have them.
+
+    Args:
+        reference: Circuit of the netlist.
+        extraction: Extraction of the layout.
+        process: Process of the layout.
 
     Raises:
         InputError: The process has no card of a device in the netlist; or more than half of the layout's labels are not
-            in the netlist, and more than half of the netlist's are not in the layout. Labels of grounds do not count,
-            because all chips have them.
+            in the netlist, and more than half of the netlist's labels are not in the layout.
     """
     unknown = sorted({kind.name for kind in flatten(reference).kinds} - set(process.devices))
     if unknown:
@@ -43,10 +49,13 @@ def check_netlist(reference: Circuit, extraction: Extraction, process: Process) 
 
 
 def netlist_hint(reference: Circuit, extraction: Extraction) -> str:
-    """A hint that the netlist may be of another chip, or an empty text.
+    """Return a hint that the netlist may be of another chip, as text.
 
-    The hint is given if most labels of one side are missing on the other. A badly damaged layout causes this too, so it
-    is no reason to refuse the netlist.
+    The hint is given if more than half of the labels of one side are missing on the other. A badly damaged layout
+    causes this too, so the netlist is not refused.
+
+    Returns:
+        The hint; empty if there is no reason for it.
     """
     expected, extracted = _labels(reference), _labels(extraction.circuit)
     extra, missing = extracted - expected, expected - extracted
@@ -60,7 +69,14 @@ def netlist_hint(reference: Circuit, extraction: Extraction) -> str:
 
 
 def process_hint(gds_path: Path, process: Process) -> str:
-    """A hint that a layout with violations may be of another process, or an empty text."""
+    """Return a hint that a layout may be drawn for another process, as text.
+
+    The hint is given if the layout has layers that the process lacks, and other processes have all layers of the
+    layout.
+
+    Returns:
+        The hint; empty if there is no reason for it.
+    """
     drawn = drawn_layers(read_layout(gds_path)[0])
     unknown = sorted(drawn - set(process.gds_layers.values()))
     others = processes_with(drawn) if unknown else []

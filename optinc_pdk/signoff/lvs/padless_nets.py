@@ -16,7 +16,7 @@ Members = tuple[tuple[int, int], ...]
 
 
 def nets_without_pad(pair: MatchedCircuits) -> Iterator[Difference]:
-    """Nets without a pad that join other devices than in the reference.
+    """Yield a difference for each net without a pad that joins other devices than in the reference.
 
     Both circuits have the same nets, up to swapped heater ends, if and only if every set of devices is joined by the
     same number of nets in both.

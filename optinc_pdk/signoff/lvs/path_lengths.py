@@ -22,7 +22,7 @@ PREPROCESSING, MIXERS, SUMS = "p", "_mix", "_sum"
 
 
 def arms(pair: MatchedCircuits) -> Iterator[Difference]:
-    """Arms of interferometers whose lengths differ by more than ``guide.length_match_um`` of the process card."""
+    """Yield a difference for each interferometer whose arms differ in length by more than ``guide.length_match_um``."""
     limit = float(pair.process.guide.length_match_um)
     ext, back = pair.ext, pair.map.back
     length = _net_lengths(ext.circuit)
@@ -44,11 +44,11 @@ def arms(pair: MatchedCircuits) -> Iterator[Difference]:
 
 
 def trees(pair: MatchedCircuits) -> Iterator[Difference]:
-    """Trees whose fields interfere and whose paths differ by more than ``guide.length_match_um``.
+    """Yield a difference for each tree whose paths differ in length by more than ``guide.length_match_um``.
 
-    A path leads from the tree's root through splitters, crossings and phase shifters to the first other device; in sums
-    over several blocks it ends at the phase shifter before that device. Paths to a terminator carry no light and do not
-    count.
+    Only trees whose fields interfere are checked. A path leads from the tree's root through splitters, crossings and
+    phase shifters to the first other device. In sums over several blocks it ends at the phase shifter before that
+    device. Paths to a terminator carry no light and are ignored.
     """
     limit, ext, back = float(pair.process.guide.length_match_um), pair.ext, pair.map.back
     ref = pair.ref.circuit.instances

@@ -8,15 +8,15 @@ from optinc_pdk.simulate.circuit_optics import CircuitOptics
 
 
 def nominal_crosstalk(structure: CircuitOptics, process: Process) -> DistanceCrosstalk | None:
-    """Return the card's crosstalk between the heaters as placed.
+    """Return the thermal crosstalk that the process card states, between the heaters at their positions.
 
     Args:
-        structure: The circuit; its heaters give the order of the operator's H phases.
+        structure: The circuit; the crosstalk has the order of its H heaters.
         process: Process of the cards.
 
     Returns:
-        The operator; None where the card states no crosstalk, and where the circuit has no positions or resistances,
-        which only a layout gives.
+        The crosstalk operator. None if the card states no crosstalk, or the circuit has no positions or resistances,
+        which only extraction from a layout provides.
     """
     circuit = structure.circuit
     if process.imperfections is None or not circuit.position_um.size or "resistance_ohm" not in circuit.settings:

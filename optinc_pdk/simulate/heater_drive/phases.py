@@ -25,22 +25,22 @@ def heater_phases(
     unbiased: float | None = None,
     ground: SharedGround | None = None,
 ) -> Floats:
-    """Phases of all heated guides for a drive.
+    """Compute the phases of all heated guides for a drive.
 
-    With DAC codes, a guide's phase is that of its own heater plus the thermal crosstalk of the process's card, if the
-    circuit has the heaters' positions. Phases in a drive are phases of the guides, crosstalk included.
+    The phases that follow from DAC codes are those of each heater itself plus thermal crosstalk of the process card, if
+    the circuit has the heaters' positions. Phases that a drive states directly already include crosstalk.
 
     Args:
-        structure: The circuit.
-        drive: A bias, or phases in rad by pad label. Of a bias the codes are used if the circuit has resistances
-            (columns ``resistance_ohm`` and ``wire_ohm``, as extracted from a layout), else its phases.
+        structure: The circuit with H heaters.
+        drive: A bias, or phases in rad by pad label. The DAC codes of a bias are used if the circuit has resistances
+            (columns ``resistance_ohm`` and ``wire_ohm``, as extracted from a layout), otherwise its phases.
         process: Process of the cards.
-        unbiased: Phase in rad of heaters without a channel in the drive; where left out they are an error. They cause
-            no crosstalk.
-        ground: Rise of the heaters' grounds by their currents; none where left out.
+        unbiased: Phase in rad of heaters without a channel in the drive, which cause no crosstalk; None to raise an
+            error for such heaters.
+        ground: Ground rise that results from the heaters' currents; None for no ground rise.
 
     Returns:
-        (heaters,) phases in rad.
+        (H,) phases in rad.
 
     Raises:
         NetlistError: A heater has no drive, or the drive names a channel that the circuit lacks.
@@ -61,9 +61,13 @@ def heater_phases(
 
 
 def read_drive(path: str | Path, process: Process) -> Bias:
-    """Read a bias file and check it against a process's drive.
+    """Read a bias file and check that it fits the drive electronics of a process.
 
-    Only codes are used later, therefore voltages have to agree with them.
+    Later stages use the DAC codes only, therefore voltages must agree with them.
+
+    Args:
+        path: Bias file, .bias.yml.
+        process: Process with the drive card.
 
     Raises:
         NetlistError: The file cannot be used, is for another process or number of DAC bits, or has a voltage that
@@ -92,14 +96,15 @@ def heater_parameters(
     process: Process,
     rise_v: Callable[[Floats], Floats] | None = None,
 ) -> HeaterArray:
-    """Electrical parameters of heaters: some instances of one device, with resistances from the circuit's columns.
+    """Return the electrical parameters of some heaters, with resistances from the circuit.
 
     Args:
-        circuit: The circuit.
-        instances: (channels,) numbers of the instances.
-        device: Their device.
+        circuit: Circuit with the columns ``resistance_ohm`` and ``wire_ohm``.
+        instances: (channels,) instance numbers of the heaters, all of one device.
+        device: Name of this device.
         process: Process of the cards.
-        rise_v: Function from the heaters' currents in A to the rise of their grounds in V.
+        rise_v: Function from the currents of these heaters in A to their ground rise in V, both (channels,); None for
+            no ground rise.
 
     Raises:
         ValueError: The circuit lacks the columns, or a value is not a valid resistance.

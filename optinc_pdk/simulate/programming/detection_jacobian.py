@@ -25,13 +25,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class SourceFields:
-    """Fields in a solved chip for unit light from each source: carrier and modulators.
+    """Fields in a solved chip for light of unit amplitude from each source in turn.
+
+    Source 0 is the carrier, that is, all carrier fibres together. The other sources are the inputs of layers.
 
     Attributes:
-        solution: The solved chip.
-        column: Labels of a source to its number; 0 is the carrier.
+        solution: The chip at one wavelength and one set of phases.
+        column: Number of each source, by its labels.
         s: (labels, sources) fields at all labels.
-        near: (H, 2, sources) fields at the heaters.
+        near: (H, 2, sources) fields at both ports of each heater.
         waves: (ports, sources) fields at all ports.
     """
 
@@ -42,11 +44,19 @@ class SourceFields:
     waves: Complexes
 
     def sources(self, target: LayerTarget) -> NDArray[np.int64]:
-        """Numbers of the carrier and of a layer's inputs, (1 + J,)."""
+        """Return (1 + J,) the source numbers of the carrier and of the J inputs of a layer."""
         return np.array([0, *(self.column[names] for names in target.inputs)], dtype=np.int64)
 
     def at_detectors(self, detectors: tuple[str, ...], target: LayerTarget) -> tuple[Complexes, Complexes]:
-        """Fields at detectors from the carrier, (detectors,), and from a layer's inputs, (detectors, J)."""
+        """Return the fields at some detectors.
+
+        Args:
+            detectors: Labels of D detectors.
+            target: Layer with J inputs.
+
+        Returns:
+            (D,) fields from the carrier, and (D, J) fields from the layer's inputs.
+        """
         rows = self.solution.structure.label_positions(detectors)
         s = self.s[np.ix_(rows, self.sources(target))]
         return s[:, 0], s[:, 1:]
@@ -54,12 +64,12 @@ class SourceFields:
 
 @dataclass(frozen=True, eq=False)
 class LinearResponse:
-    """Detection coefficients of one layer: detector readings to first order in its signals.
+    """Detection coefficients of one layer: readings of its detectors to first order in its J input amplitudes.
 
     Attributes:
-        coefficient: (rows, J) real R for neurons, complex y for receivers.
-        balance: (rows,) ρ of the neurons.
-        constant: (rows,) detected difference without signals.
+        coefficient: (rows, J) real coefficients R for neurons, complex fields y for receivers.
+        balance: (rows,) balance ρ of the neurons, the weight of the negative detector; 0 for receivers.
+        constant: (rows,) reading without input light; 0 for receivers.
     """
 
     coefficient: Complexes | Floats
@@ -73,7 +83,7 @@ def source_fields(solution: FieldSolution, board: Board, found: tuple[LayerTarge
     Args:
         solution: The chip at one wavelength and one set of phases.
         board: Labels of the carrier's fibres.
-        found: Targets of the layers whose inputs are on.
+        found: Targets of the layers whose inputs are included.
     """
     sources = [board.unmodulated, *(names for target in found for names in target.inputs)]
     flat = [label for names in sources for label in names]
@@ -89,12 +99,12 @@ def source_fields(solution: FieldSolution, board: Board, found: tuple[LayerTarge
 
 
 def linear_response(light: SourceFields, target: LayerTarget, balance: Floats | None = None) -> LinearResponse:
-    """Detection coefficients of a layer.
+    """Compute the detection coefficients of a layer; see the module's description for the formulas.
 
     Args:
-        light: The solved chip.
+        light: Fields in the solved chip.
         target: The layer.
-        balance: (rows,) ρ of the neurons; by least squares of the quadratic terms where left out.
+        balance: (rows,) balance ρ of the neurons; None for the ρ that minimises the terms quadratic in the inputs.
     """
     p_c, p = light.at_detectors(target.plus, target)
     if target.last:
@@ -116,7 +126,15 @@ def _balance(p: Complexes, n: Complexes, target: LayerTarget) -> Floats:
 
 
 def row_scales(coefficient: Complexes | Floats, target: LayerTarget) -> Complexes | Floats:
-    """(rows,) least-squares factor c in coefficient ≈ c · weight; rows without weights get the others' mean size."""
+    """Fit the factor c of each row in coefficient ≈ c · weight, by least squares.
+
+    Args:
+        coefficient: (rows, J) detection coefficients.
+        target: The layer with its target weights.
+
+    Returns:
+        (rows,) factors, complex for receivers; a row whose weights are all 0 gets the mean magnitude of the others.
+    """
     weight = _rows(target)
     power = (weight**2).sum(axis=1)
     products = (coefficient * weight).sum(axis=1)
@@ -127,10 +145,17 @@ def row_scales(coefficient: Complexes | Floats, target: LayerTarget) -> Complexe
 
 
 def residual(coefficient: Complexes | Floats, target: LayerTarget) -> Floats:
-    """Matrix error over the target's 2-norm, after division by the free factors of the rows.
+    """Compute the relative matrix error coefficient / c - weight, over the 2-norm of the target matrix.
+
+    The factor c of each row is free, because gains and scales of the electronics provide it; see :func:`row_scales`.
+    Errors of inputs that are never on are 0.
+
+    Args:
+        coefficient: (rows, J) detection coefficients.
+        target: The layer with its target weights.
 
     Returns:
-        (rows, J); for receivers (rows, 2 J), real parts first.
+        (rows, J) for neurons; (rows, 2 J) for receivers, real parts first.
     """
     scales = row_scales(coefficient, target)
     error = coefficient / scales[:, np.newaxis] - _rows(target)
@@ -139,9 +164,17 @@ def residual(coefficient: Complexes | Floats, target: LayerTarget) -> Floats:
 
 
 def jacobian(light: SourceFields, target: LayerTarget, heaters: NDArray[np.int64]) -> Floats:
-    """d residual / d phase at fixed balance, (residuals, heaters) in 1/rad.
+    """Compute the derivative of :func:`residual` with respect to heater phases, at fixed balance.
 
-    With c = <R, W> / |W|² per row, d(R/c) = (dR - R/c · <dR, W> / |W|²) / c.
+    With R the coefficients and W the weights of a row, c = <R, W> / |W|² and d(R/c) = (dR - R/c · <dR, W> / |W|²) / c.
+
+    Args:
+        light: Fields in the solved chip.
+        target: The layer.
+        heaters: (h,) heater numbers.
+
+    Returns:
+        (residual entries, h) derivatives in 1/rad.
     """
     seen = linear_response(light, target)
     scales = row_scales(seen.coefficient, target)[:, np.newaxis]
@@ -155,9 +188,16 @@ def jacobian(light: SourceFields, target: LayerTarget, heaters: NDArray[np.int64
 
 
 def quadrature(light: SourceFields, target: LayerTarget) -> Floats:
-    """Signals in quadrature with their oscillators, which neurons do not detect; (pieces, J), in units of the residual.
+    """Compute the part of the signals that is in quadrature with the local oscillators, which neurons do not detect.
 
-    They only cost light as long as phases are exact; with phase noise of the fibres' locks they become detected noise.
+    As long as phases are exact, it only wastes light. With phase noise between the fibres it becomes detected noise.
+
+    Args:
+        light: Fields in the solved chip.
+        target: A layer with neurons.
+
+    Returns:
+        (pieces, J) quadrature components, scaled as :func:`residual`.
     """
     p_c, p = light.at_detectors(target.plus, target)
     n_c, n = light.at_detectors(target.minus, target)
@@ -167,7 +207,16 @@ def quadrature(light: SourceFields, target: LayerTarget) -> Floats:
 
 
 def quadrature_jacobian(light: SourceFields, target: LayerTarget, heaters: NDArray[np.int64]) -> Floats:
-    """d quadrature / d phase at fixed balance and row scales, (pieces J, heaters) in 1/rad."""
+    """Compute the derivative of :func:`quadrature` with respect to heater phases, at fixed balance and row scales.
+
+    Args:
+        light: Fields in the solved chip.
+        target: A layer with neurons.
+        heaters: (h,) heater numbers.
+
+    Returns:
+        (pieces · J, h) derivatives in 1/rad.
+    """
     change = _changes(light, target, linear_response(light, target).balance, heaters)
     return _quadrature(light, target, change).reshape(heaters.size, -1).T
 

@@ -20,7 +20,16 @@ Floats = NDArray[np.float64]
 def activations(
     light: SourceFields, found: tuple[LayerTarget, ...], board: Board, process: Process
 ) -> dict[str, Activation]:
-    """Electronics of every neuron for a solved chip, by neuron label.
+    """Compute gain, offset and balance of every neuron for a solved chip.
+
+    Args:
+        light: Fields in the solved chip.
+        found: Targets of all layers.
+        board: Board with the neurons.
+        process: Process of the cards.
+
+    Returns:
+        Settings by neuron label.
 
     Raises:
         RangeError: A neuron needs a gain or offset beyond the card's range.
@@ -34,20 +43,20 @@ def neuron_electronics(
     board: Board,
     process: Process,
 ) -> dict[str, Activation]:
-    """Electronics of every neuron from its layer's detection coefficients.
+    """Compute gain, offset and balance of every neuron from the detection coefficients of its layer.
 
-    The gain is a least-squares fit of the detected row to its target; the offset removes the detected constant and adds
-    the target's bias.
+    The gain is a least-squares fit of the detected row to its target. The offset removes the detected constant and adds
+    the bias of the network layer.
 
     Args:
-        detect: Returns a layer's detection coefficients, calculated or measured, at a given balance or, for None, at
-            the best one.
+        detect: Function that returns a layer's detection coefficients, calculated or measured, at a given balance
+            (rows,), or at the best balance if it is None.
         found: Targets of all layers.
-        board: Their neurons.
+        board: Board with the neurons.
         process: Process of the cards.
 
     Returns:
-        Electronics by neuron label.
+        Settings by neuron label.
 
     Raises:
         RangeError: A neuron needs a gain or offset beyond the card's range.
@@ -76,7 +85,16 @@ def neuron_electronics(
 
 
 def output_scales(light: SourceFields, target: LayerTarget, process: Process) -> dict[str, float]:
-    """Scale of every receiver by label, by least squares: level = scale · |field|."""
+    """Fit the scale of every receiver, level = scale · |field|, by least squares.
+
+    Args:
+        light: Fields in the solved chip.
+        target: Target of the last layer.
+        process: Process of the cards, which gives the resolution of the scales.
+
+    Returns:
+        Scales by receiver label.
+    """
     field = np.asarray(linear_response(light, target).coefficient)[:, target.illuminated]
     weight = np.tile(target.weight, (field.shape[0] // target.weight.shape[0], 1))[:, target.illuminated]
     scale = np.abs((field * weight).sum(axis=1)) / (np.abs(field) ** 2).sum(axis=1)
@@ -85,7 +103,10 @@ def output_scales(light: SourceFields, target: LayerTarget, process: Process) ->
 
 
 def round_significant(values: Floats, bits: int) -> Floats:
-    """Round values to a number of significant bits; range switching keeps converters in their upper half."""
+    """Round values to a number of significant bits.
+
+    This models converters whose range is switched, so that values are always in their upper half.
+    """
     mantissa, exponent = np.frexp(values)
     return np.ldexp(np.rint(mantissa * 2.0**bits) / 2.0**bits, exponent)
 

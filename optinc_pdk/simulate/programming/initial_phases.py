@@ -26,15 +26,17 @@ def set_initial_phases(
     phases: Floats,
     shares: Floats | None = None,
 ) -> None:
-    """Set one layer's initial phases, except those of its local oscillators and of trims of sums.
+    """Set the initial phases of one layer, except those of its local oscillators and of trims of sums over blocks.
+
+    The phases are those of the ideal meshes, corrected for static phases of the chip.
 
     Args:
-        walker: The circuit.
-        channel: Pad label to heater number.
+        walker: Tracer of light paths in the circuit.
+        channel: Heater number by pad label.
         board: Labels of the layer's inputs.
         target: The layer with its factorisation.
         phases: (H,) phases in rad, written in place and not wrapped.
-        shares: (pieces,) field transmission that each piece is attenuated to; 1 where left out.
+        shares: (pieces,) factor on the field transmission of each piece, 0 ... 1; None for 1.
 
     Raises:
         ValueError: The circuit does not belong to this network.

@@ -17,17 +17,19 @@ Floats = NDArray[np.float64]
 def input_paths(
     walk: PathTracer, channel: dict[str, int], board: Board, target: LayerTarget, phases: Floats
 ) -> list[list[LightPath]]:
-    """Paths of the inputs' light to the first coupler of each block; sets the preprocessing's trims.
+    """Trace the paths of the inputs' light to the first coupler of each block.
+
+    For the first layer it also sets the phases of the trims of the preprocessing unit.
 
     Args:
-        walk: The circuit.
-        channel: Pad label to heater number.
+        walk: Tracer of light paths in the circuit.
+        channel: Heater number by pad label.
         board: Labels of the sources.
-        target: The layer; for the first one the trims are set.
-        phases: (H,) phases in rad, written in place.
+        target: The layer.
+        phases: (H,) phases in rad; the trims are written in place.
 
     Returns:
-        Per block and column, the path.
+        For each block, one path per column of the block.
 
     Raises:
         ValueError: The circuit does not belong to this network.

@@ -23,12 +23,13 @@ _CROSS = (2, 3, 0, 1)
 
 @dataclass(frozen=True)
 class LightPath:
-    """A path without branches.
+    """A path of light that does not branch.
 
     Attributes:
-        port: Optical port at which it arrives: a coupler's, a terminator's, a splitter's root, or a fibre.
-        transmission: Field transmission with cold heaters.
-        heaters: Heaters on the path, in the order that light passes them.
+        port: Optical port at which the path ends: a port of a coupler or terminator, the root of a splitter, or a
+            fibre.
+        transmission: Field transmission of the path at zero heater phases.
+        heaters: Numbers of the heaters on the path, in the direction of light.
     """
 
     port: int
@@ -37,7 +38,7 @@ class LightPath:
 
 
 class PathTracer:
-    """Follows light through one circuit at zero heater phases."""
+    """Traces light paths through a circuit at zero heater phases."""
 
     def __init__(
         self, structure: CircuitOptics, wavelength_nm: float, process: Process, guides: Complexes | None = None
@@ -65,31 +66,36 @@ class PathTracer:
         self.heater = {int(p): h for h, pair in enumerate(structure.heater_port.tolist()) for p in pair}
 
     def ends(self, port: int) -> int:
-        """Number of optical ports of a port's device."""
+        """Return the number of optical ports of the device that a port belongs to."""
         return int(self.structure.devices[self.group[port]].port.shape[1])
 
     def sibling(self, port: int, local: int) -> int:
-        """Another port of the same device."""
+        """Return the port with the number ``local``, from 0, of the device that ``port`` belongs to."""
         return int(self.structure.devices[self.group[port]].port[self.member[port], local])
 
     def bar(self, port: int) -> int:
-        """The bar port of a coupler, seen from one of its ports."""
+        """Return the port of a 2×2 coupler to which light from ``port`` passes straight."""
         return self.sibling(port, _BAR[self.local[port]])
 
     def cross(self, port: int) -> int:
-        """The cross port of a coupler, seen from one of its ports."""
+        """Return the port of a 2×2 coupler to which light from ``port`` crosses over."""
         return self.sibling(port, _CROSS[self.local[port]])
 
     def amplitude(self, out: int, into: int) -> complex:
-        """S-parameter of a device from port ``into`` to port ``out``."""
+        """Return the S-parameter from port ``into`` to port ``out`` of one device."""
         return complex(self.s[self.group[out]][self.local[out], self.local[into]])
 
     def enter(self, fibre: int) -> LightPath:
-        """Path of light that enters at a fibre's optical port."""
+        """Trace the path of light that enters the chip at the optical port of a fibre."""
         return self._through(fibre, 1.0 + 0.0j, ())
 
     def source(self, label: str) -> LightPath:
-        """Path of light from a source, given by its label: a fibre, or a modulator with the carrier of its fibre."""
+        """Trace the path of light from a source.
+
+        Args:
+            label: Label of a fibre or a modulator. The path of a modulator starts at its output; its transmission
+                includes the path from the carrier's fibre to the modulator.
+        """
         place = int(self.structure.label_positions([label])[0])
         port, supply = int(self.structure.label_port[place]), int(self.structure.carrier_port[place])
         if supply == UNCONNECTED:
@@ -99,7 +105,11 @@ class PathTracer:
         return self._onward(port, carrier, ())
 
     def branches(self, path: LightPath) -> list[LightPath]:
-        """Paths behind a splitter tree whose root a path reaches; elsewhere the path itself."""
+        """Trace a path on through the splitter tree at whose root it ends.
+
+        Returns:
+            Paths to the leaves of the tree; the path itself if it does not end at the root of a splitter.
+        """
         if self.ends(path.port) != SPLITTER or self.local[path.port] != 0:
             return [path]
         paths = []
@@ -110,7 +120,7 @@ class PathTracer:
         return paths
 
     def follow(self, port: int) -> LightPath:
-        """Path of light that leaves a device at a port."""
+        """Trace the path of light that leaves a device at a port."""
         return self._onward(port, 1.0 + 0.0j, ())
 
     def _onward(self, port: int, transmission: complex, heaters: tuple[int, ...]) -> LightPath:

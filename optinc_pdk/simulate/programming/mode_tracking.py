@@ -19,7 +19,11 @@ Floats = NDArray[np.float64]
 
 
 def heater_number(channel: dict[str, int], label: str) -> int:
-    """Heater number of a pad label.
+    """Return the number of the heater that a pad drives.
+
+    Args:
+        channel: Heater number by pad label.
+        label: Label of the pad.
 
     Raises:
         ValueError: No heater has this label.
@@ -30,12 +34,12 @@ def heater_number(channel: dict[str, int], label: str) -> int:
 
 
 def first_coupler(walk: PathTracer, channel: dict[str, int], name: str) -> int:
-    """Input port of an MZI's first coupler that is behind its outer heater.
+    """Return the input port of an MZI's first coupler that is connected to the outer heater (phi).
 
     Args:
-        walk: The circuit.
-        channel: Pad label to heater number.
-        name: Label of the MZI, without ``_phi`` and ``_theta``.
+        walk: Tracer of light paths in the circuit.
+        channel: Heater number by pad label.
+        name: Prefix of the MZI's pad labels, which end in ``_phi`` and ``_theta``.
 
     Raises:
         ValueError: The two channels do not heat one MZI.
@@ -50,13 +54,14 @@ def first_coupler(walk: PathTracer, channel: dict[str, int], name: str) -> int:
 
 @dataclass
 class ModeTracker:
-    """Position and phase error of each mode's light; sets heaters as it passes them.
+    """Follows the modes of a mesh from left to right, and sets each heater when they reach it.
 
     Attributes:
-        walker: The circuit.
-        channel: Pad label to heater number.
-        ends: Per mode, the port its light leaves from or the path to the next coupler; None for unused modes.
-        error: Per mode, phase error δ in rad.
+        walker: Tracer of light paths in the circuit.
+        channel: Heater number by pad label.
+        ends: For each mode, the port at which its light leaves the last device, or its path to the next coupler; None
+            for a mode without light.
+        error: For each mode, its phase in rad relative to the ideal mesh, δ.
         phases: (H,) phases in rad, written in place.
     """
 
@@ -67,12 +72,17 @@ class ModeTracker:
     phases: Floats
 
     def arrive(self, row: int) -> LightPath | None:
-        """Path of a mode's light to the next coupler; None for an unused mode."""
+        """Return the path of a mode's light to the next coupler; None for a mode without light."""
         end = self.ends[row]
         return self.walker.follow(end) if isinstance(end, int) else end
 
     def mesh(self, name: str, mesh: Mesh) -> None:
-        """Pass the modes through a mesh and set its heaters; ``name`` is the prefix of its labels."""
+        """Advance the modes through a mesh and set the phases of its heaters.
+
+        Args:
+            name: Prefix of the pad labels of the mesh.
+            mesh: Ideal phases of the mesh.
+        """
         theta = {(c, r): i for i, (c, r) in enumerate(zip(mesh.column.tolist(), mesh.row.tolist(), strict=True))}
         for slot in rectangular_slots(mesh.modes):
             if slot.dummy:
@@ -114,7 +124,14 @@ class ModeTracker:
         self.ends[row] = out
 
     def attenuate(self, name: str, attenuation: Floats) -> None:
-        """Set attenuators to (r,) field transmissions, i e^{iθ/2} sin(θ/2); modes without an attenuator end here."""
+        """Advance the modes through a column of attenuators and set their phases.
+
+        An attenuator has the field transmission i e^{iθ/2} sin(θ/2). Modes without an attenuator are removed.
+
+        Args:
+            name: Prefix of the attenuators' pad labels.
+            attenuation: (r,) magnitudes of the field transmission, 0 ... 1.
+        """
         walk = self.walker
         for row in sorted(self.ends):
             if row >= attenuation.size:
@@ -132,5 +149,5 @@ class ModeTracker:
 
 
 def static_phase(path: LightPath | None) -> float:
-    """Static phase of a path in rad; 0 without one."""
+    """Return the phase of a path at zero heater phases, in rad; 0 for None."""
     return 0.0 if path is None else float(np.angle(path.transmission))

@@ -14,7 +14,10 @@ Floats = NDArray[np.float64]
 
 
 def align_phases(problem: ProgrammingProblem, light: SourceFields, phases: Floats) -> Floats:
-    """Align local oscillators and trims of sums so that every piece contributes the most to its target row.
+    """Align the phases of local oscillators and trims of sums over blocks.
+
+    Each piece, which is the contribution of one block to one row, then contributes as much as possible to its target
+    row.
 
     Args:
         problem: The chip and its targets.
@@ -39,14 +42,14 @@ def align_phases(problem: ProgrammingProblem, light: SourceFields, phases: Float
 
 
 def contribution_shares(problem: ProgrammingProblem, light: SourceFields) -> tuple[Floats, ...]:
-    """Attenuations that bring the pieces of each row into their target proportion.
+    """Compute attenuations that bring the pieces of each row into the proportion of their target weights.
 
     Args:
         problem: The chip and its targets.
-        light: The chip solved with phases of :func:`align_phases`.
+        light: The chip solved with the phases of :func:`align_phases`.
 
     Returns:
-        Per layer, (pieces,) field transmissions; 1 for the weakest piece of each row.
+        For each layer, (pieces,) field transmissions, 0 ... 1; 1 for the weakest piece of each row.
     """
     result = []
     for target in problem.targets:

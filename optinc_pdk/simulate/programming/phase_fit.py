@@ -39,18 +39,19 @@ FIRST_DAMPING, LEAST_DAMPING = 1e-3, 1e-12
 
 @dataclass(frozen=True, eq=False)
 class ProgrammingProblem:
-    """A chip, the targets of its layers, and the models used to fit it.
+    """A chip, the targets of its layers, and the device models for the fit of its phases.
 
     Attributes:
-        structure: The chip.
-        board: Connections of its fibres off the chip.
-        targets: The layers.
-        wavelength_nm: Carrier.
+        structure: Optics of the chip, with H heaters.
+        board: Connections between its fibres outside the chip.
+        targets: Targets of the layers.
+        wavelength_nm: Wavelength of the carrier in nm.
         process: Process of the cards.
-        devices: Component name to S-parameters (I, p, p) in place of its card's, where devices are known individually.
-        guides: (ports,) field transmissions of the guides in place of the card's.
-        held: Pad labels of heaters whose phases are fixed.
-        upright: Weight of the signals in quadrature with their oscillators, relative to that of matrix errors.
+        devices: By component name, (I, p, p) S-parameters of the I instances, which replace those of the card; None for
+            the card's.
+        guides: (ports,) field transmissions of the guides, which replace those of the card; None for the card's.
+        fixed_channels: Pad labels of heaters whose phases are not fitted.
+        quadrature_weight: Weight of the signals in quadrature with their local oscillators, relative to matrix errors.
     """
 
     structure: CircuitOptics
@@ -65,11 +66,11 @@ class ProgrammingProblem:
 
     @property
     def channel(self) -> dict[str, int]:
-        """Pad label to heater number."""
+        """Heater number by pad label."""
         return {label: i for i, label in enumerate(self.structure.channel)}
 
     def heaters(self, layer: int) -> Ints:
-        """Numbers of one layer's heaters that are not held; the trims of the preprocessing belong to layer 0."""
+        """Return the numbers of a layer's fitted heaters; trims of the preprocessing unit belong to layer 0."""
         prefixes = (f"l{layer}_", f"l{layer}b", *(("trim_",) if layer == 0 else ()))
         numbers = (
             i for label, i in self.channel.items() if label.startswith(prefixes) and label not in self.fixed_channels
@@ -79,10 +80,10 @@ class ProgrammingProblem:
 
 @dataclass(frozen=True, eq=False)
 class PhaseFit:
-    """Result of a fit.
+    """Result of a fit of phases.
 
     Attributes:
-        phases: (H,) in rad, not wrapped.
+        phases: (H,) fitted phases in rad, not wrapped.
         light: The chip solved with these phases.
         iterations: Number of iterations.
     """
@@ -92,13 +93,13 @@ class PhaseFit:
     iterations: int
 
 
-def illuminate(problem: ProgrammingProblem, phases: Floats, layers: Ints | None = None) -> SourceFields:
-    """Solve the chip at given phases, with light from the sources of some layers.
+def solve_fields(problem: ProgrammingProblem, phases: Floats, layers: Ints | None = None) -> SourceFields:
+    """Solve the chip at given phases for the carrier and for the inputs of some layers.
 
     Args:
         problem: The chip.
         phases: (H,) phases in rad.
-        layers: Numbers of the layers whose sources are on; all where left out.
+        layers: Numbers of the layers whose inputs are included; None for all.
 
     Raises:
         InputError: Phases that are not finite, or a lossless resonance.
@@ -109,7 +110,15 @@ def illuminate(problem: ProgrammingProblem, phases: Floats, layers: Ints | None 
 
 
 def matrix_errors(problem: ProgrammingProblem, light: SourceFields) -> Floats:
-    """(layers,) rms error of the detected matrices over the 2-norms of the targets."""
+    """Compute the rms matrix error of each layer, relative to the 2-norm of its target matrix.
+
+    Args:
+        problem: The targets.
+        light: The solved chip.
+
+    Returns:
+        (layers,) errors.
+    """
     return np.array([_rms(residual(linear_response(light, target).coefficient, target)) for target in problem.targets])
 
 
@@ -132,13 +141,13 @@ def fit_phases(
     progress: Callable[[int, float], None] | None = None,
     iterations: int = MAX_ITERATIONS,
 ) -> PhaseFit:
-    """Fit the phases until every layer's error is below TOLERANCE or no longer falls.
+    """Fit the phases until the error of every layer is below TOLERANCE or does not decrease any more.
 
     Args:
         problem: The chip and its targets.
         phases: (H,) initial phases in rad.
         light: The chip solved with these phases.
-        progress: Called after every iteration with its number and the worst layer's error.
+        progress: Called after every iteration with its number, from 1, and the largest error of a layer.
         iterations: Largest number of iterations.
     """
     layers = len(problem.targets)
@@ -149,12 +158,12 @@ def fit_phases(
         cost = history[-1]
         active = np.flatnonzero((cost > TOLERANCE) & ~_stalled(history))
         if not active.size:
-            return PhaseFit(phases, illuminate(problem, phases), iteration - 1)
+            return PhaseFit(phases, solve_fields(problem, phases), iteration - 1)
         trial, predicted, seen = phases.copy(), cost.copy(), cost.copy()
         for i in active.tolist():
             step, predicted[i] = _step(problem, light, problem.targets[i], groups[i], float(damping.value[i]))
             trial[groups[i]] += step
-        tried = illuminate(problem, trial, active)
+        tried = solve_fields(problem, trial, active)
         for i in active.tolist():
             seen[i] = _rms(_error_vector(problem, tried, problem.targets[i]))
         better = active[seen[active] < cost[active]]
@@ -165,29 +174,36 @@ def fit_phases(
         if better.size == active.size:
             light = tried
         elif better.size:
-            light = illuminate(problem, phases, active)
+            light = solve_fields(problem, phases, active)
         history.append(np.where(np.isin(np.arange(layers), better), seen, cost))
         if progress is not None:
             progress(iteration, float(history[-1].max()))
-    return PhaseFit(phases, illuminate(problem, phases), iterations)
+    return PhaseFit(phases, solve_fields(problem, phases), iterations)
 
 
 @dataclass
 class Damping:
-    """Each layer's damping after Nielsen, Report IMM-REP-1999-05.
+    """Levenberg–Marquardt damping of each layer after H. B. Nielsen, Report IMM-REP-1999-05.
 
-    It falls by how well the linearisation predicted the gain of a step, and grows ever faster while steps fail.
+    After a successful step the damping decreases, the more the better the linear model predicted the gain. While steps
+    fail, the damping increases, each time by twice the previous factor.
 
     Attributes:
         value: (layers,) damping.
-        growth: (layers,) factor of the next increase.
+        growth: (layers,) factor by which the damping increases at the next failure.
     """
 
     value: Floats
     growth: Floats
 
     def update(self, active: Ints, gained: Floats, predicted: Floats) -> None:
-        """Update the active layers' damping from the actual and predicted reductions of the squared error by a step."""
+        """Update the damping of the active layers after a step, in place.
+
+        Args:
+            active: Numbers of the layers that made a step.
+            gained: (layers,) actual decrease of the mean squared error.
+            predicted: (layers,) decrease that the linear model predicted.
+        """
         for i in active.tolist():
             if gained[i] > 0.0:
                 # without a predicted gain, any gain counts as a full one
@@ -217,18 +233,18 @@ def _step(
 
 
 def damped_step(slope: Floats, error: Floats, damping: float) -> tuple[Floats, float]:
-    """The shortest damped step that removes the linearised error, and the rms error that it should leave.
+    """Compute the Levenberg–Marquardt step for a linearised error.
 
-    The normal equations are those of the entries where there are more heaters than entries, else those of the heaters;
-    both give the same step.
+    It solves the normal equations JJᵀ if there are at least as many heaters as entries, else JᵀJ; both give the same
+    step. Entries of the step are limited to MAX_STEP_RAD by scaling the whole step.
 
     Args:
-        slope: (entries, heaters) derivative of the error.
+        slope: (entries, heaters) Jacobian J of the error in 1/rad.
         error: (entries,) error.
-        damping: Share of the mean curvature that is added to the diagonal.
+        damping: Damping λ; λ · trace(JJᵀ) / entries is added to the diagonal.
 
     Returns:
-        (heaters,) step in rad, and the predicted rms error.
+        (heaters,) step in rad, and the rms error that the linear model predicts after it.
     """
     entries, heaters = slope.shape
     normal = slope @ slope.T if entries <= heaters else slope.T @ slope

@@ -21,7 +21,7 @@ from optinc_pdk.simulate.programming.electronics import activations, output_scal
 from optinc_pdk.simulate.programming.initial_phases import set_initial_phases
 from optinc_pdk.simulate.programming.light_paths import PathTracer
 from optinc_pdk.simulate.programming.phase_alignment import align_phases, contribution_shares
-from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, fit_phases, illuminate, matrix_errors
+from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, fit_phases, matrix_errors, solve_fields
 from optinc_pdk.simulate.programming.targets import layer_targets
 
 Floats = NDArray[np.float64]
@@ -29,15 +29,17 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Programming:
-    """A bias and its matrix errors.
+    """A bias, and the matrix errors of the chip that it programs.
+
+    All errors are relative to the 2-norm of each layer's target matrix.
 
     Attributes:
-        bias: Codes of the heaters and settings of the electronics.
-        iterations: Iterations of the least-squares fit.
-        start_error: (layers,) rms matrix error at the initial phases, over the target's 2-norm.
-        error: (layers,) the same at the fitted phases, before they are rounded to codes.
-        driven_error: (layers,) the same as driven by the codes.
-        worst_error: (layers,) the largest entry's error as driven.
+        bias: DAC codes of the heaters, and settings of neurons and receivers.
+        iterations: Number of iterations of the least-squares fit.
+        start_error: (layers,) rms matrix error at the initial phases.
+        error: (layers,) rms matrix error at the fitted phases, before they are rounded to codes.
+        driven_error: (layers,) rms matrix error when driven by the codes.
+        worst_error: (layers,) largest error of an entry when driven by the codes.
     """
 
     bias: Bias
@@ -62,23 +64,24 @@ def program(
     """Find the bias with which a chip computes a network.
 
     Args:
-        circuit: The chip, flat or hierarchical. One extracted from a layout has lengths of guides and resistances of
-            heaters; without resistances every code is 0 and the bias counts by its phases.
-        board: Connections of its fibres off the chip.
+        circuit: The chip, flat or hierarchical. If it is extracted from a layout, it has lengths of guides and
+            resistances of heaters. Without resistances every code is 0, and only the phases of the bias are meaningful.
+        board: Connections between its fibres outside the chip.
         onn: The network.
         process: Process of the cards.
-        wavelength_nm: Carrier wavelength in nm; the process's where left out.
-        progress: Called after every iteration with its number and the worst layer's rms error.
-        ground: Rise of the heaters' grounds by their currents, which the voltages compensate; none where left out.
+        wavelength_nm: Carrier wavelength in nm; None for the process's.
+        progress: Called after every iteration of the fit with its number and the largest rms error of a layer.
+        ground: Ground rise that results from the heaters' currents, for which the voltages compensate; None for no
+            ground rise.
         crosstalk: (H, H) matrix of crosstalk shares, measured or modelled, in the order of the structure's heaters, see
-            :class:`optinc_pdk.drive.DenseCrosstalk`; the powers compensate for it. Where left out it is that of the
-            card between heaters as placed, see
-            :func:`optinc_pdk.simulate.heater_drive.crosstalk.nominal_crosstalk`. Give the identity for none.
-        factors: The network's factorisation; :func:`optinc_pdk.onn.factorise` makes it where left out.
+            :class:`optinc_pdk.drive.DenseCrosstalk`; the powers compensate for it. None for that of the card between
+            the heaters at their positions, see :func:`optinc_pdk.simulate.heater_drive.crosstalk.nominal_crosstalk`.
+            Give the identity for no crosstalk.
+        factors: Factorisation of the network; None to compute it with :func:`optinc_pdk.onn.factorise`.
 
     Raises:
         NetlistError: A heater has no channel of its own.
-        RangeError: A heater or neuron needs more than the drive's or the electronics' range.
+        RangeError: A heater or neuron needs more than the range of the drive or the electronics.
         ValueError: Circuit, board, network and factors do not belong together.
     """
     carrier = float(process.guide.wavelength_nm) if wavelength_nm is None else wavelength_nm
@@ -86,11 +89,11 @@ def program(
     _refuse_shared_channels(structure)
     problem = ProgrammingProblem(structure, board, layer_targets(onn, board, factors), carrier, process)
     phases = aligned_initial_phases(problem)
-    light = illuminate(problem, phases)
+    light = solve_fields(problem, phases)
     before = matrix_errors(problem, light)
     fitted = fit_phases(problem, phases, light, progress)
     bias, driven = _drive(structure, wrap(fitted.phases), process, ground, crosstalk)
-    light = illuminate(problem, driven)
+    light = solve_fields(problem, driven)
     bias = replace(
         bias,
         activations=activations(light, problem.targets, board, process),
@@ -109,21 +112,35 @@ def program(
 
 
 def aligned_initial_phases(problem: ProgrammingProblem) -> Floats:
-    """(H,) initial phases with aligned oscillators; where several blocks make a row, in their target proportion."""
-    phases = initial_phases(problem)
-    phases = align_phases(problem, illuminate(problem, phases), phases)
-    if not any(target.split for target in problem.targets):
-        return phases
-    phases = initial_phases(problem, contribution_shares(problem, illuminate(problem, phases)))
-    return align_phases(problem, illuminate(problem, phases), phases)
+    """Compute initial phases with aligned local oscillators.
 
-
-def initial_phases(problem: ProgrammingProblem, kept: tuple[Floats, ...] | None = None) -> Floats:
-    """(H,) phases of the ideal meshes, corrected for the static phases of guides; oscillators are not aligned.
+    If several blocks contribute to a row, they are attenuated into the proportion of their target weights.
 
     Args:
         problem: The chip and its targets.
-        kept: Per layer, (pieces,) field transmission that each piece is attenuated to; 1 where left out.
+
+    Returns:
+        (H,) phases in rad.
+    """
+    phases = initial_phases(problem)
+    phases = align_phases(problem, solve_fields(problem, phases), phases)
+    if not any(target.split for target in problem.targets):
+        return phases
+    phases = initial_phases(problem, contribution_shares(problem, solve_fields(problem, phases)))
+    return align_phases(problem, solve_fields(problem, phases), phases)
+
+
+def initial_phases(problem: ProgrammingProblem, kept: tuple[Floats, ...] | None = None) -> Floats:
+    """Compute the phases of the ideal meshes, corrected for the static phases of guides.
+
+    Local oscillators and trims of sums over blocks are not aligned and have phase 0.
+
+    Args:
+        problem: The chip and its targets.
+        kept: For each layer, (pieces,) factors on the field transmission of each piece, 0 ... 1; None for 1.
+
+    Returns:
+        (H,) phases in rad.
     """
     phases = np.zeros(problem.structure.heater.size)
     walker = PathTracer(problem.structure, problem.wavelength_nm, problem.process, problem.guides)

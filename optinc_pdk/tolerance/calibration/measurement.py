@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.simulate.programming.detection_jacobian import LinearResponse, SourceFields
-from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, illuminate
+from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, solve_fields
 from optinc_pdk.simulate.programming.targets import LayerTarget
 
 Floats = NDArray[np.float64]
@@ -120,7 +120,7 @@ def bench_layers(problem: ProgrammingProblem, laboratory: BenchProtocol) -> tupl
     if laboratory.channels != problem.structure.channel:
         raise ValueError("the bench's chip has other heaters than the chip as designed; give the same chip")
     # at random phases, light of different sources mixes at every heater that more than one of them can reach
-    light = illuminate(problem, np.random.default_rng(0).uniform(0.0, 2.0 * np.pi, len(laboratory.channels)))
+    light = solve_fields(problem, np.random.default_rng(0).uniform(0.0, 2.0 * np.pi, len(laboratory.channels)))
     source = {labels: i for i, labels in enumerate(laboratory.sources)}
     detector = {label: i for i, label in enumerate(laboratory.detectors)}
     return tuple(

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.simulate.programming.detection_jacobian import SourceFields
-from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, illuminate
+from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, solve_fields
 from optinc_pdk.tolerance.calibration.digital_twin import NEPER, DigitalTwin
 from optinc_pdk.tolerance.calibration.measurement import BenchLayer
 
@@ -49,7 +49,7 @@ class TwinEstimate:
 
     def light(self, design_phase: Floats, layers: Ints | None = None) -> SourceFields:
         """Return the light on the chip at (H,) design phases, with the sources of the given layers, or all, on."""
-        return illuminate(self.chip, self.twin.total_phases(self.unknown, self.crosstalk, design_phase), layers)
+        return solve_fields(self.chip, self.twin.total_phases(self.unknown, self.crosstalk, design_phase), layers)
 
 
 def evaluate_twin(twin: DigitalTwin, unknown: Floats) -> TwinEstimate:

@@ -9,7 +9,7 @@ import pytest
 from optinc_pdk.cards import load_process
 from optinc_pdk.signoff.drc.design import Design
 from optinc_pdk.signoff.drc.design_rule_check import run_drc
-from optinc_pdk.signoff.drc.layer_connectivity import holding_squares, layer_pieces
+from optinc_pdk.signoff.drc.layer_connectivity import layer_pieces, regions_for_squares
 
 LAYERS = {"heater": (1, 0), "metal": (2, 0)}
 RULES = [rule for rule in load_process().rules if rule.kind == "contacts"]
@@ -71,7 +71,7 @@ def test_heaters_between_two_nets_equal_a_check_of_whole_wires(seed: int, tmp_pa
 def test_squares_within_a_layer_lie_in_the_part_that_holds_squares(seed: int) -> None:
     design = drawn(seed, slanted=False)
     whole = kdb.Region(design.shapes("metal"))
-    result = holding_squares(design, "metal", 24)
+    result = regions_for_squares(design, "metal", 24)
     assert result is not None
     held = kdb.Region([kdb.Polygon(kdb.Box(*box)) for box in result[0].tolist()])
     assert held.area() < whole.area()
