@@ -81,11 +81,11 @@ def sample_scattering(
         chip: The nominal chip.
         sample: Sampled device parameters.
         voltage_v: (H,) voltages at the heaters' pads.
-        effective_bits: See :func:`phases`.
-        wavelengths_nm: (W,) wavelengths, or one; the wavelength of the sample's laser if None.
+        effective_bits: See :func:`sample_phases`.
+        wavelengths_nm: (W,) wavelengths in nm, or one wavelength; that of the sample's laser if None.
 
     Raises:
-        InputError: See :func:`phases`.
+        InputError: See :func:`sample_phases`.
         ModelError: A wavelength is outside a device's range.
     """
     wavelengths = _wavelengths(sample, wavelengths_nm)
@@ -106,15 +106,15 @@ def sample_s_matrices(
         chip: The nominal chip.
         sample: Sampled device parameters.
         voltage_v: (K, H) voltages at the heaters' pads.
-        effective_bits: See :func:`phases`.
-        wavelengths_nm: See :func:`light`.
+        effective_bits: See :func:`sample_phases`.
+        wavelengths_nm: See :func:`sample_scattering`.
 
     Returns:
         (K, W, labels, labels) field amplitudes, indexed [setting, wavelength, out, in], labels as in
         ``chip.plan.outs``.
 
     Raises:
-        InputError: See :func:`phases`.
+        InputError: See :func:`sample_phases`.
         ModelError: A wavelength is outside a device's range.
     """
     wavelengths = _wavelengths(sample, wavelengths_nm)
@@ -137,13 +137,13 @@ def sample_scatterings(
         chip: The nominal chip.
         samples: K samples.
         voltage_v: (K, H) voltages at the heaters' pads, or (H,) for all samples.
-        effective_bits: See :func:`phases`.
+        effective_bits: See :func:`sample_phases`.
 
     Returns:
         S-parameters of each sample.
 
     Raises:
-        InputError: See :func:`phases`; also if the numbers of rows and samples differ.
+        InputError: See :func:`sample_phases`; also if the numbers of rows and samples differ.
         ModelError: A wavelength is outside a device's range.
     """
     rows = np.asarray(voltage_v, dtype=np.float64)
