@@ -22,7 +22,7 @@ from optinc_pdk.simulate import Scattering, transmit
 from optinc_pdk.simulate.transmission.noise import Noise, noise_of
 from optinc_pdk.simulate.transmission.noise_propagation import output_spread
 from optinc_pdk.simulate.transmission.reception import TOP_LEVEL
-from optinc_pdk.tolerance.montecarlo.summary import interval
+from optinc_pdk.tolerance.montecarlo.summary import wilson_interval
 from optinc_pdk.tolerance.montecarlo.word_statistics import read_words
 
 Floats = NDArray[np.float64]
@@ -146,7 +146,7 @@ def _point(
         errors.update(outcome.errors)
     sent = words // len(board.outputs)
     # the servers' words of one transmission share the noise of the hidden layers, so transmissions are the trials
-    low, high = interval(wrong / words, sent)
+    low, high = wilson_interval(wrong / words, sent)
     return RatePoint(
         symbol_rate_bd=noise.symbol_rate_bd,
         integration_s=noise.integration_s,

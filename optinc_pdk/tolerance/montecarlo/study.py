@@ -148,7 +148,7 @@ def evaluate(work: YieldStudy, job: SampleJob) -> Result:
     try:
         if job.study == TOLERANCE:
             return {"factor": largest_tolerated(lambda factor: _reaches(work, part, job, factor))}
-        return {stage: outcome.to_json() for stage, outcome in stages(work, part, job.sample).items()}
+        return {stage: outcome.to_json() for stage, outcome in stage_outcomes(work, part, job.sample).items()}
     except ValueError as fault:
         about = f" ({job.study} {job.imperfection!r})" if job.imperfection else ""
         raise InputError(f"sample {job.sample}{about} of {work.chip.name!r} cannot be computed: {fault}") from fault
@@ -165,7 +165,7 @@ def _kinds_in(job: SampleJob, kinds: Sequence[str]) -> Sequence[str]:
     return [job.imperfection]
 
 
-def stages(work: YieldStudy, imperfections: Imperfections, sample: int) -> dict[str, WordOutcome]:
+def stage_outcomes(work: YieldStudy, imperfections: Imperfections, sample: int) -> dict[str, WordOutcome]:
     """Sample a chip and evaluate it at each stage of its calibration.
 
     Args:
@@ -274,7 +274,7 @@ def _reaches(work: YieldStudy, imperfections: Imperfections, job: SampleJob, fac
     try:
         # overflowing losses raise an error below
         with np.errstate(over="ignore", invalid="ignore"):
-            return stages(work, scaled, job.sample)[judged_stage(work)].accuracy >= work.target
+            return stage_outcomes(work, scaled, job.sample)[judged_stage(work)].accuracy >= work.target
     except InputError:
         if factor <= 1.0:
             raise

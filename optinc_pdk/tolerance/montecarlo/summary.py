@@ -40,7 +40,7 @@ class SampleShare:
         return self.passed / self.samples
 
 
-def interval(share: float, trials: int) -> tuple[float, float]:
+def wilson_interval(share: float, trials: int) -> tuple[float, float]:
     """Return the 95 % score interval of a probability (Wilson, J. Am. Stat. Assoc. 22, 209 (1927)).
 
     Args:
@@ -70,7 +70,7 @@ def wilson(passed: int, samples: int) -> SampleShare:
     """
     if not 0 <= passed <= samples or samples < 1:
         raise ValueError(f"{passed} of {samples} samples passed; give at least one sample and no more than all")
-    return SampleShare(passed, samples, *interval(passed / samples, samples))
+    return SampleShare(passed, samples, *wilson_interval(passed / samples, samples))
 
 
 def yield_of(outcomes: Sequence[WordOutcome], target: float) -> SampleShare:
