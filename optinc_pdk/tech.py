@@ -34,7 +34,7 @@ def active_process() -> Process:
 
 
 def layer_enum(process: Process) -> Any:
-    """Return a gdsfactory ``LayerEnum`` of the layers of a process."""
+    """Return the layers of a process as a gdsfactory ``LayerEnum`` class."""
     import gdsfactory as gf
 
     members: dict[str, Any] = {"layout": gf.constant(gf.kcl.layout)}
@@ -43,7 +43,7 @@ def layer_enum(process: Process) -> Any:
 
 
 def layer_views(process: Process) -> LayerViews:
-    """Return the display colours of the layers of a process."""
+    """Return the display colours of the layers of a process as gdsfactory ``LayerViews``."""
     from gdsfactory.technology import LayerView, LayerViews
 
     views = {

@@ -31,10 +31,10 @@ _WORDS = {
 
 
 def validate_arguments(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Decorator that checks a function's arguments against its annotations, as `validate_type` does.
+    """Decorate a function so that its arguments are checked against its annotations, see :func:`validate_type`.
 
     Raises:
-        InputError: An argument has another type; names function, argument, value and accepted types.
+        InputError: An argument has another type; the message states function, argument, value and accepted types.
     """
     signature = inspect.signature(function)
     name = function.__qualname__.removesuffix(".__init__")
@@ -52,10 +52,10 @@ def validate_arguments(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def validate_fields(data: Any) -> None:
-    """Check the fields of a dataclass against their annotations; call it in `__post_init__`.
+    """Check the fields of a dataclass instance against their annotations; for use in `__post_init__`.
 
     Raises:
-        InputError: A field has another type; names class, field, value and accepted types.
+        InputError: A field has another type; the message states class, field, value and accepted types.
     """
     hints = _hints(data.__class__)
     for field in fields(data):
@@ -66,7 +66,7 @@ def validate_fields(data: Any) -> None:
 def validate_type(name: str, value: Any, hint: Any) -> Any:
     """Check a value against a type annotation.
 
-    A bool is not accepted as a number, nor a float as a whole number.
+    A bool is not accepted as a number, and a float is not accepted as an integer.
 
     Args:
         name: Name of the value in messages.
@@ -75,10 +75,10 @@ def validate_type(name: str, value: Any, hint: Any) -> Any:
             a `Literal`, or a union of these.
 
     Returns:
-        The value; NumPy integers become int, which cannot overflow.
+        The value; NumPy integers are converted to int, which cannot overflow.
 
     Raises:
-        InputError: The value has another type; names value and accepted types.
+        InputError: The value has another type; the message states value and accepted types.
     """
     accepted = list(_members(hint))
     for member in accepted:

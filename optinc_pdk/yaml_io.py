@@ -1,4 +1,4 @@
-"""Reading and writing of YAML with libyaml: plain data alone, duplicate keys and aliases refused."""
+"""Reading and writing of YAML files with libyaml; only plain data, without duplicate keys and aliases, is accepted."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ def _fault(message: str, mark: Any) -> yaml.constructor.ConstructorError:
 
 
 def load_yaml(path: Path, error: type[ValueError]) -> dict[str, Any]:
-    """Read a YAML file that holds a mapping.
+    """Read a YAML file whose top level is a mapping.
 
     Args:
         path: The file.
-        error: Class of the errors to raise.
+        error: Class of the exception to raise.
 
     Returns:
         The mapping.
 
     Raises:
-        error: The file is unreadable, too large, not YAML, or not a mapping; the message names it and the fault.
+        error: The file is unreadable, too large, not YAML, or not a mapping; the message states the file and the fault.
     """
     text = _read_text(path, error)
     try:
@@ -85,10 +85,10 @@ def _read_text(path: Path, error: type[ValueError]) -> str:
 
 
 def yaml_text(data: dict[str, Any]) -> str:
-    """Return plain data as YAML text: keys in their order, innermost collections on one line."""
+    """Return plain data as YAML text, with keys in their order and innermost collections on one line."""
     return str(yaml.dump(data, Dumper=yaml.CSafeDumper, sort_keys=False, default_flow_style=None, width=WIDTH))
 
 
 def dump_yaml(path: Path, data: dict[str, Any]) -> None:
-    """Write plain data as a YAML file atomically, as of :func:`yaml_text`."""
+    """Write plain data to a YAML file atomically, in the format of :func:`yaml_text`."""
     write_atomic(path, yaml_text(data).encode("utf-8"))

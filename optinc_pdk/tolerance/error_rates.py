@@ -22,7 +22,7 @@ from optinc_pdk.simulate import Scattering, transmit
 from optinc_pdk.simulate.transmission.noise import Noise, noise_of
 from optinc_pdk.simulate.transmission.noise_propagation import output_spread
 from optinc_pdk.simulate.transmission.reception import TOP_LEVEL
-from optinc_pdk.tolerance.montecarlo.summary import interval
+from optinc_pdk.tolerance.montecarlo.summary import wilson_interval
 from optinc_pdk.tolerance.montecarlo.word_statistics import read_words
 
 Floats = NDArray[np.float64]
@@ -40,12 +40,12 @@ class RatePoint:
         symbol_rate_bd: Symbols per second.
         integration_s: Integration time of each reading.
         sent: Number of transmissions through the chip.
-        words: Words that all servers read.
-        wrong: Words that differ from the ideal average.
-        low: Lower end of the 95 % confidence interval of the word-error rate.
-        high: Upper end of the interval.
+        words: Number of words read by all servers together.
+        wrong: Number of these words that differ from the ideal average.
+        low: Lower end of the 95 % confidence interval of the word-error rate; the transmissions are the trials.
+        high: Upper end of this interval.
         gaussian_estimate: First-order estimate of the word-error rate with Gaussian noise; not a count.
-        errors: Number of words by their error, read minus ideal.
+        errors: Number of wrong words by their error, read minus ideal.
     """
 
     symbol_rate_bd: float
@@ -69,10 +69,10 @@ class NoiseCurve:
     """Word-error rates of one chip against the symbol rate.
 
     Attributes:
-        laser_w: Optical power launched into every waveguide.
+        laser_w: Optical power launched into every waveguide, in W.
         seed: Seed of the noise.
-        noise: Noise parameters at each rate.
-        points: Results at each rate, ascending.
+        noise: Noise model at each symbol rate.
+        points: Results at each symbol rate, ascending.
     """
 
     laser_w: float
@@ -102,7 +102,7 @@ def word_error_curve(
     seed: int = 0,
     watch: Callable[[float], None] | None = None,
 ) -> NoiseCurve:
-    """Count word errors with noise at several symbol rates, with the same random numbers at each.
+    """Count word errors with noise at several symbol rates, with the same random numbers at each rate.
 
     Args:
         s: S-parameters of the chip.
@@ -111,7 +111,7 @@ def word_error_curve(
         task: Task of the chip.
         process: Process of the cards.
         symbol_rates_bd: Symbols per second.
-        laser_w: Optical power launched into every waveguide; by default the card's.
+        laser_w: Optical power launched into every waveguide, in W; by default the card's.
         passes: Number of times that every input is sent.
         seed: Seed of the noise.
         watch: Called with each rate before it is evaluated.
@@ -146,7 +146,7 @@ def _point(
         errors.update(outcome.errors)
     sent = words // len(board.outputs)
     # the servers' words of one transmission share the noise of the hidden layers, so transmissions are the trials
-    low, high = interval(wrong / words, sent)
+    low, high = wilson_interval(wrong / words, sent)
     return RatePoint(
         symbol_rate_bd=noise.symbol_rate_bd,
         integration_s=noise.integration_s,
@@ -161,7 +161,7 @@ def _point(
 
 
 def gaussian_error_rate(s: Scattering, inputs: FunctionInputs, board: Board, bias: Bias, noise: Noise) -> float:
-    """Estimate the word-error rate from every output's distance to its thresholds, for small Gaussian noise.
+    """Estimate the word-error rate for small Gaussian noise from the distance of each output to its thresholds.
 
     The estimate is of first order: noise does not shift the mean of an output, and its distribution is Gaussian.
 
@@ -171,6 +171,9 @@ def gaussian_error_rate(s: Scattering, inputs: FunctionInputs, board: Board, bia
         board: Board netlist that joins the chip's fibres.
         bias: Electronics of its neurons and receivers.
         noise: Noise of lasers and detectors.
+
+    Returns:
+        Mean probability, over inputs and servers, that a word is wrong.
     """
     scale = np.array([[bias.outputs[label] for label in row] for row in board.outputs])
     rates = []

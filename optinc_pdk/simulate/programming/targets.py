@@ -1,4 +1,4 @@
-"""Targets of the layers: the matrices from source amplitudes to modulator amplitudes or levels."""
+"""Target matrices of a network's layers, from source amplitudes to modulator amplitudes or output levels."""
 
 from __future__ import annotations
 
@@ -22,39 +22,47 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class RowContribution:
-    """Contribution of one block to one row of a layer.
+    """Contribution of one block to one row of a layer; called a *piece* elsewhere.
 
     Attributes:
         block: The block.
-        row: The row, counted in the whole layer.
+        row: Index of the row in the whole layer.
     """
 
     block: WeightBlock
     row: int
 
     def label(self, what: str) -> str:
-        """Label of the piece's heater, ``lo`` or ``sum``."""
+        """Return the pad label of one of this contribution's heaters.
+
+        Args:
+            what: ``lo`` for the heater of the local oscillator, ``sum`` for the phase shifter in front of the sum of
+                blocks.
+        """
         return f"{self.block.name}_{what}_r{self.row - self.block.rows.start}"
 
 
 @dataclass(frozen=True, eq=False)
 class LayerTarget:
-    """Matrix that one layer has to realise between its sources and detectors.
+    """Matrix that one layer has to realise between its J sources and its detectors.
+
+    A piece is the contribution of one block to one row. A row has several pieces if the matrix is split into blocks.
 
     Attributes:
-        index: Layer number.
-        inputs: Labels of its sources, J of them; one that drives several modulators has as many.
-        plus: Labels of the positive detectors, one per piece; for the last layer the receivers, one per server and
-            row.
-        minus: Labels of the negative detectors; empty for the last layer.
-        blocks: The blocks of its matrix.
-        pieces: Contributions of the blocks to the rows, row by row.
-        starts: (rows,) number of each row's first piece.
+        index: Index of the layer.
+        inputs: (J,) labels of each source; a source that drives several modulators has one label for each.
+        plus: Labels of the positive detectors, one for each piece; in the last layer of the receivers, one for each
+            server and row.
+        minus: Labels of the negative detectors, one for each piece; empty in the last layer.
+        blocks: Blocks of the matrix.
+        pieces: Contributions of the blocks to the rows, sorted by row.
+        starts: (rows,) index of each row's first piece.
         weight: (rows, J) target coefficient of each source's amplitude.
         bias: (rows,) target constant.
-        lit: (J,) whether a source is ever on.
-        mesh_weight: (rows, modes) the same matrix at the mesh's inputs.
-        factor: The factorisation whose matrix this is.
+        illuminated: (J,) whether each source is ever on.
+        mesh_weight: (rows, modes) the same matrix at the inputs of the mesh. In the first layer, all servers share
+            them.
+        factor: Factorisation that defines the matrix.
     """
 
     index: int
@@ -77,20 +85,28 @@ class LayerTarget:
 
     @property
     def split(self) -> bool:
-        """Whether rows have more than one piece."""
+        """Whether any row has more than one piece."""
         return len(self.pieces) > self.starts.size
 
     @property
     def owner(self) -> Ints:
-        """(pieces,) row of each piece."""
+        """(pieces,) index of the row that each piece belongs to."""
         return np.array([piece.row for piece in self.pieces], dtype=np.int64)
 
     def by_row(self, values: Complexes | Floats, axis: int = 0) -> Any:
-        """Sum values of pieces over each row along an axis."""
+        """Sum values of the pieces over the pieces of each row.
+
+        Args:
+            values: Values of any shape with one entry for each piece along ``axis``.
+            axis: Axis of the pieces.
+
+        Returns:
+            The sums, with one entry for each row along ``axis``.
+        """
         return np.add.reduceat(values, self.starts, axis=axis) if self.split else values
 
     def weights(self, piece: RowContribution) -> Floats:
-        """(J,) target coefficients of one piece: its row's weights within the columns of its block."""
+        """Return the (J,) target coefficients of a piece: its row of the weight, zero outside its block's columns."""
         inside = np.zeros(self.mesh_weight.shape[1], dtype=bool)
         inside[piece.block.columns] = True
         weight: Floats = np.where(np.tile(inside, self.weight.shape[1] // inside.size), self.weight[piece.row], 0.0)
@@ -98,16 +114,19 @@ class LayerTarget:
 
 
 def layer_targets(onn: Onn, board: Board, factors: Sequence[LayerFactor] | None = None) -> tuple[LayerTarget, ...]:
-    """Targets of all layers of a network on its board.
+    """Compute the target matrices of all layers of a network on its board.
 
     Args:
         onn: The network.
-        board: Labels of its sources and detectors.
-        factors: The network's factorisation; :func:`optinc_pdk.onn.factorise` makes it where left out.
+        board: Board netlist with the labels of sources and detectors.
+        factors: Factorisation of each layer; by default that of :func:`optinc_pdk.onn.factorise`.
+
+    Returns:
+        The target of each layer.
 
     Raises:
-        ValueError: The network or the factors are not this board's, the last layer has a bias, or a layer has no
-            effect.
+        ValueError: The network or the factors do not match the board, the last layer has a bias vector, or a layer has
+            no effect.
     """
     if np.any(onn.layers[-1].bias):
         raise ValueError(

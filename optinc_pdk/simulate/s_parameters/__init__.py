@@ -1,1 +1,1 @@
-"""S-parameters of circuits with loops and reflections, and fields inside them."""
+"""S-parameters of circuits with loops and reflections, and the fields inside these circuits."""

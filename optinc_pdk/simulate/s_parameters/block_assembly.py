@@ -1,8 +1,8 @@
-"""A circuit as blocks, S-matrices connected port to port: first the devices, then the results of their joins.
+"""A circuit as connected blocks, each described by an S-matrix: first the devices, then the results of joining blocks.
 
-Blocks of one shape and one pattern of zeros are in one pool, so that they are processed as one batch. Ports are the
-circuit's optical ports and, behind every photodiode and modulator, one virtual port: there a photodiode's light is read
-and a modulator's light starts.
+Blocks of one shape and one pattern of zeros form a pool and are processed as one batch. The ports are the optical ports
+of the circuit and one virtual port behind every photodiode and modulator. The light of a photodiode is read at its
+virtual port; the light of a modulator starts at its virtual port.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class BlockPool:
-    """M blocks of one shape, with r outgoing and c incoming waves each.
+    """Batch of M blocks of equal shape, each with r outgoing and c incoming waves.
 
     Attributes:
-        rows: (M, r) ports of the outgoing waves.
-        cols: (M, c) ports of the incoming waves.
-        pattern: (M or 1, r, c) which S-parameters may differ from zero.
+        rows: (M, r) port of each outgoing wave.
+        cols: (M, c) port of each incoming wave.
+        pattern: (M or 1, r, c) boolean mask of the S-parameters that may differ from zero; one mask if all blocks share
+            it.
     """
 
     rows: Ints
@@ -37,13 +38,13 @@ class BlockPool:
 
 @dataclass(frozen=True, eq=False)
 class PoolDevices:
-    """The devices of which a pool consists.
+    """Devices that the M blocks of a pool represent.
 
     Attributes:
-        group: Number of the component in the structure.
-        members: (M,) numbers of its instances.
-        rows: (r,) rows of the device's S-matrix that are kept.
-        cols: (c,) columns that are kept.
+        group: Index of the component in ``CircuitOptics.devices``.
+        members: (M,) indices of the instances within the component.
+        rows: (r,) rows of the device's S-matrix that the blocks keep.
+        cols: (c,) columns of the device's S-matrix that the blocks keep.
     """
 
     group: int
@@ -54,16 +55,18 @@ class PoolDevices:
 
 @dataclass
 class BlockAssembly:
-    """Blocks while their joins are planned.
+    """Blocks of a circuit and their connections, updated while joins are planned.
+
+    A port is open if it connects its block to another block or to the outside of the circuit.
 
     Attributes:
-        partner: (ports,) the port that each one is connected to, -1 at the circuit's edge.
-        pools: All blocks, also those that are part of larger ones by now.
-        pool: (blocks,) pool of each block.
-        slot: (blocks,) its place in there.
-        owner: (ports,) block that each port is an open port of; -1 for ports inside a block and unused ones.
-        row: (ports,) row of each port within its block.
-        col: (ports,) column.
+        partner: (ports,) port that each port is connected to; -1 at the edge of the circuit.
+        pools: Pools of all blocks, including blocks that have since become part of larger ones.
+        pool: (blocks,) index of each block's pool.
+        slot: (blocks,) index of each block within its pool.
+        owner: (ports,) block of which each port is an open port; -1 for ports inside a block and for unused ports.
+        row: (ports,) row of each open port's outgoing wave in its block.
+        col: (ports,) column of each open port's incoming wave in its block.
     """
 
     partner: Ints
@@ -80,7 +83,7 @@ class BlockAssembly:
         self.row, self.col = np.zeros_like(self.owner), np.zeros_like(self.owner)
 
     def add(self, pool: BlockPool) -> Ints:
-        """Add a pool of blocks and return their numbers."""
+        """Add a pool of M blocks and return the (M,) indices of the new blocks."""
         count = pool.rows.shape[0]
         new = self.pool.size + np.arange(count)
         self.pool = np.concatenate([self.pool, np.full(count, len(self.pools))])
@@ -92,34 +95,37 @@ class BlockAssembly:
         return new
 
     def nets(self) -> tuple[Ints, Ints]:
-        """Both ports of every net between open ports."""
+        """Return both ports of every net between open ports, as two arrays of shape (nets,)."""
         one = np.flatnonzero((self.partner > np.arange(self.partner.size)) & (self.owner != UNCONNECTED))
         return one, self.partner[one]
 
     def sizes(self) -> Ints:
-        """(blocks,) number of rows plus columns of every block."""
+        """Return the (blocks,) number of rows plus columns of every block."""
         width = np.array([pool.rows.shape[1] + pool.cols.shape[1] for pool in self.pools], dtype=np.int64)
         return width[self.pool]
 
     def width(self) -> int:
-        """Largest number of rows or columns of a block."""
+        """Return the largest number of rows or columns of any block."""
         return max((max(pool.rows.shape[1], pool.cols.shape[1]) for pool in self.pools), default=0)
 
     def live(self) -> Bools:
-        """(blocks,) boolean mask of the blocks that are not part of a larger one."""
+        """Return a (blocks,) boolean mask of the blocks that are not part of a larger block."""
         used = np.zeros(self.pool.size, dtype=bool)
         used[self.owner[self.owner != UNCONNECTED]] = True
         return used
 
 
 def virtual_ports(structure: CircuitOptics) -> Ints:
-    """(labels,) port of each label: a fibre's optical port, a virtual port for photodiodes and modulators."""
+    """Return the (labels,) port at which the light of each label enters and leaves the circuit.
+
+    This is the optical port of a fibre, or the virtual port of a photodiode or modulator.
+    """
     inside = structure.partner[structure.label_port] != UNCONNECTED
     return np.where(inside, structure.ports + np.cumsum(inside) - 1, structure.label_port).astype(np.int64)
 
 
 def device_ports(structure: CircuitOptics) -> list[Ints]:
-    """(I, p) ports of every component's instances, virtual ports of photodiodes and modulators included."""
+    """Return the (I, p) ports of the I instances of every component, including virtual ports."""
     outer = np.full(structure.ports, UNCONNECTED, dtype=np.int64)
     outer[structure.label_port] = virtual_ports(structure)
     return [
@@ -131,13 +137,15 @@ def device_ports(structure: CircuitOptics) -> list[Ints]:
 def device_blocks(
     structure: CircuitOptics, patterns: Mapping[int, Bools], outs: Ints, ins: Ints
 ) -> tuple[BlockAssembly, list[PoolDevices]]:
-    """Make blocks of a circuit's devices.
+    """Make one block of every device of a circuit.
+
+    A block keeps only the waves that can arrive at or leave the device, given the labels in use.
 
     Args:
-        structure: The circuit.
-        patterns: Component number to (p, p), which S-parameters may differ from zero.
-        outs: Numbers of the labels at which light is detected.
-        ins: Numbers of the labels from which light comes.
+        structure: Optical structure of the circuit.
+        patterns: Component index to (p, p) boolean mask of the S-parameters that may differ from zero.
+        outs: (O,) indices of the labels at which light is detected.
+        ins: (I,) indices of the labels at which light enters.
 
     Returns:
         The blocks, and the devices of each pool.

@@ -25,11 +25,11 @@ few 1000 rad."""
 
 
 class SingularError(ValueError):
-    """A resonance without loss traps light, so that the S-matrix does not exist.
+    """The S-matrix does not exist because a resonance without loss traps light.
 
     Attributes:
         port: A port within the resonance.
-        item: Number of the case within the batch.
+        item: Index of the case within the batch.
     """
 
     def __init__(self, port: int, item: int) -> None:
@@ -40,7 +40,14 @@ class SingularError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class BlockNet:
-    """A net between two blocks: rows and columns of its two ports, counted over both blocks together."""
+    """A net between two blocks.
+
+    Indices count the rows (or columns) of the first block and then those of the second.
+
+    Attributes:
+        rows: Rows of the outgoing waves at the net's two ports.
+        cols: Columns of the incoming waves at the net's two ports.
+    """
 
     rows: tuple[int, int]
     cols: tuple[int, int]
@@ -48,17 +55,19 @@ class BlockNet:
 
 @dataclass(frozen=True, eq=False)
 class CellJoin:
-    """M joins of the same kind: of pairs of blocks, or of single blocks with themselves where there is one pool.
+    """M equal joins: of two blocks along all nets between them, or of a block with itself along its own nets.
+
+    Row and column indices count the first block and then the second.
 
     Attributes:
-        pools: Number of one pool, or of two.
-        slots: Places of the M blocks within each of them.
-        nets: The nets between them.
-        ports: (M,) a port of the first net, for messages.
-        rows: Rows of the result, counted over both blocks together.
-        cols: Columns of the result.
-        target: Number of the results' pool.
-        start: First place of the results in it.
+        pools: Index of the pool of each block: two pools, or one if a block is joined with itself.
+        slots: For each pool, (M,) indices of the blocks within it.
+        nets: Nets that the join connects.
+        ports: (M,) a port of the first net, for error messages.
+        rows: Rows that remain in the result.
+        cols: Columns that remain in the result.
+        target: Index of the pool of the results.
+        start: Index of the first result within that pool.
     """
 
     pools: tuple[int, ...]
@@ -72,7 +81,14 @@ class CellJoin:
 
 
 def reduce_cells(assembly: BlockAssembly) -> list[CellJoin]:
-    """Plan the reduction of all cells; joins in order of execution."""
+    """Plan the joins that reduce every repeated cell to one block.
+
+    Args:
+        assembly: Blocks of the circuit; updated in place, as if the joins were done.
+
+    Returns:
+        The joins in order of execution.
+    """
     one, other = assembly.nets()
     looped = np.unique(assembly.owner[one[assembly.owner[one] == assembly.owner[other]]])
     joints = _plan(assembly, looped, looped) if looped.size else []
@@ -214,15 +230,18 @@ def _joined_pattern(patterns: list[Bools], joint: CellJoin) -> Bools:
 
 
 def join_cells(joint: CellJoin, pools: Mapping[int, Entries], shapes: Sequence[tuple[int, int, int]]) -> Entries:
-    """S-parameters of joined blocks; the nets between them are connected one after the other.
+    """Calculate the S-parameters of M joined blocks by connecting the nets between them one after the other.
 
     Args:
         joint: The joins.
-        pools: S-parameters of the pools so far.
-        shapes: (M, r, c) of all pools.
+        pools: S-parameters by pool: row and column to (batch, M or 1) values.
+        shapes: (M, r, c) of every pool.
+
+    Returns:
+        S-parameters of the results: row and column to (batch, M or 1) values; missing entries are zero.
 
     Raises:
-        SingularError: A join makes a resonance without loss.
+        SingularError: A join creates a resonance without loss.
     """
     s: Entries = {}
     row = col = 0

@@ -1,4 +1,4 @@
-"""S-parameters of all devices and guides of a circuit for batches of wavelengths, biases and samples."""
+"""S-parameters of all devices and waveguides of a circuit for batches of wavelengths, biases and samples."""
 
 from __future__ import annotations
 
@@ -29,14 +29,16 @@ WIDTH_TOLERANCE_UM = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class DeviceValues:
-    """S-parameters by component for K biases or samples and W wavelengths; dimensions of 1 are for equal values.
+    """S-parameters of all devices for K biases or samples and W wavelengths.
+
+    A dimension along which all values are equal may have length 1.
 
     Attributes:
-        structure: The circuit.
-        devices: Component number to (K or 1, W or 1, I or 1, p, p), heaters cold.
-        heat: (K, H) phase factors of the heated guides.
-        guides: (K or 1, W or 1, ports) transmission of each net at one of its ports, 1 at the other; None where no
-            guide has a length.
+        structure: Optical structure of the circuit.
+        devices: Component index to (K or 1, W or 1, I or 1, p, p) S-parameters of its I instances with all heaters off.
+        heat: (K, H) phase factors exp(iφ) of the heated waveguides.
+        guides: (K or 1, W or 1, ports) field transmission of each net at one of its two ports, and 1 at the other. None
+            if no waveguide has a length.
         wavelengths: Number of wavelengths, W.
     """
 
@@ -52,18 +54,25 @@ class DeviceValues:
         return int(self.heat.shape[0]) * self.wavelengths
 
     def patterns(self) -> dict[int, Bools]:
-        """Component number to (p, p), which S-parameters are nonzero in any case."""
+        """Return, by component index, the (p, p) boolean mask of S-parameters that are nonzero in any case."""
         return {number: np.asarray((np.abs(s) > NEGLIGIBLE).any(axis=(0, 1, 2))) for number, s in self.devices.items()}
 
     def one_way(self) -> str | None:
-        """Name of a component that is not reciprocal; None where all are."""
+        """Return the name of the first component that is not reciprocal; None if all are reciprocal."""
         for number, s in self.devices.items():
             if np.abs(s - s.swapaxes(-1, -2)).max(initial=0.0) > RECIPROCAL:
                 return self.structure.devices[number].name
         return None
 
     def entries(self, cases: Ints) -> dict[int, Entries]:
-        """S-parameters of some cases, guides included, by component number; case k W + w is bias k at wavelength w."""
+        """Return the S-parameters of the devices for selected cases, with heater phases and waveguides included.
+
+        Args:
+            cases: (batch,) indices of the cases; case k W + w is bias k at wavelength w.
+
+        Returns:
+            Component index to the nonzero S-parameters by row and column, (batch, I or 1) each.
+        """
         bias, wavelength = np.divmod(cases, self.wavelengths)
         guides = None if self.guides is None else _of_cases(self.guides, bias, wavelength)
         found: dict[int, Entries] = {}
@@ -96,19 +105,21 @@ def circuit_values(
     devices: Mapping[str, Complexes],
     guides: Complexes | None,
 ) -> DeviceValues:
-    """Calculate the S-parameters of all devices by the cards, or take them as given for samples.
+    """Calculate the S-parameters of all devices and waveguides of a circuit from the cards, or take given ones.
 
     Args:
-        structure: The circuit.
+        structure: Optical structure of the circuit.
         phases: (K, H) heater phases in rad.
         wavelengths_nm: (W,) wavelengths.
         process: Process of the cards.
-        devices: Component to S-parameters in place of its card's, broadcast to (K, W, I, p, p), heaters cold.
-        guides: Transmissions of the flat circuit's nets, broadcast to (K, W, nets); by their lengths where left out.
+        devices: Component name to S-parameters that replace the card's, with all heaters off; they broadcast to
+            (K, W, I, p, p).
+        guides: Field transmissions of the flat circuit's nets, which broadcast to (K, W, nets). By default they follow
+            from the lengths of the waveguides.
 
     Raises:
-        ModelError: A device without model, or a wavelength outside its range.
-        NetlistError: Ports or widths that are not the cards', or values of another shape.
+        ModelError: A device has no model, or a wavelength is outside its range.
+        NetlistError: Ports or widths differ from the cards', or given values have a wrong shape or are not finite.
     """
     check_ports(structure, process)
     names = [group.name for group in structure.devices]
@@ -191,10 +202,10 @@ def _guides(
 
 
 def check_ports(structure: CircuitOptics, process: Process) -> None:
-    """Check that ports and the widths of joined guides agree with the cards.
+    """Check that ports and the widths of joined waveguides agree with the device cards.
 
     Raises:
-        NetlistError: Names instance, port and value.
+        NetlistError: They differ; the message states instance, port and value.
     """
     flat = structure.circuit
     width = np.full(structure.ports, float(process.guide.width_um))
@@ -222,12 +233,18 @@ def check_ports(structure: CircuitOptics, process: Process) -> None:
 
 
 def port_name(structure: CircuitOptics, port: int) -> str:
-    """``"instance,port"`` of an optical port."""
+    """Return the name of an optical port as ``"instance,port"``."""
     return structure.circuit.port_name(int(np.flatnonzero(structure.circuit.optical_mask())[port]))
 
 
 def singular_error(structure: CircuitOptics, wavelength_nm: float, port: int) -> InputError:
-    """The error for a circuit with a lossless resonance; it names a port within the resonance."""
+    """Build the error for a circuit with a lossless resonance; its message states a port within the resonance.
+
+    Args:
+        structure: Optical structure of the circuit.
+        wavelength_nm: Wavelength of the resonance.
+        port: Index of an optical port within the resonance.
+    """
     return InputError(
         f"circuit {structure.circuit.name!r} is singular at {wavelength_nm:g} nm, a lossless resonance: light is "
         f"trapped at {port_name(structure, port)}; give its guides or devices some loss"

@@ -1,4 +1,4 @@
-"""S-matrices of a chip's linear blocks: calculated for the command line and written to files."""
+"""Calculation of the S-matrices of a chip's linear blocks for the command line, and their output to files."""
 
 from __future__ import annotations
 
@@ -24,14 +24,17 @@ _LAYER = re.compile(r"(?:lo_|carrier_)?l(\d+)(?:b\d+)?(?:_|$)")
 
 
 def parse_wavelengths(text: str | None, default_nm: float) -> NDArray[np.float64]:
-    """Parse wavelengths in nm; the result ascends and has each wavelength once.
+    """Parse wavelengths in nm, and return them ascending and without duplicates.
 
     Args:
-        text: ``"1550"``, ``"1549,1550"`` or ``"1540:1560:5"`` (first, last, step); the default where None.
-        default_nm: The default wavelength in nm.
+        text: ``"1550"``, ``"1549,1550"`` or ``"1540:1560:5"`` (first, last, step); None for the default.
+        default_nm: Default wavelength in nm.
+
+    Returns:
+        (W,) wavelengths in nm.
 
     Raises:
-        InputError: Text of another form, wavelengths that are not positive, or more than ``MAX_WAVELENGTHS``.
+        InputError: The text has another form, or the wavelengths are not positive or more than ``MAX_WAVELENGTHS``.
     """
     if text is None:
         return np.array([default_nm])
@@ -56,7 +59,7 @@ def parse_ports(text: str) -> tuple[str, ...]:
     """Parse labels separated by commas, such as ``"in_r0,out_r0"``.
 
     Raises:
-        InputError: An empty label, or one twice.
+        InputError: A label is empty or occurs twice.
     """
     ports = tuple(part.strip() for part in text.split(","))
     if not all(ports) or len(set(ports)) < len(ports):
@@ -73,11 +76,20 @@ def port_scattering(
     ground: SharedGround | None = None,
     progress: Progress | None = None,
 ) -> Scattering:
-    """S-parameters between some labels, in the given order; only these are calculated.
+    """Calculate only the S-parameters between the given labels.
+
+    Args:
+        circuit: The circuit.
+        bias: Bias of its heaters.
+        wavelengths_nm: (W,) wavelengths.
+        process: Process of the cards.
+        ports: Labels of the result, in this order.
+        ground: Ground network of the heaters; ideal grounds if None.
+        progress: Called with the numbers of finished and of all wavelengths.
 
     Raises:
-        NetlistError: The circuit has no such label, or circuit and bias do not belong together.
-        ModelError: A device without model, or a wavelength outside its range.
+        NetlistError: The circuit lacks a label, or circuit and bias do not belong together.
+        ModelError: A device has no model, or a wavelength is outside its range.
     """
     found = scattering(circuit, bias, wavelengths_nm, process, ground=ground, labels=ports, progress=progress)
     return Scattering(found.wavelengths_nm, tuple(ports), found.between(ports, ports), found.modulators)
@@ -91,14 +103,25 @@ def block_scattering(
     ground: SharedGround | None = None,
     progress: Progress | None = None,
 ) -> list[Scattering]:
-    """S-parameters of every layer's linear block, between the layer's labels and the carrier.
+    """Calculate the S-parameters of every layer's linear block, between the labels of the layer and the carrier.
 
-    Labels determine the layer (``l<i>_…``, ``l<i>b<j>_…``, ``in_…``, ``out_…``); a circuit without such labels is one
-    block with all its labels. ``progress`` is called with the number of wavelengths done and of all.
+    Labels determine the layer (``l<i>_…``, ``l<i>b<j>_…``, ``in_…``, ``out_…``). A circuit without such labels is one
+    block with all its labels.
+
+    Args:
+        circuit: The circuit.
+        bias: Bias of its heaters.
+        wavelengths_nm: (W,) wavelengths.
+        process: Process of the cards.
+        ground: Ground network of the heaters; ideal grounds if None.
+        progress: Called with the numbers of finished and of all wavelengths.
+
+    Returns:
+        S-parameters of each layer.
 
     Raises:
         NetlistError: Circuit and bias do not belong together.
-        ModelError: A device without model, or a wavelength outside its range.
+        ModelError: A device has no model, or a wavelength is outside its range.
     """
     whole = scattering(circuit, bias, wavelengths_nm, process, ground=ground, progress=progress)
     layers = {label: int(found[1]) for label in whole.labels if (found := _LAYER.match(label))}
@@ -117,7 +140,7 @@ def block_scattering(
 
 
 def refuse_unknown_ending(path: str | Path) -> None:
-    """Raise InputError for a file name whose ending :func:`write_scattering` does not write."""
+    """Raise InputError if the ending of a file name is not one that :func:`write_scattering` supports."""
     if Path(path).suffix not in ("", ".npz") and port_count(Path(path)) is None:
         raise InputError(f"{path}: S-matrices are written as .npz, or as Touchstone .sNp of N ports; use one of these")
 
@@ -125,11 +148,18 @@ def refuse_unknown_ending(path: str | Path) -> None:
 def write_scattering(wavelengths_nm: NDArray[np.float64], blocks: list[Scattering], path: str | Path) -> None:
     """Write S-matrices to a .npz or Touchstone file.
 
-    A .npz has ``wavelengths_nm`` and per block i ``blocks.<i>.s[wavelength, out, in]`` and ``blocks.<i>.ports``. A file
-    name that ends in ``.sNp`` selects Touchstone, which holds one block of N ports.
+    A .npz file has ``wavelengths_nm`` and, for each block i, ``blocks.<i>.s[wavelength, out, in]`` and
+    ``blocks.<i>.ports``. A file name that ends in ``.sNp`` selects the Touchstone format, which holds one block of N
+    ports.
+
+    Args:
+        wavelengths_nm: (W,) wavelengths.
+        blocks: S-parameters of each block at these wavelengths.
+        path: The file.
 
     Raises:
-        InputError: Several blocks or another number of ports than N for a Touchstone file; another ending.
+        InputError: The ending is unknown, or a Touchstone file would need several blocks or another number of ports
+            than N.
     """
     ports = port_count(Path(path))
     if ports is not None:

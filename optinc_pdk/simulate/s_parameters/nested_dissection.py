@@ -1,9 +1,9 @@
-"""Order of joins for blocks between which light runs back and forth: nested dissection.
+"""Order of joins for blocks between which light passes back and forth: nested dissection.
 
-Such blocks form knots: strongly connected components of the graph of waves, merged where they share a block. Blocks get
-coordinates from their distances to a few distant ones (Harel and Koren, J. Graph Algorithms Appl. 8, 195 (2004)).
-Every knot is halved along its longest side, down to single blocks, and joined in reverse order (George, SIAM Journal on
-Numerical Analysis 10, 345 (1973)).
+Such blocks form knots: strongly connected components of the graph of waves, merged if they share a block. Blocks get
+coordinates from their distances to a few distant blocks (Harel and Koren, J. Graph Algorithms Appl. 8, 195 (2004)).
+Every knot is halved along its longest side, down to single blocks, and the halves are joined in reverse order (George,
+SIAM Journal on Numerical Analysis 10, 345 (1973)).
 """
 
 from __future__ import annotations
@@ -24,7 +24,16 @@ PIVOTS = 6
 
 
 def plan_dissection(assembly: BlockAssembly) -> list[JoinRound]:
-    """Plan the joins that reduce every knot to one block; afterwards no wave returns to a block."""
+    """Plan the joins that reduce every knot, a set of blocks between which light passes back and forth, to one block.
+
+    Afterwards no wave returns to a block that it has passed.
+
+    Args:
+        assembly: Blocks of the circuit; updated in place, as if the joins were done.
+
+    Returns:
+        Rounds of independent joins, in order of execution.
+    """
     knot = _knots(assembly)
     blocks = np.flatnonzero(knot != UNCONNECTED)
     if not blocks.size:
@@ -84,13 +93,13 @@ def nested_halves(count: int, a: Ints, b: Ints, piece: Ints) -> list[Ints]:
 
     Args:
         count: Number of nodes.
-        a: One end of every edge.
-        b: The other end.
-        piece: (count,) the piece that each node belongs to, 0 ….
+        a: (edges,) first node of every edge.
+        b: (edges,) second node of every edge.
+        piece: (count,) index of the piece that each node belongs to, from 0.
 
     Returns:
-        Per level, (count,) numbers of pieces, from whole ones down to single nodes. Halves 2 i and 2 i + 1 are piece i
-        of the level above; a single node i is half 2 i.
+        For each level, (count,) index of each node's piece; the first level is ``piece``, the last has single nodes.
+        The halves of piece i are 2 i and 2 i + 1 at the next level; a piece of a single node becomes 2 i.
     """
     place = _coordinates(count, a, b)
     nested = [piece]

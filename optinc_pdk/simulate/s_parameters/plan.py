@@ -1,4 +1,4 @@
-"""Plan of a circuit's simulation, made once, and its evaluation for every wavelength, bias and sample.
+"""Simulation plan of a circuit, made once and evaluated for every wavelength, bias and sample.
 
 First, every repeated cell is reduced to one block (:mod:`cell_reduction`). Then every group of blocks between which
 light travels in both directions is reduced to one block (:mod:`nested_dissection`, :mod:`star_product`). Light passes
@@ -25,21 +25,21 @@ Complexes = NDArray[np.complex128]
 
 @dataclass(frozen=True, eq=False)
 class ScatteringPlan:
-    """Order of operations from devices' S-parameters to those of the circuit, for any values of the devices.
+    """Order of operations from the S-parameters of the devices to those of the circuit, for any device values.
 
     Attributes:
-        structure: The circuit.
+        structure: Optical structure of the circuit.
         outs: Labels at which light is detected.
-        ins: Labels from which light comes.
-        patterns: Component number to (p, p), which S-parameters of its devices may differ from zero.
-        reciprocal: Whether the plan requires reciprocal devices.
-        leaves: Devices of the first pools.
-        shapes: (M, r, c) of every pool.
-        joints: Reduction of cells, in order.
-        rounds: Joins within knots, in order.
-        spent: Per joint and per round, the pools that are not needed afterwards.
+        ins: Labels at which light enters.
+        patterns: Component index to (p, p) boolean mask of the device S-parameters that may differ from zero.
+        reciprocal: Whether the plan is valid for reciprocal devices only.
+        leaves: Devices of the first pools, one entry for each of these pools.
+        shapes: (M, r, c) of every pool: number of blocks, outgoing waves, incoming waves.
+        joints: Joins that reduce the cells, in order.
+        rounds: Joins within the knots, in order.
+        spent: For each of ``joints`` and then of ``rounds``, pools that later operations do not need.
         transfer: Propagation of light through the remaining blocks.
-        numbers: Complex numbers in memory for one case.
+        numbers: Largest number of complex numbers in memory at a time for one case.
     """
 
     structure: CircuitOptics
@@ -66,14 +66,15 @@ def plan_circuit(
     """Plan the simulation of a circuit.
 
     Args:
-        structure: The circuit.
-        patterns: Component number to (p, p), which S-parameters of its devices may differ from zero.
+        structure: Optical structure of the circuit.
+        patterns: Component index to (p, p) boolean mask of the device S-parameters that may differ from zero.
         outs: Labels at which light is detected.
-        ins: Labels from which light comes.
-        reciprocal: Whether all devices are reciprocal; then S-parameters that equal others by reciprocity are copied.
+        ins: Labels at which light enters.
+        reciprocal: Whether all devices are reciprocal. If so, S-parameters that follow from others by reciprocity are
+            copied instead of calculated.
 
     Raises:
-        NetlistError: The circuit has no such label.
+        NetlistError: The circuit lacks a label.
     """
     detected, sources = structure.label_positions(outs), structure.label_positions(ins)
     assembly, leaves = device_blocks(structure, patterns, detected, sources)
@@ -132,15 +133,18 @@ def _numbers(
 
 
 def evaluate(plan: ScatteringPlan, devices: Mapping[int, Entries], batch: int) -> Complexes:
-    """Calculate (batch, outs, ins) S-parameters of a circuit by its plan.
+    """Calculate the S-parameters of a circuit from those of its devices, following a plan.
 
     Args:
         plan: The plan.
-        devices: S-parameters of the devices by component number.
+        devices: S-parameters by component index: row and column to (batch, I or 1) values.
         batch: Number of cases.
 
+    Returns:
+        (batch, outs, ins) field amplitudes.
+
     Raises:
-        SingularError: Light is trapped without loss.
+        SingularError: A resonance without loss traps light.
     """
     blocks = {number: _leaf_entries(leaf, devices[leaf.group]) for number, leaf in enumerate(plan.leaves)}
     steps = len(plan.joints)

@@ -1,7 +1,7 @@
-"""Propagation of light through blocks that it passes once: level by level, equal blocks of a level as one batch.
+"""Propagation of light through blocks that it passes once: level by level, with equal blocks of a level as one batch.
 
-Waves are stored in slots, which are reused when their wave is not needed any more, so that memory grows with the width
-of the circuit and not with its length.
+Waves are stored in slots. A slot is reused when its wave is no longer needed, so memory grows with the width of the
+circuit and not with its length.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ ZERO_SLOT = 0
 
 @dataclass(frozen=True, eq=False)
 class PropagationStep:
-    """Kernels of one level and one shape.
+    """One batched matrix product: all kernels of one level and one shape.
 
     Attributes:
-        shape: Rows and columns of the kernels.
-        start: First of them among all kernels of this shape.
-        stop: One after the last.
-        reads: (kernels, c) slots of the waves that they read.
-        writes: (kernels, r) slots of the waves that they write.
+        shape: Numbers of rows and columns of the kernels.
+        start: Index of the first kernel among all kernels of this shape.
+        stop: Index after the last kernel.
+        reads: (kernels, c) slots of the waves that the kernels read.
+        writes: (kernels, r) slots of the waves that the kernels write.
     """
 
     shape: tuple[int, int]
@@ -54,20 +54,23 @@ class PropagationStep:
 class PropagationPlan:
     """Plan of the propagation of light through a circuit.
 
+    A kernel is a dense part of a block's S-matrix, see :class:`wave_graph.KernelPool`. A slot is a memory location of
+    one wave. A column is one excitation of the circuit.
+
     Attributes:
         kernels: The kernels, by pool.
-        places: Per entry of ``kernels``, its members on paths from inputs to outputs, and their places among the
-            kernels of their shape.
-        counts: Shape to number of kernels.
+        places: For each entry of ``kernels``: indices of its members on paths from inputs to outputs, and their indices
+            among all kernels of the same shape.
+        counts: Number of kernels by shape.
         steps: Matrix products, in order.
         slots: Number of slots.
-        columns: Number of excitations in one batch; inputs of disconnected parts of the circuit share a column.
-        sources: (sources, 3) input, its slot, its column.
-        outputs: (outputs, 2) output and its slot.
-        paths: (paths, 3) row of ``outputs``, input, column.
+        columns: Number of columns; inputs of disconnected parts of the circuit share a column.
+        sources: (sources, 3) index of each used input, its slot and its column.
+        outputs: (outputs, 2) index of each used output and its slot.
+        paths: (paths, 3) row of ``outputs``, index of the input, and column.
         mirrored: (M, 4) output and input of paths that are not calculated, and output and input of the reverse paths
-            that they equal.
-        shape: Outputs and inputs.
+            from which they are copied.
+        shape: Numbers of outputs and inputs.
     """
 
     kernels: tuple[KernelPool, ...]
@@ -84,14 +87,14 @@ class PropagationPlan:
 
 
 def plan_propagation(assembly: BlockAssembly, outs: Ints, ins: Ints, reciprocal: bool) -> PropagationPlan:
-    """Plan the propagation of light.
+    """Plan the propagation of light through blocks.
 
     Args:
-        assembly: Blocks between which no light returns.
+        assembly: Blocks of the circuit, such that no wave returns to a block that it has passed.
         outs: (O,) ports at which light is detected.
         ins: (I,) ports at which light enters.
-        reciprocal: Whether all blocks are reciprocal; then parts of the graph that are the reverse of others are left
-            out.
+        reciprocal: Whether all blocks are reciprocal. If so, parts of the graph that are the reverse of other parts are
+            not calculated.
     """
     kernels = find_kernels(assembly)
     flow = wave_graph(kernels, assembly.partner.size)
@@ -238,13 +241,16 @@ def _steps(kernels: list[KernelPool], placed: _Placed, slot: Ints) -> list[Propa
 def propagate_light(
     transfer: PropagationPlan, cells: Mapping[int, Entries], knots: Mapping[int, Complexes], batch: int
 ) -> Complexes:
-    """Calculate (batch, outputs, inputs) S-parameters.
+    """Calculate the S-parameters of a circuit by propagating light through its blocks.
 
     Args:
         transfer: The plan.
-        cells: S-parameters of reduced cells and devices, by pool.
+        cells: S-parameters of reduced cells and devices, by pool: row and column to (batch, M or 1) values.
         knots: (batch, M, r, c) S-parameters of reduced knots, by pool.
         batch: Number of cases.
+
+    Returns:
+        (batch, outputs, inputs) field amplitudes.
     """
     kernels = {shape: np.zeros((batch, count, *shape), dtype=np.complex128) for shape, count in transfer.counts.items()}
     for each, (members, place) in zip(transfer.kernels, transfer.places, strict=True):

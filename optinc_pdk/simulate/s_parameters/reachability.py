@@ -1,6 +1,6 @@
-"""Reachability in directed graphs given as arrays.
+"""Reachability in directed graphs whose edges are given as arrays.
 
-scipy.sparse.csgraph has it too, but its import takes three times as long as the simulation of a mesh of 64 modes.
+``scipy.sparse.csgraph`` offers the same, but importing it takes three times as long as simulating a mesh of 64 modes.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ Bools = NDArray[np.bool_]
 
 
 def reachable(tail: Ints, head: Ints, start: Bools) -> Bools:
-    """Nodes that can be reached from source nodes along directed edges.
+    """Find the nodes of a directed graph that can be reached from source nodes.
 
     Args:
         tail: (edges,) node at which each edge begins.
-        head: (edges,) node at which it ends.
+        head: (edges,) node at which each edge ends.
         start: (nodes,) boolean mask of source nodes.
 
     Returns:

@@ -32,16 +32,16 @@ _SAMPLE_DIMENSIONS = 5
 
 @dataclass(frozen=True, eq=False)
 class Scattering:
-    """S-parameters between fibres, photodiodes and modulators.
+    """S-parameters between the fibres, photodiodes and modulators of a circuit.
 
-    The row of a fibre is the field that leaves it, of a photodiode the field that enters it, of a modulator the field
-    that leaves it at full transmission. A column is for a field of 1 that a fibre launches or that leaves a modulator.
+    A row is an output: the field that leaves a fibre, the field that enters a photodiode, or the field that leaves a
+    modulator at full transmission. A column is an input: a field of 1 that a fibre launches or that leaves a modulator.
 
     Attributes:
         wavelengths_nm: (W,) wavelengths.
-        labels: Fibre labels and pad labels of photodiodes and modulators, sorted.
+        labels: Fibre labels and pad labels of photodiodes and modulators, in the order of rows and columns.
         s: (W, labels, labels) field amplitudes, indexed [wavelength, out, in].
-        modulators: The modulators among the labels.
+        modulators: Labels that are modulators.
     """
 
     wavelengths_nm: Floats
@@ -50,10 +50,10 @@ class Scattering:
     modulators: tuple[str, ...] = ()
 
     def between(self, outs: Sequence[str], ins: Sequence[str]) -> Complexes:
-        """S-parameters from labels ``ins`` to labels ``outs``, (W, outs, ins).
+        """Return the (W, outs, ins) S-parameters from the labels ``ins`` to the labels ``outs``.
 
         Raises:
-            NetlistError: A label was not simulated.
+            NetlistError: A label is not among the simulated ones.
         """
         place = {label: i for i, label in enumerate(self.labels)}
         for label in (*outs, *ins):
@@ -62,11 +62,11 @@ class Scattering:
         return self.s[:, [place[label] for label in outs]][:, :, [place[label] for label in ins]]
 
     def strength(self, labels: Sequence[str], steady: Sequence[str]) -> Complexes:
-        """Fields of sources at amplitude 1: 1 for fibres, the modulated carrier for modulators.
+        """Return the fields of sources at amplitude 1: 1 for a fibre, the transmitted carrier field for a modulator.
 
         Args:
-            labels: The sources.
-            steady: Fibres of the carrier.
+            labels: Labels of the sources.
+            steady: Labels of the fibres that launch the unmodulated carrier.
 
         Returns:
             (W, labels) field amplitudes.
@@ -90,22 +90,27 @@ def scattering(
     labels: Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> Scattering:
-    """Calculate S-parameters between fibres, photodiodes and modulators of a circuit.
+    """Calculate the S-parameters between the fibres, photodiodes and modulators of a circuit.
 
     Args:
-        circuit: Flat or hierarchical; guides have lengths if it was extracted from a layout, else length 0.
-        drive: A bias or phases in rad by pad label, see :func:`optinc_pdk.simulate.heater_drive.phases.heater_phases`.
-        wavelengths_nm: (W,) wavelengths in nm, or one.
+        circuit: The circuit, flat or hierarchical. Waveguides have lengths if it was extracted from a layout, otherwise
+            0.
+        drive: A bias, or heater phases in rad by pad label; see
+            :func:`optinc_pdk.simulate.heater_drive.phases.heater_phases`.
+        wavelengths_nm: (W,) wavelengths in nm, or one wavelength.
         process: Process of the cards.
-        unbiased: Phase in rad of heaters that the drive leaves out; where left out they are an error.
-        ground: Rise of the heaters' grounds by their currents; none where left out.
-        labels: Labels between which S-parameters are calculated; all where left out.
-        progress: Called with the numbers of wavelengths done and of all.
+        unbiased: Phase in rad of heaters that are missing from ``drive``; if None, a missing heater is an error.
+        ground: Ground network of the heaters; ideal grounds if None.
+        labels: Labels between which S-parameters are calculated; all labels if None.
+        progress: Called with the numbers of finished and of all wavelengths.
+
+    Returns:
+        The S-parameters; labels are sorted.
 
     Raises:
-        NetlistError: Open optical ports, heaters without drive, unknown channels or labels, ports or widths that are
-            not the cards'.
-        ModelError: A device without model, or a wavelength outside its range.
+        NetlistError: Optical ports are open, heaters have no drive, channels or labels are unknown, or ports or widths
+            differ from the cards'.
+        ModelError: A device has no model, or a wavelength is outside its range.
         InputError: The circuit is singular: it has a lossless resonance at this wavelength.
     """
     validate_type("scattering: circuit", circuit, Circuit)
@@ -132,19 +137,20 @@ def prepare(
     ins: Sequence[str] | None = None,
     devices: Mapping[str, Complexes] | None = None,
 ) -> ScatteringPlan:
-    """Plan a circuit's simulation once, for any bias and any values of its devices.
+    """Plan the simulation of a circuit once, for use with any bias and any device values in :func:`s_matrices`.
 
     Args:
-        structure: The circuit.
-        wavelengths_nm: (W,) wavelengths in nm, or one; they determine which S-parameters of devices are zero.
+        structure: Optical structure of the circuit.
+        wavelengths_nm: (W,) wavelengths in nm, or one wavelength. They determine which S-parameters of devices are
+            zero.
         process: Process of the cards.
-        outs: Labels at which light is detected; all where left out.
-        ins: Labels from which light comes; all where left out.
-        devices: Samples, as for :func:`s_matrices`.
+        outs: Labels at which light is detected; all labels if None.
+        ins: Labels at which light enters; all labels if None.
+        devices: S-parameters that replace the cards', as in :func:`s_matrices`.
 
     Raises:
-        NetlistError: Unknown labels, ports or widths that are not the cards', samples of another shape.
-        ModelError: A device without model, or a wavelength outside its range.
+        NetlistError: Labels are unknown, ports or widths differ from the cards', or ``devices`` has a wrong shape.
+        ModelError: A device has no model, or a wavelength is outside its range.
     """
     wavelengths = _wavelengths(wavelengths_nm)
     cold = np.zeros((1, structure.heater.size))
@@ -168,28 +174,29 @@ def s_matrices(
     guides: Complexes | None = None,
     progress: Progress | None = None,
 ) -> Complexes:
-    """Calculate S-parameters for many biases or samples at many wavelengths.
+    """Calculate the S-parameters of a circuit for many biases or samples at many wavelengths.
 
-    Besides the result, memory is bounded by ``CHUNK_NUMBERS``.
+    Apart from the result, memory is bounded by ``CHUNK_NUMBERS``.
 
     Args:
-        plan: The circuit, by :func:`prepare`.
+        plan: Simulation plan of the circuit, from :func:`prepare`.
         phases: (K, H) or (H,) heater phases in rad; H is ``plan.structure.heater.size``.
-        wavelengths_nm: (W,) wavelengths in nm, or one.
+        wavelengths_nm: (W,) wavelengths in nm, or one wavelength.
         process: Process of the cards.
-        devices: Component name to S-parameters in place of its card's, broadcast to (K, W, I, p, p): I instances in the
-            order of the flat circuit, heaters cold.
-        guides: Field transmissions of the flat circuit's nets, broadcast to (K, W, nets).
-        progress: Called with the numbers of cases done and of all.
+        devices: Component name to S-parameters that replace the card's, with all heaters off. They broadcast to
+            (K, W, I, p, p) for I instances in the order of the flat circuit.
+        guides: Field transmissions of the flat circuit's nets, which broadcast to (K, W, nets). By default they follow
+            from the lengths of the waveguides.
+        progress: Called with the numbers of finished and of all cases, of which there are K · W.
 
     Returns:
         (K, W, outs, ins) field amplitudes.
 
     Raises:
-        ModelError: A device without model, or a wavelength outside its range.
-        NetlistError: Values of another shape.
-        InputError: The circuit is singular; or S-parameters are nonzero, or not reciprocal, that were zero or
-            reciprocal when it was prepared.
+        ModelError: A device has no model, or a wavelength is outside its range.
+        NetlistError: Given values have a wrong shape.
+        InputError: The circuit is singular; or S-parameters that were zero or reciprocal in
+            :func:`prepare` no longer are.
     """
     heater_phase = np.atleast_2d(np.asarray(phases, dtype=np.float64))
     heaters = plan.structure.heater.size

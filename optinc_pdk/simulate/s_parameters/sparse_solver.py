@@ -1,4 +1,4 @@
-"""Fields everywhere inside a circuit, at one wavelength and one bias, by sparse LU factorisation."""
+"""Fields everywhere inside a circuit at one wavelength and one bias, by sparse LU factorisation."""
 
 from __future__ import annotations
 
@@ -27,18 +27,19 @@ NUDGE = 1e-15
 
 @dataclass(frozen=True, eq=False)
 class FieldSolution:
-    """A circuit factorised at one wavelength and one bias; its methods give the fields of any excitation.
+    """Factorised linear system of a circuit at one wavelength and one bias; it gives the fields of any excitation.
 
-    All models are reciprocal, hence the adjoint field of an output is the field of light sent in at this output.
+    All models are reciprocal. Hence the adjoint field of an output is the field of light launched into this output.
 
     Attributes:
-        structure: The circuit.
-        factors: The factorised system 1 - C S, a SuperLU object.
-        entry: (labels,) port where a label's light enters the circuit: a fibre's port, or the port next to a modulator.
-        launched: (labels,) transmission of the guide before it.
-        leaving: Sparse (labels, ports) matrix from waves into the devices to fields at the labels.
-        heated: (H,) transmission of each heated guide at its phase.
-        guides: (ports,) transmission of the guide at each port.
+        structure: Optical structure of the circuit.
+        factors: LU factors of the system 1 - C S, a SuperLU object; C connects ports, S holds the device S-matrices.
+        entry: (labels,) port at which the light of each label enters the circuit: the port of a fibre, or the port next
+            to a modulator or photodiode.
+        launched: (labels,) field transmission of the waveguide in front of that port; 1 for fibres.
+        leaving: Sparse (labels, ports) matrix from the waves into the devices to the fields at the labels.
+        heated: (H,) field transmission of each heated waveguide at its phase.
+        guides: (ports,) field transmission of the waveguide at each port.
     """
 
     structure: CircuitOptics
@@ -50,12 +51,15 @@ class FieldSolution:
     guides: Complexes
 
     def fields(self, labels: Sequence[str]) -> Complexes:
-        """Waves into every device, (ports, labels), for unit light from each of some labels.
+        """Compute the waves into all devices for unit light launched at each of the given labels.
 
-        For a photodiode these are its adjoint field, as if it emitted light.
+        For a photodiode this is its adjoint field, as if it emitted light.
+
+        Returns:
+            (ports, labels) wave that enters a device at each port.
 
         Raises:
-            NetlistError: The circuit has no such label.
+            NetlistError: The circuit lacks a label.
         """
         place = self.structure.label_positions(labels)
         light = np.zeros((self.structure.ports, place.size), dtype=np.complex128, order="F")
@@ -64,7 +68,12 @@ class FieldSolution:
         return fields
 
     def strength(self, labels: Sequence[str], carrier: Complexes) -> Complexes | None:
-        """(labels,) fields of sources at amplitude 1, given the carrier's waves; None without modulators."""
+        """Return the (labels,) fields of sources at amplitude 1; None if none of them is a modulator.
+
+        Args:
+            labels: Labels of the sources.
+            carrier: (ports,) waves of the carrier, as returned by :meth:`fields`.
+        """
         place = self.structure.label_positions(labels)
         driven = self.structure.carrier_port[place] != UNCONNECTED
         if not driven.any():
@@ -73,20 +82,24 @@ class FieldSolution:
         return strength
 
     def s(self, fields: Complexes) -> Complexes:
-        """Fields at all labels, (labels, excitations), of waves as :meth:`fields` returns them."""
+        """Return the (labels, excitations) fields at all labels for (ports, excitations) waves from :meth:`fields`."""
         out: Complexes = self.leaving @ fields
         return out
 
     def derivative(self, out: Complexes, into: Complexes, heaters: Ints) -> Complexes:
-        """dS[o, i]/dphase of h heaters, (h, O, I), exact where all devices are reciprocal, as all models are.
+        """Compute the derivatives dS[o, i]/dφ of S-parameters by the phases of h heaters.
 
-        S[o, i] depends on one heater through its two-port alone, so the derivative is the adjoint field of o
-        times the change of the two-port times the field of i; one product for each direction of light.
+        S[o, i] depends on one heater only through its two-port. The derivative is therefore the adjoint field of o
+        times the change of the two-port times the field of i, with one product for each direction of light. It is exact
+        if all devices are reciprocal, as all models are.
 
         Args:
-            out: (h, 2, O) fields at the heaters' ports (:meth:`at_heaters`) for light in each output.
+            out: (h, 2, O) fields at the heaters' ports, see :meth:`at_heaters`, for light launched into each output.
             into: (h, 2, I) the same for each input.
-            heaters: (h,) their numbers.
+            heaters: (h,) indices of the heaters.
+
+        Returns:
+            (h, O, I) derivatives per rad.
         """
         slope = 1j * self.heated[heaters, np.newaxis, np.newaxis]
         there = out[:, 1, :, np.newaxis] * into[:, 0, np.newaxis, :]
@@ -95,7 +108,7 @@ class FieldSolution:
         return product
 
     def at_heaters(self, fields: Complexes) -> Complexes:
-        """Fields at the heaters' two ports, (H, 2, excitations)."""
+        """Return the (H, 2, excitations) waves into both ports of every heater, from (ports, excitations) waves."""
         return fields[self.structure.heater_port]
 
 
@@ -107,19 +120,22 @@ def solve(
     devices: Mapping[str, Complexes] | None = None,
     guides: Complexes | None = None,
 ) -> FieldSolution:
-    """Factorise the circuit's system at one wavelength.
+    """Build and factorise the linear system of a circuit at one wavelength and one bias.
 
     Args:
-        structure: The circuit.
+        structure: Optical structure of the circuit.
         phases: (H,) heater phases in rad.
         wavelength_nm: Wavelength in nm.
         process: Process of the cards.
-        devices: Component name to reciprocal S-parameters (I, p, p) in place of its card's, I instances in the order of
-            the flat circuit; not of heated guides, photodiodes and modulators.
-        guides: (n,) transmission of the guide at each optical port; the card's where left out.
+        devices: Component name to reciprocal (I, p, p) S-parameters that replace the card's, for I instances in the
+            order of the flat circuit. Heated waveguides, photodiodes and modulators cannot be replaced.
+        guides: (ports,) field transmission of the waveguide at each optical port; by default the card's.
+
+    Returns:
+        The factorised system; its methods compute fields.
 
     Raises:
-        ModelError: A device without model, or a wavelength outside its range.
+        ModelError: A device has no model, or a wavelength is outside its range.
         InputError: The system is singular.
     """
     from scipy.sparse import coo_array

@@ -1,4 +1,4 @@
-"""Joins of pairs of larger blocks, all pairs of one shape as one batch.
+"""Joins of pairs of larger blocks, with all pairs of one shape as one batch.
 
 With the remaining ports e first and the joined ports j last, two blocks A and B become one block::
 
@@ -7,7 +7,7 @@ With the remaining ports e first and the joined ports j last, two blocks A and B
                                                  X = (1 - B_jj A_jj)^-1
 
 This is Redheffer's star product (J. Math. Phys. 39, 269 (1960)). For passive blocks X is large only at a
-resonance between the two, so that no pivoting across blocks is needed.
+resonance between the two, so no pivoting across blocks is needed.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Complexes = NDArray[np.complex128]
 
 @dataclass(frozen=True, eq=False)
 class StarSide:
-    """One side of M joins.
+    """First or second blocks of M joins, with the order of their ports.
 
     Attributes:
-        pool: Number of the blocks' pool.
-        slot: (M,) places within it.
-        rows: (M, r) order of the rows, those of the joints last.
-        cols: (M, c) order of the columns.
+        pool: Index of the blocks' pool.
+        slot: (M,) indices of the blocks within the pool.
+        rows: (M, r) order of the rows; those of the joined ports are last.
+        cols: (M, c) order of the columns; those of the joined ports are last.
     """
 
     pool: int
@@ -45,14 +45,14 @@ class StarSide:
 
 @dataclass(frozen=True, eq=False)
 class StarJoin:
-    """M joins of one shape.
+    """M joins of pairs of blocks, all of one shape, along k nets each.
 
     Attributes:
         a: The first blocks.
-        b: The second blocks, their joints in the order of the first blocks' joints.
-        ports: (M, k) the joints, ports of the first blocks.
-        target: Number of the results' pool.
-        start: First place of the results in it.
+        b: The second blocks; their joined ports are in the order of the first blocks' joined ports.
+        ports: (M, k) joined ports of the first blocks.
+        target: Index of the pool of the results.
+        start: Index of the first result within that pool.
     """
 
     a: StarSide
@@ -68,7 +68,7 @@ class JoinRound:
 
     Attributes:
         stars: The joins.
-        shapes: (M, r, c) of the pools that they fill, by number.
+        shapes: Pool index to (M, r, c), for the pools that hold the results.
     """
 
     stars: tuple[StarJoin, ...]
@@ -78,8 +78,13 @@ class JoinRound:
 def plan_round(assembly: BlockAssembly, a: Ints, b: Ints) -> tuple[JoinRound, Ints]:
     """Plan the joins of pairs of blocks.
 
+    Args:
+        assembly: Blocks of the circuit; updated in place, as if the joins were done.
+        a: (pairs,) indices of the first blocks.
+        b: (pairs,) indices of the second blocks.
+
     Returns:
-        The round, and (pairs,) numbers of the new blocks.
+        The round, and the (pairs,) indices of the new blocks.
     """
     swapped = assembly.pool[a] > assembly.pool[b]
     a, b = np.where(swapped, b, a), np.where(swapped, a, b)
@@ -184,12 +189,12 @@ def _quarters(s: NDArray[Any], joints: int) -> tuple[NDArray[Any], ...]:
 
 
 def join_blocks(star: StarJoin, pools: Mapping[int, Complexes], out: Complexes) -> None:
-    """Calculate S-parameters of M joined pairs.
+    """Calculate the S-parameters of M joined pairs of blocks.
 
     Args:
         star: The joins.
-        pools: (batch, M or 1, r, c) S-parameters by pool.
-        out: (batch, M, r, c), written.
+        pools: (batch, M or 1, r, c) S-parameters by pool index.
+        out: (batch, M, r, c) array into which the result is written.
 
     Raises:
         SingularError: A pair has a resonance without loss.

@@ -1,4 +1,4 @@
-"""Graph of waves: kernels, the dense parts of blocks, which read incoming waves and write outgoing ones."""
+"""Graph of waves and kernels. Kernels are dense parts of blocks that read incoming waves and write outgoing ones."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from optinc_pdk.simulate.s_parameters.reachability import reachable
 
 @dataclass(frozen=True, eq=False)
 class KernelPool:
-    """M kernels of one pool: parts of its blocks whose outgoing waves depend on the same incoming ones.
+    """M kernels of one pool: the parts of its blocks whose outgoing waves depend on the same incoming waves.
 
     Attributes:
-        pool: Number of their blocks' pool.
-        slot: (M,) places of the blocks in it.
-        rows: (r,) rows of the blocks' S-matrices.
-        cols: (c,) columns.
-        writes: (M, r) waves that they write.
-        reads: (M, c) waves that they read.
+        pool: Index of the blocks' pool.
+        slot: (M,) indices of the blocks within the pool.
+        rows: (r,) rows of the blocks' S-matrices that belong to the kernel.
+        cols: (c,) columns of the blocks' S-matrices that belong to the kernel.
+        writes: (M, r) indices of the outgoing waves.
+        reads: (M, c) indices of the incoming waves.
     """
 
     pool: int
@@ -35,16 +35,16 @@ class KernelPool:
 
 @dataclass(frozen=True, eq=False)
 class WaveGraph:
-    """The graph of K kernels and their waves.
+    """Graph of K kernels and the waves between them.
 
-    A wave has the number of the port at which it arrives; one that leaves the circuit has the number of its port plus
-    the number of ports.
+    The index of a wave is the index of the port at which it arrives. For a wave that leaves the circuit it is the index
+    of its port plus the number of ports.
 
     Attributes:
-        kernels: K.
+        kernels: Number of kernels, K.
         waves: Number of waves.
-        reads: (pairs, 2) of kernel and wave, sorted by kernel.
-        writes: The same for waves that are written.
+        reads: (pairs, 2) index of a kernel and of a wave that it reads, sorted by kernel.
+        writes: (pairs, 2) index of a kernel and of a wave that it writes, sorted by kernel.
     """
 
     kernels: int
@@ -54,7 +54,7 @@ class WaveGraph:
 
 
 def find_kernels(assembly: BlockAssembly) -> list[KernelPool]:
-    """Kernels of all blocks that are not part of a larger one."""
+    """Return the kernels of all blocks that are not part of a larger block."""
     ports = assembly.partner.size
     target = np.where(assembly.partner == UNCONNECTED, ports + np.arange(ports), assembly.partner)
     left = assembly.live()
@@ -82,7 +82,12 @@ def _by_pattern(pattern: Bools, slot: Ints) -> list[tuple[Bools, Ints]]:
 
 
 def wave_graph(kernels: list[KernelPool], ports: int) -> WaveGraph:
-    """The graph of kernels in a circuit with this number of ports."""
+    """Build the graph of kernels and waves.
+
+    Args:
+        kernels: The kernels, by pool.
+        ports: Number of ports of the circuit.
+    """
     first, reads, writes = 0, [np.zeros((0, 2), dtype=np.int64)], [np.zeros((0, 2), dtype=np.int64)]
     for each in kernels:
         number = first + np.arange(each.slot.size)
@@ -93,7 +98,13 @@ def wave_graph(kernels: list[KernelPool], ports: int) -> WaveGraph:
 
 
 def kernels_between(flow: WaveGraph, sources: Ints, sinks: Ints) -> Bools:
-    """(K,) boolean mask of the kernels on paths from source waves to sink waves."""
+    """Return a (K,) boolean mask of the kernels on paths from source waves to sink waves.
+
+    Args:
+        flow: The graph.
+        sources: Indices of the source waves.
+        sinks: Indices of the sink waves.
+    """
     tail = np.concatenate([flow.kernels + flow.reads[:, 1], flow.writes[:, 0]])
     head = np.concatenate([flow.reads[:, 0], flow.kernels + flow.writes[:, 1]])
     kept = np.ones(flow.kernels, dtype=bool)
@@ -105,7 +116,15 @@ def kernels_between(flow: WaveGraph, sources: Ints, sinks: Ints) -> Bools:
 
 
 def kernel_levels(flow: WaveGraph, kept: Bools) -> Ints:
-    """(K,) topological level of each kernel: length of the longest path to it; -1 where not kept or within a cycle."""
+    """Compute the topological level of each kernel: the number of kernels before it on the longest path to it.
+
+    Args:
+        flow: The graph.
+        kept: (K,) boolean mask of the kernels to consider.
+
+    Returns:
+        (K,) levels, from 0; -1 for kernels that are not kept, or are within or behind a cycle.
+    """
     reads, writes = (pairs[kept[pairs[:, 0]]] for pairs in (flow.reads, flow.writes))
     writer = np.full(flow.waves, UNCONNECTED, dtype=np.int64)
     writer[writes[:, 1]] = writes[:, 0]
@@ -127,7 +146,16 @@ def kernel_levels(flow: WaveGraph, kept: Bools) -> Ints:
 
 
 def connected_parts(flow: WaveGraph, reads: Ints, writes: Ints) -> Ints:
-    """(waves,) number of the connected part of the graph that each wave is in."""
+    """Compute the connected component of the graph that each wave belongs to.
+
+    Args:
+        flow: The graph, for its numbers of kernels and waves.
+        reads: (pairs, 2) kernels and waves that they read, a subset of ``flow.reads``.
+        writes: (pairs, 2) kernels and waves that they write, a subset of ``flow.writes``.
+
+    Returns:
+        (waves,) index of each wave's component.
+    """
     pairs = np.concatenate([reads, writes])
     result = component_labels(flow.kernels + flow.waves, pairs[:, 0], flow.kernels + pairs[:, 1])
     return result[flow.kernels :]

@@ -1,1 +1,1 @@
-"""Words through chip and board: detection, electronics, saturation, noise."""
+"""Transmission of words through chip and board: detection, electronics, saturation, noise."""

@@ -1,4 +1,4 @@
-"""Chip and board as layers: detection matrices from sources to detectors, and the electronics between them."""
+"""Layers of a chip on its board: detection matrices from sources to detectors, and the electronics between layers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class DetectionMatrix:
-    """Detection matrix: fields at D detectors per amplitude of the F sources of a chip.
+    """Fields at D detectors of one layer as linear functions of the amplitudes of all F sources of a chip.
+
+    Source 0 is the carrier.
 
     Attributes:
-        reaching: (L,) numbers of the sources that reach a detector.
-        field: (L, 2 D) real parts, then imaginary parts, of the fields at the detectors for amplitude 1.
-        feed: The layer's sources and number of detectors, for noise.
+        reaching: (L,) indices of the sources that reach a detector; the carrier is always among them.
+        field: (L, 2 D) real parts, then imaginary parts, of the fields at the detectors for each source at amplitude 1.
+        feed: The layer's own sources and its number of detectors, for noise.
     """
 
     reaching: Ints
@@ -30,18 +32,23 @@ class DetectionMatrix:
     feed: DetectionSources
 
     def fields(self, light: Floats) -> Floats:
-        """(B, 2 D) real and imaginary parts of the detectors' fields for (B, F) source amplitudes."""
+        """Return the (B, 2 D) fields at the detectors, real parts first, for (B, F) source amplitudes without noise."""
         return np.asarray(light[:, self.reaching] @ self.field)
 
     def power(self, fields: Floats) -> Floats:
-        """(B, D) detected power of (B, 2 D) fields, without noise."""
+        """Return the (B, D) optical powers of (B, 2 D) fields, without noise."""
         count = self.feed.detectors
         return np.asarray(fields[:, :count] ** 2 + fields[:, count:] ** 2)
 
     def powers(self, light: Floats, noise: Noise | None, drawn: NoiseDraw | None) -> Floats:
-        """(B, D) readings of the detectors for (B, F) source amplitudes, with noise if given.
+        """Return the (B, D) readings of the detectors for (B, F) source amplitudes.
 
-        The unit is the power of a field of amplitude 1.
+        The unit of a reading is the power of a field of amplitude 1.
+
+        Args:
+            light: (B, F) source amplitudes.
+            noise: Noise model; None for no noise.
+            drawn: Random numbers of the noise in this layer; None for no noise.
         """
         if noise is None or drawn is None:
             return self.power(self.fields(light))
@@ -58,15 +65,18 @@ class DetectionMatrix:
 
 @dataclass(frozen=True, eq=False)
 class HiddenLayer:
-    """One hidden layer: n neurons with d pairs of detectors, the pairs of a neuron adjacent.
+    """One hidden layer of n neurons with d pairs of detectors in total; the pairs of a neuron are adjacent.
+
+    A neuron drives its modulators with gain · max(Σ plus - balance · Σ minus + offset, 0), where the sums are over its
+    pairs.
 
     Attributes:
-        sight: Detection matrix of d positive, then d negative detectors.
-        starts: (n,) number of each neuron's first pair.
+        detection: Detection matrix of the d positive detectors, followed by the d negative ones.
+        starts: (n,) index of each neuron's first pair.
         gain: (n,) gains.
         offset: (n,) offsets.
-        balance: (n,) factors of the negative detectors.
-        source: Numbers of the layer's modulators among the sources.
+        balance: (n,) weights of the negative detectors.
+        source: Indices of the layer's neurons among the sources of the chip.
     """
 
     detection: DetectionMatrix
@@ -77,14 +87,17 @@ class HiddenLayer:
     source: slice
 
     def difference(self, power: Floats) -> Floats:
-        """(B, n) detected differences, offsets included, from (B, 2 d) readings."""
+        """Return the (B, n) detected differences, offsets included, for (B, 2 d) readings.
+
+        The difference of a neuron is Σ plus - balance · Σ minus + offset, with the sums over its pairs.
+        """
         plus, minus = np.split(power, 2, axis=1)
         if self.starts.size < plus.shape[1]:
             plus, minus = (np.add.reduceat(each, self.starts, axis=1) for each in (plus, minus))
         return np.asarray(plus - self.balance * minus + self.offset)
 
     def drive(self, power: Floats) -> Floats:
-        """(B, n) modulator amplitudes before saturation."""
+        """Return the (B, n) modulator amplitudes before saturation for (B, 2 d) readings."""
         return np.asarray(self.gain * np.maximum(self.difference(power), 0.0))
 
 
@@ -95,8 +108,8 @@ class ChipNetwork:
     Attributes:
         layers: The hidden layers.
         receivers: Detection matrix of the receivers.
-        scale: (receivers,) scales from field amplitude to level.
-        sources: Number of sources: the carrier, the inputs, the neurons.
+        scale: (receivers,) output level per field amplitude.
+        sources: Number of sources: the carrier, then the inputs, then the neurons.
     """
 
     layers: list[HiddenLayer]
@@ -111,7 +124,7 @@ class ChipNetwork:
 
     @property
     def forward(self) -> bool:
-        """Whether no modulator's light reaches detectors of its own or an earlier layer."""
+        """Whether no modulator's light reaches detectors of its own layer or of an earlier one."""
         return all(layer.detection.reaching.max(initial=0) < layer.source.start for layer in self.layers)
 
 
@@ -142,7 +155,13 @@ class _Optics:
 
 
 def network_of(scattering: Scattering, board: Board, bias: Bias, wavelength: int) -> ChipNetwork:
-    """Detection matrices and electronics of a chip on its board at one of the simulated wavelengths.
+    """Build the detection matrices and electronics of a chip on its board.
+
+    Args:
+        scattering: S-parameters of the whole chip.
+        board: Board netlist that joins the chip's fibres.
+        bias: Electronics of the neurons and scales of the receivers.
+        wavelength: Index of the wavelength in ``scattering``.
 
     Raises:
         NetlistError: The bias lacks a neuron or a receiver.

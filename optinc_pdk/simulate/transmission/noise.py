@@ -45,19 +45,19 @@ BLOCK = 1024
 
 @dataclass(frozen=True)
 class Noise:
-    """Physical noise at one laser power and symbol rate.
+    """Physical noise at one laser power and one symbol rate.
 
     Attributes:
-        laser_w: Power of a field of amplitude 1, launched into every guide.
-        symbol_rate_bd: Symbols per second; a reading is integrated over a whole symbol.
+        laser_w: Power of a field of amplitude 1, as launched into every waveguide, in W.
+        symbol_rate_bd: Symbols per second. A reading is integrated over one symbol.
         responsivity_a_per_w: Photocurrent per optical power at a detector.
         shot: Whether photocurrents have shot noise.
-        receiver_a_per_sqrt_hz: Noise current of a detector's amplifier that is designed for this symbol rate.
-        intensity_per_hz: Relative intensity noise of the laser, 1/Hz.
+        receiver_a_per_sqrt_hz: Input-referred noise current density of a detector's amplifier designed for this rate.
+        intensity_per_hz: Relative intensity noise of the laser.
         linewidth_hz: Linewidth of the laser, full width at half maximum.
-        fibre_delay_s: Delay of light from a modulator off the chip relative to the local oscillator.
-        chip_delay_s: The same for modulators on the chip.
-        fibre_phase_rad: Phase error of a locked fibre, rms.
+        fibre_delay_s: Delay, relative to the local oscillator, of light from a modulator off the chip.
+        chip_delay_s: Delay, relative to the local oscillator, of light from a modulator on the chip.
+        fibre_phase_rad: Rms phase error of a locked fibre.
     """
 
     laser_w: float
@@ -83,7 +83,7 @@ class Noise:
 
     @property
     def full_scale_a(self) -> float:
-        """Photocurrent of a field of amplitude 1."""
+        """Photocurrent of a field of amplitude 1, in A."""
         return self.responsivity_a_per_w * self.laser_w
 
     @property
@@ -92,23 +92,44 @@ class Noise:
         return math.sqrt(self.intensity_per_hz * self.bandwidth_hz)
 
     def variance(self, power: Floats) -> Floats:
-        """Variance of a detector's reading at given powers; the unit of power is that of a field of amplitude 1."""
+        """Return the variance of a detector's reading at given powers, from shot and amplifier noise.
+
+        The unit of readings and powers is the power of a field of amplitude 1.
+
+        Args:
+            power: Optical powers, any shape.
+
+        Returns:
+            Variances, same shape.
+        """
         current = 2.0 * ELECTRON_C * self.full_scale_a * power if self.shot else np.zeros_like(power)
         total: Floats = (current + self.receiver_a_per_sqrt_hz**2) * self.bandwidth_hz / self.full_scale_a**2
         return total
 
     def phase(self, fibre: bool) -> float:
-        """Standard deviation in rad of a source's phase relative to the local oscillators, with or without a fibre."""
+        """Return the standard deviation in rad of a source's phase relative to the local oscillators.
+
+        Args:
+            fibre: Whether the source's light arrives through a fibre.
+        """
         locked = self.fibre_phase_rad**2 if fibre else 0.0
         delay = self.fibre_delay_s if fibre else self.chip_delay_s
         return math.sqrt(locked + path_phase_variance(self.linewidth_hz, delay, self.integration_s))
 
     def correlation(self, fibre: bool) -> float:
-        """Correlation of a source's intensity with the local oscillators'."""
+        """Return the correlation, 0 … 1, between the intensities of a source and of the local oscillators.
+
+        Args:
+            fibre: Whether the source's light arrives through a fibre.
+        """
         return max(0.0, 1.0 - (self.fibre_delay_s if fibre else self.chip_delay_s) / self.integration_s)
 
     def only(self, *kinds: Kind) -> Noise:
-        """The same with only some kinds of noise; the imperfection ``laser`` is intensity and linewidth."""
+        """Return a copy with the given kinds of noise only.
+
+        Args:
+            *kinds: Kinds to keep. The imperfection ``laser`` comprises ``intensity`` and ``linewidth``.
+        """
         return replace(
             self,
             shot=self.shot and "shot" in kinds,
@@ -120,10 +141,16 @@ class Noise:
 
 
 def path_phase_variance(linewidth_hz: float, delay_s: float, integration_s: float) -> float:
-    """Variance of the phase between two paths of one laser, averaged over a symbol, in rad².
+    """Return the variance in rad² of the phase difference between two paths of one laser, averaged over one symbol.
 
-    The mean over T of W(t) - W(t - τ), for a random walk W of variance 2π Δν t: it weights the walk's steps by a
-    trapezoid, whose square's integral is τ² / T · (1 - τ / 3T) for τ ≤ T, and τ - T / 3 beyond.
+    The phase difference is the mean over the integration time T of W(t) - W(t - τ), with the delay τ and a random walk
+    W of variance 2π Δν t. The mean weights the steps of the walk by a trapezoid. The integral of the trapezoid's square
+    is τ² / T · (1 - τ / 3T) for τ ≤ T, and τ - T / 3 for τ > T.
+
+    Args:
+        linewidth_hz: Linewidth Δν of the laser, full width at half maximum.
+        delay_s: Delay τ of one path relative to the other.
+        integration_s: Integration time T.
     """
     if delay_s <= integration_s:
         seen = delay_s**2 / integration_s * (1.0 - delay_s / (3.0 * integration_s))
@@ -133,15 +160,15 @@ def path_phase_variance(linewidth_hz: float, delay_s: float, integration_s: floa
 
 
 def noise_of(process: Process, laser_w: float | None = None, symbol_rate_bd: float | None = None) -> Noise:
-    """Noise by the cards of a process.
+    """Build the noise model of a process from its cards.
 
     Args:
         process: Process of the cards.
-        laser_w: Power launched into every guide in W; the card's where left out.
-        symbol_rate_bd: Symbols per second; the card's where left out.
+        laser_w: Power launched into every waveguide, in W; by default the card's.
+        symbol_rate_bd: Symbols per second; by default the card's.
 
     Raises:
-        InputError: The process has no noise or no budget, or a power or rate is out of its range.
+        InputError: The process has no noise or no budget section, or a power or rate is out of range.
     """
     card, budget = process.noise, process.budget
     if card is None or budget is None:
@@ -183,8 +210,8 @@ class DetectionSources:
     """Sources and detectors of one layer.
 
     Attributes:
-        sources: Numbers of the layer's sources, without the carrier.
-        fibre: Whether their light comes through fibres.
+        sources: Indices of the layer's sources among the sources of the chip, without the carrier.
+        fibre: Whether their light arrives through fibres.
         detectors: Number of detectors.
     """
 
@@ -195,12 +222,12 @@ class DetectionSources:
 
 @dataclass(frozen=True, eq=False)
 class NoiseDraw:
-    """Noise of B words in one layer.
+    """Random numbers of the noise of B words in one layer.
 
     Attributes:
-        carrier: (B,) factor of the carrier's amplitude, 1 without noise.
-        fields: (B, sources) complex factor of each source's amplitude, 1 without noise.
-        readings: (B, detectors) standard normal numbers.
+        carrier: (B,) factor on the carrier's amplitude; 1 without noise.
+        fields: (B, sources) complex factor on each source's amplitude; 1 without noise.
+        readings: (B, detectors) standard normal numbers, one for each reading.
     """
 
     carrier: Floats
@@ -209,14 +236,17 @@ class NoiseDraw:
 
 
 def draw_noise(noise: Noise, feeds: Sequence[DetectionSources], first: int, count: int, seed: int) -> list[NoiseDraw]:
-    """Draw the noise of some words in every layer.
+    """Draw the noise of consecutive words in every layer.
 
     Args:
-        noise: Size of the noise.
-        feeds: Sources and detectors of the layers.
-        first: Number of the first word.
+        noise: Noise model.
+        feeds: Sources and detectors of each layer.
+        first: Index of the first word.
         count: Number of words.
-        seed: Seed; a word's noise depends on seed and number of the word only.
+        seed: Seed. The noise of a word depends only on the seed and the index of the word.
+
+    Returns:
+        The noise of these words in each layer.
     """
     blocks = range(first // BLOCK, -(-(first + count) // BLOCK))
     parts = [[_draw_block(noise, feed, rng) for feed in feeds] for rng in (_stream(seed, block) for block in blocks)]

@@ -1,7 +1,7 @@
-"""Standard deviation of the outputs due to noise, to first order: the network's derivative times each noise source.
+"""Standard deviation of the outputs due to noise, to first order: derivatives of the network times each noise source.
 
-A neuron that is on passes the noise of its detectors. Near its threshold, it passes the share of time for which the
-detectors' noise turns it on. The receivers' independent noise is not included, because it belongs to the decision.
+An active neuron passes the noise of its detectors on. Near its threshold, the noise is weighted by the probability that
+the noise activates the neuron. The independent noise of the receivers is not included, because it acts at the decision.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ CHUNK = 512
 def output_spread(
     symbols: ArrayLike, scattering: Scattering, board: Board, bias: Bias, noise: Noise, wavelength: int = 0
 ) -> Floats:
-    """Standard deviation of the outputs before the receivers' detectors, in levels.
+    """Calculate the standard deviation of the outputs due to noise, to first order, without the receivers' own noise.
 
-    Reflections into earlier layers and the shift of the mean by noise are neglected.
+    Reflections into earlier layers are neglected, and so is the shift of the mean by noise.
 
     Args:
         symbols: (B, servers, M) levels 0 … 3, most significant first.
         scattering: S-parameters of the whole chip.
-        board: Connections of its fibres off the chip.
+        board: Board netlist that joins the chip's fibres.
         bias: Electronics of the neurons and scales of the receivers.
-        noise: Size of the noise.
-        wavelength: Number of the carrier's wavelength among those of ``scattering``.
+        noise: Noise model.
+        wavelength: Index of the carrier's wavelength in ``scattering``.
 
     Returns:
         (B, servers, M) standard deviations in levels.
 
     Raises:
         NetlistError: The bias lacks a neuron or a receiver.
-        ValueError: Symbols of another shape.
+        ValueError: ``symbols`` has a wrong shape.
         UnsettledError: Amplitudes do not converge, because reflections couple the layers.
     """
     sent = server_amplitudes(symbols, board, bias)

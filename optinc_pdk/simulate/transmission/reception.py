@@ -1,4 +1,4 @@
-"""Light through the network: the chip by its S-parameters, the board by the electronics of its neurons.
+"""Transmission of symbols: the chip is represented by its S-parameters, the board by the electronics of its neurons.
 
 All sources are phase-locked, with phase 0 at their fibre: the carrier with amplitude 1, every modulator with an
 amplitude of at most 1. The light of a modulator on the chip is its amplitude times the carrier that reaches it.
@@ -32,17 +32,17 @@ MAX_PASSES = 20
 
 
 class UnsettledError(InputError):
-    """Amplitudes do not converge, because reflections couple the layers."""
+    """Amplitudes do not converge within the allowed number of passes, because reflections couple the layers."""
 
 
 @dataclass(frozen=True, eq=False)
 class Reception:
-    """Received levels for B words.
+    """Received levels of B words.
 
     Attributes:
-        outputs: (B, servers, M) levels before the decision, scale · |field|.
+        outputs: (B, servers, M) output levels before the decision: receiver scale times field amplitude.
         levels: (B, servers, M) decided levels, 0 … 3.
-        hidden: Per hidden layer, (neurons,) largest modulator amplitude over the words, before saturation.
+        hidden: For each hidden layer, (neurons,) largest modulator amplitude over all words, before saturation.
         saturated: Number of modulator amplitudes above 1, which were limited to 1.
     """
 
@@ -62,21 +62,21 @@ def transmit(
     noise: Noise | None = None,
     seed: int = 0,
 ) -> Reception:
-    """Send symbols through chip and board.
+    """Send symbols through chip and board, and return the received levels.
 
     Args:
-        symbols: (B, servers, M) levels 0 … 3, most significant first; sent with amplitude symbol/3 times the amplitude
-            in ``bias.inputs``, 1 where that has none.
+        symbols: (B, servers, M) levels 0 … 3, most significant first. A symbol is sent with the amplitude symbol / 3
+            times the full-scale amplitude in ``bias.inputs``, which is 1 for labels that are missing there.
         scattering: S-parameters of the whole chip.
-        board: Connections of its fibres off the chip.
+        board: Board netlist that joins the chip's fibres.
         bias: Electronics of the neurons and scales of the receivers.
-        wavelength: Number of the carrier's wavelength among those of ``scattering``.
-        noise: Noise of laser, fibres and receivers; none where left out.
-        seed: Seed of the noise. A word's noise depends on seed and number of the word only.
+        wavelength: Index of the carrier's wavelength in ``scattering``.
+        noise: Noise model of laser, fibres and receivers; None for no noise.
+        seed: Seed of the noise. The noise of a word depends only on the seed and the index of the word.
 
     Raises:
         NetlistError: The bias lacks a neuron or a receiver.
-        ValueError: Symbols of another shape.
+        ValueError: ``symbols`` has a wrong shape.
         UnsettledError: Amplitudes do not converge, because reflections couple the layers.
     """
     sent = server_amplitudes(symbols, board, bias)
@@ -98,10 +98,18 @@ def transmit(
 
 
 def server_amplitudes(symbols: ArrayLike, board: Board, bias: Bias) -> Floats:
-    """(B, servers · M) amplitudes with which servers send symbols (B, servers, M).
+    """Convert symbols to the amplitudes with which the servers send them.
+
+    Args:
+        symbols: (B, servers, M) levels 0 … 3.
+        board: Board netlist with the servers' labels.
+        bias: Bias with the full-scale amplitude of each input; 1 for labels that are missing in ``bias.inputs``.
+
+    Returns:
+        (B, servers · M) field amplitudes.
 
     Raises:
-        ValueError: Symbols of another shape.
+        ValueError: ``symbols`` has a wrong shape.
     """
     sent = np.asarray(symbols, dtype=np.float64)
     servers, count = len(board.inputs), len(board.inputs[0])
@@ -115,19 +123,20 @@ def server_amplitudes(symbols: ArrayLike, board: Board, bias: Bias) -> Floats:
 def settled_amplitudes(
     inputs: Floats, network: ChipNetwork, noise: Noise | None, drawn: list[NoiseDraw] | None
 ) -> tuple[Floats, list[Floats]]:
-    """Calculate the amplitudes of all sources.
+    """Calculate the amplitudes of all sources of a chip after its light has settled.
 
-    One pass through the layers is exact without reflections. With reflections, light of later modulators reaches
-    earlier detectors, and passes are repeated until amplitudes change by at most ``SETTLED_CHANGE``.
+    Without reflections, one pass through the layers is exact. With reflections, light of later modulators reaches
+    earlier detectors; passes are then repeated until no amplitude changes by more than ``SETTLED_CHANGE``.
 
     Args:
         inputs: (B, inputs) amplitudes of the servers' modulators.
         network: The chip on its board.
-        noise: Noise; none for None.
-        drawn: Random numbers of the noise per layer.
+        noise: Noise model; None for no noise.
+        drawn: Random numbers of the noise for each layer; None for no noise.
 
     Returns:
-        (B, sources) amplitudes, and per hidden layer (B, neurons) amplitudes before saturation.
+        (B, sources) amplitudes after saturation at 1, and for each hidden layer (B, neurons) amplitudes before
+        saturation.
 
     Raises:
         UnsettledError: Amplitudes do not converge.

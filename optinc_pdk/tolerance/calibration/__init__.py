@@ -1,1 +1,1 @@
-"""Calibration in the loop: a bench, and what measures and tunes a chip on it."""
+"""Calibration in the loop: bench interface and virtual bench, measurement of a chip on it, digital twin, and tuning."""

@@ -30,13 +30,16 @@ FIRST_DAMPING, MORE_DAMPING, MOST_DAMPING = 1e-4, 10.0, 1e6
 def round_to_codes(
     laboratory: BenchProtocol, heaters: HeaterModel, turn_rad: Floats, state: MeasuredSetting
 ) -> MeasuredSetting:
-    """Optimise the DAC codes of all heaters by whole steps until no layer improves.
+    """Optimise the DAC codes of all heaters jointly, in whole steps, until no layer improves.
 
     Args:
         laboratory: The bench.
-        heaters: Design model of the heaters; without a DAC step the state is returned unchanged.
-        turn_rad: (H,) design phase for a real phase of 2π; NaN for heaters without effect.
+        heaters: Design model of the heaters. If its drive has no DAC step, ``state`` is returned unchanged.
+        turn_rad: (H,) design phase that causes a real phase of 2π; NaN for heaters without effect.
         state: The setting to start from.
+
+    Returns:
+        The improved setting.
     """
     if heaters.step_v == 0.0:
         return state
@@ -87,10 +90,10 @@ def _moves(slope: Floats, error: Floats, per_step: Floats) -> Floats:
 
 
 def nearest_plane(effect: Floats, error: Floats, damping: float) -> Floats:
-    """Find (n,) integers z for which the norm of error + effect z is small, with Babai's nearest plane algorithm.
+    """Find (n,) integers z for which |error + effect z| is small, with Babai's nearest plane algorithm.
 
     Args:
-        effect: (m, n) change of the errors for one step of each variable.
+        effect: (m, n) change of the errors per step of each variable.
         error: (m,) errors.
         damping: Cost of z² relative to the mean square effect of a step.
     """
@@ -98,12 +101,12 @@ def nearest_plane(effect: Floats, error: Floats, damping: float) -> Floats:
 
 
 def integer_steps(normal: Floats, slope: Floats, damping: float) -> Floats:
-    """Find (n,) integers z for which zᵀ normal z / 2 + slope z is small, as :func:`nearest_plane`.
+    """Find (n,) integers z for which zᵀ normal z / 2 + slopeᵀ z is small, with Babai's nearest plane algorithm.
 
     Args:
         normal: (n, n) symmetric positive semidefinite matrix.
         slope: (n,) derivative at z = 0.
-        damping: Cost of z² relative to the mean of the diagonal.
+        damping: Cost of z² relative to the mean of the diagonal of ``normal``.
     """
     mean = float(np.trace(normal)) / max(len(normal), 1)
     if mean == 0.0:

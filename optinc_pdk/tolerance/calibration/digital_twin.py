@@ -40,12 +40,12 @@ _MAX_ITERATIONS = 20
 
 @dataclass(frozen=True, eq=False)
 class TwinCouplers:
-    """All couplers or splitters of one component.
+    """All I couplers or splitters of one component in a digital twin.
 
     Attributes:
-        group: The I instances.
+        group: The instances.
         card: Their device card.
-        reserve_db: Largest reduction of the card's loss for which the device, with its reflections, stays passive.
+        reserve_db: Largest reduction of the card's loss with which the device, with its reflections, stays passive.
     """
 
     group: ComponentGroup
@@ -53,7 +53,14 @@ class TwinCouplers:
     reserve_db: float
 
     def s(self, process: Process, wavelength_nm: float, angle: Floats, loss_db: Floats) -> Complexes:
-        """Return (I, p, p) S-matrices for (I,) errors of the coupling angle in rad and of the loss in dB."""
+        """Return the (I, p, p) S-matrices of the couplers.
+
+        Args:
+            process: Process of the cards.
+            wavelength_nm: Wavelength in nm.
+            angle: (I,) errors of the coupling angle in rad.
+            loss_db: (I,) errors of the loss in dB.
+        """
         loss = self.card.parameter("loss_db") + np.maximum(loss_db, -self.reserve_db)
         if self.card.model.name == "directional_coupler":
             ratio = {"cross": np.sin(np.arcsin(np.sqrt(self.card.parameter("cross"))) + angle) ** 2}
@@ -64,17 +71,21 @@ class TwinCouplers:
 
 @dataclass(frozen=True, eq=False)
 class DigitalTwin:
-    """Parametric model of a chip with H heaters, G edge waveguides and C couplers; N unknowns in total.
+    """Parametric model of a chip with H heaters, G edge waveguides and C couplers.
+
+    It has N unknowns, each in units of its standard deviation ``spread``; zeros describe the nominal chip. An edge
+    waveguide leads to a fibre, modulator or photodiode.
 
     Attributes:
         problem: Programming problem of the nominal chip.
-        layers: Its layers.
-        heaters: Design model of its heaters.
+        layers: Layers of the chip in terms of the bench's channels.
+        heaters: Design model of the heaters.
         efficiency: (H,) measured heater efficiencies; 0 for heaters without effect.
-        edge: (G, 2) optical ports of the waveguides at fibres, modulators and photodiodes, outer ends first.
+        edge: (G, 2) optical ports at both ends of the edge waveguides.
         edge_labels: (G,) labels of the fibres, modulators and photodiodes.
         couplers: Couplers and splitters by component.
-        spread: (N,) standard deviation of each unknown, in rad, dB or as a ratio.
+        spread: (N,) standard deviation of each unknown: in rad for phases and angles, in dB for losses, as a ratio for
+            efficiencies and crosstalk.
     """
 
     problem: ProgrammingProblem
@@ -90,8 +101,8 @@ class DigitalTwin:
         """Split (N,) values by type of unknown.
 
         Returns:
-            Static phases (H,), efficiencies (H,), crosstalk (layers,), losses (G,) and phases (G,) at the edge,
-            coupling angles (C,) and losses (C,) of couplers.
+            Static phases (H,), efficiencies (H,), crosstalk (layers,), losses (G,) and phases (G,) of the edge
+            waveguides, coupling angles (C,) and losses (C,) of the couplers.
         """
         return np.split(values, self.part_starts[1:])
 
@@ -103,11 +114,21 @@ class DigitalTwin:
         return np.cumsum([0, heaters, heaters, len(self.layers), edge, edge, count])
 
     def deviations(self, unknown: Floats) -> list[Floats]:
-        """Return the deviations from the nominal chip by type of unknown, in rad, dB and as ratios."""
+        """Return the deviations from the nominal chip, by type of unknown in the order of :meth:`parts`.
+
+        Args:
+            unknown: (N,) unknowns.
+
+        Returns:
+            Deviations in rad for phases and angles, in dB for losses, as ratios for efficiencies and crosstalk.
+        """
         return self.parts(unknown * self.spread)
 
     def problem_at(self, unknown: Floats) -> ProgrammingProblem:
-        """Return the programming problem of the chip with (N,) unknowns; its phases include static phases."""
+        """Return the programming problem of the chip that (N,) unknowns describe.
+
+        Its heater phases are total phases, static phases and crosstalk included.
+        """
         _, _, _, loss_db, phase, angle, coupler_db = self.deviations(unknown)
         structure, process = self.problem.structure, self.problem.process
         guides = net_transmission(process, structure.length_um, self.problem.wavelength_nm)
@@ -128,28 +149,46 @@ class DigitalTwin:
             start = places.stop
 
     def crosstalk_matrix(self, unknown: Floats) -> Floats:
-        """Return the (H, H) thermal crosstalk matrix for (N,) unknowns: share of heater j's phase under heater i."""
+        """Return the (H, H) thermal crosstalk matrix for (N,) unknowns.
+
+        Element [i, j] is the phase in the waveguide under heater i over the phase of heater j in its own waveguide; it
+        is 1 on the diagonal.
+        """
         shares = np.zeros(self.efficiency.size)
         for layer, deviation in zip(self.layers, self.deviations(unknown)[2].tolist(), strict=True):
             shares[layer.heaters] = 1.0 + deviation
         return np.asarray(np.eye(shares.size) + shares[:, np.newaxis] * self.heaters.crosstalk)
 
     def fitted_heaters(self, unknown: Floats) -> HeaterModel:
-        """Return the design model of the heaters with the crosstalk for (N,) unknowns."""
+        """Return the design model of the heaters with the thermal crosstalk for (N,) unknowns."""
         crosstalk_matrix = self.crosstalk_matrix(unknown)
         return replace(self.heaters, crosstalk=crosstalk_matrix - np.eye(len(crosstalk_matrix)))
 
     def phases(self, unknown: Floats, voltage_v: Floats) -> Floats:
-        """Return (H,) total phases, static phases included, for (N,) unknowns and (H,) voltages."""
+        """Return the (H,) total phases in rad for (N,) unknowns and (H,) voltages.
+
+        Total phases include static phases and thermal crosstalk.
+        """
         return self.total_phases(unknown, self.crosstalk_matrix(unknown), self.heaters.phases(voltage_v))
 
     def total_phases(self, unknown: Floats, crosstalk_matrix: Floats, design_phase: Floats) -> Floats:
-        """Return (H,) total phases for (H,) design phases and the matrix :meth:`crosstalk_matrix`."""
+        """Return the (H,) total phases in rad, static phases and crosstalk included, for design phases.
+
+        Args:
+            unknown: (N,) unknowns.
+            crosstalk_matrix: (H, H) matrix from :meth:`crosstalk_matrix` for these unknowns.
+            design_phase: (H,) design phases in rad.
+        """
         static, efficiency_error = self.deviations(unknown)[:2]
         return np.asarray(static + crosstalk_matrix @ (self.efficiency * (1.0 + efficiency_error) * design_phase))
 
     def voltages(self, unknown: Floats, phases: Floats) -> Floats:
-        """Return (H,) voltages for total phases, shifted by whole turns into the range of the heaters."""
+        """Return the (H,) voltages that produce given total phases.
+
+        Args:
+            unknown: (N,) unknowns.
+            phases: (H,) total phases in rad. They are shifted by whole turns into the range of the heaters.
+        """
         static, efficiency_error = self.deviations(unknown)[:2]
         crosstalk_matrix, efficiency = self.crosstalk_matrix(unknown), self.efficiency * (1.0 + efficiency_error)
         turns = np.zeros_like(phases)
@@ -168,12 +207,12 @@ class DigitalTwin:
 def build_twin(
     problem: ProgrammingProblem, layers: Sequence[BenchLayer], heaters: HeaterModel, efficiency: Floats
 ) -> DigitalTwin:
-    """Build the digital twin of a chip.
+    """Build the digital twin of a chip; the card's imperfections give the standard deviations of most unknowns.
 
     Args:
         problem: Programming problem of the nominal chip.
-        layers: Its layers.
-        heaters: Design model of its heaters.
+        layers: Layers of the chip in terms of the bench's channels.
+        heaters: Design model of the heaters.
         efficiency: (H,) measured heater efficiencies; NaN for heaters without effect.
     """
     structure, imperfections = problem.structure, problem.process.imperfections

@@ -1,4 +1,4 @@
-"""End-to-end transmission on the bench: words of the servers in, electronics between the layers, output levels."""
+"""End-to-end transmission on the bench: words of the servers, detectors and electronics, output levels."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ CONVERGENCE = 0.5
 
 @dataclass(frozen=True, eq=False)
 class WordSample:
-    """Sample of N inputs of a chip.
+    """Sample of N inputs of a chip with J servers' modulators and M output symbols.
 
     Attributes:
         amplitude: (N, J) amplitudes of the servers' modulators, 1 at full scale.
-        ideal_level: (N, M) ideal output levels.
-        network_level: (N, M) output levels of the network.
+        ideal_level: (N, M) levels 0 … 3 of the ideal average.
+        network_level: (N, M) real-valued output levels of the network with its target matrices.
     """
 
     amplitude: Floats
@@ -47,7 +47,7 @@ class ElectronicsSettings:
         gain: For each hidden layer, (neurons,) gains.
         offset: For each hidden layer, (neurons,) offsets.
         balance: For each hidden layer, (neurons,) weights of the negative detectors.
-        scale: (receivers,) level per square root of a reading.
+        scale: (receivers,) output level per square root of a reading.
         sent: (J,) amplitudes of the servers' modulators at full scale.
     """
 
@@ -60,10 +60,10 @@ class ElectronicsSettings:
 
 @dataclass(frozen=True, eq=False)
 class WordTransmission:
-    """N inputs sent through a chip.
+    """Result of sending N inputs through a chip.
 
     Attributes:
-        source: For each layer, (N, J) amplitudes of its sources.
+        source: For each layer, (N, J) amplitudes of its J sources.
         output: (N, servers, M) output levels before the decision.
         words: The inputs.
     """
@@ -79,12 +79,12 @@ class WordTransmission:
 
     @property
     def rms_error(self) -> float:
-        """Rms error of the output levels against the network's, in levels."""
+        """Rms difference between the output levels and those of the network, in levels."""
         return float(np.sqrt(np.mean((self.output - self.words.network_level[:, np.newaxis]) ** 2)))
 
     @property
     def wrong_symbols(self) -> int:
-        """Number of symbols decided wrongly."""
+        """Number of outputs whose error is at least half a level."""
         return int(np.count_nonzero(np.abs(self.error) >= 0.5))
 
     @property
@@ -94,7 +94,14 @@ class WordTransmission:
 
 
 def sample_words(task: Averaging, layers: Sequence[BenchLayer]) -> WordSample:
-    """Sample inputs from the whole lattice, each with a random assignment of symbols to servers."""
+    """Draw a sample of inputs from the whole lattice, each with a random assignment of symbols to servers.
+
+    The seed is fixed, so equal arguments give equal samples.
+
+    Args:
+        task: Task of the network.
+        layers: Layers of the chip, for the target matrices.
+    """
     steps = task.sample_steps(SAMPLED_INPUTS, np.random.default_rng(SEED))
     symbols = assign_random(task, steps, SEED)
     ideal = task.ideal(task.decode(symbols))
@@ -120,7 +127,7 @@ def electronics_of(bias: Bias, board: Board, layers: Sequence[BenchLayer]) -> El
 
 
 def with_electronics(bias: Bias, board: Board, layers: Sequence[BenchLayer], electronics: ElectronicsSettings) -> Bias:
-    """Return a bias with the given electronics settings."""
+    """Return a copy of a bias with the given electronics settings."""
     activations = dict(bias.activations)
     for i, layer in enumerate(layers[:-1]):
         labels = [neuron.label for neuron in board.neurons if neuron.layer == layer.target.index]
@@ -143,7 +150,7 @@ def transmit_words(
     Args:
         laboratory: The bench.
         layers: The layers.
-        electronics: Electronics between detectors and modulators.
+        electronics: Settings of the electronics between detectors and modulators.
         voltage_v: (H,) voltages of the heaters.
         words: The inputs.
     """

@@ -1,7 +1,8 @@
-"""Heater model: from drive voltages to design phases, and the measured efficiency of each heater.
+"""Heater model: conversion between drive voltages and design phases, and the measured efficiency of each heater.
 
-Voltages follow from the design's resistances, ground network and power per π. The efficiency e of a heater, its real
-phase over its design phase x, is fitted to a power sweep: every reading is a + b cos(e x) + c sin(e x).
+The design phase of a heater is the phase in rad that follows from its voltage by the design's resistances, ground
+network and power per π. The efficiency e of a heater is its real phase over its design phase x. It is fitted to a power
+sweep, in which every reading is a + b cos(e x) + c sin(e x).
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ _MAX_ITERATIONS = 200
 class HeaterModel:
     """Design model of H heaters and their drive.
 
+    A design phase is the phase in rad that a heater would cause in its own waveguide if it were as designed.
+
     Attributes:
         power_pi_w: (H,) power for a phase of π.
         resistance_ohm: (H,) heater resistances.
@@ -60,12 +63,12 @@ class HeaterModel:
     crosstalk: Floats
 
     def voltages(self, phase: Floats) -> Floats:
-        """Return the (H,) rounded drive voltages for design phases."""
+        """Return the (H,) voltages for (H,) design phases, with ground rise, rounded to the drive."""
         current = self._currents_for(phase)
         return self.quantise(self.voltages_at_rise(phase, self.rise_ohm @ current))
 
     def voltages_at_rise(self, phase: Floats, rise_v: Floats) -> Floats:
-        """Return (H,) voltages before rounding for design phases, with the ground voltages given."""
+        """Return the (H,) voltages for (H,) design phases and (H,) given ground voltages, before rounding."""
         current = self._currents_for(phase)
         return np.where(current > 0.0, current * (self.resistance_ohm + self.wire_ohm) + rise_v, 0.0)
 
@@ -75,11 +78,15 @@ class HeaterModel:
         return current
 
     def highest_phase(self, turn_rad: Floats) -> Floats:
-        """Return the (H,) highest design phases to use: one turn plus a margin, so that a bias near 2π can move."""
+        """Return the (H,) highest design phases to use: one turn plus a margin, so that a phase near 2π can be tuned.
+
+        Args:
+            turn_rad: (H,) design phase that causes a real phase of 2π; NaN for heaters without effect.
+        """
         return np.where(np.isfinite(turn_rad), (1.0 + RANGE_OVERLAP) * turn_rad, 2.0 * np.pi)
 
     def quantise(self, voltage_v: Floats) -> Floats:
-        """Return the nearest voltages that the drive can output."""
+        """Return the nearest voltages that the drive can output: clipped to its range and rounded to its steps."""
         within = np.clip(voltage_v, 0.0, self.full_scale_v)
         if self.step_v == 0.0:
             return within
@@ -87,20 +94,20 @@ class HeaterModel:
         return quantised
 
     def phases(self, voltage_v: Floats) -> Floats:
-        """Return (H,) design phases at drive voltages."""
+        """Return the (H,) design phases at (H,) drive voltages, with ground rise."""
         return self.phases_at_rise(voltage_v, self.rise_ohm @ self.currents(voltage_v))
 
     def phases_at_rise(self, voltage_v: Floats, rise_v: Floats) -> Floats:
-        """Return (H,) design phases at drive voltages, with the ground voltages given."""
+        """Return the (H,) design phases at (H,) drive voltages and (H,) given ground voltages."""
         current = np.maximum(voltage_v - rise_v, 0.0) / (self.resistance_ohm + self.wire_ohm)
         phase: Floats = np.pi * current**2 * self.resistance_ohm / self.power_pi_w
         return phase
 
     def currents(self, voltage_v: Floats) -> Floats:
-        """Return (H,) heater currents at drive voltages; 0 where the ground is above the pad voltage.
+        """Return the (H,) heater currents in A at (H,) drive voltages; 0 if the ground is above the pad voltage.
 
         Raises:
-            RangeError: The fixed-point iteration does not converge, as the ground resistance is too high.
+            RangeError: The fixed-point iteration does not converge, because the ground resistance is too high.
         """
         current = voltage_v / (self.resistance_ohm + self.wire_ohm)
         for _ in range(_MAX_ITERATIONS):
@@ -116,7 +123,7 @@ class HeaterModel:
 
 
 def design_heater_model(chip: NominalChip, laboratory: BenchProtocol) -> HeaterModel:
-    """Return the design model of a chip's heaters with the drive of a bench."""
+    """Build the design model of a chip's heaters, driven by a bench."""
     return HeaterModel(
         chip.power_pi_w,
         chip.resistance_ohm,
@@ -135,7 +142,13 @@ def _card_crosstalk(chip: NominalChip) -> Floats:
 
 
 def parallel_heater_groups(layers: Sequence[BenchLayer]) -> list[Ints]:
-    """Return groups of heaters with at most one heater of each layer, so that a group can be changed at once."""
+    """Divide the heaters of layers into groups with at most one heater of each layer.
+
+    The heaters of a group can be changed at the same time, because each affects the readings of its own layer.
+
+    Returns:
+        Indices of the heaters in each group.
+    """
     longest = max(layer.heaters.size for layer in layers)
     return [np.array([layer.heaters[i] for layer in layers if i < layer.heaters.size]) for i in range(longest)]
 
@@ -152,8 +165,8 @@ def measure_efficiencies(
         voltage_v: (H,) voltages of the heaters that are not swept.
 
     Returns:
-        (H,) real over design phase. The median is used where the readings do not determine a value; NaN marks heaters
-        without effect.
+        (H,) efficiencies: real phase over design phase. A value that the readings do not determine is replaced by the
+        median. NaN marks heaters without effect.
 
     Raises:
         RangeError: No heater has any effect.

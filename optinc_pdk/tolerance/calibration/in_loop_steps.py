@@ -37,12 +37,12 @@ BATCH = 32
 
 @dataclass(frozen=True, eq=False)
 class MeasuredSetting:
-    """A heater setting with the measured matrix errors.
+    """Voltages of all heaters with the matrix errors measured at these voltages.
 
     Attributes:
         voltage_v: (H,) voltages.
         layers: The layers.
-        error: For each layer, (entries,) matrix errors.
+        error: For each layer, (entries,) matrix errors, see :func:`measurement.matrix_errors`.
     """
 
     voltage_v: Floats
@@ -51,7 +51,7 @@ class MeasuredSetting:
 
     @property
     def sizes(self) -> Floats:
-        """(layers,) rms matrix errors over the 2-norm of the weight."""
+        """(layers,) rms matrix error of each layer over the 2-norm of its weight."""
         return np.array([rms_matrix_error(layer, error) for layer, error in zip(self.layers, self.error, strict=True)])
 
 
@@ -74,9 +74,10 @@ def measure_setting(
 
 
 def shifted_voltages(layer: BenchLayer, heaters: HeaterModel, voltage_v: Floats, angle: float) -> Floats:
-    """Return (H,) voltages that shift the phases of a layer's ``shifted_sources``, compensating thermal crosstalk.
+    """Return the (H,) voltages that shift the phases of the last layer's ``shifted_sources`` by the same angle.
 
-    A heater stays unchanged if its DAC step is coarser than the crosstalk: rounding would cause a larger error.
+    The other heaters compensate for thermal crosstalk of the shift. A heater stays unchanged if its DAC step is coarser
+    than the crosstalk, because rounding would cause a larger error.
 
     Args:
         layer: The last layer.
@@ -101,13 +102,18 @@ def shifted_voltages(layer: BenchLayer, heaters: HeaterModel, voltage_v: Floats,
 def with_adjustable_shifts(
     layers: tuple[BenchLayer, ...], last_layer: BenchLayer, heaters: HeaterModel, voltage_v: Floats
 ) -> tuple[BenchLayer, ...]:
-    """Restrict the last layer's shifted sources to those whose heaters can shift down; at least one stays unshifted.
+    """Restrict the last layer's shifted sources to those whose heaters can reduce their phase.
+
+    At least one source stays unshifted.
 
     Args:
         layers: The layers.
-        every: The last layer with all of its shift heaters.
+        last_layer: The last layer with all of its shift heaters.
         heaters: Design model of the heaters.
         voltage_v: (H,) voltages.
+
+    Returns:
+        The layers with the restricted last layer.
     """
     if not last_layer.shift_heaters.size:
         return layers
@@ -133,12 +139,13 @@ def measure_jacobians(
     Args:
         laboratory: The bench.
         heaters: Design model of the heaters.
-        turn_rad: (H,) design phase for a real phase of 2π; NaN for heaters without effect.
-        state: The setting.
+        turn_rad: (H,) design phase that causes a real phase of 2π; NaN for heaters without effect.
+        state: The setting at which the Jacobians are measured.
         active: Indices of the layers.
 
     Returns:
-        For each active layer, (entries, heaters) derivatives by design phase; 0 for heaters without effect.
+        For each active layer, (entries, heaters) derivatives by the design phases of its heaters in rad; 0 for heaters
+        without effect.
     """
     layers = [state.layers[i] for i in active.tolist()]
     rise = heaters.rise_ohm @ heaters.currents(state.voltage_v)
@@ -182,18 +189,29 @@ def measure_jacobians(
 def measure_in_batches(
     laboratory: BenchProtocol, layers: Sequence[BenchLayer], settings: list[Floats]
 ) -> list[list[LayerResponse]]:
-    """Measure layers at many settings in batches, with the sources of all layers on at once."""
+    """Measure layers at many settings in batches, with the sources of all layers on at the same time.
+
+    Args:
+        laboratory: The bench.
+        layers: The layers.
+        settings: (H,) heater voltages of each setting.
+
+    Returns:
+        For each setting, the response of each layer.
+    """
     batches = (np.array(settings[first : first + BATCH]) for first in range(0, len(settings), BATCH))
     return [row for batch in batches for row in measure_layers_at_once(laboratory, layers, batch)]
 
 
 def perturbed_voltages(heaters: HeaterModel, turn_rad: Floats, phase: Floats, rise_v: Floats) -> Floats:
-    """Return (H,) voltages that perturb each heater alone: upwards, or downwards at the upper end of its range.
+    """Return the (H,) voltages that perturb each heater's phase: upwards, or downwards at the upper end of its range.
+
+    Each voltage is meant for a change of this heater alone.
 
     Args:
         heaters: Design model of the heaters.
-        turn_rad: (H,) design phase for a real phase of 2π; NaN for heaters without effect.
-        phase: (H,) design phases.
+        turn_rad: (H,) design phase that causes a real phase of 2π; NaN for heaters without effect.
+        phase: (H,) design phases before the perturbation.
         rise_v: (H,) ground voltages.
     """
     perturbed_phase = phase + PERTURBATION_RAD
@@ -215,16 +233,21 @@ def damped_tuning_step(
     slopes: list[Floats],
     damping: Damping,
 ) -> MeasuredSetting:
-    """Take one Levenberg–Marquardt step of the active layers; layers whose error grows return to their old phases.
+    """Take one Levenberg–Marquardt step of the active layers, and measure the result.
+
+    The heaters of a layer whose error grows return to their phases before the step.
 
     Args:
         laboratory: The bench.
         heaters: Design model of the heaters.
-        turn_rad: (H,) design phase for a real phase of 2π; NaN for heaters without effect.
+        turn_rad: (H,) design phase that causes a real phase of 2π; NaN for heaters without effect.
         state: The setting to start from.
-        active: Indices of the layers to move.
+        active: Indices of the layers to change.
         slopes: For each layer, its Jacobian; updated in place by Broyden's method.
         damping: Damping of each layer; updated in place.
+
+    Returns:
+        The setting after the step.
     """
     phase = heaters.phases(state.voltage_v)
     highest = heaters.highest_phase(turn_rad)
@@ -256,17 +279,17 @@ def damped_tuning_step(
 def stepped_voltages(
     heaters: HeaterModel, turn_rad: Floats, state: MeasuredSetting, phase: Floats, steps: Floats
 ) -> Floats:
-    """Return (H,) voltages after steps of the design phases, with compensation of thermal crosstalk.
+    """Return the (H,) voltages after steps of the design phases, with compensation of thermal crosstalk.
 
-    Crosstalk of steps between heaters of one layer is part of the measured Jacobian and is not compensated; crosstalk
-    between layers, and of whole turns, is.
+    Crosstalk between heaters of one layer is part of the measured Jacobian and is not compensated. Crosstalk between
+    layers and crosstalk of whole turns is compensated.
 
     Args:
         heaters: Design model of the heaters.
-        turn_rad: (H,) design phase for a real phase of 2π; NaN for heaters without effect.
-        state: The setting, for its layers.
+        turn_rad: (H,) design phase that causes a real phase of 2π; NaN for heaters without effect.
+        state: The setting to start from, for the heaters of its layers.
         phase: (H,) design phases to start from.
-        steps: (H,) steps of the design phases.
+        steps: (H,) steps of the design phases in rad.
     """
     wraps = wrapped_into_range(heaters, turn_rad, phase + steps) - phase - steps
     crosstalk = heaters.crosstalk @ (wraps + steps)
@@ -296,11 +319,11 @@ def _step(slope: Floats, error: Floats, damping: float, phase: Floats, highest: 
 
 
 def wrapped_into_range(heaters: HeaterModel, turn_rad: Floats, phase: Floats) -> Floats:
-    """Shift (H,) design phases by a whole turn into the range of the drive.
+    """Return (H,) design phases, shifted by a whole turn if they are outside the range of the drive.
 
     Args:
         heaters: Design model of the heaters.
-        turn_rad: (H,) design phase for a real phase of 2π; NaN for heaters without effect.
+        turn_rad: (H,) design phase that causes a real phase of 2π; NaN for heaters without effect.
         phase: (H,) design phases.
     """
     full_turn = np.where(np.isfinite(turn_rad), turn_rad, np.inf)

@@ -51,11 +51,11 @@ RESTARTS = 5
 
 @dataclass(frozen=True, eq=False)
 class TuningResult:
-    """Result of tuning.
+    """Result of in-loop tuning.
 
     Attributes:
         state: The best setting.
-        history: (rounds + 1, layers) rms matrix errors.
+        history: (rounds + 1, layers) rms matrix error of each layer before the first round and after each round.
     """
 
     state: MeasuredSetting
@@ -71,15 +71,15 @@ def tune_layers(
     progress: Progress | None = None,
     restarts: int = RESTARTS,
 ) -> TuningResult:
-    """Optimise the phases of all layers until their errors reach ``TOLERANCE`` or stop improving.
+    """Optimise the phases of all layers on the bench until their errors reach ``TOLERANCE`` or stop improving.
 
     Args:
         laboratory: The bench.
         layers: The layers.
         heaters: Design model of the heaters.
-        turn_rad: (H,) design phase for a real phase of 2π; NaN for heaters without effect.
+        turn_rad: (H,) design phase that causes a real phase of 2π; NaN for heaters without effect.
         voltage_v: (H,) starting voltages.
-        progress: Called after every round with the name of the stage and the worst layer's error.
+        progress: Called after every round with the name of the stage and the largest rms matrix error of a layer.
         restarts: Number of random restarts for each layer that is stuck.
     """
     ready = with_adjustable_shifts(layers, layers[-1], heaters, voltage_v)

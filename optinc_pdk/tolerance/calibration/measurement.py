@@ -60,14 +60,16 @@ class BenchProtocol(Protocol):
 class BenchLayer:
     """One layer of a chip in terms of the bench's channels, with J sources.
 
+    All indices refer to the bench's ``channels``, ``sources`` and ``detectors``.
+
     Attributes:
         target: Target matrix of the layer.
         heaters: Indices of its heaters.
         oscillators: Indices of its local-oscillator heaters, one per pair of detectors; empty for the last layer.
         sources: (J,) indices of its sources.
-        plus: Indices of its positive detectors, or of the receivers.
+        plus: Indices of its positive detectors; of the receivers for the last layer.
         minus: Indices of its negative detectors; empty for the last layer.
-        shift_heaters: For the last layer, heaters that the light of a single source passes, before any interference.
+        shift_heaters: For the last layer, heaters that the light of a single source passes before any interference.
         shifted_sources: (shift_heaters,) positions of those sources in ``sources``.
     """
 
@@ -82,7 +84,11 @@ class BenchLayer:
 
     @property
     def patterns(self) -> Floats:
-        """(P, J) source amplitudes for a measurement: dark, each source alone, then each at half or each pair."""
+        """(P, J) source amplitudes for one measurement of the layer.
+
+        The first pattern has all sources off, the next J have one source on each. They are followed by each source at
+        half amplitude for neurons, or by each pair of sources for receivers.
+        """
         count = self.sources.size
         alone = np.eye(count)
         if not self.target.last:
@@ -95,13 +101,16 @@ class BenchLayer:
 class LayerResponse:
     """Measured response of one layer at one heater setting.
 
+    A reading is constant + slope · a + square · a² for one source at amplitude a. y_i denotes the field at a receiver
+    per amplitude of source i.
+
     Attributes:
         constant: (D,) readings with all sources off; positive detectors first.
         slope: (D, J) linear coefficient of each source's amplitude.
         square: (D, J) quadratic coefficient of each source's amplitude.
         product: (receivers, J, J) real parts of y_i* y_j; empty for neurons.
-        quadrature: (receivers, shifted, others) imaginary parts between sources that were shifted in phase and those
-            that were not; empty if none were.
+        quadrature: (receivers, shifted, others) imaginary parts of y_i* y_j times sin(``PHASE_SHIFT_RAD``),
+            for sources i that were shifted in phase and sources j that were not; empty if no source was shifted.
     """
 
     constant: Floats
@@ -112,7 +121,11 @@ class LayerResponse:
 
 
 def bench_layers(problem: ProgrammingProblem, laboratory: BenchProtocol) -> tuple[BenchLayer, ...]:
-    """Map the layers of a network to the channels of a bench.
+    """Express the layers of a network in terms of a bench's channels.
+
+    Args:
+        problem: Programming problem of the nominal chip.
+        laboratory: The bench.
 
     Raises:
         ValueError: The bench holds a different chip.
@@ -163,7 +176,7 @@ def _shift_heaters(problem: ProgrammingProblem, light: SourceFields, target: Lay
 def measure_layers(
     laboratory: BenchProtocol, layers: Sequence[BenchLayer], voltage_v: Floats
 ) -> list[list[LayerResponse]]:
-    """Measure every layer at (S, H) heater voltages; the sources of one layer at a time are on.
+    """Measure every layer at (S, H) heater voltages, with the sources of one layer at a time on.
 
     Returns:
         For each setting, the response of each layer.
@@ -181,9 +194,9 @@ def measure_layers(
 def measure_layers_at_once(
     laboratory: BenchProtocol, layers: Sequence[BenchLayer], voltage_v: Floats
 ) -> list[list[LayerResponse]]:
-    """Measure layers at (S, H) heater voltages with the sources of all layers on at once.
+    """Measure all layers at (S, H) heater voltages, with the sources of all layers on at the same time.
 
-    This needs fewer readings than :func:`measure_layers` but includes the small stray light between layers.
+    This needs fewer readings than :func:`measure_layers`, but the readings include stray light between layers.
 
     Returns:
         For each setting, the response of each layer.
@@ -193,7 +206,11 @@ def measure_layers_at_once(
 
 
 def simultaneous_patterns(laboratory: BenchProtocol, layers: Sequence[BenchLayer]) -> Floats:
-    """Return (P, F) source amplitudes that apply the patterns of all layers at once."""
+    """Return (P, F) source amplitudes that apply the patterns of all layers at the same time.
+
+    P is the largest number of patterns of a layer. Sources of a layer with fewer patterns are off in the remaining
+    ones.
+    """
     patterns = [layer.patterns for layer in layers]
     amplitude = np.zeros((max(map(len, patterns)), len(laboratory.sources)))
     for layer, pattern in zip(layers, patterns, strict=True):
@@ -229,7 +246,7 @@ def detection_coefficients(layer: BenchLayer, response: LayerResponse, balance: 
     Args:
         layer: The layer.
         response: Its measured response.
-        balance: (rows,) weight ρ of the negative detectors; by default the one that best cancels the squares.
+        balance: (rows,) weights ρ of the negative detectors; by default those that minimise the quadratic coefficients.
     """
     target, pairs = layer.target, layer.plus.size
     plus, minus = response.square[:pairs], response.square[pairs:]
@@ -244,7 +261,7 @@ def detection_coefficients(layer: BenchLayer, response: LayerResponse, balance: 
 def with_quadrature(
     layer: BenchLayer, response: LayerResponse, ahead: LayerResponse, behind: LayerResponse | None = None
 ) -> LayerResponse:
-    """Add the imaginary parts of products to a response of receivers, from measurements with phase-shifted sources.
+    """Add the imaginary parts of y_i* y_j to a response of receivers, from measurements with phase-shifted sources.
 
     Re(y_i* y_j) depends on small imaginary parts of nominally real fields to second order only, Im(y_i* y_j) to first.
 
@@ -252,7 +269,7 @@ def with_quadrature(
         layer: The last layer.
         response: Response without a shift.
         ahead: Response with sources shifted by ``PHASE_SHIFT_RAD``.
-        behind: Response with sources shifted by ``-TURN_RAD``; makes the result exact.
+        behind: Response with sources shifted by ``-PHASE_SHIFT_RAD``; it cancels the real parts exactly.
     """
     others = np.setdiff1d(np.arange(layer.sources.size), layer.shifted_sources)
     entries = np.ix_(np.arange(len(response.product)), layer.shifted_sources, others)
@@ -264,10 +281,16 @@ def with_quadrature(
 
 
 def matrix_errors(layer: BenchLayer, response: LayerResponse) -> Floats:
-    """Compute (entries,) matrix errors in units of the weight's 2-norm, without free row factors and server levels.
+    """Compute the (entries,) errors of a layer's measured matrix relative to its target, over the 2-norm of the weight.
 
-    Rows are compared at the norm of the target. Near the target this equals the comparison with the best factor; far
-    from it, it stays finite. Receivers measure products of fields, whose error is twice the row's norm times the error.
+    Rows are scaled to the norm of the target's rows, and full-scale amplitudes of the servers are adjusted, because
+    both are free parameters of the electronics. Near the target, scaling to the norm equals scaling by the best factor;
+    far from the target it stays finite. Receivers measure products of fields; an error of a product is twice the row's
+    norm times the error of the field.
+
+    Args:
+        layer: The layer.
+        response: Its measured response.
     """
     target = layer.target
     norm = float(np.linalg.norm(target.mesh_weight, 2))
@@ -302,7 +325,7 @@ def _at_norm(matrix: Complexes | Floats, target: Floats) -> Floats:
 
 
 def receiver_gains(layer: BenchLayer, response: LayerResponse) -> Floats:
-    """Return (receivers,) optical power on each receiver over the squared target level, by least squares."""
+    """Return the (receivers,) optical power per squared target level of each receiver, by least squares."""
     weight = _receiver_weights(layer)
     gain: Floats = np.einsum("ri,rij,rj->r", weight, response.product, weight) / (weight**2).sum(axis=1) ** 2
     return gain
@@ -315,7 +338,12 @@ def _receiver_weights(layer: BenchLayer) -> Floats:
 
 
 def rms_matrix_error(layer: BenchLayer, deviation: Floats) -> float:
-    """Return the rms matrix error over the weight's 2-norm, from the (entries,) errors of :func:`matrix_errors`."""
+    """Return the rms matrix error of a layer over the 2-norm of its weight.
+
+    Args:
+        layer: The layer.
+        deviation: (entries,) errors from :func:`matrix_errors`.
+    """
     entries = layer.target.weight.size * (layer.plus.size // len(layer.target.weight) if layer.target.last else 1)
     return float(np.sqrt(np.sum(deviation**2) / entries))
 
@@ -323,8 +351,9 @@ def rms_matrix_error(layer: BenchLayer, deviation: Floats) -> float:
 def source_levels(layer: BenchLayer, matrix: Complexes | Floats) -> Floats:
     """Compute (J,) full-scale amplitudes of the sources, at most 1, that equalise the servers at the neurons.
 
-    Combiners and gratings transmit the servers' light unequally, which no heater can compensate: all servers are
-    attenuated to the weakest. Hidden neurons are equalised by their gains instead, so their amplitudes are 1.
+    Combiners and gratings transmit the servers' light unequally, which no heater can compensate. All servers are
+    therefore attenuated to the weakest one. Hidden neurons are equalised by their gains instead, so their amplitudes
+    are 1.
 
     Args:
         layer: The layer.

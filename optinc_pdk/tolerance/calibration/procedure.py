@@ -52,12 +52,13 @@ SUFFICIENT_MARGIN = 0.6
 
 @dataclass(frozen=True, eq=False)
 class ChipSetting:
-    """A complete setting of a chip.
+    """A complete setting of a chip: heaters and electronics.
 
     Attributes:
         voltage_v: (H,) heater voltages in the order of the chip's heaters, rounded to the drive.
-        bias: The same by pad label, with electronics, receivers and server levels.
-        error: (layers,) measured rms matrix error over the 2-norm; of the last layer with equalised rows.
+        bias: The same voltages by pad label, with the settings of neurons, receivers and servers.
+        error: (layers,) measured rms matrix error of each layer over the 2-norm of its weight; for the last layer, with
+            equalised rows.
     """
 
     voltage_v: Floats
@@ -70,14 +71,14 @@ class CalibrationResult:
     """Result of the calibration of a chip.
 
     Attributes:
-        fitted: Setting programmed by the digital twin; with the nominal electronics if the measured chip would need
+        fitted: Setting programmed by the digital twin. It has the nominal electronics if the measured chip would need
             gains or offsets beyond the card's range.
         rounded: Setting after in-loop tuning of the layers and rounding to DAC codes.
         tuned: Setting after end-to-end tuning.
-        wrong_symbols: Wrong symbols of a sample of the lattice with ``rounded`` and with ``tuned``.
-        efficiency: (H,) real over design phase of each heater; NaN for heaters without effect.
+        wrong_symbols: Numbers of wrong symbols in a sample of the lattice, with ``rounded`` and with ``tuned``.
+        efficiency: (H,) efficiencies, real phase over design phase; NaN for heaters without effect.
         broken: Pad labels of heaters without effect.
-        history: (rounds + 1, layers) rms matrix errors during tuning, over all starts.
+        history: (rounds, layers) rms matrix errors during tuning, over all attempts.
         settings: Number of heater settings applied.
         readings: Number of single photodiode readings taken.
     """
@@ -96,18 +97,18 @@ class CalibrationResult:
 def calibrate(
     laboratory: BenchProtocol, chip: NominalChip, onn: Onn, process: Process, progress: Progress | None = None
 ) -> CalibrationResult:
-    """Calibrate a chip on a bench to compute its network.
+    """Calibrate a chip on a bench so that it computes its network.
 
     Args:
         laboratory: The bench.
         chip: The nominal chip.
         onn: The network.
         process: Process of the cards.
-        progress: Called after each step with the stage, ``fit``, ``tune``, ``round`` or ``words``, and the error of the
-            worst layer.
+        progress: Called after each step with the name of the stage (``fit``, ``tune``, ``round`` or ``words``) and the
+            largest rms matrix error of a layer.
 
     Raises:
-        RangeError: No heater has any effect, or the range of drive or electronics is too small.
+        RangeError: No heater has any effect, or the range of the drive or of the electronics is too small.
         InputError: The cards belong to a different process than the chip.
         ValueError: Chip, bench and network do not belong together.
     """
@@ -147,13 +148,13 @@ def _silent(what: str, error: float) -> None:
 
 @dataclass(frozen=True, eq=False)
 class StartResult:
-    """Result of one start.
+    """Result of one attempt at in-loop and end-to-end tuning.
 
     Attributes:
         rounded: Setting before end-to-end tuning.
-        tuned: Setting after it.
-        wrong_symbols: Wrong symbols before and after it.
-        rank: Sort key of the result, less is better.
+        tuned: Setting after end-to-end tuning.
+        wrong_symbols: Numbers of wrong symbols before and after end-to-end tuning.
+        rank: Sort key; lower is better. See :attr:`word_tuning.EvaluatedSetting.rank`.
     """
 
     rounded: ChipSetting
@@ -169,8 +170,8 @@ class CalibrationSession:
     Attributes:
         laboratory: The bench.
         chip: The nominal chip.
-        problem: Its programming problem.
-        heaters: Heater model, with the fitted crosstalk.
+        problem: Programming problem of the nominal chip.
+        heaters: Design model of the heaters with the fitted crosstalk.
         layers: The layers.
     """
 
@@ -181,7 +182,7 @@ class CalibrationSession:
     layers: tuple[BenchLayer, ...]
 
     def setting(self, state: MeasuredSetting) -> ChipSetting:
-        """Measure a heater setting and complete it with matching electronics.
+        """Measure the layers at a heater setting and complete it with electronics that match the measurement.
 
         Raises:
             RangeError: A neuron needs a gain or offset beyond the card's range.
@@ -208,9 +209,16 @@ class CalibrationSession:
     def tuned(
         self, voltage_v: Floats, turn_rad: Floats, words: WordSample, report: Progress
     ) -> tuple[StartResult, Floats]:
-        """Tune layer by layer, round, and tune end to end; restart stuck layers only if words are wrong or almost so.
+        """Tune layer by layer, round to DAC codes, and tune end to end.
 
-        Matrix errors that do not affect the words need no restart.
+        Stuck layers are restarted only if words are wrong or the margin is small, because matrix errors that do not
+        affect the words are harmless.
+
+        Args:
+            voltage_v: (H,) starting voltages.
+            turn_rad: (H,) design phase that causes a real phase of 2π; NaN for heaters without effect.
+            words: Sample of inputs for end-to-end tuning.
+            report: Called after each step with the name of the stage and the largest rms matrix error of a layer.
 
         Returns:
             The best result, and the (rounds, layers) rms matrix errors.
@@ -253,7 +261,10 @@ class CalibrationSession:
         )
 
     def fitted_setting(self, state: MeasuredSetting) -> ChipSetting:
-        """Complete a setting as :meth:`setting`, with the nominal electronics if a gain or offset is out of range."""
+        """Complete a heater setting as in :meth:`setting`.
+
+        If a gain or offset would be beyond the card's range, the nominal electronics are used.
+        """
         try:
             return self.setting(state)
         except RangeError:

@@ -17,7 +17,10 @@ from optinc_pdk.tolerance.calibration.measurement import BenchLayer
 
 
 def equalise_rows(target: LayerTarget) -> LayerTarget:
-    """Scale all rows of the last layer's target to the norm of the strongest row; other targets are unchanged."""
+    """Return a copy of the last layer's target whose rows all have the norm of its strongest row.
+
+    Targets of hidden layers are returned unchanged. Rows of zeros stay zero.
+    """
     norm = np.linalg.norm(target.weight, axis=1)
     if not target.last or not norm.any():
         return target
@@ -26,10 +29,10 @@ def equalise_rows(target: LayerTarget) -> LayerTarget:
 
 
 def equalise_problem(problem: ProgrammingProblem) -> ProgrammingProblem:
-    """Return the programming problem with equalised rows of the last layer."""
+    """Return a copy of the programming problem with the rows of the last layer scaled to equal norms."""
     return replace(problem, targets=tuple(equalise_rows(target) for target in problem.targets))
 
 
 def equalise_layers(layers: Sequence[BenchLayer]) -> tuple[BenchLayer, ...]:
-    """Return the layers with equalised rows of the last layer."""
+    """Return a copy of the layers with the rows of the last layer scaled to equal norms."""
     return tuple(replace(layer, target=equalise_rows(layer.target)) for layer in layers)

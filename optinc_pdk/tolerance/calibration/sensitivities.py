@@ -1,4 +1,4 @@
-"""First-order sensitivities of the output levels to every heater and to the electronics, from readings alone.
+"""First-order sensitivities of the output levels to every heater and to the electronics, measured on the bench.
 
 Every heater is perturbed up and down and all layers are read, so thermal crosstalk into other layers is included. The
 effect of a neuron's detected signal on the outputs follows by backpropagation through the measured detection matrices
@@ -33,13 +33,15 @@ MIN_LEVEL = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Sensitivities:
-    """First-order model of a chip with H heaters at a setting.
+    """First-order model of a chip with H heaters around one setting.
 
     Attributes:
-        unit_rad: (H,) design phase of one DAC step of each heater; of the perturbation if the drive has no steps.
+        unit_rad: (H,) unit of each heater in rad of design phase: one DAC step, or the perturbation if the drive has no
+            steps.
         matrix: For each hidden layer, (neurons, J) detection matrix.
-        product: (receivers, J, J) products of the last layer.
-        change: For each layer, change per unit of each heater: (H, neurons, 1 + J) of constant and matrix, or
+        product: (receivers, J, J) real parts of y_i* y_j in the last layer, with y_i the field per amplitude of source
+            i.
+        change: For each layer, change per unit of each heater: (H, neurons, 1 + J) of constant and detection matrix, or
             (H, receivers, J, J) of the products.
     """
 
@@ -56,14 +58,14 @@ def measure_sensitivities(
     voltage_v: Floats,
     electronics: ElectronicsSettings,
 ) -> Sensitivities:
-    """Measure the sensitivities of all layers to every heater.
+    """Measure the sensitivities of all layers to every heater by finite differences.
 
     Args:
         laboratory: The bench.
         layers: The layers.
         heaters: Design model of the heaters.
         voltage_v: (H,) voltages of the setting.
-        electronics: Present electronics; their balances define the detection matrices.
+        electronics: Electronics at the setting; their balances define the detection matrices.
     """
     rise = heaters.rise_ohm @ heaters.currents(voltage_v)
     phase = heaters.phases_at_rise(voltage_v, rise)
@@ -102,16 +104,17 @@ def _entries(layer: BenchLayer, response: LayerResponse, electronics: Electronic
 def linearise(
     passage: WordTransmission, electronics: ElectronicsSettings, effects: Sensitivities
 ) -> tuple[Floats, Floats]:
-    """Compute output errors against the network, as the mean over servers, and their Jacobian.
+    """Compute the output errors relative to the network, averaged over the servers, and their Jacobian.
 
     Args:
-        passage: N words sent through the chip, with M outputs.
+        passage: Transmission of N words with M outputs.
         electronics: Electronics during the transmission.
         effects: Sensitivities of the chip.
 
     Returns:
-        (N M,) errors in levels, and the (N M, H + E) Jacobian: by units of the heaters, then for each layer by the
-        logarithms of the gains and by gain × offset, and finally by the logarithms of the output scales.
+        (N M,) errors in levels and their (N M, H + E) Jacobian. Its columns are the derivatives by the H heaters in
+        units of ``effects.unit_rad``, then, layer by layer, by the logarithms of the gains and by gain × offset, and
+        finally by the logarithms of the output scales; E is the number of electronic parameters.
     """
     target, output = passage.words.network_level, passage.output
     count, servers = target.shape[1], output.shape[1]

@@ -29,38 +29,43 @@ MIN_DECREASE = 0.02
 
 @dataclass(frozen=True, eq=False)
 class TwinReadings:
-    """Readings of all layers at S settings.
+    """Readings of all layers at S heater settings.
 
     Attributes:
         design_phase: (S, H) design phases of the heaters at each setting.
-        read: For each layer, (S, P, D) readings of its detectors for its patterns.
+        read: For each layer, (S, P, D) readings of its D detectors for its P patterns of source amplitudes.
     """
 
     design_phase: Floats
     read: tuple[Floats, ...]
 
     def responses(self, layers: tuple[BenchLayer, ...], index: int) -> list[LayerResponse]:
-        """Return the (S,) measured responses of a layer."""
+        """Return the measured response of one layer at each of the S settings.
+
+        Args:
+            layers: The layers.
+            index: Index of the layer.
+        """
         return [layer_response(layers[index], one) for one in self.read[index]]
 
     def extended_by(self, more: TwinReadings) -> TwinReadings:
-        """Return these readings together with others."""
+        """Return the readings of both objects, first these and then those of ``more``."""
         read = tuple(np.concatenate(pair) for pair in zip(self.read, more.read, strict=True))
         return TwinReadings(np.concatenate([self.design_phase, more.design_phase]), read)
 
     def first_settings(self, count: int) -> TwinReadings:
-        """Return the readings at the first settings only."""
+        """Return the readings at the first ``count`` settings only."""
         return TwinReadings(self.design_phase[:count], tuple(each[:count] for each in self.read))
 
 
 @dataclass(frozen=True, eq=False)
 class ParameterKnowledge:
-    """Gaussian knowledge of a layer's n unknowns: prior from the card, or posterior after a fit.
+    """Gaussian distribution of the n unknowns of one layer: the prior from the card, or the posterior after a fit.
 
     Attributes:
-        chosen: (n,) indices of the unknowns.
+        chosen: (n,) indices of these unknowns among all N unknowns of the twin.
         centre: (n,) most likely values.
-        normal: (n, n) information matrix: half the curvature of the cost at these values.
+        normal: (n, n) information matrix: half the second derivative of the cost.
     """
 
     chosen: Ints
@@ -68,13 +73,19 @@ class ParameterKnowledge:
     normal: Floats
 
     def cost(self, value: Floats) -> float:
-        """Return the cost of (n,) values."""
+        """Return (x - centre)ᵀ normal (x - centre) for (n,) values x."""
         return float((value - self.centre) @ self.normal @ (value - self.centre))
 
 
 @dataclass(frozen=True, eq=False)
 class LayerNormalEquations:
-    """Cost of one layer's unknowns at some values, with half its gradient and half its curvature."""
+    """Cost of one layer's n unknowns and its derivatives at given values.
+
+    Attributes:
+        cost: Sum of squares of prior and residuals.
+        gradient: (n,) half the gradient of the cost.
+        normal: (n, n) half the second derivative of the cost, in the Gauss–Newton approximation.
+    """
 
     cost: float
     gradient: Floats
@@ -82,7 +93,7 @@ class LayerNormalEquations:
 
 
 def take_readings(laboratory: BenchProtocol, twin: DigitalTwin, voltage_v: Floats) -> TwinReadings:
-    """Read all layers at (S, H) voltages; the sources of one layer at a time are on."""
+    """Read all layers at (S, H) heater voltages, with the sources of one layer at a time on."""
     layers = twin.layers
     patterns = [layer.patterns for layer in layers]
     ends = np.cumsum([len(each) for each in patterns])
@@ -96,10 +107,10 @@ def take_readings(laboratory: BenchProtocol, twin: DigitalTwin, voltage_v: Float
 
 
 def card_priors(twin: DigitalTwin, voltage_v: Floats) -> list[ParameterKnowledge]:
-    """Assign unknowns to layers and return, for each layer, their prior by the card.
+    """Assign the unknowns to layers and return, for each layer, their prior distribution from the card.
 
-    An unknown that affects several layers, in the carrier's splitter tree for instance, is assigned to the layer that
-    it affects most; unknowns of the other layers absorb its effect there.
+    An unknown may affect several layers, for instance in the splitter tree of the carrier. It is assigned to the layer
+    that it affects most; unknowns of the other layers absorb its effect there.
 
     Args:
         twin: The twin.
@@ -122,7 +133,16 @@ def card_priors(twin: DigitalTwin, voltage_v: Floats) -> list[ParameterKnowledge
 
 
 def relative_misfits(twin: DigitalTwin, unknown: Floats, evidence: TwinReadings) -> Floats:
-    """Return, for each layer, the rms of predicted minus measured readings over the rms of the readings."""
+    """Compute the rms of predicted minus measured readings over the rms of the readings, for each layer.
+
+    Args:
+        twin: The twin.
+        unknown: (N,) values of the unknowns.
+        evidence: The readings.
+
+    Returns:
+        (layers,) relative misfits.
+    """
     estimate = evaluate_twin(twin, unknown)
     lights = [estimate.light(one) for one in evidence.design_phase]
     misfit = []
@@ -147,8 +167,9 @@ def fit_unknowns(
         unknown: (N,) starting values.
         known: For each layer, the prior of its unknowns.
         evidence: The readings.
-        trust: (layers,) expected misfit of each layer, relative to the rms of its readings.
-        active: Indices of the layers to fit; all if None.
+        trust: (layers,) expected misfit of each layer, relative to the rms of its readings; readings are weighted by
+            its inverse.
+        active: Indices of the layers to fit; all layers if None.
 
     Returns:
         (N,) fitted unknowns.
@@ -189,7 +210,18 @@ def posteriors(
     trust: Floats,
     active: Ints,
 ) -> list[ParameterKnowledge]:
-    """Return, for each layer, the posterior after a fit at its values; layers that were not fitted keep their prior."""
+    """Return, for each layer, the posterior distribution of its unknowns after a fit.
+
+    Layers that were not fitted keep their prior.
+
+    Args:
+        twin: The twin.
+        unknown: (N,) fitted unknowns, which become the centres.
+        known: For each layer, the prior of its unknowns.
+        evidence: The readings.
+        trust: (layers,) expected misfit of each layer, relative to the rms of its readings.
+        active: Indices of the layers that were fitted.
+    """
     after = _normals(twin, unknown, known, evidence, trust, active)
     return [
         replace(prior, centre=unknown[prior.chosen], normal=after[i].normal) if i in after else prior

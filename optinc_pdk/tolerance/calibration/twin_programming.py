@@ -1,7 +1,8 @@
-"""Programming by a digital twin: fit the twin to readings, program it like an extracted circuit, measure the result.
+"""Programming by a digital twin: fit the twin to readings, program the chip by the twin, measure the result.
 
 The twin is fitted first at random settings, to find the chip's parameters, then around the operating point. There,
-errors of a few mrad without a parameter in the twin, such as variations of pairwise crosstalk, act as static phases.
+errors of a few mrad that no parameter of the twin describes, such as variations of pairwise crosstalk, act as static
+phases.
 """
 
 from __future__ import annotations
@@ -65,10 +66,10 @@ def program_by_twin(
         problem: Programming problem of the nominal chip.
         layers: The layers.
         heaters: Design model of the heaters.
-        efficiency: (H,) real over design phase of each heater; NaN for heaters without effect.
+        efficiency: (H,) efficiencies, real phase over design phase; NaN for heaters without effect.
 
     Returns:
-        The best setting, and the heater model with the fitted crosstalk.
+        The best measured setting, and the heater model with the fitted crosstalk.
     """
     random = np.random.default_rng(0)
     twin = build_twin(problem, layers, heaters, efficiency)
@@ -105,12 +106,17 @@ def _programmed(
 def fit_twin(
     laboratory: BenchProtocol, twin: DigitalTwin, random: np.random.Generator
 ) -> tuple[Floats, list[ParameterKnowledge], Ints]:
-    """Fit the unknowns of a twin to readings at random settings.
+    """Fit the unknowns of a twin to readings at random heater settings.
 
-    Layers whose fit stays in a local minimum are left to in-loop tuning.
+    Layers whose fit stays in a local minimum are not fitted; in-loop tuning handles them.
+
+    Args:
+        laboratory: The bench.
+        twin: The twin.
+        random: Random numbers for the settings.
 
     Returns:
-        (N,) unknowns, the posterior of each layer, and the indices of the layers that were fitted.
+        (N,) unknowns, the posterior distribution of each layer, and the indices of the layers that were fitted.
     """
     full_turn = 2.0 * np.pi / np.where(twin.efficiency > 0.0, twin.efficiency, 1.0)
 

@@ -1,4 +1,4 @@
-"""Readings predicted by a digital twin at a heater setting, and their derivatives by its unknowns.
+"""Readings that a digital twin predicts at a heater setting, and their derivatives by its unknowns.
 
 A detector reads |E|², where E is the field of carrier and sources together; d|E|² = 2 Re(E* dE). Devices are
 reciprocal, so dE follows from the adjoint method: field sent back from the detector × change of the device × field that
@@ -35,9 +35,11 @@ class TwinEstimate:
         twin: The twin.
         unknown: (N,) values of the unknowns.
         chip: Programming problem of the chip with these values.
-        crosstalk: (H, H) thermal crosstalk: share of heater j's phase under heater i.
-        by_angle: For each component of couplers, (I, p, p) derivative of S by the coupling angle.
-        by_loss: For each component of couplers, (I, p, p) derivative of S by the loss in dB.
+        crosstalk: (H, H) thermal crosstalk: share of heater j's phase in the waveguide under heater i; 1 on the
+            diagonal.
+        by_angle: For each component of couplers, (I, p, p) derivatives of its S-parameters by the coupling angle, per
+            rad.
+        by_loss: For each component of couplers, (I, p, p) derivatives of its S-parameters by the loss, per dB.
     """
 
     twin: DigitalTwin
@@ -48,12 +50,17 @@ class TwinEstimate:
     by_loss: tuple[Complexes, ...]
 
     def light(self, design_phase: Floats, layers: Ints | None = None) -> SourceFields:
-        """Return the light on the chip at (H,) design phases, with the sources of the given layers, or all, on."""
+        """Compute the light on the chip.
+
+        Args:
+            design_phase: (H,) design phases of the heaters.
+            layers: Indices of the layers whose sources are included; all layers if None.
+        """
         return solve_fields(self.chip, self.twin.total_phases(self.unknown, self.crosstalk, design_phase), layers)
 
 
 def evaluate_twin(twin: DigitalTwin, unknown: Floats) -> TwinEstimate:
-    """Evaluate a twin at (N,) values of its unknowns."""
+    """Compute the programming problem, crosstalk and derivatives of a twin at (N,) values of its unknowns."""
     process, carrier = twin.problem.process, twin.problem.wavelength_nm
     *_, angle, loss_db = twin.deviations(unknown)
     by_angle, by_loss = [], []
@@ -69,20 +76,23 @@ def evaluate_twin(twin: DigitalTwin, unknown: Floats) -> TwinEstimate:
 
 
 def detector_fields(light: SourceFields, layer: BenchLayer) -> Complexes:
-    """Return (D, 1 + J) fields at a layer's detectors, positive ones first, from the carrier and from each source."""
+    """Return the (D, 1 + J) fields at a layer's detectors, positive detectors first.
+
+    Column 0 is the field of the carrier, the others are the fields of the layer's sources at amplitude 1.
+    """
     rows = light.solution.structure.label_positions(_detectors(layer))
     return np.asarray(light.s[np.ix_(rows, light.sources(layer.target))])
 
 
 def predicted_readings(light: SourceFields, layer: BenchLayer) -> Floats:
-    """Return (P, D) predicted readings for the patterns of a layer."""
+    """Return the (P, D) readings that the twin predicts for the patterns of a layer."""
     return np.abs(_amplitudes(layer) @ detector_fields(light, layer).T) ** 2
 
 
 def predicted_derivatives(
     estimate: TwinEstimate, design_phase: Floats, light: SourceFields, layer: BenchLayer, chosen: Ints
 ) -> tuple[Floats, Floats]:
-    """Predict (P D,) readings of a layer's detectors and their (P D, chosen) derivatives by some of the unknowns.
+    """Predict the readings of a layer's detectors and their derivatives by some of the unknowns.
 
     Args:
         estimate: The evaluated twin.
@@ -90,6 +100,9 @@ def predicted_derivatives(
         light: Light on the chip at these phases.
         layer: The layer.
         chosen: Indices of the unknowns, ascending.
+
+    Returns:
+        (P D,) readings, and their (P D, chosen) derivatives per standard deviation of each unknown.
     """
     amplitude = _amplitudes(layer)
     field = amplitude @ detector_fields(light, layer).T

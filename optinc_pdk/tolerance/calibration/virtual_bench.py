@@ -33,12 +33,19 @@ class ReadingNoise(Protocol):
     """Noise model of photodiode readings."""
 
     def variance(self, power: Floats) -> Floats:
-        """Return the variance of readings at the given optical powers, which are in units of full-scale power."""
+        """Return the variance of readings at given optical powers.
+
+        Args:
+            power: Optical powers in units of the full-scale power, any shape.
+
+        Returns:
+            Variances in the square of this unit, same shape.
+        """
         ...
 
 
 class VirtualBench:
-    """Virtual bench with one sampled chip on its board.
+    """Simulated laboratory with one sampled chip on its board; it implements :class:`measurement.BenchProtocol`.
 
     Attributes:
         channels: (H,) pad labels of the heaters, in the order of voltages.

@@ -63,14 +63,25 @@ class TuningContext:
     words: WordSample
 
     def evaluate(self, voltage_v: Floats, electronics: ElectronicsSettings) -> EvaluatedSetting:
-        """Send the words at a setting and return it with the result."""
+        """Send the words at a setting and return the setting with the transmission.
+
+        Args:
+            voltage_v: (H,) heater voltages.
+            electronics: Settings of the electronics.
+        """
         passage = transmit_words(self.laboratory, self.layers, electronics, voltage_v, self.words)
         return EvaluatedSetting(voltage_v, electronics, passage)
 
 
 @dataclass(frozen=True, eq=False)
 class EvaluatedSetting:
-    """A setting, (H,) voltages and electronics, with the words transmitted at it."""
+    """A setting of heaters and electronics, with the transmission of the words at this setting.
+
+    Attributes:
+        voltage_v: (H,) heater voltages.
+        electronics: Settings of the electronics.
+        passage: Transmission of the words.
+    """
 
     voltage_v: Floats
     electronics: ElectronicsSettings
@@ -78,7 +89,7 @@ class EvaluatedSetting:
 
     @property
     def rank(self) -> tuple[int, float]:
-        """Sort key, less is better: number of wrong symbols, then negative margin."""
+        """Sort key, lower is better: number of wrong symbols, then negative margin in levels."""
         return self.passage.wrong_symbols, -self.passage.margin
 
 

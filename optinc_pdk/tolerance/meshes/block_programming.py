@@ -65,13 +65,13 @@ UNUSED_DIRECTION_WEIGHT = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class ProgrammedMesh:
-    """Phases of a mesh that implements a unitary up to one scale factor per row.
+    """Phases of a mesh that realises a unitary matrix up to one scale factor per row.
 
     Attributes:
-        theta: (MZIs,) in rad.
-        phi: (MZIs,) in rad.
-        output: (s,) in rad.
-        scale: (s,) scale factor of each row.
+        theta: (MZIs,) internal phases in rad.
+        phi: (MZIs,) external phases in rad.
+        output: (s,) output phases in rad.
+        scale: (s,) factor of each row: realised row over row of the unitary.
     """
 
     theta: Floats
@@ -81,7 +81,10 @@ class ProgrammedMesh:
 
 
 def ideal_programming(block: MeshBlock, fabricated: FabricatedBlock) -> ProgrammedMesh:
-    """Return the phases for ideal devices; the scale is the common loss, which electronics compensate."""
+    """Return the phases that a mesh of ideal devices needs, without correction for the fabricated devices.
+
+    The row scales are the common loss of the mesh, which the electronics compensate.
+    """
     common_transmission = np.full(block.mesh.modes, fabricated.devices.idle**fabricated.devices.columns)
     return ProgrammedMesh(block.mesh.theta, block.mesh.phi, block.mesh.output_phase, common_transmission)
 
@@ -94,15 +97,18 @@ def fit_block(
     seed: int,
     amplitude: Floats | None = None,
 ) -> ProgrammedMesh:
-    """Fit the phases of a block to its known devices: local correction, then least squares of the real part.
+    """Fit the phases of a block to its known devices, so that the real part of its transmission is the target unitary.
+
+    Each attempt corrects the MZIs locally and then minimises the least-squares error of the real part with L-BFGS. Row
+    scales are free.
 
     Args:
         block: The block.
         fabricated: Its devices.
-        signals: (points, s) input signals and (points, s) target outputs of the unitary; errors are weighted by these
-            signals. Without them, all input directions have equal weight.
+        signals: (points, s) input signals and (points, s) target outputs of the unitary, by which errors are weighted.
+            If None, all input directions have equal weight.
         steps: Largest number of L-BFGS steps.
-        seed: Seed of the imaginary part of the start.
+        seed: Seed of the imaginary part of the starting matrix.
         amplitude: (s,) real part of each row's field at the start; ``AMPLITUDE`` by default.
     """
     target, inputs = (block.unitary, None) if signals is None else _weighted(block, *signals)
@@ -167,9 +173,14 @@ def _weighted(block: MeshBlock, inputs: Floats, outputs: Floats) -> tuple[Floats
 def reduced_amplitudes(
     blocks: tuple[MeshBlock, ...], fabricated: list[FabricatedBlock], programmed: list[ProgrammedMesh]
 ) -> list[Floats | None]:
-    """Compute row amplitudes for blocks with rows that are weaker than their attenuators can make them.
+    """Compute smaller row amplitudes for blocks with rows that are weaker than their attenuators can make them.
 
     An attenuator whose couplers are not exactly 50:50 always transmits a few percent of the field.
+
+    Args:
+        blocks: Blocks of a layer.
+        fabricated: Devices of each block.
+        programmed: Fitted phases of each block.
 
     Returns:
         For each block, (s,) amplitudes for another call of :func:`fit_block`; None if its attenuators suffice.
@@ -187,10 +198,18 @@ def reduced_amplitudes(
 def block_phases(
     blocks: tuple[MeshBlock, ...], fabricated: list[FabricatedBlock], programmed: list[ProgrammedMesh]
 ) -> tuple[list[BlockPhases], Floats]:
-    """Compute the heater phases of a layer's blocks and the (out,) scales of its electronics.
+    """Compute the heater phases of a layer's blocks and the scales of the layer's electronics.
 
-    Attenuators implement the diagonals and the row scales. Of all blocks that contribute to an output, the one that
-    needs the largest field has its attenuator fully open.
+    Attenuators realise the diagonals and the row scales. Of all blocks that contribute to an output, the one that needs
+    the largest field has its attenuator fully open.
+
+    Args:
+        blocks: Blocks of a layer.
+        fabricated: Devices of each block.
+        programmed: Fitted phases of each block.
+
+    Returns:
+        The phases of each block, and the (out,) scale of each output.
     """
     scale, phases = _scales(blocks, fabricated, programmed), []
     for block, part, one in zip(blocks, fabricated, programmed, strict=True):

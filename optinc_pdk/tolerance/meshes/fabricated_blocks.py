@@ -33,11 +33,11 @@ class MeshBlock:
 
     Attributes:
         number: Index of the block among all blocks of the network.
-        rows: Rows of the weight.
-        columns: Columns of the weight.
+        rows: Rows of the weight matrix that the block covers.
+        columns: Columns of the weight matrix that the block covers.
         unitary: (s, s) orthogonal matrix.
-        diagonal: (s,) non-negative attenuations.
-        mesh: Mesh of ideal devices for the unitary.
+        diagonal: (s,) non-negative factors of the rows.
+        mesh: Mesh of ideal devices that realises the unitary.
     """
 
     number: int
@@ -58,7 +58,8 @@ class FabricatedBlock:
         arms: (s, 2) field transmissions of the attenuators' arms, heated arm first.
         attenuator_offset: (s,) phase of an attenuator's heated arm relative to the other with the heater off, in rad.
         output_offset: (s,) static phase of each output in rad.
-        share: Thermal crosstalk: share of a heater's phase in a waveguide at the card's distance.
+        share: Thermal crosstalk: share of a heater's phase in a waveguide at the reference distance of the process
+            card.
     """
 
     devices: MeshDevices
@@ -71,7 +72,7 @@ class FabricatedBlock:
 
 @dataclass(frozen=True, eq=False)
 class BlockPhases:
-    """Phases of a block's heaters in rad.
+    """Heater phases of one s × s block in rad.
 
     Attributes:
         theta: (MZIs,) internal phases.
@@ -96,7 +97,10 @@ class BlockPhases:
 
 
 def blocks_of(onn: Onn) -> tuple[tuple[MeshBlock, ...], ...]:
-    """Split every layer of a network into its blocks.
+    """Split every layer of a network into blocks, approximated as diagonal times unitary.
+
+    Returns:
+        For each layer, its blocks.
 
     Raises:
         InputError: A layer is factored by SVD.
@@ -120,8 +124,9 @@ def blocks_of(onn: Onn) -> tuple[tuple[MeshBlock, ...], ...]:
 def draw_block(block: MeshBlock, process: Process, imperfections: Imperfections, seed: int) -> FabricatedBlock:
     """Sample the devices of one block of a chip.
 
-    Every kind has its own random stream. Values common to all blocks of a chip depend on the seed only. The static
-    phase of an MZI's lower arm is moved to the next MZI, so the offset of phi is the sum over four waveguides.
+    Every kind of imperfection has its own random stream. Values common to all blocks of a chip depend on the seed only.
+    The static phase of an MZI's lower arm is attributed to the next MZI, so the offset of phi is the sum over four
+    waveguides.
 
     Args:
         block: The block.
@@ -195,7 +200,10 @@ def attenuation(fabricated: FabricatedBlock, phase: Floats) -> Complexes:
 
 
 def attenuator_phase(fabricated: FabricatedBlock, target: Floats) -> Floats:
-    """Return (s,) heater phases in rad for (s,) field transmissions, or for the nearest that an attenuator reaches."""
+    """Return the (s,) heater phases in rad at which the attenuators have (s,) given field transmissions.
+
+    A transmission out of reach is replaced by the nearest one that the attenuator can have.
+    """
     (c1, c2), (s1, s2) = np.cos(fabricated.angles), np.sin(fabricated.angles)
     a, b = fabricated.arms[:, 0] * c1 * c2, fabricated.arms[:, 1] * s1 * s2
     cosine = (a**2 + b**2 - target**2) / (2.0 * a * b)

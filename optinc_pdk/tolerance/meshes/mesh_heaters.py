@@ -1,4 +1,4 @@
-"""Heaters of a block's mesh: their crosstalk as a convolution, and their phases at the drive's steps."""
+"""Heaters of a block's mesh: thermal crosstalk as a convolution, and rounding of phases to DAC codes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def heater_sites(mesh: Mesh) -> tuple[Ints, Ints, Ints]:
     """Return the grid positions of a block's heaters, in the order theta, phi, outputs, attenuators.
 
     Returns:
-        Three arrays (heaters,): 0 for a heater at the place of phi or 1 at that of theta; column; mode.
+        Three arrays of shape (heaters,): site within the column (0: position of phi, 1: position of theta), column,
+        mode.
     """
     size = np.arange(mesh.modes)
     end = np.full(mesh.modes, int(mesh.column.max()) + 1)
@@ -31,16 +32,17 @@ def heater_sites(mesh: Mesh) -> tuple[Ints, Ints, Ints]:
 
 @dataclass(frozen=True, eq=False)
 class MeshCrosstalk:
-    """Crosstalk between the heaters of one block, which lie on a grid: a convolution by FFT.
+    """Thermal crosstalk between the heaters of one block, which lie on a grid: a convolution by FFT.
 
-    An operator for :func:`optinc_pdk.drive.compensate`; the order of the heaters is that of :func:`heater_sites`.
+    It is an operator for :func:`optinc_pdk.drive.compensate`. The order of the heaters is that of :func:`heater_sites`.
 
     Attributes:
-        mesh: The block's mesh; all its columns are taken to lie in one row, although a layout may fold them.
-        kernel: (2, 2, columns, modes) spectra of distance_um / distance, to and from the sites of phi or theta.
-        shape: Shape of the padded grid.
-        share: Share of a heater's phase in a guide at the distance.
-        distance_um: That distance.
+        mesh: Mesh of the block. All its columns are assumed to lie in one row, although a layout may fold them.
+        kernel: (2, 2, n, m // 2 + 1) spectra (``rfft2``) of distance_um / distance on the padded grid of shape (n, m),
+            indexed [site of the waveguide, site of the heater], see :func:`heater_sites`.
+        shape: Shape of the padded grid: twice the number of columns and twice the number of modes.
+        share: Share of a heater's phase that appears in a waveguide at ``distance_um``.
+        distance_um: Reference distance.
     """
 
     mesh: Mesh
@@ -56,11 +58,15 @@ class MeshCrosstalk:
 
     @property
     def strength(self) -> str:
-        """Share, distance and mesh, for messages."""
+        """Share, distance and number of modes as text, for messages."""
         return f"a share of {self.share:.3g} at {self.distance_um:g} µm in a mesh of {self.mesh.modes} modes"
 
     def apply(self, own_rad: Floats) -> Floats:
-        """(heaters,) phases in the guides for phases (heaters,) that heaters produce in their own guides, in rad."""
+        """Return the (heaters,) phases in the waveguides with thermal crosstalk.
+
+        Args:
+            own_rad: (heaters,) phases in rad that the heaters cause in their own waveguides.
+        """
         site, column, row = heater_sites(self.mesh)
         grid = np.zeros((2, *self.shape))
         grid[site, column, row] = own_rad
@@ -70,13 +76,14 @@ class MeshCrosstalk:
 
 
 def mesh_crosstalk(mesh: Mesh, process: Process, share: float, distance_um: float) -> MeshCrosstalk:
-    """Return the crosstalk of a mesh's heaters, which falls as 1 / distance, at the pitches of the cards.
+    """Build the crosstalk operator of a mesh's heaters; crosstalk falls as 1 / distance.
 
     Args:
-        mesh: The block's mesh.
-        process: MZI and pitch between modes.
-        share: Share of a heater's phase in a guide at the distance; not limited for nearer guides.
-        distance_um: That distance.
+        mesh: Mesh of the block.
+        process: Process of the cards, for the length of an MZI and the pitch between modes.
+        share: Share of a heater's phase that appears in a waveguide at ``distance_um``. Shares of nearer waveguides are
+            larger and are not limited.
+        distance_um: Reference distance.
     """
     frame, pitch = mzi_positions(process), float(process.floorplan.mode_pitch_um)
     columns = int(mesh.column.max()) + 2
@@ -92,18 +99,18 @@ def mesh_crosstalk(mesh: Mesh, process: Process, share: float, distance_um: floa
 
 
 def rounded_phases(process: Process, own_rad: Floats, bits: float | None) -> Floats:
-    """Return heater phases at the nearest DAC codes, for heaters without wire resistance.
+    """Round heater phases to those at the nearest DAC codes, for heaters without wire resistance.
 
     Args:
-        process: Heater and full scale.
-        own_rad: (heaters,) phases in rad, 0 or more.
-        bits: Effective bits, 8.5 for instance: voltage steps of full scale / (2^bits - 1). None for no rounding.
+        process: Process of the cards, for heater and full-scale voltage.
+        own_rad: (heaters,) phases in rad, not negative.
+        bits: Effective bits, for instance 8.5: voltage steps of full scale / (2^bits - 1). None for no rounding.
 
     Returns:
         (heaters,) phases in rad.
 
     Raises:
-        RangeError: A phase above that of full scale.
+        RangeError: A phase needs a voltage above full scale.
     """
     heater, full_v = process.device("phase_shifter"), float(process.drive.full_scale_v)
     squares = heater.size("length_um") / heater.size("heater_width_um")

@@ -1,1 +1,1 @@
-"""Monte-Carlo yield analysis of sampled chips: runs, records, summaries, plots."""
+"""Monte-Carlo yield analysis of sampled chips: runs, records, summaries and plots."""

@@ -1,4 +1,4 @@
-"""Executors of jobs: this process, or workers of a Dask cluster. Dask is imported only if it is requested."""
+"""Executors of jobs: the current process, or workers of a Dask cluster. Dask is imported only if it is requested."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def open_executor(work: YieldStudy, scheduler: str | None = None, workers: int |
 
     Args:
         work: What is evaluated for every sample.
-        scheduler: ``local`` for processes on this machine, an address for a Dask cluster, None for this process.
+        scheduler: ``local`` for worker processes on this machine, ``tcp://HOST:PORT`` for a Dask cluster, None for the
+            current process.
         workers: Number of local processes; by default one per processor.
 
     Yields:

@@ -1,4 +1,4 @@
-"""Plots of a yield run as PNG: yield curves, words lost per imperfection, error values, tolerances."""
+"""Plots of a yield run as PNG: yield curves, words lost by imperfection, error values, tolerances."""
 
 from __future__ import annotations
 
@@ -24,9 +24,12 @@ def yield_png(stages: Mapping[str, Sequence[WordOutcome]], target: float, captio
     """Plot cumulative shares of the samples against the number of inexact inputs and against the margin.
 
     Args:
-        stages: Outcomes of all samples by name of the stage.
+        stages: Name of the stage to the outcomes of all samples.
         target: Required share of exact inputs, drawn as a line.
         caption: Caption of the figure.
+
+    Returns:
+        Contents of a PNG file.
     """
     figure = Figure(figsize=(10.0, 4.2), layout="constrained", facecolor="white")
     words, margins = figure.subplots(1, 2, sharey=True)
@@ -58,11 +61,14 @@ def _staircase(axes: Axes, values: Sequence[float], color: str, name: str) -> No
 
 
 def waterfall_png(contributions: Sequence[Mapping[str, Any]], caption: str) -> bytes:
-    """Plot words lost as imperfections are added one after another, with each alone, and with all but each.
+    """Plot the share of words lost with each imperfection alone, without it, and with all imperfections up to it.
 
     Args:
         contributions: Result of :func:`optinc_pdk.tolerance.montecarlo.summary.kind_numbers`.
         caption: Caption of the figure.
+
+    Returns:
+        Contents of a PNG file.
     """
     names = [row["imperfection"] for row in contributions]
     alone, without, upto = (
@@ -90,8 +96,11 @@ def errors_png(stages: Mapping[str, Mapping[int, int]], caption: str) -> bytes:
     """Plot the distribution of word errors, read minus ideal.
 
     Args:
-        stages: Number of words by their error, by name of the stage.
+        stages: Name of the stage to the number of words by their error.
         caption: Caption of the figure.
+
+    Returns:
+        Contents of a PNG file.
     """
     figure = Figure(figsize=(8.0, 4.0), layout="constrained", facecolor="white")
     axes = figure.subplots()
@@ -117,9 +126,12 @@ def tolerance_png(factors: Mapping[str, Sequence[float | None]], goal: float, ca
     """Plot the share of samples that reach the target against the factor on one imperfection alone.
 
     Args:
-        factors: Largest tolerated factor of each sample by imperfection; None if all factors tried are tolerated.
+        factors: Imperfection to the largest factor that each sample tolerates; None if it tolerates all factors tried.
         goal: Required share of the samples, drawn as a line.
         caption: Caption of the figure.
+
+    Returns:
+        Contents of a PNG file.
     """
     figure = Figure(figsize=(8.0, 4.6), layout="constrained", facecolor="white")
     axes = figure.subplots()

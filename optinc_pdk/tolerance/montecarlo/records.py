@@ -1,4 +1,4 @@
-"""File of finished samples, one JSON line each, so that an interrupted run can resume."""
+"""File of finished samples, with one line of JSON for each, so that an interrupted run can be resumed."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ TOLERANCE = "tolerance"
 
 
 class SampleJob(NamedTuple):
-    """One sample in one study.
+    """Evaluation of one sample in one study.
 
     Attributes:
-        study: ``all``: all imperfections; ``alone``: one; ``without``: all but one; ``upto``: all kinds up to one, in
-            their order; ``tolerance``: largest factor of one kind that the sample tolerates.
-        imperfection: That kind; empty for ``all``.
+        study: ``all``: with all imperfections; ``alone``: with one only; ``without``: with all but one; ``upto``: with
+            all kinds up to one, in their order; ``tolerance``: search for the largest factor of one kind that the
+            sample tolerates.
+        imperfection: The one kind of imperfection that the study refers to; empty for ``all``.
         sample: Index of the sample.
     """
 
@@ -47,10 +48,10 @@ class _Content:
 
 
 class Records:
-    """File of a run's finished samples, open for appending.
+    """File of the finished samples of a run, open for appending.
 
-    The first line is the run's header, every further line a finished sample. Each line is written with one system call,
-    so only the last line can be incomplete; it is dropped and its sample evaluated again.
+    The first line is the header of the run, every further line a finished sample. Each line is written with one system
+    call, so only the last line can be incomplete; such a line is dropped, and its sample is evaluated again.
 
     Args:
         path: The file.

@@ -1,6 +1,6 @@
-"""Monte-Carlo analysis of an extracted chip: outcome of every sample with all, single, or all but one imperfection.
+"""Monte-Carlo analysis of an extracted chip: outcomes of samples with all, single, or all but one imperfection.
 
-Sample i depends only on the seed and on i. So results do not depend on the number of samples, the executor or
+Sample i depends only on the seed and on i. Results therefore do not depend on the number of samples, the executor or
 interruptions. All studies use the same random numbers: one kind of imperfection alone has the same values as in the
 sample with all kinds.
 """
@@ -53,16 +53,16 @@ MIN_OCTAVE, MAX_OCTAVE = -16, 8
 
 @dataclass(frozen=True, eq=False)
 class YieldStudy:
-    """Everything that the evaluation of samples needs; sent once to workers in other processes.
+    """Parameters of a yield analysis; sent once to workers in other processes.
 
     Attributes:
         chip: The nominal chip with board and bias.
         task: Task of the chip.
         imperfections: Imperfections of the samples.
         seed: Seed of all samples.
-        target: Required share of exact inputs.
-        noise: Noise while words are read; none if None.
-        onn: The network to which samples are calibrated; no calibration if None.
+        target: Share of exact inputs, 0 … 1, that a sample must reach.
+        noise: Noise while words are read; None for no noise.
+        onn: Network to which samples are calibrated; None for no calibration.
         rates_bd: Further symbol rates at which words are read with noise, at the card's laser power.
 
     Raises:
@@ -84,7 +84,12 @@ class YieldStudy:
 
 
 class SampleBias(NamedTuple):
-    """Bias of a sample: (H,) heater voltages, and the electronics."""
+    """Bias of a sample.
+
+    Attributes:
+        voltage_v: (H,) heater voltages.
+        bias: Settings of the electronics.
+    """
 
     voltage_v: Floats
     bias: Bias
@@ -101,13 +106,16 @@ def sample_seed(seed: int, sample: int) -> int:
 
 
 def amounts_of(work: YieldStudy) -> dict[str, float]:
-    """Return the factor on the card's spread by kind, without kinds of factor 0, and noise kinds only with noise."""
+    """Return the factor on the card's spread for each kind of imperfection in a study.
+
+    Kinds with factor 0 are left out. Kinds that are noise are left out if the study has no noise.
+    """
     kinds = [kind for kind in KINDS if work.noise is not None or kind not in NOISE_KINDS]
     return {kind: work.imperfections.of(kind) for kind in kinds if work.imperfections.of(kind) > 0.0}
 
 
 def jobs_of(samples: int, kinds: Sequence[str], calibrated: bool = False) -> list[SampleJob]:
-    """Return all jobs of a run, most important first.
+    """Return all jobs of a run, first those with all imperfections, then contributions, then tolerances.
 
     Args:
         samples: Number of samples.
@@ -130,7 +138,8 @@ def evaluate(work: YieldStudy, job: SampleJob) -> Result:
     """Evaluate one job.
 
     Returns:
-        For the tolerance study, the largest tolerated factor; otherwise the outcomes by stage.
+        JSON-compatible data: for the study ``tolerance``, ``factor`` with the largest tolerated factor; otherwise the
+        outcome of each stage by its name.
 
     Raises:
         InputError: The sample cannot be computed.
@@ -139,7 +148,7 @@ def evaluate(work: YieldStudy, job: SampleJob) -> Result:
     try:
         if job.study == TOLERANCE:
             return {"factor": largest_tolerated(lambda factor: _reaches(work, part, job, factor))}
-        return {stage: outcome.to_json() for stage, outcome in stages(work, part, job.sample).items()}
+        return {stage: outcome.to_json() for stage, outcome in stage_outcomes(work, part, job.sample).items()}
     except ValueError as fault:
         about = f" ({job.study} {job.imperfection!r})" if job.imperfection else ""
         raise InputError(f"sample {job.sample}{about} of {work.chip.name!r} cannot be computed: {fault}") from fault
@@ -156,8 +165,19 @@ def _kinds_in(job: SampleJob, kinds: Sequence[str]) -> Sequence[str]:
     return [job.imperfection]
 
 
-def stages(work: YieldStudy, imperfections: Imperfections, sample: int) -> dict[str, WordOutcome]:
-    """Return the outcomes of one sample by name of the stage."""
+def stage_outcomes(work: YieldStudy, imperfections: Imperfections, sample: int) -> dict[str, WordOutcome]:
+    """Sample a chip and evaluate it at each stage of its calibration.
+
+    Args:
+        work: Parameters of the analysis.
+        imperfections: Imperfections of the sample.
+        sample: Index of the sample.
+
+    Returns:
+        Name of the stage to its outcome. The stage is ``before`` (bias file), ``between`` (programmed by the digital
+        twin), ``after`` (tuned in the loop) or ``drifted`` (after drift of the resistances); without calibration, only
+        ``before``. Further symbol rates add entries such as ``before at 1e+06 Bd``.
+    """
     seed = sample_seed(work.seed, sample)
     sample_parameters = draw_sample(work.chip, imperfections, seed)
     outcomes: dict[str, WordOutcome] = {}
@@ -198,7 +218,10 @@ def _read(
 
 
 def judged_stage(work: YieldStudy) -> str:
-    """Return the stage that contributions and tolerances refer to."""
+    """Return the name of the stage that contributions and tolerances refer to.
+
+    It is ``after`` with calibration and ``before`` without.
+    """
     return BEFORE if work.onn is None else AFTER
 
 
@@ -227,7 +250,11 @@ def _biased_stages(
 
 
 def scaled_noise(noise: Noise | None, imperfections: Imperfections) -> Noise | None:
-    """Scale the noise by the amounts of the kinds laser and detector (standard deviations); None if both are 0."""
+    """Scale noise by the factors of the imperfections ``laser`` and ``detector``, which act on standard deviations.
+
+    Returns:
+        The scaled noise; None if there is no noise or both factors are 0.
+    """
     laser, detector = (imperfections.of(kind) for kind in NOISE_KINDS)
     if noise is None or laser == detector == 0.0:
         return None
@@ -247,7 +274,7 @@ def _reaches(work: YieldStudy, imperfections: Imperfections, job: SampleJob, fac
     try:
         # overflowing losses raise an error below
         with np.errstate(over="ignore", invalid="ignore"):
-            return stages(work, scaled, job.sample)[judged_stage(work)].accuracy >= work.target
+            return stage_outcomes(work, scaled, job.sample)[judged_stage(work)].accuracy >= work.target
     except InputError:
         if factor <= 1.0:
             raise
@@ -261,7 +288,7 @@ def largest_tolerated(reaches: Callable[[float], bool]) -> float | None:
     The search assumes that a larger factor is never better.
 
     Args:
-        reaches: Whether the sample reaches its target with a factor.
+        reaches: Function that states whether the sample reaches its target with a given factor.
 
     Returns:
         The largest tolerated factor of those tried; 0 if none is tolerated, None if all are.
@@ -276,6 +303,6 @@ def largest_tolerated(reaches: Callable[[float], bool]) -> float | None:
 
 
 def run_serially(work: YieldStudy, jobs: Iterable[SampleJob]) -> Iterator[tuple[SampleJob, Result]]:
-    """Evaluate jobs one after another in this process."""
+    """Evaluate jobs one after another in this process, and yield each job with its result."""
     for job in jobs:
         yield job, evaluate(work, job)

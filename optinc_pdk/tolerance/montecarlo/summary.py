@@ -20,13 +20,13 @@ GOAL = 0.9
 
 @dataclass(frozen=True)
 class SampleShare:
-    """A share of samples with its 95 % confidence interval.
+    """Share of samples that passed, with its 95 % confidence interval.
 
     Attributes:
         passed: Number of samples that passed.
         samples: Number of all samples.
-        low: Lower end of the interval.
-        high: Upper end of the interval.
+        low: Lower end of the interval, 0 … 1.
+        high: Upper end of the interval, 0 … 1.
     """
 
     passed: int
@@ -36,16 +36,19 @@ class SampleShare:
 
     @property
     def share(self) -> float:
-        """Passed samples over all samples."""
+        """Number of passed samples over number of all samples, 0 … 1."""
         return self.passed / self.samples
 
 
-def interval(share: float, trials: int) -> tuple[float, float]:
+def wilson_interval(share: float, trials: int) -> tuple[float, float]:
     """Return the 95 % score interval of a probability (Wilson, J. Am. Stat. Assoc. 22, 209 (1927)).
 
     Args:
-        share: Observed share.
+        share: Observed share of successes, 0 … 1.
         trials: Number of independent trials.
+
+    Returns:
+        Lower and upper end of the interval.
     """
     square = SIGMAS**2
     scale = 1.0 + square / trials
@@ -67,21 +70,26 @@ def wilson(passed: int, samples: int) -> SampleShare:
     """
     if not 0 <= passed <= samples or samples < 1:
         raise ValueError(f"{passed} of {samples} samples passed; give at least one sample and no more than all")
-    return SampleShare(passed, samples, *interval(passed / samples, samples))
+    return SampleShare(passed, samples, *wilson_interval(passed / samples, samples))
 
 
 def yield_of(outcomes: Sequence[WordOutcome], target: float) -> SampleShare:
-    """Return the share of samples whose accuracy is at least the target."""
+    """Return the share of samples whose accuracy is at least the target.
+
+    Args:
+        outcomes: Outcome of each sample.
+        target: Required share of exact inputs, 0 … 1.
+    """
     return wilson(sum(outcome.accuracy >= target for outcome in outcomes), len(outcomes))
 
 
 def words_lost(outcomes: Iterable[WordOutcome]) -> float:
-    """Return the mean share of inexact inputs."""
+    """Return the share of inexact inputs, averaged over samples."""
     return float(np.mean([1.0 - outcome.accuracy for outcome in outcomes]))
 
 
 def error_values(outcomes: Iterable[WordOutcome]) -> dict[int, int]:
-    """Return the number of words by their error, most frequent first."""
+    """Count the wrong words of all samples by their error, read minus ideal; the most frequent error is first."""
     total: Counter[int] = Counter()
     for outcome in outcomes:
         total.update(outcome.errors)
@@ -89,7 +97,14 @@ def error_values(outcomes: Iterable[WordOutcome]) -> dict[int, int]:
 
 
 def outcome_numbers(outcomes: Sequence[WordOutcome], target: float) -> dict[str, Any]:
-    """Return statistics as JSON-compatible data: yield, accuracy, word-error rate, margin, errors and faults."""
+    """Return statistics of outcomes as JSON-compatible data.
+
+    They are yield, accuracy, word-error rate, margin, errors and faults.
+
+    Args:
+        outcomes: Outcome of each sample.
+        target: Required share of exact inputs, 0 … 1.
+    """
     yield_share = yield_of(outcomes, target)
     accuracy = [outcome.accuracy for outcome in outcomes]
     rate = [outcome.word_error_rate for outcome in outcomes]
@@ -119,14 +134,14 @@ def share_numbers(share: SampleShare) -> dict[str, Any]:
 
 
 def largest_tolerated_by_goal(factors: Sequence[float], goal: float = GOAL) -> float:
-    """Return the largest factor that at least the goal share of the samples tolerates.
+    """Return the largest factor that at least the required share of the samples tolerates.
 
     Args:
         factors: Largest tolerated factor of each sample.
-        goal: Required share of the samples.
+        goal: Required share of the samples, above 0 and up to 1.
 
     Raises:
-        ValueError: There are no factors, or the goal is not within 0 … 1.
+        ValueError: There are no factors, or the goal is out of range.
     """
     if not factors or not 0.0 < goal <= 1.0:
         raise ValueError(f"{len(factors)} factors and the goal {goal}: give at least one factor, a goal within 0 … 1")
@@ -140,7 +155,17 @@ def kind_numbers(
     upto: Mapping[str, Sequence[WordOutcome]],
     target: float,
 ) -> list[dict[str, Any]]:
-    """Return, for each imperfection, words lost and yield with it alone, without it, and with all kinds up to it."""
+    """Return words lost and yield for each imperfection alone, without it, and with all kinds up to it.
+
+    Args:
+        alone: Imperfection to the outcomes of samples with it alone.
+        without: Imperfection to the outcomes of samples with all other kinds.
+        upto: Imperfection to the outcomes of samples with all kinds up to it.
+        target: Required share of exact inputs, 0 … 1.
+
+    Returns:
+        JSON-compatible data, one entry for each imperfection.
+    """
     studies = {"alone": alone, "without": without, "upto": upto}
     return [
         {"imperfection": kind}

@@ -9,7 +9,11 @@ from optinc_pdk.tolerance.montecarlo.study import NOISE_KINDS
 
 
 def summary_lines(numbers: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a run's summary."""
+    """Yield the lines of a run's summary.
+
+    Args:
+        numbers: Results of the run, as in ``.yield.json``.
+    """
     yield samples_text(numbers, numbers["samples"])
     yield noise_text(numbers)
     for stage, statistics in numbers["stages"].items():
@@ -30,7 +34,7 @@ def summary_lines(numbers: Mapping[str, Any]) -> Iterator[str]:
 
 
 def samples_text(numbers: Mapping[str, Any], count: int) -> str:
-    """Return number of samples, chip and seed as text."""
+    """Return the number of samples, the chip's name and the seed as text."""
     return f"{count} sample{'s' * (count != 1)} of {numbers['chip']['name']}, seed {numbers['seed']}"
 
 
@@ -53,7 +57,7 @@ def stage_text(statistics: Mapping[str, Any], target: float) -> str:
 
 
 def tolerance_text(row: Mapping[str, Any]) -> str:
-    """Return how much of one imperfection alone the samples tolerate, as text."""
+    """Return, as text, the largest factor on one imperfection alone that the samples tolerate."""
     about = f"alone: {percent(row['goal'])} of {row['samples']} samples reach the target"
     if row["factor"] is None:
         return f"{about} even with {row['most_tried']:.3g} times the card's, the largest factor tried"
@@ -64,7 +68,7 @@ def tolerance_text(row: Mapping[str, Any]) -> str:
 
 
 def noise_text(numbers: Mapping[str, Any]) -> str:
-    """Return the noise that the words were read with, as text."""
+    """Describe the noise with which the words were read."""
     noise = numbers["noise"]
     if noise is None:
         return "without noise of lasers and detectors"
@@ -77,7 +81,7 @@ def noise_text(numbers: Mapping[str, Any]) -> str:
 
 
 def percent(share: float) -> str:
-    """Format a share in %, with as many digits as its distance from 0 and 1 needs."""
+    """Format a share in %, with enough digits that a share near 0 or 1 is not rounded to 0 % or 100 %."""
     if share in (0.0, 1.0):
         return f"{100 * share:g} %"
     digits = 2

@@ -25,6 +25,8 @@ DIGITS = 9
 class WordOutcome(WordScore):
     """Score of the words that the servers of one chip read.
 
+    It extends :class:`optinc_pdk.averaging.word_score.WordScore` by:
+
     Attributes:
         saturated: Number of modulator amplitudes that were clipped to full scale.
         fault: Why the chip is unusable; empty if it is usable. The servers of an unusable chip read zeros only.
@@ -42,7 +44,7 @@ class WordOutcome(WordScore):
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> WordOutcome:
-        """Inverse of :meth:`to_json`.
+        """Build an outcome from the data of :meth:`to_json`.
 
         Raises:
             TypeError: A key is missing or unknown, or a value has the wrong type.
@@ -82,11 +84,12 @@ def read_words(
 
     Args:
         s: S-parameters of the chip.
-        inputs: The inputs; for a lattice, the worst assignment for this chip is tried as well.
+        inputs: The inputs. For a lattice, the assignment of symbols to servers that is worst for this chip is tried as
+            well.
         board: Board netlist that joins the chip's fibres.
         bias: Electronics of its neurons and receivers.
-        noise: Noise of lasers and detectors; none if None.
-        seed: Seed of the noise; each assignment uses the next one.
+        noise: Noise of lasers and detectors; None for no noise.
+        seed: Seed of the noise for the first assignment; each further assignment uses the next higher seed.
     """
     saturated = 0
 

@@ -1,4 +1,4 @@
-"""A complete yield run: evaluate every sample once, record it at once, and write tables, numbers and plots."""
+"""A complete yield run: evaluate and record every sample once, and write tables, numbers and plots."""
 
 from __future__ import annotations
 
@@ -47,7 +47,13 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class ChipFiles:
-    """Files of one chip: layout, netlist and bias."""
+    """Paths of the files of one chip.
+
+    Attributes:
+        gds: Layout.
+        netlist: Netlist with the board.
+        bias: Bias file.
+    """
 
     gds: Path
     netlist: Path
@@ -60,7 +66,12 @@ class ChipFiles:
 
 
 def chip_files(gds: Path, netlist: Path | None = None, bias: Path | None = None) -> ChipFiles:
-    """Find the files of a chip: netlist and bias are beside the layout unless given.
+    """Find the files of a chip.
+
+    Args:
+        gds: Layout ``<name>.gds``.
+        netlist: Netlist; by default ``<name>.pic.yml`` in the folder of the layout.
+        bias: Bias file; by default ``<name>.bias.yml`` in the folder of the layout.
 
     Raises:
         InputError: A file is missing.
@@ -76,7 +87,15 @@ def chip_files(gds: Path, netlist: Path | None = None, bias: Path | None = None)
 
 
 def header_of(files: ChipFiles, process: Process, work: YieldStudy) -> dict[str, Any]:
-    """Return everything that results depend on, as JSON-compatible data: equal headers give equal samples."""
+    """Return everything on which the results of a run depend, as JSON-compatible data.
+
+    Runs with equal headers give equal samples.
+
+    Args:
+        files: Files of the chip.
+        process: Process of the cards.
+        work: Parameters of the analysis.
+    """
     paths = {"gds": files.gds, "netlist": files.netlist, "bias": files.bias}
     return {
         "version": version("optinc-pdk"),
@@ -150,17 +169,17 @@ def run_yield(
     """Run the yield analysis of a chip and write all results into a folder.
 
     Args:
-        work: What is evaluated for every sample.
-        header: Header by :func:`header_of`.
+        work: Parameters of the analysis.
+        header: Header of the run, from :func:`header_of`.
         samples: Number of samples.
         directory: Folder of the results.
         runner: Context manager of the executor.
         resume: Continue an earlier run in the folder.
         progress: See :func:`run_jobs`.
-        contributions: Also evaluate single imperfections and combinations, and the tolerance of each.
+        contributions: Whether single imperfections, their combinations and the tolerance of each are evaluated as well.
 
     Returns:
-        The numbers, as in ``.yield.json``.
+        The results, as written to ``.yield.json``.
 
     Raises:
         InputError: The folder holds another run, or a sample cannot be computed.
@@ -187,9 +206,9 @@ class YieldResults:
     """Results of a run in the order of its jobs.
 
     Attributes:
-        outcomes: Outcomes of all samples by (study, imperfection, stage).
-        factors: Largest tolerated factor of each sample by imperfection; None if all factors tried are tolerated.
-        judged: Stage that contributions and tolerances refer to.
+        outcomes: (study, imperfection, stage) to the outcomes of all samples.
+        factors: Imperfection to the largest factor that each sample tolerates; None if it tolerates all factors tried.
+        judged: Name of the stage that contributions and tolerances refer to.
     """
 
     outcomes: Mapping[tuple[str, str, str], Sequence[WordOutcome]]
@@ -199,6 +218,11 @@ class YieldResults:
     @staticmethod
     def of(work: YieldStudy, jobs: Sequence[SampleJob], done: Mapping[SampleJob, Result]) -> YieldResults:
         """Collect the results of jobs.
+
+        Args:
+            work: Parameters of the analysis.
+            jobs: All jobs of the run.
+            done: Result of each job.
 
         Raises:
             InputError: A stage is missing from some samples, so the records are damaged.
@@ -224,7 +248,7 @@ class YieldResults:
 
     @property
     def stages(self) -> dict[str, Sequence[WordOutcome]]:
-        """Outcomes with all imperfections by stage."""
+        """Name of each stage to the outcomes of all samples with all imperfections."""
         return {stage: values for (study, _, stage), values in self.outcomes.items() if study == "all"}
 
     @property
@@ -233,12 +257,17 @@ class YieldResults:
         return max((len(values) for values in self.kinds("alone").values()), default=0)
 
     def kinds(self, study: str) -> dict[str, Sequence[WordOutcome]]:
-        """Return the outcomes of one study at the judged stage, by imperfection."""
+        """Return, for each imperfection, the outcomes of one study at the stage ``judged``."""
         key = (study, self.judged)
         return {kind: values for (name, kind, stage), values in self.outcomes.items() if (name, stage) == key}
 
     def numbers(self, header: Mapping[str, Any], target: float) -> dict[str, Any]:
-        """Return all numbers as JSON-compatible data."""
+        """Return all statistics as JSON-compatible data, with the header, as written to ``.yield.json``.
+
+        Args:
+            header: Header of the run.
+            target: Required share of exact inputs, 0 … 1.
+        """
         stages = self.stages
         return {
             "schema": SCHEMA,
@@ -259,7 +288,12 @@ class YieldResults:
         return kind_numbers(alone, self.kinds("without"), upto, target)
 
     def files(self, numbers: Mapping[str, Any], target: float) -> dict[str, bytes]:
-        """Return the contents of all result files by their endings."""
+        """Return the contents of all result files by the endings of their names.
+
+        Args:
+            numbers: Statistics from :meth:`numbers`.
+            target: Required share of exact inputs, 0 … 1.
+        """
         # matplotlib takes long to import, and a run that is refused draws nothing
         from optinc_pdk.tolerance.montecarlo.plots import errors_png, tolerance_png, waterfall_png, yield_png
 

@@ -1,4 +1,4 @@
-"""Wavelength dependence: range of carrier wavelengths over which a chip computes exactly."""
+"""Wavelength dependence: the range of carrier wavelengths over which a chip computes exactly."""
 
 from optinc_pdk.tolerance.spectrum.points import (
     LIGHT_NM_GHZ,

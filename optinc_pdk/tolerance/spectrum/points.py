@@ -1,4 +1,4 @@
-"""Data of a wavelength sweep: points, exact windows, and the range of the models."""
+"""Data of a wavelength sweep: results at single wavelengths, exact windows, and validity range of the models."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class WavelengthPoint:
     Attributes:
         wavelength_nm: Carrier wavelength.
         inputs: Number of inputs; 0 if the chip could not be evaluated.
-        exact: Inputs for which every server reads the ideal word.
+        exact: Number of inputs for which every server reads the ideal word.
         margin: Least 0.5 - |output - ideal level| in levels; NaN if the chip could not be evaluated.
-        fault: Why it could not be evaluated; otherwise empty.
+        fault: Why the chip could not be evaluated; empty if it could.
     """
 
     wavelength_nm: float
@@ -44,10 +44,11 @@ class WavelengthWindow:
     """Range of wavelengths around the carrier in which every word is exact.
 
     Attributes:
-        low_nm: Lowest wavelength found exact.
-        high_nm: Highest wavelength found exact.
-        resolution_nm: Uncertainty of the ends.
-        to_limit: Whether the low and the high end are the limit of the models or of the grid; nothing was tried beyond.
+        low_nm: Lowest wavelength that was found exact.
+        high_nm: Highest wavelength that was found exact.
+        resolution_nm: Uncertainty of both ends.
+        to_limit: Whether the low and the high end are at the limit of the models or of the grid, beyond which nothing
+            was evaluated.
     """
 
     low_nm: float
@@ -61,13 +62,20 @@ class WavelengthWindow:
         return self.high_nm - self.low_nm
 
     def drift_nm(self, carrier_nm: float) -> float:
-        """Return the largest laser drift in either direction that stays within the window."""
+        """Return the largest laser drift in nm that stays within the window in either direction."""
         return min(carrier_nm - self.low_nm, self.high_nm - carrier_nm)
 
 
 @dataclass(frozen=True)
 class WavelengthRange:
-    """Range of wavelengths in which all models of a circuit are valid, with the devices that limit it."""
+    """Range of wavelengths in which all models of a circuit are valid.
+
+    Attributes:
+        low_nm: Lowest wavelength.
+        high_nm: Highest wavelength.
+        low_by: Name of the component whose model limits the low end.
+        high_by: Name of the component whose model limits the high end.
+    """
 
     low_nm: float
     high_nm: float
@@ -87,15 +95,15 @@ class WavelengthSweep:
     Attributes:
         carrier_nm: Wavelength that the bias was programmed for.
         models: Range in which the models are valid.
-        fixed: Points with the fixed bias, on the grid and close to its window; ascending.
-        rebiased: Points with a new bias for each wavelength of the grid; ascending.
-        fixed_window: Window of the fixed bias; None if it is not exact at the carrier.
-        rebiased_window: Window with a new bias for each wavelength.
+        fixed: Points with the fixed bias, on the grid and close to its window; wavelengths ascend.
+        rebiased: Points with a new bias for each wavelength of the grid; wavelengths ascend.
+        fixed_window: Window of the fixed bias; None if the chip is not exact at the carrier.
+        rebiased_window: Window with a new bias for each wavelength; None if the chip is not exact at the carrier.
         delays_ps: For each hidden layer, delay of the local oscillators relative to the signals.
         by_fibre: For each hidden layer, whether its signals arrive by fibres, whose lengths can be changed; signals of
             on-chip modulators do not.
         matched: Points with the fixed bias and fibres that delay the signals by ``delays_ps``.
-        matched_window: Window with the fixed bias and these fibres.
+        matched_window: Window with the fixed bias and these fibres; None if the chip is not exact at the carrier.
         channels: Points with a new bias at the channels of a link; ``fault`` marks channels outside the models' range.
         spacing_ghz: Channel spacing.
     """
@@ -115,12 +123,12 @@ class WavelengthSweep:
 
     @property
     def served(self) -> int:
-        """Number of channels that are exact with a new bias, so the number of parallel chips in a link."""
+        """Number of channels that are exact with a new bias: the number of parallel chips in a link."""
         return sum(channel.passed for channel in self.channels)
 
     @property
     def shared(self) -> int:
-        """Number of channels within the window of the fixed bias, which can use it one at a time."""
+        """Number of channels within the window of the fixed bias. One chip can use any of them, one at a time."""
         window = self.fixed_window
         if window is None:
             return 0

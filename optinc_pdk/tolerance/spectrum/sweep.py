@@ -55,7 +55,7 @@ _SLOPE_NM = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class SweptChip:
-    """A chip to be swept.
+    """Chip whose carrier wavelength is swept.
 
     Attributes:
         circuit: The extracted circuit.
@@ -75,7 +75,7 @@ class SweptChip:
 
 
 def model_range(structure: CircuitOptics, process: Process) -> WavelengthRange:
-    """Return the range of wavelengths in which the models of all devices of a circuit are valid."""
+    """Return the range of wavelengths in which the models of all devices of a circuit are valid, and what limits it."""
     low, high = (-np.inf, ""), (np.inf, "")
     for group in structure.devices:
         card = process.device(group.name)
@@ -108,10 +108,11 @@ def sweep_wavelength(
     Args:
         subject: The chip.
         grid_nm: (W,) wavelengths to evaluate; the carrier is added.
-        resolution_nm: Resolution of the fixed bias's window; the other window is resolved to 1/32 of the grid spacing.
+        resolution_nm: Resolution of the windows with the fixed bias; that with new biases is 1/32 of the grid spacing.
         channels: Number of channels of a link.
         spacing_ghz: Channel spacing; the carrier is one of the channels.
-        progress: Called after each wavelength.
+        progress: Called after each wavelength with the name of the step and the numbers of finished and of all
+            wavelengths.
 
     Raises:
         InputError: A wavelength is outside the models' range, the board is for another network, or an option is out of
@@ -180,16 +181,16 @@ def _around(
 def oscillator_delays(
     light: Callable[[float], Scattering], board: Board, carrier_nm: float
 ) -> tuple[tuple[float, ...], tuple[bool, ...], dict[str, float]]:
-    """Compute the delays in ps of local oscillators relative to signals at the detectors, weighted by their light.
+    """Compute the mean delays of local oscillators relative to signals at the detectors, weighted by beat power.
 
     Args:
-        light: Returns the S-parameters at a wavelength in nm.
-        board: Detectors and sources.
+        light: Function that returns the S-parameters at a wavelength in nm.
+        board: Board netlist with the labels of detectors and sources.
         carrier_nm: Carrier wavelength.
 
     Returns:
-        The delay of each hidden layer; whether its sources are fibres, whose length can compensate for it; and the
-        delay by label of these fibres.
+        For each hidden layer, the delay in ps; for each hidden layer, whether its sources are fibres, whose length can
+        compensate for the delay; and the delay in ps by label of these fibres.
     """
     near = [light(carrier_nm + side * _SLOPE_NM) for side in (1.0, -1.0)]
     phase_per_ps = 2e-3 * np.pi * LIGHT_NM_GHZ * (1.0 / (carrier_nm - _SLOPE_NM) - 1.0 / (carrier_nm + _SLOPE_NM))

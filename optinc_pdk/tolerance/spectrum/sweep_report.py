@@ -1,4 +1,4 @@
-"""Output of a wavelength sweep: CSV, JSON, plot, and summary text."""
+"""Output of a wavelength sweep: CSV, JSON, plot and summary text."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def spectrum_csv(result: WavelengthSweep) -> str:
 
 
 def spectrum_json(result: WavelengthSweep) -> dict[str, Any]:
-    """Return all results as JSON-compatible data; null where the chip could not be evaluated."""
+    """Return all results of a sweep as JSON-compatible data; values are null where the chip could not be evaluated."""
     return {
         "schema": SCHEMA,
         "carrier_nm": result.carrier_nm,
@@ -143,7 +143,11 @@ def _limit(window: WavelengthWindow, what: str) -> str:
 
 
 def spectrum_png(result: WavelengthSweep, title: str) -> bytes:
-    """Plot accuracy and margin against the wavelength: over the grid, and close to the carrier."""
+    """Plot accuracy and margin against the wavelength, once over the whole grid and once close to the carrier.
+
+    Returns:
+        Contents of a PNG file.
+    """
     figure = Figure(figsize=(13.0, 6.0), dpi=120, layout="constrained")
     axes = figure.subplots(2, 3, sharex="col")
     figure.suptitle(title, color=_INK)

@@ -22,7 +22,7 @@ def find_window(
     """Find the window around a carrier by doubling steps outwards, then bisection.
 
     Args:
-        judge: Evaluates all words at one wavelength.
+        judge: Function that evaluates all words at a wavelength in nm.
         carrier_nm: Carrier wavelength, where the search starts.
         resolution_nm: Resolution of the window's ends.
         models: Limits of the search.
@@ -56,7 +56,17 @@ def find_window(
 
 
 def bisect_window(exact: Callable[[float], bool], good: float, bad: float, resolution_nm: float) -> float:
-    """Bisect between an exact and an inexact wavelength and return the last exact one; ``good`` if ``bad`` is NaN."""
+    """Bisect between an exact and an inexact wavelength.
+
+    Args:
+        exact: Function that states whether every word is exact at a wavelength in nm.
+        good: Exact wavelength in nm.
+        bad: Inexact wavelength in nm; NaN if there is none.
+        resolution_nm: Distance at which the bisection ends.
+
+    Returns:
+        The exact wavelength closest to ``bad`` that was found; ``good`` if ``bad`` is NaN.
+    """
     while abs(bad - good) > resolution_nm:
         middle = (good + bad) / 2.0
         if middle in (good, bad):
@@ -68,7 +78,18 @@ def bisect_window(exact: Callable[[float], bool], good: float, bad: float, resol
 def window_between(
     judge: Callable[[float], WavelengthPoint], points: tuple[WavelengthPoint, ...], carrier_nm: float
 ) -> WavelengthWindow | None:
-    """Find the window of a grid around the carrier, with its ends refined by bisection between grid points."""
+    """Find the window of exact wavelengths around a carrier from points on a grid.
+
+    The ends are refined by bisection between the last exact grid point and the first inexact one.
+
+    Args:
+        judge: Function that evaluates all words at a wavelength in nm.
+        points: Results on the grid, ascending, with the carrier among them.
+        carrier_nm: Carrier wavelength.
+
+    Returns:
+        The window; None if a word is wrong at the carrier.
+    """
     start = next(place for place, point in enumerate(points) if point.wavelength_nm == carrier_nm)
     if not points[start].passed:
         return None
@@ -90,7 +111,16 @@ def narrow_window(
     window: WavelengthWindow | None,
     carrier_nm: float,
 ) -> WavelengthWindow | None:
-    """Narrow a window to the nearest inexact points within it, which the doubled steps of the search skipped."""
+    """Narrow a window to the inexact points within it that are nearest to the carrier.
+
+    :func:`find_window` may skip such points, because it doubles its steps.
+
+    Args:
+        judge: Function that evaluates all words at a wavelength in nm.
+        points: Results at further wavelengths.
+        window: The window; None is returned unchanged.
+        carrier_nm: Carrier wavelength.
+    """
     if window is None:
         return None
     ends, to_limit = [window.low_nm, window.high_nm], list(window.to_limit)

@@ -1,1 +1,1 @@
-"""Chips with the imperfections of the cards: drawn at random, and what light they let through."""
+"""Sampled chips: device parameters drawn from the distributions of the cards, and the optical response that follows."""

@@ -1,4 +1,4 @@
-"""Amount of each kind of imperfection that a study includes."""
+"""Selection and scaling of the kinds of imperfections that a study includes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Imperfections:
                 raise InputError(f"amount of {kind!r} is {amount}; give a factor of the card's, 0 or more")
 
     def of(self, kind: str) -> float:
-        """Return the factor of one kind.
+        """Return the factor on the card's spread for one kind of imperfection; 0 if it is switched off.
 
         Raises:
             InputError: The kind is unknown.
@@ -68,7 +68,10 @@ class Imperfections:
 
     @property
     def effective_bits(self) -> float | None:
-        """Effective bits of the drive's DACs; None if voltages are not rounded. The amount multiplies the DAC step."""
+        """Effective bits of the drive's DACs; None if voltages are not rounded.
+
+        The factor of the DAC's imperfection multiplies its step.
+        """
         amount = self.of("dac")
         return float(self.card.dac.effective_bits) - math.log2(amount) if amount else None
 

@@ -24,12 +24,12 @@ class NominalChip:
     Attributes:
         name: Name of the circuit.
         structure: Optical structure of the circuit.
-        plan: Solution plan for the S-parameters between all labels of the circuit.
+        plan: Simulation plan for the S-parameters between all labels of the circuit.
         board: Board netlist that joins the chip's fibres.
         process: Process of the cards.
         bias: Programmed bias: heater codes, electronics, receivers.
         position_um: (I, 2) centres of the instances.
-        net_um: (n, 2) midpoints between the instances that each net joins.
+        net_um: (n, 2) midpoint between the two instances that each net joins.
         power_pi_w: (H,) power of each heater for a phase of π.
         resistance_ohm: (H,) resistance of each heater.
         wire_ohm: (H,) wire resistance in series with each heater.
@@ -91,7 +91,7 @@ def chip_of(
         ground: Ground network of the heaters; ideal grounds if None.
 
     Raises:
-        NetlistError: The circuit has no geometry, or the bias is not the circuit's.
+        NetlistError: The circuit has no geometry, or the bias belongs to another circuit.
     """
     structure = analyse(circuit)
     flat = structure.circuit

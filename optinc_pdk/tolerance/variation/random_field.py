@@ -1,4 +1,4 @@
-r"""Process variation over the wafer as a Gaussian random field, sampled at any points of a chip.
+"""Process variation over the wafer as a Gaussian random field, sampled at arbitrary points of a chip.
 
 The autocorrelation exp(-(d / l)²) of two points separates into factors of x and of y. Along each axis::
 
@@ -31,7 +31,7 @@ def wafer_field(position_um: Floats, correlation_um: float, generator: np.random
     Args:
         position_um: (n, 2) points.
         correlation_um: Correlation length.
-        generator: Random numbers. How many are drawn depends on the extent of the points only.
+        generator: Random number generator. The number of draws depends only on the extent of the points.
 
     Returns:
         (n,) values of the field.

@@ -82,7 +82,7 @@ def sample_scattering(
         sample: Sampled device parameters.
         voltage_v: (H,) voltages at the heaters' pads.
         effective_bits: See :func:`sample_phases`.
-        wavelengths_nm: (W,) wavelengths, or one; the wavelength of the sample's laser if None.
+        wavelengths_nm: (W,) wavelengths in nm, or one wavelength; that of the sample's laser if None.
 
     Raises:
         InputError: See :func:`sample_phases`.

@@ -1,7 +1,7 @@
 """Monte-Carlo samples of a chip: parameters of devices, waveguides, heaters and laser from the card's distributions.
 
-Every kind of imperfection has its own random stream, seeded with the sample's seed and the kind's index. So scaling one
-kind does not change the others, and a factor of two on a kind doubles the same error.
+Every kind of imperfection has its own random stream, seeded with the sample's seed and the kind's index. Scaling one
+kind therefore does not change the others, and a factor of 2 on a kind doubles the same error.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ _PER_UM = 100.0
 
 @dataclass(frozen=True, eq=False)
 class ChipSample:
-    """Sampled parameters of one fabricated chip with n nets and H heaters. Calibration must not use them.
+    """Sampled parameters of one fabricated chip with n nets and H heaters.
+
+    Calibration must not use them.
 
     Attributes:
         seed: Seed that the sample was drawn with.
@@ -42,7 +44,7 @@ class ChipSample:
             parameters without variation are absent. ``phase_rad`` is a static phase at the process wavelength.
         guide_phase_rad: (n,) phase error of each net's waveguide at the process wavelength.
         guide_loss_db: (n,) excess loss of each net's waveguide over its nominal loss.
-        power_scale: (H,) power per π of each heater relative to the card.
+        power_scale: (H,) power for a phase of π of each heater, relative to the card.
         resistance_scale: (H,) resistance of each heater relative to the layout.
         drift: (H,) factor by which each resistance drifts in use, see :func:`aged_sample`.
         crosstalk: (H, H) thermal crosstalk: share of heater j's phase in the waveguide under heater i; 1 on the
@@ -66,7 +68,7 @@ def draw_sample(chip: NominalChip, imperfections: Imperfections, seed: int) -> C
     Args:
         chip: The nominal chip.
         imperfections: Distributions and their factors. A kind with factor 0 leaves all values nominal, bit for bit.
-        seed: Whole number from 0.
+        seed: Seed of the sample, an integer of at least 0.
 
     Raises:
         InputError: The seed is negative, or a kind applies to a device whose S-parameters come from a file.
@@ -81,7 +83,7 @@ def draw_sample(chip: NominalChip, imperfections: Imperfections, seed: int) -> C
 
 
 def nominal_sample(chip: NominalChip, seed: int = 0) -> ChipSample:
-    """Return the sample without imperfections: all parameters nominal, thermal crosstalk as on the card."""
+    """Return a sample without imperfections: all parameters are nominal, thermal crosstalk is that of the card."""
     nets, heaters = len(chip.net_um), chip.structure.heater.size
     crosstalk = nominal_crosstalk(chip.structure, chip.process)
     return ChipSample(
@@ -98,7 +100,7 @@ def nominal_sample(chip: NominalChip, seed: int = 0) -> ChipSample:
 
 
 def aged_sample(sample: ChipSample) -> ChipSample:
-    """Return the sample some time after calibration: the heater resistances have drifted."""
+    """Return a copy of a sample whose heater resistances have drifted, as some time after calibration."""
     return replace(sample, resistance_scale=sample.resistance_scale * sample.drift)
 
 
