@@ -1,4 +1,4 @@
-"""Writing of files: atomically, and to memory."""
+"""Atomic file writing, and capture of the bytes that a library writes to a file."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from pathlib import Path
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Write a file atomically: a reader sees the old content or the new one, never a part.
+    """Write a file atomically: a reader sees either the old content or the complete new content.
 
-    Creates the folder if it is missing.
+    The folder is created if it is missing.
+
+    Args:
+        path: The file.
+        data: Its new content.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -28,10 +32,10 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 
 def saved_bytes(save: Callable[[str], object]) -> bytes:
-    """Return the bytes that a function writes to a path, for libraries that write to named files alone, as KLayout.
+    """Return the bytes that a function writes to a temporary file, for libraries such as KLayout that need a file name.
 
     Args:
-        save: Writes a file; called with its path.
+        save: Function that writes a file; it is called with the path of the temporary file.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "saved")

@@ -42,9 +42,9 @@ class Build:
     """A finished build.
 
     Attributes:
-        report: The numbers, as in ``report.json``.
-        directory: Where the files are.
-        findings: What failed or is worth knowing, one line each.
+        report: Content of ``report.json``: results of all checks and numbers of the chip.
+        directory: Folder of the chip's files.
+        findings: Failed checks and remarks, one line each.
     """
 
     report: Report
@@ -104,7 +104,7 @@ def build(
 ) -> Build:
     """Build a chip from trained weights and check it.
 
-    A chip that fails a check is written too; its report has the verdict "fail".
+    If a check fails, the files are written nevertheless and the report has the verdict "fail".
 
     Args:
         weights: Weight file or network; by default the bundled 4-bit network.
@@ -114,7 +114,7 @@ def build(
         watch: Called with the name of each stage, one of ``STAGES``, when it begins.
 
     Returns:
-        The build; ``passed`` says whether every check passed.
+        The build; its ``passed`` states whether every check passed.
 
     Raises:
         InputError: The weights, the name or the process cannot be used; nothing is written.

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 def gc_paused() -> Iterator[None]:
     """Disable cyclic garbage collection in a ``with`` block or, as a decorator, in a function.
 
-    The collector traverses all objects each time that their number has grown by a quarter. The objects of placement,
-    extraction and comparison have no reference cycles, so that reference counting frees them. Collection took up to
-    half of the time of a large mesh.
+    The collector traverses all objects whenever their number has grown by a quarter. It took up to half of the run time
+    of a large mesh. Placement, extraction and comparison create no reference cycles, so reference counting frees their
+    objects without it.
     """
     enabled = gc.isenabled()
     gc.disable()

@@ -14,7 +14,7 @@ from optinc_pdk.extract.contours import Contours, contours
 from optinc_pdk.extract.faults import Fault, center_um
 from optinc_pdk.extract.mask_layout import NM_PER_UM, MaskLayout
 from optinc_pdk.extract.metal_nets import LabelledPad
-from optinc_pdk.extract.spatial_index import NOT_FOUND, PolygonIndex, box_array, merged_polygons
+from optinc_pdk.extract.spatial_index import NOT_FOUND, PolygonIndex, box_array, region_polygons
 
 BUMP = "bump"
 # Rounding the corners of an octagon to the grid moves each of its sides by less than 1 nm.
@@ -36,7 +36,7 @@ def check_bumps(mask: MaskLayout, pads: Sequence[LabelledPad], process: Process)
     if process.pads.wiring != "flipchip":
         return []
     size = round(process.device(BUMP).size("opening_um") * NM_PER_UM)
-    openings = merged_polygons(mask.region(BUMP).merged())
+    openings = region_polygons(mask.region(BUMP).merged())
     text = f"an opening is no octagon {size / NM_PER_UM:g} µm wide, as a bump's is"
     # equal openings are checked once
     corners = box_array(opening.bbox() for opening in openings)[:, :2].tolist()

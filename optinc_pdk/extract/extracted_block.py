@@ -16,7 +16,7 @@ from optinc_pdk.extract.golden_devices import GoldenVariant
 from optinc_pdk.extract.guide_chains import GuideStrip, read_strip
 from optinc_pdk.extract.guide_strips import StripRule, strip_length_um
 from optinc_pdk.extract.silicon_checks import check_foreign
-from optinc_pdk.extract.spatial_index import merged_polygons
+from optinc_pdk.extract.spatial_index import region_polygons
 
 
 @dataclass(frozen=True)
@@ -76,15 +76,15 @@ def extract_block(
     Returns:
         The block, or None if the extraction reports any fault.
     """
-    whole = contours(merged_polygons(silicon))
+    whole = contours(region_polygons(silicon))
     placements = match_devices(whole, variants)
     bodies = [polygon for p in placements for polygon in p.core]
     taken = kdb.Region(bodies + [kdb.Polygon(box) for box, _ in heaters]).merged()
     left = silicon - taken
     left.min_coherence = True
-    pieces = merged_polygons(left)
+    pieces = region_polygons(left)
     outline = contours(pieces)
-    if whole.double_area != outline.double_area + contours(merged_polygons(taken)).double_area:
+    if whole.double_area != outline.double_area + contours(region_polygons(taken)).double_area:
         return None
     if check_foreign(placements, pieces):
         return None

@@ -33,7 +33,7 @@ from optinc_pdk.extract.near_misses import find_near_misses
 from optinc_pdk.extract.phase_shifters import ExtractedHeater, HeaterWiring, connect_heaters, find_heaters
 from optinc_pdk.extract.placed_blocks import NO_BLOCKS, PlacedBlocks
 from optinc_pdk.extract.silicon_checks import check_foreign, check_inside, check_layers
-from optinc_pdk.extract.spatial_index import NOT_FOUND, PolygonIndex, merged_polygons
+from optinc_pdk.extract.spatial_index import NOT_FOUND, PolygonIndex, region_polygons
 from optinc_pdk.gc_control import gc_paused
 
 
@@ -139,12 +139,12 @@ def _silicon(
 ) -> _Silicon:
     """Find blocks and devices."""
     placed, heated, core = find_blocks(mask, heaters, variants, rule)
-    outline = contours(merged_polygons(core))
+    outline = contours(region_polygons(core))
     loose = match_devices(outline, variants)
     if placed.overlap_devices(loose):
         # silicon of a block within a device's bounding box is a fault, which only extraction without blocks reports
         heated, core = list(range(len(heaters))), mask.silicon()
-        placed, outline = NO_BLOCKS, contours(merged_polygons(core))
+        placed, outline = NO_BLOCKS, contours(region_polygons(core))
         loose = match_devices(outline, variants)
     bodies = [polygon for p in loose for polygon in p.core]
     taken = kdb.Region(bodies + [kdb.Polygon(heaters[i].guide) for i in heated]).merged()
@@ -159,11 +159,11 @@ def _trace(
     rest = silicon.core - silicon.taken
     rest.min_coherence = True
     # sorted, because KLayout's order of polygons depends on other shapes
-    pieces = sorted(merged_polygons(rest))
+    pieces = sorted(region_polygons(rest))
     outline = contours(pieces)
     faults = check_foreign(silicon.loose, pieces)
     # devices lie completely in silicon exactly if the areas of the rest and of the devices add up to the whole area
-    if silicon.outline.double_area != outline.double_area + contours(merged_polygons(silicon.taken)).double_area:
+    if silicon.outline.double_area != outline.double_area + contours(region_polygons(silicon.taken)).double_area:
         faults += check_inside(silicon.taken, silicon.core)
     nets = trace_guides(pieces, outline, silicon.placed.outgoing_guides(), devices, rule, variants)
     return nets.joined_by(devices, *silicon.placed.inner_guides()), faults

@@ -18,7 +18,7 @@ from optinc_pdk.extract.guide_chains import GuideStrip, PlacedStrips, join_strip
 from optinc_pdk.extract.guide_strips import StripRule, strip_length_um, turns_deg
 from optinc_pdk.extract.mask_layout import NM_PER_UM
 from optinc_pdk.extract.silicon_checks import describe_bodies
-from optinc_pdk.extract.spatial_index import PolygonIndex, box_array, merged_polygons
+from optinc_pdk.extract.spatial_index import PolygonIndex, box_array, region_polygons
 
 # Strips with their fault, if any, by their points and the numbers of their end edges.
 StripCache: TypeAlias = dict[tuple[bytes, int, int], tuple[GuideStrip, Fault | None]]
@@ -97,7 +97,7 @@ def trace_guides(
     if not rest.is_empty():
         rest += kdb.Region(remaining)
         rest.min_coherence = True
-        remaining = sorted(merged_polygons(rest.merged()))
+        remaining = sorted(region_polygons(rest.merged()))
     ports, lengths, faults = _piecewise(remaining, guided, index, rule, variants, cache)
     return OpticalNets(
         np.concatenate([chains.ports, ports, np.array(direct, dtype=np.int64).reshape(-1, 2)]),

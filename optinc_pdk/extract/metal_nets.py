@@ -15,7 +15,7 @@ from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.device_matching import ExtractedDevice
 from optinc_pdk.extract.faults import Fault, center_um
 from optinc_pdk.extract.mask_layout import NM_PER_UM, Label, MaskLayout, label_positions
-from optinc_pdk.extract.spatial_index import NOT_FOUND, PolygonIndex, box_array, merged_polygons
+from optinc_pdk.extract.spatial_index import NOT_FOUND, PolygonIndex, box_array, region_polygons
 
 GROUND_PREFIX = "GND"
 PAD = "pad"
@@ -23,7 +23,13 @@ PAD = "pad"
 
 @dataclass(frozen=True)
 class LabelledPad:
-    """A labelled pad: label, number of its metal net, and centre in nm."""
+    """A labelled pad.
+
+    Attributes:
+        label: Text of its label.
+        net: Number of its metal net, see :class:`MetalNets`.
+        center: Centre (x, y) in nm; the position of the label if the metal is not exactly one pad.
+    """
 
     label: str
     net: int
@@ -31,24 +37,26 @@ class LabelledPad:
 
     @property
     def device(self) -> ExtractedDevice:
-        """The pad as a device without optical ports."""
+        """The pad as an extracted device without optical ports."""
         return ExtractedDevice(PAD, self.center, np.zeros((0, 2, 2), dtype=np.int64), ())
 
 
 class MetalNets:
-    """Connected metal of a layout: shapes that touch on a layer, and shapes that vias join. Nets are numbered.
+    """Metal nets of a layout: groups of metal shapes that touch on a layer or are connected by vias.
+
+    Every net has a number; -1 stands for "no net".
 
     Attributes:
         contacts: Merged shapes of the metal that contacts heaters.
-        wires: Merged shapes of the metal of wires and pads; the same layer in a process with one metal.
-        faults: Faults of vias that do not lie completely on both of their metals.
+        wires: Merged shapes of the metal of wires and pads; equal to ``contacts`` in a process with one metal.
+        faults: One fault for each via that is not completely covered by both of the metals that it connects.
     """
 
     def __init__(self, mask: MaskLayout, process: Process) -> None:
         """Merge the metals of a layout and find its nets."""
         stack = process.contact
         regions = [mask.region(layer).merged() for layer in stack.metals]
-        pieces = [(layer, polygon) for layer, region in enumerate(regions) for polygon in merged_polygons(region)]
+        pieces = [(layer, polygon) for layer, region in enumerate(regions) for polygon in region_polygons(region)]
         corners = box_array(polygon.bbox() for _, polygon in pieces)[:, :2]
         pieces = [pieces[n] for n in _by_corner(corners, [(polygon, layer) for layer, polygon in pieces])]
         self.contacts, self.wires = regions[0], regions[-1]
@@ -77,9 +85,9 @@ class MetalNets:
             # comparing with whole wires around corners is slow, so only their parts near vias are used
             near = (metal & vias.sized(1)).merged()
             self.faults += [
-                Fault("via", text, center_um(via.bbox())) for via in merged_polygons(vias.merged().not_inside(near))
+                Fault("via", text, center_um(via.bbox())) for via in region_polygons(vias.merged().not_inside(near))
             ]
-        overlaps = merged_polygons((below & above).overlapping(vias))
+        overlaps = region_polygons((below & above).overlapping(vias))
         at = np.array([_inner_point(overlap) for overlap in overlaps], dtype=np.int64).reshape(-1, 2)
         both = zip(self._pieces_at(layer, at).tolist(), self._pieces_at(layer + 1, at).tolist(), strict=True)
         return [pair for pair in both if NOT_FOUND not in pair]
@@ -95,17 +103,31 @@ class MetalNets:
         return np.append(self._net, NOT_FOUND)[self._pieces_at(layer, points)]
 
     def nets_at(self, points: Ints) -> Ints:
-        """Return the net (n,) of the wire or pad at each point (n, 2) in nm, -1 where there is none."""
+        """Return the net of the wire or pad at each point.
+
+        Args:
+            points: (n, 2) points in nm.
+
+        Returns:
+            (n,) numbers of nets, -1 for a point without such metal.
+        """
         return self._nets_at(-1, points)
 
     def contacts_at(self, points: Ints) -> Ints:
-        """Return the net (n,) of the contact at each point (n, 2) in nm, -1 where there is none."""
+        """Return the net of the heater contact at each point.
+
+        Args:
+            points: (n, 2) points in nm.
+
+        Returns:
+            (n,) numbers of nets, -1 for a point without contact metal.
+        """
         return self._nets_at(0, points)
 
     def _via_conductance(self, mask: MaskLayout, process: Process) -> NDArray[np.float64]:
         """Return the conductance in S of the vias on each piece of the lowest metal, infinite if none is stated."""
         conductance = np.zeros(len(self._pieces))
-        vias = merged_polygons(mask.region(process.contact.vias[0]).merged())
+        vias = region_polygons(mask.region(process.contact.vias[0]).merged())
         middles = np.array([_inner_point(via) for via in vias], dtype=np.int64).reshape(-1, 2)
         piece = self._pieces_at(0, middles)
         ohm = None if process.contact.via is None else process.contact.via.ohm_um2
@@ -114,9 +136,16 @@ class MetalNets:
         return conductance
 
     def via_ohm(self, points: Ints) -> NDArray[np.float64]:
-        """Return the resistance (n,) in Ω of the vias on the contacts at points (n, 2), between the lowest two metals.
+        """Return the resistance of the vias on each heater contact, between the lowest two metals.
 
-        It is zero in a process with one metal, if the card states no resistance of vias, and where there is no via.
+        All vias on the metal shape of a contact count as connected in parallel.
+
+        Args:
+            points: (n, 2) points on the contacts, in nm.
+
+        Returns:
+            (n,) resistances in Ω. The resistance is 0 in a process with one metal, if the process card states no via
+            resistance, and for a contact without vias.
         """
         if not np.any(self._via_siemens):
             return np.zeros(len(points))
@@ -126,15 +155,23 @@ class MetalNets:
             return np.where(conductance > 0, 1.0 / conductance, 0.0)
 
     def pieces(self, layer: int) -> list[tuple[int, kdb.Polygon]]:
-        """Return net and polygon of every merged shape of a metal.
+        """Return every merged shape of one metal layer, as pairs of its net number and its polygon.
 
         Args:
-            layer: Number of the metal from the bottom: 0 for contacts, -1 for wires.
+            layer: Index of the metal layer, counted from the bottom: 0 is the metal of the contacts, -1 that of the
+                wires.
         """
         return [(int(self._net[n]), self._pieces[n]) for n in self._numbers[layer]]
 
     def wire_area_um2(self, nets: Ints) -> NDArray[np.float64]:
-        """Return the area (n,) in µm² of the wires and pads of nets (n,)."""
+        """Return the total area of wires and pads of each net.
+
+        Args:
+            nets: (n,) numbers of nets.
+
+        Returns:
+            (n,) areas in µm².
+        """
         return self._wire_area[nets]
 
 
@@ -160,19 +197,22 @@ def _inner_point(polygon: kdb.Polygon) -> tuple[int, int]:
 
 
 def find_pads(metal: MetalNets, labels: Sequence[Label], size_nm: int) -> tuple[list[LabelledPad], list[Fault]]:
-    """Find the pads: labels on metal that is at least as wide and as high as a pad.
+    """Find the pads of a layout: places where a label lies on metal at least as wide and as high as a pad.
+
+    A label that is not on metal, such as the chip's name, is ignored.
 
     Args:
         metal: Metal of the layout.
-        labels: Labels that are not on fibre couplers.
-        size_nm: Size of a pad in nm.
+        labels: Labels, sorted by text, without those on fibre couplers.
+        size_nm: Side length of a pad in nm.
 
     Returns:
-        Pads, sorted by label, and faults. Labels that are not on metal, such as the chip's name, are ignored.
+        The pads, in the order of the labels, and the faults: labels on metal narrower than a pad, labels that occur
+        twice, and pads on the same net (unless both are ground pads).
     """
     # 1 nm less, so that metal exactly as wide as a pad is not removed
     shrink = size_nm // 2 - 1
-    squares = merged_polygons(metal.wires.sized(-shrink).sized(shrink).merged())
+    squares = region_polygons(metal.wires.sized(-shrink).sized(shrink).merged())
     index = PolygonIndex(squares)
     pads: list[LabelledPad] = []
     faults: list[Fault] = []
@@ -210,24 +250,25 @@ def _conflicts(pad: LabelledPad, other: LabelledPad | None, pads: Sequence[Label
 
 
 def is_ground(label: str) -> bool:
-    """Whether a pad's label marks it as ground."""
+    """Return whether a pad label names a ground pad, which means that it starts with ``GND``."""
     return label.startswith(GROUND_PREFIX)
 
 
 def estimate_wires_ohm(metal: MetalNets, nets: Ints, alone: NDArray[np.bool_], process: Process) -> NDArray[np.float64]:
-    """Estimate the resistances of wires from one pad to one contact.
+    """Estimate the resistance of each wire that connects one pad to one heater contact.
 
-    The length of a wire is taken as its area outside pad and contact divided by its width. So a corner counts as a full
-    square, about half a square too much, and a wider part increases the resistance instead of reducing it.
+    The estimate is sheet resistance × length / width. The length is the area of the net outside pad and contact,
+    divided by the nominal width. A corner therefore counts as a full square, about half a square too much, and a
+    part that is wider than nominal increases the estimate although it lowers the real resistance.
 
     Args:
         metal: Metal of the layout.
         nets: (n,) nets of the wires.
         alone: (n,) whether a net joins exactly one pad and one heater.
-        process: Process; states sheet resistance and width of wires, and the sizes of pads and contacts.
+        process: Process; its cards state the sheet resistance and width of wires and the sizes of pads and contacts.
 
     Returns:
-        (n,) resistance in Ω, NaN for a net that joins more.
+        (n,) resistances in Ω, NaN where ``alone`` is false.
     """
     contact = process.device("phase_shifter").size("contact_width_um")
     area_um2 = metal.wire_area_um2(nets) - float(process.pads.size_um) ** 2 - contact**2

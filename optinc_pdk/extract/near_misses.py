@@ -1,4 +1,4 @@
-"""Near misses: silicon that resembles a golden device, with the parameter that deviates, its value and the position.
+"""Near misses: search for silicon that resembles a golden device but differs from it in one dimension.
 
 A device is recognised only if its polygons equal the golden ones. A coupler that is 5 nm too long is not recognised and
 appears as guides with faults. But most of its edges are still at the relative positions of a golden device's edges:
@@ -19,7 +19,7 @@ from optinc_pdk.extract.device_matching import DevicePlacement
 from optinc_pdk.extract.faults import Fault
 from optinc_pdk.extract.golden_devices import GoldenVariant, bounding_box
 from optinc_pdk.extract.mask_layout import NM_PER_UM, MaskLayout
-from optinc_pdk.extract.spatial_index import merged_polygons
+from optinc_pdk.extract.spatial_index import region_polygons
 
 # Least share of a device's edges that must vote for a position. Each half of a stretched device has nearly half.
 MIN_SHARE = 0.3
@@ -66,17 +66,20 @@ def find_near_misses(
     variants: Sequence[GoldenVariant],
     process: Process,
 ) -> list[Fault]:
-    """Find the golden devices that faulty silicon resembles.
+    """Find near misses: places where silicon resembles a golden device but is not equal to it.
+
+    Only silicon around the first ``MAX_FAULTS`` faults is examined.
 
     Args:
         mask: Layout.
-        faults: Faults of silicon.
-        placements: Recognised devices.
-        variants: Golden devices.
-        process: Process whose cards state the parameters of devices.
+        faults: Faults of silicon that extraction has found.
+        placements: Recognised devices; near misses that overlap one of them are not reported.
+        variants: Golden devices to compare with.
+        process: Process; its device cards name the parameter that deviates, such as the gap or the length.
 
     Returns:
-        One fault of kind ``"nearly"`` per near miss, sorted by position.
+        One fault of kind ``"nearly"`` per near miss, sorted by position. Its message states the device, the
+        parameter that deviates, its value and the golden value.
     """
     places = [fault.position_um for fault in faults][:MAX_FAULTS]
     if not places:
@@ -85,7 +88,7 @@ def find_near_misses(
     around_faults = kdb.Region(
         [kdb.Polygon(kdb.Box(2 * reach).moved(round(x * NM_PER_UM), round(y * NM_PER_UM))) for x, y in places]
     )
-    outline = contours(merged_polygons(mask.silicon(near=around_faults.merged())))
+    outline = contours(region_polygons(mask.silicon(near=around_faults.merged())))
     taken = {placement.box for placement in placements}
     misses = [miss for variant in variants for miss in _misses(outline, variant) if miss.box not in taken]
     chosen: list[_Miss] = []

@@ -17,7 +17,7 @@ from optinc_pdk.extract.faults import Fault, box_center, center_um
 from optinc_pdk.extract.mask_layout import NM_PER_UM, MaskLayout
 from optinc_pdk.extract.metal_nets import LabelledPad, MetalNets, estimate_wires_ohm, is_ground
 from optinc_pdk.extract.silicon_under_heaters import find_guides_under
-from optinc_pdk.extract.spatial_index import NOT_FOUND, PolygonIndex, box_array, merged_polygons
+from optinc_pdk.extract.spatial_index import NOT_FOUND, PolygonIndex, box_array, region_polygons
 
 PHASE_SHIFTER = "phase_shifter"
 # Columns of (left, bottom, right, top) with the points of a guide's end edges, for guides along x and along y.
@@ -26,15 +26,15 @@ _ENDS = np.array([[[[0, 1], [0, 3]], [[2, 3], [2, 1]]], [[[2, 1], [0, 1]], [[0, 
 
 @dataclass(frozen=True, eq=False)
 class HeaterWiring:
-    """Heaters and pads of a layout with their metal nets.
+    """Heaters and pads of a layout, and the metal nets to which they are connected.
 
     Attributes:
         mask: Layout.
-        metal: Metal of the layout.
+        metal: Metal nets of the layout.
         pads: Labelled pads.
         heaters: The n heaters.
-        devices: Phase shifter of each heater.
-        ends: Metal nets of the signal and the ground end of each heater.
+        devices: The n phase shifters, one per heater, in the same order.
+        ends: For each heater, the net numbers of its signal end and of its ground end.
     """
 
     mask: MaskLayout
@@ -47,13 +47,13 @@ class HeaterWiring:
 
 @dataclass(frozen=True)
 class ExtractedHeater:
-    """A heater with the guide under it; its two ends are in order of position. Coordinates are in nm.
+    """A heater and the guide under it. Its two ends are sorted by x, then y. Coordinates are in nm.
 
     Attributes:
-        active: Part of the heater between the contacts.
-        guide: The guide under this part.
-        contacts: Centres of the contacts.
-        edges: (2, 2, 2) end edges of the guide, silicon to the right.
+        active: The part of the heater between its contacts.
+        guide: The part of the guide under ``active``.
+        contacts: Centres of the two contacts.
+        edges: (2, 2, 2) end edges of ``guide``, indexed [end, point, xy]; the silicon is on the right of each edge.
     """
 
     active: kdb.Box
@@ -63,27 +63,30 @@ class ExtractedHeater:
 
     @property
     def vertical(self) -> bool:
-        """Whether the guide runs along y."""
+        """Whether the guide runs along y; otherwise it runs along x."""
         return _vertical(self.contacts)
 
     @property
     def length_um(self) -> float:
-        """Length between the contacts in µm."""
+        """Length of the heater between its contacts, in µm."""
         return (self.active.height() if self.vertical else self.active.width()) / NM_PER_UM
 
     @property
     def width_um(self) -> float:
-        """Width of the heater in µm."""
+        """Width of the heater, perpendicular to the guide, in µm."""
         return (self.active.width() if self.vertical else self.active.height()) / NM_PER_UM
 
     @property
     def center(self) -> tuple[float, float]:
-        """Centre of the active part in nm."""
+        """Centre (x, y) of the active part in nm."""
         return box_center(self.active)
 
 
 def find_heaters(mask: MaskLayout, metal: kdb.Region, width_nm: int) -> tuple[list[ExtractedHeater], list[Fault]]:
-    """Find the heaters of phase shifters.
+    """Find the heaters of a layout that form phase shifters.
+
+    A heater forms a phase shifter if it is rectangular, has a contact at each end, and lies on the axis of one
+    straight guide.
 
     Args:
         mask: Layout.
@@ -91,14 +94,14 @@ def find_heaters(mask: MaskLayout, metal: kdb.Region, width_nm: int) -> tuple[li
         width_nm: Width of a guide in nm.
 
     Returns:
-        Heaters, sorted by position, and a fault for every heater shape that is not part of a phase shifter.
+        The heaters, sorted by position, and one fault for each heater shape that does not form a phase shifter.
     """
     heater = mask.region("heater").merged()
     if heater.is_empty():
         return [], []
-    shapes = merged_polygons(heater)
+    shapes = region_polygons(heater)
     boxes = box_array(shape.bbox() for shape in shapes)
-    metal_index = PolygonIndex(merged_polygons(metal))
+    metal_index = PolygonIndex(region_polygons(metal))
     # the bounding box of a heater that is not a rectangle may contain another heater
     heaters = _regular_heaters(mask, boxes, metal_index, width_nm) if all(shape.is_box() for shape in shapes) else {}
     others = [number for number in range(len(shapes)) if number not in heaters]
@@ -175,7 +178,7 @@ def _one_by_one(
     on = metal.within(boxes)
     active = region - on
     under = mask.silicon(near=active)
-    parts = [PolygonIndex(merged_polygons(part.merged())) for part in (active, region & on, under & active)]
+    parts = [PolygonIndex(region_polygons(part.merged())) for part in (active, region & on, under & active)]
     near = zip(heaters, *(part.overlapping(boxes) for part in parts), strict=True)
     return [_recognise(shape, free, contacts, guides, width) for shape, free, contacts, guides in near]
 
@@ -233,19 +236,21 @@ def _end_edges(guide: kdb.Box, vertical: bool) -> Ints:
 def connect_heaters(
     heaters: Sequence[ExtractedHeater], metal: MetalNets, pads: Sequence[LabelledPad], process: Process
 ) -> tuple[list[ExtractedDevice], list[tuple[int, int]], list[Fault]]:
-    """Connect heaters to metal nets.
+    """Create the phase shifters of a layout and determine the metal nets of their two ends.
 
-    The signal end e1 is the one that is not on ground; o1 is under it, as in the card. If neither end or both are on
-    ground, the first end is e1: the direction of the current does not affect the heat.
+    Port e1 is the signal end, which is not connected to a ground pad, and e2 the ground end; optical port o1 is at
+    the same end as e1, as in the device card. If both ends or neither are connected to ground, the first end is e1;
+    the direction of the current does not affect the heat.
 
     Args:
-        heaters: Heaters.
-        metal: Metal of the layout.
+        heaters: The n heaters.
+        metal: Metal nets of the layout.
         pads: Labelled pads.
-        process: Process; states the sheet resistances.
+        process: Process; its cards state the sheet resistances of heaters and wires.
 
     Returns:
-        Phase shifters, the metal nets of their signal and ground ends, and faults.
+        The n phase shifters; for each the net numbers of its signal and ground ends; and a fault for each heater
+        whose two ends are on the same net.
     """
     at = _contact_nets(heaters, metal)
     signals = Counter(pad.net for pad in pads if not is_ground(pad.label))

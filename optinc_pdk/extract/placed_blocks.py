@@ -1,4 +1,4 @@
-"""Placed blocks with their devices, inner guides and outgoing guides."""
+"""Placed blocks: devices, inner guides and outgoing guides of repeated cells, at all positions of these cells."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from optinc_pdk.extract.spatial_index import box_array
 
 @dataclass(frozen=True)
 class PlacedBlocks:
-    """Blocks and their placements.
+    """Extracted blocks and the n positions at which they are placed.
 
     Attributes:
-        blocks: The distinct blocks.
-        block: (n,) number of the block of each placement.
-        shift: (n, 2) position of its origin in nm.
+        blocks: The distinct blocks, each extracted once.
+        block: (n,) index into ``blocks`` for each placement.
+        shift: (n, 2) position of the block's origin for each placement, in nm.
     """
 
     blocks: Sequence[ExtractedBlock]
@@ -32,7 +32,7 @@ class PlacedBlocks:
     shift: Ints
 
     def placements(self) -> list[DevicePlacement]:
-        """Return the devices in all placements, without phase shifters."""
+        """Return the devices of all placed blocks except phase shifters, at their positions in the layout."""
         return [
             replace(p, shift=p.shift + kdb.Vector(x, y), core=tuple(polygon.moved(x, y) for polygon in p.core))
             for number, (x, y) in zip(self.block.tolist(), self.shift.tolist(), strict=True)
@@ -40,7 +40,7 @@ class PlacedBlocks:
         ]
 
     def overlap_devices(self, placements: Sequence[DevicePlacement]) -> bool:
-        """Whether the silicon of a block lies within the bounding box of one of the given devices outside blocks."""
+        """Return whether silicon of a placed block lies within the bounding box of one of the given devices."""
         boxes = box_array(block.silicon.bbox() for block in self.blocks)[self.block] + np.tile(self.shift, 2)
         others = [placement.box for placement in placements]
         pairs = touching_pairs(boxes, box_array(others)).tolist()
@@ -52,7 +52,12 @@ class PlacedBlocks:
         return not (self.blocks[int(self.block[place])].silicon & local).is_empty()
 
     def inner_guides(self) -> tuple[Ints, NDArray[np.float64]]:
-        """Return (n, 2, 2, 2) port edges that guides inside blocks join, and (n,) lengths of these guides in µm."""
+        """Return the guides that connect two device ports within a block, for all placed blocks.
+
+        Returns:
+            (k, 2, 2, 2) edges of the two ports of each guide in nm, indexed [guide, port, point, xy], and (k,)
+            lengths of the guides in µm.
+        """
         edges, lengths = [np.zeros((0, 2, 2, 2), dtype=np.int64)], [np.zeros(0)]
         for number, block in enumerate(self.blocks):
             shift = self.shift[self.block == number][:, None, None, None, :]
@@ -61,7 +66,7 @@ class PlacedBlocks:
         return np.concatenate(edges), np.concatenate(lengths)
 
     def outgoing_guides(self) -> PlacedStrips:
-        """Return the guides with a free end, at which they leave their block."""
+        """Return the guides that leave their block, which have at least one end that is not on a port of the block."""
         count = np.array([len(block.strips) for block in self.blocks], dtype=np.int64)
         first = np.cumsum(count) - count
         counts = count[self.block]

@@ -1,4 +1,4 @@
-"""Checks of silicon, etch, slab and coupling marks around the recognised devices."""
+"""Checks of silicon, grating etch, slab and coupled-guide markers in and around the recognised devices."""
 
 from __future__ import annotations
 
@@ -11,19 +11,24 @@ from optinc_pdk.extract.device_matching import DevicePlacement
 from optinc_pdk.extract.faults import Fault, center_um
 from optinc_pdk.extract.golden_devices import GoldenVariant
 from optinc_pdk.extract.mask_layout import NM_PER_UM, MaskLayout
-from optinc_pdk.extract.spatial_index import PolygonIndex, box_array, merged_polygons
+from optinc_pdk.extract.spatial_index import PolygonIndex, box_array, region_polygons
 
 
 def check_etch(placements: Iterable[DevicePlacement], etch: kdb.Region) -> list[Fault]:
-    """Return a fault for every place where the grating etch differs from that of the golden devices."""
+    """Return a fault for every place where the grating etch differs from that of the golden devices.
+
+    Args:
+        placements: Recognised devices.
+        etch: Shapes on the layer of the grating etch.
+    """
     golden = [polygon for placement in placements for polygon in placement.etch]
     # usually all polygons are equal, and the boolean operation is not needed
-    if set(golden) == set(merged_polygons(etch)):
+    if set(golden) == set(region_polygons(etch)):
         return []
     wrong = kdb.Region(golden) ^ etch
     faults: list[Fault] = []
     # one fault per place: differences less than 1 µm apart have the same cause
-    for place in merged_polygons(wrong.sized(NM_PER_UM // 2).merged()):
+    for place in region_polygons(wrong.sized(NM_PER_UM // 2).merged()):
         area = (wrong & kdb.Region(place)).area()
         text = f"grating etch differs from the golden devices by {area} nm²"
         faults.append(Fault("etch", text, center_um(place.bbox())))
@@ -33,7 +38,7 @@ def check_etch(placements: Iterable[DevicePlacement], etch: kdb.Region) -> list[
 def check_layers(
     mask: MaskLayout, core: kdb.Region, placements: Sequence[DevicePlacement], process: Process
 ) -> list[Fault]:
-    """Return faults of the grating etch, of slab over silicon, and of marks of coupled guides.
+    """Return the faults of the grating etch, of slab shapes over silicon, and of coupled-guide markers.
 
     Args:
         mask: Layout.
@@ -45,40 +50,47 @@ def check_layers(
     slab = mask.region("slab") if "slab" in mask.layers else kdb.Region()
     if not slab.is_empty():
         text = "slab over silicon: the process has no rib devices"
-        faults += [Fault("slab", text, center_um(shape.bbox())) for shape in merged_polygons(slab & core)]
+        faults += [Fault("slab", text, center_um(shape.bbox())) for shape in region_polygons(slab & core)]
     return faults + check_coupled(mask, placements)
 
 
 def check_coupled(mask: MaskLayout, placements: Sequence[DevicePlacement]) -> list[Fault]:
-    """Return faults for marks of coupled guides outside devices of several guides, where they would hide DRC errors."""
+    """Return a fault for every coupled-guide marker outside a device that consists of several guides.
+
+    DRC does not check the spacing of guides under such a marker, so a misplaced marker would hide errors.
+
+    Args:
+        mask: Layout.
+        placements: Recognised devices.
+    """
     if "coupled" not in mask.layers:
         return []
     coupled = kdb.Region([kdb.Polygon(placement.box) for placement in placements if len(placement.core) > 1])
     text = "marked as coupled guides, but no such device is here"
     return [
-        Fault("coupled", text, center_um(shape.bbox())) for shape in merged_polygons(mask.region("coupled") - coupled)
+        Fault("coupled", text, center_um(shape.bbox())) for shape in region_polygons(mask.region("coupled") - coupled)
     ]
 
 
 def check_inside(taken: kdb.Region, core: kdb.Region) -> list[Fault]:
-    """Return a fault for every place where silicon is missing inside a device.
+    """Return a fault for every place where silicon of a recognised device is missing.
 
     Args:
-        taken: Merged silicon that devices should have.
+        taken: Merged silicon of the golden devices at the positions of the recognised devices.
         core: Merged silicon of the layout.
     """
     return [
         Fault("body", f"{shape.area()} nm² of silicon is missing inside a device", center_um(shape.bbox()))
-        for shape in sorted(merged_polygons(taken - core))
+        for shape in sorted(region_polygons(taken - core))
     ]
 
 
 def check_foreign(placements: Sequence[DevicePlacement], guides: Sequence[kdb.Polygon]) -> list[Fault]:
-    """Return faults for other silicon within the bounding box of a device.
+    """Return a fault for every piece of silicon that lies within the bounding box of a device but is not part of it.
 
     Args:
         placements: Recognised devices.
-        guides: All silicon outside devices.
+        guides: Polygons of all silicon outside devices.
     """
     index = PolygonIndex(guides)
     faults: list[Fault] = []
@@ -93,17 +105,18 @@ def check_foreign(placements: Sequence[DevicePlacement], guides: Sequence[kdb.Po
 def describe_bodies(
     silicon: kdb.Region, variants: Sequence[GoldenVariant], body_nm: int
 ) -> tuple[list[Fault], list[kdb.Polygon]]:
-    """Find silicon that is wider than any guide but not a golden device.
+    """Find bodies: silicon that is too wide for a guide and belongs to no recognised device.
 
     Args:
         silicon: Merged silicon that is neither device nor guide.
-        variants: Golden devices.
-        body_nm: Half the width that only the body of a device exceeds.
+        variants: Golden devices to compare with.
+        body_nm: Half of the smallest width of a body, in nm. No guide is that wide.
 
     Returns:
-        A fault per body, which names the most similar golden device, and the bodies.
+        One fault per body, which names the golden device with the smallest difference in area, and the polygons of
+        the bodies.
     """
-    bodies = sorted(merged_polygons(opened(silicon, body_nm)))
+    bodies = sorted(region_polygons(morphological_opening(silicon, body_nm)))
     faults: list[Fault] = []
     for body in bodies:
         name, area = min(
@@ -117,15 +130,15 @@ def describe_bodies(
     return faults, bodies
 
 
-def opened(region: kdb.Region, size: int) -> kdb.Region:
-    """Return the morphological opening of a region: shrink and grow by ``size`` nm."""
+def morphological_opening(region: kdb.Region, size: int) -> kdb.Region:
+    """Return a region shrunk and then grown by ``size`` nm, which removes parts narrower than 2 ``size``."""
     return region.sized(-size).sized(size).merged()
 
 
 def _difference(silicon: kdb.Region, body: kdb.Polygon, variant: GoldenVariant, body_nm: int) -> int:
     """Return the area in nm² in which silicon around a body differs from a variant with its body at the same centre."""
     drawn = kdb.Region(list(variant.core))
-    variant_body = opened(drawn, body_nm)
+    variant_body = morphological_opening(drawn, body_nm)
     if variant_body.is_empty():
         return int(drawn.area() + body.area())
     shift = body.bbox().center() - variant_body.bbox().center()

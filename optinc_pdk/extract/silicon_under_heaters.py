@@ -1,4 +1,4 @@
-"""Check for a straight guide under each heater, done once for all placements of a cell."""
+"""Check for a straight guide under each heater, once per distinct cell and not once per placement."""
 
 from __future__ import annotations
 
@@ -10,23 +10,25 @@ from optinc_pdk.extract.box_pairs import touching_pairs
 from optinc_pdk.extract.cell_placements import transformation
 from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.mask_layout import MaskLayout
-from optinc_pdk.extract.spatial_index import PolygonIndex, merged_polygons
+from optinc_pdk.extract.spatial_index import PolygonIndex, region_polygons
 
 # If a heater repeats at least this often on average, reading cells is faster than reading all silicon near the heaters.
 MIN_REPEATS = 4
 
 
 def find_guides_under(mask: MaskLayout, active: Ints, along: int, width: int) -> tuple[Ints, NDArray[np.bool_]]:
-    """Find straight guides along the middle of boxes.
+    """Find the straight guide under each heater.
 
     Args:
         mask: Layout.
-        active: (n, 4) boxes, the free parts of heaters.
+        active: (n, 4) boxes (left, bottom, right, top) in nm, the parts of heaters between their contacts.
         along: Axis of the guides, 0 for x and 1 for y.
         width: Width of a guide in nm.
 
     Returns:
-        (n, 4) silicon under each box, and (n,) whether it is a single straight guide along the middle of the box.
+        (n, 4) box of the silicon under each heater in nm, and (n,) whether the silicon is one straight guide of this
+        width on the heater's axis (within 1 nm). Where the silicon is not a single box, the box is that of the
+        heater and the second value is false.
     """
     guides, single = _under_in_cells(mask, active)
     others = np.flatnonzero(~single)
@@ -46,7 +48,7 @@ def _region(boxes: Ints) -> kdb.Region:
 
 def _single_boxes(silicon: kdb.Region, boxes: Ints) -> tuple[Ints, NDArray[np.bool_]]:
     """Return (n, 4) the silicon within boxes (n, 4), and (n,) whether it is a single box."""
-    owner, cut, slanted = PolygonIndex(merged_polygons(silicon)).cut(boxes)
+    owner, cut, slanted = PolygonIndex(region_polygons(silicon)).cut(boxes)
     single = np.bincount(owner, minlength=len(boxes)) == 1
     single[slanted[:, 0]] = False
     silicon_boxes = boxes.copy()

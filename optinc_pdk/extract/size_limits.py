@@ -1,4 +1,4 @@
-"""Numbers of cells, shapes and points in a layout file, and limits for them, checked before the file is read.
+"""Limits for the numbers of cells, shapes and points in a layout file, checked before KLayout reads the file.
 
 A file of one kilobyte can contain arrays of arrays of a cell, cells that contain each other, or very deep nesting.
 """
@@ -30,20 +30,20 @@ MAX_LISTED = 5
 
 
 class GdsError(InputError):
-    """A layout file is not usable; the message states the file and the reason."""
+    """Error: a layout file is not usable. The message states the file and the reason."""
 
 
 @dataclass(frozen=True)
 class CellSizes:
-    """Sizes of the C cells of a layout, and their R references to each other.
+    """Numbers of shapes and points in the C cells of a layout, and the R references between cells.
 
     Attributes:
         names: Names of the cells.
-        shapes: (C,) numbers of shapes and texts drawn in each cell.
-        points: (C,) numbers of points of these shapes.
-        parent: (R,) number of the cell that contains the reference.
-        child: (R,) number of the cell that is placed.
-        copies: (R,) number of times it is placed.
+        shapes: (C,) number of shapes and texts in each cell, without those of the cells that it places.
+        points: (C,) number of points of these shapes.
+        parent: (R,) index of the cell that contains the reference.
+        child: (R,) index of the cell that is placed.
+        copies: (R,) number of times that this reference places the cell; above 1 for an array.
     """
 
     names: tuple[str, ...]
@@ -58,8 +58,8 @@ def check_sizes(census: CellSizes, path: Path) -> None:
     """Check that a layout is small enough to be read and checked.
 
     Args:
-        census: Sizes of its cells.
-        path: Layout file, for the message.
+        census: Sizes of the cells of the layout.
+        path: Layout file, for the error message.
 
     Raises:
         GdsError: There are more than ``MAX_CELLS`` cells, cells contain each other or are nested more than

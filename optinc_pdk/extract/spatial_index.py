@@ -1,4 +1,4 @@
-"""A spatial index of polygons: which of them contain a point or overlap a box."""
+"""Spatial index of polygons: finds the polygons that contain a point or overlap a box."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from optinc_pdk.extract.contours import Ints
 NOT_FOUND = -1
 
 
-def merged_polygons(region: kdb.Region) -> list[kdb.Polygon]:
-    """Return the polygons of a region, merged, without the properties that KLayout attaches to shapes."""
+def region_polygons(region: kdb.Region) -> list[kdb.Polygon]:
+    """Return the polygons of a region without their KLayout properties. Overlapping polygons are not merged."""
     shapes = kdb.Shapes()
     shapes.insert(region)
     return [shape.polygon for shape in shapes.each()]
 
 
 def box_array(boxes: Iterable[kdb.Box]) -> Ints:
-    """Return left, bottom, right and top of boxes as an array (n, 4)."""
+    """Return KLayout boxes as an (n, 4) array of left, bottom, right and top, in nm."""
     edges = [(box.left, box.bottom, box.right, box.top) for box in boxes]
     return np.array(edges, dtype=np.int64).reshape(-1, 4)
 
 
 class PolygonIndex:
-    """Spatial index of polygons, which are numbered in their order."""
+    """Spatial index of a sequence of polygons. A polygon's number is its position in the sequence. Units are nm."""
 
     def __init__(self, polygons: Iterable[kdb.Polygon]) -> None:
         """Index polygons; the index itself is built with the first query."""
@@ -58,14 +58,13 @@ class PolygonIndex:
         return np.array([not polygon.is_rectilinear() for polygon in self._polygons], dtype=bool)
 
     def at(self, points: Ints) -> Ints:
-        """Find the polygon at each point.
+        """Find the polygon that contains each point, inside or on its outline.
 
         Args:
-            points: (n, 2) points.
+            points: (n, 2) points in nm.
 
         Returns:
-            (n,) number of the polygon that contains the point inside or on its outline: the lowest of several, -1 if
-            there is none.
+            (n,) numbers of polygons; the lowest number if several polygons contain a point, -1 if none does.
         """
         boxes, owner = self._parts
         query, part = touching_pairs(np.tile(points, 2), boxes).T
@@ -80,14 +79,15 @@ class PolygonIndex:
         return np.where(lowest < len(self._polygons), lowest, NOT_FOUND)
 
     def cut(self, boxes: Ints) -> tuple[Ints, Ints, Ints]:
-        """Intersect the polygons with boxes, each box separately.
+        """Intersect every box with the polygons that it overlaps.
 
         Args:
-            boxes: (n, 4) left, bottom, right, top.
+            boxes: (n, 4) boxes (left, bottom, right, top) in nm.
 
         Returns:
-            (k,) numbers of boxes and (k, 4) their intersections with Manhattan polygons, as boxes that do not overlap;
-            and (m, 2) numbers of boxes and of other polygons that may intersect them.
+            Three arrays. The first two describe k intersections with Manhattan polygons, decomposed into boxes: (k,)
+            index of the query box and (k, 4) the intersection. The third, (m, 2), lists the polygons with slanted
+            edges, which are not intersected: index of the query box, and number of a polygon that may overlap it.
         """
         parts, owner = self._parts
         query, part = touching_pairs(boxes, parts).T
@@ -97,7 +97,7 @@ class PolygonIndex:
         return query[inner & exact], np.hstack([low, high])[inner & exact], rest
 
     def within(self, boxes: Ints) -> kdb.Region:
-        """Return the intersections of the polygons with boxes (n, 4), not merged."""
+        """Return the intersection of the polygons with boxes (n, 4) in nm, as a region that is not merged."""
         _, cut, rest = self.cut(boxes)
         region = kdb.Region([kdb.Polygon(kdb.Box(*edges)) for edges in cut.tolist()])
         for box, number in rest.tolist():
@@ -105,7 +105,7 @@ class PolygonIndex:
         return region
 
     def overlapping(self, boxes: Ints) -> list[list[kdb.Polygon]]:
-        """Return, for each box (n, 4), the polygons whose bounding boxes overlap it by more than an edge."""
+        """Return, for each box (n, 4) in nm, the polygons whose bounding boxes overlap it with an area above 0."""
         query, number = touching_pairs(boxes, self._boxes).T
         one, other = boxes[query], self._boxes[number]
         inner = np.maximum(one[:, :2], other[:, :2]) < np.minimum(one[:, 2:], other[:, 2:])

@@ -18,10 +18,10 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class BlockFactor:
-    """Factors of a matrix W in square blocks, each scale diag(attenuation) U_a.
+    """Approximation of a matrix W by square blocks, each of the form scale · diag(attenuation) · U_a, U_a unitary.
 
-    The outputs of one row of blocks (side by side) are added, the blocks of one column of blocks (stacked) share their
-    inputs. A block that extends over W's edge is a whole block on the chip: its inputs beyond the edge carry no light,
+    The outputs of blocks in one row (side by side) are added; blocks in one column (stacked) share their inputs. A
+    block that extends beyond W's edge is a complete block on the chip: its inputs beyond the edge carry no light, and
     its outputs beyond the edge have attenuation 0.
 
     Attributes:
@@ -30,13 +30,13 @@ class BlockFactor:
         block_row: (blocks,) row of each block, counted in blocks from the top.
         block_column: (blocks,) column of each block, counted in blocks from the left.
         unitary: One mesh of s modes per block. Its output phases must be driven: they set the signs.
-        attenuation: (blocks, s) field transmission after each mesh, in [0, 1], the largest of them 1.
-        scale: Largest diagonal entry; the chip is passive, so a later gain provides it.
+        attenuation: (blocks, s) field transmission of the attenuators after each mesh, in [0, 1]; the maximum is 1.
+        scale: Largest entry of all diagonals. The chip is passive, so an electronic gain multiplies its outputs by it.
         block_error: (blocks,) Frobenius norm of each block's error relative to that of the block; 0 for a zero block.
-        error: Frobenius norm of the whole error relative to that of W.
-        needed: (blocks,) number of MZIs that each block needs: none for zero blocks, otherwise a mesh per independent
-            part of its unitary (:mod:`optinc_pdk.factor.matrix_structure`) and an attenuator per output with
-            0 < attenuation < 1. The meshes in ``unitary`` and on the assembled chip are whole.
+        error: Frobenius norm of the error of the whole matrix relative to that of W.
+        needed_mzis: (blocks,) number of MZIs that each block needs: none for zero blocks, otherwise a mesh per
+            independent part of its unitary (:mod:`optinc_pdk.factor.matrix_structure`) and an attenuator per output
+            with 0 < attenuation < 1. The meshes in ``unitary`` and on the assembled chip are complete nevertheless.
 
     Raises:
         ValueError: An attenuation is outside [0, 1].
@@ -59,17 +59,17 @@ class BlockFactor:
 
     @property
     def mzis(self) -> int:
-        """Number of MZIs by the convention of arXiv 2603.28290."""
+        """Number of MZIs of all blocks, see :func:`optinc_pdk.factor.counts.unitary_diagonal_mzis`."""
         return unitary_diagonal_mzis(*self.shape, self.block)
 
     @property
     def saved_mzis(self) -> int:
-        """Number of these MZIs that are not needed, including those of modes beyond W's edges."""
+        """Number of MZIs counted by ``mzis`` that are not needed, including those of modes beyond W's edges."""
         return self.mzis - int(self.needed_mzis.sum())
 
     @property
     def mzis_saved_by_structure(self) -> int:
-        """MZIs saved relative to dense blocks of the same shape, by zeros, permutations and orthogonality.
+        """Number of MZIs saved by zeros, permutations and orthogonality, relative to dense blocks of equal shape.
 
         A dense block of (m, n) entries needs a mesh of max(m, n) modes and m attenuators; one attenuator of all blocks
         has the transmission 1 and is not needed.
@@ -82,7 +82,7 @@ class BlockFactor:
         return int(np.sum(modes * (modes - 1) // 2 + rows)) - 1 - int(self.needed_mzis.sum())
 
     def trees(self, excess_db: float = 0.0) -> TreeCount:
-        """Counts the splitter and combiner trees that join the blocks, without zero blocks.
+        """Counts the splitters and combiners of the trees that connect the blocks, and their loss. Ignores zero blocks.
 
         Args:
             excess_db: Excess loss of one splitter in dB, from its card.
@@ -92,7 +92,10 @@ class BlockFactor:
         return block_trees(*self.shape, self.block, excess_db, nonzero)
 
     def matrix(self) -> NDArray[np.float64]:
-        """(out, in) real approximation of W, the scale included; homodyne detection reads the real part."""
+        """Returns the (out, in) real approximation of W, including the scale.
+
+        It is the real part of the fields, which homodyne detection reads.
+        """
         size = self.block
         whole = np.zeros(((self.block_row.max() + 1) * size, (self.block_column.max() + 1) * size))
         blocks = zip(self.block_row, self.block_column, self.unitary, self.attenuation, strict=True)

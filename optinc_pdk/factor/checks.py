@@ -9,10 +9,14 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def as_numbers(name: str, value: ArrayLike) -> NDArray[Any]:
-    """Converts an argument to a numeric array.
+    """Converts an argument to a numeric array of any shape, without copying where possible.
+
+    Args:
+        name: The argument's name, for messages.
+        value: The argument.
 
     Raises:
-        ValueError: Its rows have different lengths, or it is not numeric.
+        ValueError: Rows have different lengths, or the values are not numeric.
     """
     try:
         array = np.asarray(value)
@@ -24,14 +28,14 @@ def as_numbers(name: str, value: ArrayLike) -> NDArray[Any]:
 
 
 def check_finite(name: str, array: NDArray[Any]) -> None:
-    """Raises ValueError with the first entry that is not finite."""
+    """Raises ValueError if an entry is not finite; the message states the first such entry and its index."""
     if not np.all(np.isfinite(array)):
         index = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise ValueError(f"{name}{list(index)} is {array[index]}; every entry must be finite, replace or drop it")
 
 
 def is_real(value: object) -> bool:
-    """Whether the argument is one real number; True and False do not count."""
+    """Returns whether the argument is a single real number (int or float, Python or NumPy). Booleans are not."""
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
@@ -47,7 +51,7 @@ def as_matrix(name: str, value: ArrayLike, batch: bool = False) -> NDArray[Any]:
         A float64 copy for real input, a complex128 copy for complex input.
 
     Raises:
-        ValueError: It is not numeric, has other dimensions, is empty, or has an entry that is not finite.
+        ValueError: The value is not numeric, has other dimensions, is empty, or has an entry that is not finite.
     """
     array = as_numbers(name, value)
     if array.ndim != 2 and not (batch and array.ndim == 3):
@@ -67,8 +71,8 @@ def check_passive(name: str, values: NDArray[np.float64], largest: float) -> Non
 
     Args:
         name: The argument's name, for messages.
-        values: Singular values or field transmissions.
-        largest: The value of full transmission.
+        values: Singular values or field transmissions, any shape.
+        largest: The value that corresponds to full transmission: 1 for transmissions, the scale for singular values.
 
     Raises:
         ValueError: largest is not positive and finite, or a value is outside [0, largest].

@@ -20,8 +20,8 @@ class MziCount:
     """Number of MZIs of a network, with and without approximated layers.
 
     Attributes:
-        mzis: With the approximated layers.
-        mzis_full_svd: With every layer factored by SVD.
+        mzis: Number of MZIs if some layers are approximated by unitary × diagonal blocks.
+        mzis_full_svd: Number of MZIs if every layer is factored by SVD.
     """
 
     mzis: int
@@ -29,12 +29,12 @@ class MziCount:
 
     @property
     def ratio(self) -> float:
-        """MZIs relative to full SVD, the area ratio of the paper's tables."""
+        """``mzis`` / ``mzis_full_svd``, the area ratio in Tables I and II of arXiv 2603.28290."""
         return self.mzis / self.mzis_full_svd
 
 
 def unitary_mzis(modes: int) -> int:
-    """Number of MZIs of a mesh of N modes: N(N - 1)/2.
+    """Computes the number of MZIs of a mesh of N modes: N(N - 1)/2.
 
     Raises:
         ValueError: modes is not a whole number of at least 1.
@@ -44,9 +44,9 @@ def unitary_mzis(modes: int) -> int:
 
 
 def svd_mzis(out: int, inputs: int) -> int:
-    """Number of MZIs of an (out, inputs) = (m, n) matrix by SVD: m(m + 1)/2 + n(n - 1)/2 (arXiv 2603.28290).
+    """Computes the number of MZIs of an (out, inputs) = (m, n) matrix by SVD: m(m + 1)/2 + n(n - 1)/2.
 
-    The attenuators are MZIs too; the paper counts m of them.
+    This is the convention of arXiv 2603.28290: two meshes, and m attenuators, each of which is an MZI.
 
     Raises:
         ValueError: A size is not a whole number of at least 1.
@@ -56,7 +56,9 @@ def svd_mzis(out: int, inputs: int) -> int:
 
 
 def dense_mzis(out: int, inputs: int) -> int:
-    """Number of MZIs that a dense (out, inputs) = (m, n) matrix needs: mn - 1, one per parameter except the scale.
+    """Computes the number of MZIs that a dense (out, inputs) = (m, n) matrix needs: mn - 1.
+
+    There is one MZI per entry, less one for the scale, which is electronic.
 
     Savings by a matrix's structure are relative to this number. The convention of :func:`svd_mzis` also counts MZIs
     between modes that no matrix of this shape uses, and an attenuator for the largest singular value.
@@ -69,14 +71,14 @@ def dense_mzis(out: int, inputs: int) -> int:
 
 
 def unitary_diagonal_mzis(out: int, inputs: int, block: int | None = None) -> int:
-    """Number of MZIs of an (out, inputs) matrix in square blocks of size s, each s(s + 1)/2.
+    """Computes the number of MZIs of an (out, inputs) matrix in square blocks of size s, each s(s + 1)/2.
 
     The formula is not in the paper; it reproduces all ratios of its Tables I and II to 0.2 percentage points.
 
     Args:
         out: Rows.
         inputs: Columns.
-        block: s; min(out, inputs) by default. Blocks at the edge count as whole blocks.
+        block: Block size s; min(out, inputs) by default. Blocks at the edge count as complete blocks.
 
     Raises:
         ValueError: A size is not a whole number of at least 1.
@@ -92,11 +94,11 @@ class TreeCount:
     """Number and loss of the 1x2 splitters and combiners that join the blocks of a matrix.
 
     Attributes:
-        splitters: At the inputs: the blocks of one column of blocks share their inputs.
-        combiners: At the outputs: the outputs of one row of blocks are added.
-        split_db: Loss of the signal field in the deepest splitter tree, in dB of power.
-        combine_db: Loss in the deepest combiner tree, in dB of power: half of the power into a combiner is lost,
-            unless its other input carries the same field.
+        splitters: Number of splitters at the inputs, which the blocks of one column of blocks share.
+        combiners: Number of combiners at the outputs, which add the outputs of one row of blocks.
+        split_db: Power loss of the signal in the deepest splitter tree, in dB.
+        combine_db: Power loss of the signal in the deepest combiner tree, in dB. A combiner loses half of the power of
+            an input unless its other input carries the same field.
     """
 
     splitters: int
@@ -106,7 +108,7 @@ class TreeCount:
 
     @property
     def loss_db(self) -> float:
-        """Loss of the whole layer relative to one mesh, in dB of power."""
+        """Power loss of the splitter and combiner trees together, in dB, relative to a layer of one block."""
         return self.split_db + self.combine_db
 
 
@@ -123,9 +125,12 @@ def block_trees(
     Args:
         out: Rows.
         inputs: Columns.
-        block: s; min(out, inputs) by default.
+        block: Block size s; min(out, inputs) by default.
         excess_db: Excess loss of one splitter in dB, from its card.
-        nonzero: (rows of blocks, columns of blocks) mask of the blocks that are not zero; all by default.
+        nonzero: (rows of blocks, columns of blocks) mask of the blocks that are not zero; by default all blocks.
+
+    Returns:
+        Numbers of splitters and combiners, and the losses of the deepest trees.
 
     Raises:
         ValueError: A size is below 1, the loss is negative, or nonzero has another shape.
@@ -155,8 +160,11 @@ def network_mzis(widths: Sequence[int], approximated: Collection[int] = ()) -> M
 
     Args:
         widths: Numbers of signals from input to output, such as (4, 64, 4) for two layers.
-        approximated: Layers in blocks of min(out, in), **numbered from 1 as in the paper's tables**; the
-            others are factored by SVD.
+        approximated: Numbers of the layers that are approximated by blocks of size min(out, in), **counted from 1 as
+            in the tables of arXiv 2603.28290**; the other layers are factored by SVD.
+
+    Returns:
+        The number of MZIs with these approximations and with SVD for all layers.
 
     Raises:
         ValueError: There are fewer than two widths, a width is below 1, or a layer does not exist.

@@ -30,7 +30,7 @@ _DB = np.log(10.0) / 20.0
 
 @dataclass(frozen=True, eq=False)
 class MeshDevices:
-    """Positions and imperfections of all MZIs of a mesh; columns behind the rectangle or triangle are redundant.
+    """Positions and imperfections of all MZIs of a mesh. Columns behind the rectangle or triangle are redundant.
 
     Attributes:
         modes: Number of guides N.
@@ -98,12 +98,12 @@ class MeshDevices:
 
     @cached_property
     def order(self) -> Ints:
-        """(MZIs,) indices of the MZIs sorted by column, then row."""
+        """Indices of the MZIs, (MZIs,), sorted by column, then row."""
         return np.lexsort((self.row, self.column))
 
     @cached_property
     def schedule(self) -> tuple[tuple[Ints, Ints, Ints], ...]:
-        """Per column from left to right: indices of its MZIs, their upper modes, and the modes without an MZI."""
+        """For each column, from left to right: indices of its MZIs, their upper modes, and the modes without an MZI."""
         starts = np.searchsorted(self.column[self.order], np.arange(1, self.columns))
         parts = []
         for mzis in np.split(self.order, starts) if self.columns else []:
@@ -125,22 +125,28 @@ def mesh_devices(
     idle_loss_db: float = 0.0,
     redundant_columns: int = 0,
 ) -> MeshDevices:
-    """Creates the devices of a mesh from measurable parameters: power ratios, dB and rad. Ideal by default.
+    """Creates the devices of a mesh from measurable parameters: power ratios, dB and rad. The defaults are ideal.
 
     Args:
         mesh: Positions of the MZIs; its phases are not used.
-        first_ratio: (MZIs,) or one number, share of the power that the first coupler couples across.
-        second_ratio: (MZIs,) or one number, the same for the second coupler.
-        theta_offset: (MZIs,) or one number, static phase of the inner arms in rad.
-        phi_offset: (MZIs,) or one number, static phase of the input arms in rad.
-        inner_loss_db: (MZIs, 2), (MZIs, 1) or one number, loss of the arms between the couplers, heated one first.
-        outer_loss_db: (MZIs, 2), (MZIs, 1) or one number, loss of the input arms, heated one first.
-        idle_loss_db: Loss of a mode where a column has no MZI, that of a dummy.
-        redundant_columns: Columns of MZIs appended at the outputs. They and their parameters follow the mesh's MZIs,
-            sorted by column and row.
+        first_ratio: (MZIs,) or one number, fraction of the power that the first coupler couples across.
+        second_ratio: (MZIs,) or one number, fraction of the power that the second coupler couples across.
+        theta_offset: (MZIs,) or one number, phase of the heated inner arm relative to the other arm with the heater
+            off, in rad.
+        phi_offset: (MZIs,) or one number, phase of the heated input arm relative to the other arm with the heater off,
+            in rad.
+        inner_loss_db: (MZIs, 2), (MZIs, 1) or one number, power loss in dB of the arms between the couplers, heated arm
+            first.
+        outer_loss_db: (MZIs, 2), (MZIs, 1) or one number, power loss in dB of the input arms, heated arm first.
+        idle_loss_db: Power loss in dB of a mode where a column has no MZI, for example the loss of a dummy.
+        redundant_columns: Number of columns of MZIs appended at the outputs. In all arrays their MZIs follow those of
+            the mesh, sorted by column and row.
+
+    Returns:
+        The devices of all MZIs, including redundant ones.
 
     Raises:
-        ValueError: A ratio is outside [0, 1], a loss is negative, or :class:`MeshDevices` raises.
+        ValueError: A ratio is outside [0, 1], a loss is negative, or :class:`MeshDevices` rejects a value.
     """
     row, column = _positions(mesh, redundant_columns)
     count = row.size
@@ -161,13 +167,13 @@ def mesh_devices(
 def random_mesh_devices(
     mesh: Mesh, rng: np.random.Generator, splitter_rms: float, redundant_columns: int = 0
 ) -> MeshDevices:
-    """Draws lossless MZIs whose couplers have independent power ratios from N(1/2, splitter_rms^2).
+    """Creates lossless MZIs whose couplers have independent random power ratios from N(1/2, splitter_rms^2).
 
     Args:
         mesh: Positions of the MZIs.
         rng: Source of the random ratios.
-        splitter_rms: rms error of the power ratio: with 0.02 a 50:50 coupler is 52:48 at one sigma.
-        redundant_columns: As for :func:`devices`.
+        splitter_rms: Standard deviation of the power ratio; 0.02 makes a 50:50 coupler 52:48 at one sigma.
+        redundant_columns: Number of columns of MZIs appended at the outputs.
 
     Raises:
         ValueError: splitter_rms is outside [0, 0.1]; beyond that a ratio may leave [0, 1].

@@ -26,7 +26,7 @@ def mesh_of_rows(rows: NDArray[np.complex128]) -> Mesh:
     """Decomposes orthonormal rows into a mesh that realises them at its first r outputs.
 
     Args:
-        rows: (r, n), orthonormal.
+        rows: (r, n) complex, orthonormal rows.
 
     Returns:
         A mesh of n modes; ``matrix()[:r]`` is ``rows`` to rounding.
@@ -52,7 +52,7 @@ def mesh_of_columns(columns: NDArray[np.complex128]) -> Mesh:
     """Decomposes orthonormal columns into a mesh that realises them for its first r inputs.
 
     Args:
-        columns: (m, r), orthonormal.
+        columns: (m, r) complex, orthonormal columns.
 
     Returns:
         A mesh of m modes; ``matrix()[:, :r]`` is ``columns`` to rounding.

@@ -34,12 +34,12 @@ _NEGLIGIBLE = 1e-200
 
 
 def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Decorator: compiles a kernel at its first call; sums keep their order, products may be fused with sums."""
+    """Decorator that compiles a kernel at its first call. The order of sums is kept; multiply-add may be fused."""
     return _compiled(function, {"contract"})
 
 
 def compiled_sums(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Decorator: as :func:`compiled`, but long sums may be reordered for vector units."""
+    """Decorator that compiles a kernel like :func:`compiled` but allows reordering of sums for vector units."""
     return _compiled(function, {"contract", "reassoc", "nsz"})
 
 
@@ -140,8 +140,9 @@ def null_rectangular(real: _Floats, imag: _Floats, order: _Indices, rotations: _
     Args:
         real: (batch, N, N) real parts; overwritten by the remaining diagonal.
         imag: (batch, N, N) imaginary parts; overwritten in the same way.
-        order: (MZIs,) slots in the order in which light passes them; those of rotated columns come first.
-        rotations: (batch, MZIs, 3) rotation of each slot; written.
+        order: (MZIs,) indices of MZI slots in the order in which light passes them; slots that correspond to rotations
+            of columns come first.
+        rotations: (batch, MZIs, 3) rotation (Re c, Im c, s) of each slot; overwritten.
     """
     batch, modes, _ = real.shape
     chain = np.empty((modes, 3))
@@ -195,7 +196,7 @@ def _unit(phasor: complex) -> complex:
 
 
 @compiled
-def phases(
+def phases_from_rotations(
     rotations: _Floats,
     row: _Indices,
     order: _Indices,
@@ -205,21 +206,21 @@ def phases(
     phi: _Floats,
     output_phase: _Floats,
 ) -> None:
-    """Converts rotations to the phases of MZIs, in the order of the light, and moves remaining phases to the outputs.
+    """Converts rotations to MZI phases in the order of the light; moves the remaining phases to the outputs.
 
     An MZI is a rotation up to a phase at each output. The phase that moves on is computed from the transfer of the
     *rounded* theta and phi, so that later phases compensate the rounding; otherwise a mesh entirely in the bar or
     cross state accumulates N equal errors.
 
     Args:
-        rotations: (batch, MZIs, 3).
+        rotations: (batch, MZIs, 3) rotation (Re c, Im c, s) of each slot.
         row: (MZIs,) upper mode of each slot.
-        order: (MZIs,) slots in the order in which light passes them.
+        order: (MZIs,) indices of MZI slots in the order in which light passes them.
         inner: Number of MZIs in front of the remaining diagonal.
         diagonal: (batch, N) unit phasors of the remaining diagonal.
-        theta: (batch, MZIs), written.
-        phi: (batch, MZIs), written.
-        output_phase: (batch, N), written.
+        theta: (batch, MZIs) internal phases in rad, in [0, 2 pi); overwritten.
+        phi: (batch, MZIs) phases on the upper input arm in rad, in [0, 2 pi); overwritten.
+        output_phase: (batch, N) output phases in rad, in [0, 2 pi); overwritten.
     """
     for index in range(len(rotations)):
         pending = np.ones(diagonal.shape[1], dtype=np.complex128)
@@ -275,15 +276,15 @@ def propagate(
     fields: _Complexes,
     light: _Complexes,
 ) -> None:
-    """Propagates fields through meshes, a few vectors at a time so that they stay in the cache.
+    """Computes the output fields of a batch of meshes, a few vectors at a time so that they stay in the cache.
 
     Args:
         row: (MZIs,) upper mode of each MZI, sorted by column.
-        theta: (batch, MZIs).
-        phi: (batch, MZIs).
-        output_phase: (batch, N).
-        fields: (batch or 1, N, vectors), at the inputs.
-        light: (batch, N, vectors), written.
+        theta: (batch, MZIs) internal phases in rad.
+        phi: (batch, MZIs) phases on the upper input arm in rad.
+        output_phase: (batch, N) output phases in rad.
+        fields: (batch or 1, N, vectors) fields at the inputs.
+        light: (batch, N, vectors) fields at the outputs; overwritten.
     """
     batch, modes, vectors = light.shape
     for index in range(batch):

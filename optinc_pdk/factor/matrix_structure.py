@@ -26,7 +26,7 @@ RELATIVE_ZERO = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class MatrixPart:
-    """Independent part of a matrix: rows and columns that share non-zero entries with each other only.
+    """Independent part of a matrix: rows and columns whose non-zero entries all lie where these rows and columns meet.
 
     Attributes:
         rows: (m,) row indices.
@@ -40,7 +40,7 @@ class MatrixPart:
 
     @property
     def is_guide(self) -> bool:
-        """Whether the part is a single entry, which needs no mesh."""
+        """Whether the part is a single entry, which a waveguide with an attenuator realises without a mesh."""
         return self.rows.size == self.columns.size == 1
 
 
@@ -49,7 +49,7 @@ class MatrixStructure:
     """Independent parts and zero rows and columns of a matrix.
 
     Attributes:
-        shape: (out, in).
+        shape: (out, in) of the matrix.
         parts: The parts in order of their first row.
         zero_rows: Indices of rows without a non-zero entry.
         zero_columns: Indices of columns without a non-zero entry.

@@ -86,7 +86,7 @@ class Mesh:
 
     @property
     def batch(self) -> tuple[int, ...]:
-        """The leading shape of the phases: () for one unitary, (batch,) for several."""
+        """Leading shape of the phases: () for one unitary, (batch,) for a batch."""
         return self.theta.shape[:-1]
 
     def _check_shapes(self) -> None:
@@ -121,7 +121,7 @@ class Mesh:
             raise ValueError(f"two MZIs of column {column} touch mode {mode}; move one to another column")
 
     def matrix(self) -> NDArray[np.complex128]:
-        """Transfer matrix of the whole mesh.
+        """Returns the transfer matrix of the whole mesh of ideal devices.
 
         Returns:
             (N, N) or (batch, N, N) complex; ``diag(e^{i output_phase})`` times the columns, the first column
@@ -130,7 +130,7 @@ class Mesh:
         return self.apply(np.eye(self.modes))
 
     def apply(self, fields: ArrayLike) -> NDArray[np.complex128]:
-        """Propagates fields through the mesh, column by column. The first call on a machine compiles for seconds.
+        """Computes the output fields of the mesh. The first call on a machine takes seconds, because it compiles.
 
         Args:
             fields: (N,) or (N, vectors) complex field amplitudes at the inputs, the same for the whole batch; or
@@ -140,7 +140,7 @@ class Mesh:
             Complex fields at the outputs, in the shape of the input, with the batch's leading axis.
 
         Raises:
-            ValueError: The shape is another one, or an entry is not a finite number.
+            ValueError: ``fields`` has another shape, or an entry is not a finite number.
         """
         from optinc_pdk.factor import kernels
 

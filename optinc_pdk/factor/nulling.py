@@ -22,9 +22,9 @@ class Arrangement:
     Attributes:
         row: (MZIs,) upper mode, sorted by column, then row.
         column: (MZIs,) column.
-        order: (MZIs,) indices into the two, a possible order of the light; nulling determines the MZIs in its reverse,
-            or from both ends inwards.
-        inner: Number of MZIs in front of the diagonal of phases that remains after nulling.
+        order: (MZIs,) indices into ``row`` and ``column`` in an order in which light can pass the MZIs. Triangular
+            nulling determines the MZIs in the reverse order, rectangular nulling from both ends inwards.
+        inner: Number of MZIs that light passes before the diagonal of phases that remains after nulling.
     """
 
     row: NDArray[np.int64]
@@ -34,12 +34,12 @@ class Arrangement:
 
 
 def arrange(row: NDArray[np.int64], column: NDArray[np.int64], inner: int) -> Arrangement:
-    """Arrangement of MZIs that are given in the order of the light.
+    """Creates the arrangement of MZIs that are given in the order in which light passes them.
 
     Args:
         row: (MZIs,) upper mode.
         column: (MZIs,) column; no two MZIs share row and column.
-        inner: Number of MZIs in front of the remaining diagonal.
+        inner: Number of MZIs that light passes before the diagonal that remains after nulling.
     """
     if not row.size:
         return Arrangement(row, column, np.zeros(0, dtype=np.int64), inner)
@@ -51,7 +51,7 @@ def arrange(row: NDArray[np.int64], column: NDArray[np.int64], inner: int) -> Ar
 
 
 def as_square(U: ArrayLike) -> NDArray[Any]:
-    """Converts U to a square matrix or batch of them in double precision; :func:`decompose` checks unitarity.
+    """Converts U to a square matrix, or a batch of square matrices, in double precision. Does not check unitarity.
 
     Raises:
         ValueError: U is not square, or has an entry that is not a finite number.
@@ -63,12 +63,16 @@ def as_square(U: ArrayLike) -> NDArray[Any]:
 
 
 def decompose(unitary: NDArray[Any], arrangement: Arrangement, kind: Literal["rectangle", "triangle"]) -> Mesh:
-    """Decomposes a unitary, or each of a batch, into a mesh of an arrangement.
+    """Decomposes a unitary, or each unitary of a batch, into a mesh with the given arrangement of MZIs.
 
     Args:
         unitary: (N, N) or (batch, N, N).
-        arrangement: The slots for N modes.
-        kind: Order of nulling that belongs to the arrangement.
+        arrangement: Positions and order of the MZIs for N modes.
+        kind: Order of nulling, which must match the arrangement: "rectangle" (Clements et al.) or "triangle" (Reck et
+            al.).
+
+    Returns:
+        The mesh; its phases have the leading axis of ``unitary``.
 
     Raises:
         ValueError: A matrix is not unitary.
@@ -84,7 +88,9 @@ def decompose(unitary: NDArray[Any], arrangement: Arrangement, kind: Literal["re
     diagonal = _remaining_diagonal(stack, real, imag, "U[{}]" if lead else "U")
     theta, phi = np.empty(rotations.shape[:2]), np.empty(rotations.shape[:2])
     output_phase = np.empty(diagonal.shape)
-    kernels.phases(rotations, arrangement.row, arrangement.order, arrangement.inner, diagonal, theta, phi, output_phase)
+    kernels.phases_from_rotations(
+        rotations, arrangement.row, arrangement.order, arrangement.inner, diagonal, theta, phi, output_phase
+    )
     return Mesh(
         modes=modes,
         row=arrangement.row,

@@ -21,14 +21,14 @@ from optinc_pdk.factor.rectangular import rectangular
 
 @dataclass(frozen=True, eq=False)
 class PartFactor:
-    """Factors u diag(s) v of one part of a matrix.
+    """Factorisation u diag(s) v of one independent part of a matrix: mesh, attenuators, mesh.
 
     Attributes:
-        part: Rows, columns and rank r of the part.
+        part: The part: its m rows, n columns and rank r.
         u: Mesh of m modes, one per row; only its first r inputs carry light.
         s: (r,) field transmission of the attenuators, in (0, 1].
-        v: Mesh of n modes, one per column; its first r outputs are used, the others dumped. Its output phases are 0
-            (they are part of ``u``).
+        v: Mesh of n modes, one per column; its first r outputs are used, the others are dumped. Its output phases are
+            0, because they are included in ``u``.
     """
 
     part: MatrixPart
@@ -38,13 +38,13 @@ class PartFactor:
 
     @property
     def mzis(self) -> int:
-        """Number of MZIs of both meshes, and of the attenuators with a transmission below 1."""
+        """Number of MZIs: those of both meshes, and one for each attenuator with a transmission below 1."""
         return int(self.u.row.size + self.v.row.size + np.count_nonzero(self.s < 1.0))
 
 
 @dataclass(frozen=True, eq=False)
 class StructuredFactor:
-    """Factors of a matrix: scale times independent parts, each with its own rows and columns.
+    """Factorisation of a matrix W into a scale and independent parts, each with its own rows and columns.
 
     Attributes:
         shape: (out, in) of W.
@@ -58,21 +58,21 @@ class StructuredFactor:
 
     @property
     def mzis(self) -> int:
-        """Number of MZIs needed. A relative singular value of 1 needs no attenuator."""
+        """Number of MZIs of all parts. An attenuator with transmission 1 is not needed and not counted."""
         return sum(part.mzis for part in self.parts)
 
     @property
     def saved_mzis(self) -> int:
-        """MZIs saved relative to the convention of arXiv 2603.28290 for W, which counts unused modes."""
+        """MZIs saved relative to :func:`optinc_pdk.factor.counts.svd_mzis`, which also counts unused modes."""
         return svd_mzis(*self.shape) - self.mzis
 
     @property
     def mzis_saved_by_structure(self) -> int:
-        """MZIs saved relative to a dense matrix of the same shape, by zeros, rank and orthogonality."""
+        """MZIs saved relative to :func:`optinc_pdk.factor.counts.dense_mzis`, by zeros, low rank and orthogonality."""
         return dense_mzis(*self.shape) - self.mzis
 
     def matrix(self) -> NDArray[np.complex128]:
-        """(out, in) complex matrix that the parts realise, the scale included."""
+        """Returns the (out, in) complex matrix that the parts realise, including the scale."""
         whole = np.zeros(self.shape, dtype=np.complex128)
         for factor in self.parts:
             rank = factor.part.rank
@@ -82,10 +82,10 @@ class StructuredFactor:
 
 
 def factor_by_parts(W: ArrayLike) -> StructuredFactor:
-    """Factors a matrix part by part, each with the number of MZIs that its rank needs.
+    """Factors each independent part of a matrix with only as many MZIs as its rank needs.
 
-    A permutation with weights 0, 1 and -1 needs none, a part of shape (m, n) and rank r at most r(m + n - r). A part
-    with orthogonal rows or columns needs one mesh and attenuators, an orthogonal part the mesh only.
+    A permutation with weights 0, 1 and -1 needs no MZI, a part of shape (m, n) and rank r at most r(m + n - r) MZIs. A
+    part with orthogonal rows or columns needs one mesh and attenuators, an orthogonal part only one mesh.
 
     Args:
         W: (out, in), real or complex.

@@ -17,9 +17,9 @@ from optinc_pdk.factor.nulling import Arrangement, arrange, as_square, decompose
 def rectangular(U: ArrayLike) -> Mesh:
     """Decomposes a unitary into a rectangular mesh of MZIs.
 
-    All N(N - 1)/2 slots are filled; the MZI on rows (k, k + 1) is in columns of k's parity. Dummy MZIs that a layout
-    adds for equal loss are not included. Theta is in [0, pi]; an MZI in the full bar or cross state gets phi = 0.
-    Work grows as N^3.
+    The mesh has all N(N - 1)/2 MZIs; those on modes (k, k + 1) are in the columns with the parity of k. Dummy MZIs that
+    a layout adds for equal loss are not included. Theta is in [0, pi]; an MZI in the full bar or cross state gets phi =
+    0. Work grows as N^3.
 
     The first call on a machine compiles for about six seconds (:mod:`optinc_pdk.factor.kernels`), the first call of a
     process takes half a second.

@@ -21,10 +21,10 @@ class SvdFactor:
 
     Attributes:
         u: Mesh of m modes, after the attenuators. Its output phases must be driven: they set the signs.
-        s: (r,) singular values, r = min(m, n); descending unless another order was given.
-        v: Mesh of n modes, before the attenuators. Its output phases are 0: they commute with the attenuators and are
-            part of ``u``; those of dumped modes (beyond r) have no effect.
-        scale: Largest singular value; the chip is passive, so a later gain provides it.
+        s: (r,) singular values, r = min(m, n), not divided by ``scale``; descending unless another order was given.
+        v: Mesh of n modes, in front of the attenuators. Its output phases are 0: those of the first r modes are
+            included in ``u``, because they commute with the attenuators; those of dumped modes have no effect.
+        scale: Largest singular value. The chip is passive, so an electronic gain multiplies its outputs by it.
 
     Raises:
         ValueError: There are not min(m, n) singular values, or one is outside [0, scale].
@@ -44,7 +44,7 @@ class SvdFactor:
 
     @property
     def attenuation(self) -> NDArray[np.float64]:
-        """(r,) field transmission of the attenuators, in [0, 1], the largest of them 1."""
+        """Field transmission of the attenuators, ``s`` / ``scale``, (r,), in [0, 1]; the maximum is 1."""
         return self.s / self.scale
 
     @property
@@ -53,7 +53,7 @@ class SvdFactor:
         return svd_mzis(self.u.modes, self.v.modes)
 
     def matrix(self) -> NDArray[np.complex128]:
-        """(m, n) complex matrix that meshes and attenuators realise, the scale included."""
+        """Returns the (m, n) complex matrix that meshes and attenuators realise, including the scale."""
         rank = self.s.size
         passive = (self.u.matrix()[:, :rank] * self.attenuation) @ self.v.matrix()[:rank]
         return np.asarray(self.scale * passive, dtype=np.complex128)
@@ -67,9 +67,10 @@ def svd(W: ArrayLike, order: ArrayLike | None = None, signs: ArrayLike | None = 
 
     Args:
         W: (m, n) = (out, in), real or complex.
-        order: (r,) index of the singular value, counted from the largest, on each mode; descending by default.
-        signs: (r,) of 1 and -1, factors of both singular vectors of each mode of the result; 1 by default. Order and
-            signs leave the product unchanged and change the phases.
+        order: (r,) permutation: entry k is the rank (0 is the largest) of the singular value on mode k. By default the
+            singular values are in descending order.
+        signs: (r,) factors 1 or -1 of both singular vectors of each mode; 1 by default. Order and signs change the
+            phases of the meshes but not their product.
 
     Returns:
         The factors; ``matrix()`` is W to rounding.
@@ -82,7 +83,7 @@ def svd(W: ArrayLike, order: ArrayLike | None = None, signs: ArrayLike | None = 
 
 
 def total_heater_phase(factor: SvdFactor) -> float:
-    """Sum of theta and phi of all MZIs in rad; multiplied by P_pi / pi it is the heater power of the meshes."""
+    """Returns the sum of theta and phi of all MZIs in rad. Times P_pi / pi it is the heater power of the meshes."""
     return float(sum(mesh.theta.sum() + mesh.phi.sum() for mesh in (factor.u, factor.v)))
 
 
@@ -97,9 +98,12 @@ def svd_search(
 
     Args:
         W: (m, n), real or complex.
-        cost: Function to minimise, such as heater power or the error of imperfect meshes.
+        cost: Function of the factors to minimise, such as heater power or the error of imperfect meshes.
         tries: Number of changes to try.
         seed: Seed of the random changes.
+
+    Returns:
+        The factors with the lowest cost found.
 
     Raises:
         ValueError: As for :func:`svd`, or tries is not a whole number of at least 0.
@@ -132,20 +136,21 @@ NULL = 1e-9
 
 
 def svd_generic(W: ArrayLike, rng: np.random.Generator) -> SvdFactor:
-    """Factors a matrix for the chip, with random vectors where the matrix leaves them free: in its null spaces.
+    """Factors a matrix by singular value decomposition with random vectors in its null spaces.
 
-    Null vectors as a library returns them are full of zeros, which need MZIs in the perfect cross or bar state;
-    couplers with imbalance cannot make those. With random null vectors MZIs are near the middle of their range.
+    The product does not depend on the null vectors. Those that LAPACK returns contain many zeros, which need MZIs in
+    the exact cross or bar state, and unbalanced couplers cannot realise these. With random null vectors the MZIs are
+    near the middle of their range.
 
     Args:
         W: (m, n) = (out, in), real or complex.
-        rng: Draws the null vectors.
+        rng: Source of the random null vectors.
 
     Returns:
-        The factors; singular values of at most `NULL` of the largest become 0.
+        The factors; singular values up to `NULL` times the largest are set to 0.
 
     Raises:
-        ValueError: Not a matrix of finite numbers; all zero; or a largest singular value out of range.
+        ValueError: W is not a matrix of finite numbers, is all zero, or its largest singular value is out of range.
     """
     left, singular, right = _vectors(W)
     rank = int(np.count_nonzero(singular > NULL * singular[0]))

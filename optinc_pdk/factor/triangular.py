@@ -25,14 +25,15 @@ from optinc_pdk.factor.nulling import Arrangement, arrange, as_square, decompose
 def triangular(U: ArrayLike) -> Mesh:
     """Decomposes a unitary into a triangular mesh of MZIs.
 
-    The MZI on rows (k, k + 1) is in columns of the parity of N + k. Theta is in [0, pi]; an MZI in the full bar or
+    MZIs on modes (k, k + 1) are in the columns with the parity of N + k. Theta is in [0, pi]; an MZI in the full bar or
     cross state gets phi = 0. The first call compiles, as for :func:`optinc_pdk.factor.rectangular`.
 
     Args:
         U: (N, N) unitary, real or complex, N >= 1, or (batch, N, N).
 
     Returns:
-        A mesh of N(N - 1)/2 MZIs, its phases with the batch's leading axis, as exact as the rectangular one.
+        A mesh of N(N - 1)/2 MZIs, its phases with the batch's leading axis, as accurate as that of
+        :func:`optinc_pdk.factor.rectangular`.
 
     Raises:
         ValueError: U is not a square matrix, or batch of them, of finite numbers, or ``max|U^H U - I|`` is above 1e-10.

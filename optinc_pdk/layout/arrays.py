@@ -13,7 +13,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class RegularArray:
-    """Positions ``x + i * dx`` and ``y + j * dy`` for i < columns, j < rows, in nm."""
+    """Regular array of positions (x + i · dx, y + j · dy) in nm, for 0 ≤ i < columns and 0 ≤ j < rows."""
 
     x: int
     y: int
@@ -31,8 +31,8 @@ class RegularArray:
 def regular_arrays(points: Ints) -> list[RegularArray]:
     """Partition positions into regular arrays.
 
-    Positions of one x are cut into runs of equal pitch, then equal runs are grouped into runs along x. This takes
-    linear time after sorting, and a complete column of a mesh is one run.
+    Positions with the same x are divided into runs of equal pitch, then equal runs are grouped into runs along x. After
+    sorting this takes linear time. A complete column of a mesh is one run.
 
     Args:
         points: (n, 2) positions in nm; a position that occurs twice is in two arrays.

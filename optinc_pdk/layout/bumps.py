@@ -1,4 +1,4 @@
-"""Flip-chip wiring: a bump next to every heater's signal contact, a plate over the grounds of every column.
+"""Flip-chip wiring: a bump at every heater's signal contact, and a metal plate over the ground contacts of a column.
 
 A strip's plates are joined by a bus along each row of its mesh, the buses by a spine right of the mesh, and everything
 by a bar at the top, on which the labelled ground bumps lie. Bumps on the plates take the current of the nearest
@@ -19,12 +19,14 @@ from optinc_pdk.layout.strips import PlacedStrip
 
 
 def bump_wiring(strip: PlacedStrip, netlist: PlacementView, process: Process, grounds: Sequence[str]) -> None:
-    """Wire every heater of a strip to bumps.
+    """Draw the flip-chip wiring of a strip: bumps at all heaters, ground plates, and labelled ground bumps.
+
+    A strip without heaters is not changed.
 
     Args:
-        strip: The strip; landings, plates, bumps and labels are drawn on its canvas.
+        strip: The strip; its canvas receives plates, bumps and labels.
         netlist: The circuit.
-        process: Gives landing size and spacing.
+        process: Process; its card states the size, pitch and spacing of pads and metal.
         grounds: Labels of the strip's ground pads.
 
     Raises:

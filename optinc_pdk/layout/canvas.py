@@ -1,4 +1,4 @@
-"""Layout before it is written: placed instances, guide centrelines, metal boxes, bumps and texts, all in µm."""
+"""Layout in memory before it is written: instances, guide centrelines, metal, bumps and texts, all in µm."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ from optinc_pdk.layout.cell_frames import Box, CellFrames, Point, Port
 
 
 class InstancePlacement(NamedTuple):
-    """An instance's component, origin and orientation; ``mirror`` flips at the x axis before the rotation."""
+    """Component, origin and orientation of an instance.
+
+    Attributes:
+        component: Name of the component.
+        x: x of its origin in µm.
+        y: y of its origin in µm.
+        rotation: Anticlockwise rotation in degrees, a multiple of 90.
+        mirror: Whether the component is mirrored at the x axis before the rotation.
+    """
 
     component: str
     x: float
@@ -21,7 +29,12 @@ class InstancePlacement(NamedTuple):
 
 
 class MetalWire(NamedTuple):
-    """Metal wire through corner points, parallel to the axes; it ends half a width beyond its end points."""
+    """Metal wire with segments parallel to the axes; it extends half a width beyond its end points.
+
+    Attributes:
+        points: Corner points of its centreline in µm.
+        width: Width in µm.
+    """
 
     points: tuple[Point, ...]
     width: float
@@ -29,17 +42,17 @@ class MetalWire(NamedTuple):
 
 @dataclass
 class Canvas:
-    """Part of a chip in its own coordinate system.
+    """Drawing of a part of a chip in its own coordinate system, in µm.
 
     Attributes:
-        frames: Ports and boxes of the cells.
+        frames: Ports and bounding boxes of all components.
         placed: Instance name to its component and placement.
-        guides: Corner points of guides, parallel to the axes.
-        bends: Start and end of S-bends.
-        metal: Boxes of metal.
+        guides: For each guide, the corner points of its centreline; segments are parallel to the axes.
+        bends: Start and end point of each S-bend.
+        metal: Boxes of metal (left, bottom, right, top).
         wires: Metal wires.
-        bumps: Centres of bumps.
-        texts: Label, x and y of each text.
+        bumps: Centre of each bump.
+        texts: String, x and y of each text.
     """
 
     frames: CellFrames
@@ -52,11 +65,11 @@ class Canvas:
     texts: list[tuple[str, float, float]] = field(default_factory=list)
 
     def place(self, name: str, component: str, x: float, y: float, rotation: int = 0, mirror: bool = False) -> None:
-        """Place an instance; the position is rounded to the 1 nm grid."""
+        """Place the instance ``name`` of a component; its origin (x, y) in µm is rounded to the 1 nm grid."""
         self.placed[name] = InstancePlacement(component, snap(x), snap(y), rotation, mirror)
 
     def port(self, name: str) -> Port:
-        """Return position and direction of ``"instance,port"``."""
+        """Return position and direction of a port of a placed instance, named ``"instance,port"``."""
         instance, _, port = name.rpartition(",")
         placed = self.placed[instance]
         local = self.frames.turned(placed.component, placed.rotation, placed.mirror).ports[port]
@@ -64,41 +77,48 @@ class Canvas:
 
     def guide(self, *corners: Point) -> None:
         """Add a guide through corner points; collinear corners and guides of zero length are dropped."""
-        path = simplified(corners)
+        path = simplified_path(corners)
         if len(path) > 1:
             self.guides.append(path)
 
     def wire(self, width: float, *corners: Point) -> None:
-        """Add a wire through corner points."""
-        self.wires.append(MetalWire(tuple(simplified(corners)), width))
+        """Add a metal wire of the given width in µm through corner points."""
+        self.wires.append(MetalWire(tuple(simplified_path(corners)), width))
 
     def s_bend(self, start: Point, end: Point) -> None:
-        """Add an S-bend from start to end, horizontal at both."""
+        """Add an S-bend from ``start`` to ``end``, which is horizontal at both ends."""
         self.bends.append(((snap(start[0]), snap(start[1])), (snap(end[0]), snap(end[1]))))
 
     def join(self, a: str, b: str) -> None:
-        """Add a straight guide between two ports."""
+        """Add a straight guide between two ports, each named ``"instance,port"``."""
         p, q = self.port(a), self.port(b)
         self.guide((p.x, p.y), (q.x, q.y))
 
     def box(self) -> Box:
-        """Bounding box of instances and guides."""
+        """Return the bounding box of instances and guide centrelines."""
         boxes = [self.instance_box(name) for name in self.placed]
         return _around([*boxes, *(_points_box(path) for path in self.guides)])
 
     def outer_box(self) -> Box:
-        """Bounding box of everything but texts; bumps count with their centres."""
+        """Return the bounding box of everything except texts and S-bends; wires and bumps count with their centres."""
         boxes = [self.box(), *self.metal, *(_points_box(wire.points) for wire in self.wires)]
         return _around([*boxes, _points_box(self.bumps)] if self.bumps else boxes)
 
     def instance_box(self, name: str) -> Box:
-        """Bounding box of one instance."""
+        """Return the bounding box of a placed instance (left, bottom, right, top)."""
         placed = self.placed[name]
         left, bottom, right, top = self.frames.turned(placed.component, placed.rotation, placed.mirror).box
         return placed.x + left, placed.y + bottom, placed.x + right, placed.y + top
 
     def add(self, other: Canvas, dx: float, dy: float, half_turn: bool = False) -> None:
-        """Add the content of another canvas, rotated by 180° about its origin if ``half_turn``, then shifted."""
+        """Add the content of another canvas.
+
+        Args:
+            other: The other canvas.
+            dx: Shift along x in µm.
+            dy: Shift along y in µm.
+            half_turn: Whether the content is rotated by 180° about the other canvas's origin before the shift.
+        """
         sign = -1 if half_turn else 1
 
         def moved(points: Iterable[Point]) -> list[Point]:
@@ -120,12 +140,12 @@ class Canvas:
 
 
 def guide_track(process: Process) -> float:
-    """Return the pitch of parallel guides, with a margin for the rounding of bends to the grid."""
+    """Return the pitch of parallel guides in µm, with a margin for the rounding of bends to the grid."""
     return snap(float(process.floorplan.guide_space_um + process.guide.width_um) + 0.05)
 
 
 def snap(value: float) -> float:
-    """Round to the 1 nm grid."""
+    """Round a coordinate in µm to the 1 nm grid."""
     return round(value, 3)
 
 
@@ -141,8 +161,8 @@ def _points_box(points: Iterable[Point]) -> Box:
     return min(xs), min(ys), max(xs), max(ys)
 
 
-def simplified(corners: Iterable[Point]) -> list[Point]:
-    """Return corner points on the grid without repeated and collinear ones."""
+def simplified_path(corners: Iterable[Point]) -> list[Point]:
+    """Round corner points in µm to the 1 nm grid and drop repeated and collinear ones."""
     path: list[Point] = []
     for x, y in corners:
         # rounded inline instead of by calling snap: a chip has hundreds of thousands of corners

@@ -1,4 +1,4 @@
-"""Layout of the carrier: its fibre array, the supply tree, and the oscillators' tree in the middle of the die."""
+"""Layout of the carrier light: fibre array, supply tree, and the local-oscillator tree in the middle of the die."""
 
 from __future__ import annotations
 
@@ -10,10 +10,18 @@ from optinc_pdk.layout.trees import TreePlacer
 
 
 def carrier_block(canvas: Canvas, netlist: PlacementView, process: Process) -> Point | None:
-    """Place the carrier's fibres, the first splitter and the supply tree; fibres are at x = 0, the first at y = 0.
+    """Place the carrier block: the fibres of the carrier, the first splitter and the supply tree.
+
+    The gratings of the fibres are at x = 0, the first of them at y = 0 and the others below.
+
+    Args:
+        canvas: Canvas that receives instances and guides.
+        netlist: The circuit.
+        process: Process.
 
     Returns:
-        Where the oscillators' feed leaves, facing right; None where local oscillators are fed by fibres.
+        Position at which the guide to the local-oscillator tree leaves the block to the right, in µm; None if fibres
+        feed the local oscillators.
     """
     pitch, r = float(process.floorplan.fibre_pitch_um), float(process.guide.radius_um)
     fibres = [n for n in netlist.section("carrier") if netlist.component[n] == "grating_coupler"]
@@ -42,15 +50,15 @@ def carrier_block(canvas: Canvas, netlist: PlacementView, process: Process) -> P
 def oscillator_tree(
     canvas: Canvas, netlist: PlacementView, process: Process, feed: Point, middle: float, roots: dict[int, str]
 ) -> None:
-    """Draw the oscillators' tree around ``middle`` and connect it to the strips' trees above and below.
+    """Draw the local-oscillator tree of a die and connect it to the trees of the strips above and below.
 
     Args:
-        canvas: The chip, with the carrier block and the strips placed.
+        canvas: The die, on which carrier block and strips are placed.
         netlist: The circuit.
         process: Process.
-        feed: Where the carrier block's feed leaves, facing right.
-        middle: Height of the die's middle channel.
-        roots: Layer to the port at the root of its local oscillators' tree.
+        feed: Position at which the guide from the carrier block starts to the right, in µm.
+        middle: y of the middle of the die's channel between the strips, in µm; the tree is centred on it.
+        roots: Index of each layer to the port at the root of its strip's local-oscillator tree.
 
     Raises:
         ValueError: A strip ends left of the tree.

@@ -1,4 +1,4 @@
-"""Cells as placement uses them: ports and bounding boxes, looked up when a cell is first used."""
+"""Ports and bounding boxes of cells, as placement uses them, computed when a cell is first used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STRETCHED = ("mzi", "mzi_dummy")
 
 
 class Port(NamedTuple):
-    """Position of a port in µm and the direction that it faces in degrees."""
+    """Position (x, y) of a port in µm, and its outward direction ``angle`` in degrees, a multiple of 90."""
 
     x: float
     y: float
@@ -25,14 +25,22 @@ class Port(NamedTuple):
 
 @dataclass(frozen=True)
 class CellFrame:
-    """Ports and bounding box of a component, in its own coordinates."""
+    """Ports and bounding box of a component.
+
+    Attributes:
+        ports: Port name to its position and direction.
+        box: Bounding box (left, bottom, right, top) in µm.
+    """
 
     ports: dict[str, Port]
     box: Box
 
 
 class CellFrames(dict[str, CellFrame]):
-    """Cells of the active PDK by component name; MZIs and their dummies are lengthened by the same amount."""
+    """Mapping from component name to the frame of its cell in the active PDK, in the cell's own coordinates.
+
+    Cells of MZIs and dummies are lengthened by ``stretch_um``, see :func:`optinc_pdk.layout.heater_wiring.stretch_um`.
+    """
 
     def __init__(self, stretch_um: float = 0.0) -> None:
         """Prepare cells whose MZIs have ``stretch_um`` more length between their heaters."""
@@ -41,7 +49,7 @@ class CellFrames(dict[str, CellFrame]):
         self._turned: dict[tuple[str, int, bool], CellFrame] = {}
 
     def component(self, name: str) -> gf.Component:
-        """Return the gdsfactory cell of a component."""
+        """Return the gdsfactory cell of a component; MZIs and dummies are lengthened."""
         settings = {"stretch_um": self.stretch_um} if name in STRETCHED else {}
         return CELLS[name](**settings)
 
@@ -56,7 +64,13 @@ class CellFrames(dict[str, CellFrame]):
         return self[name]
 
     def turned(self, name: str, rotation: int, mirror: bool) -> CellFrame:
-        """Return a cell as it is placed: mirrored at the x axis if ``mirror``, then rotated by a multiple of 90°."""
+        """Return the frame of a cell in the orientation in which it is placed.
+
+        Args:
+            name: Component name.
+            rotation: Anticlockwise rotation in degrees, a multiple of 90.
+            mirror: Whether the cell is mirrored at the x axis before the rotation.
+        """
         key = (name, rotation, mirror)
         if key not in self._turned:
             cell = self[name]

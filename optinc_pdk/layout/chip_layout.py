@@ -1,4 +1,4 @@
-"""Layout of a chip: finished dies, side by side in one file."""
+"""Layout of a chip: its finished dies, placed side by side in one file."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class ChipLayout:
     """Layout of all dies of a chip.
 
     Attributes:
-        canvas: Everything drawn, in µm, with the lower left corner of the first die at the origin.
-        dies: Outline of every die.
+        canvas: Drawing of all dies, in µm; the lower left corner of the first die is at the origin.
+        dies: Outline of each die (left, bottom, right, top) in µm.
         strips: Names of the strips on each die.
         fit: ``fits one die``, ``fits one reticle``, ``multi-die`` or ``not buildable``.
     """
@@ -42,30 +42,30 @@ class ChipLayout:
 
     @property
     def width_um(self) -> float:
-        """Width of all dies side by side."""
+        """Width of all dies side by side, including the distances between them, in µm."""
         return max(die[2] for die in self.dies) - min(die[0] for die in self.dies)
 
     @property
     def height_um(self) -> float:
-        """Height of the highest die."""
+        """Height of the highest die in µm."""
         return max(die[3] for die in self.dies) - min(die[1] for die in self.dies)
 
     @property
     def area_mm2(self) -> float:
-        """Area of all dies."""
+        """Sum of the areas of all dies in mm²."""
         return sum((right - left) * (top - bottom) for left, bottom, right, top in self.dies) / 1e6
 
 
 @dataclass(frozen=True)
 class DieLayout:
-    """One finished die, its lower left corner at the origin.
+    """Layout of one finished die, with its lower left corner at the origin.
 
     Attributes:
-        canvas: Everything drawn, in µm.
-        strips: Names of its strips.
+        canvas: Drawing of the die, in µm.
+        strips: Names of the strips on the die.
         width: Width in µm.
         height: Height in µm.
-        fit: The card's name for its size, or ``not buildable``.
+        fit: Name of the die size in the process card that it fits, or ``not buildable``.
     """
 
     canvas: Canvas
@@ -76,7 +76,7 @@ class DieLayout:
 
 
 def strips_of(netlist: PlacementView) -> list[tuple[str, list[str]]]:
-    """Return the strips in the order of the light: their names, and the sections of their blocks."""
+    """Return name and block sections of every strip of a circuit, in the order in which light passes the strips."""
     names = strip_names(netlist.circuit.sections)
     strips: dict[str, list[str]] = {}
     for section in netlist.circuit.sections:
@@ -86,7 +86,12 @@ def strips_of(netlist: PlacementView) -> list[tuple[str, list[str]]]:
 
 
 def side_by_side(dies: Sequence[DieLayout], netlist: PlacementView, process: Process) -> ChipLayout:
-    """Put dies side by side; label their fibres and add their names.
+    """Place dies side by side, label their fibres and add a text with the name of each die.
+
+    Args:
+        dies: At least one finished die.
+        netlist: The circuit.
+        process: Process.
 
     Raises:
         NetlistError: An instance is on no die.

@@ -1,4 +1,4 @@
-"""Placement of copies and sums: splitters, crossings and combiners between guides, from the netlist."""
+"""Placement of copies and sums: splitters, crossings and combiners that copy or add the light of guides."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from optinc_pdk.layout.copy_sum_columns import (
     TRIM,
     Floats,
     SectionColumn,
-    depths_of,
-    section_steps,
+    guide_depths,
+    section_columns,
 )
-from optinc_pdk.layout.fanout import between_bends, draw_fanout, fan_end, fan_length
+from optinc_pdk.layout.fanout import draw_fanout, fan_end, fan_length, straight_between_bends
 from optinc_pdk.layout.meander import length_gains, path_length, teeth, tooth_gain, tooth_heights
 from optinc_pdk.layout.placement_view import PlacementView
 
@@ -32,32 +32,34 @@ def place_copies_or_sums(
     guides: Sequence[tuple[str, Point]],
     middle: float,
 ) -> list[tuple[str, Point]]:
-    """Place a section of copies or of sums and draw its guides.
+    """Place the instances of a section that copies or sums guides, and draw its guides.
 
-    Summed fields interfere, so all paths from the trims to one output get the same length, by meanders right of the
-    trims and within the process's tolerance. Copies need no matching: each enters a mesh of its own, where a length
-    difference is a static phase that the mesh's phase shifters compensate.
+    Summed fields interfere, so all paths from the trim phase shifters to one output get the same length (within the
+    process's tolerance) by meanders behind the trims. Copies need no matching: each copy enters its own mesh, where a
+    length difference is a static phase that the mesh's phase shifters compensate.
 
     Args:
-        canvas: Takes instances and guides; the instances at which the guides start need not be on it.
+        canvas: Canvas that receives instances and guides. The instances at which the guides start need not be on it.
         netlist: The circuit.
-        process: Gives guides, rules and pitches.
-        section: Name of the section; one without instances returns the guides unchanged.
-        guides: Ports from which guides enter the section, uppermost first, and where the guides end.
-        middle: y on which the section is centred.
+        process: Process; its card states guide dimensions, design rules and pitches.
+        section: Name of the section. If it has no instances, the result is ``guides``.
+        guides: For each guide that enters the section, uppermost first, the port from which it comes
+            (``instance,port``) and the position in µm up to which it is already drawn.
+        middle: y on which the section is centred, in µm.
 
     Returns:
-        The ports at which the section ends, uppermost first, and their positions; all face right.
+        For each guide that leaves the section, uppermost first, its last port and the position in µm at which it ends;
+        all guides leave to the right.
 
     Raises:
         CardError: The process lacks a device of the section.
         ValueError: The guides do not lead to the section's instances.
     """
-    steps, ends = section_steps(netlist, section, [port for port, _ in guides])
+    steps, ends = section_columns(netlist, section, [port for port, _ in guides])
     if not steps:
         return list(guides)
     pitch = _pitch(canvas.frames, process, {step.passage.component for step in steps})
-    rows = [(middle - front, middle - behind) for front, behind in depths_of(steps, pitch)]
+    rows = [(middle - front, middle - behind) for front, behind in guide_depths(steps, pitch)]
     starts = [point for _, point in guides]
     trial = _SectionDrawing(Canvas(canvas.frames), process, pitch, starts)
     trial.draw(steps, rows, {})
@@ -91,7 +93,7 @@ def _pitch(frames: CellFrames, process: Process, components: set[str]) -> float:
 def _straight(process: Process) -> float:
     """Return the straight in µm that the process's bend rules need between bends, and between a bend and a device."""
     arms = [arm for rule in process.rules if isinstance(rule, BendRadiusRule) for arm, _ in rule.arms_um]
-    return max([between_bends(process), *arms])
+    return max([straight_between_bends(process), *arms])
 
 
 class _SectionDrawing:

@@ -1,4 +1,4 @@
-"""Columns of components that copy or sum guides, and the heights at which guides enter and leave each column.
+"""Columns of a section that copies or sums guides, and the positions of guides before and behind each column.
 
 Seen from the side with more guides, levels of splitters and levels of combiners are the same: guides are a pitch apart,
 neighbours swap places through crossings and meet in pairs, and each level is centred on the guides that it comes from.
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.layout.placement_view import PlacementView
-from optinc_pdk.layout.river_routing import spread
+from optinc_pdk.layout.river_routing import spaced_positions
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -24,7 +24,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ComponentPorts:
-    """A component and the ports by which light enters and leaves it, uppermost first."""
+    """A component and the names of the ports by which light enters and leaves it, uppermost first."""
 
     component: str
     inputs: tuple[str, ...]
@@ -39,12 +39,12 @@ COMBINER = ComponentPorts("mmi1x2", ("o2", "o3"), ("o1",))
 
 @dataclass(frozen=True)
 class SectionColumn:
-    """One column of a section: the same component on some of the guides.
+    """One column of a section: instances of one component on some of the guides. Guides are numbered from the top.
 
     Attributes:
-        passage: The component.
-        at: Number of the first guide of an instance, from the top, to the instance; ascending.
-        count: Number of guides before the column.
+        passage: The component and its ports.
+        at: Number of the uppermost guide that enters an instance, to the name of the instance; ascending.
+        count: Number of guides that enter the column.
     """
 
     passage: ComponentPorts
@@ -52,7 +52,13 @@ class SectionColumn:
     count: int
 
     def towards_fewer(self) -> Ints:
-        """Return, for each guide on the side with more guides, its number on the other side; crossed guides swap."""
+        """Return the guide on the side with fewer guides that belongs to each guide on the side with more guides.
+
+        Splitters have more guides behind the column, combiners before it. Crossings exchange two numbers.
+
+        Returns:
+            (n,) guide numbers, n the larger number of guides.
+        """
         to = np.arange(self.count)
         if self.passage == CROSSING:
             for upper in self.at:
@@ -64,13 +70,18 @@ class SectionColumn:
         return to
 
 
-def section_steps(netlist: PlacementView, section: str, ports: Sequence[str]) -> tuple[list[SectionColumn], list[str]]:
-    """Return a section's columns in the order of the light, and the ports at which it ends.
+def section_columns(
+    netlist: PlacementView, section: str, ports: Sequence[str]
+) -> tuple[list[SectionColumn], list[str]]:
+    """Return the columns of a section in the order in which light passes them, and the ports at which guides leave it.
 
     Args:
         netlist: The circuit.
         section: Name of the section.
-        ports: Ports from which guides enter the section, uppermost first.
+        ports: Ports (``instance,port``) from which guides enter the section, uppermost first.
+
+    Returns:
+        The columns, and the ports (``instance,port``) from which guides leave the section, uppermost first.
 
     Raises:
         ValueError: An instance has an input without a guide, or inputs whose guides are not neighbours.
@@ -99,15 +110,16 @@ def section_steps(netlist: PlacementView, section: str, ports: Sequence[str]) ->
     return steps, order
 
 
-def depths_of(steps: Sequence[SectionColumn], pitch: float) -> list[tuple[Floats, Floats]]:
-    """Return how far below the section's middle, in µm, the guides lie before and after each column.
+def guide_depths(steps: Sequence[SectionColumn], pitch: float) -> list[tuple[Floats, Floats]]:
+    """Return the vertical positions of guides before and behind each column of a section.
 
     Args:
-        steps: The section's columns.
-        pitch: Smallest distance of guides in µm.
+        steps: Columns of the section, at least one.
+        pitch: Smallest distance between the centrelines of neighbouring guides in µm.
 
     Returns:
-        For each column the depths before and after it, from the uppermost guide.
+        For each column two arrays, before and behind it: distance of each guide below the middle of the section in µm,
+        uppermost guide first.
     """
     splits = any(step.passage == SPLITTER for step in steps)
     numbers = [step.towards_fewer() for step in steps]
@@ -127,7 +139,7 @@ def depths_of(steps: Sequence[SectionColumn], pitch: float) -> list[tuple[Floats
         meet = np.bincount(to)
         targets = np.where(meet[to] > 1, mean[to], targets[to])
         # rounded, so that columns with equal targets get equal positions
-        many = np.round(spread(targets, pitch, -math.inf, math.inf), 6)
+        many = np.round(spaced_positions(targets, pitch, -math.inf, math.inf), 6)
         few = np.sort(np.bincount(to, many) / meet)
         depths.append((few, many) if splits else (many, few))
     return depths if splits else depths[::-1]

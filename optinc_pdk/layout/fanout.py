@@ -1,4 +1,4 @@
-"""Planar bundles of guides from left to right that change pitch."""
+"""Fan-outs: planar bundles of guides that run from left to right and change their pitch without crossings."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def draw_fanout(canvas: Canvas, process: Process, pairs: list[tuple[Point, Point
     """Draw a planar bundle of guides from left to right, with all turns at or after ``x``.
 
     Args:
-        canvas: Takes the guides.
-        process: Gives radius, width and spacing of guides.
-        pairs: Left and right end of each guide, in any order.
-        x: Where the guides may begin to turn.
+        canvas: Canvas that receives the guides.
+        process: Process; its card states bend radius, width and spacing of guides.
+        pairs: Left and right end point of each guide in µm, in any order of guides.
+        x: x in µm from which guides may turn.
 
     Returns:
-        The x after the last turn.
+        x in µm behind the last turn.
     """
     r, track = float(process.guide.radius_um), guide_track(process)
     pairs = sorted(pairs, key=lambda pair: pair[0][1])
     # an S-bend of length 3r rises by no more than that
-    steepest = min(2 * r + between_bends(process), 3 * r)
+    steepest = min(2 * r + straight_between_bends(process), 3 * r)
     levels = _levels([a[1] for a, _ in pairs], [b[1] for _, b in pairs], r)
     for (a, b), level in zip(pairs, levels.tolist(), strict=True):
         turn = x + r + 0.5 + level * track
@@ -45,14 +45,21 @@ def draw_fanout(canvas: Canvas, process: Process, pairs: list[tuple[Point, Point
 
 
 def fan_end(process: Process, source: Sequence[float], target: Sequence[float], x: float) -> float:
-    """Return the x after the last turn of the bundle that ``draw_fanout`` draws between ascending heights."""
+    """Return the x behind the last turn of a bundle that ``draw_fanout`` would draw, without drawing it.
+
+    Args:
+        process: Process.
+        source: y of the left ends in µm, ascending.
+        target: y of the right ends in µm, ascending.
+        x: x in µm from which guides may turn.
+    """
     return _end(process, _levels(source, target, float(process.guide.radius_um)), x)
 
 
 def fan_length(process: Process, a: Point, b: Point) -> float:
-    """Return the length in µm of a guide that ``draw_fanout`` draws between two ends, wherever it turns."""
+    """Return the length in µm of a guide that ``draw_fanout`` draws from ``a`` to ``b``, wherever its turns are."""
     r, height = float(process.guide.radius_um), abs(a[1] - b[1])
-    if height >= min(2 * r + between_bends(process), 3 * r) or not height:
+    if height >= min(2 * r + straight_between_bends(process), 3 * r) or not height:
         middle = (a[0] + b[0]) / 2
         return path_length([a, (middle, a[1]), (middle, b[1]), b], r)
     # two arcs that are together 3r long and one height high
@@ -60,13 +67,13 @@ def fan_length(process: Process, a: Point, b: Point) -> float:
     return b[0] - a[0] - 3 * r + 2 * widest * math.acos(1 - height / (2 * widest))
 
 
-def between_bends(process: Process) -> float:
-    """Return the length in µm of the straight that two bends to opposite sides need between them.
+def straight_between_bends(process: Process) -> float:
+    """Return the smallest length in µm of a straight guide between two bends in opposite directions.
 
-    With a shorter straight the concave sides of the two bends face each other through the guide and fail spacing
-    checks. With radius r, width w and a straight g, edges turned by the angle a are g + 2ra apart along the guide. They
-    face each other from ra² + ga = w on, where they are √(g² + 4rw) apart; that has to be at least the space s of
-    guides.
+    With a shorter straight the concave sides of the two bends face each other across the guide and violate the spacing
+    rule. With radius r, width w and a straight of length g, edges turned by the angle a are g + 2ra apart along the
+    guide. They face each other from ra² + ga = w on, where their distance is √(g² + 4rw); it has to be at least the
+    minimum space s of guides, so g = √(s² - 4rw), or 0.
     """
     guide, space = process.guide, float(process.floorplan.guide_space_um)
     return snap(math.sqrt(max(space**2 - 4 * float(guide.radius_um * guide.width_um), 0.0)))

@@ -1,4 +1,4 @@
-"""Floorplan of flip-chip dies: strips with their own bumps, placed in rows (shelves) from the top of a die down."""
+"""Floorplan of flip-chip dies: strips with their own bumps, placed in rows from the top to the bottom of a die."""
 
 from __future__ import annotations
 
@@ -20,12 +20,18 @@ FOLDS = (1, 3, 5, 7)
 
 
 def flipchip_dies(netlist: PlacementView, process: Process, frames: CellFrames) -> list[DieLayout]:
-    """Place strips, in the order of the light, on as few dies as they need in rows.
+    """Place the strips of a circuit in rows on flip-chip dies and wire their heaters to bumps.
+
+    All strips are on one die of the smallest size of the process card that holds them. If none does, they are
+    distributed over dies of the largest size, in the order in which light passes them.
 
     Args:
-        netlist: Circuit whose strips have ground pads of their own.
+        netlist: Circuit in which every strip with heaters has its own ground pads.
         process: Process; its PDK must be active.
-        frames: Cells.
+        frames: Ports and bounding boxes of components.
+
+    Returns:
+        The finished dies.
     """
     largest = process.dies[-1]
     margin = 2 * float(process.floorplan.keepout_um)

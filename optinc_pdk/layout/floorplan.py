@@ -1,4 +1,4 @@
-"""From a network to its circuit and chip layout: dies are planned, then the circuit is completed, then drawn."""
+"""Layout of a network: dies are planned, then the circuit is completed for them, then the chip is drawn."""
 
 from __future__ import annotations
 
@@ -34,6 +34,9 @@ def lay_out_network(onn: Onn, process: Process, name: str) -> tuple[Circuit, Chi
         onn: Network; see :func:`optinc_pdk.assemble.assemble`.
         process: Process; its PDK must be active.
         name: Chip name.
+
+    Returns:
+        The complete circuit and the chip layout.
     """
     return lay_out(draft_circuit(onn, process, name), process)
 
@@ -41,12 +44,15 @@ def lay_out_network(onn: Onn, process: Process, name: str) -> tuple[Circuit, Chi
 def lay_out(draft: CircuitDraft, process: Process) -> tuple[Circuit, ChipLayout]:
     """Plan a network's dies, complete its circuit for them and draw the chip.
 
-    With flip-chip wiring a strip's bumps are its own on every die, so the circuit does not depend on the dies. With
-    perimeter wiring the dies are planned on the draft, and the strips that are placed for it are drawn.
+    With flip-chip wiring every strip has its own bumps, so the circuit does not depend on the dies. With perimeter
+    wiring the dies are planned first, because the carrier tree and the ground pads depend on them.
 
     Args:
-        draft: The circuit without what follows the dies.
+        draft: The circuit without the parts that depend on the dies: carrier tree and ground pads.
         process: Process; its PDK must be active.
+
+    Returns:
+        The complete circuit and the chip layout.
     """
     if process.pads.wiring == "flipchip":
         circuit = complete_circuit(draft, LOCAL_STRIPS)
@@ -82,17 +88,18 @@ def _plan_dies(circuit: Circuit, process: Process) -> list[PlannedDie]:
 def floorplan(circuit: Circuit, process: Process) -> ChipLayout:
     """Place and route a complete circuit on the first die size that holds it, or on several dies.
 
-    What no die holds is drawn at its own size and called not buildable.
+    Parts that are larger than every die are drawn on a die of their own size with the fit ``not buildable``.
 
     Args:
-        circuit: Hierarchical circuit with floorplan grid.
+        circuit: Hierarchical circuit; every instance has a position in the floorplan grid.
         process: Process; its PDK must be active.
 
     Returns:
-        The chip.
+        The chip layout.
 
     Raises:
-        NetlistError: A port is open or used twice, an instance has no place, or a heater no ground pad; names it.
+        NetlistError: A port is open or used twice, an instance has no position, or a heater has no ground pad. The
+            message names the port or instance.
     """
     with gc_paused():
         netlist = _placeable(circuit)

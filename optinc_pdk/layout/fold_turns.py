@@ -1,4 +1,4 @@
-"""Turns between the rows of a folded mesh: nested, without crossings, with guides of equal length."""
+"""Turns between the rows of a folded mesh: nested guides of equal length, without crossings."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from optinc_pdk.cards import Process
 from optinc_pdk.errors import InputError
 from optinc_pdk.layout.canvas import Canvas, guide_track, snap
 from optinc_pdk.layout.cell_frames import Port
-from optinc_pdk.layout.fanout import between_bends
+from optinc_pdk.layout.fanout import straight_between_bends
 from optinc_pdk.layout.meander import least_gain, length_gains, teeth, tooth_heights
 
 
 def draw_turn(canvas: Canvas, process: Process, pairs: list[tuple[Port, Port]], side: int) -> None:
-    """Connect the end of an upper row to the start of the row below it.
+    """Draw the guides that connect the end of a row of a folded mesh to the start of the row below it.
 
-    The guides of a mesh interfere later, so the inner ones, which are shorter, get meanders: half of the difference on
-    each leg.
+    Light in these guides interferes later, so all guides get the same length: the shorter, inner guides get meanders,
+    with half of the length difference before the vertical part and half behind it.
 
     Args:
-        canvas: The strip, with both rows in place.
-        process: Gives radius, spacing and mode pitch.
-        pairs: Port of the upper row and port of the lower row for each guide, in any order.
-        side: +1 to turn on the right, -1 on the left.
+        canvas: The strip, on which both rows are placed.
+        process: Process; its card states bend radius, spacing and mode pitch.
+        pairs: For each guide, its ports on the upper and the lower row, in any order of guides.
+        side: +1 for a turn on the right of the rows, -1 on the left.
 
     Raises:
-        InputError: The mode pitch is too small for a tooth.
+        InputError: The mode pitch is too small for one period of a meander.
     """
     r, track = float(process.guide.radius_um), guide_track(process)
     pairs = sorted(pairs, key=lambda pair: pair[0].y - pair[1].y)
@@ -33,7 +33,7 @@ def draw_turn(canvas: Canvas, process: Process, pairs: list[tuple[Port, Port]], 
             f"floorplan.mode_pitch_um is {float(process.floorplan.mode_pitch_um):g}: a mesh is folded through bends of "
             f"{r:g} µm, which need a pitch of {2 * r + guide_track(process):g} µm; raise the pitch"
         )
-    start = snap(side * (max(side * port.x for pair in pairs for port in pair) + between_bends(process)))
+    start = snap(side * (max(side * port.x for pair in pairs for port in pair) + straight_between_bends(process)))
     # length of one leg and half of the vertical guide
     halves = {i: (a.y - b.y - side * (a.x + b.x - 2 * start)) / 2 + track * i for i, (a, b) in enumerate(pairs)}
     gains = length_gains(halves, float(process.guide.length_match_um) / 2, least_gain(r))
@@ -47,11 +47,11 @@ def draw_turn(canvas: Canvas, process: Process, pairs: list[tuple[Port, Port]], 
 
 
 def turn_width(process: Process, modes: int) -> float:
-    """Return how far in µm a turn of ``modes`` modes extends beyond the rows."""
+    """Return the distance in µm by which a turn of ``modes`` guides extends beyond the rows."""
     r, track, pitch = float(process.guide.radius_um), guide_track(process), float(process.floorplan.mode_pitch_um)
     # the innermost guide has to gain most
     heights = tooth_heights((modes - 1) * (pitch + track), _tallest(process), r)
-    return between_bends(process) + 4 * r * len(heights) + 2 * r + track * modes
+    return straight_between_bends(process) + 4 * r * len(heights) + 2 * r + track * modes
 
 
 def _tallest(process: Process) -> float:

@@ -1,4 +1,4 @@
-"""GDS file of a chip layout: cells in arrays, guides as boxes and bends, with identical bytes for identical layouts."""
+"""GDS writer: converts a chip layout to cells, arrays, boxes and bends; equal layouts give identical files."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def to_layout(chip: ChipLayout, process: Process, name: str) -> kdb.Layout:
     """Convert a chip to a KLayout layout with one top cell.
 
     Args:
-        chip: The chip.
+        chip: The chip layout.
         process: Process; its PDK must be active.
         name: Name of the top cell.
 
     Returns:
-        The layout, in a database of its own; every cell of the PDK appears once, however often it is placed.
+        The layout, in a new KLayout database. Every cell of the PDK that the chip uses is contained once.
     """
     layout = kdb.Layout()
     layout.dbu = 1 / GRID_PER_UM
@@ -71,7 +71,7 @@ def to_layout(chip: ChipLayout, process: Process, name: str) -> kdb.Layout:
 
 
 def write_gds(layout: kdb.Layout, path: str | Path) -> None:
-    """Write a layout to a GDS file, atomically and without dates, so that the same layout gives the same bytes."""
+    """Write a layout to a GDS file, atomically and without dates, so that equal layouts give identical bytes."""
     options = kdb.SaveLayoutOptions()
     options.format = "GDS2"
     options.gds2_write_timestamps = False

@@ -1,4 +1,4 @@
-"""Devices that pads drive, widths of their metal for both wirings, and wires of perimeter wiring.
+"""Electrically driven devices, metal widths for both kinds of wiring, and the wires of perimeter wiring.
 
 Perimeter wires are on one metal: every signal runs outwards next to its column, every ground inwards to a bus.
 """
@@ -24,28 +24,34 @@ BLACK_BOXES = ("modulator", "photodiode")
 
 @dataclass(frozen=True)
 class SignalWire:
-    """Signal wire that leaves the strips vertically: label, and corners from the contact to the strips' edge."""
+    """Signal wire of perimeter wiring, from a signal contact to the edge of the strips, where it runs vertically.
+
+    Attributes:
+        label: Label of its pad.
+        corners: Corner points in µm, from the contact to the edge.
+    """
 
     label: str
     corners: tuple[Point, ...]
 
     @property
     def x(self) -> float:
-        """x at which the wire leaves the strips."""
+        """x in µm at which the wire leaves the strips."""
         return self.corners[-1][0]
 
 
 class DrivenDevice(NamedTuple):
-    """Device that a pad drives or reads: a heater between its contacts, or a photodiode or modulator between its pins.
+    """Device that a signal pad drives or reads: a heater, photodiode or modulator with a signal and a ground contact.
 
     Attributes:
-        label: Label of its pad.
-        instance: Instance that it belongs to.
-        signal: Outer edge of the signal contact, facing left or right.
-        ground: Outer edge of the ground contact.
-        landing: Centre of a bump's landing that covers the signal contact and no other.
-        stub: Metal from a ground pin to the trunk, which keeps its distance from the signal pin; None for a heater.
-        heats: Whether it takes a heater's current.
+        label: Label of its signal pad.
+        instance: Name of the instance that contains it.
+        signal: Middle of the outer edge of the signal contact; faces left or right.
+        ground: Middle of the outer edge of the ground contact.
+        landing: Centre of the bump landing that covers the signal contact and no other contact, in µm.
+        stub: Metal box from a ground pin to the ground trunk, at sufficient distance from the signal pin; None for a
+            heater.
+        heats: Whether it is a heater, whose current determines the width of metal.
     """
 
     label: str
@@ -58,7 +64,7 @@ class DrivenDevice(NamedTuple):
 
 
 def driven_devices(canvas: Canvas, netlist: PlacementView, process: Process) -> list[DrivenDevice]:
-    """Return the devices on a canvas that pads drive or read, in the order of placement."""
+    """Return the devices on a canvas that signal pads drive or read, in the order in which instances were placed."""
     devices: list[DrivenDevice] = []
     # a heater's landing covers the signal contact and extends away from the heater
     inward = process.device("phase_shifter").size("contact_width_um") - float(process.pads.size_um) / 2
@@ -91,7 +97,10 @@ def _pinned(process: Process, label: str, instance: str, signal: Port, ground: P
 
 
 def pin_width(process: Process) -> float:
-    """Return the width in µm right of the centres of a column of pins for their ground trunk, spaces included."""
+    """Return the width in µm that the ground trunk of a column of photodiodes or modulators needs.
+
+    It is measured to the right from the centres of the pins and includes the spaces on both sides of the trunk.
+    """
     contact, space = process.device("phase_shifter").size("contact_width_um"), float(process.metal.space_um)
     pins = [process.device(name).size("contact_width_um") for name in BLACK_BOXES if name in process.devices]
     reach = float(process.pads.size_um) if process.pads.wiring == "flipchip" else max(pins, default=0.0)
@@ -99,33 +108,43 @@ def pin_width(process: Process) -> float:
 
 
 def signals_width(process: Process, signals: int) -> float:
-    """Return the width in µm next to a column of contacts for ``signals`` signal wires, without the last space."""
+    """Return the width in µm that signals need beside a column of contacts.
+
+    With perimeter wiring it is the width of ``signals`` wires, each with the space before it. With flip-chip wiring it
+    is the part of a bump landing beyond the contact, or 0 without signals.
+    """
     if process.pads.wiring == "flipchip":
         return (float(process.pads.size_um) - process.device("phase_shifter").size("contact_width_um")) * bool(signals)
     return signals * float(process.metal.wire_width_um + process.metal.space_um)
 
 
 def facing_space(process: Process) -> float:
-    """Return the space in µm between the signals of two columns that face each other; bumps also keep their pitch."""
+    """Return the smallest space in µm between the signal metal of two neighbouring columns of MZIs.
+
+    It is the metal space; with flip-chip wiring it also keeps the pitch of bumps.
+    """
     space, pads = float(process.metal.space_um), process.pads
     return max(space, float(pads.pitch_um - pads.size_um)) if pads.wiring == "flipchip" else space
 
 
 def ground_width(process: Process, heaters: int) -> float:
-    """Return the width in µm next to a column of contacts for the ground trunk of ``heaters`` heaters, with spaces."""
+    """Return the width in µm that the ground trunk of a column of ``heaters`` heaters needs beside their contacts.
+
+    The trunk covers the contacts; the width includes the spaces on both of its sides.
+    """
     contact, space = process.device("phase_shifter").size("contact_width_um"), float(process.metal.space_um)
     return trunk_width(process, heaters) - contact + 2 * space
 
 
 def trunk_width(process: Process, heaters: int) -> float:
-    """Return the width in µm of the ground trunk of a number of heaters, all at 2π.
+    """Return the width in µm of a ground trunk that carries the current of ``heaters`` heaters, all at a phase of 2π.
 
-    With flip-chip wiring a bump at every heater takes the current, so the trunk is as wide as a bump's landing.
+    With flip-chip wiring a bump at every heater takes the current, so the trunk is as wide as a bump landing.
     """
     if process.pads.wiring == "flipchip":
         return float(process.pads.size_um)
     contact = process.device("phase_shifter").size("contact_width_um")
-    width = max(contact, width_for(process, full_current_a(process) * heaters))
+    width = max(contact, width_for_current(process, full_current_a(process) * heaters))
     pads = [rule for rule in process.rules if isinstance(rule, PadSizeRule)]
     # metal that the rules recognise as a pad has to be as wide as a pad
     recognised = any(rule.recognize_um < width < rule.value_um for rule in pads)
@@ -133,7 +152,7 @@ def trunk_width(process: Process, heaters: int) -> float:
 
 
 def stretch_um(netlist: PlacementView, process: Process) -> float:
-    """Return by how much MZIs are lengthened, in µm, so that a column's ground trunk fits between its heaters."""
+    """Return the length in µm by which MZIs are extended so that a column's ground trunk fits between its heaters."""
     strips = strip_names(netlist.circuit.sections)
     # the blocks of a strip are below each other, so their columns share a trunk
     places = (netlist.grid[name] for name, kind in netlist.component.items() if kind == "mzi")
@@ -152,23 +171,25 @@ def full_current_a(process: Process) -> float:
     return math.sqrt(2 * card.parameter("power_pi_w") / resistance)
 
 
-def width_for(process: Process, current_a: float) -> float:
-    """Return the metal width in µm that carries a current; at least the width of a wire."""
+def width_for_current(process: Process, current_a: float) -> float:
+    """Return the metal width in µm for a current in A by the current density of the card; at least a wire's width."""
     width = 1e3 * current_a / float(process.metal.current_ma_per_um)
     return max(float(process.metal.wire_width_um), float(math.ceil(width)))
 
 
 def signal_wires(process: Process, group: Sequence[DrivenDevice], outward: int, edge: float) -> list[SignalWire]:
-    """Route every signal from its contact to ``edge``; the heaters of a column take tracks in order, outermost first.
+    """Route a wire from the signal contact of every device to the edge of the strips.
+
+    The wires of a column run on tracks beside it; the device nearest to the edge gets the track nearest to the column.
 
     Args:
-        process: Gives width and space of wires.
-        group: Heaters on one side of the middle.
-        outward: +1 if wires run up, -1 if down.
-        edge: y at which the wires leave the strips.
+        process: Process; its card states width and space of wires.
+        group: Devices on one side of the die's middle.
+        outward: +1 if the edge is above the devices, -1 if below.
+        edge: y in µm at which the wires leave the strips.
 
     Returns:
-        Wires by ascending x.
+        Wires in ascending order of x.
     """
     width, space = float(process.metal.wire_width_um), float(process.metal.space_um)
     wires: list[SignalWire] = []
@@ -185,7 +206,14 @@ def signal_wires(process: Process, group: Sequence[DrivenDevice], outward: int, 
 
 
 def facing_columns(group: Sequence[DrivenDevice]) -> list[list[DrivenDevice]]:
-    """Group heaters by ground trunk: grounds in one column, or in the two facing columns of the same MZIs."""
+    """Group driven devices by the ground trunk that they share.
+
+    A trunk serves the ground contacts of one column, or of the two columns of contacts inside the same MZIs, which face
+    each other.
+
+    Returns:
+        Groups of devices, in ascending order of x.
+    """
     columns: dict[tuple[float, int], list[DrivenDevice]] = {}
     for heater in group:
         columns.setdefault((heater.ground.x, heater.ground.angle), []).append(heater)
@@ -201,7 +229,15 @@ def facing_columns(group: Sequence[DrivenDevice]) -> list[list[DrivenDevice]]:
 
 
 def ground_trunks(canvas: Canvas, process: Process, group: Sequence[DrivenDevice], outward: int, bus: float) -> None:
-    """Draw ground trunks from every column to y = ``bus``; facing columns share a trunk between them."""
+    """Draw the ground trunks of perimeter wiring, one for each group of ``facing_columns``.
+
+    Args:
+        canvas: Canvas that receives the metal.
+        process: Process; its card states metal widths.
+        group: Devices on one side of the die's middle.
+        outward: +1 for the devices above the ground bus, -1 for those below.
+        bus: y of the ground bus in µm, at which the trunks end.
+    """
     contact = process.device("phase_shifter").size("contact_width_um")
     for column in facing_columns(group):
         grounds = [heater.ground for heater in column]
@@ -219,7 +255,10 @@ def ground_trunks(canvas: Canvas, process: Process, group: Sequence[DrivenDevice
 
 
 def straight_metal(x0: float, y0: float, x1: float, y1: float, width: float) -> Box:
-    """Return a straight piece of metal between two points, parallel to an axis."""
+    """Return the box of a straight piece of metal of the given width between two points; all lengths are in µm.
+
+    The line between the points is parallel to an axis. The box ends at the points.
+    """
     half = width / 2
     (left, right), (bottom, top) = sorted((x0, x1)), sorted((y0, y1))
     if y0 == y1:

@@ -20,15 +20,15 @@ MESH_PARTS = ("mzi", "mzi_dummy", "attenuator")
 
 @dataclass(frozen=True)
 class MeshColumn:
-    """One column of instances.
+    """One column of a mesh: instances with the same x. Lengths are in µm.
 
     Attributes:
-        names: Instances.
-        left: x of the left edge of its contacts.
-        right: x of the right edge of its contacts.
-        signals_left: Number of signal wires that leave on the left.
-        signals_right: Number of signal wires that leave on the right.
-        length: Length that its components take of the guides.
+        names: Names of the instances.
+        left: x of the left edge of the leftmost contacts.
+        right: x of the right edge of the rightmost contacts, or of the ground trunk over them.
+        signals_left: Number of signal wires on the left side of the column.
+        signals_right: Number of signal wires on the right side of the column.
+        length: Length of its components along the guides; 0 for a column of terminators.
     """
 
     names: tuple[str, ...]
@@ -44,9 +44,9 @@ class MeshRow:
     """One row of a folded mesh in its own coordinates, with light travelling to the right.
 
     Attributes:
-        canvas: What is drawn.
-        starts: Mode to the port by which light enters the row.
-        ends: Mode to the port by which light leaves it.
+        canvas: Drawing of the row.
+        starts: Mode number to the port (``instance,port``) by which light enters the row.
+        ends: Mode number to the port by which light leaves the row.
     """
 
     canvas: Canvas
@@ -56,15 +56,15 @@ class MeshRow:
 
 @dataclass(frozen=True)
 class PlacedMesh:
-    """A placed mesh.
+    """Ports and extent of the mesh that a :class:`MeshPlacer` has placed.
 
     Attributes:
-        starts: Mode to the port by which light enters it; modes without light are left out.
-        ends: Mode to the last port on it.
-        first: The first column.
-        last: The last column, with x as placed.
-        middle: y halfway between the first mode of the first row and the last mode of the last row.
-        rows: The instances of each row.
+        starts: Mode number to the port (``instance,port``) by which light enters the mesh; unused modes are omitted.
+        ends: Mode number to the port by which light leaves the mesh.
+        first: The first column, with x relative to the column.
+        last: The last column, with x as placed on the canvas.
+        middle: y in µm halfway between the first mode of the first row and the last mode of the last row.
+        rows: Names of the instances in each row.
     """
 
     starts: dict[int, str]
@@ -76,7 +76,10 @@ class PlacedMesh:
 
 
 class MeshPlacer:
-    """Places the blocks of one strip below each other; the first mode is at y = 0 and modes go down."""
+    """Places the meshes and attenuators of all blocks of one strip, one block below the other.
+
+    The first mode of the first block is at y = 0; the other modes follow below, at the mode pitch.
+    """
 
     def __init__(self, netlist: PlacementView, process: Process, sections: Sequence[str], frames: CellFrames) -> None:
         """Prepare the sections of a strip, one for each block."""
@@ -91,11 +94,13 @@ class MeshPlacer:
         self.mzi, self.attenuator = frames["mzi"].ports, frames["attenuator"].ports
 
     def place(self, canvas: Canvas, rows: int) -> PlacedMesh:
-        """Place all columns on a canvas.
+        """Place all columns on a canvas and connect them.
+
+        The first column starts at x = 0; if the mesh is folded, the first column of the last row starts there.
 
         Args:
-            canvas: The strip. The first column starts at x = 0; in a folded mesh the first column of the last row does.
-            rows: Number of rows into which the columns are folded; odd, so that light leaves on the right.
+            canvas: Empty canvas of the strip.
+            rows: Number of rows into which the mesh is folded; odd, so that light leaves on the right.
         """
         columns = self._columns()
         parts: list[MeshRow] = []
@@ -109,7 +114,7 @@ class MeshPlacer:
         return PlacedMesh(parts[0].starts, parts[-1].ends, columns[0], last, lowest / 2, members)
 
     def longest(self, rows: int) -> float:
-        """Return the length of the longest of ``rows`` rows, without the wires between the columns."""
+        """Return the length in µm of the longest of ``rows`` rows, without the metal between the columns."""
         return max(sum(column.length for column in share) for share in self._shares(self._columns(), rows))
 
     def _shares(self, columns: list[MeshColumn], rows: int) -> list[list[MeshColumn]]:

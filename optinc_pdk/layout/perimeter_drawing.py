@@ -15,11 +15,11 @@ from optinc_pdk.layout.placement_view import PlacementView
 
 
 def draw_die(plan: PlannedDie, netlist: PlacementView, process: Process) -> DieLayout:
-    """Draw a planned die: its strips, the oscillators' tree, wires, pads and the ground bus.
+    """Draw a planned die: strips, local-oscillator tree, wires, pads and ground bus.
 
     Args:
-        plan: The die.
-        netlist: The complete circuit; gives the labels of pads.
+        plan: Plan of the die.
+        netlist: The complete circuit, with the labels of all pads.
         process: Process; its PDK must be active.
     """
     keepout = float(process.floorplan.keepout_um)

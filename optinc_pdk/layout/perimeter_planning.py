@@ -1,4 +1,4 @@
-"""Plan of perimeter dies: which strips share a die, and the die's size, pads and ground bus, before wires are drawn."""
+"""Planning of perimeter dies: strips, size, pad rows and ground bus of each die, before wires are drawn."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from optinc_pdk.layout.heater_wiring import (
     driven_devices,
     full_current_a,
     signal_wires,
-    width_for,
+    width_for_current,
 )
 from optinc_pdk.layout.perimeter_pads import PadRows, channel_height, pad_rows, pad_targets
 from optinc_pdk.layout.placement_view import PlacementView
@@ -30,13 +30,13 @@ from optinc_pdk.layout.strips import PlacedStrip, StripBuilder
 
 @dataclass
 class HalfDie:
-    """Strips on one side of the middle, left-aligned at x = 0.
+    """Strips on one side of a die's middle, side by side from x = 0, with their outer edges at y = 0.
 
     Attributes:
-        canvas: The strips.
-        outward: +1 above the middle, -1 below.
+        canvas: Drawing of the strips.
+        outward: +1 for the half above the middle, -1 for the half below.
         gap: Distance between strips in µm.
-        right: x at which the next strip starts.
+        right: x in µm at which the next strip starts.
     """
 
     canvas: Canvas
@@ -45,7 +45,7 @@ class HalfDie:
     right: float = 0.0
 
     def append(self, part: Canvas) -> tuple[float, float]:
-        """Place a part right of the others, its outer edge at y = 0; return the shift."""
+        """Place a part on the right of the others, its outer edge at y = 0; return its shift (dx, dy) in µm."""
         left, bottom, right, top = part.box()
         dx = snap(self.right - left)
         dy = snap(-top if self.outward > 0 else -bottom)
@@ -55,7 +55,7 @@ class HalfDie:
 
     @property
     def height(self) -> float:
-        """Distance from the outer edge to the innermost shape in µm."""
+        """Distance in µm from the outer edge to the inner edge of the deepest strip."""
         if not self.canvas.placed:
             return 0.0
         _, bottom, _, top = self.canvas.box()
@@ -64,11 +64,11 @@ class HalfDie:
 
 @dataclass(frozen=True)
 class OscillatorFeed:
-    """Ends of the oscillators' tree across a die.
+    """Ends of the local-oscillator tree across a die.
 
     Attributes:
-        start: Where the feed leaves the carrier block, facing right.
-        roots: Layer to the port at the root of its local oscillators' tree.
+        start: Position in µm at which the guide to the tree leaves the carrier block to the right.
+        roots: Index of each layer to the port at the root of its strip's local-oscillator tree.
     """
 
     start: Point
@@ -81,14 +81,14 @@ class PlannedDie:
 
     Attributes:
         strips: Names of its strips.
-        halves: What lies above (+1) and below (-1) the middle, each with its outer edge at y = 0.
-        oscillators: Ends of the oscillators' tree, None where local oscillators come by fibre.
+        halves: Strips above (key +1) and below (key -1) the middle, each with its outer edge at y = 0.
+        oscillators: Ends of the local-oscillator tree; None if fibres feed the local oscillators.
         width: Width of the die in µm.
         height: Height of the die in µm.
-        fit: The card's name for its size, or ``not buildable``.
-        left: x at which the halves start.
-        rows: Rows of pads on either side.
-        depths: Depth of the pads and the channel before them, by half.
+        fit: Name of the die size in the process card that it fits, or ``not buildable``.
+        left: x in µm at which the halves start.
+        rows: Arrangement of the pads, the same on both sides.
+        depths: Height in µm of pads and channel on each side, with the keys of ``halves``.
         bus: Width of the ground bus in µm.
     """
 
@@ -105,15 +105,18 @@ class PlannedDie:
 
 
 def plan_dies(netlist: PlacementView, process: Process, frames: CellFrames) -> list[PlannedDie]:
-    """Place the strips of a circuit and decide which die each is on.
+    """Place the strips of a circuit and distribute them over dies.
 
-    A circuit with a carrier tree gets one die, whatever its size. Otherwise strips fill dies in the order of the light,
-    as many on each as it holds.
+    A circuit with a carrier tree gets one die of any size. Otherwise strips are distributed in the order in which light
+    passes them, with as many strips on each die as fit.
 
     Args:
         netlist: Circuit with all ground pads.
         process: Process; its PDK must be active.
-        frames: Cells.
+        frames: Ports and bounding boxes of components.
+
+    Returns:
+        The planned dies.
 
     Raises:
         InputError: A die would be larger than the largest file that is read back.
@@ -249,7 +252,7 @@ def _bus_width(process: Process, groups: dict[int, list[DrivenDevice]], left: fl
     pads = float(process.floorplan.keepout_um + process.pads.size_um)
     places = np.array([heater.ground.x + left for group in groups.values() for heater in group if heater.heats])
     right = float(np.sum((places - pads) / (width - 2 * pads)))
-    return width_for(process, full_current_a(process) * max(right, len(places) - right))
+    return width_for_current(process, full_current_a(process) * max(right, len(places) - right))
 
 
 def _pads_width(process: Process, groups: dict[int, list[DrivenDevice]]) -> float:

@@ -1,4 +1,4 @@
-"""View of a circuit by names, for placement: components, connections, labels and positions in the floorplan grid."""
+"""View of a circuit by instance names, for placement: components, connections, labels and grid positions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class PlacementView:
 
     Attributes:
         circuit: The circuit.
-        component: Instance to its component.
-        partner: ``instance,port`` to the optical port that it is connected to.
-        label: ``instance,port`` to the label of a fibre or pad.
-        grid: Instance to its section, column and row.
-        heaters: Instance to its heaters, or other devices that a pad drives or reads, each as pad label, signal port
-            and ground port.
+        component: Instance name to the name of its component.
+        partner: ``instance,port`` to the ``instance,port`` to which it is connected optically.
+        label: ``instance,port`` of a fibre or pad to its label.
+        grid: Instance name to its section, column and row in the floorplan grid.
+        heaters: Instance name to its heaters and other devices that a pad drives or reads, each as label of the signal
+            pad, signal port and ground port.
     """
 
     def __init__(self, circuit: Circuit) -> None:
@@ -54,11 +54,11 @@ class PlacementView:
         self._wire(ports)
 
     def section(self, section: str) -> list[str]:
-        """Return the instances of a section by column and row; empty for an unknown section."""
+        """Return the instance names of a section, sorted by column and row; an empty list for an unknown section."""
         return self._sections.get(section, [])
 
     def grounds(self, instances: Iterable[str]) -> tuple[str, ...]:
-        """Return the labels of the ground pads to which the heaters of some instances are connected, in order."""
+        """Return the labels of the ground pads to which instances are connected, sorted by length and text."""
         labels = {label for name in instances for label in self._ground_of.get(name, ())}
         return tuple(sorted(labels, key=lambda label: (len(label), label)))
 

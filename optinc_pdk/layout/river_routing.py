@@ -1,4 +1,4 @@
-"""River routing: tracks of wires that keep their order between two parallel lines, and best positions of their ends."""
+"""River routing: tracks of wires that keep their order between two lines, and optimal positions of their ends."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ Floats = NDArray[np.float64]
 
 
 def river_levels(source: Floats, target: Floats, space: float) -> NDArray[np.int64]:
-    """Return the track on which each wire of a planar bundle moves sideways.
+    """Return the number of the track on which each wire of a planar bundle runs sideways (its level).
 
-    Wire i runs from ``source[i]`` straight to its track, along it, and straight on to ``target[i]``. Level 0 lies next
-    to the sources. A wire that moves towards its neighbour's source has to turn on a later track than the neighbour.
+    Wire i runs straight from ``source[i]`` to its track, along the track, and straight to ``target[i]``. Level 0 lies
+    next to the sources. A wire that moves towards its neighbour's source has to turn on a later track than the
+    neighbour.
 
     Args:
         source: (n,) ascending positions.
@@ -20,7 +21,7 @@ def river_levels(source: Floats, target: Floats, space: float) -> NDArray[np.int
         space: Smallest distance between the centres of two wires.
 
     Returns:
-        (n,) levels, 0 and up.
+        (n,) levels, 0 or larger.
     """
     n = len(source)
     levels = np.zeros(n, dtype=np.int64)
@@ -34,16 +35,16 @@ def river_levels(source: Floats, target: Floats, space: float) -> NDArray[np.int
     return levels
 
 
-def spread(targets: Floats, space: float, lowest: float, highest: float) -> Floats:
-    """Return the positions at least ``space`` apart that are nearest to given targets.
+def spaced_positions(targets: Floats, space: float, lowest: float, highest: float) -> Floats:
+    """Return positions that are at least ``space`` apart and as near to given targets as possible.
 
-    Nearest means least squares, found by pooling adjacent violators (isotonic regression).
+    The result minimises the sum of squared distances (isotonic regression by the pool-adjacent-violators algorithm).
 
     Args:
         targets: (n,) ascending positions.
-        space: Smallest distance.
-        lowest: Lower bound.
-        highest: Upper bound.
+        space: Smallest distance of neighbouring positions, in the units of the targets.
+        lowest: Lower bound of the positions.
+        highest: Upper bound of the positions.
 
     Returns:
         (n,) ascending positions.

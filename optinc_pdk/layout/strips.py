@@ -21,13 +21,13 @@ from optinc_pdk.layout.trees import TreePlacer
 
 @dataclass(frozen=True)
 class PlacedStrip:
-    """One or several blocks with all that belongs to them, in their own coordinates.
+    """A placed strip: one or several blocks with their inputs, mixers or outputs, in the strip's own coordinates.
 
     Attributes:
-        name: Its name.
-        canvas: What is drawn.
-        root: Port at the root of its local oscillators' tree; None where it has none or it is fed by fibres.
-        rows: The instances of each row of its mesh.
+        name: Name of the strip.
+        canvas: Drawing of the strip.
+        root: Port at the root of its local-oscillator tree; None if it has no such tree or a fibre feeds it.
+        rows: Names of the instances in each row of its mesh.
     """
 
     name: str
@@ -37,7 +37,7 @@ class PlacedStrip:
 
 
 class StripBuilder:
-    """Builds one strip; the first mode of the first block is at y = 0, and the others follow below."""
+    """Places one strip. The first mode of the first block is at y = 0; the other modes follow below."""
 
     def __init__(
         self, netlist: PlacementView, process: Process, name: str, sections: Sequence[str], frames: CellFrames
@@ -51,11 +51,11 @@ class StripBuilder:
         self.space, self.clear = float(process.metal.space_um), float(process.floorplan.guide_space_um)
 
     def columns_length(self, fold: int) -> float:
-        """Return the length of the longest row of a mesh folded into ``fold`` rows, without the wires between."""
+        """Return the length in µm of the longest row of a mesh of ``fold`` rows, without the metal between columns."""
         return self.placer.longest(fold)
 
     def build(self, fold: int = 1) -> PlacedStrip:
-        """Place the strip, with its mesh in ``fold`` rows."""
+        """Place the strip with its mesh folded into ``fold`` rows (odd). Call it only once."""
         self.mesh = self.placer.place(self.canvas, fold)
         left, _, right, _ = self.canvas.box()
         # terminators of unused modes lie left of the first column
@@ -88,11 +88,11 @@ class StripBuilder:
         return snap(self.mesh.middle + (count - 1) * self.fibre / 2)
 
     def fan(self, pairs: list[tuple[Point, Point]], x: float) -> None:
-        """Draw a planar bundle of guides from left to right, with all turns at or after ``x``."""
+        """Draw a planar bundle of guides, see :func:`optinc_pdk.layout.fanout.draw_fanout`."""
         draw_fanout(self.canvas, self.process, pairs, x)
 
     def fan_width(self, count: int) -> float:
-        """Return the largest width in µm that a bundle of ``count`` guides may need."""
+        """Return an upper bound of the width in µm of the turns in a bundle of ``count`` guides."""
         return 3 * self.r + 1 + count * self.track
 
     def _fibres(self, starts: dict[int, str]) -> None:

@@ -1,4 +1,4 @@
-"""Placement of splitter and combiner trees; the netlist's connections decide where each node lies."""
+"""Placement of splitter and combiner trees, whose structure follows from the connections in the netlist."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from optinc_pdk.layout.placement_view import PlacementView
 
 @dataclass(frozen=True)
 class PlacedTree:
-    """Root of a placed tree.
+    """Root port and path lengths of a placed tree.
 
     Attributes:
-        port: Port at the root.
-        x: x of that port, the outermost of the tree.
-        y: y of that port.
-        lengths: Leaf port to the length in µm from the start of its guide to the root, splitters included.
+        port: Port at the root (``instance,port``).
+        x: x of the root port in µm; no other part of the tree is further from the leaves.
+        y: y of the root port in µm.
+        lengths: Leaf port to the length in µm of the path from the leaf to the root, including splitters.
     """
 
     port: str
@@ -33,10 +33,10 @@ class PlacedTree:
 
 
 class TreePlacer:
-    """Places the nodes of one tree between leaves at ``x`` and a root on the side ``root_side`` (+1 right, -1 left)."""
+    """Places the splitters or combiners of trees whose leaves are at one x and whose roots are at the left or right."""
 
     def __init__(self, canvas: Canvas, netlist: PlacementView, process: Process, x: float, root_side: int) -> None:
-        """Prepare a tree whose leaves' guides start at ``x``."""
+        """Prepare trees with leaves at ``x`` in µm and roots on the side ``root_side``: +1 for right, -1 for left."""
         self.canvas = canvas
         self.netlist = netlist
         self.process = process
@@ -48,31 +48,32 @@ class TreePlacer:
         self.pitch = self.length + 2 * self.turn + float(process.floorplan.guide_space_um)
 
     def place(self, port: str, leaves: dict[str, list[Point]]) -> PlacedTree:
-        """Place the branch whose root is ``port`` and draw its guides.
+        """Place the tree whose root is ``port`` and draw its guides, including those from the leaves.
 
         Args:
-            port: A splitter's o1, or a leaf.
-            leaves: Leaf port to the guide's corners from the leaf to the tree; the last corner is at ``x``.
+            port: Root port: port o1 of a splitter, or a leaf for a tree without splitters.
+            leaves: Leaf port to the corner points of its guide in µm, from the leaf to the tree; the last corner is at
+                the x of the leaves.
 
         Returns:
-            The branch's root.
+            Root and path lengths of the tree.
         """
         return self._branch(port, leaves)[0]
 
     def match_lengths(self, roots: Collection[str], leaves: Mapping[str, list[Point]]) -> dict[str, list[Point]]:
-        """Add meanders to the leaves' guides, so that all paths from one root have the same length.
+        """Add meanders to the guides of leaves, so that all paths of a tree have the same length.
 
-        The trees move away from the leaves by the width of the meanders.
+        The trees are moved away from the leaves by the width of the meanders.
 
         Args:
-            roots: Root of each tree, as for ``place``.
-            leaves: Leaves of all trees, as for ``place``; their guides are horizontal at ``x``.
+            roots: Root port of each tree, as for ``place``.
+            leaves: Leaves of all trees, as for ``place``; their guides end horizontally.
 
         Returns:
-            The leaves for ``place``, unchanged in trees whose paths already have the same length.
+            The leaves to pass to ``place``, with meanders where needed.
 
         Raises:
-            InputError: Leaves lie too close for a meander.
+            InputError: Leaves are too close to each other for a meander.
         """
         trial = TreePlacer(Canvas(self.canvas.frames), self.netlist, self.process, self.x, self.side)
         # half of the tolerance is left to rounding and to the extraction of lengths

@@ -13,7 +13,7 @@ Complexes = NDArray[np.complex128]
 
 
 def photodiode(wavelengths_nm: ArrayLike, reflection_db: ArrayLike) -> Complexes:
-    """S-matrix of a photodiode, which absorbs what it does not reflect::
+    """Return the S-matrix of a photodiode, which absorbs all light that it does not reflect::
 
         o1 ----->|     current = responsivity · |field|², in the electronics behind it
 
@@ -36,14 +36,14 @@ def photodiode(wavelengths_nm: ArrayLike, reflection_db: ArrayLike) -> Complexes
 def modulator(
     wavelengths_nm: ArrayLike, loss_db: ArrayLike, reflection_db: ArrayLike, amplitude: ArrayLike = 1.0
 ) -> Complexes:
-    """S-matrix of an amplitude modulator; a negative amplitude is a phase of π::
+    """Return the S-matrix of an amplitude modulator; a negative amplitude means a phase of π::
 
                e1 == drive == e2
         o1 ---------- t ---------- o2        t = 10^(-loss/20) · amplitude
 
     Args:
         wavelengths_nm: Wavelengths, shape (...); the S-matrix does not depend on them.
-        loss_db: Insertion loss at the amplitude 1.
+        loss_db: Insertion loss in dB at the amplitude 1.
         reflection_db: Power reflected at each port, in dB, negative.
         amplitude: Field amplitude set by the drive, -1 … 1, broadcast against the wavelengths.
 

@@ -11,15 +11,15 @@ _ROUNDING = 1e-12
 
 
 def coupler(wavelengths_nm: ArrayLike, loss_db: ArrayLike, imbalance: ArrayLike, reflection_db: ArrayLike) -> Complexes:
-    """S-matrix of a 2×2 coupler; bar is real and cross leads by 90° at any imbalance, as unitarity requires::
+    """Return the S-matrix of a 2×2 coupler; bar is real, cross leads by 90° at any imbalance, as unitarity requires::
 
         o2 ---\\   /--- o3        bar   o2-o3, o1-o4:   A sqrt((1 + imbalance) / 2)
                ===               cross o2-o4, o1-o3: i A sqrt((1 - imbalance) / 2)
         o1 ---/   \\--- o4        A = 10^(-loss/20)
 
     Args:
-        wavelengths_nm: Wavelengths, shape (...); the S-matrix does not depend on them.
-        loss_db: Excess loss.
+        wavelengths_nm: Wavelengths in nm, shape (...); the S-matrix does not depend on them.
+        loss_db: Excess loss in dB.
         imbalance: (P_bar - P_cross) / (P_bar + P_cross), within -1 … 1.
         reflection_db: Power reflected at each port, in dB, negative.
 
@@ -46,15 +46,15 @@ def coupler(wavelengths_nm: ArrayLike, loss_db: ArrayLike, imbalance: ArrayLike,
 def splitter(
     wavelengths_nm: ArrayLike, loss_db: ArrayLike, imbalance: ArrayLike, reflection_db: ArrayLike
 ) -> Complexes:
-    """S-matrix of a 1×2 splitter; in reverse, half of a branch's power reaches o1 and the rest is radiated::
+    """Return the S-matrix of a 1×2 splitter; in reverse, half of a branch's power reaches o1 and the rest is radiated::
 
                  /--- o2        o1-o2: A sqrt((1 + imbalance) / 2)
         o1 -----<
                  \\--- o3        o1-o3: A sqrt((1 - imbalance) / 2)
 
     Args:
-        wavelengths_nm: Wavelengths, shape (...); the S-matrix does not depend on them.
-        loss_db: Excess loss.
+        wavelengths_nm: Wavelengths in nm, shape (...); the S-matrix does not depend on them.
+        loss_db: Excess loss in dB.
         imbalance: (P_o2 - P_o3) / (P_o2 + P_o3), within -1 … 1.
         reflection_db: Power reflected at each port, in dB, negative.
 
@@ -83,16 +83,16 @@ def grating_coupler(
     center_nm: ArrayLike,
     reflection_db: ArrayLike,
 ) -> Complexes:
-    """S-matrix of a grating coupler with a Gaussian band; it reflects into the guide, not into the tilted fibre::
+    """Return the S-matrix of a grating coupler with a Gaussian band; it reflects into the guide, not into the fibre::
 
         guide o1 ---|||||||--- o2 fibre        power 10^(-loss/10) · 2^(-((wavelength - center) /
         (bandwidth/2))²)
 
     Args:
-        wavelengths_nm: Wavelengths, shape (...).
-        loss_db: Insertion loss at the centre.
-        bandwidth_3db_nm: Full width at half power.
-        center_nm: Centre wavelength.
+        wavelengths_nm: Wavelengths in nm, shape (...).
+        loss_db: Insertion loss at the centre wavelength in dB.
+        bandwidth_3db_nm: Full width of the band at half power, in nm.
+        center_nm: Centre wavelength in nm.
         reflection_db: Power reflected into the guide, in dB, negative.
 
     Returns:
@@ -115,12 +115,12 @@ def grating_coupler(
 
 
 def terminator(wavelengths_nm: ArrayLike, reflection_db: ArrayLike) -> Complexes:
-    """S-matrix of a terminated guide::
+    """Return the S-matrix of a terminated guide::
 
         o1 ----->        light that is not reflected is radiated
 
     Args:
-        wavelengths_nm: Wavelengths, shape (...); the S-matrix does not depend on them.
+        wavelengths_nm: Wavelengths in nm, shape (...); the S-matrix does not depend on them.
         reflection_db: Power reflected, in dB, negative.
 
     Returns:
@@ -140,7 +140,7 @@ def terminator(wavelengths_nm: ArrayLike, reflection_db: ArrayLike) -> Complexes
 
 
 def amplitude(loss_db: ArrayLike) -> NDArray[np.float64]:
-    """Return the field amplitude transmitted at a loss in dB."""
+    """Return the transmitted field amplitude 10^(-loss/20) for a power loss in dB, any shape."""
     field: NDArray[np.float64] = 10.0 ** (-np.asarray(loss_db, dtype=np.float64) / 20.0)
     return field
 
@@ -161,7 +161,13 @@ def _shares(
 
 
 def check_passive(through: NDArray[np.float64], back: NDArray[np.float64]) -> None:
-    """Check passivity: the largest singular value is at most the transmitted plus the reflected amplitude.
+    """Check that a device is passive.
+
+    The largest singular value of its S-matrix is at most the sum of the transmitted and the reflected field amplitude.
+
+    Args:
+        through: Transmitted field amplitudes.
+        back: Reflected field amplitudes, broadcast against ``through``.
 
     Raises:
         ValueError: The sum of the field amplitudes ``through`` and ``back`` exceeds 1.

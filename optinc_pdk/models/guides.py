@@ -17,13 +17,13 @@ def effective_index(
     """Return the effective index of a guide's mode, to first order in the wavelength.
 
     Args:
-        wavelengths_nm: Wavelengths, any shape.
+        wavelengths_nm: Wavelengths in nm, any shape.
         index: Effective index at the reference wavelength.
-        group_index: Group index there; n_g = n - wavelength · dn/dwavelength.
-        reference_nm: Reference wavelength.
+        group_index: Group index at the reference wavelength; n_g = n - wavelength · dn/dwavelength.
+        reference_nm: Reference wavelength in nm.
 
     Returns:
-        The index, broadcast over the arguments.
+        Effective index, broadcast over the arguments.
     """
     reference = np.asarray(reference_nm, dtype=np.float64)
     slope = (np.asarray(index, dtype=np.float64) - np.asarray(group_index, dtype=np.float64)) / reference
@@ -45,12 +45,12 @@ def guide_transmission(
     The sign is that of the time dependence exp(-i ω t): a longer path or a hotter guide has a larger phase.
 
     Args:
-        length_um: Length, any shape.
-        wavelengths_nm: Wavelengths, any shape.
+        length_um: Length in µm, any shape.
+        wavelengths_nm: Wavelengths in nm, any shape.
         index: Effective index at the reference wavelength.
-        group_index: Group index there.
-        reference_nm: Reference wavelength.
-        loss_db_per_cm: Propagation loss.
+        group_index: Group index at the reference wavelength.
+        reference_nm: Reference wavelength in nm.
+        loss_db_per_cm: Propagation loss in dB/cm.
 
     Returns:
         Complex transmission, broadcast over lengths and wavelengths.
@@ -63,7 +63,7 @@ def guide_transmission(
 
 
 def two_port(transmission: ArrayLike) -> Complexes:
-    """S-matrix of a matched, reciprocal two-port::
+    """Return the S-matrix of a matched, reciprocal two-port::
 
         o1 ---- t ---- o2
 
@@ -88,7 +88,7 @@ def guide(
     reference_nm: float,
     loss_db_per_cm: float,
 ) -> Complexes:
-    """S-matrix of a strip guide without reflection; see :func:`guide_transmission`.
+    """Return the S-matrix of a strip guide without reflection; arguments as for :func:`guide_transmission`.
 
     Returns:
         S of ports o1, o2, shape (..., 2, 2).
@@ -106,15 +106,15 @@ def guide(
 
 
 def phase_shifter(transmission: ArrayLike, phase_rad: ArrayLike, loss_db: ArrayLike = 0.0) -> Complexes:
-    """S-matrix of a guide under a heater, which adds a phase and no loss::
+    """Return the S-matrix of a guide under a heater, which adds a phase and no loss::
 
                e1 ==heater== e2
         o1 ---------- t ---------- o2        t · 10^(-loss/20) · e^{i phase}
 
     Args:
         transmission: Field transmission of the guide, shape (...).
-        phase_rad: Phase of the heater, broadcast against the transmission.
-        loss_db: Excess loss, broadcast against the transmission.
+        phase_rad: Phase added by the heater in rad, broadcast against the transmission.
+        loss_db: Excess loss in dB, broadcast against the transmission.
 
     Returns:
         S of ports o1, o2, shape (..., 2, 2).

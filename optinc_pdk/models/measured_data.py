@@ -1,4 +1,4 @@
-"""S-parameters from files, measured or a foundry's, which replace a compact model."""
+"""S-parameters from files (measured data or data of a foundry), which replace a compact model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PASSIVE = 1.0 + 1e-6
 
 
 class MeasuredError(InputError):
-    """Measured data are unusable; the message names the file, the port, the value, the limit and the remedy."""
+    """Error: measured data cannot be used. The message states file, port, value, limit and remedy."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,8 @@ class MeasuredSParameters:
     Attributes:
         path: The file.
         wavelengths_nm: (W,) ascending wavelengths.
-        s: (W, ports, ports) field amplitudes [wavelength, out, in], passive, for fields exp(-i ω t).
+        s: (W, ports, ports) complex S-parameters, indexed [wavelength, output, input]; passive, with the time
+            dependence exp(-i ω t).
         ports: Names of the ports; None if the file has none.
     """
 
@@ -41,14 +42,17 @@ class MeasuredSParameters:
     ports: tuple[str, ...] | None
 
     def interpolate(self, wavelengths_nm: Floats) -> Complexes:
-        """Return (W, ports, ports) S-parameters by interpolation.
+        """Interpolate the S-parameters between the wavelengths of the file.
 
-        The common phase between neighbouring samples is interpolated linearly, the rest as complex numbers. So the
-        delay of a guide is exact, and data that are passive and reciprocal at the samples are so between them, since a
-        mean of contractions is a contraction.
+        The common phase between neighbouring samples is interpolated linearly, the remaining difference as complex
+        numbers. So the delay of a guide is exact, and data that are passive and reciprocal at the samples are also so
+        between them, since a mean of contractions is a contraction.
 
         Args:
-            wavelengths_nm: (W,) wavelengths within the file's range.
+            wavelengths_nm: (L,) wavelengths in nm within the range of the file.
+
+        Returns:
+            (L, ports, ports) complex S-parameters.
         """
         high = np.clip(np.searchsorted(self.wavelengths_nm, wavelengths_nm), 1, None)
         high = np.minimum(high, self.wavelengths_nm.size - 1)
@@ -64,7 +68,7 @@ class MeasuredSParameters:
 
 
 def read_measured(path: Path) -> MeasuredSParameters:
-    """Read S-parameters from a Touchstone ``.sNp`` file or an ``.npz`` file of ``optinc simulate`` with one block.
+    """Read S-parameters from a Touchstone ``.sNp`` file, or from an ``.npz`` file of ``optinc simulate`` of one block.
 
     Raises:
         MeasuredError: The file is unreadable or of another kind, or its data are not passive.

@@ -19,7 +19,7 @@ def directional_coupler(
     slope_per_nm: ArrayLike,
     reflection_db: ArrayLike,
 ) -> Complexes:
-    """S-matrix of a directional coupler, whose coupling angle grows with the wavelength::
+    """Return the S-matrix of a directional coupler, whose coupling angle grows with the wavelength::
 
         o2 ---\\_______/--- o3      bar   o2-o3, o1-o4:   A cos angle
                _______             cross o2-o4, o1-o3: i A sin angle
@@ -27,10 +27,10 @@ def directional_coupler(
                                    A = 10^(-loss/20)
 
     Args:
-        wavelengths_nm: Wavelengths, shape (...).
-        loss_db: Excess loss.
-        cross: Share of the power that crosses at the centre wavelength, 0 … 1.
-        center_nm: Centre wavelength.
+        wavelengths_nm: Wavelengths in nm, shape (...).
+        loss_db: Excess loss in dB.
+        cross: Fraction of the power that crosses at the centre wavelength, 0 … 1.
+        center_nm: Centre wavelength in nm.
         slope_per_nm: Relative change of the coupling angle per nm.
         reflection_db: Power reflected at each port, in dB, negative.
 
@@ -63,7 +63,7 @@ def directional_coupler(
 def crossing(
     wavelengths_nm: ArrayLike, loss_db: ArrayLike, crosstalk_db: ArrayLike, reflection_db: ArrayLike
 ) -> Complexes:
-    """S-matrix of a crossing; a little light couples into each crossed arm, in quadrature::
+    """Return the S-matrix of a crossing; a little light couples into each crossed arm, in quadrature::
 
                   o2
                   |            o1-o3, o2-o4: 10^(-loss/20)
@@ -72,8 +72,8 @@ def crossing(
                   o4
 
     Args:
-        wavelengths_nm: Wavelengths, shape (...); the S-matrix does not depend on them.
-        loss_db: Insertion loss of the straight path.
+        wavelengths_nm: Wavelengths in nm, shape (...); the S-matrix does not depend on them.
+        loss_db: Insertion loss of the straight path in dB.
         crosstalk_db: Power into each crossed arm, in dB, negative.
         reflection_db: Power reflected at each port, in dB, negative.
 
@@ -98,19 +98,19 @@ def crossing(
 
 
 def taper(wavelengths_nm: ArrayLike, loss_db: ArrayLike) -> Complexes:
-    """S-matrix of an adiabatic taper between guide widths::
+    """Return the S-matrix of an adiabatic taper between guide widths::
 
         o1 ----==== o2        10^(-loss/20)
 
     Args:
-        wavelengths_nm: Wavelengths, shape (...); the S-matrix does not depend on them.
-        loss_db: Insertion loss.
+        wavelengths_nm: Wavelengths in nm, shape (...); the S-matrix does not depend on them.
+        loss_db: Insertion loss in dB.
 
     Returns:
         S of ports o1, o2, shape (..., 2, 2), reciprocal and passive.
 
     Raises:
-        ValueError: A negative loss.
+        ValueError: The loss is negative.
 
     Source:
         The device card.
@@ -121,13 +121,13 @@ def taper(wavelengths_nm: ArrayLike, loss_db: ArrayLike) -> Complexes:
 
 
 def edge_coupler(wavelengths_nm: ArrayLike, loss_db: ArrayLike, reflection_db: ArrayLike) -> Complexes:
-    """S-matrix of an edge coupler, an inverse taper to a fibre; it reflects into the guide::
+    """Return the S-matrix of an edge coupler, an inverse taper to a fibre; it reflects into the guide::
 
         guide o1 ====---- o2 fibre        10^(-loss/20), at all wavelengths
 
     Args:
-        wavelengths_nm: Wavelengths, shape (...); the S-matrix does not depend on them.
-        loss_db: Insertion loss.
+        wavelengths_nm: Wavelengths in nm, shape (...); the S-matrix does not depend on them.
+        loss_db: Insertion loss in dB.
         reflection_db: Power reflected into the guide, in dB, negative.
 
     Returns:

@@ -1,4 +1,4 @@
-"""S-matrices of devices by their cards: registry of models, parameters, and wavelength ranges."""
+"""Registry of models: S-matrices of devices from the model, parameters and wavelength range in their cards."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _ROUNDING = 1e-12
 
 
 class ModelError(InputError):
-    """A device cannot be simulated; the message names the instance, the device and the remedy."""
+    """Error: a device cannot be simulated. The message states the instance, the device and the remedy."""
 
 
 class DeviceParameters(Protocol):
-    """Parameters of a device that a model uses: scalars, or (I,) arrays for I instances."""
+    """Protocol for the parameters of a device that a model uses: scalars, or (I,) arrays for I instances."""
 
     def parameter(self, key: str) -> ArrayLike:
-        """Return a model parameter."""
+        """Return the model parameter ``key`` of the card, such as ``loss_db``: a number or an (I,) array."""
 
     def size(self, key: str) -> float:
-        """Return a geometry parameter."""
+        """Return the geometry parameter ``key`` of the card, such as ``length_um``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,18 +60,18 @@ def device_s(
     instance: str = "",
     amplitude: ArrayLike = 1.0,
 ) -> Complexes:
-    """Return the S-matrix of a device by its card, ports in the card's order.
+    """Return the S-matrix of a device, by the model or file of S-parameters that its card states.
 
     Args:
         process: Process that holds the card.
         device: Device name.
-        wavelengths_nm: (W,) wavelengths.
-        phase_rad: Heater phase, for devices that have a heater: a number or (W,).
-        instance: Name of the instance, for messages.
-        amplitude: Field amplitude, for modulators: -1 … 1, a number or (W,).
+        wavelengths_nm: (W,) wavelengths in nm, or one number.
+        phase_rad: Phase of the heater in rad, a number or (W,); ignored by devices without a heater.
+        instance: Name of the instance, for error messages.
+        amplitude: Field amplitude of a modulator, -1 … 1, a number or (W,); ignored by other devices.
 
     Returns:
-        S, shape (W, ports, ports).
+        S, shape (W, ports, ports), with the ports in the order of the card.
 
     Raises:
         ModelError: The device or its model does not exist, a wavelength is outside the card's or the file's range, or
@@ -105,14 +105,15 @@ def sampled_s(
     parameters: Mapping[str, Floats],
     phase_rad: ArrayLike = 0.0,
 ) -> Complexes:
-    """Return S-matrices of I instances of a device with different model parameters; modulators have amplitude 1.
+    """Return the S-matrices of I instances of a device whose model parameters differ. Modulators have amplitude 1.
 
     Args:
         process: Process that holds the card.
         device: Device name.
-        wavelengths_nm: (W,) wavelengths.
-        parameters: Model parameter to (I,) values; other parameters are the card's.
-        phase_rad: Heater phase, for devices that have a heater, broadcast to (W, I).
+        wavelengths_nm: (W,) wavelengths in nm.
+        parameters: Name of each model parameter that differs, to its (I,) values. Other parameters are those of the
+            card.
+        phase_rad: Phase of the heater in rad, broadcast to (W, I); ignored by devices without a heater.
 
     Returns:
         S, shape (W, I, ports, ports); I is 1 without parameters.
@@ -138,7 +139,13 @@ def sampled_s(
 
 
 def net_transmission(process: Process, length_um: ArrayLike, wavelengths_nm: ArrayLike) -> Complexes:
-    """Return the field transmission of the process's strip guide; lengths and wavelengths broadcast."""
+    """Return the complex field transmission of the process's strip guide, used for the guides between devices.
+
+    Args:
+        process: Process; its card states the indices and the loss of the guide.
+        length_um: Length in µm, any shape.
+        wavelengths_nm: Wavelengths in nm, broadcast against the lengths.
+    """
     strip = process.guide
     return guide_transmission(
         length_um,

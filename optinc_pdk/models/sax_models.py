@@ -1,4 +1,4 @@
-"""SAX models of the devices, created on demand. SAX takes wavelengths in µm, this package in nm."""
+"""SAX models of the devices, created on demand. SAX uses wavelengths in µm, this package in nm."""
 
 from __future__ import annotations
 
@@ -41,12 +41,16 @@ def sax_models(process: Process, electrical: bool = False) -> dict[str, Callable
 def sax_cells(circuit: Circuit, process: Process) -> dict[str, Callable[..., dict[tuple[str, str], Any]]]:
     """Return a SAX model for every cell of a hierarchical circuit; electrical ports transmit no light.
 
-    With these and ``sax_models(process, electrical=True)``, SAX simulates a ``.pic.yml`` unchanged. Its own hierarchy
-    would connect two heaters of a cell to one ground, and its KLU backend refuses duplicate entries.
+    With these models and ``sax_models(process, electrical=True)``, SAX simulates a ``.pic.yml`` file unchanged. Without
+    them, SAX's own hierarchy would connect two heaters of a cell to one ground, which its KLU backend rejects as a
+    duplicate entry.
 
     Args:
         circuit: Hierarchical circuit, as read from a file.
         process: Process whose cards hold the parameters.
+
+    Returns:
+        Cell name to model.
     """
     import sax
 

@@ -29,11 +29,11 @@ _TWO_PORTS = 2
 
 
 class TouchstoneError(InputError):
-    """A Touchstone file is unusable; the message names it, the fault and the remedy."""
+    """Error: a Touchstone file cannot be used. The message states the file, the fault and the remedy."""
 
 
 def port_count(path: Path) -> int | None:
-    """Return N of a file name ending in ``.sNp``, None for any other."""
+    """Return the number of ports N of a file whose name ends in ``.sNp``; None for any other file name."""
     found = _SUFFIX.fullmatch(path.suffix)
     return int(found[1]) if found else None
 
@@ -43,7 +43,7 @@ def parse_touchstone(text: str, path: Path) -> tuple[Floats, Complexes, tuple[st
 
     Args:
         text: The file's text.
-        path: Its name, which gives the number of ports.
+        path: Path of the file, whose name states the number of ports.
 
     Returns:
         (W,) ascending wavelengths in nm; (W, N, N) S-parameters for fields exp(-i ω t); names of the ports if
@@ -131,7 +131,7 @@ def touchstone_text(wavelengths_nm: Floats, s: Complexes, ports: Sequence[str]) 
     """Return S-parameters as the text of a Touchstone file.
 
     Args:
-        wavelengths_nm: (W,) distinct wavelengths.
+        wavelengths_nm: (W,) distinct wavelengths in nm.
         s: (W, N, N) S-parameters for fields exp(-i ω t).
         ports: Names of the N ports.
     """

@@ -1,4 +1,4 @@
-"""Cascade of two levels of networks for N² servers: N units of level 1 feed one of level 2 (arXiv 2603.28290).
+"""Cascade of two levels of chips for N² servers: N units of level 1 feed one unit of level 2 (arXiv 2603.28290).
 
 A unit of level 1 adds the fraction that truncation would lose to its last output. The levels are connected by light
 without receivers: level 2 averages the units' fields with their errors.
@@ -18,12 +18,16 @@ Integers = NDArray[np.int64]
 
 
 def cascade_tasks(bits: int, servers: int, groups: int) -> tuple[Averaging, Averaging]:
-    """Tasks of level 1, with a remainder, and of level 2, with the finer input.
+    """Returns the averaging tasks of the two levels of a cascade.
 
     Args:
         bits: Bits of a word.
-        servers: Servers of one unit, N.
+        servers: Number of servers of one unit, N.
         groups: Number of inputs of a network.
+
+    Returns:
+        The task of level 1, whose last output includes the remainder, and the task of level 2, whose lowest input has
+        steps of 1/N² instead of 1/N.
     """
     return (
         Averaging(bits, servers, groups, remainder=True),
@@ -33,11 +37,11 @@ def cascade_tasks(bits: int, servers: int, groups: int) -> tuple[Averaging, Aver
 
 @dataclass(frozen=True, eq=False)
 class Cascade:
-    """Networks of a cascade: one for all N units of level 1, one for the unit of level 2.
+    """The two networks of a cascade: one for all N units of level 1, one for the unit of level 2.
 
     Attributes:
         first: Network of level 1; its task has a remainder.
-        second: Network of level 2; its task has the finer input.
+        second: Network of level 2; its task has the finer input, see :func:`cascade_tasks`.
 
     Raises:
         ValueError: The tasks do not belong together.
@@ -57,13 +61,13 @@ class Cascade:
             raise ValueError(f"first averages {first}, second {second}: bits, servers and groups must be equal")
 
     def average(self, words: ArrayLike) -> Integers:
-        """Words that the receivers decode from the outputs of the cascade.
+        """Computes the words that the receivers decode from the outputs of the cascade.
 
         Args:
             words: Integers 0 ... 2^bits - 1 of N² servers, shape (..., N, N), the servers of a unit on the last axis.
 
         Returns:
-            Integers, shape (...).
+            Decoded words, integers of shape (...).
         """
         first, second = self.first.task, self.second.task
         between = self.first.forward(first.preprocess(first.encode(words)))
@@ -71,13 +75,13 @@ class Cascade:
         return second.decode(decide(outputs).astype(np.int64))
 
     def ideal(self, words: ArrayLike) -> Integers:
-        """Ideal result, the truncated average over all N² servers, shape (...); words as for `average`."""
+        """Computes the average over all N² servers, rounded down, shape (...); words as for `average`."""
         task = self.first.task
         values = task.decode(task.encode(words))
         average: Integers = values.sum(axis=(-2, -1)) // task.servers**2
         return average
 
     def naive(self, words: ArrayLike) -> Integers:
-        """Result of truncation at both levels, shape (...); words as for `average`."""
+        """Computes the result if both levels round down without a remainder, shape (...); words as for `average`."""
         task = Averaging(self.first.task.bits, self.first.task.servers, self.first.task.groups)
         return task.ideal(task.ideal(words))

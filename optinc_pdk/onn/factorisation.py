@@ -1,4 +1,4 @@
-"""The factorisation of a network: every layer's weights as row gains, attenuators and mesh phases.
+"""Factorisation of a network for the chip: every layer's weights as row gains, attenuators and mesh phases.
 
 This is the only place where weights are decomposed for a chip. The report counts and measures these factors, and
 programming starts from their mesh phases and fits the chip to their matrices.
@@ -27,14 +27,16 @@ HEADROOM = 0.98
 
 @dataclass(frozen=True, eq=False)
 class LayerFactor:
-    """One layer in amplitudes, between 0 and 1 for all its inputs, and how meshes and attenuators make it.
+    """Factorisation of one layer, with signals expressed as modulator amplitudes between 0 and 1.
+
+    The weight in amplitudes is W = D Q: the meshes and attenuators realise Q, the electronic gains D.
 
     Attributes:
-        matrix: (out, in) optical matrix Q that is factored; rows of norm 1, or 0 for units that are never positive.
-        row_norm: (out,) D, what the gains have to multiply the rows by.
-        bias: (out,) constants in amplitudes, which the electronics add.
-        illuminated: (in,) whether an input is ever positive over the lattice.
-        factor: The meshes and attenuators; their matrix is Q, or its approximation by blocks.
+        matrix: (out, in) optical matrix Q; its rows have norm 1, or 0 for units that are never positive.
+        row_norm: (out,) diagonal of D: the gains by which the electronics multiply the rows.
+        bias: (out,) biases in units of amplitude, which the electronics add.
+        illuminated: (in,) whether an input is positive for any point of the lattice.
+        factor: Meshes and attenuators; their matrix is Q, or an approximation of Q by blocks.
     """
 
     matrix: Floats
@@ -45,35 +47,35 @@ class LayerFactor:
 
     @property
     def realised(self) -> Floats:
-        """(out, in) optical matrix of the ideal meshes and attenuators; homodyne detection reads the real part."""
+        """Real part of the matrix of the ideal meshes and attenuators, (out, in), which homodyne detection reads."""
         return np.asarray(self.factor.matrix().real, dtype=np.float64)
 
     @property
     def weight(self) -> Floats:
-        """(out, in) weight in amplitudes that the factor makes, 0 for inputs that are never positive."""
+        """Realised weight in amplitudes, D times ``realised``, (out, in); 0 for inputs that are never positive."""
         return np.where(self.illuminated, self.row_norm[:, np.newaxis] * self.realised, 0.0)
 
     @property
     def max_error(self) -> float:
-        """Largest entry of the factor's error, over the 2-norm of Q."""
+        """Largest absolute entry of ``realised`` - Q, relative to the 2-norm of Q."""
         return float(np.abs(self.realised - self.matrix).max() / np.linalg.norm(self.matrix, 2))
 
     @property
     def relative_error(self) -> float:
-        """Frobenius norm of the factor's error over that of Q."""
+        """Frobenius norm of ``realised`` - Q, relative to that of Q."""
         return float(np.linalg.norm(self.realised - self.matrix) / np.linalg.norm(self.matrix))
 
 
 def factorise(onn: Onn) -> tuple[LayerFactor, ...]:
-    """Factor every layer of a network for the chip.
+    """Factor every layer of a network for the chip, by the methods in ``onn.factor``.
 
-    A hidden signal h is sent with amplitude 0.98 h / (its maximum over the lattice), an input x with amplitude
-    x / (its maximum). Signals into a layer of blocks share one maximum, because an approximation by blocks has no
-    freedom per column. The null spaces of singular value decompositions are random, with the layer's number as the
-    seed, so that the same network always has the same factors.
+    A hidden signal h is sent with the amplitude 0.98 h / (its maximum over the lattice), an input x with the amplitude
+    x / (its maximum). All inputs of a layer that is approximated by blocks use the same maximum, because this
+    approximation cannot scale columns separately. Null vectors of singular value decompositions are random; the seed is
+    the index of the layer, so that equal networks have equal factors.
 
     Returns:
-        One factor per layer, by the methods in ``onn.factor``.
+        One factorisation per layer.
 
     Raises:
         WeightsError: A layer has no effect: its weights, or all signals into or out of it, are 0 over the lattice.

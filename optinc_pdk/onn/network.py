@@ -19,7 +19,7 @@ FactorMethod = Literal["svd"] | tuple[Literal["approx"], int]
 
 
 class WeightsError(InputError):
-    """Weights cannot be used; the message states the file, the fault and the remedy."""
+    """Error: weights cannot be used. The message states the file, the fault and the remedy."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,26 +57,27 @@ class Layer:
 
     @property
     def outputs(self) -> int:
-        """Rows of the weight."""
+        """Number of outputs, which is the number of rows of the weight."""
         return int(self.weight.shape[0])
 
     @property
     def inputs(self) -> int:
-        """Columns of the weight."""
+        """Number of inputs, which is the number of columns of the weight."""
         return int(self.weight.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
 class Onn:
-    """Multilayer perceptron for one averaging task: ReLU between the layers, none after the last.
+    """Multilayer perceptron for one averaging task, with ReLU after every layer except the last.
 
-    Inputs are raw, 0 ... 4^g - 1 in steps of 1/N; outputs are levels 0 ... 3, most significant first; any scaling is
-    part of the weights.
+    The K inputs are averages of groups of g symbols, 0 ... 4^g - 1 in steps of 1/N. The M outputs are levels 0 ... 3,
+    most significant symbol first. Weights include any scaling.
 
     Attributes:
         layers: The layers, first to last.
         task: The averaging task that the network computes.
-        factor: Per layer, how its matrix is factored into meshes: "svd", or ("approx", block); "svd" for all if empty.
+        factor: For each layer, how its matrix is factored into meshes: "svd", or ("approx", block size) for unitary ×
+            diagonal blocks. If empty, all layers use "svd".
         card: Origin and measured properties of the network as JSON values: recipe, seed, scores.
 
     Raises:
@@ -132,7 +133,7 @@ class Onn:
 
     @property
     def mzis(self) -> int:
-        """Number of MZIs by the convention of arXiv 2603.28290: weights only, each layer by its factorisation."""
+        """Number of MZIs of all weights by the convention of arXiv 2603.28290, with each layer's factorisation."""
         return sum(
             svd_mzis(layer.outputs, layer.inputs)
             if how == "svd"
@@ -144,10 +145,10 @@ class Onn:
         """Computes the outputs in float64.
 
         Args:
-            inputs: Shape (..., K), 0 ... 4^g - 1.
+            inputs: (..., K) averages of groups of symbols, 0 ... 4^g - 1.
 
         Returns:
-            Outputs in levels, shape (..., M).
+            (..., M) outputs in levels.
 
         Raises:
             ValueError: The last axis is not K.
@@ -161,13 +162,13 @@ class Onn:
     def load(
         cls, path: str | Path, bits: int | None = None, servers: int | None = None, groups: int | None = None
     ) -> Onn:
-        """Reads a weight file: .npz, .safetensors or .onnx; never a pickle.
+        """Reads a network from a weight file: .npz, .safetensors or .onnx. Never unpickles objects.
 
         Args:
             path: The file.
-            bits: Bits of a word; needed for .safetensors and .onnx, which contain no task.
-            servers: Number of servers; likewise.
-            groups: Number of network inputs; likewise.
+            bits: Bits of a word; needed for .safetensors and .onnx files, which contain no task.
+            servers: Number of servers; needed for the same files.
+            groups: Number of network inputs; needed for the same files.
 
         Raises:
             WeightsError: The file is missing, damaged or unusable, or its task contradicts the arguments.
@@ -177,7 +178,7 @@ class Onn:
         return load(Path(path), bits, servers, groups)
 
     def save(self, path: str | Path) -> None:
-        """Writes a .npz file, atomically; equal networks give equal bytes.
+        """Writes the network to a .npz file, atomically. Equal networks give equal bytes.
 
         Args:
             path: The file, ending in .npz.
@@ -191,7 +192,7 @@ class Onn:
 
 
 def propagate(layers: Sequence[Layer], points: Floats) -> Floats:
-    """Computes the outputs (..., out) of layers with ReLU between them for inputs (..., in)."""
+    """Computes the outputs (..., out) of consecutive layers with ReLU between them, for inputs ``points`` (..., in)."""
     signal = points
     for i, layer in enumerate(layers):
         signal = signal @ layer.weight.T + layer.bias

@@ -1,4 +1,4 @@
-"""Largest field noise at the detectors that the margin of a network tolerates.
+"""Largest field noise at the detectors that a network tolerates because of its margin.
 
 Every detector adds noise to the field that it receives: those of the hidden layers, whose signals modulators
 transmit again, and those of the servers. With signals normalised to the maximum 1, the field of a layer is W x / ‖W‖₂
@@ -21,17 +21,18 @@ PIECE = 4096
 
 
 def tolerated_field_noise(onn: Onn, sigmas: float) -> float:
-    """Largest field noise at every detector for which each decision keeps a distance of some standard deviations.
+    """Computes the largest field noise for which every output stays a number of standard deviations from its threshold.
 
-    First order in the noise: a hidden unit passes noise where it is active, or so close to its threshold that the
-    noise of its own detector, with the first estimate of σ, may activate it.
+    The estimate is of first order in the noise. A hidden unit passes noise on where it is active, or where it is so
+    close to its threshold that the noise of its own detector, with the first estimate of σ, may activate it.
 
     Args:
         onn: The network.
         sigmas: Required distance of every output from its decision threshold, in standard deviations of the output.
 
     Returns:
-        σ relative to full scale, equal and independent at all detectors; 0 where a symbol is wrong without noise.
+        Standard deviation σ of the field noise relative to full scale, equal and independent at all detectors. 0 if any
+        symbol is wrong without noise.
 
     Raises:
         ValueError: ``sigmas`` is not a finite number above 0.

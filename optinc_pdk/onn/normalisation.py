@@ -23,13 +23,14 @@ DEAD_FRACTION = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class NormalisedOnn:
-    """Network equivalent to an `Onn`, with inputs and hidden signals of maximum 1 over the lattice.
+    """Network with the same function as an `Onn`, whose inputs and hidden signals have the maximum 1 over the lattice.
 
     Attributes:
-        layers: Layers from inputs / scales[0] to outputs in levels.
-        scales: Maxima over the lattice: (K,) of the inputs, then of the remaining units of each hidden layer.
-        kept: Per hidden layer, the indices of the remaining units in the original network.
-        task: The task, unchanged.
+        layers: The layers. They compute outputs in levels from inputs divided by ``scales[0]``.
+        scales: Maxima of the original signals over the lattice: (K,) for the inputs, then one array per hidden layer
+            for its remaining units.
+        kept: For each hidden layer, the indices of the remaining units in the original network.
+        task: The averaging task of the original network.
     """
 
     layers: tuple[Layer, ...]
@@ -38,12 +39,12 @@ class NormalisedOnn:
     task: Averaging
 
     def forward(self, inputs: Floats) -> Floats:
-        """Computes outputs in levels, shape (..., M), from raw inputs 0 ... 4^g - 1 of shape (..., K)."""
+        """Computes the outputs (..., M) in levels for inputs (..., K), 0 ... 4^g - 1, not yet normalised."""
         return propagate(self.layers, np.asarray(inputs, dtype=np.float64) / self.scales[0])
 
 
 def normalise(onn: Onn) -> NormalisedOnn:
-    """Scales inputs and hidden signals to at most 1 over the lattice and removes dead units.
+    """Scales inputs and hidden signals of a network to the maximum 1 over the lattice and removes dead units.
 
     Args:
         onn: The network; it is not changed.
@@ -74,7 +75,7 @@ def normalise(onn: Onn) -> NormalisedOnn:
 
 
 def hidden_maxima(onn: Onn) -> list[Floats]:
-    """Maximum over the lattice of every hidden unit: one (units,) array per hidden layer."""
+    """Computes the maximum of every hidden signal over the lattice: one (units,) array per hidden layer."""
     maxima = [np.zeros(layer.outputs) for layer in onn.layers[:-1]]
     for signal in onn.task.batches():
         for layer, maximum in zip(onn.layers[:-1], maxima, strict=True):
@@ -84,7 +85,10 @@ def hidden_maxima(onn: Onn) -> list[Floats]:
 
 
 def lattice_score(onn: Onn) -> Score:
-    """Accuracy and margin of the network without errors, in float64, over the lattice or a sample of a huge one."""
+    """Computes accuracy and margin of a network without errors, in float64.
+
+    Evaluates the whole lattice, or a sample of it if it is too large.
+    """
     inputs = exact = 0
     margin = 0.5
     for points in onn.task.batches():
@@ -94,17 +98,17 @@ def lattice_score(onn: Onn) -> Score:
 
 
 def matrix_error_accuracy(onn: Onn, epsilon: float, draws: int = 10, seed: int = 0, sample: int | None = None) -> float:
-    """Share of exact words under random matrix errors of the normalised network.
+    """Computes the fraction of exact words under random matrix errors of the normalised network.
 
     Args:
         onn: The network.
-        epsilon: Relative matrix error ε, in every layer W + ε ‖W‖₂ G/√n.
+        epsilon: Relative matrix error ε: every W becomes W + ε ‖W‖₂ G/√n, G standard normal, n columns.
         draws: Number of networks with random errors.
         seed: Seed of the generator.
         sample: Number of lattice points drawn for each of these networks; the whole lattice by default.
 
     Returns:
-        Exact words over lattice points and draws, 0 ... 1.
+        Fraction of exact words over all lattice points and draws, 0 ... 1.
 
     Raises:
         ValueError: `epsilon` is negative or `draws` below 1.
@@ -125,7 +129,7 @@ def matrix_error_accuracy(onn: Onn, epsilon: float, draws: int = 10, seed: int =
 
 
 def input_error_accuracy(onn: Onn, error: float, draws: int = 10, seed: int = 0) -> float:
-    """Share of exact words under uniform random errors of the inputs.
+    """Computes the fraction of exact words under uniform random errors of the inputs.
 
     Args:
         onn: The network.
@@ -134,7 +138,7 @@ def input_error_accuracy(onn: Onn, error: float, draws: int = 10, seed: int = 0)
         seed: Seed of the generator.
 
     Returns:
-        Exact words over all lattice points and draws, 0 ... 1.
+        Fraction of exact words over all lattice points and draws, 0 ... 1.
 
     Raises:
         ValueError: `error` is negative or `draws` below 1.

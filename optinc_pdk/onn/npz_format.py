@@ -30,7 +30,7 @@ TEXT_KEYS = ("task", "factor", "card")
 
 
 def read(path: Path) -> Onn:
-    """Reads a .npz weight file.
+    """Reads and validates a .npz weight file.
 
     Args:
         path: The .npz file.
@@ -108,12 +108,12 @@ def save(onn: Onn, path: Path) -> None:
 
 
 def build_layers(path: Path, arrays: dict[str, NDArray[Any]], pattern: str, stride: int = 1) -> tuple[Layer, ...]:
-    """Layers from arrays named by `pattern` (index, "weight" or "bias"), with indices 0, stride, 2 stride ...
+    """Creates the layers of a network from named arrays, with layer indices 0, stride, 2 stride ...
 
     Args:
         path: The file, for messages.
-        arrays: Arrays by name, without others than those of layers.
-        pattern: Format of the names, such as "layers.{}.{}".
+        arrays: Weights and biases by name; arrays of other names are an error.
+        pattern: Format of the names, such as "layers.{}.{}", for the layer index and "weight" or "bias".
         stride: Difference of the indices of consecutive layers.
 
     Raises:

@@ -17,7 +17,7 @@ from optinc_pdk.extract.contours import EdgeIndex, contours
 from optinc_pdk.extract.device_matching import devices_from_placements, match_devices
 from optinc_pdk.extract.golden_devices import device_symmetries, read_golden
 from optinc_pdk.extract.guide_strips import StripRule, split_sides, strip_length_um
-from optinc_pdk.extract.spatial_index import merged_polygons
+from optinc_pdk.extract.spatial_index import region_polygons
 
 PROCESS = load_process()
 LAYERS = PROCESS.gds_layers
@@ -247,7 +247,7 @@ def test_guides_with_bends_are_strips_with_the_length_of_their_centreline(
 def test_dents_and_protrusions_are_faults(dent: int, kind: str) -> None:
     defect = kdb.Region(kdb.Box(30_000, 225 - max(dent, 0), 30_010, 225 + max(-dent, 0)))
     guide = kdb.Region(kdb.Box(0, -225, 60_000, 225))
-    shape = merged_polygons((guide - defect if dent > 0 else guide + defect).merged())[0]
+    shape = region_polygons((guide - defect if dent > 0 else guide + defect).merged())[0]
     ring = contours([shape]).ring(0)
     ends = [i for i in range(len(ring)) if np.abs(np.roll(ring, -1, axis=0) - ring)[i].tolist() == [0, 450]]
     fault = split_sides(ring, *ends).fault(RULE)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from optinc_pdk.layout.river_routing import river_levels, spread
+from optinc_pdk.layout.river_routing import river_levels, spaced_positions
 
 SPACE = 10.0
 Line = tuple[float, float, float, float]
@@ -64,7 +64,7 @@ def test_a_common_shift_makes_a_staircase() -> None:
 def test_spread_is_feasible_and_optimal(targets: list[float], seed: int) -> None:
     low, high = -90.0, 90.0
     points = np.array(targets)
-    result = spread(points, SPACE, low, high)
+    result = spaced_positions(points, SPACE, low, high)
     assert result.shape == points.shape
     assert np.all(np.diff(result) >= SPACE - 1e-9)
     assert result[0] >= low - 1e-9
@@ -84,13 +84,13 @@ def test_spread_is_feasible_and_optimal(targets: list[float], seed: int) -> None
 def test_positions_far_enough_apart_are_unchanged(gaps: list[float]) -> None:
     points = positions(0.0, gaps)
     assume(points[-1] <= 1e3)
-    np.testing.assert_allclose(spread(points, SPACE, -1.0, 1e3), points, atol=1e-9)
+    np.testing.assert_allclose(spaced_positions(points, SPACE, -1.0, 1e3), points, atol=1e-9)
 
 
 def test_spread_of_no_positions_is_empty() -> None:
-    assert spread(np.zeros(0), SPACE, 0.0, 1.0).shape == (0,)
+    assert spaced_positions(np.zeros(0), SPACE, 0.0, 1.0).shape == (0,)
 
 
 def test_more_positions_than_fit_are_refused() -> None:
     with pytest.raises(ValueError, match=r"\b4\b.*10\.0 µm.*30 µm.*20 µm"):
-        spread(np.zeros(4), SPACE, 0.0, 20.0)
+        spaced_positions(np.zeros(4), SPACE, 0.0, 20.0)

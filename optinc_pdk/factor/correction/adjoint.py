@@ -1,4 +1,4 @@
-"""Gradient of any function of an imperfect mesh's matrix with one forward and one backward pass.
+"""Gradient of a function of an imperfect mesh's matrix by the adjoint method: one forward and one backward pass.
 
 Let F be the fields at an MZI's two inputs and C the adjoint rows at its two outputs. Its transfer T contributes
 sum C T F, with the derivative sum_v C[m, v] F[o, v] by T[m, o]: one 2x2 matrix per MZI, from which the derivatives by
@@ -18,16 +18,16 @@ Floats = NDArray[np.float64]
 
 
 def transmit(devices: MeshDevices, theta: Floats, phi: Floats, fields: Complexes) -> Complexes:
-    """Sends fields through an imperfect mesh.
+    """Computes the output fields of an imperfect mesh, without its output phases.
 
     Args:
         devices: The mesh, M MZIs on N modes.
-        theta: (M,) phases in rad.
-        phi: (M,) phases in rad.
-        fields: (N, vectors) at the inputs.
+        theta: (M,) phases of the inner heaters in rad.
+        phi: (M,) phases of the input heaters in rad.
+        fields: (N, vectors) fields at the inputs.
 
     Returns:
-        (N, vectors) at the outputs, before output phases.
+        (N, vectors) fields at the outputs, before the output phases.
     """
     from optinc_pdk.factor.correction import adjoint_kernels
 
@@ -41,17 +41,17 @@ def transmit(devices: MeshDevices, theta: Floats, phi: Floats, fields: Complexes
 def phase_gradients(
     devices: MeshDevices, theta: Floats, phi: Floats, light: Complexes, rows: Complexes
 ) -> tuple[Floats, Floats]:
-    """Gradients of Re sum(rows * light) by the phases of all MZIs.
+    """Computes the gradient of Re sum(rows * light) with respect to the phases of all MZIs.
 
     Args:
         devices: The mesh, M MZIs on N modes.
-        theta: (M,) phases in rad.
-        phi: (M,) phases in rad.
+        theta: (M,) phases of the inner heaters in rad.
+        phi: (M,) phases of the input heaters in rad.
         light: (N, vectors) output fields, as :func:`transmit` returns them for these phases.
         rows: (N, vectors) weights of the output fields.
 
     Returns:
-        (M,) derivatives by theta and (M,) by phi.
+        (M,) derivatives by theta and (M,) derivatives by phi, per rad.
     """
     from optinc_pdk.factor.correction import adjoint_kernels
 

@@ -1,4 +1,4 @@
-"""Compiled loops: fields through an imperfect mesh, and derivatives by every MZI's transfer on the way back.
+"""Compiled loops of the adjoint method: forward propagation of fields, and derivatives by every MZI's transfer.
 
 Import this module inside functions only (:mod:`optinc_pdk.factor.kernels`). Fields are two planes of float64. The
 backward pass inverts the light MZI by MZI instead of storing it, so that memory is that of two matrices. The 2×2
@@ -57,13 +57,13 @@ def _overlaps(
 
 @compiled
 def propagate_forward(row: _Indices, transfer: _Complexes, fields: _Complexes, light: _Complexes) -> None:
-    """Sends fields through a sequence of MZIs.
+    """Computes the fields behind a sequence of MZIs and writes them to ``light``.
 
     Args:
         row: (MZIs,) upper mode of each MZI, in the order in which light passes them.
-        transfer: (MZIs, 2, 2) [output, input].
-        fields: (N, vectors) at the inputs.
-        light: (N, vectors) at the outputs, written.
+        transfer: (MZIs, 2, 2) transfer matrix of each MZI, indexed [output, input].
+        fields: (N, vectors) fields at the inputs.
+        light: (N, vectors) fields at the outputs; overwritten.
     """
     for start in range(0, fields.shape[1], _TILE):
         stop = min(start + _TILE, fields.shape[1])
@@ -82,14 +82,14 @@ def propagate_forward(row: _Indices, transfer: _Complexes, fields: _Complexes, l
 def transfer_derivatives(
     row: _Indices, transfer: _Complexes, light: _Complexes, rows: _Complexes, derivative: _Complexes
 ) -> None:
-    """Derivatives of sum_kv rows[k, v] light[k, v] by the entries of every MZI's transfer.
+    """Computes the derivatives of sum_kv rows[k, v] light[k, v] by the entries of every MZI's transfer matrix.
 
     Args:
         row: (MZIs,) upper mode of each MZI, in the order in which light passes them.
-        transfer: (MZIs, 2, 2) [output, input], invertible.
-        light: (N, vectors) at the outputs, as written by :func:`propagate_forward`.
+        transfer: (MZIs, 2, 2) transfer matrix of each MZI, indexed [output, input], invertible.
+        light: (N, vectors) fields at the outputs, as written by :func:`propagate_forward`.
         rows: (N, vectors) weights of the output fields.
-        derivative: (MZIs, 2, 2), written: derivative by each entry of the transfer.
+        derivative: (MZIs, 2, 2) derivative by each entry of ``transfer``; overwritten.
     """
     derivative[:] = 0.0
     for start in range(0, light.shape[1], _TILE):

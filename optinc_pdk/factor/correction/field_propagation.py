@@ -1,4 +1,4 @@
-"""Fields at every heater of an imperfect mesh, and the transfer from every heater to the outputs.
+"""Propagation through an imperfect mesh: fields at every heater, and transfer from every heater to the outputs.
 
 A phase p on one guide changes the mesh's matrix by the rank-one dM/dp = i b f^T, with f the field there per unit at
 each input and b the transfer from there to each output. One forward pass gives all f, one backward pass all b: N^3
@@ -50,17 +50,17 @@ def _arms(devices: MeshDevices, theta: Floats, phi: Floats) -> _Arms:
 def forward(
     devices: MeshDevices, theta: Floats, phi: Floats, fields: Complexes
 ) -> tuple[Complexes, Complexes, Complexes]:
-    """Sends fields through the columns of a mesh and records them at every heater.
+    """Propagates fields forward through a mesh and records the field at every heater.
 
     Args:
         devices: The mesh, M MZIs on N modes.
-        theta: (M,) phases in rad.
-        phi: (M,) phases in rad.
-        fields: (N, vectors) at the inputs.
+        theta: (M,) phases of the inner heaters in rad.
+        phi: (M,) phases of the input heaters in rad.
+        fields: (N, vectors) fields at the inputs.
 
     Returns:
-        (N, vectors) at the outputs, before output phases; (M, vectors) right after each theta heater; (M, vectors)
-        right after each phi heater.
+        (N, vectors) fields at the outputs, before the output phases; (M, vectors) fields right after each theta
+        heater; (M, vectors) fields right after each phi heater.
     """
     arms = _arms(devices, theta, phi)
     light = np.array(fields, dtype=np.complex128)
@@ -81,17 +81,20 @@ def forward(
 def backward(
     devices: MeshDevices, theta: Floats, phi: Floats, rows: Complexes
 ) -> tuple[Complexes, Complexes, Complexes]:
-    """Sends rows that multiply the output fields back through the columns of a mesh.
+    """Propagates linear functions of the output fields backward through a mesh (adjoint pass).
+
+    Function v is sum_k rows[k, v] · (field at output k). The result expresses the same functions by fields at the
+    inputs and at the heaters.
 
     Args:
         devices: The mesh, M MZIs on N modes.
-        theta: (M,) phases in rad.
-        phi: (M,) phases in rad.
-        rows: (N, vectors); entry [k, v] is the factor of output k in row v.
+        theta: (M,) phases of the inner heaters in rad.
+        phi: (M,) phases of the input heaters in rad.
+        rows: (N, vectors) coefficients of the output fields, before the output phases.
 
     Returns:
-        (N, vectors), the factors of the inputs; (M, vectors), those of the field right after each theta heater;
-        (M, vectors), those right after each phi heater.
+        (N, vectors) coefficients of the input fields; (M, vectors) coefficients of the field right after each theta
+        heater; (M, vectors) coefficients of the field right after each phi heater.
     """
     arms = _arms(devices, theta, phi)
     carried = np.array(rows, dtype=np.complex128)

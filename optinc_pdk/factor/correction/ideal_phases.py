@@ -1,4 +1,4 @@
-"""Phases with which ideal devices realise a matrix: the start of every correction."""
+"""Phases with which a mesh of ideal devices realises a matrix: the starting point of every correction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 
 def ideal_phases(target: Complexes, devices: MeshDevices, rng: np.random.Generator) -> Floats:
-    """Phases with which a mesh of ideal devices realises a unitary.
+    """Computes the phases with which a mesh of ideal devices realises a unitary.
 
     Redundant columns get random phases, theta around pi/2, where the splitting depends least on the couplers. The
     rectangle or triangle in front of them realises the rest.
@@ -28,7 +28,7 @@ def ideal_phases(target: Complexes, devices: MeshDevices, rng: np.random.Generat
         rng: Source of the phases of redundant columns.
 
     Returns:
-        (unknowns,) theta, phi and output phases in rad, in [0, 2 pi).
+        (2 MZIs + N,) theta, phi and output phases in this order, in rad, in [0, 2 pi).
 
     Raises:
         ValueError: The first columns of the devices are neither a rectangle nor a triangle, or the target is not
@@ -85,15 +85,15 @@ def _device_indices(mesh: Mesh, devices: MeshDevices) -> NDArray[np.int64]:
 
 
 def unitary_completion(W: Floats, amplitude: float, rng: np.random.Generator) -> Complexes:
-    """A unitary whose real part is an orthogonal matrix times an amplitude.
+    """Returns a random unitary whose real part is a given orthogonal matrix times an amplitude.
 
     Args:
         W: (N, N) real orthogonal.
-        amplitude: a, above 0 and at most 1.
+        amplitude: Factor a of the real part, above 0 and at most 1.
         rng: Source of the random symmetric orthogonal matrix Q.
 
     Returns:
-        (N, N) W (a + i sqrt(1 - a^2) Q).
+        (N, N) unitary W (a + i sqrt(1 - a^2) Q).
     """
     modes = W.shape[0]
     axes, _ = np.linalg.qr(rng.standard_normal((modes, modes)))

@@ -1,4 +1,4 @@
-"""Phases for a whole layer on two imperfect meshes: Re(M_U A M_V) is the weight matrix up to a scale per row.
+"""Correction of a whole layer, two imperfect meshes and attenuators: Re(M_U A M_V) is W up to a scale per row.
 
 The imaginary part is free, so the factored matrix is W + iY, Y random and small. Its singular vectors are complex and
 generic, whereas real ones need many MZIs at cross, which imperfect couplers cannot reach; and its small singular
@@ -40,14 +40,17 @@ DRAWS = 8
 
 @dataclass(frozen=True, eq=False)
 class LayerCorrection:
-    """Phases of a layer's two meshes, and its attenuators.
+    """Corrected phases of a layer's two meshes, and the transmissions of its attenuators.
+
+    Light passes mesh V (n modes), r = min(m, n) attenuators and mesh U (m modes).
 
     Attributes:
-        u: Mesh of m modes after the attenuators. Its errors and row scales are those of the layer: real part, rows
-            divided by their scales, Frobenius norm relative to that of W; ``error_before`` and ``error_local`` are
-            with V's mesh already corrected. The scale of a zero row of W is 0: electronics do not read it.
-        attenuation: (r,) field transmission of the attenuators, the largest of them 1.
-        v: Mesh of n modes before them; its errors are those of the r outputs that are used.
+        u: Correction of mesh U. Its errors and row scales refer to the whole layer: they compare the real part of the
+            layer's matrix, rows divided by their scales, with W (Frobenius norm relative to that of W).
+            ``error_before`` and ``error_local`` assume that mesh V is already corrected. The row scale of a zero row
+            of W is 0; the electronics do not read this row.
+        attenuation: (r,) field transmission of the attenuators; the maximum is 1.
+        v: Correction of mesh V. Its errors refer to the r outputs that are used.
     """
 
     u: Correction
@@ -60,7 +63,7 @@ class LayerCorrection:
         return self.u.error
 
     def matrix(self) -> Floats:
-        """(m, n) real matrix that the layer computes, electronics included: W up to the error."""
+        """Returns the (m, n) real matrix that the layer computes, with division by row scales: W up to the error."""
         rank = self.attenuation.size
         fields = self.attenuation[:, np.newaxis] * self.v.matrix[:rank]
         read, scale = (self.u.matrix[:, :rank] @ fields).real, self.u.row_scale[:, np.newaxis]
@@ -74,11 +77,15 @@ def correct_layer(
 
     Args:
         W: (m, n) = (out, in), real.
-        left: U's imperfect mesh, m modes, after the attenuators.
-        right: V's imperfect mesh, n modes, before them.
-        amplitude: Share of the field in the real part at the start, above 0 and at most 1.
-        steps: As for :func:`optinc_pdk.factor.correct`, for each mesh.
-        seed: Seed of the imaginary part and of the starts of the fits.
+        left: Devices of mesh U, m modes, behind the attenuators.
+        right: Devices of mesh V, n modes, in front of the attenuators.
+        amplitude: Fraction a of the field that the starting point W + iY has at least in its real part, above 0 and
+            at most 1: Y is random with the 2-norm of W times sqrt(1 / a^2 - 1).
+        steps: Largest number of Newton factorisations for each mesh, see :func:`optinc_pdk.factor.correct`.
+        seed: Seed of the random imaginary part Y and of the starting points of the fits.
+
+    Returns:
+        The phases of both meshes, the attenuations and the errors.
 
     Raises:
         ValueError: W is not a real matrix of the meshes' sizes, is all zero, or has a largest entry above 1e300 or

@@ -26,13 +26,16 @@ HISTORY = 30
 
 @dataclass(frozen=True, eq=False)
 class CorrectionProblem:
-    """A mesh and the matrix that its phases are fitted to.
+    """Least-squares problem: an imperfect mesh with matrix M, and the target that its phases are fitted to.
+
+    The unknowns x are all phases, (2 MZIs + N,) in rad: theta, phi and output phases.
 
     Attributes:
         devices: The imperfect mesh, N modes.
-        target: (m, n) complex, or real with ``homodyne``; the other N - m outputs are dumped.
-        homodyne: Whether only the real part counts, up to a scale per row.
-        inputs: (N, n) complex input fields X, for which the target is M X; the unit matrix, n = N, by default.
+        target: (m, n) target for the first m rows of M X, complex, or real with ``homodyne``; the other N - m outputs
+            are dumped.
+        homodyne: Whether only the real part of the fields is compared with the target, up to a scale per row.
+        inputs: (N, n) complex input fields X; None stands for the identity matrix, n = N.
     """
 
     devices: MeshDevices
@@ -41,7 +44,7 @@ class CorrectionProblem:
     inputs: Complexes | None = None
 
     def output_fields(self, matrix: Complexes) -> Complexes:
-        """(m, n) fields at the outputs that are read, for the mesh's (N, N) matrix."""
+        """Returns the (m, n) fields at the outputs that are read, if the mesh has the (N, N) complex ``matrix``."""
         rows = matrix[: len(self.target)]
         return rows if self.inputs is None else rows @ self.inputs
 
@@ -51,18 +54,21 @@ class CorrectionProblem:
         return int(self.devices.row.size)
 
     def split(self, x: Floats) -> tuple[Floats, Floats, Floats]:
-        """Unknowns as theta, phi and output_phase."""
+        """Splits the unknowns into (MZIs,) theta, (MZIs,) phi and (N,) output phases, in rad."""
         return x[: self.mzis], x[self.mzis : 2 * self.mzis], x[2 * self.mzis :]
 
     @cached_property
     def order(self) -> Ints:
-        """(unknowns,) indices of the unknowns in the order in which light passes their heaters."""
+        """Indices of the unknowns, (unknowns,), in the order in which light passes their heaters."""
         column = self.devices.column
         outputs = np.full(self.devices.modes, 2 * self.devices.columns)
         return np.argsort(np.concatenate([2 * column + 1, 2 * column, outputs]), kind="stable")
 
     def scale(self, fields: Complexes) -> Floats:
-        """(m, 1) factors of the target's rows for (m, n) output fields: 1, or with homodyne the best fit."""
+        """Returns (m, 1) factors of the target's rows, with which the target is compared with the fields.
+
+        The factors are 1, or with ``homodyne`` the least-squares fit to the real part of the (m, n) ``fields``.
+        """
         if not self.homodyne:
             return np.ones((len(self.target), 1))
         power = np.sum(self.target.real**2, axis=1, keepdims=True)
@@ -71,10 +77,12 @@ class CorrectionProblem:
         return scale
 
     def error(self, matrix: Complexes) -> float:
-        """Frobenius norm of the error relative to that of the target; with homodyne, rows are divided by their scales.
+        """Returns the Frobenius norm of the error relative to that of the target.
+
+        With ``homodyne`` each row of the fields is divided by its scale first.
 
         Args:
-            matrix: (N, N) of the mesh.
+            matrix: (N, N) complex matrix of the mesh.
         """
         fields = self.output_fields(matrix)
         scale = self.scale(fields)
@@ -83,13 +91,13 @@ class CorrectionProblem:
         return float(np.linalg.norm(deviation) / np.linalg.norm(self.target))
 
     def common_scale(self, matrix: Complexes) -> float:
-        """Real factor by which the (N, N) matrix fits the target best; 1 with homodyne, whose rows have their own."""
+        """Returns the real factor s for which s · target fits the fields of the (N, N) matrix best; 1 if homodyne."""
         if self.homodyne:
             return 1.0
         return float(np.vdot(self.target, self.output_fields(matrix)).real / np.linalg.norm(self.target) ** 2)
 
     def shape_error(self, matrix: Complexes) -> float:
-        """As :meth:`error`, with the matrix divided by its common scale; infinite where this is not positive."""
+        """Returns the :meth:`error` of matrix / common scale, (N, N); infinite if the scale is not positive."""
         scale = self.common_scale(matrix)
         return self.error(matrix / scale) if scale > 0.0 else float("inf")
 
@@ -100,9 +108,10 @@ class MeshEvaluation:
 
     Attributes:
         x: (unknowns,) phases in rad.
-        matrix: (N, N) complex.
-        residual: (m, n); real with homodyne.
-        field: (unknowns, N) field f at each heater (:mod:`optinc_pdk.factor.correction.field_propagation`).
+        matrix: (N, N) complex matrix of the mesh, with output phases.
+        residual: (m, n) output fields minus the scaled target; real with homodyne.
+        field: (unknowns, N) field f at each heater for unit light at each input
+            (:mod:`optinc_pdk.factor.correction.field_propagation`).
         cost: Squared Frobenius norm of the residual.
     """
 
@@ -114,7 +123,7 @@ class MeshEvaluation:
 
 
 def evaluate(problem: CorrectionProblem, x: Floats) -> MeshEvaluation:
-    """Matrix, residual, heater fields and cost of the mesh at phases x, (unknowns,) in rad."""
+    """Computes matrix, residual, heater fields and cost of the mesh at phases x, (unknowns,) in rad."""
     theta, phi, output = problem.split(x)
     fields = np.eye(problem.devices.modes, dtype=np.complex128)
     matrix, at_theta, at_phi = forward(problem.devices, theta, phi, fields)
@@ -125,7 +134,15 @@ def evaluate(problem: CorrectionProblem, x: Floats) -> MeshEvaluation:
 
 
 def transfer(problem: CorrectionProblem, light: MeshEvaluation) -> Complexes:
-    """(unknowns, m) transfer b from each heater to the outputs: dM/dx = i b f^T."""
+    """Computes the transfer b from each heater to the m outputs that are read, so that dM/dx = i b f^T.
+
+    Args:
+        problem: Mesh and target.
+        light: The mesh at its current phases.
+
+    Returns:
+        (unknowns, m) complex.
+    """
     theta, phi, output = problem.split(light.x)
     selected = np.eye(problem.devices.modes, len(problem.target))
     _, at_theta, at_phi = backward(problem.devices, theta, phi, np.exp(1j * output)[:, np.newaxis] * selected)
@@ -133,7 +150,15 @@ def transfer(problem: CorrectionProblem, light: MeshEvaluation) -> Complexes:
 
 
 def gradient(problem: CorrectionProblem, light: MeshEvaluation) -> Floats:
-    """(unknowns,) gradient of half the cost, by one backward pass with the residual: N^3 work."""
+    """Computes the gradient of half the cost by one backward pass with the residual, in O(N^3) operations.
+
+    Args:
+        problem: Mesh and target.
+        light: The mesh at its current phases.
+
+    Returns:
+        (unknowns,) derivatives per rad.
+    """
     theta, phi, output = problem.split(light.x)
     rows = _adjoint_rows(problem, light.residual)
     _, at_theta, at_phi = backward(problem.devices, theta, phi, np.exp(1j * output)[:, np.newaxis] * rows)
@@ -143,7 +168,15 @@ def gradient(problem: CorrectionProblem, light: MeshEvaluation) -> Floats:
 
 
 def cost_and_gradient(problem: CorrectionProblem, x: Floats) -> tuple[float, Floats]:
-    """Half the cost at phases x, (unknowns,) in rad, and its gradient; compiled, stores no fields inside the mesh."""
+    """Computes half the cost and its gradient with compiled loops that do not store the fields at the heaters.
+
+    Args:
+        problem: Mesh and target.
+        x: (unknowns,) phases in rad.
+
+    Returns:
+        Half the squared Frobenius norm of the residual, and its (unknowns,) derivatives per rad.
+    """
     devices, (theta, phi, output) = problem.devices, problem.split(x)
     output_phasors = np.exp(1j * output)[:, np.newaxis]
     light = transmit(devices, theta, phi, np.eye(devices.modes, dtype=np.complex128))
@@ -178,11 +211,11 @@ def fit_lbfgs(problem: CorrectionProblem, x: Floats, steps: int) -> tuple[Floats
 
     Args:
         problem: Mesh and target.
-        x: (unknowns,) start, in rad.
+        x: (unknowns,) starting phases in rad.
         steps: Largest number of steps.
 
     Returns:
-        (unknowns,) phases in rad, not wrapped, and the steps taken.
+        (unknowns,) phases in rad, not wrapped to [0, 2 pi), and the number of steps taken.
     """
     from scipy.optimize import minimize
 

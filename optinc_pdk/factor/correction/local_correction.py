@@ -21,17 +21,17 @@ Floats = NDArray[np.float64]
 def correct_locally(
     devices: MeshDevices, theta: Floats, phi: Floats, output_phase: Floats
 ) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
-    """Phases that bring every MZI of an imperfect mesh as close as possible to the ideal one.
+    """Computes the phases with which every MZI of an imperfect mesh is as close as possible to the ideal MZI.
 
     Args:
         devices: The imperfect mesh.
-        theta: (MZIs,) phases of the ideal mesh in rad.
-        phi: (MZIs,) the same.
-        output_phase: (N,) the same.
+        theta: (MZIs,) phases of the inner heaters of the ideal mesh in rad.
+        phi: (MZIs,) phases of the input heaters of the ideal mesh in rad.
+        output_phase: (N,) output phases of the ideal mesh in rad.
 
     Returns:
-        theta, phi and output_phase for the imperfect mesh in rad, in [0, 2 pi), and (MZIs,) True where the splitting
-        was clipped.
+        (MZIs,) theta, (MZIs,) phi and (N,) output_phase of the imperfect mesh in rad, in [0, 2 pi), and (MZIs,)
+        whether the MZI cannot reach the ideal splitting and was set to the nearest one.
     """
     new_theta, clipped = _splitting(devices, theta)
     bare = _bare(devices, new_theta)

@@ -1,4 +1,4 @@
-"""Phases for one mesh of imperfect devices: local correction, then least squares on the remaining error.
+"""Correction of one imperfect mesh: local correction, then a least-squares fit of the remaining error.
 
 Errors are Frobenius norms relative to that of the target. For an orthogonal or unitary target this is the matrix
 error e of a random W + e |W|_2 G / sqrt(n), G standard normal.
@@ -42,21 +42,21 @@ class Correction:
     """Phases of an imperfect mesh, and the errors before and after each stage of correction.
 
     Attributes:
-        theta: (MZIs,) in rad, in [0, 2 pi), in the order of the devices' MZIs.
-        phi: (MZIs,) the same.
-        output_phase: (N,) the same.
+        theta: (MZIs,) phases of the inner heaters in rad, in [0, 2 pi), in the order of the devices' MZIs.
+        phi: (MZIs,) phases of the input heaters in rad, in [0, 2 pi), in the same order.
+        output_phase: (N,) output phases in rad, in [0, 2 pi).
         matrix: (N, N) complex transfer matrix of the mesh with these phases.
-        row_scale: (N,) factors of the target's rows in the matrix, or in its real part; 1 where the whole matrix
-            counts. Electronics divide by them.
-        error_before: With the phases of an ideal mesh.
-        error_local: After local correction.
-        error: After least squares.
-        clipped: Number of MZIs whose splitting local correction cannot reach.
-        steps: Least-squares steps, of both fits where there were two.
-        scale: Real factor by which the matrix fits the target best, below 1 where light is lost; 1 where each row
-            has its own.
-        shape_error: As ``error``, with the matrix divided by ``scale`` first, so that a common loss does not count.
-            It never exceeds that of local correction; ``error`` includes the loss.
+        row_scale: One factor per row of the target: the real part of the matrix row is this factor times the target
+            row. The electronics divide by it. All factors are 1 if the target is complex.
+        error_before: Relative error with the phases of an ideal mesh.
+        error_local: Relative error after local correction.
+        error: Relative error after the least-squares fit.
+        clipped: Number of MZIs for which local correction cannot reach the ideal splitting.
+        steps: Number of least-squares steps, summed over both fits if there were two.
+        scale: Real factor s for which s · target fits the matrix best; below 1 if light is lost, 1 if there are row
+            scales.
+        shape_error: Relative error of the matrix divided by ``scale``, so that a common loss does not count. It never
+            exceeds its value after local correction. ``error`` includes the loss.
     """
 
     theta: Floats
@@ -77,19 +77,23 @@ def correct(U: ArrayLike, devices: MeshDevices, *, steps: int = STEPS, seed: int
     """Finds the phases with which an imperfect mesh best realises a unitary.
 
     Identity, diagonal, permutation and block-diagonal targets need many MZIs in the full bar or cross state. Local
-    correction clips those, and the gradient vanishes there: it is a saddle, as an MZI at its limit may turn either
-    way. Where more than a tenth of the MZIs are clipped, a second fit starts away from the saddle, and the better of
-    the two is returned. The reversal of the modes needs every MZI at cross and gains nothing from it.
+    correction clips these MZIs. This is a saddle point, where the gradient vanishes although the error can decrease.
+    If more than a tenth of the MZIs are clipped, a second fit starts from a random point away from the saddle, and the
+    better of both results is returned. The second fit does not improve the reversal of the modes, which needs every
+    MZI in the cross state.
 
-    With loss the fit aims at the target times the field transmission that local correction finds: electronics
-    compensate a common real scale, and phases cannot recover lost light.
+    For a mesh with loss, the target of the fit is U times the mean field transmission after local correction: the
+    electronics compensate a common real scale, and phases cannot recover lost light.
 
     Args:
         U: (N, N) unitary.
         devices: The imperfect mesh, rectangular or triangular, with or without redundant columns.
-        steps: Largest number of Newton factorisations; 0 for local correction alone. Beyond 97 modes, 50 times as
-            many L-BFGS steps. A second fit gets three times as many.
-        seed: Seed of the phases of redundant columns and of the start of a second fit.
+        steps: Largest number of Newton factorisations; 0 for local correction only. Meshes of more than 97 modes use
+            50 times as many L-BFGS steps instead. A second fit may take three times as many steps.
+        seed: Seed of the phases of redundant columns and of the starting point of a second fit.
+
+    Returns:
+        The phases, the matrix of the mesh with these phases, and the errors.
 
     Raises:
         ValueError: U is not a unitary of the mesh's size, steps is negative, or the devices form neither a
@@ -108,17 +112,20 @@ def correct_homodyne(
 ) -> Correction:
     """Finds the phases with which the real part of an imperfect mesh best realises an orthogonal matrix.
 
-    At full amplitude a unitary with an orthogonal real part has no imaginary part, so nothing is free. With a < 1
-    every M = W (a + i sqrt(1 - a^2) Q), Q symmetric and orthogonal, has the real part a W. This leaves N^2 / 4 free
-    parameters. Its MZIs are as generic as those of a random unitary, so the fit avoids the bar and cross states that
-    imperfect couplers cannot reach. The cost is signal power, which falls to a^2.
+    The starting point is the unitary M = W (a + i sqrt(1 - a^2) Q) with a random symmetric orthogonal Q; its real part
+    is a W. With a = 1 the imaginary part would be zero and M fixed. With a < 1 the choice of Q leaves N^2 / 4 free
+    parameters, and the MZI phases are distributed as for a random unitary, so the fit avoids the bar and cross states
+    that imperfect couplers cannot reach. The signal power falls to a^2.
 
     Args:
         W: (N, N) real orthogonal.
         devices: The imperfect mesh, rectangular or triangular, with or without redundant columns.
-        amplitude: a at the start, above 0 and at most 1; the fit may change it row by row (``row_scale``).
-        steps: As for :func:`correct`.
-        seed: Seed of Q and of the phases of redundant columns.
+        amplitude: a of the starting point, above 0 and at most 1; the fit may change it for each row (``row_scale``).
+        steps: Largest number of Newton factorisations, see :func:`correct`.
+        seed: Seed of Q, of the phases of redundant columns and of the starting point of a second fit.
+
+    Returns:
+        The phases, the matrix of the mesh with these phases, the row scales and the errors.
 
     Raises:
         ValueError: W is not a real orthogonal matrix of the mesh's size, amplitude or steps are out of range, or the
@@ -147,9 +154,12 @@ def fit(problem: CorrectionProblem, ideal: Floats, steps: int, rng: np.random.Ge
 
     Args:
         problem: Mesh and target.
-        ideal: (unknowns,) phases of ideal devices in rad.
-        steps: As for :func:`correct`.
-        rng: Source of the start of a second fit.
+        ideal: (unknowns,) phases with which ideal devices realise the target, in rad.
+        steps: Largest number of Newton factorisations, see :func:`correct`.
+        rng: Source of the random starting point of a second fit.
+
+    Returns:
+        The corrected phases and the errors.
     """
     before = evaluate(problem, ideal)
     local, clipped = _local(problem, ideal)
@@ -190,7 +200,7 @@ def _attenuated_target(problem: CorrectionProblem, local: MeshEvaluation) -> Cor
 
 
 def local_error(problem: CorrectionProblem, ideal: Floats) -> float:
-    """Relative error after local correction of the phases of ideal devices, (unknowns,) in rad."""
+    """Computes the relative error after local correction; ``ideal`` as for :func:`fit`."""
     return problem.error(_local(problem, ideal)[0].matrix)
 
 
@@ -213,7 +223,7 @@ def check_steps(steps: int) -> None:
 
 
 def check_amplitude(amplitude: float) -> None:
-    """Raises ValueError unless amplitude is above 0 and at most 1."""
+    """Raises ValueError unless amplitude is a real number above 0 and at most 1."""
     if not is_real(amplitude) or not 0.0 < amplitude <= 1.0:
         raise ValueError(f"amplitude is {amplitude!r}; give a share of the field above 0 and at most 1")
 

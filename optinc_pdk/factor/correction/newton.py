@@ -38,13 +38,13 @@ def fit_newton(problem: CorrectionProblem, x: Floats, steps: int, patience: int 
 
     Args:
         problem: Mesh and target.
-        x: (unknowns,) start, in rad.
+        x: (unknowns,) starting phases in rad.
         steps: Largest number of factorisations of the matrix of second derivatives.
-        patience: Small steps in a row that end the fit. One is enough from a good start; near a saddle a step
-            may be small because of its damping.
+        patience: Number of consecutive small steps (relative decrease of the cost below ``CONVERGED``) after which the
+            fit ends. 1 is enough from a good start; near a saddle a step may be small because of its damping.
 
     Returns:
-        (unknowns,) phases in rad, not wrapped, and the number of factorisations.
+        (unknowns,) phases in rad, not wrapped to [0, 2 pi), and the number of factorisations.
     """
     light = evaluate(problem, x)
     floor = EXACT * float(np.linalg.norm(problem.target) ** 2)
@@ -82,15 +82,16 @@ def _next_damping(length: float, refused: bool, refused_before: bool) -> float:
 
 
 def curvature(problem: CorrectionProblem, light: MeshEvaluation) -> NDArray[Any]:
-    """Second derivatives of half the cost.
+    """Computes the matrix of second derivatives (Hessian) of half the cost.
 
     Args:
         problem: Mesh and target.
         light: The mesh at its current phases.
 
     Returns:
-        (unknowns, unknowns) in the order of ``problem.order``; only the lower triangle is valid. Single precision
-        for many unknowns. Row scales of homodyne are kept constant.
+        (unknowns, unknowns) second derivatives, rows and columns in the order of ``problem.order``; only the lower
+        triangle is valid. Single precision for more than ``DOUBLE_UNTIL`` unknowns. With homodyne, the row scales
+        are treated as constants.
     """
     order = problem.order
     single = order.size > DOUBLE_UNTIL

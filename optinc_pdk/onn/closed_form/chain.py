@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn.closed_form.program import FloorInstruction, IntegerProgram, averaging_program
-from optinc_pdk.onn.closed_form.stage import ClosedForm, Stage, StageClaim, combined, expanded, layer_of
+from optinc_pdk.onn.closed_form.stage import ClosedForm, Stage, StageClaim, combined_row, layer_of, substituted_sum
 from optinc_pdk.onn.network import Layer, Onn
 
 Floats = NDArray[np.float64]
@@ -47,27 +47,28 @@ the stage is the last. It returns the layers, and the rows of all signals over t
 
 
 def carry_chain(task: Averaging) -> Onn:
-    """Builds the smallest exact network, with margin 0.5; for 4 bits and 4 servers its structure is 2-6-7-2.
+    """Builds the smallest exact network in closed form; for 4 bits and 4 servers its structure is 2-6-7-2.
 
     Args:
-        task: Any task, also of a level of a cascade.
+        task: Any averaging task, including those of a cascade.
 
     Returns:
-        The network. Its outputs are whole levels, or whole steps of the remainder, and its last layer has no bias.
+        The network. Its outputs are whole levels, or whole steps of the remainder, so its margin is 0.5. Its last layer
+        has no bias.
     """
-    return _onn(averaging_program(task), task, smallest, {"recipe": "carry_chain"})
+    return _onn(averaging_program(task), task, smallest_stage, {"recipe": "carry_chain"})
 
 
 def regenerating_chain(task: Averaging, copies: int = 1, amplifiers: int = 3) -> Onn:
-    """Builds an exact network with margin 0.5 and more layers that tolerates much larger matrix errors.
+    """Builds an exact network that has more layers than `carry_chain` and tolerates much larger matrix errors.
 
     Args:
-        task: Any task, also of a level of a cascade.
-        copies: Number of units for every signal that is passed on to later layers.
+        task: Any averaging task, including those of a cascade.
+        copies: Number of units that carry every signal that later layers need.
         amplifiers: Number of layers over which the gain of a staircase is distributed.
 
     Returns:
-        The network, as for `carry_chain`.
+        The network; its margin is 0.5 and its last layer has no bias.
 
     Raises:
         ValueError: `copies` or `amplifiers` is not a whole number of at least 1.
@@ -76,7 +77,7 @@ def regenerating_chain(task: Averaging, copies: int = 1, amplifiers: int = 3) ->
         if not isinstance(value, int) or value < 1:
             raise ValueError(f"{name} = {value} must be a whole number of at least 1")
     card = {"recipe": "regenerating_chain", "copies": copies, "amplifiers": amplifiers}
-    build = partial(regenerating, copies=copies, amplifiers=amplifiers)
+    build = partial(regenerating_stage, copies=copies, amplifiers=amplifiers)
     return _onn(averaging_program(task, late=True), task, build, card)
 
 
@@ -85,12 +86,15 @@ def _onn(program: IntegerProgram, task: Averaging, build: StageBuilder, card: di
 
 
 def compile_program(program: IntegerProgram, task: Averaging, build: StageBuilder) -> ClosedForm:
-    """Compiles a program into stages of layers, one per floor; a floor that is always 0 needs none.
+    """Compiles an integer program into a closed-form network, with one stage per floor instruction.
+
+    Sums need no layer, and a floor whose result is always 0 needs no stage.
 
     Args:
         program: The program of the task.
         task: The averaging task.
-        build: Function that creates the layers of one floor.
+        build: Function that creates the layers of one floor: `smallest_stage`, or `regenerating_stage` with its last
+            two arguments fixed.
     """
     size = task.groups
     scales = dict(zip(program.inputs, task.input_resolution, strict=True))
@@ -103,7 +107,7 @@ def compile_program(program: IntegerProgram, task: Averaging, build: StageBuilde
     for index, step in enumerate(program.instructions):
         needed = program.needed_after(index)
         if not isinstance(step, FloorInstruction):
-            rows[step.result], sums[step.result] = combined(rows, step.terms), expanded(sums, step.terms)
+            rows[step.result], sums[step.result] = combined_row(rows, step.terms), substituted_sum(sums, step.terms)
         elif not program.peaks[step.result]:
             rows[step.result], sums[step.result] = np.zeros(size + 1), {}
         else:
@@ -116,8 +120,8 @@ def compile_program(program: IntegerProgram, task: Averaging, build: StageBuilde
             sums = {name: {name: 1} for name in rows}
         kept = [name for name in rows if name in needed or name == step.result]
         rows, sums = {name: rows[name] for name in kept}, {name: sums[name] for name in kept}
-    outputs = tuple((expanded(sums, terms), divisor) for terms, divisor in program.outputs)
-    last = layer_of([combined(rows, terms) / divisor for terms, divisor in program.outputs])
+    outputs = tuple((substituted_sum(sums, terms), divisor) for terms, divisor in program.outputs)
+    last = layer_of([combined_row(rows, terms) / divisor for terms, divisor in program.outputs])
     return ClosedForm(tuple(stages), outputs, last)
 
 
@@ -146,18 +150,22 @@ def _staircase(divisor: int, peak: int, rising: bool) -> tuple[list[_Kink], int]
     return kinks, constant
 
 
-def smallest(
+def smallest_stage(
     before: dict[str, Floats], floor: FloorInstruction, peak: int, keep: bool, last: bool
 ) -> tuple[list[Layer], dict[str, Floats]]:
-    """Layer with the staircase of one signal, and the rows of all signals over its units.
+    """Creates one layer that computes the floor of one signal as a staircase of ReLUs.
 
     Args:
-        before: Rows of all signals that are read; a constant zero needs no unit.
-        floor: The instruction.
-        peak: Largest value of its signal.
-        keep: Whether the signal itself is needed later. It is then passed on as the difference of the two ReLUs at its
-            middle kink, both smaller than the signal, one of which the staircase has already.
-        last: Whether the layer is the last hidden one, for which the output layer adds no constant.
+        before: (units + 1,) row of every signal that this stage or a later one reads, over the previous layer's units.
+            A signal that is always 0 needs no unit.
+        floor: The floor instruction.
+        peak: Largest value of the signal that the floor reads.
+        keep: Whether this signal itself is needed later. It is then passed on as the difference of the two ReLUs at its
+            middle kink; both are smaller than the signal, and the staircase already contains one of them.
+        last: Whether the layer is the last hidden layer. The output layer cannot add a constant.
+
+    Returns:
+        The layer, in a list, and the row of every signal over its units.
     """
     signal = before[floor.signal]
     one = np.eye(1, signal.size, signal.size - 1)[0]
@@ -183,19 +191,22 @@ def smallest(
     return [layer], after | {floor.result: steps}
 
 
-def regenerating(
+def regenerating_stage(
     before: dict[str, Floats], floor: FloorInstruction, peak: int, keep: bool, last: bool, copies: int, amplifiers: int
 ) -> tuple[list[Layer], dict[str, Floats]]:
-    """Layers with the staircase of clipped bits of one signal, and the rows of all signals over the last layer's units.
+    """Creates layers that compute the floor of one signal as a staircase of clipped bits.
 
     Args:
-        before: As for `smallest`.
-        floor: As for `smallest`.
-        peak: As for `smallest`.
-        keep: As for `smallest`.
-        last: As for `smallest`.
-        copies: Number of units for every signal that is passed on.
-        amplifiers: Number of layers over which the gain is distributed.
+        before: As for `smallest_stage`.
+        floor: As for `smallest_stage`.
+        peak: As for `smallest_stage`.
+        keep: Whether the signal that the floor reads is needed later.
+        last: Whether the last of the layers is the last hidden layer of the network.
+        copies: Number of units that carry every signal that is passed on.
+        amplifiers: Number of layers over which the gain is distributed; at least 1.
+
+    Returns:
+        The amplifiers + 1 layers, and the row of every signal over the units of the last of them.
     """
     edges = np.arange(floor.divisor, peak + 1, floor.divisor)
     falling, rising = GAIN * (edges - 0.5) + 0.5, GAIN * (peak - edges + 0.5) + 0.5

@@ -1,4 +1,4 @@
-"""Averaging as a short program on integers: floor divisions of one signal each, and sums.
+"""Averaging as a short program of integer instructions: floor divisions of single signals, and sums.
 
 Let s_k = N · input_k be the sum of the servers' symbols of group k, with the weight b^k, b = 4^g. The word is
 floor(T / N) with T = Σ s_k b^k. Carries move to the next group: t_k = s_k + c_(k-1), c_k = floor(t_k / b), with the
@@ -26,7 +26,13 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class FloorInstruction:
-    """Instruction result = floor(signal / divisor)."""
+    """Instruction ``result`` = floor(``signal`` / ``divisor``).
+
+    Attributes:
+        result: Name of the signal that is computed.
+        signal: Name of the signal that is divided.
+        divisor: Positive integer.
+    """
 
     result: str
     signal: str
@@ -35,7 +41,14 @@ class FloorInstruction:
 
 @dataclass(frozen=True)
 class SumInstruction:
-    """Instruction result = Σ factor · signal; `peak` is its largest value where it is the remainder of a floor."""
+    """Instruction ``result`` = Σ factor · signal.
+
+    Attributes:
+        result: Name of the signal that is computed.
+        terms: Integer factor of each signal, by name.
+        peak: Largest value of the result if it is the remainder of a floor division, where the sum of the largest terms
+            overestimates it; None otherwise.
+    """
 
     result: str
     terms: dict[str, int]
@@ -44,13 +57,13 @@ class SumInstruction:
 
 @dataclass(frozen=True)
 class IntegerProgram:
-    """Integer instructions from the inputs to the outputs; no signal is negative.
+    """Sequence of integer instructions that computes outputs from inputs; no signal is negative.
 
     Attributes:
-        peaks: Largest value of every signal, the inputs included.
-        inputs: Names of the inputs, in the network's order.
-        instructions: Floors and sums, in order.
-        outputs: Per output, integer factors of signals, and the divisor of their sum.
+        peaks: Largest value of every signal, including inputs.
+        inputs: Names of the inputs, in the order of the network's inputs.
+        instructions: Floors and sums, in the order in which they are computed.
+        outputs: For each output, the integer factor of each signal in a sum, and the divisor of this sum.
     """
 
     peaks: dict[str, int]
@@ -59,7 +72,14 @@ class IntegerProgram:
     outputs: tuple[tuple[dict[str, int], int], ...]
 
     def run(self, steps: Integers) -> dict[str, Integers]:
-        """Computes all signals, each of shape (points,), for inputs in integer steps, shape (points, K)."""
+        """Computes all signals of the program.
+
+        Args:
+            steps: (points, K) inputs in integer steps (:attr:`optinc_pdk.averaging.Averaging.input_resolution`).
+
+        Returns:
+            (points,) values of every signal, by name, including inputs.
+        """
         values = {name: steps[:, i] for i, name in enumerate(self.inputs)}
         for step in self.instructions:
             if isinstance(step, FloorInstruction):
@@ -69,12 +89,19 @@ class IntegerProgram:
         return values
 
     def results(self, values: dict[str, Integers]) -> NDArray[np.float64]:
-        """Computes the outputs in levels, shape (points, M), from the signals that `run` returns."""
+        """Computes the outputs from the signals that `run` returns.
+
+        Args:
+            values: (points,) values of every signal, by name.
+
+        Returns:
+            (points, M) outputs in levels.
+        """
         columns = [self._sum(values, terms) / divisor for terms, divisor in self.outputs]
         return np.stack(columns, axis=1)
 
     def needed_after(self, index: int) -> set[str]:
-        """Names of the signals that outputs or instructions after the one at `index` read."""
+        """Returns the names of the signals that the outputs, or instructions after number `index`, read."""
         names = {name for terms, _ in self.outputs for name in terms}
         for step in self.instructions[index + 1 :]:
             names |= {step.signal} if isinstance(step, FloorInstruction) else set(step.terms)
@@ -108,12 +135,13 @@ class _ProgramBuilder:
 
 
 def averaging_program(task: Averaging, late: bool = False) -> IntegerProgram:
-    """Integer program that computes the outputs of an averaging task.
+    """Creates the integer program that computes the outputs of an averaging task.
 
     Args:
-        task: The task, also of a level of a cascade.
-        late: Whether errors matter more than size. Digits are then formed only where they are read, as forming them
-            needs gain. Otherwise they are formed two carries later, so that one signal is passed on instead of two.
+        task: Any averaging task, including those of a cascade.
+        late: Whether to minimise error amplification instead of size. If true, a digit is computed only where it is
+            read, because its computation needs gain. Otherwise it is computed two carries later, so that one signal
+            is passed on instead of two.
     """
     builder = _ProgramBuilder(task, late)
     names = [f"s{k}" for k in range(task.groups - 1, -1, -1)]

@@ -1,4 +1,4 @@
-"""ExactnessProof that a closed-form network is exact, stage by stage, where its lattice is too large to enumerate.
+"""Proof that a closed-form network is exact, stage by stage, for lattices that are too large to enumerate.
 
 A stage of a chain, one layer or a few, reads integer signals and computes integer signals. Each of its units depends on
 one signal only, so that evaluating every value of every signal, one signal at a time, covers all combinations. Between
@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.onn.closed_form.chain import compile_program, regenerating, smallest
+from optinc_pdk.onn.closed_form.chain import compile_program, regenerating_stage, smallest_stage
 from optinc_pdk.onn.closed_form.program import FloorInstruction, IntegerProgram, SumInstruction, averaging_program
 from optinc_pdk.onn.closed_form.stage import ClosedForm, Stage
-from optinc_pdk.onn.closed_form.unary import unary
+from optinc_pdk.onn.closed_form.unary import unary_stages
 from optinc_pdk.onn.network import Layer, Onn
 
 Floats = NDArray[np.float64]
@@ -35,17 +35,17 @@ LARGEST_COUNT = 2**24
 
 
 class ProofError(ValueError):
-    """The proof fails: a stage does not compute its function; the message states which, and for which value."""
+    """Error: a proof fails, for example because a stage does not compute its function. The message states where."""
 
 
 @dataclass(frozen=True)
 class ExactnessProof:
-    """Extent of a successful proof.
+    """Numbers of stages and values that a successful proof has covered.
 
     Attributes:
-        stages: Number of stages proved, of one layer or a few.
-        values: Number of signal values evaluated, over all stages.
-        samples: Number of random lattice points evaluated by the whole network in addition.
+        stages: Number of stages; a stage has one or several layers.
+        values: Number of signal values evaluated, summed over all stages.
+        samples: Number of random lattice points for which the whole network was evaluated in addition.
     """
 
     stages: int
@@ -57,9 +57,12 @@ def prove(onn: Onn, samples: int = 10_000, seed: int = 0) -> ExactnessProof:
     """Proves that a closed-form network is exact over its whole lattice.
 
     Args:
-        onn: A network of `carry_chain`, `regenerating_chain` or `unary_chain`, unchanged.
-        samples: Number of random lattice points evaluated by the network and the program in addition.
-        seed: Seed of the sample.
+        onn: Unchanged result of `carry_chain`, `regenerating_chain` or `unary_chain`.
+        samples: Number of random lattice points for which network and program are evaluated in addition.
+        seed: Seed of these random points.
+
+    Returns:
+        The numbers of stages, values and samples that were checked.
 
     Raises:
         ProofError: The network is not the closed form that its card names, or a stage fails.
@@ -94,13 +97,13 @@ def _rebuilt(onn: Onn) -> ClosedForm:
     copies, amplifiers = card.get("copies"), card.get("amplifiers")
     recipe = card.get("recipe")
     if recipe == "carry_chain":
-        return compile_program(averaging_program(task), task, smallest)
+        return compile_program(averaging_program(task), task, smallest_stage)
     if isinstance(amplifiers, int) and amplifiers > 0:
         if recipe == "regenerating_chain" and isinstance(copies, int) and copies > 0:
-            build = partial(regenerating, copies=copies, amplifiers=amplifiers)
+            build = partial(regenerating_stage, copies=copies, amplifiers=amplifiers)
             return compile_program(averaging_program(task, late=True), task, build)
         if recipe == "unary_chain":
-            return unary(task, amplifiers)
+            return unary_stages(task, amplifiers)
     raise ProofError("the network's card names no closed form; use a network of carry_chain or another closed form")
 
 
@@ -113,7 +116,7 @@ def _same(onn: Onn, layers: tuple[Layer, ...]) -> bool:
 
 
 def check_stage(stage: Stage) -> int:
-    """Evaluates a stage for every value of every signal that it reads, and compares with its claims.
+    """Checks a stage: evaluates it for every value of every signal that it reads and compares results with its claims.
 
     Args:
         stage: Layers and claims of the stage.
@@ -122,7 +125,7 @@ def check_stage(stage: Stage) -> int:
         Number of values evaluated.
 
     Raises:
-        ProofError: A unit depends on several signals, or a claim is wrong for a value.
+        ProofError: A unit depends on several signals, or a result differs from its claim for a value.
     """
     reads, values = _first_layer(stage)
     for layer in stage.layers[1:]:

@@ -1,4 +1,4 @@
-"""Stages of a closed-form network: a few layers, the signals they read and hold, and the function they realise."""
+"""Stages of a closed-form network: consecutive layers, the signals they read and compute, and their functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ Row = Floats
 
 @dataclass(frozen=True)
 class StageClaim:
-    """Function of one signal that a result of a stage realises: min(floor(source / divisor), maximum)."""
+    """Claim that a result of a stage equals min(floor(source / divisor), maximum).
+
+    Attributes:
+        source: Name of the signal that the stage reads.
+        divisor: Positive integer.
+        maximum: Upper limit of the result; None for no limit.
+    """
 
     source: str
     divisor: int = 1
@@ -28,12 +34,13 @@ class Stage:
     """One hidden layer of a closed-form network, or several consecutive ones.
 
     Attributes:
-        reads: Per signal that the stage reads, its integer sum of signals of the previous stage, or of inputs.
-        peaks: Largest value of each of these signals.
-        before: The same signals as rows over the units of the previous stage.
+        reads: For each signal that the stage reads, the integer sum of signals of the previous stage (or of network
+            inputs) that defines it: factor by name.
+        peaks: Largest value of each signal that the stage reads.
+        before: Row of each signal that the stage reads, over the units of the previous stage's last layer.
         layers: The layers of the stage.
-        after: The signals of the stage, as rows over the units of its last layer.
-        claims: Per signal of `after`, its function of a signal of `before`.
+        after: Row of each signal that the stage computes or passes on, over the units of its last layer.
+        claims: For each signal of `after`, the function of one signal of `before` that it must equal.
     """
 
     reads: dict[str, dict[str, int]]
@@ -46,11 +53,11 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class ClosedForm:
-    """A closed-form network as stages.
+    """A closed-form network as a sequence of stages.
 
     Attributes:
         stages: The stages, in order.
-        outputs: Per output, the integer sum of signals of the last stage, and its divisor.
+        outputs: For each output, the integer sum of signals of the last stage (factor by name), and its divisor.
         last: The output layer.
     """
 
@@ -60,24 +67,37 @@ class ClosedForm:
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        """All layers of the network."""
+        """All layers of the network, including the output layer."""
         return (*(layer for stage in self.stages for layer in stage.layers), self.last)
 
 
 def layer_of(rows: list[Row]) -> Layer:
-    """Layer whose units are the given rows over the previous units."""
+    """Creates a layer with one unit per row; a row holds the weights of a unit and, at the end, its bias."""
     table = np.array(rows)
     return Layer(table[:, :-1], table[:, -1])
 
 
-def combined(rows: dict[str, Row], terms: dict[str, int]) -> Row:
-    """Row of an integer sum of signals, from the rows of the signals."""
+def combined_row(rows: dict[str, Row], terms: dict[str, int]) -> Row:
+    """Returns the row of the sum Σ factor · signal.
+
+    Args:
+        rows: (units + 1,) row of each signal, by name.
+        terms: Integer factor of each signal, by name.
+    """
     total: Row = np.sum([factor * rows[name] for name, factor in terms.items()], axis=0)
     return total
 
 
-def expanded(known: dict[str, dict[str, int]], terms: dict[str, int]) -> dict[str, int]:
-    """Substitutes the sum of each signal, given in `known`, into an integer sum of signals."""
+def substituted_sum(known: dict[str, dict[str, int]], terms: dict[str, int]) -> dict[str, int]:
+    """Expresses an integer sum of signals by other signals, by substitution.
+
+    Args:
+        known: For each signal, the integer sum that defines it: factor by name.
+        terms: Integer factor of each signal in the sum, by name.
+
+    Returns:
+        Integer factor of each signal in the resulting sum, by name.
+    """
     total: dict[str, int] = {}
     for name, factor in terms.items():
         for part, inner in known[name].items():

@@ -1,4 +1,4 @@
-"""Unary chain: the exact network with the highest error tolerance, which represents all signals by bits.
+"""Unary chain: an exact network that represents every signal by bits and tolerates the largest errors.
 
 Every signal is a sum of bits, where bit j means that the signal is at least j, so that a bit's error is a fraction of
 one step however large the signal is. The first stage converts the inputs to bits. A bit for a later stage is inverted
@@ -18,7 +18,7 @@ import numpy as np
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn.closed_form.chain import GAIN
 from optinc_pdk.onn.closed_form.program import FloorInstruction, IntegerProgram, SumInstruction, averaging_program
-from optinc_pdk.onn.closed_form.stage import ClosedForm, Row, Stage, StageClaim, combined, expanded, layer_of
+from optinc_pdk.onn.closed_form.stage import ClosedForm, Row, Stage, StageClaim, combined_row, layer_of, substituted_sum
 from optinc_pdk.onn.network import Layer, Onn
 
 INVERSION_SLOPE = 1.2
@@ -26,14 +26,14 @@ INVERSION_SLOPE = 1.2
 
 
 def unary_chain(task: Averaging, amplifiers: int = 3) -> Onn:
-    """Builds an exact network with margin 0.5 whose signals are bits; large, with the highest error tolerance.
+    """Builds an exact network whose signals are bits: the largest closed form, with the highest error tolerance.
 
     Args:
-        task: Any task, also of a level of a cascade.
+        task: Any averaging task, including those of a cascade.
         amplifiers: Number of layers over which the gain of a staircase is distributed.
 
     Returns:
-        The network, as for `carry_chain`.
+        The network; its margin is 0.5 and its last layer has no bias.
 
     Raises:
         ValueError: `amplifiers` is not a whole number of at least 1.
@@ -41,7 +41,7 @@ def unary_chain(task: Averaging, amplifiers: int = 3) -> Onn:
     if not isinstance(amplifiers, int) or amplifiers < 1:
         raise ValueError(f"amplifiers = {amplifiers} must be a whole number of at least 1")
     card = {"recipe": "unary_chain", "amplifiers": amplifiers}
-    return Onn(unary(task, amplifiers).layers, task, card=card)
+    return Onn(unary_stages(task, amplifiers).layers, task, card=card)
 
 
 @dataclass(frozen=True)
@@ -94,14 +94,14 @@ def _plan(program: IntegerProgram) -> tuple[dict[str, _Count], list[tuple[dict[s
             bits = count(step.result, step.signal, step.divisor) if program.peaks[step.result] else {}
             direct[step.result] = counted[step.result] = bits
             continue
-        direct[step.result] = counted[step.result] = expanded(counted, step.terms)
+        direct[step.result] = counted[step.result] = substituted_sum(counted, step.terms)
         if min(step.terms.values()) < 0 and step.result in added:
             counted[step.result] = count(f"{step.result}'", step.result, 1)
-    return counts, [(expanded(counted, terms), divisor) for terms, divisor in program.outputs]
+    return counts, [(substituted_sum(counted, terms), divisor) for terms, divisor in program.outputs]
 
 
-def unary(task: Averaging, amplifiers: int) -> ClosedForm:
-    """Stages of the network of `unary_chain`."""
+def unary_stages(task: Averaging, amplifiers: int) -> ClosedForm:
+    """Creates the stages of the network that `unary_chain` returns; arguments as for `unary_chain`."""
     program = averaging_program(task, late=True)
     counts, sums = _plan(program)
     outputs = tuple((_in_bits(terms, counts), divisor) for terms, divisor in sums)
@@ -119,7 +119,7 @@ def unary(task: Averaging, amplifiers: int) -> ClosedForm:
         kept = [count for count in counts.values() if count.level < level and count.name in read_later]
         passed_on = {bit: rows[bit] for count in kept for bit in count.bits()}
         reads = {count.signal: _in_bits(count.terms, counts) for count in current}
-        before = {name: combined(rows, terms) for name, terms in reads.items()}
+        before = {name: combined_row(rows, terms) for name, terms in reads.items()}
         layers, rows = _stage(
             current, [before[count.signal] for count in current], passed_on, amplifiers, last=level == levels
         )
@@ -130,7 +130,7 @@ def unary(task: Averaging, amplifiers: int) -> ClosedForm:
         peaks = {count.signal: count.peak for count in current} | dict.fromkeys(passed_on, 1)
         reads |= {bit: {bit: 1} for bit in passed_on}
         stages.append(Stage(reads, peaks, before | passed_on, tuple(layers), rows, claims))
-    last = layer_of([combined(rows, terms) / divisor for terms, divisor in outputs])
+    last = layer_of([combined_row(rows, terms) / divisor for terms, divisor in outputs])
     return ClosedForm(tuple(stages), outputs, last)
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints: the state of a training in a .npz of plain arrays, from which it continues after an interruption."""
+"""Checkpoints: .npz files with the state of a training, from which it continues after an interruption."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def save_checkpoint(
 
     Args:
         path: The file.
-        trainer: The training.
-        start: Its initial network.
-        schedule: Its parameters.
-        seed: Its seed.
-        state: Its best network, the rank of that network, the steps done and the seconds spent.
+        trainer: Trainer whose weights, averages, optimiser and random state are saved.
+        start: Initial network of the training.
+        schedule: Parameters of the training.
+        seed: Seed of the training.
+        state: Best network so far, its rank, number of steps done and seconds spent.
     """
     best, rank, step, seconds = state
     arrays: dict[str, NDArray[Any]] = {
@@ -71,13 +71,13 @@ def load_checkpoint(path: Path, trainer: Trainer, start: Onn, schedule: Training
 
     Args:
         path: The file.
-        trainer: A new training; it is changed.
-        start: Its initial network.
-        schedule: Its parameters.
-        seed: Its seed.
+        trainer: New trainer; its weights, averages, optimiser and random state are overwritten.
+        start: Initial network of the training.
+        schedule: Parameters of the training.
+        seed: Seed of the training.
 
     Returns:
-        The best network, its rank, the steps done and the seconds spent.
+        Best network so far, its rank, number of steps done and seconds spent.
 
     Raises:
         InputError: The file is damaged, or of another task, start, schedule or seed.

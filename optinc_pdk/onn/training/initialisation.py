@@ -1,4 +1,4 @@
-"""Initial networks of a training, and operations that scale or prune a network."""
+"""Random initial networks, and operations that scale or prune a network."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from optinc_pdk.onn.normalisation import hidden_maxima, normalise
 
 
 def random_network(task: Averaging, hidden: Sequence[int], seed: int) -> Onn:
-    """Network with random weights by He's initialisation for normalised inputs.
+    """Creates a network with random weights by He initialisation for normalised inputs.
 
     Args:
         task: The averaging task.
@@ -40,7 +40,11 @@ def random_network(task: Averaging, hidden: Sequence[int], seed: int) -> Onn:
 
 
 def normalise_signals(onn: Onn) -> Onn:
-    """Network of the same function with hidden signals of maximum 1 over the lattice, raw inputs, no dead units."""
+    """Scales the hidden signals of a network to the maximum 1 over the lattice and removes dead units.
+
+    Unlike :func:`optinc_pdk.onn.normalisation.normalise`, inputs keep their scale and the result is an `Onn`. All its
+    layers use the factorisation "svd".
+    """
     normalised = normalise(onn)
     first, *others = normalised.layers
     layers = (Layer(first.weight / normalised.scales[0], first.bias), *others)
@@ -48,9 +52,10 @@ def normalise_signals(onn: Onn) -> Onn:
 
 
 def balance_weights(onn: Onn, sweeps: int = 20) -> Onn:
-    """Network of the same function in which every hidden unit's incoming and outgoing weights have equal norms.
+    """Scales hidden units so that the incoming weights and bias of each have the same norm as its outgoing weights.
 
-    Adam changes all weights at the same rate, so they should be of similar size.
+    The function of the network does not change. Adam changes all weights at the same rate, so they should be of similar
+    size. The norms are equal in the limit of many sweeps.
 
     Args:
         onn: The network.
@@ -71,15 +76,18 @@ def balance_weights(onn: Onn, sweeps: int = 20) -> Onn:
 
 
 def prune_units(onn: Onn, units: int) -> Onn:
-    """Removes the least important hidden units; the bias of the next layer takes over the mean of their signals.
+    """Removes the least important hidden units and adds the mean of their signals to the bias of the next layer.
 
-    The importance of a unit is the standard deviation of its signal over the lattice times the norm of the weights
-    that read it. The last layer has no bias for the mean of a unit of the last hidden layer, so there the rms signal
-    counts.
+    The importance of a unit is the standard deviation of its signal over the lattice times the relative norm of the
+    weights that read it. The output layer has no bias, so for the last hidden layer the rms signal replaces the
+    standard deviation, and no mean is added.
 
     Args:
         onn: The network.
-        units: Number of units to remove; every layer keeps at least two.
+        units: Number of units to remove. Every layer keeps at least two, so fewer may be removed.
+
+    Returns:
+        The smaller network, with an empty card and the factorisation "svd" for all layers.
     """
     total, square, count = None, None, 0
     for points in onn.task.batches():
@@ -114,7 +122,8 @@ def prune_units(onn: Onn, units: int) -> Onn:
 def without_small_units(onn: Onn, limit: float) -> Onn:
     """Removes the hidden units whose maximum over the lattice is below `limit`.
 
-    Normalisation would scale such a unit up, and with it the errors of its layer, for almost no effect.
+    Such a unit has almost no effect, but normalisation would scale it up together with the errors of its layer. Returns
+    the network unchanged if a layer would lose all its units.
     """
     alive = [np.flatnonzero(maximum >= limit) for maximum in hidden_maxima(onn)]
     return onn if any(units.size == 0 for units in alive) else _with_units(onn, alive)

@@ -35,7 +35,7 @@ DRAWS = 10
 
 @dataclass(frozen=True)
 class Recipe:
-    """Recipe of one of the package's networks: a closed form, then trained under errors.
+    """Recipe of one of the package's networks: an initial network in closed form, and its training under errors.
 
     Attributes:
         name: Stem of the file name.
@@ -53,7 +53,7 @@ class Recipe:
 
 
 def recipes() -> tuple[Recipe, ...]:
-    """Recipes of all networks of the package."""
+    """Returns the recipes of all networks of the package."""
     level_1, level_2 = cascade_tasks(8, 4, 4)
     gently = TrainingSchedule(20_000, noise=1e-3, rate=1e-4, hard=0.1, ramp=0.1)
     robust = partial(regenerating_chain, copies=1, amplifiers=2)
@@ -94,11 +94,11 @@ def recipes() -> tuple[Recipe, ...]:
 
 
 def train_recipe(recipe: Recipe, progress: Callable[[TrainingProgress], None] | None = None) -> Onn:
-    """Trains a network by its recipe; needs PyTorch (the extra `train`).
+    """Trains a network by its recipe. Needs PyTorch (the optional dependency `train`).
 
     Args:
         recipe: The recipe.
-        progress: Called at every evaluation.
+        progress: Function that is called after every evaluation of the network.
 
     Returns:
         The network, with a card of the recipe and of the properties measured over the whole lattice in float64.
@@ -138,7 +138,11 @@ def measure(onn: Onn) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Trains the named networks, or all, and writes them into the package or a folder."""
+    """Trains the named networks, or all, and writes them to the package or to the folder ``--out``.
+
+    Args:
+        arguments: Command-line arguments; by default those of the process.
+    """
     by_name = {recipe.name: recipe for recipe in recipes()}
     parser = argparse.ArgumentParser(description="Train the networks of the package again.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(by_name)}; all by default")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from optinc_pdk.cards.rules import DensityRule
 from optinc_pdk.extract.cell_placements import CellPlacements
 from optinc_pdk.extract.contours import contours
-from optinc_pdk.extract.spatial_index import merged_polygons
+from optinc_pdk.extract.spatial_index import region_polygons
 from optinc_pdk.signoff.drc.design import Design
 from optinc_pdk.signoff.drc.layer_connectivity import disjoint_boxes, is_rectilinear, layer_pieces
 from optinc_pdk.signoff.drc.shape_checks import dies
@@ -146,7 +146,7 @@ def _violations(design: Design, rule: DensityRule, raster: Raster) -> kdb.Region
 def _merged(design: Design, layer: str, area: kdb.Region) -> list[kdb.Polygon]:
     """A layer's shapes within an area, without overlaps."""
     shapes = kdb.RecursiveShapeIterator(design.layout, design.top, design.index(layer), area, True)
-    return merged_polygons((kdb.Region(shapes) & area).merged())
+    return region_polygons((kdb.Region(shapes) & area).merged())
 
 
 def _bound(design: Design, layer: str, places: CellPlacements, raster: Raster) -> Floats:
@@ -155,7 +155,7 @@ def _bound(design: Design, layer: str, places: CellPlacements, raster: Raster) -
     Overlaps count twice, and the whole area of a cell counts in every bin that it touches.
     """
     index = design.index(layer)
-    bins = coverage(merged_polygons(places.loose[index]), raster.x, raster.y)
+    bins = coverage(region_polygons(places.loose[index]), raster.x, raster.y)
     kinds, kind = np.unique(places.cells[:, 0], return_inverse=True)
     areas = np.array(
         [kdb.Region(design.layout.cell(int(k)).begin_shapes_rec(index)).area() for k in kinds], dtype=float

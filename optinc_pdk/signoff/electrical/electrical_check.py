@@ -21,7 +21,7 @@ from optinc_pdk.circuit import Bias
 from optinc_pdk.drive import HeaterArray, heater_currents
 from optinc_pdk.errors import InputError
 from optinc_pdk.extract.mask_layout import NM_PER_UM
-from optinc_pdk.extract.spatial_index import PolygonIndex, merged_polygons
+from optinc_pdk.extract.spatial_index import PolygonIndex, region_polygons
 from optinc_pdk.signoff.drc.design_rule_check import ELECTRICAL_KINDS, RuleResult
 from optinc_pdk.signoff.electrical.wiring import Floats, Wiring
 
@@ -206,7 +206,7 @@ def _too_dense(rule: CurrentRule, currents: Currents) -> Iterator[tuple[kdb.Poly
             places += [place for place in ground_densities(currents) if place.density > rule.value_ma_per_um]
     for net in dict.fromkeys(place.net for place in places):
         here = [place for place in places if place.net == net]
-        for one in merged_polygons(kdb.Region([place.polygon for place in here]).merged()):
+        for one in region_polygons(kdb.Region([place.polygon for place in here]).merged()):
             worst = max(_within(here, one), key=lambda place: place.density)
             note = (
                 f"{net}: {worst.density:.3f} mA/um, {worst.current_ma:.3f} mA in "

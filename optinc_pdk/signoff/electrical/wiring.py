@@ -18,7 +18,7 @@ from optinc_pdk.extract.bumps import BUMP
 from optinc_pdk.extract.mask_layout import NM_PER_UM, MaskLayout, read_mask_layout
 from optinc_pdk.extract.metal_nets import LabelledPad, MetalNets, find_pads, is_ground
 from optinc_pdk.extract.phase_shifters import ExtractedHeater, HeaterWiring, connect_heaters, find_heaters
-from optinc_pdk.extract.spatial_index import PolygonIndex, merged_polygons
+from optinc_pdk.extract.spatial_index import PolygonIndex, region_polygons
 from optinc_pdk.signoff.electrical.resistive_sheet import ResistiveSheet
 
 Floats = NDArray[np.float64]
@@ -69,7 +69,7 @@ class Wiring:
         if not stack.vias:
             return self.ends_nm[:, 1], heaters
         # current enters through the topmost vias that lie over a contact
-        vias = [via.bbox().center() for via in merged_polygons(self.mask.region(stack.vias[-1]).merged())]
+        vias = [via.bbox().center() for via in region_polygons(self.mask.region(stack.vias[-1]).merged())]
         middles = np.array([(via.x, via.y) for via in vias], dtype=np.int64).reshape(-1, 2)
         finder = PolygonIndex(polygon for _, polygon in self.metal.pieces(-2))
         over, contact = finder.at(middles), finder.at(self.ends_nm[:, 1])
@@ -92,7 +92,7 @@ class Wiring:
             x, y = (round(place) for place in pad.center)
             sinks.get(pad.net, []).append(kdb.Box(x - half, y - half, x + half, y + half))
         if self.process.pads.wiring == "flipchip":
-            bumps = [bump.bbox() for bump in merged_polygons(self.mask.region(BUMP).merged())]
+            bumps = [bump.bbox() for bump in region_polygons(self.mask.region(BUMP).merged())]
             middles = np.array([(b.center().x, b.center().y) for b in bumps], dtype=np.int64).reshape(-1, 2)
             for bump, net in zip(bumps, self.metal.nets_at(middles).tolist(), strict=True):
                 sinks.get(net, []).append(bump)

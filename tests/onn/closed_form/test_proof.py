@@ -12,11 +12,11 @@ import pytest
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn import Layer, Onn, ProofError, carry_chain, lattice_score, prove, regenerating_chain, unary_chain
-from optinc_pdk.onn.closed_form.chain import compile_program, regenerating, smallest
+from optinc_pdk.onn.closed_form.chain import compile_program, regenerating_stage, smallest_stage
 from optinc_pdk.onn.closed_form.program import SumInstruction, averaging_program
 from optinc_pdk.onn.closed_form.proof import _check_links, _check_peaks, check_stage
 from optinc_pdk.onn.closed_form.stage import Stage
-from optinc_pdk.onn.closed_form.unary import unary
+from optinc_pdk.onn.closed_form.unary import unary_stages
 
 TASKS = [
     Averaging(16, 4, 8),
@@ -53,11 +53,11 @@ def test_unary_chains_are_proved(task: Averaging) -> None:
 
 
 CLOSED = {
-    "smallest": lambda task: compile_program(averaging_program(task), task, smallest),
+    "smallest": lambda task: compile_program(averaging_program(task), task, smallest_stage),
     "regenerating": lambda task: compile_program(
-        averaging_program(task, late=True), task, partial(regenerating, copies=2, amplifiers=2)
+        averaging_program(task, late=True), task, partial(regenerating_stage, copies=2, amplifiers=2)
     ),
-    "unary": lambda task: unary(task, 2),
+    "unary": lambda task: unary_stages(task, 2),
 }
 
 
@@ -96,7 +96,7 @@ def changed(stage: Stage, number: int, layer: Layer) -> Stage:
 
 def test_a_wrong_staircase_names_the_value() -> None:
     task = Averaging(4, 4, 2)
-    first, *_ = compile_program(averaging_program(task), task, smallest).stages
+    first, *_ = compile_program(averaging_program(task), task, smallest_stage).stages
     after = dict(first.after)
     after["c0"] = after["c0"] * 1.5
     with pytest.raises(ProofError, match=r"c0.*s0.*4"):
