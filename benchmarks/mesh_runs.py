@@ -35,7 +35,7 @@ class Run:
     s: Any = None
 
 
-class Watch:
+class Stopwatch:
     """Measures seconds since its creation."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ def seconds(work: Callable[[], Any], repeats: int = REPEATS) -> float:
     """Return the shortest time of several runs in seconds."""
     best = np.inf
     for _ in range(repeats):
-        watch = Watch()
+        watch = Stopwatch()
         work()
         best = min(best, watch.read())
     return float(best)
@@ -89,7 +89,7 @@ def ours(modes: int, reflecting: bool, wavelengths: int) -> Run:
     process = process_of(reflecting)
     circuit = mesh_chip(modes, process, "mesh")
     phases = drive(circuit)
-    watch = Watch()
+    watch = Stopwatch()
     s = scattering(circuit, phases, WAVELENGTH_NM, process).s[0]
     first = watch.read()
     structure = analyse(circuit)

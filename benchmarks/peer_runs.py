@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from mesh_runs import Run, Watch, peak_mb, seconds
+from mesh_runs import Run, Stopwatch, peak_mb, seconds
 
 
 def bricks(modes: int) -> list[tuple[int, float, float]]:
@@ -16,7 +16,7 @@ def by_interferometer(modes: int) -> Run:
     """A lossless mesh's transfer matrix by interferometer: one N × N product per MZI."""
     import interferometer
 
-    watch = Watch()
+    watch = Stopwatch()
     mesh = interferometer.Interferometer()
     for row, theta, phi in bricks(modes):
         mesh.add_BS(interferometer.Beamsplitter(row + 1, row + 2, theta, phi))
@@ -29,7 +29,7 @@ def by_phaseshift(modes: int) -> Run:
     """A lossless mesh's transfer matrix by phaseshift."""
     from phaseshift.clements_interferometer import Decomposition, MachZehnder, mzi_circuit_reconstruction
 
-    watch = Watch()
+    watch = Stopwatch()
     cells = [MachZehnder(theta, phi, (row, row + 1)) for row, theta, phi in bricks(modes)]
     mesh = Decomposition(D=np.ones(modes, dtype=np.complex128), circuit=cells)
     mzi_circuit_reconstruction(mesh)
@@ -41,7 +41,7 @@ def by_perceval(modes: int) -> Run:
     """A lossless mesh's transfer matrix by perceval, from beam splitters and phase shifters."""
     import perceval
 
-    watch = Watch()
+    watch = Stopwatch()
     mesh = perceval.Circuit(modes)
     for row, theta, phi in bricks(modes):
         for phase in (phi, theta):

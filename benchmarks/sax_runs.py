@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from mesh_runs import NEGLIGIBLE, REPEATS, WAVELENGTH_NM, Run, Watch, drive, peak_mb, process_of, seconds
+from mesh_runs import NEGLIGIBLE, REPEATS, WAVELENGTH_NM, Run, Stopwatch, drive, peak_mb, process_of, seconds
 
 from optinc_pdk.assemble import mesh_chip
 from optinc_pdk.cards import Process
@@ -124,7 +124,7 @@ def by_sax(modes: int, jit: bool, whole: bool = False, dictionary: bool = False)
     else:
         netlist, settings = sax_netlist(circuit), sax_settings(circuit)
         models = sax_devices(process)
-    watch = Watch()
+    watch = Stopwatch()
     form = "SDict" if dictionary else "SDense"
     model, _ = sax.circuit(netlist=netlist, models=models, backend="klu", return_type=form)
     ports: dict[str, int] = {}

@@ -61,13 +61,13 @@ class Build:
 class _Clock:
     """Measures the seconds of each stage and reports its begin."""
 
-    watch: Callable[[str], None] | None
+    on_stage: Callable[[str], None] | None
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        if self.watch is not None:
-            self.watch(name)
+        if self.on_stage is not None:
+            self.on_stage(name)
         start = time.perf_counter()
         yield
         self.seconds[name] = round(time.perf_counter() - start, 3)
@@ -100,7 +100,7 @@ def build(
     directory: str | Path = "gds_out",
     name: str | None = None,
     process: str = DEFAULT_PROCESS,
-    watch: Callable[[str], None] | None = None,
+    on_stage: Callable[[str], None] | None = None,
 ) -> Build:
     """Build a chip from trained weights and check it.
 
@@ -111,7 +111,7 @@ def build(
         directory: Folder for the chip's files.
         name: Chip name, 1 to 32 letters, digits and underscores; by default the stem of the weight file, or "chip".
         process: Process name, or a folder with process cards.
-        watch: Called with the name of each stage, one of ``STAGES``, when it begins.
+        on_stage: Called with the name of each stage, one of ``STAGES``, when it begins.
 
     Returns:
         The build; its ``passed`` states whether every check passed.
@@ -119,7 +119,7 @@ def build(
     Raises:
         InputError: The weights, the name or the process cannot be used; nothing is written.
     """
-    clock = _Clock(watch)
+    clock = _Clock(on_stage)
     with clock.stage("read"):
         onn, name = _read(weights, name)
         card = load_process(process)

@@ -74,7 +74,7 @@ def open_klayout(application: str, gds: Path, process: Process, directory: Path)
 
 
 def write_pictures(
-    gds: Path, process: Process, directory: Path, watch: Callable[[str], None] | None = None
+    gds: Path, process: Process, directory: Path, on_picture: Callable[[str], None] | None = None
 ) -> tuple[Path, ...]:
     """Write pictures of a chip and, if it has meshes, of one layer, one mesh and one MZI, as PNG.
 
@@ -82,7 +82,7 @@ def write_pictures(
         gds: Layout, GDS2 or OASIS.
         process: Process card with layers and colours.
         directory: Folder for ``<stem>.chip.png`` and the other pictures.
-        watch: Called with the name of each picture, one of ``PICTURES``, before it is drawn.
+        on_picture: Called with the name of each picture, one of ``PICTURES``, before it is drawn.
 
     Returns:
         Paths of the pictures; only that of the chip if no two heaters are side by side.
@@ -98,8 +98,8 @@ def write_pictures(
     drawn = draw_windows(layout, process.gds_layers, picture_colors(process), views)
     written = []
     for name in PICTURES[: len(views)]:
-        if watch is not None:
-            watch(name)
+        if on_picture is not None:
+            on_picture(name)
         path = directory / f"{gds.stem}.{name}.png"
         write_atomic(path, next(drawn))
         written.append(path)

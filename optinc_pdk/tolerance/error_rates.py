@@ -100,7 +100,7 @@ def word_error_curve(
     laser_w: float | None = None,
     passes: int = 1,
     seed: int = 0,
-    watch: Callable[[float], None] | None = None,
+    on_rate: Callable[[float], None] | None = None,
 ) -> NoiseCurve:
     """Count word errors with noise at several symbol rates, with the same random numbers at each rate.
 
@@ -114,7 +114,7 @@ def word_error_curve(
         laser_w: Optical power launched into every waveguide, in W; by default the card's.
         passes: Number of times that every input is sent.
         seed: Seed of the noise.
-        watch: Called with each rate before it is evaluated.
+        on_rate: Called with each rate before it is evaluated.
 
     Raises:
         InputError: A power, rate, seed or number of passes is out of range, or the board is for another task.
@@ -128,8 +128,8 @@ def word_error_curve(
     inputs = function_inputs(task)
     points = []
     for noise in noises:
-        if watch is not None:
-            watch(noise.symbol_rate_bd)
+        if on_rate is not None:
+            on_rate(noise.symbol_rate_bd)
         points.append(_point(s, inputs, board, bias, noise, passes, seed))
     return NoiseCurve(noises[0].laser_w, seed, noises, tuple(points))
 
