@@ -46,13 +46,17 @@ REALISED = ("soi220", "soi220_onchip", "soi220_flipchip", "soi220_flipchip_onchi
 SHIPPED = ("average_4bit_4servers", "average_8bit_4servers", "average_8bit_4servers_robust")
 INTRODUCTION = """# Layouts
 
-Every chip below was laid out, written, checked against all design rules of its process that need no bias and compared
-with its netlist after extraction from the polygons, by `python benchmarks/layouts.py`. `mesh-N` is one mesh of N
-modes between fibres, `hidden-N` two servers with N hidden units (four meshes, two of them of N modes, and N
-activations), the others are networks that ship. MZIs count dummies and attenuators. Seconds are those of two shared
-cores. Warnings are recommendations, the size of a die and ground buses wider than a window of density among them:
-what is *not buildable* is drawn at its own size, but for 128 hidden units with wires to the perimeter, which would be
-1.09 m wide. Names lead to pictures."""
+`python benchmarks/layouts.py` generates this page. It lays out every chip of the table, writes it, checks it against all
+design rules of its process that need no bias, extracts the circuit from the polygons, and compares it with the netlist.
+
+- `mesh-N` is one mesh of N modes between fibres. `hidden-N` is a network for two servers with N hidden units: four
+  meshes, two of them with N modes, and N activations. The others are bundled networks.
+- The number of MZIs includes dummies and attenuators. Times were measured on two shared cores.
+- Warnings are violated recommendations, for example the size of a die, or a ground bus that is wider than a window of
+  the density rule.
+- A chip that is *not buildable* is drawn at the size it needs. The one with 128 hidden units and wires to the perimeter
+  is not drawn; it would be 1.09 m wide.
+- Each name links to a picture."""
 HEADS = (
     "chip",
     "process",
