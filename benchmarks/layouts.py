@@ -46,8 +46,9 @@ REALISED = ("soi220", "soi220_onchip", "soi220_flipchip", "soi220_flipchip_onchi
 SHIPPED = ("average_4bit_4servers", "average_8bit_4servers", "average_8bit_4servers_robust")
 INTRODUCTION = """# Layouts
 
-`python benchmarks/layouts.py` generates this page. It lays out every chip of the table, writes it, checks it against all
-design rules of its process that need no bias, extracts the circuit from the polygons, and compares it with the netlist.
+`python benchmarks/layouts.py` generates this page. It lays out every chip of the table, writes it, checks it against
+all design rules of its process that need no bias, extracts the circuit from the polygons, and compares it with the
+netlist.
 
 - `mesh-N` is one mesh of N modes between fibres. `hidden-N` is a network for two servers with N hidden units: four
   meshes, two of them with N modes, and N activations. The others are bundled networks.
