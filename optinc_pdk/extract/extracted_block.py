@@ -53,7 +53,10 @@ class ExtractedBlock:
 
     @cached_property
     def openings(self) -> frozenset[tuple[tuple[int, int], ...]]:
-        """Edges at which other silicon may touch the block: free ends and ports, as returned by :func:`undirected`."""
+        """Edges where other silicon may touch the block: free ends of its guides, and ports of its devices.
+
+        Each edge is its two end points in database units, sorted, so that the direction of the edge does not matter.
+        """
         return frozenset(undirected(edge) for edge in [*self.free, *self.ports])
 
 

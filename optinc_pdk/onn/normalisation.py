@@ -39,7 +39,14 @@ class NormalisedOnn:
     task: Averaging
 
     def forward(self, inputs: Floats) -> Floats:
-        """Computes the outputs (..., M) in levels for inputs (..., K), 0 ... 4^g - 1, not yet normalised."""
+        """Compute the outputs of the network for raw inputs, which are normalised here.
+
+        Args:
+            inputs: (..., K) averages of the K groups, 0 … 4^g − 1 for groups of g symbols.
+
+        Returns:
+            (..., M) output values in levels, one per symbol; they are not rounded.
+        """
         return propagate(self.layers, np.asarray(inputs, dtype=np.float64) / self.scales[0])
 
 

@@ -216,7 +216,16 @@ def whole_layout(design: Design) -> kdb.Region:
 
 
 def file(design: Design, rule: FileRule) -> kdb.Region:
-    """Find self-crossing polygons (simple rule), or shapes and texts on layers that the process does not have."""
+    """Check the file as a whole, by the kind of the rule.
+
+    Args:
+        design: Layout.
+        rule: A rule that asks for simple polygons, or for known layers.
+
+    Returns:
+        Self-crossing polygons; or shapes on layers that the process does not have, and a small box at each
+        text or shape without area there.
+    """
     known = set(design.layers.values())
     violations = kdb.Region()
     for info in design.layout.layer_infos():

@@ -237,7 +237,9 @@ def ground_densities(currents: Currents) -> list[CurrentDensity]:
 def narrow_wires(
     currents: Currents, layer: int, limit_ma_per_um: float, ignore_angle_deg: float
 ) -> list[CurrentDensity]:
-    """Find places where wires and contacts, without the grounds, are too narrow for the current that they carry.
+    """Find places where wires and contacts are too narrow for the current that they carry.
+
+    Ground nets are not checked here: their current is not the same along the net (see :func:`ground_densities`).
 
     Args:
         currents: Voltages and currents of the layout.

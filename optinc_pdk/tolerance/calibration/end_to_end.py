@@ -114,7 +114,16 @@ def sample_words(task: Averaging, layers: Sequence[BenchLayer]) -> WordSample:
 
 
 def electronics_of(bias: Bias, board: Board, layers: Sequence[BenchLayer]) -> ElectronicsSettings:
-    """Return the electronics settings of a bias as arrays."""
+    """Return the electronics settings of a bias as arrays: gains, offsets, balances, scales, servers' amplitudes.
+
+    Args:
+        bias: Bias of the chip.
+        board: Board of the chip.
+        layers: All layers of the network, in order; the last one ends in receivers and has no neurons.
+
+    Returns:
+        Settings with one array per hidden layer, in the order of the board's neurons.
+    """
     sets = [
         [bias.activations[n.label] for n in board.neurons if n.layer == layer.target.index] for layer in layers[:-1]
     ]

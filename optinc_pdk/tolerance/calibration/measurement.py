@@ -243,6 +243,9 @@ def layer_response(layer: BenchLayer, readings: Floats) -> LayerResponse:
 def detection_coefficients(layer: BenchLayer, response: LayerResponse, balance: Floats | None = None) -> LinearResponse:
     """Compute the detection matrix of a layer of neurons from its measured response.
 
+    The detection matrix is the linear dependence of the neurons' balanced currents on the source amplitudes. The
+    detectors' squares of the signal fields (the quadratic coefficients) cancel in a balanced pair.
+
     Args:
         layer: The layer.
         response: Its measured response.

@@ -85,7 +85,15 @@ def detector_fields(light: SourceFields, layer: BenchLayer) -> Complexes:
 
 
 def predicted_readings(light: SourceFields, layer: BenchLayer) -> Floats:
-    """Return the (P, D) readings that the twin predicts for the patterns of a layer."""
+    """Return the readings that the twin predicts for the test patterns of a layer.
+
+    Args:
+        light: Fields of the evaluated twin.
+        layer: Layer whose sources are driven with its test patterns.
+
+    Returns:
+        (P, D) readings of D detectors for P patterns, as the squared field amplitude.
+    """
     return np.abs(_amplitudes(layer) @ detector_fields(light, layer).T) ** 2
 
 
