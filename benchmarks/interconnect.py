@@ -36,7 +36,7 @@ from optinc_pdk.interconnect import (
     with_rate,
     wrht,
 )
-from optinc_pdk.interconnect.noise_limited_rate import symbol_rate
+from optinc_pdk.interconnect.noise_limited_rate import max_symbol_rate
 from optinc_pdk.interconnect.training_time import compute_time
 from optinc_pdk.interconnect.workloads import Workload, llama, resnet50
 from optinc_pdk.onn import Onn
@@ -239,7 +239,7 @@ def chip_rate(bits: int, folder: Path) -> float:
     bias, board = read_bias(folder / f"{name}.bias.yml"), read_netlist(folder / f"{name}.pic.yml").board
     circuit, ground = extract(gds, card).circuit, read_wiring(gds, card).common_ground
     s = scattering(circuit, bias, float(card.guide.wavelength_nm), card, ground=ground)
-    return symbol_rate(s, board, bias, Onn.load(weights).task, card, WORD_ERROR_RATE)
+    return max_symbol_rate(s, board, bias, Onn.load(weights).task, card, WORD_ERROR_RATE)
 
 
 def chips(folder: Path) -> list[str]:

@@ -17,7 +17,7 @@ from optinc_pdk.errors import InputError
 _NO_STEP = "no rank takes this step: lower the learning rate, scale the loss, or correct the data"
 
 
-def average_buckets_by(
+def wrap_with_bucket_average(
     model: nn.Module,
     average: Callable[[torch.Tensor], None],
     group: dist.ProcessGroup | None = None,
@@ -27,10 +27,12 @@ def average_buckets_by(
 
     Args:
         model: The user's model.
-        average: Replaces the flat gradients of a bucket by their average over the ranks, in place. The result has the
-            same bits on all ranks. It is called in the same order on all ranks.
+        average: Function that replaces the gradients of a bucket, shape (n,), by their average over the ranks, in
+            place. Its result must be bitwise equal on all ranks. It is called for the buckets in the same order on all
+            ranks.
         group: Process group; all ranks by default.
-        checked: Whether all ranks of the group refuse gradients that are NaN or infinite.
+        checked: Whether the hook raises `InputError` on all ranks of the group if an averaged gradient is NaN or
+            infinite, or if a gradient is sparse.
 
     Returns:
         The wrapped model.
@@ -61,19 +63,20 @@ def average_bucket(
     names: Mapping[int, str],
     group: dist.ProcessGroup | None = None,
 ) -> None:
-    """Replace the gradients of a bucket by their average; refuse NaN and infinity.
+    """Replace the gradients of a bucket by their average, and raise an error if the average is NaN or infinite.
 
-    A gradient that is not finite on one rank makes the average not finite on all ranks. So every rank detects it alone,
-    and messages are exchanged only in that case.
+    A gradient that is not finite on one rank makes the average not finite on all ranks. So every rank detects the fault
+    from its own result, and the ranks exchange messages only in that case.
 
     Args:
-        bucket: The bucket.
-        average: See `average_buckets_by`.
-        names: See `parameter_names`.
+        bucket: Gradients of several parameters, as `DistributedDataParallel` passes them to a communication hook.
+        average: Averaging function; see `wrap_with_bucket_average`.
+        names: Result of `parameter_names` for the model.
         group: Process group; all ranks by default.
 
     Raises:
-        InputError: On every rank, with the names of the parameters: NaN, infinity, or a sparse gradient.
+        InputError: On every rank: a gradient is sparse, or an average is NaN or infinite. The message names the
+            parameters.
     """
     refuse_sparse(bucket, names)
     before = _not_finite(bucket, names)
@@ -85,7 +88,10 @@ def average_bucket(
 
 
 def parameter_names(model: nn.Module) -> dict[int, str]:
-    """Map `id(parameter)` to the name of the parameter: a bucket holds parameters without names."""
+    """Map ``id(parameter)`` to the name of every parameter of a model.
+
+    Error messages use it, because a `GradBucket` has the parameters but not their names.
+    """
     return {id(parameter): name for name, parameter in model.named_parameters()}
 
 
@@ -96,11 +102,11 @@ def describe_unusable(
 
     Args:
         bucket: The bucket.
-        names: See `parameter_names`.
-        usable: Maps a tensor to a boolean tensor: True for elements that can be used.
+        names: Result of `parameter_names` for the model.
+        usable: Function from a gradient to a boolean tensor of equal shape: True for elements that can be used.
 
     Returns:
-        Text for an error message; empty if all gradients are usable.
+        Text for an error message, such as "fc.weight (3 of 100)"; empty if all gradients are usable.
     """
     faulty = []
     for parameter, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True):
@@ -111,16 +117,16 @@ def describe_unusable(
 
 
 def refuse_sparse(bucket: GradBucket, names: Mapping[int, str]) -> None:
-    """Raise an error for a bucket with a sparse gradient, as embeddings may have.
+    """Raise an error if the gradient in a bucket is sparse, as that of an embedding may be.
 
-    No communication is needed: the gradient is sparse on all ranks.
+    The ranks do not communicate: a gradient that is sparse on one rank is sparse on all.
 
     Args:
         bucket: The bucket; a sparse one has one parameter.
-        names: See `parameter_names`.
+        names: Result of `parameter_names` for the model.
 
     Raises:
-        InputError: The gradient is sparse; with the name of the parameter.
+        InputError: The gradient is sparse. The message names the parameter.
     """
     if bucket.buffer().is_sparse:
         raise InputError(
@@ -137,12 +143,12 @@ def refuse_gradients(fault: str, found: str, group: dist.ProcessGroup | None = N
     """Raise an error on all ranks if any rank has unusable gradients. All ranks must call this function.
 
     Args:
-        fault: What is wrong with the gradients, for the message.
+        fault: Fault for the message, such as "NaN or infinite".
         found: Result of `describe_unusable` on this rank.
         group: Process group; all ranks by default.
 
     Raises:
-        InputError: On every rank, if `found` is not empty on any rank.
+        InputError: On every rank, if `found` is not empty on any rank. The message has the text of every such rank.
     """
     reports = [f"rank {rank}: {text}" for rank, text in enumerate(gather_text(found, group)) if text]
     if reports:

@@ -1,4 +1,4 @@
-"""The function of a chip, from the servers' words to the words read, as a sum and a table lookup.
+"""Averaging function of a chip, from the servers' words to the words read, as a sum and a table lookup.
 
 The preprocessing unit P of a chip adds fields (arXiv 2603.28290), so the chip's output depends only on a sum over the
 servers. Every server contributes a *code*, the sum of the codes is the *index*, and a table maps every index to the
@@ -43,17 +43,20 @@ MAX_INDEX = 2**31 - 1
 
 @dataclass(frozen=True, eq=False)
 class ChipLevel:
-    """One level of a chip or cascade, all of whose units are identical.
+    """One level of a chip or cascade, which consists of one or more identical units.
+
+    A unit adds the codes of its senders to an index and maps the index to an output; see the module.
 
     Attributes:
-        units: Number of senders of one unit: servers, or units of the level below.
-        size: Number of indices; sums of codes are 0 ... size - 1.
-        outputs: Table of what each reader reads at each index, shape (1 or units, size). The last level has signed
-            averages, int16; a level below it has codes of the next level, int32. If None, the result is the index
-            shifted right by `shift`: the word on the last level, the next level's code on a level below.
-        shift: Binary logarithm of the divisor of the index, if there is no table.
+        units: Number of senders per unit. On the first level these are servers, on the second level units of the first.
+        size: Number of different indices: the sum of the codes lies in 0 ... size - 1.
+        outputs: Table of outputs, shape (1, size) if all receivers of a unit read the same, else (units, size). On the
+            last level an entry is the average as a signed word, word - 2^(bits - 1), int16. On a level below it, an
+            entry is a code of the next level, int32. If None, the output is the index shifted right by `shift`: the
+            unsigned word on the last level, the code of the next level on a level below it.
+        shift: Number of bits by which the index is shifted right if there is no table: the index is divided by 2^shift.
         truncation: Mean loss by truncation at this level, in steps of a word; see `mean_truncation`. Unbiased rounding
-            compensates for it, so it must be given for a table too.
+            compensates for it, so a level with a table needs it too.
     """
 
     units: int
@@ -71,15 +74,17 @@ class AveragingChip:
     """The averaging function of a chip or of a cascade of chips.
 
     Attributes:
-        bits: Bits of a word.
-        places: Weights of the index: what one step of each group of symbols adds to it, most significant group first,
-            int32, shape (1 or servers of a unit, groups).
-        levels: One level, or the two levels of a cascade.
-        errors: Distribution of errors that are added to the words read, or None.
-        source: Description of the chip's origin, for messages.
+        bits: Number of bits of a word.
+        places: Weights of the groups of symbols in a server's code, most significant group first, int32, shape (1,
+            groups) if they are equal for all servers, else (servers of a unit, groups). A code is the sum of weight
+            times value of the group.
+        levels: One level, or the two levels of a cascade, lowest first.
+        errors: Distribution of random errors that are added to the words read, or None.
+        source: Description of the chip for messages, such as the name of its file.
 
     Raises:
-        InputError: The words are too wide, there are too many indices, or a value has the wrong type.
+        InputError: A word has more than `MAX_BITS` bits, an index is larger than `MAX_INDEX`, or a value has the wrong
+            type.
     """
 
     bits: int
@@ -107,20 +112,30 @@ class AveragingChip:
 
     @property
     def truncation(self) -> float:
-        """Mean of (mean of the words − word read), in steps, over uniformly distributed sums."""
+        """Mean loss by truncation, in steps of a word: the exact mean of the words minus the word read.
+
+        The mean is over uniformly distributed sums of words. It is the sum over the levels of `ChipLevel.truncation`.
+        """
         return sum(level.truncation for level in self.levels)
 
     def offset(self, server: int) -> float:
-        """Offset in steps that a server adds before rounding, so that the result is unbiased: n/N for server n of N.
+        """Offset that a server adds to its gradients before rounding, so that the average is unbiased.
 
-        The mean over the servers equals the truncation. The offsets differ between the servers, so equal gradients are
-        still read as the nearest step, and gradients of 0 as 0: not every server rounds them up.
+        For a chip that averages N servers the offset of server n is n/N. In general it is proportional to n, and the
+        mean over the servers equals `truncation`. The offsets differ between the servers, so equal gradients on all
+        servers are still read as the nearest step, and gradients of 0 as 0: not every server rounds them up.
+
+        Args:
+            server: Number n of the server, 0 ... servers - 1.
+
+        Returns:
+            The offset in steps of a word.
         """
         return 2 * self.truncation * server / max(1, self.servers - 1)
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the function; equal for chips that compute the same from the same table."""
+        """SHA-256 of word length, weights, levels and errors, as a hexadecimal string; it does not include `source`."""
         parts = [self.bits, self.places.tobytes(), self.errors]
         for level in self.levels:
             table = b"" if level.outputs is None else level.outputs.tobytes()
@@ -128,7 +143,9 @@ class AveragingChip:
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
     def average(self, words: ArrayLike) -> NDArray[np.int64]:
-        """Average words as every server reads it, without `errors`. A plain NumPy reference, not the fast path.
+        """Compute the average that every server reads for given words, without the random `errors`.
+
+        This is a reference implementation in NumPy. Training uses the faster functions of `collective.codec`.
 
         Args:
             words: Integers 0 ... 2^bits - 1, shape (..., servers); the servers of a unit are adjacent.
@@ -153,7 +170,14 @@ class AveragingChip:
         return np.broadcast_to(codes[..., 0, :] + half, values.shape)
 
     def groups(self, words: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Split words (...) into the values of their groups of symbols, most significant first, (..., groups)."""
+        """Split words into the values of their groups of symbols.
+
+        Args:
+            words: Integers 0 ... 2^bits - 1, any shape (...).
+
+        Returns:
+            Values of the groups, most significant group first, shape (..., groups).
+        """
         count = self.places.shape[1]
         width = self.bits // count
         shifts = width * np.arange(count - 1, -1, -1)
@@ -162,30 +186,44 @@ class AveragingChip:
 
 
 def read_level(level: ChipLevel, index: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Map indices (..., units of the level) to what readers read, (..., units of the level, readers)."""
+    """Map the indices of a level to its outputs.
+
+    Args:
+        level: The level.
+        index: Index of every unit of the level, shape (..., number of units).
+
+    Returns:
+        Outputs as `ChipLevel.outputs` defines them, shape (..., number of units, receivers). The number of receivers is
+        1 if all receivers of a unit read the same.
+    """
     if level.outputs is None:
         return (index >> level.shift)[..., None]
     return np.moveaxis(level.outputs[:, index], 0, -1).astype(np.int64)
 
 
 def mean_truncation(task: Averaging) -> float:
-    """Mean loss by truncation in steps of a word: half a step of the output minus half a step of the input.
+    """Mean loss by truncation of an averaging task: half an output step minus half an input step.
 
-    For uniformly distributed sums, all fractions from 0 to one input step below 1 are equally frequent. The loss of one
-    level is (N - 1)/2N. In a cascade, a unit of level 1 passes its remainder on and loses nothing; level 2 loses
-    (N² - 1)/2N².
+    The average is truncated to output steps. For uniformly distributed sums all remainders are equally frequent: 0, one
+    input step, ..., up to one input step below the output step. A chip without a cascade loses (N - 1)/2N. In a
+    cascade, a unit of level 1 passes its remainder on and loses nothing, and level 2 loses (N² - 1)/2N².
+
+    Returns:
+        The mean loss in steps of a word.
     """
     return 0.5 * float(1 / task.output_resolution[-1] - 1 / task.input_resolution[-1])
 
 
 @validate_arguments
 def ideal_chip(bits: int, servers: int, errors: ErrorHistogram | None = None) -> AveragingChip:
-    """Chip that computes the ideal average G* = Q((1/N) Σ G_n), rounded down.
+    """Create a chip that computes the ideal average: the mean of the words, rounded down.
+
+    This is G* = Q((1/N) Σ G_n) of arXiv 2603.28290.
 
     Args:
         bits: Bits of a word, even, at most 16.
         servers: Number of servers.
-        errors: Distribution of the errors of a real chip; none by default.
+        errors: Distribution of random errors that are added to the average, to model a real chip; none by default.
 
     Raises:
         InputError: The number of bits or servers is not supported.
@@ -207,15 +245,15 @@ def ideal_chip(bits: int, servers: int, errors: ErrorHistogram | None = None) ->
 
 @validate_arguments
 def ideal_cascade(bits: int, servers: int, errors: ErrorHistogram | None = None) -> AveragingChip:
-    """Ideal cascade for N² servers: N units of N servers each pass their remainders on to level 2.
+    """Create an ideal cascade for N² servers: N units of N servers each on level 1, and one unit on level 2.
 
-    The output of a unit is its average and, as the fraction of its last symbol, the remainder: together its sum in
-    steps of 1/N.
+    A unit of level 1 outputs its average with the remainder of the division, which is the fractional part of the last
+    symbol. So level 2 receives the exact sum of the unit's words, in steps of 1/N, and the result is rounded down once.
 
     Args:
         bits: Bits of a word, even, at most 16.
-        servers: Servers N of a unit, a power of two.
-        errors: Distribution of the errors of a real cascade; none by default.
+        servers: Number N of servers of a unit, a power of two.
+        errors: Distribution of random errors that are added to the average, to model a real cascade; none by default.
 
     Raises:
         InputError: The number of bits or servers is not supported.
@@ -231,13 +269,13 @@ def ideal_cascade(bits: int, servers: int, errors: ErrorHistogram | None = None)
 
 @validate_arguments
 def network_chip(onn: Onn, errors: ErrorHistogram | None = None) -> AveragingChip:
-    """Chip that computes a network's forward pass in floating point, tabulated at every lattice point.
+    """Create a chip from a network: a table of its decided outputs at every lattice point.
 
-    Receivers decide on the outputs.
+    The forward pass is computed in floating point, and every output is decided to a level, as a receiver does.
 
     Args:
-        onn: The network, of one level.
-        errors: Distribution of the errors of a real chip; none by default.
+        onn: Network of a chip that is not part of a cascade.
+        errors: Distribution of random errors that are added to the average, to model a real chip; none by default.
 
     Raises:
         InputError: The network is one level of a cascade, its lattice is too large for a table, or its output is NaN.
@@ -253,14 +291,14 @@ def network_chip(onn: Onn, errors: ErrorHistogram | None = None) -> AveragingChi
 
 @validate_arguments
 def network_cascade(cascade: Cascade, errors: ErrorHistogram | None = None) -> AveragingChip:
-    """Cascade of two levels of networks, tabulated. Outputs of level 1 are rounded to the nearest step of 1/N.
+    """Create a cascade from the networks of its two levels: a table of outputs for each level.
 
-    A real cascade has no receiver between the levels, so deviations of level 1 reach level 2. They are neglected here;
-    `Cascade.average` includes them.
+    The outputs of level 1 are rounded to the nearest step of 1/N. A real cascade has no receiver between the levels, so
+    deviations of level 1 reach level 2. This function neglects them; `Cascade.average` includes them.
 
     Args:
-        cascade: Both networks.
-        errors: Distribution of the errors of a real cascade; none by default.
+        cascade: Networks of both levels.
+        errors: Distribution of random errors that are added to the average, to model a real cascade; none by default.
 
     Raises:
         InputError: A lattice is too large for a table, or the output of a network is NaN.
@@ -287,7 +325,13 @@ def network_cascade(cascade: Cascade, errors: ErrorHistogram | None = None) -> A
 
 
 def lattice_index_weights(task: Averaging) -> NDArray[np.int32]:
-    """Weight of every input in the number of a lattice point, shape (K,).
+    """Compute the weight of each of the K network inputs in the number of a lattice point.
+
+    Lattice points are numbered in row-major order: the last input changes fastest. The number of a point is the sum of
+    weight times input, with inputs in steps.
+
+    Returns:
+        The weights, int32, shape (K,).
 
     Raises:
         InputError: The lattice has too many points for a table.

@@ -26,14 +26,14 @@ _LEAD = 125
 
 
 def block_exponents(values: torch.Tensor, block: int) -> torch.Tensor:
-    """Biased exponent of the largest magnitude in every block of gradients.
+    """Compute the biased float32 exponent of the largest magnitude in every block of gradients.
 
     Args:
         values: Gradients, float32, shape (n,).
-        block: Gradients in a block; the last block may have fewer.
+        block: Number of gradients in a block; the last block may have fewer.
 
     Returns:
-        uint8, shape (blocks,); 255 if a gradient is NaN or infinite.
+        Exponents, uint8, shape (blocks,); 255 if a gradient of the block is NaN or infinite.
     """
     if values.is_cpu:
         from optinc_pdk.collective import codec_kernels
@@ -46,13 +46,14 @@ def block_exponents(values: torch.Tensor, block: int) -> torch.Tensor:
 
 
 def block_steps(exponents: torch.Tensor, bits: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Step of every block, and its inverse; both are exact powers of two.
+    """Compute the quantisation step of every block, and its inverse; both are exact powers of two.
 
-    The smallest step is that of a block at 2^(B-2-126), the smallest whose inverse float32 can represent.
+    The step of a block with biased exponent E is 2^(E-125-B) for words of B bits. Exponents below B - 2 are treated as
+    B - 2: the smallest step is 2^-127, whose inverse is the largest power of two in float32.
 
     Args:
-        exponents: Biased, uint8, shape (blocks,), below `TOO_LARGE`.
-        bits: Bits of a word.
+        exponents: Biased exponents, uint8, shape (blocks,), below `TOO_LARGE`.
+        bits: Number B of bits of a word.
 
     Returns:
         Steps and inverse steps, float32, shape (blocks,) each.
@@ -65,7 +66,10 @@ def block_steps(exponents: torch.Tensor, bits: int) -> tuple[torch.Tensor, torch
 
 
 def code_type(level: ChipLevel, device: torch.device) -> torch.dtype:
-    """Narrowest integer type that holds every sum over the servers of a level."""
+    """Return the narrowest data type that holds every index of a level, the sum of its senders' codes.
+
+    It is uint8, uint16 or int32 on the CPU, and int32 on other devices.
+    """
     if device.type != "cpu" or level.size > 1 << 16:
         return torch.int32
     return torch.uint8 if level.size <= 1 << 8 else torch.uint16
@@ -80,16 +84,17 @@ def encode(
     codes: torch.Tensor,
     offset: float = 0.0,
 ) -> None:
-    """Quantise gradients to words and write their codes.
+    """Quantise gradients to words and write their codes for the first level of a chip into `codes`.
 
     Args:
         values: Gradients, float32, shape (n,).
-        inverse: Inverse steps of the blocks, float32.
-        block: Gradients in a block.
-        bits: Bits of a word.
-        places: Weight of each group of symbols in the code, shape (groups,).
-        codes: Output, shape (n,), of `code_type`.
-        offset: Steps added before rounding, 0 <= offset < 1.
+        inverse: Inverse steps of the blocks, float32, shape (blocks,); see `block_steps`.
+        block: Number of gradients in a block.
+        bits: Number of bits of a word.
+        places: Weights of the groups of symbols in the code of this server, int32, shape (groups,); one row of
+            `AveragingChip.places`.
+        codes: Output, shape (n,), of the type that `code_type` returns for the first level.
+        offset: Offset that is added before rounding, in steps, 0 <= offset < 1; see `AveragingChip.offset`.
     """
     if values.is_cpu:
         from optinc_pdk.collective import codec_kernels
@@ -114,15 +119,16 @@ def decode(
     table: torch.Tensor | None,
     out: torch.Tensor,
 ) -> None:
-    """Convert indices of the last level to averaged gradients.
+    """Convert indices of the last level to averaged gradients, and write these into `out`.
 
     Args:
-        codes: Sums of the servers' codes, shape (n,), of `code_type`.
-        step: Steps of the blocks, float32.
-        block: Gradients in a block.
-        bits: Bits of a word.
-        level: The last level.
-        table: The reader's row of the level's outputs, or None.
+        codes: Indices: sums of the codes of the level's senders, shape (n,), of the type that `code_type` returns for
+            the level.
+        step: Steps of the blocks, float32, shape (blocks,); see `block_steps`.
+        block: Number of gradients in a block.
+        bits: Number of bits of a word.
+        level: The last level of the chip.
+        table: Row of `level.outputs` for this rank's receiver, shape (level.size,); None if the level has no table.
         out: Output, float32, shape (n,).
     """
     half = 1 << (bits - 1)
@@ -139,13 +145,14 @@ def decode(
 
 
 def next_level_codes(codes: torch.Tensor, level: ChipLevel, table: torch.Tensor | None, out: torch.Tensor) -> None:
-    """Convert indices of a level to codes of the next level.
+    """Convert indices of a level of a cascade to codes of the next level, and write these into `out`.
 
     Args:
-        codes: Sums of the servers' codes, shape (n,), of `code_type`.
+        codes: Indices: sums of the codes of the level's senders, shape (n,), of the type that `code_type` returns for
+            the level.
         level: The level of the indices.
-        table: Its outputs, or None.
-        out: Output, shape (n,), of the next level's `code_type`.
+        table: Row of `level.outputs`, shape (level.size,); None if the level has no table.
+        out: Output, shape (n,), of the type that `code_type` returns for the next level.
     """
     index = codes.to(torch.int32)
     out.copy_(index >> level.shift if table is None else table[index])

@@ -1,4 +1,4 @@
-"""Loops of the codec, compiled by numba at the first call; memory bandwidth limits their speed.
+"""Loops of `collective.codec` on the CPU, compiled by numba at the first call; memory bandwidth limits their speed.
 
 Import this module inside functions only: numba takes a quarter of a second to import.
 """
@@ -19,7 +19,13 @@ _ROUNDS = np.float32(1.5 * 2**23)
 
 @compiled
 def exponents(bits: NDArray[np.uint32], block: int, out: NDArray[np.uint8]) -> None:
-    """Write the largest biased exponent in every block of float32 numbers; 255 if one is NaN or infinite."""
+    """Write the biased exponent of the largest magnitude in every block of float32 numbers.
+
+    Args:
+        bits: The numbers as bit patterns, shape (n,).
+        block: Number of numbers in a block.
+        out: Output, shape (blocks,); 255 if a number of the block is NaN or infinite.
+    """
     for b in range(out.size):
         piece = bits[b * block : (b + 1) * block]
         largest = np.uint32(0)
@@ -38,9 +44,10 @@ def encode(
     offset: np.float32,
     codes: _Codes,
 ) -> None:
-    """Write the code of every value; a block is multiplied by its inverse step, and an offset in steps is added.
+    """Quantise gradients to words and write their codes; see `codec.encode` for the arguments.
 
-    The weights `places` are a tuple, so that the compiler unrolls the loop over them and vectorises the one around it.
+    The word of a gradient is gradient times inverse step plus offset, rounded, in offset binary. `places` is a tuple,
+    so that the compiler unrolls the loop over it and vectorises the loop around that.
     """
     half = np.int32(1 << (bits - 1))
     top = np.int32(half - 1)
@@ -63,7 +70,16 @@ def encode(
 
 @compiled
 def decode_by_shift(codes: _Codes, steps: _Floats, block: int, shift: int, half: int, out: _Floats) -> None:
-    """Convert indices to gradients: index shifted right by `shift`, minus `half`, times the step of the block."""
+    """Convert indices to gradients: (index shifted right by `shift`, minus `half`) times the step of the block.
+
+    Args:
+        codes: Indices, shape (n,).
+        steps: Steps of the blocks, shape (blocks,).
+        block: Number of gradients in a block.
+        shift: Number of bits by which an index is shifted right to get the word.
+        half: Word of a gradient of 0, 2^(bits - 1).
+        out: Output, shape (n,).
+    """
     zero, places = np.int32(half), np.int32(shift)
     for b in range(steps.size):
         piece = codes[b * block : (b + 1) * block]
@@ -75,7 +91,15 @@ def decode_by_shift(codes: _Codes, steps: _Floats, block: int, shift: int, half:
 
 @compiled
 def decode_by_table(codes: _Codes, steps: _Floats, block: int, table: NDArray[np.int16], out: _Floats) -> None:
-    """Convert indices to gradients: entry of a table of signed averages, times the step of the block."""
+    """Convert indices to gradients: the table's entry for the index, times the step of the block.
+
+    Args:
+        codes: Indices, shape (n,).
+        steps: Steps of the blocks, shape (blocks,).
+        block: Number of gradients in a block.
+        table: Signed average of every index, in steps, shape (number of indices,).
+        out: Output, shape (n,).
+    """
     for b in range(steps.size):
         piece = codes[b * block : (b + 1) * block]
         target = out[b * block : (b + 1) * block]

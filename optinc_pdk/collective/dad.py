@@ -18,17 +18,20 @@ from optinc_pdk.errors import InputError
 
 
 class Dad(Scheme):
-    """dAD: every rank receives the activations A and deltas Δ of all ranks and computes the gradients ΔᵀA and sum of Δ.
+    """Training scheme dAD (arXiv 2102.09631): ranks exchange activations and deltas of linear layers, not gradients.
 
-    The gradient is the exact mean over ranks, up to the order of the floating-point sum. A rank with T rows sends (N −
-    1) Σ T (inputs + outputs) numbers per step; this is less than a ring all-reduce sends if T (inputs + outputs) is
-    below 2 inputs · outputs / N. Ranks may have different numbers of rows. As in `DistributedDataParallel`, the losses
-    of all ranks have equal weight.
+    Every rank receives the activations A (T, inputs) and the deltas Δ (T, outputs) of all ranks, T rows per rank. From
+    them it computes the gradients of the weight, ΔᵀA, and of the bias, the sum of Δ over rows, divided by the number N
+    of ranks. The result is the exact mean over ranks, up to the order of the floating-point sum.
 
-    Parameters outside linear layers (`capture.split`) are averaged by an exact all-reduce and counted as one. The
-    exchange takes place at the end of `backward`, so gradients can be clipped before `step`. Buffers, such as running
-    statistics, differ between ranks until `finish` broadcasts those of the first rank, as `DistributedDataParallel`
-    does.
+    A rank sends (N − 1) Σ T (inputs + outputs) numbers per step, summed over the layers. A ring all-reduce sends more
+    if T (inputs + outputs) is below 2 inputs · outputs / N. Ranks may have different numbers of rows. As in
+    `DistributedDataParallel`, the losses of all ranks have equal weight.
+
+    All other trained parameters (see `linear_rows.split_parameters`) are averaged by an exact all-reduce, and their
+    traffic is counted as that of a ring all-reduce. The exchange takes place at the end of `backward`, so gradients can
+    be clipped before `step`. Buffers, such as running statistics, differ between ranks until `finish` broadcasts those
+    of the first rank.
     """
 
     name = "dAD"
@@ -40,11 +43,18 @@ class Dad(Scheme):
         self._rest: dict[str, nn.Parameter] = {}
 
     def wrap(self, model: nn.Module) -> nn.Module:
-        """Register hooks on the model and broadcast the first rank's parameters and buffers; returns the model itself.
+        """Register hooks on a model, and broadcast the first rank's parameters and buffers.
+
+        Args:
+            model: The user's model.
+
+        Returns:
+            The same model.
 
         Raises:
-            InputError: No trained `nn.Linear` with parameters of its own, layers of different data types, ranks with
-                different parameters, or a second model.
+            InputError: The model has no trained `nn.Linear` with parameters of its own, its linear layers have
+                different data types, the ranks' parameters differ in name, shape or type, or this scheme has a model
+                already.
         """
         require_equal_parameters(model)
         with raise_on_all_ranks():
@@ -60,7 +70,7 @@ class Dad(Scheme):
         return model
 
     def finish(self) -> None:
-        """Broadcast the first rank's buffers."""
+        """Replace the model's buffers, such as running statistics, by those of the first rank."""
         if self._model is not None:
             with report_lost_rank("the first rank's buffers"):
                 for buffer in self._model.buffers():

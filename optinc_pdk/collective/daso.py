@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from optinc_pdk.collective.bucket_average import average_buckets_by
+from optinc_pdk.collective.bucket_average import wrap_with_bucket_average
 from optinc_pdk.collective.daso_plan import DasoCycle, DasoPhase, DasoPlan, update_cycle
 from optinc_pdk.collective.scheme import (
     Scheme,
@@ -49,20 +49,22 @@ class _Sent:
 
 
 class Daso(Scheme):
-    """DASO on a grid of nodes and their members.
+    """Training scheme DASO (arXiv 2104.05588) on a grid of P nodes with several ranks, the members, each.
 
-    In every batch the members of a node average their gradients and so stay equal. Nodes exchange *parameters*: the
-    members of the same number in all P nodes form a group, and the groups take turns. In warm-up and cool-down all
-    ranks wait at every batch for the mean over nodes; with an optimiser that is linear in the gradient, such as SGD
-    with momentum, this is synchronous training. In cycling, a group sends every ``skip`` batches without waiting. S
-    batches later its members merge the sum they received, ``x = (2 S x_local + Σ x_stale) / (2 S + P)``, and broadcast
-    the result within their nodes.
+    At every batch the members of a node average their gradients, so their parameters stay equal. Nodes exchange
+    *parameters*. Member m of every node forms group m, and the groups take turns: one group exchanges at a time.
+
+    - **Warm-up and cool-down**: at every batch all ranks wait for the mean of the parameters over nodes. With an
+      optimiser that is linear in the gradient, such as SGD with momentum, this is synchronous training.
+    - **Cycling**: every ``skip`` batches a group starts an all-reduce of its parameters and does not wait. S batches
+      later its members merge the received sum, ``x = (2 S x_local + Σ x_stale) / (2 S + P)``, and broadcast the result
+      within their nodes.
 
     No exchange is started that would end after the cycling phase. Buffers, such as running statistics, differ between
     nodes until `finish`. The state of the optimiser always differs between nodes.
 
     Attributes:
-        cycle: State of the cycling phase: the skip and the loss that it depends on.
+        cycle: State of the cycling phase: the current skip, and the loss history that determines it.
     """
 
     name = "DASO"
@@ -83,11 +85,17 @@ class Daso(Scheme):
         self._losses: list[float] = []
 
     def wrap(self, model: nn.Module) -> nn.Module:
-        """Wrap the model in `DistributedDataParallel` over the ranks of this rank's node.
+        """Wrap a model in `DistributedDataParallel` over the ranks of this rank's node.
+
+        Args:
+            model: The user's model. Its parameters and buffers are replaced by those of rank 0.
+
+        Returns:
+            The wrapped model.
 
         Raises:
-            InputError: The grid does not match the number of ranks, ranks have different plans or parameters, or a
-                second model.
+            InputError: The grid does not match the number of ranks, the ranks have different plans or models, or this
+                scheme has a model already.
         """
         world, rank, plan = dist.get_world_size(), dist.get_rank(), self._plan
         with raise_on_all_ranks():
@@ -113,18 +121,18 @@ class Daso(Scheme):
         self._parameters = {name: each for name, each in model.named_parameters() if each.requires_grad}
         self._buffers = list(model.buffers())
         # a node that refused gradients alone would leave the others waiting: `_merge` checks the parameters instead
-        return average_buckets_by(model, self._average_in_node, self._node, checked=False)
+        return wrap_with_bucket_average(model, self._average_in_node, self._node, checked=False)
 
     def step(self, optimizer: torch.optim.Optimizer, loss: float) -> None:
-        """Take the optimiser's step, then exchange parameters as the phase of this batch requires.
+        """Call ``optimizer.step()``, then exchange parameters between nodes if the phase of this batch requires it.
 
         Args:
             optimizer: Optimiser of the wrapped model's parameters.
             loss: This rank's loss. Its mean over ranks and over a window of batches controls the skip.
 
         Raises:
-            InputError: A parameter became NaN or infinite; raised on all ranks when nodes exchange parameters. Or the
-                loss is not a number.
+            InputError: `loss` is not a `float` or tensor; or a parameter is NaN or infinite after an exchange between
+                nodes, which every rank then reports.
             CommunicationError: A rank was lost.
         """
         validate_type("Daso.step: loss", loss, float | torch.Tensor)
@@ -136,7 +144,11 @@ class Daso(Scheme):
             self._synchronise(batch)
 
     def finish(self) -> None:
-        """Merge a pending exchange, average the nodes if training ended in cycling, and broadcast rank 0's buffers."""
+        """Complete a pending exchange and make parameters and buffers equal on all ranks.
+
+        If training ended in the cycling phase, the parameters are averaged over nodes. The buffers are replaced by
+        those of rank 0.
+        """
         batch = self.traffic.steps - 1
         if self._sent is not None:
             self._merge(self._sent, batch)

@@ -1,4 +1,7 @@
-"""When DASO synchronises: its phases, and the skip as a function of the loss. No communication takes place here."""
+"""Plan of a DASO run: its phases, and the interval between exchanges as a function of the loss.
+
+This module does not communicate. Source: arXiv 2104.05588.
+"""
 
 from __future__ import annotations
 
@@ -25,17 +28,17 @@ class DasoPhase(Enum):
 class DasoPlan:
     """Settings of a DASO run: the grid of ranks, the phases, and the definition of a plateau of the loss.
 
-    The defaults of the last three are those of the authors' code, where the window is an epoch.
+    The defaults of `skip`, `patience` and `threshold` are those of the authors' code, where the window is an epoch.
 
     Attributes:
-        nodes: P, number of nodes.
+        nodes: Number P of nodes.
         members: Number of ranks of a node; rank r is member r mod members of node ⌊r / members⌋.
-        warm_up: Number of batches of the first phase.
-        cycling: Number of batches of the second phase; all later batches are cool-down.
-        window: Number of batches over which the loss is averaged before it is compared.
-        skip: Batches from one global synchronisation to the next, at the start of cycling and after every reset.
-        patience: Number of consecutive windows without improvement that do not count as a plateau yet.
-        threshold: Relative decrease from the best mean loss that counts as an improvement, 0 <= threshold < 1.
+        warm_up: Number of batches of the warm-up phase.
+        cycling: Number of batches of the cycling phase; all later batches are cool-down.
+        window: Number of batches over which the loss is averaged before it is compared with the best mean loss.
+        skip: Number of batches from one global synchronisation to the next, at the start of cycling and after a reset.
+        patience: Number of consecutive windows without improvement that are tolerated; one more is a plateau.
+        threshold: Smallest relative decrease from the best mean loss that counts as an improvement, 0 <= threshold < 1.
 
     Raises:
         InputError: A value is out of range or of the wrong type.
@@ -60,7 +63,7 @@ class DasoPlan:
             raise InputError(f"DASO: threshold is {self.threshold}; give a number from 0 to below 1")
 
     def phase(self, batch: int) -> DasoPhase:
-        """Phase of a batch; batches are counted from 0."""
+        """Return the phase of a batch; batches are numbered from 0."""
         if batch < self.warm_up:
             return DasoPhase.WARM_UP
         return DasoPhase.CYCLING if batch < self.warm_up + self.cycling else DasoPhase.COOL_DOWN
@@ -68,12 +71,13 @@ class DasoPlan:
 
 @dataclass(frozen=True)
 class DasoCycle:
-    """State of the cycling phase.
+    """State of the cycling phase: the current skip, and the loss history that determines the next one.
 
     Attributes:
-        skip: Batches from one global synchronisation to the next.
-        best: Lowest mean loss that counted as an improvement.
-        stale: Number of consecutive windows since then.
+        skip: Number of batches from one global synchronisation to the next.
+        best: Mean loss of the last window that was an improvement; infinite before the first window.
+        windows_without_improvement: Number of consecutive windows without improvement since then, or since the last
+            change of the skip.
     """
 
     skip: int
@@ -82,12 +86,20 @@ class DasoCycle:
 
     @property
     def wait(self) -> int:
-        """S, number of batches from sending to merging: a quarter of the skip, at least 1, as in the authors' code."""
+        """Number S of batches from sending to merging: a quarter of the skip, at least 1, as in the authors' code."""
         return max(1, self.skip // 4)
 
 
 def update_cycle(cycle: DasoCycle, loss: float, plan: DasoPlan) -> DasoCycle:
-    """State after a window with a mean loss: on a plateau the skip is halved, or reset if it is 1 already."""
+    """Return the state of the cycling phase after a window of batches.
+
+    On a plateau of the loss the skip is halved, or reset to ``plan.skip`` if it is 1 already.
+
+    Args:
+        cycle: State before the window.
+        loss: Mean loss over the batches of the window and over all ranks.
+        plan: Definition of a plateau: its `threshold` and `patience`.
+    """
     if loss < cycle.best - plan.threshold * abs(cycle.best) or math.isinf(cycle.best):
         return replace(cycle, best=loss, windows_without_improvement=0)
     if cycle.windows_without_improvement < plan.patience:

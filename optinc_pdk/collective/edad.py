@@ -1,4 +1,4 @@
-"""edAD: ranks exchange all activations but only the top layer's deltas; those of lower layers follow by the chain rule.
+"""edAD: ranks exchange all activations and the top layer's deltas, and compute the other deltas by the chain rule.
 
 Source: arXiv 2102.09631.
 """
@@ -19,7 +19,15 @@ OutputDerivative = Callable[[torch.Tensor], torch.Tensor]
 
 
 def output_derivative(activation: nn.Module) -> OutputDerivative | None:
-    """Derivative of an activation function as a function of its output; None if the output does not determine it."""
+    """Return the derivative φ′ of an activation function φ as a function of its output.
+
+    Args:
+        activation: Module of the activation function.
+
+    Returns:
+        Function from the outputs of φ to the values of φ′, of equal shape. None if the outputs do not determine φ′, or
+        if the module is not ReLU, LeakyReLU with a positive slope, tanh or sigmoid.
+    """
     if type(activation) is nn.ReLU:
         return lambda a: (a > 0).to(a.dtype)
     if type(activation) is nn.Tanh:
@@ -33,12 +41,13 @@ def output_derivative(activation: nn.Module) -> OutputDerivative | None:
 
 
 class Edad(Dad):
-    """edAD, for chains of linear layers with ReLU, LeakyReLU, tanh or sigmoid between them.
+    """Training scheme edAD (arXiv 2102.09631): like `Dad`, but ranks exchange the deltas of the top layer only.
 
-    Ranks exchange the inputs A_i of every layer and the deltas Δ_L of the top layer. The inputs of a layer are the
-    outputs of the activation function below it and determine its derivative, so every rank computes ``Δ_{i-1} = (Δ_i
-    W_i) ⊙ φ′(A_i)`` for all rows, down to the first layer. The result is exact, as with dAD. A rank sends (N − 1) T (Σ
-    inputs + top outputs) numbers per step.
+    The model must be a chain of linear layers with ReLU, LeakyReLU, tanh or sigmoid between them. Ranks exchange the
+    inputs A_i of every layer and the deltas Δ_L of the top layer. The inputs of a layer are the outputs of the
+    activation function φ below it and determine its derivative, so every rank computes ``Δ_{i-1} = (Δ_i W_i) ⊙
+    φ′(A_i)`` for the rows of all ranks, down to the first layer. The result is exact, as with dAD. A rank with T rows
+    sends (N − 1) T (Σ inputs + top outputs) numbers per step.
     """
 
     name = "edAD"
@@ -85,13 +94,18 @@ class Edad(Dad):
 
 
 def linear_chain(model: nn.Module) -> tuple[list[nn.Linear], list[list[OutputDerivative]]]:
-    """Read a model as a chain of linear layers and activation functions.
+    """Split a model that is a chain into its linear layers and activation functions.
+
+    Args:
+        model: `nn.Sequential`, possibly nested, of Linear with at most one supported activation function between two of
+            them, and Flatten before the first; or a single Linear.
 
     Returns:
-        The linear layers, and for each a list with the derivative of the activation function below it, if there is one.
+        The linear layers in the order of the chain; and for every layer a list with the derivative of the activation
+        function directly before it, or an empty list if there is none.
 
     Raises:
-        InputError: The model is not such a chain; names the module.
+        InputError: The model is not such a chain. The message names the module.
     """
     layers: list[nn.Linear] = []
     slopes: list[list[OutputDerivative]] = []

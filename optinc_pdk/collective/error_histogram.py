@@ -16,9 +16,9 @@ class ErrorHistogram:
     """Distribution of word errors: the word-error rate, and the share of every error value.
 
     Attributes:
-        rate: Word-error rate, 0 ... 1.
-        values: Error values, word read minus ideal word, without 0.
-        shares: Share of every value among the errors; they add up to 1.
+        rate: Word-error rate, the probability that a word is wrong, 0 ... 1.
+        values: Possible errors, word read minus ideal word, in steps of a word; never 0.
+        shares: Probability of every value if a word is wrong; the shares add up to 1.
         seed: Seed of the random draws, at least 0; equal on all servers, so that all read the same words.
 
     Raises:
@@ -45,14 +45,15 @@ class ErrorHistogram:
             raise InputError(f"seed = {self.seed} of the draws must be at least 0")
 
     def draw(self, words: int, time: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Draw which words are wrong, and their errors.
+        """Draw at random which words are wrong, and their errors. The result depends on `seed` and `time` only.
 
         Args:
             words: Number of words.
-            time: Number of the draw: equal on all servers, different for every draw.
+            time: Sequence number of the draw: equal on all servers, and different for every draw.
 
         Returns:
-            Indices of the wrong words, without repetition, and their errors; both of shape (errors,).
+            Indices of the wrong words, without repetition, and their errors in steps of a word; both int64, shape
+            (wrong words,).
         """
         random = np.random.default_rng((self.seed, time))
         count = random.binomial(words, self.rate)

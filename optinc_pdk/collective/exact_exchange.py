@@ -18,18 +18,19 @@ FLAG_BYTES = 8
 def gather_rows(local: Sequence[torch.Tensor], fault: str, traffic: Traffic) -> list[torch.Tensor]:
     """All-gather of several tensors whose numbers of rows differ between ranks.
 
-    First the lengths are exchanged, with a flag for a rank that reports a fault. Then the rows of every rank travel
-    around a ring as one buffer: in each of N − 1 steps a rank sends the buffer that it received in the step before. So
-    rank n sends the buffers of all ranks but n + 1: (N − 1) b bytes if every rank has b.
+    First the ranks exchange the numbers of rows, and a flag that is set on a rank with a fault. Then the rows of every
+    rank are passed around a ring as one buffer: in each of N − 1 steps a rank sends the buffer that it received in the
+    step before. So rank n sends the buffers of all ranks except n + 1: (N − 1) b bytes if every rank has b bytes.
 
     Args:
-        local: This rank's tensors (rows, width). Order, widths and data type are equal on all ranks; the numbers of
-            rows may differ.
+        local: This rank's tensors, shape (rows, width) each. Order, widths and data type are equal on all ranks; the
+            numbers of rows may differ.
         fault: Description of why this rank's tensors cannot be used; empty if they can.
-        traffic: Counts the bytes.
+        traffic: Counter to which the bytes sent are added: rows as `payload`, numbers of rows and flag as `side`.
 
     Returns:
-        Tensors (rows of all ranks, width), in the order of ranks, equal on every rank.
+        One tensor for every tensor in `local`, shape (rows of all ranks, width), with the ranks in order; equal on
+        every rank.
 
     Raises:
         InputError: On every rank, if any rank has a fault.
@@ -73,13 +74,11 @@ def _lengths(local: list[int], fault: str, device: torch.device, traffic: Traffi
 
 
 def average_exactly(parameters: Sequence[nn.Parameter], traffic: Traffic) -> None:
-    """Replace gradients by their mean over all ranks, with one all-reduce per data type.
-
-    The traffic is counted as that of a ring all-reduce, 2 (N − 1)/N of the bytes.
+    """Replace the gradients of parameters by their mean over all ranks, with one all-reduce per data type.
 
     Args:
-        parameters: Parameters whose gradients are averaged, in the same order on all ranks; each has a gradient.
-        traffic: Counts the bytes.
+        parameters: Parameters whose gradients are averaged, in the same order on all ranks. Each has a gradient.
+        traffic: Counter to which the bytes of a ring all-reduce are added, 2 (N − 1)/N of the data for N ranks.
 
     Raises:
         CommunicationError: A rank was lost.

@@ -1,4 +1,4 @@
-"""Read the function of an extracted chip from the `.function.npz` that `optinc build` and `optinc check` write."""
+"""Reader of `.function.npz`: the function of an extracted chip, as `optinc build` and `optinc check` write it."""
 
 from __future__ import annotations
 
@@ -30,20 +30,22 @@ _ARRAYS = {"symbols": ("u", 4), "ideal": ("i", 1), "words": ("i", 3)}
 def table_chip(
     path: str | Path, assignment: Literal["random", "worst"] = "random", errors: ErrorHistogram | None = None
 ) -> AveragingChip:
-    """Chip with the function of an extracted layout, including all its word errors.
+    """Create a chip from the simulated function of its extracted layout, including all its word errors.
 
     Every server reads the words of its own receiver. If receivers differ, the gradients of the ranks differ too.
 
-    If the file contains every combination of words, the chip is exact. If it contains lattice points, each was tested
-    with two assignments of symbols to servers, and one of the two is used for all assignments.
+    A file with every combination of the servers' words reproduces the layout's function exactly. In a file with lattice
+    points, every point was simulated with two assignments of symbols to servers. The words of one of the two are then
+    used for all assignments with the same average.
 
     Args:
-        path: The `.function.npz`.
-        assignment: For lattice points: the symbols drawn at random, or the worst ones for this chip.
-        errors: Distribution of additional errors; none by default.
+        path: Path of the `.function.npz`.
+        assignment: Which of the two assignments is used for a table of lattice points: "random", symbols drawn at
+            random, or "worst", the symbols that are worst for this chip. A table of all combinations has only one.
+        errors: Distribution of additional random errors; none by default.
 
     Raises:
-        InputError: The file is missing, damaged, or is not such a table.
+        InputError: The file is missing or damaged, or it is not such a table.
     """
     file = Path(path)
     arrays = _read(file)

@@ -27,15 +27,17 @@ second use of the weight adds."""
 
 @dataclass
 class LinearRows:
-    """A linear layer with the activations and deltas recorded in the current backward pass.
+    """A linear layer with the activations A and deltas Δ recorded in the current backward pass.
 
     Attributes:
         name: Name of the layer in the model.
         layer: The layer.
-        bias: Its bias, if it is trained and its gradient is computed from the rows; else None.
+        bias: Bias of the layer, if it is trained and its gradient is computed from the rows of Δ; else None.
         calls: Number of calls of the layer since the last exchange.
-        records: Records (number of the call, A (T, inputs), Δ (T, outputs)).
-        local: Gradient of the weight that autograd computed from this rank's rows.
+        records: One tuple per call in the backward pass: number of the call, A of shape (T, inputs), Δ of shape (T,
+            outputs).
+        local: Gradient of the weight, shape (outputs, inputs), that autograd computed on this rank; None before the
+            backward pass.
     """
 
     name: str
@@ -46,7 +48,11 @@ class LinearRows:
     local: torch.Tensor | None = None
 
     def rows(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """A and Δ of all calls, concatenated in the order of the calls, in the data type of the weight."""
+        """Return A and Δ of all recorded calls, concatenated in the order of the calls.
+
+        Returns:
+            A, shape (rows, inputs), and Δ, shape (rows, outputs), in the data type of the weight.
+        """
         weight = self.layer.weight
         calls = sorted(self.records, key=lambda call: call[0])
         if not calls:
@@ -57,7 +63,7 @@ class LinearRows:
         )
 
     def clear(self) -> None:
-        """Delete the records."""
+        """Delete all records, including the local gradient, and set the number of calls to 0."""
         self.calls, self.records, self.local = 0, [], None
 
 
@@ -68,11 +74,11 @@ def split_parameters(model: nn.Module) -> tuple[list[LinearRows], dict[str, nn.P
     weight is trained, and no other module shares its weight or bias, as with tied embeddings.
 
     Returns:
-        The linear layers in the model's order, and a mapping from name to parameter of all others: convolutions, norms,
-        embeddings, tied layers and derived layers.
+        The linear layers in the model's order; and the other trained parameters by name: those of convolutions, norms,
+        embeddings, layers with shared parameters, and classes derived from `nn.Linear`.
 
     Raises:
-        InputError: There is no such layer, or the layers have different data types.
+        InputError: There is no such linear layer, or the layers have different data types.
     """
     owners = Counter(id(parameter) for module in model.modules() for parameter in module._parameters.values())
     layers = [
@@ -106,13 +112,15 @@ def _trained(parameter: nn.Parameter | None) -> nn.Parameter | None:
 
 
 def record_rows(layers: list[LinearRows], others: list[nn.Parameter], completed: Callable[[], None]) -> None:
-    """Record the rows of layers; call a function at the end of every backward pass that reaches any parameter given.
+    """Register hooks that record activations and deltas, and that call a function after every backward pass.
+
+    The function is called only after a backward pass that reaches one of the given layers or parameters.
 
     Args:
-        layers: Layers whose rows are recorded. The backward pass leaves the gradients of their weights and biases
-            unchanged.
+        layers: Layers whose activations and deltas are recorded. The backward pass adds zero to the gradients of their
+            weights and of `LinearRows.bias`; `completed` adds the averaged gradients.
         others: Parameters whose gradients also trigger the call. Their gradients are accumulated as usual.
-        completed: Called once per backward pass, after all gradients are computed.
+        completed: Function that is called once per backward pass, after all gradients are computed.
     """
     state = _Pass(layers, completed)
     for rows in layers:
@@ -174,10 +182,18 @@ def _watch_layer(rows: LinearRows, state: _Pass) -> None:
 
 
 def gradient_fault(layers: list[LinearRows], rest: dict[str, nn.Parameter]) -> str:
-    """Describe what is wrong with this rank's gradients, with the parameter's name; empty if nothing is.
+    """Describe the first fault of this rank's gradients.
 
-    Gradients must be finite. Every parameter outside the linear layers must have one. The gradient of a linear layer's
-    weight must be ΔᵀA of its rows, which it is not if the weight is also used outside its layer.
+    Gradients must be finite. Every parameter in `rest` must have a gradient, which must not be sparse. The gradient of
+    a linear layer's weight must equal ΔᵀA of the recorded rows; it does not if the weight is also used outside its
+    layer.
+
+    Args:
+        layers: Linear layers with the records of a backward pass.
+        rest: Other trained parameters, by name; see `split_parameters`.
+
+    Returns:
+        Fault and remedy with the parameter's name, for an error message; empty if there is no fault.
     """
     for rows in layers:
         if rows.local is None:

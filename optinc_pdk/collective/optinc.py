@@ -2,10 +2,10 @@
 
 Steps for a bucket of n gradients, on every rank:
 
-1. Determine the largest exponent of every block over all ranks: an all-reduce (MAX) of one byte per block. 2. Convert
-gradients to words of B bits. Every server sends n·B bits to the chip: `Traffic.payload`. 3. Pass the words through the
-chip. The chip is emulated: an all-reduce (SUM) of integers adds up the servers' codes, and
-   a table gives the chip's output for every sum. `Traffic.stand_in` counts the bytes of this all-reduce.
+1. Determine the largest exponent of every block over all ranks: an all-reduce (MAX) of one byte per block.
+2. Convert gradients to words of B bits. Every server sends n·B bits to the chip: `Traffic.payload`.
+3. Pass the words through the chip. The chip is emulated: an all-reduce (SUM) of integers adds up the servers' codes,
+   and a table gives the chip's output for every sum. `Traffic.stand_in` counts the bytes of this all-reduce.
 4. Convert words to gradients.
 
 The chip truncates, so its result is (N-1)/2N steps below the mean on average. The option "unbiased" compensates for
@@ -49,19 +49,20 @@ Rounding = Literal["nearest", "unbiased"]
 
 
 class OptincState:
-    """State of the communication hook of one model.
+    """State of `optinc_hook` for one model: the chip, the block size, the rounding and the traffic.
 
     Args:
-        model: The model in `DistributedDataParallel`; its ranks are the chip's servers.
+        model: The model in `DistributedDataParallel`. The ranks of its process group are the servers of the chip.
         chip: The chip, or the path of a file: a `.function.npz` written by `optinc build`, or a network's weights.
         block: Number of gradients that share an exponent.
-        traffic: Counts the bytes; a new counter by default.
+        traffic: Counter to which the bytes sent are added; a new counter by default.
         rounding: Rounding of gradients to words. "nearest": as in the paper; the average is biased by the chip's
-            truncation. "unbiased": words are rounded higher by that amount (`Chip.offset`), so that the average is
+            truncation. "unbiased": every server adds `AveragingChip.offset` before rounding, so that the average is
             unbiased; gradients of 0 stay 0.
 
     Raises:
-        InputError: Model, ranks and chip do not match; raised on every rank.
+        InputError: The chip and the job have different numbers of servers; the ranks have different chips or models;
+            or an argument is invalid. Raised on every rank.
         CommunicationError: A rank was lost.
     """
 
@@ -109,7 +110,8 @@ class OptincState:
             bucket: The bucket, of any floating-point type; it is converted to float32 first.
 
         Raises:
-            InputError: Gradients are NaN, infinite or sparse; raised on every rank, with the names of the parameters.
+            InputError: Gradients are sparse, NaN, infinite, or 2^127 or larger in magnitude. Raised on every rank; the
+                message names the parameters.
             CommunicationError: A rank was lost; the gradients are then invalid.
         """
         refuse_sparse(bucket, self._names)
@@ -192,11 +194,13 @@ class OptincState:
 
 
 def optinc_hook(state: OptincState, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """Average a bucket's gradients through the chip: `ddp.register_comm_hook(state, optinc_hook)`.
+    """Communication hook that averages the gradients of a bucket by the chip.
+
+    It is registered by ``ddp.register_comm_hook(state, optinc_hook)``.
 
     Args:
         state: State of the hook for this model.
-        bucket: The gradients.
+        bucket: The gradients, which are replaced by their average.
 
     Returns:
         A completed future with the averaged gradients.
@@ -212,7 +216,7 @@ def optinc_hook(state: OptincState, bucket: GradBucket) -> torch.futures.Future[
 
 
 class Optinc(Scheme):
-    """Scheme that averages gradients by the chip.
+    """Training scheme OptINC (arXiv 2603.28290), which averages gradients by the chip.
 
     Args:
         chip: The chip, or the path of a file; see `OptincState`.
@@ -246,10 +250,10 @@ class Optinc(Scheme):
 
 
 def read_chip(path: str | Path) -> AveragingChip:
-    """Read a chip from a file.
+    """Create a chip from a file, by `table_chip` or `network_chip`.
 
     Args:
-        path: A `.function.npz` of an extracted chip; any other file is read as a network's weights.
+        path: Path of a `.function.npz` of an extracted chip. Any other file is read as a network's weights.
 
     Raises:
         InputError: The file is missing, damaged, or has another format.

@@ -1,4 +1,4 @@
-"""Low-rank approximation of a gradient Aᵀ Δ by power iteration, without computing the product.
+"""Low-rank approximation of a gradient AᵀΔ by power iteration, without computing the product AᵀΔ.
 
 Source: rank-dAD, arXiv 2102.09631.
 """
@@ -17,42 +17,47 @@ TOLERANCE = 1e-3
 
 @dataclass(frozen=True)
 class LowRankFactors:
-    """Factors of a low-rank gradient ``leftᵀ right``, which rank-dAD sends instead of activations and deltas.
+    """Factors of a low-rank gradient ``leftᵀ right``, shape (inputs, outputs), of rank k.
+
+    rank-dAD sends them instead of activations and deltas. The number k of vectors is the effective rank, at most the
+    requested rank.
 
     Attributes:
-        left: Vectors σ_j u_j, (k, inputs). k is the effective rank, at most the rank requested.
-        right: Orthonormal vectors v_j, (k, outputs).
+        left: Vectors G v_j, shape (k, inputs): left singular vectors times singular values, σ_j u_j, up to the
+            convergence of the iteration.
+        right: Right singular vectors v_j, orthonormal, shape (k, outputs).
     """
 
     left: torch.Tensor
     right: torch.Tensor
 
 
-def leading_directions(
+def low_rank_factors(
     activations: torch.Tensor,
     deltas: torch.Tensor,
     rank: int,
     iterations: int = ITERATIONS,
     tolerance: float = TOLERANCE,
 ) -> LowRankFactors:
-    """Low-rank approximation of G = AᵀΔ: leading right singular vectors by power iteration on GᵀG = Δᵀ A Aᵀ Δ.
+    """Compute a low-rank approximation of the gradient G = AᵀΔ from its leading right singular vectors.
 
-    Directions are computed one after another and deflated by projection: after k of them the remainder is G(1 − VVᵀ).
-    The factors are (G V, V), so the approximation equals G V Vᵀ even if the iteration has not converged, and it is
-    exact once k reaches the rank of G. The iteration stops early, at the *effective rank*, when the next singular
-    value is at most `tolerance` times the first. (The authors' code stops when a direction repeats the previous one,
-    which happens when only rounding errors remain.)
+    The vectors V, here called directions, are found one after another by power iteration on GᵀG = ΔᵀAAᵀΔ. Each is kept
+    orthogonal to the previous ones by projection: after k directions the remainder is G(1 − VVᵀ). The factors are G V
+    and V, so the approximation equals G V Vᵀ even if the iteration has not converged, and it is exact once k reaches
+    the rank of G. The search stops early, at the *effective rank*, when the next singular value is at most `tolerance`
+    times the first. (The authors' code stops when a direction repeats the previous one, which happens when only
+    rounding errors remain.)
 
     Args:
-        activations: A, (T, inputs).
-        deltas: Δ, (T, outputs).
-        rank: Maximum number of directions, r.
+        activations: Activations A, shape (T, inputs).
+        deltas: Deltas Δ, shape (T, outputs).
+        rank: Maximum number r of directions.
         iterations: Maximum number of power iterations per direction.
-        tolerance: Relative tolerance: a direction has converged when it changes by less, and singular values below it
-            are dropped.
+        tolerance: Relative tolerance. A direction has converged when it changes by less in one iteration, and singular
+            values up to `tolerance` times the first are dropped.
 
     Returns:
-        The factors, of k ≤ r directions.
+        The factors (G V)ᵀ and Vᵀ, of k ≤ r directions.
     """
     inputs, outputs = activations.shape[1], deltas.shape[1]
     left = activations.new_zeros((rank, inputs))

@@ -9,21 +9,23 @@ import torch
 from torch import nn
 
 from optinc_pdk.collective.dad import Dad
-from optinc_pdk.collective.power_iteration import ITERATIONS, TOLERANCE, leading_directions
+from optinc_pdk.collective.power_iteration import ITERATIONS, TOLERANCE, low_rank_factors
 from optinc_pdk.errors import InputError
 from optinc_pdk.validation import validate_arguments
 
 
 class RankDad(Dad):
-    """rank-dAD: a rank sends k ≤ r pairs of vectors, P = G V and V, of its local gradient G = AᵀΔ of every layer.
+    """Training scheme rank-dAD (arXiv 2102.09631): ranks exchange low-rank factors of the linear layers' gradients.
 
-    The result is the mean over ranks of G_n V_n V_nᵀ: every rank's gradient projected on its r leading directions. It
-    is exact if r reaches the rank of the gradients. A rank sends (N − 1) Σ k (inputs + outputs) numbers per step; k is
-    the *effective rank*, at which the power iteration stopped. Biases are averaged by an exact all-reduce, like all
-    parameters outside linear layers, because the factors do not determine their gradients.
+    For every layer a rank computes k leading right singular vectors V of its local gradient G = AᵀΔ, and sends G V and
+    V; see `power_iteration.low_rank_factors`. The result is the mean over ranks n of G_n V_n V_nᵀ: every rank's
+    gradient projected on its k leading directions. It is exact if the maximum r of k is at least the rank of the
+    gradients. A rank sends (N − 1) Σ k (inputs + outputs) numbers per step, where k ≤ r is the *effective rank*, at
+    which the power iteration stopped. Biases are averaged by an exact all-reduce, like all parameters outside linear
+    layers, because the factors do not determine their gradients.
 
     Attributes:
-        effective: Effective rank k of every layer on this rank in the last step, by layer name.
+        effective_ranks: Effective rank k of every layer on this rank in the last step, by layer name.
     """
 
     name = "rank-dAD"
@@ -63,7 +65,7 @@ class RankDad(Dad):
     def _shared(self) -> list[torch.Tensor]:
         shared = []
         for layer in self._layers:
-            factors = leading_directions(*layer.rows(), self._rank, self._iterations, self._tolerance)
+            factors = low_rank_factors(*layer.rows(), self._rank, self._iterations, self._tolerance)
             self.effective_ranks[layer.name] = len(factors.left)
             shared += [factors.left, factors.right]
         return shared

@@ -9,17 +9,17 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from optinc_pdk.collective.bucket_average import average_buckets_by
+from optinc_pdk.collective.bucket_average import wrap_with_bucket_average
 from optinc_pdk.collective.scheme import Scheme, report_lost_rank, ring_bytes
 from optinc_pdk.validation import validate_arguments
 
 
 @validate_arguments
 def ring_all_reduce(values: torch.Tensor, group: dist.ProcessGroup | None = None) -> int:
-    """Sum a tensor over the ranks, in place; the result has the same bits on every rank.
+    """Replace a tensor by its sum over the ranks, by a ring all-reduce. The result is bitwise equal on every rank.
 
     Args:
-        values: Tensor (n,), contiguous, of equal shape and data type on all ranks.
+        values: Contiguous tensor of shape (n,), with equal shape and data type on all ranks; it is overwritten.
         group: Process group; all ranks by default.
 
     Returns:
@@ -77,11 +77,13 @@ class Ring(Scheme):
             self.traffic.payload += ring_all_reduce(gradients, self.group)
             gradients.div_(dist.get_world_size(self.group))
 
-        return average_buckets_by(model, average, self.group)
+        return wrap_with_bucket_average(model, average, self.group)
 
 
 class AllReduce(Scheme):
-    """Scheme that averages gradients by torch's own all-reduce; the bytes counted are those of a ring, which gloo uses.
+    """Scheme that averages gradients exactly by torch's own all-reduce.
+
+    `traffic` counts the bytes of a ring all-reduce, the algorithm of torch's gloo backend.
 
     Args:
         group: Process group; all ranks by default.
@@ -94,7 +96,7 @@ class AllReduce(Scheme):
         self.group = group
 
     def wrap(self, model: nn.Module) -> nn.Module:
-        """Wrap the model in `DistributedDataParallel` with a hook that calls `all_reduce`; see `Scheme.wrap`."""
+        """Wrap the model in `DistributedDataParallel` with a hook that calls ``dist.all_reduce``; see `Scheme.wrap`."""
 
         def average(gradients: torch.Tensor) -> None:
             world = dist.get_world_size(self.group)
@@ -103,4 +105,4 @@ class AllReduce(Scheme):
             gradients.div_(world)
             self.traffic.payload += ring_bytes(gradients.nbytes, world)
 
-        return average_buckets_by(model, average, self.group)
+        return wrap_with_bucket_average(model, average, self.group)

@@ -1,4 +1,4 @@
-"""Execute a schedule of the time model between processes: every transfer is a send from rank to rank."""
+"""Execution of an `ExchangeSchedule` between processes: every transfer is a point-to-point send between ranks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from optinc_pdk.interconnect.schedule import (
 
 
 def check_schedule(schedule: ExchangeSchedule, world: int) -> None:
-    """Check that a schedule can run on a number of ranks on a ring.
+    """Check that a schedule can be executed between a number of ranks, which are the nodes of a ring.
 
     Args:
         schedule: The schedule.
@@ -46,12 +46,12 @@ def average_by_schedule(schedule: ExchangeSchedule, buffer: torch.Tensor, traffi
     """Replace a buffer by its mean over all ranks, by the transfers of a schedule.
 
     The mean is exact up to the order of the floating-point sum. Data received in a step is added in the order of ranks,
-    so that nodes that exchange all-to-all get the same bits.
+    so that the results of an all-to-all exchange are bitwise equal on its nodes.
 
     Args:
-        schedule: A schedule that `check` accepts.
-        buffer: Tensor (size,), replaced in destination.
-        traffic: Counts the bytes that this rank sends.
+        schedule: A schedule that `check_schedule` accepts.
+        buffer: Tensor of shape (size,), replaced in place.
+        traffic: Counter to which the bytes that this rank sends are added.
 
     Raises:
         CommunicationError: A rank was lost.

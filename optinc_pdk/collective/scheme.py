@@ -17,7 +17,7 @@ from optinc_pdk.validation import validate_type
 
 
 class CommunicationError(RuntimeError):
-    """A rank was lost or did not answer in time. The gradients of this step are not averaged and must be discarded."""
+    """Raised if a rank was lost or did not answer in time. The gradients of this step are invalid: discard them."""
 
 
 @dataclass
@@ -26,10 +26,10 @@ class Traffic:
 
     Attributes:
         payload: Bytes of gradients, or of the data that the scheme sends in their place.
-        side: Bytes of additional data, such as shared exponents.
-        stand_in: Bytes that torch's backend moved to emulate a network that is not there, such as the optical one. They
-            are not part of the scheme's traffic.
-        steps: Number of optimiser steps.
+        side: Bytes of additional data, such as shared exponents, numbers of rows or the loss.
+        stand_in: Bytes that this rank sent through torch's backend to emulate hardware that is not present: the optical
+            chip. They are not part of the scheme's traffic.
+        steps: Number of optimiser steps so far.
     """
 
     payload: int = 0
@@ -39,7 +39,7 @@ class Traffic:
 
 
 class Scheme(ABC):
-    """Base class of a scheme for training on several servers. Every rank creates its own instance.
+    """Base class of the training schemes: ways to train a model on several ranks, with one instance per rank.
 
     The training loop is the same for all schemes::
 
@@ -52,7 +52,7 @@ class Scheme(ABC):
         scheme.finish()
 
     Attributes:
-        name: Name in tables and plots.
+        name: Name of the scheme in tables and plots.
         traffic: Count of the bytes that this rank has sent.
     """
 
@@ -76,11 +76,11 @@ class Scheme(ABC):
         """
 
     def step(self, optimizer: torch.optim.Optimizer, loss: float) -> None:
-        """Take the optimiser's step, with the communication that the scheme needs before and after it.
+        """Call ``optimizer.step()``; some schemes communicate before or after it.
 
         Args:
             optimizer: Optimiser of the wrapped model's parameters.
-            loss: This rank's loss; some schemes use it.
+            loss: This rank's loss of the batch; only some schemes use it.
 
         Raises:
             CommunicationError: A rank was lost.
@@ -89,11 +89,11 @@ class Scheme(ABC):
         self.traffic.steps += 1
 
     def finish(self) -> None:  # noqa: B027 - most schemes have nothing to complete
-        """Complete pending communication. Afterwards the parameters are the result of the training."""
+        """Complete pending communication at the end of training. Afterwards the model's parameters are final."""
 
 
 def ring_bytes(size: int, world: int) -> int:
-    """Number of bytes that a rank sends in a ring all-reduce: 2(N-1)/N of the data, rounded up.
+    """Return the number of bytes that a rank sends in a ring all-reduce: 2(N-1)/N of the data, rounded up.
 
     Args:
         size: Size of the data in bytes.
@@ -104,10 +104,10 @@ def ring_bytes(size: int, world: int) -> int:
 
 @contextmanager
 def report_lost_rank(what: str, group: dist.ProcessGroup | None = None) -> Iterator[None]:
-    """Context in which a failure of torch's backend is raised as a `CommunicationError`.
+    """Context manager that converts a `RuntimeError` of torch's backend to a `CommunicationError`.
 
     Args:
-        what: Data that is communicated, for the message, such as "the words of bucket 0".
+        what: Name of the data that is communicated, for the message, such as "the words of bucket 0".
         group: Process group; all ranks by default.
 
     Raises:
@@ -126,7 +126,7 @@ def report_lost_rank(what: str, group: dist.ProcessGroup | None = None) -> Itera
 
 
 def gather_text(text: str, group: dist.ProcessGroup | None = None) -> list[str]:
-    """All-gather of texts.
+    """Gather a text from every rank on all ranks. All ranks of the group must call this function.
 
     Args:
         text: This rank's text.
@@ -156,7 +156,9 @@ def gather_text(text: str, group: dist.ProcessGroup | None = None) -> list[str]:
 
 @contextmanager
 def raise_on_all_ranks(group: dist.ProcessGroup | None = None) -> Iterator[None]:
-    """Context that raises an `InputError` on all ranks if it is raised on any; otherwise the others would wait forever.
+    """Context manager that raises an `InputError` on all ranks if its body raises one on any rank.
+
+    Without it, the other ranks would wait forever for the rank that failed.
 
     Args:
         group: Process group, all of whose ranks must enter the context; all ranks by default.
@@ -178,16 +180,16 @@ def raise_on_all_ranks(group: dist.ProcessGroup | None = None) -> Iterator[None]
 
 
 def require_equal_on_all_ranks(what: str, text: str, remedy: str, group: dist.ProcessGroup | None = None) -> None:
-    """Check that a text is equal on all ranks.
+    """Raise an error on all ranks if a text is not equal on all ranks. All ranks must call this function.
 
     Args:
-        what: What the text describes, for the message.
+        what: Subject of the text for the message, such as "chip" or "parameters".
         text: This rank's text.
-        remedy: How to correct a difference, for the message.
+        remedy: How the user corrects a difference, for the message.
         group: Process group; all ranks by default.
 
     Raises:
-        InputError: On every rank, if any differs from the first.
+        InputError: On every rank, if the text of any rank differs from that of rank 0.
     """
     texts = gather_text(text, group)
     for rank, other in enumerate(texts):
@@ -197,10 +199,17 @@ def require_equal_on_all_ranks(what: str, text: str, remedy: str, group: dist.Pr
 
 
 def require_equal_parameters(model: nn.Module, group: dist.ProcessGroup | None = None) -> None:
-    """Check that the models' parameters have the same names, shapes, data types and `requires_grad` on all ranks.
+    """Raise an error on all ranks unless they have the same model and it is not in `DistributedDataParallel` yet.
+
+    Names, shapes, data types and `requires_grad` of the parameters are compared, but not their values. All ranks must
+    call this function.
+
+    Args:
+        model: This rank's model.
+        group: Process group; all ranks by default.
 
     Raises:
-        InputError: On every rank, if any differs, or if the model contains `DistributedDataParallel` already.
+        InputError: On every rank, if a parameter differs, or if the model contains `DistributedDataParallel` already.
     """
     with raise_on_all_ranks(group):
         validate_type("model", model, nn.Module)

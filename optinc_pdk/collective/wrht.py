@@ -5,7 +5,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed import GradBucket  # type: ignore[attr-defined] # public, but its stub does not say so
 
-from optinc_pdk.collective.bucket_average import average_bucket, average_buckets_by
+from optinc_pdk.collective.bucket_average import average_bucket, wrap_with_bucket_average
 from optinc_pdk.collective.schedule_execution import average_by_schedule, check_schedule
 from optinc_pdk.collective.scheme import Scheme, Traffic, raise_on_all_ranks, require_equal_on_all_ranks
 from optinc_pdk.interconnect.allreduce import wrht
@@ -14,11 +14,11 @@ from optinc_pdk.validation import validate_type
 
 
 class WrhtState:
-    """State of `wrht_hook`: the schedule for all ranks on a bidirectional ring, checked for wavelength conflicts.
+    """State of `wrht_hook`: the WRHT schedule for all ranks, as nodes of a bidirectional ring, and the traffic.
 
     Attributes:
-        schedule: Steps of concurrent transfers with their wavelengths.
-        traffic: Count of the bytes that this rank sent; every transfer is a whole buffer.
+        schedule: The schedule, checked for wavelength conflicts.
+        traffic: Count of the bytes that this rank has sent; every transfer is a whole buffer.
     """
 
     def __init__(self, wavelengths: int, traffic: Traffic | None = None) -> None:
@@ -42,15 +42,25 @@ class WrhtState:
         self.traffic = traffic or Traffic()
 
     def average(self, gradients: torch.Tensor) -> None:
-        """Replace gradients (size,) by their mean over the ranks, in place."""
+        """Replace gradients, shape (size,), by their mean over all ranks, in place."""
         average_by_schedule(self.schedule, gradients, self.traffic)
 
 
 def wrht_hook(state: WrhtState, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """Average gradients by WRHT: ``ddp.register_comm_hook(WrhtState(wavelengths), wrht_hook)``.
+    """Communication hook that averages the gradients of a bucket exactly by WRHT.
+
+    It is registered by ``ddp.register_comm_hook(WrhtState(wavelengths), wrht_hook)``.
+
+    Args:
+        state: State of the hook.
+        bucket: The gradients, which are replaced by their average.
+
+    Returns:
+        A completed future with the averaged gradients.
 
     Raises:
-        InputError: Gradients are NaN or infinite; raised on every rank, with the shapes of the parameters.
+        InputError: Gradients are NaN, infinite or sparse. Raised on every rank; the message gives the shapes of the
+            parameters.
         CommunicationError: A rank was lost.
     """
     average_bucket(bucket, state.average, {})
@@ -60,7 +70,10 @@ def wrht_hook(state: WrhtState, bucket: GradBucket) -> torch.futures.Future[torc
 
 
 class Wrht(Scheme):
-    """Scheme that averages gradients exactly by WRHT: few steps, in each of which whole buffers are sent."""
+    """Scheme that averages gradients exactly by WRHT, the wavelength-reused hierarchical tree (arXiv 2207.10982).
+
+    It takes fewer steps than a ring all-reduce, but every transfer is a whole buffer.
+    """
 
     name = "WRHT"
 
@@ -74,9 +87,10 @@ class Wrht(Scheme):
         self._wavelengths = wavelengths
 
     def wrap(self, model: nn.Module) -> nn.Module:
-        """Wrap the model in `DistributedDataParallel` with a WRHT hook.
+        """Wrap a model in `DistributedDataParallel` with a hook that averages by WRHT; see `Scheme.wrap`.
 
         Raises:
-            InputError: Fewer than two ranks, no wavelength, or ranks with different parameters.
+            InputError: There are fewer than two ranks or no wavelengths, or the ranks have different models or numbers
+                of wavelengths.
         """
-        return average_buckets_by(model, WrhtState(self._wavelengths, self.traffic).average)
+        return wrap_with_bucket_average(model, WrhtState(self._wavelengths, self.traffic).average)

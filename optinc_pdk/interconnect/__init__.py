@@ -1,4 +1,7 @@
-"""Model of the system around the chip: all-reduces as executable schedules, and simulation of the time they take."""
+"""Model of the network between servers: all-reduces as executable schedules, and simulation of their duration.
+
+The networks are optical rings, fat trees of electrical switches, and in-network computing by an OptINC chip.
+"""
 
 from optinc_pdk.interconnect.allreduce import (
     all_gather,

@@ -16,21 +16,30 @@ from optinc_pdk.validation import validate_arguments
 
 @validate_arguments
 def ring(nodes: int) -> ExchangeSchedule:
-    """Ring all-reduce: reduce-scatter and all-gather with one piece per node, 2 (nodes − 1) steps."""
+    """Build a ring all-reduce: reduce-scatter, then all-gather, with one piece per node; 2 (nodes − 1) steps.
+
+    Raises:
+        InputError: There are fewer than 2 nodes.
+    """
     _check_nodes("ring", nodes)
     return ExchangeSchedule("ring", nodes, _rings([np.arange(nodes)[None, :]], closing=1))
 
 
 @validate_arguments
 def hierarchical_ring(nodes: int, group: int) -> ExchangeSchedule:
-    """Hierarchical ring: all-reduces within groups of neighbours, one over the groups' middle nodes, and a broadcast.
+    """Build a hierarchical ring all-reduce.
 
-    Groups have ``group`` nodes; the last one has the remaining nodes. Within a group, the transfer that closes the ring
-    runs back over the links of the others. At the end the middle nodes send to all members of their group, each at its
-    own wavelength, in one step.
+    It has three parts: ring all-reduces within groups of consecutive nodes, concurrently; a ring all-reduce over the
+    middle nodes of the groups; and one step in which every middle node sends the result to the members of its group,
+    with different wavelengths for the members on one side. Within a group, the last member sends to the first in the
+    opposite direction, over the links of the group.
+
+    Args:
+        nodes: Number of nodes, at least 2.
+        group: Number of nodes per group, 1 ... nodes; the last group has the remaining nodes.
 
     Raises:
-        InputError: Fewer than 2 nodes, or a group size outside 1 ... nodes.
+        InputError: There are fewer than 2 nodes, or the group size is out of range.
     """
     _check_nodes("hierarchical ring", nodes)
     if not 1 <= group <= nodes:
@@ -48,9 +57,13 @@ def hierarchical_ring(nodes: int, group: int) -> ExchangeSchedule:
 
 @validate_arguments
 def recursive_doubling(nodes: int) -> ExchangeSchedule:
-    """Recursive doubling: exchanges of whole buffers at distances 1, 2, 4, …
+    """Build a recursive-doubling all-reduce: pairs of nodes at distances 1, 2, 4, … exchange and add whole buffers.
 
-    If the number of nodes is not a power of two, some pairs of neighbours act as one node.
+    If the number of nodes is not a power of two, it is reduced to one first: in some pairs of neighbours one node sends
+    its buffer to the other, which takes part for both and sends back the result in a last step.
+
+    Raises:
+        InputError: There are fewer than 2 nodes.
     """
     _check_nodes("recursive doubling", nodes)
     power = 1 << (nodes.bit_length() - 1)
@@ -74,7 +87,13 @@ def recursive_doubling(nodes: int) -> ExchangeSchedule:
 
 @validate_arguments
 def binary_tree(nodes: int) -> ExchangeSchedule:
-    """Binary tree: whole buffers up the tree to node 0 and back down, 2 ⌈log₂ nodes⌉ steps."""
+    """Build a binary-tree all-reduce: whole buffers are added up the tree to node 0, and the sum is sent back down.
+
+    It has 2 ⌈log₂ nodes⌉ steps.
+
+    Raises:
+        InputError: There are fewer than 2 nodes.
+    """
     _check_nodes("binary tree", nodes)
     distances = 1 << np.arange((nodes - 1).bit_length())
     up = tuple(
@@ -91,18 +110,18 @@ def binary_tree(nodes: int) -> ExchangeSchedule:
 
 @validate_arguments
 def wrht(nodes: int, wavelengths: int) -> ExchangeSchedule:
-    """Wavelength-reused hierarchical tree (arXiv 2207.10982).
+    """Build a WRHT all-reduce: the wavelength-reused hierarchical tree of arXiv 2207.10982.
 
-    Groups of 2 w + 1 consecutive nodes send to their middle node at once, with the same wavelengths in every group. The
-    middle nodes form groups in turn, until the remaining nodes can exchange all-to-all with w wavelengths. Then the
-    sums are sent back down.
+    Nodes form groups of 2 w + 1 consecutive nodes. In one step all members of a group send whole buffers to its middle
+    node, with the same wavelengths in every group. The middle nodes form groups in the same way, until the remaining
+    nodes can exchange all-to-all with w wavelengths. Then the sums are sent back along the same paths.
 
     Args:
         nodes: Number of nodes.
         wavelengths: Number of wavelengths w of the ring, in each direction.
 
     Raises:
-        InputError: Fewer than 2 nodes, or no wavelength.
+        InputError: There are fewer than 2 nodes or no wavelengths.
     """
     _check_nodes("WRHT", nodes)
     if wavelengths < 1:
@@ -118,9 +137,13 @@ def wrht(nodes: int, wavelengths: int) -> ExchangeSchedule:
 
 @validate_arguments
 def all_gather(nodes: int) -> ExchangeSchedule:
-    """Ring all-gather: every node's piece is sent to all others, nodes − 1 steps; used by dAD (arXiv 2102.09631).
+    """Build a ring all-gather: every node's piece of data is sent to all others, in nodes − 1 steps.
 
-    This is not an all-reduce: the buffer has one piece per node, and piece i is the data of node i.
+    This is not an all-reduce: the buffer has one piece per node, and piece i is the data of node i. dAD (arXiv
+    2102.09631) uses it.
+
+    Raises:
+        InputError: There are fewer than 2 nodes.
     """
     _check_nodes("all-gather", nodes)
     source, target, part, parts, direction = _ring_columns(np.arange(nodes)[None, :], 0, closing=1)
@@ -139,7 +162,13 @@ def all_gather(nodes: int) -> ExchangeSchedule:
 
 @validate_arguments
 def optinc_star(servers: int) -> ExchangeSchedule:
-    """OptINC (arXiv 2603.28290): all servers send to one chip, which streams the result to all; one step."""
+    """Build an OptINC all-reduce (arXiv 2603.28290): all servers send to one chip, which streams the result to all.
+
+    It counts as one step, because the chip forwards the result while it receives.
+
+    Raises:
+        InputError: There are fewer than 2 servers.
+    """
     _check_nodes("OptINC", servers)
     all_servers = np.arange(servers)
     up = exchange_step(all_servers, servers, reduce=True)
@@ -149,10 +178,16 @@ def optinc_star(servers: int) -> ExchangeSchedule:
 
 @validate_arguments
 def optinc_cascade(servers: int) -> ExchangeSchedule:
-    """OptINC cascade in two levels: √servers chips for as many servers each, and one chip above them; one step.
+    """Build an all-reduce by an OptINC cascade of two levels (arXiv 2603.28290).
+
+    Level 1 has √servers chips, with √servers servers each; level 2 has one chip, which streams the result to all
+    servers. It counts as one step, because the chips forward data while they receive.
+
+    Args:
+        servers: Number of servers, a square.
 
     Raises:
-        InputError: The number of servers is not a square.
+        InputError: The number of servers is below 2 or not a square.
     """
     _check_nodes("OptINC cascade", servers)
     side = isqrt(servers)
@@ -172,7 +207,10 @@ def optinc_cascade(servers: int) -> ExchangeSchedule:
 
 @validate_arguments
 def all_to_all_wavelengths(nodes: int) -> int:
-    """Number of wavelengths for all-to-all exchange on a bidirectional ring: ⌈nodes² / 8⌉ (arXiv 2207.10982)."""
+    """Return the number of wavelengths, in each direction, for an all-to-all exchange on a bidirectional ring.
+
+    It is ⌈nodes² / 8⌉ (arXiv 2207.10982).
+    """
     return -(-nodes * nodes // 8)
 
 
@@ -212,7 +250,10 @@ def _rings(groups: list[Integers], closing: int) -> tuple[ExchangeStep, ...]:
 
 
 def _ring_columns(members: Integers, ahead: int, closing: int) -> Integers:
-    """Source, target, part, parts and direction (5, T): every member sends piece number (its own + ``ahead``)."""
+    """Transfers in which every ring member sends one piece to the next: source, target, part, parts, direction (5, T).
+
+    The piece has the number of the member in its ring plus ``ahead``.
+    """
     size = members.shape[1]
     direction = np.ones(size, np.int64)
     direction[-1] = closing

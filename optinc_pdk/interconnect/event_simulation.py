@@ -1,4 +1,4 @@
-"""Event-driven simulation of the time of an all-reduce on a system.
+"""Event-driven simulation of the duration of an all-reduce on a system of servers.
 
 A transfer starts when both its nodes have finished all their earlier transfers and when its links are free of earlier
 steps. Its duration is the overhead of the system, the propagation delay, and the time to send its bits.
@@ -40,10 +40,10 @@ class ExchangeTiming:
     """Result of the simulation of an all-reduce.
 
     Attributes:
-        seconds: Time from the start at all nodes to the end at the last node.
-        steps: Number of steps of the schedule.
+        seconds: Time from the common start of all nodes until the last node has finished, s.
+        steps: Number of consecutive steps of the schedule; see `ExchangeSchedule.count`.
         sent_bytes: Bytes sent by the server that sends most.
-        followed: Number of repetitions that were simulated; the others were extrapolated.
+        simulated_repetitions: Number of repetitions of steps that were simulated; the others were extrapolated.
     """
 
     seconds: float
@@ -79,12 +79,15 @@ class _Work:
 
 @validate_arguments
 def simulate(schedule: ExchangeSchedule, system: System, size_bytes: float) -> ExchangeTiming:
-    """Simulate a schedule on a system.
+    """Simulate the execution of a schedule on a system; see the module for the model.
 
     Args:
         schedule: The schedule.
         system: The system.
-        size_bytes: Size of the buffer that is reduced.
+        size_bytes: Size of the whole buffer of a server, which the schedule divides into pieces.
+
+    Returns:
+        The duration, and counts of steps and bytes.
 
     Raises:
         InputError: The system cannot run the schedule, or the size is not finite or below 0.
@@ -186,16 +189,19 @@ def _flow(work: _Work, start: Floats) -> Floats:
 
 
 def fair_rates(flowing: Booleans, transfer: Integers, link: Integers, bit_per_s: float) -> Floats:
-    """Max-min fair rates by progressive filling: flows on the most loaded link get equal shares first, and so on.
+    """Compute max-min fair rates of T concurrent transfers by progressive filling.
+
+    The link with the smallest share of rate per transfer is filled first: its transfers get equal rates. Then the
+    remaining rate of the other links is divided among the other transfers in the same way.
 
     Args:
-        flowing: Boolean mask of the transfers that have bits to send (T,).
-        transfer: Transfer of every entry of the routes (E,).
-        link: Link of every entry (E,).
-        bit_per_s: Rate of a link.
+        flowing: Boolean mask of the transfers that have bits to send, shape (T,).
+        transfer: Number of the transfer of each of the E pairs of a transfer and a link, shape (E,); see `Routes`.
+        link: Number of the link of every pair, shape (E,).
+        bit_per_s: Rate of every link, bit/s.
 
     Returns:
-        Rates (T,), bit/s; 0 for transfers without bits to send.
+        Rates of the transfers, bit/s, shape (T,); 0 for transfers without bits to send.
     """
     rate = np.where(flowing, bit_per_s, 0.0)
     keep = flowing[transfer]

@@ -19,7 +19,7 @@ RATE_PRECISION = 1.02
 
 
 @validate_arguments
-def symbol_rate(
+def max_symbol_rate(
     s: Scattering,
     board: Board,
     bias: Bias,
@@ -28,19 +28,25 @@ def symbol_rate(
     word_error_rate: float,
     laser_w: float | None = None,
 ) -> float:
-    """Largest symbol rate, in Bd, at which the estimated word-error rate is acceptable.
+    """Compute the largest symbol rate at which receiver noise causes an acceptable word-error rate.
+
+    The word-error rate is estimated with `gaussian_error_rate`. The symbol rate is found by bisection between 1 Bd and
+    the maximum rate of the card (1 TBd if it has none), to a relative precision of `RATE_PRECISION` − 1.
 
     Args:
         s: S-parameters of the chip.
-        board: Connections between its fibres outside the chip.
-        bias: Settings of the electronics of its neurons and receivers.
+        board: Connections between the chip's fibres outside the chip.
+        bias: Settings of the electronics of the chip's neurons and receivers.
         task: Averaging task of the chip.
         process: Process card, with noise and budget.
-        word_error_rate: Accepted word-error rate.
+        word_error_rate: Accepted word-error rate, 0 ... 1.
         laser_w: Optical power into every waveguide, W; that of the card by default.
 
+    Returns:
+        Symbol rate, Bd; the maximum if it is acceptable.
+
     Raises:
-        InputError: The word-error rate is higher at every rate from 1 Bd to the card's maximum, or 1 TBd without one.
+        InputError: The word-error rate is too high even at 1 Bd.
     """
     inputs = function_inputs(task)
     budget = process.budget

@@ -1,4 +1,4 @@
-"""Routing: the links of a system that every transfer of a step uses, and checks that a schedule fits a system."""
+"""Routing: the links of a system that the transfers of a step use, and the check that a system can run a schedule."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Routes:
-    """Links of the T transfers of a step, as E pairs of a transfer and a link.
+    """Links that the T transfers of a step use, as E pairs of a transfer and a link, and the delays of the transfers.
 
     Attributes:
-        transfer: Number of the transfer of every pair (E,).
-        link: Number of the link of every pair (E,); the numbering of the system has gaps.
-        delay_s: Propagation and switching delay of every transfer (T,).
+        transfer: Number of the transfer of every pair, 0 ... T - 1, shape (E,).
+        link: Number of the link of every pair, shape (E,). A system's link numbers are not contiguous.
+        delay_s: Propagation and switching delay of every transfer, s, shape (T,).
     """
 
     transfer: Integers
@@ -30,11 +30,11 @@ class Routes:
 
 
 def check_system_runs(system: System, schedule: ExchangeSchedule) -> None:
-    """Check that a system can run a schedule.
+    """Raise an error if a system cannot run a schedule.
 
     Raises:
-        InputError: The schedule has too many nodes or wavelengths, two transfers share a wavelength on a link, or the
-            schedule is for another kind of system.
+        InputError: The schedule is for another kind of system or another number of levels, it has too many nodes or
+            wavelengths, or two of its transfers share a wavelength on a link.
     """
     subject = f"{schedule.name} of {schedule.nodes} nodes on {system.name}"
     in_network = isinstance(system, InNetwork)
@@ -65,7 +65,13 @@ def check_system_runs(system: System, schedule: ExchangeSchedule) -> None:
 
 
 def routes(system: System, schedule: ExchangeSchedule, step: ExchangeStep) -> Routes:
-    """Links and delays of the transfers of a step."""
+    """Determine the links and delays of the transfers of a step.
+
+    Args:
+        system: A system that can run the schedule; see `check_system_runs`.
+        schedule: The schedule of the step, which gives the number of nodes.
+        step: The step.
+    """
     if isinstance(system, WdmRing):
         return _around(system, schedule.nodes, step)
     if isinstance(system, FatTree):

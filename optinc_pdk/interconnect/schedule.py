@@ -3,10 +3,10 @@
 The time model, the collectives between processes and `execute` use the same arrays, so the steps and bytes counted are
 those of an executed schedule.
 
-A `Step` is a set of concurrent transfers, which send the data present before the step. A piece is number ``part`` of
-``parts`` equal pieces of the buffer; the whole buffer is piece 0 of 1. A step that is repeated ``repeat`` times is one
-`Step` whose piece numbers grow by ``shift`` each time, so a ring of 100,000 nodes has two `Step` objects instead of
-199,998.
+An `ExchangeStep` is a set of concurrent transfers, which send the data present before the step. A piece is number
+``part`` of ``parts`` equal pieces of the buffer; the whole buffer is piece 0 of 1. A step that is repeated ``repeat``
+times is one `ExchangeStep` whose piece numbers grow by ``shift`` each time, so a ring of 100,000 nodes has two objects
+instead of 199,998.
 
 On a ring, link i connects node i to node i + 1. Direction +1 is towards higher numbers, −1 towards lower ones, and each
 direction has its own wavelengths; direction 0 means that the transfer is not on a ring. In-network units (OptINC's
@@ -31,19 +31,21 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ExchangeStep:
-    """T concurrent transfers, repeated ``repeat`` times.
+    """Step of a schedule: T concurrent transfers, executed ``repeat`` times.
+
+    All arrays have shape (T,) and one entry for every transfer.
 
     Attributes:
-        source: Sending node of every transfer (T,).
-        target: Receiving node (T,).
-        part: Number of the piece sent in the first repetition (T,).
-        parts: Number of equal pieces of the buffer (T,).
-        wavelength: Number of the wavelength, from 0 (T,).
-        direction: +1 or −1 around the ring; 0 if not on a ring (T,).
-        reduce: True: targets add the received data to theirs. False: it replaces theirs.
-        repeat: Number of repetitions.
+        source: Number of the sending node.
+        target: Number of the receiving node.
+        part: Number of the piece of the buffer that is sent in the first repetition, 0 ... parts - 1.
+        parts: Number of equal pieces into which the buffer is divided.
+        wavelength: Number of the wavelength, from 0.
+        direction: +1 towards higher node numbers around the ring, −1 towards lower ones; 0 if not on a ring.
+        reduce: If True, targets add the received data to their own; if False, the received data replaces it.
+        repeat: Number of executions of the step, at least 1.
         shift: Increment of the piece number from one repetition to the next, modulo ``parts``.
-        streamed: Whether sources forward the data of the step before while they receive it.
+        streamed: Whether sources forward the data of the preceding step while they still receive it.
     """
 
     source: Integers
@@ -65,11 +67,13 @@ class ExchangeStep:
 class ExchangeSchedule:
     """Schedule of an all-reduce: after its steps every server has the sum over all servers.
 
+    The schedule of an all-gather is the exception: after its steps every server has the pieces of all servers.
+
     Attributes:
         name: Name of the scheme.
-        nodes: Number of servers, numbered from 0.
+        nodes: Number of servers, which are nodes 0 ... nodes - 1.
         steps: The steps in order.
-        units: Number of in-network units, numbered after the servers.
+        units: Number of in-network units (OptINC chips), which are numbered after the servers.
     """
 
     name: str
@@ -82,12 +86,12 @@ class ExchangeSchedule:
 
     @property
     def count(self) -> int:
-        """Number of consecutive steps, with repetitions and without streamed steps."""
+        """Number of consecutive steps. Every repetition counts; streamed steps do not, as they overlap with others."""
         return sum(step.repeat for step in self.steps if not step.streamed)
 
     @property
     def sent(self) -> NDArray[np.float64]:
-        """Amount of data that every server sends, in buffers (nodes,)."""
+        """Amount of data that every server sends, as a multiple of the size of its buffer, shape (nodes,)."""
         total = np.zeros(self.nodes + self.units)
         for step in self.steps:
             np.add.at(total, step.source, step.repeat / step.parts)
@@ -95,7 +99,7 @@ class ExchangeSchedule:
 
     @property
     def parts(self) -> int:
-        """Largest number of pieces of the buffer in any step."""
+        """Largest number of pieces into which any step divides the buffer."""
         return max(int(step.parts.max()) for step in self.steps)
 
     @property
@@ -117,28 +121,35 @@ def exchange_step(
     shift: int = 0,
     streamed: bool = False,
 ) -> ExchangeStep:
-    """Create an `ExchangeStep` from scalars and arrays that broadcast against each other; see its attributes."""
+    """Create an `ExchangeStep` from scalars and arrays.
+
+    The arguments are the attributes of `ExchangeStep`. The arrays and scalars of the transfers are broadcast against
+    each other.
+    """
     columns = np.broadcast_arrays(source, target, part, parts, wavelength, direction)
     source, target, part, parts, wavelength, direction = (np.array(column, np.int64).ravel() for column in columns)
     return ExchangeStep(source, target, part, parts, wavelength, direction, reduce, repeat, shift, streamed)
 
 
 def piece_bounds(step: ExchangeStep, turn: int, size: int) -> tuple[Integers, Integers]:
-    """First element of the piece of every transfer and the element after its last, both (T,).
+    """Compute the range of elements of the buffer that every transfer of a step sends.
 
-    Pieces are equal up to one element: piece p of P starts at ⌊p size / P⌋.
+    The sizes of pieces differ by at most one element: piece p of P starts at element ⌊p size / P⌋.
 
     Args:
-        step: The step.
+        step: The step, with T transfers.
         turn: Number of the repetition, from 0.
         size: Number of elements of the buffer.
+
+    Returns:
+        First element and the element after the last, both of shape (T,).
     """
     part = (step.part + turn * step.shift) % step.parts
     return part * size // step.parts, (part + 1) * size // step.parts
 
 
 def repetitions(schedule: ExchangeSchedule) -> Iterator[tuple[ExchangeStep, int]]:
-    """Iterate over all repetitions of all steps in order: the step, and the number of the repetition, from 0."""
+    """Iterate over all repetitions of all steps in order; yields the step and the number of the repetition, from 0."""
     for step in schedule.steps:
         for turn in range(step.repeat):
             yield step, turn
@@ -146,17 +157,17 @@ def repetitions(schedule: ExchangeSchedule) -> Iterator[tuple[ExchangeStep, int]
 
 @validate_arguments
 def execute(schedule: ExchangeSchedule, values: NDArray[Any]) -> NDArray[Any]:
-    """Execute a schedule on buffers in memory.
+    """Execute a schedule on arrays in memory, to test or demonstrate it.
 
     Args:
         schedule: The schedule.
-        values: The servers' buffers (nodes, size).
+        values: The servers' buffers before the schedule, shape (nodes, size); not changed.
 
     Returns:
-        The servers' buffers afterwards (nodes, size).
+        The servers' buffers after the schedule, shape (nodes, size).
 
     Raises:
-        InputError: The shape of `values` does not match.
+        InputError: The shape of `values` does not match the number of nodes.
     """
     if values.ndim != 2 or len(values) != schedule.nodes:
         raise InputError(f"{schedule.name}: values have shape {values.shape}; give ({schedule.nodes}, size)")
@@ -177,16 +188,31 @@ def execute(schedule: ExchangeSchedule, values: NDArray[Any]) -> NDArray[Any]:
 
 
 def ring_links(step: ExchangeStep, nodes: int) -> tuple[Integers, Integers]:
-    """Links of the ring that every transfer uses: lowest number, and number of consecutive links, both (T,)."""
+    """Determine the links of the ring that every transfer of a step uses. Link i connects node i to node i + 1.
+
+    Args:
+        step: The step, with T transfers on a ring.
+        nodes: Number of nodes of the ring.
+
+    Returns:
+        Number of the first link in ascending order around the ring, and number of consecutive links; both of shape
+        (T,).
+    """
     up = step.direction > 0
     length = np.where(up, step.target - step.source, step.source - step.target) % nodes
     return np.where(up, step.source, step.target), length
 
 
 def wavelength_conflicts(step: ExchangeStep, nodes: int) -> Integers:
-    """Pairs of transfers of a step that use the same wavelength on the same link in the same direction (C, 2).
+    """Find transfers of a step that use the same wavelength on the same link of a ring in the same direction.
 
-    Every conflicting transfer is in at least one pair, but not every conflicting pair is listed.
+    Args:
+        step: The step. Transfers that are not on a ring have no conflicts.
+        nodes: Number of nodes of the ring.
+
+    Returns:
+        Pairs of numbers of conflicting transfers, shape (C, 2); empty if there is no conflict. Not every conflicting
+        pair is listed.
     """
     first, length = ring_links(step, nodes)
     channel = np.where(step.direction == 0, -1, 2 * step.wavelength + (step.direction > 0))

@@ -1,4 +1,4 @@
-"""Schema and loader of the system cards in ``components/systems/``, one card for every network of servers.
+"""Schema and loader of the system cards in ``components/systems/``. A system is a network of servers.
 
 Every number names its source. ``bit_per_s`` is the rate of one wavelength in one direction in a ring, and of every link
 in each direction in a fat tree. In an in-network system it follows from the transceivers and, if the card has a chip,
@@ -45,14 +45,17 @@ Utilisation = Annotated[Positive, AfterValidator(_at_most_one)]
 
 
 class Server(StrictModel):
-    """Computing performance of a server."""
+    """Computing performance of a server: its peak rate, and the share of it that training reaches."""
 
     flop_per_s: Positive = Field(description="peak operations per second")
     utilisation: Utilisation = Field(description="share of the peak that training reaches")
 
 
 class InNetworkChip(StrictModel):
-    """An in-network chip: one word of ``bits`` bits per symbol time, with its symbols in parallel."""
+    """Word length and symbol rate of an in-network chip.
+
+    The chip receives one word of every server per symbol time, because the symbols of a word are sent in parallel.
+    """
 
     bits: Count = Field(description="bits of a word")
     symbol_rate_bd: Positive = Field(description="symbols per second at an acceptable word-error rate")
@@ -81,7 +84,10 @@ class _System(StrictModel):
 
 
 class WdmRing(_System):
-    """Nodes on a bidirectional fibre ring; a circuit occupies one wavelength on every link that it passes."""
+    """System of nodes on a bidirectional fibre ring with wavelength-division multiplexing.
+
+    A transfer occupies one wavelength, in one direction, on every link between its two nodes.
+    """
 
     kind: Literal["wdm_ring"]
     wavelengths: Count = Field(description="number in each direction")
@@ -90,10 +96,11 @@ class WdmRing(_System):
 
 
 class FatTree(_System):
-    """Fat tree of electrical switches with ``down_ports`` ports towards the nodes and ``up_ports`` to the level above.
+    """System of nodes in a fat tree of electrical switches.
 
-    The top switches use all their ports downwards. A message takes the upward port whose number is that of the target
-    node modulo the number of ports (D-mod-k), as in InfiniBand fat trees.
+    A switch has ``down_ports`` ports towards the nodes and ``up_ports`` ports to the level above. The switches of the
+    top level use all their ports downwards. Routing depends on the target only (D-mod-k, as in InfiniBand fat trees):
+    from level l = 1, 2, … a message takes the upward port ⌊target / down_ports^(l−1)⌋ modulo up_ports.
     """
 
     kind: Literal["fat_tree"]
@@ -116,7 +123,7 @@ class FatTree(_System):
 
     @property
     def max_nodes(self) -> int:
-        """Maximum number of nodes."""
+        """Maximum number of nodes of the tree, as its ports and levels determine."""
         down, up, levels = int(self.down_ports), int(self.up_ports), int(self.levels)
         below = 1
         for _ in range(levels - 1):
@@ -125,7 +132,11 @@ class FatTree(_System):
 
 
 class InNetwork(_System):
-    """OptINC: every server has its own fibres to one chip, or to a level of chips below one chip."""
+    """System with in-network computing by OptINC chips (arXiv 2603.28290).
+
+    Every server has its own fibres to a chip. With one level there is one chip, for all servers. With two levels, a
+    cascade, the chips of the first level are connected to one chip of the second.
+    """
 
     kind: Literal["in_network"]
     transceivers: Count = Field(description="number per server")
@@ -136,7 +147,7 @@ class InNetwork(_System):
 
     @property
     def bit_per_s(self) -> float:
-        """Rate at which a server sends and receives: that of its transceivers, or of the chip if that is slower."""
+        """Rate at which a server sends and receives, bit/s: that of all its transceivers, or of the chip if slower."""
         rate = float(self.transceivers) * float(self.transceiver_bit_per_s)
         return rate if self.chip is None else min(rate, float(self.chip.bits) * float(self.chip.symbol_rate_bd))
 
@@ -150,16 +161,22 @@ _KINDS: Mapping[str, type[WdmRing] | type[FatTree] | type[InNetwork]] = {
 
 
 def system_names() -> tuple[str, ...]:
-    """Names of the systems in the package."""
+    """Return the sorted names of the system cards in ``components/systems/``."""
     return tuple(sorted(path.stem for path in (components_folder() / "systems").glob("*.yml")))
 
 
 @validate_arguments
 def load_system(name: str) -> System:
-    """Load a system card by its name in ``components/systems/`` or by its path.
+    """Load and validate a system card.
+
+    Args:
+        name: Name of a card in ``components/systems/``, see `system_names`; or path of a card.
+
+    Returns:
+        The system. Its class depends on the card's ``kind``.
 
     Raises:
-        CardError: There is no such system, or its card is invalid; names the file, the key, the fault and the remedy.
+        CardError: There is no such card, or it is invalid. The message names the file, key, fault and remedy.
     """
     path = components_folder() / "systems" / f"{name}.yml"
     if name not in system_names():
@@ -191,7 +208,12 @@ def load_system(name: str) -> System:
 
 @validate_arguments
 def with_rate(system: System, bit_per_s: float) -> System:
-    """Copy of a system with another rate: of a wavelength, of a link, or of all transceivers of a server together.
+    """Return a copy of a system with another bit rate.
+
+    Args:
+        system: The system.
+        bit_per_s: New rate, bit/s: of a wavelength in a ring, of a link in a fat tree, or of all transceivers of a
+            server together in an in-network system, whose copy has no chip that limits the rate.
 
     Raises:
         InputError: The rate is not finite or not above 0.

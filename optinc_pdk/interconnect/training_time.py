@@ -1,4 +1,4 @@
-"""Time of a training step, computation and then communication, for any scheme on any system.
+"""Estimate of the duration of a training step: computation, then communication by a scheme on a system.
 
 Examples::
 
@@ -45,9 +45,9 @@ class StepTime:
     """Time of one training step.
 
     Attributes:
-        compute_s: Time of the computation.
-        communication_s: Additional time of the communication.
-        steps: Number of steps of the schedule.
+        compute_s: Time of the computation, s.
+        communication_s: Time of the communication that is added to that of the computation, s.
+        steps: Number of consecutive communication steps; see `ExchangeSchedule.count`.
         sent_bytes: Bytes sent by the server that sends most.
     """
 
@@ -58,22 +58,26 @@ class StepTime:
 
     @property
     def total_s(self) -> float:
-        """Time of the whole step."""
+        """Time of computation and communication together, s."""
         return self.compute_s + self.communication_s
 
 
 @validate_arguments
 def schedule_of(scheme: str, system: System, nodes: int, group: int | None = None) -> ExchangeSchedule:
-    """Build the schedule of a scheme for a system: WRHT for its wavelengths, OptINC for its levels.
+    """Build the schedule of a scheme for a system.
+
+    The schedule of "wrht" uses the system's number of wavelengths, and that of "optinc" is a star or a cascade,
+    depending on the system's levels. The others do not depend on the system.
 
     Args:
         scheme: One of `SCHEMES`.
         system: The system.
         nodes: Number of servers.
-        group: Number of nodes per group of a hierarchical ring.
+        group: Number of nodes per group; required by "hierarchical-ring", not used by the others.
 
     Raises:
-        InputError: There is no such scheme, the system cannot run it, or a hierarchical ring has no group size.
+        InputError: There is no such scheme, "wrht" is given a system that is not a ring, the number of nodes is not
+            supported, or "hierarchical-ring" has no group size.
     """
     if scheme == "wrht":
         if not isinstance(system, WdmRing):
@@ -106,15 +110,18 @@ def step_time(
     compute_s: float = 0.0,
     group: int | None = None,
 ) -> StepTime:
-    """Time of a training step in which all servers compute, then exchange.
+    """Estimate the time of a training step in which all servers compute, then exchange data.
 
     Args:
         scheme: One of `SCHEMES`.
         system: The system.
-        payload_bytes: Size of the reduced data; for ``all-gather``, size of the data that one node contributes.
+        payload_bytes: Size of the gradients of one server; for "all-gather", of the data that one node contributes.
         nodes: Number of servers.
-        compute_s: Time to compute the gradients.
-        group: Number of nodes per group of a hierarchical ring.
+        compute_s: Time to compute the gradients, s.
+        group: Number of nodes per group; required by "hierarchical-ring", not used by the others.
+
+    Returns:
+        The times, and the counts of steps and bytes.
 
     Raises:
         InputError: The system cannot run the scheme, or a time or size is below 0.
@@ -138,18 +145,25 @@ def daso_step_time(
     compute_s: float = 0.0,
     blocking: bool = False,
 ) -> StepTime:
-    """Mean time of a DASO step (arXiv 2104.05588): rings within groups at every step, over groups every few steps.
+    """Estimate the mean time of a training step with DASO (arXiv 2104.05588).
+
+    At every step each group runs a ring all-reduce. Every ``every`` steps a ring all-reduce runs over the groups, with
+    one member of each group: the global exchange.
 
     Args:
-        local: System within a group.
-        system: System between groups; one member of each group uses it at a time.
-        payload_bytes: Size of the reduced data.
-        nodes: Number of servers.
+        local: System that connects the servers of a group.
+        system: System that connects the groups; one member of each group uses it at a time.
+        payload_bytes: Size of the gradients (or parameters) of one server.
+        nodes: Number of servers, in at least 2 groups.
         group: Number of servers per group.
         every: Number of steps from one global exchange to the next.
-        compute_s: Time to compute the gradients.
-        blocking: Whether all servers wait for the global exchange (warm-up, cool-down). Otherwise it overlaps with the
-            steps until the next one, and only the excess over their time is added.
+        compute_s: Time to compute the gradients, s.
+        blocking: Whether all servers wait for the global exchange, as in warm-up and cool-down. Otherwise it overlaps
+            with the steps until the next one, and only its excess over their time is added.
+
+    Returns:
+        Mean times and bytes per step. `steps` is the sum of the steps of both rings, although the outer one runs only
+        every ``every`` steps.
 
     Raises:
         InputError: The group size does not divide the number of servers, a system cannot run the rings, or a time is
@@ -175,5 +189,13 @@ def daso_step_time(
 
 @validate_arguments
 def compute_time(server: Server, flop: float) -> float:
-    """Time in seconds that a server needs for a number of floating-point operations."""
+    """Compute the time that a server needs for a number of floating-point operations.
+
+    Args:
+        server: The server.
+        flop: Number of floating-point operations.
+
+    Returns:
+        Time in s: `flop` divided by peak rate and utilisation.
+    """
     return flop / float(server.flop_per_s * server.utilisation)

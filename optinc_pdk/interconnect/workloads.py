@@ -15,12 +15,12 @@ FORWARD_AND_BACKWARD = 3
 
 @dataclass(frozen=True)
 class Workload:
-    """A network to train.
+    """Size of a network to train: numbers of parameters and operations.
 
     Attributes:
-        name: Name for tables.
-        parameters: Number of parameters, and so of gradients per step.
-        multiplications: Number of multiplications in a forward pass of one sample.
+        name: Name of the network in tables.
+        parameters: Number of parameters, which equals the number of gradients per step.
+        multiplications: Number of multiplications in a forward pass of one sample, an image or a token.
     """
 
     name: str
@@ -29,16 +29,19 @@ class Workload:
 
     @property
     def flop(self) -> float:
-        """Number of floating-point operations to train on one sample: an image or a token."""
+        """Number of floating-point operations of a forward and a backward pass of one sample.
+
+        It is 6 × `multiplications`: two operations per multiplication, and a backward pass costs two forward passes.
+        """
         return 2.0 * FORWARD_AND_BACKWARD * self.multiplications
 
 
 @validate_arguments
 def resnet50(pixels: int, classes: int, small_stem: bool) -> Workload:
-    """Workload of ResNet-50 (arXiv 1512.03385).
+    """Count the parameters and operations of ResNet-50 (arXiv 1512.03385). A sample is an image.
 
     Args:
-        pixels: Edge length of an image.
+        pixels: Edge length of the square image, in pixels.
         classes: Number of classes.
         small_stem: Whether the first convolution is 3 × 3 at full size, as usual for CIFAR, instead of 7 × 7 with
             pooling, which reduces the edge length to a quarter.
@@ -71,13 +74,15 @@ def resnet50(pixels: int, classes: int, small_stem: bool) -> Workload:
 
 @validate_arguments
 def llama(layers: int, hidden: int, feed_forward: int, vocabulary: int, context: int) -> Workload:
-    """Workload of a LLaMA-style decoder (arXiv 2302.13971) with untied embeddings; a sample is a token.
+    """Count the parameters and operations of a LLaMA-style decoder (arXiv 2302.13971). A sample is a token.
+
+    Input and output embeddings are separate matrices.
 
     Args:
-        layers: Number of layers.
-        hidden: Width.
-        feed_forward: Width between the three matrices of the feed-forward part.
-        vocabulary: Number of tokens.
+        layers: Number of decoder layers.
+        hidden: Hidden dimension of the model.
+        feed_forward: Inner dimension of the feed-forward block, which has three matrices.
+        vocabulary: Number of different tokens.
         context: Number of tokens of a sequence; a token attends to half of them on average.
     """
     matrices = layers * (4 * hidden * hidden + 3 * hidden * feed_forward)

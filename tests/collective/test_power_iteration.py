@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from optinc_pdk.collective.power_iteration import leading_directions
+from optinc_pdk.collective.power_iteration import low_rank_factors
 
 
 def factors_of(singular: list[float], rows: int, inputs: int, outputs: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -23,7 +23,7 @@ def factors_of(singular: list[float], rows: int, inputs: int, outputs: int) -> t
 
 def test_a_gradient_of_low_rank_is_exact_and_its_rank_is_detected() -> None:
     activations, deltas = factors_of([3.0, 1.0, 0.5], rows=12, inputs=20, outputs=15)
-    factors = leading_directions(activations, deltas, rank=8, iterations=30)
+    factors = low_rank_factors(activations, deltas, rank=8, iterations=30)
     assert factors.left.shape == (3, 20)
     assert factors.right.shape == (3, 15)
     gradient = activations.T @ deltas
@@ -33,7 +33,7 @@ def test_a_gradient_of_low_rank_is_exact_and_its_rank_is_detected() -> None:
 def test_exact_at_full_rank_after_one_iteration() -> None:
     """Deflation by projection loses nothing between directions that have not converged."""
     activations, deltas = factors_of([3.0, 2.9, 2.8, 2.7], rows=6, inputs=9, outputs=8)
-    factors = leading_directions(activations, deltas, rank=4, iterations=1, tolerance=0.0)
+    factors = low_rank_factors(activations, deltas, rank=4, iterations=1, tolerance=0.0)
     gradient = activations.T @ deltas
     assert torch.allclose(factors.left.T @ factors.right, gradient, atol=1e-10)
 
@@ -42,7 +42,7 @@ def test_exact_at_full_rank_after_one_iteration() -> None:
 def test_close_to_the_best_approximation_of_that_rank(rank: int) -> None:
     singular = [8.0, 4.0, 2.0, 1.0, 0.5, 0.25]
     activations, deltas = factors_of(singular, rows=30, inputs=16, outputs=24)
-    factors = leading_directions(activations, deltas, rank=rank)
+    factors = low_rank_factors(activations, deltas, rank=rank)
     gradient = activations.T @ deltas
     best = sum(s * s for s in singular[rank:]) ** 0.5
     error = float((factors.left.T @ factors.right - gradient).norm())
@@ -51,7 +51,7 @@ def test_close_to_the_best_approximation_of_that_rank(rank: int) -> None:
 
 
 def test_a_gradient_of_zeros_has_no_direction() -> None:
-    factors = leading_directions(torch.zeros(5, 4), torch.randn(5, 3), rank=2)
+    factors = low_rank_factors(torch.zeros(5, 4), torch.randn(5, 3), rank=2)
     assert factors.left.shape == (0, 4)
     assert factors.right.shape == (0, 3)
 
@@ -71,5 +71,5 @@ class Largest(TorchDispatchMode):
 def test_the_product_is_never_computed() -> None:
     activations, deltas = torch.randn(8, 300), torch.randn(8, 200)
     with Largest() as largest:
-        leading_directions(activations, deltas, rank=4)
+        low_rank_factors(activations, deltas, rank=4)
     assert 0 < largest.elements < 300 * 200 / 10

@@ -26,7 +26,7 @@ from optinc_pdk.collective import (
     ideal_chip,
     ring_all_reduce,
 )
-from optinc_pdk.collective.bucket_average import average_buckets_by
+from optinc_pdk.collective.bucket_average import wrap_with_bucket_average
 from optinc_pdk.collective.scheme import gather_text, raise_on_all_ranks, require_equal_parameters
 from optinc_pdk.errors import InputError
 
@@ -105,7 +105,7 @@ def doubled() -> list[float]:
     def average(gradients: torch.Tensor) -> None:
         dist.all_reduce(gradients)
 
-    wrapped = average_buckets_by(model, average)
+    wrapped = wrap_with_bucket_average(model, average)
     wrapped(torch.full((1, 2), float(dist.get_rank()))).sum().backward()
     return model.weight.grad.flatten().tolist()
 

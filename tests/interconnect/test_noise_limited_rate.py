@@ -9,7 +9,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.errors import InputError
-from optinc_pdk.interconnect.noise_limited_rate import RATE_PRECISION, symbol_rate
+from optinc_pdk.interconnect.noise_limited_rate import RATE_PRECISION, max_symbol_rate
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.transmission.noise import noise_of
@@ -32,7 +32,7 @@ def waveguides(field):
 
 def test_the_rate_is_the_largest_with_an_acceptable_error_rate():
     chip = waveguides(0.003)
-    rate = symbol_rate(*chip, TASK, PROCESS, 1e-5)
+    rate = max_symbol_rate(*chip, TASK, PROCESS, 1e-5)
     inputs = function_inputs(TASK)
     below, above = (
         gaussian_error_rate(chip[0], inputs, *chip[1:], noise_of(PROCESS, None, at_rate))
@@ -43,15 +43,15 @@ def test_the_rate_is_the_largest_with_an_acceptable_error_rate():
 
 def test_the_rate_increases_with_light_and_with_the_accepted_error_rate():
     dim, bright = waveguides(0.001), waveguides(0.003)
-    assert symbol_rate(*dim, TASK, PROCESS, 1e-5) < symbol_rate(*bright, TASK, PROCESS, 1e-5)
-    assert symbol_rate(*dim, TASK, PROCESS, 1e-5) < symbol_rate(*dim, TASK, PROCESS, 1e-3)
-    assert symbol_rate(*dim, TASK, PROCESS, 1e-5) < symbol_rate(*dim, TASK, PROCESS, 1e-5, laser_w=0.1)
+    assert max_symbol_rate(*dim, TASK, PROCESS, 1e-5) < max_symbol_rate(*bright, TASK, PROCESS, 1e-5)
+    assert max_symbol_rate(*dim, TASK, PROCESS, 1e-5) < max_symbol_rate(*dim, TASK, PROCESS, 1e-3)
+    assert max_symbol_rate(*dim, TASK, PROCESS, 1e-5) < max_symbol_rate(*dim, TASK, PROCESS, 1e-5, laser_w=0.1)
 
 
 def test_the_rate_is_limited_by_the_card():
-    assert symbol_rate(*waveguides(1.0), TASK, PROCESS, 1e-5) == float(PROCESS.budget.symbol_rate_max_bd)
+    assert max_symbol_rate(*waveguides(1.0), TASK, PROCESS, 1e-5) == float(PROCESS.budget.symbol_rate_max_bd)
 
 
 def test_a_chip_without_light_is_refused():
     with pytest.raises(InputError, match="word-error rate 1e-05"):
-        symbol_rate(*waveguides(1e-9), TASK, PROCESS, 1e-5)
+        max_symbol_rate(*waveguides(1e-9), TASK, PROCESS, 1e-5)
