@@ -31,7 +31,7 @@ def _silicon(c: gf.Component, corners: list[tuple[float, float]]) -> None:
 def photodiode() -> gf.Component:
     """Germanium photodiode (black box): a taper from o1 to a silicon landing for the germanium.
 
-    One corner of the landing is cut, so that the extractor can tell the orientation. e1 and e2 are the centres of the
+    One corner of the landing is cut, so that the extractor recognises the orientation. e1 and e2 are the centres of the
     upper and the lower pin.
     """
     c = gf.Component()
@@ -51,7 +51,7 @@ def photodiode() -> gf.Component:
 def modulator() -> gf.Component:
     """Amplitude modulator (black box): a guide from o1 to o2 with a wider, asymmetric section.
 
-    The asymmetry tells the extractor the orientation. e1 and e2 are the centres of the upper and the lower pin.
+    The extractor recognises the orientation by the asymmetry. e1 and e2 are the centres of the upper and the lower pin.
     """
     c = gf.Component()
     process = active_process()

@@ -18,8 +18,8 @@ from optinc_pdk.tech import active_process
 def _coupled(name: str) -> gf.Component:
     """Draw a directional coupler: two guides side by side, with arcs to the ports.
 
-    The arcs end at the ports, so the outline has a corner there and the extractor can tell the device from a guide. A
-    rectangle on the layer ``coupled`` marks where guides may be closer than the design rules allow elsewhere.
+    The arcs end at the ports, so the outline has a corner there and the extractor distinguishes the device from a
+    guide. A rectangle on the layer ``coupled`` marks where guides may be closer than the design rules allow elsewhere.
 
     Args:
         name: Name of its card.

@@ -39,7 +39,7 @@ class TrainingSchedule:
 
     Attributes:
         steps: Number of optimiser steps.
-        noise: Relative matrix error ε of the normalised network (W + ε ‖W‖₂ G/√n), drawn anew in every step.
+        noise: Relative matrix error ε of the normalised network (W + ε ‖W‖₂ G/√n), drawn again in every step.
         input_noise: Half-width of the uniform input error, as a fraction of each input's largest value.
         rate: Initial learning rate of Adam; it falls to a hundredth of this value along a cosine.
         allowance: Output error in levels that the margin loss does not penalise, 0 ... 0.5.

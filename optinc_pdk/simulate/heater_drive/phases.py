@@ -50,14 +50,14 @@ def heater_phases(
     codes = isinstance(drive, Bias) and "resistance_ohm" in structure.circuit.settings
     called = f"the bias of {drive.circuit!r}" if isinstance(drive, Bias) else "the drive"
     if isinstance(drive, Bias) and codes:
-        wanted = _from_codes(structure, drive, process, ground)
-        return _by_heater(structure, wanted, drive.labels, unbiased, called)
+        target = _from_codes(structure, drive, process, ground)
+        return _by_heater(structure, target, drive.labels, unbiased, called)
     by_label = dict(zip(drive.labels, drive.phase_rad, strict=True)) if isinstance(drive, Bias) else drive
     for label, phase in by_label.items():
         if not np.isfinite(phase):
             raise NetlistError(f"{called}: the phase of channel {label!r} is {phase}; give a number")
-    wanted = np.array([by_label.get(label, np.nan) for label in structure.channel], dtype=np.float64)
-    return _by_heater(structure, wanted, tuple(by_label), unbiased, called)
+    target = np.array([by_label.get(label, np.nan) for label in structure.channel], dtype=np.float64)
+    return _by_heater(structure, target, tuple(by_label), unbiased, called)
 
 
 def read_drive(path: str | Path, process: Process) -> Bias:
@@ -140,7 +140,7 @@ def _from_codes(structure: CircuitOptics, bias: Bias, process: Process, ground: 
 
 
 def _by_heater(
-    structure: CircuitOptics, wanted: Floats, labels: tuple[str, ...], unbiased: float | None, called: str
+    structure: CircuitOptics, target: Floats, labels: tuple[str, ...], unbiased: float | None, called: str
 ) -> Floats:
     unknown = sorted(set(labels) - set(structure.channel))
     if unknown:
@@ -148,10 +148,10 @@ def _by_heater(
             f"{called} names channel {unknown[0]!r}, which drives no heater of circuit {structure.circuit.name!r} "
             f"({len(unknown)} such channels); give the drive of this circuit"
         )
-    missing = np.flatnonzero(np.isnan(wanted))
+    missing = np.flatnonzero(np.isnan(target))
     if missing.size and unbiased is None:
         name = structure.circuit.instances[structure.heater[missing[0]]]
         channel = structure.channel[missing[0]]
         why = f"its channel {channel!r} is not in {called}" if channel else "no labelled pad drives it"
         raise NetlistError(f"heater of {name!r} has no drive: {why} ({missing.size} such heaters)")
-    return np.where(np.isnan(wanted), 0.0 if unbiased is None else unbiased, wanted)
+    return np.where(np.isnan(target), 0.0 if unbiased is None else unbiased, target)
