@@ -91,7 +91,7 @@ MAIN = "from optinc_pdk.cli import main; main()"
         ("import optinc_pdk.averaging as a; a.Averaging = None; " + MAIN, SYNTH, 3, "optinc: internal error"),
         (
             "import os, signal, optinc_pdk.averaging as a; "
-            "a.Averaging = lambda *_: os.kill(os.getpid(), signal.SIGINT); " + MAIN,
+            "a.Averaging = lambda *_: signal.raise_signal(signal.SIGINT); " + MAIN,
             SYNTH,
             130,
             "optinc: interrupted",
