@@ -195,7 +195,8 @@ def propagate(layers: Sequence[Layer], points: Floats) -> Floats:
     """Computes the outputs (..., out) of consecutive layers with ReLU between them, for inputs ``points`` (..., in)."""
     signal = points
     for i, layer in enumerate(layers):
-        signal = signal @ layer.weight.T + layer.bias
+        signal = signal @ layer.weight.T
+        signal += layer.bias
         if i < len(layers) - 1:
-            signal = np.maximum(signal, 0.0)
+            np.maximum(signal, 0.0, out=signal)
     return signal

@@ -17,6 +17,8 @@ from optinc_pdk.onn.network import Layer, Onn, WeightsError, propagate
 
 Floats = NDArray[np.float64]
 
+BATCH = 1 << 12
+"""Lattice points evaluated at once: their signals fit into the processor's cache."""
 DEAD_FRACTION = 1e-9
 """Hidden units whose maximum is below this fraction of their layer's largest are dead: only rounding errors."""
 
@@ -98,7 +100,7 @@ def lattice_score(onn: Onn) -> Score:
     """
     inputs = exact = 0
     margin = 0.5
-    for points in onn.task.batches():
+    for points in onn.task.batches(BATCH):
         piece = score(onn.forward(points), onn.task.targets(points), onn.task.output_resolution)
         inputs, exact, margin = inputs + piece.inputs, exact + piece.exact, min(margin, piece.margin)
     return Score(inputs, exact, exact / inputs, margin)
@@ -127,7 +129,7 @@ def matrix_error_accuracy(onn: Onn, epsilon: float, draws: int = 10, seed: int =
     for _ in range(draws):
         layers = tuple(Layer(_with_error(layer.weight, epsilon, rng), layer.bias) for layer in normalised.layers)
         exact = inputs = 0
-        for points in onn.task.batches() if sample is None else [onn.task.sample(sample, rng)]:
+        for points in onn.task.batches(BATCH) if sample is None else [onn.task.sample(sample, rng)]:
             outputs = propagate(layers, points / normalised.scales[0])
             exact += score(outputs, onn.task.targets(points), onn.task.output_resolution).exact
             inputs += len(points)
