@@ -16,8 +16,20 @@ def write_atomic(path: Path, data: bytes) -> None:
     Args:
         path: The file.
         data: Its new content.
+
+    Raises:
+        OSError: The file cannot be written; ``filename`` is its path.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        _write(path, data)
+    except OSError as fault:
+        # the temporary file means nothing to the reader of the message
+        fault.filename, fault.filename2 = str(path), None
+        raise
+
+
+def _write(path: Path, data: bytes) -> None:
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as stream:
