@@ -24,9 +24,10 @@ def write_atomic(path: Path, data: bytes) -> None:
     try:
         _write(path, data)
     except OSError as fault:
-        # the temporary file means nothing to the reader of the message
-        fault.filename, fault.filename2 = str(path), None
-        raise
+        if fault.errno is None:
+            raise
+        # name the file that was asked for, not the temporary one
+        raise OSError(fault.errno, fault.strerror, str(path)) from fault
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -23,7 +23,8 @@ from safetensors.torch import save_file
 
 from optinc_pdk.circuit import read_bias
 from optinc_pdk.cli import main
-from optinc_pdk.cli.app import app, progress_counter, stage_progress
+from optinc_pdk.cli.app import progress_counter, stage_progress
+from optinc_pdk.cli.commands import app
 from optinc_pdk.onn import Onn, bundled_weights
 
 COMMANDS = (

@@ -12,7 +12,8 @@ import typer
 from optinc_pdk.cli.app import app, print_table, stage_progress
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
 from optinc_pdk.cli.options import DEFAULT, Bits, Gds, Groups, Json, ProcessName, Servers, Weights, parse_output
-from optinc_pdk.cli.paths import errors_naming, output_folder, output_pathfrom optinc_pdk.errors import InputError
+from optinc_pdk.cli.paths import errors_naming, output_folder, output_path
+from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
     from optinc_pdk.flow import Build

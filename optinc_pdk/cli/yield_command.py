@@ -80,7 +80,7 @@ def yield_(
         bool,
         typer.Option(
             "--contributions/--no-contributions",
-            help="Also measure contributions and tolerances of each kind of imperfection, which takes most of the time.",
+            help="Also measure contributions and tolerances of every imperfection; they take most of the time.",
         ),
     ] = True,
     output: Annotated[

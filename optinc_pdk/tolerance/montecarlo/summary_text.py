@@ -67,7 +67,8 @@ def stage_text(statistics: Mapping[str, Any], target: float) -> str:
         f"at {percent(target)} of the words; exact {percent(statistics['accuracy']['mean'])} on average, "
         f"{percent(statistics['accuracy']['worst'])} at worst; "
         f"word-error rate {statistics['word_error_rate']['mean']:.3g}; "
-        f"margin {statistics['margin']['mean']:.3f} levels on average, {statistics['margin']['worst']:.3f} levels at worst"
+        f"margin {statistics['margin']['mean']:.3f} levels on average, "
+        f"{statistics['margin']['worst']:.3f} levels at worst"
     )
 
 
