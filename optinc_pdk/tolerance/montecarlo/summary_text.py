@@ -8,10 +8,10 @@ from typing import Any
 from optinc_pdk.tolerance.montecarlo.study import AFTER, BEFORE, BETWEEN, DRIFTED, NOISE_KINDS
 
 STAGE_TEXTS = {
-    BEFORE: "that of the bias file",
+    BEFORE: "with the bias of the bias file",
     BETWEEN: "programmed by the digital twin",
     AFTER: "tuned in the loop",
-    DRIFTED: "as tuned, but the resistances have drifted since",
+    DRIFTED: "as tuned, after the resistances have drifted",
 }
 """Explanation of each stage of a calibration."""
 
@@ -44,8 +44,8 @@ def summary_lines(numbers: Mapping[str, Any]) -> Iterator[str]:
 
 def stages_text(stages: Iterable[str]) -> str:
     """Return one line that explains the names of the stages."""
-    explained = [f"`{stage}` {STAGE_TEXTS[stage]}" for stage in stages if stage in STAGE_TEXTS]
-    return f"bias of each stage: {'; '.join(explained)}"
+    explained = [f"`{stage}`, {STAGE_TEXTS[stage]}" for stage in stages if stage in STAGE_TEXTS]
+    return f"stage{'s' * (len(explained) != 1)}: {'; '.join(explained)}"
 
 
 def samples_text(numbers: Mapping[str, Any], count: int) -> str:
