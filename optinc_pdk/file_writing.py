@@ -16,8 +16,21 @@ def write_atomic(path: Path, data: bytes) -> None:
     Args:
         path: The file.
         data: Its new content.
+
+    Raises:
+        OSError: The file cannot be written; ``filename`` is its path.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        _write(path, data)
+    except OSError as fault:
+        if fault.errno is None:
+            raise
+        # name the file that was asked for, not the temporary one
+        raise OSError(fault.errno, fault.strerror, str(path)) from fault
+
+
+def _write(path: Path, data: bytes) -> None:
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as stream:

@@ -102,7 +102,7 @@ def test_combinations_of_words_reach_every_lattice_point_and_no_other() -> None:
         ((34, 4, 1), "bits = 34 must be even and within 2 ... 32"),
         ((4, 0, 2), "servers = 0 must be at least 1"),
         ((32, 40_000, 2), "servers = 40000 must be at most 32768 for words of 32 bits"),
-        ((8, 4, 3), r"groups = 3 must divide the 4 symbols of a 8-bit word: \[1, 2, 4\]"),
+        ((8, 4, 3), r"groups = 3 must divide the 4 symbols of a word of 8 bits: \[1, 2, 4\]"),
         ((8, 4, 0), "groups = 0"),
         ((8.0, 4, 4), "bits = 8.0 must be an integer"),
         ((8, True, 4), "servers = True must be an integer"),

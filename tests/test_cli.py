@@ -23,7 +23,8 @@ from safetensors.torch import save_file
 
 from optinc_pdk.circuit import read_bias
 from optinc_pdk.cli import main
-from optinc_pdk.cli.app import app, progress_counter, stage_progress
+from optinc_pdk.cli.app import progress_counter, stage_progress
+from optinc_pdk.cli.commands import app
 from optinc_pdk.onn import Onn, bundled_weights
 
 COMMANDS = (
@@ -115,6 +116,20 @@ def test_a_process_that_finds_a_violation_ends_with_1(tmp_path: Path) -> None:
     assert (tmp_path / "thin.drc.lyrdb").is_file()
 
 
+@pytest.mark.parametrize("package", ["typer", "numpy"])
+def test_an_interrupt_during_an_import_ends_with_130(package: str) -> None:
+    interrupt = (
+        "import os, signal\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "class Interrupt:\n"
+        "    @staticmethod\n"
+        f"    def find_spec(name, *_): name == {package!r} and os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupt)\n"
+    )
+    result = run_apart(interrupt + MAIN, *SYNTH)
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "optinc: interrupted\n")
+
+
 def loaded(commands: list[tuple[object, ...]]) -> tuple[list[int], set[str]]:
     """Exit codes of commands in one fresh process, and the packages of ``HEAVY`` that it has imported."""
     code = (
@@ -163,6 +178,10 @@ def test_unusable_input_is_refused_before_slow_packages_are_imported(tmp_path: P
         ("synth", "--bits", 5, "--servers", 4, "-o", out),
         ("train", *task, "-o", out),
         ("train", *task, "-o", out.with_suffix(".npz"), "--loss", "mse"),
+        ("train", *task, "-o", out.with_suffix(".npz"), "--device", "foo"),
+        ("train", *task, "-o", out.with_suffix(".npz"), "--device", "cuda:x"),
+        ("synth", *task, "-o", out),
+        ("spectrum", none, none, none, "--bias", none, "--wavelengths", 3000),
         ("search", *task, "-o", out, "--epsilon", 1),
     ]
     codes, packages = loaded(light)
@@ -180,6 +199,111 @@ def test_unusable_input_is_refused_before_slow_packages_are_imported(tmp_path: P
     assert codes == [2] * len(geometric)
     assert packages & set(HEAVY) <= {"klayout", "scipy"}
     assert not list(tmp_path.iterdir())
+
+
+def test_unusable_output_paths_are_refused_before_any_work(tmp_path: Path) -> None:
+    """Every other argument names a missing file, and the message is that of the output path."""
+    folder, file, none = tmp_path / "folder.npz", tmp_path / "file.npz", tmp_path / "none"
+    folder.mkdir()
+    file.write_text("")
+    task = ("--bits", 4, "--servers", 4)
+    to_file: list[tuple[object, ...]] = [
+        ("drc", none),
+        ("deck",),
+        ("lvs", none, none),
+        ("check", none, none, none, "--bias", none),
+        ("simulate", none, "--bias", none),
+        ("spectrum", none, none, none, "--bias", none),
+        ("noise", none, none, "--bias", none, "--weights", none),
+        ("synth", *task),
+        ("train", *task),
+        ("cells",),
+    ]
+    to_folder: list[tuple[object, ...]] = [("build", none), ("view", none), ("yield", none), ("search", *task)]
+    codes, packages = loaded(
+        [(*command, "-o", folder) for command in to_file] + [(*command, "-o", file) for command in to_folder]
+    )
+    assert codes == [2] * (len(to_file) + len(to_folder)) and not packages & {"numpy", "pydantic", *HEAVY}
+    for commands, path, kind in ((to_file, folder, "is a folder"), (to_folder, file, "is a file")):
+        for command in commands:
+            result = run(*command, "-o", path)
+            assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1), command
+            assert result.stderr.startswith(f"optinc: {path}: {kind}; ") and "-o" in result.stderr
+            empty = run(*command, "-o", "")
+            assert (empty.returncode, empty.stdout, "empty path" in empty.stderr) == (2, "", True), command
+    assert sorted(tmp_path.iterdir()) == [file, folder] and not list(folder.iterdir())
+
+
+def test_output_folders_that_cannot_be_written_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    for path in (file / "deck.lydrc", file / "new" / "deck.lydrc"):
+        result = run("deck", "-o", path)
+        assert result.returncode == 2 and result.stderr.startswith(f"optinc: {path}: {file} ")
+    result = run("deck", "-o", "/dev/null")
+    assert result.returncode == 2 and result.stderr.startswith("optinc: /dev/null: ")
+    train = ("train", "--bits", 4, "--servers", 4, "-o", tmp_path / "w.npz")
+    result = run(*train, "--checkpoint", tmp_path)
+    assert result.returncode == 2 and result.stderr.startswith(f"optinc: {tmp_path}: ")
+    assert "--checkpoint" in result.stderr
+    # the tests may run as root, who may write everywhere
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    for command in (("deck", "-o", tmp_path / "new" / "deck.lydrc"), ("build", "-o", tmp_path / "new")):
+        result = run(*command)
+        assert result.returncode == 2 and result.stderr.startswith(f"optinc: {command[-1]}: "), result.stderr
+        assert str(tmp_path) in result.stderr.partition(": the folder ")[2]
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "limit"),
+    [
+        ("--spacing", "inf", "0 GHz"),
+        ("--spacing", "nan", "0 GHz"),
+        ("--spacing", "0", "0 GHz"),
+        ("--resolution", "nan", "1e-06 pm"),
+        ("--resolution", "inf", "1e-06 pm"),
+        ("--resolution", "0", "1e-06 pm"),
+    ],
+)
+def test_numbers_of_the_spectrum_are_refused_before_files_are_read(option: str, value: str, limit: str) -> None:
+    result = run("spectrum", "none", "none", "none", "--bias", "none", option, value)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"optinc: {option} {value} ") and limit in result.stderr
+    assert sum(name in result.stderr for name in ("spacing", "resolution", "channels")) == 1
+
+
+def test_simulate_and_spectrum_refuse_what_is_known_without_the_circuit(chip: Path, tmp_path: Path) -> None:
+    gds, bias = tmp_path / "none.gds", chip.with_suffix(".bias.yml")
+    simulate = ("simulate", gds, "--bias", bias)
+    result = run(*simulate, "--ports", "a,b,c", "-o", tmp_path / "q.s2p")
+    assert result.returncode == 2 and "q.s2p: " in result.stderr and ".s3p" in result.stderr
+    spectrum = ("spectrum", bundled_weights(), gds, tmp_path / "none.pic.yml", "--bias", bias)
+    for command in (simulate, spectrum):
+        result = run(*command, "--wavelengths", "1550,3000")
+        assert result.returncode == 2 and "3000 nm" in result.stderr and "1500 … 1600 nm" in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_drc_counts_warnings_and_violations_alike_in_table_and_summary(chip: Path, tmp_path: Path) -> None:
+    gds, bias = chip.with_suffix(".gds"), chip.with_suffix(".bias.yml")
+    result = run("drc", gds, "--bias", bias, "-o", tmp_path / "a.lyrdb")
+    assert result.returncode == 0, result.stderr
+    assert " warning " in result.stdout and " 179 " in result.stdout
+    assert result.stdout.endswith("\n0 violations and 179 warnings of 47 rules\n")
+    missing = run("drc", tmp_path / "none.gds")
+    assert missing.returncode == 2 and missing.stderr.count("none.gds") == 1 and "Errno" not in missing.stderr
+
+
+def test_factor_warns_of_networks_that_no_chip_is_built_from(tmp_path: Path) -> None:
+    biased, cascade, whole = tmp_path / "biased.npz", tmp_path / "cascade.npz", bundled_weights()
+    np.savez(biased, **arrays(layers__1__bias=np.ones(2)))  # type: ignore[arg-type]
+    assert run("synth", "--bits", 4, "--servers", 2, "--remainder", "-o", cascade).returncode == 0
+    for path, reason in ((biased, "layers.1.bias"), (cascade, "remainder")):
+        result = run("factor", path, "--json")
+        assert result.returncode == 0 and json.loads(result.stdout)["layers"]
+        assert result.stderr.startswith(f"optinc: {path}: ") and reason in result.stderr
+    assert run("factor", whole).stderr == ""
 
 
 def parameters() -> Iterator[tuple[str, str, object]]:
@@ -357,8 +481,9 @@ def test_separate_checks_agree_with_the_build(chip: Path, tmp_path: Path) -> Non
 def test_noise_counts_words_and_refuses_powers_beyond_the_card(chip: Path, tmp_path: Path) -> None:
     gds, netlist, bias = (chip.with_suffix(ending) for ending in (".gds", ".pic.yml", ".bias.yml"))
     command = ("noise", gds, netlist, "--bias", bias, "--weights", bundled_weights(), "-o", tmp_path / "n.csv")
-    result = run(*command, "--laser-w", "-1")
-    assert result.returncode == 2 and "-1 W" in result.stderr and "0.1 W" in result.stderr
+    for power in ("-1", "0"):
+        result = run(*command, "--laser-w", power)
+        assert result.returncode == 2 and f"{power} W" in result.stderr and "above 0 and at most 0.1 W" in result.stderr
     assert not list(tmp_path.iterdir())
     result = run(*command[:-1], tmp_path / "n.png")
     assert result.returncode == 2 and "n.png: " in result.stderr and not list(tmp_path.iterdir())
@@ -376,7 +501,8 @@ def test_simulate_reads_layouts_and_netlists_and_results_are_passive(chip: Path,
     bias = chip.with_suffix(".bias.yml")
     out = tmp_path / "a.s.npz"
     result = run("simulate", chip.with_suffix(".gds"), "--bias", bias, "--wavelengths", "1549.9:1550.1:0.1", "-o", out)
-    assert result.returncode == 0, result.stderr
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == f"{out}: 3 wavelengths; 3 blocks of 21, 21 and 16 ports\n"
     with np.load(out) as data:
         assert data["wavelengths_nm"] == pytest.approx([1549.9, 1550.0, 1550.1])
         for i, ports in enumerate((8 + 12 + 1, 6 + 14 + 1, 7 + 8 + 1)):
@@ -480,6 +606,9 @@ def test_view_writes_pictures_without_a_display_and_refuses_a_missing_layout(
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(
         Path(line).name for line in result.stdout.split()
     )
+    result = run("view", chip.with_suffix(".gds"), "--png", "--process", "soi220_two_metal", "-o", tmp_path / "none")
+    assert (result.returncode, result.stdout) == (2, "") and not (tmp_path / "none").exists()
+    assert result.stderr.startswith(f"optinc: {chip.with_suffix('.gds')}: ") and "soi220" in result.stderr
     result = run("view", tmp_path / "missing.gds", "--png", "-o", tmp_path / "none")
     assert (result.returncode, result.stdout, len(result.stderr.splitlines())) == (2, "", 1)
     assert "missing.gds" in result.stderr and not (tmp_path / "none").exists()

@@ -86,6 +86,8 @@ def test_an_interrupted_run_keeps_finished_samples_and_resumes(chip: Path, tmp_p
     assert list(records.parent.iterdir()) == [records]
     done = run(*options, "-o", records.parent, "--resume")
     assert done.returncode == 0 and "12 samples of tiny" in done.stdout, done.stderr
+    written = {Path(line) for line in done.stdout.splitlines() if line.startswith(str(records.parent))}
+    assert written == set(records.parent.iterdir())
     assert run(*options, "-o", tmp_path / "whole").returncode == 0
     for name in ("tiny.yield.json", "tiny.yield.csv", "tiny.tolerance.csv"):
         assert (records.parent / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

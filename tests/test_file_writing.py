@@ -41,6 +41,14 @@ def test_a_failed_write_leaves_the_old_file_alone(step: str, tmp_path: Path, mon
     assert os.listdir(tmp_path) == ["file.bin"]
 
 
+def test_a_failed_write_names_the_requested_file(tmp_path: Path) -> None:
+    path = tmp_path / "taken"
+    path.mkdir()
+    with pytest.raises(IsADirectoryError) as fault:
+        write_atomic(path, b"")
+    assert (fault.value.filename, os.listdir(tmp_path)) == (str(path), ["taken"])
+
+
 def test_an_interrupted_write_leaves_the_old_file_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file.bin"
     write_atomic(path, b"old")

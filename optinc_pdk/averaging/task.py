@@ -85,7 +85,8 @@ class Averaging:
         if self.groups < 1 or self.symbols % self.groups:
             allowed = [k for k in range(1, self.symbols + 1) if self.symbols % k == 0]
             raise ValueError(
-                f"groups = {self.groups} must divide the {self.symbols} symbols of a {self.bits}-bit word: {allowed}"
+                f"groups = {self.groups} must divide the {self.symbols} symbols of a word of {self.bits} bits: "
+                f"{allowed}"
             )
         steps = int(self.input_steps.max())
         if steps > MAX_STEPS:

@@ -1,4 +1,4 @@
-"""The typer application: exit codes, progress bars, tables, and reporting of errors."""
+"""The typer application, with progress bars and tables."""
 
 from __future__ import annotations
 
@@ -9,14 +9,10 @@ from typing import Any
 
 import typer
 
-from optinc_pdk.errors import InputError
-
 Counter = Callable[[str, int, int | None], None]
 """Called with the name of the task, how many of its steps are done, and their total; None where it is unknown."""
 BAR_WIDTH = 40
 """Largest width of a progress bar, in characters."""
-PASSED, FAILED, UNUSABLE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
-"""Exit codes: all checks pass; a check failed; unusable input or usage; internal error; interrupted."""
 
 app = typer.Typer(
     help="From trained weights to a signed-off photonic chip that computes a quantised average.",
@@ -25,32 +21,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-
-
-def main() -> None:
-    """Run the command line in ``sys.argv`` and exit; errors are reported on stderr and by the exit code."""
-    try:
-        app(standalone_mode=True)
-    except InputError as fault:
-        print(f"optinc: {fault}", file=sys.stderr)
-        sys.exit(UNUSABLE)
-    except SystemExit as end:
-        # typer turns an interrupt into an exit without a message
-        if end.code == INTERRUPTED:
-            print("optinc: interrupted", file=sys.stderr)
-        raise
-    except OSError as fault:
-        print(
-            f"optinc: {fault.filename or ''}: {fault.strerror}; check the path and its permissions",
-            file=sys.stderr,
-        )
-        sys.exit(UNUSABLE)
-    except Exception:
-        import traceback
-
-        traceback.print_exc()
-        print("optinc: internal error; please report it with the lines above", file=sys.stderr)
-        sys.exit(INTERNAL)
 
 
 def print_table(table: Any) -> None:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optinc_pdk.cli.app import FAILED, PASSED, app, print_table, stage_progress
-from optinc_pdk.cli.options import DEFAULT, Bits, Gds, Groups, Json, ProcessName, Servers, Weights
-from optinc_pdk.cli.paths import errors_naming
+from optinc_pdk.cli.app import app, print_table, stage_progress
+from optinc_pdk.cli.exit_codes import FAILED, PASSED
+from optinc_pdk.cli.options import DEFAULT, Bits, Gds, Groups, Json, ProcessName, Servers, Weights, parse_output
+from optinc_pdk.cli.paths import errors_naming, output_folder, output_path
+from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
     from optinc_pdk.flow import Build
@@ -23,7 +25,9 @@ def build(
         Path | None,
         typer.Argument(help="Weight file: .npz, .safetensors, .onnx. Default: the bundled 4-bit network."),
     ] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the chip's files.")] = Path("gds_out"),
+    output: Annotated[
+        Path, typer.Option("-o", "--output", parser=parse_output, metavar="PATH", help="Folder for the chip's files.")
+    ] = Path("gds_out"),
     name: Annotated[
         str | None,
         typer.Option(help="Chip name: 1 to 32 letters, digits and underscores. Default: the weight file's stem."),
@@ -38,6 +42,8 @@ def build(
 
     Writes the layout, netlist, bias and report into the output folder. Exit code 1 if a check fails.
     """
+    output_folder(output)
+
     from optinc_pdk import flow
     from optinc_pdk.onn import Onn
 
@@ -63,13 +69,17 @@ def factor(
     groups: Groups = None,
     as_json: Json = False,
 ) -> None:
-    """Factor the weight matrices of a network into meshes; prints MZIs, phase shifters and errors of each layer."""
+    """Factor the weight matrices of a network into meshes; prints MZIs, phase shifters and errors of each layer.
+
+    A network from which no chip can be built is factored as well, with a warning on standard error.
+    """
     from optinc_pdk.cards import load_process
     from optinc_pdk.onn import Onn
 
     splitter_db = load_process(process).device("mmi1x2").parameter("loss_db")
     onn = Onn.load(weights, bits, servers, groups)
 
+    from optinc_pdk.assemble import check_buildable
     from optinc_pdk.report.terminal_tables import factor_rows, factor_table
 
     with errors_naming(weights):
@@ -78,6 +88,10 @@ def factor(
         print(json.dumps({"schema": 1, "layers": rows}, indent=2))
     else:
         print_table(factor_table(rows))
+    try:
+        check_buildable(onn)
+    except InputError as fault:
+        print(f"optinc: {weights}: no chip can be built from it: {fault}", file=sys.stderr)
 
 
 @app.command()
@@ -124,15 +138,25 @@ def view(
     gds: Gds,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Folder for pictures and layer properties. Default: the layout's folder."),
+        typer.Option(
+            "-o",
+            "--output",
+            parser=parse_output,
+            metavar="PATH",
+            help="Folder for the pictures, or for the layer properties for KLayout. Default: the layout's folder.",
+        ),
     ] = None,
     png: Annotated[bool, typer.Option("--png", help="Write pictures even if KLayout could be opened.")] = False,
     process: ProcessName = DEFAULT,
 ) -> None:
     """Open a layout in KLayout with the process's layer names and colours.
 
-    Without KLayout or a display, writes PNG pictures of the chip, a layer, a mesh and an MZI instead.
+    Without KLayout or a display, writes PNG pictures of the chip, a layer, a mesh and an MZI instead. Layer properties
+    (.lyp) are written only when KLayout is opened.
     """
+    if output is not None:
+        output_folder(output)
+
     from optinc_pdk.cards import load_process
 
     card, directory = load_process(process), gds.parent if output is None else output
@@ -153,13 +177,19 @@ def view(
 
 @app.command()
 def cells(
-    output: Annotated[Path, typer.Option("-o", "--output", help="Page to write, .md.")] = Path("docs/cells.md"),
+    output: Annotated[
+        Path, typer.Option("-o", "--output", parser=parse_output, metavar="PATH", help="Page to write, .md.")
+    ] = Path("docs/cells.md"),
     process: ProcessName = DEFAULT,
 ) -> None:
     """Write a Markdown page of a process's cells: picture, ports, device card and model of each.
 
     The pictures go into a folder of the same name beside the page.
     """
+    output_path(output)
+    if output.suffix == ".md":
+        output_folder(output.with_suffix(""))
+
     from optinc_pdk.report.cell_gallery import write_gallery
 
     print(f"{output}: {write_gallery(process, output)} cells")

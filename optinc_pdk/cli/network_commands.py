@@ -10,8 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
-from optinc_pdk.cli.app import FAILED, PASSED, app, progress_counter
-from optinc_pdk.cli.options import FinerInput, Json, Remainder, Seed, TaskBits, TaskGroups, TaskServers, WeightsOut
+from optinc_pdk.cli.app import app, progress_counter
+from optinc_pdk.cli.exit_codes import FAILED, PASSED
+from optinc_pdk.cli.options import (
+    FinerInput,
+    Json,
+    Remainder,
+    Seed,
+    TaskBits,
+    TaskGroups,
+    TaskServers,
+    WeightsOut,
+    parse_output,
+)
+from optinc_pdk.cli.paths import output_folder, output_path
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
@@ -53,10 +65,12 @@ def synth(
     more layers and tolerates far larger errors of its matrices. With --unary it carries single bits only and tolerates
     the largest errors.
     """
+    _check_weights_path(output)
+    task = _task(bits, servers, groups, remainder, finer_input)
+
     from optinc_pdk.assemble import check_buildable
     from optinc_pdk.onn import ProofError, carry_chain, prove, regenerating_chain, unary_chain
 
-    task = _task(bits, servers, groups, remainder, finer_input)
     try:
         if unary and copies is not None:
             raise ValueError("--unary and --copies exclude each other: single bits need no copies; drop one")
@@ -86,8 +100,8 @@ def synth(
     else:
         print(
             f"{output}: {'-'.join(map(str, onn.structure))}, {onn.mzis:,} MZIs; proved exact over all "
-            f"{onn.task.lattice_size:,} lattice points: {proof.values:,} signal values in {proof.stages} stages, "
-            f"{proof.samples:,} points sampled"
+            f"{onn.task.lattice_size:,} lattice points: {proof.values:,} signal values in {proof.stages} "
+            f"stage{'s' * (proof.stages != 1)}, {proof.samples:,} points sampled"
         )
         if no_chip:
             print(f"no chip can be built from it: {no_chip}")
@@ -152,13 +166,16 @@ def train(
 
     Exit code 1 if the trained network is not exact; it is written in any case.
     """
+    _check_weights_path(output)
+    if checkpoint is not None:
+        output_path(checkpoint, start, option="--checkpoint")
+    task = _task(bits, servers, groups, remainder, finer_input)
+
     from optinc_pdk.onn import lattice_score
-    from optinc_pdk.onn.training.train import TrainingSchedule
+    from optinc_pdk.onn.training.train import TrainingSchedule, check_device
     from optinc_pdk.onn.training.train import train as run
 
-    task = _task(bits, servers, groups, remainder, finer_input)
-    if output.suffix != ".npz":
-        raise InputError(f"{output}: weights are written as .npz; give the file this ending")
+    check_device(device)
     try:
         schedule = TrainingSchedule(
             steps=steps,
@@ -190,7 +207,16 @@ def train(
 def search(
     bits: TaskBits,
     servers: TaskServers,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the networks, front.csv and front.png.")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o",
+            "--output",
+            parser=parse_output,
+            metavar="PATH",
+            help="Folder for the networks, front.csv and front.png.",
+        ),
+    ],
     groups: TaskGroups = None,
     remainder: Remainder = False,
     finer_input: FinerInput = False,
@@ -209,11 +235,13 @@ def search(
     An interrupted search continues from the networks in its folder. Exit code 1 if no network keeps 99.9 % of the words
     exact.
     """
+    output_folder(output)
+    task = _task(bits, servers, groups, remainder, finer_input)
+
     from optinc_pdk.onn import Onn
     from optinc_pdk.onn.training.search import SearchCandidate, evaluate_candidate, pareto_front, write_candidates
     from optinc_pdk.onn.training.search import search as run
 
-    task = _task(bits, servers, groups, remainder, finer_input)
     others = [(path, Onn.load(path, bits, servers, groups)) for path in also or []]
     for path, onn in others:
         if onn.task != task:
@@ -250,6 +278,12 @@ def search(
     one.onn.save(output / "best.npz")
     structure = "-".join(map(str, one.onn.structure))
     print(f"{output / 'best.npz'}: {structure}, {one.mzis:,} MZIs, {one.share:.3%} exact at ε = {epsilon:g}")
+
+
+def _check_weights_path(path: Path) -> None:
+    """Check the path of the weight file that a command writes."""
+    if output_path(path).suffix != ".npz":
+        raise InputError(f"{path}: weights are written as .npz; give the file this ending")
 
 
 def _task(bits: int, servers: int, groups: int | None, remainder: bool, finer_input: bool) -> Averaging:

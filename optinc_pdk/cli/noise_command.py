@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from optinc_pdk.cli.app import PASSED, app, stage_progress
+from optinc_pdk.cli.app import app, stage_progress
+from optinc_pdk.cli.exit_codes import PASSED
 from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName, Seed
 from optinc_pdk.cli.paths import output_path
 from optinc_pdk.errors import InputError
@@ -38,14 +39,15 @@ def noise(
     as_json: Json = False,
 ) -> None:
     """Measure the word-error rate of the extracted layout against the symbol rate; writes .noise.csv and .noise.png."""
-    from optinc_pdk.cards import load_process
-    from optinc_pdk.onn import Onn
-    from optinc_pdk.simulate import noise_of, scattering
-
     table = output_path(output or gds.with_suffix(".noise.csv"), gds, netlist, bias, weights)
     if table.suffix == ".png":
         raise InputError(f"{table}: the picture gets this name; give the table the ending .csv")
     picture = output_path(table.with_suffix(".png"), gds, netlist, bias, weights)
+
+    from optinc_pdk.cards import load_process
+    from optinc_pdk.onn import Onn
+    from optinc_pdk.simulate import noise_of, scattering
+
     card, task = load_process(process), Onn.load(weights).task
     # refuses an optical power that the card does not allow
     noise_of(card, laser_w)

@@ -9,12 +9,31 @@ import typer
 
 DEFAULT = "soi220"
 
+
+def parse_output(text: str | Path) -> Path:
+    """Parse the path of ``-o``.
+
+    Raises:
+        typer.BadParameter: The text is empty; as a path it would be the current folder.
+    """
+    if not str(text):
+        raise typer.BadParameter("empty path; give the file or folder to write")
+    return Path(text)
+
+
 Weights = Annotated[Path, typer.Argument(help="Weight file: .npz, .safetensors or .onnx.")]
 Gds = Annotated[Path, typer.Argument(help="Layout file, GDS2 or OASIS.")]
 Netlist = Annotated[Path, typer.Argument(help="Netlist file, .pic.yml.")]
 BiasFile = Annotated[Path, typer.Option("--bias", help="Bias file, .bias.yml: the DAC code of every heater.")]
 Out = Annotated[
-    Path | None, typer.Option("-o", "--output", help="File to write. Default: beside the layout, with its name.")
+    Path | None,
+    typer.Option(
+        "-o",
+        "--output",
+        parser=parse_output,
+        metavar="PATH",
+        help="File to write. Default: beside the layout, with its name.",
+    ),
 ]
 ProcessName = Annotated[
     str, typer.Option("--process", help="Process: its name, or a folder with process cards such as ./mine.")
@@ -40,5 +59,7 @@ FinerInput = Annotated[
     bool,
     typer.Option("--finer-input", help="Network for level 2 of a cascade: its last input has steps of 1 / servers²."),
 ]
-WeightsOut = Annotated[Path, typer.Option("-o", "--output", help="Weight file to write, .npz.")]
+WeightsOut = Annotated[
+    Path, typer.Option("-o", "--output", parser=parse_output, metavar="PATH", help="Weight file to write, .npz.")
+]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the random numbers, from 0.")]

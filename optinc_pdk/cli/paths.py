@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,23 +10,66 @@ from pathlib import Path
 from optinc_pdk.errors import InputError
 
 
-def output_path(path: Path, *inputs: Path | None) -> Path:
-    """Return the path of an output file after checking that it is not one of the command's input files.
+def output_path(path: Path, *inputs: Path | None, option: str = "-o") -> Path:
+    """Return the path of an output file after checking that the file can be written.
+
+    Commands call this before they compute anything, so that no result is lost.
 
     Args:
         path: File to write.
         inputs: Files that the command reads; None stands for an option that was not given.
+        option: Option that sets the path, for the messages.
 
     Returns:
         ``path``, unchanged.
 
     Raises:
-        InputError: The path is one of the inputs.
+        InputError: The path is one of the inputs, a folder or a device, or its folder cannot be created or written.
     """
     for one in inputs:
         if one is not None and path.resolve() == one.resolve():
-            raise InputError(f"{path}: this command reads the file, so it does not overwrite it; give another with -o")
+            raise InputError(
+                f"{path}: this command reads the file, so it does not overwrite it; give another with {option}"
+            )
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; give a file with {option}")
+    if os.path.exists(path) and not path.is_file():
+        raise InputError(f"{path}: is not a regular file; give another file with {option}")
+    # the reader of a missing input names it; a folder beside it may be missing as well
+    if all(one is None or one.exists() for one in inputs):
+        _check_folder(path, path.parent, option)
     return path
+
+
+def output_folder(path: Path, option: str = "-o") -> Path:
+    """Return the path of an output folder after checking that files can be written into it.
+
+    Args:
+        path: Folder, which may be missing.
+        option: Option that sets the path, for the messages.
+
+    Returns:
+        ``path``, unchanged.
+
+    Raises:
+        InputError: The path is a file, or the folder cannot be created or written.
+    """
+    if os.path.exists(path) and not path.is_dir():
+        raise InputError(f"{path}: is a file; give a folder with {option}")
+    _check_folder(path, path, option)
+    return path
+
+
+def _check_folder(path: Path, folder: Path, option: str) -> None:
+    """Check that a folder is writable, or can be created; ``path`` is the path that the user gave."""
+    # a link to a missing folder exists for lstat only, and mkdir refuses it
+    existing = next(one for one in (folder, *folder.absolute().parents) if os.path.lexists(one))
+    if not existing.is_dir():
+        raise InputError(f"{path}: {existing} is not a folder; give another path with {option}")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise InputError(
+            f"{path}: the folder {existing} is not writable; give another path with {option}, or change its permissions"
+        )
 
 
 @contextmanager

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optinc_pdk.cli.app import FAILED, PASSED, app, print_table, progress_counter, stage_progress
-from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName, Weights
+from optinc_pdk.cli.app import app, print_table, progress_counter, stage_progress
+from optinc_pdk.cli.exit_codes import FAILED, PASSED
+from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName, Weights, parse_output
 from optinc_pdk.cli.paths import errors_naming, output_path
 from optinc_pdk.errors import InputError
 
@@ -36,14 +37,16 @@ def drc(
 
     Exit code 1 if a rule is violated.
     """
+    path = output_path(output or gds.with_suffix(".drc.lyrdb"), gds, bias)
+
     from optinc_pdk.cards import load_process
     from optinc_pdk.simulate.heater_drive.phases import read_drive
 
-    path = output_path(output or gds.with_suffix(".drc.lyrdb"), gds, bias)
     card = load_process(process)
     drive = None if bias is None else read_drive(bias, card)
 
     from optinc_pdk.report.build_numbers import currents_lines, drc_numbers
+    from optinc_pdk.report.formatting import count_text
     from optinc_pdk.report.terminal_tables import drc_rows, drc_table
     from optinc_pdk.signoff.drc.design_rule_check import check_chip
     from optinc_pdk.signoff.drc.marker_database import write_lyrdb
@@ -63,21 +66,26 @@ def drc(
             for line in currents_lines(electrical.currents, full_currents(electrical.currents.wiring)):
                 print(line)
         left = f", {numbers['not_run']} not run: give --bias" if numbers["not_run"] else ""
-        print(f"{numbers['violations']} violations of {numbers['rules']} rules{left}")
+        warnings = sum(row["violations"] for row in rows if row["severity"] == "warning")
+        also = f" and {count_text(warnings, 'warning')}" if warnings else ""
+        print(f"{count_text(numbers['violations'], 'violation')}{also} of {numbers['rules']} rules{left}")
     _process_hint(numbers["violations"] == 0, gds, card)
     raise typer.Exit(FAILED if numbers["violations"] else PASSED)
 
 
 @app.command()
 def deck(
-    output: Annotated[Path, typer.Option("-o", "--output", help="Script to write, .lydrc.")] = Path("optinc.lydrc"),
+    output: Annotated[
+        Path, typer.Option("-o", "--output", parser=parse_output, metavar="PATH", help="Script to write, .lydrc.")
+    ] = Path("optinc.lydrc"),
     process: ProcessName = DEFAULT,
 ) -> None:
     """Write a process's design rules as a DRC script for the KLayout application."""
+    if output_path(output).suffix != ".lydrc":
+        raise InputError(f"{output}: KLayout reads DRC scripts from .lydrc files; give the file this ending")
+
     from optinc_pdk.cards import load_process
 
-    if output.suffix != ".lydrc":
-        raise InputError(f"{output}: KLayout reads DRC scripts from .lydrc files; give the file this ending")
     card = load_process(process)
 
     from optinc_pdk.file_writing import write_atomic
@@ -109,11 +117,14 @@ def lvs(
 
     Exit code 1 if they differ.
     """
+    path = output_path(output or gds.with_suffix(".lvs.json"), gds, netlist)
+    if path.suffix == ".lyrdb":
+        raise InputError(f"{path}: the marker database gets this name; give the result the ending .json")
+    output_path(path.with_suffix(".lyrdb"), gds, netlist)
+
     from optinc_pdk.cards import load_process
     from optinc_pdk.circuit import read_netlist
 
-    path = output_path(output or gds.with_suffix(".lvs.json"), gds, netlist)
-    output_path(path.with_suffix(".lyrdb"), gds, netlist)
     card, reference = load_process(process), read_netlist(netlist)
 
     from optinc_pdk.extract import extract
@@ -135,7 +146,7 @@ def lvs(
     else:
         for difference in result.differences:
             print(difference_line(difference))
-        verdict = "match" if result.match else "NO match"
+        verdict = "match" if result.match else "no match"
         print(
             f"{verdict}: {result.devices} devices and {result.nets} nets agree, {result.total_differences} differences"
         )
@@ -172,11 +183,15 @@ def simulate(
     ] = None,
 ) -> None:
     """Calculate the S-matrices of the linear blocks under a bias; writes .s.npz, or Touchstone with -o FILE.sNp."""
+    path = output_path(output or source.with_name(f"{_stem(source)}.s.npz"), source, bias)
+
     from optinc_pdk.cards import load_process
     from optinc_pdk.circuit import read_netlist
+    from optinc_pdk.models.registry import check_wavelengths
     from optinc_pdk.simulate.heater_drive.phases import read_drive
     from optinc_pdk.simulate.s_parameters.files import (
         block_scattering,
+        check_port_count,
         parse_ports,
         parse_wavelengths,
         port_scattering,
@@ -184,11 +199,15 @@ def simulate(
         write_scattering,
     )
 
-    path = output_path(output or source.with_name(f"{_stem(source)}.s.npz"), source, bias)
     refuse_unknown_ending(path)
     card = load_process(process)
     wavelengths_nm = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
+    if source.suffix not in NETLISTS:
+        # light reaches a layout through couplers, which state a range; a netlist is read quickly
+        check_wavelengths(card, wavelengths_nm)
     chosen = None if ports is None else parse_ports(ports)
+    if chosen is not None:
+        check_port_count(path, [len(chosen)])
     drive = read_drive(bias, card)
     with progress_counter() as report:
         if source.suffix in NETLISTS:
@@ -208,7 +227,12 @@ def simulate(
     if as_json:
         print(json.dumps({"schema": 1, "file": str(path), "wavelengths_nm": wavelengths_nm.tolist(), "blocks": shapes}))
     else:
-        print(f"{path}: {len(wavelengths_nm)} wavelengths, " + ", ".join(f"{shape['ports']} ports" for shape in shapes))
+        count = len(wavelengths_nm)
+        sizes = [str(len(block.labels)) for block in blocks]
+        listed = (
+            f"{len(sizes)} blocks of {', '.join(sizes[:-1])} and {sizes[-1]}" if sizes[1:] else f"1 block of {sizes[0]}"
+        )
+        print(f"{path}: {count} wavelength{'s' * (count != 1)}; {listed} ports")
 
 
 @app.command()
@@ -225,10 +249,11 @@ def check(
 
     Exit code 1 if a word is wrong.
     """
+    path = output_path(output or gds.with_suffix(".function.npz"), weights, gds, netlist, bias)
+
     from optinc_pdk.cards import load_process
     from optinc_pdk.onn import Onn
 
-    path = output_path(output or gds.with_suffix(".function.npz"), weights, gds, netlist, bias)
     card, task = load_process(process), Onn.load(weights).task
 
     from optinc_pdk.report.build_numbers import function_findings, function_numbers

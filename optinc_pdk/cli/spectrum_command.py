@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optinc_pdk.cli.app import FAILED, PASSED, app, print_table, progress_counter
+from optinc_pdk.cli.app import app, print_table, progress_counter
+from optinc_pdk.cli.exit_codes import FAILED, PASSED
 from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName, Weights
 from optinc_pdk.cli.paths import output_path
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
     from optinc_pdk.tolerance.spectrum import WavelengthPoint, WavelengthSweep
+
+FINEST_PM = 1e-6
+"""Finest accuracy of the ends of a window in pm, as in :mod:`optinc_pdk.tolerance.spectrum.sweep`."""
 
 
 @app.command()
@@ -31,7 +36,7 @@ def spectrum(
     ] = "1500:1600:5",
     resolution: Annotated[
         float,
-        typer.Option(min=1e-6, help="Accuracy in pm of the ends of the wavelength window with the bias unchanged."),
+        typer.Option(help="Accuracy in pm, 1e-6 or more, of the ends of the window with the bias unchanged."),
     ] = 0.001,
     channels: Annotated[int, typer.Option(min=1, help="Number of channels of a wavelength-division link.")] = 8,
     spacing: Annotated[
@@ -46,16 +51,21 @@ def spectrum(
     At each wavelength every word is checked with the bias of the file, and with a bias programmed for this wavelength.
     Exit code 1 if the bias of the file is not exact at the process's own wavelength.
     """
-    from optinc_pdk.cards import load_process
-    from optinc_pdk.onn import Onn
-    from optinc_pdk.simulate.s_parameters.files import parse_wavelengths
-
+    _check_numbers(resolution, spacing)
     path = output_path(output or gds.with_suffix(".spectrum.csv"), weights, gds, netlist, bias)
     if path.suffix != ".csv":
         raise InputError(f"{path}: the table is written as .csv, and a .png beside it; give the file this ending")
     picture = output_path(path.with_suffix(".png"), weights, gds, netlist, bias)
-    card, onn = load_process(process), Onn.load(weights)
+
+    from optinc_pdk.cards import load_process
+    from optinc_pdk.models.registry import check_wavelengths
+    from optinc_pdk.onn import Onn
+    from optinc_pdk.simulate.s_parameters.files import parse_wavelengths
+
+    card = load_process(process)
     grid = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
+    check_wavelengths(card, grid)
+    onn = Onn.load(weights)
 
     from optinc_pdk.signoff.extracted_chip import read_extracted_chip
     from optinc_pdk.tolerance.spectrum import SweptChip
@@ -83,6 +93,15 @@ def spectrum(
         for line in (*spectrum_lines(result), f"{path}, {picture}"):
             print(line)
     raise typer.Exit(FAILED if result.fixed_window is None else PASSED)
+
+
+def _check_numbers(resolution_pm: float, spacing_ghz: float) -> None:
+    if not FINEST_PM <= resolution_pm < math.inf:
+        raise InputError(
+            f"--resolution {resolution_pm:g} pm: give a finite number from {FINEST_PM:g} pm, such as 0.001"
+        )
+    if not 0.0 < spacing_ghz < math.inf:
+        raise InputError(f"--spacing {spacing_ghz:g} GHz: give a finite number above 0 GHz, such as 100")
 
 
 def _print_points(result: WavelengthSweep, grid: set[float]) -> None:

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from optinc_pdk.cli.app import PASSED, app, progress_counter, stage_progress
-from optinc_pdk.cli.options import DEFAULT, Json, ProcessName
+from optinc_pdk.cli.app import app, progress_counter, stage_progress
+from optinc_pdk.cli.exit_codes import PASSED
+from optinc_pdk.cli.options import DEFAULT, Json, ProcessName, parse_output
+from optinc_pdk.cli.paths import output_folder
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 MAX_FACTOR = 1000.0
 """Largest multiple of a card's imperfection; larger losses overflow."""
+FILES = ("yield.json", "yield.csv", "yield.jsonl", "yield.png", "errors.png")
+"""Endings of the files that every run writes."""
 
 
 @app.command("yield")
@@ -75,11 +79,19 @@ def yield_(
     contributions: Annotated[
         bool,
         typer.Option(
-            "--contributions/--no-contributions", help="Also measure the effect of each kind of imperfection alone."
+            "--contributions/--no-contributions",
+            help="Also measure contributions and tolerances of every imperfection; they take most of the time.",
         ),
     ] = True,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Folder for the results. Default: the layout's folder.")
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            parser=parse_output,
+            metavar="PATH",
+            help="Folder for the results. Default: the layout's folder.",
+        ),
     ] = None,
     scheduler: Annotated[
         str | None,
@@ -98,13 +110,17 @@ def yield_(
     """Sample the yield of the extracted chip under its process's imperfections; writes tables, numbers and plots.
 
     Every sample is measured with all imperfections. The first 50 are also measured with each imperfection alone and
-    with all others; for the first 20, the largest amount of each imperfection alone that they tolerate is found.
+    with all but this one (contributions); for the first 20, the largest amount of each imperfection alone that they
+    tolerate is found (tolerances). These two take most of the time; --no-contributions skips both.
     """
     _check_numbers(samples, seed, target)
     if not noise and (laser_w, symbol_rate) != (None, None):
         raise InputError("--laser-w and --symbol-rate have no effect without noise: add --noise, or leave them out")
     if calibrate and weights is None:
         raise InputError("--calibrate fits a chip to its network: give its weight file with --weights")
+
+    if output is not None:
+        output_folder(output)
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.onn import Onn
@@ -254,7 +270,13 @@ def _samples() -> Iterator[Callable[[int, int], None]]:
 
 def _print_summary(numbers: Mapping[str, Any], stem: Path) -> None:
     from optinc_pdk.tolerance.montecarlo.summary_text import summary_lines
+    from optinc_pdk.tolerance.montecarlo.yield_run import OPTIONAL_FILES
 
     for line in summary_lines(numbers):
         print(line)
-    print(f"{stem}.yield.json, .yield.csv and plots beside them")
+    print("written:")
+    for ending in (*FILES, *OPTIONAL_FILES):
+        path = Path(f"{stem}.{ending}")
+        # a run deletes optional files that it does not write
+        if path.exists():
+            print(path)

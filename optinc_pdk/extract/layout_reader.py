@@ -147,7 +147,9 @@ def _read_bytes(path: Path) -> bytes:
     except (OSError, ValueError) as fault:
         if isinstance(fault, GdsError):
             raise
-        raise GdsError(f"{path}: cannot be read ({fault}); check the path") from fault
+        # the text of an OSError repeats the path
+        reason = getattr(fault, "strerror", None) or fault
+        raise GdsError(f"{path}: cannot be read ({reason}); check the path") from fault
     if not data:
         raise GdsError(f"{path}: the file is empty; write it again")
     if data.startswith(GZIP):

@@ -157,6 +157,32 @@ def net_transmission(process: Process, length_um: ArrayLike, wavelengths_nm: Arr
     )
 
 
+def check_wavelengths(process: Process, wavelengths_nm: ArrayLike) -> None:
+    """Refuse wavelengths that are outside the ranges of all devices of a process that state a range.
+
+    A circuit with at least one of these devices cannot be simulated there. Within the union of the ranges, the devices
+    of a circuit decide.
+
+    Args:
+        process: Process.
+        wavelengths_nm: Wavelengths in nm.
+
+    Raises:
+        ModelError: A wavelength is outside all of these ranges.
+    """
+    keys = {"wavelength_min_nm", "wavelength_max_nm"}
+    stated = [card.limits for card in process.devices.values() if keys & set(card.limits) or card.model.file]
+    low = min((float(one.get("wavelength_min_nm", -np.inf)) for one in stated), default=-np.inf)
+    high = max((float(one.get("wavelength_max_nm", np.inf)) for one in stated), default=np.inf)
+    wavelengths = np.atleast_1d(np.asarray(wavelengths_nm, dtype=np.float64))
+    wrong = wavelengths[~((wavelengths >= low) & (wavelengths <= high))]
+    if wrong.size:
+        raise ModelError(
+            f"wavelength {wrong[0]:g} nm is outside the range of all devices of process {process.name!r}, "
+            f"{low:g} … {high:g} nm; choose one in this range"
+        )
+
+
 def _check_range(card: DeviceCard, wavelengths: Floats, where: str) -> None:
     low = card.limits.get("wavelength_min_nm", -np.inf)
     high = card.limits.get("wavelength_max_nm", np.inf)

@@ -48,11 +48,11 @@ def size_markdown(sizes: Sequence[NetworkSize], process: Process) -> str:
         process: Process card that the sizes were estimated for.
     """
     numbers = ("MZIs", "heaters", "pads", "mm²", "W", "columns", "dB", "σ", "symbols/s")
-    head = ("network", "structure", *numbers, "fit at best", "limits missed")
+    head = ("network", "structure", *numbers, "best possible fit", "limits exceeded")
     lines = ["| " + " | ".join(head) + " |", "|---|---|" + "---:|" * 9 + "---|---|"]
     lines += ["| " + " | ".join(_cells(size)) + " |" for size in sizes]
     lines += ["", *_assumptions(process, sizes[0].mzi_loss_db)]
-    lines += ["", "| network | limit | needs | has | counted or assumed |", "|---|---|---:|---:|---|"]
+    lines += ["", "| network | quantity | needs | limit | counted or assumed |", "|---|---|---:|---:|---|"]
     for size in sizes:
         for name, limit in size.limits.items():
             most = "none" if limit.limit is None else format_short(limit.limit)
@@ -97,7 +97,7 @@ def _assumptions(process: Process, column_db: float) -> list[str]:
     """The meaning of the table's columns, as a Markdown list."""
     lines = [
         "- MZIs by the paper's count, weights only; heaters and pads with trims and grounds. mm² are cells, gratings "
-        "and pads alone: wires, channels and fans come on top, so `fit` is the best that a layout can reach.",
+        "and pads alone: wires, channels and fan-outs are not included, so `fit` is the best that a layout can reach.",
         f"- W with every heater at the middle of its range, {format_si(mean_heater_w(process), 'W')}.",
         f"- columns and dB are those of the worst layer, modulator to detector: {column_db:.2f} dB a column from the "
         "device cards, couplers, gratings and splitters; not the matrix itself.",
@@ -109,8 +109,8 @@ def _assumptions(process: Process, column_db: float) -> list[str]:
         *lines,
         f"- σ is the field noise, relative to full scale, that leaves every decision "
         f"{float(budget.margin_sigmas):g} standard deviations; for networks without known weights "
-        f"{float(budget.field_noise):.0e}. Symbols/s at h ν / (4 σ² T) a symbol and guide, shot noise alone, "
-        f"{format_si(budget.laser_w, 'W')} a guide.",
+        f"{float(budget.field_noise):.0e}. Symbols/s at h ν / (4 σ² T) per symbol and guide, shot noise alone, "
+        f"{format_si(budget.laser_w, 'W')} per guide.",
         f"- Limits: {process.sources[budget.cooling_w_per_mm2.source]} ({float(budget.cooling_w_per_mm2):g} W/mm²); "
         f"{format_si(budget.symbol_rate_min_bd, 'Bd')} at least.",
     ]

@@ -27,6 +27,11 @@ def format_si(value: float, unit: str) -> str:
     return f"{rounded / 10.0**exponent:.3g} {PREFIXES[exponent]}{unit}"
 
 
+def count_text(count: int, noun: str) -> str:
+    """Format a count with its noun, in the plural unless the count is 1, such as ``1 warning`` and ``0 warnings``."""
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
 def error_numbers(errors: Mapping[int, int]) -> list[dict[str, Any]]:
     """Convert a count of word errors to rows for the report.
 

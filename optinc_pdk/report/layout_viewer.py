@@ -12,7 +12,7 @@ import klayout.lay as lay
 
 from optinc_pdk.cards import Process
 from optinc_pdk.errors import InputError
-from optinc_pdk.extract.mask_layout import read_layout
+from optinc_pdk.extract.layout_reader import check_layers, read_layout
 from optinc_pdk.file_writing import saved_bytes, write_atomic
 from optinc_pdk.report.layout_pictures import COLORS, draw_windows
 from optinc_pdk.report.picture_windows import find_windows, heater_boxes
@@ -50,7 +50,7 @@ def layer_properties(process: Process) -> bytes:
 
 
 def open_klayout(application: str, gds: Path, process: Process, directory: Path) -> Path:
-    """Open a layout in the KLayout application and waits until the application is closed.
+    """Open a layout in the KLayout application and wait until the application is closed.
 
     Args:
         application: Path of the application.
@@ -62,9 +62,9 @@ def open_klayout(application: str, gds: Path, process: Process, directory: Path)
         Path of the layer properties file, .lyp.
 
     Raises:
-        InputError: The layout cannot be read, or the application fails.
+        InputError: The layout cannot be read or was drawn for another process, or the application fails.
     """
-    read_layout(gds)
+    check_layers(read_layout(gds)[0], process.gds_layers, gds)
     properties = directory / f"{gds.stem}.lyp"
     write_atomic(properties, layer_properties(process))
     done = subprocess.run([application, "-l", str(properties), str(gds)], check=False)
@@ -88,11 +88,12 @@ def write_pictures(
         Paths of the pictures; only that of the chip if no two heaters are side by side.
 
     Raises:
-        InputError: The layout cannot be read or is empty.
+        InputError: The layout cannot be read, is empty, or was drawn for another process.
     """
     layout, top = read_layout(gds)
     if top.bbox().empty():
         raise InputError(f"{gds}: the layout is empty, there is nothing to draw; was it written to its end?")
+    check_layers(layout, process.gds_layers, gds)
     windows = find_windows(heater_boxes(layout, process.gds_layers["heater"]))
     views = (None,) if windows is None else (None, windows.layer, windows.mesh, windows.mzi)
     drawn = draw_windows(layout, process.gds_layers, picture_colors(process), views)

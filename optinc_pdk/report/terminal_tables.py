@@ -44,7 +44,7 @@ def summary_table(report: Report) -> Table:
     table.add_row("drc", _drc(report))
     table.add_row("lvs", _lvs(report))
     table.add_row("function", _function(report))
-    table.add_row("seconds", f"{sum(report.seconds.values()):.1f}")
+    table.add_row("time", f"{sum(report.seconds.values()):.1f} s")
     table.add_row("verdict", f"[{'green' if report.verdict == 'pass' else 'red'} bold]{report.verdict}[/]")
     return table
 
@@ -61,7 +61,7 @@ def light_line(light: LightNumbers) -> str:
     rate, energy = format_si(light.symbol_rate_bd, "Bd"), format_si(light.energy_j, "J")
     cause = "light" if light.symbol_rate_bd == light.light_bd else "electronics"
     worst = max(light.hop_loss_db)
-    return f"{rate} set by {cause}: {energy} a symbol and guide at {format_si(light.laser_w, 'W')}, {worst:.1f} dB"
+    return f"{rate} set by {cause}: {energy} per symbol and guide at {format_si(light.laser_w, 'W')}, {worst:.1f} dB"
 
 
 def _drc(report: Report) -> str:
@@ -73,7 +73,7 @@ def _drc(report: Report) -> str:
 def _lvs(report: Report) -> str:
     if report.lvs is None:
         return "not run"
-    word = "match" if report.lvs.match else "NO match"
+    word = "match" if report.lvs.match else "no match"
     return f"{word}: {report.lvs.devices} devices, {report.lvs.nets} nets"
 
 
@@ -203,7 +203,7 @@ def drc_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     violated, it lists all rules.
     """
     violated = [row for row in rows if row["violations"]]
-    table = Table("rule", "severity", "violations", "distinct", "first at, µm", "text")
+    table = Table("rule", "severity", "count", "distinct", "first at, µm", "text")
     for row in violated:
         box = row["boxes_um"][0]
         counts = str(row["violations"]), str(row["distinct"])

@@ -57,7 +57,7 @@ def test_the_file_holds_the_given_ports_in_their_order(optinc, tmp_path, ending)
     files(tmp_path, circuit, bias)
     out = tmp_path / f"some.{ending}"
     code, said, _ = simulate(optinc, tmp_path, "--wavelengths", "1549:1551:1", "--ports", ", ".join(ports), "-o", out)
-    assert (code, said) == (0, f"{out}: 3 wavelengths, 3 ports\n")
+    assert (code, said) == (0, f"{out}: 3 wavelengths; 1 block of 3 ports\n")
     found, whole = read_measured(out), scattering(circuit, bias, [1549.0, 1550.0, 1551.0], PROCESS)
     assert found.ports == ports
     assert found.wavelengths_nm == pytest.approx(whole.wavelengths_nm, rel=1e-14)

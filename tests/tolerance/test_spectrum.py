@@ -114,6 +114,9 @@ def test_a_bias_for_the_wavelength_is_exact_where_the_fixed_one_is_not(subject, 
     assert exact(subject, bias, 1551.0)
     window = found.rebiased_window
     assert (window.low_nm, window.high_nm, window.to_limit) == (1549.0, 1551.0, (True, True))
+    assert "both ends" in spectrum_lines(found)[-2] and "table" in spectrum_lines(found)[-2]
+    one_end = replace(found, rebiased_window=replace(window, to_limit=(False, True)))
+    assert "its high end is" in spectrum_lines(one_end)[-2]
 
 
 def test_channels_are_on_their_grid_and_each_needs_a_chip(found):
@@ -121,7 +124,9 @@ def test_channels_are_on_their_grid_and_each_needs_a_chip(found):
     assert np.diff(frequency) == pytest.approx([-100.0, -100.0])
     assert found.channels[1].wavelength_nm == pytest.approx(1550.0)
     assert (found.served, found.shared) == (3, 1)
-    assert "3 chips in parallel; one fixed bias is exact for 1" in spectrum_lines(found)[-1]
+    assert (
+        "all 3 are exact" in spectrum_lines(found)[-1] and "fixed bias is exact for 1 of 3" in spectrum_lines(found)[-1]
+    )
 
 
 def test_progress_counts_to_its_end(reports):

@@ -9,6 +9,7 @@ signal's scaling.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -153,13 +154,25 @@ def _scaled(start: Onn, schedule: TrainingSchedule, seed: int) -> Onn:
         ) from fault
 
 
+def check_device(device: str) -> None:
+    """Check the form of a device's name without importing PyTorch.
+
+    Args:
+        device: PyTorch device: "cpu", "cuda" or "cuda:N".
+
+    Raises:
+        InputError: The name has another form.
+    """
+    if not re.fullmatch(r"(cpu|cuda)(:\d+)?", device):
+        raise InputError(f"device {device!r} is not supported; use cpu, cuda or cuda:N")
+
+
 def _trainer(start: Onn, schedule: TrainingSchedule, seed: int, device: str) -> Trainer:
+    check_device(device)
     try:
         import torch
     except ImportError as fault:
         raise InputError("training needs PyTorch: pip install 'optinc-pdk[train]'") from fault
-    if device.split(":")[0] not in ("cpu", "cuda"):
-        raise InputError(f"device {device!r} is not supported; use cpu or cuda")
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as fault:

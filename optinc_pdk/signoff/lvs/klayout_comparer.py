@@ -53,7 +53,7 @@ class ComparerResult:
         if self.failure:
             return f"no second opinion: {self.failure}"
         unmatched = ": no counterpart to " + ", ".join(self.mismatches) if self.mismatches else ""
-        return f"KLayout's netlist comparer: {'match' if self.match else 'NO match'}{unmatched}"
+        return f"KLayout's netlist comparer: {'match' if self.match else 'no match'}{unmatched}"
 
 
 def compare_with_klayout(reference: Circuit, extracted: Circuit, process: Process) -> ComparerResult:

@@ -145,6 +145,26 @@ def refuse_unknown_ending(path: str | Path) -> None:
         raise InputError(f"{path}: S-matrices are written as .npz, or as Touchstone .sNp of N ports; use one of these")
 
 
+def check_port_count(path: str | Path, sizes: Sequence[int]) -> None:
+    """Check that a Touchstone file can hold S-matrices of these sizes; every other file can.
+
+    Args:
+        path: File to write.
+        sizes: Number of ports of each block.
+
+    Raises:
+        InputError: The file name ends in ``.sNp``, and there are several blocks or another number of ports than N.
+    """
+    ports = port_count(Path(path))
+    if ports is None or list(sizes) == [ports]:
+        return
+    remedy = f"or call it .s{sizes[0]}p" if len(sizes) == 1 else f"or ask for {ports} of the ports alone"
+    raise InputError(
+        f"{path}: a Touchstone file holds one block of {ports} ports, these have {', '.join(map(str, sizes))}; "
+        f"write .npz, {remedy}"
+    )
+
+
 def write_scattering(wavelengths_nm: NDArray[np.float64], blocks: list[Scattering], path: str | Path) -> None:
     """Write S-matrices to a .npz or Touchstone file.
 
@@ -163,13 +183,7 @@ def write_scattering(wavelengths_nm: NDArray[np.float64], blocks: list[Scatterin
     """
     ports = port_count(Path(path))
     if ports is not None:
-        sizes = [len(block.labels) for block in blocks]
-        if sizes != [ports]:
-            remedy = f"or call it .s{sizes[0]}p" if len(sizes) == 1 else f"or ask for {ports} of the ports alone"
-            raise InputError(
-                f"{path}: a Touchstone file holds one block of {ports} ports, these have "
-                f"{', '.join(map(str, sizes))}; write .npz, {remedy}"
-            )
+        check_port_count(path, [len(block.labels) for block in blocks])
         text = touchstone_text(wavelengths_nm, blocks[0].s, blocks[0].labels)
         write_atomic(Path(path), text.encode("utf-8"))
         return

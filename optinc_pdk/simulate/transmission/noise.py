@@ -200,8 +200,8 @@ def noise_of(process: Process, laser_w: float | None = None, symbol_rate_bd: flo
 def _check(what: str, value: float, most: float, unit: str, key: str) -> None:
     if not 0.0 < value <= most or not math.isfinite(value):
         raise InputError(
-            f"{what} {value:g} {unit} is not within 0 … {most:g} {unit}, the limit of {key} in process.yml; "
-            "give a number above 0 and up to it"
+            f"{what} {value:g} {unit} must be above 0 and at most {most:g} {unit}, the limit of {key} in process.yml; "
+            "give such a number"
         )
 
 

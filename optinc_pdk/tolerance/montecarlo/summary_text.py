@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from optinc_pdk.tolerance.montecarlo.study import NOISE_KINDS
+from optinc_pdk.tolerance.montecarlo.study import AFTER, BEFORE, BETWEEN, DRIFTED, NOISE_KINDS
+
+STAGE_TEXTS = {
+    BEFORE: "with the bias of the bias file",
+    BETWEEN: "programmed by the digital twin",
+    AFTER: "tuned in the loop",
+    DRIFTED: "as tuned, after the resistances have drifted",
+}
+"""Explanation of each stage of a calibration."""
 
 
 def summary_lines(numbers: Mapping[str, Any]) -> Iterator[str]:
@@ -16,13 +24,14 @@ def summary_lines(numbers: Mapping[str, Any]) -> Iterator[str]:
     """
     yield samples_text(numbers, numbers["samples"])
     yield noise_text(numbers)
+    yield stages_text(numbers["stages"])
     for stage, statistics in numbers["stages"].items():
-        yield f"{stage:9} " + stage_text(statistics, numbers["target"])
+        yield f"`{stage}`: " + stage_text(statistics, numbers["target"])
         if statistics["errors"]:
             listed = ", ".join(f"{row['value']:+d} ({100 * row['share']:.3g} %)" for row in statistics["errors"][:5])
-            yield f"{'':9} word errors: {listed}"
+            yield f"    word errors: {listed}"
         for row in statistics["faults"]:
-            yield f"{'':9} {row['count']} of {statistics['yield']['samples']} unusable: {row['fault']}"
+            yield f"    {row['count']} of {statistics['yield']['samples']} unusable: {row['fault']}"
     for row in sorted(numbers["contributions"], key=lambda row: -row["alone"]["words_lost"]):
         alone, rest = row["alone"], row["without"]
         yield (
@@ -31,6 +40,12 @@ def summary_lines(numbers: Mapping[str, Any]) -> Iterator[str]:
         )
     for row in numbers["tolerances"]:
         yield f"{row['imperfection']:>11} {tolerance_text(row)}"
+
+
+def stages_text(stages: Iterable[str]) -> str:
+    """Return one line that explains the names of the stages."""
+    explained = [f"`{stage}`, {STAGE_TEXTS[stage]}" for stage in stages if stage in STAGE_TEXTS]
+    return f"stage{'s' * (len(explained) != 1)}: {'; '.join(explained)}"
 
 
 def samples_text(numbers: Mapping[str, Any], count: int) -> str:
@@ -52,7 +67,8 @@ def stage_text(statistics: Mapping[str, Any], target: float) -> str:
         f"at {percent(target)} of the words; exact {percent(statistics['accuracy']['mean'])} on average, "
         f"{percent(statistics['accuracy']['worst'])} at worst; "
         f"word-error rate {statistics['word_error_rate']['mean']:.3g}; "
-        f"margin {statistics['margin']['mean']:.3f} on average, {statistics['margin']['worst']:.3f} at worst"
+        f"margin {statistics['margin']['mean']:.3f} levels on average, "
+        f"{statistics['margin']['worst']:.3f} levels at worst"
     )
 
 

@@ -115,9 +115,10 @@ def spectrum_lines(result: WavelengthSweep) -> list[str]:
             f"rebiased: exact from {window.low_nm:.7g} to {window.high_nm:.7g} nm{found_to}{_limit(window, 'table')}"
         )
     count, served = len(result.channels), result.served
+    exact = f"all {count} are" if served == count > 1 else f"{served} of {count} {'is' if served == 1 else 'are'}"
     lines.append(
-        f"a link of {count} channels, {result.spacing_ghz:g} GHz apart: {served} exact, each on its own chip, so "
-        f"{served} chips in parallel; one fixed bias is exact for {result.shared} of them"
+        f"a link of {count} channel{'s' * (count != 1)}, {result.spacing_ghz:g} GHz apart: {exact} exact if each has "
+        f"its own chip; one fixed bias is exact for {result.shared} of {count}"
     )
     return lines
 
@@ -139,7 +140,9 @@ def _signed(offset_nm: float) -> str:
 
 def _limit(window: WavelengthWindow, what: str) -> str:
     ends = [end for end, at_limit in zip(("low", "high"), window.to_limit, strict=True) if at_limit]
-    return f"; its {' and '.join(ends)} end is the limit of the {what}" if ends else ""
+    if len(ends) == 2:
+        return f"; both ends are limited by the range of the {what}"
+    return f"; its {ends[0]} end is limited by the range of the {what}" if ends else ""
 
 
 def spectrum_png(result: WavelengthSweep, title: str) -> bytes:

@@ -61,6 +61,7 @@ def test_all_files_are_written_and_agree(work, whole) -> None:
     assert all((whole / f"tiny.{ending}").read_bytes()[:4] == b"\x89PNG" for ending in ENDINGS if ending[-3:] == "png")
     summary = "\n".join(summary_lines(numbers))
     assert "6 samples of tiny, seed 7" in summary and "without noise" in summary
+    assert "\n`before`: yield " in summary and "levels at worst" in summary and "`after`" not in summary
 
 
 def test_tolerances_refer_to_the_card_for_any_amount_of_the_run(work, header, process, tiny, tmp_path, whole) -> None:

@@ -1,0 +1,21 @@
+"""All commands of the command line: importing this module registers them with the application."""
+
+from optinc_pdk.cli import (
+    chip_commands,
+    network_commands,
+    noise_command,
+    signoff_commands,
+    spectrum_command,
+    yield_command,
+)
+from optinc_pdk.cli.app import app
+
+__all__ = [
+    "app",
+    "chip_commands",
+    "network_commands",
+    "noise_command",
+    "signoff_commands",
+    "spectrum_command",
+    "yield_command",
+]
