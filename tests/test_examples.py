@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
+@pytest.mark.slow
 def test_a_network_from_pytorch_becomes_a_chip_that_passes(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, EXAMPLES / "pytorch_to_chip.py"], cwd=tmp_path, capture_output=True, text=True, check=False

@@ -28,6 +28,7 @@ from optinc_pdk.onn.training.search import (
 TASK = Averaging(2, 4, 1)
 
 
+@pytest.mark.slow
 def test_a_search_trains_from_the_smallest_on_prunes_and_continues_after_an_interruption(tmp_path: Path) -> None:
     seen: list[SearchCandidate] = []
     candidates = search(TASK, 3e-3, 50, 0, tmp_path, seen.append)

@@ -99,6 +99,7 @@ def differences(name: str, path: Path) -> list[str]:
 SUBJECTS = [subject for subject in subjects() if subject.rule.kind not in ELECTRICAL_KINDS]
 
 
+@pytest.mark.slow
 @needs_klayout
 @pytest.mark.parametrize("process", sorted({subject.process.name for subject in SUBJECTS}))
 def test_both_engines_agree_on_every_test_layout(tmp_path: Path, process: str) -> None:
