@@ -449,7 +449,7 @@ class DeviceCard(StrictModel):
             if port not in self.ports.optical:
                 raise ValueError(f"ports.widths: no optical port {port!r}; take one of {', '.join(self.ports.optical)}")
             if key not in self.geometry:
-                raise ValueError(f"ports.widths.{port}: geometry has no {key!r}; it has {', '.join(self.geometry)}")
+                raise ValueError(f"ports.widths.{port}: geometry has no {key!r}; take one of {', '.join(self.geometry)}")
         return self
 
     def size(self, key: str) -> float:
@@ -493,7 +493,7 @@ def check_sources(card: BaseModel, sources: Mapping[str, str], where: str) -> No
     """
     for path, quantity in quantities(card, ""):
         if quantity.source not in sources:
-            raise ValueError(f"{where}: {path}: source {quantity.source!r} is not under 'sources'")
+            raise ValueError(f"{where}: {path}: source {quantity.source!r} is not under 'sources'; add it there")
 
 
 def quantities(value: Any, path: str) -> Iterator[tuple[str, Quantity]]:
