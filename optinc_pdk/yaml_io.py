@@ -111,9 +111,7 @@ def _read_text(path: Path, error: type[ValueError], expected: str) -> str:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as fault:
-        raise error(
-            f"{path}: is not a YAML file (no UTF-8 text at byte {fault.start}); give {expected}"
-        ) from fault
+        raise error(f"{path}: is not a YAML file (no UTF-8 text at byte {fault.start}); give {expected}") from fault
     if "\0" in text:
         raise error(f"{path}: is not a YAML file (byte {data.index(0)} is zero); give {expected}")
     return text

@@ -6,7 +6,6 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, CircuitBuilder, ComponentType
 from optinc_pdk.circuit.netlist_files import composite_type
 
-
 MZI_DEVICES = ("mmi2x2", "phase_shifter", "terminator")
 """Devices of the sub-circuits."""
 NETWORK_DEVICES = (*MZI_DEVICES, "grating_coupler", "mmi1x2", "pad")

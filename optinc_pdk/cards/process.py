@@ -383,7 +383,8 @@ class Process(StrictModel):
         if missing := sorted(set(names) - set(self.devices)):
             raise CardError(
                 f"process {self.name!r} has no device {', '.join(map(repr, missing))}; it has "
-                f"{', '.join(sorted(self.devices))}; add devices/{missing[0]}.yml to {self.folder}, or use another process"
+                f"{', '.join(sorted(self.devices))}; add devices/{missing[0]}.yml to {self.folder}, or use "
+                "another process"
             )
 
 
@@ -449,7 +450,9 @@ class DeviceCard(StrictModel):
             if port not in self.ports.optical:
                 raise ValueError(f"ports.widths: no optical port {port!r}; take one of {', '.join(self.ports.optical)}")
             if key not in self.geometry:
-                raise ValueError(f"ports.widths.{port}: geometry has no {key!r}; take one of {', '.join(self.geometry)}")
+                raise ValueError(
+                    f"ports.widths.{port}: geometry has no {key!r}; take one of {', '.join(self.geometry)}"
+                )
         return self
 
     def size(self, key: str) -> float:

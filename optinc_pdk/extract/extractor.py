@@ -69,7 +69,8 @@ def extract(gds_path: str | Path, process: Process) -> Extraction:
 
     Raises:
         GdsError: The file cannot be read or is not a layout of this process.
-        CardError: There are no golden files, one is not valid, or ``rules.yml`` lacks the rules for the width and spacing of guides.
+        CardError: There are no golden files, one is not valid, or ``rules.yml`` lacks the rules for the width and
+            spacing of guides.
     """
     path = Path(gds_path)
     variants, rule = read_golden(process), _strip_rule(process)

@@ -60,8 +60,8 @@ def load(path: Path, bits: int | None, servers: int | None, groups: int | None) 
         for name, value in arguments.items():
             if value is not None and value != getattr(onn.task, name):
                 raise WeightsError(
-                    f"{path}: the file states {name} = {getattr(onn.task, name)}, but {value} was given; leave --{name} "
-                    "out, or give another file"
+                    f"{path}: the file states {name} = {getattr(onn.task, name)}, but {value} was given; leave --{name}"
+                    " out, or give another file"
                 )
         return onn
     if path.suffix not in (".safetensors", ".onnx"):

@@ -271,3 +271,14 @@ def test_derived_processes_inherit_the_imperfections() -> None:
 def test_a_quantity_keeps_its_source_in_a_copy() -> None:
     width = pickle.loads(pickle.dumps(load_process().guide.width_um))
     assert width == 0.45 and width.source == "cornerstone"
+
+
+def test_missing_devices_are_named_with_the_file_to_add() -> None:
+    process = load_process()
+    process.require_devices(("pad", "mmi2x2"))
+    with pytest.raises(CardError, match=r"'soi220' has no device 'laser', 'ring'; .*devices/laser\.yml"):
+        process.require_devices(("ring", "pad", "laser"))
+    empty = process.model_copy(update={"devices": {}})
+    for names in ((), ("pad",)):
+        with pytest.raises(CardError, match=r"'soi220' .*devices/\*\.yml.*; "):
+            empty.require_devices(names)

@@ -1,10 +1,12 @@
 """Rule files: what is read, and errors with place and remedy for every kind of invalid file."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from optinc_pdk.cards import CardError, load_process
+from optinc_pdk.cards.loader import process_names
 from optinc_pdk.cards.rules import DieSizeRule, LineRule, Rule, load_rules
 
 LAYERS = {"core": (3, 0), "metal": (41, 0)}
@@ -100,3 +102,14 @@ def test_every_die_of_the_process_is_a_legal_outline() -> None:
     sizes = {die.fit: (float(die.width_um), float(die.height_um)) for die in process.dies}
     assert sizes["fits one die"] in outline.dies_um
     assert sizes["fits one reticle"] == outline.reticle_um
+
+
+@pytest.mark.parametrize("process", process_names())
+def test_texts_state_the_limit_in_micrometres(process: str) -> None:
+    rules = [rule for rule in load_process(process).rules if hasattr(rule, "value_um") and rule.kind != "grid"]
+    assert len(rules) > 20
+    for rule in rules:
+        lengths = {float(number) for number in re.findall(r"([\d.]+)(?: by [\d.]+)? µm\b", rule.text)}
+        assert rule.value_um in lengths, (rule.id, rule.text)
+        for number in re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?= (?:wide|apart|beyond|away|of)\b)", rule.text):
+            raise AssertionError(f"{rule.id}: {number} has no unit in {rule.text!r}")

@@ -152,6 +152,7 @@ def written(tmp_path: Path) -> dict[str, Any]:
         (put("extra", 1), r"unknown keys \['extra'\]; known are"),
         (put("info", "schema", 2), "schema 2, this version reads 1"),
         (drop("info", "schema"), "not a netlist of schema 1: key 'schema' is missing"),
+        (put("channels", {}), r"is a bias.*\.pic\.yml"),
         (drop("info"), "not a netlist of schema 1: key 'info' is missing"),
         (drop("name"), "key 'name' is missing"),
         (put("instances", [1]), "not a netlist"),

@@ -85,8 +85,8 @@ def check_units(units: int) -> None:
     """
     if units > MAX_UNITS:
         raise InputError(
-            f"a layer of the network would have {units:,} units, the limit is {MAX_UNITS:,}; use fewer servers, bits or "
-            "copies (--servers, --bits, --copies)"
+            f"a layer of the network would have {units:,} units, the limit is {MAX_UNITS:,}; use fewer servers, bits "
+            "or copies (--servers, --bits, --copies)"
         )
 
 

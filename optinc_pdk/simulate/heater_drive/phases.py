@@ -98,8 +98,8 @@ def _check_electronics(path: str | Path, bias: Bias, process: Process) -> None:
             high = gain_max if key == "gain" else offset_max
             if not low <= value <= high:
                 raise NetlistError(
-                    f"{path}: activation {label!r}: {key} {value:g} is outside {low:g} … {high:g}, the range of process "
-                    f"{process.name!r}; correct it or build again"
+                    f"{path}: activation {label!r}: {key} {value:g} is outside {low:g} … {high:g}, the range of"
+                    f" process {process.name!r}; correct it or build again"
                 )
     for label, scale in bias.outputs.items():
         if not scale > 0.0:
@@ -171,7 +171,6 @@ def _by_heater(
         channel = structure.channel[missing[0]]
         why = f"its channel {channel!r} is not in {called}" if channel else "no labelled pad drives it"
         raise NetlistError(
-            f"heater of {name!r} has no drive: {why} ({missing.size} such heaters); "
-            "give the bias of this layout"
+            f"heater of {name!r} has no drive: {why} ({missing.size} such heaters); give the bias of this layout"
         )
     return np.where(np.isnan(target), 0.0 if unbiased is None else unbiased, target)
