@@ -352,6 +352,8 @@ def main() -> int:
         print(f"error: {chosen.chips}: {fault.strerror}; give a folder that can be written to", file=sys.stderr)
         return 2
     remarks = (Path(__file__).parent / "interconnect_remarks.md").read_text(encoding="utf-8")
+    # the links of the remarks start at this folder, those of the page at docs/
+    remarks = remarks.replace("](../docs/", "](")
     before, _, after = remarks.partition("<!-- tables -->\n")
     lines = [
         *systems(),

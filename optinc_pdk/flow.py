@@ -124,6 +124,10 @@ def build(
         onn, name = _read(weights, name)
         card = load_process(process)
         directory = Path(directory)
+        # not at the top: it imports klayout
+        from optinc_pdk.extract.golden_devices import check_golden
+
+        check_golden(card)
         score = lattice_score(onn)
     from optinc_pdk.layout import lay_out, to_layout, write_gds
     from optinc_pdk.pdk import get_pdk

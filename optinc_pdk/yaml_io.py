@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,15 @@ WIDTH = 120
 
 
 class _Loader(yaml.CSafeLoader):
-    """Safe loader that refuses duplicate keys."""
+    """Safe loader that refuses duplicate keys, and reports the line of every scalar that it cannot convert."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep=deep)
+        # raised for scalars that are nearly a number or a date
+        except (ValueError, AttributeError) as fault:
+            value = reprlib.repr(getattr(node, "value", ""))
+            raise _fault(f"{value} is not a valid number or date", node.start_mark) from fault
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[Hashable] = set()
@@ -46,42 +55,66 @@ def _fault(message: str, mark: Any) -> yaml.constructor.ConstructorError:
     return yaml.constructor.ConstructorError(None, None, message, mark)
 
 
-def load_yaml(path: Path, error: type[ValueError]) -> dict[str, Any]:
+def load_yaml(path: Path, error: type[ValueError], expected: str = "a .yml file") -> dict[str, Any]:
     """Read a YAML file whose top level is a mapping.
 
     Args:
         path: The file.
         error: Class of the exception to raise.
+        expected: File to give instead of one that is not text, such as "a .pic.yml file", for the message.
 
     Returns:
         The mapping.
 
     Raises:
-        error: The file is unreadable, too large, not YAML, or not a mapping; the message states the file and the fault.
+        error: The file is unreadable, too large, empty, not YAML, or not a mapping; the message states the file, the
+            line, the fault and the remedy.
     """
-    text = _read_text(path, error)
+    text = _read_text(path, error, expected)
     try:
         _check_events(text)
         data = yaml.load(text, Loader=_Loader)
-    # PyYAML's constructors raise the last two for scalars that are nearly a number or a date
-    except (yaml.YAMLError, ValueError, AttributeError) as fault:
-        raise error(f"{path}: not valid YAML: {' '.join(str(fault).split())}") from fault
+    except yaml.YAMLError as fault:
+        raise error(f"{path}: {_located(fault, text)}; correct the YAML there") from fault
+    if data is None:
+        raise error(f"{path}: the file is empty; write it again")
     if not isinstance(data, dict):
-        content = "nothing" if data is None else f"a {type(data).__name__}"
-        raise error(f"{path}: holds {content}, expected a mapping")
+        raise error(f"{path}: is {_KINDS.get(type(data), 'one value')}, expected key: value pairs; correct it")
     return data
 
 
-def _read_text(path: Path, error: type[ValueError]) -> str:
+_KINDS = {list: "a list", str: "text", int: "a number", float: "a number"}
+
+
+def _located(fault: yaml.YAMLError, text: str) -> str:
+    """Describe a fault with its line."""
+    if isinstance(fault, yaml.MarkedYAMLError):
+        mark = fault.problem_mark or fault.context_mark
+        problem = ", ".join(filter(None, (fault.context, fault.problem)))
+        # a fault at the end of the text is located behind its last line
+        line = min(mark.line + 1, len(text.splitlines())) if mark else 1
+        return f"line {line}: not valid YAML: {problem}"
+    if isinstance(fault, yaml.reader.ReaderError):
+        line = text.count("\n", 0, fault.position) + 1
+        return f"line {line}: not valid YAML: character {fault.character!r}: {fault.reason}"
+    return f"not valid YAML: {' '.join(str(fault).split())}"
+
+
+def _read_text(path: Path, error: type[ValueError], expected: str) -> str:
     try:
         size = path.stat().st_size
         if size > MAX_BYTES:
             raise error(f"{path}: {size} bytes, the limit is {MAX_BYTES}; give a smaller file")
-        return path.read_text(encoding="utf-8")
+        data = path.read_bytes()
     except OSError as fault:
         raise error(f"{path}: cannot be read ({fault.strerror}); check the path") from fault
+    try:
+        text = data.decode("utf-8")
     except UnicodeDecodeError as fault:
-        raise error(f"{path}: not UTF-8 text at byte {fault.start}; is it a YAML file?") from fault
+        raise error(f"{path}: is not a YAML file (no UTF-8 text at byte {fault.start}); give {expected}") from fault
+    if "\0" in text:
+        raise error(f"{path}: is not a YAML file (byte {data.index(0)} is zero); give {expected}")
+    return text
 
 
 def yaml_text(data: dict[str, Any]) -> str:

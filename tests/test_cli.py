@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import pickle
+import re
 import subprocess
 import sys
 import typing
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
+from shutil import copytree, ignore_patterns
 from typing import NamedTuple
 from unittest import mock
 
@@ -21,11 +23,14 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.circuit import read_bias
 from optinc_pdk.cli import main
 from optinc_pdk.cli.app import progress_counter, stage_progress
 from optinc_pdk.cli.commands import app
 from optinc_pdk.onn import Onn, bundled_weights
+
+NETLISTS = Path(__file__).parent.parent / "netlists"
 
 COMMANDS = (
     "build",
@@ -420,6 +425,26 @@ def test_an_unknown_process_exits_2(tmp_path: Path) -> None:
     assert "soi220" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("part", "words"), [("golden", ("golden/*.json", "write_golden")), ("devices", ("devices/*.yml",))]
+)
+def test_a_process_without_recognition_polygons_or_devices_exits_2(
+    part: str, words: tuple[str, ...], tmp_path: Path
+) -> None:
+    folder = tmp_path / "p1"
+    copytree(components_folder() / "soi220", folder, ignore=ignore_patterns(part))
+    weights, gds = tmp_path / "w.npz", tmp_path / "c.gds"
+    assert run("synth", "--bits", 2, "--servers", 2, "-o", weights).returncode == 0
+    netlist = NETLISTS / "average_4bit_4servers.pic.yml"
+    commands = [("build", weights, "-o", tmp_path / "out"), ("lvs", gds, netlist)]
+    for command in commands if part == "golden" else [*commands, ("size", weights)]:
+        result = run(*command, "--process", folder)
+        assert result.returncode == 2, (command, result.stderr)
+        assert all(word in result.stderr for word in words) and "p1" in result.stderr
+        assert str(weights) not in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_unknown_options_exit_2() -> None:
     assert run("build", "--nonsense").returncode == 2
 
@@ -551,6 +576,8 @@ def test_unusable_files_exit_2(chip: Path, tmp_path: Path) -> None:
     broken.write_bytes(gds.read_bytes()[:1000])
     text_file = tmp_path / "text.yml"
     text_file.write_text("- 1\n")
+    negative = tmp_path / "negative.bias.yml"
+    negative.write_text(re.sub(r"gain: [\d.e+-]+", "gain: -1", bias.read_text(), count=1))
     other = tmp_path / "other.bias.yml"
     other.write_text(bias.read_text().replace("circuit: chip", "circuit: other"))
     assert other.read_text() != bias.read_text()
@@ -564,6 +591,11 @@ def test_unusable_files_exit_2(chip: Path, tmp_path: Path) -> None:
         ("check", bundled_weights(8, 4), gds, netlist, "--bias", bias),
         ("check", tmp_path / "none.npz", gds, netlist, "--bias", bias),
         ("check", bundled_weights(), gds, netlist, "--bias", other),
+        ("check", bundled_weights(), gds, netlist, "--bias", negative),
+        ("simulate", gds, "--bias", negative),
+        ("noise", gds, netlist, "--bias", negative, "--weights", bundled_weights()),
+        ("spectrum", bundled_weights(), gds, netlist, "--bias", negative),
+        ("drc", gds, "--bias", netlist),
         ("simulate", gds, "--bias", netlist),
     ):
         result = run(*arguments)
@@ -679,7 +711,7 @@ def test_factor_refuses_weights_beyond_the_range_of_light(tmp_path: Path, size: 
     assert "Traceback" not in result.stderr and not result.stdout
 
 
-@pytest.mark.parametrize(("option", "value", "reason"), [("--servers", 1, "one layer"), ("--groups", 1, "groups is 1")])
+@pytest.mark.parametrize(("option", "value", "reason"), [("--servers", 1, "--servers"), ("--groups", 1, "groups is 1")])
 def test_networks_without_a_chip_are_written_and_refused_by_name(
     option: str, value: int, reason: str, tmp_path: Path
 ) -> None:
@@ -703,6 +735,8 @@ def test_synth_writes_an_exact_network(tmp_path: Path) -> None:
     assert run("synth", "--bits", 32, "--servers", 1, "--groups", 1, "-o", tmp_path / "v.npz").returncode == 2
     assert run("synth", "--bits", 4, "--servers", 4, "--unary", "--copies", 2, "-o", tmp_path / "v.npz").returncode == 2
     assert run("synth", "--bits", 4, "--servers", 4, "--unary", "-o", out).returncode == 0
+    assert run("synth", "--bits", 8, "--servers", 1_000_000, "-o", tmp_path / "v.npz").returncode == 2
+    assert run("synth", "--bits", 8, "--servers", 4, "--copies", 100_000, "-o", tmp_path / "v.npz").returncode == 2
     assert not (tmp_path / "v.npz").exists()
 
 

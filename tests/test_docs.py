@@ -14,6 +14,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = sorted(path for folder in ("", "benchmarks", "docs", "netlists") for path in (ROOT / folder).glob("*.md"))
 SOURCES = sorted((ROOT / "optinc_pdk").rglob("*.py"))
 DOTTED = re.compile(r"\boptinc_pdk(?:\.[A-Za-z_]\w*)+")
+LINK = re.compile(r"\]\(([^)\s]+)\)")
 ROLE = re.compile(r":(?:class|data|func|meth|mod):`~?([\w.]+)`")
 
 
@@ -44,6 +45,12 @@ def missing(text: str, module: str | None = None) -> Iterator[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_names_in_a_page_exist(page: Path) -> None:
     assert list(missing(page.read_text(encoding="utf-8"))) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_files_that_a_page_links_to_exist(page: Path) -> None:
+    links = (link.partition("#")[0] for link in LINK.findall(page.read_text(encoding="utf-8")))
+    assert [link for link in links if link and "://" not in link and not (page.parent / link).exists()] == []
 
 
 def test_names_in_docstrings_exist() -> None:

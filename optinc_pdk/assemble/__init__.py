@@ -1,6 +1,7 @@
 """Assembly of trained networks into circuits: netlist, floorplan sections, and labels of all pads and fibres."""
 
 from optinc_pdk.assemble.buildability import check_buildable, check_weights
+from optinc_pdk.assemble.component_library import check_devices
 from optinc_pdk.assemble.die_plan import CARRIER_TREE, LOCAL_STRIPS, DiePlan
 from optinc_pdk.assemble.grounds import strip_names
 from optinc_pdk.assemble.mesh_circuit import rectangular_slots
@@ -21,6 +22,7 @@ __all__ = [
     "WeightBlock",
     "assemble",
     "check_buildable",
+    "check_devices",
     "check_weights",
     "complete_circuit",
     "draft_circuit",

@@ -38,7 +38,8 @@ def check_buildable(onn: Onn) -> None:
         )
     check_weights(onn)
     if len(onn.layers) < 2:
-        raise InputError("the network has one layer; a chip has at least two, joined by activations")
+        remedy = "add a hidden layer" if task.servers > 1 else "average over 2 or more servers (--servers)"
+        raise InputError(f"the network has one layer; a chip has at least two, joined by activations; {remedy}")
     last = len(onn.layers) - 1
     if onn.layers[last].bias.any():
         raise InputError(

@@ -6,6 +6,26 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, CircuitBuilder, ComponentType
 from optinc_pdk.circuit.netlist_files import composite_type
 
+MZI_DEVICES = ("mmi2x2", "phase_shifter", "terminator")
+"""Devices of the sub-circuits."""
+NETWORK_DEVICES = (*MZI_DEVICES, "grating_coupler", "mmi1x2", "pad")
+"""Devices of the circuit of every network."""
+ONCHIP_DEVICES = ("modulator", "photodiode")
+"""Further devices of networks whose activations are on the chip."""
+
+
+def check_devices(process: Process) -> None:
+    """Check that a process has the devices that the circuit of every network contains.
+
+    Args:
+        process: Process.
+
+    Raises:
+        CardError: Device cards are missing; the message names them and the remedy.
+    """
+    onchip = process.activation.realisation == "onchip"
+    process.require_devices(NETWORK_DEVICES + (ONCHIP_DEVICES if onchip else ()))
+
 
 def device_types(process: Process) -> dict[str, ComponentType]:
     """Return the component types of all device cards of a process, by device name."""
@@ -23,7 +43,11 @@ def composite_circuits(process: Process) -> dict[str, Circuit]:
 
     Returns:
         Circuits by component name.
+
+    Raises:
+        CardError: The process lacks a device of these circuits.
     """
+    process.require_devices(MZI_DEVICES)
     devices = device_types(process)
     return {cell.name: cell for cell in (_mzi(devices), _dummy(devices), _attenuator(devices))}
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from optinc_pdk.assemble.buildability import check_buildable
-from optinc_pdk.assemble.component_library import component_types, composite_circuits
+from optinc_pdk.assemble.component_library import check_devices, component_types, composite_circuits
 from optinc_pdk.assemble.copies_and_sums import check_crossings, copy_inputs, sum_outputs
 from optinc_pdk.assemble.die_plan import CARRIER_TREE, DiePlan
 from optinc_pdk.assemble.grounds import add_common_grounds, add_divided_grounds
@@ -77,6 +77,7 @@ def draft_circuit(onn: Onn, process: Process, name: str) -> CircuitDraft:
     Raises:
         InputError: The network cannot be assembled, or not with the devices of this process.
     """
+    check_devices(process)
     check_buildable(onn)
     blocks = tuple(layer_blocks(onn, index) for index in range(len(onn.layers)))
     check_crossings(process, blocks)

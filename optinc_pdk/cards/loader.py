@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from optinc_pdk.cards.consistency import check_lengths, check_rules
-from optinc_pdk.cards.errors import CardError
+from optinc_pdk.cards.errors import CardError, describe_fault
 from optinc_pdk.cards.process import DeviceCard, LayerCard, Process, inherited_files, quantities
 from optinc_pdk.cards.quantity import StrictModel
 from optinc_pdk.cards.rules import Rule, load_rules
@@ -18,7 +18,6 @@ from optinc_pdk.yaml_io import load_yaml
 
 DEFAULT_PROCESS = "soi220"
 Model = TypeVar("Model", bound=StrictModel)
-_REMEDIES = {"extra_forbidden": "remove the key or correct its spelling", "missing": "add the key"}
 
 
 def components_folder() -> Path:
@@ -142,7 +141,7 @@ def _device(path: Path) -> DeviceCard:
 def _card(path: Path, schema: int) -> dict[str, Any]:
     data = load_yaml(path, CardError)
     if data.pop("schema", None) != schema:
-        raise CardError(f"{path}: schema must be {schema}")
+        raise CardError(f"{path}: schema must be {schema}; correct it")
     return data
 
 
@@ -151,6 +150,4 @@ def _parse(model: type[Model], data: Mapping[str, Any], path: Path) -> Model:
         return model.model_validate(data)
     except ValidationError as fault:
         first = fault.errors()[0]
-        key = ".".join(map(str, first["loc"])) or "card"
-        remedy = _REMEDIES.get(first["type"], "correct the value")
-        raise CardError(f"{path}: {key}: {first['msg']}; {remedy}") from fault
+        raise CardError(f"{path}: {describe_fault(first, '.'.join(map(str, first['loc'])))}") from fault

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -363,10 +363,29 @@ class Process(StrictModel):
         Raises:
             CardError: The process has no such device.
         """
-        if name not in self.devices:
-            known = ", ".join(sorted(self.devices))
-            raise CardError(f"process {self.name!r} has no device {name!r}; it has {known}")
+        self.require_devices((name,))
         return self.devices[name]
+
+    def require_devices(self, names: Iterable[str]) -> None:
+        """Check that the process has device cards, and the devices of given names among them.
+
+        Args:
+            names: Device names; may be empty.
+
+        Raises:
+            CardError: The process has no device cards at all, or lacks devices; the message names them and the remedy.
+        """
+        if not self.devices:
+            raise CardError(
+                f"process {self.name!r} has no device cards (devices/*.yml); add them to {self.folder}, or state with "
+                "'base' in process.yml a process to inherit them from"
+            )
+        if missing := sorted(set(names) - set(self.devices)):
+            raise CardError(
+                f"process {self.name!r} has no device {', '.join(map(repr, missing))}; it has "
+                f"{', '.join(sorted(self.devices))}; add devices/{missing[0]}.yml to {self.folder}, or use "
+                "another process"
+            )
 
 
 class PortsCard(StrictModel):
@@ -431,7 +450,9 @@ class DeviceCard(StrictModel):
             if port not in self.ports.optical:
                 raise ValueError(f"ports.widths: no optical port {port!r}; take one of {', '.join(self.ports.optical)}")
             if key not in self.geometry:
-                raise ValueError(f"ports.widths.{port}: geometry has no {key!r}; it has {', '.join(self.geometry)}")
+                raise ValueError(
+                    f"ports.widths.{port}: geometry has no {key!r}; take one of {', '.join(self.geometry)}"
+                )
         return self
 
     def size(self, key: str) -> float:
@@ -475,7 +496,7 @@ def check_sources(card: BaseModel, sources: Mapping[str, str], where: str) -> No
     """
     for path, quantity in quantities(card, ""):
         if quantity.source not in sources:
-            raise ValueError(f"{where}: {path}: source {quantity.source!r} is not under 'sources'")
+            raise ValueError(f"{where}: {path}: source {quantity.source!r} is not under 'sources'; add it there")
 
 
 def quantities(value: Any, path: str) -> Iterator[tuple[str, Quantity]]:

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError, model_validator
 
-from optinc_pdk.cards.errors import CardError
+from optinc_pdk.cards.errors import CardError, describe_fault
 from optinc_pdk.yaml_io import load_yaml
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
@@ -362,13 +362,7 @@ def _first_fault(fault: ValidationError, data: Mapping[str, object]) -> str:
         # the third entry is the kind by which pydantic chose the model
         where = where[3:] if len(where) > 3 else ["kind" if first["type"].startswith("union_tag") else "rules"]
     key = ".".join(str(part) for part in where)
-    remedies = {
-        "extra_forbidden": "remove the key or correct its spelling",
-        "missing": "add the key",
-        "union_tag_not_found": "add the key",
-    }
-    value = "" if first["type"] == "missing" else f" (is {str(first['input'])[:60]!r})"
-    return f"{name}key {key}: {first['msg']}{value}; {remedies.get(first['type'], 'correct the value')}"
+    return name + describe_fault(first, key)
 
 
 def _unknown_kind(where: tuple[int | str, ...], raw: Mapping[str, object]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,8 @@ _CHANNEL = ("phase_rad", "power_w", "voltage_v", "code")
 _ACTIVATION = ("gain", "offset", "balance")
 _FILE = ("schema", "process", "circuit", "dac_bits", "channels", "activations", "outputs")
 MAX_DAC_BITS = 32
+_REMEDY = "correct it or build again"
+_ADD = "add it or build again"
 
 
 @dataclass(frozen=True)
@@ -128,16 +131,22 @@ def read_bias(path: str | Path, process: str | None = None) -> Bias:
 
 
 def _bias(data: Mapping[str, Any]) -> Bias:
-    if data["schema"] != SCHEMA:
-        raise NetlistError(f"schema {data['schema']}, this version reads {SCHEMA}")
-    _check_keys("file", {key: data[key] for key in data if key != "inputs"}, _FILE)
+    if "instances" in data:
+        raise NetlistError("is a netlist, not a bias; give a .bias.yml file")
+    if data.get("schema", SCHEMA) != SCHEMA:
+        raise NetlistError(f"schema {data['schema']}, this version reads {SCHEMA}; build the chip again")
+    _check_keys("", {key: data[key] for key in data if key != "inputs"}, _FILE)
+    for section in ("channels", "activations", "outputs", "inputs"):
+        _check_mapping(section, data.get(section, {}))
     channels, bits = data["channels"], data["dac_bits"]
     if type(bits) is not int or not 1 <= bits <= MAX_DAC_BITS:
-        raise NetlistError(f"dac_bits is {bits!r}, expected an integer in 1…{MAX_DAC_BITS}")
+        raise NetlistError(f"dac_bits is {bits!r}, expected an integer in 1…{MAX_DAC_BITS}; correct it")
     for label, channel in channels.items():
         _check_keys(f"channel {label!r}", channel, _CHANNEL)
         if type(channel["code"]) is not int or not 0 <= channel["code"] < 2**bits:
-            raise NetlistError(f"channel {label!r}: code {channel['code']!r} is not an integer in 0…{2**bits - 1}")
+            raise NetlistError(
+                f"channel {label!r}: code {channel['code']!r} is not an integer in 0…{2**bits - 1}; {_REMEDY}"
+            )
     for label, activation in data["activations"].items():
         _check_keys(f"activation {label!r}", activation, _ACTIVATION)
     for label, output in data["outputs"].items():
@@ -164,16 +173,27 @@ def _amplitude(label: str, entry: Mapping[str, Any]) -> float:
     _check_keys(f"input {label!r}", entry, ("amplitude",))
     amplitude = _number(label, entry["amplitude"])
     if not 0.0 <= amplitude <= 1.0:
-        raise NetlistError(f"input {label!r}: amplitude {amplitude:g} is outside 0 … 1, the range of a modulator")
+        raise NetlistError(
+            f"input {label!r}: amplitude {amplitude:g} is outside 0 … 1, the range of a modulator; {_REMEDY}"
+        )
     return amplitude
 
 
 def _check_keys(where: str, data: Mapping[str, Any], expected: tuple[str, ...]) -> None:
-    if set(data) != set(expected):
-        raise NetlistError(f"{where}: keys {sorted(map(str, data))}, expected {sorted(expected)}")
+    prefix = f"{where}: " if where else ""
+    _check_mapping(where, data)
+    if missing := [key for key in expected if key not in data]:
+        raise NetlistError(f"{prefix}{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} missing; {_ADD}")
+    if unknown := sorted(map(str, set(data) - set(expected))):
+        raise NetlistError(f"{prefix}unknown key {unknown[0]!r}; remove it, known are {', '.join(expected)}")
+
+
+def _check_mapping(where: str, data: Any) -> None:
+    if not isinstance(data, Mapping):
+        raise NetlistError(f"{where} is {reprlib.repr(data)}, expected key: value pairs; {_REMEDY}")
 
 
 def _number(label: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise NetlistError(f"{label!r}: {value!r} is not a finite number")
+        raise NetlistError(f"{label!r}: {value!r} is not a finite number; {_REMEDY}")
     return float(value)

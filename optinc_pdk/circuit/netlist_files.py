@@ -88,11 +88,13 @@ def read_netlist(path: str | Path) -> Circuit:
 
 def _circuit(data: Mapping[str, Any]) -> Circuit:
     known = {"name", "instances", "nets", "ports", "info"}
+    if "channels" in data:
+        raise NetlistError("is a bias, not a netlist; give a .pic.yml file")
     if unknown := set(data) - known:
         raise NetlistError(f"unknown keys {sorted(unknown)}; known are {sorted(known)}")
     info = data["info"]
     if info["schema"] != SCHEMA:
-        raise NetlistError(f"schema {info['schema']}, this version reads {SCHEMA}")
+        raise NetlistError(f"schema {info['schema']}, this version reads {SCHEMA}; build the chip again")
     cells = {str(name): _circuit(cell) for name, cell in info.get("cells", {}).items()}
     library = {
         str(name): ComponentType(str(name), tuple(map(str, ports["optical"])), tuple(map(str, ports["electrical"])))

@@ -19,7 +19,7 @@ def read_object(path: str | Path, parse: Callable[[Mapping[str, Any]], T], expec
         path: File.
         parse: Function that converts the data. Its ``NetlistError`` is raised again with the file's name in front. Its
             ``LookupError``, ``TypeError``, ``AttributeError``, ``ValueError`` and ``OverflowError`` are reported as
-            "not {expected}".
+            "not {expected}", with the missing key of a ``KeyError``.
         expected: Description of a valid file for this message, such as "a netlist".
 
     Returns:
@@ -29,10 +29,14 @@ def read_object(path: str | Path, parse: Callable[[Mapping[str, Any]], T], expec
         NetlistError: The file cannot be read or converted; the message names the file and the fault.
     """
     path = Path(path)
-    data = load_yaml(path, NetlistError)
+    data = load_yaml(path, NetlistError, "a .pic.yml or .bias.yml file")
     try:
         return parse(data)
     except NetlistError as fault:
         raise NetlistError(f"{path}: {fault}") from fault
+    except KeyError as fault:
+        raise NetlistError(f"{path}: not {expected}: key {fault} is missing; add it or write the file again") from fault
     except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as fault:
-        raise NetlistError(f"{path}: not {expected}: {type(fault).__name__} {fault}") from fault
+        raise NetlistError(
+            f"{path}: not {expected}: {type(fault).__name__} {fault}; correct it or write the file again"
+        ) from fault

@@ -107,11 +107,12 @@ def size(
 
     Prints Markdown tables of the sizes, of those that the paper's networks would have, and of the process's limits.
     """
-    from optinc_pdk.assemble import check_weights
+    from optinc_pdk.assemble import check_devices, check_weights
     from optinc_pdk.cards import load_process
     from optinc_pdk.onn import Onn
 
     card = load_process(process)
+    check_devices(card)
     networks = [(path, Onn.load(path, bits, servers, groups)) for path in weights]
     for path, onn in networks:
         with errors_naming(path):

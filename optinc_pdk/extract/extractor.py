@@ -69,11 +69,12 @@ def extract(gds_path: str | Path, process: Process) -> Extraction:
 
     Raises:
         GdsError: The file cannot be read or is not a layout of this process.
-        CardError: A golden file is not valid, or ``rules.yml`` lacks the rules for the width and spacing of guides.
+        CardError: There are no golden files, one is not valid, or ``rules.yml`` lacks the rules for the width and
+            spacing of guides.
     """
     path = Path(gds_path)
-    mask = read_mask_layout(path, process.gds_layers)
     variants, rule = read_golden(process), _strip_rule(process)
+    mask = read_mask_layout(path, process.gds_layers)
     metal = MetalNets(mask, process)
     heaters, faults = find_heaters(mask, metal.contacts, rule.width)
     # the port numbers of a phase shifter depend on which contact is ground, so pads are found first

@@ -15,6 +15,8 @@ from optinc_pdk.cards import CardError, Process
 from optinc_pdk.extract.contours import Ints, pack_points
 
 SCHEMA = 1
+REWRITE = "write them with optinc_pdk.cells.golden_files.write_golden (CONTRIBUTING.md, 'Add a process')"
+"""Remedy in messages about golden files that are missing or not valid."""
 # Golden files whose content is cached; a process has about a dozen.
 CACHED_FILES = 128
 # Rotations come before reflections, so a symmetric device that is placed mirrored is reported as rotated.
@@ -64,6 +66,23 @@ class GoldenVariant:
         return np.unique(pack_points(self.ends[sides] - self.points[sides]))
 
 
+def check_golden(process: Process) -> None:
+    """Check that a process has device cards and golden files; their content is not read.
+
+    Args:
+        process: Process.
+
+    Raises:
+        CardError: There are no device cards or no golden files; the message names the folder and the remedy.
+    """
+    process.require_devices(())
+    if not process.files("golden/*.json"):
+        raise CardError(
+            f"{process.folder}: no recognition polygons (golden/*.json), by which extraction recognises devices; "
+            f"{REWRITE}"
+        )
+
+
 def read_golden(process: Process) -> tuple[GoldenVariant, ...]:
     """Read the golden devices of a process in all orientations in which their polygons differ.
 
@@ -74,8 +93,9 @@ def read_golden(process: Process) -> tuple[GoldenVariant, ...]:
         Every device in every distinct orientation.
 
     Raises:
-        CardError: A golden file is not valid.
+        CardError: The process has no golden files, or one of them is not valid.
     """
+    check_golden(process)
     return tuple(variant for golden in _read(process) for variant in golden.variants)
 
 
@@ -93,13 +113,18 @@ def _read(process: Process) -> Iterator[_Golden]:
     for path in process.files("golden/*.json"):
         try:
             text = path.read_text(encoding="utf-8")
-            ports = process.device(_parsed(text)["name"]).ports
-            yield _golden(text, ports.optical, ports.electrical, process.grating.layer)
+            name = str(_parsed(text)["name"])
+            if name in process.devices:
+                ports = process.devices[name].ports
+                golden = _golden(text, ports.optical, ports.electrical, process.grating.layer)
         except (OSError, KeyError, TypeError, ValueError) as fault:
             reason = f"{type(fault).__name__} {fault}"
+            raise CardError(f"{path}: not a valid golden device: {reason}; {REWRITE}") from fault
+        if name not in process.devices:
             raise CardError(
-                f"{path}: not a valid golden device: {reason}; write it again with 'make golden'"
-            ) from fault
+                f"{path}: process {process.name!r} has no device {name!r}; add devices/{name}.yml or delete this file"
+            )
+        yield golden
 
 
 @lru_cache(CACHED_FILES)
@@ -185,8 +210,9 @@ def device_symmetries(process: Process) -> dict[str, tuple[tuple[int, ...], ...]
         the order of the card.
 
     Raises:
-        CardError: A golden file is not valid.
+        CardError: The process has no golden files, or one of them is not valid.
     """
+    check_golden(process)
     return {golden.name: golden.symmetries for golden in _read(process)}
 
 

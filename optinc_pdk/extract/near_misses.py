@@ -82,7 +82,7 @@ def find_near_misses(
         parameter that deviates, its value and the golden value.
     """
     places = [fault.position_um for fault in faults][:MAX_FAULTS]
-    if not places:
+    if not places or not variants:
         return []
     reach = max(max(box.width(), box.height()) for box in (bounding_box(variant.core) for variant in variants))
     around_faults = kdb.Region(

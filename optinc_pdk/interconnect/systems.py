@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from optinc_pdk.cards import CardError
+from optinc_pdk.cards.errors import describe_fault
 from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.cards.process import quantities
 from optinc_pdk.cards.quantity import NonNegative, Positive, Quantity, StrictModel
@@ -22,7 +23,6 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.validation import validate_arguments
 from optinc_pdk.yaml_io import load_yaml
 
-_REMEDIES = {"extra_forbidden": "remove the key or correct its spelling", "missing": "add the key"}
 LIGHT_SPEED_M_S = 299_792_458.0
 MAX_LOG_PORTS = 32
 """Maximum of levels × log₂(ports of a switch in one direction) of a fat tree; the simulation keeps a time per link."""
@@ -197,10 +197,7 @@ def load_system(name: str) -> System:
         system = _KINDS[kind].model_validate(data)
     except ValidationError as fault:
         first = fault.errors()[0]
-        key = ".".join(map(str, first["loc"])) or "card"
-        raise CardError(
-            f"{path}: {key}: {first['msg']}; {_REMEDIES.get(first['type'], 'correct the value')}"
-        ) from fault
+        raise CardError(f"{path}: {describe_fault(first, '.'.join(map(str, first['loc'])))}") from fault
     if system.name != path.stem:
         raise CardError(f"{path}: name is {system.name!r}, that of the file is {path.stem!r}; make them equal")
     return system

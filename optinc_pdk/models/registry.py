@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optinc_pdk.cards import DeviceCard, Process
+from optinc_pdk.cards import CardError, DeviceCard, Process
 from optinc_pdk.errors import InputError
 from optinc_pdk.models.blackboxes import modulator, photodiode
 from optinc_pdk.models.couplers import coupler, grating_coupler, splitter, terminator
@@ -79,10 +79,10 @@ def device_s(
         InputError: A file of S-parameters is unusable.
     """
     where = f"instance {instance!r}: " if instance else ""
-    if device not in process.devices:
-        known = ", ".join(sorted(process.devices))
-        raise ModelError(f"{where}process {process.name!r} has no device {device!r}; it has {known}")
-    card = process.devices[device]
+    try:
+        card = process.device(device)
+    except CardError as fault:
+        raise ModelError(f"{where}{fault}") from fault
     wavelengths = np.atleast_1d(np.asarray(wavelengths_nm, dtype=np.float64))
     setting = np.asarray(amplitude if card.model.name in MODULATORS else phase_rad, dtype=np.float64)
     if card.model.file is not None:

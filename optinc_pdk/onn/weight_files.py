@@ -60,14 +60,18 @@ def load(path: Path, bits: int | None, servers: int | None, groups: int | None) 
         for name, value in arguments.items():
             if value is not None and value != getattr(onn.task, name):
                 raise WeightsError(
-                    f"{path}: its task has {name} = {getattr(onn.task, name)}, but {value} was asked for; drop one"
+                    f"{path}: the file states {name} = {getattr(onn.task, name)}, but {value} was given; leave --{name}"
+                    " out, or give another file"
                 )
         return onn
     if path.suffix not in (".safetensors", ".onnx"):
         raise WeightsError(f"{path}: files ending in {path.suffix!r} are not read; use .npz, .safetensors or .onnx")
     if bits is None or servers is None or groups is None:
         missing = [name for name, value in arguments.items() if value is None]
-        raise WeightsError(f"{path}: a {path.suffix} file contains no task; give {', '.join(missing)}")
+        raise WeightsError(
+            f"{path}: a {path.suffix} file contains no task; give {', '.join(missing)} "
+            f"({', '.join(f'--{name}' for name in missing)})"
+        )
     data = _bytes(path)
     layers = _safetensors(path, data) if path.suffix == ".safetensors" else _onnx(path, data)
     try:

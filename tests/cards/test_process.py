@@ -141,15 +141,15 @@ MMI = "devices/mmi2x2.yml"
         ("process.yml", WIDTH, WIDTH.replace("cornerstone", "''"), "guide.width_um", "'' is not a key of"),
         ("process.yml", WIDTH, "width_um: 0.45", "guide.width_um", "expected {value: number, source: key}"),
         ("process.yml", WIDTH, "width_um: {value: 0.45}", "guide.width_um", "expected {value: number"),
-        ("process.yml", WIDTH, f"{WIDTH}\n  colour: red", "guide.colour", "Extra inputs"),
+        ("process.yml", WIDTH, f"{WIDTH}\n  colour: red", "guide.colour", "unknown key"),
         ("process.yml", WIDTH, f"{WIDTH}\n  {WIDTH}", "width_um", "duplicate key"),
-        ("process.yml", f"  {WIDTH}\n", "", "guide.width_um", "Field required"),
-        ("process.yml", "name: soi220", "nom: soi220", "name", "Field required"),
+        ("process.yml", f"  {WIDTH}\n", "", "guide.width_um", "is missing"),
+        ("process.yml", "name: soi220", "nom: soi220", "name", "is missing"),
         ("process.yml", "schema: 1", "schema: 2", "schema", "must be 1"),
         ("process.yml", "schema: 1\n", "", "schema", "must be 1"),
         ("process.yml", "realisation: offchip", "realisation: magic", "activation.realisation", "'offchip'"),
         ("process.yml", "fit: fits one die", "fit: fits", "dies.0.fit", "'fits one die'"),
-        ("process.yml", "gds: [3, 0]", "gds: [3]", "layers.core.gds", "Field required"),
+        ("process.yml", "gds: [3, 0]", "gds: [3]", "layers.core.gds", "is missing"),
         ("process.yml", "gds: [3, 0]", "gds: core", "layers.core.gds", "valid tuple"),
         (
             "process.yml",
@@ -158,7 +158,7 @@ MMI = "devices/mmi2x2.yml"
             "guide.loss_db",
             "below 0",
         ),
-        ("process.yml", "guide:", "guides:", "guide", "Field required"),
+        ("process.yml", "guide:", "guides:", "guide", "is missing"),
         (MMI, LOSS, LOSS.replace("0.3", ".nan"), "model.parameters.loss_db", "nan is not a finite number"),
         (
             MMI,
@@ -168,7 +168,7 @@ MMI = "devices/mmi2x2.yml"
             "'rumour' is not under 'sources'",
         ),
         (MMI, LOSS, f"{LOSS}\n    {LOSS}", "loss_db", "duplicate key"),
-        (MMI, "schema: 1", "schema: 1\nextra: 1", "extra", "Extra inputs"),
+        (MMI, "schema: 1", "schema: 1\nextra: 1", "extra", "unknown key"),
         (
             MMI,
             "ports: {optical: [o1, o2, o3, o4]}",
@@ -176,8 +176,8 @@ MMI = "devices/mmi2x2.yml"
             "ports.optical.3",
             "string",
         ),
-        (MMI, "ports: {optical: [o1, o2, o3, o4]}\n", "", "ports", "Field required"),
-        (MMI, "model:", "models:", "model", "Field required"),
+        (MMI, "ports: {optical: [o1, o2, o3, o4]}\n", "", "ports", "is missing"),
+        (MMI, "model:", "models:", "model", "is missing"),
         (MMI, "sources:", "sources: []\nold:", "sources", "valid dictionary"),
         (MMI, "sources:", "sources: &a {b: *a}\nold:", "mmi2x2.yml", "aliases are not allowed"),
         (MMI, "sources:", "sources: [\nold:", "mmi2x2.yml", "not valid YAML"),
@@ -198,7 +198,7 @@ def test_invalid_cards_are_refused_with_file_key_and_fault(
 def test_invalid_layers_are_refused(layers: str, folder: Path) -> None:
     head, _, tail = (folder / "process.yml").read_text().partition("layers:\n")
     (folder / "process.yml").write_text(f"{head}layers:{layers}\n{tail[tail.index('guide:') :]}")
-    assert re.search(r"process\.yml: layers", load_error(folder))
+    assert re.search(r"process\.yml: key layers", load_error(folder))
 
 
 def test_a_missing_card_is_refused(folder: Path) -> None:
@@ -250,10 +250,10 @@ SHARE = "share: {value: 0.029, source: heat}"
         (COUPLER, COUPLER.replace("0.02", "-0.02"), "imperfections.coupler.power_rms", "must not be below 0"),
         (COUPLER, COUPLER.replace("0.02", ".inf"), "imperfections.coupler.power_rms", "not a finite number"),
         (COUPLER, COUPLER.replace("couplers", "hearsay"), "imperfections.coupler.power_rms", "'hearsay' is not under"),
-        (COUPLER, "power: {value: 0.02, source: couplers}", "imperfections.coupler.power_rms", "add the key"),
+        (COUPLER, "power: {value: 0.02, source: couplers}", "imperfections.coupler.power_rms", "is missing; add"),
         (SHARE, SHARE.replace("0.029", "1.0"), "imperfections.crosstalk.share", "must be 0 to less than 1"),
         ("correlation_um: {value: 9000", "correlation_um: {value: 0", "height.correlation_um", "must be above 0"),
-        ("\n  dac:\n", "\n  dacs:\n", "imperfections.dac", "add the key"),
+        ("\n  dac:\n", "\n  dacs:\n", "imperfections.dac", "is missing; add"),
     ],
 )
 def test_invalid_imperfections_are_refused(folder: Path, old: str, new: str, key: str, reason: str) -> None:
@@ -271,3 +271,14 @@ def test_derived_processes_inherit_the_imperfections() -> None:
 def test_a_quantity_keeps_its_source_in_a_copy() -> None:
     width = pickle.loads(pickle.dumps(load_process().guide.width_um))
     assert width == 0.45 and width.source == "cornerstone"
+
+
+def test_missing_devices_are_named_with_the_file_to_add() -> None:
+    process = load_process()
+    process.require_devices(("pad", "mmi2x2"))
+    with pytest.raises(CardError, match=r"'soi220' has no device 'laser', 'ring'; .*devices/laser\.yml"):
+        process.require_devices(("ring", "pad", "laser"))
+    empty = process.model_copy(update={"devices": {}})
+    for names in ((), ("pad",)):
+        with pytest.raises(CardError, match=r"'soi220' .*devices/\*\.yml.*; "):
+            empty.require_devices(names)

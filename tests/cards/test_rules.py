@@ -1,10 +1,12 @@
 """Rule files: what is read, and errors with place and remedy for every kind of invalid file."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from optinc_pdk.cards import CardError, load_process
+from optinc_pdk.cards.loader import process_names
 from optinc_pdk.cards.rules import DieSizeRule, LineRule, Rule, load_rules
 
 LAYERS = {"core": (3, 0), "metal": (41, 0)}
@@ -31,15 +33,15 @@ def test_a_rule_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ("value_um: 0.35", "value_um: .nan", "'core.width', key value_um: .*correct the value"),
-        ("value_um: 0.35", "value_um: .inf", "'core.width', key value_um: .*correct the value"),
-        ("value_um: 0.35", "value_um: 0", "'core.width', key value_um: .*greater than 0"),
-        ("value_um: 0.35", "value_um: -1", "'core.width', key value_um: .*greater than 0"),
-        ("value_um: 0.35", "value_um: '0.35'", "'core.width', key value_um: .*correct the value"),
-        ("value_um: 0.35", "value_um: true", "'core.width', key value_um: .*correct the value"),
+        ("value_um: 0.35", "value_um: .nan", "'core.width', key value_um .*correct the value"),
+        ("value_um: 0.35", "value_um: .inf", "'core.width', key value_um .*correct the value"),
+        ("value_um: 0.35", "value_um: 0", "'core.width', key value_um .*greater than 0"),
+        ("value_um: 0.35", "value_um: -1", "'core.width', key value_um .*greater than 0"),
+        ("value_um: 0.35", "value_um: '0.35'", "'core.width', key value_um .*correct the value"),
+        ("value_um: 0.35", "value_um: true", "'core.width', key value_um .*correct the value"),
         ("value_um: 0.35", "value_um: 0.35, value_um: 0.3", "duplicate key 'value_um'"),
-        ("value_um: 0.35", "value: 0.35", "'core.width', key value_um: .*add the key"),
-        ("value_um: 0.35", "value_um: 0.35, colour: red", "key colour: .*remove the key"),
+        ("value_um: 0.35", "value: 0.35", "'core.width', key value_um is missing; add"),
+        ("value_um: 0.35", "value_um: 0.35, colour: red", "unknown key colour; remove"),
         ("ignore_angle_deg: 80", "ignore_angle_deg: 91", "key ignore_angle_deg"),
         ("angled_tolerance_um: 0.002", "angled_tolerance_um: -0.002", "key angled_tolerance_um"),
         (
@@ -48,7 +50,7 @@ def test_a_rule_is_read(tmp_path: Path) -> None:
             "'core.width', key kind: .*'breadth'; .* angle, area, .*, width$",
         ),
         ("kind: width", "kind: widths", "'core.width', key kind: .*'widths'; .* width\\?$"),
-        ("kind: width, ", "", "'core.width', key kind: .*add the key"),
+        ("kind: width, ", "", "'core.width', key kind is missing; add"),
         ("[core]", "[glass]", "'core.width', key layers: no layer 'glass'; .* core, metal"),
         ("[core]", "[core, metal]", "'core.width', key layers"),
         ("[core]", "[]", "'core.width', key layers"),
@@ -56,14 +58,14 @@ def test_a_rule_is_read(tmp_path: Path) -> None:
         ("severity: error", "severity: fatal", "'core.width', key severity"),
         ("text: t", "text: ''", "'core.width', key text"),
         ("id: core.width", "id: Core Width", "key id"),
-        ("id: core.width, ", "", "rule number 1, key id: .*add the key"),
+        ("id: core.width, ", "", "rule number 1, key id is missing; add"),
         ("schema: 1", "schema: 2", "key schema"),
-        ("process: p\n", "", "key process: .*add the key"),
+        ("process: p\n", "", "key process is missing; add"),
         (f"  - {RULE}", f"  - {RULE}\n  - {RULE}", "rule id 'core.width'"),
         (f"\n  - {RULE}", " []", "key rules"),
         (f"\n  - {RULE}", "\n  - 7", "rule number 1"),
-        ("rules:", "rulez:", "key rules: .*add the key"),
-        ("schema: 1", "schema: 1\nextra: 1", "key extra: .*remove the key"),
+        ("rules:", "rulez:", "key rules is missing; add"),
+        ("schema: 1", "schema: 1\nextra: 1", "unknown key extra; remove"),
         ("schema: 1", "schema: [", "not valid YAML"),
     ],
 )
@@ -100,3 +102,14 @@ def test_every_die_of_the_process_is_a_legal_outline() -> None:
     sizes = {die.fit: (float(die.width_um), float(die.height_um)) for die in process.dies}
     assert sizes["fits one die"] in outline.dies_um
     assert sizes["fits one reticle"] == outline.reticle_um
+
+
+@pytest.mark.parametrize("process", process_names())
+def test_texts_state_the_limit_in_micrometres(process: str) -> None:
+    rules = [rule for rule in load_process(process).rules if hasattr(rule, "value_um") and rule.kind != "grid"]
+    assert len(rules) > 20
+    for rule in rules:
+        lengths = {float(number) for number in re.findall(r"([\d.]+)(?: by [\d.]+)? µm\b", rule.text)}
+        assert rule.value_um in lengths, (rule.id, rule.text)
+        for number in re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?= (?:wide|apart|beyond|away|of)\b)", rule.text):
+            raise AssertionError(f"{rule.id}: {number} has no unit in {rule.text!r}")

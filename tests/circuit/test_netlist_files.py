@@ -151,9 +151,10 @@ def written(tmp_path: Path) -> dict[str, Any]:
     [
         (put("extra", 1), r"unknown keys \['extra'\]; known are"),
         (put("info", "schema", 2), "schema 2, this version reads 1"),
-        (drop("info", "schema"), "not a netlist of schema 1: KeyError 'schema'"),
-        (drop("info"), "not a netlist of schema 1: KeyError 'info'"),
-        (drop("name"), "KeyError 'name'"),
+        (drop("info", "schema"), "not a netlist of schema 1: key 'schema' is missing"),
+        (put("channels", {}), r"is a bias.*\.pic\.yml"),
+        (drop("info"), "not a netlist of schema 1: key 'info' is missing"),
+        (drop("name"), "key 'name' is missing"),
         (put("instances", [1]), "not a netlist"),
         (put("instances", "f0", "component", "laser"), "'f0': unknown component 'laser'.* cell, fibre"),
         (
@@ -173,7 +174,7 @@ def written(tmp_path: Path) -> dict[str, Any]:
         (put("nets", 0, "p1", "f9,o1"), "no port 'f9,o1'"),
         (put("nets", 0, "p1", "c,o2"), "optical port used twice"),
         (put("nets", 0, "p2", "c,e1"), "joins an optical to an electrical port"),
-        (drop("nets", 0, "p1"), "KeyError 'p1'"),
+        (drop("nets", 0, "p1"), "key 'p1' is missing"),
         (put("ports", "l0", "f1,o1"), "optical port f1,o1 used twice"),
         (put("ports", "l0", "f0,o9"), "no port 'f0,o9'"),
         (put("info", "components", "fibre", "optical", ["o1", "o1"]), "ports o1, o1"),
@@ -195,7 +196,7 @@ def written(tmp_path: Path) -> dict[str, Any]:
         (put("info", "board", "neurons", 0, "to", "l8"), "the board names fibre 'l8'"),
         (put("info", "board", "neurons", 0, "colour", "red"), "not a netlist.*colour"),
         (drop("info", "board", "neurons", 0, "to"), "not a netlist.*to"),
-        (drop("info", "board", "carrier"), "KeyError 'carrier'"),
+        (drop("info", "board", "carrier"), "key 'carrier' is missing"),
     ],
 )
 def test_invalid_files_are_refused_with_file_and_fault(

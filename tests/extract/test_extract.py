@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import klayout.db as kdb
@@ -512,3 +513,21 @@ def test_damaged_golden_file_is_named(tmp_path: Path) -> None:
     broken = PROCESS.model_copy(update={"folders": (tmp_path,)})
     with pytest.raises(CardError, match=r"mmi2x2\.json: .*core"):
         read_golden(broken)
+
+
+def test_a_process_without_golden_files_or_devices_is_refused(tmp_path: Path) -> None:
+    without_golden = PROCESS.model_copy(update={"folders": (tmp_path,)})
+    without_devices = PROCESS.model_copy(update={"devices": {}})
+    for process, reason in (
+        (without_golden, rf"{re.escape(str(tmp_path))}: .*golden/\*\.json.*; .*write_golden"),
+        (without_devices, r"'soi220' .*devices/\*\.yml"),
+    ):
+        for read in (read_golden, device_symmetries, lambda process: extract(tmp_path / "none.gds", process)):
+            with pytest.raises(CardError, match=reason):
+                read(process)
+
+
+def test_a_golden_file_without_a_device_card_is_refused_by_name() -> None:
+    devices = {name: card for name, card in PROCESS.devices.items() if name != "mmi2x2"}
+    with pytest.raises(CardError, match=r"mmi2x2\.json: .*'mmi2x2'; .*devices/mmi2x2\.yml"):
+        read_golden(PROCESS.model_copy(update={"devices": devices}))

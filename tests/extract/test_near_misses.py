@@ -10,7 +10,10 @@ import pytest
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.extract import extract
+from optinc_pdk.extract.faults import Fault
 from optinc_pdk.extract.golden_devices import GoldenVariant, read_golden
+from optinc_pdk.extract.mask_layout import MaskLayout
+from optinc_pdk.extract.near_misses import find_near_misses
 
 PROCESS = load_process()
 GOLDEN = read_golden(PROCESS)
@@ -72,3 +75,8 @@ def test_a_longer_body_is_a_near_miss_and_other_shapes_are_not(tmp_path: Path) -
     assert near_miss_messages(tmp_path, [kdb.Polygon(kdb.Box(0, 0, 20_000, 5_000))]) == []
     assert near_miss_messages(tmp_path, [kdb.Polygon(kdb.Box(0, 0, 90_000, 450))]) == []
     assert near_miss_messages(tmp_path, [*golden("directional_coupler", 0).core, body.moved(FAR, 0)]) == []
+
+
+def test_without_golden_devices_there_are_no_near_misses() -> None:
+    fault = Fault("silicon", "", (0.0, 0.0))
+    assert find_near_misses(MaskLayout, [fault], (), (), PROCESS) == []  # type: ignore[arg-type]

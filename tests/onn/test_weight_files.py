@@ -283,8 +283,10 @@ def test_arguments_must_not_contradict_the_task(tmp_path: Path) -> None:
     path = tmp_path / "weights.npz"
     np.savez(path, **contents())
     assert Onn.load(path, bits=4, servers=4, groups=2).task == Averaging(4, 4, 2)
-    with pytest.raises(WeightsError, match=r"servers = 4.*8"):
+    with pytest.raises(WeightsError, match=r"servers = 4.*8 .*--servers"):
         Onn.load(path, servers=8)
+    with pytest.raises(WeightsError, match=r"w\.onnx: .*servers, groups .*--servers.*--groups"):
+        Onn.load(tmp_path / "w.onnx", bits=4)
 
 
 def test_save_refuses_other_endings_and_cards_that_are_not_json(tmp_path: Path) -> None:

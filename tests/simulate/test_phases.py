@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from optinc_pdk.circuit import Bias, NetlistError, write_bias
+from optinc_pdk.circuit import Activation, Bias, NetlistError, write_bias
 from optinc_pdk.simulate import analyse, heater_phases
 from optinc_pdk.simulate.heater_drive.phases import read_drive
 
@@ -66,9 +66,28 @@ def test_a_bias_file_that_contradicts_itself_or_the_drive_is_refused(change, fau
         read_drive(tmp_path / "bad.bias.yml", process)
 
 
+@pytest.mark.parametrize(
+    ("electronics", "fault"),
+    [
+        ({"activations": {"n0": Activation(-1.0, 0.0, 1.0)}}, r"'n0': gain -1 .* 0 … 1e\+06"),
+        ({"activations": {"n0": Activation(1.1e6, 0.0, 1.0)}}, r"'n0': gain 1\.1e\+06 .* 0 … 1e\+06"),
+        ({"activations": {"n0": Activation(1.0, -10.5, 1.0)}}, r"'n0': offset -10\.5 .* -10 … 10"),
+        ({"outputs": {"out": 0.0}}, "'out': scale 0 .* 0"),
+        ({"outputs": {"out": -2.0}}, "'out': scale -2 .* 0"),
+    ],
+)
+def test_electronics_outside_the_cards_range_are_refused(electronics, fault, process, tmp_path):
+    good = replace(bias([0, 0]), activations={"n0": Activation(1e6, 10.0, 1.0)}, outputs={"out": 1e-3})
+    write_bias(good, tmp_path / "good.bias.yml")
+    assert read_drive(tmp_path / "good.bias.yml", process).activations == good.activations
+    write_bias(replace(good, **electronics), tmp_path / "bad.bias.yml")
+    with pytest.raises(NetlistError, match=rf"bad\.bias\.yml: .*{fault}.*; "):
+        read_drive(tmp_path / "bad.bias.yml", process)
+
+
 def test_missing_channel_is_an_error_unless_asked(circuit, process):
     structure = analyse(circuit)
-    with pytest.raises(NetlistError, match=r"'second'.*'pad_of_second'"):
+    with pytest.raises(NetlistError, match=r"'second'.*'pad_of_second'.*; .*bias"):
         heater_phases(structure, {"pad_of_first": 1.0}, process)
     assert heater_phases(structure, {"pad_of_first": 1.0}, process, unbiased=0.0).tolist() == [1.0, 0.0]
 

@@ -28,7 +28,15 @@ from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn.closed_form.program import FloorInstruction, IntegerProgram, averaging_program
-from optinc_pdk.onn.closed_form.stage import ClosedForm, Stage, StageClaim, combined_row, layer_of, substituted_sum
+from optinc_pdk.onn.closed_form.stage import (
+    ClosedForm,
+    Stage,
+    StageClaim,
+    check_units,
+    combined_row,
+    layer_of,
+    substituted_sum,
+)
 from optinc_pdk.onn.network import Layer, Onn
 
 Floats = NDArray[np.float64]
@@ -55,6 +63,9 @@ def carry_chain(task: Averaging) -> Onn:
     Returns:
         The network. Its outputs are whole levels, or whole steps of the remainder, so its margin is 0.5. Its last layer
         has no bias.
+
+    Raises:
+        InputError: A layer would have more than `optinc_pdk.onn.closed_form.stage.MAX_UNITS` units.
     """
     return _onn(averaging_program(task), task, smallest_stage, {"recipe": "carry_chain"})
 
@@ -72,6 +83,7 @@ def regenerating_chain(task: Averaging, copies: int = 1, amplifiers: int = 3) ->
 
     Raises:
         ValueError: `copies` or `amplifiers` is not a whole number of at least 1.
+        InputError: A layer would have more than `optinc_pdk.onn.closed_form.stage.MAX_UNITS` units.
     """
     for name, value in (("copies", copies), ("amplifiers", amplifiers)):
         if not isinstance(value, int) or value < 1:
@@ -166,9 +178,13 @@ def smallest_stage(
 
     Returns:
         The layer, in a list, and the row of every signal over its units.
+
+    Raises:
+        InputError: The layer would have too many units.
     """
     signal = before[floor.signal]
     one = np.eye(1, signal.size, signal.size - 1)[0]
+    check_units(2 * (peak // floor.divisor) + len(before))
     kinks, constant = _staircase(floor.divisor, peak, rising=last)
     middle = min(range(len(kinks)), key=lambda i: abs(2 * kinks[i].shift - peak))
     if keep and last:
@@ -207,7 +223,11 @@ def regenerating_stage(
 
     Returns:
         The amplifiers + 1 layers, and the row of every signal over the units of the last of them.
+
+    Raises:
+        InputError: A layer would have too many units.
     """
+    check_units(peak // floor.divisor + copies * len(before))
     edges = np.arange(floor.divisor, peak + 1, floor.divisor)
     falling, rising = GAIN * (edges - 0.5) + 0.5, GAIN * (peak - edges + 0.5) + 0.5
     falls = falling >= rising

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from optinc_pdk.errors import InputError
 from optinc_pdk.onn.network import Layer
 
+MAX_UNITS = 10_000
+"""Largest number of units of a layer; its weight matrix then has at most 10^8 entries, 0.8 GB. Chips have hundreds."""
 Floats = NDArray[np.float64]
 Row = Floats
 """(units + 1,) affine function of a layer's units: a coefficient for each, and a constant at the end."""
@@ -69,6 +72,22 @@ class ClosedForm:
     def layers(self) -> tuple[Layer, ...]:
         """All layers of the network, including the output layer."""
         return (*(layer for stage in self.stages for layer in stage.layers), self.last)
+
+
+def check_units(units: int) -> None:
+    """Check the number of units of a layer before its arrays are allocated.
+
+    Args:
+        units: Number of units.
+
+    Raises:
+        InputError: There are more than ``MAX_UNITS``.
+    """
+    if units > MAX_UNITS:
+        raise InputError(
+            f"a layer of the network would have {units:,} units, the limit is {MAX_UNITS:,}; use fewer servers, bits "
+            "or copies (--servers, --bits, --copies)"
+        )
 
 
 def layer_of(rows: list[Row]) -> Layer:

@@ -18,7 +18,16 @@ import numpy as np
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn.closed_form.chain import GAIN
 from optinc_pdk.onn.closed_form.program import FloorInstruction, IntegerProgram, SumInstruction, averaging_program
-from optinc_pdk.onn.closed_form.stage import ClosedForm, Row, Stage, StageClaim, combined_row, layer_of, substituted_sum
+from optinc_pdk.onn.closed_form.stage import (
+    ClosedForm,
+    Row,
+    Stage,
+    StageClaim,
+    check_units,
+    combined_row,
+    layer_of,
+    substituted_sum,
+)
 from optinc_pdk.onn.network import Layer, Onn
 
 INVERSION_SLOPE = 1.2
@@ -37,6 +46,7 @@ def unary_chain(task: Averaging, amplifiers: int = 3) -> Onn:
 
     Raises:
         ValueError: `amplifiers` is not a whole number of at least 1.
+        InputError: A layer would have more than `optinc_pdk.onn.closed_form.stage.MAX_UNITS` units.
     """
     if not isinstance(amplifiers, int) or amplifiers < 1:
         raise ValueError(f"amplifiers = {amplifiers} must be a whole number of at least 1")
@@ -104,6 +114,8 @@ def unary_stages(task: Averaging, amplifiers: int) -> ClosedForm:
     """Creates the stages of the network that `unary_chain` returns; arguments as for `unary_chain`."""
     program = averaging_program(task, late=True)
     counts, sums = _plan(program)
+    for level in {count.level for count in counts.values()}:
+        check_units(sum(len(count.edges) for count in counts.values() if count.level == level))
     outputs = tuple((_in_bits(terms, counts), divisor) for terms, divisor in sums)
     size = task.groups
     rows: dict[str, Row] = {
@@ -153,6 +165,7 @@ def _stage(
         amplifiers: Number of layers over which the gain is distributed.
         last: Whether a unit provides the constant 1, which the output layer cannot add.
     """
+    check_units(sum(len(count.edges) for count in current) + len(passed_on))
     one = np.eye(1, signals[0].size, signals[0].size - 1)[0]
     bits: list[Row] = []
     tops: list[float] = []

@@ -70,8 +70,8 @@ def read_drive(path: str | Path, process: Process) -> Bias:
         process: Process with the drive card.
 
     Raises:
-        NetlistError: The file cannot be used, is for another process or number of DAC bits, or has a voltage that
-            differs from its code by a step or more.
+        NetlistError: The file cannot be used, is for another process or number of DAC bits, has a voltage that
+            differs from its code by a step or more, or a gain, offset or receiver scale outside the card's range.
     """
     bias = read_bias(path, process.name)
     bits = int(process.drive.dac_bits)
@@ -86,7 +86,24 @@ def read_drive(path: str | Path, process: Process) -> Bias:
             f"{path}: channel {bias.labels[i]!r}: voltage_v is {bias.voltage_v[i]:.6g}, but code {bias.code[i]} is "
             f"{bias.code[i] * step:.6g} V; make them agree within a step of {step:.3g} V"
         )
+    _check_electronics(path, bias, process)
     return bias
+
+
+def _check_electronics(path: str | Path, bias: Bias, process: Process) -> None:
+    """Check gains, offsets and receiver scales of a bias against the range of the process card."""
+    gain_max, offset_max = float(process.activation.gain_max), float(process.activation.offset_max)
+    for label, activation in bias.activations.items():
+        for key, value, low in (("gain", activation.gain, 0.0), ("offset", activation.offset, -offset_max)):
+            high = gain_max if key == "gain" else offset_max
+            if not low <= value <= high:
+                raise NetlistError(
+                    f"{path}: activation {label!r}: {key} {value:g} is outside {low:g} … {high:g}, the range of"
+                    f" process {process.name!r}; correct it or build again"
+                )
+    for label, scale in bias.outputs.items():
+        if not scale > 0.0:
+            raise NetlistError(f"{path}: output {label!r}: scale {scale:g} must be above 0; correct it or build again")
 
 
 def heater_parameters(
@@ -153,5 +170,7 @@ def _by_heater(
         name = structure.circuit.instances[structure.heater[missing[0]]]
         channel = structure.channel[missing[0]]
         why = f"its channel {channel!r} is not in {called}" if channel else "no labelled pad drives it"
-        raise NetlistError(f"heater of {name!r} has no drive: {why} ({missing.size} such heaters)")
+        raise NetlistError(
+            f"heater of {name!r} has no drive: {why} ({missing.size} such heaters); give the bias of this layout"
+        )
     return np.where(np.isnan(target), 0.0 if unbiased is None else unbiased, target)

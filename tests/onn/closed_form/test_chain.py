@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.onn import carry_chain, lattice_score, matrix_error_accuracy, regenerating_chain, unary_chain
+from optinc_pdk.errors import InputError
+from optinc_pdk.onn import Onn, carry_chain, lattice_score, matrix_error_accuracy, regenerating_chain, unary_chain
+from optinc_pdk.onn.closed_form.stage import MAX_UNITS, check_units
 
 
 @st.composite
@@ -110,3 +113,23 @@ def test_chain_is_exact_for_eight_bits(bits: int, servers: int) -> None:
 )
 def test_structures_of_the_smallest_chains(task: Averaging, structure: tuple[int, ...]) -> None:
     assert carry_chain(task).structure == structure
+
+
+@pytest.mark.parametrize(
+    ("build", "units"),
+    [
+        (lambda: carry_chain(Averaging(8, 1_000_000, 4)), "1,500,0"),
+        (lambda: regenerating_chain(Averaging(8, 1_000_000, 4)), "750,0"),
+        (lambda: regenerating_chain(Averaging(8, 4, 4), copies=100_000), "400,0"),
+        (lambda: unary_chain(Averaging(8, 1_000_000, 4)), ",000"),
+    ],
+)
+def test_layers_of_too_many_units_are_refused(build: Callable[[], Onn], units: str) -> None:
+    with pytest.raises(InputError, match=rf"{units}.* units, .* 10,000; .*--servers"):
+        build()
+
+
+def test_the_limit_of_units_is_inclusive() -> None:
+    check_units(MAX_UNITS)
+    with pytest.raises(InputError, match="10,001"):
+        check_units(MAX_UNITS + 1)
