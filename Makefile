@@ -2,7 +2,7 @@
 # make test      run the linters and every test
 # make quick     run a linter and one test of every file, in about a minute
 # make rules     test every design rule on generated layouts and write docs/rules.md
-# make mutants   inject every kind of fault into three chips and write docs/mutants.md (an hour)
+# make mutants   inject every kind of fault into three chips and write docs/mutants.md (20 minutes)
 # make trainings  train small networks with every scheme and write docs/training.md (an hour)
 # make imperfections  write docs/imperfections.md from the process card
 # make interconnect  simulate all-reduces on every system and write docs/interconnect.md (minutes)
@@ -35,12 +35,12 @@ lint: $(VENV)/.dev
 	$(BIN)/codespell
 
 unit: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --durations=20
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=20
 
 # One representative of everything: the first test of every file.
 quick: $(VENV)/.dev
 	$(BIN)/ruff check .
-	$(BIN)/python -m pytest -n 2 --quick --durations=20
+	$(BIN)/python -m pytest -n 2 --dist worksteal --quick --durations=20
 
 mutants: $(VENV)/.dev
 	PYTHONPATH=tests/signoff $(BIN)/python -m mutants

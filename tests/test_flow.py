@@ -179,8 +179,8 @@ def test_a_narrowed_guide_violates_a_rule_at_its_position(small_chip: Build, tmp
         replace(layout, top, CORE, region(layout, top, CORE) - kdb.Region(sides))
 
     gds, process = mutate(small_chip, tmp_path, narrow), load_process()
-    # rules of metal take long on a flat chip
-    rules = [rule for rule in process.rules if rule.id.startswith("core.")]
+    # the other rules take long on a flat chip
+    rules = [rule for rule in process.rules if rule.id == "core.width"]
     result = run_drc(gds, rules, process.gds_layers)
     found = {rule.id: rule.boxes_um for rule in result.rules if rule.violations}
     assert "core.width" in found
