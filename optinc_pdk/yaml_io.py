@@ -61,7 +61,7 @@ def load_yaml(path: Path, error: type[ValueError], expected: str = "a .yml file"
     Args:
         path: The file.
         error: Class of the exception to raise.
-        expected: File to give instead of one that is not text, such as "a .pic.yml file", for the message.
+        expected: Kind of file that is expected, such as "a .pic.yml file"; the message names it if the file is no text.
 
     Returns:
         The mapping.

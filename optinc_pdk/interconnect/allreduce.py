@@ -181,7 +181,7 @@ def optinc_cascade(servers: int) -> ExchangeSchedule:
     """Build an all-reduce by an OptINC cascade of two levels (arXiv 2603.28290).
 
     Level 1 has √servers chips, with √servers servers each; level 2 has one chip, which streams the result to all
-    servers. It counts as one step, because the chips forward data while they receive.
+    servers. The schedule is one step, because the chips forward data while they receive.
 
     Args:
         servers: Number of servers, a square.

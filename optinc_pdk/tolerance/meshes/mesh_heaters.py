@@ -18,11 +18,14 @@ Ints = NDArray[np.int64]
 
 
 def heater_sites(mesh: Mesh) -> tuple[Ints, Ints, Ints]:
-    """Return the grid positions of a block's heaters, in the order theta, phi, outputs, attenuators.
+    """Return the grid positions of the heaters of a mesh with output phases and attenuators.
+
+    The heaters are in the order theta (one per MZI), phi (one per MZI), output phases and attenuators (one per mode
+    each). Output phases and attenuators lie in one more column behind the mesh.
 
     Returns:
-        Three arrays of shape (heaters,): site within the column (0: position of phi, 1: position of theta), column,
-        mode.
+        Three arrays of shape (heaters,): site within the column (0 for phi and output phases, 1 for theta and
+        attenuators), column, mode.
     """
     size = np.arange(mesh.modes)
     end = np.full(mesh.modes, int(mesh.column.max()) + 1)
