@@ -149,10 +149,10 @@ def _fault(miss: _Miss, process: Process) -> Fault:
     unmatched = np.setdiff1d(miss.variant.sides, np.concatenate([miss.first, miss.second]))
     centre = _centre_text(miss, miss.second if len(miss.second) else unmatched)
     if not len(miss.second):
-        text = f"{len(unmatched)} of its {len(miss.variant.sides)} edges are not the golden ones, around {centre}"
+        text = f"{len(unmatched)} of its {len(miss.variant.sides)} edges differ, around {centre}"
     else:
         text = f"{_parameter(miss, process)}: its part around {centre} lies ({miss.off[0]:+d}, {miss.off[1]:+d}) nm off"
-    return Fault("nearly", f"{name} at ({x:.3f}, {y:.3f}) is none: {text}", (x, y), name)
+    return Fault("nearly", f"{name} at ({x:.3f}, {y:.3f}) differs from its recognition polygon: {text}", (x, y), name)
 
 
 def _centre_text(miss: _Miss, edges: Ints) -> str:

@@ -607,7 +607,7 @@ def test_a_coupler_that_is_nearly_golden_is_reported_with_the_names_of_both_side
     chip.cut("core", x - 21.25, edge - 0.005, x + 21.25, edge)
     (nearly,) = [d for d in lvs(chip, tmp_path).differences if d.kind == "extraction.nearly"]
     assert nearly.reference == FLAT.instances[coupler] and nearly.extracted == "mmi2x2"
-    assert nearly.message.startswith(f"mmi2x2 at ({x:.3f}, {y:.3f}) is none: ")
+    assert nearly.message.startswith(f"mmi2x2 at ({x:.3f}, {y:.3f}) differs from its recognition polygon: ")
 
 
 FLAT = flatten(reference())
