@@ -11,7 +11,8 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.factor import svd_mzis
 from optinc_pdk.onn.closed_form.comparator_layers import Placement, compile_comparators
 from optinc_pdk.onn.closed_form.comparator_programs import ProgramVariant, comparator_program
-from optinc_pdk.onn.closed_form.tolerance_prediction import PredictedTolerance, optical_layers, predict_tolerance
+from optinc_pdk.onn.closed_form.tolerance_prediction import PredictedTolerance, predict_tolerance
+from optinc_pdk.onn.optical_layers import optical_layers
 
 T = TypeVar("T")
 
