@@ -1,7 +1,7 @@
 """Largest matrix error ε* and field noise σ* that a network tolerates.
 
-Inputs and hidden signals have the maximum 1 over the lattice, and electronics is exact. The optical matrix of a layer is
-Q / ‖Q‖₂, where Q has one row of norm 1 for all units that share a detector. In these units, a matrix error ε adds
+Inputs and hidden signals have the maximum 1 over the lattice, and electronics is exact. The optical matrix of a layer
+is Q / ‖Q‖₂, where Q has one row of norm 1 for all units that share a detector. In these units, a matrix error ε adds
 ε G / √n, with G standard normal and n columns, once for all words; a field noise σ adds a normal term of the standard
 deviation σ to every detected field, independently per detector and word.
 
