@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optinc_pdk.assemble import check_buildable, draft_circuit
+from optinc_pdk.assemble import check_buildable, draft_circuit, input_labels
 from optinc_pdk.cards import DEFAULT_PROCESS, Process, load_process
 from optinc_pdk.circuit import Circuit, write_bias, write_netlist
 from optinc_pdk.drive import RangeError
@@ -101,6 +101,7 @@ def build(
     name: str | None = None,
     process: str = DEFAULT_PROCESS,
     on_stage: Callable[[str], None] | None = None,
+    input_amplitudes: Sequence[float] | None = None,
 ) -> Build:
     """Build a chip from trained weights and check it.
 
@@ -112,16 +113,19 @@ def build(
         name: Chip name, 1 to 32 letters, digits and underscores; by default the stem of the weight file, or "chip".
         process: Process name, or a folder with process cards.
         on_stage: Called with the name of each stage, one of ``STAGES``, when it begins.
+        input_amplitudes: Amplitude of level 3 of each symbol in the input fibres, most significant first; 1 is the
+            carrier's amplitude in its fibre. By default the largest value of any input has amplitude 1.
 
     Returns:
         The build; its ``passed`` states whether every check passed.
 
     Raises:
-        InputError: The weights, the name or the process cannot be used; nothing is written.
+        InputError: The weights, the name, the process or the amplitudes cannot be used; nothing is written.
     """
     clock = _Clock(on_stage)
     with clock.stage("read"):
         onn, name = _read(weights, name)
+        inputs = _amplitudes(onn, input_amplitudes)
         card = load_process(process)
         directory = Path(directory)
         # not at the top: it imports klayout
@@ -152,7 +156,7 @@ def build(
     gds = out.path(".gds")
     write_gds(layout, gds)
     write_netlist(circuit, out.path(".pic.yml"))
-    signed = _sign_off(circuit, onn, factors, card, out, clock)
+    signed = _sign_off(circuit, onn, factors, card, out, clock, inputs)
     numbers: dict[str, Any] = {
         "schema": 1,
         "name": name,
@@ -185,7 +189,13 @@ class _SignOff:
 
 
 def _sign_off(
-    circuit: Circuit, onn: Onn, factors: tuple[LayerFactor, ...], card: Process, out: _Files, clock: _Clock
+    circuit: Circuit,
+    onn: Onn,
+    factors: tuple[LayerFactor, ...],
+    card: Process,
+    out: _Files,
+    clock: _Clock,
+    inputs: dict[str, float] | None,
 ) -> _SignOff:
     """Check the written layout: design rules, netlist, and the function of the extracted circuit."""
     from optinc_pdk.extract import extract
@@ -216,7 +226,13 @@ def _sign_off(
             with clock.stage("program"):
                 wiring = wiring_of(extraction, card)
                 programming = program(
-                    extraction.circuit, circuit.board, onn, card, ground=wiring.common_ground, factors=factors
+                    extraction.circuit,
+                    circuit.board,
+                    onn,
+                    card,
+                    ground=wiring.common_ground,
+                    factors=factors,
+                    inputs=inputs,
                 )
             write_bias(programming.bias, out.path(".bias.yml"))
             with clock.stage("currents"):
@@ -256,6 +272,23 @@ def _read(weights: str | Path | Onn | None, name: str | None) -> tuple[Onn, str]
     return onn, chosen
 
 
+def _amplitudes(onn: Onn, amplitudes: Sequence[float] | None) -> dict[str, float] | None:
+    """Check the amplitudes of level 3 by symbol, and return them by label of the input fibre."""
+    if amplitudes is None:
+        return None
+    symbols = onn.task.symbols
+    if len(amplitudes) != symbols or not all(0.0 < amplitude <= 1.0 for amplitude in amplitudes):
+        raise InputError(
+            f"input amplitudes {[float(a) for a in amplitudes]}: give {symbols}, one for each symbol, above 0 and at "
+            "most 1, the carrier's amplitude"
+        )
+    return {
+        label: float(amplitude)
+        for row in input_labels(onn.task)
+        for label, amplitude in zip(row, amplitudes, strict=True)
+    }
+
+
 def _pictures(gds: Path, process: Process, onn: Onn, function: FunctionResult | None) -> dict[str, bytes]:
     """The page's pictures as PNG."""
     from optinc_pdk.report.layout_pictures import detail_window, layout_png
@@ -269,11 +302,13 @@ def _pictures(gds: Path, process: Process, onn: Onn, function: FunctionResult | 
         "detail": layout_png(gds, layers, window_um=detail_window(gds, layers["heater"], 700.0, 420.0)),
     }
     if function is not None:
-        ideal = onn.task.encode(function.ideal)
+        ideal = onn.task.output_levels(function.ideal)
         levels = np.broadcast_to(ideal[np.newaxis, :, np.newaxis], function.outputs.shape)
         symbols = function.outputs.shape[-1]
         pictures["outputs"] = outputs_png(
-            function.outputs.reshape(-1, symbols), levels.reshape(-1, symbols).astype(float)
+            function.outputs.reshape(-1, symbols),
+            levels.reshape(-1, symbols).astype(float),
+            onn.task.output_resolution,
         )
     return pictures
 

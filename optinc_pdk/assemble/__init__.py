@@ -10,6 +10,7 @@ from optinc_pdk.assemble.network_circuit import (
     assemble,
     complete_circuit,
     draft_circuit,
+    input_labels,
     mesh_chip,
 )
 from optinc_pdk.assemble.weight_blocks import WeightBlock, layer_blocks
@@ -26,6 +27,7 @@ __all__ = [
     "check_weights",
     "complete_circuit",
     "draft_circuit",
+    "input_labels",
     "layer_blocks",
     "mesh_chip",
     "rectangular_slots",

@@ -14,8 +14,8 @@ SMALLEST = 1e-30
 def check_buildable(onn: Onn) -> None:
     """Check that this package can assemble a circuit for a network.
 
-    The network must have one input per symbol, no cascade options, at most ``MAX_LATTICE`` lattice points, weights in
-    range, two or more layers, and a zero bias vector in the last layer.
+    The network must have one input per symbol, at most one cascade option, at most ``MAX_LATTICE`` lattice points,
+    weights in range, two or more layers, and a zero bias vector in the last layer.
 
     Args:
         onn: Network.
@@ -29,8 +29,11 @@ def check_buildable(onn: Onn) -> None:
             f"groups is {task.groups}: symbols weighted base 4 within a group have no combiner circuit yet; "
             f"use one group per symbol, {task.bits // 2}"
         )
-    if task.remainder or task.finer_input:
-        raise InputError("remainder and finer_input belong to cascades, which have no circuit yet; set them to false")
+    if task.remainder and task.finer_input:
+        raise InputError(
+            "remainder and finer_input are both true, which is a middle level of three; a cascade has two levels: "
+            "level 1 has remainder = true, level 2 has finer_input = true"
+        )
     if task.lattice_size > MAX_LATTICE:
         raise InputError(
             f"the lattice of {task.servers} servers and {task.groups} inputs has {task.lattice_size} points; a build "

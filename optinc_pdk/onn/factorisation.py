@@ -32,7 +32,8 @@ class LayerFactor:
     The weight in amplitudes is W = D Q: the meshes and attenuators realise Q, the electronic gains D.
 
     Attributes:
-        matrix: (out, in) optical matrix Q; its rows have norm 1, or 0 for units that are never positive.
+        matrix: (out, in) optical matrix Q; its rows have norm 1, or 0 for units that are never positive. Those of the
+            last layer of a cascade's level 1 have norms of at most 1.
         row_norm: (out,) diagonal of D: the gains by which the electronics multiply the rows.
         bias: (out,) biases in units of amplitude, which the electronics add.
         illuminated: (in,) whether an input is positive for any point of the lattice.
@@ -70,9 +71,10 @@ def factorise(onn: Onn) -> tuple[LayerFactor, ...]:
     """Factor every layer of a network for the chip, by the methods in ``onn.factor``.
 
     A hidden signal h is sent with the amplitude 0.98 h / (its maximum over the lattice), an input x with the amplitude
-    x / (its maximum). All inputs of a layer that is approximated by blocks use the same maximum, because this
-    approximation cannot scale columns separately. Null vectors of singular value decompositions are random; the seed is
-    the index of the layer, so that equal networks have equal factors.
+    x / (largest value of any input). All inputs of a layer that is approximated by blocks use the same maximum, because
+    this approximation cannot scale columns separately. If the outputs go to level 2 of a cascade, they have equal
+    fields per level. Null vectors of singular value decompositions are random; the seed is the index of the layer, so
+    that equal networks have equal factors.
 
     Returns:
         One factorisation per layer.
@@ -84,7 +86,9 @@ def factorise(onn: Onn) -> tuple[LayerFactor, ...]:
     factors = []
     for index, (layer, method) in enumerate(zip(onn.layers, onn.factor, strict=True)):
         above = HEADROOM / scales[index] if index < len(scales) else np.ones(layer.outputs)
-        below = scales[index - 1] / HEADROOM if index else onn.task.input_maxima
+        below = (
+            scales[index - 1] / HEADROOM if index else np.full_like(onn.task.input_maxima, onn.task.input_maxima.max())
+        )
         illuminated = np.isfinite(below)
         # the columns of a block are orthogonal only while all of them are there
         dark = 0.0 if method == "svd" else below[illuminated].max(initial=0.0)
@@ -95,6 +99,8 @@ def factorise(onn: Onn) -> tuple[LayerFactor, ...]:
                 "over the lattice, or all its weights are 0; train the network again"
             )
         norm = np.linalg.norm(weight, axis=1)
+        if onn.task.remainder and index == len(scales):
+            norm = np.full_like(norm, norm.max())
         matrix = np.divide(weight, norm[:, np.newaxis], out=np.zeros_like(weight), where=norm[:, np.newaxis] > 0.0)
         factor = (
             svd_generic(matrix, np.random.default_rng(index))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging, assign_random, assign_worst, error_counts
-from optinc_pdk.averaging.word_score import accuracy, score_words
+from optinc_pdk.averaging.word_score import accuracy, output_margins, score_words
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit, label_tuple
 from optinc_pdk.drive import SharedGround
@@ -35,17 +35,17 @@ class FunctionInputs:
 
     Attributes:
         task: Average that the chip computes.
-        symbols: (I, servers, M) symbols at the fibres, 0 ... 3; for points of the lattice, assigned to servers at
-            random.
-        ideal: (I,) words of the ideal average.
-        levels: (I, M) symbols of these words.
+        symbols: (I, servers, M) symbols at the fibres, 0 ... 3, with fractions for a finer input; for points of the
+            lattice, assigned to servers at random.
+        ideal: (I,) words of the ideal average; with a remainder, averages in steps, see `Averaging.combine_steps`.
+        levels: (I, M) ideal output levels.
         exhaustive: Whether the inputs are all combinations of symbols at the fibres.
     """
 
     task: Averaging
-    symbols: NDArray[np.int64]
+    symbols: NDArray[np.int64] | NDArray[np.float64]
     ideal: NDArray[np.int64]
-    levels: NDArray[np.int64]
+    levels: NDArray[np.int64] | NDArray[np.float64]
     exhaustive: bool
 
 
@@ -54,20 +54,21 @@ class FunctionResult:
     """Words that the servers read, for I inputs with A assignments of symbols to servers each.
 
     Attributes:
-        symbols: (A, I, servers, M) symbols at the fibres, uint8.
-        ideal: (I,) words of the ideal average.
-        words: (A, I, servers) words that the servers read.
-        outputs: (A, I, servers, M) output levels before the decision.
+        symbols: (A, I, servers, M) symbols at the fibres: uint8, or float32 in levels for a finer input.
+        ideal: (I,) words of the ideal average; with a remainder, averages in steps, see `Averaging.combine_steps`.
+        words: (A, I, receivers) words that the receivers read; with a remainder, averages in steps.
+        outputs: (A, I, receivers, M) output levels before the decision.
         exact: Number of inputs for which every server reads the ideal word under every assignment.
-        margin: Smallest 0.5 - |output - ideal level|, in levels; negative if a symbol is wrong.
+        margin: Smallest 0.5 - |output - ideal level|, in levels, or in steps for an output with a remainder; negative
+            if a symbol is wrong.
         saturated: Number of modulator amplitudes that were clipped to full scale.
         loss_db: Loss in dB from the worst source fibre to the detector that receives most of its light.
         exhaustive: Whether the inputs are all combinations of symbols at the fibres, not the points of the lattice.
-        margins: (I, M) smallest margin of every symbol over assignments and servers, in levels.
+        margins: (I, M) smallest margin of every symbol over assignments and receivers, in the same units.
         hop_loss_db: Loss in dB of each layer from its modulators to its detectors, at full scale.
     """
 
-    symbols: NDArray[np.uint8]
+    symbols: NDArray[np.uint8] | NDArray[np.float32]
     ideal: NDArray[np.int64]
     words: NDArray[np.int64]
     outputs: NDArray[np.float64]
@@ -151,13 +152,14 @@ def check_scattering(s: Scattering, board: Board, bias: Bias, task: Averaging) -
     """
     inputs = function_inputs(task)
     symbols = symbol_assignments(inputs, s, board, bias)
-    received = [transmit(assignment, s, board, bias) for assignment in symbols]
+    resolution = task.output_resolution
+    received = [transmit(assignment, s, board, bias, resolution=resolution) for assignment in symbols]
     outputs = np.stack([reception.outputs for reception in received])
-    words = np.stack([task.decode(reception.levels) for reception in received])
-    score = score_words(zip(words, outputs, strict=True), inputs.ideal, inputs.levels)
-    margins = (0.5 - np.abs(outputs - inputs.levels[:, np.newaxis])).min(axis=(0, 2))
+    words = np.stack([task.combine_steps(reception.levels) for reception in received])
+    score = score_words(zip(words, outputs, strict=True), inputs.ideal, inputs.levels, resolution)
+    margins = output_margins(outputs, inputs.levels[:, np.newaxis], resolution).min(axis=(0, 2))
     return FunctionResult(
-        symbols=symbols.astype(np.uint8),
+        symbols=symbols.astype(np.float32) if task.finer_input else symbols.astype(np.uint8),
         ideal=inputs.ideal,
         words=words,
         outputs=outputs,
@@ -173,13 +175,15 @@ def check_scattering(s: Scattering, board: Board, bias: Bias, task: Averaging) -
 
 def function_inputs(task: Averaging) -> FunctionInputs:
     """Generate the inputs of the function check: all combinations of symbols, or else the points of the lattice."""
-    exhaustive = (4**task.symbols) ** task.servers <= EXHAUSTIVE
-    symbols = _all_symbols(task) if exhaustive else assign_random(task, _steps(task), SEED)
-    ideal = task.ideal(task.decode(symbols))
-    return FunctionInputs(task, symbols, ideal, task.encode(ideal), exhaustive)
+    exhaustive = not task.finer_input and (4**task.symbols) ** task.servers <= EXHAUSTIVE
+    symbols = _all_symbols(task) if exhaustive else assign_random(task, task.lattice_steps(), SEED)
+    levels = task.targets(task.preprocess(symbols))
+    return FunctionInputs(task, symbols, task.combine_levels(levels), levels, exhaustive)
 
 
-def symbol_assignments(inputs: FunctionInputs, s: Scattering, board: Board, bias: Bias) -> NDArray[np.int64]:
+def symbol_assignments(
+    inputs: FunctionInputs, s: Scattering, board: Board, bias: Bias
+) -> NDArray[np.int64] | NDArray[np.float64]:
     """Return the symbols at the fibres for every input and every assignment of symbols to servers.
 
     If the inputs are all combinations of symbols, there is one assignment. Points of the lattice have two: the one of
@@ -192,16 +196,12 @@ def symbol_assignments(inputs: FunctionInputs, s: Scattering, board: Board, bias
         bias: Settings of neurons and receivers.
 
     Returns:
-        (A, I, servers, M) symbols, 0 ... 3.
+        (A, I, servers, M) symbols, 0 ... 3, with fractions for a finer input.
     """
     if inputs.exhaustive:
         return inputs.symbols[np.newaxis]
-    worst = assign_worst(inputs.task, _steps(inputs.task), server_errors(s, board, bias))
-    return np.stack([inputs.symbols, worst])
-
-
-def _steps(task: Averaging) -> NDArray[np.int64]:
-    return np.rint(task.lattice() * task.servers).astype(np.int64)
+    worst = assign_worst(inputs.task, inputs.task.lattice_steps(), server_errors(s, board, bias))
+    return np.array([inputs.symbols, worst])
 
 
 def _all_symbols(task: Averaging) -> NDArray[np.int64]:

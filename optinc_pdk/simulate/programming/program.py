@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,7 +22,7 @@ from optinc_pdk.simulate.programming.initial_phases import set_initial_phases
 from optinc_pdk.simulate.programming.light_paths import PathTracer
 from optinc_pdk.simulate.programming.phase_alignment import align_phases, contribution_shares
 from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, fit_phases, matrix_errors, solve_fields
-from optinc_pdk.simulate.programming.targets import layer_targets
+from optinc_pdk.simulate.programming.targets import default_amplitudes, layer_targets
 
 Floats = NDArray[np.float64]
 
@@ -60,6 +60,7 @@ def program(
     ground: SharedGround | None = None,
     crosstalk: Floats | None = None,
     factors: Sequence[LayerFactor] | None = None,
+    inputs: Mapping[str, float] | None = None,
 ) -> Programming:
     """Find the bias with which a chip computes a network.
 
@@ -78,6 +79,8 @@ def program(
             the heaters at their positions, see :func:`optinc_pdk.simulate.heater_drive.crosstalk.nominal_crosstalk`.
             Give the identity for no crosstalk.
         factors: Factorisation of the network; None to compute it with :func:`optinc_pdk.onn.factorise`.
+        inputs: Amplitude of level 3 by label of the input, which the bias then states. None if the largest value of any
+            input has amplitude 1. The gains of the first layer compensate for smaller amplitudes.
 
     Raises:
         NetlistError: A heater has no channel of its own.
@@ -87,7 +90,8 @@ def program(
     carrier = float(process.guide.wavelength_nm) if wavelength_nm is None else wavelength_nm
     structure = analyse(circuit)
     _refuse_shared_channels(structure)
-    problem = ProgrammingProblem(structure, board, layer_targets(onn, board, factors), carrier, process)
+    inputs = default_amplitudes(onn, board) if inputs is None else inputs
+    problem = ProgrammingProblem(structure, board, layer_targets(onn, board, factors, inputs), carrier, process)
     phases = aligned_initial_phases(problem)
     light = solve_fields(problem, phases)
     before = matrix_errors(problem, light)
@@ -98,6 +102,7 @@ def program(
         bias,
         activations=activations(light, problem.targets, board, process),
         outputs=output_scales(light, problem.targets[-1], process),
+        inputs=dict(inputs),
     )
     return Programming(
         bias=bias,

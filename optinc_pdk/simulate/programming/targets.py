@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,13 +113,19 @@ class LayerTarget:
         return weight
 
 
-def layer_targets(onn: Onn, board: Board, factors: Sequence[LayerFactor] | None = None) -> tuple[LayerTarget, ...]:
+def layer_targets(
+    onn: Onn,
+    board: Board,
+    factors: Sequence[LayerFactor] | None = None,
+    inputs: Mapping[str, float] | None = None,
+) -> tuple[LayerTarget, ...]:
     """Compute the target matrices of all layers of a network on its board.
 
     Args:
         onn: The network.
         board: Board netlist with the labels of sources and detectors.
         factors: Factorisation of each layer; by default that of :func:`optinc_pdk.onn.factorise`.
+        inputs: Amplitude of level 3 by label of the input; 1 for labels that are missing.
 
     Returns:
         The target of each layer.
@@ -137,14 +143,31 @@ def layer_targets(onn: Onn, board: Board, factors: Sequence[LayerFactor] | None 
     _check_board(onn, board)
     factors = factorise(onn) if factors is None else factors
     _check_factors(onn, factors)
-    return tuple(_target(onn, board, index, factor) for index, factor in enumerate(factors))
+    full = np.array([[(inputs or {}).get(label, 1.0) for label in row] for row in board.inputs])
+    # 1 without a finer input, whose largest value has amplitude 1
+    full *= onn.task.input_maxima.max() / onn.task.full_scale
+    return tuple(_target(onn, board, index, factor, full) for index, factor in enumerate(factors))
 
 
-def _target(onn: Onn, board: Board, index: int, factor: LayerFactor) -> LayerTarget:
+def default_amplitudes(onn: Onn, board: Board) -> dict[str, float]:
+    """Return the amplitude of level 3 by label of the input, such that the largest value of any input has amplitude 1.
+
+    Args:
+        onn: The network.
+        board: Board netlist with the labels of the inputs.
+
+    Returns:
+        Amplitudes; empty if they are 1, which they are without a finer input.
+    """
+    amplitude = float(onn.task.full_scale / onn.task.input_maxima.max())
+    return {} if amplitude == 1.0 else {label: amplitude for row in board.inputs for label in row}
+
+
+def _target(onn: Onn, board: Board, index: int, factor: LayerFactor, full: Floats) -> LayerTarget:
     rows = onn.layers[index].outputs
     neurons = [neuron for neuron in board.neurons if neuron.layer == index]
-    mesh_weight = factor.weight
-    inputs, weight = _sources(board, index, mesh_weight)
+    inputs, weight = _sources(board, index, factor.weight, full)
+    mesh_weight = factor.weight if index else factor.weight / full.mean(axis=0)
     blocks = layer_blocks(onn, index)
     pieces = tuple(RowContribution(block, row) for row in range(rows) for block in blocks if row in block.rows)
     _check_detectors(neurons, pieces)
@@ -168,12 +191,16 @@ def _flat(names: Iterable[Labels]) -> tuple[str, ...]:
     return tuple(label for each in names for label in label_tuple(each))
 
 
-def _sources(board: Board, index: int, mesh_weight: Floats) -> tuple[tuple[tuple[str, ...], ...], Floats]:
-    """Labels of a layer's sources, and its matrix from their amplitudes; servers share each average."""
+def _sources(board: Board, index: int, mesh_weight: Floats, full: Floats) -> tuple[tuple[tuple[str, ...], ...], Floats]:
+    """Labels of a layer's sources, and its matrix from their amplitudes; servers share each average.
+
+    The largest value of symbol m of server s has the amplitude ``full[s, m]``.
+    """
     if index:
         return tuple(label_tuple(neuron.to) for neuron in board.neurons if neuron.layer == index - 1), mesh_weight
     servers = len(board.inputs)
-    return tuple((label,) for server in board.inputs for label in server), np.tile(mesh_weight / servers, servers)
+    labels = tuple((label,) for server in board.inputs for label in server)
+    return labels, np.tile(mesh_weight / servers, servers) / full.ravel()
 
 
 def _check_detectors(neurons: list[Neuron], pieces: tuple[RowContribution, ...]) -> None:
